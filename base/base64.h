@@ -1,0 +1,14 @@
+/* base64.h - RFC 4648 section 4, with padding. Decoding is strict: no blanks, canonical bits. */
+#ifndef BASE_BASE64_H
+#define BASE_BASE64_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Appends the encoding of `bytes`. */
+void base64_encode(struct buf *out, struct slice bytes);
+
+/* Appends the decoding of `text`; ERR_FORMAT leaves `out` as it was. */
+enum err base64_decode(struct buf *out, struct slice text);
+
+#endif

@@ -1,0 +1,19 @@
+/* crypto.h - the few cryptographic functions, from libcrypto; the only file that knows it. */
+#ifndef BASE_CRYPTO_H
+#define BASE_CRYPTO_H
+
+#include "base/slice.h"
+
+enum {
+    CRYPTO_SHA256_LEN = 32,
+    CRYPTO_SHA1_LEN = 20
+};
+
+void crypto_sha256(struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);
+void crypto_sha1(struct slice bytes, uint8_t out[CRYPTO_SHA1_LEN]);
+void crypto_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN]);
+
+/* Compares in constant time. */
+bool crypto_equal(struct slice a, struct slice b);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * jsonw.h - a streaming JSON writer into a buf. Commas and nesting are its business; the caller
+ * opens, names and closes. Nesting is bounded by JSONW_DEPTH_MAX (asserted).
+ *
+ * Answers are written with this, not as a tree of objects: a tree costs more than the whole rest of
+ * a small request.
+ */
+#ifndef BASE_JSONW_H
+#define BASE_JSONW_H
+
+#include "base/buf.h"
+
+enum {
+    JSONW_DEPTH_MAX = 32
+};
+
+struct jsonw {
+    struct buf *out; /* Not owned. */
+    uint32_t depth;
+    uint32_t has_items; /* Bit per depth: a comma is due before the next item. */
+    bool after_key;
+};
+
+void jsonw_init(struct jsonw *json, struct buf *out);
+void jsonw_object(struct jsonw *json);
+void jsonw_object_end(struct jsonw *json);
+void jsonw_array(struct jsonw *json);
+void jsonw_array_end(struct jsonw *json);
+
+/* A member's name; plain ASCII known to need no escapes. */
+void jsonw_key(struct jsonw *json, const char *key);
+
+/* Text is escaped; invalid UTF-8 is replaced by U+FFFD. */
+void jsonw_string(struct jsonw *json, struct slice text);
+void jsonw_cstr(struct jsonw *json, const char *text);
+void jsonw_base64(struct jsonw *json, struct slice bytes);
+void jsonw_u64(struct jsonw *json, uint64_t value);
+void jsonw_i64(struct jsonw *json, int64_t value);
+void jsonw_bool(struct jsonw *json, bool value);
+void jsonw_null(struct jsonw *json);
+void jsonw_hex(struct jsonw *json, uint64_t value); /* "0x12ab", a string. */
+
+/* Bytes that are already valid JSON. */
+void jsonw_raw(struct jsonw *json, struct slice json_text);
+
+/* Members in one call: key and value. */
+void jsonw_kv_cstr(struct jsonw *json, const char *key, const char *text);
+void jsonw_kv_string(struct jsonw *json, const char *key, struct slice text);
+void jsonw_kv_u64(struct jsonw *json, const char *key, uint64_t value);
+void jsonw_kv_i64(struct jsonw *json, const char *key, int64_t value);
+void jsonw_kv_bool(struct jsonw *json, const char *key, bool value);
+void jsonw_kv_hex(struct jsonw *json, const char *key, uint64_t value);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * log.h - one line per event: level, time, subject, key=value pairs; plain text or JSON.
+ *
+ * A line is one write(2) of at most LOG_LINE_MAX bytes, never blocks for long: a full pipe drops
+ * lines and counts them. Control characters are escaped. Callers pass no secrets.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level {
+    LOG_DEBUG,
+    LOG_INFO,
+    LOG_WARN,
+    LOG_ERROR
+};
+
+enum {
+    LOG_LINE_MAX = 4096
+};
+
+/* Once at start. `json` chooses the format; lines below `level` are dropped. */
+void log_setup(enum log_level level, bool json, int fd);
+bool log_enabled(enum log_level level);
+
+/* Lines dropped because the sink was full. */
+uint64_t log_dropped(void);
+
+/* `subject` is a short constant such as "zab" or "http"; the rest is a sentence. Any thread. */
+void log_write(enum log_level level, const char *subject, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define log_debug(...) (log_enabled(LOG_DEBUG) ? log_write(LOG_DEBUG, __VA_ARGS__) : (void)0)
+#define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
+#define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
+#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
+
+#endif

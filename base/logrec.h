@@ -1,0 +1,68 @@
+/*
+ * logrec.h - one record of the replicated log, the vocabulary that zab/ and storage/ share.
+ *
+ * Zab orders records and looks only at their coordinates; storage keeps them; the state machine
+ * reads the payload. A record is immutable and reference counted, so that the log thread, the peer
+ * connections and the core hold the same bytes.
+ */
+#ifndef BASE_LOGREC_H
+#define BASE_LOGREC_H
+
+#include "base/slice.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* A zxid is (epoch << 32 | counter): unsigned order is log order. */
+typedef uint64_t zxid_t;
+
+static inline zxid_t zxid_make(uint32_t epoch, uint32_t counter)
+{
+    return (zxid_t)epoch << 32 | counter;
+}
+
+static inline uint32_t zxid_epoch(zxid_t zxid)
+{
+    return (uint32_t)(zxid >> 32);
+}
+
+static inline uint32_t zxid_counter(zxid_t zxid)
+{
+    return (uint32_t)zxid;
+}
+
+/* Values are on disk and on the wire: never renumber. */
+enum logrec_type {
+    LOGREC_TXN = 1,    /* A transaction of the state machine. */
+    LOGREC_EPOCH = 2,  /* Start of an epoch, counter 0 (zab.md, decision 1). */
+    LOGREC_CONFIG = 3, /* A change of the replicated configuration. */
+    LOGREC_STAMP = 4,  /* Durable watermarks of the voters, to recognise a rolled-back disk. */
+};
+
+struct logrec {
+    _Atomic uint32_t refs;
+    uint32_t len;   /* Payload bytes. */
+    zxid_t zxid;    /* This record. */
+    zxid_t prev;    /* The record before it in the log, 0 at the very start. */
+    uint64_t chain; /* logrec_chain() of the previous chain value and this record. */
+    enum logrec_type type;
+    uint8_t payload[];
+};
+
+/* A new record with one reference; `chain` is computed from `prev_chain`. */
+struct logrec *logrec_new(enum logrec_type type, zxid_t zxid, zxid_t prev, uint64_t prev_chain,
+                          struct slice payload);
+struct logrec *logrec_ref(struct logrec *rec);
+void logrec_unref(struct logrec *rec);
+
+/* 64-bit hash over the previous chain value and type, zxid, prev and payload of a record: equal
+ * chains mean equal histories. Not cryptographic. */
+uint64_t logrec_chain(uint64_t prev_chain, enum logrec_type type, zxid_t zxid, zxid_t prev,
+                      struct slice payload);
+
+static inline struct slice logrec_payload(const struct logrec *rec)
+{
+    return slice_make(rec->payload, rec->len);
+}
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * loop.h - one thread's epoll loop: file descriptors and one wake time. Level triggered.
+ *
+ * Besides zab/tcp the only place that knows sockets; it opens, accepts and connects them, so that
+ * every descriptor is CLOEXEC, non-blocking and has TCP_NODELAY.
+ */
+#ifndef BASE_LOOP_H
+#define BASE_LOOP_H
+
+#include "base/err.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum {
+    LOOP_READ = 1U << 0,
+    LOOP_WRITE = 1U << 1,
+    LOOP_HANGUP = 1U << 2, /* Error or peer gone; always reported. */
+};
+
+struct loop_watch {
+    int fd;                                                     /* Not owned. */
+    uint32_t interest;                                          /* LOOP_READ | LOOP_WRITE. */
+    void (*on_ready)(struct loop_watch *watch, uint32_t ready); /* May remove its own watch. */
+    void *ctx;
+};
+
+struct loop {
+    int epoll_fd;
+    uint32_t generation; /* Of the current dispatch, to drop events of removed watches. */
+    void *batch;         /* Events being dispatched. */
+    int batch_len;
+    int batch_pos;
+};
+
+enum err loop_init(struct loop *loop);
+void loop_release(struct loop *loop);
+void loop_add(struct loop *loop, struct loop_watch *watch);
+void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);
+void loop_remove(struct loop *loop, struct loop_watch *watch);
+
+/* Waits up to `timeout_ms` (-1 for ever) and dispatches what is ready; returns the number. */
+int loop_run_once(struct loop *loop, int timeout_ms);
+
+/* Sockets. All return a descriptor >= 0 or a negative errno. */
+int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
+int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
+int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
+int loop_connect_result(int fd); /* 0 once connected, else a negative errno. */
+
+#endif

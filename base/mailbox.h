@@ -1,0 +1,47 @@
+/*
+ * mailbox.h - a bounded queue from many threads to one, with an eventfd to wait on.
+ *
+ * Drained in batches: many messages, one wake. Messages are intrusive nodes; the mailbox owns what
+ * is in it until the receiver takes it.
+ */
+#ifndef BASE_MAILBOX_H
+#define BASE_MAILBOX_H
+
+#include "base/err.h"
+#include "base/list.h"
+
+#include <pthread.h>
+
+struct mailbox {
+    pthread_mutex_t mutex;
+    struct list queue; /* Of struct list nodes embedded in the messages. */
+    size_t count;
+    size_t count_max;
+    int event_fd; /* Readable while the queue may hold messages. */
+    bool closed;
+};
+
+/* Any thread owns it; `count_max` bounds the queue. */
+void mailbox_init(struct mailbox *box, size_t count_max);
+void mailbox_release(struct mailbox *box); /* Must be empty. */
+
+/* Any thread. Takes the message unless it returns ERR_FULL or ERR_CLOSED. */
+enum err mailbox_post(struct mailbox *box, struct list *take_node);
+
+/* As mailbox_post but ignores the bound: for completions whose number is bounded by requests. */
+enum err mailbox_post_always(struct mailbox *box, struct list *take_node);
+
+/* Receiver only: moves everything queued to `ret_list` (initialised by the callee), clears the
+ * eventfd. Returns how many. */
+size_t mailbox_drain(struct mailbox *box, struct list *ret_list);
+
+/* Receiver only: waits at most `timeout_ms` (-1 for ever) for a message; true if there may be. */
+bool mailbox_wait(struct mailbox *box, int timeout_ms);
+
+/* Messages waiting now (a hint, for metrics). Any thread. */
+size_t mailbox_count(struct mailbox *box);
+
+/* Later posts get ERR_CLOSED and the receiver is woken. Any thread. */
+void mailbox_close(struct mailbox *box);
+
+#endif

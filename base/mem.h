@@ -1,0 +1,29 @@
+/*
+ * mem.h - heap memory. An allocation that fails ends the process: a replica that cannot hold its
+ * state must not answer. Sizes that come from outside are checked by the caller against a named
+ * limit before they get here.
+ */
+#ifndef BASE_MEM_H
+#define BASE_MEM_H
+
+#include <stddef.h>
+
+/* Returns `size` uninitialised bytes; `size` 0 is allowed and gives a unique pointer. */
+void *mem_alloc(size_t size);
+
+/* Returns `count * size` zeroed bytes; the product is checked for overflow. */
+void *mem_zalloc(size_t count, size_t size);
+
+/* Grows or shrinks; `ptr` may be NULL. */
+void *mem_realloc(void *ptr, size_t size);
+
+/* Copies `size` bytes. */
+void *mem_dup(const void *data, size_t size);
+
+/* Copies a string with its terminator. */
+char *mem_strdup(const char *text);
+
+/* Accepts NULL. */
+void mem_free(void *ptr);
+
+#endif

@@ -1,0 +1,53 @@
+/*
+ * metric.h - counters, gauges and latency histograms that any thread may touch without a lock.
+ */
+#ifndef BASE_METRIC_H
+#define BASE_METRIC_H
+
+#include "base/buf.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    METRIC_BUCKETS = 24
+}; /* Powers of two from 1 µs to 8.4 s; the last is +Inf. */
+
+struct metric_counter {
+    _Atomic uint64_t value;
+};
+
+struct metric_histogram {
+    _Atomic uint64_t buckets[METRIC_BUCKETS]; /* Not cumulative. Bucket i: <= 2^i µs. */
+    _Atomic uint64_t sum_us;
+};
+
+static inline void metric_add(struct metric_counter *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
+static inline void metric_set(struct metric_counter *gauge, uint64_t value)
+{
+    atomic_store_explicit(&gauge->value, value, memory_order_relaxed);
+}
+
+static inline uint64_t metric_get(const struct metric_counter *counter)
+{
+    return atomic_load_explicit(&counter->value, memory_order_relaxed);
+}
+
+void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
+
+/* The upper bound in µs of the bucket that holds the given quantile (per mille), 0 when empty. */
+uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t per_mille);
+
+/* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is
+ * written by metric_head, once per name. Histograms are in seconds. */
+void metric_head(struct buf *out, const char *name, const char *type, const char *help);
+void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value);
+void metric_put_double(struct buf *out, const char *name, const char *labels, double value);
+void metric_put_histogram(struct buf *out, const char *name, const char *labels,
+                          const struct metric_histogram *histogram);
+
+#endif

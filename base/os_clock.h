@@ -1,0 +1,15 @@
+/* os_clock.h - the only place that asks the kernel for the time. Everybody else is told. */
+#ifndef BASE_OS_CLOCK_H
+#define BASE_OS_CLOCK_H
+
+#include <stdint.h>
+
+/* Monotonic time that also counts suspend (CLOCK_BOOTTIME), in ms, µs and ns. */
+uint64_t os_now_ms(void);
+uint64_t os_now_us(void);
+uint64_t os_now_ns(void);
+
+/* Wall clock in ms since 1970, for stamps shown to people only. */
+int64_t os_wall_ms(void);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * probe.h - marks that tests use: probes name a rare branch and count that it was reached; mutants
+ * bring back a known historical bug, one at a time, in the test-only build.
+ *
+ * Without ZABRA_TESTING both are nothing: the shipped object code is the tested one minus counters.
+ * Mutant numbers are those of the list in tests/sim/README.md.
+ */
+#ifndef BASE_PROBE_H
+#define BASE_PROBE_H
+
+#ifdef ZABRA_TESTING
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct probe {
+    const char *name;
+    uint64_t hits;
+    struct probe *next; /* All probes reached at least once, in a list. */
+};
+
+void probe_hit(struct probe *probe);
+const struct probe *probe_first(void);
+bool mutant_is(int number);
+void mutant_select(int number); /* 0: none. */
+
+#define PROBE(text)                                        \
+    do {                                                   \
+        static struct probe probe_here = {.name = (text)}; \
+        probe_hit(&probe_here);                            \
+    } while (0)
+#define MUTANT(number) mutant_is(number)
+
+#else
+
+#define PROBE(text)    ((void)0)
+#define MUTANT(number) 0
+
+#endif
+
+#endif

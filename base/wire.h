@@ -1,0 +1,58 @@
+/*
+ * wire.h - the byte codec of disk and wire: little-endian integers, length-prefixed bytes.
+ *
+ * The reader has a sticky error: read everything, then ask `wire_reader_ok` once. After an error
+ * each read gives 0 or an empty slice. Slices point into the input.
+ */
+#ifndef BASE_WIRE_H
+#define BASE_WIRE_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+struct wire_reader {
+    const uint8_t *pos;
+    const uint8_t *end;
+    bool failed; /* Sticky. */
+};
+
+void wire_put_u8(struct buf *buf, uint8_t value);
+void wire_put_u16(struct buf *buf, uint16_t value);
+void wire_put_u32(struct buf *buf, uint32_t value);
+void wire_put_u64(struct buf *buf, uint64_t value);
+void wire_put_raw(struct buf *buf, struct slice bytes);   /* Without a length. */
+void wire_put_bytes(struct buf *buf, struct slice bytes); /* u32 length, then the bytes. */
+void wire_put_varint(struct buf *buf, uint64_t value);    /* LEB128, 1-10 bytes. */
+
+void wire_reader_init(struct wire_reader *reader, struct slice input);
+uint8_t wire_get_u8(struct wire_reader *reader);
+uint16_t wire_get_u16(struct wire_reader *reader);
+uint32_t wire_get_u32(struct wire_reader *reader);
+uint64_t wire_get_u64(struct wire_reader *reader);
+uint64_t wire_get_varint(struct wire_reader *reader);
+struct slice wire_get_raw(struct wire_reader *reader, size_t len);
+
+/* Fails when the length passes `len_max` or the input. */
+struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max);
+
+/* Marks the input as malformed. */
+void wire_reader_fail(struct wire_reader *reader);
+
+static inline bool wire_reader_ok(const struct wire_reader *reader)
+{
+    return !reader->failed;
+}
+
+/* True when there was no error and nothing is left over. */
+static inline bool wire_reader_done(const struct wire_reader *reader)
+{
+    return !reader->failed && reader->pos == reader->end;
+}
+
+/* Fixed-width access to memory, for headers that are patched in place. */
+void wire_store_u32(uint8_t *to, uint32_t value);
+void wire_store_u64(uint8_t *to, uint64_t value);
+uint32_t wire_load_u32(const uint8_t *from);
+uint64_t wire_load_u64(const uint8_t *from);
+
+#endif

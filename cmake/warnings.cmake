@@ -1,0 +1,28 @@
+# One strict warning set for every target; a warning is an error.
+set(ZABRA_WARNINGS
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes
+    -Wmissing-prototypes -Wvla -Wundef -Wformat=2 -Wcast-qual -Wcast-align -Wwrite-strings
+    -Wswitch-enum -Wnull-dereference -Wredundant-decls)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  list(APPEND ZABRA_WARNINGS -Wimplicit-fallthrough=5 -Wduplicated-cond -Wduplicated-branches
+       -Wlogical-op -Wjump-misses-init)
+  if(NOT ZABRA_SANITIZE)
+    list(APPEND ZABRA_WARNINGS -Wstack-usage=16384)
+  endif()
+endif()
+if(ZABRA_WERROR)
+  list(APPEND ZABRA_WARNINGS -Werror)
+endif()
+
+set(ZABRA_COMPILE_FLAGS -g -fstack-protector-strong)
+set(ZABRA_LINK_FLAGS "")
+if(ZABRA_SANITIZE)
+  list(APPEND ZABRA_COMPILE_FLAGS -fsanitize=${ZABRA_SANITIZE} -fno-omit-frame-pointer
+       -fno-sanitize-recover=all)
+  list(APPEND ZABRA_LINK_FLAGS -fsanitize=${ZABRA_SANITIZE})
+  # GCC's flow analysis sees false null pointers and over-long strings in instrumented code.
+  list(APPEND ZABRA_WARNINGS -Wno-null-dereference)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
+  list(APPEND ZABRA_COMPILE_FLAGS -D_FORTIFY_SOURCE=2)
+  list(APPEND ZABRA_LINK_FLAGS -Wl,-z,relro,-z,now)
+endif()
