@@ -1,0 +1,209 @@
+/*
+ * store.h - one replica's directory: identity, promise, quarantine mark, write-ahead log and
+ * snapshots. The only way in for everybody else.
+ *
+ * Opening never changes what is damaged: it reports. All changes go through store_run in the order
+ * of the protocol's effects, so that the order on disk is the order in which things were decided.
+ *
+ * Threads: open and close by the owner while no other thread runs; store_run by the log thread
+ * only; store_read, store_snap_* by any one bulk thread at the same time.
+ */
+#ifndef STORAGE_STORE_H
+#define STORAGE_STORE_H
+
+#include "base/err.h"
+#include "base/logrec.h"
+#include "storage/vfs.h"
+
+enum {
+    STORE_CLUSTER_LEN = 16,
+    STORE_REASON_MAX = 240,
+    STORE_GENESIS_MAX = 3072, /* Bytes of a founding configuration. */
+    STORE_EPOCHS_MAX = 4096,  /* Epochs whose records one log may hold at a time. */
+};
+
+/* Who this disk is. Durable before anything else; two slots. */
+struct store_identity {
+    uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while founding or formatted as a learner. */
+    uint32_t member_id;
+    uint64_t incarnation; /* Random, made when the directory was formatted; never 0. */
+    bool founding;        /* Formatted, and no cluster joined yet: counts as empty. */
+    uint8_t genesis[STORE_GENESIS_MAX]; /* The founding configuration, opaque here. */
+    uint32_t genesis_len;
+};
+
+enum store_verdict {
+    STORE_EMPTY,     /* No identity, no log, no snapshot. */
+    STORE_CLEAN,     /* Everything verifies. */
+    STORE_TORN_TAIL, /* The last batch was cut off by a crash before it was durable; it is gone. */
+    STORE_DAMAGED,   /* Acknowledged data may be missing: quarantine. Nothing was changed. */
+};
+
+struct store_report {
+    enum store_verdict verdict;
+    bool quarantined;              /* The durable mark is set. */
+    char reason[STORE_REASON_MAX]; /* Why damaged or quarantined; a sentence for people. */
+    bool has_identity;
+    struct store_identity identity;
+    uint32_t promised_epoch; /* 0 when there is no promise. */
+    uint32_t promised_leader;
+    bool has_snapshot;    /* The newest one that verifies and whose range the log covers. */
+    zxid_t snap_start;    /* The log is replayed over the snapshot after this zxid. */
+    zxid_t snap_end;      /* No answer before this one is applied. */
+    uint64_t snap_digest; /* State digest at snap_end. */
+    zxid_t log_base;      /* The log holds what follows this zxid. */
+    zxid_t log_last;      /* Newest record, or log_base. */
+    uint64_t log_chain;   /* Chain value at log_last. */
+    zxid_t committed;     /* max(commit watermark in the log, snap_end). */
+    uint64_t torn_bytes;  /* Cut off at the tail. */
+    bool one_slot_bad;    /* A small durable record had one damaged slot. */
+};
+
+/* A run of consecutive counters of one epoch in the log. */
+struct store_epoch_range {
+    uint32_t epoch;
+    uint32_t first; /* Counter of the first record the log still holds. */
+    uint32_t last;  /* Counter of the last one. */
+};
+
+struct store_options {
+    struct vfs vfs;
+    uint64_t segment_bytes;    /* Size of a WAL segment, multiple of 4 KiB. */
+    uint32_t snapshots_keep;   /* At least 1; 3 by default. */
+    uint64_t salt_seed;        /* For segment salts: random in production, seeded in tests. */
+    uint32_t record_bytes_max; /* Payload limit; anything longer is damage. */
+};
+
+struct store;
+
+/* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_IO as it comes.
+ * Damage is not an error here but a verdict. With `read_only` nothing is cut, locked or made. */
+enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
+                    struct store_report *ret_report);
+
+/* `clean`: the log thread has stopped after its last operation; leaves the clean-shutdown mark,
+ * after which damage at the tail is never taken for a torn write. */
+void store_close(struct store *store, bool clean);
+
+/* The epochs of the log, ascending; returns the count. At most STORE_EPOCHS_MAX. */
+size_t store_epochs(struct store *store, struct store_epoch_range *out, size_t out_max);
+
+/* Reads records after `after`, in order, up to `bytes_max` of payload (at least one record when
+ * there is any) and `recs_max`; gives references. Only durable records are seen.
+ * ERR_MISSING: `after` is below the log's base or not in the log. ERR_CORRUPT: damage. Any thread.
+ */
+enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
+                    struct logrec **ret_recs, size_t *ret_count);
+
+/* ---- Changes: a FIFO of operations, run by the log thread. ---- */
+
+enum store_op_type {
+    STORE_APPEND,       /* Records that follow the log's last one. */
+    STORE_TRUNCATE,     /* Drop everything after `zxid`. */
+    STORE_PROMISE,      /* Promise `epoch` to `leader`. */
+    STORE_IDENTITY,     /* Write the identity (format, found, join). */
+    STORE_QUARANTINE,   /* Set the mark with `reason`. */
+    STORE_RELEASE,      /* Clear the mark. */
+    STORE_RESET,        /* Forget log and snapshots: an empty history. Used to refill. */
+    STORE_SNAP_BEGIN,   /* Start to receive a snapshot. */
+    STORE_SNAP_CHUNK,   /* The next piece of it. */
+    STORE_SNAP_INSTALL, /* Verify it and make it ours by one atomic switch; the log restarts at its
+                           start. */
+};
+
+struct store_op {
+    enum store_op_type type;
+    struct logrec **recs; /* APPEND; references owned by the operation's owner. */
+    size_t rec_count;
+    zxid_t committed; /* APPEND: what the writer knows to be committed. */
+    zxid_t zxid;      /* TRUNCATE. */
+    uint32_t epoch;   /* PROMISE. */
+    uint32_t leader;
+    const struct store_identity *identity; /* IDENTITY. */
+    const char *reason;                    /* QUARANTINE. */
+    uint64_t snap_offset;                  /* SNAP_CHUNK; consecutive. */
+    struct slice snap_bytes;               /* SNAP_CHUNK. */
+    enum err ret_err; /* ERR_CORRUPT from SNAP_INSTALL: the snapshot does not verify, the old state
+                         stands. */
+    zxid_t ret_last;  /* After TRUNCATE, RESET, SNAP_INSTALL: the log's last zxid ... */
+    uint64_t ret_chain;  /* ... and its chain value. */
+    zxid_t ret_snap_end; /* SNAP_INSTALL. */
+};
+
+/* Runs operations in order; neighbouring appends become one batch and one sync. When it returns OK
+ * all are durable. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later
+ * ones are untouched; run them again later. Any other error: the caller must end the process at
+ * once. */
+enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
+
+/* Zero-fills the next segment if it is not there; called by the bulk thread after each rotation.
+ * ERR_NO_SPACE is expected; the space state says so until it works. Any one thread. */
+enum err store_preallocate(struct store *store);
+
+/* True while there is no next segment because the disk is full: what is left of the current one is
+ * the reserve. Any thread. */
+bool store_is_low(struct store *store);
+
+/* ---- Snapshots. ---- */
+
+/* What a snapshot says about itself. */
+struct store_snap_info {
+    zxid_t start;         /* Applied when the scan began; the log is replayed after it. */
+    uint64_t start_chain; /* Chain value at `start`. */
+    zxid_t end;           /* Applied when the scan ended. */
+    uint64_t digest;      /* State digest at `end`. */
+    uint64_t node_count;
+    uint64_t file_bytes;
+};
+
+/* Writes one: begin, any number of blocks, then finish or abort. Bulk thread. */
+struct store_snap_writer;
+
+/* `config` is the replicated configuration committed at `start`, opaque here. ERR_NO_SPACE, ERR_IO.
+ */
+enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chain,
+                          struct slice config, struct store_snap_writer **ret_writer);
+
+/* Each block is checksummed; written in pieces of at most 1 MiB, each synced. */
+enum err store_snap_block(struct store_snap_writer *writer, struct slice block);
+
+/* Trailer, fsync, read back and verify, rename, fsync the directory, purge. Frees the writer. The
+ * log must already be durable up to `end`. */
+enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, uint64_t digest,
+                           uint64_t node_count);
+void store_snap_abort(struct store_snap_writer *take_writer);
+
+/* Reads the newest usable one. Bulk thread, or the owner at start. */
+struct store_snap_reader;
+
+/* ERR_MISSING when there is none. */
+enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
+                         struct store_snap_info *ret_info);
+
+/* The configuration the snapshot was taken under; points into the reader. */
+struct slice store_snap_config(const struct store_snap_reader *reader);
+
+/* Next block, pointing into the reader until the next call; ERR_MISSING after the last one;
+ * ERR_CORRUPT. */
+enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block);
+
+/* Raw bytes of the file, to send to a learner. A short count means the end. */
+enum err store_snap_read_raw(struct store_snap_reader *reader, uint64_t offset, void *data,
+                             size_t len, size_t *ret_len);
+void store_snap_close(struct store_snap_reader *reader);
+
+/* ---- Figures, any thread. ---- */
+
+struct store_figures {
+    uint64_t log_bytes;
+    uint32_t segments;
+    uint32_t snapshots;
+    zxid_t snap_newest_end;
+    uint64_t records_since_snap; /* Appended since the newest snapshot began. */
+    uint64_t bytes_since_snap;
+    uint64_t syncs;
+};
+
+void store_figures(struct store *store, struct store_figures *ret_figures);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * vfs.h - the file operations that storage needs, as a table, so that tests can put a disk of their
+ * own beneath the very same code: one that loses unsynced sectors, fills up, rots or fails on the
+ * k-th call.
+ *
+ * Paths are relative to the directory that the vfs was opened on. Each call may fail with ERR_IO,
+ * ERR_NO_SPACE or ERR_MISSING; nothing is retried here.
+ */
+#ifndef STORAGE_VFS_H
+#define STORAGE_VFS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    VFS_NAME_MAX = 64,
+    VFS_SECTOR = 512,
+    VFS_BLOCK = 4096
+};
+
+struct vfs_file; /* One open file; made and freed by the vfs. */
+
+struct vfs_ops {
+    /* Creates (fails with ERR_EXISTS) or opens for reading and writing. Read calls of one file may
+     * come from any thread; all else from the file's owner. */
+    enum err (*open)(void *ctx, const char *name, bool create, struct vfs_file **ret_file);
+    void (*close)(struct vfs_file *file);
+    /* Reads up to `len`; a short count means the end of the file. */
+    enum err (*pread)(struct vfs_file *file, uint64_t offset, void *data, size_t len,
+                      size_t *ret_len);
+    enum err (*pwrite)(struct vfs_file *file, uint64_t offset, const void *data, size_t len);
+    enum err (*sync)(struct vfs_file *file); /* fdatasync: data and size. */
+    enum err (*truncate)(struct vfs_file *file, uint64_t size);
+    enum err (*size)(struct vfs_file *file, uint64_t *ret_size);
+    /* Forgets cached pages, so that the next read comes from the disk. Best effort. */
+    void (*drop_cache)(struct vfs_file *file);
+    enum err (*rename)(void *ctx, const char *from, const char *to);
+    enum err (*unlink)(void *ctx, const char *name);
+    enum err (*sync_dir)(void *ctx);
+    /* Calls `each` for every name, in any order. */
+    enum err (*list)(void *ctx, void (*each)(void *arg, const char *name), void *arg);
+    /* Exclusive lock on the directory for as long as the vfs is open; ERR_BUSY if another has it.
+     */
+    enum err (*lock)(void *ctx);
+    enum err (*free_bytes)(void *ctx, uint64_t *ret_bytes);
+};
+
+struct vfs {
+    const struct vfs_ops *ops;
+    void *ctx;
+};
+
+/* The kernel's files below `dir`, which must exist. */
+enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs);
+void vfs_posix_close(struct vfs *vfs);
+
+#endif
