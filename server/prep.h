@@ -1,0 +1,45 @@
+/*
+ * prep.h - the leader turns a request into a transaction, or refuses it.
+ *
+ * Each request is checked in ZooKeeper's order against the tree plus an overlay of the changes that
+ * are proposed and not yet applied; the transaction carries absolute results. Nothing is changed
+ * when it refuses. Core thread.
+ */
+#ifndef SERVER_PREP_H
+#define SERVER_PREP_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "server/op.h"
+#include "server/state/state.h"
+#include "server/state/txn.h"
+
+struct prep;
+
+struct prep_limits {
+    uint32_t data_bytes_max; /* maxDataBytes. */
+    uint32_t txn_bytes_max;  /* Whole transaction. */
+    uint32_t multi_ops_max;
+    uint32_t recursive_max; /* Upper bound for max= of a recursive delete. */
+};
+
+struct prep *prep_new(const struct prep_limits *limits);
+void prep_free(struct prep *prep);
+
+/* Forgets all in-flight changes: on every change of role. */
+void prep_clear(struct prep *prep);
+
+/* Checks `args` against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
+ * and its changes are in the overlay. On error `result` says what and why (err, detail, stat of a
+ * failed version check, failed_index and results of a multi). `header` names origin and time. */
+enum err prep_request(struct prep *prep, const struct state *state, const struct op_args *args,
+                      const struct txn_header *header, zxid_t zxid, struct buf *out,
+                      struct op_result *result);
+
+/* The state has applied up to `zxid`: overlay entries up to it are dropped. */
+void prep_applied(struct prep *prep, zxid_t zxid);
+
+/* Entries in the overlay; 0 when nothing is in flight. */
+size_t prep_pending(const struct prep *prep);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * state.h - the replicated state machine: same transactions in, same bytes out, on every replica.
+ *
+ * Pure: no clock, no randomness, no I/O. A transaction carries absolute results, so that applying
+ * it twice does no harm; that is what lets a snapshot be fuzzy. Derived data (digest, counts, the
+ * index of TTL and container znodes, ephemerals by session) is rebuilt, never stored.
+ *
+ * Threads: core changes it under the view's write lock; any thread reads under the read lock.
+ */
+#ifndef SERVER_STATE_STATE_H
+#define SERVER_STATE_STATE_H
+
+#include "base/blob.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "server/state/stat.h"
+#include "server/state/txn.h"
+
+enum {
+    STATE_NAME_MAX = 4096,  /* Bytes of one path component. */
+    STATE_PATH_MAX = 16384, /* Bytes of a path. */
+    STATE_DEPTH_MAX = 1024, /* Components of a path. */
+};
+
+struct state;
+struct znode;
+
+/* A tree with the built-in znodes. `history` is the random id of this history (Zk-History). */
+struct state *state_new(uint64_t history);
+void state_free(struct state *state);
+
+zxid_t state_applied(const struct state *state);
+uint64_t state_digest(const struct state *state);
+uint64_t state_history(const struct state *state);
+uint64_t state_node_count(const struct state *state);
+uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
+uint64_t state_ephemeral_count(const struct state *state);
+
+/* What one effect did, for the answer to the client (effects marked TXN_REPLY) and for watches. */
+struct state_change {
+    enum txn_effect_type type;
+    bool reply;            /* This effect answers an operation of the request. */
+    struct slice path;     /* Into the transaction's bytes. */
+    struct stat_view stat; /* After the effect; zero after a delete. */
+};
+
+struct state_changes {
+    struct state_change *items; /* Grows; reused between calls. */
+    size_t count;
+    size_t cap;
+};
+
+void state_changes_release(struct state_changes *changes);
+
+/* Applies one transaction. `zxid` must be above state_applied, except while recovering (`fuzzy`),
+ * when effects that a fuzzy snapshot already holds are tolerated and none is lost. ERR_FORMAT:
+ * malformed bytes; ERR_CORRUPT: an effect that cannot be (outside `fuzzy`): the caller stops this
+ * replica. */
+enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
+                     struct state_changes *ret_changes);
+
+/* Moves the applied zxid over a record that is no transaction (epoch, configuration, stamp). */
+void state_skip(struct state *state, zxid_t zxid);
+
+/* Look-ups; the znode is valid as long as the lock is held. NULL when absent. The path must be
+ * valid (path_check). */
+const struct znode *state_find(const struct state *state, struct slice path);
+const struct znode *znode_child(const struct znode *parent, struct slice name);
+
+/* Children in byte order of their names: the first one after `after` (empty: the very first), then
+ * znode_next. */
+const struct znode *znode_first_child(const struct znode *parent, struct slice after);
+const struct znode *znode_next(const struct znode *child);
+const struct znode *znode_parent(const struct znode *node);
+struct slice znode_name(const struct znode *node);
+struct blob *znode_data(const struct znode *node); /* NULL for null data; not a new reference. */
+void znode_stat(const struct znode *node, struct stat_view *ret_stat);
+uint64_t znode_owner(const struct znode *node);   /* Stored owner: see txn.h. */
+uint32_t znode_creates(const struct znode *node); /* Children ever created: the next sequence. */
+uint32_t znode_acl(const struct znode *node);     /* Index for state_acl. */
+struct slice state_acl(const struct state *state, uint32_t acl); /* Encoded; empty: open to all. */
+
+/* TTL and container znodes that are due to be removed at wall time `now_ms`; appends at most
+ * `paths_max` paths as u16 length + bytes to `out`; returns how many. */
+size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t paths_max,
+                             struct buf *out);
+
+/* ---- Snapshots: slices of the state, depth first; pure. ---- */
+
+/* Where a scan stands; starts zeroed by state_scan_init. */
+struct state_cursor {
+    struct buf path; /* Last path written; the scan goes on behind it. */
+    uint32_t section;
+    bool done;
+};
+
+void state_scan_init(struct state_cursor *cursor);
+void state_scan_release(struct state_cursor *cursor);
+
+/* Appends the next block, at most about `bytes_max` bytes and 1,000 znodes, to `out` and moves the
+ * cursor. Call under the read lock; let go of it between calls. */
+void state_scan(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
+                struct buf *out);
+
+/* Takes a block into an empty state. ERR_FORMAT. */
+enum err state_restore(struct state *state, struct slice block);
+
+/* After the last block: the state now claims `start` as applied (the log follows) and is fuzzy up
+ * to `end`. */
+void state_restored(struct state *state, zxid_t start);
+
+#endif
