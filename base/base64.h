@@ -8,7 +8,8 @@
 /* Appends the encoding of `bytes`. */
 void base64_encode(struct buf *out, struct slice bytes);
 
-/* Appends the decoding of `text`; ERR_FORMAT leaves `out` as it was. */
+/* Appends the decoding of `text`; ERR_FORMAT leaves `out` as it was, ERR_TOO_LARGE sets its
+ * `overflow`. */
 enum err base64_decode(struct buf *out, struct slice text);
 
 #endif

@@ -29,8 +29,7 @@ struct loop_watch {
 
 struct loop {
     int epoll_fd;
-    uint32_t generation; /* Of the current dispatch, to drop events of removed watches. */
-    void *batch;         /* Events being dispatched. */
+    void *batch; /* Events being dispatched; those of removed watches are blanked. */
     int batch_len;
     int batch_pos;
 };
@@ -48,6 +47,6 @@ int loop_run_once(struct loop *loop, int timeout_ms);
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
-int loop_connect_result(int fd); /* 0 once connected, else a negative errno. */
+int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
 
 #endif

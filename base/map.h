@@ -1,7 +1,7 @@
 /*
  * map.h - a hash table from u64 or bytes to a pointer. It owns neither; keys of bytes are kept as
- * slices into the value's own memory. Iteration order is arbitrary and must never reach the wire,
- * the disk or a digest.
+ * slices into the value's own memory. One map has one kind of key. Iteration order is arbitrary and
+ * must never reach the wire, the disk or a digest.
  */
 #ifndef BASE_MAP_H
 #define BASE_MAP_H

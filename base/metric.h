@@ -11,7 +11,7 @@
 
 enum {
     METRIC_BUCKETS = 24
-}; /* Powers of two from 1 µs to 8.4 s; the last is +Inf. */
+}; /* Powers of two from 1 µs to 4.2 s; the last is +Inf. */
 
 struct metric_counter {
     _Atomic uint64_t value;
@@ -39,7 +39,8 @@ static inline uint64_t metric_get(const struct metric_counter *counter)
 
 void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
 
-/* The upper bound in µs of the bucket that holds the given quantile (per mille), 0 when empty. */
+/* The upper bound in µs of the bucket that holds the given quantile (per mille), 0 when empty;
+ * 2^23 stands for the last, unbounded one. */
 uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t per_mille);
 
 /* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is

@@ -22,7 +22,7 @@ void wire_put_u32(struct buf *buf, uint32_t value);
 void wire_put_u64(struct buf *buf, uint64_t value);
 void wire_put_raw(struct buf *buf, struct slice bytes);   /* Without a length. */
 void wire_put_bytes(struct buf *buf, struct slice bytes); /* u32 length, then the bytes. */
-void wire_put_varint(struct buf *buf, uint64_t value);    /* LEB128, 1-10 bytes. */
+void wire_put_varint(struct buf *buf, uint64_t value);    /* LEB128, 1-10 bytes, shortest form. */
 
 void wire_reader_init(struct wire_reader *reader, struct slice input);
 uint8_t wire_get_u8(struct wire_reader *reader);

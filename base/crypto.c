@@ -1,0 +1,61 @@
+#include "base/crypto.h"
+
+#include "base/check.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <pthread.h>
+
+/* Fetched once: a look-up by name takes locks and costs more than hashing a short text. */
+static EVP_MD *sha256;
+static EVP_MD *sha1;
+static pthread_once_t fetch_once = PTHREAD_ONCE_INIT;
+
+static void fetch(void)
+{
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+    sha1 = EVP_MD_fetch(NULL, "SHA1", NULL);
+    ASSERT(sha256 && sha1);
+}
+
+static void fetch_digests(void)
+{
+    int failed = pthread_once(&fetch_once, fetch);
+
+    ASSERT(!failed);
+}
+
+static void digest(const EVP_MD *md, struct slice bytes, uint8_t *out)
+{
+    ASSERT(EVP_Digest(bytes.len ? bytes.data : out, bytes.len, out, NULL, md, NULL) == 1);
+}
+
+void crypto_sha256(struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN])
+{
+    fetch_digests();
+    digest(sha256, bytes, out);
+}
+
+void crypto_sha1(struct slice bytes, uint8_t out[CRYPTO_SHA1_LEN])
+{
+    fetch_digests();
+    digest(sha1, bytes, out);
+}
+
+void crypto_hmac_sha256(struct slice key, struct slice bytes, uint8_t out[CRYPTO_SHA256_LEN])
+{
+    unsigned len = 0;
+    const void *key_data = key.len ? (const void *)key.data : "";
+
+    ASSERT(key.len <= INT32_MAX);
+    fetch_digests();
+    ASSERT(
+        HMAC(sha256, key_data, (int)key.len, bytes.len ? bytes.data : out, bytes.len, out, &len));
+    ASSERT(len == CRYPTO_SHA256_LEN);
+}
+
+bool crypto_equal(struct slice a, struct slice b)
+{
+    return a.len == b.len && (a.len == 0 || CRYPTO_memcmp(a.data, b.data, a.len) == 0);
+}

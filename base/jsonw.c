@@ -1,0 +1,261 @@
+#include "base/jsonw.h"
+
+#include "base/base64.h"
+#include "base/check.h"
+#include "base/utf8.h"
+
+enum {
+    DIGITS_MAX = 24
+};
+
+void jsonw_init(struct jsonw *json, struct buf *out)
+{
+    *json = (struct jsonw){.out = out};
+}
+
+/* Writes the comma that is due before an item. At depth 0 the caller separates. */
+static void begin_item(struct jsonw *json)
+{
+    if (json->after_key) {
+        json->after_key = false;
+        return;
+    }
+    if (json->depth == 0) {
+        return;
+    }
+
+    uint32_t bit = UINT32_C(1) << (json->depth - 1);
+
+    if (json->has_items & bit) {
+        buf_append_byte(json->out, ',');
+    }
+    json->has_items |= bit;
+}
+
+static void open_scope(struct jsonw *json, uint8_t bracket)
+{
+    ASSERT(json->depth < JSONW_DEPTH_MAX);
+
+    begin_item(json);
+    buf_append_byte(json->out, bracket);
+    json->has_items &= ~(UINT32_C(1) << json->depth);
+    json->depth++;
+}
+
+static void close_scope(struct jsonw *json, uint8_t bracket)
+{
+    ASSERT(json->depth > 0 && !json->after_key);
+
+    json->depth--;
+    buf_append_byte(json->out, bracket);
+}
+
+void jsonw_object(struct jsonw *json)
+{
+    open_scope(json, '{');
+}
+
+void jsonw_object_end(struct jsonw *json)
+{
+    close_scope(json, '}');
+}
+
+void jsonw_array(struct jsonw *json)
+{
+    open_scope(json, '[');
+}
+
+void jsonw_array_end(struct jsonw *json)
+{
+    close_scope(json, ']');
+}
+
+void jsonw_key(struct jsonw *json, const char *key)
+{
+    size_t len = strlen(key);
+
+    ASSERT(json->depth > 0 && !json->after_key);
+
+    begin_item(json);
+
+    uint8_t *to = buf_reserve(json->out, len + 3);
+
+    if (to) {
+        to[0] = '"';
+        memcpy(to + 1, key, len);
+        to[len + 1] = '"';
+        to[len + 2] = ':';
+        json->out->len += len + 3;
+    }
+    json->after_key = true;
+}
+
+/* True for a byte that is copied as it stands. */
+static bool is_plain(uint8_t byte)
+{
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
+static void put_escape(struct buf *out, uint8_t byte)
+{
+    static const char hex[] = "0123456789abcdef";
+    static const char shorts[] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
+                                  ['\t'] = 't', ['"'] = '"',  ['\\'] = '\\'};
+
+    if (byte < sizeof(shorts) && shorts[byte]) {
+        const char text[2] = {'\\', shorts[byte]};
+
+        buf_append(out, text, sizeof(text));
+    } else {
+        const char text[6] = {'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]};
+
+        buf_append(out, text, sizeof(text));
+    }
+}
+
+/* The end of the longest run from `pos` that needs no change. */
+static size_t run_end(struct slice text, size_t pos)
+{
+    for (;;) {
+        while (pos < text.len && is_plain(text.data[pos])) {
+            pos++;
+        }
+        if (pos == text.len || text.data[pos] < 0x80 || utf8_next(text, &pos) < 0) {
+            return pos;
+        }
+    }
+}
+
+void jsonw_string(struct jsonw *json, struct slice text)
+{
+    struct buf *out = json->out;
+    size_t pos = 0;
+
+    begin_item(json);
+    buf_append_byte(out, '"');
+    while (pos < text.len) {
+        size_t end = run_end(text, pos);
+
+        buf_append(out, text.data + pos, end - pos);
+        pos = end;
+        if (pos < text.len) {
+            if (text.data[pos] < 0x80) {
+                put_escape(out, text.data[pos]);
+            } else {
+                buf_append(out, "\xef\xbf\xbd", 3); /* U+FFFD */
+            }
+            pos++;
+        }
+    }
+    buf_append_byte(out, '"');
+}
+
+void jsonw_cstr(struct jsonw *json, const char *text)
+{
+    jsonw_string(json, slice_str(text));
+}
+
+void jsonw_base64(struct jsonw *json, struct slice bytes)
+{
+    begin_item(json);
+    buf_append_byte(json->out, '"');
+    base64_encode(json->out, bytes);
+    buf_append_byte(json->out, '"');
+}
+
+void jsonw_u64(struct jsonw *json, uint64_t value)
+{
+    char digits[DIGITS_MAX];
+    char *pos = digits + sizeof(digits);
+
+    do {
+        *--pos = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    begin_item(json);
+    buf_append(json->out, pos, (size_t)(digits + sizeof(digits) - pos));
+}
+
+void jsonw_i64(struct jsonw *json, int64_t value)
+{
+    if (value >= 0) {
+        jsonw_u64(json, (uint64_t)value);
+        return;
+    }
+    begin_item(json);
+    buf_append_byte(json->out, '-');
+    json->after_key = true; /* The digits follow the sign without a comma. */
+    jsonw_u64(json, 0 - (uint64_t)value);
+}
+
+void jsonw_bool(struct jsonw *json, bool value)
+{
+    begin_item(json);
+    buf_append_str(json->out, value ? "true" : "false");
+}
+
+void jsonw_null(struct jsonw *json)
+{
+    begin_item(json);
+    buf_append_str(json->out, "null");
+}
+
+void jsonw_hex(struct jsonw *json, uint64_t value)
+{
+    static const char hex[] = "0123456789abcdef";
+    char text[DIGITS_MAX];
+    char *pos = text + sizeof(text);
+
+    *--pos = '"';
+    do {
+        *--pos = hex[value & 15];
+        value >>= 4;
+    } while (value);
+    *--pos = 'x';
+    *--pos = '0';
+    *--pos = '"';
+    begin_item(json);
+    buf_append(json->out, pos, (size_t)(text + sizeof(text) - pos));
+}
+
+void jsonw_raw(struct jsonw *json, struct slice json_text)
+{
+    begin_item(json);
+    buf_append_slice(json->out, json_text);
+}
+
+void jsonw_kv_cstr(struct jsonw *json, const char *key, const char *text)
+{
+    jsonw_key(json, key);
+    jsonw_cstr(json, text);
+}
+
+void jsonw_kv_string(struct jsonw *json, const char *key, struct slice text)
+{
+    jsonw_key(json, key);
+    jsonw_string(json, text);
+}
+
+void jsonw_kv_u64(struct jsonw *json, const char *key, uint64_t value)
+{
+    jsonw_key(json, key);
+    jsonw_u64(json, value);
+}
+
+void jsonw_kv_i64(struct jsonw *json, const char *key, int64_t value)
+{
+    jsonw_key(json, key);
+    jsonw_i64(json, value);
+}
+
+void jsonw_kv_bool(struct jsonw *json, const char *key, bool value)
+{
+    jsonw_key(json, key);
+    jsonw_bool(json, value);
+}
+
+void jsonw_kv_hex(struct jsonw *json, const char *key, uint64_t value)
+{
+    jsonw_key(json, key);
+    jsonw_hex(json, value);
+}

@@ -1,0 +1,164 @@
+#include "base/log.h"
+
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TAIL_MAX = 8,       /* What ends a line, and one escaped character before it. */
+    CONTROL_END = 0xa0, /* Code points below are controls or ASCII. */
+    DELETE = 0x7f,
+    TIMESTAMP_SIZE = 96
+};
+
+static _Atomic int setup_level = LOG_INFO;
+static _Atomic bool setup_json;
+static _Atomic int setup_fd = STDERR_FILENO;
+static _Atomic uint64_t dropped;
+
+struct line {
+    char text[LOG_LINE_MAX];
+    size_t len;
+};
+
+void log_setup(enum log_level level, bool json, int fd)
+{
+    atomic_store(&setup_level, (int)level);
+    atomic_store(&setup_json, json);
+    atomic_store(&setup_fd, fd);
+}
+
+bool log_enabled(enum log_level level)
+{
+    return (int)level >= atomic_load_explicit(&setup_level, memory_order_relaxed);
+}
+
+uint64_t log_dropped(void)
+{
+    return atomic_load(&dropped);
+}
+
+/* Appends all of `text` or, when it would not leave room for the tail, nothing. */
+static bool put(struct line *line, const char *text, size_t len)
+{
+    if (len > sizeof(line->text) - TAIL_MAX - line->len) {
+        return false;
+    }
+    memcpy(line->text + line->len, text, len);
+    line->len += len;
+    return true;
+}
+
+static void put_str(struct line *line, const char *text)
+{
+    (void)put(line, text, strlen(text));
+}
+
+static void put_tail(struct line *line, const char *tail)
+{
+    size_t len = strlen(tail);
+
+    ASSERT(len <= sizeof(line->text) - line->len);
+    memcpy(line->text + line->len, tail, len);
+    line->len += len;
+}
+
+/* Appends the character of `len` bytes at `from` (`code` -1: a byte that is not UTF-8). */
+static bool put_char(struct line *line, const uint8_t *from, size_t len, int32_t code, bool json)
+{
+    char escaped[12];
+
+    if (json && (code == '"' || code == '\\')) {
+        escaped[0] = '\\';
+        escaped[1] = (char)code;
+        return put(line, escaped, 2);
+    }
+    if (code >= CONTROL_END || (code >= ' ' && code < DELETE)) {
+        return put(line, (const char *)from, len);
+    }
+    if (code == '\n') {
+        return put(line, "\\n", 2);
+    }
+
+    unsigned value = code < 0 ? *from : (unsigned)code;
+    int size = json ? snprintf(escaped, sizeof(escaped), "\\u%04x", code < 0 ? 0xfffdU : value)
+                    : snprintf(escaped, sizeof(escaped), "\\x%02x", value);
+
+    return put(line, escaped, (size_t)size);
+}
+
+/* What does not fit is cut off at a character. */
+static void put_escaped(struct line *line, struct slice text, bool json)
+{
+    size_t pos = 0;
+    bool fits = true;
+
+    while (fits && pos < text.len) {
+        size_t from = pos;
+        int32_t code = utf8_next(text, &pos);
+
+        if (code < 0) {
+            pos = from + 1;
+        }
+        fits = put_char(line, text.data + from, pos - from, code, json);
+    }
+}
+
+static void format_time(char *to, size_t size, int64_t wall_ms)
+{
+    struct tm tm;
+    time_t seconds = (time_t)(wall_ms / 1000);
+
+    ASSERT(gmtime_r(&seconds, &tm));
+    (void)snprintf(to, size, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900,
+                   tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+                   (int)(wall_ms % 1000));
+}
+
+static void build_line(struct line *line, enum log_level level, const char *subject,
+                       struct slice message, bool json)
+{
+    static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR"};
+    char timestamp[TIMESTAMP_SIZE];
+
+    format_time(timestamp, sizeof(timestamp), os_wall_ms());
+    put_str(line, json ? "{\"ts\":\"" : "");
+    put_str(line, timestamp);
+    put_str(line, json ? "\",\"level\":\"" : " ");
+    put_str(line, names[level]);
+    put_str(line, json ? "\",\"subject\":\"" : " ");
+    put_escaped(line, slice_str(subject), json);
+    put_str(line, json ? "\",\"msg\":\"" : " ");
+    put_escaped(line, message, json);
+    put_tail(line, json ? "\"}\n" : "\n");
+}
+
+void log_write(enum log_level level, const char *subject, const char *format, ...)
+{
+    char message[LOG_LINE_MAX];
+    struct line line = {.len = 0};
+    va_list args;
+
+    if (!log_enabled(level)) {
+        return;
+    }
+    va_start(args, format);
+
+    int len = vsnprintf(message, sizeof(message), format, args);
+
+    va_end(args);
+    ASSERT(len >= 0);
+
+    size_t size = (size_t)len < sizeof(message) ? (size_t)len : sizeof(message) - 1;
+
+    build_line(&line, level, subject, slice_make(message, size), atomic_load(&setup_json));
+    if (write(atomic_load(&setup_fd), line.text, line.len) != (ssize_t)line.len) {
+        atomic_fetch_add(&dropped, 1);
+    }
+}

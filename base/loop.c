@@ -1,0 +1,191 @@
+#include "base/loop.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+enum {
+    BATCH_MAX = 64
+};
+
+enum err loop_init(struct loop *loop)
+{
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+
+    if (fd < 0) {
+        return ERR_IO;
+    }
+    *loop = (struct loop){.epoll_fd = fd};
+    loop->batch = mem_zalloc(BATCH_MAX, sizeof(struct epoll_event));
+    return ERR_OK;
+}
+
+void loop_release(struct loop *loop)
+{
+    close(loop->epoll_fd);
+    mem_free(loop->batch);
+    *loop = (struct loop){.epoll_fd = -1};
+}
+
+/* A closed peer shows up as readable with nothing to read; only errors need no interest. */
+static uint32_t to_epoll(uint32_t interest)
+{
+    return (interest & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
+           (interest & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0);
+}
+
+static uint32_t from_epoll(uint32_t events)
+{
+    return (events & EPOLLIN ? LOOP_READ : 0U) | (events & EPOLLOUT ? LOOP_WRITE : 0U) |
+           (events & (EPOLLERR | EPOLLHUP) ? LOOP_HANGUP : 0U);
+}
+
+static void control(struct loop *loop, int action, struct loop_watch *watch)
+{
+    struct epoll_event event = {.events = to_epoll(watch->interest), .data.ptr = watch};
+    int failed = epoll_ctl(loop->epoll_fd, action, watch->fd, &event);
+
+    ASSERT(!failed);
+}
+
+void loop_add(struct loop *loop, struct loop_watch *watch)
+{
+    ASSERT(watch->on_ready);
+
+    control(loop, EPOLL_CTL_ADD, watch);
+}
+
+void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest)
+{
+    if (watch->interest != interest) {
+        watch->interest = interest;
+        control(loop, EPOLL_CTL_MOD, watch);
+    }
+}
+
+void loop_remove(struct loop *loop, struct loop_watch *watch)
+{
+    struct epoll_event *events = loop->batch;
+
+    control(loop, EPOLL_CTL_DEL, watch);
+
+    /* Events of this batch not yet dispatched must not reach a watch that may be freed now. */
+    for (int i = loop->batch_pos; i < loop->batch_len; i++) {
+        if (events[i].data.ptr == watch) {
+            events[i].data.ptr = NULL;
+        }
+    }
+}
+
+int loop_run_once(struct loop *loop, int timeout_ms)
+{
+    struct epoll_event *events = loop->batch;
+    int dispatched = 0;
+
+    ASSERT(loop->batch_len == 0); /* Not from inside a callback. */
+
+    int got = epoll_wait(loop->epoll_fd, events, BATCH_MAX, timeout_ms);
+
+    ASSERT(got >= 0 || errno == EINTR);
+    loop->batch_len = got > 0 ? got : 0;
+    loop->batch_pos = 0;
+    while (loop->batch_pos < loop->batch_len) {
+        struct epoll_event *event = &events[loop->batch_pos++];
+        struct loop_watch *watch = event->data.ptr;
+
+        if (watch) {
+            watch->on_ready(watch, from_epoll(event->events));
+            dispatched++;
+        }
+    }
+    loop->batch_len = 0;
+    return dispatched;
+}
+
+static int set_option(int fd, int level, int option)
+{
+    int one = 1;
+
+    return setsockopt(fd, level, option, &one, sizeof(one));
+}
+
+/* Closes `fd` and gives the error that made us do so. */
+static int fail(int fd)
+{
+    int error = -errno;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return error;
+}
+
+static int open_socket(int family)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || (family != AF_UNIX && set_option(fd, IPPROTO_TCP, TCP_NODELAY))) {
+        return fail(fd);
+    }
+    return fd;
+}
+
+int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog)
+{
+    int fd = open_socket(addr->sa_family);
+
+    if (fd < 0) {
+        return fd;
+    }
+    if (set_option(fd, SOL_SOCKET, SO_REUSEADDR) || bind(fd, addr, len) || listen(fd, backlog)) {
+        return fail(fd);
+    }
+    return fd;
+}
+
+int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)
+{
+    socklen_t len = sizeof(*ret_addr);
+    int fd = accept4(listen_fd, (struct sockaddr *)ret_addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (ret_addr->ss_family != AF_UNIX && set_option(fd, IPPROTO_TCP, TCP_NODELAY)) {
+        return fail(fd);
+    }
+    return fd;
+}
+
+int loop_connect(const struct sockaddr *addr, socklen_t len)
+{
+    int fd = open_socket(addr->sa_family);
+
+    if (fd < 0) {
+        return fd;
+    }
+    if (connect(fd, addr, len) && errno != EINPROGRESS) {
+        return fail(fd);
+    }
+    return fd;
+}
+
+int loop_connect_result(int fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t peer_len = sizeof(peer);
+    int error = 0;
+    socklen_t len = sizeof(error);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len)) {
+        return -errno;
+    }
+    if (error == 0 && getpeername(fd, (struct sockaddr *)&peer, &peer_len)) {
+        return errno == ENOTCONN ? -EINPROGRESS : -errno;
+    }
+    return -error;
+}

@@ -1,0 +1,147 @@
+#include "base/mailbox.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static void lock(struct mailbox *box)
+{
+    int failed = pthread_mutex_lock(&box->mutex);
+
+    ASSERT(!failed);
+}
+
+static void unlock(struct mailbox *box)
+{
+    int failed = pthread_mutex_unlock(&box->mutex);
+
+    ASSERT(!failed);
+}
+
+/* The counter cannot pass its end: it is written once per filling and once per close. */
+static void wake(const struct mailbox *box)
+{
+    uint64_t one = 1;
+    ssize_t written = write(box->event_fd, &one, sizeof(one));
+
+    ASSERT(written == (ssize_t)sizeof(one));
+}
+
+static void clear_wake(const struct mailbox *box)
+{
+    uint64_t count;
+    ssize_t got = read(box->event_fd, &count, sizeof(count));
+
+    ASSERT(got == (ssize_t)sizeof(count) || errno == EAGAIN);
+}
+
+void mailbox_init(struct mailbox *box, size_t count_max)
+{
+    ASSERT(count_max > 0);
+
+    *box = (struct mailbox){.count_max = count_max};
+    list_init(&box->queue);
+    box->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ASSERT(box->event_fd >= 0);
+
+    int failed = pthread_mutex_init(&box->mutex, NULL);
+
+    ASSERT(!failed);
+}
+
+void mailbox_release(struct mailbox *box)
+{
+    ASSERT(list_empty(&box->queue));
+
+    close(box->event_fd);
+    pthread_mutex_destroy(&box->mutex);
+}
+
+/* Wakes under the lock, so that the receiver may release the box as soon as it has the message. */
+static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
+{
+    enum err err = ERR_OK;
+
+    lock(box);
+    if (box->closed) {
+        err = ERR_CLOSED;
+    } else if (bounded && box->count >= box->count_max) {
+        err = ERR_FULL;
+    } else {
+        list_push_back(&box->queue, take_node);
+        if (box->count++ == 0) {
+            wake(box);
+        }
+    }
+    unlock(box);
+    return err;
+}
+
+enum err mailbox_post(struct mailbox *box, struct list *take_node)
+{
+    return post(box, take_node, true);
+}
+
+enum err mailbox_post_always(struct mailbox *box, struct list *take_node)
+{
+    return post(box, take_node, false);
+}
+
+static void move_all(struct list *from, struct list *to)
+{
+    list_init(to);
+    if (!list_empty(from)) {
+        *to = *from;
+        to->next->prev = to;
+        to->prev->next = to;
+        list_init(from);
+    }
+}
+
+size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
+{
+    lock(box);
+
+    size_t count = box->count;
+
+    move_all(&box->queue, ret_list);
+    box->count = 0;
+    if (count > 0 || box->closed) {
+        clear_wake(box);
+    }
+    unlock(box);
+    return count;
+}
+
+bool mailbox_wait(struct mailbox *box, int timeout_ms)
+{
+    struct pollfd poll_fd = {.fd = box->event_fd, .events = POLLIN};
+    int ready = poll(&poll_fd, 1, timeout_ms);
+
+    ASSERT(ready >= 0 || errno == EINTR);
+    return ready != 0;
+}
+
+size_t mailbox_count(struct mailbox *box)
+{
+    lock(box);
+
+    size_t count = box->count;
+
+    unlock(box);
+    return count;
+}
+
+void mailbox_close(struct mailbox *box)
+{
+    lock(box);
+    if (!box->closed) {
+        box->closed = true;
+        wake(box);
+    }
+    unlock(box);
+}

@@ -1,0 +1,111 @@
+#include "base/metric.h"
+
+#include "base/check.h"
+
+/* The smallest i with us <= 2^i; the last bucket takes all that is larger. */
+static unsigned bucket_of(uint64_t us)
+{
+    if (us <= 1) {
+        return 0;
+    }
+
+    unsigned bits = 64 - (unsigned)__builtin_clzll(us - 1);
+
+    return bits < METRIC_BUCKETS ? bits : METRIC_BUCKETS - 1;
+}
+
+void metric_observe_us(struct metric_histogram *histogram, uint64_t us)
+{
+    atomic_fetch_add_explicit(&histogram->buckets[bucket_of(us)], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&histogram->sum_us, us, memory_order_relaxed);
+}
+
+static uint64_t load_buckets(const struct metric_histogram *histogram,
+                             uint64_t counts[METRIC_BUCKETS])
+{
+    uint64_t total = 0;
+
+    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+        counts[i] = atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
+        total += counts[i];
+    }
+    return total;
+}
+
+uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t per_mille)
+{
+    uint64_t counts[METRIC_BUCKETS];
+    uint64_t total = load_buckets(histogram, counts);
+    uint64_t seen = 0;
+
+    ASSERT(per_mille <= 1000);
+
+    if (total == 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+        seen += counts[i];
+        if (seen > 0 && seen * 1000 >= total * per_mille) {
+            return UINT64_C(1) << i;
+        }
+    }
+    UNREACHABLE();
+}
+
+void metric_head(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_name(struct buf *out, const char *name, const char *labels)
+{
+    buf_append_str(out, name);
+    if (labels) {
+        buf_printf(out, "{%s}", labels);
+    }
+}
+
+void metric_put(struct buf *out, const char *name, const char *labels, uint64_t value)
+{
+    put_name(out, name, labels);
+    buf_printf(out, " %llu\n", (unsigned long long)value);
+}
+
+void metric_put_double(struct buf *out, const char *name, const char *labels, double value)
+{
+    put_name(out, name, labels);
+    buf_printf(out, " %.9g\n", value);
+}
+
+static void put_bucket(struct buf *out, const char *name, const char *labels, unsigned i,
+                       uint64_t cumulative)
+{
+    buf_printf(out, "%s_bucket{%s%sle=\"", name, labels ? labels : "", labels ? "," : "");
+    if (i == METRIC_BUCKETS - 1) {
+        buf_append_str(out, "+Inf");
+    } else {
+        buf_printf(out, "%.6f", (double)(UINT64_C(1) << i) / 1e6);
+    }
+    buf_printf(out, "\"} %llu\n", (unsigned long long)cumulative);
+}
+
+/* The count is the sum of the very buckets that were written, so that one scrape agrees with
+ * itself while other threads go on counting. */
+void metric_put_histogram(struct buf *out, const char *name, const char *labels,
+                          const struct metric_histogram *histogram)
+{
+    uint64_t counts[METRIC_BUCKETS];
+    uint64_t total = load_buckets(histogram, counts);
+    uint64_t sum_us = atomic_load_explicit(&histogram->sum_us, memory_order_relaxed);
+    uint64_t cumulative = 0;
+    const char *open = labels ? "{" : "";
+    const char *close = labels ? "}" : "";
+
+    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+        cumulative += counts[i];
+        put_bucket(out, name, labels, i, cumulative);
+    }
+    labels = labels ? labels : "";
+    buf_printf(out, "%s_sum%s%s%s %.6f\n", name, open, labels, close, (double)sum_us / 1e6);
+    buf_printf(out, "%s_count%s%s%s %llu\n", name, open, labels, close, (unsigned long long)total);
+}
