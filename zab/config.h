@@ -1,0 +1,47 @@
+/*
+ * config.h - the replicated configuration: who the voters are, by id and incarnation.
+ *
+ * Quorums come from here and nowhere else. The incarnation is what keeps an emptied or swapped disk
+ * from voting: it is a stranger until a committed change admits it (zab.md, decision 7).
+ */
+#ifndef ZAB_CONFIG_H
+#define ZAB_CONFIG_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/logrec.h"
+
+enum {
+    ZAB_MEMBERS_MAX = 64,
+    ZAB_CLUSTER_LEN = 16,
+    ZAB_ID_MAX = 65535
+};
+
+struct zab_member {
+    uint32_t id;          /* 1..ZAB_ID_MAX. */
+    bool voter;           /* Else an observer. */
+    uint64_t incarnation; /* 0 for observers: any disk may observe. */
+};
+
+struct zab_config {
+    zxid_t version; /* Record that made it; 0 for the founding one. */
+    uint8_t cluster[ZAB_CLUSTER_LEN];
+    uint64_t history; /* Random id of this history of the data. */
+    uint32_t count;
+    struct zab_member members[ZAB_MEMBERS_MAX]; /* Ascending by id. */
+};
+
+/* NULL when there is no such member. */
+const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id);
+
+/* True when (id, incarnation) is a voter of this configuration. */
+bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation);
+
+uint32_t zab_config_voters(const struct zab_config *config);
+
+void zab_config_encode(const struct zab_config *config, struct buf *out);
+
+/* ERR_FORMAT unless members ascend, ids are in range and there is at least one voter. */
+enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config);
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * zab.h - the protocol core: one step function, no calls out.
+ *
+ * Time, randomness, messages and disk completions come in as events; what must be done leaves as
+ * effects, to be carried out in their order. The core never waits for the disk by a flag: it asks
+ * for a change with a token, and only the event PERSISTED with that token lets it speak of the
+ * change.
+ *
+ * The host: one thread, owns everything. Effects and what they point to are valid until the next
+ * call into the core, except references, which the host drops.
+ *
+ * Sources: Junqueira, Reed, Serafini, "Zab", DSN 2011 (phases 0 to 3); zab.md for the differences.
+ */
+#ifndef ZAB_ZAB_H
+#define ZAB_ZAB_H
+
+#include "zab/config.h"
+#include "zab/msg.h"
+
+struct zab;
+
+struct zab_limits {
+    uint32_t tick_ms;     /* Unit of the two below. */
+    uint32_t init_limit;  /* Ticks to reach an established leader. */
+    uint32_t sync_limit;  /* Ticks of silence after which a peer counts as dead. */
+    uint32_t pending_max; /* Proposals in flight. */
+    uint64_t pending_bytes_max;
+    uint32_t cache_max; /* Records kept in memory for learners that lag. */
+    uint64_t cache_bytes_max;
+    uint32_t window_max; /* Records sent to a learner and not yet acknowledged. */
+    uint64_t window_bytes_max;
+    uint32_t counter_max;     /* Counter at which the leader starts a new epoch. */
+    uint32_t admit_absent_ms; /* The old incarnation must have been away this long. */
+    uint32_t admit_again_ms;  /* At most one admission per member in this time. */
+    uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
+};
+
+void zab_limits_default(struct zab_limits *limits);
+
+/* A peer as the configuration file names it. */
+struct zab_seed {
+    uint32_t id;
+    bool voter;
+};
+
+/* What recovery found; everything is copied. */
+struct zab_init {
+    uint32_t id;
+    uint64_t incarnation;
+    bool founding;            /* Formatted and in no cluster: `config` is empty. */
+    bool quarantined;         /* The durable mark is set. */
+    struct zab_config config; /* Committed at `committed`. */
+    uint32_t promised_epoch;
+    uint32_t promised_leader;
+    zxid_t log_base;
+    zxid_t log_last;
+    uint64_t log_chain;
+    zxid_t committed;         /* Known to be committed; the host has applied exactly this far. */
+    uint64_t committed_chain; /* Chain value at `committed`. */
+    bool has_snapshot;
+    zxid_t snap_start;
+    const struct zab_range *ranges; /* Of the log, ascending. */
+    uint32_t range_count;
+    const struct zab_seed *seeds; /* All of the file, this replica included. */
+    uint32_t seed_count;
+    uint64_t rng_seed;
+    uint64_t now_ms;
+    struct zab_limits limits;
+};
+
+/* ---- Events. ---- */
+
+enum zab_event_type {
+    ZAB_EV_TICK,    /* The wake time has come, or any other reason to look at the clock. */
+    ZAB_EV_PEER_UP, /* A connection is authenticated. Replaces an older one of the same peer. */
+    ZAB_EV_PEER_DOWN,
+    ZAB_EV_RECV,
+    ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
+    ZAB_EV_FETCHED,      /* Answer to ZAB_FX_FETCH. */
+    ZAB_EV_SNAP_FETCHED, /* Answer to ZAB_FX_SNAP_FETCH. */
+    ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE: the state stands at the snapshot's start. */
+    ZAB_EV_SPACE,        /* `flag`: the disk is low. */
+    ZAB_EV_RESIGN, /* Hand leadership over and do not lead again; `flag` false takes it back. */
+    ZAB_EV_STORED_SNAP, /* A snapshot of our own is durable: `zxid` its start, `base` the log's new
+                           base. */
+};
+
+struct zab_event {
+    enum zab_event_type type;
+    uint64_t now_ms; /* Monotonic. */
+    uint32_t peer;
+    uint64_t incarnation;             /* PEER_UP: of the peer's disk. */
+    uint8_t cluster[ZAB_CLUSTER_LEN]; /* PEER_UP: zero while founding or unformatted. */
+    bool flag;                        /* PEER_UP: the peer is founding. */
+    const struct zab_msg *msg;        /* RECV; the core takes references of what it keeps. */
+    uint64_t token;                   /* PERSISTED; FETCHED and SNAP_FETCHED: of the request. */
+    zxid_t zxid;          /* PERSISTED: the log's last one after a TRUNCATE, RESET or install. */
+    uint64_t chain;       /* And its chain value. STORED_SNAP: none. */
+    zxid_t base;          /* STORED_SNAP; RESTORED: snapshot's end. */
+    enum err err;         /* FETCHED, SNAP_FETCHED; PERSISTED: ERR_CORRUPT for a bad install. */
+    struct logrec **recs; /* FETCHED. */
+    size_t rec_count;
+    struct slice bytes;  /* SNAP_FETCHED. */
+    uint64_t offset;     /* SNAP_FETCHED. */
+    uint64_t snap_chain; /* SNAP_FETCHED: chain value at the snapshot's start `zxid`. */
+};
+
+/* ---- Effects. ---- */
+
+enum zab_effect_type {
+    ZAB_FX_SEND,       /* `msg` to `peer`. */
+    ZAB_FX_DISCONNECT, /* Close the connection to `peer`; it may come back. */
+    ZAB_FX_PERSIST,    /* Change the disk; all PERSISTs form one FIFO. */
+    ZAB_FX_DELIVER,    /* Apply `rec`: committed, and durable here. */
+    ZAB_FX_FETCH,      /* Read records after `zxid` from the log. */
+    ZAB_FX_SNAP_FETCH, /* Read a piece of the newest snapshot at `offset`, at most
+                          ZAB_CHUNK_BYTES_MAX. */
+    ZAB_FX_RESTORE,    /* A received snapshot is ours: load the state from it. */
+    ZAB_FX_CONFIRMED,  /* The quorum round for request `token`: `zxid` to wait for, or `err`. */
+    ZAB_FX_FORWARDED,  /* Leader: a learner's request `token`, `bytes`. */
+    ZAB_FX_REFUSED,    /* Learner: the leader refused request `token`, `bytes`. */
+    ZAB_FX_ROLE,       /* Role, leader, epoch or serving has changed: ask the getters. */
+    ZAB_FX_HALT,       /* A rule that must hold does not: stop the process. `text` says why. */
+    ZAB_FX_ALARM,      /* Tell the operator; `text`. */
+};
+
+enum zab_persist_type {
+    ZAB_PERSIST_APPEND,
+    ZAB_PERSIST_TRUNCATE,
+    ZAB_PERSIST_PROMISE,
+    ZAB_PERSIST_JOIN,       /* Identity: cluster and configuration of `config`; founding is over. */
+    ZAB_PERSIST_QUARANTINE, /* `text` is the reason. */
+    ZAB_PERSIST_RELEASE,
+    ZAB_PERSIST_RESET,
+    ZAB_PERSIST_SNAP_BEGIN,
+    ZAB_PERSIST_SNAP_CHUNK,
+    ZAB_PERSIST_SNAP_INSTALL,
+};
+
+enum {
+    ZAB_TEXT_MAX = 240
+};
+
+struct zab_effect {
+    enum zab_effect_type type;
+    uint32_t peer;
+    struct zab_msg msg; /* SEND; rec, ranges and bytes stay valid until the next call. */
+    enum zab_persist_type persist;
+    uint64_t token;     /* PERSIST, FETCH, SNAP_FETCH: ascending. CONFIRMED, FORWARDED, REFUSED. */
+    struct logrec *rec; /* DELIVER; PERSIST APPEND (one record each): a reference for the host. */
+    zxid_t zxid;        /* TRUNCATE, FETCH. APPEND: committed so far. */
+    uint32_t epoch;     /* PROMISE. */
+    uint32_t leader;
+    uint64_t offset;    /* SNAP_CHUNK, SNAP_FETCH. */
+    struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED: copy what you keep. */
+    enum err err;
+    const struct zab_config *config; /* JOIN. */
+    char text[ZAB_TEXT_MAX];
+};
+
+struct zab_effects {
+    struct zab_effect *items;
+    size_t count;
+    size_t cap;
+    struct buf scratch; /* Keeps bytes of effects alive until the list is cleared. */
+};
+
+void zab_effects_init(struct zab_effects *effects);
+void zab_effects_clear(struct zab_effects *effects); /* Drops no references: the host has them. */
+void zab_effects_release(struct zab_effects *effects);
+
+/* ---- The core. ---- */
+
+struct zab *zab_new(const struct zab_init *init);
+void zab_free(struct zab *zab);
+
+/* Appends to `effects`. */
+void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects *effects);
+
+/* When the next TICK is due, monotonic ms. */
+uint64_t zab_wake_ms(const struct zab *zab);
+
+/* Leader, broadcasting: the zxid the next proposal will get, or 0 when none can be taken now. */
+zxid_t zab_next_zxid(const struct zab *zab);
+
+/* Leader: proposes a transaction as zab_next_zxid said. ERR_NOT_READY when this is no established
+ * leader; ERR_THROTTLED when too much is in flight. */
+enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
+
+/* Starts a quorum round (any serving role); ends with CONFIRMED{token}. A change of role drops it:
+ * the host starts it again. ERR_NOT_READY. */
+enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effects);
+
+/* Learner in step: sends a client's request to the leader; answered by delivery or REFUSED. */
+enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
+                     struct zab_effects *effects);
+
+/* Leader: refuses request `token` of learner `peer`. */
+void zab_refuse(struct zab *zab, uint32_t peer, uint64_t token, struct slice bytes,
+                struct zab_effects *effects);
+
+/* The state's digest after applying `zxid`; called at each checkpoint (counter a multiple of
+ * ZAB_CHECKPOINT). */
+enum {
+    ZAB_CHECKPOINT = 64
+};
+
+void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects);
+
+/* ---- What is so. ---- */
+
+enum zab_phase {
+    ZAB_PHASE_ELECTION,
+    ZAB_PHASE_DISCOVERY,
+    ZAB_PHASE_SYNC,
+    ZAB_PHASE_BROADCAST
+};
+
+struct zab_status {
+    enum zab_state state;
+    enum zab_phase phase;
+    bool serving; /* In BROADCAST, and applied at least the epoch's start. */
+    bool quarantined;
+    bool founding;
+    bool stranger;  /* This incarnation is not (yet) one of the configuration. */
+    uint32_t epoch; /* Current epoch: that of the last EPOCH record of the log. */
+    uint32_t promised;
+    uint32_t leader; /* 0: none. */
+    zxid_t last;     /* Of the log. */
+    zxid_t durable;
+    zxid_t committed;
+    zxid_t delivered;
+    uint64_t delivered_chain;
+    uint64_t heard_ms;         /* When this replica last knew of a leader with a quorum. */
+    uint32_t low_voters;       /* Leader: voters that reported a low disk, itself included. */
+    bool quorum_low;           /* Leader: without the low ones there is no quorum. */
+    char reason[ZAB_TEXT_MAX]; /* Why it does not vote or serve; "" when it does. */
+};
+
+void zab_status(const struct zab *zab, struct zab_status *ret_status);
+
+/* The committed configuration. */
+const struct zab_config *zab_config(const struct zab *zab);
+
+/* What the leader knows of a peer, for /ensemble. */
+struct zab_peer_status {
+    uint32_t id;
+    bool voter;
+    bool connected;
+    bool synced;  /* Has acknowledged NEWLEADER. */
+    bool counted; /* Its incarnation is the configuration's. */
+    zxid_t acked;
+    uint64_t heard_ms;
+    enum zab_state state; /* As it last said. */
+    uint32_t flags;
+};
+
+size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_max);
+
+#endif
