@@ -24,7 +24,7 @@ enum op_kind {
 enum op_source {
     OP_FROM_PATH,
     OP_FROM_QUERY,
-    OP_FROM_HEADER,
+    OP_FROM_HEADER, /* Not in JSON. */
     OP_FROM_BODY
 };
 
@@ -40,6 +40,31 @@ enum op_field_type {
     OP_FIELD_WITH,
     OP_FIELD_DATAFORMAT,
     OP_FIELD_OPS,
+    OP_FIELD_NAME,       /* Last component, joined to the path; query only, no place of its own. */
+    OP_FIELD_MATCH,      /* If-Match: has_etag, etag_czxid, etag_version, must_exist. */
+    OP_FIELD_NONE_MATCH, /* If-None-Match: *: must_be_new. */
+};
+
+/* What an answer looks like; one writer each in op_json. */
+enum op_shape {
+    OP_SHAPE_NONE,     /* No body. */
+    OP_SHAPE_DATA,     /* The flat znode with its data, or the raw bytes. */
+    OP_SHAPE_STAT,     /* The flat znode without data. */
+    OP_SHAPE_EXISTS,   /* The same, or exists=false. */
+    OP_SHAPE_CHILDREN, /* Names or objects, and the stat of the parent. */
+    OP_SHAPE_TREE,     /* Entries of a subtree. */
+    OP_SHAPE_CREATED,  /* Path, URI and the stat. */
+    OP_SHAPE_MULTI,    /* Results in order. */
+    OP_SHAPE_ZXID,     /* The zxid alone. */
+    OP_SHAPE_INFO,     /* Written by ops_write_info. */
+};
+
+enum {
+    OPS_FIELDS_MAX = 16,
+    OPS_MULTI_MAX = 10000,         /* Elements of a multi that may be decoded at all. */
+    OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of what maxDataBytes may be set to. */
+    OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
+    OPS_TTL_MS_MAX_BITS = 40,      /* A TTL is stored in that many bits. */
 };
 
 /* One argument: name in query and JSON, place in struct op_args, limits. */
@@ -58,10 +83,13 @@ struct op_def {
     const char *name;   /* WebSocket name and metric label, e.g. "create". */
     const char *method; /* HTTP, e.g. "POST". */
     const char *route;  /* e.g. "/znodes/v1/{path}"; "" when not by HTTP on its own. */
-    const char
-        *select; /* Query that chooses among rows of one route, e.g. "view=children"; or "". */
+    /* Query that chooses among rows of one route, e.g. "view=children"; or "". The first row of a
+     * route and method is the default. */
+    const char *select;
     enum op_kind kind;
+    enum op_shape shape;           /* Of the answer. */
     uint32_t status;               /* HTTP status of success with JSON. */
+    uint32_t status_raw;           /* The same for application/octet-stream; 0: JSON only. */
     const struct op_field *fields; /* Ends with a NULL name. */
     void (*read)(struct view *view, const struct op_args *args, struct op_result *result);
 };
@@ -71,6 +99,30 @@ const struct op_def *ops_table(void);
 const struct op_def *ops_by_id(enum op_id id);
 const struct op_def *ops_by_name(struct slice name);
 
+/* The field of that name, or NULL. */
+const struct op_field *op_field_find(const struct op_def *def, struct slice name);
+
+/* Arguments as they are when nothing is given. */
+void op_args_init(struct op_args *args, enum op_id op);
+
+/* Decodes the text of a query parameter or header into its place. OK, or ERR_BAD_ARGUMENTS with the
+ * reason as a constant sentence. The slice of a TEXT or PATH is kept as it is. Not for NAME, BYTES
+ * and OPS. */
+enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
+                        const char **ret_why);
+
+/* The rules that hold across fields, and the legality of paths; elements of a multi included. Every
+ * way in calls it once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */
+enum err op_args_check(const struct op_args *args, const char **ret_why);
+
+/* The row's kind; that of a multi follows from its elements. */
+enum op_kind op_args_kind(const struct op_args *args);
+
+/* Answer of an OP_SHAPE_INFO operation: one JSON value. Any thread. */
+struct jsonw;
+void ops_write_info(struct gate *gate, enum op_id op, const struct op_principal *principal,
+                    struct jsonw *json);
+
 /* The compact form of arguments between replicas (FORWARD). Fields of the row only, in row order.
  */
 void op_args_encode(const struct op_args *args, struct buf *out);
@@ -79,7 +131,9 @@ void op_args_encode(const struct op_args *args, struct buf *out);
  * there are none). ERR_FORMAT, ERR_TOO_LARGE. */
 enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_args **ret_multi);
 
-/* Results of writes between replicas: errors travel whole, successes are found in the log. */
+/* Results of writes between replicas: errors travel whole, successes are found in the log. Errors
+ * go by their symbol, so that replicas one version apart agree; a decoded `detail` lives in the
+ * arena of its result. Paths, data and entries do not travel. */
 void op_result_encode(const struct op_result *result, struct buf *out);
 enum err op_result_decode(struct slice bytes, struct op_result *result);
 

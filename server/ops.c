@@ -1,0 +1,185 @@
+#include "server/ops.h"
+
+#include "base/check.h"
+#include "server/view.h"
+
+#define AT(member) offsetof(struct op_args, member)
+#define PATH_FIELD                                             \
+    {                                                          \
+        "path", OP_FIELD_PATH, OP_FROM_PATH, AT(path), 0, 0, 0 \
+    }
+#define FORMAT_FIELD                                                              \
+    {                                                                             \
+        "dataformat", OP_FIELD_DATAFORMAT, OP_FROM_QUERY, AT(dataformat), 0, 0, 0 \
+    }
+#define WITH_FIELD                                              \
+    {                                                           \
+        "with", OP_FIELD_WITH, OP_FROM_QUERY, AT(with), 0, 0, 0 \
+    }
+#define VERSION_FIELD                                                                              \
+    {                                                                                              \
+        "version", OP_FIELD_I32, OP_FROM_QUERY, AT(version), AT(has_version), INT32_MIN, INT32_MAX \
+    }
+#define MATCH_FIELD                                                       \
+    {                                                                     \
+        "If-Match", OP_FIELD_MATCH, OP_FROM_HEADER, AT(has_etag), 0, 0, 0 \
+    }
+#define DATA_FIELD                                                               \
+    {                                                                            \
+        "data", OP_FIELD_BYTES, OP_FROM_BODY, AT(data), 0, 0, OPS_DATA_BYTES_MAX \
+    }
+#define BOOL_FIELD(name, member)                                \
+    {                                                           \
+        name, OP_FIELD_BOOL, OP_FROM_QUERY, AT(member), 0, 0, 1 \
+    }
+#define U32_FIELD(name, member, min)                                      \
+    {                                                                     \
+        name, OP_FIELD_U32, OP_FROM_QUERY, AT(member), 0, min, UINT32_MAX \
+    }
+#define END_FIELD                                      \
+    {                                                  \
+        NULL, OP_FIELD_BOOL, OP_FROM_QUERY, 0, 0, 0, 0 \
+    }
+
+static const struct op_field path_fields[] = {PATH_FIELD, END_FIELD};
+static const struct op_field get_fields[] = {PATH_FIELD, FORMAT_FIELD, END_FIELD};
+static const struct op_field none_fields[] = {END_FIELD};
+static const struct op_field children_fields[] = {
+    PATH_FIELD,
+    U32_FIELD("limit", limit, 1),
+    {"after", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
+    WITH_FIELD,
+    FORMAT_FIELD,
+    END_FIELD,
+};
+static const struct op_field tree_fields[] = {
+    PATH_FIELD, U32_FIELD("depth", depth, 0), WITH_FIELD, FORMAT_FIELD, END_FIELD,
+};
+static const struct op_field set_fields[] = {
+    PATH_FIELD,
+    DATA_FIELD,
+    BOOL_FIELD("null", data_null),
+    VERSION_FIELD,
+    MATCH_FIELD,
+    {"If-None-Match", OP_FIELD_NONE_MATCH, OP_FROM_HEADER, AT(must_be_new), 0, 0, 0},
+    BOOL_FIELD("upsert", upsert),
+    BOOL_FIELD("parents", parents),
+    END_FIELD,
+};
+static const struct op_field create_fields[] = {
+    PATH_FIELD,
+    DATA_FIELD,
+    BOOL_FIELD("null", data_null),
+    {"name", OP_FIELD_NAME, OP_FROM_QUERY, AT(path), 0, 0, 0},
+    BOOL_FIELD("sequence", sequence),
+    BOOL_FIELD("ephemeral", ephemeral),
+    BOOL_FIELD("container", container),
+    {"ttl", OP_FIELD_I64, OP_FROM_QUERY, AT(ttl_ms), 0, 1, (INT64_C(1) << OPS_TTL_MS_MAX_BITS) - 1},
+    BOOL_FIELD("parents", parents),
+    END_FIELD,
+};
+static const struct op_field delete_fields[] = {
+    PATH_FIELD,
+    VERSION_FIELD,
+    MATCH_FIELD,
+    BOOL_FIELD("recursive", recursive),
+    U32_FIELD("max", max, 1),
+    END_FIELD,
+};
+static const struct op_field check_fields[] = {PATH_FIELD, VERSION_FIELD, END_FIELD};
+static const struct op_field multi_fields[] = {
+    {"ops", OP_FIELD_OPS, OP_FROM_BODY, AT(ops), 0, 1, OPS_MULTI_MAX},
+    END_FIELD,
+};
+
+#define ZNODES "/znodes/v1/{path}"
+
+/* One row each; the first row of a method and route is what a request without `select` means. */
+static const struct op_def table[] = {
+    {OP_GET, "get", "GET", ZNODES, "view=data", OP_KIND_READ, OP_SHAPE_DATA, 200, 200, get_fields,
+     view_get},
+    {OP_EXISTS, "exists", "", "", "", OP_KIND_READ, OP_SHAPE_EXISTS, 200, 0, path_fields,
+     view_stat},
+    {OP_STAT, "stat", "GET", ZNODES, "view=stat", OP_KIND_READ, OP_SHAPE_STAT, 200, 0, path_fields,
+     view_stat},
+    {OP_CHILDREN, "children", "GET", ZNODES, "view=children", OP_KIND_READ, OP_SHAPE_CHILDREN, 200,
+     0, children_fields, view_children},
+    {OP_TREE, "tree", "GET", ZNODES, "view=tree", OP_KIND_READ, OP_SHAPE_TREE, 200, 0, tree_fields,
+     view_tree},
+    {OP_SET, "set", "PUT", ZNODES, "", OP_KIND_WRITE, OP_SHAPE_STAT, 200, 204, set_fields, NULL},
+    {OP_CREATE, "create", "POST", ZNODES, "op=create", OP_KIND_WRITE, OP_SHAPE_CREATED, 201, 201,
+     create_fields, NULL},
+    {OP_DELETE, "delete", "DELETE", ZNODES, "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 204,
+     delete_fields, NULL},
+    {OP_CHECK, "check", "", "", "", OP_KIND_WRITE, OP_SHAPE_STAT, 200, 0, check_fields, NULL},
+    {OP_MULTI, "multi", "POST", "/multi/v1", "", OP_KIND_WRITE, OP_SHAPE_MULTI, 200, 0,
+     multi_fields, view_multi},
+    {OP_SYNC, "sync", "POST", "/sync/v1", "", OP_KIND_SYNC, OP_SHAPE_ZXID, 200, 0, none_fields,
+     NULL},
+    {OP_STATUS, "status", "GET", "/status/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none_fields,
+     NULL},
+    {OP_ENSEMBLE, "ensemble", "GET", "/ensemble/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0,
+     none_fields, NULL},
+    {OP_LIMITS, "limits", "GET", "/limits/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none_fields,
+     NULL},
+    {OP_WHOAMI, "whoami", "GET", "/whoami/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none_fields,
+     NULL},
+    {OP_REAP, "reap", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0, path_fields, NULL},
+    {.name = NULL},
+};
+
+const struct op_def *ops_table(void)
+{
+    return table;
+}
+
+const struct op_def *ops_by_id(enum op_id id)
+{
+    size_t row = (size_t)id - 1;
+
+    if (id < OP_GET || id > OP_REAP) {
+        return NULL;
+    }
+    ASSERT(table[row].id == id); /* Rows are in the order of their numbers. */
+    return &table[row];
+}
+
+const struct op_def *ops_by_name(struct slice name)
+{
+    for (const struct op_def *def = table; def->name; def++) {
+        if (slice_eq(slice_str(def->name), name)) {
+            return def;
+        }
+    }
+    return NULL;
+}
+
+const struct op_field *op_field_find(const struct op_def *def, struct slice name)
+{
+    for (const struct op_field *field = def->fields; field->name; field++) {
+        if (slice_eq(slice_str(field->name), name)) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+void op_args_init(struct op_args *args, enum op_id op)
+{
+    ASSERT(ops_by_id(op));
+
+    *args = (struct op_args){.op = op, .version = -1};
+}
+
+static bool multi_is_read(const struct op_args *args)
+{
+    return args->op_count > 0 && ops_by_id(args->ops[0].op)->kind == OP_KIND_READ;
+}
+
+enum op_kind op_args_kind(const struct op_args *args)
+{
+    if (args->op == OP_MULTI && multi_is_read(args)) {
+        return OP_KIND_READ;
+    }
+    return ops_by_id(args->op)->kind;
+}

@@ -1,0 +1,338 @@
+/* Arguments out of text, and the rules that hold across them. */
+#include "base/buf.h"
+#include "base/check.h"
+#include "server/ops.h"
+#include "server/state/path.h"
+#include "server/state/state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    NUMBER_TEXT_MAX = 24
+};
+
+struct word {
+    const char *text;
+    uint32_t value;
+};
+
+static const struct word bool_words[] = {
+    {"true", 1}, {"false", 0}, {"1", 1}, {"0", 0}, {NULL, 0},
+};
+static const struct word with_words[] = {
+    {"names", OP_WITH_NAMES},
+    {"stat", OP_WITH_STAT},
+    {"data", OP_WITH_DATA},
+    {NULL, 0},
+};
+static const struct word dataformat_words[] = {
+    {"base64", OP_BASE64}, {"utf8", OP_UTF8}, {"auto", OP_AUTO},
+    {"json", OP_JSON},     {"none", OP_NONE}, {NULL, 0},
+};
+
+static bool word_find(const struct word *words, struct slice text, uint32_t *ret_value)
+{
+    for (const struct word *word = words; word->text; word++) {
+        if (slice_eq(slice_str(word->text), text)) {
+            *ret_value = word->value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void *field_at(const struct op_field *field, struct op_args *args)
+{
+    return (uint8_t *)args + field->offset;
+}
+
+static enum err refuse(const char **ret_why, const char *why)
+{
+    *ret_why = why;
+    return ERR_BAD_ARGUMENTS;
+}
+
+/* Plain decimal with an optional minus sign: no blanks, no plus, no other base. */
+static bool number_parse(struct slice text, int64_t *ret_number)
+{
+    char digits[NUMBER_TEXT_MAX];
+    char *end = NULL;
+
+    if (text.len == 0 || text.len >= sizeof(digits)) {
+        return false;
+    }
+    memcpy(digits, text.data, text.len);
+    digits[text.len] = '\0';
+
+    const char *first = digits[0] == '-' ? digits + 1 : digits;
+
+    if (*first < '0' || *first > '9') {
+        return false;
+    }
+    errno = 0;
+    *ret_number = strtoll(digits, &end, 10);
+    return errno == 0 && end == digits + text.len;
+}
+
+static enum err parse_number(const struct op_field *field, struct slice text, struct op_args *args,
+                             const char **ret_why)
+{
+    int64_t number = 0;
+
+    if (!number_parse(text, &number)) {
+        return refuse(ret_why, "is not a decimal number");
+    }
+    if (number < field->min || number > field->max) {
+        return refuse(ret_why, "is out of range");
+    }
+    if (field->type == OP_FIELD_I32) {
+        *(int32_t *)field_at(field, args) = (int32_t)number;
+    } else if (field->type == OP_FIELD_U32) {
+        *(uint32_t *)field_at(field, args) = (uint32_t)number;
+    } else {
+        *(int64_t *)field_at(field, args) = number;
+    }
+    return ERR_OK;
+}
+
+static enum err parse_bool(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
+{
+    uint32_t value = 0;
+
+    if (!word_find(bool_words, text, &value)) {
+        return refuse(ret_why, "must be true or false");
+    }
+    *(bool *)field_at(field, args) = value != 0;
+    return ERR_OK;
+}
+
+/* "<czxid hex>.<version>" between the letter d and the closing quote. */
+static bool etag_parse(struct slice text, struct op_args *args)
+{
+    uint64_t czxid = 0;
+    size_t pos = 2;
+    int64_t version = 0;
+
+    if (text.len < 6 || memcmp(text.data, "\"d", 2) != 0 || text.data[text.len - 1] != '"') {
+        return false;
+    }
+    for (; pos < text.len && text.data[pos] != '.'; pos++) {
+        const char *hex = memchr("0123456789abcdef", text.data[pos], 16);
+
+        if (!hex || czxid >> 60 != 0) {
+            return false;
+        }
+        czxid = czxid << 4 | (uint64_t)(*hex <= '9' ? *hex - '0' : *hex - 'a' + 10);
+    }
+    if (pos == 2 || pos + 1 >= text.len ||
+        !number_parse(slice_make(text.data + pos + 1, text.len - pos - 2), &version) ||
+        version < INT32_MIN || version > INT32_MAX) {
+        return false;
+    }
+    args->has_etag = true;
+    args->etag_czxid = czxid;
+    args->etag_version = (int32_t)version;
+    return true;
+}
+
+static enum err parse_match(struct slice text, struct op_args *args, const char **ret_why)
+{
+    if (slice_eq(text, slice_str("*"))) {
+        args->must_exist = true;
+        return ERR_OK;
+    }
+    if (!etag_parse(text, args)) {
+        return refuse(ret_why, "must be * or the ETag of the znode's data");
+    }
+    return ERR_OK;
+}
+
+static enum err parse_word(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
+{
+    uint32_t value = 0;
+
+    if (field->type == OP_FIELD_WITH) {
+        if (!word_find(with_words, text, &value)) {
+            return refuse(ret_why, "must be names, stat or data");
+        }
+        args->with = (enum op_with)value;
+        return ERR_OK;
+    }
+    if (!word_find(dataformat_words, text, &value)) {
+        return refuse(ret_why, "must be base64, utf8, auto, json or none");
+    }
+    args->dataformat = (enum op_dataformat)value;
+    return ERR_OK;
+}
+
+static enum err parse_none_match(struct slice text, struct op_args *args, const char **ret_why)
+{
+    if (!slice_eq(text, slice_str("*"))) {
+        return refuse(ret_why, "must be * on a write");
+    }
+    args->must_be_new = true;
+    return ERR_OK;
+}
+
+static enum err parse_by_type(const struct op_field *field, struct slice text, struct op_args *args,
+                              const char **ret_why)
+{
+    switch (field->type) {
+    case OP_FIELD_BOOL:
+        return parse_bool(field, text, args, ret_why);
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+    case OP_FIELD_I64:
+    case OP_FIELD_U64:
+        return parse_number(field, text, args, ret_why);
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+        *(struct slice *)field_at(field, args) = text;
+        return ERR_OK;
+    case OP_FIELD_WITH:
+    case OP_FIELD_DATAFORMAT:
+        return parse_word(field, text, args, ret_why);
+    case OP_FIELD_MATCH:
+        return parse_match(text, args, ret_why);
+    case OP_FIELD_NONE_MATCH:
+        return parse_none_match(text, args, ret_why);
+    case OP_FIELD_BYTES:
+    case OP_FIELD_OPS:
+    case OP_FIELD_NAME:
+        break;
+    }
+    UNREACHABLE();
+}
+
+enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
+                        const char **ret_why)
+{
+    enum err err = parse_by_type(field, text, args, ret_why);
+
+    if (err == ERR_OK && field->has_offset != 0) {
+        *((bool *)((uint8_t *)args + field->has_offset)) = true;
+    }
+    return err;
+}
+
+/* A sequential name is checked as it will be: the ten digits may complete an empty prefix. */
+static enum err check_path(const struct op_args *args, const char **ret_why)
+{
+    struct buf full;
+    enum err err = ERR_OK;
+
+    if (!args->sequence) {
+        return path_check(args->path, ret_why);
+    }
+    buf_init(&full, STATE_PATH_MAX + 1);
+    buf_append_slice(&full, args->path);
+    buf_append_str(&full, "0000000000");
+    err = full.overflow ? refuse(ret_why, "the path is too long")
+                        : path_check(buf_slice(&full), ret_why);
+    buf_release(&full);
+    return err;
+}
+
+static enum err check_create(const struct op_args *args, const char **ret_why)
+{
+    int kinds = args->ephemeral + args->container + (args->ttl_ms != 0);
+
+    if (kinds > 1) {
+        return refuse(ret_why, "ephemeral, container and ttl exclude each other");
+    }
+    if (args->container && args->sequence) {
+        return refuse(ret_why, "a container cannot be sequential");
+    }
+    if (args->ephemeral) {
+        *ret_why = "ephemeral znodes need sessions, which this version does not support";
+        return ERR_UNIMPLEMENTED;
+    }
+    return ERR_OK;
+}
+
+static enum err check_conditions(const struct op_args *args, const char **ret_why)
+{
+    bool if_match = args->has_etag || args->must_exist;
+
+    if (args->has_etag && args->has_version && args->version != -1 &&
+        args->version != args->etag_version) {
+        return refuse(ret_why, "version and If-Match contradict each other");
+    }
+    if (args->must_be_new && (if_match || args->upsert || args->has_version)) {
+        return refuse(ret_why, "If-None-Match excludes If-Match, version and upsert");
+    }
+    if (args->upsert && if_match) {
+        return refuse(ret_why, "upsert and If-Match exclude each other");
+    }
+    if (args->max != 0 && !args->recursive) {
+        return refuse(ret_why, "max needs recursive=true");
+    }
+    if (args->op == OP_SET && args->parents && !args->upsert && !args->must_be_new) {
+        return refuse(ret_why, "parents needs upsert=true or If-None-Match: *");
+    }
+    return ERR_OK;
+}
+
+static enum err check_one(const struct op_args *args, const char **ret_why)
+{
+    const struct op_def *def = ops_by_id(args->op);
+
+    if (def->fields->type != OP_FIELD_PATH) {
+        return ERR_OK;
+    }
+
+    enum err err = check_path(args, ret_why);
+
+    if (err == ERR_OK) {
+        err = check_conditions(args, ret_why);
+    }
+    if (err == ERR_OK && args->op == OP_CREATE) {
+        err = check_create(args, ret_why);
+    }
+    if (err == ERR_OK && args->data_null && args->data.len > 0) {
+        err = refuse(ret_why, "null excludes data");
+    }
+    return err;
+}
+
+static bool multi_may_hold(enum op_id op)
+{
+    return op == OP_GET || op == OP_EXISTS || op == OP_STAT || op == OP_CHILDREN || op == OP_SET ||
+           op == OP_CREATE || op == OP_DELETE || op == OP_CHECK;
+}
+
+static enum err check_multi(const struct op_args *args, const char **ret_why)
+{
+    if (args->op_count == 0) {
+        return refuse(ret_why, "ops is empty");
+    }
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        const struct op_args *item = &args->ops[i];
+
+        if (!multi_may_hold(item->op)) {
+            return refuse(ret_why, "a multi holds create, set, delete and check, or only reads");
+        }
+        if (ops_by_id(item->op)->kind != ops_by_id(args->ops[0].op)->kind) {
+            return refuse(ret_why, "a multi holds either reads or writes");
+        }
+
+        enum err err = check_one(item, ret_why);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+    }
+    return ERR_OK;
+}
+
+enum err op_args_check(const struct op_args *args, const char **ret_why)
+{
+    *ret_why = NULL;
+    if (args->op == OP_CHECK) {
+        return refuse(ret_why, "check exists only inside a multi");
+    }
+    return args->op == OP_MULTI ? check_multi(args, ret_why) : check_one(args, ret_why);
+}
