@@ -105,10 +105,13 @@ enum store_op_type {
     STORE_QUARANTINE,   /* Set the mark with `reason`. */
     STORE_RELEASE,      /* Clear the mark. */
     STORE_RESET,        /* Forget log and snapshots: an empty history. Used to refill. */
-    STORE_SNAP_BEGIN,   /* Start to receive a snapshot. */
+    STORE_SNAP_BEGIN,   /* Start to receive a snapshot; an unfinished earlier one is dropped. From
+                           here   to INSTALL, APPENDs go to the log that belongs to the new snapshot
+                           (they   follow its start); the old log and snapshots stay as they are. */
     STORE_SNAP_CHUNK,   /* The next piece of it. */
-    STORE_SNAP_INSTALL, /* Verify it and make it ours by one atomic switch; the log restarts at its
-                           start. */
+    STORE_SNAP_INSTALL, /* Verify it and make snapshot and new log ours by one atomic switch. Until
+                           then a crash, or any other operation but APPEND and CHUNK, leaves or
+                           brings back the old state. */
 };
 
 struct store_op {

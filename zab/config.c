@@ -1,0 +1,102 @@
+#include "zab/config.h"
+
+#include "base/check.h"
+#include "base/wire.h"
+
+enum {
+    CONFIG_FORMAT = 1
+};
+
+const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
+{
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
+
+    for (uint32_t i = 0; i < config->count; i++) {
+        if (config->members[i].id == id) {
+            return &config->members[i];
+        }
+    }
+    return NULL;
+}
+
+bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation)
+{
+    const struct zab_member *member = zab_config_find(config, id);
+
+    return member && member->voter && member->incarnation == incarnation;
+}
+
+uint32_t zab_config_voters(const struct zab_config *config)
+{
+    uint32_t voters = 0;
+
+    for (uint32_t i = 0; i < config->count; i++) {
+        voters += config->members[i].voter ? 1 : 0;
+    }
+    ASSERT(voters <= config->count);
+    return voters;
+}
+
+void zab_config_encode(const struct zab_config *config, struct buf *out)
+{
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
+
+    wire_put_u8(out, CONFIG_FORMAT);
+    wire_put_u64(out, config->version);
+    wire_put_raw(out, slice_make(config->cluster, ZAB_CLUSTER_LEN));
+    wire_put_u64(out, config->history);
+    wire_put_u32(out, config->count);
+    for (uint32_t i = 0; i < config->count; i++) {
+        const struct zab_member *member = &config->members[i];
+
+        wire_put_u32(out, member->id);
+        wire_put_u8(out, member->voter ? 1 : 0);
+        wire_put_u64(out, member->incarnation);
+    }
+}
+
+/* Members ascend by id, are in range, and one at least votes. */
+static bool is_sound(const struct zab_config *config)
+{
+    uint32_t previous = 0;
+
+    for (uint32_t i = 0; i < config->count; i++) {
+        uint32_t id = config->members[i].id;
+
+        if (id <= previous || id > ZAB_ID_MAX) {
+            return false;
+        }
+        previous = id;
+    }
+    return zab_config_voters(config) > 0;
+}
+
+enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
+{
+    struct wire_reader reader;
+    struct zab_config config = {0};
+
+    wire_reader_init(&reader, bytes);
+    if (wire_get_u8(&reader) != CONFIG_FORMAT) {
+        return ERR_FORMAT;
+    }
+    config.version = wire_get_u64(&reader);
+    struct slice cluster = wire_get_raw(&reader, ZAB_CLUSTER_LEN);
+
+    config.history = wire_get_u64(&reader);
+    config.count = wire_get_u32(&reader);
+    if (!wire_reader_ok(&reader) || config.count > ZAB_MEMBERS_MAX) {
+        return ERR_FORMAT;
+    }
+    memcpy(config.cluster, cluster.data, ZAB_CLUSTER_LEN);
+    for (uint32_t i = 0; i < config.count; i++) {
+        config.members[i].id = wire_get_u32(&reader);
+        config.members[i].voter = wire_get_u8(&reader) != 0;
+        config.members[i].incarnation = wire_get_u64(&reader);
+    }
+    if (!wire_reader_done(&reader) || !is_sound(&config)) {
+        return ERR_FORMAT;
+    }
+    *ret_config = config;
+    return ERR_OK;
+}
