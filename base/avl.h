@@ -38,6 +38,9 @@ void avl_remove(struct avl *tree, struct avl_node *node);
 struct avl_node *avl_first(const struct avl *tree);
 struct avl_node *avl_next(const struct avl_node *node);
 
+/* The structure around a node; the second form is for nodes that may only be read. */
 #define avl_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+#define avl_entry_const(node, type, member) \
+    ((const type *)(const void *)((const char *)(node)-offsetof(type, member)))
 
 #endif

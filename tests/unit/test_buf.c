@@ -1,0 +1,131 @@
+#include "base/buf.h"
+#include "tests/lib/unit.h"
+
+static void test_appends_and_grows(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 1 << 20);
+    for (int i = 0; i < 5000; i++) {
+        assert_true(buf_append_byte(&buf, (uint8_t)i));
+    }
+    assert_int_equal(buf.len, 5000);
+    for (int i = 0; i < 5000; i++) {
+        assert_int_equal(buf.data[i], (uint8_t)i);
+    }
+    buf_release(&buf);
+    assert_null(buf.data);
+    assert_true(buf_append_str(&buf, "again"));
+    buf_release(&buf);
+}
+
+static void test_nothing_appended_is_nothing_changed(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 0);
+    assert_true(buf_append(&buf, NULL, 0));
+    assert_true(buf_append_slice(&buf, slice_make(NULL, 0)));
+    assert_int_equal(buf.len, 0);
+    assert_string_equal(buf_cstr(&buf), "");
+    assert_false(buf_append_byte(&buf, 'x'));
+    assert_true(buf.overflow);
+    buf_release(&buf);
+}
+
+static void test_overflow_keeps_the_contents_and_sticks(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 4);
+    assert_true(buf_append_str(&buf, "abc"));
+    assert_false(buf_append_str(&buf, "de"));
+    assert_false(buf_append_byte(&buf, 'd')); /* It would fit, but the message is broken. */
+    assert_true(slice_eq(buf_slice(&buf), slice_str("abc")));
+    buf_clear(&buf);
+    assert_true(buf_append_str(&buf, "abcd"));
+    assert_string_equal(buf_cstr(&buf), "abcd");
+    assert_false(buf.overflow);
+    buf_release(&buf);
+}
+
+static void test_sizes_near_the_end_of_the_range_do_not_wrap(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, SIZE_MAX - 1);
+    assert_true(buf_append_str(&buf, "abc"));
+    assert_null(buf_reserve(&buf, SIZE_MAX - 2));
+    assert_null(buf_reserve(&buf, SIZE_MAX));
+    buf_release(&buf);
+}
+
+static void test_reserve_gives_room_without_using_it(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 100);
+
+    uint8_t *to = buf_reserve(&buf, 100);
+
+    assert_non_null(to);
+    assert_int_equal(buf.len, 0);
+    memset(to, 'x', 100);
+    buf.len = 100;
+    assert_int_equal(strlen(buf_cstr(&buf)), 100);
+    buf_release(&buf);
+}
+
+static void test_printf(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 200);
+    assert_true(buf_printf(&buf, "%s-%d", "a", 7));
+    assert_true(buf_printf(&buf, "%100s", "b"));
+    assert_int_equal(buf.len, 103);
+    assert_memory_equal(buf.data, "a-7   ", 6);
+    assert_int_equal(buf.data[102], 'b');
+    assert_true(buf_printf(&buf, "%97s", "c"));
+    assert_int_equal(buf.len, 200);
+    assert_false(buf_printf(&buf, "d"));
+    assert_int_equal(buf.len, 200);
+    assert_true(buf.overflow);
+    buf_release(&buf);
+}
+
+static void test_consume(void **state)
+{
+    struct buf buf;
+
+    (void)state;
+    buf_init(&buf, 100);
+    buf_consume(&buf, 0);
+    buf_append_str(&buf, "abcdef");
+    buf_consume(&buf, 2);
+    assert_string_equal(buf_cstr(&buf), "cdef");
+    buf_consume(&buf, 4);
+    assert_int_equal(buf.len, 0);
+    buf_release(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_appends_and_grows),
+        cmocka_unit_test(test_nothing_appended_is_nothing_changed),
+        cmocka_unit_test(test_overflow_keeps_the_contents_and_sticks),
+        cmocka_unit_test(test_sizes_near_the_end_of_the_range_do_not_wrap),
+        cmocka_unit_test(test_reserve_gives_room_without_using_it),
+        cmocka_unit_test(test_printf),
+        cmocka_unit_test(test_consume),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

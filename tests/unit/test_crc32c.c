@@ -1,0 +1,74 @@
+#include "base/crc32c.h"
+#include "base/crc32c_int.h"
+#include "base/rng.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+/* RFC 3720, appendix B.4, and the check value of the catalogues. */
+static void test_known_vectors(void **state)
+{
+    uint8_t bytes[32];
+
+    (void)state;
+    assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+    assert_int_equal(crc32c(0, NULL, 0), 0);
+    memset(bytes, 0, sizeof(bytes));
+    assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x8a9136aa);
+    memset(bytes, 0xff, sizeof(bytes));
+    assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x62a8ab43);
+    for (uint8_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = i;
+    }
+    assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x46dd794e);
+}
+
+static void test_parts_give_the_whole(void **state)
+{
+    const char text[] = "a record, and the next one";
+    const size_t len = sizeof(text) - 1;
+
+    (void)state;
+    for (size_t cut = 0; cut <= len; cut++) {
+        uint32_t first = crc32c(0, text, cut);
+
+        assert_int_equal(crc32c(first, text + cut, len - cut), crc32c(0, text, len));
+    }
+    assert_int_not_equal(crc32c(1, text, len), crc32c(0, text, len));
+}
+
+static void test_hardware_and_table_agree(void **state)
+{
+    uint8_t bytes[300];
+    struct rng rng;
+
+    (void)state;
+    if (!crc32c_has_hardware()) {
+        print_message("no instruction on this machine: only the table was tested\n");
+        assert_int_equal(~crc32c_table(~0U, (const uint8_t *)"123456789", 9), 0xe3069283);
+        return;
+    }
+    rng_init(&rng, 1);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)rng_u64(&rng);
+    }
+    for (size_t from = 0; from < 9; from++) {
+        for (size_t len = 0; len <= sizeof(bytes) - from; len++) {
+            uint32_t seed = (uint32_t)rng_u64(&rng);
+
+            assert_int_equal(crc32c_table(seed, bytes + from, len),
+                             crc32c_hardware(seed, bytes + from, len));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_vectors),
+        cmocka_unit_test(test_parts_give_the_whole),
+        cmocka_unit_test(test_hardware_and_table_agree),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

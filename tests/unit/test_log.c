@@ -1,0 +1,144 @@
+#include "base/log.h"
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int ends[2];
+static char line[2 * LOG_LINE_MAX];
+
+static int open_pipe(void **state)
+{
+    (void)state;
+    return pipe2(ends, O_NONBLOCK | O_CLOEXEC);
+}
+
+static int close_pipe(void **state)
+{
+    (void)state;
+    log_setup(LOG_INFO, false, STDERR_FILENO);
+    return close(ends[0]) || close(ends[1]);
+}
+
+/* Reads what was logged since the last time; returns the part after the time stamp. */
+static const char *read_line(size_t stamp_len)
+{
+    ssize_t len = read(ends[0], line, sizeof(line) - 1);
+
+    line[len > 0 ? len : 0] = '\0';
+    return (size_t)(len > 0 ? len : 0) >= stamp_len ? line + stamp_len : "";
+}
+
+static void test_plain_line(void **state)
+{
+    int year;
+    int ms;
+    char zone;
+    const size_t stamp_len = strlen("2026-11-21T02:50:00.123Z");
+
+    (void)state;
+    log_setup(LOG_INFO, false, ends[1]);
+    log_info("zab", "leading epoch=%d", 7);
+    assert_string_equal(read_line(stamp_len), " INFO zab leading epoch=7\n");
+    assert_int_equal(sscanf(line, "%4d-%*2d-%*2dT%*2d:%*2d:%*2d.%3d%c", &year, &ms, &zone), 3);
+    assert_in_range(year, 2020, 2200);
+    assert_int_equal(zone, 'Z');
+}
+
+static void test_json_line(void **state)
+{
+    const size_t stamp_len = strlen("{\"ts\":\"2026-11-21T02:50:00.123Z");
+
+    (void)state;
+    log_setup(LOG_INFO, true, ends[1]);
+    log_error("http", "path=\"%s\" b=\\", "/a");
+    assert_string_equal(read_line(stamp_len), "\",\"level\":\"ERROR\",\"subject\":\"http\","
+                                              "\"msg\":\"path=\\\"/a\\\" b=\\\\\"}\n");
+    assert_memory_equal(line, "{\"ts\":\"20", 9);
+}
+
+static void test_level(void **state)
+{
+    (void)state;
+
+    log_setup(LOG_WARN, false, ends[1]);
+    log_info("zab", "not shown");
+    log_debug("zab", "not shown");
+    assert_string_equal(read_line(0), "");
+    log_warn("zab", "shown");
+    assert_non_null(strstr(read_line(0), " WARN zab shown\n"));
+    assert_false(log_enabled(LOG_INFO));
+    assert_true(log_enabled(LOG_ERROR));
+    log_setup(LOG_DEBUG, false, ends[1]);
+    log_debug("zab", "now %s", "shown");
+    assert_non_null(strstr(read_line(0), " DEBUG zab now shown\n"));
+}
+
+static void test_a_message_cannot_forge_a_line(void **state)
+{
+    (void)state;
+
+    log_setup(LOG_INFO, false, ends[1]);
+    log_info("http", "%s", "a\nb\x1b[31m\t\x7f \xff \xc2\x9b \xc3\xa9");
+    assert_non_null(strstr(read_line(0), " a\\nb\\x1b[31m\\x09\\x7f \\xff \\x9b \xc3\xa9\n"));
+    log_setup(LOG_INFO, true, ends[1]);
+    log_info("http", "%s", "a\nb\x1b[31m\t\x7f \xff \xc2\x9b \xc3\xa9");
+    assert_non_null(
+        strstr(read_line(0), "\"a\\nb\\u001b[31m\\u0009\\u007f \\ufffd \\u009b \xc3\xa9\"}\n"));
+}
+
+static void check_cut(bool json, const char *end)
+{
+    char text[2 * LOG_LINE_MAX];
+
+    memset(text, '"', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    log_setup(LOG_INFO, json, ends[1]);
+    log_info("http", "%s", text);
+    read_line(0);
+
+    size_t len = strlen(line);
+
+    assert_in_range(len, LOG_LINE_MAX - 200, LOG_LINE_MAX);
+    assert_string_equal(line + len - strlen(end), end);
+}
+
+static void test_a_long_message_is_cut_and_the_line_still_ends(void **state)
+{
+    (void)state;
+
+    check_cut(false, "\"\n");
+    check_cut(true, "\\\"\"}\n");
+}
+
+static void test_a_full_pipe_drops_and_counts(void **state)
+{
+    uint64_t before = log_dropped();
+    int written = 0;
+
+    (void)state;
+    log_setup(LOG_INFO, false, ends[1]);
+    while (log_dropped() == before && written < 100000) {
+        log_info("zab", "%0500d", written++);
+    }
+    assert_true(log_dropped() == before + 1);
+    log_info("zab", "%0500d", written);
+    assert_true(log_dropped() == before + 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_plain_line, open_pipe, close_pipe),
+        cmocka_unit_test_setup_teardown(test_json_line, open_pipe, close_pipe),
+        cmocka_unit_test_setup_teardown(test_level, open_pipe, close_pipe),
+        cmocka_unit_test_setup_teardown(test_a_message_cannot_forge_a_line, open_pipe, close_pipe),
+        cmocka_unit_test_setup_teardown(test_a_long_message_is_cut_and_the_line_still_ends,
+                                        open_pipe, close_pipe),
+        cmocka_unit_test_setup_teardown(test_a_full_pipe_drops_and_counts, open_pipe, close_pipe),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+#include "base/logrec.h"
+#include "tests/lib/unit.h"
+
+static void test_zxid_parts(void **state)
+{
+    zxid_t zxid = zxid_make(0x80000001, 0xfffffffe);
+
+    (void)state;
+    assert_true(zxid == UINT64_C(0x80000001fffffffe));
+    assert_int_equal(zxid_epoch(zxid), 0x80000001);
+    assert_int_equal(zxid_counter(zxid), 0xfffffffe);
+    assert_true(zxid_make(2, 0) > zxid_make(1, UINT32_MAX));
+}
+
+static void test_holds_a_copy_and_counts_references(void **state)
+{
+    char text[] = "payload";
+    struct logrec *rec =
+        logrec_new(LOGREC_TXN, zxid_make(1, 2), zxid_make(1, 1), 99, slice_str(text));
+
+    (void)state;
+    text[0] = 'x';
+    assert_ptr_equal(logrec_ref(rec), rec);
+    logrec_unref(rec);
+    assert_true(slice_eq(logrec_payload(rec), slice_str("payload")));
+    assert_int_equal(rec->type, LOGREC_TXN);
+    assert_true(rec->zxid == zxid_make(1, 2) && rec->prev == zxid_make(1, 1));
+    assert_true(rec->chain == logrec_chain(99, LOGREC_TXN, zxid_make(1, 2), zxid_make(1, 1),
+                                           slice_str("payload")));
+    logrec_unref(rec);
+    logrec_unref(NULL);
+}
+
+static void test_the_chain_depends_on_every_part(void **state)
+{
+    const uint64_t base = logrec_chain(1, LOGREC_TXN, 3, 2, slice_str("a"));
+    const uint64_t others[] = {
+        logrec_chain(2, LOGREC_TXN, 3, 2, slice_str("a")),
+        logrec_chain(1, LOGREC_EPOCH, 3, 2, slice_str("a")),
+        logrec_chain(1, LOGREC_TXN, 4, 2, slice_str("a")),
+        logrec_chain(1, LOGREC_TXN, 3, 1, slice_str("a")),
+        logrec_chain(1, LOGREC_TXN, 3, 2, slice_str("b")),
+        logrec_chain(1, LOGREC_TXN, 3, 2, slice_make("a\0", 2)),
+        logrec_chain(1, LOGREC_TXN, 3, 2, slice_make(NULL, 0)),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_true(others[i] != base);
+    }
+    assert_true(base == logrec_chain(1, LOGREC_TXN, 3, 2, slice_str("a")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_zxid_parts),
+        cmocka_unit_test(test_holds_a_copy_and_counts_references),
+        cmocka_unit_test(test_the_chain_depends_on_every_part),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

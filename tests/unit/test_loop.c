@@ -1,0 +1,230 @@
+#include "base/loop.h"
+#include "tests/lib/unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    WAIT_MS = 10000
+};
+
+struct end {
+    struct loop_watch watch;
+    struct loop *loop;
+    uint32_t ready; /* Of the last call. */
+    int calls;
+    struct loop_watch *remove; /* Taken out of the loop in the call. */
+};
+
+static void on_ready(struct loop_watch *watch, uint32_t ready)
+{
+    struct end *end = watch->ctx;
+
+    end->ready = ready;
+    end->calls++;
+    if (end->remove) {
+        loop_remove(end->loop, end->remove);
+        end->remove = NULL;
+    }
+}
+
+static void end_init(struct end *end, struct loop *loop, int fd, uint32_t interest)
+{
+    *end = (struct end){.loop = loop};
+    end->watch =
+        (struct loop_watch){.fd = fd, .interest = interest, .on_ready = on_ready, .ctx = end};
+}
+
+static void make_pair(int fds[2])
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+}
+
+static void test_level_triggered_reading(void **state)
+{
+    struct loop loop;
+    struct end end;
+    int fds[2];
+    char byte;
+
+    (void)state;
+    make_pair(fds);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&end, &loop, fds[0], LOOP_READ);
+    loop_add(&loop, &end.watch);
+    assert_int_equal(loop_run_once(&loop, 0), 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1); /* Not read: reported again. */
+    assert_int_equal(end.ready, LOOP_READ);
+    assert_int_equal(read(fds[0], &byte, 1), 1);
+    assert_int_equal(loop_run_once(&loop, 0), 0);
+    loop_remove(&loop, &end.watch);
+    loop_release(&loop);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void test_interest_can_change(void **state)
+{
+    struct loop loop;
+    struct end end;
+    int fds[2];
+
+    (void)state;
+    make_pair(fds);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&end, &loop, fds[0], 0);
+    loop_add(&loop, &end.watch);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    assert_int_equal(loop_run_once(&loop, 0), 0);
+    loop_modify(&loop, &end.watch, LOOP_WRITE);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(end.ready, LOOP_WRITE);
+    loop_modify(&loop, &end.watch, LOOP_READ | LOOP_WRITE);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(end.ready, LOOP_READ | LOOP_WRITE);
+    loop_modify(&loop, &end.watch, 0);
+    close(fds[1]);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(end.ready, LOOP_HANGUP);
+    loop_remove(&loop, &end.watch);
+    loop_release(&loop);
+    close(fds[0]);
+}
+
+/* Both are ready in one batch; whichever comes first removes the other, or itself. */
+static void test_a_watch_removed_in_the_batch_is_not_called(void **state)
+{
+    struct loop loop;
+    struct end a;
+    struct end b;
+    int fds_a[2];
+    int fds_b[2];
+
+    (void)state;
+    make_pair(fds_a);
+    make_pair(fds_b);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&a, &loop, fds_a[0], LOOP_WRITE);
+    end_init(&b, &loop, fds_b[0], LOOP_WRITE);
+    a.remove = &b.watch;
+    b.remove = &a.watch;
+    loop_add(&loop, &a.watch);
+    loop_add(&loop, &b.watch);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(a.calls + b.calls, 1);
+
+    struct end *left = a.calls ? &a : &b;
+
+    left->remove = &left->watch;
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(loop_run_once(&loop, 0), 0);
+    assert_int_equal(left->calls, 2);
+    loop_release(&loop);
+    for (int i = 0; i < 2; i++) {
+        close(fds_a[i]);
+        close(fds_b[i]);
+    }
+}
+
+static void check_socket(int fd)
+{
+    int value = 0;
+    socklen_t len = sizeof(value);
+
+    assert_true(fd >= 0);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len), 0);
+    assert_int_equal(value, 1);
+}
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+static void test_sockets(void **state)
+{
+    struct sockaddr_in addr = loopback(0);
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(addr);
+    struct loop loop;
+    struct end end;
+
+    (void)state;
+
+    int listen_fd = loop_listen((struct sockaddr *)&addr, len, 8);
+
+    check_socket(listen_fd);
+    assert_int_equal(loop_accept(listen_fd, &peer), -EAGAIN);
+    assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&addr, &len), 0);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&end, &loop, listen_fd, LOOP_READ);
+    loop_add(&loop, &end.watch);
+
+    int client_fd = loop_connect((struct sockaddr *)&addr, len);
+
+    check_socket(client_fd);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+
+    int server_fd = loop_accept(listen_fd, &peer);
+
+    check_socket(server_fd);
+    assert_int_equal(peer.ss_family, AF_INET);
+    assert_int_equal(loop_connect_result(client_fd), 0);
+    assert_int_equal(loop_listen((struct sockaddr *)&addr, len, 8), -EADDRINUSE);
+    loop_remove(&loop, &end.watch);
+    loop_release(&loop);
+    close(listen_fd);
+    close(client_fd);
+    close(server_fd);
+}
+
+static void test_a_refused_connection_says_so(void **state)
+{
+    struct sockaddr_in addr = loopback(0);
+    socklen_t len = sizeof(addr);
+    struct loop loop;
+    struct end end;
+    int port_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    assert_int_equal(bind(port_fd, (struct sockaddr *)&addr, len), 0); /* Bound, not listening. */
+    assert_int_equal(getsockname(port_fd, (struct sockaddr *)&addr, &len), 0);
+
+    int fd = loop_connect((struct sockaddr *)&addr, len);
+
+    if (fd >= 0) {
+        assert_int_equal(loop_init(&loop), ERR_OK);
+        end_init(&end, &loop, fd, LOOP_WRITE);
+        loop_add(&loop, &end.watch);
+        assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+        assert_true(end.ready & LOOP_HANGUP);
+        assert_int_equal(loop_connect_result(fd), -ECONNREFUSED);
+        loop_release(&loop);
+        close(fd);
+    } else {
+        assert_int_equal(fd, -ECONNREFUSED);
+    }
+    close(port_fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_level_triggered_reading),
+        cmocka_unit_test(test_interest_can_change),
+        cmocka_unit_test(test_a_watch_removed_in_the_batch_is_not_called),
+        cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_a_refused_connection_says_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+#include "base/mailbox.h"
+#include "base/thread.h"
+#include "tests/lib/unit.h"
+
+enum {
+    WAIT_MS = 10000,
+    SENDERS = 2,
+    MESSAGES = 20000
+};
+
+struct message {
+    struct list link;
+    int sender;
+    int number;
+};
+
+static void test_order_bound_and_wake(void **state)
+{
+    struct mailbox box;
+    struct message messages[3];
+    struct list got;
+
+    (void)state;
+    mailbox_init(&box, 2);
+    assert_false(mailbox_wait(&box, 0));
+    assert_int_equal(mailbox_post(&box, &messages[0].link), ERR_OK);
+    assert_int_equal(mailbox_post(&box, &messages[1].link), ERR_OK);
+    assert_int_equal(mailbox_post(&box, &messages[2].link), ERR_FULL);
+    assert_int_equal(mailbox_post_always(&box, &messages[2].link), ERR_OK);
+    assert_int_equal(mailbox_count(&box), 3);
+    assert_true(mailbox_wait(&box, 0));
+
+    assert_int_equal(mailbox_drain(&box, &got), 3);
+    assert_false(mailbox_wait(&box, 0));
+    for (int i = 0; i < 3; i++) {
+        assert_ptr_equal(got.next, &messages[i].link);
+        list_remove(got.next);
+    }
+    assert_true(list_empty(&got));
+    assert_int_equal(mailbox_drain(&box, &got), 0);
+    assert_true(list_empty(&got));
+    mailbox_release(&box);
+}
+
+static void test_close_refuses_and_wakes(void **state)
+{
+    struct mailbox box;
+    struct message messages[2];
+    struct list got;
+
+    (void)state;
+    mailbox_init(&box, 2);
+    mailbox_post(&box, &messages[0].link);
+    mailbox_drain(&box, &got);
+    mailbox_post(&box, &messages[0].link);
+    mailbox_close(&box);
+    mailbox_close(&box);
+    assert_true(mailbox_wait(&box, 0));
+    assert_int_equal(mailbox_post(&box, &messages[1].link), ERR_CLOSED);
+    assert_int_equal(mailbox_post_always(&box, &messages[1].link), ERR_CLOSED);
+    assert_int_equal(mailbox_drain(&box, &got), 1); /* What was in it is not lost. */
+    assert_int_equal(mailbox_drain(&box, &got), 0);
+    mailbox_release(&box);
+}
+
+struct sender {
+    struct thread thread;
+    struct mailbox *box;
+    struct message *messages;
+};
+
+static void send_all(void *arg)
+{
+    struct sender *sender = arg;
+
+    for (int i = 0; i < MESSAGES; i++) {
+        mailbox_post_always(sender->box, &sender->messages[i].link);
+    }
+}
+
+/* Every message arrives once, in the order of its sender, and no wake is lost. */
+static void test_many_senders(void **state)
+{
+    static struct message messages[SENDERS][MESSAGES];
+    struct sender senders[SENDERS];
+    struct mailbox box;
+    int next[SENDERS] = {0};
+    int left = SENDERS * MESSAGES;
+
+    (void)state;
+    mailbox_init(&box, 1);
+    for (int s = 0; s < SENDERS; s++) {
+        for (int i = 0; i < MESSAGES; i++) {
+            messages[s][i] = (struct message){.sender = s, .number = i};
+        }
+        senders[s].box = &box;
+        senders[s].messages = messages[s];
+        thread_start(&senders[s].thread, "sender", send_all, &senders[s]);
+    }
+    while (left > 0) {
+        struct list got;
+
+        assert_true(mailbox_wait(&box, WAIT_MS));
+        left -= (int)mailbox_drain(&box, &got);
+        list_for_each (it, &got) {
+            struct message *message = list_entry(it, struct message, link);
+
+            assert_int_equal(message->number, next[message->sender]++);
+        }
+    }
+    for (int s = 0; s < SENDERS; s++) {
+        thread_join(&senders[s].thread);
+    }
+    assert_int_equal(left, 0);
+    mailbox_release(&box);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_bound_and_wake),
+        cmocka_unit_test(test_close_refuses_and_wakes),
+        cmocka_unit_test(test_many_senders),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

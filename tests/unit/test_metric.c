@@ -1,0 +1,116 @@
+#include "base/metric.h"
+#include "tests/lib/unit.h"
+
+static void test_counter_and_gauge(void **state)
+{
+    struct metric_counter counter = {0};
+
+    (void)state;
+    metric_add(&counter, 2);
+    metric_add(&counter, 3);
+    assert_true(metric_get(&counter) == 5);
+    metric_set(&counter, 1);
+    assert_true(metric_get(&counter) == 1);
+}
+
+static void test_bucket_bounds_are_inclusive(void **state)
+{
+    struct metric_histogram histogram = {0};
+
+    (void)state;
+    metric_observe_us(&histogram, 0);
+    metric_observe_us(&histogram, 1);
+    metric_observe_us(&histogram, 2);
+    metric_observe_us(&histogram, 3);
+    metric_observe_us(&histogram, 4);
+    metric_observe_us(&histogram, 5);
+    metric_observe_us(&histogram, 1 << 22);
+    metric_observe_us(&histogram, (1 << 22) + 1);
+    assert_true(histogram.buckets[0] == 2);
+    assert_true(histogram.buckets[1] == 1);
+    assert_true(histogram.buckets[2] == 2);
+    assert_true(histogram.buckets[3] == 1);
+    assert_true(histogram.buckets[22] == 1);
+    assert_true(histogram.buckets[23] == 1);
+}
+
+static void test_quantiles(void **state)
+{
+    struct metric_histogram histogram = {0};
+
+    (void)state;
+    assert_true(metric_quantile_us(&histogram, 500) == 0);
+    for (int i = 0; i < 90; i++) {
+        metric_observe_us(&histogram, 10);
+    }
+    for (int i = 0; i < 10; i++) {
+        metric_observe_us(&histogram, 1000);
+    }
+    assert_true(metric_quantile_us(&histogram, 0) == 16);
+    assert_true(metric_quantile_us(&histogram, 500) == 16);
+    assert_true(metric_quantile_us(&histogram, 900) == 16);
+    assert_true(metric_quantile_us(&histogram, 901) == 1024);
+    assert_true(metric_quantile_us(&histogram, 1000) == 1024);
+    metric_observe_us(&histogram, UINT32_MAX);
+    assert_true(metric_quantile_us(&histogram, 1000) == 1 << 23);
+}
+
+static void test_text(void **state)
+{
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 1 << 16);
+    metric_head(&out, "zabra_ops_total", "counter", "Operations.");
+    metric_put(&out, "zabra_ops_total", "op=\"get\"", UINT64_MAX);
+    metric_put(&out, "zabra_up", NULL, 1);
+    metric_put_double(&out, "zabra_ratio", NULL, 0.25);
+    assert_string_equal(buf_cstr(&out), "# HELP zabra_ops_total Operations.\n"
+                                        "# TYPE zabra_ops_total counter\n"
+                                        "zabra_ops_total{op=\"get\"} 18446744073709551615\n"
+                                        "zabra_up 1\n"
+                                        "zabra_ratio 0.25\n");
+    buf_release(&out);
+}
+
+static void test_histogram_text(void **state)
+{
+    struct metric_histogram histogram = {0};
+    struct buf out;
+
+    (void)state;
+    metric_observe_us(&histogram, 1);
+    metric_observe_us(&histogram, 1500000);
+    metric_observe_us(&histogram, 100000000);
+    buf_init(&out, 1 << 16);
+    metric_put_histogram(&out, "t_seconds", "op=\"get\"", &histogram);
+
+    const char *text = buf_cstr(&out);
+
+    assert_ptr_equal(strstr(text, "t_seconds_bucket{op=\"get\",le=\"0.000001\"} 1\n"), text);
+    assert_non_null(strstr(text, "t_seconds_bucket{op=\"get\",le=\"1.048576\"} 1\n"));
+    assert_non_null(strstr(text, "t_seconds_bucket{op=\"get\",le=\"2.097152\"} 2\n"));
+    assert_non_null(strstr(text, "t_seconds_bucket{op=\"get\",le=\"4.194304\"} 2\n"
+                                 "t_seconds_bucket{op=\"get\",le=\"+Inf\"} 3\n"
+                                 "t_seconds_sum{op=\"get\"} 101.500001\n"
+                                 "t_seconds_count{op=\"get\"} 3\n"));
+    buf_clear(&out);
+    metric_put_histogram(&out, "t_seconds", NULL, &histogram);
+    text = buf_cstr(&out);
+    assert_non_null(strstr(text, "t_seconds_bucket{le=\"+Inf\"} 3\nt_seconds_sum 101.500001\n"
+                                 "t_seconds_count 3\n"));
+    buf_release(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counter_and_gauge),
+        cmocka_unit_test(test_bucket_bounds_are_inclusive),
+        cmocka_unit_test(test_quantiles),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_histogram_text),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

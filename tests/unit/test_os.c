@@ -1,0 +1,65 @@
+#include "base/os_clock.h"
+#include "base/os_rng.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+static void test_the_clock_does_not_go_back(void **state)
+{
+    uint64_t last_ns = os_now_ns();
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        uint64_t now_ns = os_now_ns();
+
+        assert_true(now_ns >= last_ns);
+        last_ns = now_ns;
+    }
+}
+
+static void test_units_agree(void **state)
+{
+    uint64_t ns = os_now_ns();
+    uint64_t us = os_now_us();
+    uint64_t ms = os_now_ms();
+
+    (void)state;
+    assert_true(us >= ns / 1000);
+    assert_true(ms >= us / 1000);
+    assert_true(os_now_ns() / 1000000 >= ms);
+}
+
+static void test_the_wall_clock_is_of_this_century(void **state)
+{
+    (void)state;
+
+    assert_true(os_wall_ms() > INT64_C(1577836800000)); /* 2020-01-01 */
+}
+
+static void test_random_fills_all(void **state)
+{
+    uint8_t bytes[1000];
+    size_t zeros = 0;
+
+    (void)state;
+    memset(bytes, 0, sizeof(bytes));
+    os_random(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        zeros += bytes[i] == 0;
+    }
+    assert_in_range(zeros, 0, 40);
+    assert_true(os_random_u64() != os_random_u64());
+    os_random(NULL, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_clock_does_not_go_back),
+        cmocka_unit_test(test_units_agree),
+        cmocka_unit_test(test_the_wall_clock_is_of_this_century),
+        cmocka_unit_test(test_random_fills_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

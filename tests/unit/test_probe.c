@@ -1,0 +1,54 @@
+/* The marks exist only in the test-only build, so their code is compiled into this program. */
+#ifndef ZABRA_TESTING
+#define ZABRA_TESTING
+#endif
+
+#include "base/probe.c" /* NOLINT(bugprone-suspicious-include) */
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+static void rare_branch(void)
+{
+    PROBE("rare branch");
+}
+
+static void test_a_probe_counts_and_is_listed_once(void **state)
+{
+    int listed = 0;
+
+    (void)state;
+    PROBE("here");
+    assert_string_equal(probe_first()->name, "here");
+    rare_branch();
+    rare_branch();
+    for (const struct probe *probe = probe_first(); probe; probe = probe->next) {
+        if (strcmp(probe->name, "rare branch") == 0) {
+            listed++;
+            assert_true(probe->hits == 2);
+        }
+    }
+    assert_int_equal(listed, 1);
+}
+
+static void test_one_mutant_at_a_time(void **state)
+{
+    (void)state;
+
+    assert_false(MUTANT(7));
+    mutant_select(7);
+    assert_true(MUTANT(7));
+    assert_false(MUTANT(8));
+    mutant_select(0);
+    assert_false(MUTANT(7));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_probe_counts_and_is_listed_once),
+        cmocka_unit_test(test_one_mutant_at_a_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
