@@ -1,0 +1,71 @@
+/*
+ * persist.h - the protocol's wishes for the disk, on their way to the store and back.
+ *
+ * The core turns each PERSIST effect into an operation of the store and collects them in a batch;
+ * the log thread runs the batch and gives back completions, which the core hands to the protocol as
+ * PERSISTED events. A batch owns all it points to, so it moves between threads as it is. The server
+ * and the simulator share this code, because the order on disk is part of the protocol.
+ */
+#ifndef SERVER_PERSIST_H
+#define SERVER_PERSIST_H
+
+#include "base/list.h"
+#include "storage/store.h"
+#include "zab/zab.h"
+
+/* One operation with the memory it points to. */
+struct persist_item {
+    struct store_op op;
+    uint64_t token;
+    struct logrec *rec;              /* APPEND: a reference. */
+    struct store_identity *identity; /* IDENTITY: heap. */
+    char *reason;                    /* QUARANTINE: heap. */
+    uint8_t *bytes;                  /* SNAP_CHUNK: heap. */
+};
+
+/* A FIFO of operations; whoever has the batch owns it. */
+struct persist_batch {
+    struct list node; /* In a mailbox. */
+    struct persist_item *items;
+    size_t count;
+    size_t cap;
+};
+
+/* All operations up to `token` are durable. One for each operation that has a result, and one for
+ * the last that is done. */
+struct persist_done {
+    uint64_t token;
+    enum err err;    /* ERR_CORRUPT: a received snapshot does not verify. */
+    zxid_t last;     /* After a truncation, reset or install: the log's last zxid, ... */
+    uint64_t chain;  /* ... and its chain value. */
+    zxid_t snap_end; /* Install. */
+};
+
+struct persist_dones {
+    struct persist_done *items;
+    size_t count;
+    size_t cap;
+};
+
+void persist_batch_init(struct persist_batch *batch);
+void persist_batch_release(struct persist_batch *batch);
+
+/* Adds the operation of a PERSIST effect; takes over the record's reference. `identity` is what the
+ * store has or will have once all earlier operations are done; JOIN changes it. */
+void persist_add(struct persist_batch *batch, const struct zab_effect *effect,
+                 struct store_identity *identity);
+
+/* Moves all of `from` behind what `into` holds. */
+void persist_merge(struct persist_batch *into, struct persist_batch *from);
+
+/* Runs the batch; what is durable leaves it and is told in `dones` (appended). ERR_NO_SPACE: the
+ * rest stays in the batch, run it again later. Any other error: end the process at once. */
+enum err persist_run(struct persist_batch *batch, struct store *store, struct persist_dones *dones);
+
+void persist_dones_clear(struct persist_dones *dones);
+void persist_dones_release(struct persist_dones *dones);
+
+/* The event that tells the protocol. */
+void persist_event(const struct persist_done *done, uint64_t now_ms, struct zab_event *ret_event);
+
+#endif
