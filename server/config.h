@@ -1,0 +1,154 @@
+/*
+ * config.h - what the operator decides: one struct, one table, four sources.
+ *
+ * Later sources win: default, file, environment, flag. Whatever is wrong is told in one line that
+ * names the key, the place and the remedy, before anything is written; the table drives the parser,
+ * the help text and the listing of limits, so that a key exists once. Immutable after config_load.
+ */
+#ifndef SERVER_CONFIG_H
+#define SERVER_CONFIG_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "zab/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CONFIG_PATH_MAX = 1024,
+    CONFIG_HOST_MAX = 256,
+    CONFIG_LIST_MAX = 2048, /* allowedHosts, allowedOrigins. */
+    CONFIG_SECRET_MIN = 16, /* Bytes of the peers' shared secret. */
+    CONFIG_SECRET_MAX = 1024,
+    CONFIG_ERROR_MAX = 768,
+    CONFIG_WARNINGS_MAX = 8,
+};
+
+/* One `server.N` line. */
+struct config_server {
+    uint32_t id;
+    char host[CONFIG_HOST_MAX]; /* Name or address, without brackets. */
+    uint16_t port;              /* Peer port; 0: a single replica that listens for no peers. */
+    bool voter;                 /* Else an observer. */
+    uint8_t source;             /* Which source named it; the parser's. */
+};
+
+struct config {
+    /* Who and where. */
+    uint32_t id;
+    char data_dir[CONFIG_PATH_MAX];
+    struct config_server servers[ZAB_MEMBERS_MAX]; /* Ascending by id, this replica included. */
+    uint32_t server_count;
+    char peer_secret_file[CONFIG_PATH_MAX];
+    uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
+    uint32_t secret_len;               /* 0: none. */
+
+    /* Clients. */
+    char client_address[CONFIG_HOST_MAX]; /* Numeric. */
+    uint16_t client_port;
+    char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
+    char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
+    char allowed_origins[CONFIG_LIST_MAX];
+    bool insecure;
+    uint32_t http_threads;
+
+    /* Protocol. */
+    uint32_t tick_ms;
+    uint32_t init_limit; /* Ticks. */
+    uint32_t sync_limit; /* Ticks. */
+    uint32_t pending_max;
+    uint64_t pending_bytes_max;
+    uint64_t peer_queue_bytes_max;
+
+    /* Data and disk. */
+    uint32_t data_bytes_max;
+    uint32_t multi_ops_max;
+    uint32_t multi_bytes_max;
+    uint32_t recursive_max;
+    uint32_t snap_count;
+    uint64_t snap_bytes;
+    uint32_t snapshots_keep;
+    uint64_t wal_segment_bytes;
+
+    /* Limits of the front ends. */
+    uint32_t connections_max;
+    uint32_t connections_per_address_max;
+    uint32_t requests_max;
+    uint32_t children_page_max;
+    uint32_t head_bytes_max;
+    uint32_t head_timeout_ms;
+    uint32_t body_timeout_ms;
+    uint32_t idle_timeout_ms;
+    uint32_t request_timeout_ms;
+    uint32_t stale_limit_ms;
+    uint32_t drain_timeout_ms;
+
+    /* Logging. */
+    uint32_t log_level;  /* enum log_level. */
+    uint32_t log_format; /* 0 plain, 1 json. */
+    bool access_log;
+};
+
+/* What to tell the operator. */
+struct config_report {
+    char error[CONFIG_ERROR_MAX]; /* One line, when config_load failed. */
+    char warnings[CONFIG_WARNINGS_MAX][CONFIG_ERROR_MAX];
+    uint32_t warning_count;
+};
+
+struct config_sources {
+    const char *file;        /* Path, or NULL. */
+    const char *const *env;  /* NULL-terminated `NAME=value`, or NULL. */
+    const char *const *args; /* `--key value` or `--key=value`. */
+    uint32_t arg_count;
+};
+
+/* Reads all sources, checks everything and reads the secret; writes nothing. ERR_CONFIG with
+ * `ret_report->error` filled. */
+enum err config_load(const struct config_sources *sources, struct config *ret_config,
+                     struct config_report *ret_report);
+
+/* The entry of this replica; there is one after config_load. */
+const struct config_server *config_self(const struct config *config);
+
+/* True for 127.0.0.0/8, ::1 and "localhost". */
+bool config_is_loopback(const char *host);
+
+enum config_type {
+    CONFIG_BOOL,
+    CONFIG_U16,
+    CONFIG_U32,
+    CONFIG_U64,
+    CONFIG_TEXT,
+    CONFIG_CHOICE, /* Index into `choices`, as uint32_t. */
+};
+
+/* One row of the table of keys (`server.N` is not in it). */
+struct config_row {
+    const char *key;
+    enum config_type type;
+    size_t offset;        /* In struct config. */
+    const char *fallback; /* Default as text; NULL: required. */
+    uint64_t min;
+    uint64_t max;               /* TEXT: longest length. */
+    const char *const *choices; /* NULL-terminated. */
+    bool is_limit;              /* Listed by GET /limits/v1. */
+    const char *help;
+};
+
+/* The table; returns the count. */
+size_t config_rows(const struct config_row **ret_rows);
+
+/* Appends the effective value as text. */
+void config_append_value(const struct config *config, const struct config_row *row,
+                         struct buf *out);
+
+/* The value of a number or choice; 0 or 1 for a bool. Not for texts. */
+uint64_t config_number(const struct config *config, const struct config_row *row);
+
+/* Appends the help text of all keys, one or two lines each. */
+void config_append_help(struct buf *out);
+
+#endif

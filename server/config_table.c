@@ -1,0 +1,173 @@
+#include "base/check.h"
+#include "server/config_int.h"
+
+#include <inttypes.h>
+
+#define AT(field)     offsetof(struct config, field)
+#define TEXT_AT(name) AT(name), .max = sizeof(((struct config *)0)->name) - 1
+
+enum {
+    KIB = 1024,
+    MIB = 1024 * 1024,
+    HOUR_MS = 3600 * 1000,
+};
+
+static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
+static const char *const format_names[] = {"plain", "json", NULL};
+
+static const struct config_row rows[] = {
+    {"id", CONFIG_U32, AT(id), NULL, 1, ZAB_ID_MAX, NULL, false,
+     "number of this replica, unique in the ensemble"},
+    {"dataDir", CONFIG_TEXT, TEXT_AT(data_dir), .fallback = NULL, .min = 1,
+     .help = "directory of log and snapshots; made when missing"},
+    {"clientAddress", CONFIG_TEXT, TEXT_AT(client_address), .fallback = "127.0.0.1", .min = 1,
+     .help = "numeric address to serve clients on"},
+    {"clientPort", CONFIG_U16, AT(client_port), "9998", 1, 65535, NULL, false,
+     "port for HTTP and WebSocket"},
+    {"advertiseClient", CONFIG_TEXT, TEXT_AT(advertise_client), .fallback = "",
+     .help = "host:port under which clients reach this replica; told by /ensemble/v1"},
+    {"allowedHosts", CONFIG_TEXT, TEXT_AT(allowed_hosts), .fallback = "",
+     .help = "Host names that requests may name, comma separated, besides the own addresses"},
+    {"allowedOrigins", CONFIG_TEXT, TEXT_AT(allowed_origins), .fallback = "",
+     .help = "web origins that may call this replica, comma separated"},
+    {"insecure", CONFIG_BOOL, AT(insecure), "false", 0, 1, NULL, false,
+     "true: serve clients beyond loopback without TLS"},
+    {"httpThreads", CONFIG_U32, AT(http_threads), "2", 1, 64, NULL, false,
+     "threads that serve HTTP"},
+    {"peerSecretFile", CONFIG_TEXT, TEXT_AT(peer_secret_file), .fallback = "",
+     .help = "file with the secret that all replicas share; needed beyond loopback"},
+    {"tickTime", CONFIG_U32, AT(tick_ms), "1000", 10, 60000, NULL, false,
+     "unit of initLimit and syncLimit, ms"},
+    {"initLimit", CONFIG_U32, AT(init_limit), "10", 1, 10000, NULL, false,
+     "ticks a replica may take to synchronise with a new leader"},
+    {"syncLimit", CONFIG_U32, AT(sync_limit), "3", 2, 1000, NULL, false,
+     "ticks of silence after which a peer counts as dead"},
+    {"maxPending", CONFIG_U32, AT(pending_max), "10000", 1, 1000000, NULL, true,
+     "proposals in flight"},
+    {"maxPendingBytes", CONFIG_U64, AT(pending_bytes_max), "67108864", 16 * MIB, 4096ULL * MIB,
+     NULL, true, "bytes of proposals in flight"},
+    {"maxPeerQueueBytes", CONFIG_U64, AT(peer_queue_bytes_max), "67108864", MIB, 4096ULL * MIB,
+     NULL, true, "bytes waiting for a peer before it is dropped and synchronised again"},
+    {"maxDataBytes", CONFIG_U32, AT(data_bytes_max), "1048576", KIB, 8 * MIB, NULL, true,
+     "bytes of a znode's data"},
+    {"maxMultiOps", CONFIG_U32, AT(multi_ops_max), "1000", 1, 100000, NULL, true,
+     "operations in a multi"},
+    {"maxMultiBytes", CONFIG_U32, AT(multi_bytes_max), "4194304", 4 * KIB, 12 * MIB, NULL, true,
+     "bytes of a transaction, and of a multi's body"},
+    {"maxRecursive", CONFIG_U32, AT(recursive_max), "10000", 1, 1000000, NULL, true,
+     "znodes that a recursive delete may remove"},
+    {"snapCount", CONFIG_U32, AT(snap_count), "100000", 10, 1000000000, NULL, false,
+     "transactions between two snapshots"},
+    {"snapBytes", CONFIG_U64, AT(snap_bytes), "268435456", 64 * KIB, 1ULL << 40, NULL, false,
+     "bytes of log between two snapshots"},
+    {"snapRetainCount", CONFIG_U32, AT(snapshots_keep), "3", 1, 1000, NULL, false,
+     "snapshots to keep; log behind the oldest is purged"},
+    {"walSegmentBytes", CONFIG_U64, AT(wal_segment_bytes), "33554432", 64 * KIB, 1024ULL * MIB,
+     NULL, false, "size of a log file, multiple of 4096"},
+    {"maxConnections", CONFIG_U32, AT(connections_max), "10000", 1, 1000000, NULL, true,
+     "client connections"},
+    {"maxConnectionsPerAddress", CONFIG_U32, AT(connections_per_address_max), "10000", 1, 1000000,
+     NULL, true, "client connections from one address"},
+    {"maxRequests", CONFIG_U32, AT(requests_max), "10000", 1, 1000000, NULL, true,
+     "writes and quorum reads in flight; more are answered 429"},
+    {"maxChildrenPage", CONFIG_U32, AT(children_page_max), "10000", 1, 1000000, NULL, true,
+     "children in one answer"},
+    {"maxHeadBytes", CONFIG_U32, AT(head_bytes_max), "8192", KIB, 64 * KIB, NULL, true,
+     "bytes of a request head"},
+    {"headTimeout", CONFIG_U32, AT(head_timeout_ms), "10000", 100, HOUR_MS, NULL, true,
+     "ms for a request head to arrive"},
+    {"bodyTimeout", CONFIG_U32, AT(body_timeout_ms), "30000", 100, HOUR_MS, NULL, true,
+     "ms for a request body to arrive"},
+    {"idleTimeout", CONFIG_U32, AT(idle_timeout_ms), "60000", 100, 24 * HOUR_MS, NULL, true,
+     "ms after which an idle connection is closed"},
+    {"requestTimeout", CONFIG_U32, AT(request_timeout_ms), "10000", 100, HOUR_MS, NULL, true,
+     "ms after which a write is answered with an unknown outcome"},
+    {"staleLimit", CONFIG_U32, AT(stale_limit_ms), "10000", 100, 24 * HOUR_MS, NULL, true,
+     "ms that a replica cut off from the leader still answers local reads"},
+    {"drainTimeout", CONFIG_U32, AT(drain_timeout_ms), "10000", 0, HOUR_MS, NULL, true,
+     "ms to finish requests after SIGTERM"},
+    {"logLevel", CONFIG_CHOICE, AT(log_level), "info", 0, 0, level_names, false,
+     "least serious level to log"},
+    {"logFormat", CONFIG_CHOICE, AT(log_format), "plain", 0, 0, format_names, false,
+     "form of log lines"},
+    {"accessLog", CONFIG_BOOL, AT(access_log), "false", 0, 1, NULL, false,
+     "true: one log line per request"},
+};
+
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= CONFIG_ROWS_MAX,
+               "set_by has a place for each row");
+
+size_t config_rows(const struct config_row **ret_rows)
+{
+    *ret_rows = rows;
+    return sizeof(rows) / sizeof(rows[0]);
+}
+
+static const void *field(const struct config *config, const struct config_row *row)
+{
+    return (const uint8_t *)config + row->offset;
+}
+
+uint64_t config_number(const struct config *config, const struct config_row *row)
+{
+    const void *from = field(config, row);
+
+    switch (row->type) {
+    case CONFIG_BOOL:
+        return *(const bool *)from;
+    case CONFIG_U16:
+        return *(const uint16_t *)from;
+    case CONFIG_U32:
+    case CONFIG_CHOICE:
+        return *(const uint32_t *)from;
+    case CONFIG_U64:
+        return *(const uint64_t *)from;
+    case CONFIG_TEXT:
+        break;
+    }
+    UNREACHABLE();
+}
+
+void config_append_value(const struct config *config, const struct config_row *row, struct buf *out)
+{
+    if (row->type == CONFIG_TEXT) {
+        buf_append_str(out, field(config, row));
+        return;
+    }
+
+    uint64_t number = config_number(config, row);
+
+    if (row->type == CONFIG_CHOICE) {
+        buf_append_str(out, row->choices[number]);
+    } else if (row->type == CONFIG_BOOL) {
+        buf_append_str(out, number ? "true" : "false");
+    } else {
+        buf_printf(out, "%" PRIu64, number);
+    }
+}
+
+static void append_row(const struct config_row *row, struct buf *out)
+{
+    buf_printf(out, "  %-25s %s", row->key, row->help);
+    if (row->choices) {
+        buf_append_str(out, ":");
+        for (const char *const *choice = row->choices; *choice; choice++) {
+            buf_printf(out, " %s", *choice);
+        }
+    }
+    if (!row->fallback) {
+        buf_append_str(out, " (required)");
+    } else if (row->fallback[0]) {
+        buf_printf(out, " (default %s)", row->fallback);
+    }
+    buf_append_str(out, "\n");
+}
+
+void config_append_help(struct buf *out)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        append_row(&rows[i], out);
+    }
+    buf_printf(out, "  %-25s %s\n", "server.N",
+               "host:peerPort of replica N, with :observer for one that does not vote");
+}

@@ -1,0 +1,279 @@
+/* The configuration: sources and their order, each kind of mistake, one line for each. */
+#include "base/buf.h"
+#include "server/config.h"
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct config config; /* Too large for the stack. */
+static struct config_report report;
+static char dir[] = "/tmp/zabra-config-XXXXXX";
+static char path[64];
+static char secret_path[64];
+
+static const char *write_file(const char *name, const char *text, mode_t mode)
+{
+    int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fchmod(fd, mode), 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return name;
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    if (!mkdtemp(dir)) {
+        return -1;
+    }
+    (void)snprintf(path, sizeof(path), "%s/zabra.cfg", dir);
+    (void)snprintf(secret_path, sizeof(secret_path), "%s/secret", dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    (void)unlink(path);
+    (void)unlink(secret_path);
+    return rmdir(dir);
+}
+
+static enum err load_text(const char *text)
+{
+    struct config_sources sources = {.file = write_file(path, text, 0600)};
+
+    return config_load(&sources, &config, &report);
+}
+
+/* The text is refused with one line that has both parts. */
+static void assert_refused(const char *text, const char *part, const char *other)
+{
+    assert_int_equal(load_text(text), ERR_CONFIG);
+    if (!strstr(report.error, part) || !strstr(report.error, other)) {
+        fail_msg("\"%s\" names not \"%s\" and \"%s\"", report.error, part, other);
+    }
+    assert_null(strchr(report.error, '\n'));
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
+    assert_int_equal(config.id, 3);
+    assert_string_equal(config.data_dir, "/d");
+    assert_string_equal(config.client_address, "127.0.0.1");
+    assert_int_equal(config.client_port, 9998);
+    assert_int_equal(config.tick_ms, 1000);
+    assert_int_equal(config.sync_limit, 3);
+    assert_int_equal(config.data_bytes_max, 1 << 20);
+    assert_int_equal(config.snap_count, 100000);
+    assert_int_equal(config.wal_segment_bytes, 32 << 20);
+    assert_int_equal(config.log_level, 1);
+    assert_false(config.insecure);
+    assert_int_equal(report.warning_count, 0);
+}
+
+static void test_single_replica(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=7\ndataDir=/d\n"), ERR_OK);
+    assert_int_equal(config.server_count, 1);
+    assert_int_equal(config_self(&config)->id, 7);
+    assert_int_equal(config_self(&config)->port, 0);
+    assert_true(config_self(&config)->voter);
+}
+
+static void test_order_of_sources(void **state)
+{
+    static const char *const env[] = {
+        "ZABRA_CLIENT_PORT=2",         "ZABRA_TICK_TIME=22",    "HOME=/",
+        "ZABRA_SERVER_2=localhost:22", "ZABRA_SERVER_PORT=tcp", NULL};
+    static const char *const args[] = {"--tickTime=33", "--logLevel", "warn", "--server.3",
+                                       "localhost:33:observer"};
+    struct config_sources sources = {
+        .file = write_file(path,
+                           "# comment\n\n  id = 1  \ndataDir=/d\nclientPort=1\ntickTime=11\n"
+                           "logLevel=error\nserver.1=localhost:1\nserver.2=localhost:2\n"
+                           "server.3=localhost:3\nsnapCount=77",
+                           0600),
+        .env = env,
+        .args = args,
+        .arg_count = 5};
+
+    (void)state;
+    assert_int_equal(config_load(&sources, &config, &report), ERR_OK);
+    assert_int_equal(config.snap_count, 77);
+    assert_int_equal(config.client_port, 2);
+    assert_int_equal(config.tick_ms, 33);
+    assert_int_equal(config.log_level, 2);
+    assert_int_equal(config.server_count, 3);
+    assert_int_equal(config.servers[0].port, 1);
+    assert_int_equal(config.servers[1].port, 22);
+    assert_int_equal(config.servers[2].port, 33);
+    assert_false(config.servers[2].voter);
+    assert_int_equal(report.warning_count, 1); /* Two voters. */
+    assert_non_null(strstr(report.warnings[0], "server.N"));
+}
+
+static void test_flag_alone(void **state)
+{
+    static const char *const args[] = {"--id"};
+    static const char *const stray[] = {"id=1"};
+    struct config_sources sources = {.args = args, .arg_count = 1};
+
+    (void)state;
+    assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "--id: the value is missing"));
+    sources.args = stray;
+    assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "write --key value"));
+}
+
+static void test_unknown_key(void **state)
+{
+    (void)state;
+    assert_refused("id=1\ndataDir=/d\nclientport=1\n", "clientport: unknown key (zabra.cfg line 3)",
+                   "did you mean clientPort?");
+    assert_refused("snapcont=1\n", "snapcont", "did you mean snapCount?");
+    assert_refused("quxquxquxqux=1\n", "unknown key", "zabra help serve");
+    assert_refused("no equals\n", "no '='", "key=value");
+}
+
+static void test_bad_values(void **state)
+{
+    (void)state;
+    assert_refused("clientPort=abc\n", "clientPort: \"abc\"", "from 1 to 65535");
+    assert_refused("clientPort=0\n", "clientPort", "from 1 to 65535");
+    assert_refused("clientPort=65536\n", "clientPort", "from 1 to 65535");
+    assert_refused("tickTime=-5\n", "tickTime", "number");
+    assert_refused("tickTime=99999999999999999999999\n", "tickTime", "number");
+    assert_refused("tickTime=\n", "tickTime", "number");
+    assert_refused("httpThreads=65\n", "httpThreads", "from 1 to 64");
+    assert_refused("logFormat=xml\n", "logFormat", "plain, json");
+    assert_refused("insecure=yes\n", "insecure", "true or false");
+    assert_refused("dataDir=\n", "dataDir", "empty");
+    assert_refused("id=1\nid=2\n", "id: given twice (zabra.cfg line 2)", "remove");
+    assert_refused("id=1\ndataDir=/d\nwalSegmentBytes=65537\n", "walSegmentBytes", "4096");
+    assert_refused("id=1\ndataDir=/d\nmaxDataBytes=8388608\n", "maxMultiBytes", "at least");
+}
+
+static void test_required(void **state)
+{
+    (void)state;
+    assert_refused("dataDir=/d\n", "id: missing", "--id VALUE");
+    assert_refused("id=1\n", "dataDir: missing", "--dataDir VALUE");
+}
+
+static void test_servers(void **state)
+{
+    (void)state;
+    assert_refused("id=4\ndataDir=/d\nserver.1=localhost:1\n", "id: 4 is not in the list",
+                   "server.4=");
+    assert_refused("server.1=localhost:1\nserver.01=localhost:2\n", "server.1: given twice",
+                   "line 2");
+    assert_refused("id=1\ndataDir=/d\nserver.1=localhost:1\nserver.2=localhost:1\n", "server.2",
+                   "same address");
+    assert_refused("server.1=localhost:2888:3888\n", "server.1", "one peer port");
+    assert_refused("server.1=localhost\n", "server.1", "no port");
+    assert_refused("server.1=:1\n", "server.1", "no host");
+    assert_refused("server.1=localhost:70000\n", "server.1", "port");
+    assert_refused("server.0=localhost:1\n", "server.0", "from 1");
+    assert_refused("server.x=localhost:1\n", "server.x", "from 1");
+    assert_refused("id=1\ndataDir=/d\nserver.1=localhost:1:observer\n", "server.1", "must vote");
+    assert_int_equal(load_text("id=1\ndataDir=/d\nserver.1=[::1]:9:participant\n"), ERR_OK);
+    assert_string_equal(config.servers[0].host, "::1");
+    assert_int_equal(config.servers[0].port, 9);
+}
+
+static void test_beyond_loopback(void **state)
+{
+    (void)state;
+    assert_refused("id=1\ndataDir=/d\nserver.1=localhost:1\nserver.2=10.0.0.2:1\n",
+                   "peerSecretFile: missing", "server.2");
+    assert_refused("id=1\ndataDir=/d\nclientAddress=0.0.0.0\n", "clientAddress", "insecure=true");
+    assert_refused("id=1\ndataDir=/d\nclientAddress=localhost\n", "clientAddress", "numeric");
+    assert_int_equal(load_text("id=1\ndataDir=/d\nclientAddress=0.0.0.0\ninsecure=true\n"), ERR_OK);
+    assert_true(config_is_loopback("127.8.9.1"));
+    assert_true(config_is_loopback("::1"));
+    assert_false(config_is_loopback("127.example.org"));
+}
+
+static enum err load_with_secret(const char *secret, mode_t mode)
+{
+    char text[256];
+
+    write_file(secret_path, secret, mode);
+    (void)snprintf(text, sizeof(text),
+                   "id=1\ndataDir=/d\npeerSecretFile=%s\nserver.1=a.example:1\n", secret_path);
+    return load_text(text);
+}
+
+static void test_secret(void **state)
+{
+    (void)state;
+    assert_int_equal(load_with_secret("0123456789abcdef\r\n", 0600), ERR_OK);
+    assert_int_equal(config.secret_len, 16);
+    assert_memory_equal(config.secret, "0123456789abcdef", 16);
+    assert_int_equal(load_with_secret("0123456789abcdef", 0644), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "chmod 600"));
+    assert_int_equal(load_with_secret("0123456789abcde\n", 0600), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "16 to 1024"));
+    assert_null(strstr(report.error, "0123456789"));
+    assert_refused("id=1\ndataDir=/d\npeerSecretFile=/nonexistent\n", "peerSecretFile",
+                   "cannot be read");
+    assert_refused("id=1\ndataDir=/d\npeerSecretFile=/tmp\n", "peerSecretFile", "regular");
+}
+
+static void test_missing_file(void **state)
+{
+    struct config_sources sources = {.file = "/nonexistent/zabra.cfg"};
+
+    (void)state;
+    assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "--config: /nonexistent/zabra.cfg"));
+}
+
+static void test_listing(void **state)
+{
+    const struct config_row *rows;
+    size_t count = config_rows(&rows);
+    struct buf text;
+
+    (void)state;
+    assert_int_equal(load_text("id=3\ndataDir=/d\nlogFormat=json\n"), ERR_OK);
+    buf_init(&text, 1 << 16);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%s=", rows[i].key);
+        config_append_value(&config, &rows[i], &text);
+        buf_append_str(&text, "\n");
+    }
+    assert_int_equal(load_text(buf_cstr(&text)), ERR_OK);
+    assert_int_equal(config.log_format, 1);
+    buf_clear(&text);
+    config_append_help(&text);
+    for (size_t i = 0; i < count; i++) {
+        assert_non_null(strstr(buf_cstr(&text), rows[i].key));
+    }
+    buf_release(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),         cmocka_unit_test(test_single_replica),
+        cmocka_unit_test(test_order_of_sources), cmocka_unit_test(test_flag_alone),
+        cmocka_unit_test(test_unknown_key),      cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_required),         cmocka_unit_test(test_servers),
+        cmocka_unit_test(test_beyond_loopback),  cmocka_unit_test(test_secret),
+        cmocka_unit_test(test_missing_file),     cmocka_unit_test(test_listing),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
