@@ -72,20 +72,20 @@ void jsonw_array_end(struct jsonw *json)
 
 void jsonw_key(struct jsonw *json, const char *key)
 {
-    size_t len = strlen(key);
+    struct slice name = slice_str(key);
 
     ASSERT(json->depth > 0 && !json->after_key);
 
     begin_item(json);
 
-    uint8_t *to = buf_reserve(json->out, len + 3);
+    uint8_t *to = buf_reserve(json->out, name.len + 3);
 
     if (to) {
         to[0] = '"';
-        memcpy(to + 1, key, len);
-        to[len + 1] = '"';
-        to[len + 2] = ':';
-        json->out->len += len + 3;
+        memcpy(to + 1, name.data, name.len);
+        to[name.len + 1] = '"';
+        to[name.len + 2] = ':';
+        json->out->len += name.len + 3;
     }
     json->after_key = true;
 }
@@ -113,10 +113,30 @@ static void put_escape(struct buf *out, uint8_t byte)
     }
 }
 
+/* True when one of eight bytes may not be plain: the borrow of a subtraction shows a small byte,
+ * and a byte equal to a searched one is zero, so small, after the exclusive or. */
+static bool may_need_change(const uint8_t *from)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    const uint64_t highs = ones * 0x80;
+    uint64_t word;
+
+    memcpy(&word, from, sizeof(word));
+
+    uint64_t control = word - ones * 0x20;
+    uint64_t quote = (word ^ ones * '"') - ones;
+    uint64_t backslash = (word ^ ones * '\\') - ones;
+
+    return ((word | control | quote | backslash) & highs) != 0;
+}
+
 /* The end of the longest run from `pos` that needs no change. */
 static size_t run_end(struct slice text, size_t pos)
 {
     for (;;) {
+        while (text.len - pos >= sizeof(uint64_t) && !may_need_change(text.data + pos)) {
+            pos += sizeof(uint64_t);
+        }
         while (pos < text.len && is_plain(text.data[pos])) {
             pos++;
         }

@@ -40,8 +40,11 @@ static inline void list_remove(struct list *node)
 
 #define list_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 #define list_first(head, type, member) list_entry((head)->next, type, member)
-#define list_for_each(it, head)        for (struct list *it = (head)->next; it != (head); it = it->next)
+
+/* NOLINTBEGIN(*-parentheses): `it` and `tmp` are declared here and cannot stand in them. */
+#define list_for_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
 #define list_for_each_safe(it, tmp, head) \
     for (struct list *it = (head)->next, *tmp = it->next; it != (head); it = tmp, tmp = it->next)
+/* NOLINTEND(*-parentheses) */
 
 #endif

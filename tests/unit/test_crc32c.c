@@ -17,8 +17,8 @@ static void test_known_vectors(void **state)
     assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x8a9136aa);
     memset(bytes, 0xff, sizeof(bytes));
     assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x62a8ab43);
-    for (uint8_t i = 0; i < sizeof(bytes); i++) {
-        bytes[i] = i;
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)i;
     }
     assert_int_equal(crc32c(0, bytes, sizeof(bytes)), 0x46dd794e);
 }

@@ -97,6 +97,35 @@ static void test_utf8_passes_and_the_rest_is_replaced(void **state)
                                         "\xef\xbf\xbd \xef\xbf\xbd\xef\xbf\xbd\"");
 }
 
+/* The writer copies eight bytes at a time; a byte is treated alike wherever it stands. */
+static void test_every_ascii_byte_at_every_place(void **state)
+{
+    (void)state;
+
+    for (int byte = 0; byte < 0x80; byte++) {
+        char one = (char)byte;
+
+        buf_clear(&out);
+        jsonw_string(&json, slice_make(&one, 1));
+
+        size_t escaped_len = out.len - 2;
+        char escaped[8];
+
+        memcpy(escaped, out.data + 1, escaped_len);
+        assert_int_equal(escaped_len > 1, byte < 0x20 || one == '"' || one == '\\');
+        for (size_t at = 0; at < 20; at++) {
+            char text[20];
+
+            memset(text, 'x', sizeof(text));
+            text[at] = one;
+            buf_clear(&out);
+            jsonw_string(&json, slice_make(text, sizeof(text)));
+            assert_int_equal(out.len, sizeof(text) + escaped_len + 1);
+            assert_memory_equal(out.data + 1 + at, escaped, escaped_len);
+        }
+    }
+}
+
 static void test_top_level_has_no_commas(void **state)
 {
     (void)state;
@@ -147,6 +176,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_members, setup, teardown),
         cmocka_unit_test_setup_teardown(test_escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_utf8_passes_and_the_rest_is_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_ascii_byte_at_every_place, setup, teardown),
         cmocka_unit_test_setup_teardown(test_top_level_has_no_commas, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deepest_nesting, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overflow_is_told_by_the_buffer, setup, teardown),
