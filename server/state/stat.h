@@ -1,4 +1,9 @@
-/* stat.h - the counters of a znode as a client sees them (ZooKeeper's Stat). */
+/*
+ * stat.h - the counters of a znode as a client sees them (ZooKeeper's Stat).
+ *
+ * Stored is the number of children ever created; the visible cversion is computed from it, so that
+ * the sequence suffix and the cversion need one counter between them.
+ */
 #ifndef SERVER_STATE_STAT_H
 #define SERVER_STATE_STAT_H
 
@@ -19,5 +24,20 @@ struct stat_view {
     uint32_t data_length;     /* Bytes; 0 for null data. */
     uint32_t num_children;
 };
+
+/* Creates plus deletes of children: each child that was created and is no longer there was deleted.
+ */
+static inline int32_t stat_cversion(uint32_t creates, uint32_t num_children)
+{
+    return (int32_t)(2 * creates - num_children);
+}
+
+/* The version after one more set: it wraps around, and -1 is skipped, for it means "any". */
+static inline int32_t stat_version_next(int32_t version)
+{
+    int32_t next = (int32_t)((uint32_t)version + 1);
+
+    return next == -1 ? 0 : next;
+}
 
 #endif

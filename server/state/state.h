@@ -20,7 +20,13 @@ enum {
     STATE_NAME_MAX = 4096,  /* Bytes of one path component. */
     STATE_PATH_MAX = 16384, /* Bytes of a path. */
     STATE_DEPTH_MAX = 1024, /* Components of a path. */
+
+    STATE_SLICE_NODES_MAX = 1000,       /* Znodes per call of state_scan. */
+    STATE_CONTAINER_UNUSED_MS = 300000, /* A container that never had a child lives this long. */
+    STATE_CREATES_MAX = INT32_MAX,      /* Children ever created under one znode. */
 };
+
+#define STATE_CONFIG_PATH "/zookeeper/config"
 
 struct state;
 struct znode;
@@ -55,12 +61,16 @@ void state_changes_release(struct state_changes *changes);
 /* Applies one transaction. `zxid` must be above state_applied, except while recovering (`fuzzy`),
  * when effects that a fuzzy snapshot already holds are tolerated and none is lost. ERR_FORMAT:
  * malformed bytes; ERR_CORRUPT: an effect that cannot be (outside `fuzzy`): the caller stops this
- * replica. */
+ * replica. After an error the state is as it was before. `ret_changes` may be NULL. */
 enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                      struct state_changes *ret_changes);
 
 /* Moves the applied zxid over a record that is no transaction (epoch, configuration, stamp). */
 void state_skip(struct state *state, zxid_t zxid);
+
+/* A record of the configuration: its text becomes the data of /zookeeper/config, and the applied
+ * zxid moves over it. Harmless when repeated; the text of an older zxid is ignored. */
+void state_set_config(struct state *state, zxid_t zxid, struct slice text);
 
 /* Look-ups; the znode is valid as long as the lock is held. NULL when absent. The path must be
  * valid (path_check). */
@@ -80,6 +90,9 @@ uint32_t znode_creates(const struct znode *node); /* Children ever created: the 
 uint32_t znode_acl(const struct znode *node);     /* Index for state_acl. */
 struct slice state_acl(const struct state *state, uint32_t acl); /* Encoded; empty: open to all. */
 
+/* When a childless znode with this stored owner is due to be removed; INT64_MAX: never. */
+int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, int64_t mtime_ms);
+
 /* TTL and container znodes that are due to be removed at wall time `now_ms`; appends at most
  * `paths_max` paths as u16 length + bytes to `out`; returns how many. */
 size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t paths_max,
@@ -97,12 +110,15 @@ struct state_cursor {
 void state_scan_init(struct state_cursor *cursor);
 void state_scan_release(struct state_cursor *cursor);
 
-/* Appends the next block, at most about `bytes_max` bytes and 1,000 znodes, to `out` and moves the
- * cursor. Call under the read lock; let go of it between calls. */
+/* Appends the next block, at most about `bytes_max` bytes and 1,000 znodes (but at least one), to
+ * `out` and moves the cursor. `out` must have room for `bytes_max` and the largest znode; a block
+ * that does not fit is a bug and ends the process. Call under the read lock; let go of it between
+ * calls. */
 void state_scan(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                 struct buf *out);
 
-/* Takes a block into an empty state. ERR_FORMAT. */
+/* Takes the next block, in the order they were written, into a state fresh from state_new.
+ * ERR_FORMAT: the state is then of no use. */
 enum err state_restore(struct state *state, struct slice block);
 
 /* After the last block: the state now claims `start` as applied (the log follows) and is fuzzy up

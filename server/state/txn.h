@@ -23,6 +23,22 @@ enum {
 #define OWNER_TTL_MARK  UINT64_C(0xff00000000000000) /* Low 40 bits: TTL in ms. */
 #define OWNER_TTL_MASK  UINT64_C(0x000000ffffffffff)
 
+static inline bool owner_is_container(uint64_t owner)
+{
+    return owner == OWNER_CONTAINER;
+}
+
+static inline bool owner_is_ttl(uint64_t owner)
+{
+    return (owner & OWNER_TTL_MARK) == OWNER_TTL_MARK;
+}
+
+/* A session: the znode is ephemeral. */
+static inline bool owner_is_session(uint64_t owner)
+{
+    return owner != 0 && !owner_is_container(owner) && !owner_is_ttl(owner);
+}
+
 /* On disk and on the wire: never renumber. */
 enum txn_effect_type {
     TXN_CREATE = 1,        /* path, data, owner, acl, parent's creates. */

@@ -1,0 +1,316 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "server/state/path.h"
+#include "server/state/state_int.h"
+
+/* One transaction on its way into the state. */
+struct apply {
+    struct state *state;
+    zxid_t zxid;
+    int64_t time_ms;
+    bool fuzzy;
+    const struct znode *node; /* What the last effect is about; NULL when it is gone. */
+};
+
+static struct blob *data_of(const struct txn_effect *effect)
+{
+    return (effect->flags & TXN_NULL_DATA) != 0 ? NULL : blob_new(effect->data);
+}
+
+/* A child of `parent` was created or deleted. A fuzzy snapshot may know of later ones. */
+static void touch_parent(const struct apply *apply, struct znode *parent)
+{
+    bool lower = MUTANT(23) && apply->fuzzy;
+
+    if (lower || apply->zxid > parent->pzxid) {
+        parent->pzxid = apply->zxid;
+    }
+}
+
+static void fill_new(const struct apply *apply, const struct txn_effect *effect, struct znode *node)
+{
+    node->czxid = apply->zxid;
+    node->mzxid = apply->zxid;
+    node->pzxid = apply->zxid;
+    node->ctime_ms = apply->time_ms;
+    node->mtime_ms = apply->time_ms;
+    node->version = 0;
+    node->aversion = 0;
+    node->creates = 0;
+    node->acl = 0;
+    ASSERT(node->num_children == 0 && effect->type == TXN_CREATE);
+}
+
+/* The znode is there already: the snapshot saw it at a later time, perhaps in a later life. What
+ * is below it was created later still, so the log brings it back. */
+static void create_again(const struct apply *apply, const struct txn_effect *effect,
+                         struct znode *node)
+{
+    struct state *state = apply->state;
+
+    PROBE("state.create_again");
+    state_sum_out(state, node);
+    state_drop_below(state, node);
+    blob_unref(state_swap_data(state, node, data_of(effect)));
+    fill_new(apply, effect, node);
+    state_set_owner(state, node, effect->owner);
+    state_sum_in(state, node);
+}
+
+static struct znode *create_new(const struct apply *apply, const struct txn_effect *effect,
+                                struct znode *parent)
+{
+    struct znode *node = tree_node_new(path_name(effect->path));
+
+    blob_unref(tree_node_swap_data(node, data_of(effect)));
+    fill_new(apply, effect, node);
+    node->owner = effect->owner;
+    state_link(apply->state, parent, node);
+    return node;
+}
+
+static enum err apply_create(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    struct znode *parent = tree_find(state->root, path_parent(effect->path));
+
+    if (path_is_builtin(effect->path)) {
+        return ERR_CORRUPT;
+    }
+    if (parent == NULL) {
+        /* The snapshot saw the parent's place after it was deleted; it takes the child along. */
+        PROBE("state.create_orphan");
+        return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+    }
+    struct znode *node = tree_child(parent, path_name(effect->path));
+    bool fits =
+        node == NULL && !owner_is_session(parent->owner) && effect->creates > parent->creates;
+
+    if (!fits && !apply->fuzzy) {
+        return ERR_CORRUPT;
+    }
+    zxid_t pzxid = parent->pzxid;
+    uint32_t creates = parent->creates;
+
+    state_sum_out(state, parent);
+    if (node != NULL) {
+        create_again(apply, effect, node);
+    } else {
+        node = create_new(apply, effect, parent);
+    }
+    touch_parent(apply, parent);
+    parent->creates = effect->creates > creates ? effect->creates : creates;
+    state_sum_in(state, parent);
+    reap_update(state, parent);
+    if (!apply->fuzzy) {
+        undo_create(&state->undo, node, pzxid, creates);
+    }
+    apply->node = node;
+    return ERR_OK;
+}
+
+static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    struct znode *node = tree_find(state->root, effect->path);
+
+    if (node == NULL) {
+        PROBE("state.set_missing");
+        return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+    }
+    struct znode before = *node;
+
+    apply->node = node;
+    state_sum_out(state, node);
+    struct blob *old = state_swap_data(state, node, data_of(effect));
+
+    node->mzxid = apply->zxid;
+    node->mtime_ms = apply->time_ms;
+    node->version = effect->version;
+    state_sum_in(state, node);
+    reap_update(state, node);
+    if (apply->fuzzy) {
+        blob_unref(old);
+    } else {
+        undo_set(&state->undo, node, old, &before);
+    }
+    return ERR_OK;
+}
+
+/* Takes out what a fuzzy snapshot may still hold below a deleted znode: it is of a later life. */
+static void delete_fuzzy(const struct apply *apply, struct znode *node)
+{
+    struct state *state = apply->state;
+
+    if (node->num_children > 0) {
+        PROBE("state.delete_parent_of_later_life");
+        state_sum_out(state, node);
+        state_drop_below(state, node);
+        state_sum_in(state, node);
+        reap_update(state, node);
+    }
+    state_unlink(state, node);
+    tree_node_free(node);
+}
+
+/* The snapshot saw the parent without the child; its pzxid still moves. */
+static enum err delete_missing(const struct apply *apply, struct znode *parent)
+{
+    PROBE("state.delete_missing");
+    if (!apply->fuzzy) {
+        return ERR_CORRUPT;
+    }
+    if (parent != NULL && !MUTANT(23)) {
+        state_sum_out(apply->state, parent);
+        touch_parent(apply, parent);
+        state_sum_in(apply->state, parent);
+    }
+    return ERR_OK;
+}
+
+static enum err apply_delete(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+
+    if (path_is_builtin(effect->path)) {
+        return ERR_CORRUPT;
+    }
+    struct znode *parent = tree_find(state->root, path_parent(effect->path));
+    struct znode *node = parent != NULL ? tree_child(parent, path_name(effect->path)) : NULL;
+
+    if (node == NULL) {
+        return delete_missing(apply, parent);
+    }
+    if (node->num_children > 0 && !apply->fuzzy) {
+        return ERR_CORRUPT;
+    }
+    zxid_t pzxid = parent->pzxid;
+
+    state_sum_out(state, parent);
+    if (apply->fuzzy) {
+        delete_fuzzy(apply, node);
+    } else {
+        state_unlink(state, node);
+        undo_delete(&state->undo, node, parent, pzxid);
+    }
+    touch_parent(apply, parent);
+    state_sum_in(state, parent);
+    reap_update(state, parent);
+    return ERR_OK;
+}
+
+static enum err apply_check(struct apply *apply, const struct txn_effect *effect)
+{
+    apply->node = state_find(apply->state, effect->path);
+    return apply->node != NULL || apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+}
+
+static enum err apply_effect(struct apply *apply, const struct txn_effect *effect)
+{
+    apply->node = NULL;
+    switch (effect->type) {
+    case TXN_CREATE:
+        return apply_create(apply, effect);
+    case TXN_SET:
+        return apply_set(apply, effect);
+    case TXN_DELETE:
+        return apply_delete(apply, effect);
+    case TXN_CHECK:
+        return apply_check(apply, effect);
+    case TXN_SET_ACL:
+    case TXN_SESSION_OPEN:
+    case TXN_SESSION_CLOSE:
+    case TXN_SESSION_MOVE:
+    case TXN_REMEMBER:
+    case TXN_FORGET:
+        break;
+    }
+    /* check_bytes lets none of these pass. */
+    UNREACHABLE();
+}
+
+static void add_change(const struct apply *apply, const struct txn_effect *effect,
+                       struct state_changes *changes)
+{
+    if (changes->count == changes->cap) {
+        changes->cap = changes->cap > 0 ? changes->cap * 2 : 8;
+        changes->items = mem_realloc(changes->items, changes->cap * sizeof(*changes->items));
+    }
+    struct state_change *change = &changes->items[changes->count++];
+
+    *change = (struct state_change){
+        .type = effect->type, .reply = (effect->flags & TXN_REPLY) != 0, .path = effect->path};
+    if (apply->node != NULL) {
+        znode_stat(apply->node, &change->stat);
+    }
+}
+
+/* Sessions, ACLs and remembered results have their numbers; this version does not know them. */
+static bool is_known(const struct txn_effect *effect)
+{
+    return effect->type <= TXN_CHECK && effect->acl.len == 0 &&
+           effect->creates <= STATE_CREATES_MAX;
+}
+
+/* Reads the whole transaction before anything is changed. */
+static enum err check_bytes(struct slice txn)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+    size_t count = 0;
+    enum err err = txn_open(&reader, txn, &header);
+
+    while (err == ERR_OK) {
+        err = txn_next(&reader, &effect);
+        if (err == ERR_OK && (!is_known(&effect) || ++count > TXN_EFFECTS_MAX)) {
+            err = ERR_FORMAT;
+        }
+    }
+    return err == ERR_MISSING ? ERR_OK : err;
+}
+
+static enum err apply_all(struct apply *apply, struct slice txn, struct state_changes *changes)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+    enum err err = txn_open(&reader, txn, &header);
+
+    apply->time_ms = header.time_ms;
+    while (err == ERR_OK) {
+        err = txn_next(&reader, &effect);
+        if (err == ERR_OK) {
+            err = apply_effect(apply, &effect);
+        }
+        if (err == ERR_OK && changes != NULL) {
+            add_change(apply, &effect, changes);
+        }
+    }
+    return err == ERR_MISSING ? ERR_OK : err;
+}
+
+enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
+                     struct state_changes *ret_changes)
+{
+    ASSERT(fuzzy || zxid > state->applied);
+    struct apply apply = {.state = state, .zxid = zxid, .fuzzy = fuzzy};
+
+    if (ret_changes != NULL) {
+        ret_changes->count = 0;
+    }
+    if (check_bytes(txn) != ERR_OK) {
+        return ERR_FORMAT;
+    }
+    if (apply_all(&apply, txn, ret_changes) != ERR_OK) {
+        undo_rollback(state);
+        if (ret_changes != NULL) {
+            ret_changes->count = 0;
+        }
+        return ERR_CORRUPT;
+    }
+    undo_commit(&state->undo);
+    state_skip(state, zxid);
+    return ERR_OK;
+}

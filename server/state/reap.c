@@ -1,0 +1,142 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "server/state/state_int.h"
+#include "server/state/walk.h"
+
+/* Place of one TTL or container znode in the order of due times. */
+struct reap_entry {
+    struct avl_node order;
+    int64_t due_ms;
+    uint64_t serial;
+    struct znode *node;
+};
+
+static uint64_t key_of(const struct znode *node)
+{
+    return (uint64_t)(uintptr_t)node;
+}
+
+static int entry_cmp(const void *key, const struct avl_node *node)
+{
+    const struct reap_entry *a = key;
+    const struct reap_entry *b = avl_entry_const(node, struct reap_entry, order);
+
+    if (a->due_ms != b->due_ms) {
+        return a->due_ms < b->due_ms ? -1 : 1;
+    }
+    if (a->serial != b->serial) {
+        return a->serial < b->serial ? -1 : 1;
+    }
+    return 0;
+}
+
+static int64_t add_ms(int64_t time_ms, int64_t span_ms)
+{
+    int64_t sum = 0;
+
+    return __builtin_add_overflow(time_ms, span_ms, &sum) ? INT64_MAX : sum;
+}
+
+int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, int64_t mtime_ms)
+{
+    if (owner_is_container(owner)) {
+        return creates > 0 ? INT64_MIN : add_ms(ctime_ms, STATE_CONTAINER_UNUSED_MS);
+    }
+    if (owner_is_ttl(owner)) {
+        return add_ms(mtime_ms, (int64_t)(owner & OWNER_TTL_MASK));
+    }
+    return INT64_MAX;
+}
+
+static int64_t due_of(const struct znode *node)
+{
+    if (node->num_children > 0) {
+        return INT64_MAX;
+    }
+    return state_reap_due_ms(node->owner, node->creates, node->ctime_ms, node->mtime_ms);
+}
+
+void reap_update(struct state *state, struct znode *node)
+{
+    if (!owner_is_container(node->owner) && !owner_is_ttl(node->owner)) {
+        return;
+    }
+    struct reap_entry *entry = map_get_u64(&state->reap_entries, key_of(node));
+    int64_t due_ms = due_of(node);
+
+    if (entry != NULL && entry->due_ms == due_ms) {
+        return;
+    }
+    if (entry == NULL) {
+        entry = mem_zalloc(1, sizeof(*entry));
+        entry->node = node;
+        entry->serial = ++state->reap_serial;
+        map_put_u64(&state->reap_entries, key_of(node), entry);
+    } else {
+        avl_remove(&state->reap, &entry->order);
+    }
+    entry->due_ms = due_ms;
+    avl_insert(&state->reap, entry, &entry->order, entry_cmp);
+    ASSERT(entry->node == node);
+}
+
+void reap_forget(struct state *state, struct znode *node)
+{
+    if (!owner_is_container(node->owner) && !owner_is_ttl(node->owner)) {
+        return;
+    }
+    struct reap_entry *entry = map_remove_u64(&state->reap_entries, key_of(node));
+
+    ASSERT(entry != NULL && entry->node == node);
+    avl_remove(&state->reap, &entry->order);
+    mem_free(entry);
+}
+
+void reap_release(struct state *state)
+{
+    size_t cursor = 0;
+
+    for (void *entry = map_each(&state->reap_entries, &cursor); entry != NULL;
+         entry = map_each(&state->reap_entries, &cursor)) {
+        mem_free(entry);
+    }
+    map_release(&state->reap_entries);
+}
+
+/* Appends one path, or leaves `out` as it was when it does not fit. */
+static bool put_path(const struct znode *node, struct buf *out)
+{
+    size_t before = out->len;
+
+    wire_put_u16(out, 0);
+    walk_path_of(node, out);
+    if (out->overflow) {
+        out->len = before;
+        return false;
+    }
+    size_t len = out->len - before - 2;
+
+    ASSERT(len <= STATE_PATH_MAX);
+    out->data[before] = (uint8_t)len;
+    out->data[before + 1] = (uint8_t)(len >> 8);
+    return true;
+}
+
+size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t paths_max,
+                             struct buf *out)
+{
+    struct avl_node *at = avl_first(&state->reap);
+    size_t count = 0;
+
+    while (at != NULL && count < paths_max) {
+        const struct reap_entry *entry = avl_entry_const(at, struct reap_entry, order);
+
+        if (entry->due_ms > now_ms || entry->due_ms == INT64_MAX || !put_path(entry->node, out)) {
+            break;
+        }
+        count++;
+        at = avl_next(at);
+    }
+    return count;
+}

@@ -1,0 +1,196 @@
+#include "server/state/state.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/state/state_int.h"
+
+static uint64_t size_of(const struct znode *node)
+{
+    return (uint64_t)node->name_len + blob_slice(node->data).len;
+}
+
+static void add_builtin(struct state *state, struct znode *parent, const char *name)
+{
+    state_sum_out(state, parent);
+    state_link(state, parent, tree_node_new(slice_str(name)));
+    state_sum_in(state, parent);
+}
+
+struct state *state_new(uint64_t history)
+{
+    struct state *state = mem_zalloc(1, sizeof(*state));
+
+    state->history = history;
+    map_init(&state->reap_entries);
+    buf_init(&state->restore_path, STATE_PATH_MAX);
+    state->root = tree_node_new(slice_make(NULL, 0));
+    state->node_count = 1;
+    state_sum_in(state, state->root);
+    add_builtin(state, state->root, "zookeeper");
+    struct znode *zookeeper = tree_child(state->root, slice_str("zookeeper"));
+
+    add_builtin(state, zookeeper, "quota");
+    add_builtin(state, zookeeper, "config");
+    ASSERT(state->node_count == 4);
+    return state;
+}
+
+void state_free(struct state *state)
+{
+    if (state == NULL) {
+        return;
+    }
+    tree_dismantle(state->root, NULL, NULL);
+    reap_release(state);
+    undo_release(&state->undo);
+    buf_release(&state->restore_path);
+    mem_free(state);
+}
+
+zxid_t state_applied(const struct state *state)
+{
+    return state->applied;
+}
+
+uint64_t state_digest(const struct state *state)
+{
+    return state->digest;
+}
+
+uint64_t state_history(const struct state *state)
+{
+    return state->history;
+}
+
+uint64_t state_node_count(const struct state *state)
+{
+    return state->node_count;
+}
+
+uint64_t state_data_bytes(const struct state *state)
+{
+    return state->data_bytes;
+}
+
+uint64_t state_ephemeral_count(const struct state *state)
+{
+    return state->ephemeral_count;
+}
+
+void state_changes_release(struct state_changes *changes)
+{
+    mem_free(changes->items);
+    *changes = (struct state_changes){0};
+}
+
+const struct znode *state_find(const struct state *state, struct slice path)
+{
+    return tree_find(state->root, path);
+}
+
+struct slice state_acl(const struct state *state, uint32_t acl)
+{
+    ASSERT(state != NULL && acl == 0);
+
+    return slice_make(NULL, 0);
+}
+
+void state_sum_out(struct state *state, const struct znode *node)
+{
+    state->digest -= tree_node_hash(node);
+}
+
+void state_sum_in(struct state *state, const struct znode *node)
+{
+    state->digest += tree_node_hash(node);
+}
+
+void state_link(struct state *state, struct znode *parent, struct znode *node)
+{
+    ASSERT(node->num_children == 0);
+
+    tree_link(parent, node);
+    state->node_count++;
+    state->data_bytes += size_of(node);
+    state->ephemeral_count += owner_is_session(node->owner);
+    state_sum_in(state, node);
+    reap_update(state, node);
+}
+
+/* The znode is leaving: takes it out of everything but the tree. */
+static void forget(void *ctx, struct znode *node)
+{
+    struct state *state = ctx;
+
+    ASSERT(state->node_count > 1);
+    state_sum_out(state, node);
+    state->node_count--;
+    state->data_bytes -= size_of(node);
+    state->ephemeral_count -= owner_is_session(node->owner);
+    reap_forget(state, node);
+}
+
+void state_unlink(struct state *state, struct znode *node)
+{
+    ASSERT(node->num_children == 0);
+
+    forget(state, node);
+    tree_unlink(node);
+}
+
+void state_drop_below(struct state *state, struct znode *node)
+{
+    const struct znode *child = znode_first_child(node, slice_make(NULL, 0));
+
+    while (child != NULL) {
+        struct znode *top = tree_child(node, znode_name(child));
+
+        tree_unlink(top);
+        tree_dismantle(top, forget, state);
+        child = znode_first_child(node, slice_make(NULL, 0));
+    }
+    ASSERT(node->num_children == 0);
+}
+
+struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data)
+{
+    state->data_bytes -= size_of(node);
+    struct blob *old = tree_node_swap_data(node, take_data);
+
+    state->data_bytes += size_of(node);
+    return old;
+}
+
+void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
+{
+    reap_forget(state, node);
+    state->ephemeral_count -= owner_is_session(node->owner);
+    node->owner = owner;
+    state->ephemeral_count += owner_is_session(owner);
+    reap_update(state, node);
+}
+
+void state_skip(struct state *state, zxid_t zxid)
+{
+    /* Recovery may repeat what the snapshot already holds. */
+    if (zxid > state->applied) {
+        state->applied = zxid;
+    }
+}
+
+void state_set_config(struct state *state, zxid_t zxid, struct slice text)
+{
+    struct znode *node = tree_find(state->root, slice_str(STATE_CONFIG_PATH));
+
+    ASSERT(node != NULL);
+    if (zxid > node->mzxid) {
+        state_sum_out(state, node);
+        blob_unref(state_swap_data(state, node, blob_new(text)));
+        node->mzxid = zxid;
+        node->version = stat_version_next(node->version);
+        state_sum_in(state, node);
+    }
+    if (zxid > state->applied) {
+        state->applied = zxid;
+    }
+}

@@ -1,0 +1,82 @@
+/*
+ * state_int.h - the inside of the state, shared by the files of this folder.
+ *
+ * Every change of a znode's fields stands between state_sum_out and state_sum_in, which keep the
+ * digest; every znode that joins or leaves the tree passes state_link and state_unlink, which keep
+ * the counts and the index of what is to be reaped.
+ */
+#ifndef SERVER_STATE_STATE_INT_H
+#define SERVER_STATE_STATE_INT_H
+
+#include "base/map.h"
+#include "server/state/state.h"
+#include "server/state/tree_int.h"
+
+/* What a change of one effect needs to be taken back (undo.c). */
+struct undo_entry {
+    enum txn_effect_type type;
+    struct znode *node;
+    struct znode *parent; /* CREATE, DELETE. */
+    zxid_t pzxid;         /* The parent's before. */
+    uint32_t creates;     /* The parent's before. */
+    struct blob *data;    /* SET: the old data, one reference. */
+    zxid_t mzxid;         /* SET: before. */
+    int64_t mtime_ms;
+    int32_t version;
+};
+
+struct undo {
+    struct undo_entry *entries;
+    size_t count;
+    size_t cap;
+};
+
+struct state {
+    zxid_t applied;
+    uint64_t history;
+    struct znode *root;
+    uint64_t digest;          /* Sum of tree_node_hash over all znodes. */
+    uint64_t node_count;      /* Built-in ones included. */
+    uint64_t data_bytes;      /* Data and names. */
+    uint64_t ephemeral_count; /* Znodes owned by sessions. */
+    struct avl reap;          /* TTL and container znodes by due time (reap.c). */
+    struct map reap_entries;  /* From the address of a znode to its entry there. */
+    uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */
+    uint32_t restore_section; /* Section of the last block that was restored. */
+    struct buf restore_path;  /* Last path that was restored. */
+    struct undo undo;         /* Of the transaction being applied. */
+};
+
+void state_sum_out(struct state *state, const struct znode *node);
+void state_sum_in(struct state *state, const struct znode *node);
+
+/* Puts a childless znode with all its fields into the tree. The parent is summed by the caller. */
+void state_link(struct state *state, struct znode *parent, struct znode *node);
+
+/* Takes a childless znode out and leaves it to the caller. The parent is summed by the caller. */
+void state_unlink(struct state *state, struct znode *node);
+
+/* Frees all that is below `node`, which stays, without changing its counter of creates. */
+void state_drop_below(struct state *state, struct znode *node);
+
+/* Replaces the data; returns the old one. The node is summed by the caller. */
+struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data);
+
+/* Replaces the owner. The node is summed by the caller. */
+void state_set_owner(struct state *state, struct znode *node, uint64_t owner);
+
+/* The index follows a change of owner, mtime, creates or number of children. */
+void reap_update(struct state *state, struct znode *node);
+void reap_forget(struct state *state, struct znode *node);
+void reap_release(struct state *state);
+
+/* Journal of one transaction: what to do when a later effect cannot be. */
+void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates);
+void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid);
+void undo_set(struct undo *undo, struct znode *node, struct blob *take_data,
+              const struct znode *before);
+void undo_rollback(struct state *state);
+void undo_commit(struct undo *undo); /* Frees what deletes and sets have put aside. */
+void undo_release(struct undo *undo);
+
+#endif

@@ -1,0 +1,253 @@
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "server/state/path.h"
+#include "server/state/state.h"
+#include "server/state/tree_int.h"
+
+/* Seeds keep null data, empty data and names apart in the digest. */
+enum {
+    SEED_NULL = 0x6e756c6c,
+    SEED_DATA = 0x64617461
+};
+
+static struct znode *of_sibling(struct avl_node *node)
+{
+    return node != NULL ? avl_entry(node, struct znode, sibling) : NULL;
+}
+
+static int name_cmp(const void *key, const struct avl_node *node)
+{
+    const struct znode *znode = avl_entry_const(node, struct znode, sibling);
+
+    return slice_cmp(*(const struct slice *)key, znode_name(znode));
+}
+
+static uint64_t data_hash(const struct blob *data)
+{
+    return data == NULL ? SEED_NULL : hash64(SEED_DATA, blob_slice(data));
+}
+
+struct znode *tree_node_new(struct slice name)
+{
+    ASSERT(name.len <= STATE_NAME_MAX);
+    struct znode *node = mem_alloc(offsetof(struct znode, name) + name.len);
+
+    memset(node, 0, offsetof(struct znode, name));
+    if (name.len > 0) {
+        memcpy(node->name, name.data, name.len);
+    }
+    node->name_len = (uint16_t)name.len;
+    node->data_hash = SEED_NULL;
+    node->path_hash = hash64(0, name);
+    return node;
+}
+
+void tree_node_free(struct znode *node)
+{
+    ASSERT(node->children.root == NULL);
+
+    blob_unref(node->data);
+    mem_free(node);
+}
+
+struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data)
+{
+    struct blob *old = node->data;
+
+    node->data = take_data;
+    node->data_hash = data_hash(take_data);
+    return old;
+}
+
+uint64_t tree_node_hash(const struct znode *node)
+{
+    uint64_t hash = hash64_mix(node->path_hash, node->data_hash);
+
+    hash = hash64_mix(hash, node->czxid);
+    hash = hash64_mix(hash, node->mzxid);
+    hash = hash64_mix(hash, node->pzxid);
+    hash = hash64_mix(hash, (uint64_t)node->ctime_ms);
+    hash = hash64_mix(hash, (uint64_t)node->mtime_ms);
+    hash = hash64_mix(hash, node->owner);
+    hash = hash64_mix(hash, (uint64_t)(uint32_t)node->version << 32 | (uint32_t)node->aversion);
+    hash = hash64_mix(hash, (uint64_t)node->creates << 32 | node->num_children);
+    return hash64_mix(hash, node->acl);
+}
+
+void tree_link(struct znode *parent, struct znode *node)
+{
+    ASSERT(node->parent == NULL);
+    struct slice name = znode_name(node);
+
+    avl_insert(&parent->children, &name, &node->sibling, name_cmp);
+    node->parent = parent;
+    node->path_hash = hash64(parent->path_hash, name);
+    parent->num_children++;
+}
+
+void tree_unlink(struct znode *node)
+{
+    struct znode *parent = node->parent;
+
+    ASSERT(parent != NULL && parent->num_children > 0);
+    avl_remove(&parent->children, &node->sibling);
+    parent->num_children--;
+    node->parent = NULL;
+}
+
+struct znode *tree_child(const struct znode *parent, struct slice name)
+{
+    return of_sibling(avl_find(&parent->children, &name, name_cmp));
+}
+
+struct znode *tree_find(struct znode *root, struct slice path)
+{
+    ASSERT(path.len > 0);
+    struct znode *node = root;
+    size_t pos = 0;
+
+    while (node != NULL) {
+        struct slice name = path_component(path, &pos);
+
+        if (name.len == 0) {
+            break;
+        }
+        node = tree_child(node, name);
+    }
+    return node;
+}
+
+const struct znode *tree_skip(const struct znode *node)
+{
+    while (node != NULL) {
+        const struct znode *next = node->parent != NULL ? znode_next(node) : NULL;
+
+        if (next != NULL) {
+            return next;
+        }
+        node = node->parent;
+    }
+    return NULL;
+}
+
+const struct znode *tree_after(const struct znode *root, struct slice path)
+{
+    ASSERT(root->parent == NULL);
+    const struct znode *node = root;
+    size_t pos = 0;
+
+    for (;;) {
+        struct slice name = path_component(path, &pos);
+
+        if (name.len == 0) {
+            const struct znode *first = of_sibling(avl_first(&node->children));
+            return first != NULL ? first : tree_skip(node);
+        }
+        const struct znode *at = of_sibling(avl_lower_bound(&node->children, &name, name_cmp));
+
+        if (at == NULL) {
+            return tree_skip(node);
+        }
+        if (!slice_eq(znode_name(at), name)) {
+            return at;
+        }
+        node = at;
+    }
+}
+
+static void stack_push(struct znode **stack, struct znode *node)
+{
+    if (node != NULL) {
+        /* Nobody needs the way up any more: the stack lives in the parent pointers. */
+        node->parent = *stack;
+        *stack = node;
+    }
+}
+
+void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *node), void *ctx)
+{
+    ASSERT(top->parent == NULL);
+    struct znode *stack = NULL;
+    struct znode *node = top;
+
+    while (node != NULL) {
+        stack_push(&stack, of_sibling(node->sibling.link[0]));
+        stack_push(&stack, of_sibling(node->sibling.link[1]));
+        stack_push(&stack, of_sibling(node->children.root));
+        node->children.root = NULL;
+        if (forget != NULL) {
+            forget(ctx, node);
+        }
+        tree_node_free(node);
+        node = stack;
+        stack = node != NULL ? node->parent : NULL;
+    }
+}
+
+const struct znode *znode_child(const struct znode *parent, struct slice name)
+{
+    return tree_child(parent, name);
+}
+
+const struct znode *znode_first_child(const struct znode *parent, struct slice after)
+{
+    if (after.len == 0) {
+        return of_sibling(avl_first(&parent->children));
+    }
+    const struct znode *at = of_sibling(avl_lower_bound(&parent->children, &after, name_cmp));
+
+    return at != NULL && slice_eq(znode_name(at), after) ? znode_next(at) : at;
+}
+
+const struct znode *znode_next(const struct znode *child)
+{
+    return of_sibling(avl_next(&child->sibling));
+}
+
+const struct znode *znode_parent(const struct znode *node)
+{
+    return node->parent;
+}
+
+struct slice znode_name(const struct znode *node)
+{
+    return slice_make(node->name, node->name_len);
+}
+
+struct blob *znode_data(const struct znode *node)
+{
+    return node->data;
+}
+
+uint64_t znode_owner(const struct znode *node)
+{
+    return node->owner;
+}
+
+uint32_t znode_creates(const struct znode *node)
+{
+    return node->creates;
+}
+
+uint32_t znode_acl(const struct znode *node)
+{
+    return node->acl;
+}
+
+void znode_stat(const struct znode *node, struct stat_view *ret_stat)
+{
+    *ret_stat = (struct stat_view){
+        .czxid = node->czxid,
+        .mzxid = node->mzxid,
+        .pzxid = node->pzxid,
+        .ctime = node->ctime_ms,
+        .mtime = node->mtime_ms,
+        .version = node->version,
+        .cversion = stat_cversion(node->creates, node->num_children),
+        .aversion = node->aversion,
+        .ephemeral_owner = owner_is_session(node->owner) ? node->owner : 0,
+        .data_length = node->data != NULL ? node->data->len : 0,
+        .num_children = node->num_children,
+    };
+}

@@ -1,0 +1,66 @@
+/*
+ * tree_int.h - the znodes as linked memory: one allocation each, children in a balanced tree.
+ *
+ * There is no table of paths: a path is walked from the root, so a znode does not carry it, and a
+ * rename of nothing ever needs it. A running hash of the path stands in for it in the digest.
+ */
+#ifndef SERVER_STATE_TREE_INT_H
+#define SERVER_STATE_TREE_INT_H
+
+#include "base/avl.h"
+#include "base/blob.h"
+#include "base/logrec.h"
+
+struct znode {
+    struct avl_node sibling; /* In the parent's children. */
+    struct avl children;     /* By name. */
+    struct znode *parent;    /* NULL for the root and while unlinked. */
+    struct blob *data;       /* One reference; NULL for null data. */
+    zxid_t czxid;
+    zxid_t mzxid;
+    zxid_t pzxid;
+    int64_t ctime_ms;
+    int64_t mtime_ms;
+    uint64_t owner;     /* See txn.h. */
+    uint64_t path_hash; /* Of the parent's path hash and the name. */
+    uint64_t data_hash; /* Of the data, kept so that the digest can take the old value out. */
+    int32_t version;
+    int32_t aversion;
+    uint32_t creates;      /* Children ever created. */
+    uint32_t num_children; /* Children there are. */
+    uint32_t acl;          /* 0: open to all. */
+    uint16_t name_len;     /* Bytes of `name`. */
+    uint8_t name[];
+};
+
+/* A zeroed znode without parent, children and data. */
+struct znode *tree_node_new(struct slice name);
+
+/* Frees a znode that is linked nowhere and has no children. */
+void tree_node_free(struct znode *node);
+
+/* Takes the reference `take_data` in place of the data there was, which is returned. */
+struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data);
+
+/* What the znode adds to the digest: depends on the path, the data and every stored counter. */
+uint64_t tree_node_hash(const struct znode *node);
+
+/* Puts `node` below `parent`, which has no child of that name. */
+void tree_link(struct znode *parent, struct znode *node);
+
+/* Takes a childless or whole subtree out of its parent. */
+void tree_unlink(struct znode *node);
+
+struct znode *tree_child(const struct znode *parent, struct slice name);
+struct znode *tree_find(struct znode *root, struct slice path);
+
+/* The first znode behind `path` in depth-first order, whether there is one at `path` or not. */
+const struct znode *tree_after(const struct znode *root, struct slice path);
+
+/* The next znode in depth-first order that is not below `node`; NULL at the end. */
+const struct znode *tree_skip(const struct znode *node);
+
+/* Frees an unlinked subtree, parents before children, calling `forget` (may be NULL) on each. */
+void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *node), void *ctx);
+
+#endif

@@ -1,0 +1,123 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/state/state_int.h"
+
+enum {
+    UNDO_CAP_MIN = 16,
+    UNDO_CAP_KEPT = 1024 /* A larger journal is given back after its transaction. */
+};
+
+static struct undo_entry *push(struct undo *undo)
+{
+    if (undo->count == undo->cap) {
+        undo->cap = undo->cap > 0 ? undo->cap * 2 : UNDO_CAP_MIN;
+        undo->entries = mem_realloc(undo->entries, undo->cap * sizeof(*undo->entries));
+    }
+    struct undo_entry *entry = &undo->entries[undo->count++];
+
+    *entry = (struct undo_entry){0};
+    return entry;
+}
+
+void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates)
+{
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_CREATE;
+    entry->node = node;
+    entry->parent = node->parent;
+    entry->pzxid = pzxid;
+    entry->creates = creates;
+}
+
+void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid)
+{
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_DELETE;
+    entry->node = take_node;
+    entry->parent = parent;
+    entry->pzxid = pzxid;
+    entry->creates = parent->creates;
+}
+
+void undo_set(struct undo *undo, struct znode *node, struct blob *take_data,
+              const struct znode *before)
+{
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_SET;
+    entry->node = node;
+    entry->data = take_data;
+    entry->mzxid = before->mzxid;
+    entry->mtime_ms = before->mtime_ms;
+    entry->version = before->version;
+}
+
+static void take_back_set(struct state *state, const struct undo_entry *entry)
+{
+    struct znode *node = entry->node;
+
+    state_sum_out(state, node);
+    blob_unref(state_swap_data(state, node, entry->data));
+    node->mzxid = entry->mzxid;
+    node->mtime_ms = entry->mtime_ms;
+    node->version = entry->version;
+    state_sum_in(state, node);
+    reap_update(state, node);
+}
+
+static void take_back_child(struct state *state, const struct undo_entry *entry)
+{
+    state_sum_out(state, entry->parent);
+    if (entry->type == TXN_CREATE) {
+        state_unlink(state, entry->node);
+        tree_node_free(entry->node);
+    } else {
+        state_link(state, entry->parent, entry->node);
+    }
+    entry->parent->pzxid = entry->pzxid;
+    entry->parent->creates = entry->creates;
+    state_sum_in(state, entry->parent);
+    reap_update(state, entry->parent);
+}
+
+void undo_rollback(struct state *state)
+{
+    struct undo *undo = &state->undo;
+
+    while (undo->count > 0) {
+        const struct undo_entry *entry = &undo->entries[--undo->count];
+
+        if (entry->type == TXN_SET) {
+            take_back_set(state, entry);
+        } else {
+            take_back_child(state, entry);
+        }
+    }
+}
+
+void undo_commit(struct undo *undo)
+{
+    for (size_t i = 0; i < undo->count; i++) {
+        const struct undo_entry *entry = &undo->entries[i];
+
+        ASSERT(entry->node != NULL);
+        if (entry->type == TXN_DELETE) {
+            tree_node_free(entry->node);
+        }
+        blob_unref(entry->data);
+    }
+    undo->count = 0;
+    if (undo->cap > UNDO_CAP_KEPT) {
+        undo_release(undo);
+    }
+}
+
+void undo_release(struct undo *undo)
+{
+    ASSERT(undo->count == 0);
+
+    mem_free(undo->entries);
+    *undo = (struct undo){0};
+}
