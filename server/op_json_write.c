@@ -1,0 +1,397 @@
+/* Results and problems into JSON. */
+#include "base/check.h"
+#include "base/utf8.h"
+#include "server/op_json.h"
+#include "server/state/path.h"
+
+static void put_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
+                     bool hex_only)
+{
+    if (hex_only) {
+        jsonw_kv_hex(json, key, value);
+        return;
+    }
+    jsonw_kv_u64(json, key, value);
+    jsonw_kv_hex(json, hex_key, value);
+}
+
+void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool hex_only)
+{
+    put_wide(json, "czxid", "czxidHex", stat->czxid, hex_only);
+    put_wide(json, "mzxid", "mzxidHex", stat->mzxid, hex_only);
+    jsonw_kv_i64(json, "ctime", stat->ctime);
+    jsonw_kv_i64(json, "mtime", stat->mtime);
+    jsonw_kv_i64(json, "version", stat->version);
+    jsonw_kv_i64(json, "cversion", stat->cversion);
+    jsonw_kv_i64(json, "aversion", stat->aversion);
+    put_wide(json, "ephemeralOwner", "ephemeralOwnerHex", stat->ephemeral_owner, hex_only);
+    jsonw_kv_u64(json, "dataLength", stat->data_length);
+    jsonw_kv_u64(json, "numChildren", stat->num_children);
+    put_wide(json, "pzxid", "pzxidHex", stat->pzxid, hex_only);
+}
+
+static void put_stat_object(struct jsonw *json, const struct stat_view *stat, bool hex_only)
+{
+    jsonw_key(json, "stat");
+    jsonw_object(json);
+    op_json_stat(json, stat, hex_only);
+    jsonw_object_end(json);
+}
+
+/* Null data has no member at all: that is what tells it from empty data. */
+static enum err put_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
+{
+    struct slice bytes = blob_slice(data);
+
+    if (!data || format == OP_NONE) {
+        return ERR_OK;
+    }
+    if (format == OP_JSON) {
+        if (!op_json_valid(bytes)) {
+            return ERR_NOT_ACCEPTABLE;
+        }
+        jsonw_key(json, "dataJson");
+        jsonw_raw(json, bytes);
+        return ERR_OK;
+    }
+    if (format == OP_UTF8 || format == OP_AUTO) {
+        if (utf8_valid(bytes)) {
+            jsonw_kv_string(json, "dataUtf8", bytes);
+            return ERR_OK;
+        }
+        if (format == OP_UTF8) {
+            return ERR_NOT_ACCEPTABLE;
+        }
+    }
+    jsonw_key(json, "data64");
+    jsonw_base64(json, bytes);
+    return ERR_OK;
+}
+
+static void put_place(struct jsonw *json, struct slice path, const struct op_json_style *style)
+{
+    jsonw_kv_string(json, "path", path);
+    if (style->uri.len > 0) {
+        jsonw_kv_string(json, "uri", style->uri);
+    }
+}
+
+/* A created name is in the result; all else answers for the path that was asked. */
+static struct slice path_of(const struct op_args *args, const struct op_result *result)
+{
+    return result->path.len > 0 ? result->path : args->path;
+}
+
+static enum err put_entry(struct jsonw *json, const char *key, struct slice name,
+                          const struct op_args *args, const struct op_entry *entry,
+                          const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    if (args->with == OP_WITH_NAMES) {
+        jsonw_string(json, name);
+        return ERR_OK;
+    }
+    jsonw_object(json);
+    jsonw_kv_string(json, key, name);
+    if (args->with == OP_WITH_DATA) {
+        err = put_data(json, entry->data, args->dataformat);
+    }
+    put_stat_object(json, &entry->stat, style->hex_only);
+    jsonw_object_end(json);
+    return err;
+}
+
+static void put_child_template(struct jsonw *json, struct slice uri)
+{
+    struct buf template;
+    bool slash = uri.len > 0 && uri.data[uri.len - 1] == '/';
+
+    if (uri.len == 0) {
+        return;
+    }
+    buf_init(&template, uri.len + sizeof("/{child}"));
+    buf_append_slice(&template, uri);
+    buf_append_str(&template, slash ? "{child}" : "/{child}");
+    jsonw_kv_string(json, "child_uri_template", buf_slice(&template));
+    buf_release(&template);
+}
+
+static enum err put_children(struct jsonw *json, const struct op_args *args,
+                             const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    put_place(json, path_of(args, result), style);
+    put_child_template(json, style->uri);
+    jsonw_key(json, "children");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        err = put_entry(json, "name", result->entries[i].path, args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more && result->entry_count > 0) {
+        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
+    }
+    put_stat_object(json, &result->stat, style->hex_only);
+    return err;
+}
+
+static void join_path(struct buf *full, struct slice root, struct slice relative)
+{
+    buf_clear(full);
+    buf_append_slice(full, root);
+    if (relative.len > 0 && root.len > 1) {
+        buf_append_byte(full, '/');
+    }
+    buf_append_slice(full, relative);
+}
+
+static enum err put_tree(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+    struct slice root = path_of(args, result);
+    struct buf full;
+
+    buf_init(&full, SIZE_MAX / 2);
+    put_place(json, root, style);
+    jsonw_key(json, "nodes");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        join_path(&full, root, result->entries[i].path);
+        err = put_entry(json, "path", buf_slice(&full), args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    buf_release(&full);
+    return err;
+}
+
+static void put_zxid(struct jsonw *json, zxid_t zxid, bool hex_only)
+{
+    put_wide(json, "zxid", "zxidHex", zxid, hex_only);
+}
+
+static enum err put_exists(struct jsonw *json, const struct op_args *args,
+                           const struct op_result *result, const struct op_json_style *style)
+{
+    put_place(json, path_of(args, result), style);
+    jsonw_kv_bool(json, "exists", result->err == ERR_OK);
+    if (result->err == ERR_OK) {
+        op_json_stat(json, &result->stat, style->hex_only);
+    }
+    return ERR_OK;
+}
+
+static enum err put_znode(struct jsonw *json, const struct op_args *args,
+                          const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    put_place(json, path_of(args, result), style);
+    if (ops_by_id(args->op)->shape == OP_SHAPE_DATA) {
+        err = put_data(json, result->data, args->dataformat);
+    }
+    if (result->has_stat) {
+        op_json_stat(json, &result->stat, style->hex_only);
+    }
+    return err;
+}
+
+/* Everything but a multi: members into the open object. */
+static enum err put_members(struct jsonw *json, const struct op_args *args,
+                            const struct op_result *result, const struct op_json_style *style)
+{
+    switch (ops_by_id(args->op)->shape) {
+    case OP_SHAPE_DATA:
+    case OP_SHAPE_STAT:
+    case OP_SHAPE_CREATED:
+        return put_znode(json, args, result, style);
+    case OP_SHAPE_EXISTS:
+        return put_exists(json, args, result, style);
+    case OP_SHAPE_CHILDREN:
+        return put_children(json, args, result, style);
+    case OP_SHAPE_TREE:
+        return put_tree(json, args, result, style);
+    case OP_SHAPE_ZXID:
+        put_zxid(json, result->zxid, style->hex_only);
+        return ERR_OK;
+    case OP_SHAPE_NONE:
+        put_place(json, path_of(args, result), style);
+        return ERR_OK;
+    case OP_SHAPE_MULTI:
+    case OP_SHAPE_INFO:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void put_error(struct jsonw *json, const struct op_result *result, bool hex_only)
+{
+    jsonw_key(json, "error");
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "title", err_text(result->err));
+    jsonw_kv_u64(json, "status", (uint64_t)err_http_status(result->err));
+    jsonw_kv_cstr(json, "code", err_name(result->err));
+    jsonw_kv_i64(json, "zk_code", err_number(result->err));
+    if (result->detail) {
+        jsonw_kv_cstr(json, "detail", result->detail);
+    }
+    if (result->has_stat) {
+        put_stat_object(json, &result->stat, hex_only);
+    }
+    jsonw_object_end(json);
+}
+
+/* An absent znode is an answer of exists, not an error. */
+static bool element_ok(const struct op_args *args, const struct op_result *result)
+{
+    return result->err == ERR_OK || (args->op == OP_EXISTS && result->err == ERR_NO_NODE);
+}
+
+static enum err put_element(struct jsonw *json, const struct op_args *args,
+                            const struct op_result *result, bool hex_only)
+{
+    struct op_json_style style = {.hex_only = hex_only};
+    bool ok = element_ok(args, result);
+    enum err err = ERR_OK;
+
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "op", ops_by_id(args->op)->name);
+    jsonw_kv_bool(json, "ok", ok);
+    if (ok) {
+        err = put_members(json, args, result, &style);
+    } else {
+        jsonw_kv_string(json, "path", args->path);
+        put_error(json, result, hex_only);
+    }
+    jsonw_object_end(json);
+    return err;
+}
+
+static enum err put_results(struct jsonw *json, const struct op_args *args,
+                            const struct op_result *result, bool hex_only)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(result->result_count <= args->op_count);
+    jsonw_key(json, "results");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->result_count && err == ERR_OK; i++) {
+        err = put_element(json, &args->ops[i], &result->results[i], hex_only);
+    }
+    jsonw_array_end(json);
+    return err;
+}
+
+enum err op_json_result(struct jsonw *json, const struct op_args *args,
+                        const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    jsonw_object(json);
+    if (args->op == OP_MULTI) {
+        put_zxid(json, result->zxid, style->hex_only);
+        err = put_results(json, args, result, style->hex_only);
+    } else {
+        err = put_members(json, args, result, style);
+    }
+    jsonw_object_end(json);
+    return err;
+}
+
+const char *op_outcome(enum op_kind kind, enum err err)
+{
+    bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_SYSTEM_ERROR || err == ERR_IO ||
+                err == ERR_CORRUPT;
+
+    return kind == OP_KIND_WRITE && open ? "unknown" : "not-applied";
+}
+
+/* The wording of ZooKeeper's own REST gateway where it has one. */
+static const char *old_words(enum err err)
+{
+    if (err == ERR_NO_NODE) {
+        return "not found";
+    }
+    if (err == ERR_NODE_EXISTS) {
+        return "already exists";
+    }
+    if (err == ERR_NOT_EMPTY) {
+        return "not empty";
+    }
+    return err == ERR_BAD_VERSION ? "bad version" : NULL;
+}
+
+static void put_message(struct jsonw *json, const struct op_problem *problem, const char *detail)
+{
+    const char *words = old_words(problem->err);
+    struct buf text;
+
+    if (!words || problem->path.len == 0) {
+        jsonw_kv_cstr(json, "message", detail);
+        return;
+    }
+    buf_init(&text, SIZE_MAX / 2);
+    buf_append_slice(&text, problem->path);
+    buf_append_byte(&text, ' ');
+    buf_append_str(&text, words);
+    jsonw_kv_string(json, "message", buf_slice(&text));
+    buf_release(&text);
+}
+
+static void put_type(struct jsonw *json, enum err err)
+{
+    struct buf type;
+
+    buf_init(&type, OP_DETAIL_MAX);
+    buf_printf(&type, "urn:zabra:problem:%s", err_name(err));
+    jsonw_kv_string(json, "type", buf_slice(&type));
+    buf_release(&type);
+}
+
+static void put_optional(struct jsonw *json, const struct op_problem *problem)
+{
+    if (problem->instance) {
+        jsonw_kv_cstr(json, "instance", problem->instance);
+    }
+    if (problem->path.len > 0) {
+        jsonw_kv_string(json, "path", problem->path);
+    }
+    if (problem->retry_after_ms > 0) {
+        jsonw_kv_u64(json, "retry_after_ms", problem->retry_after_ms);
+    }
+    if (problem->has_index) {
+        jsonw_kv_u64(json, "op_index", problem->index);
+    }
+    if (problem->result && problem->result->has_stat) {
+        put_stat_object(json, &problem->result->stat, problem->hex_only);
+    }
+    if (problem->result && problem->result->result_count > 0) {
+        (void)put_results(json, problem->args, problem->result, problem->hex_only);
+    }
+    if (problem->request.len > 0) {
+        jsonw_kv_string(json, "request", problem->request);
+    }
+}
+
+void op_json_problem(struct jsonw *json, const struct op_problem *problem)
+{
+    const char *detail = problem->detail ? problem->detail : err_text(problem->err);
+
+    ASSERT(problem->err != ERR_OK);
+    jsonw_object(json);
+    put_type(json, problem->err);
+    jsonw_kv_cstr(json, "title", err_text(problem->err));
+    jsonw_kv_u64(json, "status", (uint64_t)err_http_status(problem->err));
+    jsonw_kv_cstr(json, "detail", detail);
+    jsonw_kv_cstr(json, "code", err_name(problem->err));
+    jsonw_kv_i64(json, "zk_code", err_number(problem->err));
+    jsonw_kv_cstr(json, "outcome", problem->outcome);
+    put_zxid(json, problem->zxid, problem->hex_only);
+    put_optional(json, problem);
+    put_message(json, problem, detail);
+    jsonw_object_end(json);
+}
