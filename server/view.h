@@ -14,7 +14,8 @@
 
 enum {
     VIEW_NODES_MAX = 1000,
-    VIEW_BYTES_MAX = 1 << 20
+    VIEW_BYTES_MAX = 1 << 20,      /* Of names and paths. */
+    VIEW_DATA_BYTES_MAX = 16 << 20 /* Of data that one answer refers to; a page ends behind it. */
 };
 
 struct state;
@@ -23,7 +24,8 @@ struct view;
 struct view *view_new(void);
 void view_free(struct view *view); /* Frees the state it holds. */
 
-/* Core thread: the lock for changing the state, and the state itself. */
+/* Core thread: the lock for changing the state, and the state itself (NULL, with the lock held all
+ * the same, while there is none). */
 struct state *view_write(struct view *view);
 void view_write_done(struct view *view);
 
@@ -35,7 +37,15 @@ const struct state *view_read(struct view *view);
 void view_read_done(struct view *view);
 
 /* Read operations, one function per row; each takes the lock for a bounded look, fills `result`
- * (err, zxid and data) and lets go. Any thread. */
+ * (err, zxid and data; not the path, which is that of `args`) and lets go. Any thread.
+ *
+ * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more` tells
+ * that the list goes on. A page of up to 1,000 children with stat or data is one state; a longer
+ * one may span several, and then zxid and stat are of the first, so that they promise too little
+ * rather than too much.
+ * tree: levels down to args->depth (0: all), entries in name order, itself first; all of one state,
+ * else ERR_TOO_LARGE above args->limit (0: 1,000, which is also the most) or the bounds of bytes.
+ * multi: all elements from one state, VIEW_NODES_MAX znodes together. */
 void view_get(struct view *view, const struct op_args *args, struct op_result *result);
 void view_stat(struct view *view, const struct op_args *args, struct op_result *result);
 void view_children(struct view *view, const struct op_args *args, struct op_result *result);

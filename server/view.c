@@ -1,0 +1,151 @@
+#include "server/view.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/state/state.h"
+#include "server/view_int.h"
+
+#include <pthread.h>
+
+struct view {
+    pthread_rwlock_t lock;
+    struct state *state; /* NULL until recovery has put one in place. */
+};
+
+struct view *view_new(void)
+{
+    struct view *view = mem_zalloc(1, sizeof(*view));
+    pthread_rwlockattr_t attr;
+
+    ASSERT(pthread_rwlockattr_init(&attr) == 0);
+    ASSERT(pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
+    ASSERT(pthread_rwlock_init(&view->lock, &attr) == 0);
+    ASSERT(pthread_rwlockattr_destroy(&attr) == 0);
+    return view;
+}
+
+void view_free(struct view *view)
+{
+    if (view == NULL) {
+        return;
+    }
+    ASSERT(pthread_rwlock_destroy(&view->lock) == 0);
+    state_free(view->state);
+    mem_free(view);
+}
+
+struct state *view_write(struct view *view)
+{
+    ASSERT(pthread_rwlock_wrlock(&view->lock) == 0);
+
+    return view->state;
+}
+
+void view_write_done(struct view *view)
+{
+    ASSERT(pthread_rwlock_unlock(&view->lock) == 0);
+}
+
+void view_replace(struct view *view, struct state *take_state)
+{
+    struct state *old = view_write(view);
+
+    ASSERT(old == NULL || old != take_state);
+    view->state = take_state;
+    view_write_done(view);
+    /* A large tree takes long to free: not under the lock. */
+    state_free(old);
+}
+
+const struct state *view_read(struct view *view)
+{
+    ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);
+    if (view->state == NULL) {
+        ASSERT(pthread_rwlock_unlock(&view->lock) == 0);
+        return NULL;
+    }
+    return view->state;
+}
+
+void view_read_done(struct view *view)
+{
+    ASSERT(pthread_rwlock_unlock(&view->lock) == 0);
+}
+
+void view_refuse(struct op_result *result, enum err err, const char *detail)
+{
+    ASSERT(err != ERR_OK);
+
+    result->err = err;
+    result->detail = detail;
+}
+
+/* The lock, or the reason why there is nothing to read. */
+static const struct state *begin(struct view *view, struct op_result *result)
+{
+    const struct state *state = view_read(view);
+
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state yet");
+    }
+    return state;
+}
+
+void view_look(const struct state *state, const struct op_args *args, struct op_result *result)
+{
+    const struct znode *node = state_find(state, args->path);
+
+    result->zxid = state_applied(state);
+    if (node == NULL) {
+        result->err = ERR_NO_NODE;
+        return;
+    }
+    result->err = ERR_OK;
+    result->has_stat = true;
+    znode_stat(node, &result->stat);
+    if (args->op == OP_GET) {
+        result->data = blob_ref(znode_data(node));
+    }
+}
+
+static void look(struct view *view, const struct op_args *args, struct op_result *result)
+{
+    const struct state *state = begin(view, result);
+
+    if (state != NULL) {
+        view_look(state, args, result);
+        view_read_done(view);
+    }
+}
+
+void view_get(struct view *view, const struct op_args *args, struct op_result *result)
+{
+    ASSERT(args->op == OP_GET);
+
+    look(view, args, result);
+}
+
+void view_stat(struct view *view, const struct op_args *args, struct op_result *result)
+{
+    ASSERT(args->op == OP_STAT || args->op == OP_EXISTS);
+
+    look(view, args, result);
+}
+
+void view_children(struct view *view, const struct op_args *args, struct op_result *result)
+{
+    struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX};
+    bool go_on = true;
+
+    ASSERT(args->op == OP_CHILDREN);
+    while (go_on) {
+        const struct state *state = begin(view, result);
+
+        if (state == NULL) {
+            break;
+        }
+        go_on = view_page_more(state, args, VIEW_NODES_MAX, &page, result);
+        view_read_done(view);
+    }
+    view_page_end(result);
+}

@@ -1,0 +1,32 @@
+/* view_int.h - reads of a state whose lock the caller holds; shared by the files of the view. */
+#ifndef SERVER_VIEW_INT_H
+#define SERVER_VIEW_INT_H
+
+#include "server/op.h"
+#include "server/state/state.h"
+
+/* Where a page of children stands between two holds of the lock. */
+struct view_page {
+    uint32_t limit;    /* Entries wanted. */
+    uint32_t cap;      /* Entries there is room for. */
+    size_t data_bytes; /* Data that the entries refer to. */
+    bool full;         /* The answer has reached its bound of bytes. */
+};
+
+/* Fills err, zxid and what the operation asks for, without the data of children. */
+void view_look(const struct state *state, const struct op_args *args, struct op_result *result);
+
+/* One hold's part of a page, at most `nodes_max` children. True when another hold should go on. */
+bool view_page_more(const struct state *state, const struct op_args *args, uint32_t nodes_max,
+                    struct view_page *page, struct op_result *result);
+
+/* After the last part: names of entries become valid. */
+void view_page_end(struct op_result *result);
+
+/* Adds one entry; its name is appended to the arena. False when that is full. */
+bool view_add_entry(const struct op_args *args, const struct znode *node, struct slice name,
+                    struct view_page *page, struct op_result *result);
+
+void view_refuse(struct op_result *result, enum err err, const char *detail);
+
+#endif
