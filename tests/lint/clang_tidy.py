@@ -1,0 +1,97 @@
+"""Runs clang-tidy over the compile commands, one process a file, and remembers the results.
+
+A result is kept under a hash of everything it depends on: the file, all project headers it reaches,
+its compile command, the configuration and the tool's version. A second run costs only the hashing.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+
+from common import SKIPPED, folder_of, include_graph, run, run_all, sources
+
+FINDING = re.compile(r"^(\S+?):(\d+):\d+: (?:error|warning): (.*)$", re.MULTILINE)
+
+
+def commands(options):
+    """The commands of the project's own files, one a file."""
+    path = os.path.join(options.build or "", "compile_commands.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        entries = json.load(file)
+    chosen = {}
+    for entry in entries:
+        name = os.path.relpath(entry["file"], options.root)
+        wanted = folder_of(name) and name.endswith(".c") and os.path.exists(entry["file"])
+        if wanted and (options.tests or not name.startswith("tests/")):
+            chosen.setdefault(name, entry["command"])
+    return chosen
+
+
+def reached(graph, start):
+    """The file and all project headers it includes, directly or not, sorted."""
+    found, waiting = {start}, [start]
+    while waiting:
+        for name in graph.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return sorted(found)
+
+
+def key_of(texts, paths, command, common):
+    digest = hashlib.sha256(common)
+    for part in [command] + [piece for path in paths for piece in (path, texts[path])]:
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def analyse(options, name):
+    """Findings as [file, line, message]; of headers too, since they have no command of their own."""
+    path = os.path.join(options.root, name)
+    result = run(["clang-tidy", "--quiet", "-p", options.build, path], cwd=options.root)
+    found = set()
+    for match in FINDING.finditer(result.stdout):
+        found.add((os.path.relpath(match[1], options.root), int(match[2]), match[3]))
+    if result.returncode != 0 and not found:
+        found.add((name, 1, "clang-tidy failed: " + result.stdout.strip()[-200:]))
+    return sorted(found)
+
+
+def check(options, report):
+    chosen = commands(options)
+    if chosen is None or not shutil.which("clang-tidy"):
+        report.notes.append("skipped: no compile_commands.json (give --build) or no clang-tidy")
+        return SKIPPED
+    all_sources = sources(options.root)
+    graph = include_graph(all_sources)
+    texts = {source.path: source.text for source in all_sources}
+    with open(os.path.join(options.root, ".clang-tidy"), "rb") as file:
+        common = file.read() + run(["clang-tidy", "--version"]).stdout.encode()
+    cache = os.path.join(options.build, "lint-clang-tidy")
+    os.makedirs(cache, exist_ok=True)
+
+    def findings(name):
+        key = key_of(texts, reached(graph, name), chosen[name], common)
+        kept = os.path.join(cache, key)
+        if os.path.exists(kept):
+            with open(kept, encoding="utf-8") as file:
+                return json.load(file), True
+        found = analyse(options, name)
+        with open(kept + ".new", "w", encoding="utf-8") as file:
+            json.dump(found, file)
+        os.replace(kept + ".new", kept)
+        return found, False
+
+    names = [name for name in sorted(chosen) if name in texts]
+    results = run_all(findings, names)
+    for name, (found, _) in zip(names, results):
+        report.look(name)
+        for path, line, message in found:
+            report.fail(path, line, message)
+    fresh = sum(1 for _, kept in results if not kept)
+    report.notes.append(f"{fresh} of {len(names)} files analysed, the others known")
+    return None

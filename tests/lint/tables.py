@@ -1,0 +1,88 @@
+"""What tidy.py enforces, as data: the include table of the architecture, banned calls, limits."""
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+COLUMNS_MAX = 100
+ASSERT_DENSITY_MIN = 1.0
+
+SKIPPED_FOLDERS = {".git", "build", "node_modules", "zabra-data", "dist", "__pycache__", "corpus"}
+CODE_SUFFIXES = (".c", ".h", ".S", ".py", ".js", ".mjs", ".css", ".sh", ".cmake", "CMakeLists.txt",
+                 ".yaml", ".yml")
+SOURCE_SUFFIXES = (".c", ".h", ".S", ".py", ".js", ".mjs", ".sh")
+
+# Joined, so that this file does not find itself.
+MARKS = ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]
+
+# Folders of the include table. A file belongs to the longest that fits.
+FOLDERS = ["base", "zab", "zab/tcp", "storage", "server", "server/state", "http", "ws", "cli", "web",
+           "tests"]
+
+# Folders that have a README.md even without a source file of their own.
+FOLDERS_WITH_README = ["base", "zab", "zab/tcp", "storage", "server", "server/state", "http", "ws",
+                       "cli", "web", "openapi", "docs", "tests"]
+
+ASSERT_FOLDERS = ["zab", "storage", "server/state"]
+
+FRONT_DOOR = r"server/(gate|op|ops|op_json\w*|view|auth|subscribe|metrics)\.h"
+
+# Beyond its own headers, what each folder may include (of the project). tests/ may include all.
+MAY_INCLUDE = {
+    "base": [],
+    "zab": [r"base/.*"],
+    "zab/tcp": [r"base/.*", r"zab/[^/]*"],
+    "storage": [r"base/.*"],
+    "server/state": [r"base/.*"],
+    "server": [r"base/.*", r"zab/.*", r"storage/.*", r"server/state/.*"],
+    "http": [r"base/.*", FRONT_DOOR, r"web/.*"],
+    "ws": [r"base/.*", FRONT_DOOR],
+    "cli": [r"base/.*", r"server/[^/]*", r"http/http\.h", r"ws/ws\.h", r"storage/.*"],
+}
+
+SOCKET_FILES = [r"base/loop\.[ch]", r"zab/tcp/.*", r"http/.*", r"ws/.*", r"cli/.*", r"tests/.*"]
+
+# System headers that only some files may include; others are free.
+LIBRARY_HEADERS = [
+    (r"microhttpd\.h", [r"http/.*"]),
+    (r"libwebsockets\.h", [r"ws/.*", r"cli/.*", r"tests/.*"]),
+    (r"curl/.*", [r"cli/.*", r"tests/.*"]),
+    (r"jansson\.h", [r"server/op_json\w*\.c", r"cli/.*", r"tests/.*"]),
+    (r"openssl/.*", [r"base/crypto\.c", r"zab/tcp/.*"]),
+    (r"cmocka\.h", [r"tests/.*"]),
+    (r"sys/socket\.h|sys/un\.h|netinet/tcp\.h", SOCKET_FILES),
+    # Addresses in the configuration are text that must be parsed; no socket is opened there.
+    (r"netinet/in\.h|arpa/inet\.h|netdb\.h", SOCKET_FILES + [r"server/config\w*\.[ch]"]),
+    (r"sys/epoll\.h", [r"base/loop\.c", r"tests/.*"]),
+    (r"sys/random\.h", [r"base/os_rng\.c"]),
+    (r"pthread\.h", [r"base/.*", r"server/[^/]*", r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*",
+                     r"tests/.*"]),
+]
+
+# Names (a regular expression), who may call them, why others may not. A member of that name is free.
+CALLS = [
+    (r"strcpy|strcat|sprintf|vsprintf|gets|stpcpy", [], "has no bound"),
+    (r"strtok|localtime|gmtime|asctime|ctime", [], "keeps state in a static place"),
+    (r"localtime_r", [], "depends on the machine's time zone"),
+    (r"gmtime_r", [r"base/log\.c"], "only the log shows the wall clock"),
+    (r"atoi|atol|atoll|atof|strtol", [], "hides errors"),
+    (r"alloca|__builtin_alloca", [], "has no bound on the stack"),
+    (r"rand|srand|random|srandom|drand48", [], "use base/rng"),
+    (r"time|gettimeofday|clock_gettime|timespec_get|clock", [r"base/os_clock\.c"],
+     "use base/os_clock"),
+    (r"getrandom|getentropy", [r"base/os_rng\.c"], "use base/os_rng"),
+    (r"sleep|usleep|nanosleep|clock_nanosleep", [], "wait for a condition with a deadline"),
+    (r"exit", [r"cli/.*"], "only the command decides when the process ends"),
+    (r"signal", [], "use sigaction or signalfd"),
+    (r"malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf",
+     [r"base/mem\.c"], "use base/mem"),
+]
+
+# Members of libzabra_base.a that use the kernel or threads.
+IMPURE_BASE = r"(os_clock|os_rng|log|loop|mailbox|thread|crypto)\.c\.o"
+
+# What a pure part may need of the C library, the compiler and its sanitizers.
+LIBC_ALLOWED = (
+    r"mem(cpy|move|set|cmp|chr|rchr|mem)|str(len|nlen|cmp|ncmp|chr|rchr|str|spn|cspn)"
+    r"|v?snprintf|abs|qsort|bsearch|__(mem(cpy|move|set)|v?snprintf)_chk"
+    r"|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|__(asan|ubsan|tsan|sanitizer|lsan)_.*|__udivti3|__umodti3"
+    r"|__ctype_b_loc"
+)

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""A checker that has never caught anything proves nothing: each rule is broken once, on purpose."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import common  # noqa: E402
+import tables  # noqa: E402
+import tidy  # noqa: E402
+
+GOOD_HEADER = "/* a.h - for a test. */\n#ifndef A_H\n#define A_H\nint a(void);\n#endif\n"
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = self.folder.name
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def put(self, path, text):
+        full = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def check(self, name, **options):
+        """Violations as "path:line", and the messages."""
+        report = common.Report()
+        values = {"root": self.root, "build": None, "base": None, "lib": [], "tests": False}
+        values.update(options)
+        self.result = tidy.CHECKS[name](type("Options", (), values), report)
+        self.messages = [message for _, _, message in sorted(report.lines)]
+        self.notes = report.notes
+        return [f"{item}:{line}" for item, line, _ in sorted(report.lines)]
+
+
+class Includes(Tree):
+    def test_table(self):
+        self.put("base/a.h", GOOD_HEADER)
+        self.put("zab/a.h", GOOD_HEADER)
+        self.put("zab/a.c", '#include "base/a.h"\n#include "zab/a.h"\n#include "storage/a.h"\n')
+        self.put("zab/tcp/t.c", '#include "zab/a.h"\n#include "base/a.h"\n#include <openssl/ssl.h>\n')
+        self.put("base/b.c", '#include "zab/a.h"\n')
+        self.put("http/h.c", '#include "server/op.h"\n#include "server/replica.h"\n')
+        self.put("tests/unit/t.c", '#include "zab/a.h"\n#include "server/a_int.h"\n')
+        self.assertEqual(self.check("includes"), ["base/b.c:1", "http/h.c:2", "zab/a.c:3"])
+
+    def test_private_and_unrooted(self):
+        self.put("storage/a.c", '#include "storage/a_int.h"\n#include "a.h"\n')
+        self.put("server/s.c", '#include "storage/a_int.h"\n')
+        self.assertEqual(self.check("includes"), ["server/s.c:1", "storage/a.c:2"])
+
+    def test_libraries(self):
+        self.put("server/op_json.c", "#include <jansson.h>\n")
+        self.put("server/op_json_multi.c", "#include <jansson.h>\n")
+        self.put("server/gate.c", "#include <jansson.h>\n")
+        self.put("storage/wal.c", "#include <sys/socket.h>\n#include <pthread.h>\n")
+        self.put("storage/snap.c", "#include <pthread.h>\n")
+        self.put("server/state/tree.c", "#include <pthread.h>\n")
+        self.put("server/config_value.c", "#include <arpa/inet.h>\n")
+        self.put("tests/proc/p.c", "#include <microhttpd.h>\n#include <curl/curl.h>\n")
+        self.assertEqual(
+            self.check("includes"),
+            ["server/gate.c:1", "server/state/tree.c:1", "storage/snap.c:1", "storage/wal.c:1",
+             "tests/proc/p.c:1"])
+
+    def test_a_comment_includes_nothing(self):
+        self.put("base/a.c", '/*\n#include "zab/a.h"\n*/\n// #include <microhttpd.h>\n')
+        self.assertEqual(self.check("includes"), [])
+
+
+class Calls(Tree):
+    def test_every_name_is_found(self):
+        names = [name for names, _, _ in tables.CALLS for name in names.split("|")]
+        self.put("zab/a.c", "".join(f"x = {name} (1);\n" for name in names))
+        self.assertEqual(len(self.check("calls")), len(names))
+
+    def test_what_looks_alike_is_free(self):
+        self.put("zab/a.c", 'x = "gets(1)"; // free(x)\nbuf_free(x); a->free(x); a.time(x);\n'
+                            "/* exit(1) */ _exit(1); int time; strtoull(x);\nchar c = '\"'; exit(1);\n")
+        self.assertEqual(self.check("calls"), ["zab/a.c:4"])
+
+    def test_the_one_file_may(self):
+        self.put("base/mem.c", "free(x);\n")
+        self.put("base/os_clock.c", "clock_gettime(x);\n")
+        self.put("cli/main.c", "exit(1);\n")
+        self.put("base/log.c", "gmtime_r(x); free(x);\n")
+        self.assertEqual(self.check("calls"), ["base/log.c:1"])
+
+
+class Length(Tree):
+    def test_functions(self):
+        at_limit = "int a(void)\n{\n" + "    f();\n" * 67 + "}\n"
+        beyond = "int b(int x,\n      int y)\n{\n" + "    f();\n" * 67 + "}\n"
+        self.put("zab/a.c", at_limit + "\n" + beyond)
+        self.assertEqual(self.check("length"), ["zab/a.c:72"])
+
+    def test_files_and_columns(self):
+        self.put("zab/a.c", "int a;\n" * 600)
+        self.put("zab/b.c", "int a;\n" * 601)
+        self.put("zab/c.c", "/*" + " " * 97 + "*/\n")
+        self.assertEqual(self.check("length"), ["zab/b.c:601", "zab/c.c:1"])
+
+
+class Headers(Tree):
+    def test_each(self):
+        self.put("base/good.h", GOOD_HEADER)
+        self.put("base/nameless.h", "int a(void);\n")
+        self.put("base/needy.h", "/* needs stdint.h */\nuint8_t a(void);\n")
+        self.assertEqual(self.check("headers"), ["base/nameless.h:1", "base/needy.h:1"])
+
+    def test_cycle(self):
+        self.put("base/a.h", '/* a */\n#ifndef A\n#define A\n#include "base/b.h"\n#endif\n')
+        self.put("base/b.h", '/* b */\n#ifndef B\n#define B\n#include "base/c.h"\n#endif\n')
+        self.put("base/c.h", '/* c */\n#ifndef C\n#define C\n#include "base/b.h"\n#endif\n')
+        self.assertEqual(self.check("headers"), ["base/b.h:1"])
+        self.assertIn("base/b.h -> base/c.h -> base/b.h", self.messages[0])
+
+
+class Text(Tree):
+    def test_marks(self):
+        text = "".join(f"/* {mark}: later */\n" for mark in tables.MARKS)
+        self.put("base/a.c", text + 'mkdtemp("aXXXXXX");\n')
+        self.assertEqual(len(self.check("marks")), len(tables.MARKS))
+
+    def test_readme(self):
+        self.put("base/README.md", "base\n")
+        self.put("base/a.c", "int a;\n")
+        self.put("tests/fuzz/f.c", "int a;\n")
+        self.put("build/x/a.c", "int a;\n")
+        self.assertEqual(self.check("readme"), ["tests:1", "tests/fuzz:1"])
+
+    def test_asserts(self):
+        self.put("zab/a.c", "int a(void)\n{\n    ASSERT(x);\n}\n\nint b(void)\n{\n}\n")
+        self.put("storage/a.c", "int a(void)\n{\n    ASSERT(x);\n    ASSERT(y);\n}\n")
+        self.assertEqual(self.check("asserts"), ["zab:1"])
+        self.assertIn("zab: 1 assertions in 2 functions: 0.50", self.notes)
+
+    def test_format(self):
+        self.put(".clang-format", "BasedOnStyle: LLVM\n")
+        self.put("base/a.c", "int a;\n")
+        self.put("base/b.c", "int   a;\n")
+        self.assertEqual(self.check("format"), ["base/b.c:1"])
+
+
+class Symbols(Tree):
+    def library(self, name, text):
+        source = os.path.join(self.root, f"{name}.c")
+        library = os.path.join(self.root, f"lib{name}.a")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        subprocess.run(["gcc", "-c", source, "-o", source + ".o"], check=True)
+        subprocess.run(["ar", "rcs", library, source + ".o"], check=True)
+        return library
+
+    def test_pure_and_not(self):
+        base = self.library("buf", "void buf_a(void) {}\n")
+        clock = self.library("os_clock", "long os_now_ms(void) { return 0; }\n")
+        member = os.path.join(self.root, "os_clock.c.o")
+        subprocess.run(["ar", "rcs", base, member], check=True)
+        self.assertTrue(os.path.exists(clock))
+        pure = self.library("pure", "void buf_a(void); void *memcpy(void *, const void *, unsigned "
+                                    "long); void f(void *a) { buf_a(); memcpy(a, a, 9); }\n")
+        impure = self.library("impure", "long os_now_ms(void); int socket(int, int, int); "
+                                        "void g(void) { os_now_ms(); socket(1, 1, 1); }\n")
+        self.assertEqual(self.check("symbols", base=base, lib=[pure]), [])
+        found = self.check("symbols", base=base, lib=[pure, impure])
+        self.assertEqual(len(found), 2)
+        self.assertIn("needs os_now_ms", self.messages[0])
+        self.assertIn("needs socket", self.messages[1])
+
+    def test_nothing_built(self):
+        self.check("symbols", base="/nowhere/base.a", lib=["/nowhere/zab.a"])
+        self.assertEqual(self.result, common.SKIPPED)
+        self.assertTrue(any("skipped" in note for note in self.notes))
+
+
+class ClangTidy(Tree):
+    def test_finds_and_remembers(self):
+        self.put(".clang-tidy", "Checks: '-*,readability-braces-around-statements'\n")
+        self.put("base/a.h", "/* a */\nint a(int x);\n")
+        self.put("base/a.c", '#include "base/a.h"\nint a(int x)\n{\n    if (x)\n        return 1;\n'
+                             "    return 0;\n}\n")
+        build = os.path.join(self.root, "build")
+        path = os.path.join(self.root, "base/a.c")
+        self.put("build/compile_commands.json",
+                 f'[{{"directory": "{build}", "file": "{path}", '
+                 f'"command": "cc -I{self.root} -c {path}"}}]')
+        self.assertEqual(self.check("clang_tidy", build=build), ["base/a.c:4"])
+        self.assertIn("1 of 1 files analysed", self.notes[0])
+        self.assertEqual(self.check("clang_tidy", build=build), ["base/a.c:4"])
+        self.assertIn("0 of 1 files analysed", self.notes[0])
+        self.put("base/a.h", "/* a */\nint a(int x); /* Changed. */\n")
+        self.assertEqual(self.check("clang_tidy", build=build), ["base/a.c:4"])
+        self.assertIn("1 of 1 files analysed", self.notes[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

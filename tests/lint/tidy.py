@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Checks of the source text that no compiler makes. See README.md in this folder.
+
+Usage: tidy.py CHECK [--root DIR] [--build DIR] [--base LIB] [--lib LIB]... [--tests]
+Prints each violation as file:line: message, then "N passed, N failed".
+"""
+
+import argparse
+import os
+import re
+import sys
+
+import clang_tidy
+import tables
+from common import SKIPPED, Report, folder_of, include_graph, line_of, matches_any, run, run_all
+from common import sources, walk
+
+
+# --- includes: who may include whom ---------------------------------------------------------------
+
+
+def project_include_error(source, name):
+    target = folder_of(name)
+    if not target:
+        return f'"{name}" is not a path from the root of the project'
+    if name.endswith("_int.h") and source.folder not in (target, "tests"):
+        return f"{name} is private to {target}/"
+    if target == source.folder or source.folder == "tests":
+        return None
+    if not matches_any(tables.MAY_INCLUDE.get(source.folder, []), name):
+        return f"{source.folder}/ may not include {name}"
+    return None
+
+
+def system_include_error(source, name):
+    for pattern, allowed in tables.LIBRARY_HEADERS:
+        if re.fullmatch(pattern, name) and not matches_any(allowed, source.path):
+            return f"<{name}> is not for this file"
+    return None
+
+
+def check_includes(options, report):
+    for source in sources(options.root):
+        report.look(source.path)
+        for line, system, name in source.includes():
+            error = (system_include_error if system else project_include_error)(source, name)
+            if error:
+                report.fail(source.path, line, error)
+
+
+# --- calls: what nobody, or only one file, may call -----------------------------------------------
+
+
+def check_calls(options, report):
+    for source in sources(options.root):
+        report.look(source.path)
+        for names, allowed, reason in tables.CALLS:
+            if matches_any(allowed, source.path):
+                continue
+            for match in re.finditer(rf"(?<![\w.])(?<!->)({names})\s*\(", source.bare):
+                line = line_of(source.bare, match.start())
+                report.fail(source.path, line, f"{match[1]}(): {reason}")
+
+
+# --- length: functions and files ------------------------------------------------------------------
+
+
+def functions(source):
+    """Yields (first line, number of lines, body). A brace in column 0 opens a function."""
+    lines = source.bare.split("\n")
+    start = None
+    for number, line in enumerate(lines):
+        if line.startswith("{"):
+            start = number
+        elif line.startswith("}") and start is not None:
+            first = start
+            while first > 0 and lines[first - 1].strip() and not lines[first - 1].startswith("#"):
+                first -= 1
+            yield first + 1, number - first + 1, "\n".join(lines[start:number])
+            start = None
+
+
+def check_length(options, report):
+    for source in sources(options.root):
+        report.look(source.path)
+        count = source.text.count("\n")
+        if count > tables.FILE_LINES_MAX:
+            report.fail(source.path, count, f"file has {count} lines")
+        for line, size, _ in functions(source):
+            if size > tables.FUNCTION_LINES_MAX:
+                report.fail(source.path, line, f"function has {size} lines")
+        for number, line in enumerate(source.text.split("\n"), 1):
+            if len(line) > tables.COLUMNS_MAX:
+                report.fail(source.path, number, f"line has {len(line)} columns")
+
+
+# --- headers: a head comment, complete in themselves, no cycles -----------------------------------
+
+
+def find_cycle(graph):
+    """A list of paths that include each other in a ring, or None. Without recursion."""
+    done = set()
+    for start in sorted(graph):
+        path, stack = [], [(start, iter(sorted(graph[start])))]
+        path.append(start)
+        while stack:
+            node, edges = stack[-1]
+            following = next((edge for edge in edges if edge not in done), None)
+            if following is None:
+                done.add(node)
+                stack.pop()
+                path.pop()
+            elif following in path:
+                return path[path.index(following):] + [following]
+            else:
+                stack.append((following, iter(sorted(graph[following]))))
+                path.append(following)
+    return None
+
+
+def check_headers(options, report):
+    headers = [source for source in sources(options.root) if source.path.endswith(".h")]
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I" + options.root]
+
+    def compile_alone(source):
+        return run(["gcc", "-fsyntax-only", "-x", "c", *flags, source.path], cwd=options.root)
+
+    for source, result in zip(headers, run_all(compile_alone, headers)):
+        report.look(source.path)
+        if not source.text.startswith("/*"):
+            report.fail(source.path, 1, "no head comment")
+        if result.returncode != 0:
+            first = next((line for line in result.stdout.split("\n") if "error" in line), "")
+            report.fail(source.path, 1, f"does not compile alone: {first}")
+    cycle = find_cycle(include_graph(headers))
+    if cycle:
+        report.fail(cycle[0], 1, "include cycle: " + " -> ".join(cycle))
+
+
+# --- marks: nothing is left for later -------------------------------------------------------------
+
+
+def check_marks(options, report):
+    marks = re.compile(r"\b(" + "|".join(tables.MARKS) + r")\b")
+    for path in walk(options.root, tables.CODE_SUFFIXES):
+        report.look(path)
+        with open(os.path.join(options.root, path), encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                match = marks.search(line)
+                if match:
+                    report.fail(path, number, f"{match[1]}: finish it or record it as an issue")
+
+
+# --- readme: every folder explains itself ---------------------------------------------------------
+
+
+def check_readme(options, report):
+    folders = {os.path.dirname(path) for path in walk(options.root, tables.SOURCE_SUFFIXES)}
+    for name in tables.FOLDERS_WITH_README:
+        if os.path.isdir(os.path.join(options.root, name)):
+            folders.add(name)
+    for folder in sorted(folders):
+        report.look(folder or ".")
+        if not os.path.exists(os.path.join(options.root, folder, "README.md")):
+            report.fail(folder or ".", 1, "folder without README.md")
+
+
+# --- asserts: at least one per function on average ------------------------------------------------
+
+
+def check_asserts(options, report):
+    counts = {name: [0, 0] for name in tables.ASSERT_FOLDERS}
+    for source in sources(options.root):
+        name = next((name for name in counts if source.path.startswith(name + "/")), None)
+        if name and source.path.endswith(".c"):
+            for _, _, body in functions(source):
+                counts[name][0] += 1
+                counts[name][1] += len(re.findall(r"\b(?:ASSERT|UNREACHABLE)\s*\(", body))
+    for name, (total, asserts) in counts.items():
+        density = asserts / total if total else 0
+        report.notes.append(f"{name}: {asserts} assertions in {total} functions: {density:.2f}")
+        if total == 0:
+            continue
+        report.look(name)
+        if density < tables.ASSERT_DENSITY_MIN:
+            report.fail(name, 1, f"assertion density {density:.2f} < {tables.ASSERT_DENSITY_MIN}")
+
+
+# --- symbols: the pure parts ask nothing of the kernel --------------------------------------------
+
+
+def symbols(library, kinds):
+    """Pairs (member, symbol) of the given nm kinds."""
+    member, found = "", []
+    for line in run(["nm", library]).stdout.split("\n"):
+        words = line.split()
+        if line.endswith(":"):
+            member = line[:-1]
+        elif len(words) >= 2 and words[-2] in kinds:
+            found.append((member, words[-1]))
+    return found
+
+
+def check_symbols(options, report):
+    libraries = [path for path in options.lib if os.path.exists(path)]
+    for path in set(options.lib) - set(libraries):
+        report.notes.append(f"skipped: {path} is not built")
+    if not libraries or not options.base or not os.path.exists(options.base):
+        report.notes.append("skipped: the libraries to check do not exist yet")
+        return SKIPPED
+    pure = {
+        symbol
+        for member, symbol in symbols(options.base, "TDRBVW")
+        if not re.fullmatch(tables.IMPURE_BASE, member)
+    }
+    for library in libraries:
+        own = {symbol for _, symbol in symbols(library, "TDRBVWC")}
+        for member, symbol in symbols(library, "U"):
+            item = f"{os.path.basename(library)}({member})"
+            report.look(item)
+            if symbol not in own | pure and not re.fullmatch(tables.LIBC_ALLOWED, symbol):
+                report.fail(item, 1, f"needs {symbol}, which a pure part may not use")
+    return None
+
+
+# --- format: clang-format decides -----------------------------------------------------------------
+
+
+def check_format(options, report):
+    paths = walk(options.root, (".c", ".h"))
+    for path in paths:
+        report.look(path)
+    output = run(["clang-format", "--dry-run", "-Werror", *paths], cwd=options.root).stdout
+    for match in re.finditer(r"^(\S+?):(\d+):\d+: error: (.*)$", output, re.MULTILINE):
+        report.fail(match[1], int(match[2]), match[3])
+
+
+CHECKS = {
+    "includes": check_includes,
+    "calls": check_calls,
+    "length": check_length,
+    "headers": check_headers,
+    "marks": check_marks,
+    "readme": check_readme,
+    "asserts": check_asserts,
+    "symbols": check_symbols,
+    "format": check_format,
+    "clang_tidy": clang_tidy.check,
+}
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("check", choices=sorted(CHECKS))
+    parser.add_argument("--root", default=os.path.dirname(os.path.dirname(here)))
+    parser.add_argument("--build", help="build directory with compile_commands.json")
+    parser.add_argument("--base", help="the static library of base/")
+    parser.add_argument("--lib", action="append", default=[], help="a library that must be pure")
+    parser.add_argument("--tests", action="store_true", help="clang_tidy: tests too")
+    options = parser.parse_args()
+    options.root = os.path.abspath(options.root)
+    report = Report()
+    special = CHECKS[options.check](options, report)
+    result = report.finish()
+    return result or special or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
