@@ -50,7 +50,7 @@ def key_of(texts, paths, command, common):
 
 
 def analyse(options, name):
-    """Findings as [file, line, message]; of headers too, since they have no command of their own."""
+    """Findings as [file, line, message]; of headers too, which have no command of their own."""
     path = os.path.join(options.root, name)
     result = run(["clang-tidy", "--quiet", "-p", options.build, path], cwd=options.root)
     found = set()

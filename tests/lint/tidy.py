@@ -10,10 +10,12 @@ import os
 import re
 import sys
 
-import clang_tidy
-import tables
-from common import SKIPPED, Report, folder_of, include_graph, line_of, matches_any, run, run_all
-from common import sources, walk
+sys.dont_write_bytecode = True
+
+import clang_tidy  # noqa: E402
+import tables  # noqa: E402
+from common import SKIPPED, Report, folder_of, include_graph  # noqa: E402
+from common import line_of, matches_any, run, run_all, sources, walk  # noqa: E402
 
 
 # --- includes: who may include whom ---------------------------------------------------------------
