@@ -30,8 +30,10 @@ void prep_free(struct prep *prep);
 void prep_clear(struct prep *prep);
 
 /* Checks `args` against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
- * and its changes are in the overlay. On error `result` says what and why (err, detail, stat of a
- * failed version check, failed_index and results of a multi). `header` names origin and time. */
+ * and its changes are in the overlay; `result` is as op_result_init left it, but for `created`. On
+ * error `result` says what and why (err, detail, stat of a failed version check, failed_index and
+ * results of a multi) and `out` is empty; zxid is the caller's to fill. `header` names origin and
+ * time. `zxid` must be above all that were prepared and applied. */
 enum err prep_request(struct prep *prep, const struct state *state, const struct op_args *args,
                       const struct txn_header *header, zxid_t zxid, struct buf *out,
                       struct op_result *result);

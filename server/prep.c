@@ -1,0 +1,175 @@
+#include "server/prep.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/prep_int.h"
+
+enum {
+    PATHS_BYTES_MAX = 1 << 30 /* Of one recursive delete; its count of znodes is the real bound. */
+};
+
+struct prep *prep_new(const struct prep_limits *limits)
+{
+    struct prep *prep = mem_zalloc(1, sizeof(*prep));
+
+    prep->limits = *limits;
+    overlay_init(&prep->overlay);
+    /* Longer than any legal path, so that path_check gets to see what is too long. */
+    buf_init(&prep->path, 2 * STATE_PATH_MAX);
+    buf_init(&prep->paths, PATHS_BYTES_MAX);
+    return prep;
+}
+
+void prep_free(struct prep *prep)
+{
+    if (prep == NULL) {
+        return;
+    }
+    overlay_release(&prep->overlay);
+    buf_release(&prep->path);
+    buf_release(&prep->paths);
+    mem_free(prep);
+}
+
+void prep_clear(struct prep *prep)
+{
+    overlay_clear(&prep->overlay);
+}
+
+void prep_applied(struct prep *prep, zxid_t zxid)
+{
+    overlay_applied(&prep->overlay, zxid);
+}
+
+size_t prep_pending(const struct prep *prep)
+{
+    return overlay_count(&prep->overlay);
+}
+
+enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail)
+{
+    ASSERT(err != ERR_OK);
+
+    step->result->err = err;
+    step->result->detail = detail;
+    return err;
+}
+
+static enum err prep_one(const struct prep_step *step, const struct op_args *args)
+{
+    if (args->data.len > step->prep->limits.data_bytes_max) {
+        return prep_refuse(step, ERR_TOO_LARGE, "the data is larger than maxDataBytes");
+    }
+    if (args->data_null && args->data.len > 0) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "null data cannot have bytes");
+    }
+    switch (args->op) {
+    case OP_CREATE:
+        return prep_create(step, args);
+    case OP_SET:
+        return prep_set(step, args);
+    case OP_DELETE:
+        return prep_delete(step, args);
+    case OP_CHECK:
+        return prep_check(step, args);
+    case OP_REAP:
+        return prep_reap(step, args);
+    case OP_GET:
+    case OP_EXISTS:
+    case OP_STAT:
+    case OP_CHILDREN:
+    case OP_TREE:
+    case OP_MULTI:
+    case OP_SYNC:
+    case OP_STATUS:
+    case OP_ENSEMBLE:
+    case OP_LIMITS:
+    case OP_WHOAMI:
+        break;
+    }
+    return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
+}
+
+/* Tells of each element what became of it: those before the failed one would have worked. */
+static void fail_multi(const struct op_args *args, uint32_t failed, struct op_result *result)
+{
+    const struct op_result *cause = &result->results[failed];
+
+    result->err = cause->err;
+    result->detail = cause->detail;
+    result->has_stat = cause->has_stat;
+    result->stat = cause->stat;
+    result->failed_index = failed;
+    for (uint32_t i = failed + 1; i < args->op_count; i++) {
+        result->results[i].err = ERR_RUNTIME_INCONSISTENCY;
+    }
+}
+
+static enum err prep_element(const struct prep_step *step, const struct op_args *args)
+{
+    if (args->op == OP_REAP) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that a multi may hold");
+    }
+    return prep_one(step, args);
+}
+
+static enum err prep_multi(const struct prep_step *step, const struct op_args *args)
+{
+    struct op_result *result = step->result;
+
+    ASSERT(result->results == NULL);
+    if (args->op_count > step->prep->limits.multi_ops_max) {
+        return prep_refuse(step, ERR_TOO_LARGE, "the multi has more operations than allowed");
+    }
+    result->results = mem_zalloc(args->op_count, sizeof(*result->results));
+    result->result_count = args->op_count;
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        op_result_init(&result->results[i]);
+    }
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        struct prep_step element = *step;
+
+        element.result = &result->results[i];
+        if (prep_element(&element, &args->ops[i]) != ERR_OK) {
+            fail_multi(args, i, result);
+            return result->err;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err check_size(const struct prep_step *step)
+{
+    if (step->out->overflow || step->out->len > step->prep->limits.txn_bytes_max) {
+        return prep_refuse(step, ERR_TOO_LARGE, "the transaction is larger than allowed");
+    }
+    return ERR_OK;
+}
+
+enum err prep_request(struct prep *prep, const struct state *state, const struct op_args *args,
+                      const struct txn_header *header, zxid_t zxid, struct buf *out,
+                      struct op_result *result)
+{
+    ASSERT(zxid > state_applied(state));
+    struct prep_step step = {
+        .prep = prep, .state = state, .header = header, .zxid = zxid, .out = out, .result = result};
+
+    buf_clear(out);
+    txn_begin(out, header);
+    enum err err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
+
+    if (err == ERR_OK) {
+        err = check_size(&step);
+    }
+    if (err != ERR_OK) {
+        overlay_rollback(&prep->overlay);
+        buf_clear(out);
+        return err;
+    }
+    overlay_commit(&prep->overlay);
+    /* What the elements answer is found in the log. */
+    mem_free(result->results);
+    result->results = NULL;
+    result->result_count = 0;
+    return ERR_OK;
+}

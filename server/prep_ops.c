@@ -1,0 +1,227 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "server/prep_int.h"
+#include "server/state/path.h"
+
+#include <stdlib.h>
+
+void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node)
+{
+    overlay_get(&step->prep->overlay, step->state, path, ret_node);
+}
+
+static enum err refuse_version(const struct prep_step *step, const struct overlay_node *node,
+                               const char *detail)
+{
+    step->result->has_stat = node->exists;
+    step->result->stat = node->stat;
+    return prep_refuse(step, ERR_BAD_VERSION, detail);
+}
+
+enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
+                            const struct overlay_node *node)
+{
+    ASSERT(node->exists);
+
+    if (args->has_version && args->version != -1 && args->version != node->stat.version) {
+        return refuse_version(step, node, NULL);
+    }
+    if (args->has_etag &&
+        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
+        return refuse_version(step, node, "the data has changed since that ETag");
+    }
+    return ERR_OK;
+}
+
+/* A missing znode meets no condition on what it is; a plain request is told that it is missing. */
+static enum err refuse_missing(const struct prep_step *step, const struct op_args *args)
+{
+    if (args->has_etag || args->must_exist) {
+        return prep_refuse(step, ERR_BAD_VERSION, "If-Match: the znode does not exist");
+    }
+    return prep_refuse(step, ERR_NO_NODE, NULL);
+}
+
+static enum err check_path(const struct prep_step *step, struct slice path)
+{
+    const char *why = NULL;
+
+    if (path_check(path, &why) != ERR_OK) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, why);
+    }
+    return ERR_OK;
+}
+
+static bool is_config(struct slice path)
+{
+    return slice_eq(path, slice_str(STATE_CONFIG_PATH));
+}
+
+static enum err set_existing(const struct prep_step *step, const struct op_args *args,
+                             struct overlay_node *node)
+{
+    if (is_config(args->path)) {
+        return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
+    }
+    if (args->must_be_new) {
+        return refuse_version(step, node, "If-None-Match: the znode exists");
+    }
+    enum err err = prep_check_version(step, args, node);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    node->stat.version = stat_version_next(node->stat.version);
+    node->stat.mzxid = step->zxid;
+    node->stat.mtime = step->header->time_ms;
+    node->stat.data_length = (uint32_t)args->data.len;
+    overlay_put(&step->prep->overlay, args->path, step->zxid, node);
+    txn_put(step->out,
+            &(struct txn_effect){.type = TXN_SET,
+                                 .flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
+                                 .path = args->path,
+                                 .data = args->data,
+                                 .version = node->stat.version});
+    return ERR_OK;
+}
+
+enum err prep_set(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    prep_look(step, args->path, &node);
+    if (node.exists) {
+        return set_existing(step, args, &node);
+    }
+    if (args->has_etag || args->must_exist || (!args->upsert && !args->must_be_new)) {
+        return refuse_missing(step, args);
+    }
+    if (args->has_version && args->version != -1) {
+        return prep_refuse(step, ERR_BAD_VERSION, "the znode does not exist, so it has no version");
+    }
+    err = prep_create(step, args);
+    step->result->created = err == ERR_OK;
+    return err;
+}
+
+enum err prep_check(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return refuse_missing(step, args);
+    }
+    err = prep_check_version(step, args, &node);
+    if (err == ERR_OK) {
+        txn_put(step->out,
+                &(struct txn_effect){.type = TXN_CHECK, .flags = TXN_REPLY, .path = args->path});
+    }
+    return err;
+}
+
+static void delete_node(const struct prep_step *step, struct slice path, uint8_t flags)
+{
+    struct overlay_node parent;
+
+    prep_look(step, path_parent(path), &parent);
+    ASSERT(parent.exists && parent.stat.num_children > 0);
+    parent.stat.num_children--;
+    parent.stat.pzxid = step->zxid;
+    overlay_put(&step->prep->overlay, path_parent(path), step->zxid, &parent);
+    overlay_put(&step->prep->overlay, path, step->zxid, &(struct overlay_node){.exists = false});
+    txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE, .flags = flags, .path = path});
+}
+
+/* Descending: what lies below a znode begins with its path, so it comes first. */
+static int later_first(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)b, *(const struct slice *)a);
+}
+
+static enum err delete_subtree(const struct prep_step *step, const struct op_args *args)
+{
+    struct prep *prep = step->prep;
+    uint32_t bound = prep->limits.recursive_max;
+    uint32_t max = args->max > 0 && args->max < bound ? args->max : bound;
+    struct wire_reader reader;
+
+    buf_clear(&prep->paths);
+    size_t count = overlay_subtree(&prep->overlay, step->state, args->path, max, &prep->paths);
+
+    if (count > max) {
+        return prep_refuse(step, ERR_NOT_EMPTY, "the subtree has more znodes than max allows");
+    }
+    struct slice *paths = mem_zalloc(count, sizeof(*paths));
+
+    wire_reader_init(&reader, buf_slice(&prep->paths));
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = wire_get_raw(&reader, wire_get_u16(&reader));
+    }
+    ASSERT(wire_reader_done(&reader));
+    qsort(paths, count, sizeof(*paths), later_first);
+    for (size_t i = 0; i < count; i++) {
+        delete_node(step, paths[i], i + 1 == count ? TXN_REPLY : 0);
+    }
+    mem_free(paths);
+    return ERR_OK;
+}
+
+enum err prep_delete(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (path_is_builtin(args->path)) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "this znode cannot be deleted");
+    }
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return refuse_missing(step, args);
+    }
+    err = prep_check_version(step, args, &node);
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (args->recursive) {
+        return delete_subtree(step, args);
+    }
+    if (node.stat.num_children > 0) {
+        return prep_refuse(step, ERR_NOT_EMPTY, NULL);
+    }
+    delete_node(step, args->path, TXN_REPLY);
+    return ERR_OK;
+}
+
+/* The candidate was found some time ago: everything is checked again. */
+enum err prep_reap(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return prep_refuse(step, ERR_NO_NODE, NULL);
+    }
+    if (node.stat.num_children > 0) {
+        return prep_refuse(step, ERR_NOT_EMPTY, NULL);
+    }
+    int64_t due_ms = state_reap_due_ms(node.owner, node.creates, node.stat.ctime, node.stat.mtime);
+
+    if (due_ms == INT64_MAX || due_ms > step->header->time_ms) {
+        return refuse_version(step, &node, "the znode is not due to be removed");
+    }
+    delete_node(step, args->path, TXN_REPLY);
+    return ERR_OK;
+}
