@@ -25,8 +25,7 @@ def commands(options):
     chosen = {}
     for entry in entries:
         name = os.path.relpath(entry["file"], options.root)
-        wanted = folder_of(name) and name.endswith(".c") and os.path.exists(entry["file"])
-        if wanted and (options.tests or not name.startswith("tests/")):
+        if folder_of(name) and name.endswith(".c") and os.path.exists(entry["file"]):
             chosen.setdefault(name, entry["command"])
     return chosen
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks of the source text that no compiler makes. See README.md in this folder.
 
-Usage: tidy.py CHECK [--root DIR] [--build DIR] [--base LIB] [--lib LIB]... [--tests]
+Usage: tidy.py CHECK [--root DIR] [--build DIR] [--base LIB] [--lib LIB]...
 Prints each violation as file:line: message, then "N passed, N failed".
 """
 
@@ -259,7 +259,6 @@ def main():
     parser.add_argument("--build", help="build directory with compile_commands.json")
     parser.add_argument("--base", help="the static library of base/")
     parser.add_argument("--lib", action="append", default=[], help="a library that must be pure")
-    parser.add_argument("--tests", action="store_true", help="clang_tidy: tests too")
     options = parser.parse_args()
     options.root = os.path.abspath(options.root)
     report = Report()
