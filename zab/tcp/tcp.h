@@ -27,7 +27,7 @@ struct tcp_options {
     const struct tcp_peer *peers; /* The others. */
     uint32_t peer_count;
     struct slice secret;      /* Empty: none (loopback only; the caller has checked). */
-    uint64_t queue_bytes_max; /* Outgoing bytes per peer before it is dropped. */
+    uint64_t queue_bytes_max; /* Outgoing bytes per peer before it is dropped; one message more. */
     uint32_t connect_timeout_ms;
     uint32_t retry_min_ms; /* Back-off between attempts, with jitter. */
     uint32_t retry_max_ms;
@@ -37,12 +37,15 @@ struct tcp_options {
     const char *advertise; /* Client address, told to the peers; "" for none. */
 };
 
-/* Called from within tcp_* and loop dispatch; the callee must not call back into tcp for the same
- * peer except tcp_send. */
+/* Called from loop dispatch, tcp_flush and tcp_tick, never from tcp_send, tcp_disconnect or
+ * tcp_set_identity: what those end is told by the next tcp_flush. The callee may call the three and
+ * tcp_flush, but not tcp_close. Each on_up has its on_down. */
 struct tcp_handler {
     void (*on_up)(void *ctx, uint32_t peer, uint64_t incarnation,
                   const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise);
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
+    /* Optional: a handshake was refused; once per peer and reason. `peer` 0: nobody known. */
+    void (*on_refused)(void *ctx, uint32_t peer, const char *why);
     /* The message belongs to tcp. */
     void (*on_message)(void *ctx, uint32_t peer, const struct zab_msg *msg);
     void *ctx;

@@ -1,0 +1,196 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+    CHUNK_BYTES = 64 << 10,       /* A chunk that has grown beyond takes no more frames. */
+    CHUNK_KEEP_BYTES = 256 << 10, /* A larger one is not kept for the next frames. */
+    GATHER_MAX = 16,              /* Chunks in one system call. */
+    READ_BYTES = 64 << 10,
+    INPUT_KEEP_BYTES = 1 << 20,
+    INPUT_BYTES_MAX = 64 << 20, /* Far above the longest frame, which is checked before. */
+    USER_TIMEOUT_MS = 10000,    /* Sent bytes without an answer for that long: the peer is gone. */
+};
+
+/* Whole frames, waiting to be written. */
+struct chunk {
+    struct list node;
+    struct buf bytes;
+    size_t sent;
+};
+
+static struct chunk *first_chunk(struct conn *conn)
+{
+    return list_first(&conn->out, struct chunk, node);
+}
+
+static void free_chunk(struct chunk *chunk)
+{
+    list_remove(&chunk->node);
+    buf_release(&chunk->bytes);
+    mem_free(chunk);
+}
+
+static struct chunk *add_chunk(struct conn *conn)
+{
+    struct chunk *chunk = mem_zalloc(1, sizeof(*chunk));
+
+    buf_init(&chunk->bytes, INPUT_BYTES_MAX);
+    list_push_back(&conn->out, &chunk->node);
+    return chunk;
+}
+
+struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
+{
+    struct conn *conn = mem_zalloc(1, sizeof(*conn));
+    unsigned timeout_ms = USER_TIMEOUT_MS;
+
+    conn->tcp = tcp;
+    conn->dialed = dialed;
+    conn->watch = (struct loop_watch){.fd = take_fd, .ctx = conn};
+    list_init(&conn->node);
+    list_init(&conn->out);
+    buf_init(&conn->in, INPUT_BYTES_MAX);
+    /* Without it a vanished host is noticed later, by the protocol's own time-out. */
+    (void)setsockopt(take_fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    return conn;
+}
+
+void conn_close(struct conn *conn)
+{
+    ASSERT(conn->state != CONN_CLOSED);
+
+    loop_remove(conn->tcp->loop, &conn->watch);
+    close(conn->watch.fd);
+    conn->watch.fd = -1;
+    conn->state = CONN_CLOSED;
+    conn->queued = 0;
+}
+
+void conn_free(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_CLOSED);
+
+    list_remove(&conn->node);
+    while (!list_empty(&conn->out)) {
+        free_chunk(first_chunk(conn));
+    }
+    buf_release(&conn->in);
+    mem_free(conn);
+}
+
+struct buf *conn_out(struct conn *conn)
+{
+    struct chunk *last =
+        list_empty(&conn->out) ? add_chunk(conn) : list_entry(conn->out.prev, struct chunk, node);
+
+    if (last->bytes.len >= CHUNK_BYTES) {
+        last = add_chunk(conn);
+    }
+    return &last->bytes;
+}
+
+void conn_queued(struct conn *conn, size_t len)
+{
+    conn->queued += len;
+}
+
+static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
+{
+    int count = 0;
+
+    list_for_each (it, &conn->out) {
+        struct chunk *chunk = list_entry(it, struct chunk, node);
+
+        if (count == GATHER_MAX) {
+            break;
+        }
+        vectors[count].iov_base = chunk->bytes.data + chunk->sent;
+        vectors[count].iov_len = chunk->bytes.len - chunk->sent;
+        count++;
+    }
+    return count;
+}
+
+/* Drops what was written; the last chunk of usual size is kept, empty, for what comes next. */
+static void consume(struct conn *conn, size_t len)
+{
+    conn->queued -= len;
+    while (!list_empty(&conn->out)) {
+        struct chunk *chunk = first_chunk(conn);
+        size_t rest = chunk->bytes.len - chunk->sent;
+
+        if (rest > len) {
+            chunk->sent += len;
+            return;
+        }
+        len -= rest;
+        if (chunk->node.next == &conn->out && chunk->bytes.cap <= CHUNK_KEEP_BYTES) {
+            buf_clear(&chunk->bytes);
+            chunk->sent = 0;
+            return;
+        }
+        free_chunk(chunk);
+    }
+}
+
+enum err conn_write(struct conn *conn)
+{
+    ASSERT(conn->state != CONN_CLOSED);
+
+    conn->blocked = false;
+    while (conn->queued > 0 && !conn->blocked) {
+        struct iovec vectors[GATHER_MAX];
+        struct msghdr message = {.msg_iov = vectors, .msg_iovlen = (size_t)gather(conn, vectors)};
+        ssize_t sent = sendmsg(conn->watch.fd, &message, MSG_NOSIGNAL);
+
+        if (sent >= 0) {
+            conn->tcp->bytes_out += (uint64_t)sent;
+            consume(conn, (size_t)sent);
+        } else if (errno == EAGAIN) {
+            conn->blocked = true;
+        } else if (errno != EINTR) {
+            return ERR_IO;
+        }
+    }
+    loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
+    return ERR_OK;
+}
+
+/* Moves what is left to the front, and gives back the memory of a long frame. */
+static void compact(struct conn *conn)
+{
+    buf_consume(&conn->in, conn->in_used);
+    conn->in_used = 0;
+    if (conn->in.len == 0 && conn->in.cap > INPUT_KEEP_BYTES) {
+        buf_release(&conn->in);
+    }
+}
+
+enum err conn_read(struct conn *conn, size_t want)
+{
+    size_t len = want > READ_BYTES ? want : READ_BYTES;
+
+    compact(conn);
+
+    uint8_t *to = buf_reserve(&conn->in, len);
+
+    ASSERT(to);
+
+    ssize_t got = recv(conn->watch.fd, to, len, 0);
+
+    if (got > 0) {
+        conn->in.len += (size_t)got;
+        conn->tcp->bytes_in += (uint64_t)got;
+        return ERR_OK;
+    }
+    if (got == 0) {
+        return ERR_CLOSED;
+    }
+    return errno == EAGAIN || errno == EINTR ? ERR_BUSY : ERR_IO;
+}

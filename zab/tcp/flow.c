@@ -1,0 +1,99 @@
+#include "base/check.h"
+#include "zab/tcp/frame.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <stdio.h>
+
+void flow_output(struct conn *conn, const struct zab_msg *msg)
+{
+    struct buf *out = conn_out(conn);
+    size_t start = out->len;
+    struct frame_header header = {.type = (uint16_t)msg->type,
+                                  .from = conn->tcp->options.id,
+                                  .to = conn->peer,
+                                  .epoch = msg->epoch,
+                                  .nonce = conn->nonce};
+
+    uint8_t *place = buf_reserve(out, FRAME_HEADER_LEN);
+
+    ASSERT(place);
+    out->len += FRAME_HEADER_LEN;
+    zab_msg_encode(msg, out);
+    ASSERT(!out->overflow);
+
+    struct slice payload =
+        slice_make(out->data + start + FRAME_HEADER_LEN, out->len - start - FRAME_HEADER_LEN);
+
+    ASSERT(payload.len <= zab_msg_size_max(msg->type));
+    memcpy(header.cluster, conn->tcp->options.cluster, ZAB_CLUSTER_LEN);
+    header.len = (uint32_t)payload.len;
+    header.payload_crc = frame_payload_crc(payload, conn->number_out);
+    frame_encode(&header, conn->number_out, out->data + start);
+    conn->number_out++;
+    conn_queued(conn, out->len - start);
+}
+
+/* NULL when the header fits this connection, else what is wrong. */
+static const char *judge(const struct conn *conn, const struct frame_header *header)
+{
+    size_t size_max = zab_msg_size_max((enum zab_msg_type)header->type);
+
+    if (header->from != conn->peer || header->to != conn->tcp->options.id ||
+        header->nonce != conn->nonce) {
+        return "a frame of another connection";
+    }
+    if (memcmp(header->cluster, conn->identity.cluster, ZAB_CLUSTER_LEN) != 0) {
+        return "a frame of another cluster";
+    }
+    if (size_max == 0) {
+        return "a frame of unknown type";
+    }
+    return header->len > size_max ? "a frame that is too long" : NULL;
+}
+
+static void deliver(struct conn *conn, const struct frame_header *header, struct slice payload)
+{
+    const struct tcp_handler *handler = &conn->tcp->handler;
+    struct zab_msg msg;
+
+    if (frame_payload_crc(payload, conn->number_in) != header->payload_crc) {
+        tcp_drop(conn, "a damaged frame");
+        return;
+    }
+    if (zab_msg_decode((enum zab_msg_type)header->type, payload, &msg)) {
+        tcp_drop(conn, "a malformed message");
+        return;
+    }
+    conn->number_in++;
+    conn->in_used += FRAME_HEADER_LEN + payload.len;
+    handler->on_message(handler->ctx, conn->peer, &msg);
+    zab_msg_release(&msg);
+}
+
+size_t flow_input(struct conn *conn)
+{
+    while (conn->state == CONN_UP && !conn->doomed) {
+        struct slice input = conn_input(conn);
+        struct frame_header header;
+
+        if (input.len < FRAME_HEADER_LEN) {
+            return FRAME_HEADER_LEN - input.len;
+        }
+        if (frame_decode(input.data, conn->number_in, &header)) {
+            tcp_drop(conn, "a damaged frame header");
+            break;
+        }
+
+        const char *wrong = judge(conn, &header);
+
+        if (wrong) {
+            tcp_drop(conn, wrong);
+            break;
+        }
+        if (input.len < FRAME_HEADER_LEN + (size_t)header.len) {
+            return FRAME_HEADER_LEN + header.len - input.len;
+        }
+        deliver(conn, &header, slice_make(input.data + FRAME_HEADER_LEN, header.len));
+    }
+    return 1;
+}

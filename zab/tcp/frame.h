@@ -1,0 +1,40 @@
+/*
+ * frame.h - the header before each message on a connection, and its checks.
+ *
+ * Both checksums are seeded with the frame's number on this connection, which is not sent: a frame
+ * that is lost, doubled or moved between two good ones is noticed like a flipped bit.
+ */
+#ifndef ZAB_TCP_FRAME_H
+#define ZAB_TCP_FRAME_H
+
+#include "base/err.h"
+#include "base/slice.h"
+#include "zab/config.h"
+
+enum {
+    FRAME_HEADER_LEN = 56,
+    FRAME_VERSION = 1,
+};
+
+struct frame_header {
+    uint16_t type; /* enum zab_msg_type. */
+    uint32_t len;  /* Payload bytes. */
+    uint32_t from;
+    uint32_t to;
+    uint32_t epoch; /* The sender's, 0 when the message has none; for people with a sniffer. */
+    uint64_t nonce; /* Of the connection. */
+    uint8_t cluster[ZAB_CLUSTER_LEN];
+    uint32_t payload_crc;
+};
+
+/* Fills `out`; `payload_crc` of the header is set by the caller with frame_payload_crc. */
+void frame_encode(const struct frame_header *header, uint32_t number,
+                  uint8_t out[FRAME_HEADER_LEN]);
+
+/* ERR_FORMAT unless magic, version and checksum hold. Type and length are the caller's to judge. */
+enum err frame_decode(const uint8_t in[FRAME_HEADER_LEN], uint32_t number,
+                      struct frame_header *ret_header);
+
+uint32_t frame_payload_crc(struct slice payload, uint32_t number);
+
+#endif

@@ -1,0 +1,139 @@
+#include "zab/tcp/hello.h"
+
+#include "base/check.h"
+#include "base/wire.h"
+
+enum {
+    MAGIC = 0x4852425a, /* "ZBRH" */
+    TRANSCRIPT_MAX = 8 + 2 * GREETING_LEN + HELLO_PAYLOAD_MAX,
+    AT_FROM = 8,
+    AT_TO = 12,
+    AT_NONCE = 16,
+};
+
+_Static_assert(AT_NONCE + GREETING_NONCE_LEN == GREETING_LEN, "the nonce ends the greeting");
+
+void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN])
+{
+    wire_store_u32(out, MAGIC);
+    wire_store_u32(out + 4, greeting->version);
+    wire_store_u32(out + AT_FROM, greeting->from);
+    wire_store_u32(out + AT_TO, greeting->to);
+    memcpy(out + AT_NONCE, greeting->nonce, GREETING_NONCE_LEN);
+}
+
+enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_greeting)
+{
+    uint32_t version = wire_load_u32(in + 4);
+
+    if (wire_load_u32(in) != MAGIC || version == 0 || version > UINT16_MAX) {
+        return ERR_FORMAT;
+    }
+    ret_greeting->version = (uint16_t)version;
+    ret_greeting->from = wire_load_u32(in + AT_FROM);
+    ret_greeting->to = wire_load_u32(in + AT_TO);
+    memcpy(ret_greeting->nonce, in + AT_NONCE, GREETING_NONCE_LEN);
+    return ERR_OK;
+}
+
+static void prove(const char *role, const struct hello_transcript *transcript,
+                  struct slice identity, struct slice secret, uint8_t out[CRYPTO_SHA256_LEN])
+{
+    struct buf text;
+
+    buf_init(&text, TRANSCRIPT_MAX);
+    buf_append_str(&text, role);
+    buf_append(&text, transcript->dialer, GREETING_LEN);
+    buf_append(&text, transcript->acceptor, GREETING_LEN);
+    buf_append_slice(&text, identity);
+    ASSERT(!text.overflow);
+    crypto_hmac_sha256(secret, buf_slice(&text), out);
+    buf_release(&text);
+}
+
+static const char *role_of(bool by_dialer)
+{
+    return by_dialer ? "dialer:" : "accept:";
+}
+
+void hello_encode(const struct hello *hello, const struct hello_transcript *transcript,
+                  struct slice secret, bool by_dialer, struct buf *out)
+{
+    struct buf identity;
+    uint8_t proof[CRYPTO_SHA256_LEN];
+
+    buf_init(&identity, HELLO_PAYLOAD_MAX);
+    wire_put_u64(&identity, hello->incarnation);
+    wire_put_raw(&identity, slice_make(hello->cluster, ZAB_CLUSTER_LEN));
+    wire_put_u8(&identity, hello->founding ? 1 : 0);
+    wire_put_bytes(&identity, slice_str(hello->advertise));
+    ASSERT(!identity.overflow);
+
+    prove(role_of(by_dialer), transcript, buf_slice(&identity), secret, proof);
+    wire_put_bytes(out, buf_slice(&identity));
+    wire_put_raw(out, slice_make(proof, sizeof(proof)));
+    buf_release(&identity);
+}
+
+/* Only reached with a good proof; a later version may have added members at the end. */
+static enum err parse_identity(struct slice identity, struct hello *hello)
+{
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, identity);
+    hello->incarnation = wire_get_u64(&reader);
+
+    struct slice cluster = wire_get_raw(&reader, ZAB_CLUSTER_LEN);
+
+    hello->founding = wire_get_u8(&reader) != 0;
+
+    struct slice advertise = wire_get_bytes(&reader, HELLO_ADVERTISE_MAX);
+
+    if (!wire_reader_ok(&reader) || (advertise.len && memchr(advertise.data, 0, advertise.len))) {
+        return ERR_FORMAT;
+    }
+    memcpy(hello->cluster, cluster.data, ZAB_CLUSTER_LEN);
+    if (advertise.len) {
+        memcpy(hello->advertise, advertise.data, advertise.len);
+    }
+    hello->advertise[advertise.len] = '\0';
+    return ERR_OK;
+}
+
+enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
+                      struct slice secret, bool by_dialer, struct hello *ret_hello, size_t *ret_len)
+{
+    uint8_t proof[CRYPTO_SHA256_LEN];
+
+    *ret_len = 0;
+    if (in.len < HELLO_LEN_LEN) {
+        return ERR_OK;
+    }
+
+    size_t len = wire_load_u32(in.data);
+
+    if (len > HELLO_PAYLOAD_MAX) {
+        return ERR_FORMAT;
+    }
+    if (in.len < HELLO_LEN_LEN + len + CRYPTO_SHA256_LEN) {
+        return ERR_OK;
+    }
+
+    struct slice identity = slice_make(in.data + HELLO_LEN_LEN, len);
+    struct slice given = slice_make(identity.data + len, CRYPTO_SHA256_LEN);
+
+    prove(role_of(by_dialer), transcript, identity, secret, proof);
+    if (!crypto_equal(slice_make(proof, sizeof(proof)), given)) {
+        return ERR_AUTH_FAILED;
+    }
+    *ret_len = HELLO_LEN_LEN + len + CRYPTO_SHA256_LEN;
+    return parse_identity(identity, ret_hello);
+}
+
+uint64_t hello_connection_nonce(const struct hello_transcript *transcript, struct slice secret)
+{
+    uint8_t proof[CRYPTO_SHA256_LEN];
+
+    prove("nonce:", transcript, slice_make(NULL, 0), secret, proof);
+    return wire_load_u64(proof);
+}

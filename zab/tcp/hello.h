@@ -1,0 +1,68 @@
+/*
+ * hello.h - the bytes of the handshake: greetings with nonces, then HELLOs with proofs.
+ *
+ *   dialer   -> GREETING(version, from, to, nonce)        fixed length, nothing to parse
+ *   acceptor -> GREETING(version, from, to, nonce)
+ *   dialer   -> HELLO(length, identity, proof)            the acceptor checks the proof first
+ *   acceptor -> HELLO(length, identity, proof)
+ *
+ * A proof is HMAC-SHA256 with the shared secret over the role, both greetings and the identity: it
+ * fits one connection and one direction only. The dialer proves first, so that nobody gets a proof
+ * to work on without owning one.
+ */
+#ifndef ZAB_TCP_HELLO_H
+#define ZAB_TCP_HELLO_H
+
+#include "base/buf.h"
+#include "base/crypto.h"
+#include "base/err.h"
+#include "zab/config.h"
+
+enum {
+    GREETING_NONCE_LEN = 32,
+    GREETING_LEN = 48,
+    HELLO_ADVERTISE_MAX = 255,
+    HELLO_PAYLOAD_MAX = 512, /* More than that is refused before it is read. */
+    HELLO_LEN_LEN = 4,
+    HELLO_WIRE_MAX = HELLO_LEN_LEN + HELLO_PAYLOAD_MAX + CRYPTO_SHA256_LEN,
+};
+
+struct greeting {
+    uint16_t version; /* Newest that the sender speaks; both use the lower one. */
+    uint32_t from;
+    uint32_t to;
+    uint8_t nonce[GREETING_NONCE_LEN];
+};
+
+struct hello {
+    uint64_t incarnation;
+    uint8_t cluster[ZAB_CLUSTER_LEN];
+    bool founding;
+    char advertise[HELLO_ADVERTISE_MAX + 1];
+};
+
+/* What both proofs are bound to. */
+struct hello_transcript {
+    uint8_t dialer[GREETING_LEN];
+    uint8_t acceptor[GREETING_LEN];
+};
+
+void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN]);
+
+/* ERR_FORMAT when it is not one of ours. */
+enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_greeting);
+
+/* Appends length, identity and proof. */
+void hello_encode(const struct hello *hello, const struct hello_transcript *transcript,
+                  struct slice secret, bool by_dialer, struct buf *out);
+
+/* Reads a whole HELLO at the front of `in` and says in `ret_len` how long it is; 0: not all there
+ * yet. ERR_AUTH_FAILED: wrong proof. ERR_FORMAT: too long or malformed. */
+enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
+                      struct slice secret, bool by_dialer, struct hello *ret_hello,
+                      size_t *ret_len);
+
+/* Number that all frames of this connection carry. */
+uint64_t hello_connection_nonce(const struct hello_transcript *transcript, struct slice secret);
+
+#endif

@@ -1,0 +1,154 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <stdio.h>
+
+static bool dials(const struct tcp *tcp, const struct link *link)
+{
+    return tcp->options.id > link->peer.id;
+}
+
+/* Half of the delay is chance, so that replicas that failed together do not come back together. */
+static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
+{
+    uint32_t half = delay_ms / 2;
+
+    return half + rng_below(&tcp->rng, (uint64_t)half + 1);
+}
+
+void link_again(struct link *link, struct tcp *tcp, bool at_once)
+{
+    uint64_t now_ms = os_now_ms();
+
+    if (at_once) {
+        link->backoff_ms = tcp->options.retry_min_ms;
+        link->retry_at_ms = now_ms;
+        return;
+    }
+    if (link->answer_used < link->answer.count) {
+        link->retry_at_ms = now_ms; /* The name has another address. */
+        return;
+    }
+    link->retry_at_ms = now_ms + jitter(tcp, link->backoff_ms);
+    link->backoff_ms = link->backoff_ms < tcp->options.retry_max_ms / 2 ? link->backoff_ms * 2
+                                                                        : tcp->options.retry_max_ms;
+}
+
+static void connect_next(struct link *link, struct tcp *tcp)
+{
+    ASSERT(link->answer_used < link->answer.count && !link->dialing);
+
+    const struct resolve_address *address = &link->answer.addresses[link->answer_used++];
+    int fd = loop_connect((const struct sockaddr *)&address->addr, address->len);
+
+    if (fd < 0) {
+        link_again(link, tcp, false);
+        return;
+    }
+    link->dialing = tcp_dialed(tcp, link, fd);
+}
+
+static void ask_resolver(struct link *link, struct tcp *tcp)
+{
+    struct resolve_job *job = mem_zalloc(1, sizeof(*job));
+
+    list_init(&job->node);
+    job->peer = link->peer.id;
+    job->port = link->peer.port;
+    (void)snprintf(job->host, sizeof(job->host), "%s", link->peer.host);
+    link->resolving = true;
+    resolver_ask(tcp->resolver, job);
+}
+
+static void dial(struct link *link, struct tcp *tcp)
+{
+    if (link->answer_used < link->answer.count) {
+        connect_next(link, tcp);
+        return;
+    }
+    link->answer_used = 0;
+    if (resolve_numeric(link->peer.host, link->peer.port, &link->answer)) {
+        connect_next(link, tcp);
+    } else {
+        ask_resolver(link, tcp);
+    }
+}
+
+uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
+{
+    if (!dials(tcp, link) || link->up || link->dialing || link->resolving) {
+        return UINT64_MAX;
+    }
+    if (now_ms < link->retry_at_ms) {
+        return link->retry_at_ms;
+    }
+    dial(link, tcp);
+    return link->dialing || link->resolving ? UINT64_MAX : link->retry_at_ms;
+}
+
+static void take_answer(struct tcp *tcp, const struct resolve_job *job)
+{
+    struct link *link = tcp_link(tcp, job->peer);
+
+    ASSERT(link && link->resolving);
+    link->resolving = false;
+    link->answer = job->answer;
+    link->answer_used = 0;
+    if (link->answer.count > 0 && !link->up) {
+        connect_next(link, tcp);
+    } else {
+        link_again(link, tcp, false);
+    }
+}
+
+static void on_resolver_ready(struct loop_watch *watch, uint32_t ready)
+{
+    struct tcp *tcp = watch->ctx;
+    struct list jobs;
+
+    (void)ready;
+    resolver_answers(tcp->resolver, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        struct resolve_job *job = list_entry(it, struct resolve_job, node);
+
+        take_answer(tcp, job);
+        mem_free(job);
+    }
+}
+
+static bool needs_resolver(const struct tcp *tcp)
+{
+    struct resolve_answer answer;
+    bool needs = false;
+
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        const struct link *link = &tcp->links[i];
+
+        needs |= dials(tcp, link) && !resolve_numeric(link->peer.host, link->peer.port, &answer);
+    }
+    return needs;
+}
+
+void link_open_resolver(struct tcp *tcp)
+{
+    if (!needs_resolver(tcp)) {
+        return;
+    }
+    tcp->resolver = resolver_open();
+    tcp->resolver_watch = (struct loop_watch){.fd = resolver_event_fd(tcp->resolver),
+                                              .interest = LOOP_READ,
+                                              .on_ready = on_resolver_ready,
+                                              .ctx = tcp};
+    loop_add(tcp->loop, &tcp->resolver_watch);
+}
+
+void link_close_resolver(struct tcp *tcp)
+{
+    if (tcp->resolver) {
+        loop_remove(tcp->loop, &tcp->resolver_watch);
+        resolver_close(tcp->resolver);
+        tcp->resolver = NULL;
+    }
+}

@@ -1,0 +1,174 @@
+#include "zab/tcp/resolve.h"
+
+#include "base/check.h"
+#include "base/mailbox.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    JOBS_MAX = 1024 /* One per peer is asked at a time; the mailbox wants a bound. */
+};
+
+struct resolver {
+    struct thread thread;
+    struct mailbox questions; /* To the thread. */
+    struct mailbox answers;   /* From it. */
+    _Atomic bool closed;      /* The owner is gone: questions that wait are not worth asking. */
+};
+
+static void set_v4(struct resolve_address *address, struct in_addr addr, uint16_t port)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = addr};
+
+    memcpy(&address->addr, &v4, sizeof(v4));
+    address->len = sizeof(v4);
+}
+
+static void set_v6(struct resolve_address *address, struct in6_addr addr, uint16_t port)
+{
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = addr};
+
+    memcpy(&address->addr, &v6, sizeof(v6));
+    address->len = sizeof(v6);
+}
+
+bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    ret_answer->count = 1;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        set_v4(&ret_answer->addresses[0], v4, port);
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, &v6) == 1) {
+        set_v6(&ret_answer->addresses[0], v6, port);
+        return true;
+    }
+    ret_answer->count = 0;
+    return false;
+}
+
+void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    char service[8];
+
+    if (resolve_numeric(host, port, ret_answer)) {
+        return;
+    }
+    (void)snprintf(service, sizeof(service), "%u", port);
+    if (getaddrinfo(host, service, &hints, &found)) {
+        return;
+    }
+    for (struct addrinfo *it = found; it && ret_answer->count < RESOLVE_ADDRESSES_MAX;
+         it = it->ai_next) {
+        struct resolve_address *address = &ret_answer->addresses[ret_answer->count];
+
+        if (it->ai_addrlen <= sizeof(address->addr)) {
+            memcpy(&address->addr, it->ai_addr, it->ai_addrlen);
+            address->len = it->ai_addrlen;
+            ret_answer->count++;
+        }
+    }
+    freeaddrinfo(found);
+}
+
+static void free_jobs(struct mailbox *box)
+{
+    struct list jobs;
+
+    mailbox_drain(box, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        mem_free(list_entry(it, struct resolve_job, node));
+    }
+}
+
+static void free_resolver(struct resolver *resolver)
+{
+    free_jobs(&resolver->questions);
+    free_jobs(&resolver->answers);
+    mailbox_release(&resolver->questions);
+    mailbox_release(&resolver->answers);
+    mem_free(resolver);
+}
+
+/* False once the stop mark has come. */
+static bool answer_all(struct resolver *resolver)
+{
+    struct list jobs;
+    bool going = true;
+
+    mailbox_drain(&resolver->questions, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        struct resolve_job *job = list_entry(it, struct resolve_job, node);
+
+        list_remove(it);
+        going = going && job->host[0];
+        if (job->host[0] && !atomic_load(&resolver->closed)) {
+            resolve_now(job->host, job->port, &job->answer);
+        }
+
+        enum err err = mailbox_post_always(&resolver->answers, &job->node);
+
+        ASSERT(err == ERR_OK);
+    }
+    return going;
+}
+
+static void run(void *arg)
+{
+    struct resolver *resolver = arg;
+    bool going = true;
+
+    while (going) {
+        going = !mailbox_wait(&resolver->questions, -1) || answer_all(resolver);
+    }
+    free_resolver(resolver);
+}
+
+struct resolver *resolver_open(void)
+{
+    struct resolver *resolver = mem_zalloc(1, sizeof(*resolver));
+
+    mailbox_init(&resolver->questions, JOBS_MAX);
+    mailbox_init(&resolver->answers, JOBS_MAX);
+    thread_start(&resolver->thread, "resolve", run, resolver);
+    return resolver;
+}
+
+/* A job without a host is the stop mark: after it the thread touches nothing of the owner's. */
+void resolver_close(struct resolver *resolver)
+{
+    struct resolve_job *stop = mem_zalloc(1, sizeof(*stop));
+    int failed = pthread_detach(resolver->thread.handle);
+
+    ASSERT(!failed);
+    atomic_store(&resolver->closed, true);
+    resolver_ask(resolver, stop);
+}
+
+void resolver_ask(struct resolver *resolver, struct resolve_job *take_job)
+{
+    enum err err = mailbox_post_always(&resolver->questions, &take_job->node);
+
+    ASSERT(err == ERR_OK);
+}
+
+int resolver_event_fd(const struct resolver *resolver)
+{
+    return resolver->answers.event_fd;
+}
+
+void resolver_answers(struct resolver *resolver, struct list *ret_jobs)
+{
+    mailbox_drain(&resolver->answers, ret_jobs);
+}

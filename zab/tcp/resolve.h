@@ -1,0 +1,62 @@
+/*
+ * resolve.h - turns host names into addresses without holding up the core.
+ *
+ * Numeric addresses are answered at once; names go to a thread of their own, because getaddrinfo
+ * may take many seconds. Nobody waits for that thread: when the owner closes first, the thread
+ * cleans up after itself.
+ */
+#ifndef ZAB_TCP_RESOLVE_H
+#define ZAB_TCP_RESOLVE_H
+
+#include "base/err.h"
+#include "base/list.h"
+
+#include <netinet/in.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum {
+    RESOLVE_ADDRESSES_MAX = 4,
+    RESOLVE_HOST_MAX = 256
+};
+
+struct resolve_address {
+    struct sockaddr_storage addr;
+    socklen_t len;
+};
+
+struct resolve_answer {
+    struct resolve_address addresses[RESOLVE_ADDRESSES_MAX];
+    uint32_t count; /* 0: no such name, or no answer. */
+};
+
+/* True and one address when `host` is numeric. */
+bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer);
+
+/* Waits as long as it takes. */
+void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer);
+
+struct resolver;
+
+/* One question and its answer. */
+struct resolve_job {
+    struct list node;
+    uint32_t peer; /* The asker's. */
+    uint16_t port;
+    char host[RESOLVE_HOST_MAX];
+    struct resolve_answer answer;
+};
+
+struct resolver *resolver_open(void);
+void resolver_close(struct resolver *resolver);
+
+/* Takes the job; it comes back through resolver_answers. */
+void resolver_ask(struct resolver *resolver, struct resolve_job *take_job);
+
+/* Readable when there may be answers. */
+int resolver_event_fd(const struct resolver *resolver);
+
+/* Moves the answered jobs to `ret_jobs`; each is the caller's to free. */
+void resolver_answers(struct resolver *resolver, struct list *ret_jobs);
+
+#endif

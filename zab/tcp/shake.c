@@ -1,0 +1,175 @@
+#include "base/check.h"
+#include "base/os_rng.h"
+#include "zab/tcp/frame.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <stdio.h>
+
+static uint8_t *own_greeting(struct conn *conn)
+{
+    return conn->dialed ? conn->transcript.dialer : conn->transcript.acceptor;
+}
+
+static uint8_t *their_greeting(struct conn *conn)
+{
+    return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
+}
+
+/* Written at once; an error shows up when the socket is read next. */
+static void write_now(struct conn *conn)
+{
+    (void)conn_write(conn);
+}
+
+static void send_greeting(struct conn *conn)
+{
+    struct greeting greeting = {
+        .version = FRAME_VERSION, .from = conn->tcp->options.id, .to = conn->peer};
+
+    os_random(greeting.nonce, sizeof(greeting.nonce));
+    greeting_encode(&greeting, own_greeting(conn));
+    buf_append(conn_out(conn), own_greeting(conn), GREETING_LEN);
+    conn_queued(conn, GREETING_LEN);
+    write_now(conn);
+}
+
+static struct slice secret_of(const struct conn *conn)
+{
+    return conn->tcp->options.secret;
+}
+
+static void send_hello(struct conn *conn)
+{
+    const struct tcp *tcp = conn->tcp;
+    struct hello hello = {.incarnation = tcp->options.incarnation,
+                          .founding = tcp->options.founding};
+
+    memcpy(hello.cluster, tcp->options.cluster, ZAB_CLUSTER_LEN);
+    (void)snprintf(hello.advertise, sizeof(hello.advertise), "%s", tcp->advertise);
+
+    struct buf *out = conn_out(conn);
+    size_t before = out->len;
+
+    hello_encode(&hello, &conn->transcript, secret_of(conn), conn->dialed, out);
+    conn_queued(conn, out->len - before);
+    write_now(conn);
+}
+
+void shake_begin(struct conn *conn)
+{
+    ASSERT(conn->dialed);
+
+    conn->state = CONN_GREETING;
+    send_greeting(conn);
+}
+
+/* Gives false, and has refused, when the greeting cannot be meant for this replica. */
+static bool check_greeting(struct conn *conn, const struct greeting *greeting)
+{
+    uint32_t own = conn->tcp->options.id;
+
+    if (greeting->to != own) {
+        tcp_refuse(conn, "it looks for replica %u, this is %u: check the server list", greeting->to,
+                   own);
+        return false;
+    }
+    if (conn->dialed) {
+        if (greeting->from != conn->peer) {
+            tcp_refuse(conn, "replica %u answers at its address: check the server list",
+                       greeting->from);
+            return false;
+        }
+        return true;
+    }
+    if (!tcp_link(conn->tcp, greeting->from) || greeting->from <= own) {
+        tcp_refuse(conn, "replica %u is not in the server list as one that connects to this one",
+                   greeting->from);
+        return false;
+    }
+    conn->peer = greeting->from;
+    return true;
+}
+
+/* True when there is more to do. */
+static bool take_greeting(struct conn *conn)
+{
+    struct slice input = conn_input(conn);
+    struct greeting greeting;
+
+    if (input.len < GREETING_LEN) {
+        return false;
+    }
+    memcpy(their_greeting(conn), input.data, GREETING_LEN);
+    conn->in_used += GREETING_LEN;
+    if (greeting_decode(their_greeting(conn), &greeting)) {
+        tcp_refuse(conn, "what connected is no zabra replica");
+        return false;
+    }
+    if (!check_greeting(conn, &greeting)) {
+        return false;
+    }
+    if (!conn->dialed) {
+        send_greeting(conn);
+    }
+    conn->state = CONN_HELLO;
+    conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
+    if (conn->dialed) {
+        send_hello(conn);
+    }
+    return true;
+}
+
+static bool is_zero(const uint8_t cluster[ZAB_CLUSTER_LEN])
+{
+    static const uint8_t zero[ZAB_CLUSTER_LEN];
+
+    return !memcmp(cluster, zero, ZAB_CLUSTER_LEN);
+}
+
+static bool check_identity(struct conn *conn)
+{
+    const uint8_t *own = conn->tcp->options.cluster;
+    const uint8_t *theirs = conn->identity.cluster;
+
+    if (!is_zero(own) && !is_zero(theirs) && memcmp(own, theirs, ZAB_CLUSTER_LEN) != 0) {
+        tcp_refuse(conn, "it belongs to another cluster: check its data directory");
+        return false;
+    }
+    return true;
+}
+
+static void take_hello(struct conn *conn)
+{
+    size_t len = 0;
+    enum err err = hello_decode(conn_input(conn), &conn->transcript, secret_of(conn), !conn->dialed,
+                                &conn->identity, &len);
+
+    if (err == ERR_AUTH_FAILED) {
+        tcp_refuse(conn, "its secret is another one: check peerSecretFile on both");
+        return;
+    }
+    if (err) {
+        tcp_refuse(conn, "its handshake is malformed");
+        return;
+    }
+    if (len == 0) {
+        return;
+    }
+    conn->in_used += len;
+    if (check_identity(conn)) {
+        if (!conn->dialed) {
+            send_hello(conn);
+        }
+        tcp_established(conn);
+    }
+}
+
+void shake_input(struct conn *conn)
+{
+    if (conn->state == CONN_GREETING && !take_greeting(conn)) {
+        return;
+    }
+    if (conn->state == CONN_HELLO) {
+        take_hello(conn);
+    }
+}

@@ -1,0 +1,475 @@
+#include "zab/tcp/tcp.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_rng.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 64,
+    ACCEPTS_MAX = 32,         /* In one turn. */
+    STRANGER_AGAIN_MS = 10000 /* Refusals of nobody known are told at most this often. */
+};
+
+struct link *tcp_link(struct tcp *tcp, uint32_t peer)
+{
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        if (tcp->links[i].peer.id == peer) {
+            return &tcp->links[i];
+        }
+    }
+    return NULL;
+}
+
+static void reap(struct tcp *tcp)
+{
+    while (tcp->depth == 0 && !list_empty(&tcp->graveyard)) {
+        conn_free(list_first(&tcp->graveyard, struct conn, node));
+    }
+}
+
+/* ---- Ends. ---- */
+
+static void bury(struct conn *conn)
+{
+    struct tcp *tcp = conn->tcp;
+
+    if (conn->state != CONN_UP) {
+        ASSERT(tcp->shaking_count > 0);
+        tcp->shaking_count--;
+    }
+    conn_close(conn);
+    list_remove(&conn->node);
+    list_push_back(&tcp->graveyard, &conn->node);
+}
+
+static void drop_up(struct conn *conn, struct link *link, const char *why)
+{
+    struct tcp *tcp = conn->tcp;
+    bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
+
+    ASSERT(link->up == conn);
+    link->up = NULL;
+    link_again(link, tcp, lasted);
+    bury(conn);
+    tcp->handler.on_down(tcp->handler.ctx, link->peer.id, why);
+}
+
+void tcp_drop(struct conn *conn, const char *why)
+{
+    struct link *link = conn->peer ? tcp_link(conn->tcp, conn->peer) : NULL;
+
+    ASSERT(conn->state != CONN_CLOSED);
+    if (conn->state == CONN_UP) {
+        drop_up(conn, link, why);
+        return;
+    }
+    if (conn->dialed) {
+        ASSERT(link && link->dialing == conn);
+        link->dialing = NULL;
+        link_again(link, conn->tcp, false);
+    }
+    bury(conn);
+}
+
+/* Somebody unknown may try as often as he likes: he must not fill the log. */
+static void tell_refusal(struct tcp *tcp, struct link *link, const char *why)
+{
+    uint64_t now_ms = os_now_ms();
+    bool again = link ? !strcmp(link->refusal, why)
+                      : tcp->stranger_at_ms && now_ms - tcp->stranger_at_ms < STRANGER_AGAIN_MS;
+
+    tcp->refused++;
+    if (again) {
+        return;
+    }
+    if (link) {
+        (void)snprintf(link->refusal, sizeof(link->refusal), "%s", why);
+    } else {
+        tcp->stranger_at_ms = now_ms;
+    }
+    if (tcp->handler.on_refused) {
+        tcp->handler.on_refused(tcp->handler.ctx, link ? link->peer.id : 0, why);
+    }
+}
+
+void tcp_refuse(struct conn *conn, const char *format, ...)
+{
+    struct tcp *tcp = conn->tcp;
+    struct link *link = conn->peer ? tcp_link(tcp, conn->peer) : NULL;
+    char why[TCP_WHY_MAX];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    tcp_drop(conn, why);
+    tell_refusal(tcp, link, why);
+}
+
+void tcp_established(struct conn *conn)
+{
+    struct tcp *tcp = conn->tcp;
+    struct link *link = tcp_link(tcp, conn->peer);
+
+    ASSERT(link && conn->state == CONN_HELLO);
+    list_remove(&conn->node);
+    tcp->shaking_count--;
+    conn->state = CONN_UP;
+    conn->up_since_ms = os_now_ms();
+    if (link->dialing == conn) {
+        link->dialing = NULL;
+    }
+    if (link->up) {
+        tcp_drop(link->up, "replaced by a newer connection");
+    }
+    link->up = conn;
+    link->refusal[0] = '\0';
+    tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,
+                       conn->identity.cluster, conn->identity.founding, conn->identity.advertise);
+}
+
+/* ---- Readiness. ---- */
+
+static void take_connected(struct conn *conn)
+{
+    int result = loop_connect_result(conn->watch.fd);
+
+    if (result == 0) {
+        shake_begin(conn);
+    } else if (result != -EINPROGRESS) {
+        tcp_drop(conn, "cannot connect");
+    }
+}
+
+static void take_input(struct conn *conn)
+{
+    enum err err = conn_read(conn, conn->want);
+
+    if (err == ERR_CLOSED || err == ERR_IO) {
+        tcp_drop(conn, err == ERR_CLOSED ? "the peer closed the connection" : strerror(errno));
+        return;
+    }
+    if (err == ERR_OK && conn->state != CONN_UP) {
+        shake_input(conn);
+    }
+    if (err == ERR_OK && conn->state == CONN_UP) {
+        conn->want = flow_input(conn);
+    }
+}
+
+static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
+{
+    struct conn *conn = watch->ctx;
+    struct tcp *tcp = conn->tcp;
+
+    tcp->depth++;
+    if (conn->state == CONN_CONNECTING) {
+        take_connected(conn);
+    } else {
+        if ((ready & LOOP_WRITE) && conn_write(conn)) {
+            tcp_drop(conn, strerror(errno));
+        }
+        if ((ready & (LOOP_READ | LOOP_HANGUP)) && conn->state != CONN_CLOSED) {
+            take_input(conn);
+        }
+    }
+    tcp->depth--;
+    reap(tcp);
+}
+
+static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
+{
+    struct conn *conn = conn_new(tcp, take_fd, dialed);
+
+    conn->state = dialed ? CONN_CONNECTING : CONN_GREETING;
+    conn->deadline_ms = os_now_ms() + tcp->options.connect_timeout_ms;
+    conn->watch.on_ready = on_conn_ready;
+    conn->watch.interest = dialed ? LOOP_WRITE : LOOP_READ;
+    loop_add(tcp->loop, &conn->watch);
+    list_push_back(&tcp->shaking, &conn->node);
+    tcp->shaking_count++;
+    return conn;
+}
+
+struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
+{
+    struct conn *conn = start_conn(tcp, take_fd, true);
+
+    conn->peer = link->peer.id;
+    return conn;
+}
+
+/* Strangers must not keep a peer out: the oldest that has not proven itself makes room. */
+static void make_room(struct tcp *tcp)
+{
+    if (tcp->shaking_count < TCP_SHAKING_MAX) {
+        return;
+    }
+    list_for_each (it, &tcp->shaking) {
+        struct conn *conn = list_entry(it, struct conn, node);
+
+        if (!conn->dialed) {
+            tcp->refused++;
+            tcp_drop(conn, "too many handshakes");
+            return;
+        }
+    }
+}
+
+static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
+{
+    struct tcp *tcp = watch->ctx;
+    struct sockaddr_storage from;
+
+    (void)ready;
+    tcp->depth++;
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        int fd = loop_accept(watch->fd, &from);
+
+        if (fd < 0) {
+            break;
+        }
+        make_room(tcp);
+        start_conn(tcp, fd, false);
+    }
+    tcp->depth--;
+    reap(tcp);
+}
+
+/* ---- Life. ---- */
+
+static enum err listen_on(struct tcp *tcp, const struct resolve_address *address)
+{
+    struct loop_watch *watch = &tcp->listeners[tcp->listener_count];
+    int fd = loop_listen((const struct sockaddr *)&address->addr, address->len, BACKLOG);
+
+    if (fd < 0) {
+        return fd == -EADDRINUSE ? ERR_BUSY : ERR_CONFIG;
+    }
+    *watch = (struct loop_watch){
+        .fd = fd, .interest = LOOP_READ, .on_ready = on_listener_ready, .ctx = tcp};
+    loop_add(tcp->loop, watch);
+    tcp->listener_count++;
+    return ERR_OK;
+}
+
+/* A name such as localhost may have addresses of a family that this machine lacks: one that can be
+ * bound is enough. */
+static enum err listen_all(struct tcp *tcp)
+{
+    struct resolve_answer answer;
+    enum err err = ERR_OK;
+
+    resolve_now(tcp->options.listen_host, tcp->options.listen_port, &answer);
+    for (uint32_t i = 0; i < answer.count && err != ERR_BUSY; i++) {
+        err = listen_on(tcp, &answer.addresses[i]);
+    }
+    if (err != ERR_BUSY && tcp->listener_count > 0) {
+        err = ERR_OK;
+    }
+    return answer.count ? err : ERR_CONFIG;
+}
+
+static void copy_options(struct tcp *tcp, const struct tcp_options *options)
+{
+    const char *advertise = options->advertise ? options->advertise : "";
+
+    ASSERT(strlen(advertise) <= HELLO_ADVERTISE_MAX);
+    tcp->options = *options;
+    tcp->secret = mem_dup(options->secret.data ? options->secret.data : (const uint8_t *)"",
+                          options->secret.len);
+    tcp->options.secret.data = tcp->secret;
+    (void)snprintf(tcp->advertise, sizeof(tcp->advertise), "%s", advertise);
+    tcp->links = mem_zalloc(options->peer_count, sizeof(*tcp->links));
+    for (uint32_t i = 0; i < options->peer_count; i++) {
+        ASSERT(options->peers[i].id != options->id);
+        tcp->links[i].peer = options->peers[i];
+        tcp->links[i].backoff_ms = options->retry_min_ms;
+    }
+    tcp->options.peers = NULL;
+}
+
+enum err tcp_open(struct loop *loop, const struct tcp_options *options,
+                  const struct tcp_handler *handler, struct tcp **ret_tcp)
+{
+    struct tcp *tcp = mem_zalloc(1, sizeof(*tcp));
+
+    ASSERT(options->id > 0 && options->retry_min_ms > 0);
+    ASSERT(options->retry_min_ms <= options->retry_max_ms);
+    tcp->loop = loop;
+    tcp->handler = *handler;
+    list_init(&tcp->shaking);
+    list_init(&tcp->graveyard);
+    rng_init(&tcp->rng, os_random_u64());
+    copy_options(tcp, options);
+
+    enum err err = options->listen_port ? listen_all(tcp) : ERR_OK;
+
+    if (err) {
+        tcp_close(tcp);
+        return err;
+    }
+    link_open_resolver(tcp);
+    *ret_tcp = tcp;
+    return ERR_OK;
+}
+
+void tcp_close(struct tcp *tcp)
+{
+    ASSERT(tcp->depth == 0);
+
+    link_close_resolver(tcp);
+    for (uint32_t i = 0; i < tcp->listener_count; i++) {
+        loop_remove(tcp->loop, &tcp->listeners[i]);
+        close(tcp->listeners[i].fd);
+    }
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        if (tcp->links[i].up) {
+            bury(tcp->links[i].up);
+        }
+    }
+    while (!list_empty(&tcp->shaking)) {
+        bury(list_first(&tcp->shaking, struct conn, node));
+    }
+    reap(tcp);
+    explicit_bzero(tcp->secret, tcp->options.secret.len);
+    mem_free(tcp->secret);
+    mem_free(tcp->links);
+    mem_free(tcp);
+}
+
+/* ---- Use. ---- */
+
+void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding)
+{
+    memcpy(tcp->options.cluster, cluster, ZAB_CLUSTER_LEN);
+    tcp->options.founding = founding;
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        if (tcp->links[i].up) {
+            tcp->links[i].up->doomed = "this replica has a new identity";
+        }
+    }
+    list_for_each (it, &tcp->shaking) {
+        list_entry(it, struct conn, node)->doomed = "this replica has a new identity";
+    }
+}
+
+void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg)
+{
+    struct link *link = tcp_link(tcp, peer);
+    struct conn *conn = link ? link->up : NULL;
+
+    if (!conn || conn->doomed) {
+        return;
+    }
+    if (conn->queued >= tcp->options.queue_bytes_max) {
+        conn->doomed = "the peer does not read what is sent to it";
+        return;
+    }
+    flow_output(conn, msg);
+}
+
+void tcp_disconnect(struct tcp *tcp, uint32_t peer)
+{
+    struct link *link = tcp_link(tcp, peer);
+
+    if (link && link->up && !link->up->doomed) {
+        link->up->doomed = "closed by this replica";
+    }
+}
+
+/* True when something was done that may have made callbacks queue more. */
+static bool flush_conn(struct conn *conn)
+{
+    if (conn->doomed) {
+        tcp_drop(conn, conn->doomed);
+        return true;
+    }
+    if (conn->queued > 0 && !conn->blocked && conn_write(conn)) {
+        tcp_drop(conn, strerror(errno));
+        return true;
+    }
+    return false;
+}
+
+static bool flush_shaking(struct tcp *tcp)
+{
+    list_for_each (it, &tcp->shaking) {
+        struct conn *conn = list_entry(it, struct conn, node);
+
+        if (conn->doomed) {
+            tcp_drop(conn, conn->doomed);
+            return true;
+        }
+    }
+    return false;
+}
+
+void tcp_flush(struct tcp *tcp)
+{
+    bool again = true;
+
+    tcp->depth++;
+    while (again) {
+        again = flush_shaking(tcp);
+        for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+            struct conn *conn = tcp->links[i].up;
+
+            again |= conn && flush_conn(conn);
+        }
+    }
+    tcp->depth--;
+    reap(tcp);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Drops the overdue ones; the list is in the order of deadlines. Returns the next deadline. */
+static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
+{
+    while (!list_empty(&tcp->shaking)) {
+        struct conn *conn = list_first(&tcp->shaking, struct conn, node);
+
+        if (conn->deadline_ms > now_ms) {
+            return conn->deadline_ms;
+        }
+        tcp_drop(conn, "the handshake took too long");
+    }
+    return UINT64_MAX;
+}
+
+uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
+{
+    uint64_t wake_ms = UINT64_MAX;
+
+    tcp->depth++;
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        wake_ms = earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));
+    }
+    wake_ms = earlier(wake_ms, expire_shaking(tcp, now_ms));
+    tcp->depth--;
+    reap(tcp);
+    return wake_ms;
+}
+
+void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
+{
+    *ret_figures = (struct tcp_figures){
+        .bytes_in = tcp->bytes_in, .bytes_out = tcp->bytes_out, .refused = tcp->refused};
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        const struct conn *conn = tcp->links[i].up;
+
+        ret_figures->connected += conn ? 1U : 0U;
+        ret_figures->queued += conn ? conn->queued : 0;
+    }
+}

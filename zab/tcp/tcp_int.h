@@ -1,0 +1,161 @@
+/*
+ * tcp_int.h - what the files of the transport share.
+ *
+ * tcp.c: the object and all its connections. link.c: when and where to dial. conn.c: bytes of one
+ * connection. shake.c: from a new socket to a proven peer. flow.c: frames of a proven one.
+ *
+ * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
+ * when no callback runs, so that whoever called us may still hold it.
+ */
+#ifndef ZAB_TCP_TCP_INT_H
+#define ZAB_TCP_TCP_INT_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/rng.h"
+#include "zab/tcp/hello.h"
+#include "zab/tcp/resolve.h"
+#include "zab/tcp/tcp.h"
+
+enum {
+    TCP_WHY_MAX = 200,
+    TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
+    TCP_SHAKING_MAX = 256, /* Handshakes at a time. */
+};
+
+enum conn_state {
+    CONN_CONNECTING, /* Dialed, not yet connected. */
+    CONN_GREETING,   /* Waiting for the other's greeting. */
+    CONN_HELLO,      /* Waiting for the other's HELLO. */
+    CONN_UP,
+    CONN_CLOSED, /* Waiting to be reaped. */
+};
+
+struct conn {
+    struct tcp *tcp;
+    struct list node; /* In tcp->shaking or tcp->graveyard; alone while up. */
+    struct loop_watch watch;
+    enum conn_state state;
+    bool dialed;           /* By us. */
+    uint32_t peer;         /* 0 until its greeting named it. */
+    uint64_t deadline_ms;  /* Of the handshake. */
+    uint64_t up_since_ms;  /* While up. */
+    const char *doomed;    /* Why it will be closed at the next flush, or NULL. */
+    struct list out;       /* Of struct chunk. */
+    uint64_t queued;       /* Bytes in `out` not yet written. */
+    bool blocked;          /* The socket took less than offered. */
+    struct buf in;         /* Bytes read and not yet used. */
+    size_t in_used;        /* Of `in`. */
+    size_t want;           /* Bytes that the frame at the front still lacks. */
+    uint32_t number_in;    /* Frames received. */
+    uint32_t number_out;   /* Frames sent. */
+    uint64_t nonce;        /* In each frame. */
+    struct hello identity; /* The peer's. */
+    struct hello_transcript transcript;
+};
+
+/* One of the others. */
+struct link {
+    struct tcp_peer peer;
+    struct conn *up;
+    struct conn *dialing;         /* Connecting or shaking hands. */
+    bool resolving;               /* A job is with the resolver. */
+    uint64_t retry_at_ms;         /* Not before. */
+    uint32_t backoff_ms;          /* Next delay, before jitter. */
+    struct resolve_answer answer; /* Addresses not yet tried ... */
+    uint32_t answer_used;         /* ... from this one on. */
+    char refusal[TCP_WHY_MAX];    /* Told last; not told again until it is up. */
+};
+
+struct tcp {
+    struct loop *loop;
+    struct tcp_options options;
+    char advertise[HELLO_ADVERTISE_MAX + 1];
+    uint8_t *secret; /* Own copy. */
+    struct tcp_handler handler;
+    struct link *links;
+    struct loop_watch listeners[TCP_LISTENERS_MAX];
+    uint32_t listener_count;
+    struct resolver *resolver; /* NULL when all hosts are numeric. */
+    struct loop_watch resolver_watch;
+    struct list shaking; /* Connections that are not up, oldest first. */
+    uint32_t shaking_count;
+    struct list graveyard; /* Closed, to be freed. */
+    uint32_t depth;        /* Callbacks of ours on the stack. */
+    struct rng rng;        /* Jitter. */
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    uint64_t refused;
+    uint64_t stranger_at_ms; /* When a refusal of somebody unknown was told last; 0: never. */
+};
+
+/* ---- tcp.c ---- */
+
+struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not one of the list. */
+
+/* Closes and tells: on_down if it was up, a later attempt if it was dialed. */
+void tcp_drop(struct conn *conn, const char *why);
+
+/* The same for a handshake that must not succeed; told once through on_refused. */
+void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The peer has proven itself. */
+void tcp_established(struct conn *conn);
+
+/* Takes a socket that is connecting to the peer. */
+struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd);
+
+/* ---- link.c ---- */
+
+/* Dials when it is time. Returns the next wake time, monotonic ms. */
+uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
+
+/* A connection has ended or failed: when to try again. */
+void link_again(struct link *link, struct tcp *tcp, bool at_once);
+void link_open_resolver(struct tcp *tcp);
+void link_close_resolver(struct tcp *tcp);
+
+/* ---- conn.c ---- */
+
+/* Takes the descriptor; the caller sets state and watch. */
+struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed);
+
+/* Closes the descriptor, drops all bytes; the memory lives until conn_free. */
+void conn_close(struct conn *conn);
+void conn_free(struct conn *conn);
+
+/* Where the next bytes to send are appended; conn_queued must follow. */
+struct buf *conn_out(struct conn *conn);
+void conn_queued(struct conn *conn, size_t len);
+
+/* Writes until done or the socket is full. ERR_IO: `errno` says why. */
+enum err conn_write(struct conn *conn);
+
+/* Reads at most about `want` bytes more. ERR_CLOSED: the end. ERR_IO: `errno`. ERR_BUSY: nothing
+ * there. */
+enum err conn_read(struct conn *conn, size_t want);
+
+static inline struct slice conn_input(const struct conn *conn)
+{
+    return slice_make(conn->in.data ? conn->in.data + conn->in_used : NULL,
+                      conn->in.len - conn->in_used);
+}
+
+/* ---- shake.c ---- */
+
+/* Sends the dialer's greeting, once connected. */
+void shake_begin(struct conn *conn);
+
+/* Goes on with what has been read; after the last step the connection is up. */
+void shake_input(struct conn *conn);
+
+/* ---- flow.c ---- */
+
+/* Delivers all whole frames that have been read. Returns how many bytes the frame at the front
+ * still lacks, at least 1. */
+size_t flow_input(struct conn *conn);
+
+/* Appends one frame. */
+void flow_output(struct conn *conn, const struct zab_msg *msg);
+
+#endif
