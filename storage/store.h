@@ -112,6 +112,7 @@ enum store_op_type {
     STORE_SNAP_INSTALL, /* Verify it and make snapshot and new log ours by one atomic switch. Until
                            then a crash, or any other operation but APPEND and CHUNK, leaves or
                            brings back the old state. */
+    STORE_SNAP_ABORT,   /* Drop what STORE_SNAP_BEGIN started; nothing if there is none. */
 };
 
 struct store_op {

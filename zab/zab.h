@@ -47,9 +47,11 @@ struct zab_seed {
 struct zab_init {
     uint32_t id;
     uint64_t incarnation;
-    bool founding;            /* Formatted and in no cluster: `config` is empty. */
-    bool quarantined;         /* The durable mark is set. */
-    struct zab_config config; /* Committed at `committed`. */
+    bool founding;             /* Formatted and in no cluster: `config` is empty. */
+    bool quarantined;          /* The durable mark is set. */
+    struct zab_config config;  /* Committed at `committed`. */
+    bool has_pending;          /* The log beyond `committed` holds a configuration ... */
+    struct zab_config pending; /* ... this one; until it commits, quorums of both are needed. */
     uint32_t promised_epoch;
     uint32_t promised_leader;
     zxid_t log_base;
@@ -135,6 +137,7 @@ enum zab_persist_type {
     ZAB_PERSIST_SNAP_BEGIN,
     ZAB_PERSIST_SNAP_CHUNK,
     ZAB_PERSIST_SNAP_INSTALL,
+    ZAB_PERSIST_SNAP_ABORT,
 };
 
 enum {
@@ -144,7 +147,7 @@ enum {
 struct zab_effect {
     enum zab_effect_type type;
     uint32_t peer;
-    struct zab_msg msg; /* SEND; rec, ranges and bytes stay valid until the next call. */
+    struct zab_msg msg; /* SEND; what it points to stays valid until the next call. */
     enum zab_persist_type persist;
     uint64_t token;     /* PERSIST, FETCH, SNAP_FETCH: ascending. CONFIRMED, FORWARDED, REFUSED. */
     struct logrec *rec; /* DELIVER; PERSIST APPEND (one record each): a reference for the host. */
@@ -162,7 +165,6 @@ struct zab_effects {
     struct zab_effect *items;
     size_t count;
     size_t cap;
-    struct buf scratch; /* Keeps bytes of effects alive until the list is cleared. */
 };
 
 void zab_effects_init(struct zab_effects *effects);

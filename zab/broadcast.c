@@ -1,0 +1,365 @@
+/* Phase 3: proposals, the commit watermark, signs of life and quorum rounds. */
+#include "zab/zab_int.h"
+
+static bool is_broadcasting(const struct zab *zab)
+{
+    return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;
+}
+
+void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload)
+{
+    ASSERT(is_broadcasting(zab));
+
+    zxid_t zxid = zab->trail.last + 1;
+
+    ASSERT(zxid_epoch(zxid) == zab->lead.epoch);
+    log_append(zab, logrec_new(type, zxid, zab->trail.last, zab->trail.last_chain, payload));
+    zab->lead.pending_count++;
+    zab->lead.pending_bytes += payload.len;
+    zab->lead.since_stamp++;
+    sync_pump_all(zab);
+}
+
+zxid_t zab_next_zxid(const struct zab *zab)
+{
+    if (!is_broadcasting(zab) || zab->lead.resigning ||
+        zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
+        return 0;
+    }
+    return zab->trail.last + 1;
+}
+
+/* The counter nears its end: the next epoch begins by itself, and no write is refused for it. */
+static void roll_over(struct zab *zab)
+{
+    if (is_broadcasting(zab) && zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
+        PROBE("zab.counter_rolled_over");
+        enter_looking(zab, "the counter of this epoch is used up: a new one begins");
+    }
+}
+
+enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects)
+{
+    if (zab_next_zxid(zab) == 0) {
+        return ERR_NOT_READY;
+    }
+    if (zab->lead.pending_count >= zab->limits.pending_max ||
+        zab->lead.pending_bytes >= zab->limits.pending_bytes_max) {
+        PROBE("zab.pipeline_full");
+        return ERR_THROTTLED;
+    }
+    zab->effects = effects;
+    broadcast_append(zab, LOGREC_TXN, txn);
+    if (zab->lead.since_stamp >= zab->limits.stamp_every) {
+        struct buf stamp;
+
+        PROBE("zab.stamped");
+        buf_init(&stamp, 1 << 16);
+        admit_stamp_payload(zab, &stamp);
+        broadcast_append(zab, LOGREC_STAMP, buf_slice(&stamp));
+        buf_release(&stamp);
+        zab->lead.since_stamp = 0;
+    }
+    zab->effects = NULL;
+    return ERR_OK;
+}
+
+/* ---- Commit. ---- */
+
+static void send_commit(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+
+    if (!peer->up || !learner->uptodate_sent || learner->commit_sent >= zab->committed) {
+        return;
+    }
+    struct zab_msg msg = {
+        .type = ZAB_COMMIT,
+        .link = learner->link,
+        .epoch = zab->lead.epoch,
+        .commit = zab->committed,
+    };
+
+    learner->commit_sent = zab->committed;
+    fx_send(zab, peer->id, &msg);
+}
+
+/* UPTODATE carries the current watermark, not the one acknowledged: what was committed meanwhile
+ * would be lost to the joiner (the TLA+ specification's third finding). */
+void broadcast_uptodate(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+
+    if (!peer->up || learner->stage != LEARNER_SYNCED || learner->uptodate_sent ||
+        zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
+        return;
+    }
+    struct zab_msg msg = {
+        .type = ZAB_UPTODATE,
+        .link = learner->link,
+        .epoch = zab->lead.epoch,
+        .commit = MUTANT(17) ? learner->acked : zab->committed,
+    };
+
+    learner->uptodate_sent = true;
+    learner->commit_sent = zab->committed;
+    fx_send(zab, peer->id, &msg);
+}
+
+/* Proposals that are committed no longer count against the pipeline's bound. */
+static void settle_pending(struct zab *zab, zxid_t from)
+{
+    for (zxid_t at = from; at < zab->committed;) {
+        const struct logrec *rec = trail_after(&zab->trail, at);
+
+        if (!rec) {
+            break;
+        }
+        if (zxid_epoch(rec->zxid) == zab->lead.epoch && zxid_counter(rec->zxid) > 0) {
+            ASSERT(zab->lead.pending_count > 0);
+            zab->lead.pending_count--;
+            zab->lead.pending_bytes -= rec->len;
+        }
+        at = rec->zxid;
+    }
+}
+
+/* Commits what a quorum has made durable; the initial history goes with the epoch's start. */
+void broadcast_commit(struct zab *zab)
+{
+    if (!is_broadcasting(zab)) {
+        return;
+    }
+    zxid_t before = zab->committed;
+    zxid_t acked = quorum_acked(zab);
+
+    if (acked >= zxid_make(zab->lead.epoch, 0)) {
+        ASSERT(acked <= zab->trail.last);
+        commit_to(zab, acked);
+    }
+    if (zab->committed != before) {
+        settle_pending(zab, before);
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        broadcast_uptodate(zab, &zab->peers[i]);
+        send_commit(zab, &zab->peers[i]);
+    }
+    roll_over(zab);
+}
+
+/* ---- Signs of life. ---- */
+
+void broadcast_ping(struct zab *zab)
+{
+    zab->lead.ping_round++;
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (!peer->up || peer->learner.link == 0) {
+            continue;
+        }
+        struct zab_msg msg = {
+            .type = ZAB_PING,
+            .link = peer->learner.link,
+            .epoch = zab->lead.epoch,
+            .commit = peer->learner.uptodate_sent ? zab->committed : 0,
+            .round = zab->lead.ping_round,
+        };
+
+        fx_send(zab, peer->id, &msg);
+    }
+}
+
+void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    uint32_t keep = peer->learner.flags & (uint32_t)~ZAB_FLAG_LOW_SPACE;
+
+    peer->learner.flags = keep | (msg->flags & ZAB_FLAG_LOW_SPACE);
+    if (msg->digest_zxid != 0) {
+        digest_on_pong(zab, peer, msg);
+    }
+}
+
+/* ---- Quorum rounds (decision 9). ---- */
+
+static void confirm_push(struct confirm_list *list, struct confirm confirm)
+{
+    if (list->count == list->cap) {
+        list->cap = list->cap ? list->cap * 2 : 16;
+        list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
+    }
+    list->items[list->count++] = confirm;
+}
+
+static bool has_confirmed(const struct zab *zab, const struct peer *peer)
+{
+    if (MUTANT(26)) {
+        return peer->up && peer->learner.stage == LEARNER_SYNCED && peer->learner.confirmed > 0;
+    }
+    return peer->up && peer->learner.stage == LEARNER_SYNCED &&
+           peer->learner.confirmed == zab->lead.round;
+}
+
+/* Answers everybody whose request came before the round began. */
+static void round_done(struct zab *zab)
+{
+    zab->lead.round_active = false;
+    for (size_t i = 0; i < zab->lead.active.count; i++) {
+        const struct confirm *confirm = &zab->lead.active.items[i];
+        const struct peer *peer = confirm->peer ? peer_find(zab, confirm->peer) : NULL;
+
+        if (confirm->peer == 0) {
+            struct zab_effect *effect = fx_add(zab, ZAB_FX_CONFIRMED);
+
+            effect->token = confirm->token;
+            effect->zxid = zab->committed;
+        } else if (peer && peer->up && peer->learner.link == confirm->link) {
+            struct zab_msg msg = {
+                .type = ZAB_READ_REPLY,
+                .link = confirm->link,
+                .epoch = zab->lead.epoch,
+                .zxid = zab->committed,
+                .round = confirm->token,
+            };
+
+            fx_send(zab, peer->id, &msg);
+        }
+    }
+    zab->lead.active.count = 0;
+}
+
+static void round_start(struct zab *zab)
+{
+    struct confirm_list swap = zab->lead.active;
+
+    ASSERT(swap.count == 0);
+    zab->lead.active = zab->lead.waiting;
+    zab->lead.waiting = swap;
+    zab->lead.round++;
+    zab->lead.round_active = true;
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (!peer->up || peer->learner.stage != LEARNER_SYNCED) {
+            continue;
+        }
+        struct zab_msg msg = {
+            .type = ZAB_CONFIRM,
+            .link = peer->learner.link,
+            .epoch = zab->lead.epoch,
+            .round = zab->lead.round,
+        };
+
+        fx_send(zab, peer->id, &msg);
+    }
+}
+
+void confirm_check(struct zab *zab)
+{
+    while (is_broadcasting(zab)) {
+        if (zab->lead.round_active) {
+            if (!quorum_has(zab, true, has_confirmed)) {
+                return;
+            }
+            round_done(zab);
+        }
+        if (zab->lead.waiting.count == 0) {
+            return;
+        }
+        round_start(zab);
+    }
+}
+
+void confirm_add(struct zab *zab, struct confirm confirm)
+{
+    if (zab->lead.waiting.count >= CONFIRMS_MAX) {
+        return; /* The asker's deadline answers for it. */
+    }
+    confirm_push(&zab->lead.waiting, confirm);
+    confirm_check(zab);
+}
+
+void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round)
+{
+    if (round > peer->learner.confirmed && round <= zab->lead.round) {
+        peer->learner.confirmed = round;
+        confirm_check(zab);
+    }
+}
+
+/* A change of role drops pending rounds: the host starts them again with whoever leads next. */
+void confirm_clear(struct zab *zab)
+{
+    zab->lead.active.count = 0;
+    zab->lead.waiting.count = 0;
+    zab->lead.round_active = false;
+    ASSERT(zab->lead.waiting.count == 0);
+}
+
+enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effects)
+{
+    enum err err = ERR_NOT_READY;
+
+    zab->effects = effects;
+    if (is_broadcasting(zab)) {
+        confirm_add(zab, (struct confirm){.token = token});
+        err = ERR_OK;
+    } else if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
+               zab->follow.phase == FOLLOW_SERVE) {
+        struct zab_msg msg = {
+            .type = ZAB_READ_INDEX,
+            .link = zab->follow.link,
+            .epoch = zab->follow.epoch,
+            .round = token,
+        };
+
+        fx_send(zab, zab->follow.leader, &msg);
+        err = ERR_OK;
+    }
+    zab->effects = NULL;
+    return err;
+}
+
+/* ---- Clients' writes that came in elsewhere. ---- */
+
+enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
+                     struct zab_effects *effects)
+{
+    if ((zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) ||
+        zab->follow.phase != FOLLOW_SERVE) {
+        return ERR_NOT_READY;
+    }
+    struct zab_msg msg = {
+        .type = ZAB_FORWARD,
+        .link = zab->follow.link,
+        .epoch = zab->follow.epoch,
+        .round = token,
+        .bytes = bytes,
+    };
+
+    zab->effects = effects;
+    fx_send(zab, zab->follow.leader, &msg);
+    zab->effects = NULL;
+    return ERR_OK;
+}
+
+void zab_refuse(struct zab *zab, uint32_t peer_id, uint64_t token, struct slice bytes,
+                struct zab_effects *effects)
+{
+    const struct peer *peer = peer_find(zab, peer_id);
+
+    if (!is_broadcasting(zab) || !peer || !peer->up || peer->learner.link == 0) {
+        return;
+    }
+    struct zab_msg msg = {
+        .type = ZAB_FORWARD_REPLY,
+        .link = peer->learner.link,
+        .epoch = zab->lead.epoch,
+        .round = token,
+        .bytes = bytes,
+    };
+
+    zab->effects = effects;
+    fx_send(zab, peer_id, &msg);
+    zab->effects = NULL;
+}

@@ -1,0 +1,122 @@
+/*
+ * Replicas prove that they are equal (decision 6): each remembers its state's digest at
+ * checkpoints; learners tell theirs with every PONG, and the leader compares.
+ */
+#include "zab/zab_int.h"
+
+void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest)
+{
+    ASSERT(zxid != 0);
+
+    zab->checkpoints[zab->checkpoint_next % CHECKPOINTS] =
+        (struct checkpoint){.zxid = zxid, .digest = digest};
+    zab->checkpoint_next++;
+}
+
+struct checkpoint digest_newest(const struct zab *zab)
+{
+    if (zab->checkpoint_next == 0) {
+        return (struct checkpoint){0};
+    }
+    return zab->checkpoints[(zab->checkpoint_next - 1) % CHECKPOINTS];
+}
+
+static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
+{
+    for (uint32_t i = 0; i < CHECKPOINTS; i++) {
+        if (zab->checkpoints[i].zxid == zxid) {
+            *ret_digest = zab->checkpoints[i].digest;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_digest)
+{
+    for (uint32_t i = 0; i < PEER_CHECKPOINTS; i++) {
+        if (peer->checkpoints[i].zxid == zxid) {
+            *ret_digest = peer->checkpoints[i].digest;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Voters whose digest at `zxid` is `digest`, ourselves included; `*ret_known`: voters that told
+ * one. */
+static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
+                            uint32_t *ret_known)
+{
+    uint32_t equal = 0;
+    uint32_t known = 0;
+    uint64_t theirs = 0;
+
+    if (quorum_self_counts(zab) && own_digest(zab, zxid, &theirs)) {
+        known++;
+        equal += theirs == digest ? 1 : 0;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (zab_config_is_voter(&zab->config, peer->id, peer->incarnation) &&
+            peer_digest(peer, zxid, &theirs)) {
+            known++;
+            equal += theirs == digest ? 1 : 0;
+        }
+    }
+    *ret_known = known;
+    return equal;
+}
+
+/* Somebody's state is wrong; the majority says whose. */
+static void judge(struct zab *zab, struct peer *peer, zxid_t zxid, uint64_t ours, uint64_t theirs)
+{
+    uint32_t voters = zab_config_voters(&zab->config);
+    uint32_t known = 0;
+    uint32_t with_us = count_equal(zab, zxid, ours, &known);
+    uint32_t with_them = count_equal(zab, zxid, theirs, &known);
+
+    PROBE("zab.digest_mismatch");
+    if (with_us > voters / 2) {
+        struct zab_msg msg = {
+            .type = ZAB_STRANGER,
+            .epoch = zab->lead.epoch,
+            .zxid = zxid,
+            .flags = ZAB_FLAG_DIVERGED,
+        };
+
+        fx_text(zab, ZAB_FX_ALARM, "the state of replica %u differs at zxid 0x%llx: it is refilled",
+                peer->id, (unsigned long long)zxid);
+        fx_send(zab, peer->id, &msg);
+    } else if (with_them > voters / 2) {
+        quarantine_self(zab, "the state's digest differs from the majority's: stepping down");
+    } else if (known == voters) {
+        fx_text(zab, ZAB_FX_HALT,
+                "the replicas' states differ at zxid 0x%llx and no majority agrees: stop all "
+                "replicas and restore",
+                (unsigned long long)zxid);
+    }
+}
+
+void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    uint64_t ours = 0;
+    uint64_t known = 0;
+
+    if (!peer_digest(peer, msg->digest_zxid, &known)) {
+        peer->checkpoints[peer->checkpoint_next % PEER_CHECKPOINTS] =
+            (struct checkpoint){.zxid = msg->digest_zxid, .digest = msg->digest};
+        peer->checkpoint_next++;
+    }
+    if (own_digest(zab, msg->digest_zxid, &ours) && ours != msg->digest) {
+        judge(zab, peer, msg->digest_zxid, ours, msg->digest);
+    }
+}
+
+void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects)
+{
+    ASSERT(zxid_counter(zxid) % ZAB_CHECKPOINT == 0);
+    (void)effects;
+    digest_note(zab, zxid, digest);
+}

@@ -1,0 +1,375 @@
+/* Phase 0: who leads. It carries no safety: everything that matters is decided by discovery. */
+#include "zab/zab_int.h"
+
+/* True when we may be counted: a voter by the configuration, with sound storage. */
+static bool self_eligible(const struct zab *zab)
+{
+    return quorum_self_counts(zab);
+}
+
+static bool self_candidate(const struct zab *zab)
+{
+    return self_eligible(zab) && !zab->resigned && zab->now_ms >= zab->not_leading_ms;
+}
+
+static uint32_t self_flags(const struct zab *zab)
+{
+    uint32_t flags = 0;
+
+    flags |= self_eligible(zab) ? ZAB_FLAG_ELIGIBLE : 0;
+    flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
+    flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
+    return flags;
+}
+
+static void vote_initial(struct zab *zab)
+{
+    zab->my_vote = (struct vote){
+        .valid = true,
+        .state = ZAB_LOOKING,
+        .round = zab->round,
+        .last = said_last(zab),
+        .promised = zab->promised_epoch,
+        .flags = self_flags(zab),
+    };
+    if (self_candidate(zab)) {
+        zab->my_vote.candidate = zab->id;
+        zab->my_vote.zxid = said_last(zab);
+    }
+    zab->finalize_ms = 0;
+}
+
+static uint32_t current_leader(const struct zab *zab)
+{
+    switch (zab->state) {
+    case ZAB_LEADING:
+        return zab->id;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        return zab->follow.leader;
+    case ZAB_LOOKING:
+        break;
+    }
+    return zab->my_vote.candidate;
+}
+
+static void send_vote(struct zab *zab, const struct peer *peer)
+{
+    struct zab_msg msg = {
+        .type = ZAB_VOTE,
+        .round = zab->round,
+        .state = (uint8_t)zab->state,
+        .leader = current_leader(zab),
+        .zxid = zab->state == ZAB_LOOKING ? zab->my_vote.zxid : said_last(zab),
+        .commit = said_last(zab),
+        .epoch = zab->promised_epoch,
+        .flags = self_flags(zab),
+    };
+
+    fx_send(zab, peer->id, &msg);
+}
+
+static void broadcast_vote(struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        if (zab->peers[i].up) {
+            send_vote(zab, &zab->peers[i]);
+        }
+    }
+    zab->revote_ms = zab->now_ms + zab->limits.tick_ms;
+}
+
+/* A founding replica has no cluster to vote in, and votes wait for the disk: what we claim of our
+ * log must be what is on it. */
+static bool may_vote(struct zab *zab)
+{
+    if (!zab->settled && (zab->token_done == zab->token_issued || MUTANT(11))) {
+        zab->settled = true;
+        vote_initial(zab);
+    }
+    return zab->settled;
+}
+
+void election_start(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LOOKING);
+
+    zab->round++;
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct vote *vote = &zab->peers[i].vote;
+
+        /* What a settled peer said may have changed with the event that made us look. */
+        if (vote->valid && vote->state != ZAB_LOOKING) {
+            vote->valid = false;
+        }
+    }
+    vote_initial(zab);
+    if (may_vote(zab)) {
+        broadcast_vote(zab);
+    }
+    election_check(zab);
+}
+
+/* (zxid, id): with EPOCH records in the log the zxid starts with the current epoch. */
+static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
+{
+    if (id == 0) {
+        return false;
+    }
+    return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
+}
+
+/* Only someone we can talk to is worth following. */
+static bool reachable(struct zab *zab, uint32_t id)
+{
+    const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
+
+    return id == zab->id || (peer && peer->up);
+}
+
+static bool consider(struct zab *zab, const struct vote *vote)
+{
+    if (!better(vote->zxid, vote->candidate, zab->my_vote.zxid, zab->my_vote.candidate) ||
+        !reachable(zab, vote->candidate) || vote->candidate == zab->id) {
+        return false;
+    }
+    zab->my_vote.candidate = vote->candidate;
+    zab->my_vote.zxid = vote->zxid;
+    zab->finalize_ms = 0;
+    return true;
+}
+
+static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
+{
+    const struct vote *vote = &peer->vote;
+
+    return peer->up && vote->valid && vote->state == ZAB_LOOKING && vote->round == zab->round &&
+           (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == zab->my_vote.candidate;
+}
+
+/* Nobody we can hear is still of another opinion: there is nothing to wait for. */
+static bool unanimous(const struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->up && quorum_counts(zab, peer->id, peer->incarnation) &&
+            !agrees_with_me(zab, peer)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void decide(struct zab *zab)
+{
+    uint32_t candidate = zab->my_vote.candidate;
+
+    ASSERT(candidate != 0);
+    if (candidate == zab->id) {
+        lead_start(zab);
+    } else {
+        follow_start(zab, candidate);
+    }
+}
+
+/* Those who name the same leader as `zab->my_vote` was set to by check_settled. */
+static bool names_leader(const struct zab *zab, const struct peer *peer)
+{
+    const struct vote *vote = &peer->vote;
+
+    return peer->up && vote->valid && vote->state != ZAB_LOOKING &&
+           (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == zab->follow.leader;
+}
+
+/* Without a configuration of its own a new disk counts the voters that the file names. */
+static bool seeds_name(const struct zab *zab, uint32_t leader)
+{
+    uint32_t voters = 0;
+    uint32_t named = 0;
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+        const struct vote *vote = &peer->vote;
+
+        voters += peer->seed_voter ? 1 : 0;
+        if (peer->seed_voter && peer->up && vote->valid && vote->state != ZAB_LOOKING &&
+            vote->candidate == leader && !peer->cluster_zero) {
+            named++;
+        }
+    }
+    return named > voters / 2;
+}
+
+/* A leader that says so itself, and a quorum (ourselves included) that would be with it. */
+static bool check_settled(struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+        const struct vote *vote = &peer->vote;
+
+        if (!peer->up || !vote->valid || vote->state != ZAB_LEADING ||
+            vote->candidate != peer->id) {
+            continue;
+        }
+        zab->follow.leader = peer->id;
+        bool quorum = zab->config.count > 0 ? quorum_has(zab, self_eligible(zab), names_leader)
+                                            : seeds_name(zab, peer->id);
+
+        if (quorum) {
+            follow_start(zab, peer->id);
+            return true;
+        }
+    }
+    return false;
+}
+
+void election_check(struct zab *zab)
+{
+    if (zab->state != ZAB_LOOKING) {
+        return;
+    }
+    bool was_settled = zab->settled;
+
+    if (!may_vote(zab)) {
+        return;
+    }
+    if (!was_settled) {
+        broadcast_vote(zab);
+    }
+    if (zab->my_vote.candidate != 0 && !reachable(zab, zab->my_vote.candidate)) {
+        vote_initial(zab);
+        zab->round++;
+        zab->my_vote.round = zab->round;
+        broadcast_vote(zab);
+    }
+    if (check_settled(zab)) {
+        return;
+    }
+    if (zab->my_vote.candidate == 0 || !quorum_has(zab, self_eligible(zab), agrees_with_me)) {
+        zab->finalize_ms = 0;
+        return;
+    }
+    if (unanimous(zab) || (zab->finalize_ms != 0 && zab->now_ms >= zab->finalize_ms)) {
+        decide(zab);
+    } else if (zab->finalize_ms == 0) {
+        zab->finalize_ms = zab->now_ms + FINALIZE_MS;
+    }
+}
+
+/* A LOOKING peer of a later round: join that round with a fresh vote of our own. */
+static void join_round(struct zab *zab, uint64_t round)
+{
+    zab->round = round;
+    vote_initial(zab);
+}
+
+static void on_looking_vote(struct zab *zab, struct peer *peer)
+{
+    const struct vote *vote = &peer->vote;
+    bool changed = false;
+
+    if (vote->round < zab->round) {
+        send_vote(zab, peer);
+        return;
+    }
+    if (vote->round > zab->round) {
+        join_round(zab, vote->round);
+        changed = true;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *other = &zab->peers[i];
+
+        if (other->up && other->vote.valid && other->vote.state == ZAB_LOOKING &&
+            other->vote.round == zab->round && (other->vote.flags & ZAB_FLAG_ELIGIBLE)) {
+            changed = consider(zab, &other->vote) || changed;
+        }
+    }
+    if (changed) {
+        broadcast_vote(zab);
+    }
+}
+
+void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (msg->state < ZAB_LOOKING || msg->state > ZAB_OBSERVING) {
+        return;
+    }
+    peer->vote = (struct vote){
+        .valid = true,
+        .state = (enum zab_state)msg->state,
+        .round = msg->round,
+        .candidate = msg->leader,
+        .zxid = msg->zxid,
+        .last = msg->commit,
+        .promised = msg->epoch,
+        .flags = msg->flags,
+    };
+    if (zab->state != ZAB_LOOKING) {
+        if (msg->state == ZAB_LOOKING) {
+            send_vote(zab, peer);
+        }
+        if (zab->state != ZAB_LEADING) {
+            follow_on_vote(zab, peer);
+        }
+        return;
+    }
+    if (may_vote(zab) && msg->state == ZAB_LOOKING) {
+        on_looking_vote(zab, peer);
+    }
+    election_check(zab);
+}
+
+void election_greet(struct zab *zab, struct peer *peer)
+{
+    if (zab->state != ZAB_LOOKING) {
+        send_vote(zab, peer);
+        return;
+    }
+    if (may_vote(zab)) {
+        send_vote(zab, peer);
+    }
+    election_check(zab);
+}
+
+void election_announce(struct zab *zab)
+{
+    ASSERT(zab->state != ZAB_LOOKING);
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->vote.valid && peer->vote.state == ZAB_LOOKING) {
+            send_vote(zab, peer);
+        }
+    }
+}
+
+void election_tick(struct zab *zab)
+{
+    found_check(zab);
+    if (zab->state != ZAB_LOOKING) {
+        return;
+    }
+    election_check(zab);
+    if (zab->state != ZAB_LOOKING || !zab->settled || zab->now_ms < zab->revote_ms) {
+        return;
+    }
+    PROBE("zab.revote");
+    /* A candidate that was barred may stand again, and lost opinions are sent once more. */
+    if (zab->my_vote.candidate == 0) {
+        vote_initial(zab);
+    }
+    broadcast_vote(zab);
+    election_check(zab);
+}
+
+uint64_t election_wake_ms(const struct zab *zab)
+{
+    uint64_t wake_ms = zab->settled ? zab->revote_ms : zab->now_ms + zab->limits.tick_ms;
+
+    if (zab->finalize_ms != 0 && zab->finalize_ms < wake_ms) {
+        wake_ms = zab->finalize_ms;
+    }
+    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+}

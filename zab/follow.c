@@ -1,0 +1,341 @@
+/* Phases 1 and 3 on the learner's side: its dialogue with one leader. */
+#include "zab/zab_int.h"
+
+static uint32_t self_flags(const struct zab *zab)
+{
+    uint32_t flags = 0;
+
+    flags |= quorum_self_counts(zab) ? ZAB_FLAG_ELIGIBLE : 0;
+    flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
+    flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
+    return flags;
+}
+
+/* A message of this dialogue; the fields every type has are filled. */
+static struct zab_msg dialogue(const struct zab *zab, enum zab_msg_type type)
+{
+    return (struct zab_msg){
+        .type = type,
+        .link = zab->follow.link,
+        .epoch = zab->follow.epoch,
+        .flags = self_flags(zab),
+    };
+}
+
+static void send_cepoch(struct zab *zab)
+{
+    struct zab_msg msg = dialogue(zab, ZAB_CEPOCH);
+
+    msg.epoch = zab->promised_epoch;
+    msg.zxid = said_last(zab);
+    zab->follow.resend_ms = zab->now_ms + zab->limits.tick_ms / 2;
+    fx_send(zab, zab->follow.leader, &msg);
+}
+
+void follow_start(struct zab *zab, uint32_t leader)
+{
+    struct trail staged = zab->follow.staged;
+    struct inbox_item *inbox = zab->follow.inbox;
+    uint32_t inbox_cap = zab->follow.inbox_cap;
+
+    ASSERT(leader != zab->id);
+    ASSERT(zab->follow.inbox_count == 0);
+    zab->state = quorum_self_counts(zab) ? ZAB_FOLLOWING : ZAB_OBSERVING;
+    zab->follow = (struct following){
+        .phase = FOLLOW_CEPOCH,
+        .leader = leader,
+        .link = ++zab->link_seq,
+        .heard_ms = zab->now_ms,
+        .grace_ms = zab->follow.grace_ms,
+        .staged = staged,
+        .inbox = inbox,
+        .inbox_cap = inbox_cap,
+    };
+    if (zab->follow.link == 0) {
+        zab->follow.link = ++zab->link_seq;
+    }
+    fx_role(zab);
+    send_cepoch(zab);
+}
+
+static void inbox_clear(struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->follow.inbox_count; i++) {
+        logrec_unref(zab->follow.inbox[i].rec);
+    }
+    zab->follow.inbox_count = 0;
+}
+
+void follow_leave(struct zab *zab)
+{
+    inbox_clear(zab);
+    zab->follow.leader = 0;
+    zab->follow.link = 0;
+    follow_snap_abort(zab);
+    ASSERT(zab->follow.inbox_count == 0);
+}
+
+/* The one we chose follows somebody else, or is still looking in a later round. */
+void follow_on_vote(struct zab *zab, const struct peer *peer)
+{
+    if (zab->follow.phase != FOLLOW_CEPOCH || peer->id != zab->follow.leader ||
+        peer->vote.state == ZAB_LEADING) {
+        return;
+    }
+    if (peer->vote.state != ZAB_LOOKING || peer->vote.round > zab->round) {
+        enter_looking(zab, "the chosen leader does not lead");
+    }
+}
+
+/* ---- Discovery. ---- */
+
+static void send_ackepoch(struct zab *zab)
+{
+    struct zab_msg msg = dialogue(zab, ZAB_ACKEPOCH);
+
+    ASSERT(zab->promised_epoch >= zab->follow.epoch || MUTANT(13));
+    if (!zab->quarantined) {
+        msg.zxid = said_last(zab);
+        msg.chain = zab->trail.last_chain;
+        msg.base = zab->trail.base;
+        msg.ranges = zab->trail.ranges;
+        msg.range_count = zab->trail.range_count;
+    }
+    msg.flags |= zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
+    zab->follow.phase = FOLLOW_ACKED;
+    fx_send(zab, zab->follow.leader, &msg);
+}
+
+static void promise(struct zab *zab)
+{
+    struct following *follow = &zab->follow;
+
+    if (follow->epoch > zab->promised_epoch) {
+        struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
+
+        effect->epoch = follow->epoch;
+        effect->leader = follow->leader;
+        zab->changes[zab->change_count - 1].epoch = follow->epoch;
+        zab->changes[zab->change_count - 1].leader = follow->leader;
+        follow->wait_token = effect->token;
+        follow->phase = FOLLOW_PROMISE;
+        follow->counted = true;
+        if (MUTANT(13)) {
+            send_ackepoch(zab);
+        }
+        return;
+    }
+    /* The same epoch again counts only for the leader it was promised to. */
+    PROBE("zab.epoch_promised_before");
+    follow->counted = zab->promised_leader == follow->leader || MUTANT(14);
+    send_ackepoch(zab);
+}
+
+/* A new disk becomes a member of the cluster that it has found; a quorum reported it. */
+static void join(struct zab *zab, const struct zab_msg *msg)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(msg->bytes, &config) != ERR_OK || !zab_config_find(&config, zab->id)) {
+        fx_text(zab, ZAB_FX_ALARM,
+                "replica %u is not a member of the cluster that leader %u leads: check the server "
+                "list",
+                zab->id, zab->follow.leader);
+        enter_looking(zab, "not a member of the cluster that was found");
+        return;
+    }
+    PROBE("zab.joined");
+    zab->config = config;
+    buf_clear(&zab->config_bytes);
+    zab_config_encode(&config, &zab->config_bytes);
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
+
+    effect->config = &zab->config;
+    zab->follow.wait_token = effect->token;
+    zab->follow.phase = FOLLOW_JOIN;
+}
+
+static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
+{
+    struct following *follow = &zab->follow;
+
+    if (follow->phase != FOLLOW_CEPOCH) {
+        return;
+    }
+    if (msg->epoch < zab->promised_epoch) {
+        enter_looking(zab, "the leader's epoch is below the one promised");
+        return;
+    }
+    if (msg->epoch - zab->promised_epoch > EPOCH_JUMP_MAX && zab->promised_epoch != 0) {
+        fx_text(zab, ZAB_FX_ALARM, "leader %u proposes epoch %u, far beyond %u: refused",
+                follow->leader, msg->epoch, zab->promised_epoch);
+        enter_looking(zab, "the leader's epoch is implausible");
+        return;
+    }
+    follow->epoch = msg->epoch;
+    if (zab->founding) {
+        join(zab, msg);
+    } else {
+        promise(zab);
+    }
+}
+
+/* ---- Broadcast. ---- */
+
+static void on_uptodate(struct zab *zab, const struct zab_msg *msg)
+{
+    if (zab->follow.phase != FOLLOW_WAIT) {
+        fx_disconnect(zab, zab->follow.leader);
+        return;
+    }
+    ASSERT(zxid_epoch(zab->trail.durable) == zab->follow.epoch);
+    zab->follow.phase = FOLLOW_SERVE;
+    zab->reason[0] = '\0';
+    commit_to(zab, msg->commit);
+    fx_role(zab);
+    election_announce(zab);
+}
+
+static void on_ping(struct zab *zab, const struct zab_msg *msg)
+{
+    struct zab_msg pong = dialogue(zab, ZAB_PONG);
+    struct checkpoint newest = digest_newest(zab);
+
+    pong.round = msg->round;
+    pong.zxid = said_last(zab);
+    pong.digest_zxid = newest.zxid;
+    pong.digest = newest.digest;
+    if (zab->follow.phase == FOLLOW_SERVE) {
+        commit_to(zab, msg->commit);
+        zab->heard_ms = zab->now_ms;
+    }
+    fx_send(zab, zab->follow.leader, &pong);
+}
+
+/* We are still with this epoch: one that has promised more never says so. */
+static void on_confirm(struct zab *zab, const struct zab_msg *msg)
+{
+    if (zab->promised_epoch != zab->follow.epoch || zab->follow.phase < FOLLOW_WAIT) {
+        return;
+    }
+    struct zab_msg ack = dialogue(zab, ZAB_CONFIRM_ACK);
+
+    ack.round = msg->round;
+    fx_send(zab, zab->follow.leader, &ack);
+}
+
+static void on_read_reply(struct zab *zab, const struct zab_msg *msg)
+{
+    if (zab->follow.phase != FOLLOW_SERVE) {
+        return;
+    }
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_CONFIRMED);
+
+    effect->token = msg->round;
+    effect->zxid = msg->zxid;
+}
+
+static void on_forward_reply(struct zab *zab, const struct zab_msg *msg)
+{
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_REFUSED);
+
+    effect->token = msg->round;
+    effect->bytes = msg->bytes;
+}
+
+static void on_commit(struct zab *zab, const struct zab_msg *msg)
+{
+    if (zab->follow.phase == FOLLOW_SERVE) {
+        commit_to(zab, msg->commit);
+    } else if (MUTANT(15)) {
+        commit_to(zab, msg->commit < zab->trail.last ? msg->commit : zab->trail.last);
+    }
+}
+
+void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (peer->id != zab->follow.leader || msg->link != zab->follow.link) {
+        return; /* Of a dialogue that is over. */
+    }
+    if (zab->follow.phase > FOLLOW_CEPOCH && msg->epoch != zab->follow.epoch &&
+        msg->type != ZAB_PING && msg->type != ZAB_RESIGN) {
+        return;
+    }
+    zab->follow.heard_ms = zab->now_ms;
+    if (msg->type == ZAB_ENTRY || msg->type == ZAB_NEWLEADER) {
+        follow_stream(zab, msg);
+    } else if (msg->type == ZAB_COMMIT) {
+        on_commit(zab, msg);
+    } else if (msg->type == ZAB_PING) {
+        on_ping(zab, msg);
+    } else if (msg->type == ZAB_CONFIRM) {
+        on_confirm(zab, msg);
+    } else if (msg->type == ZAB_READ_REPLY) {
+        on_read_reply(zab, msg);
+    } else if (msg->type == ZAB_FORWARD_REPLY) {
+        on_forward_reply(zab, msg);
+    } else if (msg->type == ZAB_NEWEPOCH) {
+        on_newepoch(zab, msg);
+    } else if (msg->type == ZAB_SYNC) {
+        follow_sync(zab, msg);
+    } else if (msg->type == ZAB_SNAP_CHUNK) {
+        follow_snap_chunk(zab, msg);
+    } else if (msg->type == ZAB_UPTODATE) {
+        on_uptodate(zab, msg);
+    } else if (msg->type == ZAB_RESIGN) {
+        enter_looking(zab, "the leader has resigned");
+    }
+}
+
+/* ---- The disk. ---- */
+
+void follow_on_persisted(struct zab *zab, const struct zab_event *event)
+{
+    struct following *follow = &zab->follow;
+
+    follow_sync_persisted(zab, event);
+    if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
+        return;
+    }
+    if (follow->phase == FOLLOW_JOIN && event->token >= follow->wait_token) {
+        fx_role(zab);
+        promise(zab);
+    } else if (follow->phase == FOLLOW_PROMISE && event->token >= follow->wait_token) {
+        send_ackepoch(zab);
+    }
+    follow_acknowledge(zab);
+}
+
+/* ---- Time. ---- */
+
+static uint64_t silence_limit_ms(const struct zab *zab)
+{
+    uint32_t ticks = zab->follow.phase == FOLLOW_CEPOCH ? DISCOVERY_TICKS : zab->limits.sync_limit;
+
+    return zab->follow.heard_ms + ticks_ms(zab, ticks);
+}
+
+void follow_tick(struct zab *zab)
+{
+    if (zab->now_ms >= silence_limit_ms(zab) && zab->now_ms >= zab->follow.grace_ms) {
+        PROBE("zab.leader_silent");
+        enter_looking(zab, "the leader is silent");
+        return;
+    }
+    if (zab->follow.phase == FOLLOW_CEPOCH && zab->now_ms >= zab->follow.resend_ms) {
+        send_cepoch(zab);
+    }
+}
+
+uint64_t follow_wake_ms(const struct zab *zab)
+{
+    uint64_t wake_ms = silence_limit_ms(zab);
+
+    if (wake_ms < zab->follow.grace_ms) {
+        wake_ms = zab->follow.grace_ms;
+    }
+    if (zab->follow.phase == FOLLOW_CEPOCH && zab->follow.resend_ms < wake_ms) {
+        wake_ms = zab->follow.resend_ms;
+    }
+    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+}

@@ -1,0 +1,493 @@
+/*
+ * Phase 2 on the learner's side: what synchronisation does to the log.
+ *
+ * A received snapshot comes with the log that makes it whole, (start, end]; both are staged and
+ * become ours by one switch on disk. Until then the old log stands, in memory too.
+ */
+#include "zab/zab_int.h"
+
+#include <stdio.h>
+
+static void protocol_error(struct zab *zab, const char *what)
+{
+    PROBE("zab.illegal_message");
+    fx_disconnect(zab, zab->follow.leader);
+    enter_looking(zab, what);
+}
+
+/* ---- SYNC. ---- */
+
+static void begin_snapshot(struct zab *zab)
+{
+    (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
+    zab->follow.phase = FOLLOW_SNAP;
+    zab->follow.staged_used = true;
+    zab->follow.snap_complete = false;
+    zab->follow.installing = false;
+    zab->follow.newleader_seen = false;
+    zab->follow.has_staged_config = false;
+    zab->follow.snap_offset = 0;
+    zab->follow.chunk_count = 0;
+    trail_reset(&zab->follow.staged, 0, 0);
+}
+
+/* In quarantine the whole log goes, and the state with it; the mark stays until the refill is done.
+ */
+static void begin_refill(struct zab *zab, zxid_t common)
+{
+    if (common != 0) {
+        protocol_error(zab, "the leader took a damaged log for a sound one");
+        return;
+    }
+    PROBE("zab.refill_from_start");
+    zab->follow.wait_token = fx_persist(zab, ZAB_PERSIST_RESET)->token;
+    zab->follow.phase = FOLLOW_CUT;
+    zab->follow.wait_state = true;
+}
+
+static void cut_back(struct zab *zab, zxid_t common)
+{
+    zxid_t committed = zab->committed < zab->trail.last ? zab->committed : zab->trail.last;
+
+    if (common < committed && !MUTANT(5) && !MUTANT(6)) {
+        /* R6: never obey. A quorum has lost committed data. */
+        fx_text(zab, ZAB_FX_HALT,
+                "leader %u asks to drop committed records after zxid 0x%llx (committed: 0x%llx): "
+                "a quorum has lost data",
+                zab->follow.leader, (unsigned long long)common, (unsigned long long)committed);
+        return;
+    }
+    (void)trail_truncate(&zab->trail, common);
+    log_outline_cut(zab, common);
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_TRUNCATE);
+
+    effect->zxid = common;
+    zab->follow.wait_token = effect->token;
+    zab->follow.wait_state = false;
+    zab->follow.phase = FOLLOW_CUT;
+}
+
+void follow_sync(struct zab *zab, const struct zab_msg *msg)
+{
+    if (zab->follow.phase != FOLLOW_ACKED) {
+        protocol_error(zab, "SYNC out of place");
+        return;
+    }
+    zab->follow.acked = 0;
+    if (msg->flags & ZAB_FLAG_SNAP) {
+        begin_snapshot(zab);
+    } else if (zab->quarantined) {
+        begin_refill(zab, msg->zxid);
+    } else if (!trail_has(&zab->trail, msg->zxid)) {
+        protocol_error(zab, "SYNC names a record that is not in the log");
+    } else if (zab->trail.last > msg->zxid) {
+        cut_back(zab, msg->zxid);
+    } else {
+        zab->follow.phase = FOLLOW_STREAM;
+    }
+}
+
+/* ---- Records. ---- */
+
+/* A record must follow the log exactly; a gap is an error, never a warning (ZOOKEEPER-4925). */
+static bool follows(struct zab *zab, const struct trail *trail, const struct logrec *rec)
+{
+    if (rec->prev != trail->last && !MUTANT(10)) {
+        protocol_error(zab, "a record does not follow the log");
+        return false;
+    }
+    if (logrec_chain(trail->last_chain, rec->type, rec->zxid, rec->prev, logrec_payload(rec)) !=
+            rec->chain &&
+        !MUTANT(10)) {
+        fx_text(zab, ZAB_FX_HALT,
+                "the histories of replica %u and leader %u differ before zxid 0x%llx: damaged data "
+                "or a defect",
+                zab->id, zab->follow.leader, (unsigned long long)rec->zxid);
+        return false;
+    }
+    return true;
+}
+
+static void stage_record(struct zab *zab, struct logrec *rec)
+{
+    struct following *follow = &zab->follow;
+
+    if (!follows(zab, &follow->staged, rec)) {
+        return;
+    }
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
+
+    effect->rec = logrec_ref(rec);
+    effect->zxid = 0;
+    trail_append(&follow->staged, rec, effect->token);
+    if (rec->type == LOGREC_CONFIG &&
+        zab_config_decode(logrec_payload(rec), &follow->staged_config) == ERR_OK) {
+        follow->staged_config.version = rec->zxid;
+        follow->has_staged_config = true;
+    }
+}
+
+/* The staged log covers (start, end]: from here on snapshot and log are worth more than the old
+ * ones. */
+static void install_if_whole(struct zab *zab)
+{
+    struct following *follow = &zab->follow;
+
+    if (!follow->snap_complete || follow->installing || follow->staged.last < follow->snap_end) {
+        return;
+    }
+    follow->installing = true;
+    follow->wait_token = fx_persist(zab, ZAB_PERSIST_SNAP_INSTALL)->token;
+    follow->wait_state = true;
+    follow->phase = FOLLOW_CUT;
+}
+
+static void inbox_push(struct zab *zab, const struct zab_msg *msg)
+{
+    struct following *follow = &zab->follow;
+
+    if (follow->inbox_count == INBOX_MAX) {
+        protocol_error(zab, "too many records while the log is being cut back");
+        return;
+    }
+    if (follow->inbox_count == follow->inbox_cap) {
+        follow->inbox_cap = follow->inbox_cap ? follow->inbox_cap * 2 : 64;
+        follow->inbox = mem_realloc(follow->inbox, follow->inbox_cap * sizeof follow->inbox[0]);
+    }
+    follow->inbox[follow->inbox_count++] = (struct inbox_item){
+        .type = msg->type,
+        .rec = logrec_ref(msg->rec),
+        .zxid = msg->zxid,
+        .commit = msg->commit,
+    };
+}
+
+static void take_newleader(struct zab *zab, struct logrec *rec)
+{
+    zxid_t start = zxid_make(zab->follow.epoch, 0);
+
+    if (rec && rec->zxid != start) {
+        protocol_error(zab, "NEWLEADER with a record of another epoch");
+        return;
+    }
+    if (rec) {
+        if (!follows(zab, &zab->trail, rec)) {
+            return;
+        }
+        log_append(zab, logrec_ref(rec));
+    } else if (zxid_epoch(zab->trail.last) != zab->follow.epoch) {
+        protocol_error(zab, "NEWLEADER without the record of its epoch");
+        return;
+    }
+    zab->follow.phase = FOLLOW_NEWLEADER;
+    follow_acknowledge(zab);
+}
+
+static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
+{
+    if (!follows(zab, &zab->trail, rec)) {
+        return;
+    }
+    log_append(zab, logrec_ref(rec));
+    if (commit != 0 && zab->follow.phase == FOLLOW_SERVE) {
+        commit_to(zab, commit);
+    }
+}
+
+static void stage_message(struct zab *zab, const struct zab_msg *msg)
+{
+    if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !msg->rec)) {
+        protocol_error(zab, "a record before the end of its snapshot");
+        return;
+    }
+    if (msg->type == ZAB_NEWLEADER) {
+        zab->follow.newleader_seen = true;
+    }
+    if (msg->rec) {
+        stage_record(zab, msg->rec);
+    }
+    install_if_whole(zab);
+}
+
+static bool phase_takes_records(enum follow_phase phase)
+{
+    return phase == FOLLOW_STREAM || phase == FOLLOW_NEWLEADER || phase == FOLLOW_WAIT ||
+           phase == FOLLOW_SERVE;
+}
+
+void follow_stream(struct zab *zab, const struct zab_msg *msg)
+{
+    enum follow_phase phase = zab->follow.phase;
+
+    if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->bytes)) {
+        protocol_error(zab, "NEWLEADER with a malformed configuration");
+    } else if (phase == FOLLOW_CUT) {
+        inbox_push(zab, msg);
+    } else if (phase == FOLLOW_SNAP) {
+        stage_message(zab, msg);
+    } else if (!phase_takes_records(phase)) {
+        protocol_error(zab, "a record out of place");
+    } else if (msg->type == ZAB_ENTRY && msg->rec) {
+        take_entry(zab, msg->rec, msg->commit);
+    } else if (msg->type == ZAB_NEWLEADER && phase == FOLLOW_STREAM) {
+        take_newleader(zab, msg->rec);
+    } else {
+        protocol_error(zab, "NEWLEADER out of place");
+    }
+}
+
+/* ---- Snapshots. ---- */
+
+void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
+{
+    struct following *follow = &zab->follow;
+    uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
+
+    if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
+        msg->offset != follow->snap_offset || follow->chunk_count == chunks_max ||
+        msg->commit < msg->zxid) {
+        protocol_error(zab, "a snapshot's piece out of place");
+        return;
+    }
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
+
+    effect->offset = msg->offset;
+    effect->bytes = msg->bytes;
+    follow->snap_offset += msg->bytes.len;
+    follow->chunks[follow->chunk_count].token = effect->token;
+    follow->chunks[follow->chunk_count].offset = follow->snap_offset;
+    follow->chunk_count++;
+    if (!(msg->flags & ZAB_FLAG_SNAP_LAST)) {
+        return;
+    }
+    follow->snap_complete = true;
+    follow->snap_start = msg->zxid;
+    follow->snap_chain = msg->chain;
+    follow->snap_end = msg->commit;
+    trail_reset(&follow->staged, msg->zxid, msg->chain);
+    install_if_whole(zab);
+}
+
+void follow_snap_abort(struct zab *zab)
+{
+    if (zab->follow.staged_used && !zab->follow.installing) {
+        PROBE("zab.snapshot_aborted");
+        (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
+    }
+    zab->follow.staged_used = false;
+}
+
+/* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
+void follow_install_done(struct zab *zab, const struct zab_event *event)
+{
+    struct following *follow = &zab->follow;
+    struct trail old = zab->trail;
+
+    follow->installing = false;
+    follow->staged_used = false;
+    if (event->err != ERR_OK) {
+        PROBE("zab.install_refused");
+        trail_reset(&follow->staged, 0, 0);
+        return;
+    }
+    PROBE("zab.installed");
+    (void)trail_persisted(&follow->staged, event->token);
+    zab->trail = follow->staged;
+    follow->staged = old;
+    trail_reset(&follow->staged, 0, 0);
+    log_outline_cut(zab, 0);
+    if (follow->has_staged_config && follow->staged_config.version > zab->config.version) {
+        zab->pending_config = follow->staged_config;
+        zab->has_pending_config = true;
+    }
+    zab->has_snapshot = true;
+    zab->snap_start = follow->snap_start;
+    zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
+    zab->restoring = true;
+    fx_add(zab, ZAB_FX_RESTORE)->zxid = follow->snap_start;
+    fx_role(zab);
+}
+
+void follow_reset_done(struct zab *zab)
+{
+    trail_reset(&zab->trail, 0, 0);
+    log_outline_cut(zab, 0);
+    zab->has_snapshot = false;
+    zab->committed = 0;
+    zab->restoring = true;
+    fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
+    fx_role(zab);
+}
+
+/* ---- Back in the stream. ---- */
+
+static void inbox_run(struct zab *zab)
+{
+    struct following *follow = &zab->follow;
+    uint32_t count = follow->inbox_count;
+    struct inbox_item *items = follow->inbox;
+
+    /* Handling may end the role and start to fill the inbox anew: take it away first. */
+    follow->inbox = NULL;
+    follow->inbox_count = 0;
+    follow->inbox_cap = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct inbox_item *item = &items[i];
+        bool live = zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
+
+        if (live && item->type == ZAB_NEWLEADER && follow->phase == FOLLOW_STREAM) {
+            take_newleader(zab, item->rec);
+        } else if (live && item->type == ZAB_ENTRY && phase_takes_records(follow->phase)) {
+            take_entry(zab, item->rec, item->commit);
+        }
+        logrec_unref(item->rec);
+    }
+    mem_free(items);
+}
+
+static void resume_stream(struct zab *zab)
+{
+    zab->follow.phase = FOLLOW_STREAM;
+    zab->follow.wait_state = false;
+    if (zab->follow.newleader_seen) {
+        zab->follow.newleader_seen = false;
+        zab->follow.phase = FOLLOW_NEWLEADER;
+    }
+    inbox_run(zab);
+    if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
+        follow_acknowledge(zab);
+    }
+}
+
+void follow_on_restored(struct zab *zab, const struct zab_event *event)
+{
+    ASSERT(zab->restoring);
+    ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
+
+    zab->restoring = false;
+    zab->delivered = event->zxid;
+    zab->delivered_chain = event->chain;
+    if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
+        zab->follow.phase == FOLLOW_CUT) {
+        resume_stream(zab);
+    }
+}
+
+static void acknowledge_chunks(struct zab *zab, uint64_t token)
+{
+    struct following *follow = &zab->follow;
+    uint32_t done = 0;
+
+    while (done < follow->chunk_count && follow->chunks[done].token <= token) {
+        done++;
+    }
+    if (done == 0) {
+        return;
+    }
+    struct zab_msg ack = {
+        .type = ZAB_SNAP_ACK,
+        .link = follow->link,
+        .epoch = follow->epoch,
+        .offset = follow->chunks[done - 1].offset,
+    };
+
+    for (uint32_t i = done; i < follow->chunk_count; i++) {
+        follow->chunks[i - done] = follow->chunks[i];
+    }
+    follow->chunk_count -= done;
+    fx_send(zab, follow->leader, &ack);
+}
+
+void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
+{
+    struct following *follow = &zab->follow;
+
+    if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
+        return;
+    }
+    if (follow->phase == FOLLOW_SNAP) {
+        (void)trail_persisted(&follow->staged, event->token);
+        acknowledge_chunks(zab, event->token);
+        return;
+    }
+    if (follow->phase != FOLLOW_CUT || event->token < follow->wait_token) {
+        return;
+    }
+    if (event->err != ERR_OK) {
+        protocol_error(zab, "the received snapshot does not verify");
+    } else if (!follow->wait_state) {
+        resume_stream(zab);
+    } else if (!zab->restoring) {
+        resume_stream(zab); /* The state was there before we looked. */
+    }
+}
+
+/* ---- Acknowledgements: only ever of what the disk has confirmed. ---- */
+
+static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
+{
+    struct zab_msg msg = {
+        .type = type,
+        .link = zab->follow.link,
+        .epoch = zab->follow.epoch,
+        .zxid = zxid,
+    };
+
+    zab->follow.acked = zxid;
+    fx_send(zab, zab->follow.leader, &msg);
+}
+
+/* Everything up to the epoch's start is durable; a refilled log is sound again, and says so first.
+ */
+static void acknowledge_newleader(struct zab *zab)
+{
+    struct following *follow = &zab->follow;
+    zxid_t durable = MUTANT(2) ? zab->trail.last : zab->trail.durable;
+
+    if (durable < zxid_make(follow->epoch, 0)) {
+        return;
+    }
+    if (zab->quarantined) {
+        if (!follow->release_sent) {
+            PROBE("zab.refilled");
+            follow->release_sent = true;
+            (void)fx_persist(zab, ZAB_PERSIST_RELEASE);
+        }
+        return;
+    }
+    follow->phase = FOLLOW_WAIT;
+    send_ack(zab, ZAB_ACK_NEWLEADER, durable);
+}
+
+void follow_acknowledge(struct zab *zab)
+{
+    struct following *follow = &zab->follow;
+
+    switch (follow->phase) {
+    case FOLLOW_CEPOCH:
+    case FOLLOW_JOIN:
+    case FOLLOW_PROMISE:
+    case FOLLOW_ACKED:
+    case FOLLOW_CUT:
+        return;
+    case FOLLOW_SNAP:
+        if (follow->snap_complete && follow->staged.durable > follow->acked) {
+            send_ack(zab, ZAB_SYNC_ACK, follow->staged.durable);
+        }
+        return;
+    case FOLLOW_STREAM:
+        if (zab->trail.durable > follow->acked) {
+            send_ack(zab, ZAB_SYNC_ACK, zab->trail.durable);
+        }
+        return;
+    case FOLLOW_NEWLEADER:
+        acknowledge_newleader(zab);
+        return;
+    case FOLLOW_WAIT:
+    case FOLLOW_SERVE:
+        if (zab->trail.durable > follow->acked) {
+            send_ack(zab, ZAB_ACK, zab->trail.durable);
+        }
+        return;
+    }
+}

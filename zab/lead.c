@@ -1,0 +1,536 @@
+/* Phase 1 on the leader's side: a new epoch that a quorum has promised, and who has what log. */
+#include "zab/zab_int.h"
+
+void learner_reset(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+    struct flight flight = learner->flight;
+
+    ASSERT(flight.zxids || zab->limits.window_max > 0);
+    mem_free(learner->ranges);
+    flight.head = 0;
+    flight.count = 0;
+    flight.bytes_sum = 0;
+    *learner = (struct learner){.flight = flight};
+}
+
+void lead_early(struct peer *peer, const struct zab_msg *msg)
+{
+    ASSERT(msg->type == ZAB_CEPOCH);
+
+    peer->learner.early = true;
+    peer->learner.early_link = msg->link;
+    peer->learner.early_promised = msg->epoch;
+    peer->learner.early_zxid = msg->zxid;
+    peer->learner.early_flags = msg->flags;
+}
+
+/* Followers that decided a moment before we did have told their promise already. */
+static void take_early(struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
+        struct peer *peer = &zab->peers[i];
+        const struct learner *learner = &peer->learner;
+        struct zab_msg msg = {
+            .type = ZAB_CEPOCH,
+            .link = learner->early_link,
+            .epoch = learner->early_promised,
+            .zxid = learner->early_zxid,
+            .flags = learner->early_flags,
+        };
+
+        if (learner->early && peer->up) {
+            PROBE("zab.early_cepoch");
+            peer->learner.early = false;
+            lead_on_message(zab, peer, &msg);
+        }
+    }
+}
+
+void lead_start(struct zab *zab)
+{
+    ASSERT(quorum_self_counts(zab));
+    ASSERT(zab->trail.last == zab->trail.durable || MUTANT(11));
+
+    struct confirm_list active = zab->lead.active;
+    struct confirm_list waiting = zab->lead.waiting;
+    uint64_t round = zab->lead.round;
+
+    zab->state = ZAB_LEADING;
+    zab->lead = (struct leading){
+        .phase = LEADER_COLLECT,
+        .deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS),
+        .ping_ms = zab->now_ms,
+        .since_ms = zab->now_ms,
+        .quorum_ms = zab->now_ms,
+        .active = active,
+        .waiting = waiting,
+        .round = round,
+    };
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        zab->peers[i].seen_ms = zab->now_ms;
+    }
+    fx_role(zab);
+    lead_outline_ready(zab);
+    take_early(zab);
+}
+
+void lead_leave(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+
+    if (zab->lead.resigning || zab->resigned) {
+        zab->not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->learner.link != 0) {
+            struct zab_msg msg = {
+                .type = ZAB_RESIGN, .link = peer->learner.link, .epoch = zab->lead.epoch};
+
+            fx_send(zab, peer->id, &msg);
+        }
+        learner_reset(zab, peer);
+    }
+    confirm_clear(zab);
+}
+
+static bool has_promise(const struct zab *zab, const struct peer *peer)
+{
+    (void)zab;
+    return peer->up && peer->learner.stage >= LEARNER_CEPOCH && peer->learner.counted;
+}
+
+static bool has_outlined(const struct zab *zab, const struct peer *peer)
+{
+    (void)zab;
+    return peer->up && peer->learner.stage >= LEARNER_ACKED && peer->learner.counted;
+}
+
+static void send_newepoch(struct zab *zab, const struct peer *peer)
+{
+    struct zab_msg msg = {
+        .type = ZAB_NEWEPOCH,
+        .link = peer->learner.link,
+        .epoch = zab->lead.epoch,
+        .bytes = buf_slice(&zab->config_bytes),
+    };
+
+    fx_send(zab, peer->id, &msg);
+}
+
+/* A quorum has told its promises: an epoch above all of them, promised by ourselves first. */
+static void choose_epoch(struct zab *zab)
+{
+    uint32_t highest = zab->promised_epoch;
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct learner *learner = &zab->peers[i].learner;
+
+        if (learner->stage >= LEARNER_CEPOCH && learner->promised > highest) {
+            highest = learner->promised;
+        }
+    }
+    highest = zab->epoch_floor > highest ? zab->epoch_floor : highest;
+    ASSERT(highest < UINT32_MAX - 1);
+    zab->lead.epoch = highest + 1;
+    zab->lead.phase = LEADER_PROMISE;
+    ASSERT(zab->lead.epoch > zxid_epoch(zab->trail.last));
+
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
+
+    effect->epoch = zab->lead.epoch;
+    effect->leader = zab->id;
+    zab->lead.promise_token = effect->token;
+    zab->changes[zab->change_count - 1].epoch = effect->epoch;
+    zab->changes[zab->change_count - 1].leader = effect->leader;
+    if (MUTANT(12)) {
+        for (uint32_t i = 0; i < zab->peer_count; i++) {
+            if (zab->peers[i].up && zab->peers[i].learner.stage == LEARNER_CEPOCH) {
+                send_newepoch(zab, &zab->peers[i]);
+            }
+        }
+    }
+}
+
+static void announce_epoch(struct zab *zab)
+{
+    zab->lead.phase = LEADER_OUTLINE;
+    zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->learner.stage == LEARNER_CEPOCH && !MUTANT(12)) {
+            send_newepoch(zab, peer);
+        }
+    }
+    lead_outline_ready(zab);
+}
+
+/*
+ * The epoch is established: the initial history is this log, and its start is a record of it
+ * (decision 1). Followers get it as NEWLEADER.
+ */
+static void establish(struct zab *zab)
+{
+    struct buf stamp;
+
+    PROBE("zab.established");
+    zab->lead.phase = LEADER_EPOCH;
+    zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
+    buf_init(&stamp, 1 << 16);
+    admit_stamp_payload(zab, &stamp);
+    log_append(zab, logrec_new(LOGREC_EPOCH, zxid_make(zab->lead.epoch, 0), zab->trail.last,
+                               zab->trail.last_chain, buf_slice(&stamp)));
+    buf_release(&stamp);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        if (zab->peers[i].up && zab->peers[i].learner.stage == LEARNER_ACKED) {
+            sync_begin(zab, &zab->peers[i]);
+        }
+    }
+}
+
+/* Takes each step of discovery that has become possible. */
+void lead_outline_ready(struct zab *zab)
+{
+    if (zab->lead.phase == LEADER_COLLECT && quorum_has(zab, true, has_promise)) {
+        choose_epoch(zab);
+    }
+    if (zab->lead.phase == LEADER_OUTLINE && quorum_has(zab, true, has_outlined)) {
+        establish(zab);
+    }
+}
+
+static bool acked_newleader(const struct zab *zab, const struct peer *peer)
+{
+    return peer->up && peer->learner.stage == LEARNER_SYNCED &&
+           peer->learner.acked >= zxid_make(zab->lead.epoch, 0);
+}
+
+void lead_on_persisted(struct zab *zab)
+{
+    if (zab->lead.phase == LEADER_PROMISE && zab->token_done >= zab->lead.promise_token) {
+        announce_epoch(zab);
+    }
+    zxid_t start = zxid_make(zab->lead.epoch, 0);
+
+    if (zab->lead.phase == LEADER_EPOCH && zab->trail.durable >= start) {
+        zab->lead.phase = LEADER_SYNC;
+    }
+    if (zab->lead.phase == LEADER_SYNC && quorum_has(zab, true, acked_newleader)) {
+        ASSERT(zab->promised_epoch == zab->lead.epoch);
+        zab->lead.phase = LEADER_BROADCAST;
+        zab->lead.quorum_ms = zab->now_ms;
+        zab->heard_ms = zab->now_ms;
+        zab->reason[0] = '\0';
+        fx_role(zab);
+        election_announce(zab);
+    }
+    broadcast_commit(zab);
+    sync_pump_all(zab);
+}
+
+/* ---- Messages of learners. ---- */
+
+/* Decision 10: a promise outlives its candidate. A voter that promised more than we lead with can
+ * only come back in a larger epoch. */
+static void rediscover(struct zab *zab, uint32_t promised)
+{
+    if (promised > zab->epoch_floor) {
+        zab->epoch_floor = promised;
+    }
+    if (zab->now_ms < zab->rediscover_ms) {
+        return;
+    }
+    PROBE("zab.rediscover");
+    zab->rediscover_ms = zab->now_ms + REDISCOVER_MS;
+    enter_looking(zab, "a voter has promised a higher epoch: a new one begins");
+}
+
+static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epoch)
+{
+    uint32_t highest =
+        zab->promised_epoch > zab->lead.epoch ? zab->promised_epoch : zab->lead.epoch;
+
+    if (epoch <= highest || epoch - highest <= EPOCH_JUMP_MAX) {
+        return true;
+    }
+    fx_text(zab, ZAB_FX_ALARM, "peer %u claims epoch %u, far beyond %u: refused", peer->id, epoch,
+            highest);
+    fx_disconnect(zab, peer->id);
+    return false;
+}
+
+static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t flags)
+{
+    struct zab_msg msg = {
+        .type = ZAB_STRANGER,
+        .epoch = zab->lead.epoch,
+        .zxid = peer->known_last,
+        .flags = flags,
+    };
+
+    fx_send(zab, peer->id, &msg);
+}
+
+static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    struct learner *learner = &peer->learner;
+
+    if (msg->link == 0 || !epoch_is_sane(zab, peer, msg->epoch)) {
+        return;
+    }
+    if (!(msg->flags & ZAB_FLAG_QUARANTINE) && admit_is_rolled_back(peer, msg)) {
+        PROBE("zab.rolled_back_refused");
+        tell_stranger(zab, peer, ZAB_FLAG_ROLLED_BACK);
+        return;
+    }
+    learner_reset(zab, peer);
+    learner->stage = LEARNER_CEPOCH;
+    learner->link = msg->link;
+    learner->promised = msg->epoch;
+    learner->flags = msg->flags;
+    learner->heard_ms = zab->now_ms;
+    learner->counted =
+        (msg->flags & ZAB_FLAG_ELIGIBLE) && quorum_counts(zab, peer->id, peer->incarnation);
+    if (zab->lead.phase == LEADER_COLLECT) {
+        lead_outline_ready(zab);
+        return;
+    }
+    if (zab->lead.phase == LEADER_PROMISE) {
+        return;
+    }
+    if (msg->epoch > zab->lead.epoch) {
+        rediscover(zab, msg->epoch);
+        return;
+    }
+    send_newepoch(zab, peer);
+}
+
+static void take_outline(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    struct learner *learner = &peer->learner;
+
+    learner->stage = LEARNER_ACKED;
+    learner->flags = msg->flags;
+    learner->last = msg->zxid;
+    learner->base = msg->base;
+    mem_free(learner->ranges);
+    learner->ranges = mem_dup(msg->ranges, msg->range_count * sizeof msg->ranges[0]);
+    learner->range_count = msg->range_count;
+    learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
+                       quorum_counts(zab, peer->id, peer->incarnation);
+    if (learner->counted) {
+        admit_learn(peer, learner->promised, msg->zxid);
+    }
+}
+
+static void on_ackepoch(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (peer->learner.stage != LEARNER_CEPOCH || msg->epoch != zab->lead.epoch ||
+        zab->lead.phase < LEADER_OUTLINE) {
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    take_outline(zab, peer, msg);
+    if (zab->lead.phase == LEADER_OUTLINE) {
+        if (peer->learner.counted && msg->zxid > zab->trail.last) {
+            PROBE("zab.elected_without_best_log");
+            enter_looking(zab, "a follower has a longer log: elected wrongly");
+            return;
+        }
+        lead_outline_ready(zab);
+        return;
+    }
+    sync_begin(zab, peer);
+}
+
+static void on_ack_newleader(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    struct learner *learner = &peer->learner;
+
+    if (learner->stage != LEARNER_STREAM || !learner->newleader_sent ||
+        msg->epoch != zab->lead.epoch || msg->zxid > learner->sent) {
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    learner->stage = LEARNER_SYNCED;
+    sync_on_acked(zab, peer, msg->zxid);
+    if (peer->incarnation != 0) {
+        admit_learn(peer, zab->lead.epoch, msg->zxid);
+    }
+    lead_on_persisted(zab);
+    broadcast_uptodate(zab, peer);
+}
+
+static void on_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    struct learner *learner = &peer->learner;
+
+    /* An ACK can only come after ACK_NEWLEADER: they are types of their own and in order. */
+    if (learner->stage != LEARNER_SYNCED || msg->zxid > learner->sent ||
+        msg->zxid < learner->acked) {
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    sync_on_acked(zab, peer, msg->zxid);
+    admit_learn(peer, zab->lead.epoch, msg->zxid);
+    broadcast_commit(zab);
+    sync_pump(zab, peer);
+}
+
+static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
+        return;
+    }
+    confirm_add(zab, (struct confirm){.token = msg->round, .peer = peer->id, .link = msg->link});
+}
+
+static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
+        return;
+    }
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_FORWARDED);
+
+    effect->peer = peer->id;
+    effect->token = msg->round;
+    effect->bytes = msg->bytes;
+}
+
+static void on_sync_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (msg->zxid <= peer->learner.sent) {
+        sync_on_acked(zab, peer, msg->zxid);
+        sync_pump(zab, peer);
+    }
+}
+
+void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (msg->type == ZAB_CEPOCH) {
+        on_cepoch(zab, peer, msg);
+        return;
+    }
+    if (msg->link == 0 || msg->link != peer->learner.link) {
+        return; /* Of a dialogue that is over. */
+    }
+    peer->learner.heard_ms = zab->now_ms;
+    if (msg->type == ZAB_ACKEPOCH) {
+        on_ackepoch(zab, peer, msg);
+    } else if (msg->type == ZAB_ACK_NEWLEADER) {
+        on_ack_newleader(zab, peer, msg);
+    } else if (msg->type == ZAB_ACK) {
+        on_ack(zab, peer, msg);
+    } else if (msg->type == ZAB_SYNC_ACK) {
+        on_sync_ack(zab, peer, msg);
+    } else if (msg->type == ZAB_SNAP_ACK) {
+        sync_on_snap_ack(zab, peer, msg->offset);
+    } else if (msg->type == ZAB_PONG) {
+        broadcast_on_pong(zab, peer, msg);
+    } else if (msg->type == ZAB_CONFIRM_ACK) {
+        confirm_on_ack(zab, peer, msg->round);
+    } else if (msg->type == ZAB_READ_INDEX) {
+        on_read_index(zab, peer, msg);
+    } else if (msg->type == ZAB_FORWARD) {
+        on_forward(zab, peer, msg);
+    }
+}
+
+/* Without enough open connections there is no quorum to lead: say so at once, not after a time-out.
+ */
+void lead_peer_down(struct zab *zab, struct peer *peer)
+{
+    learner_reset(zab, peer);
+    if (!quorum_has(zab, true, peer_is_up)) {
+        enter_looking(zab, "connections to a quorum are lost");
+    }
+}
+
+/* ---- Time. ---- */
+
+static bool heard_lately(const struct zab *zab, const struct peer *peer)
+{
+    uint64_t limit_ms = ticks_ms(zab, zab->limits.sync_limit);
+
+    return peer->up && peer->learner.stage >= LEARNER_CEPOCH &&
+           zab->now_ms - peer->learner.heard_ms < limit_ms;
+}
+
+/* Somebody in step has all that we have: it can take over without loss of time. */
+static bool successor_ready(const struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
+            quorum_counts(zab, peer->id, peer->incarnation) &&
+            peer->learner.acked == zab->trail.last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void resign_tick(struct zab *zab)
+{
+    if (!zab->lead.resigning) {
+        return;
+    }
+    if (zab->committed == zab->trail.last && successor_ready(zab)) {
+        PROBE("zab.resigned");
+        enter_looking(zab, "leadership has been handed over");
+    } else if (zab->now_ms >= zab->lead.resign_deadline_ms) {
+        zab->lead.resigning = false; /* Nobody can take over now. */
+    }
+}
+
+static void check_quorum_alive(struct zab *zab)
+{
+    if (quorum_has(zab, true, heard_lately)) {
+        zab->lead.quorum_ms = zab->now_ms;
+        return;
+    }
+    if (zab->now_ms >= zab->lead.grace_ms) {
+        PROBE("zab.leader_lost_quorum");
+        enter_looking(zab, "no sign of life from a quorum");
+    }
+}
+
+void lead_tick(struct zab *zab)
+{
+    if (zab->lead.phase != LEADER_BROADCAST && zab->now_ms >= zab->lead.deadline_ms &&
+        zab->now_ms >= zab->lead.grace_ms) {
+        enter_looking(zab, "no quorum followed in time");
+        return;
+    }
+    if (zab->now_ms >= zab->lead.ping_ms) {
+        zab->lead.ping_ms = zab->now_ms + zab->limits.tick_ms / 2;
+        broadcast_ping(zab);
+    }
+    if (zab->lead.phase != LEADER_BROADCAST) {
+        return;
+    }
+    check_quorum_alive(zab);
+    if (zab->state == ZAB_LEADING) {
+        resign_tick(zab);
+    }
+    if (zab->state == ZAB_LEADING) {
+        admit_tick(zab);
+    }
+}
+
+uint64_t lead_wake_ms(const struct zab *zab)
+{
+    uint64_t wake_ms = zab->lead.ping_ms;
+
+    if (zab->lead.phase != LEADER_BROADCAST && zab->lead.deadline_ms < wake_ms) {
+        wake_ms = zab->lead.deadline_ms;
+    }
+    if (zab->lead.resigning && zab->lead.resign_deadline_ms < wake_ms) {
+        wake_ms = zab->lead.resign_deadline_ms;
+    }
+    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+}

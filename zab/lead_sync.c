@@ -1,0 +1,326 @@
+/*
+ * Phase 2 on the leader's side. Synchronisation and broadcast are one stream: the leader's log in
+ * order, from the last common record on. A learner's queue is a position in that log; the record
+ * that starts the epoch goes out as NEWLEADER, what follows it is PROPOSE.
+ */
+#include "zab/zab_int.h"
+
+static void flight_push(struct zab *zab, struct flight *flight, const struct logrec *rec)
+{
+    ASSERT(flight->count < zab->limits.window_max);
+
+    uint32_t index = (flight->head + flight->count) % zab->limits.window_max;
+
+    flight->zxids[index] = rec->zxid;
+    flight->bytes[index] = rec->len;
+    flight->bytes_sum += rec->len;
+    flight->count++;
+}
+
+static void flight_acked(struct zab *zab, struct flight *flight, zxid_t zxid)
+{
+    while (flight->count > 0 && flight->zxids[flight->head] <= zxid) {
+        flight->bytes_sum -= flight->bytes[flight->head];
+        flight->head = (flight->head + 1) % zab->limits.window_max;
+        flight->count--;
+    }
+}
+
+static bool flight_has_room(const struct zab *zab, const struct flight *flight)
+{
+    return flight->count < zab->limits.window_max &&
+           (flight->count == 0 || flight->bytes_sum < zab->limits.window_bytes_max);
+}
+
+void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
+{
+    struct learner *learner = &peer->learner;
+
+    flight_acked(zab, &learner->flight, zxid);
+    if (zxid > learner->acked) {
+        learner->acked = zxid;
+    }
+}
+
+/* The end of the initial history. `rec` is the epoch's record, or NULL for a learner that has it.
+ */
+static void send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
+{
+    struct learner *learner = &peer->learner;
+    struct zab_msg msg = {
+        .type = ZAB_NEWLEADER,
+        .link = learner->link,
+        .epoch = zab->lead.epoch,
+        .zxid = learner->sent,
+        .rec = rec,
+        .bytes = buf_slice(&zab->config_bytes),
+    };
+
+    learner->newleader_sent = true;
+    fx_send(zab, peer->id, &msg);
+}
+
+static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
+{
+    struct learner *learner = &peer->learner;
+
+    ASSERT(rec->prev == learner->sent);
+    flight_push(zab, &learner->flight, rec);
+    if (rec->zxid == zxid_make(zab->lead.epoch, 0)) {
+        send_newleader(zab, peer, rec);
+    } else {
+        struct zab_msg msg = {
+            .type = ZAB_ENTRY,
+            .link = learner->link,
+            .epoch = zab->lead.epoch,
+            .commit = learner->uptodate_sent ? zab->committed : 0,
+            .rec = rec,
+        };
+
+        fx_send(zab, peer->id, &msg);
+        learner->commit_sent =
+            msg.commit > learner->commit_sent ? msg.commit : learner->commit_sent;
+    }
+    learner->sent = rec->zxid;
+}
+
+static void fetch_for(struct zab *zab, struct peer *peer)
+{
+    if (peer->learner.fetch_token != 0) {
+        return;
+    }
+    PROBE("zab.learner_reads_disk");
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
+
+    effect->zxid = peer->learner.sent;
+    effect->token = ++zab->token_issued;
+    peer->learner.fetch_token = effect->token;
+}
+
+/* What has been established may be spoken of: the epoch's start is durable here. */
+static bool may_stream(const struct zab *zab)
+{
+    return zab->lead.phase >= LEADER_SYNC;
+}
+
+void sync_pump(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+
+    if (!peer->up || !may_stream(zab) ||
+        (learner->stage != LEARNER_STREAM && learner->stage != LEARNER_SYNCED)) {
+        return;
+    }
+    while (learner->sent < zab->trail.last && flight_has_room(zab, &learner->flight)) {
+        struct logrec *rec = trail_after(&zab->trail, learner->sent);
+
+        if (!rec) {
+            fetch_for(zab, peer);
+            return;
+        }
+        send_record(zab, peer, rec);
+    }
+}
+
+void sync_pump_all(struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        sync_pump(zab, &zab->peers[i]);
+    }
+}
+
+static void snap_fetch(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+
+    if (learner->fetch_token != 0 || learner->snap_done ||
+        learner->snap_offset - learner->snap_acked >= (uint64_t)SNAP_WINDOW * ZAB_CHUNK_BYTES_MAX) {
+        return;
+    }
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_SNAP_FETCH);
+
+    effect->peer = peer->id;
+    effect->offset = learner->snap_offset;
+    effect->token = ++zab->token_issued;
+    learner->fetch_token = effect->token;
+}
+
+static void send_sync(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t flags)
+{
+    struct zab_msg msg = {
+        .type = ZAB_SYNC,
+        .link = peer->learner.link,
+        .epoch = zab->lead.epoch,
+        .zxid = common,
+        .flags = flags,
+    };
+
+    fx_send(zab, peer->id, &msg);
+}
+
+/* DIFF (with TRUNC when the learner has more), decided from both logs' outlines alone. */
+static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
+{
+    struct learner *learner = &peer->learner;
+
+    if (learner->last > common) {
+        PROBE("zab.sync_trunc");
+    } else {
+        PROBE("zab.sync_diff");
+    }
+    learner->stage = LEARNER_STREAM;
+    learner->sent = common;
+    learner->acked = common;
+    send_sync(zab, peer, common, 0);
+    if (common >= zxid_make(zab->lead.epoch, 0)) {
+        PROBE("zab.rejoined_same_epoch");
+        send_newleader(zab, peer, NULL);
+    }
+    sync_pump(zab, peer);
+}
+
+static void begin_snap(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+
+    if (!zab->has_snapshot) {
+        fx_text(zab, ZAB_FX_ALARM, "peer %u needs a snapshot and there is none", peer->id);
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    PROBE("zab.sync_snap");
+    learner->stage = LEARNER_SNAP;
+    learner->snap_offset = 0;
+    learner->snap_acked = 0;
+    learner->snap_done = false;
+    learner->fetch_token = 0;
+    send_sync(zab, peer, 0, ZAB_FLAG_SNAP);
+    snap_fetch(zab, peer);
+}
+
+/*
+ * Decides how to bring a learner in step and fixes its place in the stream at once: whatever is
+ * appended later reaches it in order, without a gap and without a duplicate.
+ */
+void sync_begin(struct zab *zab, struct peer *peer)
+{
+    struct learner *learner = &peer->learner;
+    zxid_t common = 0;
+
+    ASSERT(learner->stage == LEARNER_ACKED);
+    ASSERT(zab->lead.phase >= LEADER_EPOCH);
+    if (trail_common(&zab->trail, learner->ranges, learner->range_count, learner->base, &common) ==
+        ERR_OK) {
+        if (MUTANT(7) && learner->last > common) {
+            common = learner->last < zab->trail.last ? common : zab->trail.last;
+        }
+        begin_diff(zab, peer, common);
+    } else {
+        begin_snap(zab, peer);
+    }
+}
+
+static struct peer *peer_of_fetch(struct zab *zab, uint64_t token)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        if (token != 0 && zab->peers[i].learner.fetch_token == token) {
+            return &zab->peers[i];
+        }
+    }
+    return NULL;
+}
+
+void sync_on_fetched(struct zab *zab, const struct zab_event *event)
+{
+    struct peer *peer = peer_of_fetch(zab, event->token);
+
+    if (!peer) {
+        return; /* Of a dialogue that is over. */
+    }
+    struct learner *learner = &peer->learner;
+
+    learner->fetch_token = 0;
+    if (event->err != ERR_OK) {
+        /* Purged behind the learner's back: it starts again, and gets a snapshot. */
+        PROBE("zab.learner_fell_behind_log");
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    for (size_t i = 0; i < event->rec_count; i++) {
+        struct logrec *rec = event->recs[i];
+
+        if (rec->prev != learner->sent || !trail_has(&zab->trail, rec->zxid) ||
+            !flight_has_room(zab, &learner->flight)) {
+            break;
+        }
+        send_record(zab, peer, rec);
+    }
+    sync_pump(zab, peer);
+}
+
+/* From here on the learner's place in the stream is the snapshot's start. */
+static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
+{
+    struct learner *learner = &peer->learner;
+
+    if (!trail_has(&zab->trail, start)) {
+        fx_disconnect(zab, peer->id); /* Purged meanwhile. */
+        return;
+    }
+    learner->snap_done = true;
+    learner->stage = LEARNER_STREAM;
+    learner->sent = start;
+    learner->acked = start;
+    if (start >= zxid_make(zab->lead.epoch, 0)) {
+        send_newleader(zab, peer, NULL);
+    }
+    sync_pump(zab, peer);
+}
+
+void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
+{
+    struct peer *peer = peer_of_fetch(zab, event->token);
+
+    if (!peer || peer->learner.stage != LEARNER_SNAP) {
+        return;
+    }
+    struct learner *learner = &peer->learner;
+
+    learner->fetch_token = 0;
+    if (event->err != ERR_OK || event->offset != learner->snap_offset) {
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    bool last = event->bytes.len < ZAB_CHUNK_BYTES_MAX;
+    struct zab_msg msg = {
+        .type = ZAB_SNAP_CHUNK,
+        .link = learner->link,
+        .epoch = zab->lead.epoch,
+        .zxid = event->zxid,
+        .chain = event->snap_chain,
+        .commit = event->base,
+        .offset = event->offset,
+        .bytes = event->bytes,
+        .flags = last ? ZAB_FLAG_SNAP_LAST : 0,
+    };
+
+    fx_send(zab, peer->id, &msg);
+    learner->snap_offset += event->bytes.len;
+    if (last) {
+        snap_sent(zab, peer, event->zxid);
+    } else {
+        snap_fetch(zab, peer);
+    }
+}
+
+void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset)
+{
+    struct learner *learner = &peer->learner;
+
+    if (learner->stage != LEARNER_SNAP || offset > learner->snap_offset ||
+        offset < learner->snap_acked) {
+        return;
+    }
+    learner->snap_acked = offset;
+    snap_fetch(zab, peer);
+}

@@ -1,0 +1,107 @@
+#include "zab/zab_int.h"
+
+bool peer_is_up(const struct zab *zab, const struct peer *peer)
+{
+    (void)zab;
+    return peer->up;
+}
+
+/* True when a majority of one configuration's voters satisfies `pred`; `self` speaks for us. */
+static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
+                         quorum_pred pred)
+{
+    uint32_t yes = 0;
+
+    if (self && zab_config_is_voter(config, zab->id, zab->incarnation)) {
+        yes++;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (zab_config_is_voter(config, peer->id, peer->incarnation) && pred(zab, peer)) {
+            yes++;
+        }
+    }
+    ASSERT(yes <= zab_config_voters(config) || config->count == 0);
+    return yes > zab_config_voters(config) / 2;
+}
+
+bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
+{
+    if (zab->config.count == 0) {
+        return false;
+    }
+    if (!has_majority(zab, &zab->config, self && !zab->quarantined, pred)) {
+        return false;
+    }
+    /* A configuration in the log that is not known to be committed binds as well: else the old and
+     * the new voters could each find a majority without the other. */
+    return !zab->has_pending_config ||
+           has_majority(zab, &zab->pending_config, self && !zab->quarantined, pred);
+}
+
+bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
+{
+    if (zab_config_is_voter(&zab->config, id, incarnation)) {
+        return true;
+    }
+    if (MUTANT(21)) {
+        const struct zab_member *member = zab_config_find(&zab->config, id);
+
+        return member && member->voter;
+    }
+    return zab->has_pending_config && zab_config_is_voter(&zab->pending_config, id, incarnation);
+}
+
+bool quorum_self_counts(const struct zab *zab)
+{
+    return !zab->quarantined && !zab->founding && quorum_counts(zab, zab->id, zab->incarnation);
+}
+
+/* Highest zxid that a majority of one configuration's voters has made durable. */
+static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *config)
+{
+    zxid_t acked[ZAB_MEMBERS_MAX + 1];
+    uint32_t count = 0;
+    uint32_t need = zab_config_voters(config) / 2 + 1;
+
+    if (zab_config_is_voter(config, zab->id, zab->incarnation)) {
+        acked[count++] = zab->trail.durable;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->learner.stage == LEARNER_SYNCED &&
+            zab_config_is_voter(config, peer->id, peer->incarnation)) {
+            acked[count++] = peer->learner.acked;
+        }
+    }
+    if (count < need) {
+        return 0;
+    }
+    /* The `need` largest, by selection: there are few voters. */
+    for (uint32_t i = 0; i < need; i++) {
+        uint32_t best = i;
+
+        for (uint32_t j = i + 1; j < count; j++) {
+            best = acked[j] > acked[best] ? j : best;
+        }
+        zxid_t swap = acked[i];
+
+        acked[i] = acked[best];
+        acked[best] = swap;
+    }
+    return acked[need - 1];
+}
+
+zxid_t quorum_acked(const struct zab *zab)
+{
+    zxid_t acked = acked_by_majority(zab, &zab->config);
+
+    if (!zab->has_pending_config) {
+        return acked;
+    }
+    zxid_t pending = acked_by_majority(zab, &zab->pending_config);
+
+    return pending < acked ? pending : acked;
+}

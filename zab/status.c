@@ -1,0 +1,123 @@
+/* What is so: answers to the host's questions, computed when asked. */
+#include "zab/zab_int.h"
+
+#include <stdio.h>
+
+static enum zab_phase phase_of(const struct zab *zab)
+{
+    switch (zab->state) {
+    case ZAB_LOOKING:
+        return ZAB_PHASE_ELECTION;
+    case ZAB_LEADING:
+        if (zab->lead.phase == LEADER_BROADCAST) {
+            return ZAB_PHASE_BROADCAST;
+        }
+        return zab->lead.phase >= LEADER_EPOCH ? ZAB_PHASE_SYNC : ZAB_PHASE_DISCOVERY;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        if (zab->follow.phase == FOLLOW_SERVE) {
+            return ZAB_PHASE_BROADCAST;
+        }
+        return zab->follow.phase > FOLLOW_ACKED ? ZAB_PHASE_SYNC : ZAB_PHASE_DISCOVERY;
+    }
+    UNREACHABLE();
+}
+
+static bool is_low(const struct zab *zab, const struct peer *peer)
+{
+    (void)zab;
+    return (peer->learner.flags & ZAB_FLAG_LOW_SPACE) != 0;
+}
+
+static bool has_space(const struct zab *zab, const struct peer *peer)
+{
+    return peer->up && peer->learner.stage == LEARNER_SYNCED && !is_low(zab, peer);
+}
+
+static void space_status(const struct zab *zab, struct zab_status *status)
+{
+    if (zab->state != ZAB_LEADING) {
+        return;
+    }
+    status->low_voters = zab->low_space ? 1 : 0;
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        status->low_voters += is_low(zab, &zab->peers[i]) ? 1 : 0;
+    }
+    status->quorum_low = status->low_voters > 0 && !quorum_has(zab, !zab->low_space, has_space);
+}
+
+/* One sentence: why this replica does not vote or serve. */
+static void explain(const struct zab *zab, struct zab_status *status)
+{
+    if (zab->founding && zab->config.count == 0) {
+        (void)snprintf(status->reason, sizeof status->reason,
+                       "new data directory: waits until all founders report, or for a leader of an "
+                       "existing cluster");
+    } else if (zab->quarantined) {
+        (void)snprintf(status->reason, sizeof status->reason,
+                       "quarantine: the log is being refilled from the leader; no vote until then");
+    } else if (status->stranger) {
+        (void)snprintf(
+            status->reason, sizeof status->reason,
+            "this disk is new to the cluster: refilled as a learner, no vote until it is "
+            "admitted");
+    } else if (!status->serving) {
+        (void)snprintf(status->reason, sizeof status->reason, "%s", zab->reason);
+    }
+}
+
+void zab_status(const struct zab *zab, struct zab_status *ret_status)
+{
+    const struct zab_member *self = zab_config_find(&zab->config, zab->id);
+    struct zab_status status = {
+        .state = zab->state,
+        .phase = phase_of(zab),
+        .serving = zab->was_serving,
+        .quarantined = zab->quarantined,
+        .founding = zab->founding,
+        .stranger = self && self->voter && !quorum_counts(zab, zab->id, zab->incarnation),
+        .epoch = zxid_epoch(zab->trail.last),
+        .promised = zab->promised_epoch,
+        .last = zab->trail.last,
+        .durable = zab->trail.durable,
+        .committed = zab->committed,
+        .delivered = zab->delivered,
+        .delivered_chain = zab->delivered_chain,
+        .heard_ms = zab->heard_ms,
+    };
+
+    ASSERT(status.durable <= status.last);
+    if (zab->state == ZAB_LEADING) {
+        status.leader = zab->id;
+        status.heard_ms = zab->lead.quorum_ms;
+    } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
+        status.leader = zab->follow.leader;
+    }
+    space_status(zab, &status);
+    explain(zab, &status);
+    *ret_status = status;
+}
+
+size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_max)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < zab->peer_count && count < out_max; i++) {
+        const struct peer *peer = &zab->peers[i];
+        const struct zab_member *member = zab_config_find(&zab->config, peer->id);
+
+        out[count++] = (struct zab_peer_status){
+            .id = peer->id,
+            .voter = member ? member->voter : peer->seed_voter,
+            .connected = peer->up,
+            .synced = peer->learner.stage == LEARNER_SYNCED,
+            .counted = quorum_counts(zab, peer->id, peer->incarnation),
+            .acked = peer->learner.acked,
+            .heard_ms = peer->learner.heard_ms,
+            .state = peer->vote.valid ? peer->vote.state : ZAB_LOOKING,
+            .flags = peer->learner.flags,
+        };
+    }
+    ASSERT(count <= out_max);
+    return count;
+}

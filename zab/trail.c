@@ -1,0 +1,354 @@
+#include "zab/trail.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+
+enum {
+    RING_CAP_START = 64
+};
+
+void trail_init(struct trail *trail, uint32_t cache_max, uint64_t cache_bytes_max)
+{
+    ASSERT(cache_max > 0);
+
+    *trail = (struct trail){.cache_max = cache_max, .cache_bytes_max = cache_bytes_max};
+    trail->ring_cap = RING_CAP_START;
+    trail->ring = mem_zalloc(trail->ring_cap, sizeof trail->ring[0]);
+}
+
+static struct trail_slot *slot_at(const struct trail *trail, uint32_t index)
+{
+    ASSERT(index < trail->ring_count);
+
+    return &trail->ring[(trail->ring_head + index) & (trail->ring_cap - 1)];
+}
+
+static void ring_clear(struct trail *trail)
+{
+    for (uint32_t i = 0; i < trail->ring_count; i++) {
+        logrec_unref(slot_at(trail, i)->rec);
+    }
+    trail->ring_count = 0;
+    trail->ring_bytes = 0;
+}
+
+void trail_release(struct trail *trail)
+{
+    ring_clear(trail);
+    mem_free(trail->ring);
+    mem_free(trail->ranges);
+    *trail = (struct trail){0};
+}
+
+void trail_reset(struct trail *trail, zxid_t base, uint64_t chain)
+{
+    ring_clear(trail);
+    trail->base = base;
+    trail->last = base;
+    trail->durable = base;
+    trail->last_chain = chain;
+    trail->range_count = 0;
+}
+
+static void ranges_reserve(struct trail *trail, uint32_t count)
+{
+    if (count <= trail->range_cap) {
+        return;
+    }
+    trail->range_cap = count < 16 ? 16 : count * 2;
+    trail->ranges = mem_realloc(trail->ranges, trail->range_cap * sizeof trail->ranges[0]);
+}
+
+void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
+                const struct zab_range *ranges, uint32_t count)
+{
+    ASSERT(last >= base);
+    ASSERT(count > 0 || last == base);
+
+    trail_reset(trail, base, chain);
+    ranges_reserve(trail, count);
+    for (uint32_t i = 0; i < count; i++) {
+        trail->ranges[i] = ranges[i];
+    }
+    trail->range_count = count;
+    trail->last = last;
+    trail->durable = last;
+    if (count > 0) {
+        ASSERT(zxid_make(ranges[count - 1].epoch, ranges[count - 1].last) == last);
+    }
+}
+
+/* Local and global primary order (A9, A10): the next counter, or a new epoch from its start. */
+static void ranges_append(struct trail *trail, zxid_t zxid)
+{
+    uint32_t epoch = zxid_epoch(zxid);
+    uint32_t counter = zxid_counter(zxid);
+    struct zab_range *range = trail->range_count ? &trail->ranges[trail->range_count - 1] : NULL;
+
+    if (range && range->epoch == epoch) {
+        ASSERT(counter == range->last + 1);
+        range->last = counter;
+        return;
+    }
+    ASSERT(epoch > zxid_epoch(trail->last) ? counter == 0
+                                           : counter == zxid_counter(trail->last) + 1);
+    ranges_reserve(trail, trail->range_count + 1);
+    trail->ranges[trail->range_count++] =
+        (struct zab_range){.epoch = epoch, .first = counter, .last = counter};
+}
+
+static void ring_grow(struct trail *trail)
+{
+    uint32_t cap = trail->ring_cap * 2;
+    struct trail_slot *ring = mem_zalloc(cap, sizeof ring[0]);
+
+    for (uint32_t i = 0; i < trail->ring_count; i++) {
+        ring[i] = *slot_at(trail, i);
+    }
+    mem_free(trail->ring);
+    trail->ring = ring;
+    trail->ring_cap = cap;
+    trail->ring_head = 0;
+}
+
+void trail_append(struct trail *trail, struct logrec *rec, uint64_t token)
+{
+    ASSERT(rec->prev == trail->last);
+    ASSERT(rec->zxid > trail->last);
+
+    ranges_append(trail, rec->zxid);
+    if (trail->ring_count == trail->ring_cap) {
+        ring_grow(trail);
+    }
+    trail->ring_count++;
+    *slot_at(trail, trail->ring_count - 1) =
+        (struct trail_slot){.rec = logrec_ref(rec), .token = token};
+    trail->ring_bytes += rec->len;
+    trail->last = rec->zxid;
+    trail->last_chain = rec->chain;
+}
+
+/* Index in the ring of the first record after `zxid`; ring_count when there is none. */
+static uint32_t ring_upper(const struct trail *trail, zxid_t zxid)
+{
+    uint32_t low = 0;
+    uint32_t high = trail->ring_count;
+
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (slot_at(trail, mid)->rec->zxid <= zxid) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+bool trail_persisted(struct trail *trail, uint64_t token)
+{
+    zxid_t before = trail->durable;
+
+    for (uint32_t i = ring_upper(trail, trail->durable); i < trail->ring_count; i++) {
+        const struct trail_slot *slot = slot_at(trail, i);
+
+        if (slot->token > token) {
+            break;
+        }
+        trail->durable = slot->rec->zxid;
+    }
+    ASSERT(trail->durable <= trail->last);
+    return trail->durable != before;
+}
+
+static void ranges_truncate(struct trail *trail, zxid_t zxid)
+{
+    while (trail->range_count > 0) {
+        struct zab_range *range = &trail->ranges[trail->range_count - 1];
+
+        if (zxid_make(range->epoch, range->first) > zxid) {
+            trail->range_count--;
+            continue;
+        }
+        if (zxid_make(range->epoch, range->last) > zxid) {
+            range->last = zxid_counter(zxid);
+        }
+        return;
+    }
+}
+
+bool trail_truncate(struct trail *trail, zxid_t zxid)
+{
+    ASSERT(trail_has(trail, zxid));
+
+    const struct logrec *rec = trail_find(trail, zxid);
+    bool known = zxid == trail->last || rec != NULL;
+
+    if (rec) {
+        trail->last_chain = rec->chain;
+    }
+    uint32_t keep = ring_upper(trail, zxid);
+
+    while (trail->ring_count > keep) {
+        struct trail_slot *slot = slot_at(trail, trail->ring_count - 1);
+
+        trail->ring_bytes -= slot->rec->len;
+        logrec_unref(slot->rec);
+        trail->ring_count--;
+    }
+    ranges_truncate(trail, zxid);
+    trail->last = zxid;
+    if (trail->durable > zxid) {
+        trail->durable = zxid;
+    }
+    return known;
+}
+
+void trail_purge(struct trail *trail, zxid_t base)
+{
+    if (base <= trail->base) {
+        return;
+    }
+    ASSERT(trail_has(trail, base));
+
+    uint32_t drop = 0;
+
+    while (drop < trail->range_count) {
+        struct zab_range *range = &trail->ranges[drop];
+
+        if (zxid_make(range->epoch, range->last) > base) {
+            if (range->epoch == zxid_epoch(base) && range->first <= zxid_counter(base)) {
+                range->first = zxid_counter(base) + 1;
+            }
+            break;
+        }
+        drop++;
+    }
+    for (uint32_t i = drop; i < trail->range_count; i++) {
+        trail->ranges[i - drop] = trail->ranges[i];
+    }
+    trail->range_count -= drop;
+    trail->base = base;
+}
+
+bool trail_has(const struct trail *trail, zxid_t zxid)
+{
+    if (zxid == trail->base) {
+        return true;
+    }
+    for (uint32_t i = trail->range_count; i-- > 0;) {
+        const struct zab_range *range = &trail->ranges[i];
+
+        if (range->epoch == zxid_epoch(zxid)) {
+            return range->first <= zxid_counter(zxid) && zxid_counter(zxid) <= range->last;
+        }
+    }
+    return false;
+}
+
+struct logrec *trail_after(const struct trail *trail, zxid_t zxid)
+{
+    uint32_t index = ring_upper(trail, zxid);
+
+    if (index == trail->ring_count) {
+        return NULL;
+    }
+    struct logrec *rec = slot_at(trail, index)->rec;
+
+    return rec->prev == zxid ? rec : NULL;
+}
+
+struct logrec *trail_find(const struct trail *trail, zxid_t zxid)
+{
+    uint32_t index = ring_upper(trail, zxid);
+
+    if (index == 0) {
+        return NULL;
+    }
+    struct logrec *rec = slot_at(trail, index - 1)->rec;
+
+    return rec->zxid == zxid ? rec : NULL;
+}
+
+void trail_shrink(struct trail *trail, zxid_t keep)
+{
+    zxid_t limit = keep < trail->durable ? keep : trail->durable;
+
+    while (trail->ring_count > trail->cache_max || trail->ring_bytes > trail->cache_bytes_max) {
+        struct trail_slot *slot = slot_at(trail, 0);
+
+        if (slot->rec->zxid > limit) {
+            return;
+        }
+        PROBE("zab.cache_evicts");
+        trail->ring_bytes -= slot->rec->len;
+        logrec_unref(slot->rec);
+        trail->ring_head = (trail->ring_head + 1) & (trail->ring_cap - 1);
+        trail->ring_count--;
+        if (trail->ring_count == 0) {
+            return;
+        }
+    }
+}
+
+static bool ranges_have(const struct zab_range *ranges, uint32_t count, zxid_t base, zxid_t zxid)
+{
+    if (zxid == base) {
+        return true;
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        if (ranges[i].epoch == zxid_epoch(zxid)) {
+            return ranges[i].first <= zxid_counter(zxid) && zxid_counter(zxid) <= ranges[i].last;
+        }
+    }
+    return false;
+}
+
+/* The common point inside ranges of the same epoch, the highest such epoch first. */
+static bool common_in_ranges(const struct trail *trail, const struct zab_range *ranges,
+                             uint32_t count, zxid_t *ret_common)
+{
+    for (uint32_t i = trail->range_count; i-- > 0;) {
+        const struct zab_range *ours = &trail->ranges[i];
+
+        for (uint32_t j = count; j-- > 0 && ranges[j].epoch >= ours->epoch;) {
+            const struct zab_range *theirs = &ranges[j];
+
+            if (theirs->epoch != ours->epoch) {
+                continue;
+            }
+            uint32_t last = ours->last < theirs->last ? ours->last : theirs->last;
+            uint32_t first = ours->first > theirs->first ? ours->first : theirs->first;
+
+            if (last >= first) {
+                *ret_common = zxid_make(ours->epoch, last);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+enum err trail_common(const struct trail *trail, const struct zab_range *ranges, uint32_t count,
+                      zxid_t base, zxid_t *ret_common)
+{
+    zxid_t common = 0;
+    bool found = common_in_ranges(trail, ranges, count, &common);
+
+    /* A base is a committed zxid: whoever holds it, or starts from it, shares all before it. */
+    if (trail_has(trail, base) && (!found || base > common)) {
+        common = base;
+        found = true;
+    }
+    if (ranges_have(ranges, count, base, trail->base) && (!found || trail->base > common)) {
+        common = trail->base;
+        found = true;
+    }
+    if (!found || common < trail->base) {
+        return ERR_MISSING;
+    }
+    *ret_common = common;
+    return ERR_OK;
+}

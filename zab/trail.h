@@ -1,0 +1,80 @@
+/*
+ * trail.h - the log as the core sees it: which zxids it holds, how far it is durable, and the
+ * newest records themselves.
+ *
+ * Inside an epoch counters are consecutive, so a log of any length is a short list of ranges.
+ * Records that are not durable are always in memory; older ones stay as long as the cache has room
+ * and are read back from disk when a learner, or the replica itself, needs them.
+ */
+#ifndef ZAB_TRAIL_H
+#define ZAB_TRAIL_H
+
+#include "base/err.h"
+#include "base/logrec.h"
+#include "zab/msg.h"
+
+struct trail_slot {
+    struct logrec *rec; /* A reference. */
+    uint64_t token;     /* Of the append. */
+};
+
+struct trail {
+    zxid_t base; /* The log holds what follows this zxid. */
+    zxid_t last; /* Appended, durable or not. */
+    uint64_t last_chain;
+    zxid_t durable;
+    struct zab_range *ranges; /* Of (base, last], ascending by epoch. */
+    uint32_t range_count;
+    uint32_t range_cap;
+    struct trail_slot *ring; /* The newest records, consecutive, ending at `last`. */
+    uint32_t ring_cap;       /* Power of two. */
+    uint32_t ring_head;      /* Index of the oldest. */
+    uint32_t ring_count;
+    uint64_t ring_bytes; /* Payload bytes in the ring. */
+    uint32_t cache_max;
+    uint64_t cache_bytes_max;
+};
+
+void trail_init(struct trail *trail, uint32_t cache_max, uint64_t cache_bytes_max);
+void trail_release(struct trail *trail);
+
+/* Starts over with nothing but a base; `last_chain` is the chain value there. */
+void trail_reset(struct trail *trail, zxid_t base, uint64_t chain);
+
+/* Takes over what recovery found: ranges of (base, last]. All of it is durable. */
+void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
+                const struct zab_range *ranges, uint32_t count);
+
+/* Appends a record that follows `last` (asserted); takes its own reference. */
+void trail_append(struct trail *trail, struct logrec *rec, uint64_t token);
+
+/* All appends up to `token` are durable. Returns true when `durable` moved. */
+bool trail_persisted(struct trail *trail, uint64_t token);
+
+/* Drops everything after `zxid`, which the log must hold (or be the base). When the chain value
+ * there is known from the cache it is set, else the caller sets it later; returns whether it is
+ * known. */
+bool trail_truncate(struct trail *trail, zxid_t zxid);
+
+/* The log behind `base` is gone from disk. */
+void trail_purge(struct trail *trail, zxid_t base);
+
+/* True when the log holds `zxid`, or it is the base. */
+bool trail_has(const struct trail *trail, zxid_t zxid);
+
+/* The record that follows `zxid` if it is in memory, else NULL (not a new reference). */
+struct logrec *trail_after(const struct trail *trail, zxid_t zxid);
+
+/* The record of exactly that zxid if it is in memory. */
+struct logrec *trail_find(const struct trail *trail, zxid_t zxid);
+
+/* Forgets cached records up to `keep` as far as the cache is over its limits. */
+void trail_shrink(struct trail *trail, zxid_t keep);
+
+/* The newest zxid that this log and another one (its ranges and base) have in common, in
+ * `*ret_common`. By log matching (A14) that is the smaller counter of the highest epoch that both
+ * have. ERR_MISSING: none at or above our base. */
+enum err trail_common(const struct trail *trail, const struct zab_range *ranges, uint32_t count,
+                      zxid_t base, zxid_t *ret_common);
+
+#endif

@@ -1,0 +1,637 @@
+#include "zab/zab.h"
+
+#include "zab/zab_int.h"
+
+#include <stdio.h>
+
+void zab_limits_default(struct zab_limits *limits)
+{
+    *limits = (struct zab_limits){
+        .tick_ms = 1000,
+        .init_limit = 10,
+        .sync_limit = 3,
+        .pending_max = 20000,
+        .pending_bytes_max = 64 << 20,
+        .cache_max = 100000,
+        .cache_bytes_max = 64 << 20,
+        .window_max = 8192,
+        .window_bytes_max = 32 << 20,
+        .counter_max = UINT32_MAX - 1000000,
+        .admit_absent_ms = 10000,
+        .admit_again_ms = 600000,
+        .stamp_every = 65536,
+    };
+}
+
+uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
+{
+    return (uint64_t)zab->limits.tick_ms * ticks;
+}
+
+struct peer *peer_find(struct zab *zab, uint32_t id)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        if (zab->peers[i].id == id) {
+            return &zab->peers[i];
+        }
+    }
+    return NULL;
+}
+
+static void config_set(struct zab *zab, const struct zab_config *config)
+{
+    zab->config = *config;
+    buf_clear(&zab->config_bytes);
+    if (config->count > 0) {
+        zab_config_encode(config, &zab->config_bytes);
+    }
+}
+
+static void init_log(struct zab *zab, const struct zab_init *init)
+{
+    trail_init(&zab->trail, init->limits.cache_max, init->limits.cache_bytes_max);
+    trail_init(&zab->follow.staged, init->limits.cache_max, init->limits.cache_bytes_max);
+    trail_load(&zab->trail, init->log_base, init->log_last, init->log_chain, init->ranges,
+               init->range_count);
+    zab->has_snapshot = init->has_snapshot;
+    zab->snap_start = init->snap_start;
+    zab->committed = init->committed;
+    zab->delivered = init->committed;
+    zab->delivered_chain = init->committed_chain;
+    zab->has_pending_config = init->has_pending;
+    zab->pending_config = init->pending;
+}
+
+static void init_peers(struct zab *zab, const struct zab_init *init)
+{
+    ASSERT(init->seed_count <= ZAB_MEMBERS_MAX);
+
+    for (uint32_t i = 0; i < init->seed_count; i++) {
+        if (init->seeds[i].id == init->id) {
+            continue;
+        }
+        struct peer *peer = &zab->peers[zab->peer_count++];
+
+        peer->id = init->seeds[i].id;
+        peer->seed_voter = init->seeds[i].voter;
+        peer->seen_ms = init->now_ms;
+        peer->learner.flight.zxids = mem_zalloc(init->limits.window_max, sizeof(zxid_t));
+        peer->learner.flight.bytes = mem_zalloc(init->limits.window_max, sizeof(uint32_t));
+    }
+}
+
+struct zab *zab_new(const struct zab_init *init)
+{
+    ASSERT(init->id >= 1 && init->id <= ZAB_ID_MAX);
+    ASSERT(init->incarnation != 0);
+    ASSERT(init->limits.window_max > 0);
+
+    struct zab *zab = mem_zalloc(1, sizeof *zab);
+
+    zab->id = init->id;
+    zab->incarnation = init->incarnation;
+    zab->limits = init->limits;
+    rng_init(&zab->rng, init->rng_seed);
+    buf_init(&zab->config_bytes, 1 << 16);
+    zab->now_ms = init->now_ms;
+    zab->last_step_ms = init->now_ms;
+    zab->founding = init->founding;
+    zab->quarantined = init->quarantined;
+    zab->promised_epoch = init->promised_epoch;
+    zab->promised_leader = init->promised_leader;
+    zab->link_seq = (uint32_t)rng_u64(&zab->rng) | 1;
+    config_set(zab, &init->config);
+    init_log(zab, init);
+    init_peers(zab, init);
+    zab->state = ZAB_LOOKING;
+    zab->my_vote.state = ZAB_LOOKING;
+    return zab;
+}
+
+void zab_free(struct zab *zab)
+{
+    if (!zab) {
+        return;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        learner_reset(zab, &zab->peers[i]);
+        mem_free(zab->peers[i].learner.flight.zxids);
+        mem_free(zab->peers[i].learner.flight.bytes);
+    }
+    for (uint32_t i = 0; i < zab->follow.inbox_count; i++) {
+        logrec_unref(zab->follow.inbox[i].rec);
+    }
+    mem_free(zab->follow.inbox);
+    trail_release(&zab->follow.staged);
+    trail_release(&zab->trail);
+    mem_free(zab->lead.active.items);
+    mem_free(zab->lead.waiting.items);
+    buf_release(&zab->config_bytes);
+    mem_free(zab);
+}
+
+/* Everything said to a peer is computed from the durable log; a damaged log says nothing. */
+zxid_t said_last(const struct zab *zab)
+{
+    if (MUTANT(6)) {
+        return zab->trail.last;
+    }
+    return zab->quarantined ? 0 : zab->trail.durable;
+}
+
+/* ---- The log. ---- */
+
+void config_seen(struct zab *zab, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    ASSERT(rec->type == LOGREC_CONFIG);
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        fx_text(zab, ZAB_FX_HALT, "the configuration record at zxid 0x%llx is malformed",
+                (unsigned long long)rec->zxid);
+        return;
+    }
+    config.version = rec->zxid;
+    if (config.version > zab->config.version) {
+        zab->pending_config = config;
+        zab->has_pending_config = true;
+    }
+}
+
+/* The one place where a record enters the log: in memory now, on disk by the effect's token. */
+void log_append(struct zab *zab, struct logrec *take_rec)
+{
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
+
+    effect->rec = logrec_ref(take_rec);
+    effect->zxid = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    trail_append(&zab->trail, take_rec, effect->token);
+    if (take_rec->type == LOGREC_CONFIG) {
+        config_seen(zab, take_rec);
+    }
+    logrec_unref(take_rec);
+}
+
+/* What depended on records beyond `zxid` is forgotten with them. */
+void log_outline_cut(struct zab *zab, zxid_t zxid)
+{
+    if (zab->has_pending_config && zab->pending_config.version > zxid) {
+        zab->has_pending_config = false;
+    }
+}
+
+bool config_adopt(struct zab *zab, struct slice bytes)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(bytes, &config) != ERR_OK) {
+        return false;
+    }
+    if (config.version > zab->config.version) {
+        PROBE("zab.config_adopted");
+        config_set(zab, &config);
+        if (zab->has_pending_config && zab->pending_config.version <= config.version) {
+            zab->has_pending_config = false;
+        }
+    }
+    return true;
+}
+
+static void config_committed(struct zab *zab)
+{
+    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
+        return;
+    }
+    PROBE("zab.config_committed");
+    config_set(zab, &zab->pending_config);
+    zab->has_pending_config = false;
+    fx_role(zab);
+}
+
+void commit_to(struct zab *zab, zxid_t zxid)
+{
+    if (zxid <= zab->committed) {
+        return;
+    }
+    zab->committed = zxid;
+    config_committed(zab);
+}
+
+/* Asks the host to read what is to be delivered and is no longer in memory. */
+static void fetch_own(struct zab *zab)
+{
+    if (zab->self_fetch_token != 0) {
+        return;
+    }
+    PROBE("zab.deliver_from_disk");
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
+
+    effect->zxid = zab->delivered;
+    effect->token = ++zab->token_issued;
+    zab->self_fetch_token = effect->token;
+}
+
+static void deliver_one(struct zab *zab, struct logrec *rec)
+{
+    ASSERT(rec->prev == zab->delivered);
+    ASSERT(rec->zxid <= zab->committed);
+    ASSERT(rec->zxid <= zab->trail.durable || MUTANT(5) || MUTANT(15));
+
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_DELIVER);
+
+    effect->rec = logrec_ref(rec);
+    effect->zxid = rec->zxid;
+    zab->delivered = rec->zxid;
+    zab->delivered_chain = rec->chain;
+    if (rec->type == LOGREC_STAMP || rec->type == LOGREC_EPOCH) {
+        admit_on_stamp(zab, rec);
+    }
+}
+
+/*
+ * Decision 2: a learner that has not made EPOCH(e') durable may still end in a divergent tail, so a
+ * COMMIT of e' says nothing yet about the records it has.
+ */
+static bool may_deliver(const struct zab *zab)
+{
+    if (MUTANT(15)) {
+        return zab->state != ZAB_LOOKING;
+    }
+    if (zab->state == ZAB_LEADING) {
+        return zab->lead.phase == LEADER_BROADCAST;
+    }
+    return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
+           zab->follow.phase == FOLLOW_SERVE;
+}
+
+void deliver(struct zab *zab)
+{
+    zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    uint32_t budget = DELIVER_MAX;
+
+    zab->deliver_more = false;
+    if (!may_deliver(zab) || zab->restoring) {
+        return;
+    }
+    while (zab->delivered < limit) {
+        struct logrec *rec = trail_after(&zab->trail, zab->delivered);
+
+        if (!rec) {
+            fetch_own(zab);
+            break;
+        }
+        if (budget-- == 0) {
+            zab->deliver_more = true;
+            break;
+        }
+        deliver_one(zab, rec);
+    }
+}
+
+static void on_own_fetched(struct zab *zab, const struct zab_event *event)
+{
+    zab->self_fetch_token = 0;
+    if (event->err != ERR_OK) {
+        fx_text(zab, ZAB_FX_HALT, "cannot read committed records after zxid 0x%llx from the log",
+                (unsigned long long)zab->delivered);
+        return;
+    }
+    zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+
+    for (size_t i = 0; i < event->rec_count; i++) {
+        struct logrec *rec = event->recs[i];
+
+        if (rec->prev != zab->delivered || rec->zxid > limit || !may_deliver(zab)) {
+            break;
+        }
+        deliver_one(zab, rec);
+    }
+}
+
+/* ---- Roles. ---- */
+
+static void leave_role(struct zab *zab)
+{
+    switch (zab->state) {
+    case ZAB_LEADING:
+        lead_leave(zab);
+        break;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        follow_leave(zab);
+        break;
+    case ZAB_LOOKING:
+        break;
+    }
+    zab->self_fetch_token = 0;
+}
+
+void enter_looking(struct zab *zab, const char *why)
+{
+    leave_role(zab);
+    zab->state = ZAB_LOOKING;
+    zab->settled = false;
+    (void)snprintf(zab->reason, sizeof zab->reason, "%s", why);
+    fx_role(zab);
+    election_start(zab);
+}
+
+void quarantine_self(struct zab *zab, const char *reason)
+{
+    if (zab->quarantined) {
+        return;
+    }
+    PROBE("zab.quarantined_while_running");
+    zab->quarantined = true;
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_QUARANTINE);
+
+    (void)snprintf(effect->text, sizeof effect->text, "%s", reason);
+    fx_text(zab, ZAB_FX_ALARM, "quarantine: %s", reason);
+    enter_looking(zab, reason);
+}
+
+/* ---- Events. ---- */
+
+static void on_peer_up(struct zab *zab, struct peer *peer, const struct zab_event *event)
+{
+    static const uint8_t zero[ZAB_CLUSTER_LEN];
+
+    peer->up = true;
+    peer->incarnation = event->incarnation;
+    peer->founding = event->flag;
+    peer->cluster_zero = memcmp(event->cluster, zero, ZAB_CLUSTER_LEN) == 0;
+    peer->vote.valid = false;
+    if (peer->known_incarnation != event->incarnation) {
+        peer->known_incarnation = event->incarnation;
+        peer->known_last = 0;
+        peer->known_promised = 0;
+    }
+    found_check(zab);
+    election_greet(zab, peer);
+}
+
+static void on_peer_down(struct zab *zab, struct peer *peer)
+{
+    if (!peer->up) {
+        return;
+    }
+    peer->up = false;
+    peer->vote.valid = false;
+    if (quorum_counts(zab, peer->id, peer->incarnation)) {
+        peer->seen_ms = zab->now_ms;
+    }
+    switch (zab->state) {
+    case ZAB_LEADING:
+        lead_peer_down(zab, peer);
+        break;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        if (zab->follow.leader == peer->id) {
+            enter_looking(zab, "the connection to the leader has closed");
+        }
+        break;
+    case ZAB_LOOKING:
+        election_check(zab);
+        break;
+    }
+}
+
+static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+{
+    if (!peer->up) {
+        return;
+    }
+    if (msg->type == ZAB_VOTE) {
+        election_on_vote(zab, peer, msg);
+    } else if (msg->type == ZAB_FOUND) {
+        found_on_message(zab, peer, msg);
+    } else if (msg->type == ZAB_STRANGER) {
+        admit_on_stranger(zab, peer, msg);
+    } else if (zab->state == ZAB_LEADING) {
+        lead_on_message(zab, peer, msg);
+    } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
+        follow_on_message(zab, peer, msg);
+    } else if (msg->type == ZAB_CEPOCH) {
+        lead_early(peer, msg);
+    }
+}
+
+/* Completions that change what we know of our own disk, whatever role we have by now. */
+static void on_change_done(struct zab *zab, const struct pending_change *change,
+                           const struct zab_event *event)
+{
+    switch (change->type) {
+    case ZAB_PERSIST_PROMISE:
+        zab->promised_epoch = change->epoch;
+        zab->promised_leader = change->leader;
+        break;
+    case ZAB_PERSIST_JOIN:
+        zab->founding = false;
+        break;
+    case ZAB_PERSIST_RELEASE:
+        zab->quarantined = false;
+        break;
+    case ZAB_PERSIST_TRUNCATE:
+        if (event->token == change->token) {
+            ASSERT(event->zxid == zab->trail.last);
+            zab->trail.last_chain = event->chain;
+        }
+        break;
+    case ZAB_PERSIST_RESET:
+        follow_reset_done(zab);
+        break;
+    case ZAB_PERSIST_SNAP_INSTALL:
+        follow_install_done(zab, event);
+        break;
+    case ZAB_PERSIST_APPEND:
+    case ZAB_PERSIST_QUARANTINE:
+    case ZAB_PERSIST_SNAP_BEGIN:
+    case ZAB_PERSIST_SNAP_CHUNK:
+    case ZAB_PERSIST_SNAP_ABORT:
+        break;
+    }
+}
+
+static void on_persisted(struct zab *zab, const struct zab_event *event)
+{
+    ASSERT(event->token <= zab->token_issued);
+
+    uint32_t done = 0;
+
+    zab->token_done = event->token;
+    while (done < zab->change_count && zab->changes[done].token <= event->token) {
+        on_change_done(zab, &zab->changes[done], event);
+        done++;
+    }
+    for (uint32_t i = done; i < zab->change_count; i++) {
+        zab->changes[i - done] = zab->changes[i];
+    }
+    zab->change_count -= done;
+    (void)trail_persisted(&zab->trail, event->token);
+    switch (zab->state) {
+    case ZAB_LEADING:
+        lead_on_persisted(zab);
+        break;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        follow_on_persisted(zab, event);
+        break;
+    case ZAB_LOOKING:
+        follow_on_persisted(zab, event);
+        election_check(zab);
+        break;
+    }
+}
+
+static void on_fetched(struct zab *zab, const struct zab_event *event)
+{
+    if (event->token == zab->self_fetch_token) {
+        on_own_fetched(zab, event);
+    } else if (zab->state == ZAB_LEADING) {
+        sync_on_fetched(zab, event);
+    }
+}
+
+static void on_stored_snap(struct zab *zab, const struct zab_event *event)
+{
+    zab->has_snapshot = true;
+    zab->snap_start = event->zxid;
+    trail_purge(&zab->trail, event->base);
+}
+
+static void on_resign(struct zab *zab, bool resign)
+{
+    zab->resigned = resign;
+    if (resign && zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST) {
+        zab->lead.resigning = true;
+        zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
+    } else if (!resign && zab->state == ZAB_LEADING) {
+        zab->lead.resigning = false;
+    }
+}
+
+static void on_event(struct zab *zab, const struct zab_event *event)
+{
+    struct peer *peer = event->peer ? peer_find(zab, event->peer) : NULL;
+
+    switch (event->type) {
+    case ZAB_EV_TICK:
+        break;
+    case ZAB_EV_PEER_UP:
+        if (peer) {
+            on_peer_down(zab, peer);
+            on_peer_up(zab, peer, event);
+        }
+        break;
+    case ZAB_EV_PEER_DOWN:
+        if (peer) {
+            on_peer_down(zab, peer);
+        }
+        break;
+    case ZAB_EV_RECV:
+        if (peer) {
+            on_recv(zab, peer, event->msg);
+        }
+        break;
+    case ZAB_EV_PERSISTED:
+        on_persisted(zab, event);
+        break;
+    case ZAB_EV_FETCHED:
+        on_fetched(zab, event);
+        break;
+    case ZAB_EV_SNAP_FETCHED:
+        if (zab->state == ZAB_LEADING) {
+            sync_on_snap_fetched(zab, event);
+        }
+        break;
+    case ZAB_EV_RESTORED:
+        follow_on_restored(zab, event);
+        break;
+    case ZAB_EV_SPACE:
+        zab->low_space = event->flag;
+        break;
+    case ZAB_EV_RESIGN:
+        on_resign(zab, event->flag);
+        break;
+    case ZAB_EV_STORED_SNAP:
+        on_stored_snap(zab, event);
+        break;
+    }
+}
+
+static void run_timers(struct zab *zab)
+{
+    switch (zab->state) {
+    case ZAB_LOOKING:
+        election_tick(zab);
+        break;
+    case ZAB_LEADING:
+        lead_tick(zab);
+        break;
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        follow_tick(zab);
+        break;
+    }
+}
+
+static bool is_serving(const struct zab *zab)
+{
+    return may_deliver(zab) && !zab->restoring &&
+           zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
+}
+
+/* After a pause of the whole process nothing is decided by the clock before the sockets were read.
+ */
+static void note_pause(struct zab *zab)
+{
+    uint64_t gap_ms = zab->now_ms - zab->last_step_ms;
+
+    if (gap_ms > ticks_ms(zab, zab->limits.sync_limit) / 2) {
+        PROBE("zab.paused");
+        zab->lead.grace_ms = zab->now_ms + ticks_ms(zab, 1);
+        zab->follow.grace_ms = zab->now_ms + ticks_ms(zab, 1);
+    }
+    zab->last_step_ms = zab->now_ms;
+}
+
+void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects *effects)
+{
+    ASSERT(event->now_ms >= zab->now_ms);
+
+    zab->effects = effects;
+    zab->now_ms = event->now_ms;
+    trail_shrink(&zab->trail, zab->delivered);
+    note_pause(zab);
+    on_event(zab, event);
+    run_timers(zab);
+    deliver(zab);
+    if (is_serving(zab) != zab->was_serving) {
+        zab->was_serving = !zab->was_serving;
+        fx_role(zab);
+    }
+    ASSERT(zab->delivered <= zab->committed);
+    zab->effects = NULL;
+}
+
+uint64_t zab_wake_ms(const struct zab *zab)
+{
+    if (zab->deliver_more) {
+        return zab->now_ms;
+    }
+    switch (zab->state) {
+    case ZAB_LOOKING:
+        return election_wake_ms(zab);
+    case ZAB_LEADING:
+        return lead_wake_ms(zab);
+    case ZAB_FOLLOWING:
+    case ZAB_OBSERVING:
+        return follow_wake_ms(zab);
+    }
+    UNREACHABLE();
+}
+
+const struct zab_config *zab_config(const struct zab *zab)
+{
+    return &zab->config;
+}

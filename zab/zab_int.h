@@ -1,0 +1,391 @@
+/*
+ * zab_int.h - the private state of the core, shared by the files of this folder only.
+ *
+ * One struct per replica; the learner's half and the leader's half are separate members, so that a
+ * change of role clears one of them whole and nothing of an old role can linger.
+ */
+#ifndef ZAB_ZAB_INT_H
+#define ZAB_ZAB_INT_H
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "base/rng.h"
+#include "zab/trail.h"
+#include "zab/zab.h"
+
+enum {
+    EPOCH_JUMP_MAX = 1000000, /* A promise further ahead than this is refused with an alarm. */
+    FINALIZE_MS = 50,         /* Election: wait this long for a better vote once a quorum agrees. */
+    REDISCOVER_MS = 10000,    /* At most one new epoch for a stuck promise in this time. */
+    DELIVER_MAX = 2048,       /* Records delivered in one step. */
+    FETCH_RECS_BYTES = 1 << 20, /* Asked for in one ZAB_FX_FETCH. */
+    SNAP_WINDOW = 4,            /* Chunks sent and not yet durable at the learner. */
+    CHECKPOINTS = 32,           /* Digests remembered. */
+    PEER_CHECKPOINTS = 8,       /* Of each peer. */
+    CONFIRMS_MAX = 65536,       /* Requests waiting for a quorum round. */
+    RESIGN_TICKS = 3,           /* A leader that resigned is no candidate for this long. */
+    DISCOVERY_TICKS = 2,        /* To collect a quorum of promises. */
+    INBOX_MAX = 65536,          /* Messages kept while the disk cuts the log back. */
+};
+
+struct vote {
+    bool valid;
+    enum zab_state state;
+    uint64_t round;
+    uint32_t candidate; /* 0: none. */
+    zxid_t zxid;        /* Candidate's last. */
+    zxid_t last;        /* Sender's last durable. */
+    uint32_t promised;  /* Sender's. */
+    uint32_t flags;
+};
+
+struct checkpoint {
+    zxid_t zxid;
+    uint64_t digest;
+};
+
+enum learner_stage {
+    LEARNER_NONE,
+    LEARNER_CEPOCH, /* Has told its promise. */
+    LEARNER_ACKED,  /* Has accepted the epoch and outlined its log. */
+    LEARNER_SNAP,   /* A snapshot is on its way. */
+    LEARNER_STREAM, /* Records are on their way. */
+    LEARNER_SYNCED, /* Has acknowledged NEWLEADER. */
+};
+
+/* What a learner has been sent and not yet acknowledged: one slot per record. */
+struct flight {
+    zxid_t *zxids;   /* Ring of window_max. */
+    uint32_t *bytes; /* Payload of each. */
+    uint32_t head;
+    uint32_t count;
+    uint64_t bytes_sum;
+};
+
+/* The leader's half of a peer. */
+struct learner {
+    enum learner_stage stage;
+    uint32_t link;
+    uint32_t promised; /* As told by CEPOCH. */
+    bool counted;      /* ACKEPOCH counts. */
+    uint32_t flags;    /* Of the last CEPOCH, ACKEPOCH or PONG. */
+    zxid_t last;       /* As outlined by ACKEPOCH. */
+    zxid_t base;
+    struct zab_range *ranges;
+    uint32_t range_count;
+    zxid_t sent; /* Stream position. */
+    zxid_t acked;
+    struct flight flight;
+    bool newleader_sent;
+    bool uptodate_sent;
+    zxid_t commit_sent;
+    uint64_t fetch_token; /* 0: none under way. */
+    uint64_t snap_offset; /* Next byte to fetch. */
+    uint64_t snap_acked;
+    bool snap_done;     /* The last chunk has been sent. */
+    uint64_t confirmed; /* Highest round answered. */
+    uint64_t heard_ms;  /* Last PONG or other sign within this dialogue. */
+    bool early;         /* A CEPOCH came while we were still looking: */
+    uint32_t early_link;
+    uint32_t early_promised;
+    zxid_t early_zxid;
+    uint32_t early_flags;
+};
+
+struct peer {
+    uint32_t id;
+    bool seed_voter; /* By the configuration file. */
+    bool up;
+    bool founding;
+    bool cluster_zero;
+    uint64_t incarnation;
+    struct vote vote;
+    struct learner learner;
+    uint64_t seen_ms;     /* Its configured incarnation was last connected. */
+    uint64_t admitted_ms; /* Last admission of a new incarnation; 0: never. */
+    zxid_t known_last;    /* Newest durable zxid this incarnation ever acknowledged ... */
+    uint32_t known_promised;
+    uint64_t known_incarnation; /* ... this one. */
+    struct checkpoint checkpoints[PEER_CHECKPOINTS];
+    uint32_t checkpoint_next;
+};
+
+/* A request waiting for a quorum round. */
+struct confirm {
+    uint64_t token;
+    uint32_t peer; /* 0: this replica's own. */
+    uint32_t link;
+};
+
+struct confirm_list {
+    struct confirm *items;
+    size_t count;
+    size_t cap;
+};
+
+enum leader_phase {
+    LEADER_COLLECT, /* Waits for a quorum of promises. */
+    LEADER_PROMISE, /* Its own promise is on its way to the disk. */
+    LEADER_OUTLINE, /* Waits for a quorum of ACKEPOCH. */
+    LEADER_EPOCH,   /* Its EPOCH record is on its way to the disk. */
+    LEADER_SYNC,    /* Waits for a quorum of ACK_NEWLEADER. */
+    LEADER_BROADCAST,
+};
+
+struct leading {
+    enum leader_phase phase;
+    uint32_t epoch;
+    uint64_t promise_token;
+    uint64_t deadline_ms; /* To reach BROADCAST. */
+    uint64_t ping_ms;     /* Next one. */
+    uint64_t ping_round;
+    uint64_t since_ms;
+    uint32_t pending_count; /* Proposed, not committed. */
+    uint64_t pending_bytes;
+    uint32_t since_stamp; /* Records since the last STAMP. */
+    uint64_t round;       /* Confirm round in flight, or the last one. */
+    bool round_active;
+    struct confirm_list active;
+    struct confirm_list waiting;
+    bool resigning; /* No new proposals; leaves once a follower has everything. */
+    uint64_t resign_deadline_ms;
+    uint64_t quorum_ms; /* When a quorum was last heard. */
+    uint64_t grace_ms;  /* No time-out before this: the process has just been paused. */
+};
+
+enum follow_phase {
+    FOLLOW_CEPOCH,    /* Told its promise; waits for NEWEPOCH. */
+    FOLLOW_JOIN,      /* Its identity is on its way to the disk. */
+    FOLLOW_PROMISE,   /* Its promise is. */
+    FOLLOW_ACKED,     /* Outlined its log; waits for SYNC. */
+    FOLLOW_SNAP,      /* Takes a snapshot, then the log up to its end. */
+    FOLLOW_CUT,       /* Waits for the disk: truncation, reset or install, then for the state. */
+    FOLLOW_STREAM,    /* Takes records. */
+    FOLLOW_NEWLEADER, /* Has everything; waits for the disk before it acknowledges. */
+    FOLLOW_WAIT,      /* Acknowledged; waits for UPTODATE. */
+    FOLLOW_SERVE,
+};
+
+struct inbox_item {
+    enum zab_msg_type type;
+    struct logrec *rec;
+    zxid_t zxid;
+    uint64_t chain;
+    zxid_t commit;
+    uint32_t flags;
+};
+
+struct following {
+    enum follow_phase phase;
+    uint32_t leader;
+    uint32_t link;
+    uint32_t epoch;
+    uint64_t heard_ms;  /* Last message of this dialogue. */
+    uint64_t resend_ms; /* FOLLOW_CEPOCH: tell the promise again. */
+    uint64_t grace_ms;
+    uint64_t wait_token; /* Of the change the phase waits for. */
+    bool counted;        /* Our ACKEPOCH counts. */
+    bool wait_state;     /* FOLLOW_CUT: the disk is done, the state is being loaded. */
+    bool release_sent;   /* The quarantine mark is being cleared. */
+    zxid_t acked;        /* Last zxid told. */
+    zxid_t snap_start;
+    uint64_t snap_chain;
+    zxid_t snap_end;
+    uint64_t snap_offset; /* Next byte expected. */
+
+    struct trail_mark { /* Chunks on their way to the disk, oldest first. */
+        uint64_t token;
+        uint64_t offset;
+    } chunks[SNAP_WINDOW * 2];
+
+    uint32_t chunk_count;
+    struct trail staged; /* Log that belongs to the snapshot, until INSTALL is done. */
+    bool staged_used;
+    bool snap_complete; /* All chunks are here: records of the staged log follow. */
+    bool installing;
+    bool newleader_seen; /* Its record is in the staged log. */
+    bool has_staged_config;
+    struct zab_config staged_config; /* Newest one of the staged log. */
+    struct inbox_item *inbox;        /* While the phase waits. */
+    uint32_t inbox_count;
+    uint32_t inbox_cap;
+};
+
+/* Persist requests whose completion changes something in memory, oldest first. */
+struct pending_change {
+    uint64_t token;
+    enum zab_persist_type type;
+    uint32_t epoch;
+    uint32_t leader;
+};
+
+enum {
+    PENDING_CHANGES_MAX = 64
+};
+
+struct zab {
+    uint32_t id;
+    uint64_t incarnation;
+    struct zab_limits limits;
+    struct rng rng;
+    uint64_t now_ms;
+    uint64_t last_step_ms;
+    struct zab_effects *effects; /* Of the step under way. */
+
+    /* Durable state, as far as it is known to be durable. */
+    bool founding;
+    bool quarantined;
+    uint32_t promised_epoch;
+    uint32_t promised_leader;
+    struct zab_config config;
+    struct buf config_bytes; /* `config`, encoded. */
+    bool has_pending_config;
+    struct zab_config pending_config; /* In the log beyond `committed`. */
+    struct trail trail;
+    bool has_snapshot;
+    zxid_t snap_start;
+
+    zxid_t committed;
+    zxid_t delivered;
+    uint64_t delivered_chain;
+    uint64_t self_fetch_token;
+    bool restoring;    /* The state is being loaded; nothing is delivered. */
+    bool deliver_more; /* The step's limit was reached. */
+
+    uint64_t token_issued;
+    uint64_t token_done;
+    struct pending_change changes[PENDING_CHANGES_MAX];
+    uint32_t change_count;
+
+    enum zab_state state;
+    struct peer peers[ZAB_MEMBERS_MAX];
+    uint32_t peer_count;
+
+    /* Election. */
+    uint64_t round;
+    struct vote my_vote;
+    bool settled;            /* Nothing of an old role is on its way to the disk. */
+    uint64_t finalize_ms;    /* 0: not yet a quorum. */
+    uint64_t revote_ms;      /* Next re-sending of votes. */
+    uint64_t not_leading_ms; /* No candidate before this. */
+    bool resigned;           /* Asked by the host: do not lead. */
+    uint32_t epoch_floor;    /* Highest promise heard of; the next epoch is above it. */
+    uint64_t rediscover_ms;  /* Not before this. */
+    uint32_t link_seq;
+
+    struct leading lead;
+    struct following follow;
+    uint64_t heard_ms; /* Last knowledge of a leader with a quorum. */
+    bool low_space;
+    bool was_serving;
+    uint64_t admit_ms; /* Next look for someone to admit. */
+    struct checkpoint checkpoints[CHECKPOINTS];
+    uint32_t checkpoint_next;
+    char reason[ZAB_TEXT_MAX];
+};
+
+/* effects.c */
+struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
+void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
+void fx_disconnect(struct zab *zab, uint32_t peer);
+struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type); /* With a new token. */
+void fx_role(struct zab *zab);
+void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* quorum.c: counting by the committed configuration and, while one is pending, by both. */
+typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
+bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
+bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
+bool quorum_self_counts(const struct zab *zab);
+zxid_t quorum_acked(const struct zab *zab); /* Highest zxid durable on a quorum. */
+bool peer_is_up(const struct zab *zab, const struct peer *peer);
+
+/* zab.c */
+struct peer *peer_find(struct zab *zab, uint32_t id);
+void log_append(struct zab *zab, struct logrec *take_rec);
+void log_outline_cut(struct zab *zab, zxid_t zxid);
+void config_seen(struct zab *zab, const struct logrec *rec);
+void commit_to(struct zab *zab, zxid_t zxid);
+void deliver(struct zab *zab);
+void enter_looking(struct zab *zab, const char *why);
+void quarantine_self(struct zab *zab, const char *reason);
+zxid_t said_last(const struct zab *zab); /* Last durable zxid we claim to peers. */
+uint64_t ticks_ms(const struct zab *zab, uint32_t ticks);
+
+/* election.c */
+void election_start(struct zab *zab);
+void election_tick(struct zab *zab);
+void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void election_greet(struct zab *zab, struct peer *peer);
+void election_check(struct zab *zab);
+void election_announce(struct zab *zab); /* Tells those who still look that we have settled. */
+uint64_t election_wake_ms(const struct zab *zab);
+
+/* lead.c: the leader's discovery; lead_sync.c: bringing learners in step. */
+void lead_start(struct zab *zab);
+void lead_leave(struct zab *zab);
+void lead_tick(struct zab *zab);
+void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void lead_on_persisted(struct zab *zab);
+void lead_peer_down(struct zab *zab, struct peer *peer);
+void lead_outline_ready(struct zab *zab);
+void lead_early(struct peer *peer, const struct zab_msg *msg); /* CEPOCH before we lead. */
+uint64_t lead_wake_ms(const struct zab *zab);
+void learner_reset(struct zab *zab, struct peer *peer);
+void sync_begin(struct zab *zab, struct peer *peer);
+void sync_pump(struct zab *zab, struct peer *peer);
+void sync_pump_all(struct zab *zab);
+void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid);
+void sync_on_fetched(struct zab *zab, const struct zab_event *event);
+void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
+void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
+
+/* broadcast.c */
+void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload);
+void broadcast_commit(struct zab *zab);
+void broadcast_uptodate(struct zab *zab, struct peer *peer);
+void broadcast_ping(struct zab *zab);
+void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void confirm_add(struct zab *zab, struct confirm confirm);
+void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round);
+void confirm_check(struct zab *zab);
+void confirm_clear(struct zab *zab);
+
+/* follow.c: the learner's dialogue; follow_sync.c: what it does to its log. */
+void follow_start(struct zab *zab, uint32_t leader);
+void follow_leave(struct zab *zab);
+void follow_tick(struct zab *zab);
+void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void follow_on_persisted(struct zab *zab, const struct zab_event *event);
+void follow_on_restored(struct zab *zab, const struct zab_event *event);
+void follow_sync(struct zab *zab, const struct zab_msg *msg);
+void follow_stream(struct zab *zab, const struct zab_msg *msg);
+void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg);
+void follow_sync_persisted(struct zab *zab, const struct zab_event *event);
+void follow_acknowledge(struct zab *zab);
+uint64_t follow_wake_ms(const struct zab *zab);
+void follow_on_vote(struct zab *zab, const struct peer *peer);
+void follow_install_done(struct zab *zab, const struct zab_event *event);
+void follow_reset_done(struct zab *zab);
+void follow_snap_abort(struct zab *zab);
+bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
+
+/* admit.c: founding, strangers, rolled-back disks. */
+void found_check(struct zab *zab);
+void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void admit_tick(struct zab *zab);
+bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg *msg);
+void admit_learn(struct peer *peer, uint32_t promised, zxid_t last);
+void admit_on_stamp(struct zab *zab, const struct logrec *rec);
+void admit_stamp_payload(const struct zab *zab, struct buf *out);
+void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+
+/* digest.c */
+void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest);
+void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+struct checkpoint digest_newest(const struct zab *zab);
+
+#endif
