@@ -119,22 +119,17 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
         PROBE("state.set_missing");
         return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
     }
-    struct znode before = *node;
-
     apply->node = node;
+    if (!apply->fuzzy) {
+        undo_set(&state->undo, node);
+    }
     state_sum_out(state, node);
-    struct blob *old = state_swap_data(state, node, data_of(effect));
-
+    blob_unref(state_swap_data(state, node, data_of(effect)));
     node->mzxid = apply->zxid;
     node->mtime_ms = apply->time_ms;
     node->version = effect->version;
     state_sum_in(state, node);
     reap_update(state, node);
-    if (apply->fuzzy) {
-        blob_unref(old);
-    } else {
-        undo_set(&state->undo, node, old, &before);
-    }
     return ERR_OK;
 }
 

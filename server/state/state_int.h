@@ -73,8 +73,7 @@ void reap_release(struct state *state);
 /* Journal of one transaction: what to do when a later effect cannot be. */
 void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates);
 void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid);
-void undo_set(struct undo *undo, struct znode *node, struct blob *take_data,
-              const struct znode *before);
+void undo_set(struct undo *undo, struct znode *node); /* Before the change. */
 void undo_rollback(struct state *state);
 void undo_commit(struct undo *undo); /* Frees what deletes and sets have put aside. */
 void undo_release(struct undo *undo);

@@ -31,7 +31,8 @@ static uint64_t data_hash(const struct blob *data)
 struct znode *tree_node_new(struct slice name)
 {
     ASSERT(name.len <= STATE_NAME_MAX);
-    struct znode *node = mem_alloc(offsetof(struct znode, name) + name.len);
+    size_t size = offsetof(struct znode, name) + name.len;
+    struct znode *node = mem_alloc(size > sizeof(*node) ? size : sizeof(*node));
 
     memset(node, 0, offsetof(struct znode, name));
     if (name.len > 0) {

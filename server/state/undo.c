@@ -41,17 +41,16 @@ void undo_delete(struct undo *undo, struct znode *take_node, struct znode *paren
     entry->creates = parent->creates;
 }
 
-void undo_set(struct undo *undo, struct znode *node, struct blob *take_data,
-              const struct znode *before)
+void undo_set(struct undo *undo, struct znode *node)
 {
     struct undo_entry *entry = push(undo);
 
     entry->type = TXN_SET;
     entry->node = node;
-    entry->data = take_data;
-    entry->mzxid = before->mzxid;
-    entry->mtime_ms = before->mtime_ms;
-    entry->version = before->version;
+    entry->data = blob_ref(node->data);
+    entry->mzxid = node->mzxid;
+    entry->mtime_ms = node->mtime_ms;
+    entry->version = node->version;
 }
 
 static void take_back_set(struct state *state, const struct undo_entry *entry)

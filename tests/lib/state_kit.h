@@ -1,0 +1,39 @@
+/*
+ * state_kit.h - what tests of the state share: short ways to write transactions, and a dump that
+ * shows every stored field, so that two states with equal dumps are equal.
+ */
+#ifndef TESTS_LIB_STATE_KIT_H
+#define TESTS_LIB_STATE_KIT_H
+
+#include "server/state/state.h"
+
+enum {
+    KIT_TIME_MS = 1000 /* Time of transactions begun by kit_begin. */
+};
+
+/* Starts a transaction at time `time_ms` in an empty buf. */
+void kit_begin(struct buf *txn, int64_t time_ms);
+
+/* Effects marked as replies; `data` NULL means null data. */
+void kit_create(struct buf *txn, const char *path, const char *data, uint64_t owner,
+                uint32_t creates);
+void kit_set(struct buf *txn, const char *path, const char *data, int32_t version);
+void kit_delete(struct buf *txn, const char *path);
+void kit_check(struct buf *txn, const char *path);
+
+/* Applies `txn` at `zxid`, outside recovery, and empties it. */
+enum err kit_apply(struct state *state, zxid_t zxid, struct buf *txn);
+
+/* One transaction with one create of a persistent znode; the counter is read from the state. */
+enum err kit_make(struct state *state, zxid_t zxid, const char *path, const char *data);
+
+const struct znode *kit_find(const struct state *state, const char *path);
+
+/* One line for each znode, depth first, with all its fields, and a last one with the totals. */
+void kit_dump(const struct state *state, struct buf *out);
+
+/* Scans in blocks of about `bytes_max` and restores them into a new state; asserts that it works.
+ */
+struct state *kit_copy(const struct state *state, size_t bytes_max);
+
+#endif
