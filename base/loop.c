@@ -189,3 +189,57 @@ int loop_connect_result(int fd)
     }
     return -error;
 }
+
+ssize_t loop_peek(int fd, void *to, size_t len)
+{
+    ssize_t got = recv(fd, to, len, MSG_PEEK | MSG_DONTWAIT);
+
+    return got < 0 ? -errno : got;
+}
+
+void loop_low_water(int fd, int bytes)
+{
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+}
+
+uint16_t loop_local_port(int fd)
+{
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof(addr);
+
+    if (getsockname(fd, (struct sockaddr *)&addr, &len)) {
+        return 0;
+    }
+    if (addr.ss_family == AF_INET6) {
+        return ntohs(((const struct sockaddr_in6 *)(const void *)&addr)->sin6_port);
+    }
+    return ntohs(((const struct sockaddr_in *)(const void *)&addr)->sin_port);
+}
+
+ssize_t loop_send(int fd, const void *data, size_t len)
+{
+    ssize_t sent = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    return sent < 0 ? -errno : sent;
+}
+
+bool loop_swallow(int fd)
+{
+    uint8_t bytes[4096];
+    ssize_t got = 0;
+
+    do {
+        got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    } while (got == (ssize_t)sizeof(bytes));
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+void loop_shutdown(int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR);
+}
+
+void loop_shutdown_write(int fd)
+{
+    (void)shutdown(fd, SHUT_WR);
+}

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 enum {
     LOOP_READ = 1U << 0,
@@ -48,5 +49,22 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
 int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
+
+/* For the acceptor of clients: bytes that stay readable (0: the peer is done), or a negative errno;
+ * the number of waiting bytes from which on the socket counts as readable; the port of its own end.
+ */
+ssize_t loop_peek(int fd, void *to, size_t len);
+void loop_low_water(int fd, int bytes);
+uint16_t loop_local_port(int fd);
+
+/* Sends at once what the socket takes; bytes, or a negative errno. */
+ssize_t loop_send(int fd, const void *data, size_t len);
+
+/* Reads and drops what is there; false once the peer is done or gone. */
+bool loop_swallow(int fd);
+
+/* Ends both directions (or only ours); the descriptor stays with its owner. */
+void loop_shutdown(int fd);
+void loop_shutdown_write(int fd);
 
 #endif

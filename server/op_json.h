@@ -51,6 +51,7 @@ enum err op_json_result(struct jsonw *json, const struct op_args *args,
 /* The problem object (RFC 9457 and what ZooKeeper's clients know). */
 struct op_problem {
     enum err err;
+    uint32_t status;      /* 0: that of the error. */
     const char *detail;   /* NULL: err_text. */
     const char *outcome;  /* "not-applied" or "unknown". */
     const char *instance; /* Name of this request in the log, or NULL. */

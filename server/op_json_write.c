@@ -385,7 +385,8 @@ void op_json_problem(struct jsonw *json, const struct op_problem *problem)
     jsonw_object(json);
     put_type(json, problem->err);
     jsonw_kv_cstr(json, "title", err_text(problem->err));
-    jsonw_kv_u64(json, "status", (uint64_t)err_http_status(problem->err));
+    jsonw_kv_u64(json, "status",
+                 problem->status ? problem->status : (uint64_t)err_http_status(problem->err));
     jsonw_kv_cstr(json, "detail", detail);
     jsonw_kv_cstr(json, "code", err_name(problem->err));
     jsonw_kv_i64(json, "zk_code", err_number(problem->err));

@@ -53,7 +53,7 @@ static const struct op_field children_fields[] = {
     END_FIELD,
 };
 static const struct op_field tree_fields[] = {
-    PATH_FIELD, U32_FIELD("depth", depth, 0), WITH_FIELD, FORMAT_FIELD, END_FIELD,
+    PATH_FIELD, U32_FIELD("depth", depth, 1), WITH_FIELD, FORMAT_FIELD, END_FIELD,
 };
 static const struct op_field set_fields[] = {
     PATH_FIELD,
