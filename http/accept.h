@@ -1,0 +1,16 @@
+/* accept.h - addresses of clients: as text, and as the key under which they are counted. */
+#ifndef HTTP_ACCEPT_H
+#define HTTP_ACCEPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sockaddr;
+
+/* Numeric, without port; IPv4 in IPv6 is shown as IPv4. */
+void http_address_text(const struct sockaddr *address, char *out, size_t out_len);
+
+/* One client: an IPv4 address, or an IPv6 network of 64 bits. Never 0. */
+uint64_t http_address_key(const struct sockaddr *address);
+
+#endif

@@ -1,0 +1,316 @@
+/* From results to responses: representation, conditions, status. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "http/etag.h"
+#include "http/http_int.h"
+
+#include <stdio.h>
+
+enum {
+    INSTANCE_MAX = 64,
+    LOCATION_MAX = 2048 /* A longer one might not fit the library's memory for a head. */
+};
+
+/* "http://host:port", as the client knows us. */
+static void put_base(struct http_conn *conn, struct buf *out)
+{
+    struct slice host = conn->request.head.host;
+
+    buf_append_str(out, "http://");
+    if (host.len > 0) {
+        buf_append_slice(out, host);
+    } else {
+        const struct gate_limits *limits = conn->http->limits;
+        bool v6 = strchr(limits->client_address, ':') != NULL;
+
+        buf_printf(out, v6 ? "[%s]:%u" : "%s:%u", limits->client_address, conn->http->port);
+    }
+}
+
+/* URL of a znode on the request's route. */
+static void put_uri(struct http_conn *conn, struct slice path, struct buf *out)
+{
+    const struct http_route *route = conn->request.route;
+
+    put_base(conn, out);
+    buf_append(out, route->name, route->fixed_len);
+    http_target_encode(out, path);
+}
+
+/* ---- Problems ---- */
+
+static void problem_headers(struct http_conn *conn, const struct op_problem *problem,
+                            uint32_t status, struct MHD_Response *response)
+{
+    char etag[HTTP_ETAG_MAX];
+    struct buf allow;
+
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    if (problem->retry_after_ms > 0) {
+        http_header(response, "Retry-After", "1");
+    }
+    if (status == MHD_HTTP_UNAUTHORIZED) {
+        http_header(response, "WWW-Authenticate", "Zk-Session");
+    }
+    if (problem->err == ERR_METHOD_NOT_ALLOWED) {
+        buf_init(&allow, HTTP_KEEP_BYTES);
+        http_route_allow(conn->request.route, &allow);
+        http_header(response, "Allow", buf_cstr(&allow));
+        buf_release(&allow);
+    }
+    if (problem->result && problem->result->has_stat) {
+        http_etag_data(&problem->result->stat, etag);
+        http_header(response, "ETag", etag);
+    }
+}
+
+static bool may_retry(enum err err)
+{
+    int status = err_http_status(err);
+
+    return status == MHD_HTTP_TOO_MANY_REQUESTS || status == MHD_HTTP_SERVICE_UNAVAILABLE ||
+           err == ERR_IN_FLIGHT;
+}
+
+enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given)
+{
+    struct http_request *request = &conn->request;
+    struct op_problem problem = *given;
+    uint32_t status = (uint32_t)err_http_status(problem.err);
+    char instance[INSTANCE_MAX];
+    struct jsonw json;
+
+    (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",
+                   (unsigned long long)request->id);
+    problem.instance = instance;
+    problem.outcome =
+        op_outcome(request->def ? op_args_kind(&request->args) : OP_KIND_INFO, problem.err);
+    problem.path = request->args.path;
+    problem.zxid = request->zxid ? request->zxid : request->status.applied;
+    problem.retry_after_ms = may_retry(problem.err) ? HTTP_RETRY_AFTER_MS : 0;
+    buf_clear(&conn->uri);
+    put_base(conn, &conn->uri);
+    buf_append_slice(&conn->uri, buf_slice(&conn->target));
+    problem.request = buf_slice(&conn->uri);
+    buf_clear(&conn->out);
+    jsonw_init(&json, &conn->out);
+    op_json_problem(&json, &problem);
+    request->fault.err = problem.err;
+
+    struct MHD_Response *response = http_response_out(conn, "application/problem+json");
+
+    problem_headers(conn, &problem, status, response);
+    http_header_common(conn, response, true);
+    return http_send(conn, status, response);
+}
+
+enum MHD_Result http_answer_fault(struct http_conn *conn)
+{
+    const struct op_fault *fault = &conn->request.fault;
+    struct op_problem problem = {
+        .err = fault->err,
+        .detail = fault->detail[0] ? fault->detail : NULL,
+        .has_index = fault->has_index,
+        .index = fault->index,
+    };
+
+    ASSERT(conn->request.refused);
+    return http_answer_problem(conn, &problem);
+}
+
+static enum MHD_Result answer_error(struct http_conn *conn, const struct op_result *result)
+{
+    const struct http_request *request = &conn->request;
+    struct op_problem problem = {
+        .err = result->err,
+        .detail = result->detail,
+        .has_index = request->args.op_count > 0 && result->failed_index < request->args.op_count,
+        .index = result->failed_index,
+        .result = result,
+        .args = &request->args,
+    };
+
+    return http_answer_problem(conn, &problem);
+}
+
+/* ---- Successes ---- */
+
+static void free_data(void *cls)
+{
+    blob_unref(cls);
+}
+
+/* The bytes themselves, straight from the tree: the response holds a reference. With the length
+ * that the library adds these are eight headers, so a Date is left out. */
+static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *result,
+                                    const char *etag)
+{
+    struct MHD_Response *response = NULL;
+    bool empty = !result->data || conn->request.is_head;
+    char stat[HTTP_STAT_MAX];
+
+    if (empty) {
+        response = http_response_empty();
+    } else {
+        struct slice bytes = blob_slice(result->data);
+        /* The library does not write to it: its signature is older than that promise. */
+        void *data = result->data->data;
+
+        response = MHD_create_response_from_buffer_with_free_callback_cls(
+            bytes.len, data, free_data, blob_ref(result->data));
+        ASSERT(response);
+        conn->request.answer_bytes = bytes.len;
+        http_header(response, "Content-Type", "application/octet-stream");
+    }
+    http_stat_text(&result->stat, stat);
+    http_header(response, "ETag", etag);
+    http_header(response, "Zk-Stat", stat);
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header(response, "Content-Security-Policy", "sandbox");
+    http_header_common(conn, response, false);
+    return http_send(conn, empty ? MHD_HTTP_NO_CONTENT : MHD_HTTP_OK, response);
+}
+
+static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_result *result,
+                                    uint32_t status, const char *etag)
+{
+    struct MHD_Response *response = http_response_empty();
+    char stat[HTTP_STAT_MAX];
+
+    if (etag[0]) {
+        http_header(response, "ETag", etag);
+    }
+    if (conn->request.media == HTTP_MEDIA_RAW && result->has_stat) {
+        http_stat_text(&result->stat, stat);
+        http_header(response, "Zk-Stat", stat);
+    }
+    http_header_common(conn, response, true);
+    return http_send(conn, status, response);
+}
+
+static void put_location(struct http_conn *conn, const struct op_result *result,
+                         struct MHD_Response *response)
+{
+    struct buf location;
+
+    buf_init(&location, LOCATION_MAX);
+    put_uri(conn, result->path.len > 0 ? result->path : conn->request.args.path, &location);
+    if (!location.overflow) {
+        http_header(response, "Location", buf_cstr(&location));
+    }
+    buf_release(&location);
+}
+
+/* A create answers with the URL that it was sent to, as ZooKeeper's own gateway does. */
+static struct slice addressed_path(const struct http_request *request)
+{
+    struct slice path = request->args.path;
+    struct slice url_path;
+
+    if (request->def->shape != OP_SHAPE_CREATED) {
+        return path;
+    }
+    for (size_t end = path.len; end > 0; end--) {
+        if (path.data[end - 1] == '/') {
+            url_path = slice_make(path.data, end > 1 ? end - 1 : 1);
+            return url_path;
+        }
+    }
+    return path;
+}
+
+static uint32_t status_of(const struct http_request *request, const struct op_result *result)
+{
+    bool raw = request->media == HTTP_MEDIA_RAW;
+
+    if (result->created) {
+        return MHD_HTTP_CREATED;
+    }
+    return raw ? request->def->status_raw : request->def->status;
+}
+
+static enum MHD_Result answer_json(struct http_conn *conn, const struct op_result *result,
+                                   const char *etag)
+{
+    struct http_request *request = &conn->request;
+    struct op_json_style style = {.hex_only = false};
+    uint32_t status = status_of(request, result);
+    struct jsonw json;
+
+    buf_clear(&conn->uri);
+    put_uri(conn, addressed_path(request), &conn->uri);
+    style.uri = buf_slice(&conn->uri);
+    buf_clear(&conn->out);
+    jsonw_init(&json, &conn->out);
+    if (op_json_result(&json, &request->args, result, &style) != ERR_OK) {
+        http_refuse(conn, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
+        return http_answer_fault(conn);
+    }
+    if (conn->out.overflow) {
+        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        return http_answer_fault(conn);
+    }
+
+    struct MHD_Response *response = http_response_out(conn, "application/json");
+
+    if (etag[0]) {
+        http_header(response, "ETag", etag);
+    }
+    if (status == MHD_HTTP_CREATED) {
+        put_location(conn, result, response);
+    }
+    http_header(response, "Cache-Control", "no-cache");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_common(conn, response, true);
+    return http_send(conn, status, response);
+}
+
+static enum MHD_Result answer_created_raw(struct http_conn *conn, const struct op_result *result,
+                                          const char *etag)
+{
+    struct MHD_Response *response = http_response_empty();
+
+    http_header(response, "ETag", etag);
+    put_location(conn, result, response);
+    http_header_common(conn, response, true);
+    return http_send(conn, MHD_HTTP_CREATED, response);
+}
+
+static bool not_modified(const struct http_request *request, const char *etag)
+{
+    struct slice asked = request->head.if_none_match;
+
+    return request->def->kind == OP_KIND_READ && asked.data && etag[0] &&
+           http_etag_matches(asked, etag);
+}
+
+enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result)
+{
+    struct http_request *request = &conn->request;
+    bool raw = request->media == HTTP_MEDIA_RAW;
+    char etag[HTTP_ETAG_MAX];
+    uint32_t status = 0;
+
+    if (result->zxid != 0) {
+        request->zxid = result->zxid;
+    }
+    if (result->err != ERR_OK) {
+        return answer_error(conn, result);
+    }
+    http_etag(&request->args, result, etag);
+    status = status_of(request, result);
+    if (not_modified(request, etag)) {
+        return answer_empty(conn, result, MHD_HTTP_NOT_MODIFIED, etag);
+    }
+    if (raw && request->def->shape == OP_SHAPE_DATA) {
+        return answer_bytes(conn, result, etag);
+    }
+    if (raw && status == MHD_HTTP_CREATED) {
+        return answer_created_raw(conn, result, etag);
+    }
+    if (raw || request->def->shape == OP_SHAPE_NONE) {
+        return answer_empty(conn, result, status, etag);
+    }
+    return answer_json(conn, result, etag);
+}

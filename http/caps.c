@@ -1,0 +1,61 @@
+/* How many connections there are, in all and from each address. */
+#include "base/check.h"
+#include "http/http_int.h"
+
+void http_caps_init(struct http_caps *caps, const struct gate_limits *limits)
+{
+    pthread_mutex_init(&caps->mutex, NULL);
+    map_init(&caps->counts);
+    caps->total = 0;
+    caps->total_max = limits->connections_max;
+    caps->address_max = limits->connections_per_address_max;
+}
+
+void http_caps_release(struct http_caps *caps)
+{
+    ASSERT(caps->total == 0);
+
+    map_release(&caps->counts);
+    pthread_mutex_destroy(&caps->mutex);
+}
+
+static void *as_value(uintptr_t count)
+{
+    return (void *)count; // NOLINT(performance-no-int-to-ptr): a count, never followed.
+}
+
+enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key)
+{
+    enum http_cap cap = HTTP_CAP_OK;
+
+    pthread_mutex_lock(&caps->mutex);
+
+    uintptr_t count = (uintptr_t)map_get_u64(&caps->counts, address_key);
+
+    if (caps->total >= caps->total_max) {
+        cap = HTTP_CAP_TOTAL;
+    } else if (count >= caps->address_max) {
+        cap = HTTP_CAP_ADDRESS;
+    } else {
+        caps->total++;
+        map_put_u64(&caps->counts, address_key, as_value(count + 1));
+    }
+    pthread_mutex_unlock(&caps->mutex);
+    return cap;
+}
+
+void http_caps_give(struct http_caps *caps, uint64_t address_key)
+{
+    pthread_mutex_lock(&caps->mutex);
+
+    uintptr_t count = (uintptr_t)map_get_u64(&caps->counts, address_key);
+
+    ASSERT(count > 0 && caps->total > 0);
+    caps->total--;
+    if (count == 1) {
+        map_remove_u64(&caps->counts, address_key);
+    } else {
+        map_put_u64(&caps->counts, address_key, as_value(count - 1));
+    }
+    pthread_mutex_unlock(&caps->mutex);
+}

@@ -1,0 +1,172 @@
+/*
+ * The life of a connection and its deadlines. The library closes only what is silent; a client
+ * that sends a byte now and then would stay for ever. So each phase has an end, and the acceptor
+ * looks who is past it. Phase and deadline change together by compare-and-swap: whoever moves the
+ * phase owns the right to write to the socket.
+ */
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "http/accept.h"
+#include "http/http_int.h"
+
+static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
+{
+    struct http_conn *conn = mem_zalloc(1, sizeof(*conn));
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    ASSERT(info);
+    conn->http = http;
+    conn->mhd = mhd;
+    conn->fd = info->connect_fd;
+    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    ASSERT(info);
+    http_address_text(info->client_addr, conn->principal.address, sizeof(conn->principal.address));
+    conn->address_key = http_address_key(info->client_addr);
+    buf_init(&conn->target, http->limits->head_bytes_max * 2U);
+    buf_init(&conn->decoded, http->limits->head_bytes_max * 4U + 2);
+    buf_init(&conn->body, SIZE_MAX / 2); /* Bounded per request. */
+    buf_init(&conn->strings, SIZE_MAX / 2);
+    buf_init(&conn->uri, SIZE_MAX / 2);
+    buf_init(&conn->out, HTTP_ANSWER_MAX);
+    return conn;
+}
+
+static void conn_free(struct http_conn *conn)
+{
+    ASSERT(!conn->request.op);
+
+    buf_release(&conn->target);
+    buf_release(&conn->decoded);
+    buf_release(&conn->body);
+    buf_release(&conn->strings);
+    buf_release(&conn->uri);
+    buf_release(&conn->out);
+    mem_free(conn);
+}
+
+static void conn_open(struct http *http, struct MHD_Connection *mhd, void **socket_context)
+{
+    struct http_conn *conn = conn_new(http, mhd);
+
+    atomic_store(&conn->deadline_ms, os_now_ms() + http->limits->idle_timeout_ms);
+    pthread_mutex_lock(&http->conns_mutex);
+    list_push_back(&http->conns, &conn->node);
+    pthread_mutex_unlock(&http->conns_mutex);
+    atomic_fetch_add_explicit(&http->metrics.connections.value, 1, memory_order_relaxed);
+    *socket_context = conn;
+}
+
+static void conn_close(struct http_conn *conn)
+{
+    struct http *http = conn->http;
+
+    pthread_mutex_lock(&http->conns_mutex);
+    list_remove(&conn->node);
+    pthread_mutex_unlock(&http->conns_mutex);
+    atomic_fetch_sub_explicit(&http->metrics.connections.value, 1, memory_order_relaxed);
+    http_caps_give(&http->caps, conn->address_key);
+    http_conn_reset(conn);
+    conn_free(conn);
+}
+
+void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                      enum MHD_ConnectionNotificationCode code)
+{
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        conn_open(cls, mhd, socket_context);
+    } else if (*socket_context) {
+        conn_close(*socket_context);
+        *socket_context = NULL;
+    }
+}
+
+struct http_conn *http_conn_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    ASSERT(info && info->socket_context);
+    return info->socket_context;
+}
+
+bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms)
+{
+    uint32_t old = atomic_load(&conn->phase);
+
+    atomic_store(&conn->deadline_ms, limit_ms ? os_now_ms() + limit_ms : 0);
+    while (old != HTTP_EXPIRED) {
+        if (atomic_compare_exchange_weak(&conn->phase, &old, (uint32_t)phase)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void trim_buf(struct buf *buf)
+{
+    buf_clear(buf);
+    if (buf->cap > HTTP_KEEP_BYTES) {
+        size_t size_max = buf->size_max;
+
+        buf_release(buf);
+        buf_init(buf, size_max);
+    }
+}
+
+void http_conn_reset(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    mem_free(request->multi);
+    op_request_free(request->op);
+    *request = (struct http_request){.id = 0};
+    trim_buf(&conn->target);
+    trim_buf(&conn->decoded);
+    trim_buf(&conn->body);
+    trim_buf(&conn->strings);
+    trim_buf(&conn->uri);
+    trim_buf(&conn->out);
+}
+
+/* A request that did not come in time is told so; what waits or reads an answer is just closed. */
+static void expire(struct http_conn *conn, uint32_t phase)
+{
+    struct buf out;
+
+    if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {
+        return;
+    }
+    if (phase == HTTP_HEAD || phase == HTTP_BODY) {
+        buf_init(&out, HTTP_KEEP_BYTES);
+        http_raw_problem(&out, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
+                         phase == HTTP_HEAD ? "the request head took too long"
+                                            : "the request body took too long");
+        (void)loop_send(conn->fd, out.data, out.len);
+        buf_release(&out);
+    }
+    if (phase != HTTP_IDLE) {
+        metric_add(&conn->http->metrics.timeouts, 1);
+    }
+    loop_shutdown(conn->fd);
+}
+
+void http_conns_scan(struct http *http, uint64_t now_ms, bool close_idle)
+{
+    pthread_mutex_lock(&http->conns_mutex);
+    for (struct list *at = http->conns.next; at != &http->conns; at = at->next) {
+        struct http_conn *conn = list_entry(at, struct http_conn, node);
+        uint32_t phase = atomic_load(&conn->phase);
+        uint64_t deadline = atomic_load(&conn->deadline_ms);
+        bool late = deadline != 0 && now_ms >= deadline;
+
+        if (phase != HTTP_EXPIRED && phase != HTTP_BUSY &&
+            (late || (close_idle && phase == HTTP_IDLE))) {
+            expire(conn, phase);
+        }
+    }
+    pthread_mutex_unlock(&http->conns_mutex);
+}

@@ -1,0 +1,581 @@
+/* From target, head and body to arguments, by the descriptors of the row alone. */
+#include "base/check.h"
+#include "http/http_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    QUOTE_MAX = 64 /* Bytes of a client's text that an error repeats. */
+};
+
+void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
+{
+    struct http_request *request = &conn->request;
+    va_list args;
+
+    if (request->refused) {
+        return;
+    }
+    request->refused = true;
+    request->fault.err = err;
+    va_start(args, format);
+    (void)vsnprintf(request->fault.detail, sizeof(request->fault.detail), format, args);
+    va_end(args);
+}
+
+/* A client's text for a format of "%.*s": never more than an error should repeat. */
+static int quote_len(struct slice text)
+{
+    return text.len < QUOTE_MAX ? (int)text.len : QUOTE_MAX;
+}
+
+static const char *quote(struct slice text)
+{
+    return text.len > 0 ? (const char *)text.data : "";
+}
+
+/* ---- Where the request goes ---- */
+
+static void check_host(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice host = request->head.host;
+    struct slice authority = request->target.authority;
+
+    if (authority.len > 0 &&
+        (authority.len != host.len ||
+         strncasecmp((const char *)authority.data, (const char *)host.data, host.len) != 0)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "the request target names another host than Host");
+    }
+    /* Only HTTP/1.0 may come without: the library has refused others. */
+    if (host.data && !http_host_allowed(conn->http->names, host)) {
+        http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts", quote_len(host),
+                    quote(host));
+    }
+}
+
+static bool is_write_method(const struct http_request *request)
+{
+    return !slice_eq(request->method, slice_str("GET")) &&
+           !slice_eq(request->method, slice_str("OPTIONS"));
+}
+
+static void check_origin(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice origin = request->head.origin;
+
+    if (!origin.data || http_origin_is_host(origin, request->head.host)) {
+        return;
+    }
+    request->cors = http_origin_listed(conn->http->names, origin);
+    if (!request->cors && is_write_method(request)) {
+        http_refuse(conn, ERR_NO_AUTH, "the Origin %.*s is not in allowedOrigins",
+                    quote_len(origin), quote(origin));
+    }
+}
+
+static void find_route(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice path = slice_make(NULL, 0);
+
+    if (request->target.is_asterisk) {
+        if (!slice_eq(request->method, slice_str("OPTIONS"))) {
+            http_refuse(conn, ERR_BAD_ARGUMENTS, "only OPTIONS may ask about *");
+        }
+        return;
+    }
+    request->route = http_route_find(&conn->http->routes, request->target.path, &path);
+    if (!request->route) {
+        http_refuse(conn, ERR_NOT_FOUND, "there is nothing at this URL; see /");
+        return;
+    }
+    request->args.path = path;
+    if (request->route->kind == HTTP_ROUTE_LATER) {
+        http_refuse(conn, ERR_UNIMPLEMENTED, "%s is not supported by this version",
+                    request->route->name);
+    }
+}
+
+/* ---- Which row of the route ---- */
+
+static const struct http_param *find_param(const struct http_target *target, struct slice name)
+{
+    for (uint32_t i = 0; i < target->param_count; i++) {
+        if (slice_eq(target->params[i].name, name)) {
+            return &target->params[i];
+        }
+    }
+    return NULL;
+}
+
+static const struct op_def *choose_row(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct http_route *route = request->route;
+    const struct op_def *def = http_route_method(route, request->method);
+    struct slice key = http_route_key(route, request->method);
+    const struct http_param *param = key.len > 0 ? find_param(&request->target, key) : NULL;
+    struct slice value = param ? param->value : slice_make(NULL, 0);
+
+    if (http_route_is_later(route, request->method, value)) {
+        http_refuse(conn, ERR_UNIMPLEMENTED, "ACLs are not supported by this version");
+        return NULL;
+    }
+    if (!def) {
+        http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s does not have the method %.*s", route->name,
+                    quote_len(request->method), quote(request->method));
+        return NULL;
+    }
+    if (param) {
+        def = http_route_select(route, request->method, value);
+    }
+    if (!def) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "%.*s has the unknown value %.*s", (int)key.len,
+                    quote(key), quote_len(value), quote(value));
+    }
+    return def;
+}
+
+static void choose(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (request->refused || slice_eq(request->method, slice_str("OPTIONS"))) {
+        return;
+    }
+    if (request->route->kind != HTTP_ROUTE_OPS) {
+        if (!slice_eq(request->method, slice_str("GET"))) {
+            http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s can only be read", request->route->name);
+        }
+        return;
+    }
+
+    struct slice path = request->args.path;
+
+    request->def = choose_row(conn);
+    if (request->def) {
+        op_args_init(&request->args, request->def->id);
+        request->args.path = path;
+    }
+}
+
+/* ---- Query parameters ---- */
+
+static const struct op_field *query_field(const struct op_def *def, struct slice name)
+{
+    const struct op_field *field = def ? op_field_find(def, name) : NULL;
+
+    return field && (field->source == OP_FROM_QUERY) ? field : NULL;
+}
+
+static void take_field(struct http_conn *conn, const struct op_field *field, struct slice value)
+{
+    struct http_request *request = &conn->request;
+    const char *why = NULL;
+
+    if (field->type == OP_FIELD_NAME) {
+        if (value.len > 0 && memchr(value.data, '/', value.len)) {
+            http_refuse(conn, ERR_BAD_ARGUMENTS, "name must not hold a slash");
+        }
+        request->name = value.data ? value : slice_str("");
+        return;
+    }
+
+    enum err err = op_field_parse(field, value, &request->args, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s %s", field->name, why);
+    }
+}
+
+static void take_path_alias(struct http_conn *conn, struct slice value)
+{
+    struct http_request *request = &conn->request;
+
+    if (request->args.path.len > 0) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "path is given in the URL and as a parameter");
+    } else {
+        request->args.path = value.len > 0 ? value : slice_str("");
+    }
+}
+
+static void take_consistency(struct http_conn *conn, struct slice value)
+{
+    if (slice_eq(value, slice_str("linearizable"))) {
+        conn->request.consistency = OP_LINEARIZABLE;
+    } else if (!slice_eq(value, slice_str("local"))) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "consistency must be local or linearizable");
+    }
+}
+
+/* What old clients send everywhere: checked, and without effect where it has no meaning. */
+static void check_dataformat(struct http_conn *conn, struct slice value)
+{
+    const struct op_field *field = op_field_find(ops_by_id(OP_GET), slice_str("dataformat"));
+    struct op_args unused = {.op = OP_GET};
+    const char *why = NULL;
+
+    ASSERT(field);
+    if (op_field_parse(field, value, &unused, &why) != ERR_OK) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "dataformat %s", why);
+    }
+}
+
+static bool reads_tree(const struct op_def *def)
+{
+    return def && def->read;
+}
+
+static void take_param(struct http_conn *conn, const struct http_param *param)
+{
+    struct http_request *request = &conn->request;
+    const struct http_route *route = request->route;
+    const struct op_field *field = query_field(request->def, param->name);
+
+    if (field) {
+        take_field(conn, field, param->value);
+    } else if (slice_eq(param->name, slice_str("dataformat"))) {
+        check_dataformat(conn, param->value);
+    } else if (slice_eq(param->name, http_route_key(route, request->method))) {
+        return; /* Has chosen the row. */
+    } else if (route->has_path && slice_eq(param->name, slice_str("path"))) {
+        take_path_alias(conn, param->value);
+    } else if (reads_tree(request->def) && slice_eq(param->name, slice_str("consistency"))) {
+        take_consistency(conn, param->value);
+    } else if (slice_eq(param->name, slice_str("callback"))) {
+        http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
+    } else if (slice_eq(param->name, slice_str("session"))) {
+        http_refuse(conn, ERR_UNKNOWN_SESSION, "sessions are not supported by this version");
+    } else if (route->kind == HTTP_ROUTE_PROBE && slice_eq(param->name, slice_str("verbose"))) {
+        request->verbose = true;
+    } else {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "unknown query parameter %.*s", quote_len(param->name),
+                    quote(param->name));
+    }
+}
+
+static void take_query(struct http_conn *conn)
+{
+    const struct http_target *target = &conn->request.target;
+
+    for (uint32_t i = 0; i < target->param_count; i++) {
+        if (find_param(target, target->params[i].name) != &target->params[i]) {
+            http_refuse(conn, ERR_BAD_ARGUMENTS, "query parameter %.*s is given twice",
+                        quote_len(target->params[i].name), quote(target->params[i].name));
+        }
+        take_param(conn, &target->params[i]);
+    }
+    /* The root, as the URL without a path and as "/znodes/v1/". */
+    if (conn->request.route->has_path && conn->request.args.path.len == 0 &&
+        !conn->request.args.path.data) {
+        conn->request.args.path = slice_str("/");
+    }
+}
+
+/* ---- Headers ---- */
+
+static bool parse_hex(struct slice text, uint64_t *ret_value)
+{
+    *ret_value = 0;
+    if (slice_starts_with(text, slice_str("0x"))) {
+        text = slice_make(text.data + 2, text.len - 2);
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        static const char digits[] = "0123456789abcdef";
+        int byte = text.data[i] >= 'A' && text.data[i] <= 'F' ? text.data[i] + 32 : text.data[i];
+        const char *at = byte ? strchr(digits, byte) : NULL;
+
+        if (!at || *ret_value >> 60 != 0) {
+            return false;
+        }
+        *ret_value = *ret_value << 4 | (uint64_t)(at - digits);
+    }
+    return text.len > 0;
+}
+
+static void take_position(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    uint64_t history = 0;
+
+    if (request->head.min_zxid.data && !parse_hex(request->head.min_zxid, &request->min_zxid)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-Min-Zxid is not a hexadecimal number");
+    }
+    if (!request->head.history.data) {
+        return;
+    }
+    if (!parse_hex(request->head.history, &history)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-History is not a hexadecimal number");
+    } else if (history != request->status.history) {
+        http_refuse(conn, ERR_HISTORY_CHANGED, "this ensemble has another history: start again");
+    }
+}
+
+static void take_header_fields(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    for (const struct op_field *field = request->def->fields; field->name; field++) {
+        struct slice value = field->source == OP_FROM_HEADER
+                                 ? http_head_get(&request->head, field->name)
+                                 : slice_make(NULL, 0);
+
+        if (value.data) {
+            take_field(conn, field, value);
+        }
+    }
+}
+
+/* A condition on a write that would be passed over in silence is refused. */
+static void check_write_headers(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct http_head *head = &request->head;
+
+    if (request->def->kind != OP_KIND_WRITE) {
+        return;
+    }
+    if (head->if_match.data && !op_field_find(request->def, slice_str("If-Match"))) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "If-Match has no meaning here");
+    }
+    if (head->if_none_match.data && !op_field_find(request->def, slice_str("If-None-Match"))) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "If-None-Match has no meaning here");
+    }
+    if (head->idempotency_key.data) {
+        http_refuse(conn, ERR_UNIMPLEMENTED, "Idempotency-Key is not supported by this version");
+    }
+}
+
+static void choose_media(struct http_conn *conn)
+{
+    static const enum http_media json_or_raw[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
+
+    static const enum http_media json_only[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
+
+    static const enum http_media index[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_HTML, HTTP_MEDIA_NONE};
+
+    static const enum http_media probe[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
+
+    static const enum http_media text[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_NONE};
+    struct http_request *request = &conn->request;
+    const enum http_media *offered = json_only;
+
+    if (request->def) {
+        offered = request->def->status_raw ? json_or_raw : json_only;
+    } else if (request->route->kind == HTTP_ROUTE_INDEX) {
+        offered = index;
+    } else if (request->route->kind == HTTP_ROUTE_PROBE) {
+        offered = probe;
+    } else if (request->route->kind == HTTP_ROUTE_METRICS) {
+        offered = text;
+    }
+    request->media = http_head_media(request->head.accept, offered);
+    if (request->media == HTTP_MEDIA_NONE) {
+        http_refuse(conn, ERR_NOT_ACCEPTABLE, "none of the types in Accept is available here");
+    }
+}
+
+/* ---- The body ---- */
+
+static const struct op_field *body_field(const struct op_def *def)
+{
+    for (const struct op_field *field = def ? def->fields : NULL; field && field->name; field++) {
+        if (field->source == OP_FROM_BODY) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+static void choose_body(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_field *field = body_field(request->def);
+    struct slice type = request->head.content_type;
+    bool json = http_media_is(type, "application/json");
+    bool raw = type.len == 0 || http_media_is(type, "application/octet-stream");
+
+    if (!field) {
+        return;
+    }
+    if (field->type == OP_FIELD_OPS) {
+        request->json = true;
+        raw = type.len == 0; /* For the lazy: there is only one form. */
+    } else {
+        /* POST takes data bare or in the form of an element of a multi; PUT only bare. */
+        request->json = json && slice_eq(request->method, slice_str("POST"));
+        json = request->json;
+    }
+    request->body_max =
+        request->json ? conn->http->limits->body_bytes_max : conn->http->limits->data_bytes_max;
+    if (!json && !raw) {
+        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
+                    field->type == OP_FIELD_OPS
+                        ? "the body must be application/json"
+                        : "the body must be application/octet-stream, or have no Content-Type");
+    }
+}
+
+static void check_length(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    uint64_t len = 0;
+
+    if (!http_head_body(&request->head, &len)) {
+        return;
+    }
+    if (request->body_max == 0) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "this request takes no body");
+    } else if (len != UINT64_MAX && len > request->body_max) {
+        http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %llu bytes",
+                    (unsigned long long)request->body_max);
+    }
+}
+
+static void decode_target(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const char *why = NULL;
+
+    if (conn->target.overflow) {
+        http_refuse(conn, ERR_HEADER_TOO_LARGE, "the URL is too long");
+        return;
+    }
+
+    enum err err =
+        http_target_parse(buf_slice(&conn->target), &conn->decoded, &request->target, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why);
+    }
+}
+
+void http_decode_head(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (request->head.fault) {
+        request->close = true;
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "%s", request->head.fault);
+        return;
+    }
+    decode_target(conn);
+    check_host(conn);
+    check_origin(conn);
+    if (!request->refused) {
+        find_route(conn);
+    }
+    choose(conn);
+    if (request->refused || slice_eq(request->method, slice_str("OPTIONS"))) {
+        return;
+    }
+    take_query(conn);
+    take_position(conn);
+    if (request->head.session.data) {
+        http_refuse(conn, ERR_UNKNOWN_SESSION, "sessions are not supported by this version");
+    }
+    if (request->def) {
+        take_header_fields(conn);
+        check_write_headers(conn);
+    }
+    choose_media(conn);
+    choose_body(conn);
+    check_length(conn);
+}
+
+/* ---- After the body ---- */
+
+/* The body's full path must be a child of the znode that the URL names. */
+static void check_child(struct http_conn *conn, struct slice parent)
+{
+    struct slice path = conn->request.args.path;
+    size_t prefix = parent.len == 1 ? 1 : parent.len + 1;
+    bool below =
+        path.len >= prefix && slice_starts_with(path, parent) && path.data[prefix - 1] == '/';
+
+    if (!below || memchr(path.data + prefix, '/', path.len - prefix)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be a child of the znode in the URL");
+    }
+}
+
+/* What a create makes: the URL's znode is the parent, the name comes as parameter or in the body.
+ */
+static void place_created(struct http_conn *conn, struct slice parent)
+{
+    struct http_request *request = &conn->request;
+    bool in_body = request->args.path.data != parent.data;
+
+    if (in_body && request->name.data) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "name excludes path in the body");
+    } else if (in_body) {
+        check_child(conn, parent);
+    } else if (request->name.len == 0 && !request->args.sequence) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "name must be given");
+    } else {
+        request->args.path = http_target_join(&conn->decoded, parent, request->name);
+    }
+}
+
+static bool has_name_field(const struct op_def *def)
+{
+    const struct op_field *field = op_field_find(def, slice_str("name"));
+
+    return field && field->type == OP_FIELD_NAME;
+}
+
+static void parse_json(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_fault fault;
+
+    enum err err = op_json_parse(request->def, buf_slice(&conn->body), &request->args,
+                                 &conn->strings, &request->multi, &fault);
+
+    if (err != ERR_OK && !request->refused) {
+        request->refused = true;
+        request->fault = fault;
+    }
+}
+
+static void limit_page(struct http_conn *conn)
+{
+    struct op_args *args = &conn->request.args;
+    uint32_t max = conn->http->limits->children_page_max;
+
+    if (op_field_find(conn->request.def, slice_str("limit")) &&
+        (args->limit == 0 || args->limit > max)) {
+        args->limit = max;
+    }
+}
+
+void http_decode_body(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice parent = request->args.path;
+    const char *why = NULL;
+
+    if (request->refused || !request->def) {
+        return;
+    }
+    if (request->json) {
+        parse_json(conn);
+    } else if (request->body_max > 0) {
+        request->args.data = buf_slice(&conn->body);
+    }
+    if (!request->refused && has_name_field(request->def)) {
+        place_created(conn, parent);
+    }
+    if (request->refused) {
+        return;
+    }
+    limit_page(conn);
+
+    enum err err = op_args_check(&request->args, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why);
+    }
+}

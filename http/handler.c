@@ -1,0 +1,325 @@
+/*
+ * What the library calls. For each request: the target, then the handler with the head alone, with
+ * each piece of the body, and once more when all is there; after a suspension once again. An answer
+ * queued in the very first call would end the connection, so only refusals that must end it come
+ * there.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/os_clock.h"
+#include "http/http_int.h"
+
+enum {
+    LOG_TARGET_MAX = 1024
+};
+
+void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
+{
+    struct http_conn *conn = http_conn_of(mhd);
+    struct http *http = cls;
+
+    (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
+    conn->request.start_us = os_now_us();
+    (void)buf_append_str(&conn->target, uri);
+    return conn;
+}
+
+static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                 size_t name_len, const char *value, size_t value_len)
+{
+    struct http_head *head = cls;
+
+    (void)kind;
+    http_head_add(head, slice_make(name, name_len), slice_make(value, value_len));
+    return MHD_YES;
+}
+
+static void read_head(struct http_conn *conn, const char *method)
+{
+    struct http_request *request = &conn->request;
+
+    request->id = atomic_fetch_add_explicit(&conn->http->next_request, 1, memory_order_relaxed);
+    request->method = slice_str(method);
+    if (slice_eq(request->method, slice_str("HEAD"))) {
+        request->is_head = true;
+        request->method = slice_str("GET");
+    }
+    (void)MHD_get_connection_values_n(conn->mhd, MHD_HEADER_KIND, on_header, &request->head);
+    http_head_finish(&request->head);
+    gate_status(conn->http->gate, &request->status);
+    http_decode_head(conn);
+}
+
+/* A refused body is read to its end when that is short enough, so that the connection lives on. */
+static bool must_answer_now(const struct http_request *request)
+{
+    uint64_t len = 0;
+    bool body = http_head_body(&request->head, &len);
+
+    if (!request->refused) {
+        return false;
+    }
+    return request->close || (body && request->head.expect.data) ||
+           (body && len != UINT64_MAX && len > HTTP_SWALLOW_BYTES);
+}
+
+static enum MHD_Result begin(struct http_conn *conn, const char *method)
+{
+    struct http_request *request = &conn->request;
+
+    request->begun = true;
+    request->counted = true;
+    atomic_fetch_add(&conn->http->in_flight, 1);
+    read_head(conn, method);
+    if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {
+        return MHD_NO;
+    }
+    return must_answer_now(request) ? http_answer_fault(conn) : MHD_YES;
+}
+
+/* A body without a length that never ends: the library takes no answer in the middle of a body. */
+static enum MHD_Result cut_off(struct http_conn *conn)
+{
+    struct buf out;
+
+    if (!http_conn_enter(conn, HTTP_EXPIRED, 0)) {
+        return MHD_NO;
+    }
+    buf_init(&out, HTTP_KEEP_BYTES);
+    http_raw_problem(&out, conn->request.fault.err,
+                     (uint32_t)err_http_status(conn->request.fault.err),
+                     conn->request.fault.detail);
+    (void)loop_send(conn->fd, out.data, out.len);
+    buf_release(&out);
+    return MHD_NO;
+}
+
+static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_t *len)
+{
+    struct http_request *request = &conn->request;
+
+    request->body_seen += *len;
+    if (!request->refused && request->body_seen > request->body_max) {
+        http_refuse(conn, request->body_max ? ERR_TOO_LARGE : ERR_BAD_ARGUMENTS,
+                    request->body_max ? "the body is larger than %llu bytes"
+                                      : "this request takes no body",
+                    (unsigned long long)request->body_max);
+    }
+    if (!request->refused) {
+        buf_append(&conn->body, data, *len);
+    } else if (request->body_seen > HTTP_SWALLOW_BYTES) {
+        return cut_off(conn);
+    }
+    *len = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result run_read(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_result result;
+    enum MHD_Result done = MHD_NO;
+
+    ASSERT(request->def->read);
+    op_result_init(&result);
+    request->def->read(gate_view(conn->http->gate), &request->args, &result);
+    done = http_answer_result(conn, &result);
+    op_result_release(&result);
+    return done;
+}
+
+/* Core thread. Nothing of the connection may be touched once it is resumed. */
+static void on_reply(struct op_request *op)
+{
+    struct http_conn *conn = op->ctx;
+    struct http *http = conn->http;
+
+    MHD_resume_connection(conn->mhd);
+    http_suspended_drop(http);
+}
+
+static struct op_request *make_op(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_request *op = op_request_new();
+
+    op->def = request->def;
+    op->args = request->args;
+    op->multi = request->multi;
+    request->multi = NULL;
+    op->principal = conn->principal;
+    op->consistency = request->consistency;
+    op->min_zxid = request->min_zxid;
+    op->deadline_ms = os_now_ms() + conn->http->limits->request_timeout_ms;
+    op->on_reply = on_reply;
+    op->ctx = conn;
+    return op;
+}
+
+/* Suspended first: the reply may come before the submission returns. */
+static enum MHD_Result submit(struct http_conn *conn)
+{
+    struct http *http = conn->http;
+    struct op_request *op = make_op(conn);
+
+    conn->request.op = op;
+    http_suspended_add(http);
+    MHD_suspend_connection(conn->mhd);
+
+    enum err err = gate_submit(http->gate, op);
+
+    if (err != ERR_OK) {
+        op->result.err = err;
+        on_reply(op);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result resumed(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_result *result = &request->op->result;
+
+    gate_status(conn->http->gate, &request->status);
+    if (result->err == ERR_OK && op_args_kind(&request->args) == OP_KIND_READ) {
+        return run_read(conn);
+    }
+    return http_answer_result(conn, result);
+}
+
+static bool needs_core(const struct http_request *request)
+{
+    return op_args_kind(&request->args) != OP_KIND_READ ||
+           request->consistency == OP_LINEARIZABLE || request->min_zxid > request->status.applied;
+}
+
+static enum MHD_Result run_op(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const char *why = NULL;
+
+    if (request->def->kind == OP_KIND_INFO) {
+        return http_answer_info(conn);
+    }
+    if (needs_core(request)) {
+        return submit(conn);
+    }
+
+    enum err err = gate_check_local(conn->http->gate, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why ? why : err_text(err));
+        return http_answer_fault(conn);
+    }
+    return run_read(conn);
+}
+
+static enum MHD_Result finish(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
+        return MHD_NO;
+    }
+    http_decode_body(conn);
+    if (request->refused) {
+        return http_answer_fault(conn);
+    }
+    if (slice_eq(request->method, slice_str("OPTIONS"))) {
+        return http_answer_options(conn);
+    }
+    switch (request->route->kind) {
+    case HTTP_ROUTE_INDEX:
+        return http_answer_index(conn);
+    case HTTP_ROUTE_PROBE:
+        return http_answer_probe(conn);
+    case HTTP_ROUTE_METRICS:
+        return http_answer_metrics(conn);
+    case HTTP_ROUTE_OPS:
+        return run_op(conn);
+    case HTTP_ROUTE_LATER:
+        break;
+    }
+    UNREACHABLE();
+}
+
+enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload_data,
+                                size_t *upload_data_size, void **con_cls)
+{
+    struct http_conn *conn = *con_cls;
+    struct http_request *request = &conn->request;
+
+    (void)cls;
+    (void)mhd;
+    (void)url;
+    (void)version;
+    if (!request->begun) {
+        return begin(conn, method);
+    }
+    if (*upload_data_size > 0) {
+        return take_body(conn, upload_data, upload_data_size);
+    }
+    if (request->answered) {
+        return MHD_YES;
+    }
+    return request->op ? resumed(conn) : finish(conn);
+}
+
+/* One line per request: what was asked without its query's values, what it cost. */
+static void write_access(struct http_conn *conn, uint64_t took_us)
+{
+    const struct http_request *request = &conn->request;
+    int target_len = conn->target.len < LOG_TARGET_MAX ? (int)conn->target.len : LOG_TARGET_MAX;
+
+    log_info("http",
+             "request=%llx remote=%s method=%s route=%s target=%.*s status=%u bytes=%zu us=%llu "
+             "zxid=0x%llx code=%s",
+             (unsigned long long)request->id, conn->principal.address,
+             request->is_head ? "HEAD" : (const char *)request->method.data,
+             request->route ? request->route->name : "-", target_len,
+             target_len > 0 ? (const char *)conn->target.data : "", request->http_status,
+             request->answer_bytes, (unsigned long long)took_us, (unsigned long long)request->zxid,
+             err_name(request->fault.err));
+}
+
+static void count(struct http_conn *conn)
+{
+    struct http *http = conn->http;
+    struct http_request *request = &conn->request;
+    uint64_t took_us = os_now_us() - request->start_us;
+    uint32_t status_class = request->http_status / 100;
+
+    metric_add(&http->metrics.requests[status_class < 6 ? status_class : 0], 1);
+    metric_observe_us(&http->metrics.latency, took_us);
+    if (request->def) {
+        gate_count_op(http->gate, request->def->id, request->http_status >= 400, took_us);
+    }
+    if (http->limits->access_log) {
+        write_access(conn, took_us);
+    }
+}
+
+void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                       enum MHD_RequestTerminationCode code)
+{
+    struct http_conn *conn = *con_cls;
+    struct http *http = cls;
+
+    (void)mhd;
+    (void)code;
+    if (!conn) {
+        return;
+    }
+    if (conn->request.counted) {
+        count(conn);
+        atomic_fetch_sub(&http->in_flight, 1);
+        if (atomic_load_explicit(&http->draining, memory_order_relaxed)) {
+            http_wake_drain(http);
+        }
+    }
+    http_conn_reset(conn);
+    (void)http_conn_enter(conn, HTTP_IDLE, http->limits->idle_timeout_ms);
+    *con_cls = NULL;
+}

@@ -1,0 +1,380 @@
+#include "http/head.h"
+
+#include <stddef.h>
+#include <strings.h>
+
+struct known {
+    const char *name;
+    size_t len;
+    size_t offset;   /* In struct http_head. */
+    bool is_list;    /* Repeated lines are legal; the first one counts. */
+    bool is_framing; /* Repeated lines make the message ambiguous. */
+};
+
+#define KNOWN(text, member, list, framing)                                        \
+    {                                                                             \
+        text, sizeof(text) - 1, offsetof(struct http_head, member), list, framing \
+    }
+
+static const struct known known_headers[] = {
+    KNOWN("Host", host, false, true),
+    KNOWN("Accept", accept, true, false),
+    KNOWN("Origin", origin, false, false),
+    KNOWN("Expect", expect, false, false),
+    KNOWN("Upgrade", upgrade, true, false),
+    KNOWN("If-Match", if_match, false, false),
+    KNOWN("Connection", connection, true, false),
+    KNOWN("Zk-History", history, false, false),
+    KNOWN("Zk-Session", session, false, false),
+    KNOWN("Zk-Min-Zxid", min_zxid, false, false),
+    KNOWN("Content-Type", content_type, false, false),
+    KNOWN("If-None-Match", if_none_match, false, false),
+    KNOWN("Content-Length", content_length, false, true),
+    KNOWN("Idempotency-Key", idempotency_key, false, false),
+    KNOWN("Transfer-Encoding", transfer_encoding, false, true),
+    KNOWN("Access-Control-Request-Method", access_method, false, false),
+};
+
+enum {
+    KNOWN_COUNT = sizeof(known_headers) / sizeof(known_headers[0]),
+    CONTENT_LENGTH_DIGITS_MAX = 18,
+    QUALITY_MAX = 1000
+};
+
+static bool equals_nocase(struct slice text, const char *word, size_t len)
+{
+    return text.len == len && strncasecmp((const char *)text.data, word, len) == 0;
+}
+
+static bool is_token_byte(uint8_t byte)
+{
+    bool alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                 (byte >= '0' && byte <= '9');
+
+    return alnum || (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
+}
+
+static bool is_token(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (!is_token_byte(text.data[i])) {
+            return false;
+        }
+    }
+    return text.len > 0;
+}
+
+static bool is_clean_value(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if ((text.data[i] < 0x20 && text.data[i] != '\t') || text.data[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct slice trim(struct slice text)
+{
+    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
+        text = slice_make(text.data + 1, text.len - 1);
+    }
+    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t')) {
+        text.len--;
+    }
+    return text;
+}
+
+static void set_fault(struct http_head *head, const char *fault)
+{
+    if (!head->fault) {
+        head->fault = fault;
+    }
+}
+
+static void take(struct http_head *head, const struct known *known, struct slice value)
+{
+    struct slice *place = (struct slice *)(void *)((uint8_t *)head + known->offset);
+
+    if (!place->data) {
+        *place = value;
+    } else if (known->is_framing) {
+        set_fault(head, "Host, Content-Length or Transfer-Encoding is given twice");
+    } else if (!known->is_list) {
+        set_fault(head, "a header that may stand once is given twice");
+    }
+}
+
+void http_head_add(struct http_head *head, struct slice name, struct slice value)
+{
+    value = trim(value);
+    if (!is_token(name)) {
+        set_fault(head, "a header's name is not a token");
+        return;
+    }
+    if (!is_clean_value(value)) {
+        set_fault(head, "a header's value has a control character");
+        return;
+    }
+    for (size_t i = 0; i < KNOWN_COUNT; i++) {
+        if (equals_nocase(name, known_headers[i].name, known_headers[i].len)) {
+            /* An empty value still counts as given. */
+            take(head, &known_headers[i], value.data ? value : slice_str(""));
+            return;
+        }
+    }
+}
+
+struct slice http_head_get(const struct http_head *head, const char *name)
+{
+    for (size_t i = 0; i < KNOWN_COUNT; i++) {
+        if (strcmp(known_headers[i].name, name) == 0) {
+            return *(const struct slice *)(const void *)((const uint8_t *)head +
+                                                         known_headers[i].offset);
+        }
+    }
+    return slice_make(NULL, 0);
+}
+
+static bool is_length(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+    }
+    return text.len > 0 && text.len <= CONTENT_LENGTH_DIGITS_MAX;
+}
+
+void http_head_finish(struct http_head *head)
+{
+    if (head->content_length.data && head->transfer_encoding.data) {
+        set_fault(head, "Content-Length and Transfer-Encoding exclude each other");
+    }
+    if (head->content_length.data && !is_length(head->content_length)) {
+        set_fault(head, "Content-Length is not a number");
+    }
+    if (head->transfer_encoding.data &&
+        !equals_nocase(head->transfer_encoding, "chunked", strlen("chunked"))) {
+        set_fault(head, "the only Transfer-Encoding is chunked");
+    }
+}
+
+bool http_head_body(const struct http_head *head, uint64_t *ret_len)
+{
+    *ret_len = 0;
+    if (head->transfer_encoding.data) {
+        *ret_len = UINT64_MAX;
+        return true;
+    }
+    for (size_t i = 0; i < head->content_length.len; i++) {
+        *ret_len = *ret_len * 10 + (uint64_t)(head->content_length.data[i] - '0');
+    }
+    return *ret_len > 0;
+}
+
+size_t http_head_end(struct slice bytes)
+{
+    const uint8_t *end = bytes.data + bytes.len;
+
+    /* A bare line feed ends lines for the library, so it must end the head here too. */
+    for (const uint8_t *at = bytes.data; at && at < end;) {
+        const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
+
+        if (!feed) {
+            return 0;
+        }
+        at = feed + 1;
+        if (at < end && *at == '\n') {
+            return (size_t)(at + 1 - bytes.data);
+        }
+        if (at + 1 < end && at[0] == '\r' && at[1] == '\n') {
+            return (size_t)(at + 2 - bytes.data);
+        }
+    }
+    return 0;
+}
+
+static const char *lint_byte(struct slice bytes, size_t i)
+{
+    uint8_t byte = bytes.data[i];
+    uint8_t next = i + 1 < bytes.len ? bytes.data[i + 1] : '\0';
+    bool last = i + 1 == bytes.len; /* What follows is not known yet. */
+
+    if (byte == '\n' && (i == 0 || bytes.data[i - 1] != '\r')) {
+        return "a line ends without a carriage return";
+    }
+    if (byte == '\r' && next != '\n' && !last) {
+        return "a carriage return stands alone";
+    }
+    if ((byte < 0x20 && byte != '\r' && byte != '\n' && byte != '\t') || byte == 0x7f) {
+        return "the request head has a control character";
+    }
+    if (byte == '\n' && (next == ' ' || next == '\t')) {
+        return "a header line is folded";
+    }
+    return NULL;
+}
+
+const char *http_head_lint(struct slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        const char *fault = lint_byte(bytes, i);
+
+        if (fault) {
+            return fault;
+        }
+    }
+    return NULL;
+}
+
+bool http_list_next(struct slice *list, struct slice *ret_element)
+{
+    bool quoted = false;
+    size_t end = 0;
+
+    if (list->len == 0) {
+        return false;
+    }
+    while (end < list->len && (quoted || list->data[end] != ',')) {
+        quoted = list->data[end] == '"' ? !quoted : quoted;
+        end++;
+    }
+    *ret_element = trim(slice_make(list->data, end));
+    end = end < list->len ? end + 1 : end;
+    *list = slice_make(list->data + end, list->len - end);
+    return true;
+}
+
+bool http_list_has(struct slice list, const char *token)
+{
+    struct slice element;
+
+    while (http_list_next(&list, &element)) {
+        if (equals_nocase(element, token, strlen(token))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct slice before(struct slice text, uint8_t byte)
+{
+    const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
+
+    return trim(slice_make(text.data, at ? (size_t)(at - text.data) : text.len));
+}
+
+bool http_media_is(struct slice content_type, const char *type)
+{
+    return equals_nocase(before(content_type, ';'), type, strlen(type));
+}
+
+static const char *media_name(enum http_media media)
+{
+    switch (media) {
+    case HTTP_MEDIA_JSON:
+        return "application/json";
+    case HTTP_MEDIA_RAW:
+        return "application/octet-stream";
+    case HTTP_MEDIA_TEXT:
+        return "text/plain";
+    case HTTP_MEDIA_HTML:
+        return "text/html";
+    case HTTP_MEDIA_NONE:
+        break;
+    }
+    return "";
+}
+
+/* How closely a range names the type: 3 exactly, 2 by its main type, 1 as anything, 0 not. */
+static int range_fit(struct slice range, enum http_media media)
+{
+    const char *name = media_name(media);
+    size_t slash = (size_t)(strchr(name, '/') - name);
+
+    if (equals_nocase(range, name, strlen(name))) {
+        return 3;
+    }
+    if (range.len == slash + 2 && strncasecmp((const char *)range.data, name, slash + 1) == 0 &&
+        range.data[slash + 1] == '*') {
+        return 2;
+    }
+    return slice_eq(range, slice_str("*/*")) ? 1 : 0;
+}
+
+/* "0.5" in thousandths; what cannot be read counts as 1. */
+static int quality_of(struct slice digits)
+{
+    int quality = 0;
+    int unit = QUALITY_MAX / 10;
+
+    if (digits.len == 0 || digits.data[0] != '0') {
+        return QUALITY_MAX;
+    }
+    for (size_t i = 2; i < digits.len && i < 5; i++) {
+        if (digits.data[i] < '0' || digits.data[i] > '9') {
+            return QUALITY_MAX;
+        }
+        quality += (digits.data[i] - '0') * unit;
+        unit /= 10;
+    }
+    return quality;
+}
+
+static int element_quality(struct slice element)
+{
+    struct slice rest = element;
+
+    while (rest.len > 0) {
+        struct slice part = before(rest, ';');
+
+        if (part.len >= 2 && (part.data[0] == 'q' || part.data[0] == 'Q') && part.data[1] == '=') {
+            return quality_of(slice_make(part.data + 2, part.len - 2));
+        }
+
+        const uint8_t *semicolon = memchr(rest.data, ';', rest.len);
+
+        if (!semicolon) {
+            break;
+        }
+        rest = slice_make(semicolon + 1, (size_t)(rest.data + rest.len - semicolon - 1));
+    }
+    return QUALITY_MAX;
+}
+
+static int accept_quality(struct slice accept, enum http_media media)
+{
+    struct slice element;
+    int fit_best = 0;
+    int quality = 0;
+
+    while (http_list_next(&accept, &element)) {
+        int fit = range_fit(before(element, ';'), media);
+
+        if (fit > fit_best) {
+            fit_best = fit;
+            quality = element_quality(element);
+        }
+    }
+    return quality;
+}
+
+enum http_media http_head_media(struct slice accept, const enum http_media *offered)
+{
+    enum http_media best = HTTP_MEDIA_NONE;
+    int quality_best = 0;
+
+    if (accept.len == 0 || slice_eq(accept, slice_str("*/*"))) {
+        return offered[0];
+    }
+    for (const enum http_media *media = offered; *media != HTTP_MEDIA_NONE; media++) {
+        int quality = accept_quality(accept, *media);
+
+        if (quality > quality_best) {
+            quality_best = quality;
+            best = *media;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,78 @@
+/*
+ * head.h - the request's headers that matter, and what is wrong with them.
+ *
+ * The library lets ambiguous framing pass (two lengths, a length next to chunks, two hosts, names
+ * with blanks); whoever stands before us may read such a request differently, so it is refused and
+ * the connection ends. Values belong to the library and live as long as the request.
+ */
+#ifndef HTTP_HEAD_H
+#define HTTP_HEAD_H
+
+#include "base/err.h"
+#include "base/slice.h"
+
+#include <stdint.h>
+
+/* What a client is answered in. */
+enum http_media {
+    HTTP_MEDIA_NONE, /* Nothing that we have. */
+    HTTP_MEDIA_JSON,
+    HTTP_MEDIA_RAW, /* application/octet-stream. */
+    HTTP_MEDIA_TEXT,
+    HTTP_MEDIA_HTML
+};
+
+struct http_head {
+    struct slice accept;
+    struct slice access_method; /* Access-Control-Request-Method. */
+    struct slice connection;
+    struct slice content_length;
+    struct slice content_type;
+    struct slice expect;
+    struct slice host;
+    struct slice idempotency_key;
+    struct slice if_match;
+    struct slice if_none_match;
+    struct slice origin;
+    struct slice transfer_encoding;
+    struct slice upgrade;
+    struct slice history; /* Zk-History. */
+    struct slice min_zxid;
+    struct slice session;
+    const char *fault; /* What makes the head ambiguous or malformed; NULL: nothing. */
+};
+
+/* Takes one header in; blanks around the value are dropped. */
+void http_head_add(struct http_head *head, struct slice name, struct slice value);
+
+/* The value of a header by its name among those of struct http_head; `data` NULL: not given. */
+struct slice http_head_get(const struct http_head *head, const char *name);
+
+/* Checks that need all headers; sets `fault`. */
+void http_head_finish(struct http_head *head);
+
+/* True when a body follows; `*ret_len` is its length or UINT64_MAX when it comes in chunks. */
+bool http_head_body(const struct http_head *head, uint64_t *ret_len);
+
+/* The first lines of a connection as bytes, up to and with the blank line: bare line feeds,
+ * controls and folded lines are refused. A constant sentence, or NULL when all is well. */
+const char *http_head_lint(struct slice bytes);
+
+/* Where the head ends (behind its blank line), or 0 when it is not complete. */
+size_t http_head_end(struct slice bytes);
+
+/* The best of `offered` (a 0-terminated list, best first) by the Accept header; without a header
+ * the first. HTTP_MEDIA_NONE when none is acceptable. */
+enum http_media http_head_media(struct slice accept, const enum http_media *offered);
+
+/* The media type without parameters equals `type`, in any case. */
+bool http_media_is(struct slice content_type, const char *type);
+
+/* True when a comma-separated list has the token, in any case. */
+bool http_list_has(struct slice list, const char *token);
+
+/* Cuts the next element off a comma-separated list whose quotes may hold commas; false at the end.
+ */
+bool http_list_next(struct slice *list, struct slice *ret_element);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * Which names this replica answers to, and which web pages may talk to it. Ports in Host are
+ * ignored: rebinding attacks are about names, and port mappings would only get in the way.
+ */
+#include "base/mem.h"
+#include "http/http_int.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+
+enum {
+    HOST_TEXT_MAX = 256
+};
+
+struct http_names {
+    char *hosts; /* Copies of the configured lists. */
+    char *origins;
+    char client_address[HOST_TEXT_MAX];
+    bool loopback; /* Bound to loopback only. */
+};
+
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+struct http_names *http_names_new(const struct gate_limits *limits)
+{
+    struct http_names *names = mem_zalloc(1, sizeof(*names));
+
+    names->hosts = mem_strdup(limits->allowed_hosts ? limits->allowed_hosts : "");
+    names->origins = mem_strdup(limits->allowed_origins ? limits->allowed_origins : "");
+    (void)snprintf(names->client_address, sizeof(names->client_address), "%s",
+                   limits->client_address);
+    names->loopback = is_loopback(names->client_address);
+    return names;
+}
+
+void http_names_free(struct http_names *names)
+{
+    mem_free(names->hosts);
+    mem_free(names->origins);
+    mem_free(names);
+}
+
+/* "[::1]:80" and "name:80" without port and brackets; false when it is no authority. */
+static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
+{
+    const uint8_t *start = authority.data;
+    size_t len = authority.len;
+    bool bracket = len > 0 && start[0] == '[';
+    const uint8_t *end = len > 0 ? memchr(start, bracket ? ']' : ':', len) : NULL;
+
+    if (bracket && !end) {
+        return false;
+    }
+    start += bracket;
+    len = end ? (size_t)(end - start) : len;
+    if (len == 0 || len >= HOST_TEXT_MAX) {
+        return false;
+    }
+    memcpy(host, start, len);
+    host[len] = '\0';
+    return strlen(host) == len;
+}
+
+static bool is_address(const char *host)
+{
+    uint8_t bytes[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+bool http_host_allowed(const struct http_names *names, struct slice authority)
+{
+    char host[HOST_TEXT_MAX];
+
+    if (!host_only(authority, host)) {
+        return false;
+    }
+    if (strcasecmp(host, "localhost") == 0 || is_loopback(host) ||
+        strcasecmp(host, names->client_address) == 0) {
+        return true;
+    }
+    if (!names->loopback && is_address(host)) {
+        return true;
+    }
+    return http_list_has(slice_str(names->hosts), host) ||
+           http_list_has(slice_str(names->hosts), "*");
+}
+
+bool http_origin_listed(const struct http_names *names, struct slice origin)
+{
+    struct slice list = slice_str(names->origins);
+    struct slice element;
+
+    while (http_list_next(&list, &element)) {
+        if (slice_eq(element, origin) || slice_eq(element, slice_str("*"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool http_origin_is_host(struct slice origin, struct slice host)
+{
+    const char *schemes[] = {"http://", "https://"};
+
+    for (size_t i = 0; i < 2; i++) {
+        size_t len = strlen(schemes[i]);
+
+        if (origin.len == len + host.len && host.len > 0 &&
+            memcmp(origin.data, schemes[i], len) == 0 &&
+            strncasecmp((const char *)origin.data + len, (const char *)host.data, host.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}

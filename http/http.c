@@ -1,0 +1,181 @@
+/* Start, drain and stop of the front end. */
+#include "http/http.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_rng.h"
+#include "http/http_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    LOG_TEXT_MAX = 256
+};
+
+/* Clients that hang up are everyday life: the library's remarks are for debugging. */
+static void on_log(void *cls, const char *format, va_list args)
+{
+    char text[LOG_TEXT_MAX];
+
+    (void)cls;
+    if (!log_enabled(LOG_DEBUG)) {
+        return;
+    }
+    (void)vsnprintf(text, sizeof(text), format, args);
+    text[strcspn(text, "\r\n")] = '\0';
+    log_debug("http", "%s", text);
+}
+
+/* Parsed headers take memory beside the head itself. */
+static size_t pool_bytes(const struct gate_limits *limits)
+{
+    return (size_t)limits->head_bytes_max + limits->head_bytes_max / 2;
+}
+
+/* The caps are the acceptor's; the library's own, per thread, must never be the tighter one. */
+static unsigned int library_limit(const struct gate_limits *limits)
+{
+    return (limits->connections_max + 64) * limits->http_threads;
+}
+
+static struct MHD_Daemon *start_daemon(struct http *http)
+{
+    const struct gate_limits *limits = http->limits;
+    unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC |
+                         MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
+                         MHD_USE_SUPPRESS_DATE_NO_CLOCK;
+    struct MHD_OptionItem pool[] = {
+        {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)limits->http_threads, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+
+    return MHD_start_daemon(
+        flags, 0, NULL, NULL, http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_ARRAY, limits->http_threads > 1 ? pool : none,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool_bytes(limits), MHD_OPTION_CONNECTION_LIMIT,
+        library_limit(limits), MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_URI_LOG_CALLBACK, http_on_target, http, MHD_OPTION_NOTIFY_COMPLETED,
+        http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, http_conn_notify, http,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+}
+
+static void http_free(struct http *http)
+{
+    ASSERT(list_empty(&http->conns));
+
+    http_caps_release(&http->caps);
+    http_names_free(http->names);
+    pthread_mutex_destroy(&http->conns_mutex);
+    pthread_cond_destroy(&http->changed);
+    pthread_mutex_destroy(&http->wait_mutex);
+    mem_free(http);
+}
+
+enum err http_start(struct gate *gate, struct http **ret_http)
+{
+    struct http *http = mem_zalloc(1, sizeof(*http));
+    enum err err = ERR_OK;
+
+    http->gate = gate;
+    http->limits = gate_limits(gate);
+    http->next_request = os_random_u64() >> 16;
+    http_routes_init(&http->routes);
+    http->names = http_names_new(http->limits);
+    http_caps_init(&http->caps, http->limits);
+    pthread_mutex_init(&http->conns_mutex, NULL);
+    pthread_mutex_init(&http->wait_mutex, NULL);
+    pthread_cond_init(&http->changed, NULL);
+    list_init(&http->conns);
+    http->daemon = start_daemon(http);
+    if (!http->daemon) {
+        http_free(http);
+        return ERR_IO;
+    }
+    err = http_accept_start(http, &http->accept);
+    if (err != ERR_OK) {
+        MHD_stop_daemon(http->daemon);
+        http_free(http);
+        return err;
+    }
+    *ret_http = http;
+    return ERR_OK;
+}
+
+void http_suspended_add(struct http *http)
+{
+    pthread_mutex_lock(&http->wait_mutex);
+    http->suspended++;
+    pthread_mutex_unlock(&http->wait_mutex);
+}
+
+void http_suspended_drop(struct http *http)
+{
+    pthread_mutex_lock(&http->wait_mutex);
+    ASSERT(http->suspended > 0);
+    http->suspended--;
+    pthread_cond_broadcast(&http->changed);
+    pthread_mutex_unlock(&http->wait_mutex);
+}
+
+uint32_t http_suspended(struct http *http)
+{
+    pthread_mutex_lock(&http->wait_mutex);
+
+    uint32_t suspended = http->suspended;
+
+    pthread_mutex_unlock(&http->wait_mutex);
+    return suspended;
+}
+
+void http_wake_drain(struct http *http)
+{
+    pthread_mutex_lock(&http->wait_mutex);
+    pthread_cond_broadcast(&http->changed);
+    pthread_mutex_unlock(&http->wait_mutex);
+}
+
+void http_drain(struct http *http)
+{
+    uint64_t end_ms = os_now_ms() + HTTP_DRAIN_MS;
+
+    http_accept_close(http->accept);
+    atomic_store(&http->draining, true);
+    pthread_mutex_lock(&http->wait_mutex);
+    /* The acceptor wakes us with each of its scans, so the deadline needs no timer here. */
+    while (atomic_load(&http->in_flight) > 0 && os_now_ms() < end_ms) {
+        pthread_cond_wait(&http->changed, &http->wait_mutex);
+    }
+    pthread_mutex_unlock(&http->wait_mutex);
+    http_accept_close_idle(http->accept);
+}
+
+/* The library dies on connections that are suspended; the gate answers each by its deadline. */
+static void wait_for_gate(struct http *http)
+{
+    pthread_mutex_lock(&http->wait_mutex);
+    while (http->suspended > 0) {
+        pthread_cond_wait(&http->changed, &http->wait_mutex);
+    }
+    pthread_mutex_unlock(&http->wait_mutex);
+}
+
+void http_stop(struct http *http)
+{
+    if (!http) {
+        return;
+    }
+    atomic_store(&http->draining, true);
+    http_accept_stop(http->accept);
+    wait_for_gate(http);
+    MHD_stop_daemon(http->daemon);
+    http_free(http);
+}
+
+uint16_t http_port(const struct http *http)
+{
+    return http->port;
+}

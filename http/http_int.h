@@ -1,0 +1,236 @@
+/*
+ * http_int.h - what the files of this folder share: the front end, its connections, one request.
+ *
+ * Owners: `struct http` is constant after the start except for atomics and what a mutex guards. A
+ * connection belongs to the one library thread that serves it, except for `phase` and
+ * `deadline_ms`, which the acceptor reads to enforce deadlines, and for the time it is suspended,
+ * when its request belongs to the gate.
+ */
+#ifndef HTTP_HTTP_INT_H
+#define HTTP_HTTP_INT_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/metric.h"
+#include "http/head.h"
+#include "http/http.h"
+#include "http/route.h"
+#include "http/target.h"
+#include "server/gate.h"
+#include "server/op_json.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct http_accept;
+struct http_conn;
+
+enum {
+    HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
+    HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
+    HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
+    HTTP_RETRY_AFTER_MS = 1000,
+    HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
+    HTTP_ANSWER_MAX = 64 << 20 /* Bytes of a JSON answer. */
+};
+
+struct http_metrics {
+    struct metric_counter connections;      /* Open now, handed to the library. */
+    struct metric_counter connections_ever; /* Accepted. */
+    struct metric_counter refused_total;    /* At accept: all connections taken. */
+    struct metric_counter refused_address;  /* At accept: too many from the address. */
+    struct metric_counter refused_head;     /* Malformed, too large or too slow first head. */
+    struct metric_counter timeouts;         /* Deadlines passed on open connections. */
+    struct metric_counter requests[6];      /* By class of status; 0: answered with none. */
+    struct metric_histogram latency;        /* From the request line to the end of the answer. */
+};
+
+/* Connections per address; any thread. */
+struct http_caps {
+    pthread_mutex_t mutex;
+    struct map counts; /* Of the address's hash to a count kept in the pointer itself. */
+    uint32_t total;
+    uint32_t total_max;
+    uint32_t address_max;
+};
+
+struct http_names; /* Host and Origin lists: hosts.c. */
+
+struct http {
+    struct gate *gate;
+    const struct gate_limits *limits;
+    struct http_routes routes;
+    struct http_names *names;
+    struct http_caps caps;
+    struct MHD_Daemon *daemon;
+    struct http_accept *accept;
+    uint16_t port;
+    pthread_mutex_t conns_mutex;
+    struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
+    _Atomic uint64_t next_request;
+    _Atomic uint32_t in_flight; /* Requests between their head and the end of their answer. */
+    _Atomic bool draining;
+    pthread_mutex_t wait_mutex; /* Of `suspended`; http_drain and http_stop wait on `changed`. */
+    pthread_cond_t changed;
+    uint32_t suspended; /* Requests that the gate holds. */
+    struct http_metrics metrics;
+};
+
+/* Where a connection stands; what the deadline is about. */
+enum http_phase {
+    HTTP_IDLE,    /* Between requests. */
+    HTTP_HEAD,    /* The request line is here. */
+    HTTP_BODY,    /* The head is here. */
+    HTTP_BUSY,    /* All is here, the answer is made: no deadline of ours. */
+    HTTP_SENDING, /* The answer is on its way. */
+    HTTP_EXPIRED  /* The acceptor has answered and closed; nobody else may. */
+};
+
+/* One request; zeroed between two. */
+struct http_request {
+    uint64_t id;
+    uint64_t start_us;
+    bool begun;        /* The first call of the handler was made. */
+    bool counted;      /* In http.in_flight. */
+    bool refused;      /* `fault` is the answer. */
+    bool close;        /* The connection cannot be used after this answer. */
+    bool answered;     /* A response was queued. */
+    bool json;         /* The body is JSON. */
+    uint64_t body_max; /* Bytes of the body that are taken. */
+    struct slice name; /* Of the znode to create; `data` NULL: not given. */
+    struct op_fault fault;
+    struct http_target target;
+    struct http_head head;
+    struct slice method; /* HEAD is kept here and handled as GET. */
+    bool is_head;
+    enum http_media media; /* Of the answer. */
+    const struct http_route *route;
+    const struct op_def *def; /* NULL for what is no operation. */
+    struct op_args args;
+    struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
+    enum op_consistency consistency;
+    zxid_t min_zxid;
+    bool cors; /* The Origin is on the list. */
+    bool verbose;
+    struct op_request *op; /* While the gate has it, and its result after. */
+    struct gate_status status;
+    uint64_t body_seen; /* Bytes of the body, also those not kept. */
+    uint32_t http_status;
+    size_t answer_bytes;
+    zxid_t zxid; /* State that the answer reflects. */
+};
+
+struct http_conn {
+    struct list node; /* In http.conns. */
+    struct http *http;
+    struct MHD_Connection *mhd;
+    int fd; /* The library's; valid while the connection is in the list. */
+    _Atomic uint32_t phase;
+    _Atomic uint64_t deadline_ms;
+    uint64_t address_key; /* Of http.caps. */
+    struct op_principal principal;
+    struct http_request request;
+    struct buf target;  /* The target as sent. */
+    struct buf decoded; /* What its parts decode to. */
+    struct buf body;
+    struct buf strings; /* What strings of a JSON body decode to. */
+    struct buf uri;     /* URL of the resource addressed. */
+    struct buf out;     /* The answer's body while it is sent. */
+};
+
+/* ---- conn.c: the life of a connection ---- */
+void http_conn_notify(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                      enum MHD_ConnectionNotificationCode code);
+struct http_conn *http_conn_of(struct MHD_Connection *mhd);
+
+/* Moves to a phase that ends `limit_ms` from now (0: never). False when the acceptor was faster and
+ * the connection is already closed. */
+bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
+void http_conn_reset(struct http_conn *conn); /* Frees what the request held. */
+
+/* Acceptor: closes connections whose deadline has passed; all idle ones when `close_idle`. */
+void http_conns_scan(struct http *http, uint64_t now_ms, bool close_idle);
+
+/* ---- http.c ---- */
+void http_suspended_add(struct http *http);
+
+/* The last touch of `http` by a request that comes back: a stop may follow at once. */
+void http_suspended_drop(struct http *http);
+uint32_t http_suspended(struct http *http);
+void http_wake_drain(struct http *http); /* Any thread: look again. */
+
+/* ---- caps.c ---- */
+enum http_cap {
+    HTTP_CAP_OK,
+    HTTP_CAP_TOTAL,
+    HTTP_CAP_ADDRESS
+};
+
+void http_caps_init(struct http_caps *caps, const struct gate_limits *limits);
+void http_caps_release(struct http_caps *caps);
+enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
+void http_caps_give(struct http_caps *caps, uint64_t address_key);
+
+/* ---- accept.c ---- */
+enum err http_accept_start(struct http *http, struct http_accept **ret_accept);
+void http_accept_close(struct http_accept *accept); /* No new connections; returns once true. */
+void http_accept_close_idle(struct http_accept *accept);
+void http_accept_stop(struct http_accept *accept);
+
+/* ---- handler.c: what the library calls ---- */
+void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd);
+enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload_data,
+                                size_t *upload_data_size, void **con_cls);
+void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                       enum MHD_RequestTerminationCode code);
+
+/* ---- decode.c: from target, head and body to arguments ---- */
+void http_decode_head(struct http_conn *conn); /* Sets request.refused when it must be. */
+void http_decode_body(struct http_conn *conn);
+
+/* Refuses the request; the first refusal stays. */
+void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- answer.c: from results to responses ---- */
+enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
+enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *problem);
+enum MHD_Result http_answer_fault(struct http_conn *conn);
+
+/* ---- send.c: headers and the library's response object ---- */
+
+/* A body in conn->out, of that media type. */
+struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
+struct MHD_Response *http_response_empty(void);
+void http_header(struct MHD_Response *response, const char *name, const char *value);
+void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
+
+/* Queues and lets go of the response. */
+enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
+
+/* ---- info.c: what is no operation ---- */
+enum MHD_Result http_answer_index(struct http_conn *conn);
+enum MHD_Result http_answer_probe(struct http_conn *conn);
+enum MHD_Result http_answer_metrics(struct http_conn *conn);
+enum MHD_Result http_answer_options(struct http_conn *conn);
+enum MHD_Result http_answer_info(struct http_conn *conn);
+
+/* ---- raw.c: answers without the library ---- */
+
+/* A whole response with a problem body and `Connection: close`. */
+void http_raw_problem(struct buf *out, enum err err, uint32_t status, const char *detail);
+
+/* ---- hosts.c ---- */
+struct http_names *http_names_new(const struct gate_limits *limits);
+void http_names_free(struct http_names *names);
+bool http_host_allowed(const struct http_names *names, struct slice host);
+
+/* On the list of origins. */
+bool http_origin_listed(const struct http_names *names, struct slice origin);
+
+/* The page comes from the very host it talks to. */
+bool http_origin_is_host(struct slice origin, struct slice host);
+
+#endif

@@ -1,0 +1,228 @@
+/* What is no operation: the index, probes, metrics, OPTIONS; and bodies about this replica. */
+#include "base/check.h"
+#include "http/http_int.h"
+
+#include <stdio.h>
+
+static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const char *type)
+{
+    struct MHD_Response *response = http_response_out(conn, type);
+
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    if (conn->request.media == HTTP_MEDIA_HTML) {
+        http_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'self'");
+    }
+    http_header_common(conn, response, true);
+    return http_send(conn, status, response);
+}
+
+enum MHD_Result http_answer_info(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct jsonw json;
+
+    buf_clear(&conn->out);
+    jsonw_init(&json, &conn->out);
+    ops_write_info(conn->http->gate, request->def->id, &conn->principal, &json);
+    return send_out(conn, request->def->status, "application/json");
+}
+
+/* ---- Index ---- */
+
+static bool is_listed(const struct http_route *route)
+{
+    return route->kind != HTTP_ROUTE_LATER && route->kind != HTTP_ROUTE_INDEX;
+}
+
+static void write_index_json(struct http_conn *conn)
+{
+    const struct http_routes *routes = &conn->http->routes;
+    struct jsonw json;
+
+    jsonw_init(&json, &conn->out);
+    jsonw_object(&json);
+    jsonw_kv_cstr(&json, "name", "zabra");
+    jsonw_kv_cstr(&json, "version", ZABRA_VERSION);
+    jsonw_kv_u64(&json, "id", conn->request.status.id);
+    jsonw_kv_cstr(&json, "role", conn->request.status.role);
+    jsonw_key(&json, "resources");
+    jsonw_array(&json);
+    for (uint32_t i = 0; i < routes->count; i++) {
+        if (is_listed(&routes->items[i])) {
+            jsonw_cstr(&json, routes->items[i].name);
+        }
+    }
+    jsonw_array_end(&json);
+    jsonw_object_end(&json);
+}
+
+static void write_index_html(struct http_conn *conn)
+{
+    const struct http_routes *routes = &conn->http->routes;
+
+    buf_printf(&conn->out,
+               "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+               "<title>zabra</title></head>\n<body><h1>zabra %s</h1>\n"
+               "<p>Replica %u, %s.</p>\n<ul>\n",
+               ZABRA_VERSION, conn->request.status.id, conn->request.status.role);
+    for (uint32_t i = 0; i < routes->count; i++) {
+        const struct http_route *route = &routes->items[i];
+
+        if (is_listed(route)) {
+            buf_printf(&conn->out, "<li><a href=\"%.*s%s\">%s</a></li>\n", (int)route->fixed_len,
+                       route->name, route->has_path ? "/" : "", route->name);
+        }
+    }
+    buf_append_str(&conn->out, "</ul></body></html>\n");
+}
+
+enum MHD_Result http_answer_index(struct http_conn *conn)
+{
+    buf_clear(&conn->out);
+    if (conn->request.media == HTTP_MEDIA_HTML) {
+        write_index_html(conn);
+        return send_out(conn, MHD_HTTP_OK, "text/html; charset=utf-8");
+    }
+    write_index_json(conn);
+    return send_out(conn, MHD_HTTP_OK, "application/json");
+}
+
+/* ---- Probes ---- */
+
+static void write_checks_json(struct http_conn *conn, const struct gate_check *checks,
+                              size_t check_count, bool ok)
+{
+    struct jsonw json;
+
+    jsonw_init(&json, &conn->out);
+    jsonw_object(&json);
+    jsonw_kv_bool(&json, "ok", ok);
+    jsonw_key(&json, "checks");
+    jsonw_array(&json);
+    for (size_t i = 0; i < check_count; i++) {
+        jsonw_object(&json);
+        jsonw_kv_cstr(&json, "name", checks[i].name);
+        jsonw_kv_bool(&json, "ok", checks[i].ok);
+        jsonw_kv_cstr(&json, "text", checks[i].text);
+        jsonw_object_end(&json);
+    }
+    jsonw_array_end(&json);
+    jsonw_object_end(&json);
+}
+
+/* Each check by name; the sentence where something is wrong, or for all with ?verbose. */
+static void write_checks_text(struct http_conn *conn, const struct gate_check *checks,
+                              size_t check_count, bool ok)
+{
+    for (size_t i = 0; i < check_count; i++) {
+        bool tell = conn->request.verbose || !checks[i].ok;
+
+        buf_printf(&conn->out, "[%c] %s%s%s\n", checks[i].ok ? '+' : '-', checks[i].name,
+                   tell ? ": " : "", tell ? checks[i].text : "");
+    }
+    buf_printf(&conn->out, "%s: %s\n", conn->request.route->name + 1, ok ? "ok" : "not ok");
+}
+
+enum MHD_Result http_answer_probe(struct http_conn *conn)
+{
+    struct gate_check checks[GATE_CHECKS_MAX];
+    bool live = strcmp(conn->request.route->name, "/livez") == 0;
+    size_t check_count =
+        live ? gate_livez(conn->http->gate, checks) : gate_readyz(conn->http->gate, checks);
+    bool json = conn->request.media == HTTP_MEDIA_JSON;
+    bool ok = true;
+
+    for (size_t i = 0; i < check_count; i++) {
+        ok = ok && checks[i].ok;
+    }
+    buf_clear(&conn->out);
+    if (json) {
+        write_checks_json(conn, checks, check_count, ok);
+    } else {
+        write_checks_text(conn, checks, check_count, ok);
+    }
+    return send_out(conn, ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+                    json ? "application/json" : "text/plain; charset=utf-8");
+}
+
+/* ---- Metrics ---- */
+
+static void put_one(struct buf *out, const char *name, const char *type, const char *help,
+                    const struct metric_counter *counter)
+{
+    metric_head(out, name, type, help);
+    metric_put(out, name, NULL, metric_get(counter));
+}
+
+static void write_own_metrics(struct http *http, struct buf *out)
+{
+    static const char *const classes[] = {"code=\"none\"", "code=\"1xx\"", "code=\"2xx\"",
+                                          "code=\"3xx\"",  "code=\"4xx\"", "code=\"5xx\""};
+    const struct http_metrics *metrics = &http->metrics;
+
+    put_one(out, "zabra_http_connections", "gauge", "Open HTTP connections.",
+            &metrics->connections);
+    put_one(out, "zabra_http_connections_total", "counter", "Connections accepted.",
+            &metrics->connections_ever);
+    metric_head(out, "zabra_http_refused_total", "counter", "Connections refused at accept.");
+    metric_put(out, "zabra_http_refused_total", "reason=\"total\"",
+               metric_get(&metrics->refused_total));
+    metric_put(out, "zabra_http_refused_total", "reason=\"address\"",
+               metric_get(&metrics->refused_address));
+    metric_put(out, "zabra_http_refused_total", "reason=\"head\"",
+               metric_get(&metrics->refused_head));
+    put_one(out, "zabra_http_timeouts_total", "counter", "Requests cut off by a deadline.",
+            &metrics->timeouts);
+    metric_head(out, "zabra_http_requests_total", "counter", "Requests by class of status.");
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        metric_put(out, "zabra_http_requests_total", classes[i], metric_get(&metrics->requests[i]));
+    }
+    metric_head(out, "zabra_http_request_seconds", "histogram",
+                "From the request line to the end of the answer.");
+    metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
+    metric_head(out, "zabra_http_suspended", "gauge", "Requests that wait for the core.");
+    metric_put(out, "zabra_http_suspended", NULL, http_suspended(http));
+}
+
+enum MHD_Result http_answer_metrics(struct http_conn *conn)
+{
+    buf_clear(&conn->out);
+    gate_write_metrics(conn->http->gate, &conn->out);
+    write_own_metrics(conn->http, &conn->out);
+    return send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
+}
+
+/* ---- OPTIONS ---- */
+
+static void preflight_headers(const struct http_request *request, struct MHD_Response *response,
+                              const char *allow)
+{
+    if (!request->cors || !request->head.access_method.data) {
+        return;
+    }
+    http_header(response, "Access-Control-Allow-Methods", allow);
+    http_header(response, "Access-Control-Allow-Headers",
+                "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Prefer, "
+                "Zk-Session, Zk-Min-Zxid, Zk-History");
+    http_header(response, "Access-Control-Max-Age", "600");
+}
+
+enum MHD_Result http_answer_options(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    struct MHD_Response *response = http_response_empty();
+    struct buf allow;
+
+    buf_init(&allow, HTTP_KEEP_BYTES);
+    if (request->route) {
+        http_route_allow(request->route, &allow);
+    } else {
+        buf_append_str(&allow, "GET, HEAD, PUT, POST, DELETE, OPTIONS");
+    }
+    http_header(response, "Allow", buf_cstr(&allow));
+    preflight_headers(request, response, buf_cstr(&allow));
+    http_header_common(conn, response, true);
+    buf_release(&allow);
+    return http_send(conn, MHD_HTTP_NO_CONTENT, response);
+}

@@ -1,0 +1,32 @@
+/* Answers written straight to a socket, when the library has not got it or may not be asked. */
+#include "base/check.h"
+#include "http/http_int.h"
+
+static const char *reason_of(uint32_t status)
+{
+    const char *reason = MHD_get_reason_phrase_for(status);
+
+    return reason ? reason : "Error";
+}
+
+void http_raw_problem(struct buf *out, enum err err, uint32_t status, const char *detail)
+{
+    struct buf body;
+    struct jsonw json;
+    struct op_problem problem = {.err = err, .detail = detail, .outcome = "not-applied"};
+    bool retry = status == 429 || status == 503;
+
+    ASSERT(err != ERR_OK);
+    problem.retry_after_ms = retry ? HTTP_RETRY_AFTER_MS : 0;
+    problem.status = status;
+    buf_init(&body, HTTP_KEEP_BYTES);
+    jsonw_init(&json, &body);
+    op_json_problem(&json, &problem);
+    buf_append_byte(&body, '\n');
+    buf_printf(out,
+               "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
+               "Content-Length: %zu\r\nCache-Control: no-store\r\nConnection: close\r\n%s\r\n",
+               status, reason_of(status), body.len, retry ? "Retry-After: 1\r\n" : "");
+    buf_append_slice(out, buf_slice(&body));
+    buf_release(&body);
+}

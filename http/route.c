@@ -1,0 +1,141 @@
+#include "http/route.h"
+
+#include "base/check.h"
+
+static const char path_suffix[] = "/{path}";
+
+static const struct http_route fixed_routes[] = {
+    {.kind = HTTP_ROUTE_INDEX, .name = "/"},
+    {.kind = HTTP_ROUTE_PROBE, .name = "/livez"},
+    {.kind = HTTP_ROUTE_PROBE, .name = "/readyz"},
+    {.kind = HTTP_ROUTE_METRICS, .name = "/metrics"},
+    {.kind = HTTP_ROUTE_LATER, .name = "/sessions/v1/{path}"},
+    {.kind = HTTP_ROUTE_LATER, .name = "/watch/v1/{path}"},
+    {.kind = HTTP_ROUTE_LATER, .name = "/ws/v1"},
+};
+
+static struct http_route *route_of(struct http_routes *routes, const char *name)
+{
+    size_t len = strlen(name);
+    size_t suffix = sizeof(path_suffix) - 1;
+
+    for (uint32_t i = 0; i < routes->count; i++) {
+        if (strcmp(routes->items[i].name, name) == 0) {
+            return &routes->items[i];
+        }
+    }
+    ASSERT(routes->count < HTTP_ROUTES_MAX);
+
+    struct http_route *route = &routes->items[routes->count++];
+
+    *route = (struct http_route){.kind = HTTP_ROUTE_OPS, .name = name, .fixed_len = len};
+    if (len > suffix && strcmp(name + len - suffix, path_suffix) == 0) {
+        route->has_path = true;
+        route->fixed_len = len - suffix;
+    }
+    return route;
+}
+
+void http_routes_init(struct http_routes *routes)
+{
+    routes->count = 0;
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        if (def->route[0] == '\0') {
+            continue;
+        }
+
+        struct http_route *route = route_of(routes, def->route);
+
+        ASSERT(route->row_count < HTTP_ROWS_MAX);
+        route->rows[route->row_count++] = def;
+    }
+    for (size_t i = 0; i < sizeof(fixed_routes) / sizeof(fixed_routes[0]); i++) {
+        route_of(routes, fixed_routes[i].name)->kind = fixed_routes[i].kind;
+    }
+}
+
+const struct http_route *http_route_find(const struct http_routes *routes, struct slice path,
+                                         struct slice *ret_path)
+{
+    *ret_path = slice_make(NULL, 0);
+    for (uint32_t i = 0; i < routes->count; i++) {
+        const struct http_route *route = &routes->items[i];
+
+        if (!slice_starts_with(path, slice_make(route->name, route->fixed_len))) {
+            continue;
+        }
+        if (path.len == route->fixed_len) {
+            return route;
+        }
+        if (route->has_path && path.data[route->fixed_len] == '/') {
+            *ret_path = slice_make(path.data + route->fixed_len, path.len - route->fixed_len);
+            return route;
+        }
+    }
+    return NULL;
+}
+
+const struct op_def *http_route_method(const struct http_route *route, struct slice method)
+{
+    for (uint32_t i = 0; i < route->row_count; i++) {
+        if (slice_eq(slice_str(route->rows[i]->method), method)) {
+            return route->rows[i];
+        }
+    }
+    return NULL;
+}
+
+struct slice http_route_key(const struct http_route *route, struct slice method)
+{
+    const struct op_def *def = http_route_method(route, method);
+    const char *equals = def ? strchr(def->select, '=') : NULL;
+
+    return equals ? slice_make(def->select, (size_t)(equals - def->select)) : slice_make(NULL, 0);
+}
+
+const struct op_def *http_route_select(const struct http_route *route, struct slice method,
+                                       struct slice value)
+{
+    for (uint32_t i = 0; i < route->row_count; i++) {
+        const struct op_def *def = route->rows[i];
+        const char *equals = strchr(def->select, '=');
+
+        if (equals && slice_eq(slice_str(def->method), method) &&
+            slice_eq(slice_str(equals + 1), value)) {
+            return def;
+        }
+    }
+    return NULL;
+}
+
+bool http_route_is_later(const struct http_route *route, struct slice method, struct slice value)
+{
+    if (route->kind == HTTP_ROUTE_LATER) {
+        return true;
+    }
+    if (!route->has_path) {
+        return false;
+    }
+    /* ACLs. */
+    return slice_eq(method, slice_str("PATCH")) ||
+           (slice_eq(method, slice_str("GET")) && slice_eq(value, slice_str("acl")));
+}
+
+void http_route_allow(const struct http_route *route, struct buf *out)
+{
+    bool get = route->kind != HTTP_ROUTE_OPS;
+
+    for (uint32_t i = 0; i < route->row_count; i++) {
+        const struct op_def *def = route->rows[i];
+
+        if (http_route_method(route, slice_str(def->method)) == def) {
+            get = get || strcmp(def->method, "GET") == 0;
+            buf_append_str(out, def->method);
+            buf_append_str(out, ", ");
+        }
+    }
+    if (route->kind != HTTP_ROUTE_OPS) {
+        buf_append_str(out, "GET, ");
+    }
+    buf_append_str(out, get ? "HEAD, OPTIONS" : "OPTIONS");
+}

@@ -1,0 +1,63 @@
+/*
+ * route.h - which row of the table of operations a method and a path mean.
+ *
+ * Built from the table at the start: routes are not written down here. Only what is no operation
+ * (probes, metrics, the index) and what this version does not have yet is named by this folder.
+ */
+#ifndef HTTP_ROUTE_H
+#define HTTP_ROUTE_H
+
+#include "server/ops.h"
+
+enum {
+    HTTP_ROUTES_MAX = 32,
+    HTTP_ROWS_MAX = 12 /* Rows of one route. */
+};
+
+enum http_route_kind {
+    HTTP_ROUTE_OPS,
+    HTTP_ROUTE_INDEX,
+    HTTP_ROUTE_PROBE,
+    HTTP_ROUTE_METRICS,
+    HTTP_ROUTE_LATER /* Known, but not in this version. */
+};
+
+struct http_route {
+    enum http_route_kind kind;
+    const char *name; /* As in the table, for the log: "/znodes/v1/{path}". */
+    size_t fixed_len; /* Of `name` without "/{path}". */
+    bool has_path;    /* What follows the fixed part is the path of a znode. */
+    const struct op_def *rows[HTTP_ROWS_MAX];
+    uint32_t row_count;
+};
+
+struct http_routes {
+    struct http_route items[HTTP_ROUTES_MAX];
+    uint32_t count;
+};
+
+void http_routes_init(struct http_routes *routes);
+
+/* The route of a decoded path, or NULL. `*ret_path` is the path of the znode: empty when the URL
+ * has none. */
+const struct http_route *http_route_find(const struct http_routes *routes, struct slice path,
+                                         struct slice *ret_path);
+
+/* First row of that method, or NULL. */
+const struct op_def *http_route_method(const struct http_route *route, struct slice method);
+
+/* The query parameter that chooses among the rows of a method ("view"), or empty. */
+struct slice http_route_key(const struct http_route *route, struct slice method);
+
+/* The row of that method and value of the key, or NULL. */
+const struct op_def *http_route_select(const struct http_route *route, struct slice method,
+                                       struct slice value);
+
+/* True when the design knows that value (or, with an empty one, that method) but this version does
+ * not have it. */
+bool http_route_is_later(const struct http_route *route, struct slice method, struct slice value);
+
+/* Appends "GET, HEAD, OPTIONS". */
+void http_route_allow(const struct http_route *route, struct buf *out);
+
+#endif

@@ -1,0 +1,156 @@
+/* Headers that all answers share, and the library's response objects. */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "http/http_int.h"
+
+#include <stdio.h>
+
+enum {
+    DATE_LEN = 64,
+    HEX_LEN = 24
+};
+
+void http_header(struct MHD_Response *response, const char *name, const char *value)
+{
+    (void)MHD_add_response_header(response, name, value);
+}
+
+/* Days since 1970 into a date (Gregorian, by 400-year eras that start on 1 March). */
+static void civil_date(int64_t days, int *ret_year, int *ret_month, int *ret_day)
+{
+    int64_t shifted = days + 719468;
+    int64_t era = shifted / 146097;
+    int64_t of_era = shifted % 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+    int64_t month = (5 * of_year + 2) / 153; /* 0: March. */
+
+    *ret_day = (int)(of_year - (153 * month + 2) / 5 + 1);
+    *ret_month = (int)(month < 10 ? month + 2 : month - 10); /* 0: January. */
+    *ret_year = (int)(year + era * 400 + (month >= 10));
+}
+
+static void write_date(int64_t second, char out[DATE_LEN])
+{
+    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    static const char *const weekdays[] = {"Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"};
+    int64_t days = second / 86400;
+    int of_day = (int)(second % 86400);
+    int year = 0;
+    int month = 0;
+    int day = 0;
+
+    civil_date(days, &year, &month, &day);
+    (void)snprintf(out, DATE_LEN, "%s, %02d %s %04d %02d:%02d:%02d GMT", weekdays[days % 7], day,
+                   months[month], year % 10000, of_day / 3600, of_day / 60 % 60, of_day % 60);
+}
+
+/* Formatting a date costs as much as the rest of a small answer: once a second is enough. */
+static const char *date_now(void)
+{
+    static _Thread_local char text[DATE_LEN];
+    static _Thread_local int64_t second;
+    int64_t now = os_wall_ms() / 1000;
+
+    if (now != second) {
+        second = now;
+        write_date(now, text);
+    }
+    return text;
+}
+
+static void hex_text(char out[HEX_LEN], uint64_t value, bool prefix)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t len = 0;
+    int shift = prefix ? 0 : 60; /* Without a prefix all 16 digits. */
+
+    if (prefix) {
+        out[len++] = '0';
+        out[len++] = 'x';
+        while (shift < 60 && value >> (shift + 4) != 0) {
+            shift += 4;
+        }
+    }
+    for (; shift >= 0; shift -= 4) {
+        out[len++] = digits[value >> shift & 15];
+    }
+    out[len] = '\0';
+}
+
+static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
+{
+    struct buf origin;
+
+    if (!conn->request.cors) {
+        return;
+    }
+    buf_init(&origin, HTTP_KEEP_BYTES);
+    buf_append_slice(&origin, conn->request.head.origin);
+    http_header(response, "Access-Control-Allow-Origin", buf_cstr(&origin));
+    http_header(response, "Access-Control-Expose-Headers",
+                "ETag, Location, Retry-After, Zk-Zxid, Zk-History, Zk-Stat");
+    buf_release(&origin);
+}
+
+void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date)
+{
+    struct http_request *request = &conn->request;
+    char text[HEX_LEN];
+
+    if (request->zxid == 0) {
+        request->zxid = request->status.applied;
+    }
+    hex_text(text, request->zxid, true);
+    http_header(response, "Zk-Zxid", text);
+    hex_text(text, request->status.history, false);
+    http_header(response, "Zk-History", text);
+    if (date) {
+        http_header(response, "Date", date_now());
+        http_header(response, "Vary", "Accept, Origin");
+    }
+    cors_headers(conn, response);
+    if (request->close || atomic_load_explicit(&conn->http->draining, memory_order_relaxed)) {
+        http_header(response, "Connection", "close");
+    }
+}
+
+struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type)
+{
+    /* conn->out is not touched before the next request of this connection. */
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(conn->out.len, conn->out.data, MHD_RESPMEM_PERSISTENT);
+
+    ASSERT(response);
+    conn->request.answer_bytes = conn->out.len;
+    http_header(response, "Content-Type", content_type);
+    return response;
+}
+
+struct MHD_Response *http_response_empty(void)
+{
+    static char nothing[1];
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+
+    ASSERT(response);
+    return response;
+}
+
+enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response)
+{
+    struct http_request *request = &conn->request;
+    uint64_t limit_ms =
+        conn->http->limits->body_timeout_ms + request->answer_bytes / HTTP_BYTES_PER_MS;
+    enum MHD_Result done = MHD_NO;
+
+    ASSERT(!request->answered);
+    request->answered = true;
+    request->http_status = status;
+    if (http_conn_enter(conn, HTTP_SENDING, limit_ms)) {
+        done = MHD_queue_response(conn->mhd, status, response);
+    }
+    MHD_destroy_response(response);
+    return done;
+}
