@@ -209,7 +209,11 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
 enum err prep_reap(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
+    enum err err = check_path(step, args->path);
 
+    if (err != ERR_OK) {
+        return err;
+    }
     prep_look(step, args->path, &node);
     if (!node.exists) {
         return prep_refuse(step, ERR_NO_NODE, NULL);
