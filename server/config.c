@@ -202,7 +202,7 @@ static enum err read_all(struct config_loader *loader, const char *path, struct 
 
     if (fd < 0) {
         return config_fail(loader, "--config: %.256s cannot be read: %s; check path and permission",
-                           path, strerror(errno));
+                           path, strerrordesc_np(errno));
     }
     while (got > 0) {
         uint8_t *to = buf_reserve(out, BUFSIZ);
@@ -217,7 +217,8 @@ static enum err read_all(struct config_loader *loader, const char *path, struct 
 
     close(fd);
     if (got < 0) {
-        return config_fail(loader, "--config: %.256s cannot be read: %s", path, strerror(error));
+        return config_fail(loader, "--config: %.256s cannot be read: %s", path,
+                           strerrordesc_np(error));
     }
     if (out->overflow || (out->len && memchr(out->data, 0, out->len))) {
         return config_fail(loader, "--config: %.256s is no text of at most 1 MiB; check the path",

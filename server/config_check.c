@@ -153,7 +153,7 @@ static enum err read_secret(struct config_loader *loader, int fd)
 
     if (got < 0) {
         return config_fail(loader, "peerSecretFile: %.256s cannot be read: %s",
-                           config->peer_secret_file, strerror(errno));
+                           config->peer_secret_file, strerrordesc_np(errno));
     }
 
     size_t len = (size_t)got;
@@ -183,7 +183,7 @@ static enum err load_secret(struct config_loader *loader)
         return config_fail(loader,
                            "peerSecretFile: %.256s cannot be read: %s; check path and "
                            "permission",
-                           path, strerror(errno));
+                           path, strerrordesc_np(errno));
     }
     if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
         err = config_fail(loader, "peerSecretFile: %.256s is no regular file", path);

@@ -153,7 +153,8 @@ static void take_input(struct conn *conn)
     enum err err = conn_read(conn, conn->want);
 
     if (err == ERR_CLOSED || err == ERR_IO) {
-        tcp_drop(conn, err == ERR_CLOSED ? "the peer closed the connection" : strerror(errno));
+        tcp_drop(conn,
+                 err == ERR_CLOSED ? "the peer closed the connection" : strerrordesc_np(errno));
         return;
     }
     if (err == ERR_OK && conn->state != CONN_UP) {
@@ -174,7 +175,7 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
         take_connected(conn);
     } else {
         if ((ready & LOOP_WRITE) && conn_write(conn)) {
-            tcp_drop(conn, strerror(errno));
+            tcp_drop(conn, strerrordesc_np(errno));
         }
         if ((ready & (LOOP_READ | LOOP_HANGUP)) && conn->state != CONN_CLOSED) {
             take_input(conn);
@@ -393,7 +394,7 @@ static bool flush_conn(struct conn *conn)
         return true;
     }
     if (conn->queued > 0 && !conn->blocked && conn_write(conn)) {
-        tcp_drop(conn, strerror(errno));
+        tcp_drop(conn, strerrordesc_np(errno));
         return true;
     }
     return false;
