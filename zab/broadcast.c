@@ -26,6 +26,11 @@ zxid_t zab_next_zxid(const struct zab *zab)
         zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
         return 0;
     }
+    if (zab->lead.pending_count >= zab->limits.pending_max ||
+        zab->lead.pending_bytes >= zab->limits.pending_bytes_max) {
+        PROBE("zab.pipeline_full");
+        return 0;
+    }
     return zab->trail.last + 1;
 }
 
@@ -42,11 +47,6 @@ enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effe
 {
     if (zab_next_zxid(zab) == 0) {
         return ERR_NOT_READY;
-    }
-    if (zab->lead.pending_count >= zab->limits.pending_max ||
-        zab->lead.pending_bytes >= zab->limits.pending_bytes_max) {
-        PROBE("zab.pipeline_full");
-        return ERR_THROTTLED;
     }
     zab->effects = effects;
     broadcast_append(zab, LOGREC_TXN, txn);

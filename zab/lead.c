@@ -467,6 +467,7 @@ static bool successor_ready(const struct zab *zab)
 
         if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
             quorum_counts(zab, peer->id, peer->incarnation) &&
+            !(zab->low_space && (peer->learner.flags & ZAB_FLAG_LOW_SPACE)) &&
             peer->learner.acked == zab->trail.last) {
             return true;
         }
@@ -474,8 +475,30 @@ static bool successor_ready(const struct zab *zab)
     return false;
 }
 
+/* A leader whose disk is nearly full hands over to somebody with space. */
+static void space_tick(struct zab *zab)
+{
+    if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
+        return;
+    }
+    zab->lead.space_resign_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
+            quorum_counts(zab, peer->id, peer->incarnation) &&
+            !(peer->learner.flags & ZAB_FLAG_LOW_SPACE)) {
+            PROBE("zab.resigns_for_space");
+            zab->lead.resigning = true;
+            zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
+            return;
+        }
+    }
+}
+
 static void resign_tick(struct zab *zab)
 {
+    space_tick(zab);
     if (!zab->lead.resigning) {
         return;
     }

@@ -185,8 +185,7 @@ uint64_t zab_wake_ms(const struct zab *zab);
 /* Leader, broadcasting: the zxid the next proposal will get, or 0 when none can be taken now. */
 zxid_t zab_next_zxid(const struct zab *zab);
 
-/* Leader: proposes a transaction as zab_next_zxid said. ERR_NOT_READY when this is no established
- * leader; ERR_THROTTLED when too much is in flight. */
+/* Leader: proposes a transaction as zab_next_zxid said. ERR_NOT_READY when that is 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
 
 /* Starts a quorum round (any serving role); ends with CONFIRMED{token}. A change of role drops it:

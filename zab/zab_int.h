@@ -151,8 +151,9 @@ struct leading {
     struct confirm_list waiting;
     bool resigning; /* No new proposals; leaves once a follower has everything. */
     uint64_t resign_deadline_ms;
-    uint64_t quorum_ms; /* When a quorum was last heard. */
-    uint64_t grace_ms;  /* No time-out before this: the process has just been paused. */
+    uint64_t space_resign_ms; /* Next look whether somebody with more disk space should lead. */
+    uint64_t quorum_ms;       /* When a quorum was last heard. */
+    uint64_t grace_ms;        /* No time-out before this: the process has just been paused. */
 };
 
 enum follow_phase {

@@ -1,0 +1,434 @@
+#include "server/replica.h"
+
+#include "server/config_text.h"
+#include "server/replica_int.h"
+
+void replica_effects_init(struct replica_effects *effects)
+{
+    *effects = (struct replica_effects){0};
+    zab_effects_init(&effects->zab);
+}
+
+void replica_effects_clear(struct replica_effects *effects)
+{
+    zab_effects_clear(&effects->zab);
+    effects->take_snapshot = false;
+    effects->status_changed = false;
+}
+
+void replica_effects_release(struct replica_effects *effects)
+{
+    zab_effects_release(&effects->zab);
+}
+
+/* The next snapshot after between half and the whole of the configured number, so that replicas do
+ * not take theirs at the same time. */
+static void draw_snapshot_point(struct replica *replica)
+{
+    uint64_t count = replica->options.snap_count;
+    uint64_t bytes = replica->options.snap_bytes;
+
+    replica->snap_at_records = count / 2 + rng_below(&replica->rng, count / 2 + 1) + 1;
+    replica->snap_at_bytes = bytes / 2 + rng_below(&replica->rng, bytes / 2 + 1) + 1;
+}
+
+void replica_refresh(struct replica *replica)
+{
+    zab_status(replica->zab, &replica->status);
+}
+
+struct replica *replica_new(const struct replica_options *options)
+{
+    ASSERT(options->view);
+    ASSERT(options->requests_max > 0);
+
+    struct replica *replica = mem_zalloc(1, sizeof *replica);
+
+    replica->options = *options;
+    replica->zab = zab_new(&options->zab);
+    replica->prep = prep_new(&options->prep);
+    replica->view = options->view;
+    rng_init(&replica->rng, options->zab.rng_seed ^ options->boot);
+    zab_effects_init(&replica->inner);
+    list_init(&replica->requests);
+    list_init(&replica->verdicts);
+    list_init(&replica->forwards);
+    map_init(&replica->by_id);
+    map_init(&replica->verdict_by_token);
+    buf_init(&replica->txn, TXN_BYTES_MAX);
+    replica->now_ms = options->zab.now_ms;
+    replica->applied = options->zab.committed;
+    replica->waiting_min = UINT64_MAX;
+    replica->records_since_snap = options->records_since_snap;
+    replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
+    replica->reap_ms = replica->now_ms + options->reap_every_ms;
+    draw_snapshot_point(replica);
+    replica_refresh(replica);
+    return replica;
+}
+
+void replica_keep(struct replica *replica, struct blob *take_blob)
+{
+    if (replica->kept_count == replica->kept_cap) {
+        replica->kept_cap = replica->kept_cap ? replica->kept_cap * 2 : 16;
+        replica->kept = mem_realloc(replica->kept, replica->kept_cap * sizeof replica->kept[0]);
+    }
+    replica->kept[replica->kept_count++] = take_blob;
+}
+
+static void release_kept(struct replica *replica)
+{
+    for (size_t i = 0; i < replica->kept_count; i++) {
+        blob_unref(replica->kept[i]);
+    }
+    replica->kept_count = 0;
+}
+
+void replica_free(struct replica *replica)
+{
+    if (!replica) {
+        return;
+    }
+    requests_close(replica);
+    lead_clear(replica);
+    release_kept(replica);
+    mem_free(replica->kept);
+    mem_free(replica->ready);
+    map_release(&replica->by_id);
+    map_release(&replica->verdict_by_token);
+    buf_release(&replica->txn);
+    state_changes_release(&replica->changes);
+    zab_effects_release(&replica->inner);
+    prep_free(replica->prep);
+    zab_free(replica->zab);
+    mem_free(replica);
+}
+
+bool replica_leads(const struct replica *replica)
+{
+    return replica->status.state == ZAB_LEADING && replica->status.serving;
+}
+
+/* ---- Delivery. ---- */
+
+static void apply_txn(struct replica *replica, struct state *state, const struct logrec *rec)
+{
+    struct txn_header header;
+    struct wire_reader reader;
+    bool fuzzy = rec->zxid <= replica->fuzzy_end;
+    enum err err = state_apply(state, rec->zxid, logrec_payload(rec), fuzzy, &replica->changes);
+
+    /* A committed transaction that cannot be applied is damage or a defect: this replica stops
+     * rather than go on with another tree than the others. */
+    ASSERT(err == ERR_OK);
+    err = txn_open(&reader, logrec_payload(rec), &header);
+    ASSERT(err == ERR_OK);
+    if (header.time_ms > replica->txn_time_ms) {
+        replica->txn_time_ms = header.time_ms;
+    }
+    requests_delivered(replica, &header, rec->zxid, &replica->changes);
+}
+
+static void apply_config(struct state *state, const struct logrec *rec)
+{
+    struct zab_config config;
+    struct buf text;
+
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        state_skip(state, rec->zxid);
+        return;
+    }
+    config.version = rec->zxid;
+    buf_init(&text, 1 << 16);
+    config_text(&config, &text);
+    state_set_config(state, rec->zxid, buf_slice(&text));
+    buf_release(&text);
+}
+
+static void apply_record(struct replica *replica, struct state *state, const struct logrec *rec)
+{
+    ASSERT(rec->zxid > replica->applied);
+
+    switch (rec->type) {
+    case LOGREC_TXN:
+        apply_txn(replica, state, rec);
+        break;
+    case LOGREC_CONFIG:
+        apply_config(state, rec);
+        break;
+    case LOGREC_EPOCH:
+    case LOGREC_STAMP:
+        state_skip(state, rec->zxid);
+        break;
+    }
+    replica->applied = rec->zxid;
+    replica->delivered++;
+    replica->records_since_snap++;
+    replica->bytes_since_snap += rec->len;
+    if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->fuzzy_end) {
+        zab_digest(replica->zab, rec->zxid, state_digest(state), &replica->inner);
+    }
+}
+
+/* Applies a run of deliveries, starting at effect `at`, under one hold of the lock; returns the
+ * index behind it. Answers go out after the lock is free. */
+static size_t deliver_run(struct replica *replica, size_t at)
+{
+    struct state *state = view_write(replica->view);
+
+    ASSERT(state);
+    while (at < replica->inner.count && replica->inner.items[at].type == ZAB_FX_DELIVER) {
+        struct logrec *rec = replica->inner.items[at].rec;
+
+        apply_record(replica, state, rec);
+        logrec_unref(rec);
+        at++;
+    }
+    view_write_done(replica->view);
+    if (replica->status.state == ZAB_LEADING) {
+        prep_applied(replica->prep, replica->applied);
+    }
+    requests_answer_ready(replica);
+    requests_applied(replica);
+    return at;
+}
+
+/* ---- Roles. ---- */
+
+/* A cluster has been founded or found: there is a history now, and so there is a tree. */
+static void make_state(struct replica *replica)
+{
+    const struct zab_config *config = zab_config(replica->zab);
+
+    if (config->count == 0 || replica->status.quarantined) {
+        return;
+    }
+    if (view_read(replica->view)) {
+        view_read_done(replica->view);
+        return;
+    }
+    view_replace(replica->view, state_new(config->history));
+}
+
+static void on_role(struct replica *replica, struct replica_effects *out)
+{
+    struct zab_status before = replica->status;
+
+    replica_refresh(replica);
+    out->status_changed = true;
+    make_state(replica);
+    if (before.state != replica->status.state || before.leader != replica->status.leader ||
+        (before.serving && !replica->status.serving)) {
+        if (replica->status.state == ZAB_LOOKING) {
+            replica->elections++;
+        }
+        prep_clear(replica->prep);
+        lead_clear(replica);
+        requests_role_ended(replica);
+    }
+    if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
+        requests_new_epoch(replica);
+    }
+}
+
+/* ---- Effects. ---- */
+
+static void pass_on(struct replica_effects *out, const struct zab_effect *effect)
+{
+    struct zab_effects *list = &out->zab;
+
+    if (list->count == list->cap) {
+        list->cap = list->cap ? list->cap * 2 : 64;
+        list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
+    }
+    list->items[list->count++] = *effect;
+}
+
+static void take_effect(struct replica *replica, size_t index, struct replica_effects *out)
+{
+    struct zab_effect effect = replica->inner.items[index];
+
+    switch (effect.type) {
+    case ZAB_FX_CONFIRMED:
+        if (!lead_confirmed(replica, effect.token, effect.zxid)) {
+            requests_confirmed(replica, effect.token, effect.zxid);
+        }
+        break;
+    case ZAB_FX_FORWARDED:
+        lead_forwarded(replica, effect.peer, effect.token, effect.bytes);
+        break;
+    case ZAB_FX_REFUSED:
+        requests_refused(replica, effect.token, effect.bytes);
+        break;
+    case ZAB_FX_ROLE:
+        on_role(replica, out);
+        break;
+    case ZAB_FX_SEND:
+    case ZAB_FX_DISCONNECT:
+    case ZAB_FX_PERSIST:
+    case ZAB_FX_FETCH:
+    case ZAB_FX_SNAP_FETCH:
+    case ZAB_FX_RESTORE:
+    case ZAB_FX_HALT:
+    case ZAB_FX_ALARM:
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_DELIVER:
+        UNREACHABLE();
+    }
+}
+
+/* Our part of what the protocol asks for; taking it may make it ask for more. */
+static void take_effects(struct replica *replica, struct replica_effects *out)
+{
+    size_t at = 0;
+
+    while (at < replica->inner.count) {
+        if (replica->inner.items[at].type == ZAB_FX_DELIVER) {
+            at = deliver_run(replica, at);
+        } else {
+            take_effect(replica, at, out);
+            at++;
+        }
+        if (at == replica->inner.count) {
+            replica_refresh(replica);
+            requests_run_queue(replica);
+            lead_run_forwards(replica);
+        }
+    }
+    zab_effects_clear(&replica->inner);
+}
+
+/* ---- Snapshots and other periodic work. ---- */
+
+static void want_snapshot(struct replica *replica, struct replica_effects *out)
+{
+    bool due = replica->records_since_snap >= replica->snap_at_records ||
+               replica->bytes_since_snap >= replica->snap_at_bytes;
+
+    if (!due || replica->snapshotting || !replica->status.serving ||
+        replica->status.delivered < replica->fuzzy_end) {
+        return;
+    }
+    replica->snapshotting = true;
+    replica->records_since_snap = 0;
+    replica->bytes_since_snap = 0;
+    draw_snapshot_point(replica);
+    out->take_snapshot = true;
+    out->snap_start = replica->status.delivered;
+    out->snap_chain = replica->status.delivered_chain;
+}
+
+void replica_snapshot_failed(struct replica *replica)
+{
+    ASSERT(replica->snapshotting);
+    replica->snapshotting = false;
+}
+
+static void before_step(struct replica *replica, const struct zab_event *event)
+{
+    if (event->type == ZAB_EV_RESTORED) {
+        replica->applied = event->zxid;
+        replica->fuzzy_end = event->base;
+        replica->records_since_snap = 0;
+        replica->bytes_since_snap = 0;
+        replica->state_lost_seq = replica->request_seq;
+    } else if (event->type == ZAB_EV_STORED_SNAP) {
+        replica->snapshotting = false;
+    }
+}
+
+static void periodic(struct replica *replica)
+{
+    if (replica->now_ms >= replica->deadline_ms) {
+        replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
+        requests_check_deadlines(replica);
+    }
+    if (replica->now_ms >= replica->reap_ms) {
+        replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
+        lead_reap(replica);
+    }
+}
+
+void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
+                  struct replica_effects *effects)
+{
+    replica->now_ms = event->now_ms;
+    replica->wall_ms = wall_ms;
+    release_kept(replica);
+    before_step(replica, event);
+    zab_step(replica->zab, event, &replica->inner);
+    periodic(replica);
+    take_effects(replica, effects);
+    replica_refresh(replica);
+    want_snapshot(replica, effects);
+}
+
+void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
+                     int64_t wall_ms, struct replica_effects *effects)
+{
+    ASSERT(now_ms >= replica->now_ms);
+
+    replica->now_ms = now_ms;
+    replica->wall_ms = wall_ms;
+    take_request->id = ++replica->request_seq;
+    list_push_back(&replica->requests, &take_request->node);
+    (void)map_put_u64(&replica->by_id, take_request->id, take_request);
+    replica->request_count++;
+    take_request->state = 0;
+    if (replica->draining) {
+        request_reply(replica, take_request, ERR_NOT_READY, "this replica is shutting down");
+    } else if (replica->request_count > replica->options.requests_max) {
+        PROBE("replica.too_many_requests");
+        request_reply(replica, take_request, ERR_THROTTLED, "too many requests are in flight");
+    } else {
+        request_dispatch(replica, take_request);
+    }
+    take_effects(replica, effects);
+}
+
+bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
+{
+    struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .flag = true};
+
+    replica->draining = true;
+    if (now_ms > replica->now_ms) {
+        replica_step(replica, &event, replica->wall_ms, effects);
+    }
+    return replica->request_count == 0 && replica->status.state != ZAB_LEADING;
+}
+
+uint64_t replica_wake_ms(const struct replica *replica)
+{
+    uint64_t wake_ms = zab_wake_ms(replica->zab);
+
+    if (replica->request_count > 0 && replica->deadline_ms < wake_ms) {
+        wake_ms = replica->deadline_ms;
+    }
+    return replica->reap_ms < wake_ms ? replica->reap_ms : wake_ms;
+}
+
+void replica_status(const struct replica *replica, struct replica_status *ret_status)
+{
+    *ret_status = (struct replica_status){
+        .applied = replica->applied,
+        .requests = replica->request_count,
+        .proposals = replica->proposals,
+        .delivered = replica->delivered,
+        .retried = replica->retried,
+        .elections = replica->elections,
+        .draining = replica->draining,
+    };
+    zab_status(replica->zab, &ret_status->zab);
+    const struct state *state = view_read(replica->view);
+
+    if (state) {
+        ret_status->digest = state_digest(state);
+        view_read_done(replica->view);
+    }
+}
+
+const struct zab *replica_zab(const struct replica *replica)
+{
+    return replica->zab;
+}

@@ -1,0 +1,146 @@
+/*
+ * replica_int.h - the private state of a replica, shared by replica*.c only.
+ *
+ * Each request is in exactly one place of its life (enum request_place) and in the one list of all
+ * requests, in order of arrival, so that what must be done again is done in that order.
+ */
+#ifndef SERVER_REPLICA_INT_H
+#define SERVER_REPLICA_INT_H
+
+#include "base/check.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "base/rng.h"
+#include "server/ops.h"
+#include "server/replica.h"
+#include "server/state/state.h"
+
+enum {
+    DEADLINE_SCAN_MS =
+        50, /* How often requests are looked through for a deadline that has passed. */
+    TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
+    FORWARDS_MAX = 65536, /* Learners' requests waiting for room in the pipeline. */
+    REAP_MAX = 1000,      /* Znodes reaped at a time. */
+};
+
+enum request_place {
+    REQUEST_QUEUED = 1, /* Waits for a leader, or for room in the pipeline. */
+    REQUEST_FORWARDED,  /* At the leader of `wait_epoch`. */
+    REQUEST_PROPOSED,   /* Record `wait_zxid` of epoch `wait_epoch` is to be delivered. */
+    REQUEST_CONFIRMING, /* A quorum round is under way; then it waits for `wait_zxid`. */
+    REQUEST_WAITING,    /* Until `wait_zxid` is applied. */
+};
+
+/* The leader's refusal of a learner's request, until a quorum round has confirmed that it may
+ * refuse (decision 5). */
+struct verdict {
+    uint64_t token;
+    uint32_t peer;
+    uint64_t request;
+    struct blob *bytes; /* The encoded result. */
+    struct list node;
+};
+
+/* A learner's request that waits for room. */
+struct forward {
+    uint32_t peer;
+    uint64_t request;
+    uint8_t *bytes;
+    size_t len;
+    struct list node;
+};
+
+struct replica {
+    struct replica_options options;
+    struct zab *zab;
+    struct prep *prep;
+    struct view *view;
+    struct rng rng;
+    struct zab_effects inner; /* Of the protocol, before we have taken our part. */
+    uint64_t now_ms;
+    int64_t wall_ms;
+    int64_t txn_time_ms; /* Of the last transaction proposed or applied; never decreases. */
+
+    struct list requests; /* All, in order of arrival. */
+    struct map by_id;     /* Request number to op_request. */
+    uint64_t request_seq;
+    size_t request_count;
+    size_t queued_count;
+    size_t waiting_count;
+    zxid_t waiting_min;   /* No waiting request is satisfied below this. */
+    uint64_t deadline_ms; /* Next look. */
+
+    struct list verdicts; /* Of struct verdict. */
+    struct map verdict_by_token;
+    struct list forwards; /* Of struct forward. */
+    size_t forward_count;
+
+    struct zab_status status; /* As of the last step. */
+    zxid_t applied;
+    zxid_t fuzzy_end;        /* Effects up to here may be in the state already. */
+    uint64_t state_lost_seq; /* The state was replaced by a snapshot: the outcome of requests up to
+                                this number cannot be told from deliveries. */
+    struct state_changes changes;
+    struct buf txn;            /* Scratch. */
+    struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
+    size_t ready_count;
+    size_t ready_cap;
+    struct blob **kept; /* Bytes that effects point to, until the next step. */
+    size_t kept_count;
+    size_t kept_cap;
+    bool draining;
+    bool snapshotting;
+    uint64_t records_since_snap;
+    uint64_t bytes_since_snap;
+    uint64_t snap_at_records;
+    uint64_t snap_at_bytes;
+    uint64_t reap_ms;
+
+    uint64_t proposals;
+    uint64_t delivered;
+    uint64_t retried;
+    uint64_t elections;
+};
+
+/* replica_request.c: the life of a request of this replica's own clients. */
+void request_dispatch(struct replica *replica, struct op_request *request);
+void request_reply(struct replica *replica, struct op_request *request, enum err err,
+                   const char *detail);
+void requests_run_queue(struct replica *replica);
+void requests_applied(struct replica *replica);
+void requests_answer_ready(struct replica *replica);
+void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
+void requests_refused(struct replica *replica, uint64_t token, struct slice bytes);
+void requests_role_ended(struct replica *replica);
+void requests_new_epoch(struct replica *replica);
+void requests_check_deadlines(struct replica *replica);
+void requests_close(struct replica *replica);
+void requests_delivered(struct replica *replica, const struct txn_header *header, zxid_t zxid,
+                        const struct state_changes *changes);
+struct op_request *request_by_id(struct replica *replica, uint64_t id);
+
+/* replica_lead.c: the leader's work for everybody's requests. */
+enum lead_outcome {
+    LEAD_PROPOSED,
+    LEAD_REFUSED,
+    LEAD_LATER
+};
+enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *args,
+                               const struct txn_header *header, struct op_result *result,
+                               zxid_t *ret_zxid);
+void lead_forwarded(struct replica *replica, uint32_t peer, uint64_t token, struct slice bytes);
+bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
+void lead_run_forwards(struct replica *replica);
+void lead_clear(struct replica *replica);
+void lead_reap(struct replica *replica);
+int64_t lead_time(struct replica *replica);
+void forward_encode(const struct replica *replica, const struct op_request *request,
+                    struct buf *out);
+
+/* replica.c */
+void replica_refresh(struct replica *replica);
+void replica_keep(struct replica *replica, struct blob *take_blob);
+bool replica_leads(const struct replica *replica);
+
+#endif

@@ -1,0 +1,243 @@
+/* The leader's work: preparing requests of all replicas, and refusing those that cannot be done. */
+#include "server/replica_int.h"
+
+/* ---- What a learner sends: boot u64, principal's address, arguments. ---- */
+
+void forward_encode(const struct replica *replica, const struct op_request *request,
+                    struct buf *out)
+{
+    wire_put_u64(out, replica->options.boot);
+    wire_put_bytes(out, slice_str(request->principal.address));
+    op_args_encode(&request->args, out);
+}
+
+struct forwarded {
+    struct txn_header header;
+    struct op_args args;
+    struct op_args *multi;
+};
+
+static bool forward_decode(struct slice bytes, struct forwarded *ret)
+{
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, bytes);
+    ret->header.origin_boot = wire_get_u64(&reader);
+    (void)wire_get_bytes(&reader, sizeof((struct op_principal *)0)->address);
+    if (!wire_reader_ok(&reader)) {
+        return false;
+    }
+    struct slice rest = slice_make(reader.pos, (size_t)(reader.end - reader.pos));
+
+    return op_args_decode(rest, &ret->args, &ret->multi) == ERR_OK;
+}
+
+/* ---- Preparing. ---- */
+
+/* Stamps of transactions never go back, whatever the wall clock does. */
+int64_t lead_time(struct replica *replica)
+{
+    if (replica->wall_ms > replica->txn_time_ms) {
+        replica->txn_time_ms = replica->wall_ms;
+    }
+    return replica->txn_time_ms;
+}
+
+/* With a quorum's disks nearly full, only what frees space still passes. */
+static bool is_allowed_when_low(const struct op_args *args)
+{
+    return args->op == OP_DELETE || args->op == OP_REAP;
+}
+
+enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *args,
+                               const struct txn_header *header, struct op_result *result,
+                               zxid_t *ret_zxid)
+{
+    zxid_t zxid = zab_next_zxid(replica->zab);
+
+    if (zxid == 0) {
+        return LEAD_LATER;
+    }
+    *ret_zxid = zxid;
+    if (replica->status.quorum_low && !is_allowed_when_low(args)) {
+        PROBE("replica.quorum_low");
+        result->err = ERR_DISK_FULL;
+        result->detail = "a quorum of replicas has almost no disk space left: only deletes pass";
+        return LEAD_REFUSED;
+    }
+    /* Only the core thread writes the tree, so it may read it without the lock. */
+    const struct state *state = view_read(replica->view);
+
+    ASSERT(state);
+    buf_clear(&replica->txn);
+    enum err err = prep_request(replica->prep, state, args, header, zxid, &replica->txn, result);
+
+    view_read_done(replica->view);
+    if (err != ERR_OK) {
+        result->err = err;
+        return LEAD_REFUSED;
+    }
+    err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+    ASSERT(err == ERR_OK);
+    replica->proposals++;
+    return LEAD_PROPOSED;
+}
+
+/* ---- Learners' requests. ---- */
+
+/* An error is as linearizable as a success: it leaves after a quorum round started now, and names
+ * the last proposal that it rests on. */
+static void refuse(struct replica *replica, uint32_t peer, uint64_t request,
+                   struct op_result *result, zxid_t rests_on)
+{
+    struct verdict *verdict = mem_zalloc(1, sizeof *verdict);
+
+    result->zxid = rests_on;
+    verdict->token = ++replica->request_seq;
+    verdict->peer = peer;
+    verdict->request = request;
+    buf_clear(&replica->txn);
+    op_result_encode(result, &replica->txn);
+    verdict->bytes = blob_new(buf_slice(&replica->txn));
+    list_push_back(&replica->verdicts, &verdict->node);
+    (void)map_put_u64(&replica->verdict_by_token, verdict->token, verdict);
+    enum err err = zab_confirm(replica->zab, verdict->token, &replica->inner);
+
+    ASSERT(err == ERR_OK);
+}
+
+static void verdict_free(struct replica *replica, struct verdict *verdict)
+{
+    (void)map_remove_u64(&replica->verdict_by_token, verdict->token);
+    list_remove(&verdict->node);
+    blob_unref(verdict->bytes);
+    mem_free(verdict);
+}
+
+bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
+{
+    struct verdict *verdict = map_get_u64(&replica->verdict_by_token, token);
+
+    (void)zxid;
+    if (!verdict) {
+        return false;
+    }
+    zab_refuse(replica->zab, verdict->peer, verdict->request, blob_slice(verdict->bytes),
+               &replica->inner);
+    replica_keep(replica, blob_ref(verdict->bytes));
+    verdict_free(replica, verdict);
+    return true;
+}
+
+/* Returns false when it must wait for room in the pipeline. */
+static bool handle_forward(struct replica *replica, uint32_t peer, uint64_t request,
+                           struct slice bytes)
+{
+    struct forwarded forwarded = {0};
+    struct op_result result;
+    zxid_t zxid = 0;
+
+    op_result_init(&result);
+    enum lead_outcome outcome = LEAD_REFUSED;
+
+    if (forward_decode(bytes, &forwarded)) {
+        forwarded.header.origin_member = peer;
+        forwarded.header.request = request;
+        forwarded.header.time_ms = lead_time(replica);
+        outcome = lead_prepare(replica, &forwarded.args, &forwarded.header, &result, &zxid);
+    } else {
+        result.err = ERR_FORMAT;
+        zxid = replica->status.last + 1;
+    }
+    if (outcome == LEAD_REFUSED) {
+        refuse(replica, peer, request, &result, zxid - 1);
+    }
+    mem_free(forwarded.multi);
+    op_result_release(&result);
+    return outcome != LEAD_LATER;
+}
+
+void lead_forwarded(struct replica *replica, uint32_t peer, uint64_t token, struct slice bytes)
+{
+    if (!list_empty(&replica->forwards) || !handle_forward(replica, peer, token, bytes)) {
+        if (replica->forward_count >= FORWARDS_MAX) {
+            PROBE("replica.forwards_full");
+            return; /* The asker's deadline answers. */
+        }
+        struct forward *forward = mem_zalloc(1, sizeof *forward);
+
+        PROBE("replica.forward_waits");
+        forward->peer = peer;
+        forward->request = token;
+        forward->bytes = mem_dup(bytes.data, bytes.len);
+        forward->len = bytes.len;
+        list_push_back(&replica->forwards, &forward->node);
+        replica->forward_count++;
+    }
+}
+
+static void forward_free(struct replica *replica, struct forward *forward)
+{
+    list_remove(&forward->node);
+    replica->forward_count--;
+    mem_free(forward->bytes);
+    mem_free(forward);
+}
+
+void lead_run_forwards(struct replica *replica)
+{
+    while (!list_empty(&replica->forwards) && replica_leads(replica)) {
+        struct forward *forward = list_first(&replica->forwards, struct forward, node);
+
+        if (!handle_forward(replica, forward->peer, forward->request,
+                            slice_make(forward->bytes, forward->len))) {
+            return;
+        }
+        forward_free(replica, forward);
+    }
+}
+
+/* Whatever was under way for others ends with the role; they ask the next leader. */
+void lead_clear(struct replica *replica)
+{
+    list_for_each_safe (it, tmp, &replica->verdicts) {
+        verdict_free(replica, list_entry(it, struct verdict, node));
+    }
+    list_for_each_safe (it, tmp, &replica->forwards) {
+        forward_free(replica, list_entry(it, struct forward, node));
+    }
+    ASSERT(replica->forward_count == 0);
+}
+
+/* ---- Znodes whose time has come. ---- */
+
+void lead_reap(struct replica *replica)
+{
+    struct buf paths;
+    const struct state *state = replica_leads(replica) ? view_read(replica->view) : NULL;
+
+    if (!state) {
+        return;
+    }
+    buf_init(&paths, REAP_MAX * (size_t)(STATE_PATH_MAX + 2));
+    size_t count = state_reap_candidates(state, lead_time(replica), REAP_MAX, &paths);
+
+    view_read_done(replica->view);
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, buf_slice(&paths));
+    for (size_t i = 0; i < count; i++) {
+        struct op_args args = {.op = OP_REAP, .version = -1};
+        struct txn_header header = {.time_ms = lead_time(replica)};
+        struct op_result result;
+        zxid_t zxid = 0;
+
+        args.path = wire_get_raw(&reader, wire_get_u16(&reader));
+        op_result_init(&result);
+        /* One that was changed meanwhile is refused, and that is all. */
+        (void)lead_prepare(replica, &args, &header, &result, &zxid);
+        op_result_release(&result);
+    }
+    ASSERT(wire_reader_ok(&reader));
+    buf_release(&paths);
+}
