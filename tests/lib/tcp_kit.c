@@ -1,0 +1,255 @@
+#include "tests/lib/tcp_kit.h"
+
+#include "base/mem.h"
+#include "tests/lib/ports.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
+                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise)
+{
+    struct kit_node *node = ctx;
+
+    node->ups++;
+    node->next_round = 0;
+    node->peer = peer;
+    node->hello.incarnation = incarnation;
+    node->hello.founding = founding;
+    memcpy(node->hello.cluster, cluster, ZAB_CLUSTER_LEN);
+    (void)snprintf(node->hello.advertise, sizeof(node->hello.advertise), "%s", advertise);
+}
+
+static void on_down(void *ctx, uint32_t peer, const char *why)
+{
+    struct kit_node *node = ctx;
+
+    (void)peer;
+    node->downs++;
+    (void)snprintf(node->why, sizeof(node->why), "%s", why);
+}
+
+static void on_refused(void *ctx, uint32_t peer, const char *why)
+{
+    struct kit_node *node = ctx;
+
+    (void)peer;
+    node->refusals++;
+    (void)snprintf(node->why, sizeof(node->why), "%s", why);
+}
+
+static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
+{
+    struct kit_node *node = ctx;
+    struct zab_msg reply = {.type = ZAB_PONG, .round = msg->round};
+
+    assert_int_equal(msg->round, node->next_round);
+    node->next_round++;
+    node->messages++;
+    node->bytes += msg->bytes.len;
+    if (node->echo == peer) {
+        tcp_send(node->tcp, peer, &reply);
+    }
+    if (node->disconnect_on && node->messages == node->disconnect_on) {
+        tcp_disconnect(node->tcp, peer);
+        tcp_flush(node->tcp);
+    }
+}
+
+struct kit_node kit_nodes[3];
+
+void kit_start(const struct kit_setup *setup, uint32_t id)
+{
+    struct kit_node *node = &kit_nodes[id];
+    uint32_t other = 3 - id;
+    struct tcp_peer peer = {.id = other, .port = setup->port[other]};
+    char advertise[32];
+    const char *secret = setup->secret[id] ? setup->secret[id] : "";
+    struct tcp_options options = {.id = id == 2 && setup->claims ? setup->claims : id,
+                                  .listen_host = setup->host ? setup->host : "127.0.0.1",
+                                  .listen_port = setup->port[id],
+                                  .peers = &peer,
+                                  .peer_count = 1,
+                                  .secret = slice_str(secret),
+                                  .queue_bytes_max =
+                                      setup->queue_bytes_max ? setup->queue_bytes_max : 1 << 20,
+                                  .connect_timeout_ms = 2000,
+                                  .retry_min_ms = 5,
+                                  .retry_max_ms = 40,
+                                  .incarnation = 100 + id,
+                                  .cluster = {setup->cluster[id]},
+                                  .founding = id == 2,
+                                  .advertise = advertise};
+    struct tcp_handler handler = {.on_up = on_up,
+                                  .on_down = on_down,
+                                  .on_refused = on_refused,
+                                  .on_message = on_message,
+                                  .ctx = node};
+
+    (void)snprintf(peer.host, sizeof(peer.host), "%s", options.listen_host);
+    (void)snprintf(advertise, sizeof(advertise), "replica-%u:9998", id);
+    if (id == 2 && setup->via) {
+        peer.port = setup->via;
+    }
+    *node = (struct kit_node){.ups = 0};
+    assert_int_equal(loop_init(&node->loop), ERR_OK);
+    assert_int_equal(tcp_open(&node->loop, &options, &handler, &node->tcp), ERR_OK);
+}
+
+void kit_stop(uint32_t id)
+{
+    tcp_close(kit_nodes[id].tcp);
+    kit_nodes[id].tcp = NULL;
+    loop_release(&kit_nodes[id].loop);
+}
+
+/* One turn of a replica's core thread. */
+void kit_turn(uint32_t id, int timeout_ms)
+{
+    struct kit_node *node = &kit_nodes[id];
+
+    if (node->tcp) {
+        tcp_tick(node->tcp, os_now_ms());
+        loop_run_once(&node->loop, timeout_ms);
+        tcp_flush(node->tcp);
+    }
+}
+
+/* ---- Somebody between the two. ---- */
+
+struct kit_relay kit_relay;
+
+struct sockaddr_in kit_loopback(uint16_t port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return addr;
+}
+
+void kit_relay_open(struct kit_setup *setup, size_t step, uint64_t flip)
+{
+    setup->via = port_free();
+
+    struct sockaddr_in addr = kit_loopback(setup->via);
+
+    kit_relay = (struct kit_relay){.in_fd = -1, .out_fd = -1, .step = step, .flip = flip};
+    kit_relay.listen_fd = loop_listen((struct sockaddr *)&addr, sizeof(addr), 8);
+    assert_true(kit_relay.listen_fd >= 0);
+}
+
+static void relay_hang_up(void)
+{
+    if (kit_relay.in_fd >= 0) {
+        close(kit_relay.in_fd);
+        close(kit_relay.out_fd);
+    }
+    kit_relay.in_fd = -1;
+    kit_relay.out_fd = -1;
+}
+
+/* Moves some bytes; false when that direction has ended. */
+static bool relay_move(int from, int to, bool damage)
+{
+    uint8_t bytes[KIT_RELAY_BYTES];
+    ssize_t got = read(from, bytes, kit_relay.step);
+
+    if (got < 0 && errno == EAGAIN) {
+        return true;
+    }
+    if (got <= 0) {
+        return false;
+    }
+    if (damage) {
+        if (kit_relay.flip >= kit_relay.passed &&
+            kit_relay.flip < kit_relay.passed + (uint64_t)got) {
+            bytes[kit_relay.flip - kit_relay.passed] ^= 0x10;
+        }
+        kit_relay.passed += (uint64_t)got;
+    }
+    for (ssize_t done = 0; done < got;) {
+        ssize_t put = send(to, bytes + done, (size_t)(got - done), MSG_NOSIGNAL);
+
+        if (put < 0 && errno != EAGAIN) {
+            return false;
+        }
+        done += put > 0 ? put : 0;
+        if (put < 0) {
+            kit_turn(1, 0);
+            kit_turn(2, 0);
+        }
+    }
+    return true;
+}
+
+static void relay_turn(const struct kit_setup *setup)
+{
+    if (kit_relay.in_fd < 0) {
+        struct sockaddr_storage from;
+        struct sockaddr_in addr = kit_loopback(setup->port[1]);
+
+        kit_relay.in_fd = loop_accept(kit_relay.listen_fd, &from);
+        if (kit_relay.in_fd < 0) {
+            kit_relay.in_fd = -1;
+            return;
+        }
+        kit_relay.out_fd = loop_connect((struct sockaddr *)&addr, sizeof(addr));
+        assert_true(kit_relay.out_fd >= 0);
+    }
+    if (!kit_relay.stopped && (!relay_move(kit_relay.in_fd, kit_relay.out_fd, true) ||
+                               !relay_move(kit_relay.out_fd, kit_relay.in_fd, false))) {
+        relay_hang_up();
+    }
+}
+
+void kit_relay_close(void)
+{
+    relay_hang_up();
+    close(kit_relay.listen_fd);
+    kit_relay.listen_fd = -1;
+}
+
+void kit_run(const struct kit_setup *setup)
+{
+    kit_turn(1, 1);
+    kit_turn(2, 0);
+    if (setup->via) {
+        relay_turn(setup);
+    }
+}
+
+struct kit_setup kit_make_setup(void)
+{
+    return (struct kit_setup){.port = {0, port_free(), port_free()}, .cluster = {0, 7, 7}};
+}
+
+void kit_connect_both(const struct kit_setup *setup)
+{
+    kit_start(setup, 1);
+    kit_start(setup, 2);
+    KIT_RUN_UNTIL(setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
+}
+
+void kit_stop_both(void)
+{
+    kit_stop(1);
+    kit_stop(2);
+}
+
+void kit_send_round(uint32_t from, uint64_t round)
+{
+    struct zab_msg msg = {.type = ZAB_PING, .round = round, .epoch = 3};
+
+    tcp_send(kit_nodes[from].tcp, 3 - from, &msg);
+}
+
+void kit_send_forward(uint32_t from, uint64_t round, size_t len)
+{
+    uint8_t *bytes = mem_zalloc(len, 1);
+    struct zab_msg msg = {.type = ZAB_FORWARD, .round = round, .bytes = slice_make(bytes, len)};
+
+    tcp_send(kit_nodes[from].tcp, 3 - from, &msg);
+    mem_free(bytes);
+}

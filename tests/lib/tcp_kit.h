@@ -1,0 +1,93 @@
+/*
+ * tcp_kit.h - two replicas' transports on two loops in one thread, and a relay between them that
+ * can delay, damage or hold back the bytes.
+ */
+#ifndef TESTS_LIB_TCP_KIT_H
+#define TESTS_LIB_TCP_KIT_H
+
+#include "base/os_clock.h"
+#include "tests/lib/unit.h"
+#include "zab/tcp/hello.h"
+#include "zab/tcp/tcp.h"
+
+#include <netinet/in.h>
+
+enum {
+    KIT_DEADLINE_MS = 10000,
+    KIT_RELAY_BYTES = 65536
+};
+
+struct kit_node {
+    struct loop loop;
+    struct tcp *tcp;
+    uint32_t ups;
+    uint32_t downs;
+    uint32_t refusals;
+    uint32_t peer; /* Of the last on_up. */
+    struct hello hello;
+    char why[256];
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t next_round;    /* Messages must arrive in order. */
+    uint32_t echo;          /* Answers each message to this peer. */
+    uint32_t disconnect_on; /* Ends the connection within the callback of this message. */
+};
+
+struct kit_setup {
+    uint16_t port[3]; /* Of replicas 1 and 2. */
+    uint16_t via;     /* Where 2 dials 1, when not directly. */
+    const char *host;
+    const char *secret[3];
+    uint8_t cluster[3];
+    uint64_t queue_bytes_max;
+    uint32_t claims; /* Id that node 2 takes instead. */
+};
+
+/* From replica 2, which dials, to replica 1. */
+struct kit_relay {
+    int listen_fd;
+    int in_fd;       /* From replica 2. */
+    int out_fd;      /* To replica 1. */
+    size_t step;     /* Bytes at a time. */
+    uint64_t passed; /* From 2 to 1. */
+    uint64_t flip;   /* Offset of the byte to damage; UINT64_MAX: none. */
+    bool stopped;
+};
+
+extern struct kit_node kit_nodes[3]; /* By id. */
+extern struct kit_relay kit_relay;
+
+/* Free ports, no secret, the same cluster. */
+struct kit_setup kit_make_setup(void);
+
+void kit_start(const struct kit_setup *setup, uint32_t id);
+void kit_stop(uint32_t id);
+void kit_connect_both(const struct kit_setup *setup); /* Starts both. */
+void kit_stop_both(void);
+
+/* One turn of one core thread; of everything. */
+void kit_turn(uint32_t id, int timeout_ms);
+void kit_run(const struct kit_setup *setup);
+
+/* Puts the relay between the two: `step` bytes at a time, the byte at `flip` damaged. */
+void kit_relay_open(struct kit_setup *setup, size_t step, uint64_t flip);
+void kit_relay_close(void);
+
+/* Queues a PING, or a FORWARD of `len` bytes, to the other. */
+void kit_send_round(uint32_t from, uint64_t round);
+void kit_send_forward(uint32_t from, uint64_t round, size_t len);
+
+struct sockaddr_in kit_loopback(uint16_t port);
+
+#define KIT_RUN_UNTIL(setup, condition)                  \
+    do {                                                 \
+        uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS; \
+        while (!(condition)) {                           \
+            if (os_now_ms() > end_ms) {                  \
+                fail_msg("not reached: %s", #condition); \
+            }                                            \
+            kit_run(setup);                              \
+        }                                                \
+    } while (0)
+
+#endif

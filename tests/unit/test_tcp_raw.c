@@ -1,0 +1,175 @@
+/* The transport against somebody who speaks by hand: garbage, silence and wrong frames. */
+#include "base/wire.h"
+#include "tests/lib/tcp_kit.h"
+#include "zab/tcp/frame.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static int dial_raw(const struct kit_setup *setup)
+{
+    struct sockaddr_in addr = kit_loopback(setup->port[1]);
+    int fd = loop_connect((struct sockaddr *)&addr, sizeof(addr));
+
+    assert_true(fd >= 0);
+    KIT_RUN_UNTIL(setup, loop_connect_result(fd) == 0);
+    return fd;
+}
+
+static void read_raw(const struct kit_setup *setup, int fd, uint8_t *to, size_t len)
+{
+    size_t got = 0;
+
+    while (got < len) {
+        ssize_t some = 0;
+
+        KIT_RUN_UNTIL(setup, (some = read(fd, to + got, len - got)) >= 0);
+        assert_true(some > 0);
+        got += (size_t)some;
+    }
+}
+
+static bool ended(int fd)
+{
+    uint8_t byte;
+    ssize_t got = read(fd, &byte, 1);
+
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+static void test_garbage(void **state)
+{
+    struct kit_setup setup = kit_make_setup();
+    uint8_t garbage[GREETING_LEN * 2];
+    int silent = -1;
+
+    (void)state;
+    memset(garbage, 'G', sizeof(garbage));
+    kit_start(&setup, 1);
+
+    int fd = dial_raw(&setup);
+
+    assert_int_equal(write(fd, garbage, sizeof(garbage)), sizeof(garbage));
+    KIT_RUN_UNTIL(&setup, ended(fd));
+    close(fd);
+    assert_int_equal(kit_nodes[1].refusals, 1);
+    silent = dial_raw(&setup); /* Says nothing and is dropped in time. */
+    KIT_RUN_UNTIL(&setup, ended(silent));
+    close(silent);
+    kit_start(&setup, 2);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
+    kit_stop_both();
+}
+
+/* Becomes replica 2 by hand and returns the connection's nonce. */
+static uint64_t shake_raw(const struct kit_setup *setup, int fd)
+{
+    struct greeting greeting = {.version = 1, .from = 2, .to = 1};
+    struct hello hello = {.incarnation = 5, .cluster = {7}};
+    struct hello_transcript transcript;
+    struct slice none = slice_make(NULL, 0);
+    uint8_t answer[HELLO_WIRE_MAX];
+    struct buf out;
+
+    greeting_encode(&greeting, transcript.dialer);
+    assert_int_equal(write(fd, transcript.dialer, GREETING_LEN), GREETING_LEN);
+    read_raw(setup, fd, transcript.acceptor, GREETING_LEN);
+    buf_init(&out, HELLO_WIRE_MAX);
+    hello_encode(&hello, &transcript, none, true, &out);
+    assert_int_equal(write(fd, out.data, out.len), (ssize_t)out.len);
+    buf_release(&out);
+
+    size_t len = HELLO_LEN_LEN;
+
+    read_raw(setup, fd, answer, len);
+    len += wire_load_u32(answer) + CRYPTO_SHA256_LEN;
+    read_raw(setup, fd, answer + HELLO_LEN_LEN, len - HELLO_LEN_LEN);
+    assert_int_equal(hello_decode(slice_make(answer, len), &transcript, none, false, &hello, &len),
+                     ERR_OK);
+    assert_int_equal(hello.incarnation, 101);
+    return hello_connection_nonce(&transcript, none);
+}
+
+/* Sends one header and expects the connection to end for that reason. */
+static void expect_drop(const struct frame_header *change, const char *why)
+{
+    struct kit_setup setup = kit_make_setup();
+    uint8_t bytes[FRAME_HEADER_LEN];
+
+    kit_start(&setup, 1);
+
+    int fd = dial_raw(&setup);
+    struct frame_header header = *change;
+
+    header.nonce += shake_raw(&setup, fd);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
+    frame_encode(&header, 0, bytes);
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
+    if (!strstr(kit_nodes[1].why, why)) {
+        fail_msg("\"%s\" is not about \"%s\"", kit_nodes[1].why, why);
+    }
+    KIT_RUN_UNTIL(&setup, ended(fd));
+    close(fd);
+    kit_stop(1);
+}
+
+static void test_bad_frames(void **state)
+{
+    struct frame_header good = {.type = ZAB_PING, .from = 2, .to = 1, .cluster = {7}};
+    struct frame_header bad = good;
+
+    (void)state;
+    expect_drop(&good, "malformed"); /* An empty PING lacks its fields. */
+    bad.len = (uint32_t)zab_msg_size_max(ZAB_PING) + 1;
+    expect_drop(&bad, "too long");
+    bad = good;
+    bad.len = UINT32_MAX;
+    expect_drop(&bad, "too long");
+    bad = good;
+    bad.type = 999;
+    expect_drop(&bad, "unknown type");
+    bad = good;
+    bad.from = 3;
+    expect_drop(&bad, "another connection");
+    bad = good;
+    bad.nonce = 1;
+    expect_drop(&bad, "another connection");
+    bad = good;
+    bad.cluster[3] = 1;
+    expect_drop(&bad, "another cluster");
+    bad = good;
+    bad.payload_crc = 1;
+    expect_drop(&bad, "damaged frame");
+}
+
+static void test_hello_too_long(void **state)
+{
+    struct kit_setup setup = kit_make_setup();
+    struct greeting greeting = {.version = 1, .from = 2, .to = 1};
+    uint8_t bytes[GREETING_LEN + HELLO_LEN_LEN];
+
+    (void)state;
+    kit_start(&setup, 1);
+
+    int fd = dial_raw(&setup);
+
+    greeting_encode(&greeting, bytes);
+    wire_store_u32(bytes + GREETING_LEN, UINT32_MAX);
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
+    assert_non_null(strstr(kit_nodes[1].why, "malformed"));
+    close(fd);
+    kit_stop(1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_bad_frames),
+        cmocka_unit_test(test_hello_too_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
