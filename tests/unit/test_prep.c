@@ -1,0 +1,363 @@
+/* What prep refuses, in which order, and what its transactions look like. */
+#include "base/mem.h"
+#include "server/prep.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+static const struct prep_limits limits = {
+    .data_bytes_max = 10, .txn_bytes_max = 400, .multi_ops_max = 3, .recursive_max = 4};
+
+struct fixture {
+    struct state *state;
+    struct prep *prep;
+    struct buf txn;
+    struct op_result result;
+    zxid_t zxid;
+    int64_t time_ms;
+};
+
+static int setup(void **context)
+{
+    static struct fixture fixture;
+
+    fixture = (struct fixture){.state = state_new(1), .prep = prep_new(&limits), .time_ms = 500};
+    buf_init(&fixture.txn, 1 << 20);
+    op_result_init(&fixture.result);
+    *context = &fixture;
+    return 0;
+}
+
+static int teardown(void **context)
+{
+    struct fixture *fixture = *context;
+
+    state_free(fixture->state);
+    prep_free(fixture->prep);
+    buf_release(&fixture->txn);
+    op_result_release(&fixture->result);
+    return 0;
+}
+
+/* Prepares; what succeeds is left in flight. */
+static enum err run(struct fixture *fixture, struct op_args args)
+{
+    const struct txn_header header = {.time_ms = fixture->time_ms};
+
+    op_result_release(&fixture->result);
+    op_result_init(&fixture->result);
+    enum err err = prep_request(fixture->prep, fixture->state, &args, &header, fixture->zxid + 1,
+                                &fixture->txn, &fixture->result);
+
+    assert_int_equal(fixture->result.err, err);
+    fixture->zxid += err == ERR_OK ? 1 : 0;
+    return err;
+}
+
+/* Prepares and applies. */
+static enum err apply(struct fixture *fixture, struct op_args args)
+{
+    enum err err = run(fixture, args);
+
+    if (err == ERR_OK) {
+        assert_int_equal(kit_apply(fixture->state, fixture->zxid, &fixture->txn), ERR_OK);
+        prep_applied(fixture->prep, fixture->zxid);
+    }
+    return err;
+}
+
+static struct op_args op(enum op_id id, const char *path)
+{
+    return (struct op_args){.op = id, .path = slice_str(path)};
+}
+
+/* An ephemeral znode, which no request can make yet. */
+static void make_ephemeral(struct fixture *fixture, const char *path)
+{
+    kit_create(&fixture->txn, path, "", 7, 1 + znode_creates(kit_find(fixture->state, "/")));
+    assert_int_equal(kit_apply(fixture->state, ++fixture->zxid, &fixture->txn), ERR_OK);
+}
+
+static void test_kinds_are_checked_first(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CREATE, "/no/x");
+
+    args.container = true;
+    args.sequence = true;
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+    args.sequence = false;
+    args.ttl_ms = 5;
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+    args.container = false;
+    args.ttl_ms = INT64_C(1) << 40;
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+    args.ttl_ms = -1;
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+    args.ttl_ms = 0;
+    args.ephemeral = true;
+    assert_int_equal(run(fixture, args), ERR_UNKNOWN_SESSION);
+    assert_non_null(strstr(fixture->result.detail, "session"));
+    args.ephemeral = false;
+    args.ttl_ms = (INT64_C(1) << 40) - 1;
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
+}
+
+static void test_create_checks_parent_then_path_then_existence(void **context)
+{
+    struct fixture *fixture = *context;
+
+    make_ephemeral(fixture, "/e");
+    assert_int_equal(run(fixture, op(OP_CREATE, "x")), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/no/..")), ERR_NO_NODE);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/..")), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/zookeeper")), ERR_NODE_EXISTS);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/")), ERR_NODE_EXISTS);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/e/x")), ERR_NO_CHILDREN_FOR_EPHEMERALS);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/zookeeper/config/x")), ERR_NO_AUTH);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    struct op_args args = op(OP_CREATE, "/e/x/y");
+
+    args.parents = true;
+    assert_int_equal(run(fixture, args), ERR_NO_CHILDREN_FOR_EPHEMERALS);
+    args = op(OP_CREATE, "/zookeeper/config/x/y");
+    args.parents = true;
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+}
+
+static void test_sequence_counts_every_create(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CREATE, "/q/");
+
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/q")), ERR_OK);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/q/plain")), ERR_OK);
+    args.sequence = true;
+    assert_int_equal(run(fixture, args), ERR_OK);
+    args.path = slice_str("/q/x-");
+    assert_int_equal(run(fixture, args), ERR_OK);
+    args.path = slice_str("/new/x-");
+    args.parents = true;
+    assert_int_equal(run(fixture, args), ERR_OK);
+    prep_clear(fixture->prep);
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_non_null(kit_find(fixture->state, "/new/x-0000000000"));
+    args.path = slice_str("/q/");
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_non_null(kit_find(fixture->state, "/q/0000000001"));
+}
+
+static void test_counter_never_overflows(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CREATE, "/q/");
+
+    kit_create(&fixture->txn, "/q", "", 0, 1);
+    kit_create(&fixture->txn, "/q/a", "", 0, STATE_CREATES_MAX - 1);
+    assert_int_equal(kit_apply(fixture->state, ++fixture->zxid, &fixture->txn), ERR_OK);
+    args.sequence = true;
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_non_null(kit_find(fixture->state, "/q/2147483646"));
+    assert_int_equal(apply(fixture, args), ERR_BAD_ARGUMENTS);
+    assert_non_null(strstr(fixture->result.detail, "exhausted"));
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/q/b")), ERR_BAD_ARGUMENTS);
+}
+
+static void test_conditions_of_a_set(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_SET, "/a");
+
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
+    args.must_exist = true;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_false(fixture->result.has_stat);
+    args.must_exist = false;
+    args.must_be_new = true;
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_true(fixture->result.created);
+    assert_int_equal(apply(fixture, args), ERR_BAD_VERSION);
+    assert_true(fixture->result.has_stat);
+    assert_int_equal(fixture->result.stat.czxid, 1);
+    args = op(OP_SET, "/a");
+    args.has_etag = true;
+    args.etag_czxid = 1;
+    assert_int_equal(run(fixture, args), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* Sees the one in flight. */
+    assert_int_equal(fixture->result.stat.version, 1);
+    args.etag_version = 1;
+    args.etag_czxid = 9;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_int_equal(run(fixture, op(OP_SET, "/zookeeper/config")), ERR_NO_AUTH);
+    assert_int_equal(run(fixture, op(OP_SET, "/a/")), ERR_BAD_ARGUMENTS);
+}
+
+static void test_upsert_makes_what_is_missing(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_SET, "/a/b");
+
+    args.upsert = true;
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
+    args.parents = true;
+    args.has_version = true;
+    args.version = 3;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    args.version = -1;
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_true(fixture->result.created);
+    assert_null(znode_data(kit_find(fixture->state, "/a")));
+    assert_non_null(znode_data(kit_find(fixture->state, "/a/b")));
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_false(fixture->result.created);
+}
+
+static void test_delete_checks_in_order(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_DELETE, "/a");
+
+    assert_int_equal(run(fixture, op(OP_DELETE, "/zookeeper/quota")), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/")), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/a/b")), ERR_OK);
+    args.has_version = true;
+    args.version = 4;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    args.version = 0;
+    assert_int_equal(run(fixture, args), ERR_NOT_EMPTY);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/a/b")), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_OK);
+}
+
+static void test_recursive_delete_is_bounded(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_DELETE, "/a");
+
+    args.recursive = true;
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/a")), ERR_OK);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/a/b")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a/c")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a/b/d")), ERR_OK);
+    args.max = 3;
+    assert_int_equal(run(fixture, args), ERR_NOT_EMPTY);
+    args.max = 100;
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a/b/e")), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_NOT_EMPTY); /* The server's own bound is 4. */
+    assert_int_equal(run(fixture, op(OP_DELETE, "/a/b/e")), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_OK);
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+    static const char *const order[] = {"/a/c", "/a/b/d", "/a/b", "/a"};
+
+    assert_int_equal(txn_open(&reader, buf_slice(&fixture->txn), &header), ERR_OK);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(txn_next(&reader, &effect), ERR_OK);
+        assert_int_equal(effect.type, TXN_DELETE);
+        assert_int_equal(effect.flags, i == 3 ? TXN_REPLY : 0);
+        assert_true(slice_eq(effect.path, slice_str(order[i])));
+    }
+    assert_int_equal(txn_next(&reader, &effect), ERR_MISSING);
+}
+
+static void test_sizes_are_bounded(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CREATE, "/no/x");
+    struct op_args ops[4] = {op(OP_CREATE, "/a"), op(OP_CREATE, "/b"), op(OP_CREATE, "/c"),
+                             op(OP_CREATE, "/d")};
+    struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 4};
+    char name[402];
+
+    args.data = slice_str("01234567890");
+    assert_int_equal(run(fixture, args), ERR_TOO_LARGE);
+    args.data = slice_str("0123456789");
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
+    args.data_null = true;
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, multi), ERR_TOO_LARGE);
+    assert_int_equal(fixture->result.result_count, 0);
+    memset(name, 'x', sizeof(name));
+    name[0] = '/';
+    name[401] = '\0';
+    assert_int_equal(run(fixture, op(OP_CREATE, name)), ERR_TOO_LARGE);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    assert_int_equal(fixture->txn.len, 0);
+}
+
+static void test_multi_tells_what_failed(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args ops[3] = {op(OP_CREATE, "/a"), op(OP_SET, "/a"), op(OP_CREATE, "/b")};
+    struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
+
+    ops[1].has_version = true;
+    ops[1].version = 5;
+    assert_int_equal(run(fixture, multi), ERR_BAD_VERSION);
+    assert_int_equal(fixture->result.failed_index, 1);
+    assert_int_equal(fixture->result.result_count, 3);
+    assert_int_equal(fixture->result.results[0].err, ERR_OK);
+    assert_int_equal(fixture->result.results[1].err, ERR_BAD_VERSION);
+    assert_int_equal(fixture->result.results[1].stat.czxid, 1);
+    assert_int_equal(fixture->result.results[2].err, ERR_RUNTIME_INCONSISTENCY);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    ops[1].version = 0;
+    assert_int_equal(apply(fixture, multi), ERR_OK);
+    assert_int_equal(fixture->result.result_count, 0);
+    assert_non_null(kit_find(fixture->state, "/b"));
+    multi.op_count = 0;
+    assert_int_equal(apply(fixture, multi), ERR_OK);
+    ops[0].op = OP_REAP;
+    multi.op_count = 1;
+    assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
+    ops[0].op = OP_MULTI;
+    assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
+    ops[0].op = OP_GET;
+    assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
+}
+
+static void test_reap_checks_again(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CREATE, "/t");
+
+    make_ephemeral(fixture, "/e");
+    args.ttl_ms = 10;
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/p")), ERR_OK);
+    fixture->time_ms = 509;
+    assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_BAD_VERSION);
+    fixture->time_ms = 510;
+    assert_int_equal(run(fixture, op(OP_CREATE, "/t/x")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_NOT_EMPTY);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/t/x")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_NO_NODE);
+    assert_int_equal(run(fixture, op(OP_REAP, "/p")), ERR_BAD_VERSION);
+    assert_int_equal(run(fixture, op(OP_REAP, "/e")), ERR_BAD_VERSION);
+}
+
+#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PREP_TEST(test_kinds_are_checked_first),
+        PREP_TEST(test_create_checks_parent_then_path_then_existence),
+        PREP_TEST(test_sequence_counts_every_create),
+        PREP_TEST(test_counter_never_overflows),
+        PREP_TEST(test_conditions_of_a_set),
+        PREP_TEST(test_upsert_makes_what_is_missing),
+        PREP_TEST(test_delete_checks_in_order),
+        PREP_TEST(test_recursive_delete_is_bounded),
+        PREP_TEST(test_sizes_are_bounded),
+        PREP_TEST(test_multi_tells_what_failed),
+        PREP_TEST(test_reap_checks_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

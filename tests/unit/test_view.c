@@ -1,0 +1,365 @@
+/* Reads of the locked state: what they answer, and how much at most. */
+#include "base/mem.h"
+#include "base/thread.h"
+#include "server/view.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/unit.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+struct fixture {
+    struct view *view;
+    struct state *state; /* The view's. */
+    struct op_result result;
+    zxid_t zxid;
+};
+
+static int setup(void **context)
+{
+    static struct fixture fixture;
+
+    fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
+    view_replace(fixture.view, fixture.state);
+    op_result_init(&fixture.result);
+    *context = &fixture;
+    return 0;
+}
+
+static int teardown(void **context)
+{
+    struct fixture *fixture = *context;
+
+    op_result_release(&fixture->result);
+    view_free(fixture->view);
+    return 0;
+}
+
+static void make(struct fixture *fixture, const char *path, const char *data)
+{
+    struct state *state = view_write(fixture->view);
+
+    assert_ptr_equal(state, fixture->state);
+    assert_int_equal(kit_make(state, ++fixture->zxid, path, data), ERR_OK);
+    view_write_done(fixture->view);
+}
+
+static void make_many(struct fixture *fixture, const char *parent, int count, const char *data)
+{
+    char path[64];
+
+    make(fixture, parent, NULL);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), "%s/%06d", parent, i);
+        make(fixture, path, data);
+    }
+}
+
+static struct op_result *read_op(struct fixture *fixture, struct op_args args)
+{
+    struct op_result *result = &fixture->result;
+
+    op_result_release(result);
+    op_result_init(result);
+    if (args.op == OP_GET) {
+        view_get(fixture->view, &args, result);
+    } else if (args.op == OP_CHILDREN) {
+        view_children(fixture->view, &args, result);
+    } else if (args.op == OP_TREE) {
+        view_tree(fixture->view, &args, result);
+    } else if (args.op == OP_MULTI) {
+        view_multi(fixture->view, &args, result);
+    } else {
+        view_stat(fixture->view, &args, result);
+    }
+    return result;
+}
+
+static struct op_args op(enum op_id id, const char *path)
+{
+    return (struct op_args){.op = id, .path = slice_str(path)};
+}
+
+static void assert_path(const struct op_result *result, uint32_t i, const char *path)
+{
+    assert_true(i < result->entry_count);
+    assert_true(slice_eq(result->entries[i].path, slice_str(path)));
+}
+
+static void test_get_and_stat(void **context)
+{
+    struct fixture *fixture = *context;
+
+    make(fixture, "/a", "xyz");
+    make(fixture, "/n", NULL);
+    struct op_result *result = read_op(fixture, op(OP_GET, "/a"));
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->zxid, 2);
+    assert_true(result->has_stat);
+    assert_int_equal(result->stat.czxid, 1);
+    assert_true(slice_eq(blob_slice(result->data), slice_str("xyz")));
+    assert_null(read_op(fixture, op(OP_GET, "/n"))->data);
+    assert_null(read_op(fixture, op(OP_STAT, "/a"))->data);
+    assert_int_equal(result->stat.data_length, 3);
+    assert_int_equal(read_op(fixture, op(OP_EXISTS, "/no"))->err, ERR_NO_NODE);
+    assert_int_equal(result->zxid, 2);
+    assert_false(result->has_stat);
+}
+
+static void test_data_outlives_the_znode(void **context)
+{
+    struct fixture *fixture = *context;
+    struct buf txn;
+
+    make(fixture, "/a", "xyz");
+    struct op_result *result = read_op(fixture, op(OP_GET, "/a"));
+
+    buf_init(&txn, 4096);
+    kit_delete(&txn, "/a");
+    assert_int_equal(kit_apply(view_write(fixture->view), ++fixture->zxid, &txn), ERR_OK);
+    view_write_done(fixture->view);
+    assert_true(slice_eq(blob_slice(result->data), slice_str("xyz")));
+    buf_release(&txn);
+}
+
+static void test_nothing_is_read_before_there_is_a_state(void **context)
+{
+    (void)context;
+    struct view *view = view_new();
+    struct fixture empty = {.view = view};
+
+    op_result_init(&empty.result);
+    assert_null(view_read(view));
+    assert_null(view_write(view));
+    view_write_done(view);
+    assert_int_equal(read_op(&empty, op(OP_GET, "/"))->err, ERR_NOT_READY);
+    assert_int_equal(read_op(&empty, op(OP_CHILDREN, "/"))->err, ERR_NOT_READY);
+    assert_int_equal(read_op(&empty, op(OP_TREE, "/"))->err, ERR_NOT_READY);
+    assert_int_equal(read_op(&empty, op(OP_MULTI, "/"))->err, ERR_NOT_READY);
+    op_result_release(&empty.result);
+    view_free(view);
+}
+
+static void test_children_in_pages(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CHILDREN, "/d");
+
+    make_many(fixture, "/d", 5, "v");
+    args.limit = 2;
+    struct op_result *result = read_op(fixture, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->entry_count, 2);
+    assert_true(result->more);
+    assert_path(result, 0, "000000");
+    assert_path(result, 1, "000001");
+    assert_null(result->entries[0].data);
+    assert_int_equal(result->stat.num_children, 5);
+    args.after = slice_str("000002");
+    args.with = OP_WITH_DATA;
+    result = read_op(fixture, args);
+    assert_path(result, 0, "000003");
+    assert_false(result->more);
+    assert_true(slice_eq(blob_slice(result->entries[1].data), slice_str("v")));
+    assert_int_equal(result->entries[1].stat.czxid, 6);
+    args.after = slice_str("000004");
+    assert_int_equal(read_op(fixture, args)->entry_count, 0);
+    assert_int_equal(read_op(fixture, op(OP_CHILDREN, "/no"))->err, ERR_NO_NODE);
+}
+
+static void test_a_long_page_goes_on_in_further_holds(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CHILDREN, "/d");
+    char name[16];
+
+    make_many(fixture, "/d", 2 * VIEW_NODES_MAX + 10, "v");
+    args.limit = 10000;
+    struct op_result *result = read_op(fixture, args);
+
+    assert_int_equal(result->entry_count, 2 * VIEW_NODES_MAX + 10);
+    assert_false(result->more);
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        snprintf(name, sizeof(name), "%06u", i);
+        assert_path(result, i, name);
+    }
+    args.limit = 0;
+    assert_int_equal(read_op(fixture, args)->entry_count, VIEW_NODES_MAX);
+    assert_true(fixture->result.more);
+}
+
+static void test_a_page_of_data_is_bounded(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CHILDREN, "/d");
+    char *data = mem_alloc((1 << 20) + 1);
+
+    memset(data, 'x', 1 << 20);
+    data[1 << 20] = '\0';
+    make_many(fixture, "/d", 18, data);
+    args.with = OP_WITH_DATA;
+    struct op_result *result = read_op(fixture, args);
+
+    assert_int_equal(result->entry_count, VIEW_DATA_BYTES_MAX >> 20);
+    assert_true(result->more);
+    args.with = OP_WITH_STAT;
+    assert_int_equal(read_op(fixture, args)->entry_count, 18);
+    args = op(OP_TREE, "/d");
+    args.with = OP_WITH_DATA;
+    assert_int_equal(read_op(fixture, args)->err, ERR_TOO_LARGE);
+    assert_int_equal(result->entry_count, 0);
+    mem_free(data);
+}
+
+static void test_tree(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_TREE, "/a");
+
+    make(fixture, "/a", "1");
+    make(fixture, "/a/b", "2");
+    make(fixture, "/a/b/c", "3");
+    make(fixture, "/a/d", NULL);
+    args.with = OP_WITH_DATA;
+    struct op_result *result = read_op(fixture, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->entry_count, 4);
+    assert_path(result, 0, "");
+    assert_path(result, 1, "b");
+    assert_path(result, 2, "b/c");
+    assert_path(result, 3, "d");
+    assert_true(slice_eq(blob_slice(result->entries[2].data), slice_str("3")));
+    args.depth = 1;
+    assert_int_equal(read_op(fixture, args)->entry_count, 3);
+    args.limit = 2;
+    assert_int_equal(read_op(fixture, args)->err, ERR_TOO_LARGE);
+    assert_non_null(result->detail);
+    args = op(OP_TREE, "/");
+    assert_int_equal(read_op(fixture, args)->entry_count, 8);
+    assert_path(result, 7, "zookeeper/quota");
+    args = op(OP_TREE, "/no");
+    assert_int_equal(read_op(fixture, args)->err, ERR_NO_NODE);
+}
+
+static void test_a_large_tree_is_refused(void **context)
+{
+    struct fixture *fixture = *context;
+
+    make_many(fixture, "/d", VIEW_NODES_MAX, NULL);
+    assert_int_equal(read_op(fixture, op(OP_TREE, "/d"))->err, ERR_TOO_LARGE);
+    assert_int_equal(read_op(fixture, op(OP_TREE, "/zookeeper"))->err, ERR_OK);
+}
+
+static void test_multi_is_one_state(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args ops[5] = {op(OP_GET, "/a"), op(OP_STAT, "/no"), op(OP_CHILDREN, "/"),
+                             op(OP_EXISTS, "/a"), op(OP_SET, "/a")};
+    struct op_args args = {.op = OP_MULTI, .ops = ops, .op_count = 5};
+
+    make(fixture, "/a", "1");
+    struct op_result *result = read_op(fixture, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->zxid, 1);
+    assert_int_equal(result->result_count, 5);
+    assert_true(slice_eq(blob_slice(result->results[0].data), slice_str("1")));
+    assert_int_equal(result->results[1].err, ERR_NO_NODE);
+    assert_int_equal(result->results[2].entry_count, 2);
+    assert_path(&result->results[2], 1, "zookeeper");
+    assert_true(result->results[3].has_stat);
+    assert_int_equal(result->results[4].err, ERR_BAD_ARGUMENTS);
+}
+
+static void test_multi_is_bounded(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args ops[3] = {op(OP_CHILDREN, "/d"), op(OP_CHILDREN, "/d"), op(OP_GET, "/d")};
+    struct op_args args = {.op = OP_MULTI, .ops = ops, .op_count = 3};
+
+    make_many(fixture, "/d", 600, NULL);
+    struct op_result *result = read_op(fixture, args);
+
+    assert_int_equal(result->results[0].entry_count, 600);
+    assert_int_equal(result->results[1].entry_count, VIEW_NODES_MAX - 601);
+    assert_true(result->results[1].more);
+    assert_int_equal(result->results[2].err, ERR_TOO_LARGE);
+}
+
+/* Readers that check one invariant: /a and /b always have the same version. */
+struct reader {
+    struct thread thread;
+    struct view *view;
+    atomic_bool *stop;
+    uint64_t reads;
+    bool torn;
+};
+
+static void read_until_stopped(void *arg)
+{
+    struct reader *reader = arg;
+
+    while (!atomic_load(reader->stop)) {
+        const struct state *state = view_read(reader->view);
+        struct stat_view a;
+        struct stat_view b;
+
+        znode_stat(kit_find(state, "/a"), &a);
+        znode_stat(kit_find(state, "/b"), &b);
+        view_read_done(reader->view);
+        reader->torn = reader->torn || a.version != b.version;
+        reader->reads++;
+    }
+}
+
+static void test_readers_see_whole_transactions(void **context)
+{
+    struct fixture *fixture = *context;
+    struct reader readers[2];
+    atomic_bool stop = false;
+    struct buf txn;
+
+    make(fixture, "/a", "");
+    make(fixture, "/b", "");
+    buf_init(&txn, 4096);
+    for (size_t i = 0; i < 2; i++) {
+        readers[i] = (struct reader){.view = fixture->view, .stop = &stop};
+        thread_start(&readers[i].thread, "reader", read_until_stopped, &readers[i]);
+    }
+    for (int32_t version = 1; version <= 2000; version++) {
+        kit_set(&txn, "/a", "x", version);
+        kit_set(&txn, "/b", "x", version);
+        assert_int_equal(kit_apply(view_write(fixture->view), ++fixture->zxid, &txn), ERR_OK);
+        view_write_done(fixture->view);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < 2; i++) {
+        thread_join(&readers[i].thread);
+        assert_false(readers[i].torn);
+    }
+    buf_release(&txn);
+}
+
+#define VIEW_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        VIEW_TEST(test_get_and_stat),
+        VIEW_TEST(test_data_outlives_the_znode),
+        VIEW_TEST(test_nothing_is_read_before_there_is_a_state),
+        VIEW_TEST(test_children_in_pages),
+        VIEW_TEST(test_a_long_page_goes_on_in_further_holds),
+        VIEW_TEST(test_a_page_of_data_is_bounded),
+        VIEW_TEST(test_tree),
+        VIEW_TEST(test_a_large_tree_is_refused),
+        VIEW_TEST(test_multi_is_one_state),
+        VIEW_TEST(test_multi_is_bounded),
+        VIEW_TEST(test_readers_see_whole_transactions),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
