@@ -206,25 +206,32 @@ static void put_location(struct http_conn *conn, const struct op_result *result,
 static struct slice addressed_path(const struct http_request *request)
 {
     struct slice path = request->args.path;
-    struct slice url_path;
 
     if (request->def->shape != OP_SHAPE_CREATED) {
         return path;
     }
     for (size_t end = path.len; end > 0; end--) {
         if (path.data[end - 1] == '/') {
-            url_path = slice_make(path.data, end > 1 ? end - 1 : 1);
-            return url_path;
+            return slice_make(path.data, end > 1 ? end - 1 : 1);
         }
     }
     return path;
+}
+
+/* A write that made its znode answers 201, also where it was asked to set one: the replica that
+ * answers may know only what the log says. */
+static bool has_created(const struct http_request *request, const struct op_result *result)
+{
+    bool by_stat = result->has_stat && result->stat.czxid == result->zxid;
+
+    return request->def->kind == OP_KIND_WRITE && (result->created || by_stat);
 }
 
 static uint32_t status_of(const struct http_request *request, const struct op_result *result)
 {
     bool raw = request->media == HTTP_MEDIA_RAW;
 
-    if (result->created) {
+    if (has_created(request, result)) {
         return MHD_HTTP_CREATED;
     }
     return raw ? request->def->status_raw : request->def->status;

@@ -1,0 +1,454 @@
+/*
+ * http_kit.h - the HTTP front end alive, over a gate that is one replica in memory: real view, real
+ * preparation, a thread in place of the core. And a client that sends bytes as they are written.
+ *
+ * Included by one test program each; it defines the functions of server/gate.h.
+ */
+#ifndef TESTS_UNIT_HTTP_KIT_H
+#define TESTS_UNIT_HTTP_KIT_H
+
+#include "base/check.h"
+#include "base/mailbox.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/thread.h"
+#include "http/http.h"
+#include "server/gate.h"
+#include "server/ops.h"
+#include "server/prep.h"
+#include "server/view.h"
+#include "tests/lib/unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    KIT_HISTORY = 0x1234abcd,
+    KIT_DEADLINE_MS = 10000,
+    KIT_ANSWER_MAX = 8 << 20
+};
+
+/* ---- The gate ---- */
+
+struct gate {
+    struct view *view;
+    struct prep *prep;
+    struct gate_limits limits;
+    struct mailbox box;
+    struct thread core;
+    zxid_t zxid; /* Core thread, after the start. */
+    _Atomic uint64_t applied;
+    _Atomic uint32_t local_err;  /* What gate_check_local answers. */
+    _Atomic uint32_t submit_err; /* What gate_submit answers. */
+    _Atomic uint32_t reply_err;  /* What every reply says. */
+    _Atomic bool held;           /* Requests stay inside. */
+    _Atomic uint32_t inside;
+    _Atomic bool ready;
+    _Atomic uint64_t counted; /* Calls of gate_count_op. */
+};
+
+struct view *gate_view(struct gate *gate)
+{
+    return gate->view;
+}
+
+enum err gate_submit(struct gate *gate, struct op_request *take_request)
+{
+    enum err err = (enum err)atomic_load(&gate->submit_err);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    atomic_fetch_add(&gate->inside, 1);
+    return mailbox_post_always(&gate->box, &take_request->node);
+}
+
+enum err gate_check_local(struct gate *gate, const char **ret_why)
+{
+    *ret_why = "cut off from the leader for too long";
+    return (enum err)atomic_load(&gate->local_err);
+}
+
+void gate_status(struct gate *gate, struct gate_status *ret_status)
+{
+    *ret_status = (struct gate_status){
+        .id = 1,
+        .role = "leader",
+        .serving = true,
+        .applied = atomic_load(&gate->applied),
+        .history = KIT_HISTORY,
+    };
+}
+
+void gate_write_status(struct gate *gate, struct jsonw *json)
+{
+    (void)gate;
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "role", "leader");
+    jsonw_object_end(json);
+}
+
+void gate_write_ensemble(struct gate *gate, struct jsonw *json)
+{
+    gate_write_status(gate, json);
+}
+
+void gate_write_limits(struct gate *gate, struct jsonw *json)
+{
+    gate_write_status(gate, json);
+}
+
+static size_t kit_checks(bool ok, struct gate_check *checks)
+{
+    checks[0] = (struct gate_check){.name = "disk", .ok = true};
+    checks[1] = (struct gate_check){.name = "leader", .ok = ok};
+    (void)snprintf(checks[0].text, sizeof(checks[0].text), "there is room");
+    (void)snprintf(checks[1].text, sizeof(checks[1].text), "in step with replica 1");
+    return 2;
+}
+
+size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
+{
+    (void)gate;
+    return kit_checks(true, checks);
+}
+
+size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
+{
+    return kit_checks(atomic_load(&gate->ready), checks);
+}
+
+void gate_write_metrics(struct gate *gate, struct buf *out)
+{
+    (void)gate;
+    metric_head(out, "zabra_znodes", "gauge", "Znodes.");
+    metric_put(out, "zabra_znodes", NULL, 4);
+}
+
+void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us)
+{
+    (void)op;
+    (void)failed;
+    (void)latency_us;
+    atomic_fetch_add(&gate->counted, 1);
+}
+
+const struct gate_limits *gate_limits(struct gate *gate)
+{
+    return &gate->limits;
+}
+
+/* What the leader and the delivery of its own transaction do, in one place. */
+static void kit_write(struct gate *gate, struct op_request *request)
+{
+    struct txn_header header = {.time_ms = os_wall_ms()};
+    struct state_changes changes = {.items = NULL};
+    struct op_result *result = &request->result;
+    struct state *state = NULL;
+    struct buf txn;
+
+    buf_init(&txn, 64 << 20);
+    state = view_write(gate->view);
+    result->err =
+        prep_request(gate->prep, state, &request->args, &header, gate->zxid + 1, &txn, result);
+    result->zxid = gate->zxid;
+    if (result->err == ERR_OK) {
+        uint32_t at = 0;
+
+        gate->zxid++;
+        result->zxid = gate->zxid;
+        ASSERT(state_apply(state, gate->zxid, buf_slice(&txn), false, &changes) == ERR_OK);
+        prep_applied(gate->prep, gate->zxid);
+        if (request->args.op == OP_MULTI) {
+            result->results = mem_zalloc(request->args.op_count, sizeof(*result->results));
+            result->result_count = request->args.op_count;
+        }
+        for (size_t i = 0; i < changes.count; i++) {
+            const struct state_change *change = &changes.items[i];
+            struct op_result *one = result->results ? &result->results[at] : result;
+
+            if (!change->reply) {
+                continue;
+            }
+            at++;
+            if (one != result) {
+                op_result_init(one);
+            }
+            one->has_stat = change->type != TXN_DELETE && change->type != TXN_CHECK;
+            one->stat = change->stat;
+            buf_append_slice(&one->arena, change->path);
+            one->path = buf_slice(&one->arena);
+        }
+    }
+    atomic_store(&gate->applied, gate->zxid);
+    view_write_done(gate->view);
+    state_changes_release(&changes);
+    buf_release(&txn);
+}
+
+static void kit_reply(struct gate *gate, struct op_request *request)
+{
+    enum err forced = (enum err)atomic_load(&gate->reply_err);
+
+    if (forced != ERR_OK) {
+        request->result.err = forced;
+    } else if (op_args_kind(&request->args) == OP_KIND_WRITE) {
+        kit_write(gate, request);
+    } else {
+        request->result.zxid = gate->zxid;
+    }
+    atomic_fetch_sub(&gate->inside, 1);
+    request->on_reply(request);
+}
+
+static void kit_core(void *arg)
+{
+    struct gate *gate = arg;
+    enum err closed = ERR_OK;
+    struct list held;
+
+    list_init(&held);
+    while (closed == ERR_OK || !list_empty(&held)) {
+        struct list batch;
+
+        mailbox_wait(&gate->box, 20);
+        mailbox_drain(&gate->box, &batch);
+        while (!list_empty(&batch)) {
+            struct list *node = batch.next;
+
+            list_remove(node);
+            list_push_back(&held, node);
+        }
+        while (!atomic_load(&gate->held) && !list_empty(&held)) {
+            struct op_request *request = list_first(&held, struct op_request, node);
+
+            list_remove(&request->node);
+            kit_reply(gate, request);
+        }
+        pthread_mutex_lock(&gate->box.mutex);
+        closed = gate->box.closed ? ERR_CLOSED : ERR_OK;
+        pthread_mutex_unlock(&gate->box.mutex);
+    }
+}
+
+static struct gate *kit_gate_new(void)
+{
+    struct gate *gate = mem_zalloc(1, sizeof(*gate));
+    struct prep_limits prep = {.data_bytes_max = 4096,
+                               .txn_bytes_max = 1 << 20,
+                               .multi_ops_max = 100,
+                               .recursive_max = 1000};
+
+    gate->limits = (struct gate_limits){
+        .data_bytes_max = 4096,
+        .body_bytes_max = 64 << 10,
+        .connections_max = 200,
+        .connections_per_address_max = 100,
+        .head_bytes_max = 8192,
+        .head_timeout_ms = 5000,
+        .body_timeout_ms = 5000,
+        .idle_timeout_ms = 60000,
+        .request_timeout_ms = 5000,
+        .children_page_max = 500,
+        .http_threads = 2,
+        .allowed_hosts = "zabra.test",
+        .allowed_origins = "https://app.test",
+        .client_address = "127.0.0.1",
+    };
+    gate->zxid = zxid_make(1, 0);
+    gate->applied = gate->zxid;
+    gate->ready = true;
+    gate->view = view_new();
+    gate->prep = prep_new(&prep);
+
+    struct state *state = state_new(KIT_HISTORY);
+
+    state_skip(state, gate->zxid);
+    view_replace(gate->view, state);
+    mailbox_init(&gate->box, 1000);
+    thread_start(&gate->core, "core", kit_core, gate);
+    return gate;
+}
+
+static void kit_gate_free(struct gate *gate)
+{
+    atomic_store(&gate->held, false);
+    mailbox_close(&gate->box);
+    thread_join(&gate->core);
+    mailbox_release(&gate->box);
+    prep_free(gate->prep);
+    view_free(gate->view);
+    mem_free(gate);
+}
+
+/* ---- The client ---- */
+
+struct kit_answer {
+    int status; /* 0: closed without an answer. */
+    char *head; /* As received, with its blank line cut off. */
+    uint8_t *body;
+    size_t body_len;
+    bool closed; /* The server hung up after it. */
+};
+
+static int kit_connect(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static void kit_send_bytes(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+
+    while (len > 0) {
+        ssize_t sent = send(fd, at, len, MSG_NOSIGNAL);
+
+        if (sent <= 0) {
+            return; /* The server may hang up in the middle: the answer tells. */
+        }
+        at += sent;
+        len -= (size_t)sent;
+    }
+}
+
+static void kit_send(int fd, const char *text)
+{
+    kit_send_bytes(fd, text, strlen(text));
+}
+
+/* More bytes into `buf`; false at the end of the stream. Fails the test at the deadline. */
+static bool kit_recv(int fd, struct buf *buf)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    uint8_t *to = buf_reserve(buf, 65536);
+
+    assert_non_null(to);
+    assert_int_equal(poll(&wait, 1, KIT_DEADLINE_MS), 1);
+
+    ssize_t got = recv(fd, to, 65536, 0);
+
+    if (got <= 0) {
+        return false;
+    }
+    buf->len += (size_t)got;
+    return true;
+}
+
+static const char *kit_header(const struct kit_answer *answer, const char *name)
+{
+    static char value[8192];
+    size_t name_len = strlen(name);
+
+    for (const char *line = strchr(answer->head, '\n'); line; line = strchr(line + 1, '\n')) {
+        if (strncasecmp(line + 1, name, name_len) == 0 && line[1 + name_len] == ':') {
+            const char *from = line + 1 + name_len + 2;
+
+            (void)snprintf(value, sizeof(value), "%.*s", (int)strcspn(from, "\r\n"), from);
+            return value;
+        }
+    }
+    return NULL;
+}
+
+static void kit_free(struct kit_answer *answer)
+{
+    mem_free(answer->head);
+    mem_free(answer->body);
+    *answer = (struct kit_answer){.status = 0};
+}
+
+/* Reads one answer; `no_body` for HEAD. Bytes behind it must not be there. */
+static struct kit_answer kit_read(int fd, bool no_body)
+{
+    struct kit_answer answer = {.status = 0};
+    struct buf buf;
+    const uint8_t *end = NULL;
+
+    buf_init(&buf, KIT_ANSWER_MAX);
+    while (!(end = buf.len ? memmem(buf.data, buf.len, "\r\n\r\n", 4) : NULL)) {
+        if (!kit_recv(fd, &buf)) {
+            answer.closed = true;
+            answer.head = mem_strdup("");
+            answer.body = mem_alloc(1);
+            buf_release(&buf);
+            return answer;
+        }
+    }
+
+    size_t head_len = (size_t)(end - buf.data);
+    const char *length = NULL;
+    size_t body_len = 0;
+
+    answer.head = mem_alloc(head_len + 1);
+    memcpy(answer.head, buf.data, head_len);
+    answer.head[head_len] = '\0';
+    assert_int_equal(sscanf(answer.head, "HTTP/1.1 %d", &answer.status), 1);
+    length = kit_header(&answer, "Content-Length");
+    if (length && !no_body && answer.status != 204 && answer.status != 304) {
+        assert_int_equal(sscanf(length, "%zu", &body_len), 1);
+    }
+    while (buf.len < head_len + 4 + body_len) {
+        assert_true(kit_recv(fd, &buf));
+    }
+    answer.body_len = buf.len - head_len - 4;
+    assert_int_equal(answer.body_len, body_len);
+    answer.body = mem_alloc(body_len + 1);
+    memcpy(answer.body, buf.data + head_len + 4, body_len);
+    answer.body[body_len] = '\0';
+    buf_release(&buf);
+    return answer;
+}
+
+/* True once the server has hung up. */
+static bool kit_closed(int fd)
+{
+    struct buf buf;
+    bool more = true;
+
+    buf_init(&buf, KIT_ANSWER_MAX);
+    more = kit_recv(fd, &buf);
+    buf_release(&buf);
+    return !more;
+}
+
+/* One request on a new connection. `headers` are full lines; a body is sent with its length. */
+static struct kit_answer kit_ask(uint16_t port, const char *method, const char *target,
+                                 const char *headers, const char *body)
+{
+    int fd = kit_connect(port);
+    struct buf out;
+    struct kit_answer answer;
+
+    buf_init(&out, KIT_ANSWER_MAX);
+    buf_printf(&out, "%s %s HTTP/1.1\r\nHost: localhost:%u\r\n%s", method, target, port, headers);
+    if (body) {
+        buf_printf(&out, "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
+    } else {
+        buf_append_str(&out, "\r\n");
+    }
+    kit_send_bytes(fd, out.data, out.len);
+    answer = kit_read(fd, strcmp(method, "HEAD") == 0);
+    close(fd);
+    buf_release(&out);
+    return answer;
+}
+
+static bool kit_body_has(const struct kit_answer *answer, const char *text)
+{
+    return strstr((const char *)answer->body, text) != NULL;
+}
+
+#endif
