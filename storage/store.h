@@ -57,6 +57,8 @@ struct store_report {
     zxid_t committed;     /* max(commit watermark in the log, snap_end). */
     uint64_t torn_bytes;  /* Cut off at the tail. */
     bool one_slot_bad;    /* A small durable record had one damaged slot. */
+    bool is_lost;         /* Damaged, and identity or promise cannot be read: a lost disk. It takes
+                             no changes; only a directory formatted anew can go on. */
 };
 
 /* A run of consecutive counters of one epoch in the log. */
@@ -172,7 +174,8 @@ enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chai
 enum err store_snap_block(struct store_snap_writer *writer, struct slice block);
 
 /* Trailer, fsync, read back and verify, rename, fsync the directory, purge. Frees the writer. The
- * log must already be durable up to `end`. */
+ * log must already be durable up to `end`. ERR_CLOSED: the log was reset, replaced or cut
+ * meanwhile, and the snapshot is dropped. */
 enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, uint64_t digest,
                            uint64_t node_count);
 void store_snap_abort(struct store_snap_writer *take_writer);
@@ -190,6 +193,12 @@ struct slice store_snap_config(const struct store_snap_reader *reader);
 /* Next block, pointing into the reader until the next call; ERR_MISSING after the last one;
  * ERR_CORRUPT. */
 enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block);
+
+/* The newest snapshot turned out to be damaged: falls back to the next older usable one and updates
+ * `snap_*` and `has_snapshot` of the report. ERR_MISSING: neither a snapshot nor a log from the
+ * very beginning is left, which is damage. Bulk thread, or the owner at start; no reader is open.
+ */
+enum err store_snap_discard(struct store *store, struct store_report *report);
 
 /* Raw bytes of the file, to send to a learner. A short count means the end. */
 enum err store_snap_read_raw(struct store_snap_reader *reader, uint64_t offset, void *data,

@@ -1,0 +1,63 @@
+#include "storage/epochs.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+void epochs_release(struct epochs *epochs)
+{
+    mem_free(epochs->ranges);
+    *epochs = (struct epochs){0};
+}
+
+void epochs_clear(struct epochs *epochs)
+{
+    epochs->count = 0;
+}
+
+void epochs_add(struct epochs *epochs, struct store_epoch_range range)
+{
+    struct store_epoch_range *last = epochs->count ? &epochs->ranges[epochs->count - 1] : NULL;
+
+    ASSERT(range.first <= range.last);
+    if (last && last->epoch == range.epoch) {
+        ASSERT(range.first > last->last);
+        last->last = range.last;
+        return;
+    }
+    ASSERT(!last || last->epoch < range.epoch);
+    if (epochs->count == epochs->cap) {
+        epochs->cap = epochs->cap ? epochs->cap * 2 : 8;
+        epochs->ranges = mem_realloc(epochs->ranges, epochs->cap * sizeof(*epochs->ranges));
+    }
+    epochs->ranges[epochs->count++] = range;
+}
+
+void epochs_cut(struct epochs *epochs, zxid_t zxid)
+{
+    while (epochs->count > 0) {
+        struct store_epoch_range *last = &epochs->ranges[epochs->count - 1];
+
+        if (zxid_make(last->epoch, last->first) <= zxid) {
+            if (last->epoch == zxid_epoch(zxid) && last->last > zxid_counter(zxid)) {
+                last->last = zxid_counter(zxid);
+            }
+            return;
+        }
+        epochs->count--;
+    }
+}
+
+void epochs_drop_before(struct epochs *epochs, zxid_t zxid)
+{
+    size_t gone = 0;
+
+    while (gone < epochs->count && epochs->ranges[gone].epoch < zxid_epoch(zxid)) {
+        gone++;
+    }
+    ASSERT(gone < epochs->count && epochs->ranges[gone].epoch == zxid_epoch(zxid));
+    epochs->count -= gone;
+    memmove(epochs->ranges, epochs->ranges + gone, epochs->count * sizeof(*epochs->ranges));
+    epochs->ranges[0].first = zxid_counter(zxid);
+}

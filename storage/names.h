@@ -1,0 +1,55 @@
+/*
+ * names.h - the files of a replica's directory by name, and nothing else about them.
+ */
+#ifndef STORAGE_NAMES_H
+#define STORAGE_NAMES_H
+
+#include "storage/vfs.h"
+
+#define NAME_IDENTITY   "identity"
+#define NAME_PROMISE    "promise"
+#define NAME_QUARANTINE "quarantine"
+#define NAME_MANIFEST   "manifest"
+#define NAME_SNAP_LOCAL "snap-local.tmp"
+#define NAME_SNAP_RECV  "snap-received.tmp"
+
+enum {
+    NAMES_MAX = 100000 /* A directory with more is not ours. */
+};
+
+enum name_kind {
+    NAME_KIND_OTHER, /* Not ours; left alone. */
+    NAME_KIND_SLOTS, /* One of the four small records. */
+    NAME_KIND_WAL,   /* wal-<history>-<number>: a segment. */
+    NAME_KIND_NEXT,  /* next-<number>: zeros for the segment to come. */
+    NAME_KIND_SNAP,  /* snap-<history>-<start>. */
+    NAME_KIND_TEMP,  /* Something unfinished. */
+};
+
+struct name {
+    enum name_kind kind;
+    uint64_t history;
+    uint64_t number; /* Segment number, or a snapshot's start. */
+    char text[VFS_NAME_MAX];
+};
+
+struct names {
+    struct name *list; /* Sorted: kind, history, number. */
+    size_t count;
+    size_t cap;
+};
+
+/* Lists the directory. ERR_IO, ERR_FULL. */
+enum err names_list(const struct vfs *vfs, struct names *ret_names);
+void names_release(struct names *names);
+
+/* NULL when there is no such file. */
+const struct name *names_find(const struct names *names, enum name_kind kind, uint64_t history,
+                              uint64_t number);
+
+struct name name_parse(const char *text);
+void name_wal(char out[VFS_NAME_MAX], uint64_t history, uint64_t number);
+void name_next(char out[VFS_NAME_MAX], uint64_t number);
+void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start);
+
+#endif

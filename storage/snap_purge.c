@@ -1,0 +1,109 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "storage/store_int.h"
+
+/* The entry of `start`, if the history is still the one of then. The caller holds files_mutex. */
+static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t start)
+{
+    return store->wal.manifest.history == history ? snap_set_find(&store->snaps, start) : NULL;
+}
+
+/* Reads a snapshot without holding a mutex, then notes whether it is good. One that was read before
+ * since the opening gets a quick look only. */
+static bool verify_one(struct store *store, uint64_t history, struct snap_entry before)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    uint32_t record_max = store->options.record_bytes_max;
+    struct snapfile_reader reader;
+    struct snapfile_info info;
+    char name[VFS_NAME_MAX];
+    enum err err = ERR_CORRUPT;
+
+    name_snap(name, history, before.info.shown.start);
+    if (before.is_verified && !before.is_bad) {
+        err = snapfile_open(&reader, vfs, name, record_max);
+        if (err == ERR_OK) {
+            snapfile_close(&reader);
+        }
+    } else if (!before.is_bad) {
+        err = snapfile_verify(vfs, name, record_max, &info);
+    }
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    struct snap_entry *entry = entry_of(store, history, before.info.shown.start);
+
+    if (entry) {
+        entry->is_verified = err == ERR_OK;
+        entry->is_bad = err != ERR_OK;
+    }
+    pthread_mutex_unlock(&store->wal.files_mutex);
+    return err == ERR_OK;
+}
+
+/* Verifies from the newest on until enough are good. Returns the history looked at and the start of
+ * the oldest to keep; 0 and false when there are not enough. */
+static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_cut)
+{
+    struct snap_entry *copy = NULL;
+    uint32_t good = 0;
+
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    size_t count = store->snaps.count;
+
+    *ret_history = store->wal.manifest.history;
+    if (count > 0) {
+        copy = mem_dup(store->snaps.list, count * sizeof(*copy));
+    }
+    pthread_mutex_unlock(&store->wal.files_mutex);
+    ASSERT(store->options.snapshots_keep > 0);
+    for (size_t i = count; i > 0 && good < store->options.snapshots_keep; i--) {
+        bool is_good = verify_one(store, *ret_history, copy[i - 1]);
+
+        if (!is_good) {
+            PROBE("storage.purge_skips_bad_snapshot");
+        }
+        if (is_good || MUTANT(22)) {
+            good++;
+            *ret_cut = copy[i - 1].info.shown.start;
+        }
+    }
+    mem_free(copy);
+    return good == store->options.snapshots_keep;
+}
+
+enum err snaps_purge(struct store *store)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    uint64_t history = 0;
+    zxid_t cut = 0;
+    enum err err = ERR_OK;
+    bool has_removed = false;
+
+    if (!choose_cut(store, &history, &cut)) {
+        return ERR_OK;
+    }
+    pthread_mutex_lock(&store->wal.files_mutex);
+    if (store->is_quarantined || !entry_of(store, history, cut)) {
+        pthread_mutex_unlock(&store->wal.files_mutex);
+        return ERR_OK;
+    }
+    for (size_t i = store->snaps.count; err == ERR_OK && i > 0; i--) {
+        const struct snap_entry *entry = &store->snaps.list[i - 1];
+
+        if (entry->info.shown.start < cut || (entry->is_bad && !MUTANT(22))) {
+            err = snap_unlink(store, i - 1);
+            has_removed = true;
+        }
+    }
+    if (err == ERR_OK && has_removed) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    if (err == ERR_OK) {
+        err = wal_purge(&store->wal, cut);
+    }
+    snap_figures(store);
+    pthread_mutex_unlock(&store->wal.files_mutex);
+    return err;
+}

@@ -1,0 +1,222 @@
+#include "storage/store.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "storage/store_int.h"
+
+#include <string.h>
+
+static void store_free(struct store *store)
+{
+    const struct vfs *vfs = &store->options.vfs;
+
+    if (store->recv.file) {
+        vfs->ops->close(store->recv.file);
+    }
+    records_close(store);
+    wal_release(&store->wal);
+    snap_set_release(&store->snaps);
+    mem_free(store);
+}
+
+enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
+                    struct store_report *ret_report)
+{
+    struct store *store = mem_zalloc(1, sizeof(*store));
+    enum err err = ERR_OK;
+
+    ASSERT(options->snapshots_keep > 0 && options->record_bytes_max > 0);
+
+    *ret_report = (struct store_report){.verdict = STORE_EMPTY};
+    store->options = *options;
+    store->is_read_only = read_only;
+    wal_init(&store->wal, &store->options, &store->identity);
+    if (!read_only) {
+        err = options->vfs.ops->lock(options->vfs.ctx);
+    }
+    if (err == ERR_OK) {
+        err = store_recover(store, ret_report);
+    }
+    if (err != ERR_OK) {
+        store_free(store);
+        return err;
+    }
+    *ret_store = store;
+    return ERR_OK;
+}
+
+void store_close(struct store *store, bool clean)
+{
+    bool may_mark = clean && !store->is_read_only && !store->has_failed && store->wal.is_open;
+
+    ASSERT(!store->writer);
+    if (may_mark) {
+        pthread_mutex_lock(&store->wal.files_mutex);
+        /* Without the mark the next opening is only less sure of itself. */
+        (void)wal_mark_clean(&store->wal, true);
+        pthread_mutex_unlock(&store->wal.files_mutex);
+    }
+    store_free(store);
+}
+
+size_t store_epochs(struct store *store, struct store_epoch_range *out, size_t out_max)
+{
+    struct wal *wal = &store->wal;
+
+    pthread_mutex_lock(&wal->index_mutex);
+
+    /* The newest ones, when there are too many: they decide what two logs share. */
+    size_t max = out_max < STORE_EPOCHS_MAX ? out_max : STORE_EPOCHS_MAX;
+    size_t count = wal->live.epochs.count < max ? wal->live.epochs.count : max;
+
+    if (count > 0) {
+        memcpy(out, wal->live.epochs.ranges + (wal->live.epochs.count - count),
+               count * sizeof(*out));
+    }
+    pthread_mutex_unlock(&wal->index_mutex);
+    return count;
+}
+
+enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
+                    struct logrec **ret_recs, size_t *ret_count)
+{
+    return wal_read(&store->wal, after, bytes_max, recs_max, ret_recs, ret_count);
+}
+
+/* Makes the batch so far durable; with it all operations before `upto`. */
+static enum err flush_upto(struct store *store, size_t upto, size_t *ret_done)
+{
+    enum err err = wal_flush(&store->wal);
+
+    if (err == ERR_OK) {
+        *ret_done = upto;
+    }
+    return err;
+}
+
+/* Runs neighbouring appends: as few batches as the limits allow. */
+static enum err run_appends(struct store *store, struct store_op **ops, size_t count,
+                            size_t *ret_done)
+{
+    struct wal *wal = &store->wal;
+    enum err err = ERR_OK;
+
+    *ret_done = 0;
+    if (store->recv.file) {
+        err = receive_stage(store, ops[0]->rec_count ? ops[0]->recs[0] : NULL);
+        if (err != ERR_OK || store->recv.is_refused) {
+            *ret_done = err == ERR_OK ? count : 0;
+            return err;
+        }
+    }
+    ASSERT(wal->is_staging || wal->is_open);
+    for (size_t i = 0; i < count; i++) {
+        err = wal_reserve(wal, ops[i]->recs, ops[i]->rec_count);
+        if (err != ERR_OK) {
+            enum err flush_err = flush_upto(store, i, ret_done);
+
+            return flush_err == ERR_OK ? err : flush_err;
+        }
+        for (size_t k = 0; err == ERR_OK && k < ops[i]->rec_count; k++) {
+            err = wal_push(wal, ops[i]->recs[k], ops[i]->committed);
+        }
+        if (err != ERR_OK) {
+            return err;
+        }
+    }
+    return flush_upto(store, count, ret_done);
+}
+
+static size_t appends_from(struct store_op **ops, size_t count)
+{
+    size_t run = 0;
+
+    while (run < count && ops[run]->type == STORE_APPEND) {
+        run++;
+    }
+    return run;
+}
+
+/* The mark of a clean shutdown must be gone before the log differs from it. */
+static enum err touch_log(struct store *store)
+{
+    enum err err = ERR_OK;
+
+    if (store->wal.is_open && store->wal.manifest.clean) {
+        pthread_mutex_lock(&store->wal.files_mutex);
+        err = wal_mark_clean(&store->wal, false);
+        pthread_mutex_unlock(&store->wal.files_mutex);
+    }
+    return err;
+}
+
+enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done)
+{
+    enum err err = ERR_OK;
+    size_t done = 0;
+
+    ASSERT(!store->is_read_only && !store->has_failed);
+
+    if (store->is_lost) {
+        store->has_failed = true;
+        err = ERR_CORRUPT;
+    }
+    while (err == ERR_OK && done < count) {
+        size_t run = appends_from(ops + done, count - done);
+        size_t run_done = 1;
+
+        if (run > 0) {
+            err = touch_log(store);
+            run_done = 0;
+            if (err == ERR_OK) {
+                err = run_appends(store, ops + done, run, &run_done);
+            }
+        } else {
+            err = change_run(store, ops[done]);
+            run_done = err == ERR_OK;
+        }
+        done += run_done;
+    }
+    *ret_done = done;
+    if (err != ERR_OK && err != ERR_NO_SPACE) {
+        store->has_failed = true;
+    }
+    return err;
+}
+
+enum err store_preallocate(struct store *store)
+{
+    struct wal *wal = &store->wal;
+    enum err err = ERR_OK;
+
+    ASSERT(!store->is_read_only);
+    pthread_mutex_lock(&wal->files_mutex);
+    if (wal->is_open) {
+        err = wal_next_ensure(wal, 0, store->options.segment_bytes);
+    }
+    pthread_mutex_unlock(&wal->files_mutex);
+    return err;
+}
+
+bool store_is_low(struct store *store)
+{
+    return atomic_load(&store->wal.is_low);
+}
+
+void store_figures(struct store *store, struct store_figures *ret_figures)
+{
+    struct wal *wal = &store->wal;
+
+    *ret_figures = (struct store_figures){.syncs = atomic_load(&wal->syncs)};
+    pthread_mutex_lock(&wal->index_mutex);
+    for (size_t i = 0; i < wal->live.count; i++) {
+        ret_figures->log_bytes += wal->live.segments[i]->header.bytes;
+    }
+    ret_figures->segments = (uint32_t)wal->live.count;
+    ret_figures->snapshots = store->snap_count;
+    ret_figures->snap_newest_end = store->snap_newest_end;
+    ret_figures->records_since_snap = wal->live.records_total - store->snap_records_mark;
+    ret_figures->bytes_since_snap = wal->live.bytes_total - store->snap_bytes_mark;
+    pthread_mutex_unlock(&wal->index_mutex);
+}

@@ -1,0 +1,234 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "storage/store_int.h"
+
+#include <string.h>
+
+static struct wal *wal_of(struct store *store)
+{
+    return &store->wal;
+}
+
+static void set_result(struct store *store, struct store_op *op)
+{
+    op->ret_last = store->wal.live.last;
+    op->ret_chain = store->wal.live.last_chain;
+}
+
+/* The first identity: everything else is made before it, so that with it the directory is whole. */
+static enum err format(struct store *store, const struct store_identity *identity)
+{
+    struct wal *wal = wal_of(store);
+    struct names names;
+    enum err err = names_list(&store->options.vfs, &names);
+
+    ASSERT(identity->incarnation != 0 && !wal->is_open);
+    if (err == ERR_OK) {
+        wal->next_count = 0;
+        err = leftovers_remove(store, &names);
+        names_release(&names);
+    }
+    if (err == ERR_OK) {
+        err = records_create(store);
+    }
+    if (err == ERR_OK) {
+        store->identity = *identity;
+        wal->history_top = 0;
+        err = wal_stage_begin(wal, 0, 0);
+    }
+    if (err == ERR_OK) {
+        err = wal_stage_switch(wal);
+    }
+    /* A full disk after this point would leave a log open without an identity: try no more. */
+    if (err == ERR_OK && record_identity_create(store, identity) != ERR_OK) {
+        err = ERR_IO;
+    }
+    return err;
+}
+
+static enum err run_identity(struct store *store, const struct store_op *op)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(op->identity);
+    pthread_mutex_lock(&wal_of(store)->files_mutex);
+    if (store->has_identity) {
+        err = record_identity(store, op->identity);
+    } else {
+        err = format(store, op->identity);
+    }
+    pthread_mutex_unlock(&wal_of(store)->files_mutex);
+    return err;
+}
+
+/* Before the log is cut at `zxid`: no snapshot may know more than the log. Refuses when none would
+ * be left that the log needs; nobody may ask for that. */
+static enum err snaps_cut(struct store *store, zxid_t zxid)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    struct snap_set *set = &store->snaps;
+    bool has_good = wal_of(store)->live.base == 0;
+    size_t count_before = set->count;
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < set->count; i++) {
+        has_good = has_good || (!set->list[i].is_bad && set->list[i].info.shown.end <= zxid);
+    }
+    if (!has_good) {
+        PROBE("storage.truncate_below_snapshot_refused");
+        return ERR_CORRUPT;
+    }
+    for (size_t i = set->count; err == ERR_OK && i > 0; i--) {
+        if (set->list[i - 1].info.shown.end > zxid && !set->list[i - 1].is_bad) {
+            PROBE("storage.truncate_drops_snapshot");
+            err = MUTANT(8) ? ERR_OK : snap_unlink(store, i - 1);
+        }
+    }
+    if (err == ERR_OK && set->count < count_before) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    snap_figures(store);
+    return err == ERR_OK ? ERR_OK : ERR_IO;
+}
+
+static enum err run_truncate(struct store *store, struct store_op *op)
+{
+    struct wal *wal = wal_of(store);
+    uint64_t chain = 0;
+    enum err err = ERR_OK;
+
+    ASSERT(wal->is_open && op->zxid <= wal->live.last);
+    if (op->zxid < wal->live.last) {
+        pthread_mutex_lock(&wal->files_mutex);
+        err = wal_chain_at(wal, op->zxid, &chain);
+        /* The space first: nothing has changed if there is none. */
+        if (err == ERR_OK) {
+            err = wal_next_ensure(wal, 0, store->options.segment_bytes);
+        }
+        if (err == ERR_OK) {
+            err = wal_mark_clean(wal, false);
+        }
+        if (err == ERR_OK) {
+            err = snaps_cut(store, op->zxid);
+        }
+        if (err == ERR_OK) {
+            err = wal_truncate(wal, op->zxid);
+        }
+        pthread_mutex_unlock(&wal->files_mutex);
+    }
+    set_result(store, op);
+    return err;
+}
+
+/* The manifest may be what is damaged: then it is made anew, still naming nothing that exists. */
+enum err manifest_ensure(struct store *store)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    struct wal *wal = wal_of(store);
+    struct buf bytes;
+
+    if (wal->slots.file) {
+        return ERR_OK;
+    }
+    wal->manifest = (struct manifest){
+        .history = wal->history_top + 1, .first = wal->top + 1, .top = wal->top + 1};
+    wal->history_top++;
+    wal->top++;
+    buf_init(&bytes, MANIFEST_BYTES_MAX);
+    manifest_encode(&wal->manifest, &bytes);
+
+    enum err err = slots_create(vfs, NAME_MANIFEST, SLOTS_MANIFEST, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    if (err == ERR_OK) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    return err == ERR_OK ? slots_open(&wal->slots, vfs, NAME_MANIFEST, SLOTS_MANIFEST) : err;
+}
+
+/* After a switch: forgets the snapshots of before and removes every file of before. */
+enum err restart_tidy(struct store *store)
+{
+    struct wal *wal = wal_of(store);
+    struct names names;
+    enum err err = names_list(&store->options.vfs, &names);
+
+    if (err == ERR_OK) {
+        err = leftovers_remove(store, &names);
+        names_release(&names);
+    }
+    store->is_damaged = false;
+    snap_figures(store);
+    pthread_mutex_lock(&wal->index_mutex);
+    store->snap_records_mark = wal->live.records_total;
+    store->snap_bytes_mark = wal->live.bytes_total;
+    pthread_mutex_unlock(&wal->index_mutex);
+    return err == ERR_OK ? ERR_OK : ERR_IO;
+}
+
+static enum err run_reset(struct store *store, struct store_op *op)
+{
+    struct wal *wal = wal_of(store);
+
+    pthread_mutex_lock(&wal->files_mutex);
+
+    enum err err = manifest_ensure(store);
+
+    if (err == ERR_OK) {
+        err = wal_stage_begin(wal, 0, 0);
+    }
+    if (err == ERR_OK) {
+        err = wal_stage_switch(wal);
+        store->snaps.count = 0;
+        err = err == ERR_OK ? restart_tidy(store) : err;
+    }
+    pthread_mutex_unlock(&wal->files_mutex);
+    set_result(store, op);
+    return err;
+}
+
+/* Cutting or restarting the log ends what was being received. */
+static enum err drop_received(struct store *store, enum store_op_type type)
+{
+    bool ends = type == STORE_TRUNCATE || type == STORE_RESET || type == STORE_SNAP_BEGIN ||
+                type == STORE_SNAP_ABORT;
+
+    return ends ? receive_abort(store) : ERR_OK;
+}
+
+enum err change_run(struct store *store, struct store_op *op)
+{
+    enum err err = drop_received(store, op->type);
+
+    ASSERT(store->has_identity || op->type == STORE_IDENTITY);
+
+    op->ret_err = ERR_OK;
+    if (err != ERR_OK) {
+        return err;
+    }
+    switch (op->type) {
+    case STORE_APPEND:
+    case STORE_SNAP_ABORT:
+        return ERR_OK;
+    case STORE_TRUNCATE:
+        return run_truncate(store, op);
+    case STORE_PROMISE:
+        return record_promise(store, op->epoch, op->leader);
+    case STORE_IDENTITY:
+        return run_identity(store, op);
+    case STORE_QUARANTINE:
+        return record_quarantine(store, op->reason ? op->reason : "");
+    case STORE_RELEASE:
+        return record_quarantine(store, NULL);
+    case STORE_RESET:
+        return run_reset(store, op);
+    case STORE_SNAP_BEGIN:
+        return receive_begin(store);
+    case STORE_SNAP_CHUNK:
+        return receive_chunk(store, op);
+    case STORE_SNAP_INSTALL:
+        return receive_install(store, op);
+    }
+    UNREACHABLE();
+}

@@ -1,0 +1,143 @@
+/*
+ * store_int.h - what the files of the store share. See store.h for the threads.
+ *
+ * The set of snapshots is guarded by wal.files_mutex, like everything else that names files; the
+ * figures by wal.index_mutex, so that asking for them never waits for a disk.
+ */
+#ifndef STORAGE_STORE_INT_H
+#define STORAGE_STORE_INT_H
+
+#include "storage/snapfile.h"
+#include "storage/store.h"
+#include "storage/wal.h"
+
+struct snap_entry {
+    struct snapfile_info info; /* Of a bad one only the start is known. */
+    bool is_bad;               /* Does not verify, or was discarded. */
+    bool is_verified;          /* All of it was read and checked since the store was opened. */
+};
+
+/* The snapshots of this history, ascending by start. */
+struct snap_set {
+    struct snap_entry *list;
+    size_t count;
+    size_t cap;
+};
+
+/* A snapshot being received, with the log that follows its start (wal.staged). */
+struct snap_recv {
+    struct vfs_file *file; /* NULL when there is none. */
+    uint64_t offset;       /* Where the next chunk goes. */
+    uint64_t unsynced;
+    bool is_refused; /* It does not verify: what follows is let pass, and the install refused. */
+};
+
+struct store {
+    struct store_options options;
+    bool is_read_only;
+    bool has_failed; /* An error that ends the process: nothing is written any more. */
+    bool is_damaged; /* The log may not be used until a reset or an installed snapshot. */
+    bool is_lost;    /* No changes at all. */
+    bool has_identity;
+    struct store_identity identity;
+    struct slots identity_slots;
+    struct slots promise_slots;
+    struct slots quarantine_slots;
+    uint32_t promised_epoch;
+    uint32_t promised_leader;
+    bool is_quarantined; /* Written by the log thread under wal.files_mutex. */
+    char quarantine_reason[STORE_REASON_MAX];
+    struct wal wal;
+    struct snap_set snaps;
+    struct snap_recv recv;
+    struct store_snap_writer *writer; /* The one being written, bulk thread. */
+
+    /* Guarded by wal.index_mutex. */
+    uint32_t snap_count;
+    zxid_t snap_newest_end;
+    uint64_t snap_records_mark; /* wal.records_total when the newest snapshot began. */
+    uint64_t snap_bytes_mark;
+};
+
+/* ---- store_records.c: identity, promise, quarantine. ---- */
+
+void identity_encode(const struct store_identity *identity, struct buf *out);
+enum err identity_decode(struct slice bytes, struct store_identity *ret_identity);
+
+/* Opens and decodes the three records. What is wrong goes into the report. ERR_MISSING: there is no
+ * identity. ERR_IO. */
+enum err records_open(struct store *store, struct store_report *report);
+enum err records_heal(struct store *store);
+void records_close(struct store *store);
+
+enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader);
+enum err record_quarantine(struct store *store, const char *reason); /* NULL: release. */
+enum err record_identity(struct store *store, const struct store_identity *identity);
+
+/* Makes the records of an empty directory; the identity is made last, by format. */
+enum err records_create(struct store *store);
+enum err record_identity_create(struct store *store, const struct store_identity *identity);
+
+/* ---- store_recover.c ---- */
+
+/* Reads the directory and judges it. */
+enum err store_recover(struct store *store, struct store_report *report);
+
+/* Sets the verdict DAMAGED with a reason, unless there is one already. */
+void report_damage(struct store_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Unlinks what no manifest, log or set of snapshots knows. */
+enum err leftovers_remove(struct store *store, const struct names *names);
+
+/* ---- store_change.c ---- */
+
+enum err change_run(struct store *store, struct store_op *op);
+
+/* ---- store_receive.c: a snapshot and its log from a leader. ---- */
+
+enum err receive_begin(struct store *store);
+enum err receive_chunk(struct store *store, const struct store_op *op);
+
+/* Before appends while a snapshot is being received: makes sure that the staged log is begun.
+ * `first` is the record to come, NULL if there is none. */
+enum err receive_stage(struct store *store, const struct logrec *first);
+
+/* Drops snapshot and staged log. */
+enum err receive_abort(struct store *store);
+enum err receive_install(struct store *store, struct store_op *op);
+
+/* After a switch to a new history: removes every file of before. The caller holds files_mutex. */
+enum err restart_tidy(struct store *store);
+
+/* Makes a file for the manifest if that is what is damaged. The caller holds files_mutex. */
+enum err manifest_ensure(struct store *store);
+
+/* ---- snap_set.c: the caller holds wal.files_mutex, or is the owner. ---- */
+
+void snap_set_release(struct snap_set *set);
+void snap_set_add(struct snap_set *set, const struct snap_entry *entry); /* Replaces one of the
+                                                                            same start. */
+struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
+struct snap_entry *snap_set_newest(struct snap_set *set); /* Not bad; NULL. */
+void snap_set_remove(struct snap_set *set, size_t index);
+
+/* Unlinks and forgets one. */
+enum err snap_unlink(struct store *store, size_t index);
+
+/* Brings the figures up to date with the set. */
+void snap_figures(struct store *store);
+
+/* Finds the snapshots of this history and judges them against the log. */
+enum err snaps_recover(struct store *store, const struct names *names, struct store_report *report);
+
+/* The snapshot part of the report. */
+void snaps_report(struct store *store, struct store_report *report);
+
+/* ---- snap_purge.c ---- */
+
+/* Keeps the newest snapshots that verify and the log behind the oldest of them. Bulk thread,
+ * without any mutex. */
+enum err snaps_purge(struct store *store);
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * A snapshot from a leader and the log that follows its start. Both lie beside the old state, under
+ * names of a history to come, until one write of the manifest switches over.
+ */
+#include "base/check.h"
+#include "base/probe.h"
+#include "storage/store_int.h"
+
+#include <string.h>
+
+static void recv_close(struct store *store)
+{
+    if (store->recv.file) {
+        store->options.vfs.ops->close(store->recv.file);
+    }
+    store->recv = (struct snap_recv){0};
+}
+
+enum err receive_abort(struct store *store)
+{
+    const struct vfs *vfs = &store->options.vfs;
+
+    if (!store->recv.file) {
+        return ERR_OK;
+    }
+    PROBE("storage.receive_aborted");
+    recv_close(store);
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    enum err err = wal_stage_drop(&store->wal);
+
+    pthread_mutex_unlock(&store->wal.files_mutex);
+    if (err == ERR_OK) {
+        err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
+    }
+    return err == ERR_MISSING ? ERR_OK : err;
+}
+
+enum err receive_begin(struct store *store)
+{
+    const struct vfs *vfs = &store->options.vfs;
+
+    ASSERT(!store->recv.file && !store->wal.is_staging);
+
+    enum err err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
+
+    if (err == ERR_OK || err == ERR_MISSING) {
+        err = vfs->ops->open(vfs->ctx, NAME_SNAP_RECV, true, &store->recv.file);
+    }
+    if (err != ERR_OK) {
+        store->recv.file = NULL;
+    }
+    return err;
+}
+
+enum err receive_chunk(struct store *store, const struct store_op *op)
+{
+    const struct vfs_ops *ops = store->options.vfs.ops;
+    struct snap_recv *recv = &store->recv;
+
+    ASSERT(recv->file && op->snap_offset == recv->offset && !store->wal.is_staging);
+
+    enum err err = ops->pwrite(recv->file, recv->offset, op->snap_bytes.data, op->snap_bytes.len);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    recv->offset += op->snap_bytes.len;
+    recv->unsynced += op->snap_bytes.len;
+    if (recv->unsynced < SNAPFILE_PIECE) {
+        return ERR_OK;
+    }
+    /* In bounded pieces, so that the log's own syncs do not wait for all of it at once. */
+    recv->unsynced = 0;
+    return ops->sync(recv->file);
+}
+
+static bool is_foreign(const struct store *store, const struct snapfile_info *info)
+{
+    static const uint8_t none[STORE_CLUSTER_LEN];
+    const uint8_t *mine = store->identity.cluster;
+
+    return memcmp(mine, none, sizeof(none)) != 0 && memcmp(mine, info->cluster, sizeof(none)) != 0;
+}
+
+static bool is_followed_by(const struct snapfile_info *info, const struct logrec *first)
+{
+    return !first ||
+           (first->prev == info->shown.start &&
+            first->chain == logrec_chain(info->shown.start_chain, first->type, first->zxid,
+                                         first->prev, logrec_payload(first)));
+}
+
+/* Begins the staged log where the snapshot that lies there says. What cannot be trusted is refused,
+ * by and by: the operations to come were sent before anybody knew. */
+static enum err stage_from_file(struct store *store, const struct logrec *first)
+{
+    struct snapfile_reader reader;
+    enum err err = snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
+                                 store->options.record_bytes_max);
+
+    if (err != ERR_OK || is_foreign(store, &reader.info) || !is_followed_by(&reader.info, first)) {
+        store->recv.is_refused = true;
+        if (err == ERR_OK) {
+            snapfile_close(&reader);
+        }
+        return ERR_OK;
+    }
+    err = manifest_ensure(store);
+    if (err == ERR_OK) {
+        err = wal_stage_begin(&store->wal, reader.info.shown.start, reader.info.shown.start_chain);
+    }
+    snapfile_close(&reader);
+    return err;
+}
+
+enum err receive_stage(struct store *store, const struct logrec *first)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(store->recv.file);
+    if (!store->wal.is_staging && !store->recv.is_refused) {
+        pthread_mutex_lock(&store->wal.files_mutex);
+        err = stage_from_file(store, first);
+        pthread_mutex_unlock(&store->wal.files_mutex);
+    }
+    return err;
+}
+
+/* The staged log must cover (start, end] of the snapshot. */
+static bool staged_covers(struct wal *wal, const struct snapfile_info *info)
+{
+    uint64_t chain = 0;
+
+    return wal->staged.base == info->shown.start &&
+           wal->staged.base_chain == info->shown.start_chain &&
+           wal_chain_in(wal, &wal->staged, info->shown.end, &chain) == ERR_OK &&
+           chain == info->end_chain;
+}
+
+/* Reads all of what was received back from the disk. ERR_CORRUPT: it is refused. */
+static enum err verify(struct store *store, struct snapfile_info *ret_info)
+{
+    enum err err = store->options.vfs.ops->sync(store->recv.file);
+
+    if (err == ERR_OK) {
+        err = receive_stage(store, NULL);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (store->recv.is_refused) {
+        return ERR_CORRUPT;
+    }
+    err = snapfile_verify(&store->options.vfs, NAME_SNAP_RECV, store->options.record_bytes_max,
+                          ret_info);
+    return err == ERR_OK && staged_covers(&store->wal, ret_info) ? ERR_OK : ERR_CORRUPT;
+}
+
+static enum err install(struct store *store, const struct snapfile_info *info)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    struct snap_entry entry = {.info = *info, .is_verified = true};
+    char name[VFS_NAME_MAX];
+
+    recv_close(store);
+    name_snap(name, store->wal.staged.history, info->shown.start);
+
+    enum err err = vfs->ops->rename(vfs->ctx, NAME_SNAP_RECV, name);
+
+    if (err == ERR_OK) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    if (err != ERR_OK) {
+        return ERR_IO;
+    }
+    err = wal_stage_switch(&store->wal);
+    store->snaps.count = 0;
+    snap_set_add(&store->snaps, &entry);
+    return err == ERR_OK ? restart_tidy(store) : err;
+}
+
+enum err receive_install(struct store *store, struct store_op *op)
+{
+    struct snapfile_info info = {0};
+    struct wal_log *live = &store->wal.live;
+    enum err err = verify(store, &info);
+
+    if (err == ERR_OK) {
+        PROBE("storage.snapshot_installed");
+        pthread_mutex_lock(&store->wal.files_mutex);
+        err = install(store, &info);
+        pthread_mutex_unlock(&store->wal.files_mutex);
+        op->ret_snap_end = info.shown.end;
+    } else if (err == ERR_CORRUPT) {
+        PROBE("storage.received_snapshot_refused");
+        op->ret_err = ERR_CORRUPT;
+        err = receive_abort(store);
+    }
+    op->ret_last = live->last;
+    op->ret_chain = live->last_chain;
+    return err;
+}

@@ -1,0 +1,349 @@
+#include "base/check.h"
+#include "base/probe.h"
+#include "base/wire.h"
+#include "storage/store_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void identity_encode(const struct store_identity *identity, struct buf *out)
+{
+    ASSERT(identity->incarnation != 0 && identity->genesis_len <= STORE_GENESIS_MAX);
+
+    wire_put_raw(out, slice_make(identity->cluster, STORE_CLUSTER_LEN));
+    wire_put_u32(out, identity->member_id);
+    wire_put_u64(out, identity->incarnation);
+    wire_put_u8(out, identity->founding);
+    wire_put_bytes(out, slice_make(identity->genesis, identity->genesis_len));
+    ASSERT(!out->overflow);
+}
+
+enum err identity_decode(struct slice bytes, struct store_identity *ret_identity)
+{
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, bytes);
+    *ret_identity = (struct store_identity){0};
+
+    struct slice cluster = wire_get_raw(&reader, STORE_CLUSTER_LEN);
+
+    ret_identity->member_id = wire_get_u32(&reader);
+    ret_identity->incarnation = wire_get_u64(&reader);
+    ret_identity->founding = wire_get_u8(&reader) != 0;
+
+    struct slice genesis = wire_get_bytes(&reader, STORE_GENESIS_MAX);
+
+    if (!wire_reader_done(&reader) || ret_identity->incarnation == 0) {
+        return ERR_CORRUPT;
+    }
+    memcpy(ret_identity->cluster, cluster.data, STORE_CLUSTER_LEN);
+    if (genesis.len > 0) {
+        memcpy(ret_identity->genesis, genesis.data, genesis.len);
+    }
+    ret_identity->genesis_len = (uint32_t)genesis.len;
+    return ERR_OK;
+}
+
+static struct slice slots_payload(const struct slots *slots)
+{
+    return slice_make(slots->payload, slots->len);
+}
+
+/* Opens one record. ERR_CORRUPT stands for a missing file too. */
+static enum err record_open(struct store *store, struct slots *slots, const char *name,
+                            enum slots_kind kind, struct store_report *report)
+{
+    enum err err = slots_open(slots, &store->options.vfs, name, kind);
+
+    if (err == ERR_OK && slots->has_bad_slot) {
+        PROBE("storage.one_slot_bad");
+        report->one_slot_bad = true;
+    }
+    if (err == ERR_MISSING || err == ERR_CORRUPT) {
+        report_damage(report, "the file %s is %s", name,
+                      err == ERR_MISSING ? "missing" : "damaged in both of its slots");
+        return ERR_CORRUPT;
+    }
+    return err;
+}
+
+static enum err identity_open(struct store *store, struct store_report *report)
+{
+    struct slots *slots = &store->identity_slots;
+    enum err err = slots_open(slots, &store->options.vfs, NAME_IDENTITY, SLOTS_IDENTITY);
+
+    if (err == ERR_OK) {
+        err = identity_decode(slots_payload(slots), &store->identity);
+        report->one_slot_bad = report->one_slot_bad || slots->has_bad_slot;
+    }
+    if (err == ERR_CORRUPT) {
+        report_damage(report, "the file %s is damaged in both of its slots", NAME_IDENTITY);
+        store->is_lost = true;
+        return ERR_OK;
+    }
+    store->has_identity = err == ERR_OK;
+    return err;
+}
+
+static enum err promise_open(struct store *store, struct store_report *report)
+{
+    struct slots *slots = &store->promise_slots;
+    struct wire_reader reader;
+    enum err err = record_open(store, slots, NAME_PROMISE, SLOTS_PROMISE, report);
+
+    if (err == ERR_OK) {
+        wire_reader_init(&reader, slots_payload(slots));
+        store->promised_epoch = wire_get_u32(&reader);
+        store->promised_leader = wire_get_u32(&reader);
+        err = wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
+    }
+    if (err == ERR_CORRUPT) {
+        /* Whoever forgets a promise must not make another. */
+        report_damage(report, "the file %s is malformed", NAME_PROMISE);
+        store->is_lost = true;
+        return ERR_OK;
+    }
+    return err;
+}
+
+static enum err quarantine_open(struct store *store, struct store_report *report)
+{
+    struct slots *slots = &store->quarantine_slots;
+    struct wire_reader reader;
+    enum err err = record_open(store, slots, NAME_QUARANTINE, SLOTS_QUARANTINE, report);
+
+    if (err == ERR_OK) {
+        wire_reader_init(&reader, slots_payload(slots));
+        store->is_quarantined = wire_get_u8(&reader) != 0;
+
+        struct slice reason = wire_get_bytes(&reader, STORE_REASON_MAX - 1);
+
+        err = wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
+        if (err == ERR_OK && reason.len > 0) {
+            memcpy(store->quarantine_reason, reason.data, reason.len);
+        }
+    }
+    if (err == ERR_CORRUPT) {
+        report_damage(report, "the file %s is malformed", NAME_QUARANTINE);
+        return ERR_OK;
+    }
+    return err;
+}
+
+static enum err manifest_open(struct store *store, struct store_report *report)
+{
+    struct slots *slots = &store->wal.slots;
+    enum err err = record_open(store, slots, NAME_MANIFEST, SLOTS_MANIFEST, report);
+
+    if (err == ERR_OK) {
+        err = manifest_decode(slots_payload(slots), &store->wal.manifest);
+    }
+    if (err == ERR_CORRUPT) {
+        report_damage(report, "the file %s is malformed", NAME_MANIFEST);
+        store->wal.manifest = (struct manifest){0};
+        return ERR_OK;
+    }
+    return err;
+}
+
+enum err records_open(struct store *store, struct store_report *report)
+{
+    enum err err = identity_open(store, report);
+
+    if (err == ERR_OK) {
+        err = promise_open(store, report);
+    }
+    if (err == ERR_OK) {
+        err = quarantine_open(store, report);
+    }
+    if (err == ERR_OK) {
+        err = manifest_open(store, report);
+    }
+    ASSERT(err != ERR_CORRUPT);
+    return err;
+}
+
+enum err records_heal(struct store *store)
+{
+    struct slots *all[] = {&store->identity_slots, &store->promise_slots, &store->quarantine_slots,
+                           &store->wal.slots};
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; err == ERR_OK && i < sizeof(all) / sizeof(all[0]); i++) {
+        err = slots_heal(all[i], &store->options.vfs);
+    }
+    return err;
+}
+
+void records_close(struct store *store)
+{
+    slots_close(&store->identity_slots, &store->options.vfs);
+    slots_close(&store->promise_slots, &store->options.vfs);
+    slots_close(&store->quarantine_slots, &store->options.vfs);
+}
+
+static void promise_encode(struct buf *out, uint32_t epoch, uint32_t leader)
+{
+    wire_put_u32(out, epoch);
+    wire_put_u32(out, leader);
+    ASSERT(!out->overflow);
+}
+
+static void quarantine_encode(struct buf *out, const char *reason)
+{
+    struct slice text = slice_str(reason ? reason : "");
+
+    text.len = text.len < STORE_REASON_MAX ? text.len : STORE_REASON_MAX - 1;
+    wire_put_u8(out, reason != NULL);
+    wire_put_bytes(out, text);
+    ASSERT(!out->overflow);
+}
+
+enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
+{
+    struct buf bytes;
+
+    ASSERT(epoch >= store->promised_epoch);
+    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+    promise_encode(&bytes, epoch, leader);
+
+    enum err err = slots_write(&store->promise_slots, &store->options.vfs, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    if (err == ERR_OK) {
+        store->promised_epoch = epoch;
+        store->promised_leader = leader;
+    }
+    return err;
+}
+
+/* The mark is needed most when the file that keeps it is gone. */
+static enum err quarantine_reopen(struct store *store, struct slice payload)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    enum err err = slots_create(vfs, NAME_QUARANTINE, SLOTS_QUARANTINE, payload);
+
+    if (err == ERR_OK) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    return err == ERR_OK
+               ? slots_open(&store->quarantine_slots, vfs, NAME_QUARANTINE, SLOTS_QUARANTINE)
+               : err;
+}
+
+enum err record_quarantine(struct store *store, const char *reason)
+{
+    struct buf bytes;
+    enum err err = ERR_OK;
+
+    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+    quarantine_encode(&bytes, reason);
+    if (!store->quarantine_slots.file) {
+        err = quarantine_reopen(store, buf_slice(&bytes));
+    } else {
+        err = slots_write(&store->quarantine_slots, &store->options.vfs, buf_slice(&bytes));
+    }
+    buf_release(&bytes);
+    if (err == ERR_OK) {
+        pthread_mutex_lock(&store->wal.files_mutex);
+        store->is_quarantined = reason != NULL;
+        pthread_mutex_unlock(&store->wal.files_mutex);
+        (void)snprintf(store->quarantine_reason, sizeof(store->quarantine_reason), "%s",
+                       reason ? reason : "");
+    }
+    return err;
+}
+
+enum err record_identity(struct store *store, const struct store_identity *identity)
+{
+    struct buf bytes;
+
+    /* A new incarnation is a new disk: it begins with an empty directory. */
+    ASSERT(store->has_identity && store->identity.incarnation == identity->incarnation);
+    ASSERT(store->identity.member_id == identity->member_id);
+
+    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+    identity_encode(identity, &bytes);
+
+    enum err err = slots_write(&store->identity_slots, &store->options.vfs, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    if (err == ERR_OK) {
+        store->identity = *identity;
+    }
+    return err;
+}
+
+/* Makes one record file; the directory is synced later, before the identity is made. */
+static enum err create_one(struct store *store, const char *name, enum slots_kind kind,
+                           struct buf *take_payload)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(!take_payload->overflow);
+    err = slots_create(&store->options.vfs, name, kind, buf_slice(take_payload));
+    buf_release(take_payload);
+    return err;
+}
+
+enum err records_create(struct store *store)
+{
+    const struct manifest manifest = {.history = 1, .first = 1, .top = 1};
+    struct store_report report = {0};
+    struct buf bytes;
+
+    ASSERT(!store->has_identity);
+
+    /* Open if an earlier attempt ran out of space. */
+    records_close(store);
+    slots_close(&store->wal.slots, &store->options.vfs);
+    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+    promise_encode(&bytes, 0, 0);
+
+    enum err err = create_one(store, NAME_PROMISE, SLOTS_PROMISE, &bytes);
+
+    if (err == ERR_OK) {
+        buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+        quarantine_encode(&bytes, NULL);
+        err = create_one(store, NAME_QUARANTINE, SLOTS_QUARANTINE, &bytes);
+    }
+    if (err == ERR_OK) {
+        buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+        manifest_encode(&manifest, &bytes);
+        err = create_one(store, NAME_MANIFEST, SLOTS_MANIFEST, &bytes);
+    }
+    if (err == ERR_OK) {
+        err = promise_open(store, &report);
+    }
+    if (err == ERR_OK) {
+        err = quarantine_open(store, &report);
+    }
+    if (err == ERR_OK) {
+        err = manifest_open(store, &report);
+    }
+    return err == ERR_OK && report.verdict == STORE_DAMAGED ? ERR_IO : err;
+}
+
+enum err record_identity_create(struct store *store, const struct store_identity *identity)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    struct buf bytes;
+
+    buf_init(&bytes, SLOTS_PAYLOAD_MAX);
+    identity_encode(identity, &bytes);
+
+    enum err err = create_one(store, NAME_IDENTITY, SLOTS_IDENTITY, &bytes);
+
+    if (err == ERR_OK) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    if (err == ERR_OK) {
+        err = slots_open(&store->identity_slots, vfs, NAME_IDENTITY, SLOTS_IDENTITY);
+    }
+    if (err == ERR_OK) {
+        store->identity = *identity;
+        store->has_identity = true;
+    }
+    return err;
+}

@@ -1,0 +1,234 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "storage/store_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ZERO_PIECE = 64 * 1024
+};
+
+void report_damage(struct store_report *report, const char *format, ...)
+{
+    va_list args;
+
+    if (report->verdict == STORE_DAMAGED) {
+        return;
+    }
+    report->verdict = STORE_DAMAGED;
+    va_start(args, format);
+    (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
+    va_end(args);
+    ASSERT(report->reason[0] != '\0');
+}
+
+/* True when the file holds a segment's header at most. */
+static bool holds_no_batch(const struct vfs *vfs, const char *name)
+{
+    struct vfs_file *file = NULL;
+    uint8_t *piece = mem_alloc(ZERO_PIECE);
+    bool is_zero = vfs->ops->open(vfs->ctx, name, false, &file) == ERR_OK;
+    size_t got = ZERO_PIECE;
+
+    for (uint64_t at = VFS_BLOCK; is_zero && got == ZERO_PIECE; at += ZERO_PIECE) {
+        is_zero = vfs->ops->pread(file, at, piece, ZERO_PIECE, &got) == ERR_OK &&
+                  walfmt_is_zero(piece, got);
+    }
+    if (file) {
+        vfs->ops->close(file);
+    }
+    mem_free(piece);
+    return is_zero;
+}
+
+/* Without an identity the directory must be empty but for what a crash while formatting leaves. */
+static void judge_empty(struct store *store, const struct names *names, struct store_report *report)
+{
+    const struct vfs *vfs = &store->options.vfs;
+
+    report->verdict = STORE_EMPTY;
+    for (size_t i = 0; i < names->count; i++) {
+        const struct name *name = &names->list[i];
+        bool is_data = name->kind == NAME_KIND_SNAP ||
+                       (name->kind == NAME_KIND_WAL &&
+                        (name->history != 1 || !holds_no_batch(vfs, name->text)));
+
+        if (is_data) {
+            PROBE("storage.identity_missing");
+            report_damage(report, "the file %s is missing but %s is there", NAME_IDENTITY,
+                          name->text);
+            store->is_lost = true;
+        }
+    }
+}
+
+/* New files get numbers that no file here ever had. */
+static void note_numbers(struct wal *wal, const struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        const struct name *name = &names->list[i];
+        bool is_numbered = name->kind == NAME_KIND_WAL || name->kind == NAME_KIND_NEXT;
+
+        if (is_numbered && name->number > wal->top) {
+            wal->top = name->number;
+        }
+        if (name->history > wal->history_top) {
+            wal->history_top = name->history;
+        }
+    }
+    wal->top = wal->manifest.top > wal->top ? wal->manifest.top : wal->top;
+    if (wal->manifest.history > wal->history_top) {
+        wal->history_top = wal->manifest.history;
+    }
+}
+
+static bool is_in_log(const struct wal *wal, const struct name *name)
+{
+    for (size_t i = 0; i < wal->live.count; i++) {
+        const struct walfmt_header *header = &wal->live.segments[i]->header;
+
+        if (header->history == name->history && header->number == name->number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_leftover(struct store *store, const struct name *name)
+{
+    const struct wal *wal = &store->wal;
+
+    switch (name->kind) {
+    case NAME_KIND_OTHER:
+    case NAME_KIND_SLOTS:
+        return false;
+    case NAME_KIND_WAL:
+        return !is_in_log(wal, name);
+    case NAME_KIND_SNAP:
+        return name->history != wal->manifest.history ||
+               !snap_set_find(&store->snaps, name->number);
+    case NAME_KIND_NEXT:
+        return name->number <= wal->top || name->number > wal->top + wal->next_count;
+    case NAME_KIND_TEMP:
+        return true;
+    }
+    UNREACHABLE();
+}
+
+enum err leftovers_remove(struct store *store, const struct names *names)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    bool has_any = false;
+    enum err err = ERR_OK;
+
+    ASSERT(!store->is_read_only);
+    for (size_t i = 0; err == ERR_OK && i < names->count; i++) {
+        if (is_leftover(store, &names->list[i])) {
+            has_any = true;
+            err = vfs->ops->unlink(vfs->ctx, names->list[i].text);
+            err = err == ERR_MISSING ? ERR_OK : err;
+        }
+    }
+    return err == ERR_OK && has_any ? vfs->ops->sync_dir(vfs->ctx) : err;
+}
+
+static void report_log(const struct store *store, struct store_report *report)
+{
+    const struct wal *wal = &store->wal;
+    zxid_t snap_end = report->has_snapshot ? report->snap_end : 0;
+
+    report->log_base = wal->live.base;
+    report->log_last = wal->live.last;
+    report->log_chain = wal->live.last_chain;
+    report->committed = wal->live.committed > snap_end ? wal->live.committed : snap_end;
+}
+
+static void report_records(const struct store *store, struct store_report *report)
+{
+    report->has_identity = store->has_identity;
+    report->identity = store->identity;
+    report->promised_epoch = store->promised_epoch;
+    report->promised_leader = store->promised_leader;
+    report->quarantined = store->is_quarantined;
+    if (store->is_quarantined && report->verdict != STORE_DAMAGED) {
+        memcpy(report->reason, store->quarantine_reason, sizeof(report->reason));
+    }
+}
+
+/* Reads log and snapshots, given a manifest. */
+static enum err judge_log(struct store *store, const struct names *names,
+                          struct store_report *report, struct wal_found *found)
+{
+    enum err err = wal_recover(&store->wal, names, found);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (found->verdict == STORE_DAMAGED) {
+        report_damage(report, "%s", found->reason);
+        return ERR_OK;
+    }
+    report->verdict = found->verdict;
+    report->torn_bytes = found->torn_to - found->torn_from;
+    return snaps_recover(store, names, report);
+}
+
+/* What an opening for writing changes: it finishes what a crash interrupted. */
+static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
+{
+    enum err err = ERR_OK;
+
+    if (found->verdict == STORE_TORN_TAIL) {
+        err = wal_cut_torn(&store->wal, found);
+    }
+    if (err == ERR_OK) {
+        err = records_heal(store);
+    }
+    return err == ERR_OK ? leftovers_remove(store, names) : err;
+}
+
+static enum err recover_with(struct store *store, const struct names *names,
+                             struct store_report *report)
+{
+    struct wal_found found = {.verdict = STORE_CLEAN};
+    enum err err = records_open(store, report);
+
+    note_numbers(&store->wal, names);
+    if (err == ERR_MISSING) {
+        judge_empty(store, names, report);
+        err = ERR_OK;
+    } else if (err == ERR_OK && store->has_identity && store->wal.manifest.history > 0) {
+        enum store_verdict before = report->verdict;
+
+        err = judge_log(store, names, report, &found);
+        report->verdict = before == STORE_DAMAGED ? STORE_DAMAGED : report->verdict;
+    }
+    store->is_damaged = report->verdict == STORE_DAMAGED;
+    store->wal.is_open = store->wal.is_open && !store->is_damaged;
+    if (err == ERR_OK && store->wal.is_open) {
+        snaps_report(store, report);
+        report_log(store, report);
+        if (!store->is_read_only) {
+            err = tidy(store, names, &found);
+        }
+    }
+    report->is_lost = store->is_lost;
+    report_records(store, report);
+    return err;
+}
+
+enum err store_recover(struct store *store, struct store_report *report)
+{
+    struct names names;
+    enum err err = names_list(&store->options.vfs, &names);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    err = recover_with(store, &names, report);
+    names_release(&names);
+    return err;
+}

@@ -1,0 +1,230 @@
+/*
+ * wal.h - the write-ahead log of one replica: segments, their index in memory, and the manifest
+ * that says which files they are.
+ *
+ * A new segment names the place in an older one where the log goes on. So one synced header both
+ * extends the log and cuts it: truncation is the same single step as rotation, and no byte that was
+ * durable is ever written over.
+ *
+ * Threads: the log thread appends, truncates and restarts; any thread reads; one bulk thread
+ * preallocates and purges. `index_mutex` guards what readers see and is never held across a system
+ * call. `files_mutex` orders the making and removing of files and of the manifest; the log thread
+ * takes it at rotation, truncation and restart, never for a plain append. Order: files, then index.
+ */
+#ifndef STORAGE_WAL_H
+#define STORAGE_WAL_H
+
+#include "storage/epochs.h"
+#include "storage/manifest.h"
+#include "storage/names.h"
+#include "storage/slots.h"
+#include "storage/walfmt.h"
+
+#include <pthread.h>
+
+/* One batch in a segment. */
+struct wal_extent {
+    zxid_t first;
+    zxid_t last;
+    uint64_t chain;  /* Chain value after `last`. */
+    uint64_t offset; /* In the file. */
+    uint32_t bytes;  /* In the file, multiple of VFS_BLOCK. */
+    uint32_t count;  /* Records. */
+};
+
+struct wal_segment {
+    struct vfs_file *file;
+    uint32_t refs; /* The list's one and the readers'; the last one closes. */
+    struct walfmt_header header;
+    uint64_t end; /* Where the log leaves this segment, or where the next batch goes. */
+    struct wal_extent *extents;
+    size_t count;
+    size_t cap;
+};
+
+/* One log: its segments and what they hold. */
+struct wal_log {
+    uint64_t history;
+    struct wal_segment **segments; /* In log order. */
+    size_t count;
+    size_t cap;
+    struct wal_segment *tail; /* Last of the list; the log thread's own. */
+    zxid_t base;              /* The log holds what follows. */
+    uint64_t base_chain;
+    zxid_t last; /* Newest durable record, or `base`. */
+    uint64_t last_chain;
+    zxid_t committed;    /* Highest watermark written or read. */
+    uint64_t batch_next; /* Number of the next batch; the log thread's own. */
+    struct epochs epochs;
+    uint64_t records_total; /* Ever appended, plus what was found at the start. */
+    uint64_t bytes_total;
+};
+
+struct wal {
+    const struct store_options *options;   /* Not owned. */
+    const struct store_identity *identity; /* Not owned; goes into headers. */
+    bool is_open;                          /* `live` may be used. */
+    bool is_staging; /* Records go to `staged`; the log thread's own, like all of `staged`. */
+
+    pthread_mutex_t files_mutex;
+    struct slots slots;       /* Of the manifest. */
+    struct manifest manifest; /* Its durable value. */
+    uint64_t top;             /* Highest segment number ever used. */
+    uint64_t history_top;     /* Highest history number ever seen in a name. */
+    uint64_t *next_bytes;     /* Sizes of the zero-filled files for top + 1, top + 2, ... */
+    size_t next_count;
+    size_t next_cap;
+    _Atomic bool is_low;
+    _Atomic uint64_t syncs;
+
+    pthread_mutex_t index_mutex;
+    struct wal_log live;   /* Guarded by index_mutex. */
+    struct wal_log staged; /* Belongs to a snapshot that is being received. */
+
+    /* The batch being filled; log thread only. */
+    struct buf raw; /* Empty when there is none. */
+    struct buf framed;
+    struct walfmt_batch batch;
+    struct wal_extent extent;
+    struct epochs batch_epochs;
+};
+
+/* ---- wal.c ---- */
+
+void wal_init(struct wal *wal, const struct store_options *options,
+              const struct store_identity *identity);
+void wal_release(struct wal *wal);
+
+/* Makes sure that the space for all these records is there, so that an operation is written whole
+ * or not at all. ERR_NO_SPACE, ERR_IO. */
+enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count);
+
+/* The log that records go to now; log thread. */
+struct wal_log *wal_target(struct wal *wal);
+
+/* Adds a record to the batch being filled, after wal_reserve; may write full batches. Errors are
+ * final. */
+enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed);
+
+/* Writes and syncs the batch being filled, if any. Errors are final. */
+enum err wal_flush(struct wal *wal);
+
+/* ---- wal_index.c ---- */
+
+struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct walfmt_header *header);
+void wal_segment_unref(struct wal *wal, struct wal_segment *segment); /* Takes index_mutex. */
+void wal_segment_push_extent(struct wal_segment *segment, const struct wal_extent *extent);
+
+/* Appends a segment to the list. The caller holds index_mutex if others may read. */
+void wal_log_push(struct wal_log *log, struct wal_segment *take_segment);
+
+/* Takes the segments from `from` up to and without `to` out of the list and gives their references
+ * to the caller, as a NULL-terminated array to free. Locking as above. */
+struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to);
+
+/* Makes a durable batch visible. Locking as above. */
+void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const struct epochs *epochs,
+                 zxid_t committed);
+
+/* Lets go of all segments and memory. */
+void wal_log_release(struct wal *wal, struct wal_log *log);
+
+/* Where `zxid` lies. */
+struct wal_spot {
+    size_t segment; /* Index of the segment the log would be cut in. */
+    size_t keep;    /* Its batches that end at or before `zxid`. */
+    bool is_inside; /* `zxid` may lie inside the batch that follows these. */
+};
+
+/* ERR_MISSING when `zxid` is not between base and last. The caller holds index_mutex, or is the log
+ * thread. */
+enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_spot);
+
+/* ---- wal_files.c, wal_cut.c: the caller of each holds files_mutex. ---- */
+
+/* Zero-fills and syncs the `ahead`-th file to come unless it is there with at least `bytes`. */
+enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes);
+
+/* Fills in what is known of the next segment of `log`: all but where it continues the log. */
+struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log *log);
+
+/* Turns the next file into a segment: header, and `first` as its first batch unless empty; durable
+ * when it returns. Does not put it into a list. ERR_NO_SPACE, ERR_IO. */
+enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
+                          struct wal_segment **ret_segment);
+
+/* Lets go of segments taken out of a list and frees the array; unlinks them unless `err` says that
+ * the switch away from them failed. The files are left-overs that the log no longer reaches: when
+ * the unlink is lost, the next opening repeats it. */
+enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments, enum err err);
+
+/* Makes wal->manifest durable. */
+enum err wal_manifest_write(struct wal *wal);
+
+/* The log that records go to goes on in a new segment of at least `bytes`. */
+enum err wal_rotate(struct wal *wal, uint64_t bytes);
+
+/* Drops everything after `zxid` from the live log. ERR_MISSING: it is not in the log. */
+enum err wal_truncate(struct wal *wal, zxid_t zxid);
+
+/* Starts a log of a new history after `base`. It is nothing but a left-over until the switch.
+ * ERR_NO_SPACE, ERR_IO. */
+enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain);
+
+/* Removes the staged log, if there is one. */
+enum err wal_stage_drop(struct wal *wal);
+
+/* One durable write of the manifest makes the staged log the live one; then the old one goes. */
+enum err wal_stage_switch(struct wal *wal);
+
+/* Removes the live log's segments that hold nothing after `zxid`. */
+enum err wal_purge(struct wal *wal, zxid_t zxid);
+
+/* Sets or clears the clean-shutdown mark. */
+enum err wal_mark_clean(struct wal *wal, bool clean);
+
+/* ---- wal_recover.c: the owner, before any thread runs. ---- */
+
+struct wal_found {
+    enum store_verdict verdict; /* CLEAN, TORN_TAIL or DAMAGED. */
+    char reason[STORE_REASON_MAX];
+    uint64_t torn_from; /* In the last segment. */
+    uint64_t torn_to;
+};
+
+/* Reads the log that wal->manifest names and builds the index. ERR_IO when the directory or a file
+ * cannot be opened; a damaged log is a verdict, and then the log is not open. */
+enum err wal_recover(struct wal *wal, const struct names *names, struct wal_found *ret_found);
+
+/* Restores the zeros behind the last good batch and makes them durable. */
+enum err wal_cut_torn(struct wal *wal, const struct wal_found *found);
+
+/* ---- wal_read.c: any thread. ---- */
+
+/* A verified batch in memory. */
+struct wal_loaded {
+    struct buf bytes;
+    struct walfmt_batch head;
+    struct walfmt_cursor cursor; /* At the first record. */
+};
+
+/* Reads and verifies the batch at `place`. `size_max` bounds it in the file. ERR_CORRUPT, ERR_IO;
+ * ERR_MISSING when its first sector is zero. Release `ret_loaded` also on error. */
+enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct walfmt_place *place,
+                  uint64_t size_max, struct wal_loaded *ret_loaded);
+void wal_loaded_release(struct wal_loaded *loaded);
+
+/* The place of batch `index` of a segment. */
+struct walfmt_place wal_place(const struct wal_segment *segment, size_t index);
+
+/* Longest batch in a file that can be ours. */
+uint64_t wal_batch_bytes_max(const struct wal *wal);
+
+enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_max,
+                  struct logrec **ret_recs, size_t *ret_count);
+
+/* The chain value at `zxid`. ERR_MISSING when it is not in the log; ERR_CORRUPT, ERR_IO. */
+enum err wal_chain_at(struct wal *wal, zxid_t zxid, uint64_t *ret_chain);
+enum err wal_chain_in(struct wal *wal, const struct wal_log *log, zxid_t zxid, uint64_t *ret_chain);
+
+#endif

@@ -1,0 +1,356 @@
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "storage/wal.h"
+
+#include <string.h>
+
+enum {
+    ZERO_PIECE = 256 * 1024
+};
+
+static const struct vfs *vfs_of(const struct wal *wal)
+{
+    return &wal->options->vfs;
+}
+
+/* Once a file takes part in the log, a full disk is an error like any other. */
+static enum err final_of(enum err err)
+{
+    return err == ERR_OK ? ERR_OK : ERR_IO;
+}
+
+static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t from, uint64_t to)
+{
+    static const uint8_t zeros[ZERO_PIECE];
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && from < to) {
+        uint64_t piece = to - from < ZERO_PIECE ? to - from : ZERO_PIECE;
+
+        err = vfs->ops->pwrite(file, from, zeros, (size_t)piece);
+        from += piece;
+    }
+    return err == ERR_OK ? vfs->ops->sync(file) : err;
+}
+
+static void next_set(struct wal *wal, size_t ahead, uint64_t bytes)
+{
+    ASSERT(ahead <= wal->next_count);
+    if (ahead == wal->next_cap) {
+        wal->next_cap = wal->next_cap ? wal->next_cap * 2 : 4;
+        wal->next_bytes = mem_realloc(wal->next_bytes, wal->next_cap * sizeof(*wal->next_bytes));
+    }
+    wal->next_bytes[ahead] = bytes;
+    wal->next_count = ahead == wal->next_count ? ahead + 1 : wal->next_count;
+}
+
+enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
+{
+    const struct vfs *vfs = vfs_of(wal);
+    bool is_there = ahead < wal->next_count;
+    struct vfs_file *file = NULL;
+    char name[VFS_NAME_MAX];
+
+    ASSERT(ahead <= wal->next_count && bytes % VFS_BLOCK == 0);
+    if (is_there && wal->next_bytes[ahead] >= bytes) {
+        return ERR_OK;
+    }
+    name_next(name, wal->top + 1 + ahead);
+
+    enum err err = vfs->ops->open(vfs->ctx, name, !is_there, &file);
+
+    if (err == ERR_OK) {
+        err = zero_fill(vfs, file, is_there ? wal->next_bytes[ahead] : 0, bytes);
+        vfs->ops->close(file);
+        if (err == ERR_NO_SPACE && !is_there) {
+            (void)vfs->ops->unlink(vfs->ctx, name);
+        }
+    }
+    if (err == ERR_OK) {
+        next_set(wal, ahead, bytes);
+    }
+    if (err == ERR_NO_SPACE) {
+        PROBE("storage.no_space_for_segment");
+    }
+    if (err == ERR_OK || err == ERR_NO_SPACE) {
+        atomic_store(&wal->is_low, err == ERR_NO_SPACE);
+    }
+    return err;
+}
+
+struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log *log)
+{
+    struct walfmt_header header = {
+        .member_id = wal->identity->member_id,
+        .incarnation = wal->identity->incarnation,
+        .history = log->history,
+        .number = wal->top + 1,
+        .prev_zxid = log->last,
+        .prev_chain = log->last_chain,
+        .committed = log->committed,
+        .batch_first = log->batch_next,
+    };
+
+    ASSERT(header.incarnation != 0 && header.history != 0);
+    memcpy(header.cluster, wal->identity->cluster, STORE_CLUSTER_LEN);
+    header.salt = hash64_mix(hash64_mix(wal->options->salt_seed, log->history), header.number);
+    return header;
+}
+
+/* Writes first batch and header into the next file and gives it its name in the log. */
+static enum err next_publish(struct wal *wal, const struct walfmt_header *header,
+                             struct slice first, struct vfs_file *file)
+{
+    const struct vfs *vfs = vfs_of(wal);
+    struct walfmt_place place = {
+        .salt = header->salt, .offset = VFS_BLOCK, .number = header->batch_first};
+    uint8_t block[VFS_BLOCK];
+    char from[VFS_NAME_MAX];
+    char to[VFS_NAME_MAX];
+    enum err err = ERR_OK;
+
+    name_next(from, header->number);
+    name_wal(to, header->history, header->number);
+    walfmt_header_encode(header, block);
+    if (first.len > 0) {
+        walfmt_frame(first, &place, &wal->framed);
+        err = vfs->ops->pwrite(file, VFS_BLOCK, wal->framed.data, wal->framed.len);
+    }
+    if (err == ERR_OK) {
+        err = vfs->ops->pwrite(file, 0, block, sizeof(block));
+    }
+    if (err == ERR_OK && !MUTANT(9)) {
+        err = vfs->ops->sync(file);
+    }
+    if (err == ERR_OK) {
+        err = vfs->ops->rename(vfs->ctx, from, to);
+    }
+    /* Mutants: a directory entry that is never synced may be gone after a crash. */
+    if (err == ERR_OK && !MUTANT(9) && !MUTANT(19)) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    return final_of(err);
+}
+
+enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
+                          struct wal_segment **ret_segment)
+{
+    const struct vfs *vfs = vfs_of(wal);
+    uint64_t needed = VFS_BLOCK + (first.len > 0 ? walfmt_framed_len(first.len) : 0);
+    uint64_t bytes = needed > wal->options->segment_bytes ? needed : wal->options->segment_bytes;
+    struct vfs_file *file = NULL;
+    char name[VFS_NAME_MAX];
+    enum err err = wal_next_ensure(wal, 0, bytes);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    ASSERT(header->number == wal->top + 1 && wal->next_count > 0);
+    header->bytes = wal->next_bytes[0];
+    name_next(name, header->number);
+    err = vfs->ops->open(vfs->ctx, name, false, &file);
+    if (err != ERR_OK) {
+        return ERR_IO;
+    }
+    err = next_publish(wal, header, first, file);
+    if (err != ERR_OK) {
+        vfs->ops->close(file);
+        return err;
+    }
+    wal->top++;
+    wal->next_count--;
+    memmove(wal->next_bytes, wal->next_bytes + 1, wal->next_count * sizeof(*wal->next_bytes));
+    *ret_segment = wal_segment_new(file, header);
+    return ERR_OK;
+}
+
+enum err wal_manifest_write(struct wal *wal)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, MANIFEST_BYTES_MAX);
+    manifest_encode(&wal->manifest, &bytes);
+
+    enum err err = slots_write(&wal->slots, vfs_of(wal), buf_slice(&bytes));
+
+    buf_release(&bytes);
+    return err;
+}
+
+enum err wal_rotate(struct wal *wal, uint64_t bytes)
+{
+    struct wal_log *log = wal_target(wal);
+    struct walfmt_header header = wal_header_next(wal, log);
+    struct wal_segment *segment = NULL;
+
+    PROBE("storage.rotation");
+    ASSERT(wal->raw.len == 0 && log->tail);
+    header.prev_number = log->tail->header.number;
+    header.prev_offset = log->tail->end;
+
+    enum err err = wal_next_ensure(wal, 0, bytes);
+
+    if (err == ERR_OK) {
+        err = wal_segment_make(wal, &header, slice_make(NULL, 0), &segment);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    pthread_mutex_lock(&wal->index_mutex);
+    wal_log_push(log, segment);
+    pthread_mutex_unlock(&wal->index_mutex);
+    if (wal->is_staging) {
+        return ERR_OK;
+    }
+    /* From now on the segment may hold what was acknowledged: its loss must not go unseen. */
+    wal->manifest.top = header.number;
+    return wal_manifest_write(wal);
+}
+
+enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments, enum err err)
+{
+    const struct vfs *vfs = vfs_of(wal);
+    char name[VFS_NAME_MAX];
+
+    ASSERT(take_segments);
+    for (size_t i = 0; take_segments[i]; i++) {
+        const struct walfmt_header *header = &take_segments[i]->header;
+
+        name_wal(name, header->history, header->number);
+        if (err == ERR_OK) {
+            err = vfs->ops->unlink(vfs->ctx, name);
+            err = err == ERR_MISSING ? ERR_OK : err;
+        }
+        wal_segment_unref(wal, take_segments[i]);
+    }
+    mem_free(take_segments);
+    return final_of(err);
+}
+
+enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain)
+{
+    struct wal_segment *segment = NULL;
+    struct wal_log *log = &wal->staged;
+
+    ASSERT(wal->raw.len == 0 && !wal->is_staging && log->count == 0);
+    *log = (struct wal_log){
+        .history = wal->history_top + 1,
+        .base = base,
+        .base_chain = base_chain,
+        .last = base,
+        .last_chain = base_chain,
+        .batch_next = 1,
+    };
+
+    struct walfmt_header header = wal_header_next(wal, log);
+    enum err err = wal_segment_make(wal, &header, slice_make(NULL, 0), &segment);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    wal->history_top++;
+    wal_log_push(log, segment);
+    wal->is_staging = true;
+    return ERR_OK;
+}
+
+enum err wal_stage_drop(struct wal *wal)
+{
+    if (!wal->is_staging) {
+        return ERR_OK;
+    }
+    PROBE("storage.staged_log_dropped");
+    ASSERT(wal->raw.len == 0);
+    wal->is_staging = false;
+
+    enum err err =
+        wal_segments_remove(wal, wal_log_take(&wal->staged, 0, wal->staged.count), ERR_OK);
+
+    wal_log_release(wal, &wal->staged);
+    return err;
+}
+
+enum err wal_stage_switch(struct wal *wal)
+{
+    struct wal_log old = wal->live;
+
+    ASSERT(wal->is_staging && wal->raw.len == 0 && wal->staged.count > 0);
+    wal->manifest = (struct manifest){
+        .history = wal->staged.history,
+        .first = wal->staged.segments[0]->header.number,
+        .top = wal->staged.tail->header.number,
+    };
+
+    enum err err = wal_manifest_write(wal);
+
+    pthread_mutex_lock(&wal->index_mutex);
+    wal->live = wal->staged;
+    wal->is_open = true;
+    pthread_mutex_unlock(&wal->index_mutex);
+    wal->staged = (struct wal_log){0};
+    wal->is_staging = false;
+    err = wal_segments_remove(wal, wal_log_take(&old, 0, old.count), err);
+    wal_log_release(wal, &old);
+    return err;
+}
+
+/* In memory: the live log begins at segment `keep`. Returns what fell off. */
+static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
+{
+    struct wal_log *log = &wal->live;
+
+    pthread_mutex_lock(&wal->index_mutex);
+
+    struct wal_segment **gone = wal_log_take(log, 0, keep);
+
+    log->base = log->segments[0]->header.prev_zxid;
+    log->base_chain = log->segments[0]->header.prev_chain;
+    for (size_t i = 0; i < log->count; i++) {
+        if (log->segments[i]->count > 0) {
+            epochs_drop_before(&log->epochs, log->segments[i]->extents[0].first);
+            break;
+        }
+    }
+    if (log->base == log->last) {
+        epochs_clear(&log->epochs);
+    }
+    pthread_mutex_unlock(&wal->index_mutex);
+    return gone;
+}
+
+enum err wal_purge(struct wal *wal, zxid_t zxid)
+{
+    const struct wal_log *log = &wal->live;
+    size_t keep = 0;
+
+    while (keep + 1 < log->count && log->segments[keep + 1]->header.prev_zxid <= zxid) {
+        keep++;
+    }
+    if (keep == 0) {
+        return ERR_OK;
+    }
+    PROBE("storage.log_purged");
+    wal->manifest.first = log->segments[keep]->header.number;
+
+    enum err err = wal_manifest_write(wal);
+
+    return err == ERR_OK ? wal_segments_remove(wal, purge_apply(wal, keep), ERR_OK) : err;
+}
+
+enum err wal_mark_clean(struct wal *wal, bool clean)
+{
+    const struct wal_log *log = &wal->live;
+
+    ASSERT(log->tail);
+    if (wal->manifest.clean == clean) {
+        return ERR_OK;
+    }
+    wal->manifest.clean = clean;
+    wal->manifest.clean_number = clean ? log->tail->header.number : 0;
+    wal->manifest.clean_offset = clean ? log->tail->end : 0;
+    wal->manifest.clean_last = clean ? log->last : 0;
+    wal->manifest.clean_chain = clean ? log->last_chain : 0;
+    return wal_manifest_write(wal);
+}

@@ -1,0 +1,464 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "storage/wal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TAIL_PIECE = 64 * 1024
+};
+
+/* One recovery in progress. A step that returns false has set `err` or the verdict DAMAGED. */
+struct scan {
+    struct wal *wal;
+    const struct names *names;
+    struct wal_found *found;
+    enum err err;
+};
+
+static bool damaged(struct scan *scan, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool damaged(struct scan *scan, const char *format, ...)
+{
+    va_list args;
+
+    PROBE("storage.log_damaged");
+    scan->found->verdict = STORE_DAMAGED;
+    va_start(args, format);
+    (void)vsnprintf(scan->found->reason, sizeof(scan->found->reason), format, args);
+    va_end(args);
+    return false;
+}
+
+/* A bad batch in the middle of the log. */
+static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const char *why)
+{
+    struct wal *wal = scan->wal;
+    const struct walfmt_header *header = &wal->live.segments[index]->header;
+
+    if (MUTANT(20)) {
+        /* The historical mistake: take any damage for a torn write and cut the log there. */
+        struct wal_segment **gone = wal_log_take(&wal->live, index + 1, wal->live.count);
+
+        for (size_t i = 0; gone[i]; i++) {
+            wal_segment_unref(wal, gone[i]);
+        }
+        mem_free(gone);
+        wal->live.tail = wal->live.segments[index];
+        scan->found->verdict = STORE_TORN_TAIL;
+        scan->found->torn_from = offset;
+        scan->found->torn_to = header->bytes;
+        return true;
+    }
+    return damaged(scan, "log segment %" PRIx64 "-%" PRIx64 ", offset %" PRIu64 ": %s",
+                   header->history, header->number, offset, why);
+}
+
+static bool owner_matches(const struct wal *wal, const struct walfmt_header *header)
+{
+    static const uint8_t none[STORE_CLUSTER_LEN];
+    const struct store_identity *identity = wal->identity;
+
+    /* Segments made before the replica joined a cluster carry none. */
+    return header->incarnation == identity->incarnation &&
+           header->member_id == identity->member_id &&
+           (memcmp(header->cluster, none, sizeof(none)) == 0 ||
+            memcmp(header->cluster, identity->cluster, sizeof(none)) == 0);
+}
+
+/* True when all behind the header is zero: no batch was ever written. */
+static bool is_never_used(struct scan *scan, struct vfs_file *file, uint64_t size)
+{
+    uint8_t *piece = mem_alloc(TAIL_PIECE);
+    bool is_zero = true;
+
+    for (uint64_t at = VFS_BLOCK; is_zero && at < size; at += TAIL_PIECE) {
+        size_t got = 0;
+
+        is_zero = scan->wal->options->vfs.ops->pread(file, at, piece, TAIL_PIECE, &got) == ERR_OK &&
+                  walfmt_is_zero(piece, got);
+    }
+    mem_free(piece);
+    return is_zero;
+}
+
+static bool check_header(struct scan *scan, const struct walfmt_header *header,
+                         const struct name *name, uint64_t size)
+{
+    if (header->history != name->history || header->number != name->number) {
+        return damaged(scan, "%s: the header is that of another segment", name->text);
+    }
+    if (!owner_matches(scan->wal, header)) {
+        return damaged(scan, "%s: written by another replica or incarnation", name->text);
+    }
+    if (header->bytes != size) {
+        return damaged(scan, "%s: %" PRIu64 " bytes long instead of %" PRIu64, name->text, size,
+                       header->bytes);
+    }
+    return true;
+}
+
+/* Opens a segment and reads its header. `*ret_segment` stays NULL, without damage, for a segment
+ * that a crash at its creation left behind. */
+static bool segment_open(struct scan *scan, const struct name *name,
+                         struct wal_segment **ret_segment)
+{
+    const struct vfs *vfs = &scan->wal->options->vfs;
+    struct walfmt_header header;
+    struct vfs_file *file = NULL;
+    uint8_t block[VFS_BLOCK];
+    uint64_t size = 0;
+    size_t got = 0;
+    bool is_good = false;
+
+    *ret_segment = NULL;
+    scan->err = vfs->ops->open(vfs->ctx, name->text, false, &file);
+    if (scan->err != ERR_OK) {
+        return false;
+    }
+    scan->err = vfs->ops->size(file, &size);
+    vfs->ops->drop_cache(file);
+    if (scan->err == ERR_OK) {
+        bool is_read = vfs->ops->pread(file, 0, block, sizeof(block), &got) == ERR_OK;
+        bool is_valid =
+            is_read && got == sizeof(block) && walfmt_header_decode(block, &header) == ERR_OK;
+
+        if (is_valid) {
+            is_good = check_header(scan, &header, name, size);
+        } else if (name->number > scan->wal->manifest.top && is_never_used(scan, file, size)) {
+            PROBE("storage.empty_segment_dropped");
+            vfs->ops->close(file);
+            return true;
+        } else {
+            damaged(scan, "%s: the header does not verify", name->text);
+        }
+    }
+    if (!is_good) {
+        vfs->ops->close(file);
+        return false;
+    }
+    *ret_segment = wal_segment_new(file, &header);
+    return true;
+}
+
+/* The highest segment of the history numbered at most `limit`. */
+static const struct name *top_segment(const struct scan *scan, uint64_t limit)
+{
+    const struct name *best = NULL;
+
+    for (size_t i = 0; i < scan->names->count; i++) {
+        const struct name *name = &scan->names->list[i];
+
+        if (name->kind == NAME_KIND_WAL && name->history == scan->wal->manifest.history &&
+            name->number > 0 && name->number <= limit && (!best || name->number > best->number)) {
+            best = name;
+        }
+    }
+    return best;
+}
+
+/* Follows the headers from the newest segment back to the first. What is not on that way was cut
+ * off. Fills the list in reverse order. */
+static bool walk_back(struct scan *scan)
+{
+    struct wal *wal = scan->wal;
+    const struct manifest *manifest = &wal->manifest;
+    const struct name *name = top_segment(scan, UINT64_MAX);
+    struct wal_segment *segment = NULL;
+
+    while (true) {
+        if (!name || (wal->live.count == 0 && name->number < manifest->top)) {
+            return damaged(scan, "log segment %" PRIx64 "-%" PRIx64 " is missing",
+                           manifest->history,
+                           wal->live.count ? segment->header.prev_number : manifest->top);
+        }
+        if (!segment_open(scan, name, &segment)) {
+            return false;
+        }
+        if (!segment) {
+            ASSERT(wal->live.count == 0);
+            name = top_segment(scan, name->number - 1);
+            continue;
+        }
+        wal_log_push(&wal->live, segment);
+        if (segment->header.number == manifest->first) {
+            return true;
+        }
+
+        uint64_t prev = segment->header.prev_number;
+
+        if (prev < manifest->first || prev >= segment->header.number) {
+            return damaged(scan, "%s: does not continue the log", name->text);
+        }
+        name = names_find(scan->names, NAME_KIND_WAL, manifest->history, prev);
+    }
+}
+
+static void list_reverse(struct wal *wal)
+{
+    for (size_t i = 0; i < wal->live.count / 2; i++) {
+        struct wal_segment *swap = wal->live.segments[i];
+
+        wal->live.segments[i] = wal->live.segments[wal->live.count - 1 - i];
+        wal->live.segments[wal->live.count - 1 - i] = swap;
+    }
+}
+
+/* Checks every record of a batch whose sectors are all good, and adds the batch to the index. NULL
+ * or what is wrong. */
+static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct wal_extent *extent)
+{
+    struct epochs epochs = {0};
+    struct walfmt_record record;
+    enum err err = ERR_OK;
+
+    extent->last = wal->live.last;
+    extent->chain = wal->live.last_chain;
+    if (loaded->head.durable_upto != wal->live.last || loaded->head.chain != wal->live.last_chain) {
+        return "the batch does not continue the log";
+    }
+    while ((err = walfmt_next(&loaded->cursor, &record)) == ERR_OK) {
+        uint32_t counter = zxid_counter(record.zxid);
+
+        if (record.prev != extent->last || record.zxid <= record.prev ||
+            record.chain != logrec_chain(extent->chain, record.type, record.zxid, record.prev,
+                                         record.payload)) {
+            epochs_release(&epochs);
+            return "a record does not continue the log";
+        }
+        epochs_add(&epochs, (struct store_epoch_range){.epoch = zxid_epoch(record.zxid),
+                                                       .first = counter,
+                                                       .last = counter});
+        extent->first = extent->count == 0 ? record.zxid : extent->first;
+        extent->last = record.zxid;
+        extent->chain = record.chain;
+        extent->count++;
+    }
+    if (err == ERR_MISSING && extent->count == loaded->head.count) {
+        wal_log_add(&wal->live, extent, &epochs, loaded->head.committed);
+    }
+    epochs_release(&epochs);
+    if (err != ERR_MISSING) {
+        return "a record does not verify";
+    }
+    return extent->count == loaded->head.count ? NULL : "the number of records is wrong";
+}
+
+/* What lies behind the last good batch of the last segment. */
+struct tail {
+    uint64_t good_sectors;
+    uint64_t good_end;   /* Behind the last good sector; bytes from the batch's start. */
+    uint64_t bad_offset; /* In the file; 0 when there is none. */
+    uint64_t total;      /* Bytes of the batch; 0 when its head is lost. */
+    bool is_readable;
+};
+
+static void tail_look(const struct walfmt_place *place, uint64_t offset, const uint8_t *piece,
+                      size_t len, struct tail *tail)
+{
+    if (walfmt_is_zero(piece, len)) {
+        return;
+    }
+    for (size_t at = 0; at + VFS_SECTOR <= len && tail->bad_offset == 0; at += VFS_SECTOR) {
+        uint64_t from_start = offset + at - place->offset;
+        struct walfmt_batch head;
+
+        switch (walfmt_sector_state(place, from_start / VFS_SECTOR, piece + at)) {
+        case WALFMT_SECTOR_ZERO:
+            break;
+        case WALFMT_SECTOR_GOOD:
+            tail->good_sectors++;
+            tail->good_end = from_start + VFS_SECTOR;
+            if (from_start == 0 && walfmt_batch_decode(piece, place, &head) == ERR_OK) {
+                tail->total = walfmt_framed_len((uint64_t)WALFMT_BATCH_HEAD + head.len);
+            }
+            break;
+        case WALFMT_SECTOR_BAD:
+            tail->bad_offset = offset + at;
+            break;
+        }
+    }
+}
+
+static struct tail tail_read(struct scan *scan, const struct wal_segment *segment,
+                             const struct walfmt_place *place)
+{
+    struct tail tail = {.is_readable = true};
+    uint8_t *piece = mem_alloc(TAIL_PIECE);
+    uint64_t at = place->offset;
+
+    while (tail.is_readable && tail.bad_offset == 0 && at < segment->header.bytes) {
+        uint64_t left = segment->header.bytes - at;
+        size_t len = left < TAIL_PIECE ? (size_t)left : TAIL_PIECE;
+        size_t got = 0;
+
+        tail.is_readable =
+            scan->wal->options->vfs.ops->pread(segment->file, at, piece, len, &got) == ERR_OK &&
+            got == len;
+        if (tail.is_readable) {
+            tail_look(place, at, piece, len, &tail);
+        }
+        at += len;
+    }
+    mem_free(piece);
+    return tail;
+}
+
+/* The last segment's first place without a good batch: the end of the log, a torn batch, or damage.
+ * Torn means: each sector behind it is either as it was written by that one batch, or zero, and at
+ * least one of the batch is missing. */
+static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
+{
+    struct wal *wal = scan->wal;
+    size_t index = wal->live.count - 1;
+    struct tail tail = tail_read(scan, wal->live.segments[index], place);
+
+    if (!tail.is_readable) {
+        return bad_batch(scan, index, place->offset, "cannot be read");
+    }
+    if (tail.bad_offset != 0) {
+        return bad_batch(scan, index, tail.bad_offset, "a sector is damaged");
+    }
+    if (tail.good_sectors == 0) {
+        return true;
+    }
+    if (tail.good_end > wal_batch_bytes_max(wal) || (tail.total && tail.good_end > tail.total)) {
+        return bad_batch(scan, index, place->offset, "a batch is missing before a later one");
+    }
+    if (tail.total == tail.good_sectors * VFS_SECTOR) {
+        return bad_batch(scan, index, place->offset, "a whole batch does not verify");
+    }
+    PROBE("storage.torn_tail");
+    scan->found->verdict = STORE_TORN_TAIL;
+    scan->found->torn_from = place->offset;
+    scan->found->torn_to = place->offset + tail.good_end;
+    return true;
+}
+
+/* Reads one segment up to where the next one continues it, the last one up to its end. */
+static bool scan_segment(struct scan *scan, size_t index)
+{
+    struct wal *wal = scan->wal;
+    struct wal_segment *segment = wal->live.segments[index];
+    bool is_last = index + 1 == wal->live.count;
+    uint64_t limit =
+        is_last ? segment->header.bytes : wal->live.segments[index + 1]->header.prev_offset;
+
+    if (limit > segment->header.bytes || limit < VFS_BLOCK || limit % VFS_BLOCK != 0) {
+        return bad_batch(scan, index, limit, "the next segment continues no batch");
+    }
+    wal->live.tail = segment;
+    while (segment->end < limit) {
+        struct walfmt_place place = {
+            .salt = segment->header.salt,
+            .offset = segment->end,
+            .number = segment->header.batch_first + segment->count,
+        };
+        struct wal_loaded loaded;
+        const char *why = "the batch does not verify";
+        enum err err = wal_load(wal, segment->file, &place, limit - segment->end, &loaded);
+
+        if (err == ERR_OK) {
+            struct wal_extent extent = {.offset = place.offset};
+
+            extent.bytes = (uint32_t)walfmt_framed_len(loaded.cursor.raw.len);
+            why = take_batch(wal, &loaded, &extent);
+        }
+        wal_loaded_release(&loaded);
+        if (err != ERR_OK && is_last) {
+            return judge_tail(scan, &place);
+        }
+        if (why) {
+            return bad_batch(scan, index, place.offset, why);
+        }
+    }
+    return true;
+}
+
+static bool scan_all(struct scan *scan)
+{
+    struct wal *wal = scan->wal;
+    const struct walfmt_header *first = &wal->live.segments[0]->header;
+
+    wal->live.base = first->prev_zxid;
+    wal->live.base_chain = first->prev_chain;
+    wal->live.last = wal->live.base;
+    wal->live.last_chain = wal->live.base_chain;
+    for (size_t i = 0; i < wal->live.count; i++) {
+        const struct walfmt_header *header = &wal->live.segments[i]->header;
+
+        if (header->prev_zxid != wal->live.last || header->prev_chain != wal->live.last_chain) {
+            return bad_batch(scan, i, 0, "the segment does not continue the log");
+        }
+        wal->live.committed =
+            header->committed > wal->live.committed ? header->committed : wal->live.committed;
+        if (!scan_segment(scan, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* After a clean shutdown nothing can be torn, and nothing may be missing. */
+static bool check_clean(struct scan *scan)
+{
+    const struct wal *wal = scan->wal;
+    const struct manifest *manifest = &wal->manifest;
+    const struct wal_segment *tail = wal->live.tail;
+
+    if (!manifest->clean || MUTANT(20)) {
+        return true;
+    }
+    if (scan->found->verdict == STORE_TORN_TAIL || manifest->clean_last != wal->live.last ||
+        manifest->clean_chain != wal->live.last_chain || manifest->clean_offset != tail->end ||
+        manifest->clean_number != tail->header.number) {
+        PROBE("storage.damage_after_clean_stop");
+        return damaged(scan,
+                       "the log ends at %" PRIx64 " but was closed cleanly at %" PRIx64
+                       " (segment %" PRIx64 ", offset %" PRIu64 ")",
+                       wal->live.last, manifest->clean_last, manifest->clean_number,
+                       manifest->clean_offset);
+    }
+    return true;
+}
+
+enum err wal_recover(struct wal *wal, const struct names *names, struct wal_found *ret_found)
+{
+    struct scan scan = {.wal = wal, .names = names, .found = ret_found};
+
+    ASSERT(wal->live.count == 0 && wal->manifest.history > 0);
+    *ret_found = (struct wal_found){.verdict = STORE_CLEAN};
+    wal->live.history = wal->manifest.history;
+
+    bool is_good = walk_back(&scan);
+
+    list_reverse(wal);
+    is_good = is_good && scan_all(&scan) && check_clean(&scan);
+    if (!is_good) {
+        /* Of a damaged log nothing may be used. */
+        wal_log_release(wal, &wal->live);
+        return scan.err;
+    }
+    wal->live.tail = wal->live.segments[wal->live.count - 1];
+    wal->live.batch_next = wal->live.tail->header.batch_first + wal->live.tail->count;
+    wal->is_open = true;
+    return ERR_OK;
+}
+
+enum err wal_cut_torn(struct wal *wal, const struct wal_found *found)
+{
+    const struct vfs_ops *ops = wal->options->vfs.ops;
+    static const uint8_t zeros[VFS_BLOCK];
+    enum err err = ERR_OK;
+
+    ASSERT(found->verdict == STORE_TORN_TAIL && found->torn_from == wal->live.tail->end);
+    for (uint64_t at = found->torn_from; err == ERR_OK && at < found->torn_to; at += VFS_BLOCK) {
+        err = ops->pwrite(wal->live.tail->file, at, zeros, sizeof(zeros));
+    }
+    return err == ERR_OK ? ops->sync(wal->live.tail->file) : err;
+}
