@@ -125,7 +125,7 @@ static void refuse(struct pending *pending, enum err err, uint32_t status, const
     struct buf out;
 
     buf_init(&out, HTTP_KEEP_BYTES);
-    http_raw_problem(&out, err, status, detail);
+    http_raw_problem(accept->http, &out, err, status, detail);
     (void)loop_send(pending->watch.fd, out.data, out.len);
     buf_release(&out);
     loop_shutdown_write(pending->watch.fd);
@@ -180,6 +180,9 @@ static void look_at_head(struct pending *pending)
     size_t end = http_head_end(bytes);
     const char *fault = http_head_lint(slice_make(bytes.data, end ? end : bytes.len));
 
+    if (!fault && end > 0) {
+        fault = http_head_check(slice_make(bytes.data, end));
+    }
     if (fault) {
         refuse_head(pending, ERR_BAD_ARGUMENTS, MHD_HTTP_BAD_REQUEST, fault);
     } else if (end > 0 && end <= max) {
@@ -258,7 +261,7 @@ static void shed_one(struct http_accept *accept)
         struct buf out;
 
         buf_init(&out, HTTP_KEEP_BYTES);
-        http_raw_problem(&out, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
+        http_raw_problem(accept->http, &out, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
                          "this replica is out of file descriptors");
         (void)loop_send(fd, out.data, out.len);
         buf_release(&out);

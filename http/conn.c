@@ -142,7 +142,7 @@ static void expire(struct http_conn *conn, uint32_t phase)
     }
     if (phase == HTTP_HEAD || phase == HTTP_BODY) {
         buf_init(&out, HTTP_KEEP_BYTES);
-        http_raw_problem(&out, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
+        http_raw_problem(conn->http, &out, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
                          phase == HTTP_HEAD ? "the request head took too long"
                                             : "the request body took too long");
         (void)loop_send(conn->fd, out.data, out.len);

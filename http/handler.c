@@ -87,7 +87,7 @@ static enum MHD_Result cut_off(struct http_conn *conn)
         return MHD_NO;
     }
     buf_init(&out, HTTP_KEEP_BYTES);
-    http_raw_problem(&out, conn->request.fault.err,
+    http_raw_problem(conn->http, &out, conn->request.fault.err,
                      (uint32_t)err_http_status(conn->request.fault.err),
                      conn->request.fault.detail);
     (void)loop_send(conn->fd, out.data, out.len);

@@ -228,6 +228,50 @@ const char *http_head_lint(struct slice bytes)
     return NULL;
 }
 
+/* The line at `*pos` without its end; moves behind it. */
+static struct slice next_line(struct slice bytes, size_t *pos)
+{
+    const uint8_t *from = bytes.data + *pos;
+    const uint8_t *feed = memchr(from, '\n', bytes.len - *pos);
+    size_t len = feed ? (size_t)(feed - from) : bytes.len - *pos;
+
+    *pos += feed ? len + 1 : len;
+    return slice_make(from, len > 0 && from[len - 1] == '\r' ? len - 1 : len);
+}
+
+const char *http_head_check(struct slice bytes)
+{
+    struct http_head head = {.fault = NULL};
+    size_t pos = 0;
+    struct slice first = next_line(bytes, &pos);
+    struct slice version = slice_str("HTTP/1.1");
+    bool needs_host =
+        first.len > version.len &&
+        slice_eq(slice_make(first.data + first.len - version.len, version.len), version);
+
+    while (pos < bytes.len) {
+        struct slice line = next_line(bytes, &pos);
+        const uint8_t *colon = line.len > 0 ? memchr(line.data, ':', line.len) : NULL;
+
+        if (line.len == 0) {
+            break;
+        }
+        if (!colon) {
+            return "a header line has no colon";
+        }
+
+        size_t name_len = (size_t)(colon - line.data);
+
+        http_head_add(&head, slice_make(line.data, name_len),
+                      slice_make(colon + 1, line.len - name_len - 1));
+    }
+    http_head_finish(&head);
+    if (!head.fault && needs_host && !head.host.data) {
+        return "HTTP/1.1 needs a Host header";
+    }
+    return head.fault;
+}
+
 bool http_list_next(struct slice *list, struct slice *ret_element)
 {
     bool quoted = false;

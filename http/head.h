@@ -54,9 +54,12 @@ void http_head_finish(struct http_head *head);
 /* True when a body follows; `*ret_len` is its length or UINT64_MAX when it comes in chunks. */
 bool http_head_body(const struct http_head *head, uint64_t *ret_len);
 
-/* The first lines of a connection as bytes, up to and with the blank line: bare line feeds,
- * controls and folded lines are refused. A constant sentence, or NULL when all is well. */
+/* The first lines of a connection as bytes, as far as they are known: bare line feeds, controls and
+ * folded lines are refused. A constant sentence, or NULL when all is well. */
 const char *http_head_lint(struct slice bytes);
+
+/* A whole head that has passed the lint, with its blank line: its headers by the rules above. */
+const char *http_head_check(struct slice bytes);
 
 /* Where the head ends (behind its blank line), or 0 when it is not complete. */
 size_t http_head_end(struct slice bytes);

@@ -220,7 +220,8 @@ enum MHD_Result http_answer_info(struct http_conn *conn);
 /* ---- raw.c: answers without the library ---- */
 
 /* A whole response with a problem body and `Connection: close`. */
-void http_raw_problem(struct buf *out, enum err err, uint32_t status, const char *detail);
+void http_raw_problem(const struct http *http, struct buf *out, enum err err, uint32_t status,
+                      const char *detail);
 
 /* ---- hosts.c ---- */
 struct http_names *http_names_new(const struct gate_limits *limits);

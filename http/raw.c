@@ -9,24 +9,30 @@ static const char *reason_of(uint32_t status)
     return reason ? reason : "Error";
 }
 
-void http_raw_problem(struct buf *out, enum err err, uint32_t status, const char *detail)
+void http_raw_problem(const struct http *http, struct buf *out, enum err err, uint32_t status,
+                      const char *detail)
 {
     struct buf body;
     struct jsonw json;
     struct op_problem problem = {.err = err, .detail = detail, .outcome = "not-applied"};
     bool retry = status == 429 || status == 503;
+    struct gate_status now;
 
     ASSERT(err != ERR_OK);
     problem.retry_after_ms = retry ? HTTP_RETRY_AFTER_MS : 0;
     problem.status = status;
+    gate_status(http->gate, &now);
+    problem.zxid = now.applied;
     buf_init(&body, HTTP_KEEP_BYTES);
     jsonw_init(&json, &body);
     op_json_problem(&json, &problem);
     buf_append_byte(&body, '\n');
     buf_printf(out,
                "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
-               "Content-Length: %zu\r\nCache-Control: no-store\r\nConnection: close\r\n%s\r\n",
-               status, reason_of(status), body.len, retry ? "Retry-After: 1\r\n" : "");
+               "Content-Length: %zu\r\nCache-Control: no-store\r\nConnection: close\r\n"
+               "Zk-Zxid: 0x%llx\r\nZk-History: %016llx\r\n%s\r\n",
+               status, reason_of(status), body.len, (unsigned long long)now.applied,
+               (unsigned long long)now.history, retry ? "Retry-After: 1\r\n" : "");
     buf_append_slice(out, buf_slice(&body));
     buf_release(&body);
 }

@@ -1,0 +1,476 @@
+/* What hostile, broken and slow clients get: an answer where one is possible, and never a hang. */
+#include "tests/unit/http_kit.h"
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int setup_with(void (*change)(struct gate_limits *limits))
+{
+    gate = kit_gate_new();
+    if (change) {
+        change(&gate->limits);
+    }
+    assert_int_equal(http_start(gate, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static void short_deadlines(struct gate_limits *limits)
+{
+    limits->head_timeout_ms = 300;
+    limits->body_timeout_ms = 300;
+    limits->idle_timeout_ms = 300;
+}
+
+static void few_connections(struct gate_limits *limits)
+{
+    limits->connections_max = 4;
+    limits->connections_per_address_max = 3;
+}
+
+static void two_in_all(struct gate_limits *limits)
+{
+    limits->connections_max = 2;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return setup_with(NULL);
+}
+
+static int setup_short(void **state)
+{
+    (void)state;
+    return setup_with(short_deadlines);
+}
+
+static int setup_few(void **state)
+{
+    (void)state;
+    return setup_with(few_connections);
+}
+
+static int setup_two(void **state)
+{
+    (void)state;
+    return setup_with(two_in_all);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+/* Sends bytes as they are; the status, after which the server must hang up when `closes`. */
+static int say(const char *text, bool closes)
+{
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+    int status = 0;
+
+    kit_send(fd, text);
+    answer = kit_read(fd, false);
+    status = answer.status;
+    kit_free(&answer);
+    if (closes) {
+        assert_true(kit_closed(fd));
+    }
+    close(fd);
+    return status;
+}
+
+static void ambiguous_framing_is_refused_and_ends_the_connection(void **state)
+{
+    (void)state;
+    assert_int_equal(say("PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                         true),
+                     400);
+    assert_int_equal(say("PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+                         true),
+                     400);
+    assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", true),
+                     400);
+    assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\r\nX-A : b\r\n\r\n", true), 400);
+    assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: +1\r\n\r\n", true),
+                     400);
+    assert_int_equal(
+        say("GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", true), 400);
+}
+
+static void the_first_head_is_checked_byte_by_byte(void **state)
+{
+    static const char with_nul[] = "GET / HTTP/1.1\r\nHost: localhost\r\nX: a\0b\r\n\r\n";
+    int fd = -1;
+    struct kit_answer answer;
+
+    (void)state;
+    assert_int_equal(say("GET / HTTP/1.1\nHost: localhost\n\n", true), 400);
+    assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\n\r\n", true), 400);
+    assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\r\n X: folded\r\n\r\n", true), 400);
+    assert_int_equal(say("GET / HTTP/1.1\r\nHost: localhost\r\nX: a\rb\r\n\r\n", true), 400);
+    fd = kit_connect(port);
+    kit_send_bytes(fd, with_nul, sizeof(with_nul) - 1);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 400);
+    assert_string_equal(kit_header(&answer, "Content-Type"), "application/problem+json");
+    kit_free(&answer);
+    close(fd);
+}
+
+/* A repeated framing header on a kept-alive connection is found by the handler. */
+static void later_heads_are_checked_too(void **state)
+{
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    kit_send(fd, "GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 400);
+    kit_free(&answer);
+    assert_true(kit_closed(fd));
+    close(fd);
+}
+
+static void a_head_may_come_byte_by_byte(void **state)
+{
+    const char *text = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    for (const char *at = text; *at; at++) {
+        kit_send_bytes(fd, at, 1);
+        poll(NULL, 0, 1); /* Lets the acceptor look at each length; nothing depends on it. */
+    }
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    close(fd);
+}
+
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    int fd = kit_connect(port);
+
+    (void)state;
+    kit_send(fd,
+             "PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx"
+             "GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+
+    struct buf all;
+
+    buf_init(&all, KIT_ANSWER_MAX);
+    while (kit_recv(fd, &all)) {
+    }
+
+    char *text = buf_cstr(&all);
+    const char *first = strstr(text, "HTTP/1.1 200");
+    const char *second = strstr(text, "HTTP/1.1 404");
+
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_true(first < second);
+    buf_release(&all);
+    close(fd);
+}
+
+static void a_large_head_is_told_so(void **state)
+{
+    static char large[10000];
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    memset(large, 'a', sizeof(large) - 1);
+    kit_send(fd, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: ");
+    kit_send(fd, large);
+    kit_send(fd, "\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 431);
+    assert_true(kit_body_has(&answer, "maxHeadBytes"));
+    kit_free(&answer);
+    close(fd);
+    /* The largest that is allowed goes through. */
+    large[8192 - 60] = '\0';
+    fd = kit_connect(port);
+    kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Large: ");
+    kit_send(fd, large);
+    kit_send(fd, "\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    close(fd);
+}
+
+static void many_small_headers_fit(void **state)
+{
+    struct buf out;
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    buf_init(&out, KIT_ANSWER_MAX);
+    buf_append_str(&out, "GET /livez HTTP/1.1\r\nHost: localhost\r\n");
+    for (int i = 0; i < 60; i++) {
+        buf_printf(&out, "X-Header-%d: value-%d\r\n", i, i);
+    }
+    buf_append_str(&out, "\r\n");
+    kit_send_bytes(fd, out.data, out.len);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    buf_release(&out);
+    close(fd);
+}
+
+static void long_names_work_up_to_the_heads_limit(void **state)
+{
+    char target[4200];
+    char name[4001];
+    struct kit_answer answer;
+
+    (void)state;
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    (void)snprintf(target, sizeof(target), "/znodes/v1/?name=%s", name);
+    answer = kit_ask(port, "POST", target, "", "x");
+    assert_int_equal(answer.status, 201);
+    kit_free(&answer);
+    (void)snprintf(target, sizeof(target), "/znodes/v1/%s", name);
+    answer = kit_ask(port, "GET", target, "", NULL);
+    assert_int_equal(answer.status, 200);
+    assert_true(kit_body_has(&answer, name));
+    kit_free(&answer);
+}
+
+/* A client that trickles is cut off by the clock, however often it sends a byte. */
+static void trickle(const char *start, int status)
+{
+    int fd = kit_connect(port);
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    struct kit_answer answer;
+
+    kit_send(fd, start);
+    while (poll(&wait, 1, 20) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        kit_send(fd, "x");
+    }
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, status);
+    kit_free(&answer);
+    close(fd);
+}
+
+static void slow_requests_meet_their_deadline(void **state)
+{
+    (void)state;
+    trickle("GET / HTTP/1.1\r\nHost: localhost\r\nX: ", 408);
+    trickle("PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\n"
+            "Content-Length: 4000\r\n\r\n",
+            408);
+}
+
+static void idle_connections_are_closed(void **state)
+{
+    int silent = kit_connect(port);
+    int kept = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    kit_send(kept, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(kept, false);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    assert_true(kit_closed(silent));
+    assert_true(kit_closed(kept));
+    close(silent);
+    close(kept);
+}
+
+static void a_kept_connection_that_trickles_its_next_head_is_cut_off(void **state)
+{
+    int fd = kit_connect(port);
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    struct kit_answer answer;
+
+    (void)state;
+    kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(fd, false);
+    kit_free(&answer);
+    kit_send(fd, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ");
+    while (poll(&wait, 1, 20) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        kit_send(fd, "x");
+    }
+    answer = kit_read(fd, false);
+    assert_true(answer.status == 408 || answer.closed);
+    kit_free(&answer);
+    close(fd);
+}
+
+static void connections_over_a_cap_are_answered(void **state)
+{
+    int fds[3];
+    struct kit_answer answer;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        fds[i] = kit_connect(port);
+        kit_send(fds[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        answer = kit_read(fds[i], false);
+        assert_int_equal(answer.status, 200);
+        kit_free(&answer);
+    }
+    answer = kit_ask(port, "GET", "/livez", "", NULL);
+    assert_int_equal(answer.status, 429);
+    assert_string_equal(kit_header(&answer, "Retry-After"), "1");
+    kit_free(&answer);
+    for (int i = 0; i < 3; i++) {
+        close(fds[i]);
+    }
+    /* The places are free again once the server has noticed. */
+    for (uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;;) {
+        answer = kit_ask(port, "GET", "/livez", "", NULL);
+        if (answer.status == 200) {
+            break;
+        }
+        assert_true(os_now_ms() < end_ms);
+        kit_free(&answer);
+    }
+    kit_free(&answer);
+}
+
+static void a_full_replica_says_so(void **state)
+{
+    int fds[2];
+    struct kit_answer answer;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        fds[i] = kit_connect(port);
+        kit_send(fds[i], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        answer = kit_read(fds[i], false);
+        kit_free(&answer);
+    }
+    answer = kit_ask(port, "GET", "/livez", "", NULL);
+    assert_int_equal(answer.status, 503);
+    kit_free(&answer);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+/* Requests inside are answered; idle and new connections go. */
+static void drain_worker(void *arg)
+{
+    http_drain(arg);
+}
+
+static void a_drain_answers_what_is_inside(void **state)
+{
+    int busy = kit_connect(port);
+    int idle = kit_connect(port);
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct thread drainer;
+    struct kit_answer answer;
+
+    (void)state;
+    kit_send(idle, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(idle, false);
+    kit_free(&answer);
+    atomic_store(&gate->held, true);
+    kit_send(busy, "PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\n"
+                   "Content-Length: 1\r\n\r\nx");
+    while (atomic_load(&gate->inside) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        poll(NULL, 0, 1);
+    }
+    thread_start(&drainer, "drainer", drain_worker, http);
+    for (bool refused = false; !refused;) {
+        struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        refused = connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0;
+        assert_true(os_now_ms() < end_ms);
+        close(fd);
+    }
+    atomic_store(&gate->held, false);
+    answer = kit_read(busy, false);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(kit_header(&answer, "Connection"), "close");
+    kit_free(&answer);
+    assert_true(kit_closed(busy));
+    thread_join(&drainer);
+    assert_true(kit_closed(idle));
+    close(busy);
+    close(idle);
+}
+
+static void a_port_in_use_is_reported(void **state)
+{
+    struct gate *other = kit_gate_new();
+    struct http *second = NULL;
+
+    (void)state;
+    other->limits.client_port = port;
+    assert_int_equal(http_start(other, &second), ERR_BUSY);
+    kit_gate_free(other);
+}
+
+static void a_stop_with_open_connections_is_clean(void **state)
+{
+    int fds[5];
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        fds[i] = kit_connect(port);
+        kit_send(fds[i], i % 2 ? "GET / HT"
+                               : "PUT /znodes/v1/zookeeper HTTP/1.1\r\n"
+                                 "Host: localhost\r\nContent-Length: 9\r\n\r\nx");
+    }
+    http_stop(http);
+    assert_int_equal(http_start(gate, &http), ERR_OK);
+    for (int i = 0; i < 5; i++) {
+        close(fds[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(ambiguous_framing_is_refused_and_ends_the_connection, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_first_head_is_checked_byte_by_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(later_heads_are_checked_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_head_may_come_byte_by_byte, setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_head_is_told_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(many_small_headers_fit, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_names_work_up_to_the_heads_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(slow_requests_meet_their_deadline, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(idle_connections_are_closed, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(a_kept_connection_that_trickles_its_next_head_is_cut_off,
+                                        setup_short, teardown),
+        cmocka_unit_test_setup_teardown(connections_over_a_cap_are_answered, setup_few, teardown),
+        cmocka_unit_test_setup_teardown(a_full_replica_says_so, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(a_drain_answers_what_is_inside, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_port_in_use_is_reported, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_with_open_connections_is_clean, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
