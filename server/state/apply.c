@@ -15,6 +15,8 @@ struct apply {
 
 static struct blob *data_of(const struct txn_effect *effect)
 {
+    ASSERT(effect->type == TXN_CREATE || effect->type == TXN_SET);
+
     return (effect->flags & TXN_NULL_DATA) != 0 ? NULL : blob_new(effect->data);
 }
 
@@ -26,6 +28,7 @@ static void touch_parent(const struct apply *apply, struct znode *parent)
     if (lower || apply->zxid > parent->pzxid) {
         parent->pzxid = apply->zxid;
     }
+    ASSERT(lower || parent->pzxid >= apply->zxid);
 }
 
 static void fill_new(const struct apply *apply, const struct txn_effect *effect, struct znode *node)
@@ -49,6 +52,7 @@ static void create_again(const struct apply *apply, const struct txn_effect *eff
 {
     struct state *state = apply->state;
 
+    ASSERT(apply->fuzzy && node->parent != NULL);
     PROBE("state.create_again");
     state_sum_out(state, node);
     state_drop_below(state, node);
@@ -67,6 +71,7 @@ static struct znode *create_new(const struct apply *apply, const struct txn_effe
     fill_new(apply, effect, node);
     node->owner = effect->owner;
     state_link(apply->state, parent, node);
+    ASSERT(node->parent == parent);
     return node;
 }
 
@@ -107,6 +112,7 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
         undo_create(&state->undo, node, pzxid, creates);
     }
     apply->node = node;
+    ASSERT(parent->num_children > 0 && parent->creates >= creates);
     return ERR_OK;
 }
 
@@ -130,6 +136,7 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     node->version = effect->version;
     state_sum_in(state, node);
     reap_update(state, node);
+    ASSERT(node->parent != NULL || node == state->root);
     return ERR_OK;
 }
 
@@ -138,6 +145,7 @@ static void delete_fuzzy(const struct apply *apply, struct znode *node)
 {
     struct state *state = apply->state;
 
+    ASSERT(apply->fuzzy);
     if (node->num_children > 0) {
         PROBE("state.delete_parent_of_later_life");
         state_sum_out(state, node);
@@ -161,6 +169,7 @@ static enum err delete_missing(const struct apply *apply, struct znode *parent)
         touch_parent(apply, parent);
         state_sum_in(apply->state, parent);
     }
+    ASSERT(apply->fuzzy);
     return ERR_OK;
 }
 
@@ -182,6 +191,7 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     }
     zxid_t pzxid = parent->pzxid;
 
+    ASSERT(node->parent == parent);
     state_sum_out(state, parent);
     if (apply->fuzzy) {
         delete_fuzzy(apply, node);
@@ -192,11 +202,14 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     touch_parent(apply, parent);
     state_sum_in(state, parent);
     reap_update(state, parent);
+    ASSERT(apply->node == NULL);
     return ERR_OK;
 }
 
 static enum err apply_check(struct apply *apply, const struct txn_effect *effect)
 {
+    ASSERT(effect->type == TXN_CHECK);
+
     apply->node = state_find(apply->state, effect->path);
     return apply->node != NULL || apply->fuzzy ? ERR_OK : ERR_CORRUPT;
 }
@@ -234,6 +247,7 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
     }
     struct state_change *change = &changes->items[changes->count++];
 
+    ASSERT(changes->count <= changes->cap);
     *change = (struct state_change){
         .type = effect->type, .reply = (effect->flags & TXN_REPLY) != 0, .path = effect->path};
     if (apply->node != NULL) {
@@ -244,6 +258,8 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
 /* Sessions, ACLs and remembered results have their numbers; this version does not know them. */
 static bool is_known(const struct txn_effect *effect)
 {
+    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET);
+
     return effect->type <= TXN_CHECK && effect->acl.len == 0 &&
            effect->creates <= STATE_CREATES_MAX;
 }
@@ -263,6 +279,7 @@ static enum err check_bytes(struct slice txn)
             err = ERR_FORMAT;
         }
     }
+    ASSERT(err != ERR_OK);
     return err == ERR_MISSING ? ERR_OK : err;
 }
 
@@ -273,6 +290,8 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
     struct txn_effect effect;
     enum err err = txn_open(&reader, txn, &header);
 
+    /* check_bytes has seen the same bytes. */
+    ASSERT(err == ERR_OK);
     apply->time_ms = header.time_ms;
     while (err == ERR_OK) {
         err = txn_next(&reader, &effect);
@@ -298,7 +317,9 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     if (check_bytes(txn) != ERR_OK) {
         return ERR_FORMAT;
     }
+    ASSERT(state->undo.count == 0);
     if (apply_all(&apply, txn, ret_changes) != ERR_OK) {
+        ASSERT(!fuzzy);
         undo_rollback(state);
         if (ret_changes != NULL) {
             ret_changes->count = 0;
@@ -307,5 +328,6 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     }
     undo_commit(&state->undo);
     state_skip(state, zxid);
+    ASSERT(state->applied >= zxid);
     return ERR_OK;
 }

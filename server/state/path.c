@@ -6,6 +6,8 @@
 
 static enum err refuse(const char *why, const char **ret_why)
 {
+    ASSERT(why != NULL);
+
     if (ret_why != NULL) {
         *ret_why = why;
     }
@@ -15,6 +17,8 @@ static enum err refuse(const char *why, const char **ret_why)
 /* What ZooKeeper refuses beyond ASCII: C1 controls, private use and the specials block. */
 static bool is_refused(int32_t point)
 {
+    ASSERT(point >= 0 && point <= 0x10ffff);
+
     return (point >= 0x7f && point <= 0x9f) || (point >= 0xe000 && point <= 0xf8ff) ||
            (point >= 0xfff0 && point <= 0xffff);
 }
@@ -45,11 +49,14 @@ static const char *bytes_fault(struct slice path)
             return "the path contains a control, private use or special character";
         }
     }
+    ASSERT(pos == path.len);
     return NULL;
 }
 
 static const char *component_fault(struct slice name)
 {
+    ASSERT(name.len <= STATE_PATH_MAX);
+
     if (name.len == 0) {
         return "the path has an empty component";
     }
@@ -64,6 +71,7 @@ static const char *component_fault(struct slice name)
 
 static const char *shape_fault(struct slice path)
 {
+    ASSERT(path.len > 1 && path.len <= STATE_PATH_MAX && path.data[0] == '/');
     size_t start = 1;
     size_t depth = 0;
 
@@ -78,6 +86,7 @@ static const char *shape_fault(struct slice path)
         depth++;
         start = end + 1;
     }
+    ASSERT(depth > 0 && start == path.len + 1);
     return depth > STATE_DEPTH_MAX ? "the path has more than 1024 components" : NULL;
 }
 
@@ -111,6 +120,7 @@ static size_t last_slash(struct slice path)
     ASSERT(path.len > 0 && path.data[0] == '/');
     const uint8_t *slash = memrchr(path.data, '/', path.len);
 
+    ASSERT(slash != NULL);
     return (size_t)(slash - path.data);
 }
 
@@ -118,6 +128,7 @@ struct slice path_parent(struct slice path)
 {
     size_t slash = last_slash(path);
 
+    ASSERT(slash < path.len);
     return slice_make(path.data, slash == 0 ? 1 : slash);
 }
 
@@ -125,6 +136,7 @@ struct slice path_name(struct slice path)
 {
     size_t start = last_slash(path) + 1;
 
+    ASSERT(start <= path.len);
     return slice_make(path.data + start, path.len - start);
 }
 
@@ -137,6 +149,8 @@ bool path_is_builtin(struct slice path)
 
 bool path_is_within(struct slice path, struct slice ancestor)
 {
+    ASSERT(ancestor.len > 0 && ancestor.data[0] == '/');
+
     if (ancestor.len == 1) {
         return true;
     }
@@ -148,6 +162,7 @@ struct slice path_component(struct slice path, size_t *pos)
 {
     size_t start = *pos;
 
+    ASSERT(start <= path.len);
     while (start < path.len && path.data[start] == '/') {
         start++;
     }
@@ -158,6 +173,7 @@ struct slice path_component(struct slice path, size_t *pos)
     const uint8_t *slash = memchr(path.data + start, '/', path.len - start);
     size_t end = slash != NULL ? (size_t)(slash - path.data) : path.len;
 
+    ASSERT(end > start);
     *pos = end;
     return slice_make(path.data + start, end - start);
 }

@@ -14,6 +14,8 @@ struct reap_entry {
 
 static uint64_t key_of(const struct znode *node)
 {
+    ASSERT(node != NULL);
+
     return (uint64_t)(uintptr_t)node;
 }
 
@@ -33,6 +35,7 @@ static int entry_cmp(const void *key, const struct avl_node *node)
 
 static int64_t add_ms(int64_t time_ms, int64_t span_ms)
 {
+    ASSERT(span_ms >= 0);
     int64_t sum = 0;
 
     return __builtin_add_overflow(time_ms, span_ms, &sum) ? INT64_MAX : sum;
@@ -51,6 +54,8 @@ int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, in
 
 static int64_t due_of(const struct znode *node)
 {
+    ASSERT(owner_is_container(node->owner) || owner_is_ttl(node->owner));
+
     if (node->num_children > 0) {
         return INT64_MAX;
     }
@@ -65,6 +70,7 @@ void reap_update(struct state *state, struct znode *node)
     struct reap_entry *entry = map_get_u64(&state->reap_entries, key_of(node));
     int64_t due_ms = due_of(node);
 
+    ASSERT(entry == NULL || entry->node == node);
     if (entry != NULL && entry->due_ms == due_ms) {
         return;
     }
@@ -78,7 +84,7 @@ void reap_update(struct state *state, struct znode *node)
     }
     entry->due_ms = due_ms;
     avl_insert(&state->reap, entry, &entry->order, entry_cmp);
-    ASSERT(entry->node == node);
+    ASSERT(map_get_u64(&state->reap_entries, key_of(node)) == entry);
 }
 
 void reap_forget(struct state *state, struct znode *node)
@@ -99,6 +105,7 @@ void reap_release(struct state *state)
 
     for (void *entry = map_each(&state->reap_entries, &cursor); entry != NULL;
          entry = map_each(&state->reap_entries, &cursor)) {
+        ASSERT(entry != NULL);
         mem_free(entry);
     }
     map_release(&state->reap_entries);
@@ -109,6 +116,7 @@ static bool put_path(const struct znode *node, struct buf *out)
 {
     size_t before = out->len;
 
+    ASSERT(node != NULL && !out->overflow);
     wire_put_u16(out, 0);
     walk_path_of(node, out);
     if (out->overflow) {
@@ -129,9 +137,11 @@ size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t p
     struct avl_node *at = avl_first(&state->reap);
     size_t count = 0;
 
+    ASSERT(map_count(&state->reap_entries) > 0 || at == NULL);
     while (at != NULL && count < paths_max) {
         const struct reap_entry *entry = avl_entry_const(at, struct reap_entry, order);
 
+        ASSERT(entry->node->num_children == 0 || entry->due_ms == INT64_MAX);
         if (entry->due_ms > now_ms || entry->due_ms == INT64_MAX || !put_path(entry->node, out)) {
             break;
         }

@@ -5,6 +5,7 @@
 
 static enum err restore_header(struct state *state, struct wire_reader *reader)
 {
+    ASSERT(state->restore_section == SNAP_HEADER);
     uint32_t format = wire_get_u32(reader);
     uint64_t history = wire_get_u64(reader);
 
@@ -43,6 +44,7 @@ static void get_path(struct state *state, struct wire_reader *reader)
         wire_reader_fail(reader);
         return;
     }
+    ASSERT(path->len <= STATE_PATH_MAX);
     path->len = (size_t)shared;
     if (!buf_append_slice(path, wire_get_raw(reader, (size_t)len))) {
         wire_reader_fail(reader);
@@ -52,6 +54,8 @@ static void get_path(struct state *state, struct wire_reader *reader)
 /* The fields behind the path, into a znode of its own or one of the built-in ones. */
 static void get_fields(struct wire_reader *reader, struct znode *node)
 {
+    ASSERT(node->num_children == 0 || node->owner == 0);
+
     node->czxid = wire_get_u64(reader);
     node->mzxid = wire_get_u64(reader);
     node->pzxid = wire_get_u64(reader);
@@ -63,6 +67,8 @@ static void get_fields(struct wire_reader *reader, struct znode *node)
     node->creates = get_u32(reader);
     node->acl = get_u32(reader);
     if (node->creates > STATE_CREATES_MAX || node->acl != 0) {
+        node->creates = 0;
+        node->acl = 0;
         wire_reader_fail(reader);
     }
 }
@@ -76,6 +82,7 @@ static struct blob *get_data(struct wire_reader *reader, uint8_t flags)
     }
     struct slice bytes = wire_get_raw(reader, (size_t)len);
 
+    ASSERT(bytes.len <= UINT32_MAX);
     return wire_reader_ok(reader) && flags == 0 ? blob_new(bytes) : NULL;
 }
 
@@ -83,6 +90,8 @@ static struct blob *get_data(struct wire_reader *reader, uint8_t flags)
 static void restore_builtin(struct state *state, struct wire_reader *reader, struct znode *node,
                             uint8_t flags)
 {
+    ASSERT(node != NULL && node->owner == 0);
+
     state_sum_out(state, node);
     get_fields(reader, node);
     if (node->owner != 0) {
@@ -113,12 +122,15 @@ static void restore_new(struct state *state, struct wire_reader *reader, struct 
     }
     state_sum_out(state, parent);
     state_link(state, parent, node);
+    ASSERT(parent->num_children > 0);
     state_sum_in(state, parent);
     reap_update(state, parent);
 }
 
 static enum err restore_nodes(struct state *state, struct wire_reader *reader)
 {
+    ASSERT(state->restore_section == SNAP_NODES);
+
     buf_clear(&state->restore_path);
     while (!wire_reader_done(reader)) {
         uint8_t flags = wire_get_u8(reader);
@@ -149,6 +161,7 @@ enum err state_restore(struct state *state, struct slice block)
     uint32_t section = wire_get_u8(&reader);
     bool first = state->restore_section == 0;
 
+    ASSERT(state->undo.count == 0);
     if (first != (section == SNAP_HEADER) || section < state->restore_section) {
         return ERR_FORMAT;
     }

@@ -24,6 +24,7 @@ static size_t shared_len(struct slice a, struct slice b)
     while (i < len && a.data[i] == b.data[i]) {
         i++;
     }
+    ASSERT(i <= a.len && i <= b.len);
     return i;
 }
 
@@ -33,6 +34,7 @@ static void put_node(const struct znode *node, struct slice path, struct slice b
 {
     size_t shared = shared_len(path, before);
 
+    ASSERT(path.len > 0 && path.len <= STATE_PATH_MAX);
     wire_put_u8(out, node->data == NULL ? SNAP_NULL_DATA : 0);
     wire_put_varint(out, shared);
     wire_put_varint(out, path.len - shared);
@@ -55,6 +57,7 @@ static void set_path(struct buf *path, struct slice value)
 {
     buf_clear(path);
     buf_append_slice(path, value);
+    ASSERT(!path->overflow);
 }
 
 static void put_slice(const struct znode *first, struct state_cursor *cursor, size_t bytes_max,
@@ -73,10 +76,12 @@ static void put_slice(const struct znode *first, struct state_cursor *cursor, si
         }
         struct slice path = walk.depth == 0 ? slice_str("/") : buf_slice(&walk.path);
 
+        ASSERT(!slice_eq(path, buf_slice(&before)));
         put_node(node, path, buf_slice(&before), out);
         set_path(&before, path);
         node = walk_next(&walk, true);
     }
+    ASSERT(before.len > 0);
     set_path(&cursor->path, buf_slice(&before));
     cursor->done = node == NULL;
     buf_release(&before);
@@ -86,6 +91,7 @@ static void put_slice(const struct znode *first, struct state_cursor *cursor, si
 static void scan_nodes(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                        struct buf *out)
 {
+    ASSERT(cursor->section == SNAP_NODES);
     bool at_start = cursor->path.len == 0;
     const struct znode *first =
         at_start ? state->root : tree_after(state->root, buf_slice(&cursor->path));
@@ -101,7 +107,7 @@ static void scan_nodes(const struct state *state, struct state_cursor *cursor, s
 void state_scan(const struct state *state, struct state_cursor *cursor, size_t bytes_max,
                 struct buf *out)
 {
-    ASSERT(!cursor->done);
+    ASSERT(!cursor->done && cursor->section >= SNAP_HEADER && cursor->section <= SNAP_NODES);
 
     wire_put_u8(out, (uint8_t)cursor->section);
     if (cursor->section == SNAP_HEADER) {

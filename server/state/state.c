@@ -11,6 +11,8 @@ static uint64_t size_of(const struct znode *node)
 
 static void add_builtin(struct state *state, struct znode *parent, const char *name)
 {
+    ASSERT(tree_child(parent, slice_str(name)) == NULL);
+
     state_sum_out(state, parent);
     state_link(state, parent, tree_node_new(slice_str(name)));
     state_sum_in(state, parent);
@@ -31,7 +33,7 @@ struct state *state_new(uint64_t history)
 
     add_builtin(state, zookeeper, "quota");
     add_builtin(state, zookeeper, "config");
-    ASSERT(state->node_count == 4);
+    ASSERT(state->node_count == STATE_BUILTIN_COUNT && state->ephemeral_count == 0);
     return state;
 }
 
@@ -40,6 +42,7 @@ void state_free(struct state *state)
     if (state == NULL) {
         return;
     }
+    ASSERT(state->undo.count == 0 && state->root->parent == NULL);
     tree_dismantle(state->root, NULL, NULL);
     reap_release(state);
     undo_release(&state->undo);
@@ -64,6 +67,8 @@ uint64_t state_history(const struct state *state)
 
 uint64_t state_node_count(const struct state *state)
 {
+    ASSERT(state->node_count >= STATE_BUILTIN_COUNT);
+
     return state->node_count;
 }
 
@@ -74,17 +79,23 @@ uint64_t state_data_bytes(const struct state *state)
 
 uint64_t state_ephemeral_count(const struct state *state)
 {
+    ASSERT(state->ephemeral_count < state->node_count);
+
     return state->ephemeral_count;
 }
 
 void state_changes_release(struct state_changes *changes)
 {
+    ASSERT(changes->count <= changes->cap);
+
     mem_free(changes->items);
     *changes = (struct state_changes){0};
 }
 
 const struct znode *state_find(const struct state *state, struct slice path)
 {
+    ASSERT(path.len > 0 && path.data[0] == '/');
+
     return tree_find(state->root, path);
 }
 
@@ -97,17 +108,21 @@ struct slice state_acl(const struct state *state, uint32_t acl)
 
 void state_sum_out(struct state *state, const struct znode *node)
 {
+    ASSERT(state->node_count > 0);
+
     state->digest -= tree_node_hash(node);
 }
 
 void state_sum_in(struct state *state, const struct znode *node)
 {
+    ASSERT(node->parent != NULL || node == state->root);
+
     state->digest += tree_node_hash(node);
 }
 
 void state_link(struct state *state, struct znode *parent, struct znode *node)
 {
-    ASSERT(node->num_children == 0);
+    ASSERT(node->num_children == 0 && parent->num_children < UINT32_MAX);
 
     tree_link(parent, node);
     state->node_count++;
@@ -122,7 +137,9 @@ static void forget(void *ctx, struct znode *node)
 {
     struct state *state = ctx;
 
-    ASSERT(state->node_count > 1);
+    ASSERT(state->node_count > STATE_BUILTIN_COUNT);
+    ASSERT(state->data_bytes >= size_of(node));
+    ASSERT(state->ephemeral_count >= owner_is_session(node->owner));
     state_sum_out(state, node);
     state->node_count--;
     state->data_bytes -= size_of(node);
@@ -132,7 +149,7 @@ static void forget(void *ctx, struct znode *node)
 
 void state_unlink(struct state *state, struct znode *node)
 {
-    ASSERT(node->num_children == 0);
+    ASSERT(node->num_children == 0 && node->parent != NULL);
 
     forget(state, node);
     tree_unlink(node);
@@ -145,6 +162,7 @@ void state_drop_below(struct state *state, struct znode *node)
     while (child != NULL) {
         struct znode *top = tree_child(node, znode_name(child));
 
+        ASSERT(top == child);
         tree_unlink(top);
         tree_dismantle(top, forget, state);
         child = znode_first_child(node, slice_make(NULL, 0));
@@ -154,6 +172,8 @@ void state_drop_below(struct state *state, struct znode *node)
 
 struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data)
 {
+    ASSERT(state->data_bytes >= size_of(node));
+
     state->data_bytes -= size_of(node);
     struct blob *old = tree_node_swap_data(node, take_data);
 
@@ -163,6 +183,8 @@ struct blob *state_swap_data(struct state *state, struct znode *node, struct blo
 
 void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 {
+    ASSERT(node->parent != NULL);
+
     reap_forget(state, node);
     state->ephemeral_count -= owner_is_session(node->owner);
     node->owner = owner;
@@ -182,13 +204,14 @@ void state_set_config(struct state *state, zxid_t zxid, struct slice text)
 {
     struct znode *node = tree_find(state->root, slice_str(STATE_CONFIG_PATH));
 
-    ASSERT(node != NULL);
+    ASSERT(node != NULL && node->owner == 0);
     if (zxid > node->mzxid) {
         state_sum_out(state, node);
         blob_unref(state_swap_data(state, node, blob_new(text)));
         node->mzxid = zxid;
         node->version = stat_version_next(node->version);
         state_sum_in(state, node);
+        ASSERT(node->version != -1);
     }
     if (zxid > state->applied) {
         state->applied = zxid;

@@ -12,6 +12,10 @@
 #include "server/state/state.h"
 #include "server/state/tree_int.h"
 
+enum {
+    STATE_BUILTIN_COUNT = 4 /* Znodes that are always there. */
+};
+
 /* What a change of one effect needs to be taken back (undo.c). */
 struct undo_entry {
     enum txn_effect_type type;

@@ -20,7 +20,13 @@ static int name_cmp(const void *key, const struct avl_node *node)
 {
     const struct znode *znode = avl_entry_const(node, struct znode, sibling);
 
+    ASSERT(znode->name_len > 0);
     return slice_cmp(*(const struct slice *)key, znode_name(znode));
+}
+
+static bool is_counted(const struct znode *node)
+{
+    return (node->num_children == 0) == (node->children.root == NULL);
 }
 
 static uint64_t data_hash(const struct blob *data)
@@ -56,6 +62,7 @@ struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data)
 {
     struct blob *old = node->data;
 
+    ASSERT(take_data == NULL || take_data != old);
     node->data = take_data;
     node->data_hash = data_hash(take_data);
     return old;
@@ -63,6 +70,7 @@ struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data)
 
 uint64_t tree_node_hash(const struct znode *node)
 {
+    ASSERT(node->creates <= STATE_CREATES_MAX);
     uint64_t hash = hash64_mix(node->path_hash, node->data_hash);
 
     hash = hash64_mix(hash, node->czxid);
@@ -78,13 +86,15 @@ uint64_t tree_node_hash(const struct znode *node)
 
 void tree_link(struct znode *parent, struct znode *node)
 {
-    ASSERT(node->parent == NULL);
+    ASSERT(node->parent == NULL && node != parent);
+    ASSERT(node->children.root == NULL);
     struct slice name = znode_name(node);
 
     avl_insert(&parent->children, &name, &node->sibling, name_cmp);
     node->parent = parent;
     node->path_hash = hash64(parent->path_hash, name);
     parent->num_children++;
+    ASSERT(is_counted(parent));
 }
 
 void tree_unlink(struct znode *node)
@@ -95,16 +105,19 @@ void tree_unlink(struct znode *node)
     avl_remove(&parent->children, &node->sibling);
     parent->num_children--;
     node->parent = NULL;
+    ASSERT(is_counted(parent));
 }
 
 struct znode *tree_child(const struct znode *parent, struct slice name)
 {
+    ASSERT(is_counted(parent));
+
     return of_sibling(avl_find(&parent->children, &name, name_cmp));
 }
 
 struct znode *tree_find(struct znode *root, struct slice path)
 {
-    ASSERT(path.len > 0);
+    ASSERT(root->parent == NULL && path.len > 0);
     struct znode *node = root;
     size_t pos = 0;
 
@@ -150,6 +163,7 @@ const struct znode *tree_after(const struct znode *root, struct slice path)
         if (at == NULL) {
             return tree_skip(node);
         }
+        ASSERT(at->parent == node);
         if (!slice_eq(znode_name(at), name)) {
             return at;
         }
@@ -159,6 +173,8 @@ const struct znode *tree_after(const struct znode *root, struct slice path)
 
 static void stack_push(struct znode **stack, struct znode *node)
 {
+    ASSERT(node == NULL || node != *stack);
+
     if (node != NULL) {
         /* Nobody needs the way up any more: the stack lives in the parent pointers. */
         node->parent = *stack;
@@ -168,7 +184,7 @@ static void stack_push(struct znode **stack, struct znode *node)
 
 void tree_dismantle(struct znode *top, void (*forget)(void *ctx, struct znode *node), void *ctx)
 {
-    ASSERT(top->parent == NULL);
+    ASSERT(top->parent == NULL && top->sibling.link[0] == NULL && top->sibling.link[1] == NULL);
     struct znode *stack = NULL;
     struct znode *node = top;
 
@@ -193,6 +209,8 @@ const struct znode *znode_child(const struct znode *parent, struct slice name)
 
 const struct znode *znode_first_child(const struct znode *parent, struct slice after)
 {
+    ASSERT(is_counted(parent));
+
     if (after.len == 0) {
         return of_sibling(avl_first(&parent->children));
     }
@@ -203,6 +221,8 @@ const struct znode *znode_first_child(const struct znode *parent, struct slice a
 
 const struct znode *znode_next(const struct znode *child)
 {
+    ASSERT(child->parent != NULL);
+
     return of_sibling(avl_next(&child->sibling));
 }
 
@@ -213,6 +233,8 @@ const struct znode *znode_parent(const struct znode *node)
 
 struct slice znode_name(const struct znode *node)
 {
+    ASSERT(node->name_len <= STATE_NAME_MAX);
+
     return slice_make(node->name, node->name_len);
 }
 
@@ -238,6 +260,8 @@ uint32_t znode_acl(const struct znode *node)
 
 void znode_stat(const struct znode *node, struct stat_view *ret_stat)
 {
+    ASSERT(is_counted(node));
+
     *ret_stat = (struct stat_view){
         .czxid = node->czxid,
         .mzxid = node->mzxid,

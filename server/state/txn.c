@@ -6,6 +6,8 @@
 
 void txn_begin(struct buf *out, const struct txn_header *header)
 {
+    ASSERT(!out->overflow);
+
     wire_put_u8(out, TXN_VERSION);
     wire_put_u8(out, 0);
     wire_put_u32(out, header->origin_member);
@@ -16,7 +18,9 @@ void txn_begin(struct buf *out, const struct txn_header *header)
 
 void txn_put(struct buf *out, const struct txn_effect *effect)
 {
+    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET);
     ASSERT((effect->flags & TXN_NULL_DATA) == 0 || effect->data.len == 0);
+    ASSERT(effect->type >= TXN_SESSION_OPEN || effect->path.len > 0);
 
     wire_put_u8(out, (uint8_t)effect->type);
     wire_put_u8(out, effect->flags);
@@ -41,6 +45,8 @@ void txn_put(struct buf *out, const struct txn_effect *effect)
 
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header)
 {
+    ASSERT(txn.data != NULL || txn.len == 0);
+
     wire_reader_init(reader, txn);
     if (wire_get_u8(reader) != TXN_VERSION || wire_get_u8(reader) != 0) {
         return ERR_FORMAT;
@@ -55,6 +61,8 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
 /* The fields behind the path of the types that have one. */
 static void get_fields(struct wire_reader *reader, struct txn_effect *effect)
 {
+    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_SET_ACL);
+
     if (effect->type == TXN_CREATE) {
         effect->data = wire_get_bytes(reader, UINT32_MAX);
         effect->owner = wire_get_u64(reader);
@@ -73,6 +81,7 @@ static bool flags_fit(const struct txn_effect *effect)
 {
     bool has_data = effect->type == TXN_CREATE || effect->type == TXN_SET;
 
+    ASSERT(has_data || effect->data.len == 0);
     if ((effect->flags & ~(unsigned)(TXN_REPLY | TXN_NULL_DATA)) != 0) {
         return false;
     }
@@ -103,5 +112,6 @@ enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect)
     if (type < TXN_SESSION_OPEN && path_check(ret_effect->path, NULL) != ERR_OK) {
         return ERR_FORMAT;
     }
+    ASSERT(reader->pos <= reader->end);
     return ERR_OK;
 }

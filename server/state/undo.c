@@ -15,12 +15,14 @@ static struct undo_entry *push(struct undo *undo)
     }
     struct undo_entry *entry = &undo->entries[undo->count++];
 
+    ASSERT(undo->count <= undo->cap);
     *entry = (struct undo_entry){0};
     return entry;
 }
 
 void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates)
 {
+    ASSERT(node->parent != NULL && node->num_children == 0);
     struct undo_entry *entry = push(undo);
 
     entry->type = TXN_CREATE;
@@ -32,6 +34,7 @@ void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t c
 
 void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid)
 {
+    ASSERT(take_node->parent == NULL && take_node->num_children == 0);
     struct undo_entry *entry = push(undo);
 
     entry->type = TXN_DELETE;
@@ -43,6 +46,7 @@ void undo_delete(struct undo *undo, struct znode *take_node, struct znode *paren
 
 void undo_set(struct undo *undo, struct znode *node)
 {
+    ASSERT(node != NULL);
     struct undo_entry *entry = push(undo);
 
     entry->type = TXN_SET;
@@ -57,6 +61,7 @@ static void take_back_set(struct state *state, const struct undo_entry *entry)
 {
     struct znode *node = entry->node;
 
+    ASSERT(entry->parent == NULL);
     state_sum_out(state, node);
     blob_unref(state_swap_data(state, node, entry->data));
     node->mzxid = entry->mzxid;
@@ -68,6 +73,8 @@ static void take_back_set(struct state *state, const struct undo_entry *entry)
 
 static void take_back_child(struct state *state, const struct undo_entry *entry)
 {
+    ASSERT(entry->parent != NULL && entry->data == NULL);
+
     state_sum_out(state, entry->parent);
     if (entry->type == TXN_CREATE) {
         state_unlink(state, entry->node);
@@ -88,6 +95,7 @@ void undo_rollback(struct state *state)
     while (undo->count > 0) {
         const struct undo_entry *entry = &undo->entries[--undo->count];
 
+        ASSERT(entry->node != NULL);
         if (entry->type == TXN_SET) {
             take_back_set(state, entry);
         } else {
@@ -102,6 +110,7 @@ void undo_commit(struct undo *undo)
         const struct undo_entry *entry = &undo->entries[i];
 
         ASSERT(entry->node != NULL);
+        ASSERT(entry->type != TXN_DELETE || entry->node->parent == NULL);
         if (entry->type == TXN_DELETE) {
             tree_node_free(entry->node);
         }

@@ -4,7 +4,7 @@
 
 void walk_init(struct walk *walk, const struct znode *top, struct slice base)
 {
-    ASSERT(base.len != 1 || base.data[0] != '/');
+    ASSERT(top != NULL && (base.len != 1 || base.data[0] != '/'));
 
     *walk = (struct walk){.top = top, .node = top, .base_len = base.len};
     buf_init(&walk->path, STATE_PATH_MAX + 1);
@@ -31,6 +31,8 @@ void walk_init_at(struct walk *walk, const struct znode *node)
 
 void walk_release(struct walk *walk)
 {
+    ASSERT(!walk->path.overflow);
+
     buf_release(&walk->path);
 }
 
@@ -39,13 +41,14 @@ static void enter(struct walk *walk, const struct znode *child)
     buf_append_byte(&walk->path, '/');
     buf_append_slice(&walk->path, znode_name(child));
     ASSERT(!walk->path.overflow);
+    ASSERT(znode_parent(child) == walk->node);
     walk->node = child;
     walk->depth++;
 }
 
 static void leave(struct walk *walk)
 {
-    ASSERT(walk->depth > 0);
+    ASSERT(walk->depth > 0 && walk->node != walk->top);
 
     walk->path.len -= znode_name(walk->node).len + 1;
     walk->node = znode_parent(walk->node);
@@ -62,6 +65,7 @@ const struct znode *walk_next(struct walk *walk, bool descend)
         leave(walk);
     }
     if (next == NULL) {
+        ASSERT(walk->path.len == walk->base_len);
         walk->node = NULL;
         return NULL;
     }
@@ -93,5 +97,6 @@ void walk_path_of(const struct znode *node, struct buf *out)
         memcpy(end, name.data, name.len);
         *--end = '/';
     }
+    ASSERT(end == out->data + out->len);
     out->len += len;
 }
