@@ -117,6 +117,9 @@ static void translate(struct persist_item *item, const struct zab_effect *effect
     case ZAB_PERSIST_SNAP_INSTALL:
         item->op.type = STORE_SNAP_INSTALL;
         break;
+    case ZAB_PERSIST_SNAP_ABORT:
+        item->op.type = STORE_SNAP_ABORT;
+        break;
     default:
         UNREACHABLE();
     }

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
+#include "server/config_text.h"
 #include "server/state/state.h"
 
 #include <stdio.h>
@@ -15,11 +16,12 @@ enum {
 /* What is being rebuilt. */
 struct rebuild {
     struct store *store;
-    const struct store_report *report;
+    struct store_report *report;
     struct state *state;
     struct zab_config config;
-    zxid_t at;      /* Applied so far. */
-    uint64_t chain; /* Chain value there. */
+    struct zab_config pending; /* In the log beyond what is committed; count 0: none. */
+    zxid_t at;                 /* Applied so far. */
+    uint64_t chain;            /* Chain value there. */
     zxid_t snap_end;
     uint64_t snap_digest;
     uint64_t records; /* Seen beyond the snapshot's start. */
@@ -112,55 +114,100 @@ static enum err load(struct store *store, struct store_snap_info *ret_info,
     return ERR_OK;
 }
 
-enum err recover_snapshot(struct store *store, struct view *view, struct store_snap_info *ret_info,
-                          struct zab_config *ret_config)
+enum err recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
+                         struct zab_event *ret_event)
 {
-    struct state *state;
-    enum err err = load(store, ret_info, ret_config, &state);
-
-    if (err == ERR_OK) {
-        view_replace(view, state);
-    }
-    return err;
-}
-
-/* Where the replay starts: the newest snapshot, else nothing. */
-static enum err begin(struct rebuild *rebuild)
-{
-    const struct store_report *report = rebuild->report;
-
-    if (!report->has_snapshot) {
-        rebuild->at = report->log_base;
-        if (report->log_base != 0) {
-            return ERR_CORRUPT;
-        }
-        if (rebuild->config.count > 0) {
-            rebuild->state = state_new(rebuild->config.history);
-        }
-        return ERR_OK;
-    }
-
-    struct store_snap_info info;
-    enum err err = load(rebuild->store, &info, &rebuild->config, &rebuild->state);
-
-    if (err == ERR_OK) {
-        rebuild->at = info.start;
-        rebuild->chain = info.start_chain;
-        rebuild->snap_end = info.end;
-        rebuild->snap_digest = info.digest;
-    }
-    return err == ERR_MISSING ? ERR_CORRUPT : err;
-}
-
-static enum err take_config(struct rebuild *rebuild, const struct logrec *rec)
-{
+    struct store_snap_info info = {0};
     struct zab_config config;
+    struct state *state = NULL;
+    enum err err = ERR_OK;
 
-    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+    if (start == 0) {
+        state = state_new(history);
+    } else {
+        err = load(store, &info, &config, &state);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    ASSERT(info.start == start);
+    view_replace(view, state);
+    *ret_event = (struct zab_event){
+        .type = ZAB_EV_RESTORED, .zxid = info.start, .chain = info.start_chain, .base = info.end};
+    return ERR_OK;
+}
+
+/* No snapshot: the log must reach back to the very beginning. */
+static enum err begin_empty(struct rebuild *rebuild)
+{
+    if (rebuild->report->log_base != 0) {
         return ERR_CORRUPT;
     }
-    config.version = rec->zxid;
-    rebuild->config = config;
+    if (rebuild->config.count > 0) {
+        rebuild->state = state_new(rebuild->config.history);
+    }
+    return ERR_OK;
+}
+
+static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info *info,
+                          const struct zab_config *config)
+{
+    if (config->version >= rebuild->config.version) {
+        rebuild->config = *config;
+    }
+    rebuild->at = info->start;
+    rebuild->chain = info->start_chain;
+    rebuild->snap_end = info->end;
+    rebuild->snap_digest = info->digest;
+}
+
+/* Where the replay starts: the newest snapshot that can be read, else nothing. */
+static enum err begin(struct rebuild *rebuild)
+{
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && rebuild->report->has_snapshot) {
+        struct store_snap_info info;
+        struct zab_config config;
+
+        err = load(rebuild->store, &info, &config, &rebuild->state);
+        if (err == ERR_OK) {
+            take_snapshot(rebuild, &info, &config);
+            return ERR_OK;
+        }
+        if (err != ERR_CORRUPT && err != ERR_MISSING && err != ERR_FORMAT) {
+            return err;
+        }
+        PROBE("recover.snapshot_discarded");
+        err = store_snap_discard(rebuild->store, rebuild->report);
+    }
+    return err == ERR_OK ? begin_empty(rebuild) : ERR_CORRUPT;
+}
+
+static enum err decode_config(const struct logrec *rec, struct zab_config *ret_config)
+{
+    if (zab_config_decode(logrec_payload(rec), ret_config) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    ret_config->version = rec->zxid;
+    return ERR_OK;
+}
+
+static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
+{
+    struct zab_config config;
+    struct buf text;
+
+    if (decode_config(rec, &config) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    if (config.version > rebuild->config.version) {
+        rebuild->config = config;
+    }
+    buf_init(&text, 1 << 16);
+    config_text(&config, &text);
+    state_set_config(rebuild->state, rec->zxid, buf_slice(&text));
+    buf_release(&text);
     return ERR_OK;
 }
 
@@ -176,17 +223,16 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
     if (rec->type == LOGREC_TXN) {
         err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),
                           rec->zxid <= rebuild->snap_end, changes);
+    } else if (rec->type == LOGREC_CONFIG) {
+        err = replay_config(rebuild, rec);
     } else {
-        if (rec->type == LOGREC_CONFIG) {
-            err = take_config(rebuild, rec);
-        }
         state_skip(rebuild->state, rec->zxid);
     }
     rebuild->at = rec->zxid;
     rebuild->chain = rec->chain;
     if (err == ERR_OK && rec->zxid == rebuild->snap_end &&
         state_digest(rebuild->state) != rebuild->snap_digest) {
-        PROBE("recovered state differs from the snapshot's digest");
+        PROBE("recover.digest_differs_after_replay");
         err = ERR_CORRUPT;
     }
     return err;
@@ -201,6 +247,9 @@ static enum err replay_batch(struct rebuild *rebuild, struct logrec **recs, size
         rebuild->records++;
         if (err == ERR_OK && recs[i]->zxid <= rebuild->report->committed) {
             err = replay_one(rebuild, recs[i], changes);
+        } else if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
+            PROBE("recover.config_pending");
+            err = decode_config(recs[i], &rebuild->pending);
         }
         logrec_unref(recs[i]);
     }
@@ -243,7 +292,7 @@ static enum err check_exact(const struct rebuild *rebuild)
 {
     if (rebuild->state && rebuild->report->has_snapshot && rebuild->at == rebuild->snap_end &&
         state_digest(rebuild->state) != rebuild->snap_digest) {
-        PROBE("loaded state differs from the snapshot's digest");
+        PROBE("recover.digest_differs_at_once");
         return ERR_CORRUPT;
     }
     return ERR_OK;
@@ -287,6 +336,8 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     struct zab_init *init = &options->zab;
 
     init->config = rebuild->config;
+    init->has_pending = rebuild->pending.count > 0;
+    init->pending = rebuild->pending;
     init->log_base = report->log_base;
     init->log_last = report->log_last;
     init->log_chain = report->log_chain;
@@ -305,7 +356,7 @@ static enum err quarantine(struct store *store, const char *reason, bool marked,
     struct store_op op = {.type = STORE_QUARANTINE, .reason = reason};
     struct zab_config *config = &options->zab.config;
 
-    PROBE("recovery quarantines the disk");
+    PROBE("recover.quarantined");
     options->zab.quarantined = true;
     if (genesis(identity, config) != ERR_OK) {
         *config = (struct zab_config){0};
@@ -328,6 +379,7 @@ static void take_report(const struct store_report *report, struct view *view,
     init->quarantined = false;
     init->founding = false;
     init->config = (struct zab_config){0};
+    init->has_pending = false;
     init->log_base = 0;
     init->log_last = 0;
     init->log_chain = 0;
@@ -339,28 +391,40 @@ static void take_report(const struct store_report *report, struct view *view,
     init->range_count = 0;
 }
 
-/* A disk that no longer says who it is cannot know what it promised: it is a new disk. */
-static enum err recover_unnamed(struct store *store, const struct store_report *report,
-                                struct replica_options *options, struct store_identity *identity)
+/* From a log and snapshots that verify; whatever still does not fit together is damage. */
+static enum err recover_sound(struct rebuild *rebuild, struct replica_options *options,
+                              const struct store_identity *identity)
 {
-    enum err err = quarantine(store, report->reason, false, identity, options);
+    enum err err = genesis(identity, &rebuild->config);
 
-    PROBE("recovery finds no identity beside data");
-    return err == ERR_OK ? format(store, false, options, identity) : err;
+    if (err == ERR_OK) {
+        err = rebuild_run(rebuild);
+    }
+    if (err == ERR_CORRUPT || err == ERR_FORMAT) {
+        return quarantine(rebuild->store, "the log cannot be replayed over the snapshot", false,
+                          identity, options);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    fill(rebuild, options);
+    if (rebuild->state) {
+        view_replace(options->view, rebuild->state);
+    }
+    return ERR_OK;
 }
 
-enum err recover(struct store *store, const struct store_report *report, struct view *view,
+enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity)
 {
-    struct rebuild rebuild = {.store = store, .report = report};
-
     *ret_identity = (struct store_identity){0};
     take_report(report, view, options);
     if (report->verdict == STORE_EMPTY) {
         return format(store, is_seed_voter(&options->zab), options, ret_identity);
     }
-    if (!report->has_identity) {
-        return recover_unnamed(store, report, options, ret_identity);
+    if (report->is_lost || !report->has_identity) {
+        PROBE("recover.lost_disk");
+        return ERR_CORRUPT;
     }
     if (report->identity.member_id != options->zab.id) {
         return ERR_FOREIGN;
@@ -372,23 +436,16 @@ enum err recover(struct store *store, const struct store_report *report, struct 
         return quarantine(store, report->reason, report->quarantined, ret_identity, options);
     }
 
-    enum err err = genesis(&report->identity, &rebuild.config);
+    /* On the heap: two configurations would be too much for the stack. */
+    struct rebuild *rebuild = mem_zalloc(1, sizeof(*rebuild));
 
-    if (err == ERR_OK) {
-        err = rebuild_run(&rebuild);
-    }
-    if (err == ERR_CORRUPT || err == ERR_FORMAT) {
-        return quarantine(store, "the log cannot be replayed over the snapshot", false,
-                          ret_identity, options);
-    }
-    if (err != ERR_OK) {
-        return err;
-    }
-    fill(&rebuild, options);
-    if (rebuild.state) {
-        view_replace(view, rebuild.state);
-    }
-    return ERR_OK;
+    rebuild->store = store;
+    rebuild->report = report;
+
+    enum err err = recover_sound(rebuild, options, ret_identity);
+
+    mem_free(rebuild);
+    return err;
 }
 
 void recover_release(struct replica_options *options)

@@ -20,17 +20,21 @@
  * there is a configuration, is put into `view`; while founding, or as a learner that knows no
  * cluster yet, the view stays empty. `ret_identity` is what the disk now says of itself.
  *
- * ERR_FOREIGN: the directory belongs to another member. ERR_NO_SPACE, ERR_IO as they come.
+ * A snapshot that turns out to be damaged is discarded for an older one, and the report says so.
+ *
+ * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: it is a lost disk, which can
+ * only be replaced by an empty one. ERR_NO_SPACE, ERR_IO as they come.
  */
-enum err recover(struct store *store, const struct store_report *report, struct view *view,
+enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity);
 
 /* Frees what recover() put into the options; replica_new has copied it. */
 void recover_release(struct replica_options *options);
 
-/* Loads the newest snapshot into the view: the answer to ZAB_FX_RESTORE. The state stands at the
- * snapshot's start and is fuzzy up to its end. ERR_CORRUPT, ERR_MISSING, ERR_IO. */
-enum err recover_snapshot(struct store *store, struct view *view, struct store_snap_info *ret_info,
-                          struct zab_config *ret_config);
+/* Puts the state that stands at `start` into the view and fills the event that says so: the answer
+ * to ZAB_FX_RESTORE, whose `zxid` is `start`. 0: an empty state of that history; else the newest
+ * snapshot, fuzzy up to its end. ERR_CORRUPT, ERR_MISSING, ERR_IO. */
+enum err recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
+                         struct zab_event *ret_event);
 
 #endif
