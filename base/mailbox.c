@@ -145,3 +145,13 @@ void mailbox_close(struct mailbox *box)
     }
     unlock(box);
 }
+
+bool mailbox_is_closed(struct mailbox *box)
+{
+    lock(box);
+
+    bool closed = box->closed;
+
+    unlock(box);
+    return closed;
+}

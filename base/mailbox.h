@@ -43,5 +43,6 @@ size_t mailbox_count(struct mailbox *box);
 
 /* Later posts get ERR_CLOSED and the receiver is woken. Any thread. */
 void mailbox_close(struct mailbox *box);
+bool mailbox_is_closed(struct mailbox *box);
 
 #endif

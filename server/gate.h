@@ -56,7 +56,7 @@ void gate_write_limits(struct gate *gate, struct jsonw *json);
 struct gate_check {
     const char *name;
     bool ok;
-    char text[200];
+    char text[256];
 };
 
 enum {

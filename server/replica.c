@@ -333,8 +333,19 @@ static void before_step(struct replica *replica, const struct zab_event *event)
         replica->records_since_snap = 0;
         replica->bytes_since_snap = 0;
         replica->state_lost_seq = replica->request_seq;
+        replica->readable = false;
     } else if (event->type == ZAB_EV_STORED_SNAP) {
         replica->snapshotting = false;
+    }
+}
+
+static void note_readable(struct replica *replica)
+{
+    if (replica->status.serving) {
+        replica->readable = true;
+    }
+    if (replica->status.quarantined) {
+        replica->readable = false;
     }
 }
 
@@ -361,6 +372,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     periodic(replica);
     take_effects(replica, effects);
     replica_refresh(replica);
+    note_readable(replica);
     want_snapshot(replica, effects);
 }
 
@@ -418,6 +430,7 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .retried = replica->retried,
         .elections = replica->elections,
         .draining = replica->draining,
+        .readable = replica->readable,
     };
     zab_status(replica->zab, &ret_status->zab);
     const struct state *state = view_read(replica->view);

@@ -75,6 +75,8 @@ struct replica_status {
     uint64_t retried;   /* Forwarded or proposed again after a change of leader. */
     uint64_t elections; /* Times this replica went looking. */
     bool draining;
+    bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
+                      local reads. */
 };
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);

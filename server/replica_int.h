@@ -91,6 +91,7 @@ struct replica {
     size_t kept_cap;
     bool draining;
     bool snapshotting;
+    bool readable; /* Has served since the state was loaded. */
     uint64_t records_since_snap;
     uint64_t bytes_since_snap;
     uint64_t snap_at_records;

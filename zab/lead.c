@@ -82,6 +82,9 @@ void lead_leave(struct zab *zab)
     if (zab->lead.resigning || zab->resigned) {
         zab->not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
     }
+    if (zab->lead.phase == LEADER_BROADCAST) {
+        zab->heard_ms = zab->lead.quorum_ms;
+    }
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 

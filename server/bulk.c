@@ -1,0 +1,274 @@
+/*
+ * The bulk thread: reads of the log and of snapshots for learners, loading and writing snapshots,
+ * and the next segment of the log. A snapshot is written in slices; between two of them the other
+ * work is done, so that nobody waits for it.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/recover.h"
+#include "server/server_int.h"
+#include "server/state/state.h"
+#include "server/view.h"
+
+enum {
+    FETCH_RECS_MAX = 4096,
+    FETCH_BYTES_MAX = 1 << 20,
+    SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
+    PREPARE_MS = 50,                   /* Between two looks at the next segment. */
+    SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
+};
+
+void bulk_job_free(struct bulk_job *job)
+{
+    for (size_t i = 0; i < job->rec_count; i++) {
+        logrec_unref(job->recs[i]);
+    }
+    mem_free(job->recs);
+    buf_release(&job->bytes);
+    buf_release(&job->config);
+    mem_free(job);
+}
+
+static void answer(struct bulk *bulk, struct bulk_job *job)
+{
+    (void)mailbox_post_always(bulk->outbox, &job->node);
+}
+
+static void fetch(struct bulk *bulk, struct bulk_job *job)
+{
+    job->recs = mem_zalloc(FETCH_RECS_MAX, sizeof job->recs[0]);
+    job->err = store_read(bulk->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX, job->recs,
+                          &job->rec_count);
+    answer(bulk, job);
+}
+
+static void close_reader(struct bulk *bulk)
+{
+    if (bulk->reader) {
+        store_snap_close(bulk->reader);
+        bulk->reader = NULL;
+    }
+}
+
+/* A piece of the newest snapshot; the same file is kept open from the first piece to the last. */
+static void snap_fetch(struct bulk *bulk, struct bulk_job *job)
+{
+    size_t len = 0;
+
+    if (job->offset == 0) {
+        close_reader(bulk);
+    }
+    if (!bulk->reader) {
+        job->err = store_snap_open(bulk->store, &bulk->reader, &bulk->reader_info);
+    }
+    buf_init(&job->bytes, ZAB_CHUNK_BYTES_MAX);
+    if (job->err == ERR_OK) {
+        uint8_t *to = buf_reserve(&job->bytes, ZAB_CHUNK_BYTES_MAX);
+
+        job->err = store_snap_read_raw(bulk->reader, job->offset, to, ZAB_CHUNK_BYTES_MAX, &len);
+        job->bytes.len = job->err == ERR_OK ? len : 0;
+        job->info = bulk->reader_info;
+    }
+    answer(bulk, job);
+}
+
+static void restore(struct bulk *bulk, struct bulk_job *job)
+{
+    close_reader(bulk);
+    job->err = recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
+    answer(bulk, job);
+}
+
+/* The next segment of the log, made before it is needed. */
+static void prepare(struct bulk *bulk)
+{
+    uint64_t now_ms = os_now_ms();
+
+    if (now_ms < bulk->prepare_ms) {
+        return;
+    }
+    bulk->prepare_ms = now_ms + PREPARE_MS;
+    enum err err = store_preallocate(bulk->store);
+
+    atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
+}
+
+static void run_jobs(struct bulk *bulk, struct list *snapshots);
+
+/* Writes what the log does not need any more in full speed, but in step with the pace. */
+static void pace(struct bulk *bulk, uint64_t start_ms, uint64_t written, struct list *later)
+{
+    uint64_t due_ms = start_ms + written / SNAPSHOT_BYTES_PER_MS;
+
+    do {
+        uint64_t now_ms = os_now_ms();
+
+        run_jobs(bulk, later);
+        prepare(bulk);
+        if (now_ms >= due_ms || bulk->stopping) {
+            return;
+        }
+        (void)mailbox_wait(&bulk->inbox, (int)(due_ms - now_ms));
+    } while (!mailbox_is_closed(&bulk->inbox));
+}
+
+struct scan {
+    struct store_snap_writer *writer;
+    struct state_cursor cursor;
+    struct buf block;
+    uint64_t written;
+    zxid_t end;
+    uint64_t digest;
+    uint64_t nodes;
+};
+
+/* One slice under the read lock, written without it: that is what makes the snapshot fuzzy. */
+static enum err scan_slice(struct bulk *bulk, struct scan *scan)
+{
+    const struct state *state = view_read(bulk->view);
+
+    if (!state) {
+        return ERR_CLOSED;
+    }
+    buf_clear(&scan->block);
+    state_scan(state, &scan->cursor, SLICE_BYTES_MAX, &scan->block);
+    if (scan->cursor.done) {
+        scan->end = state_applied(state);
+        scan->digest = state_digest(state);
+        scan->nodes = state_node_count(state);
+    }
+    view_read_done(bulk->view);
+    scan->written += scan->block.len;
+    return scan->block.len > 0 ? store_snap_block(scan->writer, buf_slice(&scan->block)) : ERR_OK;
+}
+
+static enum err write_snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    struct scan scan = {0};
+    uint64_t start_ms = os_now_ms();
+    enum err err =
+        store_snap_begin(bulk->store, job->zxid, job->chain, buf_slice(&job->config), &scan.writer);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    state_scan_init(&scan.cursor);
+    buf_init(&scan.block, SIZE_MAX);
+    while (err == ERR_OK && !scan.cursor.done) {
+        err = scan_slice(bulk, &scan);
+        pace(bulk, start_ms, scan.written, later);
+        if (bulk->stopping || mailbox_is_closed(&bulk->inbox)) {
+            err = ERR_CLOSED;
+        }
+    }
+    if (err == ERR_OK) {
+        err = store_snap_finish(scan.writer, scan.end, scan.digest, scan.nodes);
+    } else {
+        store_snap_abort(scan.writer);
+    }
+    state_scan_release(&scan.cursor);
+    buf_release(&scan.block);
+    return err;
+}
+
+static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    uint64_t start_us = os_now_us();
+
+    job->err = write_snapshot(bulk, job, later);
+    metric_observe_us(&bulk->snapshot_time, os_now_us() - start_us);
+    if (job->err == ERR_OK) {
+        metric_add(&bulk->snapshots, 1);
+        struct store_figures figures;
+
+        store_figures(bulk->store, &figures);
+        job->log_base = figures.log_base;
+    } else {
+        metric_add(&bulk->snapshot_errors, 1);
+        log_warn("storage",
+                 "a snapshot could not be written (%s); the log is kept and it is tried "
+                 "again later",
+                 err_text(job->err));
+    }
+    answer(bulk, job);
+}
+
+/* Short jobs at once; snapshots are put aside for the caller. A state about to be loaded makes a
+ * snapshot of the old one pointless. */
+static void run_jobs(struct bulk *bulk, struct list *snapshots)
+{
+    struct list jobs;
+
+    (void)mailbox_drain(&bulk->inbox, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        struct bulk_job *job = list_entry(it, struct bulk_job, node);
+
+        list_remove(it);
+        switch (job->type) {
+        case BULK_FETCH:
+            fetch(bulk, job);
+            break;
+        case BULK_SNAP_FETCH:
+            snap_fetch(bulk, job);
+            break;
+        case BULK_RESTORE:
+            bulk->stopping = true;
+            restore(bulk, job);
+            break;
+        case BULK_SNAPSHOT:
+            list_push_back(snapshots, &job->node);
+            break;
+        }
+    }
+}
+
+static void body(void *arg)
+{
+    struct bulk *bulk = arg;
+    struct list snapshots;
+
+    list_init(&snapshots);
+    while (!mailbox_is_closed(&bulk->inbox)) {
+        prepare(bulk);
+        (void)mailbox_wait(&bulk->inbox, PREPARE_MS);
+        run_jobs(bulk, &snapshots);
+        while (!list_empty(&snapshots)) {
+            struct bulk_job *job = list_first(&snapshots, struct bulk_job, node);
+
+            list_remove(&job->node);
+            bulk->stopping = false;
+            snapshot(bulk, job, &snapshots);
+        }
+    }
+    run_jobs(bulk, &snapshots);
+    list_for_each_safe (it, tmp, &snapshots) {
+        list_remove(it);
+        bulk_job_free(list_entry(it, struct bulk_job, node));
+    }
+}
+
+void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox)
+{
+    bulk->store = store;
+    bulk->view = view;
+    bulk->outbox = outbox;
+    mailbox_init(&bulk->inbox, BULK_JOBS_MAX);
+    thread_start(&bulk->thread, "zabra-bulk", body, bulk);
+}
+
+void bulk_post(struct bulk *bulk, struct bulk_job *take_job)
+{
+    ASSERT(bulk->outbox);
+
+    (void)mailbox_post_always(&bulk->inbox, &take_job->node);
+}
+
+void bulk_stop(struct bulk *bulk)
+{
+    mailbox_close(&bulk->inbox);
+    thread_join(&bulk->thread);
+    close_reader(bulk);
+    mailbox_release(&bulk->inbox);
+}

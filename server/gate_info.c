@@ -1,0 +1,189 @@
+/* What the information operations answer: this replica, all replicas, every limit. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/gate.h"
+#include "server/server_int.h"
+
+#include <stdio.h>
+
+static struct publication *copy_published(struct gate *gate)
+{
+    struct publication *copy = mem_alloc(sizeof *copy);
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    *copy = gate->published;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return copy;
+}
+
+static void write_cluster(struct jsonw *json, const struct zab_config *config)
+{
+    char hex[2 * ZAB_CLUSTER_LEN + 1];
+    char history[17];
+
+    for (size_t i = 0; i < ZAB_CLUSTER_LEN; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", config->cluster[i]);
+    }
+    (void)snprintf(history, sizeof history, "%016llx", (unsigned long long)config->history);
+    jsonw_kv_cstr(json, "cluster", hex);
+    jsonw_kv_cstr(json, "history", history);
+}
+
+void gate_write_status(struct gate *gate, struct jsonw *json)
+{
+    struct publication *copy = copy_published(gate);
+    const struct zab_status *zab = &copy->replica.zab;
+    struct gate_status status;
+
+    gate_status(gate, &status);
+    jsonw_object(json);
+    jsonw_kv_u64(json, "id", status.id);
+    jsonw_kv_cstr(json, "role", status.role);
+    jsonw_kv_bool(json, "serving", status.serving);
+    jsonw_kv_u64(json, "epoch", status.epoch);
+    jsonw_kv_hex(json, "zxid", status.applied);
+    jsonw_kv_hex(json, "committed", status.committed);
+    jsonw_kv_hex(json, "logged", status.logged);
+    jsonw_kv_hex(json, "durable", zab->durable);
+    jsonw_key(json, "leader");
+    if (status.leader != 0) {
+        jsonw_u64(json, status.leader);
+    } else {
+        jsonw_null(json);
+    }
+    jsonw_kv_u64(json, "lag_ms", status.lag_ms);
+    jsonw_kv_hex(json, "digest", copy->replica.digest);
+    write_cluster(json, &copy->config);
+    jsonw_kv_u64(json, "requests", copy->replica.requests);
+    jsonw_kv_bool(json, "draining", status.draining);
+    jsonw_kv_cstr(json, "reason", zab->reason);
+    jsonw_kv_cstr(json, "version", ZABRA_VERSION);
+    jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
+    jsonw_object_end(json);
+    mem_free(copy);
+}
+
+static const struct peer_view *peer_of(const struct publication *copy, uint32_t id)
+{
+    for (size_t i = 0; i < copy->peer_count; i++) {
+        if (copy->peers[i].status.id == id) {
+            return &copy->peers[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *state_name(const struct publication *copy, const struct peer_view *peer)
+{
+    const struct zab_status *self = &copy->replica.zab;
+
+    if (!peer->status.connected) {
+        return "unreachable";
+    }
+    if (peer->status.id == self->leader) {
+        return "leader";
+    }
+    if (self->state == ZAB_LEADING) {
+        return peer->status.synced ? (peer->status.voter ? "follower" : "observer") : "joining";
+    }
+    switch (peer->status.state) {
+    case ZAB_LOOKING:
+        return "looking";
+    case ZAB_FOLLOWING:
+        return "follower";
+    case ZAB_LEADING:
+        return "leader";
+    case ZAB_OBSERVING:
+        return "observer";
+    }
+    return "unknown";
+}
+
+static void write_url(struct jsonw *json, const char *address)
+{
+    char url[CONFIG_HOST_MAX + 16];
+
+    jsonw_key(json, "client");
+    if (address[0] == '\0') {
+        jsonw_null(json);
+        return;
+    }
+    (void)snprintf(url, sizeof url, "http://%s", address);
+    jsonw_cstr(json, url);
+}
+
+static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy)
+{
+    struct gate_status status;
+
+    gate_status(gate, &status);
+    jsonw_kv_cstr(json, "state", status.role);
+    jsonw_kv_bool(json, "connected", true);
+    jsonw_kv_bool(json, "votes", !copy->replica.zab.stranger && !copy->replica.zab.quarantined);
+    jsonw_kv_hex(json, "zxid", status.applied);
+    write_url(json, gate->server->config->advertise_client);
+}
+
+static void write_peer(struct gate *gate, struct jsonw *json, const struct publication *copy,
+                       const struct peer_view *peer, uint32_t index)
+{
+    jsonw_kv_cstr(json, "state", state_name(copy, peer));
+    jsonw_kv_bool(json, "connected", peer->status.connected);
+    jsonw_kv_bool(json, "votes", peer->status.voter && peer->status.counted);
+    if (copy->replica.zab.state == ZAB_LEADING) {
+        jsonw_kv_hex(json, "zxid", peer->status.acked);
+    }
+    write_url(json, copy->advertise[index]);
+    (void)gate;
+}
+
+void gate_write_ensemble(struct gate *gate, struct jsonw *json)
+{
+    const struct config *config = gate->server->config;
+    struct publication *copy = copy_published(gate);
+
+    jsonw_object(json);
+    write_cluster(json, &copy->config);
+    jsonw_kv_hex(json, "config_version", copy->config.version);
+    jsonw_kv_u64(json, "seen_by", config->id);
+    jsonw_kv_u64(json, "leader", copy->replica.zab.leader);
+    jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);
+    jsonw_key(json, "members");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        const struct config_server *server = &config->servers[i];
+        const struct peer_view *peer = peer_of(copy, server->id);
+        char address[CONFIG_HOST_MAX + 8];
+
+        (void)snprintf(address, sizeof address, "%s:%u", server->host, server->port);
+        jsonw_object(json);
+        jsonw_kv_u64(json, "id", server->id);
+        jsonw_kv_cstr(json, "role", server->voter ? "voter" : "observer");
+        jsonw_kv_cstr(json, "peer", address);
+        if (server->id == config->id) {
+            write_self(gate, json, copy);
+        } else if (peer) {
+            write_peer(gate, json, copy, peer, i);
+        }
+        jsonw_object_end(json);
+    }
+    jsonw_array_end(json);
+    jsonw_object_end(json);
+    mem_free(copy);
+}
+
+void gate_write_limits(struct gate *gate, struct jsonw *json)
+{
+    const struct config_row *rows;
+    size_t count = config_rows(&rows);
+
+    ASSERT(count > 0);
+    jsonw_object(json);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].is_limit) {
+            jsonw_kv_u64(json, rows[i].key, config_number(gate->server->config, &rows[i]));
+        }
+    }
+    jsonw_object_end(json);
+}

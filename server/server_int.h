@@ -1,0 +1,192 @@
+/*
+ * server_int.h - the parts of the process, shared by server.c, core.c, log_thread.c, bulk.c and
+ * gate*.c only. Each part says which thread owns it.
+ */
+#ifndef SERVER_SERVER_INT_H
+#define SERVER_SERVER_INT_H
+
+#include "base/loop.h"
+#include "base/mailbox.h"
+#include "base/metric.h"
+#include "base/thread.h"
+#include "server/config.h"
+#include "server/gate.h"
+#include "server/persist.h"
+#include "server/replica.h"
+#include "server/server.h"
+#include "storage/store.h"
+#include "zab/tcp/tcp.h"
+
+#include <stdatomic.h>
+
+enum {
+    EXIT_CONFIG = 2,
+    EXIT_HALT = 3, /* A rule that must hold did not. */
+    EXIT_DISK = 4, /* The disk failed: never retried in the same process. */
+    GATE_OPS = 32, /* Rows of the table, by id. */
+    BULK_JOBS_MAX = 1024,
+    SPACE_RETRY_MS = 500,
+    LIVE_TURN_MS = 5000, /* A core that has not turned for this long is not alive. */
+};
+
+/* ---- Log thread. ---- */
+
+struct log_thread {
+    struct thread thread;
+    struct mailbox inbox;   /* Of persist_batch. */
+    struct mailbox *outbox; /* Core's, of log_done. */
+    struct store *store;
+    struct persist_batch pending; /* Not yet durable; only this thread's. */
+    struct metric_histogram sync_time;
+    struct metric_counter batches;
+    struct metric_counter operations;
+    struct metric_counter no_space; /* Times a batch had to wait for space. */
+    _Atomic bool stuck;             /* It waits for space now. */
+};
+
+/* Completions on their way to the core. */
+struct log_done {
+    struct list node;
+    struct persist_dones dones;
+};
+
+void log_thread_start(struct log_thread *log, struct store *store, struct mailbox *outbox);
+void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); /* Heap. */
+void log_thread_stop(struct log_thread *log); /* Runs what was posted first. */
+
+/* ---- Bulk thread: long reads, snapshots, preallocation. ---- */
+
+enum bulk_type {
+    BULK_FETCH,
+    BULK_SNAP_FETCH,
+    BULK_RESTORE,
+    BULK_SNAPSHOT,
+};
+
+/* A question and, on the way back, its answer. */
+struct bulk_job {
+    struct list node;
+    enum bulk_type type;
+    uint32_t peer;
+    uint64_t token;
+    zxid_t zxid; /* FETCH: after; SNAPSHOT: start; RESTORE: 0 means an empty state. */
+    uint64_t chain;
+    uint64_t offset;
+    uint64_t history;  /* RESTORE of nothing: of the new state. */
+    struct buf config; /* SNAPSHOT: encoded. */
+    enum err err;
+    struct logrec **recs;
+    size_t rec_count;
+    struct buf bytes;
+    struct store_snap_info info;
+    struct zab_event restored; /* RESTORE: what to tell the replica. */
+    zxid_t log_base;           /* SNAPSHOT: of the log after purging. */
+};
+
+struct bulk {
+    struct thread thread;
+    struct mailbox inbox;
+    struct mailbox *outbox; /* Core's, of bulk_job. */
+    struct store *store;
+    struct view *view;
+    struct store_snap_reader *reader; /* Of the snapshot being sent; NULL: none. */
+    struct store_snap_info reader_info;
+    uint64_t prepare_ms; /* Next look at the next segment. */
+    bool stopping;
+    struct metric_histogram snapshot_time;
+    struct metric_counter snapshots;
+    struct metric_counter snapshot_errors;
+    _Atomic bool low; /* No room for the next segment. */
+};
+
+void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox);
+void bulk_post(struct bulk *bulk, struct bulk_job *take_job);
+void bulk_stop(struct bulk *bulk);
+void bulk_job_free(struct bulk_job *job);
+
+/* ---- Core thread. ---- */
+
+/* What the core publishes of a peer. */
+struct peer_view {
+    struct zab_peer_status status;
+};
+
+/* Published by the core under `mutex`; copied by whoever asks. */
+struct publication {
+    struct replica_status replica;
+    struct peer_view peers[ZAB_MEMBERS_MAX];
+    size_t peer_count;
+    char advertise[ZAB_MEMBERS_MAX][CONFIG_HOST_MAX]; /* By index of the configuration file. */
+    struct zab_config config;
+    struct tcp_figures tcp;
+    uint64_t at_ms;
+};
+
+struct core {
+    struct thread thread;
+    struct loop loop;
+    struct loop_watch requests_watch;
+    struct loop_watch dones_watch;
+    struct loop_watch bulk_watch;
+    struct mailbox requests; /* Of op_request. */
+    struct mailbox dones;    /* Of log_done. */
+    struct mailbox bulk_dones;
+    struct replica *replica;
+    struct replica_effects effects;
+    struct tcp *tcp;             /* NULL for a single replica. */
+    struct persist_batch *batch; /* Of this turn; NULL: empty. */
+    struct store_identity identity;
+    uint64_t now_ms;
+    bool low; /* As the replica was told last. */
+    uint64_t published_ms;
+    bool publish_now;
+    char advertise[ZAB_MEMBERS_MAX][CONFIG_HOST_MAX]; /* By index of the configuration file. */
+    _Atomic bool stop;
+    _Atomic bool drain;
+    bool drained;
+    _Atomic uint64_t turn_ms; /* When the last turn began: liveness. */
+};
+
+/* ---- Gate: what front ends may touch from their own threads. ---- */
+
+struct gate {
+    struct server *server;
+    struct gate_limits limits;
+    pthread_mutex_t mutex; /* Guards `published`. */
+    struct publication published;
+    _Atomic uint32_t role; /* Index of the names in gate.c. */
+    _Atomic bool serving;
+    _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
+    _Atomic uint64_t applied;
+    _Atomic uint64_t heard_ms;
+    _Atomic uint64_t history;
+    struct metric_histogram op_time[GATE_OPS];
+    struct metric_counter op_failed[GATE_OPS];
+    struct metric_counter throttled;
+};
+
+struct server {
+    const struct config *config;
+    struct vfs vfs;
+    struct store *store;
+    struct view *view;
+    struct gate gate;
+    struct core core;
+    struct log_thread log;
+    struct bulk bulk;
+    struct replica_options options;
+    struct zab_seed seeds[ZAB_MEMBERS_MAX];
+    struct mailbox drained; /* Closed by the core once nothing is left inside. */
+    uint64_t start_ms;
+};
+
+enum err core_open(struct server *server, char error[SERVER_ERROR_MAX]);
+void core_start(struct server *server);
+void core_stop(struct server *server);
+void core_run_effects(struct server *server);
+void core_halt(const char *text); /* Does not return. */
+void gate_init(struct gate *gate, struct server *server);
+void gate_release(struct gate *gate);
+void gate_publish(struct gate *gate);
+
+#endif
