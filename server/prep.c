@@ -15,7 +15,7 @@ struct prep *prep_new(const struct prep_limits *limits)
     prep->limits = *limits;
     overlay_init(&prep->overlay);
     /* Longer than any legal path, so that path_check gets to see what is too long. */
-    buf_init(&prep->path, 2 * STATE_PATH_MAX);
+    buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
     return prep;
 }
@@ -146,6 +146,7 @@ static enum err check_size(const struct prep_step *step)
     return ERR_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven things that belong to different owners. */
 enum err prep_request(struct prep *prep, const struct state *state, const struct op_args *args,
                       const struct txn_header *header, zxid_t zxid, struct buf *out,
                       struct op_result *result)

@@ -61,7 +61,7 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
 /* The fields behind the path of the types that have one. */
 static void get_fields(struct wire_reader *reader, struct txn_effect *effect)
 {
-    ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_SET_ACL);
+    ASSERT(effect->type < TXN_SESSION_OPEN && effect->path.len <= STATE_PATH_MAX);
 
     if (effect->type == TXN_CREATE) {
         effect->data = wire_get_bytes(reader, UINT32_MAX);
