@@ -48,7 +48,10 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
     ASSERT(txn.data != NULL || txn.len == 0);
 
     wire_reader_init(reader, txn);
-    if (wire_get_u8(reader) != TXN_VERSION || wire_get_u8(reader) != 0) {
+    uint8_t version = wire_get_u8(reader);
+    uint8_t flags = wire_get_u8(reader);
+
+    if (version != TXN_VERSION || flags != 0) {
         return ERR_FORMAT;
     }
     ret_header->origin_member = wire_get_u32(reader);
