@@ -215,6 +215,7 @@ struct store_figures {
     uint64_t records_since_snap; /* Appended since the newest snapshot began. */
     uint64_t bytes_since_snap;
     uint64_t syncs;
+    zxid_t log_base; /* The log holds what follows this zxid. */
 };
 
 void store_figures(struct store *store, struct store_figures *ret_figures);

@@ -1,0 +1,83 @@
+/*
+ * vfs_mem.h - a disk in memory that crashes, fills up, fails and rots as it is told.
+ *
+ * Every write is volatile by sector until the file is synced, its size too; names are volatile
+ * until the directory is synced. A crash keeps or loses each of these on its own. What a file holds
+ * is kept in sparse pages, so thousands of disks are cheap. One thread; the same seed gives the
+ * same disk.
+ */
+#ifndef TESTS_LIB_VFS_MEM_H
+#define TESTS_LIB_VFS_MEM_H
+
+#include "base/rng.h"
+#include "storage/vfs.h"
+
+struct vfs_mem;
+
+enum vfs_mem_crash_mode {
+    VFS_MEM_KEEP_ALL, /* The process died, the machine did not. */
+    VFS_MEM_LOSE_ALL, /* Nothing unsynced survives. */
+    VFS_MEM_SECTORS,  /* Each unsynced sector, size and name survives or not. */
+    VFS_MEM_TORN,     /* As before; besides, a sector may survive in part. */
+};
+
+/* `capacity_bytes` bounds the sum of file sizes; 0: no bound. */
+struct vfs_mem *vfs_mem_new(uint64_t capacity_bytes);
+void vfs_mem_free(struct vfs_mem *disk); /* All files must be closed. */
+
+/* A copy of the disk as it is now, with what is volatile; no open files. For rolled-back disks. */
+struct vfs_mem *vfs_mem_clone(const struct vfs_mem *disk);
+
+/* The table to give to the store; valid as long as the disk. */
+struct vfs vfs_mem_vfs(struct vfs_mem *disk);
+
+/* Changes the bound; what is there stays. */
+void vfs_mem_set_capacity(struct vfs_mem *disk, uint64_t capacity_bytes);
+
+/* ---- Crashes. Open files give ERR_IO from then on; they are still to be closed. ---- */
+
+void vfs_mem_crash(struct vfs_mem *disk, struct rng *rng, enum vfs_mem_crash_mode mode);
+
+/* How many things (sectors, sizes, names) a crash would decide on now. */
+size_t vfs_mem_pending(const struct vfs_mem *disk);
+
+/* A crash in which bit i of `keep` decides on the i-th of them; those from 64 on are lost. */
+void vfs_mem_crash_subset(struct vfs_mem *disk, uint64_t keep);
+
+/* ---- Faults. Calls are counted from 1: all operations but close and drop_cache. ---- */
+
+uint64_t vfs_mem_calls(const struct vfs_mem *disk);
+
+/* The `call`-th call from the beginning returns `err`; a write then writes its first half. 0: none.
+ */
+void vfs_mem_fail_at(struct vfs_mem *disk, uint64_t call, enum err err);
+
+/* The `call`-th call is the last one to reach the disk, without becoming durable; it and all later
+ * ones return ERR_IO until vfs_mem_crash. 0: none. */
+void vfs_mem_crash_at(struct vfs_mem *disk, uint64_t call);
+
+/* True when the call of vfs_mem_crash_at or vfs_mem_fail_at was reached. */
+bool vfs_mem_fault_hit(const struct vfs_mem *disk);
+
+/* ---- Looking and damaging. ---- */
+
+/* Visits the names in sorted order. */
+void vfs_mem_each(const struct vfs_mem *disk, void (*each)(void *arg, const char *name), void *arg);
+bool vfs_mem_size(const struct vfs_mem *disk, const char *name, uint64_t *ret_size);
+bool vfs_mem_read(const struct vfs_mem *disk, const char *name, uint64_t offset, void *data,
+                  size_t len);
+
+/* Changes bytes durably, behind the store's back. */
+void vfs_mem_poke(struct vfs_mem *disk, const char *name, uint64_t offset, const void *data,
+                  size_t len);
+void vfs_mem_flip(struct vfs_mem *disk, const char *name, uint64_t offset, uint8_t mask);
+void vfs_mem_cut(struct vfs_mem *disk, const char *name, uint64_t size);
+void vfs_mem_remove(struct vfs_mem *disk, const char *name);
+
+/* Flips one random bit in a random file that is not empty; false when there is none. */
+bool vfs_mem_rot(struct vfs_mem *disk, struct rng *rng);
+
+/* Removes all files: an emptied disk. */
+void vfs_mem_wipe(struct vfs_mem *disk);
+
+#endif
