@@ -173,7 +173,7 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     follow->epoch = msg->epoch;
-    if (zab->founding) {
+    if (zab->founding || zab->config.count == 0) {
         join(zab, msg);
     } else {
         promise(zab);
@@ -190,6 +190,7 @@ static void on_uptodate(struct zab *zab, const struct zab_msg *msg)
     }
     ASSERT(zxid_epoch(zab->trail.durable) == zab->follow.epoch);
     zab->follow.phase = FOLLOW_SERVE;
+    zab->heard_ms = zab->now_ms;
     zab->reason[0] = '\0';
     commit_to(zab, msg->commit);
     fx_role(zab);
