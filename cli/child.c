@@ -1,0 +1,179 @@
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "cli/dev.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    LOG_MODE = 0644,
+    EXEC_FAILED = 127
+};
+
+/* Shows warnings and errors; the file has all. Lines are "TIME LEVEL subject text". */
+static void show(const struct child *child, const char *line)
+{
+    const char *level = strchr(line, ' ');
+    bool plain = level && (!strncmp(level, " DEBUG ", 7) || !strncmp(level, " INFO ", 6));
+
+    if (!plain && *line) {
+        (void)fprintf(stderr, "[%u] %s\n", child->id, line);
+    }
+}
+
+static void show_lines(struct child *child)
+{
+    char *text = buf_cstr(&child->line);
+    char *end = NULL;
+
+    while ((end = strchr(text, '\n'))) {
+        *end = '\0';
+        show(child, text);
+        text = end + 1;
+    }
+    buf_consume(&child->line, (size_t)(text - (char *)child->line.data));
+}
+
+enum output {
+    OUTPUT_SOME,
+    OUTPUT_NONE, /* For now. */
+    OUTPUT_END
+};
+
+static enum output take_output(struct child *child)
+{
+    char bytes[DEV_LINE_MAX / 2];
+    ssize_t got = read(child->watch.fd, bytes, sizeof(bytes));
+
+    if (got <= 0) {
+        return got < 0 && (errno == EAGAIN || errno == EINTR) ? OUTPUT_NONE : OUTPUT_END;
+    }
+    if (write(child->log_fd, bytes, (size_t)got) != got) {
+        (void)fprintf(stderr, "zabra dev: %s cannot be written: %s\n", child->log_path,
+                      strerrordesc_np(errno));
+    }
+    if (!buf_append(&child->line, bytes, (size_t)got)) {
+        buf_clear(&child->line);
+    }
+    show_lines(child);
+    return OUTPUT_SOME;
+}
+
+static void close_pipe(struct child *child)
+{
+    loop_remove(child->loop, &child->watch);
+    close(child->watch.fd);
+    close(child->log_fd);
+    child->watch.fd = -1;
+    child->log_fd = -1;
+    buf_release(&child->line);
+}
+
+static void on_output(struct loop_watch *watch, uint32_t ready)
+{
+    struct child *child = watch->ctx;
+
+    (void)ready;
+    if (take_output(child) == OUTPUT_END) {
+        close_pipe(child);
+    }
+}
+
+void child_drain(struct child *child)
+{
+    if (child->watch.fd < 0) {
+        return;
+    }
+    while (take_output(child) == OUTPUT_SOME) {
+    }
+    if (child->line.len > 0) {
+        show(child, buf_cstr(&child->line));
+    }
+    close_pipe(child);
+}
+
+/* In the new process: nothing but calls that are safe between fork and exec. */
+static _Noreturn void become_replica(struct child *child, int error_fd)
+{
+    char name[] = "zabra";
+    char command[] = "serve";
+    char option[] = "--config";
+    char *args[] = {name, command, option, child->config_path, NULL};
+    sigset_t none;
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(error_fd, STDOUT_FILENO) >= 0 &&
+        dup2(error_fd, STDERR_FILENO) >= 0) {
+        execv("/proc/self/exe", args);
+    }
+    _exit(EXEC_FAILED);
+}
+
+static bool cannot_start(const struct child *child, const char *what)
+{
+    (void)fprintf(stderr, "zabra dev: replica %u cannot be started: %s: %s\n", child->id, what,
+                  strerrordesc_np(errno));
+    return false;
+}
+
+bool child_start(struct child *child)
+{
+    int pipe_fds[2];
+
+    ASSERT(child->pid == 0);
+    child_drain(child);
+    child->log_fd = open(child->log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, LOG_MODE);
+    if (child->log_fd < 0) {
+        return cannot_start(child, child->log_path);
+    }
+    if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK)) {
+        close(child->log_fd);
+        return cannot_start(child, "pipe");
+    }
+    child->pid = fork();
+    if (child->pid == 0) {
+        become_replica(child, pipe_fds[1]);
+    }
+    close(pipe_fds[1]);
+    buf_init(&child->line, DEV_LINE_MAX);
+    child->watch = (struct loop_watch){
+        .fd = pipe_fds[0], .interest = LOOP_READ, .on_ready = on_output, .ctx = child};
+    loop_add(child->loop, &child->watch);
+    child->started_ms = os_now_ms();
+    child->restart_at_ms = 0;
+    child->ready = false;
+    if (child->pid < 0) {
+        child->pid = 0;
+        child_drain(child);
+        return cannot_start(child, "fork");
+    }
+    return true;
+}
+
+void child_signal(struct child *child, int signal_number)
+{
+    if (child->pid > 0) {
+        (void)kill(child->pid, signal_number);
+    }
+}
+
+void child_describe(const struct child *child, char *text, size_t size)
+{
+    if (WIFSIGNALED(child->status)) {
+        int number = WTERMSIG(child->status);
+
+        (void)snprintf(text, size, "signal %d (%s)", number, sigdescr_np(number));
+    } else {
+        (void)snprintf(text, size, "exit code %d", WEXITSTATUS(child->status));
+    }
+}

@@ -1,0 +1,442 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "cli/client.h"
+#include "cli/cmd.h"
+#include "cli/dev.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    NODES_DEFAULT = 3,
+    NODES_MAX = 9,
+    PORT_DEFAULT = 9998,
+    PEER_PORT_OFFSET = 1000,
+    PORT_MAX = 65535 - PEER_PORT_OFFSET - NODES_MAX,
+    CONFIG_BYTES_MAX = 64 << 10,
+    DIR_MODE = 0755,
+    FILE_MODE = 0644,
+    STEP_MS = 50,           /* Between two looks at the world. */
+    ASK_MS = 500,           /* For one answer of /readyz. */
+    READY_MS = 60000,       /* For all to serve. */
+    STOP_MS = 10000,        /* From SIGTERM to SIGKILL. */
+    DRAIN_MS = 5000,        /* Less, so that a replica ends by itself. */
+    RESTART_MS = 500,       /* From an unexpected end to the next start. */
+    QUICK_MS = 3000,        /* An end before that is a quick one ... */
+    QUICK_ENDS_MAX = 3,     /* ... and that many in a row are enough. */
+    CONFIG_EXIT = CMD_USAGE /* A replica that refuses its configuration. */
+};
+
+struct dev {
+    uint32_t nodes;
+    uint16_t port;
+    const char *data;             /* As given. */
+    char data_path[DEV_PATH_MAX]; /* Absolute. */
+    struct buf keys;              /* More lines for each configuration. */
+    struct loop loop;
+    struct loop_watch signals;
+    struct child children[NODES_MAX];
+    uint32_t stops;   /* Requests to end. */
+    bool gave_up;     /* A replica cannot be started. */
+    uint32_t unclean; /* Replicas that had to be killed or failed at the end. */
+};
+
+/* ---- Command line. ---- */
+
+static bool parse_number(const char *text, unsigned long max, unsigned long *ret_number)
+{
+    char *end = NULL;
+
+    errno = 0;
+    *ret_number = strtoul(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno && *ret_number > 0 && *ret_number <= max;
+}
+
+/* `--key value` or `--key=value` becomes a line of each configuration. */
+static bool take_key(struct dev *dev, int arg_count, char **args, int *pos)
+{
+    const char *arg = args[*pos];
+    const char *equals = strchr(arg, '=');
+
+    if (strncmp(arg, "--", 2) != 0 || (!equals && *pos + 1 == arg_count)) {
+        return false;
+    }
+    (*pos)++;
+    if (equals) {
+        buf_printf(&dev->keys, "%s\n", arg + 2);
+    } else {
+        buf_printf(&dev->keys, "%s=%s\n", arg + 2, args[(*pos)++]);
+    }
+    return !dev->keys.overflow;
+}
+
+static int parse(struct dev *dev, int arg_count, char **args)
+{
+    int pos = 0;
+
+    while (pos < arg_count) {
+        const char *arg = args[pos];
+        const char *nodes = cmd_option("nodes", arg_count, args, &pos);
+        const char *port = nodes ? NULL : cmd_option("port", arg_count, args, &pos);
+        const char *data = nodes || port ? NULL : cmd_option("data", arg_count, args, &pos);
+        unsigned long number = 0;
+
+        if (nodes && parse_number(nodes, NODES_MAX, &number)) {
+            dev->nodes = (uint32_t)number;
+        } else if (port && parse_number(port, PORT_MAX, &number)) {
+            dev->port = (uint16_t)number;
+        } else if (data && *data) {
+            dev->data = data;
+        } else if (nodes || port || data || !take_key(dev, arg_count, args, &pos)) {
+            return cmd_usage_error(&cmd_dev, "\"%s\" is wrong or lacks its value", arg);
+        }
+    }
+    return CMD_OK;
+}
+
+/* ---- Files. ---- */
+
+static int complain(const char *path, const char *what)
+{
+    (void)fprintf(stderr, "zabra dev: --data: %s %s: %s; choose another directory\n", path, what,
+                  strerrordesc_np(errno));
+    return CMD_USAGE;
+}
+
+static void build_config(const struct dev *dev, const struct child *child, struct buf *out)
+{
+    buf_append_str(out, "# Written by 'zabra dev' at each start.\n");
+    buf_printf(out, "id=%u\ndataDir=%s/%u\n", child->id, dev->data_path, child->id);
+    buf_printf(out, "clientPort=%u\ndrainTimeout=%d\n", child->client_port, DRAIN_MS);
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        buf_printf(out, "server.%u=127.0.0.1:%u\n", i + 1, dev->port + PEER_PORT_OFFSET + i);
+    }
+    buf_append_slice(out, buf_slice(&dev->keys));
+}
+
+static int write_config(const struct dev *dev, const struct child *child)
+{
+    struct buf text;
+    int fd = open(child->config_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+
+    if (fd < 0) {
+        return complain(child->config_path, "cannot be written");
+    }
+    buf_init(&text, CONFIG_BYTES_MAX * 2);
+    build_config(dev, child, &text);
+
+    bool written = write(fd, text.data, text.len) == (ssize_t)text.len;
+
+    buf_release(&text);
+    close(fd);
+    return written ? CMD_OK : complain(child->config_path, "cannot be written");
+}
+
+static int prepare_files(struct dev *dev)
+{
+    int code = CMD_OK;
+
+    if (mkdir(dev->data, DIR_MODE) && errno != EEXIST) {
+        return complain(dev->data, "cannot be made");
+    }
+
+    if (!realpath(dev->data, dev->data_path)) {
+        return complain(dev->data, "cannot be used");
+    }
+    for (uint32_t i = 0; i < dev->nodes && code == CMD_OK; i++) {
+        struct child *child = &dev->children[i];
+
+        child->id = i + 1;
+        child->client_port = (uint16_t)(dev->port + i);
+        child->loop = &dev->loop;
+        child->watch.fd = -1;
+        (void)snprintf(child->config_path, sizeof(child->config_path), "%s/%u.cfg", dev->data_path,
+                       child->id);
+        (void)snprintf(child->log_path, sizeof(child->log_path), "%s/%u.log", dev->data_path,
+                       child->id);
+        code = write_config(dev, child);
+    }
+    return code;
+}
+
+/* ---- Children. ---- */
+
+static void give_up(struct dev *dev, const struct child *child)
+{
+    dev->gave_up = true;
+    (void)fprintf(stderr, "zabra dev: replica %u cannot run; its log: %s\n", child->id,
+                  child->log_path);
+}
+
+static void on_unexpected_end(struct dev *dev, struct child *child)
+{
+    uint64_t now_ms = os_now_ms();
+    bool refused = WIFEXITED(child->status) && WEXITSTATUS(child->status) == CONFIG_EXIT;
+    char how[128];
+
+    child_describe(child, how, sizeof(how));
+    (void)fprintf(stderr, "zabra dev: replica %u has ended unexpectedly: %s\n", child->id, how);
+    child->quick_ends = now_ms - child->started_ms < QUICK_MS ? child->quick_ends + 1 : 0;
+    if (refused || child->quick_ends >= QUICK_ENDS_MAX) {
+        give_up(dev, child);
+        return;
+    }
+    child->restart_at_ms = now_ms + RESTART_MS;
+    (void)fprintf(stderr, "zabra dev: it is started again; its log: %s\n", child->log_path);
+}
+
+static void reap_children(struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        struct child *child = &dev->children[i];
+
+        if (child->pid == 0 || waitpid(child->pid, &child->status, WNOHANG) != child->pid) {
+            continue;
+        }
+        child->pid = 0;
+        child_drain(child);
+        if (dev->stops > 0) {
+            dev->unclean += WIFEXITED(child->status) && !WEXITSTATUS(child->status) ? 0U : 1U;
+        } else {
+            on_unexpected_end(dev, child);
+        }
+    }
+}
+
+static void on_signal(struct loop_watch *watch, uint32_t ready)
+{
+    struct dev *dev = watch->ctx;
+    struct signalfd_siginfo info;
+
+    (void)ready;
+    while (read(watch->fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGCHLD) {
+            reap_children(dev);
+        } else {
+            dev->stops++;
+        }
+    }
+}
+
+static void open_signals(struct dev *dev)
+{
+    sigset_t set;
+    int failed = sigemptyset(&set);
+
+    failed |= sigaddset(&set, SIGINT);
+    failed |= sigaddset(&set, SIGTERM);
+    failed |= sigaddset(&set, SIGHUP);
+    failed |= sigaddset(&set, SIGCHLD);
+    failed |= sigprocmask(SIG_BLOCK, &set, NULL);
+    ASSERT(!failed);
+
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    ASSERT(fd >= 0);
+    dev->signals =
+        (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_signal, .ctx = dev};
+    loop_add(&dev->loop, &dev->signals);
+}
+
+static void start_due(struct dev *dev)
+{
+    uint64_t now_ms = os_now_ms();
+
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        struct child *child = &dev->children[i];
+
+        if (child->pid == 0 && child->restart_at_ms && now_ms >= child->restart_at_ms &&
+            !child_start(child)) {
+            give_up(dev, child);
+            child->restart_at_ms = 0;
+        }
+    }
+}
+
+/* ---- Phases. ---- */
+
+static bool ask_ready(struct dev *dev)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        struct child *child = &dev->children[i];
+        char url[64];
+
+        if (child->pid > 0 && !child->ready) {
+            (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz", child->client_port);
+            child->ready = client_get(url, ASK_MS, NULL) == 200;
+        }
+        all &= child->ready;
+    }
+    return all;
+}
+
+static bool wait_ready(struct dev *dev)
+{
+    uint64_t end_ms = os_now_ms() + READY_MS;
+
+    while (!dev->stops && !dev->gave_up) {
+        loop_run_once(&dev->loop, STEP_MS);
+        start_due(dev);
+        if (ask_ready(dev)) {
+            return true;
+        }
+        if (os_now_ms() >= end_ms) {
+            (void)fprintf(stderr, "zabra dev: not all replicas serve after %d s; their logs: %s\n",
+                          READY_MS / 1000, dev->data_path);
+            return false;
+        }
+    }
+    return false;
+}
+
+static void print_welcome(const struct dev *dev)
+{
+    uint16_t last = (uint16_t)(dev->port + dev->nodes - 1);
+    uint16_t middle = (uint16_t)(dev->port + (dev->nodes > 1 ? 1 : 0));
+
+    (void)printf("\n%u replica%s serve%s one tree:\n\n", dev->nodes, dev->nodes == 1 ? "" : "s",
+                 dev->nodes == 1 ? "s" : "");
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        const struct child *child = &dev->children[i];
+
+        (void)printf("  http://127.0.0.1:%u   pid %d, log %s\n", child->client_port,
+                     (int)child->pid, child->log_path);
+    }
+    (void)printf("\nWrite through one, read from another, look at all:\n\n");
+    (void)printf("  curl -X PUT -H Content-Type: -d hello "
+                 "'http://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n",
+                 dev->port);
+    (void)printf("  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n", middle);
+    (void)printf("  curl http://127.0.0.1:%u/ensemble/v1\n", last);
+    (void)printf("\nData: %s. Ctrl-C ends all; the next start finds the data again.\n",
+                 dev->data_path);
+    (void)fflush(stdout);
+}
+
+static void serve(struct dev *dev)
+{
+    while (!dev->stops) {
+        loop_run_once(&dev->loop, STEP_MS * 4);
+        start_due(dev);
+    }
+}
+
+static bool any_running(const struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        if (dev->children[i].pid > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void signal_all(struct dev *dev, int signal_number)
+{
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        child_signal(&dev->children[i], signal_number);
+        /* One that is stopped could not end. */
+        child_signal(&dev->children[i], SIGCONT);
+    }
+}
+
+/* A second request to end, or too long a wait, is answered with SIGKILL. */
+static void stop_all(struct dev *dev)
+{
+    uint64_t end_ms = os_now_ms() + STOP_MS;
+    uint32_t asked = dev->stops ? dev->stops : 1;
+    bool killed = false;
+
+    dev->stops = asked;
+    signal_all(dev, SIGTERM);
+    while (any_running(dev)) {
+        if (!killed && (dev->stops > asked || os_now_ms() >= end_ms)) {
+            (void)fprintf(stderr, "zabra dev: killing what has not ended\n");
+            signal_all(dev, SIGKILL);
+            killed = true;
+        }
+        loop_run_once(&dev->loop, STEP_MS);
+    }
+}
+
+static int run_ensemble(struct dev *dev)
+{
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        if (!child_start(&dev->children[i])) {
+            give_up(dev, &dev->children[i]);
+        }
+    }
+    (void)printf("zabra dev: starting %u replica%s in %s\n", dev->nodes, dev->nodes == 1 ? "" : "s",
+                 dev->data_path);
+    (void)fflush(stdout);
+
+    bool serving = wait_ready(dev);
+    bool asked = dev->stops > 0;
+
+    if (serving) {
+        print_welcome(dev);
+        serve(dev);
+        (void)printf("\nzabra dev: ending all replicas\n");
+        (void)fflush(stdout);
+    }
+    stop_all(dev);
+    return (serving || asked) && dev->unclean == 0 ? CMD_OK : CMD_FAILED;
+}
+
+static int run_prepared(struct dev *dev)
+{
+    int code = prepare_files(dev);
+
+    if (code == CMD_OK) {
+        ASSERT(loop_init(&dev->loop) == ERR_OK);
+        open_signals(dev);
+        client_init();
+        code = run_ensemble(dev);
+        client_release();
+        loop_remove(&dev->loop, &dev->signals);
+        close(dev->signals.fd);
+        loop_release(&dev->loop);
+    }
+    return code;
+}
+
+static int run(int arg_count, char **args)
+{
+    struct dev *dev = mem_zalloc(1, sizeof(*dev));
+
+    dev->nodes = NODES_DEFAULT;
+    dev->port = PORT_DEFAULT;
+    dev->data = "./zabra-data";
+    buf_init(&dev->keys, CONFIG_BYTES_MAX);
+
+    int code = parse(dev, arg_count, args);
+
+    if (code == CMD_OK) {
+        code = run_prepared(dev);
+    }
+    buf_release(&dev->keys);
+    mem_free(dev);
+    return code;
+}
+
+const struct cmd cmd_dev = {
+    .name = "dev",
+    .summary = "run a whole ensemble on this machine, to try it out",
+    .usage = "[--nodes N] [--data DIR] [--port BASE] [--KEY VALUE]...",
+    .text = "Starts N (default 3) replicas as processes of their own on loopback. Client ports\n"
+            "are BASE (default 9998) and the next ones, peer ports BASE + 1000 and the next\n"
+            "ones. Data, configuration and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log\n"
+            "(DIR: ./zabra-data). Other keys go to each configuration as they are.\n"
+            "A replica that ends is started again. Ctrl-C ends all.\n",
+    .run = run};

@@ -1,0 +1,188 @@
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "cli/cmd.h"
+#include "http/http.h"
+#include "server/config.h"
+#include "server/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Takes --config out of the arguments; what is left are keys of the configuration. False when its
+ * value is missing. */
+static bool split_args(int arg_count, char **args, struct config_sources *sources,
+                       const char **ret_keys)
+{
+    int pos = 0;
+
+    sources->args = ret_keys;
+    while (pos < arg_count) {
+        const char *file = cmd_option("config", arg_count, args, &pos);
+
+        if (file && !*file) {
+            return false;
+        }
+        if (file) {
+            sources->file = file;
+        } else {
+            ret_keys[sources->arg_count++] = args[pos++];
+        }
+    }
+    return true;
+}
+
+static void report_warnings(const struct config_report *report)
+{
+    for (uint32_t i = 0; i < report->warning_count; i++) {
+        log_warn("config", "%s", report->warnings[i]);
+    }
+}
+
+/* Binds and lets go again: 0, or a negative errno. Names are left to the transport. */
+static int try_address(const char *host, uint16_t port)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    int fd = -1;
+
+    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+        fd = loop_listen((const struct sockaddr *)&v4, sizeof(v4), 1);
+    } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+        fd = loop_listen((const struct sockaddr *)&v6, sizeof(v6), 1);
+    } else {
+        return 0;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd < 0 ? fd : 0;
+}
+
+static int refuse_port(const char *key, const char *host, uint16_t port, int error)
+{
+    if (error == -EADDRINUSE) {
+        (void)fprintf(stderr,
+                      "zabra: %s: port %u is in use on %s; stop what uses it or give another one\n",
+                      key, port, host);
+    } else {
+        (void)fprintf(stderr, "zabra: %s: cannot listen on %s port %u: %s; give another address\n",
+                      key, host, port, strerrordesc_np(-error));
+    }
+    return CMD_USAGE;
+}
+
+/* The sockets are opened only once the replica stands; this finds a port in use before anything is
+ * written. */
+static int check_ports(const struct config *config)
+{
+    const struct config_server *self = config_self(config);
+    char key[32];
+    int error = try_address(config->client_address, config->client_port);
+
+    if (error) {
+        return refuse_port("clientPort", config->client_address, config->client_port, error);
+    }
+    error = self->port ? try_address(self->host, self->port) : 0;
+    if (error) {
+        (void)snprintf(key, sizeof(key), "server.%u", self->id);
+        return refuse_port(key, self->host, self->port, error);
+    }
+    return CMD_OK;
+}
+
+static void run_until_signal(const struct config *config, struct server *server, struct http *http)
+{
+    log_info("server", "replica %u answers on http://%s:%u", config->id, config->client_address,
+             config->client_port);
+
+    int signal_number = server_wait(server);
+
+    log_info("server", "ending on signal %d", signal_number);
+    server_drain(server);
+    http_drain(http);
+}
+
+static int run_server(const struct config *config)
+{
+    struct server *server = NULL;
+    struct http *http = NULL;
+    char error[SERVER_ERROR_MAX];
+
+    if (server_start(config, &server, error)) {
+        (void)fprintf(stderr, "zabra: %s\n", error);
+        return CMD_USAGE;
+    }
+
+    enum err err = http_start(server_gate(server), &http);
+    int code = CMD_OK;
+
+    if (err) {
+        code = refuse_port("clientPort", config->client_address, config->client_port,
+                           err == ERR_BUSY ? -EADDRINUSE : -EADDRNOTAVAIL);
+    } else {
+        run_until_signal(config, server, http);
+    }
+    http_stop(http);
+    server_stop(server);
+    return code;
+}
+
+static int serve(const struct config_sources *sources)
+{
+    struct config *config = mem_zalloc(1, sizeof(*config));
+    struct config_report *report = mem_zalloc(1, sizeof(*report));
+    int code = CMD_USAGE;
+
+    if (config_load(sources, config, report)) {
+        (void)fprintf(stderr, "zabra: %s\n", report->error);
+    } else {
+        log_setup((enum log_level)config->log_level, config->log_format == 1, STDERR_FILENO);
+        report_warnings(report);
+        code = check_ports(config);
+        code = code == CMD_OK ? run_server(config) : code;
+    }
+    explicit_bzero(config->secret, sizeof(config->secret));
+    mem_free(report);
+    mem_free(config);
+    return code;
+}
+
+static int run(int arg_count, char **args)
+{
+    const char **keys = mem_zalloc((size_t)arg_count + 1, sizeof(*keys));
+    struct config_sources sources = {.env = (const char *const *)environ};
+    int code = CMD_USAGE;
+
+    if (!split_args(arg_count, args, &sources, keys)) {
+        code = cmd_usage_error(&cmd_serve, "--config needs a file");
+    } else {
+        code = serve(&sources);
+    }
+    mem_free(keys);
+    return code;
+}
+
+static void print_keys(void)
+{
+    struct buf text;
+
+    buf_init(&text, 1 << 16);
+    config_append_help(&text);
+    (void)fputs(buf_cstr(&text), stdout);
+    buf_release(&text);
+}
+
+const struct cmd cmd_serve = {
+    .name = "serve",
+    .summary = "run one replica",
+    .usage = "[--config FILE] [--KEY VALUE]...",
+    .text = "FILE has lines key=value as zoo.cfg; # begins a comment. Each key is also an\n"
+            "environment variable (clientPort: ZABRA_CLIENT_PORT, server.1: ZABRA_SERVER_1)\n"
+            "and a flag (--clientPort 9998). A flag wins over the environment, that over the\n"
+            "file. Without any server.N the replica is an ensemble of its own.\n"
+            "SIGTERM hands leadership over, answers what is in flight and ends.\n\nKeys:\n",
+    .more = print_keys,
+    .run = run};

@@ -1,0 +1,54 @@
+/*
+ * dev.h - an ensemble on this machine for trying out: real `serve` processes as children.
+ *
+ * dev.c decides, child.c runs one process and its output. Children have process groups of their
+ * own, so that Ctrl-C reaches only us and we end them in order; they end by themselves if we die.
+ */
+#ifndef CLI_DEV_H
+#define CLI_DEV_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/loop.h"
+
+#include <limits.h>
+#include <sys/types.h>
+
+enum {
+    DEV_PATH_MAX = PATH_MAX,
+    DEV_LINE_MAX = 8192 /* Of a child's log; longer ones are cut when shown. */
+};
+
+/* One replica. */
+struct child {
+    uint32_t id;
+    uint16_t client_port;
+    char config_path[DEV_PATH_MAX + 32];
+    char log_path[DEV_PATH_MAX + 32];
+    pid_t pid;               /* 0: not running. */
+    int status;              /* As waitpid gave it last. */
+    bool ready;              /* Has served. */
+    bool killed;             /* By us. */
+    uint64_t started_ms;     /* Monotonic. */
+    uint64_t restart_at_ms;  /* 0: no restart planned. */
+    uint32_t quick_ends;     /* In a row, soon after the start. */
+    int log_fd;              /* The file. */
+    struct loop *loop;       /* Watches the pipe. */
+    struct loop_watch watch; /* The pipe from its stderr; fd -1 when closed. */
+    struct buf line;         /* Begun and not ended. */
+};
+
+/* Starts `zabra serve --config` with its own process group. False, and told on stderr, when the
+ * machine refuses. `log_path`, `config_path`, `id` and `loop` are set. */
+bool child_start(struct child *child);
+
+/* Reads what is left of the output, and closes the pipe. */
+void child_drain(struct child *child);
+
+/* Sends a signal if it runs. */
+void child_signal(struct child *child, int signal_number);
+
+/* Says how it ended: "exit code 2", "signal 9 (Killed)". */
+void child_describe(const struct child *child, char *text, size_t size);
+
+#endif
