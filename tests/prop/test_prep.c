@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum {
-    SEEDS = 120,
+    SEEDS = 500,
     REQUESTS = 400,
     DATA_LEN_MAX = 12,
     OPS_MAX = MODEL_REPLIES_MAX,

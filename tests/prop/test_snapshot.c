@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 enum {
-    SEEDS = 250,
+    SEEDS = 1000,
     WARM_UP_TXNS = 60,
     LATE_TXNS = 10,
     LOG_MAX = 4000,
