@@ -82,7 +82,7 @@ uint64_t http_address_key(const struct sockaddr *address)
         V6_NETWORK_BYTES = 8
     };
 
-    struct slice bytes = slice_make(NULL, 0);
+    struct slice bytes;
 
     if (address->sa_family == AF_INET6) {
         const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;

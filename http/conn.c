@@ -26,8 +26,8 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     ASSERT(info);
     http_address_text(info->client_addr, conn->principal.address, sizeof(conn->principal.address));
     conn->address_key = http_address_key(info->client_addr);
-    buf_init(&conn->target, http->limits->head_bytes_max * 2U);
-    buf_init(&conn->decoded, http->limits->head_bytes_max * 4U + 2);
+    buf_init(&conn->target, (size_t)http->limits->head_bytes_max * 2);
+    buf_init(&conn->decoded, (size_t)http->limits->head_bytes_max * 4 + 2);
     buf_init(&conn->body, SIZE_MAX / 2); /* Bounded per request. */
     buf_init(&conn->strings, SIZE_MAX / 2);
     buf_init(&conn->uri, SIZE_MAX / 2);

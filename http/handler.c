@@ -244,6 +244,7 @@ static enum MHD_Result finish(struct http_conn *conn)
     UNREACHABLE();
 }
 
+// NOLINTNEXTLINE(readability-function-size): the library calls it so.
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *upload_data,
                                 size_t *upload_data_size, void **con_cls)

@@ -196,7 +196,8 @@ void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
 
 /* ---- answer.c: from results to responses ---- */
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
-enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *problem);
+/* `given` says what went wrong; where, when and who is filled in. */
+enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given);
 enum MHD_Result http_answer_fault(struct http_conn *conn);
 
 /* ---- send.c: headers and the library's response object ---- */

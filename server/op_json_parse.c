@@ -153,7 +153,7 @@ struct parse {
 static enum err fail(struct parse *parse, enum err err, const char *key, const char *why)
 {
     parse->fault->err = err;
-    snprintf(parse->fault->detail, sizeof(parse->fault->detail), "%.100s %s", key, why);
+    (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail), "%.100s %s", key, why);
     return err;
 }
 
@@ -190,7 +190,7 @@ static bool scalar_text(const struct op_field *field, const json_t *value, char 
         *ret_text = string_of(value);
         return json_is_string(value);
     }
-    snprintf(number, NUMBER_MAX, "%lld", (long long)json_integer_value(value));
+    (void)snprintf(number, NUMBER_MAX, "%lld", (long long)json_integer_value(value));
     *ret_text = slice_str(number);
     return json_is_integer(value);
 }
@@ -416,9 +416,9 @@ static enum err parse_root(struct parse *parse, const struct op_def *def, struct
     enum err err = ERR_OK;
 
     if (!root) {
-        snprintf(parse->fault->detail, sizeof(parse->fault->detail),
-                 "the body is not valid JSON: %.100s (line %d, column %d)", error.text, error.line,
-                 error.column);
+        (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),
+                       "the body is not valid JSON: %.100s (line %d, column %d)", error.text,
+                       error.line, error.column);
         parse->fault->err = ERR_BAD_ARGUMENTS;
         return ERR_BAD_ARGUMENTS;
     }

@@ -115,11 +115,12 @@ static bool etag_parse(struct slice text, struct op_args *args)
     size_t pos = 2;
     int64_t version = 0;
 
-    if (text.len < 6 || memcmp(text.data, "\"d", 2) != 0 || text.data[text.len - 1] != '"') {
+    if (text.len < 6 || !slice_starts_with(text, slice_str("\"d")) ||
+        text.data[text.len - 1] != '"') {
         return false;
     }
     for (; pos < text.len && text.data[pos] != '.'; pos++) {
-        const char *hex = memchr("0123456789abcdef", text.data[pos], 16);
+        const char *hex = text.data[pos] ? strchr("0123456789abcdef", text.data[pos]) : NULL;
 
         if (!hex || czxid >> 60 != 0) {
             return false;

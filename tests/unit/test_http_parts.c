@@ -1,0 +1,250 @@
+/* The pure parts of the front end: targets, heads, media types, routes, tags. */
+#include "http/etag.h"
+#include "http/head.h"
+#include "http/http_int.h"
+#include "http/route.h"
+#include "http/target.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+static struct buf decoded;
+
+static enum err parse(const char *raw, struct http_target *target)
+{
+    const char *why = NULL;
+    enum err err = http_target_parse(slice_str(raw), &decoded, target, &why);
+
+    assert_true(err == ERR_OK || why != NULL);
+    return err;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    buf_init(&decoded, 1 << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    buf_release(&decoded);
+    return 0;
+}
+
+static void a_target_is_decoded_once(void **state)
+{
+    struct http_target target;
+
+    (void)state;
+    assert_int_equal(parse("/a%2Fb+c%25?x=1+2&y&z=%C3%A9%26=", &target), ERR_OK);
+    assert_true(slice_eq(target.path, slice_str("/a/b+c%")));
+    assert_int_equal(target.param_count, 3);
+    assert_true(slice_eq(target.params[0].value, slice_str("1 2")));
+    assert_true(slice_eq(target.params[1].name, slice_str("y")));
+    assert_int_equal(target.params[1].value.len, 0);
+    assert_true(slice_eq(target.params[2].value, slice_str("\xc3\xa9&=")));
+    assert_int_equal(parse("http://h:1/p?q=r", &target), ERR_OK);
+    assert_true(slice_eq(target.authority, slice_str("h:1")));
+    assert_true(slice_eq(target.path, slice_str("/p")));
+    assert_int_equal(parse("*", &target), ERR_OK);
+    assert_true(target.is_asterisk);
+}
+
+static void bad_targets_are_refused(void **state)
+{
+    const char *bad[] = {"",      "a",      "/%",      "/%4",       "/%zz",     "/%00",
+                         "/a%1f", "/%7f",   "/%ff",    "/%c0%80",   "/?%",      "/?a=%e0%80",
+                         "/#x",   "/a?b#c", "http://", "http:///x", "ftp://h/x"};
+    struct http_target target;
+    struct buf many;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(bad[i], &target), ERR_BAD_ARGUMENTS);
+    }
+    buf_init(&many, 1000);
+    buf_append_str(&many, "/?");
+    for (int i = 0; i <= HTTP_PARAMS_MAX; i++) {
+        buf_printf(&many, "a%d=1&", i);
+    }
+    assert_int_equal(parse(buf_cstr(&many), &target), ERR_BAD_ARGUMENTS);
+    buf_release(&many);
+}
+
+static void a_name_is_joined_and_a_path_encoded(void **state)
+{
+    struct http_target target;
+    struct slice joined;
+    struct buf out;
+
+    (void)state;
+    assert_int_equal(parse("/parent?name=child", &target), ERR_OK);
+    joined = http_target_join(&decoded, target.path, target.params[0].value);
+    assert_true(slice_eq(joined, slice_str("/parent/child")));
+    joined = http_target_join(&decoded, slice_str("/"), slice_str("x"));
+    assert_true(slice_eq(joined, slice_str("/x")));
+    buf_init(&out, 1000);
+    http_target_encode(&out, slice_str("/a b/\xc3\xa9?%#+~"));
+    assert_string_equal(buf_cstr(&out), "/a%20b/%C3%A9%3F%25%23+~");
+    buf_release(&out);
+}
+
+static const char *check(const char *head)
+{
+    return http_head_check(slice_str(head));
+}
+
+static void heads_are_checked(void **state)
+{
+    (void)state;
+    assert_null(check("GET / HTTP/1.1\r\nHost: a\r\nAccept: x\r\nAccept: y\r\n\r\n"));
+    assert_null(check("GET / HTTP/1.0\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\nHost: a\r\nIf-Match: *\r\nIf-Match: *\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x1\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n"));
+    assert_non_null(check("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n"));
+    assert_int_equal(http_head_end(slice_str("a\r\nb\r\n\r\nc")), 8);
+    assert_int_equal(http_head_end(slice_str("a\n\nc")), 3);
+    assert_int_equal(http_head_end(slice_str("a\r\nb\r\n\r")), 0);
+    assert_int_equal(http_head_end(slice_str("")), 0);
+    assert_null(http_head_lint(slice_str("a\r\nb\r")));
+    assert_non_null(http_head_lint(slice_str("a\r\rb")));
+    assert_non_null(http_head_lint(slice_str("\na")));
+}
+
+static enum http_media media(const char *accept)
+{
+    static const enum http_media offered[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
+
+    return http_head_media(slice_str(accept), offered);
+}
+
+static void accept_chooses_the_media_type(void **state)
+{
+    (void)state;
+    assert_int_equal(media(""), HTTP_MEDIA_JSON);
+    assert_int_equal(media("*/*"), HTTP_MEDIA_JSON);
+    assert_int_equal(media("application/octet-stream"), HTTP_MEDIA_RAW);
+    assert_int_equal(media("application/*"), HTTP_MEDIA_JSON);
+    assert_int_equal(media("application/json;q=0.5, application/octet-stream"), HTTP_MEDIA_RAW);
+    assert_int_equal(media("application/json;q=0.5 , application/octet-stream; q=0.4"),
+                     HTTP_MEDIA_JSON);
+    assert_int_equal(media("application/json;q=0, */*"), HTTP_MEDIA_RAW);
+    assert_int_equal(media("text/html, */*;q=0.1"), HTTP_MEDIA_JSON);
+    assert_int_equal(media("text/html"), HTTP_MEDIA_NONE);
+    assert_int_equal(media("APPLICATION/JSON"), HTTP_MEDIA_JSON);
+    assert_int_equal(media(", ,;q=,"), HTTP_MEDIA_NONE);
+}
+
+static void routes_follow_from_the_table(void **state)
+{
+    static struct http_routes routes;
+    struct slice path;
+    const struct http_route *route = NULL;
+    struct buf allow;
+
+    (void)state;
+    http_routes_init(&routes);
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        if (def->route[0] != '\0') {
+            char url[100];
+
+            (void)snprintf(url, sizeof(url), "%.*s", (int)strcspn(def->route, "{"), def->route);
+            route = http_route_find(&routes, slice_str(url), &path);
+            assert_non_null(route);
+            assert_non_null(http_route_method(route, slice_str(def->method)));
+        }
+    }
+    route = http_route_find(&routes, slice_str("/znodes/v1/a/b"), &path);
+    assert_true(slice_eq(path, slice_str("/a/b")));
+    assert_true(slice_eq(http_route_key(route, slice_str("GET")), slice_str("view")));
+    assert_int_equal(http_route_select(route, slice_str("GET"), slice_str("tree"))->id, OP_TREE);
+    assert_int_equal(http_route_method(route, slice_str("GET"))->id, OP_GET);
+    assert_null(http_route_select(route, slice_str("POST"), slice_str("tree")));
+    assert_true(http_route_is_later(route, slice_str("PATCH"), slice_str("")));
+    assert_null(http_route_find(&routes, slice_str("/znodes/v10"), &path));
+    assert_null(http_route_find(&routes, slice_str("/status/v1/"), &path));
+    assert_null(http_route_find(&routes, slice_str(""), &path));
+    buf_init(&allow, 200);
+    http_route_allow(route, &allow);
+    assert_string_equal(buf_cstr(&allow), "GET, PUT, POST, DELETE, HEAD, OPTIONS");
+    buf_release(&allow);
+}
+
+static void tags_and_stats_are_written(void **state)
+{
+    struct stat_view stat = {.czxid = UINT64_MAX,
+                             .mzxid = 0,
+                             .ctime = INT64_MIN,
+                             .version = -7,
+                             .ephemeral_owner = UINT64_MAX,
+                             .data_length = UINT32_MAX,
+                             .num_children = UINT32_MAX,
+                             .pzxid = UINT64_MAX,
+                             .mtime = INT64_MIN,
+                             .cversion = INT32_MIN,
+                             .aversion = INT32_MIN};
+    char etag[HTTP_ETAG_MAX];
+    char text[HTTP_STAT_MAX];
+
+    (void)state;
+    http_etag_data(&stat, etag);
+    assert_string_equal(etag, "\"dffffffffffffffff.-7\"");
+    http_stat_text(&stat, text);
+    assert_non_null(strstr(text, "mzxid=0x0, ctime=-9223372036854775808, "));
+    assert_true(http_etag_matches(slice_str("\"a\", W/\"b\""), "\"b\""));
+    assert_true(http_etag_matches(slice_str("\"a,b\""), "\"a,b\""));
+    assert_false(http_etag_matches(slice_str("\"a\""), "\"b\""));
+    assert_true(http_etag_matches(slice_str("*"), "\"b\""));
+}
+
+static void hosts_and_origins_are_matched(void **state)
+{
+    struct gate_limits limits = {.client_address = "127.0.0.1",
+                                 .allowed_hosts = "a.test, b.test",
+                                 .allowed_origins = "https://o.test"};
+    struct http_names *names = http_names_new(&limits);
+
+    (void)state;
+    const char *good[] = {"localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:5", "[::1]", "b.test"};
+    const char *bad[] = {"",         ":80",         "[::1", "evil",
+                         "10.0.0.1", "a.test.evil", "[]",   "a.test, b.test"};
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(http_host_allowed(names, slice_str(good[i])));
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_false(http_host_allowed(names, slice_str(bad[i])));
+    }
+    assert_true(http_origin_listed(names, slice_str("https://o.test")));
+    assert_false(http_origin_listed(names, slice_str("http://o.test")));
+    assert_true(http_origin_is_host(slice_str("http://h:1"), slice_str("h:1")));
+    assert_false(http_origin_is_host(slice_str("http://h:2"), slice_str("h:1")));
+    assert_false(http_origin_is_host(slice_str("null"), slice_str("")));
+    http_names_free(names);
+    limits.client_address = "0.0.0.0";
+    names = http_names_new(&limits);
+    assert_true(http_host_allowed(names, slice_str("10.0.0.1:80")));
+    http_names_free(names);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_target_is_decoded_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_targets_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_name_is_joined_and_a_path_encoded, setup, teardown),
+        cmocka_unit_test(heads_are_checked),
+        cmocka_unit_test(accept_chooses_the_media_type),
+        cmocka_unit_test(routes_follow_from_the_table),
+        cmocka_unit_test(tags_and_stats_are_written),
+        cmocka_unit_test(hosts_and_origins_are_matched),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,255 @@
+/* Bodies of requests into arguments, results into JSON. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "server/op_json.h"
+#include "tests/lib/unit.h"
+
+enum {
+    ROUNDS = 3000,
+    TEXT_MAX = 1 << 20
+};
+
+struct parsed {
+    enum err err;
+    struct op_args args;
+    struct op_args *multi;
+    struct buf memory;
+    struct op_fault fault;
+};
+
+static void parse(struct parsed *parsed, enum op_id op, const char *text)
+{
+    buf_init(&parsed->memory, TEXT_MAX);
+    op_args_init(&parsed->args, op);
+    parsed->err = op_json_parse(ops_by_id(op), slice_str(text), &parsed->args, &parsed->memory,
+                                &parsed->multi, &parsed->fault);
+    assert_true(parsed->err == parsed->fault.err);
+}
+
+static void release(struct parsed *parsed)
+{
+    mem_free(parsed->multi);
+    buf_release(&parsed->memory);
+}
+
+static void assert_refused(enum op_id op, const char *text, enum err err, const char *word)
+{
+    struct parsed parsed;
+
+    parse(&parsed, op, text);
+    if (parsed.err != err || !strstr(parsed.fault.detail, word)) {
+        print_message("%s: %s\n", text, parsed.fault.detail);
+    }
+    assert_int_equal(parsed.err, err);
+    assert_non_null(strstr(parsed.fault.detail, word));
+    assert_null(parsed.multi);
+    release(&parsed);
+}
+
+static void a_multi_is_read_by_the_fields_of_its_rows(void **state)
+{
+    struct parsed parsed;
+
+    (void)state;
+    parse(&parsed, OP_MULTI,
+          "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"data64\":\"aGk=\",\"sequence\":true},"
+          "{\"path\":\"/b\",\"op\":\"set\",\"dataUtf8\":\"\\u00e9\\u0000\",\"version\":3},"
+          "{\"op\":\"set\",\"path\":\"/c\",\"dataJson\": [1, {\"dataJson\": 2.50}] },"
+          "{\"op\":\"create\",\"path\":\"/d\",\"null\":true},"
+          "{\"op\":\"check\",\"path\":\"/e\"}]}");
+    assert_int_equal(parsed.err, ERR_OK);
+    assert_int_equal(parsed.args.op_count, 5);
+    assert_true(slice_eq(parsed.multi[0].data, slice_str("hi")) && parsed.multi[0].sequence);
+    assert_true(slice_eq(parsed.multi[1].data, slice_make("\xc3\xa9\0", 3)));
+    assert_true(parsed.multi[1].has_version && parsed.multi[1].version == 3);
+    assert_true(slice_eq(parsed.multi[2].data, slice_str("[1, {\"dataJson\": 2.50}]")));
+    assert_true(parsed.multi[3].data_null);
+    assert_true(slice_eq(parsed.multi[4].path, slice_str("/e")));
+    release(&parsed);
+}
+
+static void bodies_that_do_not_fit_are_refused_by_name(void **state)
+{
+    (void)state;
+    assert_refused(OP_MULTI, "", ERR_BAD_ARGUMENTS, "JSON");
+    assert_refused(OP_MULTI, "[]", ERR_BAD_ARGUMENTS, "object");
+    assert_refused(OP_MULTI, "{}", ERR_BAD_ARGUMENTS, "ops");
+    assert_refused(OP_MULTI, "{\"ops\":[]}", ERR_BAD_ARGUMENTS, "empty");
+    assert_refused(OP_MULTI, "{\"ops\":[{}],\"x\":1}", ERR_BAD_ARGUMENTS, "x is not");
+    assert_refused(OP_MULTI, "{\"ops\":[1]}", ERR_BAD_ARGUMENTS, "op");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"fly\"}]}", ERR_BAD_ARGUMENTS, "fly");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"multi\"}]}", ERR_BAD_ARGUMENTS, "multi");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"get\"}]}", ERR_BAD_ARGUMENTS, "path");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"get\",\"path\":7}]}", ERR_BAD_ARGUMENTS, "path");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"get\",\"path\":\"a\"}]}", ERR_BAD_ARGUMENTS,
+                   "not possible");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"get\",\"op\":\"get\",\"path\":\"/\"}]}",
+                   ERR_BAD_ARGUMENTS, "duplicate");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"a\",\"data64\":\"\"}", ERR_BAD_ARGUMENTS,
+                   "exclude each other");
+    assert_refused(OP_CREATE, "{}", ERR_BAD_ARGUMENTS, "must be given");
+    assert_refused(OP_CREATE, "{\"data64\":\"a\"}", ERR_BAD_ARGUMENTS, "base64");
+    assert_refused(OP_CREATE, "{\"data64\":7}", ERR_BAD_ARGUMENTS, "string");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"acl\":[]}", ERR_UNIMPLEMENTED, "acl");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"name\":\"x\"}", ERR_BAD_ARGUMENTS, "name");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"data\":\"x\"}", ERR_BAD_ARGUMENTS, "data ");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"sequence\":1}", ERR_BAD_ARGUMENTS, "sequence");
+    assert_refused(OP_CREATE, "{\"op\":\"set\",\"dataUtf8\":\"\"}", ERR_BAD_ARGUMENTS, "op");
+    assert_refused(OP_CREATE, "{\"data\\u004ason\":1}", ERR_BAD_ARGUMENTS, "escapes");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":99999999999999999999}", ERR_BAD_ARGUMENTS,
+                   "JSON");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"ttl\":1.5}", ERR_BAD_ARGUMENTS, "ttl");
+}
+
+static void the_failing_element_is_told(void **state)
+{
+    struct parsed parsed;
+
+    (void)state;
+    parse(&parsed, OP_MULTI,
+          "{\"ops\":[{\"op\":\"delete\",\"path\":\"/a\"},{\"op\":\"delete\",\"path\":\"/a/\"}]}");
+    assert_int_equal(parsed.err, ERR_BAD_ARGUMENTS);
+    assert_true(parsed.fault.has_index);
+    assert_int_equal(parsed.fault.index, 1);
+    release(&parsed);
+}
+
+static void nesting_is_bounded_before_parsing(void **state)
+{
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, TEXT_MAX);
+    buf_append_str(&text, "{\"dataJson\":");
+    for (int i = 0; i < 200000; i++) {
+        buf_append_byte(&text, '[');
+    }
+    assert_refused(OP_CREATE, buf_cstr(&text), ERR_BAD_ARGUMENTS, "deeply");
+    assert_false(op_json_valid(buf_slice(&text)));
+    assert_true(op_json_valid(slice_str("[[1]]")));
+    assert_true(op_json_valid(slice_str("\"]]]]\"")));
+    assert_false(op_json_valid(slice_str("")));
+    assert_false(op_json_valid(slice_str("{\"a\":1} x")));
+    buf_release(&text);
+}
+
+static void changed_bodies_do_no_harm(void **state)
+{
+    const char *text =
+        "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"dataJson\":{\"b\":[1,\"c\"]}},"
+        "{\"op\":\"set\",\"path\":\"/b\",\"data64\":\"aGk=\",\"version\":3}]}";
+    char copy[300];
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 11);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct parsed parsed;
+
+        memcpy(copy, text, strlen(text) + 1);
+        for (uint64_t n = rng_range(&rng, 1, 3); n > 0; n--) {
+            copy[rng_below(&rng, strlen(text))] = (char)rng_range(&rng, 1, 255);
+        }
+        parse(&parsed, OP_MULTI, copy);
+        release(&parsed);
+    }
+}
+
+static void assert_json(const struct op_args *args, const struct op_result *result, bool hex,
+                        const char *want)
+{
+    struct op_json_style style = {.uri = slice_str(hex ? "" : "http://h/x"), .hex_only = hex};
+    struct jsonw json;
+    struct buf out;
+
+    buf_init(&out, TEXT_MAX);
+    jsonw_init(&json, &out);
+    assert_int_equal(op_json_result(&json, args, result, &style), ERR_OK);
+    assert_string_equal(buf_cstr(&out), want);
+    buf_release(&out);
+}
+
+static void a_znode_is_flat_and_wide_numbers_have_twins(void **state)
+{
+    struct op_args args;
+    struct op_result result;
+
+    (void)state;
+    op_args_init(&args, OP_GET);
+    op_result_init(&result);
+    args.path = slice_str("/a");
+    args.dataformat = OP_AUTO;
+    result.data = blob_new(slice_str("x\"y"));
+    result.has_stat = true;
+    result.stat = (struct stat_view){.czxid = 16,
+                                     .mzxid = 17,
+                                     .pzxid = 18,
+                                     .ctime = 1,
+                                     .mtime = 2,
+                                     .version = 3,
+                                     .cversion = 4,
+                                     .aversion = 5,
+                                     .ephemeral_owner = 6,
+                                     .data_length = 3,
+                                     .num_children = 8};
+    assert_json(&args, &result, false,
+                "{\"path\":\"/a\",\"uri\":\"http://h/x\",\"dataUtf8\":\"x\\\"y\",\"czxid\":16,"
+                "\"czxidHex\":\"0x10\",\"mzxid\":17,\"mzxidHex\":\"0x11\",\"ctime\":1,\"mtime\":2,"
+                "\"version\":3,\"cversion\":4,\"aversion\":5,\"ephemeralOwner\":6,"
+                "\"ephemeralOwnerHex\":\"0x6\",\"dataLength\":3,\"numChildren\":8,\"pzxid\":18,"
+                "\"pzxidHex\":\"0x12\"}");
+    args.dataformat = OP_NONE;
+    assert_json(&args, &result, true,
+                "{\"path\":\"/a\",\"czxid\":\"0x10\",\"mzxid\":\"0x11\",\"ctime\":1,\"mtime\":2,"
+                "\"version\":3,\"cversion\":4,\"aversion\":5,\"ephemeralOwner\":\"0x6\","
+                "\"dataLength\":3,\"numChildren\":8,\"pzxid\":\"0x12\"}");
+    op_result_release(&result);
+}
+
+static void data_that_cannot_be_shown_is_refused(void **state)
+{
+    struct op_json_style style = {.hex_only = false};
+    struct op_args args;
+    struct op_result result;
+    struct jsonw json;
+    struct buf out;
+
+    (void)state;
+    op_args_init(&args, OP_GET);
+    op_result_init(&result);
+    args.path = slice_str("/a");
+    result.data = blob_new(slice_str("\xff"));
+    buf_init(&out, TEXT_MAX);
+    for (int format = OP_UTF8; format <= OP_JSON; format++) {
+        args.dataformat = (enum op_dataformat)format;
+        jsonw_init(&json, &out);
+        assert_int_equal(op_json_result(&json, &args, &result, &style),
+                         format == OP_AUTO ? ERR_OK : ERR_NOT_ACCEPTABLE);
+    }
+    buf_release(&out);
+    op_result_release(&result);
+}
+
+static void the_outcome_of_a_write_is_told(void **state)
+{
+    (void)state;
+    assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_OUTCOME_UNKNOWN), "unknown");
+    assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_NOT_READY), "not-applied");
+    assert_string_equal(op_outcome(OP_KIND_READ, ERR_SYSTEM_ERROR), "not-applied");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_multi_is_read_by_the_fields_of_its_rows),
+        cmocka_unit_test(bodies_that_do_not_fit_are_refused_by_name),
+        cmocka_unit_test(the_failing_element_is_told),
+        cmocka_unit_test(nesting_is_bounded_before_parsing),
+        cmocka_unit_test(changed_bodies_do_no_harm),
+        cmocka_unit_test(a_znode_is_flat_and_wide_numbers_have_twins),
+        cmocka_unit_test(data_that_cannot_be_shown_is_refused),
+        cmocka_unit_test(the_outcome_of_a_write_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,257 @@
+/* The forwarded form: what goes in comes out, and hostile bytes do no harm. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "server/ops.h"
+#include "tests/lib/unit.h"
+
+enum {
+    ROUNDS = 3000
+};
+
+static void init_args(struct op_args *args, enum op_id op, const char *path)
+{
+    op_args_init(args, op);
+    args->path = slice_str(path);
+}
+
+static void assert_slice_equal(struct slice a, struct slice b)
+{
+    assert_true(slice_eq(a, b));
+}
+
+static void all_fields_of_a_write_arrive(void **state)
+{
+    struct op_args args;
+    struct op_args got;
+    struct op_args *multi = NULL;
+    struct buf bytes;
+
+    (void)state;
+    init_args(&args, OP_SET, "/a/b");
+    args.data = slice_str("data");
+    args.has_version = true;
+    args.version = -1;
+    args.has_etag = true;
+    args.etag_czxid = UINT64_C(0x0000000500000012);
+    args.etag_version = 7;
+    buf_init(&bytes, 1 << 20);
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_null(multi);
+    assert_int_equal(got.op, OP_SET);
+    assert_slice_equal(got.path, args.path);
+    assert_slice_equal(got.data, args.data);
+    assert_true(got.has_version && got.version == -1 && got.has_etag && !got.must_exist);
+    assert_true(got.etag_czxid == args.etag_czxid && got.etag_version == 7);
+    buf_clear(&bytes);
+    init_args(&args, OP_CREATE, "/q/");
+    args.sequence = true;
+    args.ttl_ms = INT64_C(1099511627775);
+    args.parents = true;
+    args.data_null = true;
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_true(got.sequence && got.parents && got.data_null && !got.container);
+    assert_int_equal(got.ttl_ms, args.ttl_ms);
+    buf_clear(&bytes);
+    init_args(&args, OP_DELETE, "/q");
+    args.recursive = true;
+    args.max = 12;
+    args.must_exist = true;
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_true(got.recursive && got.max == 12 && got.must_exist && !got.has_version);
+    buf_release(&bytes);
+}
+
+static void make_multi(struct op_args *multi, struct op_args items[3], struct buf *bytes)
+{
+    init_args(&items[0], OP_CREATE, "/m");
+    items[0].data = slice_str("one");
+    init_args(&items[1], OP_CHECK, "/n");
+    items[1].has_version = true;
+    items[1].version = 4;
+    init_args(&items[2], OP_DELETE, "/o");
+    *multi = (struct op_args){.op = OP_MULTI, .ops = items, .op_count = 3};
+    buf_clear(bytes);
+    op_args_encode(multi, bytes);
+}
+
+static void a_multi_arrives_with_its_elements(void **state)
+{
+    struct op_args items[3];
+    struct op_args args;
+    struct op_args got;
+    struct op_args *multi = NULL;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, 1 << 20);
+    make_multi(&args, items, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_ptr_equal(got.ops, multi);
+    assert_int_equal(got.op_count, 3);
+    assert_slice_equal(multi[0].data, slice_str("one"));
+    assert_int_equal(multi[1].version, 4);
+    assert_int_equal(multi[2].op, OP_DELETE);
+    mem_free(multi);
+    buf_release(&bytes);
+}
+
+static void each_cut_of_the_bytes_is_malformed(void **state)
+{
+    struct op_args items[3];
+    struct op_args args;
+    struct op_args got;
+    struct op_args *multi = NULL;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, 1 << 20);
+    make_multi(&args, items, &bytes);
+    for (size_t len = 0; len < bytes.len; len++) {
+        assert_int_not_equal(op_args_decode(slice_make(bytes.data, len), &got, &multi), ERR_OK);
+        assert_null(multi);
+    }
+    buf_append_byte(&bytes, 0);
+    assert_int_not_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    buf_release(&bytes);
+}
+
+/* Random changes either give arguments that pass all checks or an error; the sanitizers watch. */
+static void changed_bytes_do_no_harm(void **state)
+{
+    struct op_args items[3];
+    struct op_args args;
+    struct buf bytes;
+    struct rng rng;
+    const char *why = NULL;
+
+    (void)state;
+    rng_init(&rng, 7);
+    buf_init(&bytes, 1 << 20);
+    for (int round = 0; round < ROUNDS; round++) {
+        struct op_args got;
+        struct op_args *multi = NULL;
+
+        make_multi(&args, items, &bytes);
+        for (uint64_t n = rng_range(&rng, 1, 4); n > 0; n--) {
+            bytes.data[rng_below(&rng, bytes.len)] = (uint8_t)rng_u64(&rng);
+        }
+        if (op_args_decode(buf_slice(&bytes), &got, &multi) == ERR_OK) {
+            assert_int_equal(op_args_check(&got, &why), ERR_OK);
+        }
+        mem_free(multi);
+    }
+    buf_release(&bytes);
+}
+
+static void a_hostile_count_allocates_nothing(void **state)
+{
+    const uint8_t bytes[] = {1, OP_MULTI, 0xff, 0xff, 0xff, 0xff};
+    struct op_args got;
+    struct op_args *multi = NULL;
+
+    (void)state;
+    assert_int_equal(op_args_decode(slice_make(bytes, sizeof(bytes)), &got, &multi), ERR_FORMAT);
+    assert_null(multi);
+}
+
+static void an_error_arrives_with_its_sentence_and_stat(void **state)
+{
+    struct op_result result;
+    struct op_result got;
+    struct buf bytes;
+
+    (void)state;
+    op_result_init(&result);
+    op_result_init(&got);
+    buf_init(&bytes, 1 << 20);
+    result.err = ERR_BAD_VERSION;
+    result.detail = "a sentence that says more";
+    result.zxid = UINT64_C(0x0000000300000004);
+    result.has_stat = true;
+    result.stat = (struct stat_view){.czxid = 5, .version = -2, .num_children = 9, .ctime = -1};
+    op_result_encode(&result, &bytes);
+    assert_int_equal(op_result_decode(buf_slice(&bytes), &got), ERR_OK);
+    assert_int_equal(got.err, ERR_BAD_VERSION);
+    assert_string_equal(got.detail, result.detail);
+    assert_true(got.zxid == result.zxid && got.has_stat && got.stat.version == -2);
+    assert_true(got.stat.czxid == 5 && got.stat.num_children == 9 && got.stat.ctime == -1);
+    op_result_release(&got);
+    buf_release(&bytes);
+    op_result_release(&result);
+}
+
+static void results_of_a_multi_arrive_and_cuts_are_malformed(void **state)
+{
+    struct op_result result;
+    struct op_result got;
+    struct buf bytes;
+
+    (void)state;
+    op_result_init(&result);
+    buf_init(&bytes, 1 << 20);
+    result.err = ERR_NO_NODE;
+    result.failed_index = 1;
+    result.result_count = 2;
+    result.results = mem_zalloc(2, sizeof(*result.results));
+    op_result_init(&result.results[0]);
+    op_result_init(&result.results[1]);
+    result.results[0].err = ERR_RUNTIME_INCONSISTENCY;
+    result.results[1].err = ERR_NO_NODE;
+    result.results[1].detail = "not there";
+    op_result_encode(&result, &bytes);
+    op_result_init(&got);
+    assert_int_equal(op_result_decode(buf_slice(&bytes), &got), ERR_OK);
+    assert_int_equal(got.failed_index, 1);
+    assert_int_equal(got.result_count, 2);
+    assert_string_equal(got.results[1].detail, "not there");
+    op_result_release(&got);
+    for (size_t len = 0; len < bytes.len; len++) {
+        op_result_init(&got);
+        assert_int_equal(op_result_decode(slice_make(bytes.data, len), &got), ERR_FORMAT);
+        op_result_release(&got);
+    }
+    buf_release(&bytes);
+    op_result_release(&result);
+}
+
+static void an_unknown_error_is_an_error(void **state)
+{
+    struct op_result result;
+    struct op_result got;
+    struct buf bytes;
+    uint8_t *symbol = NULL;
+
+    (void)state;
+    op_result_init(&result);
+    op_result_init(&got);
+    buf_init(&bytes, 1 << 20);
+    result.err = ERR_NOT_EMPTY;
+    op_result_encode(&result, &bytes);
+    symbol = memmem(bytes.data, bytes.len, "NOT_EMPTY", 9);
+    assert_non_null(symbol);
+    memcpy(symbol, "NEW_ERROR", 9);
+    assert_int_equal(op_result_decode(buf_slice(&bytes), &got), ERR_OK);
+    assert_int_equal(got.err, ERR_SYSTEM_ERROR);
+    op_result_release(&got);
+    buf_release(&bytes);
+    op_result_release(&result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_fields_of_a_write_arrive),
+        cmocka_unit_test(a_multi_arrives_with_its_elements),
+        cmocka_unit_test(each_cut_of_the_bytes_is_malformed),
+        cmocka_unit_test(changed_bytes_do_no_harm),
+        cmocka_unit_test(a_hostile_count_allocates_nothing),
+        cmocka_unit_test(an_error_arrives_with_its_sentence_and_stat),
+        cmocka_unit_test(results_of_a_multi_arrive_and_cuts_are_malformed),
+        cmocka_unit_test(an_unknown_error_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

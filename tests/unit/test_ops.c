@@ -1,0 +1,237 @@
+/* The table of operations, text into fields, and the rules across fields. */
+#include "server/ops.h"
+#include "tests/lib/unit.h"
+
+static const struct op_field *field(enum op_id op, const char *name)
+{
+    const struct op_field *found = op_field_find(ops_by_id(op), slice_str(name));
+
+    assert_non_null(found);
+    return found;
+}
+
+static enum err parse(enum op_id op, const char *name, const char *text, struct op_args *args)
+{
+    const char *why = NULL;
+    enum err err = op_field_parse(field(op, name), slice_str(text), args, &why);
+
+    assert_true(err == ERR_OK || why != NULL);
+    return err;
+}
+
+static enum err check(const struct op_args *args)
+{
+    const char *why = NULL;
+    enum err err = op_args_check(args, &why);
+
+    assert_true(err == ERR_OK || why != NULL);
+    return err;
+}
+
+static struct op_args args_of(enum op_id op, const char *path)
+{
+    struct op_args args;
+
+    op_args_init(&args, op);
+    args.path = slice_str(path);
+    return args;
+}
+
+static void each_row_is_found_by_number_and_by_name(void **state)
+{
+    int rows = 0;
+
+    (void)state;
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        size_t fields = 0;
+
+        rows++;
+        assert_ptr_equal(ops_by_id(def->id), def);
+        assert_ptr_equal(ops_by_name(slice_str(def->name)), def);
+        assert_true((def->read != NULL) == (def->kind == OP_KIND_READ || def->id == OP_MULTI));
+        assert_true((def->method[0] == '\0') == (def->route[0] == '\0'));
+        while (def->fields[fields].name) {
+            fields++;
+        }
+        assert_true(fields <= OPS_FIELDS_MAX);
+    }
+    assert_int_equal(rows, OP_REAP);
+    assert_null(ops_by_id((enum op_id)0));
+    assert_null(ops_by_id((enum op_id)99));
+    assert_null(ops_by_name(slice_str("gets")));
+}
+
+static void numbers_are_plain_decimals_within_their_range(void **state)
+{
+    struct op_args args = args_of(OP_SET, "/a");
+
+    (void)state;
+    assert_int_equal(parse(OP_SET, "version", "-1", &args), ERR_OK);
+    assert_true(args.has_version && args.version == -1);
+    assert_int_equal(parse(OP_SET, "version", "2147483647", &args), ERR_OK);
+    assert_int_equal(args.version, INT32_MAX);
+    const char *bad[] = {"",
+                         "+1",
+                         " 1",
+                         "1 ",
+                         "0x1",
+                         "1e3",
+                         "--1",
+                         "-",
+                         "2147483648",
+                         "99999999999999999999999",
+                         "9223372036854775808"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(OP_SET, "version", bad[i], &args), ERR_BAD_ARGUMENTS);
+    }
+    assert_int_equal(args.version, INT32_MAX);
+    assert_int_equal(parse(OP_CREATE, "ttl", "0", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_CREATE, "ttl", "1099511627776", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_CREATE, "ttl", "1099511627775", &args), ERR_OK);
+    assert_int_equal(parse(OP_CHILDREN, "limit", "4294967295", &args), ERR_OK);
+    assert_int_equal(args.limit, UINT32_MAX);
+}
+
+static void words_are_exact(void **state)
+{
+    struct op_args args = args_of(OP_CREATE, "/a");
+
+    (void)state;
+    assert_int_equal(parse(OP_CREATE, "sequence", "true", &args), ERR_OK);
+    assert_true(args.sequence);
+    assert_int_equal(parse(OP_CREATE, "sequence", "0", &args), ERR_OK);
+    assert_false(args.sequence);
+    assert_int_equal(parse(OP_CREATE, "sequence", "yes", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_CREATE, "sequence", "True", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_CHILDREN, "with", "data", &args), ERR_OK);
+    assert_int_equal(args.with, OP_WITH_DATA);
+    assert_int_equal(parse(OP_CHILDREN, "with", "all", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_GET, "dataformat", "json", &args), ERR_OK);
+    assert_int_equal(args.dataformat, OP_JSON);
+    assert_int_equal(parse(OP_GET, "dataformat", "xml", &args), ERR_BAD_ARGUMENTS);
+}
+
+static void an_if_match_is_a_star_or_a_data_tag(void **state)
+{
+    const char *bad[] = {"",
+                         "d1.0",
+                         "\"c1.0\"",
+                         "\"d.0\"",
+                         "\"d1\"",
+                         "\"d1.\"",
+                         "\"d1.x\"",
+                         "\"dA.0\"",
+                         "W/\"d1.0\"",
+                         "\"d1.0",
+                         "\"d1.0\" ",
+                         "\"d1.1.1\"",
+                         "\"d1.4294967296\"",
+                         "\"d10000000000000000.0\"",
+                         "\"d1.0\", \"d2.0\""};
+    struct op_args args = args_of(OP_SET, "/a");
+
+    (void)state;
+    assert_int_equal(parse(OP_SET, "If-Match", "*", &args), ERR_OK);
+    assert_true(args.must_exist && !args.has_etag);
+    assert_int_equal(parse(OP_SET, "If-Match", "\"dffffffffffffffff.-3\"", &args), ERR_OK);
+    assert_true(args.has_etag && args.etag_czxid == UINT64_MAX && args.etag_version == -3);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(OP_SET, "If-Match", bad[i], &args), ERR_BAD_ARGUMENTS);
+    }
+    assert_int_equal(parse(OP_SET, "If-None-Match", "*", &args), ERR_OK);
+    assert_true(args.must_be_new);
+    assert_int_equal(parse(OP_SET, "If-None-Match", "\"d1.0\"", &args), ERR_BAD_ARGUMENTS);
+}
+
+static void paths_are_checked_and_a_sequence_may_have_no_prefix(void **state)
+{
+    struct op_args args = args_of(OP_CREATE, "/q/");
+
+    (void)state;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.sequence = true;
+    assert_int_equal(check(&args), ERR_OK);
+    args.path = slice_str("/q/./");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.path = slice_str("");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args = args_of(OP_GET, "a");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args = args_of(OP_GET, "/a/../b");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+}
+
+static void contradictions_are_refused(void **state)
+{
+    struct op_args args = args_of(OP_SET, "/a");
+
+    (void)state;
+    args.has_version = true;
+    args.version = 3;
+    args.has_etag = true;
+    args.etag_version = 3;
+    assert_int_equal(check(&args), ERR_OK);
+    args.etag_version = 4;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.version = -1;
+    assert_int_equal(check(&args), ERR_OK);
+    args = args_of(OP_SET, "/a");
+    args.must_be_new = true;
+    args.upsert = true;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args = args_of(OP_SET, "/a");
+    args.data_null = true;
+    args.data = slice_str("x");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args = args_of(OP_DELETE, "/a");
+    args.max = 5;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.recursive = true;
+    assert_int_equal(check(&args), ERR_OK);
+    args = args_of(OP_CREATE, "/a");
+    args.container = true;
+    args.ttl_ms = 5;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args = args_of(OP_CREATE, "/a");
+    args.ephemeral = true;
+    assert_int_equal(check(&args), ERR_UNIMPLEMENTED);
+    args = args_of(OP_CHECK, "/a");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+}
+
+static void a_multi_holds_writes_or_reads(void **state)
+{
+    struct op_args items[2] = {args_of(OP_SET, "/a"), args_of(OP_CHECK, "/b")};
+    struct op_args multi = {.op = OP_MULTI, .ops = items, .op_count = 2};
+
+    (void)state;
+    assert_int_equal(check(&multi), ERR_OK);
+    assert_int_equal(op_args_kind(&multi), OP_KIND_WRITE);
+    items[1] = args_of(OP_GET, "/b");
+    assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
+    items[0] = args_of(OP_EXISTS, "/a");
+    assert_int_equal(check(&multi), ERR_OK);
+    assert_int_equal(op_args_kind(&multi), OP_KIND_READ);
+    items[0] = (struct op_args){.op = OP_MULTI};
+    assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
+    items[0] = args_of(OP_REAP, "/a");
+    assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
+    multi.op_count = 0;
+    assert_int_equal(check(&multi), ERR_BAD_ARGUMENTS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_row_is_found_by_number_and_by_name),
+        cmocka_unit_test(numbers_are_plain_decimals_within_their_range),
+        cmocka_unit_test(words_are_exact),
+        cmocka_unit_test(an_if_match_is_a_star_or_a_data_tag),
+        cmocka_unit_test(paths_are_checked_and_a_sequence_may_have_no_prefix),
+        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(a_multi_holds_writes_or_reads),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
