@@ -15,6 +15,7 @@
 enum {
     FETCH_RECS_MAX = 4096,
     FETCH_BYTES_MAX = 1 << 20,
+    BLOCK_BYTES_MAX = 64 << 20,        /* One znode may be far larger than a slice. */
     SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
     PREPARE_MS = 50,                   /* Between two looks at the next segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
@@ -155,7 +156,7 @@ static enum err write_snapshot(struct bulk *bulk, struct bulk_job *job, struct l
         return err;
     }
     state_scan_init(&scan.cursor);
-    buf_init(&scan.block, SIZE_MAX);
+    buf_init(&scan.block, BLOCK_BYTES_MAX);
     while (err == ERR_OK && !scan.cursor.done) {
         err = scan_slice(bulk, &scan);
         pace(bulk, start_ms, scan.written, later);
