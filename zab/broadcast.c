@@ -20,9 +20,16 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
     sync_pump_all(zab);
 }
 
+/* Primary integrity: nothing of our own before the whole initial history is delivered here; a
+ * request prepared against less would be prepared against another tree. */
+static bool has_delivered_history(const struct zab *zab)
+{
+    return zab->delivered >= zxid_make(zab->lead.epoch, 0);
+}
+
 zxid_t zab_next_zxid(const struct zab *zab)
 {
-    if (!is_broadcasting(zab) || zab->lead.resigning ||
+    if (!is_broadcasting(zab) || zab->lead.resigning || !has_delivered_history(zab) ||
         zxid_counter(zab->trail.last) >= zab->limits.counter_max) {
         return 0;
     }
