@@ -403,11 +403,17 @@ bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effe
 {
     struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .flag = true};
 
-    replica->draining = true;
-    if (now_ms > replica->now_ms) {
+    if (!replica->draining) {
+        replica->draining = true;
+        replica->drain_ms = now_ms;
         replica_step(replica, &event, replica->wall_ms, effects);
     }
-    return replica->request_count == 0 && replica->status.state != ZAB_LEADING;
+    /* With nobody to hand over to, the wait for it is short. */
+    bool kept = replica->status.state == ZAB_LEADING &&
+                now_ms - replica->drain_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms &&
+                zab_config_voters(zab_config(replica->zab)) > 1;
+
+    return replica->request_count == 0 && !kept;
 }
 
 uint64_t replica_wake_ms(const struct replica *replica)

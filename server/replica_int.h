@@ -90,6 +90,7 @@ struct replica {
     size_t kept_count;
     size_t kept_cap;
     bool draining;
+    uint64_t drain_ms; /* Since when. */
     bool snapshotting;
     bool readable; /* Has served since the state was loaded. */
     uint64_t records_since_snap;
