@@ -96,12 +96,14 @@ void election_start(struct zab *zab)
 
     zab->round++;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct vote *vote = &zab->peers[i].vote;
+        struct peer *peer = &zab->peers[i];
 
         /* What a settled peer said may have changed with the event that made us look. */
-        if (vote->valid && vote->state != ZAB_LOOKING) {
-            vote->valid = false;
+        if (peer->vote.valid && peer->vote.state != ZAB_LOOKING) {
+            peer->vote.valid = false;
         }
+        /* A promise that came before an earlier role is older than what we know by now. */
+        peer->learner.early = false;
     }
     vote_initial(zab);
     if (may_vote(zab)) {

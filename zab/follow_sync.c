@@ -303,7 +303,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     zab->has_snapshot = true;
     zab->snap_start = follow->snap_start;
     zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
-    zab->restoring = true;
+    zab->restoring++;
     fx_add(zab, ZAB_FX_RESTORE)->zxid = follow->snap_start;
     fx_role(zab);
 }
@@ -314,7 +314,7 @@ void follow_reset_done(struct zab *zab)
     log_outline_cut(zab, 0);
     zab->has_snapshot = false;
     zab->committed = 0;
-    zab->restoring = true;
+    zab->restoring++;
     fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
     fx_role(zab);
 }
@@ -361,10 +361,15 @@ static void resume_stream(struct zab *zab)
 
 void follow_on_restored(struct zab *zab, const struct zab_event *event)
 {
-    ASSERT(zab->restoring);
-    ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
+    ASSERT(zab->restoring > 0);
 
-    zab->restoring = false;
+    /* A second reset or install may have been done before the first state was loaded. */
+    zab->restoring--;
+    if (zab->restoring > 0) {
+        PROBE("zab.restored_again");
+        return;
+    }
+    ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
     zab->delivered = event->zxid;
     zab->delivered_chain = event->chain;
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
@@ -417,7 +422,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
         protocol_error(zab, "the received snapshot does not verify");
     } else if (!follow->wait_state) {
         resume_stream(zab);
-    } else if (!zab->restoring) {
+    } else if (zab->restoring == 0) {
         resume_stream(zab); /* The state was there before we looked. */
     }
 }

@@ -270,7 +270,7 @@ void deliver(struct zab *zab)
     uint32_t budget = DELIVER_MAX;
 
     zab->deliver_more = false;
-    if (!may_deliver(zab) || zab->restoring) {
+    if (!may_deliver(zab) || zab->restoring > 0) {
         return;
     }
     while (zab->delivered < limit) {
@@ -577,7 +577,7 @@ static void run_timers(struct zab *zab)
 
 static bool is_serving(const struct zab *zab)
 {
-    return may_deliver(zab) && !zab->restoring &&
+    return may_deliver(zab) && zab->restoring == 0 &&
            zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
 }
 

@@ -252,8 +252,8 @@ struct zab {
     zxid_t delivered;
     uint64_t delivered_chain;
     uint64_t self_fetch_token;
-    bool restoring;    /* The state is being loaded; nothing is delivered. */
-    bool deliver_more; /* The step's limit was reached. */
+    uint32_t restoring; /* Times the state is being loaded; until the last nothing is delivered. */
+    bool deliver_more;  /* The step's limit was reached. */
 
     uint64_t token_issued;
     uint64_t token_done;
