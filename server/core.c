@@ -99,6 +99,33 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
     }
 }
 
+/* One line for the operator whenever the role, the leader or the standing has changed. */
+static void say_role(struct core *core)
+{
+    struct replica_status now;
+    const struct zab_status *was = &core->said;
+
+    replica_status(core->replica, &now);
+    if (now.zab.state == was->state && now.zab.leader == was->leader &&
+        now.zab.serving == was->serving && now.zab.quarantined == was->quarantined) {
+        return;
+    }
+    core->said = now.zab;
+    if (now.zab.state == ZAB_LEADING && now.zab.serving) {
+        log_info("zab", "leading epoch %u from zxid 0x%llx on", now.zab.epoch,
+                 (unsigned long long)now.zab.committed);
+    } else if (now.zab.serving) {
+        log_info("zab", "in step with leader %u in epoch %u", now.zab.leader, now.zab.epoch);
+    } else if (now.zab.state == ZAB_LOOKING) {
+        log_info("zab", "looking for a leader: %s",
+                 now.zab.reason[0] ? now.zab.reason : "just started");
+    } else if (now.zab.state == ZAB_LEADING) {
+        log_info("zab", "elected: gathers a quorum for a new epoch");
+    } else {
+        log_info("zab", "joins leader %u", now.zab.leader);
+    }
+}
+
 void core_run_effects(struct server *server)
 {
     struct core *core = &server->core;
@@ -109,7 +136,10 @@ void core_run_effects(struct server *server)
     if (core->effects.take_snapshot) {
         take_snapshot(server);
     }
-    core->publish_now = core->publish_now || core->effects.status_changed;
+    if (core->effects.status_changed) {
+        core->publish_now = true;
+        say_role(core);
+    }
     replica_effects_clear(&core->effects);
 }
 

@@ -140,6 +140,7 @@ struct core {
     bool low; /* As the replica was told last. */
     uint64_t published_ms;
     bool publish_now;
+    struct zab_status said;                           /* As the log was told last. */
     char advertise[ZAB_MEMBERS_MAX][CONFIG_HOST_MAX]; /* By index of the configuration file. */
     _Atomic bool stop;
     _Atomic bool drain;
