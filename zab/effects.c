@@ -58,6 +58,7 @@ struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type)
 
     effect->persist = type;
     effect->token = ++zab->token_issued;
+    zab->persist_issued = effect->token;
     if (type != ZAB_PERSIST_APPEND && type != ZAB_PERSIST_SNAP_CHUNK) {
         ASSERT(zab->change_count < PENDING_CHANGES_MAX);
         zab->changes[zab->change_count++] =

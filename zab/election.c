@@ -83,7 +83,7 @@ static void broadcast_vote(struct zab *zab)
  * log must be what is on it. */
 static bool may_vote(struct zab *zab)
 {
-    if (!zab->settled && (zab->token_done == zab->token_issued || MUTANT(11))) {
+    if (!zab->settled && (zab->token_done == zab->persist_issued || MUTANT(11))) {
         zab->settled = true;
         vote_initial(zab);
     }

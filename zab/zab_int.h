@@ -256,6 +256,7 @@ struct zab {
     bool deliver_more;  /* The step's limit was reached. */
 
     uint64_t token_issued;
+    uint64_t persist_issued; /* Token of the last change asked of the disk. */
     uint64_t token_done;
     struct pending_change changes[PENDING_CHANGES_MAX];
     uint32_t change_count;
