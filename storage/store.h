@@ -108,12 +108,12 @@ enum store_op_type {
     STORE_RELEASE,      /* Clear the mark. */
     STORE_RESET,        /* Forget log and snapshots: an empty history. Used to refill. */
     STORE_SNAP_BEGIN,   /* Start to receive a snapshot; an unfinished earlier one is dropped. From
-                           here   to INSTALL, APPENDs go to the log that belongs to the new snapshot
-                           (they   follow its start); the old log and snapshots stay as they are. */
+                           here to INSTALL, APPENDs go to the log that belongs to the new snapshot
+                           (they follow its start); the old log and snapshots stay as they are. */
     STORE_SNAP_CHUNK,   /* The next piece of it. */
     STORE_SNAP_INSTALL, /* Verify it and make snapshot and new log ours by one atomic switch. Until
-                           then a crash, or any other operation but APPEND and CHUNK, leaves or
-                           brings back the old state. */
+                           then a crash, or TRUNCATE, RESET, BEGIN or ABORT, leaves the old state.
+                         */
     STORE_SNAP_ABORT,   /* Drop what STORE_SNAP_BEGIN started; nothing if there is none. */
 };
 
@@ -129,10 +129,10 @@ struct store_op {
     const char *reason;                    /* QUARANTINE. */
     uint64_t snap_offset;                  /* SNAP_CHUNK; consecutive. */
     struct slice snap_bytes;               /* SNAP_CHUNK. */
-    enum err ret_err; /* ERR_CORRUPT from SNAP_INSTALL: the snapshot does not verify, the old state
-                         stands. */
-    zxid_t ret_last;  /* After TRUNCATE, RESET, SNAP_INSTALL: the log's last zxid ... */
-    uint64_t ret_chain;  /* ... and its chain value. */
+    enum err ret_err;   /* ERR_CORRUPT from SNAP_INSTALL: the snapshot does not verify or the staged
+                           log does not cover (start, end]; the old state stands. */
+    zxid_t ret_last;    /* After TRUNCATE, RESET, SNAP_INSTALL: the log's last zxid ... */
+    uint64_t ret_chain; /* ... and its chain value. */
     zxid_t ret_snap_end; /* SNAP_INSTALL. */
 };
 

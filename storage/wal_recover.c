@@ -51,7 +51,7 @@ static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const ch
         mem_free(gone);
         wal->live.tail = wal->live.segments[index];
         scan->found->verdict = STORE_TORN_TAIL;
-        scan->found->torn_from = offset;
+        scan->found->torn_from = wal->live.tail->end;
         scan->found->torn_to = header->bytes;
         return true;
     }

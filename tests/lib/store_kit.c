@@ -61,6 +61,10 @@ enum err skit_run(struct skit *kit, struct store_op *op)
     size_t done = 0;
     enum err err = store_run(kit->store, ops, 1, &done);
 
+    if (err == ERR_NO_SPACE && kit->retries_no_space) {
+        ASSERT(done == 0);
+        err = store_run(kit->store, ops, 1, &done);
+    }
     ASSERT((err == ERR_OK) == (done == 1));
     return err;
 }
@@ -235,41 +239,60 @@ static size_t index_after(const struct skit_log *log, zxid_t zxid)
     return KIT_RECS_MAX;
 }
 
-long skit_check_log(struct skit *kit)
+static bool is_same(const struct logrec *a, const struct logrec *b)
+{
+    return a->zxid == b->zxid && a->prev == b->prev && a->chain == b->chain && a->type == b->type &&
+           slice_eq(logrec_payload(a), logrec_payload(b));
+}
+
+long skit_match_log(struct skit *kit, const struct skit_log *log)
 {
     zxid_t at = kit->report.log_base;
-    size_t index = index_after(&kit->log, at);
+    size_t index = index_after(log, at);
     struct logrec *recs[7];
     size_t count = 1;
+    bool is_good = index < KIT_RECS_MAX;
 
-    if (index == KIT_RECS_MAX) {
-        return -1;
-    }
-    while (count > 0) {
-        if (store_read(kit->store, at, 3000, 7, recs, &count) != ERR_OK) {
-            return -1;
-        }
+    while (is_good && count > 0) {
+        is_good = store_read(kit->store, at, 3000, 7, recs, &count) == ERR_OK;
         for (size_t i = 0; i < count; i++) {
-            const struct logrec *model = index < kit->log.count ? kit->log.recs[index] : NULL;
-            bool is_same = model && model->zxid == recs[i]->zxid && model->prev == recs[i]->prev &&
-                           model->chain == recs[i]->chain && model->type == recs[i]->type &&
-                           slice_eq(logrec_payload(model), logrec_payload(recs[i]));
-
+            is_good = is_good && index < log->count && is_same(log->recs[index], recs[i]);
             at = recs[i]->zxid;
             index++;
-            if (!is_same) {
-                at = 0;
-                index = KIT_RECS_MAX;
-            }
-        }
-        for (size_t i = 0; i < count; i++) {
             logrec_unref(recs[i]);
         }
-        if (index >= KIT_RECS_MAX) {
-            return -1;
-        }
     }
-    return (long)index;
+    return is_good ? (long)index : -1;
+}
+
+long skit_check_log(struct skit *kit)
+{
+    return skit_match_log(kit, &kit->log);
+}
+
+enum err skit_receive(struct skit *kit, size_t start, size_t end, size_t upto,
+                      struct store_op *inout_last)
+{
+    size_t len = 0;
+    uint8_t *bytes = skit_foreign_snapshot(&kit->log, start, end, 3, &len);
+    struct store_op begin = {.type = STORE_SNAP_BEGIN};
+    struct store_op append = {
+        .type = STORE_APPEND, .recs = kit->log.recs + start, .rec_count = upto - start};
+    enum err err = skit_run(kit, &begin);
+
+    for (size_t at = 0; err == ERR_OK && at < len; at += 1000) {
+        struct store_op chunk = {.type = STORE_SNAP_CHUNK,
+                                 .snap_offset = at,
+                                 .snap_bytes =
+                                     slice_make(bytes + at, len - at < 1000 ? len - at : 1000)};
+
+        err = skit_run(kit, &chunk);
+    }
+    mem_free(bytes);
+    if (err == ERR_OK) {
+        err = skit_run(kit, &append);
+    }
+    return err == ERR_OK ? skit_run(kit, inout_last) : err;
 }
 
 bool skit_check_snapshot(struct skit *kit)

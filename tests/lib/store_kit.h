@@ -31,7 +31,9 @@ struct skit {
     struct store_options options;
     struct store *store; /* NULL when closed. */
     struct store_report report;
-    struct skit_log log; /* What the live log is meant to hold. */
+    struct skit_log log;   /* What the live log is meant to hold. */
+    bool allows_damage;    /* Half-written sectors count as damage, which is safe. */
+    bool retries_no_space; /* Run an operation again when the disk was full. */
 };
 
 /* A fresh disk, nothing opened. */
@@ -77,6 +79,12 @@ uint8_t *skit_foreign_snapshot(const struct skit_log *log, size_t start, size_t 
 /* Reads the whole log back and holds it against the model; returns the number of records, or -1
  * when they differ. */
 long skit_check_log(struct skit *kit);
+long skit_match_log(struct skit *kit, const struct skit_log *log);
+
+/* Receives a snapshot of records `start` to `end` of the model and the records up to `upto`, ends
+ * with INSTALL or ABORT. `ret_last` is that operation. */
+enum err skit_receive(struct skit *kit, size_t start, size_t end, size_t upto,
+                      struct store_op *inout_last);
 
 /* Checks the newest snapshot's blocks; false when wrong. */
 bool skit_check_snapshot(struct skit *kit);

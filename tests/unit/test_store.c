@@ -1,4 +1,3 @@
-#include "base/mem.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
@@ -313,29 +312,11 @@ static void discarded_snapshot_falls_back_too(void **state)
     skit_release(&kit);
 }
 
-/* Receives a snapshot from `start` to `end` of the model, with the records up to `upto`. */
 static void receive(struct skit *kit, size_t start, size_t end, size_t upto,
                     struct store_op *install)
 {
-    size_t len = 0;
-    uint8_t *bytes = skit_foreign_snapshot(&kit->log, start, end, 3, &len);
-    struct store_op begin = {.type = STORE_SNAP_BEGIN};
-    struct store_op append = {
-        .type = STORE_APPEND, .recs = kit->log.recs + start, .rec_count = upto - start};
-
-    assert_int_equal(skit_run(kit, &begin), ERR_OK);
-    for (size_t at = 0; at < len; at += 1000) {
-        struct store_op chunk = {.type = STORE_SNAP_CHUNK,
-                                 .snap_offset = at,
-                                 .snap_bytes =
-                                     slice_make(bytes + at, len - at < 1000 ? len - at : 1000)};
-
-        assert_int_equal(skit_run(kit, &chunk), ERR_OK);
-    }
-    mem_free(bytes);
-    assert_int_equal(skit_run(kit, &append), ERR_OK);
     *install = (struct store_op){.type = STORE_SNAP_INSTALL};
-    assert_int_equal(skit_run(kit, install), ERR_OK);
+    assert_int_equal(skit_receive(kit, start, end, upto, install), ERR_OK);
 }
 
 static void received_snapshot_replaces_the_log(void **state)

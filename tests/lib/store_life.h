@@ -1,0 +1,58 @@
+/*
+ * store_life.h - the scripted life of one replica's directory, and a judge of what a crash leaves.
+ *
+ * The life is run once undisturbed; the state after each step is kept. Then it is run again and
+ * disturbed at some call to the disk: whatever image comes out must open without damage and hold
+ * the state after the last finished step, or what the interrupted step may have made of it.
+ */
+#ifndef TESTS_LIB_STORE_LIFE_H
+#define TESTS_LIB_STORE_LIFE_H
+
+#include "tests/lib/store_kit.h"
+
+enum {
+    LIFE_STEPS_MAX = 40,
+    LIFE_TEXT_MAX = 400,
+};
+
+/* What must be on the disk after a step. */
+struct life_state {
+    struct skit_log log;
+    uint32_t promised_epoch;
+    bool is_formatted;
+    bool is_quarantined;
+    zxid_t committed; /* Watermark of the newest batch. */
+    uint64_t calls;   /* To the disk, when the step was done. */
+};
+
+struct life {
+    size_t step_count;
+    struct life_state states[LIFE_STEPS_MAX + 1]; /* [i]: after i steps. */
+};
+
+/* Runs the undisturbed life. */
+void life_init(struct life *life);
+void life_release(struct life *life);
+
+const char *life_step_name(size_t step);
+
+/* Runs steps from the first; returns how many were finished before an error or a wrong verdict. */
+size_t life_run(struct skit *kit, const struct life *life, enum err *ret_err);
+
+/* Opens the disk of `kit` (store closed) after `done` steps were finished and the next one may have
+ * been begun, and judges it; then appends, reopens and judges again. False, with a reason in
+ * `text`, when it is wrong. */
+bool life_judge(struct skit *kit, const struct life *life, size_t done, char text[LIFE_TEXT_MAX]);
+
+/* Crashes at each call to the disk of the steps [first, last), in many images each. Returns the
+ * number of wrong ones; prints the first few. */
+size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
+                             enum vfs_mem_crash_mode mode, uint64_t seed);
+
+/* Fails each call with `err` once, everywhere. */
+size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed);
+
+/* Index of the first step of that name. */
+size_t life_find(const char *name);
+
+#endif
