@@ -15,6 +15,8 @@ enum {
     INPUT_KEEP_BYTES = 1 << 20,
     INPUT_BYTES_MAX = 64 << 20, /* Far above the longest frame, which is checked before. */
     USER_TIMEOUT_MS = 10000,    /* Sent bytes without an answer for that long: the peer is gone. */
+    KEEPALIVE_IDLE_S = 5,       /* Two followers may have nothing to say to each other for hours. */
+    KEEPALIVE_EVERY_S = 2,
 };
 
 /* Whole frames, waiting to be written. */
@@ -45,19 +47,33 @@ static struct chunk *add_chunk(struct conn *conn)
     return chunk;
 }
 
+/* Without them a host that vanished is noticed only by who sends to it; and of each pair only one
+ * side dials, so that an idle one would keep a restarted machine out for ever. */
+static void notice_vanished(int fd)
+{
+    unsigned timeout_ms = USER_TIMEOUT_MS;
+    int on = 1;
+    int idle_s = KEEPALIVE_IDLE_S;
+    int every_s = KEEPALIVE_EVERY_S;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
+}
+
 struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
 {
     struct conn *conn = mem_zalloc(1, sizeof(*conn));
-    unsigned timeout_ms = USER_TIMEOUT_MS;
 
+    ASSERT(take_fd >= 0);
     conn->tcp = tcp;
     conn->dialed = dialed;
     conn->watch = (struct loop_watch){.fd = take_fd, .ctx = conn};
     list_init(&conn->node);
     list_init(&conn->out);
     buf_init(&conn->in, INPUT_BYTES_MAX);
-    /* Without it a vanished host is noticed later, by the protocol's own time-out. */
-    (void)setsockopt(take_fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+    notice_vanished(take_fd);
     return conn;
 }
 
