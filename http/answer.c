@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 enum {
-    INSTANCE_MAX = 64,
     LOCATION_MAX = 2048 /* A longer one might not fit the library's memory for a head. */
 };
 
@@ -78,7 +77,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     struct http_request *request = &conn->request;
     struct op_problem problem = *given;
     uint32_t status = (uint32_t)err_http_status(problem.err);
-    char instance[INSTANCE_MAX];
+    char instance[HTTP_INSTANCE_MAX];
     struct jsonw json;
 
     (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",

@@ -268,19 +268,22 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     return request->op ? resumed(conn) : finish(conn);
 }
 
-/* One line per request: what was asked without its query's values, what it cost. */
+/* One line per request: what was asked, without the query, which may hold a secret; what it cost.
+ */
 static void write_access(struct http_conn *conn, uint64_t took_us)
 {
     const struct http_request *request = &conn->request;
-    int target_len = conn->target.len < LOG_TARGET_MAX ? (int)conn->target.len : LOG_TARGET_MAX;
+    const char *target = conn->target.len > 0 ? (const char *)conn->target.data : "";
+    const char *query = memchr(target, '?', conn->target.len);
+    size_t path_len = query ? (size_t)(query - target) : conn->target.len;
+    int target_len = path_len < LOG_TARGET_MAX ? (int)path_len : LOG_TARGET_MAX;
 
     log_info("http",
              "request=%llx remote=%s method=%s route=%s target=%.*s status=%u bytes=%zu us=%llu "
              "zxid=0x%llx code=%s",
              (unsigned long long)request->id, conn->principal.address,
              request->is_head ? "HEAD" : (const char *)request->method.data,
-             request->route ? request->route->name : "-", target_len,
-             target_len > 0 ? (const char *)conn->target.data : "", request->http_status,
+             request->route ? request->route->name : "-", target_len, target, request->http_status,
              request->answer_bytes, (unsigned long long)took_us, (unsigned long long)request->zxid,
              err_name(request->fault.err));
 }

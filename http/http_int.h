@@ -31,6 +31,7 @@ enum {
     HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
     HTTP_RETRY_AFTER_MS = 1000,
+    HTTP_INSTANCE_MAX = 64,    /* Text that names a request. */
     HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
     HTTP_ANSWER_MAX = 64 << 20 /* Bytes of a JSON answer. */
 };
@@ -221,7 +222,7 @@ enum MHD_Result http_answer_info(struct http_conn *conn);
 /* ---- raw.c: answers without the library ---- */
 
 /* A whole response with a problem body and `Connection: close`. */
-void http_raw_problem(const struct http *http, struct buf *out, enum err err, uint32_t status,
+void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
                       const char *detail);
 
 /* ---- hosts.c ---- */

@@ -2,6 +2,8 @@
 #include "base/check.h"
 #include "http/http_int.h"
 
+#include <stdio.h>
+
 static const char *reason_of(uint32_t status)
 {
     const char *reason = MHD_get_reason_phrase_for(status);
@@ -9,7 +11,7 @@ static const char *reason_of(uint32_t status)
     return reason ? reason : "Error";
 }
 
-void http_raw_problem(const struct http *http, struct buf *out, enum err err, uint32_t status,
+void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
                       const char *detail)
 {
     struct buf body;
@@ -17,12 +19,17 @@ void http_raw_problem(const struct http *http, struct buf *out, enum err err, ui
     struct op_problem problem = {.err = err, .detail = detail, .outcome = "not-applied"};
     bool retry = status == 429 || status == 503;
     struct gate_status now;
+    char instance[HTTP_INSTANCE_MAX];
 
     ASSERT(err != ERR_OK);
     problem.retry_after_ms = retry ? HTTP_RETRY_AFTER_MS : 0;
     problem.status = status;
     gate_status(http->gate, &now);
     problem.zxid = now.applied;
+    (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",
+                   (unsigned long long)atomic_fetch_add_explicit(&http->next_request, 1,
+                                                                 memory_order_relaxed));
+    problem.instance = instance;
     buf_init(&body, HTTP_KEEP_BYTES);
     jsonw_init(&json, &body);
     op_json_problem(&json, &problem);

@@ -1,0 +1,437 @@
+/*
+ * Every status that the contract names, against real replicas: each exchange goes to the next
+ * replica, reads wait for the last write through Zk-Min-Zxid. What all answers must carry is
+ * checked on all of them.
+ */
+#include "base/os_clock.h"
+#include "tests/proc/ensemble.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    PATH_MAX_BYTES = 512,
+    HEADERS_MAX_BYTES = 12000,
+    DEADLINE_MS = 20000 * ENSEMBLE_FACTOR
+};
+
+#define JSON  "Content-Type: application/json"
+#define OCTET "Accept: application/octet-stream"
+
+struct exchange {
+    const char *method;
+    const char *path;
+    const char *headers; /* More lines, or NULL. */
+    const char *body;    /* Or NULL. */
+    long status;
+    const char *has; /* In the body, or NULL. */
+};
+
+static struct ensemble ensemble;
+static uint32_t turn;
+static char last_zxid[64];
+
+/* ---- What every answer carries ---- */
+
+static void check_problem(const struct exchange *exchange)
+{
+    static const char *const members[] = {"type",    "title",   "detail",   "code",   "outcome",
+                                          "zxidHex", "message", "instance", "request"};
+    /* What the acceptor refuses has no request line that could be told. */
+    bool raw = exchange->status == 429 || exchange->status == 431;
+    size_t count = sizeof(members) / sizeof(members[0]) - (raw ? 1 : 0);
+    struct web_reply *reply = &ensemble.reply;
+    json_t *problem = web_json(reply);
+
+    assert_non_null(problem);
+    assert_string_equal(web_header(reply, "Content-Type"), "application/problem+json");
+    assert_string_equal(web_header(reply, "Cache-Control"), "no-store");
+    assert_int_equal(json_integer_value(json_object_get(problem, "status")), exchange->status);
+    assert_true(json_is_integer(json_object_get(problem, "zk_code")));
+    assert_true(json_is_integer(json_object_get(problem, "zxid")));
+    for (size_t i = 0; i < count; i++) {
+        if (!json_is_string(json_object_get(problem, members[i]))) {
+            fail_msg("the problem has no member %s: %s", members[i], web_text(reply));
+        }
+    }
+    json_decref(problem);
+}
+
+static void check_reply(const struct exchange *exchange)
+{
+    struct web_reply *reply = &ensemble.reply;
+    bool head = strcmp(exchange->method, "HEAD") == 0;
+
+    if (reply->status != exchange->status ||
+        (exchange->has && !strstr(web_text(reply), exchange->has))) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("%s %s: %ld, expected %ld %s\n%s", exchange->method, exchange->path, reply->status,
+                 exchange->status, exchange->has ? exchange->has : "", web_text(reply));
+    }
+    assert_non_null(web_header(reply, "Zk-Zxid"));
+    assert_int_equal(strlen(web_header(reply, "Zk-History")), 16);
+    if (exchange->status >= 400 && !head && strncmp(exchange->path, "/readyz", 7) != 0) {
+        check_problem(exchange);
+    }
+}
+
+static long run_on(uint32_t index, const struct exchange *exchange)
+{
+    char headers[HEADERS_MAX_BYTES];
+    struct web_call call = {.method = exchange->method,
+                            .port = ensemble.replicas[index].client_port,
+                            .path = exchange->path,
+                            .body = exchange->body,
+                            .headers = headers};
+    bool waits = last_zxid[0] && !(exchange->headers && strstr(exchange->headers, "Zk-Min-Zxid"));
+
+    (void)snprintf(headers, sizeof(headers), "%s%s%s%s", exchange->headers ? exchange->headers : "",
+                   exchange->headers && waits ? "\n" : "", waits ? "Zk-Min-Zxid: " : "",
+                   waits ? last_zxid : "");
+    return web_do(ensemble.web, &call, &ensemble.reply);
+}
+
+static void run(const struct exchange *exchange)
+{
+    (void)run_on(turn++ % ensemble.count, exchange);
+    check_reply(exchange);
+    if (strcmp(exchange->method, "GET") != 0 && exchange->status < 300) {
+        (void)snprintf(last_zxid, sizeof(last_zxid), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
+    }
+}
+
+static void run_all(const struct exchange *exchanges, size_t exchange_count)
+{
+    for (size_t i = 0; i < exchange_count; i++) {
+        run(&exchanges[i]);
+    }
+}
+
+#define RUN(exchanges) run_all(exchanges, sizeof(exchanges) / sizeof((exchanges)[0]))
+
+static void one(const char *method, const char *path, const char *headers, const char *body,
+                long status)
+{
+    run(&(struct exchange){method, path, headers, body, status, NULL});
+}
+
+/* ---- The parts of the contract ---- */
+
+static void test_znodes_live_and_die(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"POST", "/znodes/v1/?op=create&name=app", NULL, "hello", 201, "\"path\":\"/app\""},
+        {"POST", "/znodes/v1/?name=app", NULL, "hello", 409, "NodeExists"},
+        {"GET", "/znodes/v1/app", NULL, NULL, 200, "\"data64\":\"aGVsbG8=\""},
+        {"GET", "/znodes/v1?path=/app", NULL, NULL, 200, "\"data64\":\"aGVsbG8=\""},
+        {"GET", "/znodes/v1/app?dataformat=utf8", NULL, NULL, 200, "\"dataUtf8\":\"hello\""},
+        {"GET", "/znodes/v1/app?dataformat=json", NULL, NULL, 406, "NotAcceptable"},
+        {"GET", "/znodes/v1/app?dataformat=none", NULL, NULL, 200, "\"version\":0"},
+        {"GET", "/znodes/v1/app", OCTET, NULL, 200, "hello"},
+        {"HEAD", "/znodes/v1/app", NULL, NULL, 200, NULL},
+        {"HEAD", "/znodes/v1/app", OCTET, NULL, 204, NULL},
+        {"HEAD", "/znodes/v1/none", NULL, NULL, 404, NULL},
+        {"PUT", "/znodes/v1/app", NULL, "two", 200, "\"version\":1"},
+        {"PUT", "/znodes/v1/app?version=1", OCTET, "three", 204, NULL},
+        {"PUT", "/znodes/v1/app?version=1", NULL, "four", 412, "BadVersion"},
+        {"PUT", "/znodes/v1/app?null=true", NULL, NULL, 200, "\"dataLength\":0"},
+        {"GET", "/znodes/v1/app", OCTET, NULL, 204, NULL},
+        {"PUT", "/znodes/v1/none", NULL, "x", 404, "NoNode"},
+        {"PUT", "/znodes/v1/up?upsert=true", NULL, "x", 201, NULL},
+        {"PUT", "/znodes/v1/up?upsert=true", NULL, "y", 200, NULL},
+        {"PUT", "/znodes/v1/up", "If-None-Match: *", "y", 412, NULL},
+        {"PUT", "/znodes/v1/new", "If-None-Match: *", "y", 201, NULL},
+        {"POST", "/znodes/v1/app?name=q-&sequence=true", NULL, "", 201, "/app/q-0000000000"},
+        {"POST", "/znodes/v1/app?sequence=true", NULL, "", 201, "/app/0000000001"},
+        {"POST", "/znodes/v1/app/x/y?name=z&parents=true", NULL, "", 201, "/app/x/y/z"},
+        {"POST", "/znodes/v1/no/no?name=z", NULL, "", 404, "NoNode"},
+        {"POST", "/znodes/v1/app?name=c&container=true", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/app?name=t&ttl=600000", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/app?name=j", JSON, "{\"dataJson\":{\"a\": 1.50}}", 201, NULL},
+        {"GET", "/znodes/v1/app/j?dataformat=json", NULL, NULL, 200, "\"dataJson\":{\"a\": 1.50}"},
+        {"GET", "/znodes/v1/app?view=children", NULL, NULL, 200,
+         "\"children\":[\"0000000001\",\"c\",\"j\",\"q-0000000000\",\"t\",\"x\"]"},
+        {"GET", "/znodes/v1/app?view=children&limit=2&after=c", NULL, NULL, 200,
+         "[\"j\",\"q-0000000000\"],\"more\":true"},
+        {"GET", "/znodes/v1/app?view=stat", NULL, NULL, 200, "\"numChildren\":6"},
+        {"GET", "/znodes/v1/app/x?view=tree&with=stat", NULL, NULL, 200, "\"path\":\"/app/x/y/z\""},
+        {"DELETE", "/znodes/v1/app", NULL, NULL, 409, "NotEmpty"},
+        {"DELETE", "/znodes/v1/app?recursive=true&max=3", NULL, NULL, 409, NULL},
+        {"DELETE", "/znodes/v1/app?recursive=true&max=100", NULL, NULL, 204, NULL},
+        {"DELETE", "/znodes/v1/up?version=7", NULL, NULL, 412, NULL},
+        {"DELETE", "/znodes/v1/up?version=1", NULL, NULL, 204, NULL},
+        {"DELETE", "/znodes/v1/up", NULL, NULL, 404, NULL},
+        {"DELETE", "/znodes/v1/zookeeper", NULL, NULL, 400, "BadArguments"},
+    };
+
+    (void)state;
+    RUN(exchanges);
+}
+
+static void test_conditions_hold_across_recreation(void **state)
+{
+    char etag[128];
+    char match[160];
+    char none_match[160];
+
+    (void)state;
+    one("POST", "/znodes/v1/?name=tagged", NULL, "1", 201);
+    (void)snprintf(etag, sizeof(etag), "%s", web_header(&ensemble.reply, "ETag"));
+    (void)snprintf(match, sizeof(match), "If-Match: %s", etag);
+    (void)snprintf(none_match, sizeof(none_match), "If-None-Match: %s", etag);
+    one("GET", "/znodes/v1/tagged", none_match, NULL, 304);
+    assert_string_equal(web_header(&ensemble.reply, "ETag"), etag);
+    one("DELETE", "/znodes/v1/tagged", NULL, NULL, 204);
+    one("POST", "/znodes/v1/?name=tagged", NULL, "1", 201);
+    /* The version is 0 again; the tag knows better. */
+    one("PUT", "/znodes/v1/tagged", match, "2", 412);
+    assert_non_null(strstr(web_text(&ensemble.reply), "\"stat\":{"));
+    (void)snprintf(match, sizeof(match), "If-Match: %s", web_header(&ensemble.reply, "ETag"));
+    one("PUT", "/znodes/v1/tagged", match, "2", 200);
+    one("DELETE", "/znodes/v1/tagged", match, NULL, 412);
+    one("GET", "/znodes/v1/tagged", none_match, NULL, 200);
+}
+
+static void test_multi_is_all_or_nothing(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"POST", "/multi/v1", JSON,
+         "{\"ops\":[{\"op\":\"create\",\"path\":\"/m\",\"dataUtf8\":\"1\"},"
+         "{\"op\":\"create\",\"path\":\"/m/a-\",\"dataUtf8\":\"\",\"sequence\":true},"
+         "{\"op\":\"set\",\"path\":\"/m\",\"data64\":\"Mg==\",\"version\":0},"
+         "{\"op\":\"check\",\"path\":\"/m\",\"version\":1}]}",
+         200, "\"path\":\"/m/a-0000000000\""},
+        {"POST", "/multi/v1", JSON,
+         "{\"ops\":[{\"op\":\"set\",\"path\":\"/m\",\"dataUtf8\":\"3\"},"
+         "{\"op\":\"check\",\"path\":\"/m\",\"version\":7}]}",
+         412, "\"op_index\":1"},
+        {"GET", "/znodes/v1/m?dataformat=utf8", NULL, NULL, 200, "\"dataUtf8\":\"2\""},
+        {"POST", "/multi/v1", JSON,
+         "{\"ops\":[{\"op\":\"get\",\"path\":\"/m\"},{\"op\":\"stat\",\"path\":\"/none\"},"
+         "{\"op\":\"exists\",\"path\":\"/none\"},{\"op\":\"children\",\"path\":\"/m\"}]}",
+         200, "\"exists\":false"},
+        {"POST", "/multi/v1", JSON,
+         "{\"ops\":[{\"op\":\"get\",\"path\":\"/m\"},{\"op\":\"delete\",\"path\":\"/m\"}]}", 400,
+         NULL},
+        {"POST", "/multi/v1", JSON, "{\"ops\":[{\"op\":\"get\",\"path\":\"/m\",\"x\":1}]}", 400,
+         "x is not a member"},
+        {"POST", "/multi/v1", JSON, "{\"ops\":", 400, "not valid JSON"},
+        {"POST", "/multi/v1", "Content-Type: text/plain", "x", 415, NULL},
+    };
+
+    (void)state;
+    RUN(exchanges);
+}
+
+static void test_what_is_wrong_is_said(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"GET", "/znodes/v1/a%00b", NULL, NULL, 400, NULL},
+        {"GET", "/znodes/v1/a%zz", NULL, NULL, 400, NULL},
+        {"GET", "/znodes/v1/%ff", NULL, NULL, 400, NULL},
+        {"GET", "/znodes/v1/a/../b", NULL, NULL, 400, NULL},
+        {"GET", "/znodes/v1/a//b", NULL, NULL, 400, NULL},
+        {"GET", "/znodes/v1/a/", NULL, NULL, 400, NULL},
+        {"GET", "/znodes/v1/?colour=red", NULL, NULL, 400, "colour"},
+        {"GET", "/znodes/v1/?view=data&view=stat", NULL, NULL, 400, "twice"},
+        {"PUT", "/znodes/v1/a?version=one", NULL, "x", 400, "version"},
+        {"GET", "/znodes/v1/?callback=f", NULL, NULL, 406, NULL},
+        {"GET", "/znodes/v1/", "Accept: text/xml", NULL, 406, NULL},
+        {"GET", "/znodes/v1/?session=0000", NULL, NULL, 401, "UnknownSession"},
+        {"GET", "/znodes/v1/", "Zk-Session: 0000", NULL, 401, "UnknownSession"},
+        {"PUT", "/znodes/v1/zookeeper", "Origin: http://evil.example", "x", 403, NULL},
+        {"GET", "/", "Host: evil.example", NULL, 421, "Misdirected"},
+        {"GET", "/nothing", NULL, NULL, 404, "NotFound"},
+        {"GET", "/openapi.json", NULL, NULL, 404, NULL},
+        {"PUT", "/multi/v1", NULL, "x", 405, NULL},
+        {"FOO", "/znodes/v1/", NULL, NULL, 405, NULL},
+        {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 415, NULL},
+        {"POST", "/sync/v1", NULL, "x", 400, "no body"},
+        {"GET", "/znodes/v1/?view=acl", NULL, NULL, 501, NULL},
+        {"PATCH", "/znodes/v1/", JSON, "{}", 501, NULL},
+        {"POST", "/sessions/v1/?op=create&expire=5", NULL, NULL, 501, NULL},
+        {"GET", "/watch/v1/a", NULL, NULL, 501, NULL},
+        {"GET", "/ws/v1", NULL, NULL, 501, NULL},
+        {"POST", "/znodes/v1/?name=e&ephemeral=true", NULL, "", 501, NULL},
+        {"PUT", "/znodes/v1/zookeeper", "Idempotency-Key: 1", "x", 501, NULL},
+        {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0x1\nZk-History: 1", NULL, 409, "HistoryChanged"},
+    };
+
+    (void)state;
+    RUN(exchanges);
+    one("DELETE", "/sync/v1", NULL, NULL, 405);
+    assert_string_equal(web_header(&ensemble.reply, "Allow"), "POST, OPTIONS");
+}
+
+static void test_information_is_given(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"GET", "/status/v1", NULL, NULL, 200, "\"role\""},
+        {"GET", "/ensemble/v1", NULL, NULL, 200, NULL},
+        {"GET", "/limits/v1", NULL, NULL, 200, NULL},
+        {"GET", "/whoami/v1", NULL, NULL, 200, "127.0.0.1"},
+        {"GET", "/livez", NULL, NULL, 200, "[+] core"},
+        {"GET", "/readyz?verbose", NULL, NULL, 200, "[+] leader: "},
+        {"GET", "/readyz", "Accept: application/json", NULL, 200, "\"checks\":["},
+        {"GET", "/metrics", NULL, NULL, 200, "zabra_http_requests_total{code=\"2xx\"}"},
+        {"GET", "/", NULL, NULL, 200, "\"/znodes/v1/{path}\""},
+        {"GET", "/", "Accept: text/html", NULL, 200, "<!doctype html>"},
+        {"POST", "/sync/v1", NULL, NULL, 200, "\"zxidHex\""},
+        {"OPTIONS", "/znodes/v1/a", NULL, NULL, 204, NULL},
+        {"GET", "/znodes/v1/?consistency=linearizable", NULL, NULL, 200, NULL},
+        {"GET", "/znodes/v1/?consistency=sometimes", NULL, NULL, 400, NULL},
+    };
+
+    (void)state;
+    RUN(exchanges);
+}
+
+static void test_limits_are_answered(void **state)
+{
+    static char large[4098];
+    char headers[HEADERS_MAX_BYTES] = "";
+    char line[1000];
+
+    (void)state;
+    memset(large, 'x', sizeof(large) - 1);
+    one("PUT", "/znodes/v1/zookeeper", NULL, large, 413);
+    memset(line, 'y', sizeof(line) - 1);
+    line[sizeof(line) - 1] = '\0';
+    for (int i = 0; i < 10; i++) {
+        size_t len = strlen(headers);
+
+        (void)snprintf(headers + len, sizeof(headers) - len, "%sX-%d: %s", i ? "\n" : "", i, line);
+    }
+
+    /* On a connection of its own: later heads of a kept one are the library's to refuse. */
+    struct web *web = ensemble.web;
+    struct exchange exchange = {"GET", "/", headers, NULL, 431, "maxHeadBytes"};
+
+    ensemble.web = web_open();
+    run(&exchange);
+    web_close(ensemble.web);
+    ensemble.web = web;
+}
+
+/* Opens connections until one is over the cap for its address. */
+static void test_too_many_connections_are_told(void **state)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(ensemble.replicas[0].client_port)};
+    int fds[64];
+    size_t fd_count = sizeof(fds) / sizeof(fds[0]);
+    struct web *web = ensemble.web;
+
+    (void)state;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (size_t i = 0; i < fd_count; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fds[i], (const struct sockaddr *)&to, sizeof(to)), 0);
+    }
+    ensemble.web = web_open();
+    struct exchange exchange = {"GET", "/livez", NULL, NULL, 429, "ThrottledOp"};
+
+    (void)run_on(0, &exchange);
+    check_reply(&exchange);
+    assert_string_equal(web_header(&ensemble.reply, "Retry-After"), "1");
+    web_close(ensemble.web);
+    ensemble.web = web;
+    for (size_t i = 0; i < fd_count; i++) {
+        close(fds[i]);
+    }
+}
+
+static void test_a_zxid_of_the_future_is_waited_for_in_vain(void **state)
+{
+    struct exchange exchange = {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0xffffffff00000000",
+                                NULL,  503,           "ReplicaBehind"};
+
+    (void)state;
+    run(&exchange);
+    assert_string_equal(web_header(&ensemble.reply, "Retry-After"), "1");
+}
+
+/* Followers that stand still cannot acknowledge: nobody knows what becomes of the proposal. */
+static void test_an_unknown_outcome_is_told(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    struct exchange exchange = {"PUT", "/znodes/v1/zookeeper",   NULL, "x",
+                                504,   "\"outcome\":\"unknown\""};
+
+    (void)state;
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        if (i != leader) {
+            ensemble_signal(&ensemble, i, SIGSTOP);
+        }
+    }
+    (void)run_on(leader, &exchange);
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        if (i != leader) {
+            ensemble_signal(&ensemble, i, SIGCONT);
+        }
+    }
+    check_reply(&exchange);
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void wait_for_status(const struct exchange *exchange)
+{
+    uint64_t end_ms = os_now_ms() + DEADLINE_MS;
+
+    while (run_on(0, exchange) != exchange->status && os_now_ms() < end_ms) {
+        ensemble_breathe();
+    }
+    check_reply(exchange);
+}
+
+static void test_without_a_quorum_nothing_is_applied(void **state)
+{
+    (void)state;
+    ensemble_kill(&ensemble, 1);
+    ensemble_kill(&ensemble, 2);
+    wait_for_status(&(struct exchange){"PUT", "/znodes/v1/zookeeper", NULL, "x", 503,
+                                       "\"outcome\":\"not-applied\""});
+    assert_string_equal(web_header(&ensemble.reply, "Retry-After"), "1");
+    wait_for_status(&(struct exchange){"GET", "/readyz", NULL, NULL, 503, "[-] in_step"});
+    ensemble_start(&ensemble, 1);
+    ensemble_start(&ensemble, 2);
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static int open_ensemble(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3,
+                    "maxDataBytes=4096\nrequestTimeout=2000\nmaxConnectionsPerAddress=60\n");
+    return 0;
+}
+
+static int close_ensemble(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_znodes_live_and_die),
+        cmocka_unit_test(test_conditions_hold_across_recreation),
+        cmocka_unit_test(test_multi_is_all_or_nothing),
+        cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_information_is_given),
+        cmocka_unit_test(test_limits_are_answered),
+        cmocka_unit_test(test_too_many_connections_are_told),
+        cmocka_unit_test(test_a_zxid_of_the_future_is_waited_for_in_vain),
+        cmocka_unit_test(test_an_unknown_outcome_is_told),
+        cmocka_unit_test(test_without_a_quorum_nothing_is_applied),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_ensemble, close_ensemble);
+}
