@@ -370,6 +370,9 @@ uint64_t election_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = zab->settled ? zab->revote_ms : zab->now_ms + zab->limits.tick_ms;
 
+    if (!zab->started) {
+        return zab->now_ms; /* A single voter needs nobody to begin. */
+    }
     if (zab->finalize_ms != 0 && zab->finalize_ms < wake_ms) {
         wake_ms = zab->finalize_ms;
     }

@@ -600,6 +600,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     ASSERT(event->now_ms >= zab->now_ms);
 
     zab->effects = effects;
+    zab->started = true;
     zab->now_ms = event->now_ms;
     trail_shrink(&zab->trail, zab->delivered);
     note_pause(zab);

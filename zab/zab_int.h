@@ -268,6 +268,7 @@ struct zab {
     /* Election. */
     uint64_t round;
     struct vote my_vote;
+    bool started;            /* The first event has been seen. */
     bool settled;            /* Nothing of an old role is on its way to the disk. */
     uint64_t finalize_ms;    /* 0: not yet a quorum. */
     uint64_t revote_ms;      /* Next re-sending of votes. */
