@@ -86,7 +86,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     problem.outcome =
         op_outcome(request->def ? op_args_kind(&request->args) : OP_KIND_INFO, problem.err);
     problem.path = request->args.path;
-    problem.zxid = request->zxid ? request->zxid : request->status.applied;
+    problem.zxid = request->zxid ? request->zxid : http_status(conn)->applied;
     problem.retry_after_ms = may_retry(problem.err) ? HTTP_RETRY_AFTER_MS : 0;
     buf_clear(&conn->uri);
     put_base(conn, &conn->uri);

@@ -309,7 +309,7 @@ static void take_position(struct http_conn *conn)
     }
     if (!parse_hex(request->head.history, &history)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-History is not a hexadecimal number");
-    } else if (history != request->status.history) {
+    } else if (history != request->history) {
         http_refuse(conn, ERR_HISTORY_CHANGED, "this ensemble has another history: start again");
     }
 }

@@ -25,6 +25,17 @@ void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
     return conn;
 }
 
+const struct gate_status *http_status(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (!request->has_status) {
+        gate_status(conn->http->gate, &request->status);
+        request->has_status = true;
+    }
+    return &request->status;
+}
+
 static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name,
                                  size_t name_len, const char *value, size_t value_len)
 {
@@ -47,7 +58,7 @@ static void read_head(struct http_conn *conn, const char *method)
     }
     (void)MHD_get_connection_values_n(conn->mhd, MHD_HEADER_KIND, on_header, &request->head);
     http_head_finish(&request->head);
-    gate_status(conn->http->gate, &request->status);
+    request->history = gate_history(conn->http->gate);
     http_decode_head(conn);
 }
 
@@ -181,17 +192,21 @@ static enum MHD_Result resumed(struct http_conn *conn)
     struct http_request *request = &conn->request;
     struct op_result *result = &request->op->result;
 
-    gate_status(conn->http->gate, &request->status);
+    request->has_status = false;
+    request->history = gate_history(conn->http->gate);
     if (result->err == ERR_OK && op_args_kind(&request->args) == OP_KIND_READ) {
         return run_read(conn);
     }
     return http_answer_result(conn, result);
 }
 
-static bool needs_core(const struct http_request *request)
+static bool needs_core(struct http_conn *conn)
 {
+    const struct http_request *request = &conn->request;
+
     return op_args_kind(&request->args) != OP_KIND_READ ||
-           request->consistency == OP_LINEARIZABLE || request->min_zxid > request->status.applied;
+           request->consistency == OP_LINEARIZABLE ||
+           (request->min_zxid != 0 && request->min_zxid > http_status(conn)->applied);
 }
 
 static enum MHD_Result run_op(struct http_conn *conn)
@@ -202,7 +217,7 @@ static enum MHD_Result run_op(struct http_conn *conn)
     if (request->def->kind == OP_KIND_INFO) {
         return http_answer_info(conn);
     }
-    if (needs_core(request)) {
+    if (needs_core(conn)) {
         return submit(conn);
     }
 

@@ -114,8 +114,10 @@ struct http_request {
     zxid_t min_zxid;
     bool cors; /* The Origin is on the list. */
     bool verbose;
-    struct op_request *op; /* While the gate has it, and its result after. */
-    struct gate_status status;
+    struct op_request *op;     /* While the gate has it, and its result after. */
+    struct gate_status status; /* By http_status. */
+    bool has_status;
+    uint64_t history;
     uint64_t body_seen; /* Bytes of the body, also those not kept. */
     uint32_t http_status;
     size_t answer_bytes;
@@ -186,6 +188,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
                                 size_t *upload_data_size, void **con_cls);
 void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
+
+/* What the gate knows now; asked once for each request, and only when something depends on it. */
+const struct gate_status *http_status(struct http_conn *conn);
 
 /* ---- decode.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* Sets request.refused when it must be. */

@@ -44,8 +44,8 @@ static void write_index_json(struct http_conn *conn)
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "name", "zabra");
     jsonw_kv_cstr(&json, "version", ZABRA_VERSION);
-    jsonw_kv_u64(&json, "id", conn->request.status.id);
-    jsonw_kv_cstr(&json, "role", conn->request.status.role);
+    jsonw_kv_u64(&json, "id", http_status(conn)->id);
+    jsonw_kv_cstr(&json, "role", http_status(conn)->role);
     jsonw_key(&json, "resources");
     jsonw_array(&json);
     for (uint32_t i = 0; i < routes->count; i++) {
@@ -65,7 +65,7 @@ static void write_index_html(struct http_conn *conn)
                "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                "<title>zabra</title></head>\n<body><h1>zabra %s</h1>\n"
                "<p>Replica %u, %s.</p>\n<ul>\n",
-               ZABRA_VERSION, conn->request.status.id, conn->request.status.role);
+               ZABRA_VERSION, http_status(conn)->id, http_status(conn)->role);
     for (uint32_t i = 0; i < routes->count; i++) {
         const struct http_route *route = &routes->items[i];
 

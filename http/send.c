@@ -100,11 +100,11 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     char text[HEX_LEN];
 
     if (request->zxid == 0) {
-        request->zxid = request->status.applied;
+        request->zxid = http_status(conn)->applied;
     }
     hex_text(text, request->zxid, true);
     http_header(response, "Zk-Zxid", text);
-    hex_text(text, request->status.history, false);
+    hex_text(text, request->history, false);
     http_header(response, "Zk-History", text);
     if (date) {
         http_header(response, "Date", date_now());

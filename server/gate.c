@@ -180,6 +180,11 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
     }
 }
 
+uint64_t gate_history(struct gate *gate)
+{
+    return atomic_load_explicit(&gate->history, memory_order_relaxed);
+}
+
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us)
 {
     size_t index = (size_t)op < GATE_OPS ? (size_t)op : 0;

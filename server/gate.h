@@ -46,6 +46,9 @@ struct gate_status {
 
 void gate_status(struct gate *gate, struct gate_status *ret_status);
 
+/* Its `history` alone, without a lock: every answer names it. Any thread. */
+uint64_t gate_history(struct gate *gate);
+
 /* JSON bodies of the information operations; `verbose` and the principal where they matter. Any
  * thread. Each writes one JSON value. */
 void gate_write_status(struct gate *gate, struct jsonw *json);
