@@ -226,6 +226,44 @@ static bool check_settled(struct zab *zab)
     return false;
 }
 
+static bool is_looking_voter(const struct peer *peer)
+{
+    return peer->up && peer->vote.valid && peer->vote.state == ZAB_LOOKING &&
+           (peer->vote.flags & ZAB_FLAG_ELIGIBLE);
+}
+
+/*
+ * Takes up what the peers have said, also what they said while we were not looking: the latest
+ * round, with a fresh vote of our own, and in it the best candidate. Returns true when our vote has
+ * changed.
+ */
+static bool weigh_votes(struct zab *zab)
+{
+    bool changed = false;
+    uint64_t round = zab->round;
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (is_looking_voter(peer) && peer->vote.round > round) {
+            round = peer->vote.round;
+        }
+    }
+    if (round > zab->round) {
+        zab->round = round;
+        vote_initial(zab);
+        changed = true;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (is_looking_voter(peer) && peer->vote.round == zab->round) {
+            changed = consider(zab, &peer->vote) || changed;
+        }
+    }
+    return changed;
+}
+
 void election_check(struct zab *zab)
 {
     if (zab->state != ZAB_LOOKING) {
@@ -245,6 +283,9 @@ void election_check(struct zab *zab)
         zab->my_vote.round = zab->round;
         broadcast_vote(zab);
     }
+    if (weigh_votes(zab)) {
+        broadcast_vote(zab);
+    }
     if (check_settled(zab)) {
         return;
     }
@@ -259,36 +300,11 @@ void election_check(struct zab *zab)
     }
 }
 
-/* A LOOKING peer of a later round: join that round with a fresh vote of our own. */
-static void join_round(struct zab *zab, uint64_t round)
-{
-    zab->round = round;
-    vote_initial(zab);
-}
-
+/* One of an earlier round is told of ours; the others are weighed by election_check. */
 static void on_looking_vote(struct zab *zab, struct peer *peer)
 {
-    const struct vote *vote = &peer->vote;
-    bool changed = false;
-
-    if (vote->round < zab->round) {
+    if (peer->vote.round < zab->round) {
         send_vote(zab, peer);
-        return;
-    }
-    if (vote->round > zab->round) {
-        join_round(zab, vote->round);
-        changed = true;
-    }
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *other = &zab->peers[i];
-
-        if (other->up && other->vote.valid && other->vote.state == ZAB_LOOKING &&
-            other->vote.round == zab->round && (other->vote.flags & ZAB_FLAG_ELIGIBLE)) {
-            changed = consider(zab, &other->vote) || changed;
-        }
-    }
-    if (changed) {
-        broadcast_vote(zab);
     }
 }
 
