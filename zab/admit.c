@@ -43,13 +43,6 @@ static void send_found(struct zab *zab, const struct peer *peer)
     fx_send(zab, peer->id, &msg);
 }
 
-static void set_config(struct zab *zab, const struct zab_config *config)
-{
-    zab->config = *config;
-    buf_clear(&zab->config_bytes);
-    zab_config_encode(config, &zab->config_bytes);
-}
-
 static void persist_join(struct zab *zab)
 {
     struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
@@ -82,7 +75,7 @@ static void found(struct zab *zab)
                                           .voter = peer->seed_voter,
                                           .incarnation = peer->seed_voter ? peer->incarnation : 0});
     }
-    set_config(zab, &config);
+    config_set(zab, &config);
     persist_join(zab);
 }
 
@@ -122,7 +115,7 @@ void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *
         return;
     }
     PROBE("zab.found_received");
-    set_config(zab, &config);
+    config_set(zab, &config);
     persist_join(zab);
 }
 

@@ -145,9 +145,7 @@ static void join(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     PROBE("zab.joined");
-    zab->config = config;
-    buf_clear(&zab->config_bytes);
-    zab_config_encode(&config, &zab->config_bytes);
+    config_set(zab, &config);
     struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
 
     effect->config = &zab->config;

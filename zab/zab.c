@@ -38,15 +38,6 @@ struct peer *peer_find(struct zab *zab, uint32_t id)
     return NULL;
 }
 
-static void config_set(struct zab *zab, const struct zab_config *config)
-{
-    zab->config = *config;
-    buf_clear(&zab->config_bytes);
-    if (config->count > 0) {
-        zab_config_encode(config, &zab->config_bytes);
-    }
-}
-
 static void init_log(struct zab *zab, const struct zab_init *init)
 {
     trail_init(&zab->trail, init->limits.cache_max, init->limits.cache_bytes_max);
@@ -128,184 +119,6 @@ void zab_free(struct zab *zab)
     mem_free(zab->lead.waiting.items);
     buf_release(&zab->config_bytes);
     mem_free(zab);
-}
-
-/* Everything said to a peer is computed from the durable log; a damaged log says nothing. */
-zxid_t said_last(const struct zab *zab)
-{
-    if (MUTANT(6)) {
-        return zab->trail.last;
-    }
-    return zab->quarantined ? 0 : zab->trail.durable;
-}
-
-/* ---- The log. ---- */
-
-void config_seen(struct zab *zab, const struct logrec *rec)
-{
-    struct zab_config config;
-
-    ASSERT(rec->type == LOGREC_CONFIG);
-    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
-        fx_text(zab, ZAB_FX_HALT, "the configuration record at zxid 0x%llx is malformed",
-                (unsigned long long)rec->zxid);
-        return;
-    }
-    config.version = rec->zxid;
-    if (config.version > zab->config.version) {
-        zab->pending_config = config;
-        zab->has_pending_config = true;
-    }
-}
-
-/* The one place where a record enters the log: in memory now, on disk by the effect's token. */
-void log_append(struct zab *zab, struct logrec *take_rec)
-{
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
-
-    effect->rec = logrec_ref(take_rec);
-    effect->zxid = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
-    trail_append(&zab->trail, take_rec, effect->token);
-    if (take_rec->type == LOGREC_CONFIG) {
-        config_seen(zab, take_rec);
-    }
-    logrec_unref(take_rec);
-}
-
-/* What depended on records beyond `zxid` is forgotten with them. */
-void log_outline_cut(struct zab *zab, zxid_t zxid)
-{
-    if (zab->has_pending_config && zab->pending_config.version > zxid) {
-        zab->has_pending_config = false;
-    }
-}
-
-bool config_adopt(struct zab *zab, struct slice bytes)
-{
-    struct zab_config config;
-
-    if (zab_config_decode(bytes, &config) != ERR_OK) {
-        return false;
-    }
-    if (config.version > zab->config.version) {
-        PROBE("zab.config_adopted");
-        config_set(zab, &config);
-        if (zab->has_pending_config && zab->pending_config.version <= config.version) {
-            zab->has_pending_config = false;
-        }
-    }
-    return true;
-}
-
-static void config_committed(struct zab *zab)
-{
-    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
-        return;
-    }
-    PROBE("zab.config_committed");
-    config_set(zab, &zab->pending_config);
-    zab->has_pending_config = false;
-    fx_role(zab);
-}
-
-void commit_to(struct zab *zab, zxid_t zxid)
-{
-    if (zxid <= zab->committed) {
-        return;
-    }
-    zab->committed = zxid;
-    config_committed(zab);
-}
-
-/* Asks the host to read what is to be delivered and is no longer in memory. */
-static void fetch_own(struct zab *zab)
-{
-    if (zab->self_fetch_token != 0) {
-        return;
-    }
-    PROBE("zab.deliver_from_disk");
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
-
-    effect->zxid = zab->delivered;
-    effect->token = ++zab->token_issued;
-    zab->self_fetch_token = effect->token;
-}
-
-static void deliver_one(struct zab *zab, struct logrec *rec)
-{
-    ASSERT(rec->prev == zab->delivered);
-    ASSERT(rec->zxid <= zab->committed);
-    ASSERT(rec->zxid <= zab->trail.durable || MUTANT(5) || MUTANT(15));
-
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_DELIVER);
-
-    effect->rec = logrec_ref(rec);
-    effect->zxid = rec->zxid;
-    zab->delivered = rec->zxid;
-    zab->delivered_chain = rec->chain;
-    if (rec->type == LOGREC_STAMP || rec->type == LOGREC_EPOCH) {
-        admit_on_stamp(zab, rec);
-    }
-}
-
-/*
- * Decision 2: a learner that has not made EPOCH(e') durable may still end in a divergent tail, so a
- * COMMIT of e' says nothing yet about the records it has.
- */
-static bool may_deliver(const struct zab *zab)
-{
-    if (MUTANT(15)) {
-        return zab->state != ZAB_LOOKING;
-    }
-    if (zab->state == ZAB_LEADING) {
-        return zab->lead.phase == LEADER_BROADCAST;
-    }
-    return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-           zab->follow.phase == FOLLOW_SERVE;
-}
-
-void deliver(struct zab *zab)
-{
-    zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
-    uint32_t budget = DELIVER_MAX;
-
-    zab->deliver_more = false;
-    if (!may_deliver(zab) || zab->restoring > 0) {
-        return;
-    }
-    while (zab->delivered < limit) {
-        struct logrec *rec = trail_after(&zab->trail, zab->delivered);
-
-        if (!rec) {
-            fetch_own(zab);
-            break;
-        }
-        if (budget-- == 0) {
-            zab->deliver_more = true;
-            break;
-        }
-        deliver_one(zab, rec);
-    }
-}
-
-static void on_own_fetched(struct zab *zab, const struct zab_event *event)
-{
-    zab->self_fetch_token = 0;
-    if (event->err != ERR_OK) {
-        fx_text(zab, ZAB_FX_HALT, "cannot read committed records after zxid 0x%llx from the log",
-                (unsigned long long)zab->delivered);
-        return;
-    }
-    zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
-
-    for (size_t i = 0; i < event->rec_count; i++) {
-        struct logrec *rec = event->recs[i];
-
-        if (rec->prev != zab->delivered || rec->zxid > limit || !may_deliver(zab)) {
-            break;
-        }
-        deliver_one(zab, rec);
-    }
 }
 
 /* ---- Roles. ---- */
@@ -486,7 +299,7 @@ static void on_persisted(struct zab *zab, const struct zab_event *event)
 static void on_fetched(struct zab *zab, const struct zab_event *event)
 {
     if (event->token == zab->self_fetch_token) {
-        on_own_fetched(zab, event);
+        log_on_fetched(zab, event);
     } else if (zab->state == ZAB_LEADING) {
         sync_on_fetched(zab, event);
     }

@@ -308,15 +308,21 @@ bool peer_is_up(const struct zab *zab, const struct peer *peer);
 
 /* zab.c */
 struct peer *peer_find(struct zab *zab, uint32_t id);
-void log_append(struct zab *zab, struct logrec *take_rec);
-void log_outline_cut(struct zab *zab, zxid_t zxid);
-void config_seen(struct zab *zab, const struct logrec *rec);
-void commit_to(struct zab *zab, zxid_t zxid);
-void deliver(struct zab *zab);
 void enter_looking(struct zab *zab, const char *why);
 void quarantine_self(struct zab *zab, const char *reason);
-zxid_t said_last(const struct zab *zab); /* Last durable zxid we claim to peers. */
 uint64_t ticks_ms(const struct zab *zab, uint32_t ticks);
+
+/* log.c */
+void log_append(struct zab *zab, struct logrec *take_rec);
+void log_outline_cut(struct zab *zab, zxid_t zxid);
+void log_on_fetched(struct zab *zab, const struct zab_event *event); /* For our own delivery. */
+void config_set(struct zab *zab, const struct zab_config *config);
+void config_seen(struct zab *zab, const struct logrec *rec);
+bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
+void commit_to(struct zab *zab, zxid_t zxid);
+bool may_deliver(const struct zab *zab);
+void deliver(struct zab *zab);
+zxid_t said_last(const struct zab *zab); /* Last durable zxid we claim to peers. */
 
 /* election.c */
 void election_start(struct zab *zab);
@@ -374,7 +380,6 @@ void follow_on_vote(struct zab *zab, const struct peer *peer);
 void follow_install_done(struct zab *zab, const struct zab_event *event);
 void follow_reset_done(struct zab *zab);
 void follow_snap_abort(struct zab *zab);
-bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
 
 /* admit.c: founding, strangers, rolled-back disks. */
 void found_check(struct zab *zab);
