@@ -37,6 +37,8 @@ void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start)
 /* Reads `digits` lower-case hexadecimal digits and moves past them. */
 static bool parse_hex(const char **pos, unsigned digits, uint64_t *ret_value)
 {
+    ASSERT(digits > 0 && digits <= NUMBER_DIGITS);
+
     uint64_t value = 0;
 
     for (unsigned i = 0; i < digits; i++) {
@@ -57,6 +59,8 @@ static bool parse_hex(const char **pos, unsigned digits, uint64_t *ret_value)
 
 static bool parse_prefix(const char **pos, const char *prefix)
 {
+    ASSERT(prefix[0] != '\0');
+
     size_t len = strlen(prefix);
 
     if (strncmp(*pos, prefix, len) != 0) {
@@ -68,6 +72,8 @@ static bool parse_prefix(const char **pos, const char *prefix)
 
 static bool is_slots(const char *text)
 {
+    ASSERT(text);
+
     static const char *const all[] = {NAME_IDENTITY, NAME_PROMISE, NAME_QUARANTINE, NAME_MANIFEST};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -80,6 +86,8 @@ static bool is_slots(const char *text)
 
 struct name name_parse(const char *text)
 {
+    ASSERT(text);
+
     struct name name = {.kind = NAME_KIND_OTHER};
     size_t len = strlen(text);
     const char *pos = text;
@@ -110,6 +118,7 @@ static void names_add(void *arg, const char *text)
 {
     struct names *names = arg;
 
+    ASSERT(names->count <= names->cap);
     if (names->count > NAMES_MAX) {
         return;
     }
@@ -125,6 +134,7 @@ static int name_cmp(const void *left, const void *right)
     const struct name *a = left;
     const struct name *b = right;
 
+    ASSERT(a && b);
     if (a->kind != b->kind) {
         return a->kind < b->kind ? -1 : 1;
     }
@@ -139,6 +149,8 @@ static int name_cmp(const void *left, const void *right)
 
 enum err names_list(const struct vfs *vfs, struct names *ret_names)
 {
+    ASSERT(vfs->ops && ret_names);
+
     *ret_names = (struct names){0};
 
     enum err err = vfs->ops->list(vfs->ctx, names_add, ret_names);
@@ -156,6 +168,8 @@ enum err names_list(const struct vfs *vfs, struct names *ret_names)
 
 void names_release(struct names *names)
 {
+    ASSERT(names->count <= names->cap);
+
     mem_free(names->list);
     *names = (struct names){0};
 }
@@ -163,6 +177,8 @@ void names_release(struct names *names)
 const struct name *names_find(const struct names *names, enum name_kind kind, uint64_t history,
                               uint64_t number)
 {
+    ASSERT(kind != NAME_KIND_OTHER);
+
     for (size_t i = 0; i < names->count; i++) {
         const struct name *name = &names->list[i];
 

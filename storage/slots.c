@@ -48,6 +48,8 @@ static void slot_encode(uint8_t out[VFS_BLOCK], enum slots_kind kind, unsigned i
 
 static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, unsigned index)
 {
+    ASSERT(index < SLOTS_COUNT);
+
     uint32_t len = wire_load_u32(slot + 12);
 
     return wire_load_u32(slot) == SLOT_MAGIC && wire_load_u32(slot + 4) == SLOT_VERSION &&
@@ -59,6 +61,8 @@ static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, u
 static bool slot_load(const struct vfs *vfs, struct vfs_file *file, enum slots_kind kind,
                       unsigned index, uint8_t out[VFS_BLOCK])
 {
+    ASSERT(file && index < SLOTS_COUNT);
+
     size_t len = 0;
     enum err err = vfs->ops->pread(file, (uint64_t)index * VFS_BLOCK, out, VFS_BLOCK, &len);
 
@@ -80,6 +84,8 @@ struct slots_view slots_look(const struct vfs *vfs, struct vfs_file *file, enum 
 static enum err slot_store(const struct slots *slots, const struct vfs *vfs, unsigned index,
                            const uint8_t bytes[VFS_BLOCK])
 {
+    ASSERT(slots->file && index < SLOTS_COUNT);
+
     uint8_t back[VFS_BLOCK];
     size_t len = 0;
     uint64_t offset = (uint64_t)index * VFS_BLOCK;
@@ -164,6 +170,8 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
 
 void slots_close(struct slots *slots, const struct vfs *vfs)
 {
+    ASSERT(slots->newest < SLOTS_COUNT);
+
     if (slots->file) {
         vfs->ops->close(slots->file);
     }

@@ -6,6 +6,8 @@
 /* The entry of `start`, if the history is still the one of then. The caller holds files_mutex. */
 static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t start)
 {
+    ASSERT(history > 0);
+
     return store->wal.manifest.history == history ? snap_set_find(&store->snaps, start) : NULL;
 }
 
@@ -13,6 +15,8 @@ static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t
  * since the opening gets a quick look only. */
 static bool verify_one(struct store *store, uint64_t history, struct snap_entry before)
 {
+    ASSERT(history > 0);
+
     const struct vfs *vfs = &store->options.vfs;
     uint32_t record_max = store->options.record_bytes_max;
     struct snapfile_reader reader;
@@ -75,6 +79,8 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
 
 enum err snaps_purge(struct store *store)
 {
+    ASSERT(!store->is_read_only);
+
     const struct vfs *vfs = &store->options.vfs;
     uint64_t history = 0;
     zxid_t cut = 0;

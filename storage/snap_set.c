@@ -8,12 +8,16 @@
 
 void snap_set_release(struct snap_set *set)
 {
+    ASSERT(set->count <= set->cap);
+
     mem_free(set->list);
     *set = (struct snap_set){0};
 }
 
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start)
 {
+    ASSERT(set->count <= set->cap);
+
     for (size_t i = 0; i < set->count; i++) {
         if (set->list[i].info.shown.start == start) {
             return &set->list[i];
@@ -45,6 +49,8 @@ void snap_set_add(struct snap_set *set, const struct snap_entry *entry)
 
 struct snap_entry *snap_set_newest(struct snap_set *set)
 {
+    ASSERT(set->count <= set->cap);
+
     for (size_t i = set->count; i > 0; i--) {
         if (!set->list[i - 1].is_bad) {
             return &set->list[i - 1];
@@ -76,6 +82,8 @@ enum err snap_unlink(struct store *store, size_t index)
 
 void snap_figures(struct store *store)
 {
+    ASSERT(store->snaps.count <= store->snaps.cap);
+
     uint32_t good = 0;
     const struct snap_entry *newest = snap_set_newest(&store->snaps);
 
@@ -91,6 +99,8 @@ void snap_figures(struct store *store)
 /* Reads head and trailer of one. */
 static void entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
 {
+    ASSERT(name->kind == NAME_KIND_SNAP);
+
     static const uint8_t none[STORE_CLUSTER_LEN];
     struct snapfile_reader reader;
     const uint8_t *mine = store->identity.cluster;
@@ -115,6 +125,8 @@ static void entry_load(struct store *store, const struct name *name, struct snap
 static void judge_coverage(struct store *store, const struct snap_entry *entry,
                            struct store_report *report)
 {
+    ASSERT(!entry->is_bad);
+
     struct wal *wal = &store->wal;
     const struct store_snap_info *info = &entry->info.shown;
     uint64_t chain = 0;
@@ -136,6 +148,8 @@ static void judge_coverage(struct store *store, const struct snap_entry *entry,
 
 enum err snaps_recover(struct store *store, const struct names *names, struct store_report *report)
 {
+    ASSERT(store->snaps.count == 0 && store->wal.is_open);
+
     for (size_t i = 0; i < names->count; i++) {
         const struct name *name = &names->list[i];
         struct snap_entry entry;
@@ -167,6 +181,8 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
 /* Roughly what a replay over the newest snapshot would read. */
 static void mark_snapshot(struct store *store, zxid_t start)
 {
+    ASSERT(store->wal.is_open);
+
     const struct wal *wal = &store->wal;
     uint64_t records = 0;
     uint64_t bytes = 0;
@@ -187,6 +203,8 @@ static void mark_snapshot(struct store *store, zxid_t start)
 
 void snaps_report(struct store *store, struct store_report *report)
 {
+    ASSERT(store->wal.is_open);
+
     const struct snap_entry *newest = snap_set_newest(&store->snaps);
 
     report->has_snapshot = newest != NULL;

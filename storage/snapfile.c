@@ -17,6 +17,8 @@ enum {
 
 static uint32_t crc_at(uint64_t offset, const void *data, size_t len)
 {
+    ASSERT(len == 0 || data);
+
     uint8_t seed[8];
 
     wire_store_u64(seed, offset);
@@ -28,6 +30,8 @@ static uint32_t crc_at(uint64_t offset, const void *data, size_t len)
 enum err snapfile_create(struct snapfile_writer *writer, const struct vfs *vfs, const char *name,
                          uint32_t record_bytes_max)
 {
+    ASSERT(vfs->ops && name[0] != '\0');
+
     *writer = (struct snapfile_writer){.vfs = vfs};
     writer->block_max = snapfile_block_max(record_bytes_max);
     buf_init(&writer->pending, (size_t)2 * SNAPFILE_PIECE);
@@ -45,6 +49,8 @@ enum err snapfile_create(struct snapfile_writer *writer, const struct vfs *vfs, 
 
 static enum err flush(struct snapfile_writer *writer)
 {
+    ASSERT(writer->pending.len > 0 && writer->pending.len <= SNAPFILE_PIECE);
+
     enum err err = writer->vfs->ops->pwrite(writer->file, writer->offset, writer->pending.data,
                                             writer->pending.len);
 
@@ -145,6 +151,8 @@ enum err snapfile_put_trailer(struct snapfile_writer *writer, const struct snapf
 
 void snapfile_writer_close(struct snapfile_writer *writer)
 {
+    ASSERT(writer->pending.len <= SNAPFILE_PIECE);
+
     if (writer->file) {
         writer->vfs->ops->close(writer->file);
     }
@@ -194,6 +202,8 @@ static enum err read_trailer(struct snapfile_reader *reader, uint64_t size)
 
 static enum err read_head(struct snapfile_reader *reader, uint64_t size)
 {
+    ASSERT(reader->file && reader->config.len == 0);
+
     uint8_t head[HEAD_BYTES];
     size_t got = 0;
 
@@ -231,6 +241,8 @@ static enum err read_head(struct snapfile_reader *reader, uint64_t size)
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                        uint32_t record_bytes_max)
 {
+    ASSERT(vfs->ops && name[0] != '\0');
+
     uint64_t size = 0;
 
     *reader = (struct snapfile_reader){.vfs = vfs};
@@ -299,6 +311,8 @@ enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block)
 
 void snapfile_close(struct snapfile_reader *reader)
 {
+    ASSERT(reader->vfs);
+
     if (reader->file) {
         reader->vfs->ops->close(reader->file);
     }
@@ -310,6 +324,8 @@ void snapfile_close(struct snapfile_reader *reader)
 enum err snapfile_verify(const struct vfs *vfs, const char *name, uint32_t record_bytes_max,
                          struct snapfile_info *ret_info)
 {
+    ASSERT(ret_info);
+
     struct snapfile_reader reader;
     struct slice block;
     enum err err = snapfile_open(&reader, vfs, name, record_bytes_max);

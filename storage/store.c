@@ -9,6 +9,8 @@
 
 static void store_free(struct store *store)
 {
+    ASSERT(!store->writer);
+
     const struct vfs *vfs = &store->options.vfs;
 
     if (store->recv.file) {
@@ -62,6 +64,8 @@ void store_close(struct store *store, bool clean)
 
 size_t store_epochs(struct store *store, struct store_epoch_range *out, size_t out_max)
 {
+    ASSERT(out_max == 0 || out);
+
     struct wal *wal = &store->wal;
 
     pthread_mutex_lock(&wal->index_mutex);
@@ -81,12 +85,16 @@ size_t store_epochs(struct store *store, struct store_epoch_range *out, size_t o
 enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
                     struct logrec **ret_recs, size_t *ret_count)
 {
+    ASSERT(ret_recs && ret_count);
+
     return wal_read(&store->wal, after, bytes_max, recs_max, ret_recs, ret_count);
 }
 
 /* Makes the batch so far durable; with it all operations before `upto`. */
 static enum err flush_upto(struct store *store, size_t upto, size_t *ret_done)
 {
+    ASSERT(upto >= *ret_done);
+
     enum err err = wal_flush(&store->wal);
 
     if (err == ERR_OK) {
@@ -130,6 +138,8 @@ static enum err run_appends(struct store *store, struct store_op **ops, size_t c
 
 static size_t appends_from(struct store_op **ops, size_t count)
 {
+    ASSERT(count == 0 || ops);
+
     size_t run = 0;
 
     while (run < count && ops[run]->type == STORE_APPEND) {
@@ -141,6 +151,8 @@ static size_t appends_from(struct store_op **ops, size_t count)
 /* The mark of a clean shutdown must be gone before the log differs from it. */
 static enum err touch_log(struct store *store)
 {
+    ASSERT(!store->is_read_only);
+
     enum err err = ERR_OK;
 
     if (store->wal.is_open && store->wal.manifest.clean) {
@@ -201,11 +213,15 @@ enum err store_preallocate(struct store *store)
 
 bool store_is_low(struct store *store)
 {
+    ASSERT(store);
+
     return atomic_load(&store->wal.is_low);
 }
 
 void store_figures(struct store *store, struct store_figures *ret_figures)
 {
+    ASSERT(ret_figures);
+
     struct wal *wal = &store->wal;
 
     *ret_figures = (struct store_figures){.syncs = atomic_load(&wal->syncs)};

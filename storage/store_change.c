@@ -7,11 +7,15 @@
 
 static struct wal *wal_of(struct store *store)
 {
+    ASSERT(store);
+
     return &store->wal;
 }
 
 static void set_result(struct store *store, struct store_op *op)
 {
+    ASSERT(op->type == STORE_TRUNCATE || op->type == STORE_RESET);
+
     op->ret_last = store->wal.live.last;
     op->ret_chain = store->wal.live.last_chain;
 }
@@ -66,6 +70,8 @@ static enum err run_identity(struct store *store, const struct store_op *op)
  * be left that the log needs; nobody may ask for that. */
 static enum err snaps_cut(struct store *store, zxid_t zxid)
 {
+    ASSERT(zxid < store->wal.live.last);
+
     const struct vfs *vfs = &store->options.vfs;
     struct snap_set *set = &store->snaps;
     bool has_good = wal_of(store)->live.base == 0;
@@ -124,6 +130,8 @@ static enum err run_truncate(struct store *store, struct store_op *op)
 /* The manifest may be what is damaged: then it is made anew, still naming nothing that exists. */
 enum err manifest_ensure(struct store *store)
 {
+    ASSERT(!store->is_lost && store->has_identity);
+
     const struct vfs *vfs = &store->options.vfs;
     struct wal *wal = wal_of(store);
     struct buf bytes;
@@ -150,6 +158,8 @@ enum err manifest_ensure(struct store *store)
 /* After a switch: forgets the snapshots of before and removes every file of before. */
 enum err restart_tidy(struct store *store)
 {
+    ASSERT(store->wal.is_open && !store->wal.is_staging);
+
     struct wal *wal = wal_of(store);
     struct names names;
     enum err err = names_list(&store->options.vfs, &names);
@@ -169,6 +179,8 @@ enum err restart_tidy(struct store *store)
 
 static enum err run_reset(struct store *store, struct store_op *op)
 {
+    ASSERT(!store->recv.file && !store->wal.is_staging);
+
     struct wal *wal = wal_of(store);
 
     pthread_mutex_lock(&wal->files_mutex);
@@ -191,6 +203,8 @@ static enum err run_reset(struct store *store, struct store_op *op)
 /* Cutting or restarting the log ends what was being received. */
 static enum err drop_received(struct store *store, enum store_op_type type)
 {
+    ASSERT(type != STORE_APPEND);
+
     bool ends = type == STORE_TRUNCATE || type == STORE_RESET || type == STORE_SNAP_BEGIN ||
                 type == STORE_SNAP_ABORT;
 

@@ -10,6 +10,8 @@
 
 static void recv_close(struct store *store)
 {
+    ASSERT(store->recv.file || store->recv.offset == 0);
+
     if (store->recv.file) {
         store->options.vfs.ops->close(store->recv.file);
     }
@@ -18,6 +20,8 @@ static void recv_close(struct store *store)
 
 enum err receive_abort(struct store *store)
 {
+    ASSERT(store->recv.file || !store->wal.is_staging);
+
     const struct vfs *vfs = &store->options.vfs;
 
     if (!store->recv.file) {
@@ -77,6 +81,8 @@ enum err receive_chunk(struct store *store, const struct store_op *op)
 
 static bool is_foreign(const struct store *store, const struct snapfile_info *info)
 {
+    ASSERT(store->has_identity);
+
     static const uint8_t none[STORE_CLUSTER_LEN];
     const uint8_t *mine = store->identity.cluster;
 
@@ -85,6 +91,8 @@ static bool is_foreign(const struct store *store, const struct snapfile_info *in
 
 static bool is_followed_by(const struct snapfile_info *info, const struct logrec *first)
 {
+    ASSERT(info->shown.end >= info->shown.start);
+
     return !first ||
            (first->prev == info->shown.start &&
             first->chain == logrec_chain(info->shown.start_chain, first->type, first->zxid,
@@ -95,6 +103,8 @@ static bool is_followed_by(const struct snapfile_info *info, const struct logrec
  * by and by: the operations to come were sent before anybody knew. */
 static enum err stage_from_file(struct store *store, const struct logrec *first)
 {
+    ASSERT(!store->wal.is_staging && !store->recv.is_refused);
+
     struct snapfile_reader reader;
     enum err err = snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
                                  store->options.record_bytes_max);
@@ -130,6 +140,8 @@ enum err receive_stage(struct store *store, const struct logrec *first)
 /* The staged log must cover (start, end] of the snapshot. */
 static bool staged_covers(struct wal *wal, const struct snapfile_info *info)
 {
+    ASSERT(wal->is_staging);
+
     uint64_t chain = 0;
 
     return wal->staged.base == info->shown.start &&
@@ -141,6 +153,8 @@ static bool staged_covers(struct wal *wal, const struct snapfile_info *info)
 /* Reads all of what was received back from the disk. ERR_CORRUPT: it is refused. */
 static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
+    ASSERT(store->recv.file);
+
     enum err err = store->options.vfs.ops->sync(store->recv.file);
 
     if (err == ERR_OK) {
@@ -159,6 +173,8 @@ static enum err verify(struct store *store, struct snapfile_info *ret_info)
 
 static enum err install(struct store *store, const struct snapfile_info *info)
 {
+    ASSERT(store->wal.is_staging);
+
     const struct vfs *vfs = &store->options.vfs;
     struct snap_entry entry = {.info = *info, .is_verified = true};
     char name[VFS_NAME_MAX];
@@ -182,6 +198,8 @@ static enum err install(struct store *store, const struct snapfile_info *info)
 
 enum err receive_install(struct store *store, struct store_op *op)
 {
+    ASSERT(store->recv.file);
+
     struct snapfile_info info = {0};
     struct wal_log *live = &store->wal.live;
     enum err err = verify(store, &info);

@@ -21,6 +21,8 @@ void identity_encode(const struct store_identity *identity, struct buf *out)
 
 enum err identity_decode(struct slice bytes, struct store_identity *ret_identity)
 {
+    ASSERT(ret_identity);
+
     struct wire_reader reader;
 
     wire_reader_init(&reader, bytes);
@@ -47,6 +49,8 @@ enum err identity_decode(struct slice bytes, struct store_identity *ret_identity
 
 static struct slice slots_payload(const struct slots *slots)
 {
+    ASSERT(slots->len <= SLOTS_PAYLOAD_MAX);
+
     return slice_make(slots->payload, slots->len);
 }
 
@@ -54,6 +58,8 @@ static struct slice slots_payload(const struct slots *slots)
 static enum err record_open(struct store *store, struct slots *slots, const char *name,
                             enum slots_kind kind, struct store_report *report)
 {
+    ASSERT(!slots->file);
+
     enum err err = slots_open(slots, &store->options.vfs, name, kind);
 
     if (err == ERR_OK && slots->has_bad_slot) {
@@ -70,6 +76,8 @@ static enum err record_open(struct store *store, struct slots *slots, const char
 
 static enum err identity_open(struct store *store, struct store_report *report)
 {
+    ASSERT(!store->has_identity);
+
     struct slots *slots = &store->identity_slots;
     enum err err = slots_open(slots, &store->options.vfs, NAME_IDENTITY, SLOTS_IDENTITY);
 
@@ -88,6 +96,8 @@ static enum err identity_open(struct store *store, struct store_report *report)
 
 static enum err promise_open(struct store *store, struct store_report *report)
 {
+    ASSERT(store->promised_epoch == 0);
+
     struct slots *slots = &store->promise_slots;
     struct wire_reader reader;
     enum err err = record_open(store, slots, NAME_PROMISE, SLOTS_PROMISE, report);
@@ -109,6 +119,8 @@ static enum err promise_open(struct store *store, struct store_report *report)
 
 static enum err quarantine_open(struct store *store, struct store_report *report)
 {
+    ASSERT(!store->is_quarantined);
+
     struct slots *slots = &store->quarantine_slots;
     struct wire_reader reader;
     enum err err = record_open(store, slots, NAME_QUARANTINE, SLOTS_QUARANTINE, report);
@@ -133,6 +145,8 @@ static enum err quarantine_open(struct store *store, struct store_report *report
 
 static enum err manifest_open(struct store *store, struct store_report *report)
 {
+    ASSERT(store->wal.manifest.history == 0);
+
     struct slots *slots = &store->wal.slots;
     enum err err = record_open(store, slots, NAME_MANIFEST, SLOTS_MANIFEST, report);
 
@@ -166,6 +180,8 @@ enum err records_open(struct store *store, struct store_report *report)
 
 enum err records_heal(struct store *store)
 {
+    ASSERT(!store->is_read_only && !store->is_damaged);
+
     struct slots *all[] = {&store->identity_slots, &store->promise_slots, &store->quarantine_slots,
                            &store->wal.slots};
     enum err err = ERR_OK;
@@ -178,6 +194,8 @@ enum err records_heal(struct store *store)
 
 void records_close(struct store *store)
 {
+    ASSERT(store);
+
     slots_close(&store->identity_slots, &store->options.vfs);
     slots_close(&store->promise_slots, &store->options.vfs);
     slots_close(&store->quarantine_slots, &store->options.vfs);
@@ -221,6 +239,8 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
 /* The mark is needed most when the file that keeps it is gone. */
 static enum err quarantine_reopen(struct store *store, struct slice payload)
 {
+    ASSERT(!store->quarantine_slots.file);
+
     const struct vfs *vfs = &store->options.vfs;
     enum err err = slots_create(vfs, NAME_QUARANTINE, SLOTS_QUARANTINE, payload);
 
@@ -234,6 +254,8 @@ static enum err quarantine_reopen(struct store *store, struct slice payload)
 
 enum err record_quarantine(struct store *store, const char *reason)
 {
+    ASSERT(!store->is_lost);
+
     struct buf bytes;
     enum err err = ERR_OK;
 
@@ -298,6 +320,7 @@ enum err records_create(struct store *store)
     /* Open if an earlier attempt ran out of space. */
     records_close(store);
     slots_close(&store->wal.slots, &store->options.vfs);
+    store->wal.manifest = (struct manifest){0};
     buf_init(&bytes, SLOTS_PAYLOAD_MAX);
     promise_encode(&bytes, 0, 0);
 
@@ -327,6 +350,8 @@ enum err records_create(struct store *store)
 
 enum err record_identity_create(struct store *store, const struct store_identity *identity)
 {
+    ASSERT(!store->has_identity && store->wal.is_open);
+
     const struct vfs *vfs = &store->options.vfs;
     struct buf bytes;
 

@@ -20,6 +20,7 @@ void report_damage(struct store_report *report, const char *format, ...)
     }
     report->verdict = STORE_DAMAGED;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
     (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
     va_end(args);
     ASSERT(report->reason[0] != '\0');
@@ -28,6 +29,8 @@ void report_damage(struct store_report *report, const char *format, ...)
 /* True when the file holds a segment's header at most. */
 static bool holds_no_batch(const struct vfs *vfs, const char *name)
 {
+    ASSERT(name[0] != '\0');
+
     struct vfs_file *file = NULL;
     uint8_t *piece = mem_alloc(ZERO_PIECE);
     bool is_zero = vfs->ops->open(vfs->ctx, name, false, &file) == ERR_OK;
@@ -47,6 +50,8 @@ static bool holds_no_batch(const struct vfs *vfs, const char *name)
 /* Without an identity the directory must be empty but for what a crash while formatting leaves. */
 static void judge_empty(struct store *store, const struct names *names, struct store_report *report)
 {
+    ASSERT(!store->has_identity);
+
     const struct vfs *vfs = &store->options.vfs;
 
     report->verdict = STORE_EMPTY;
@@ -68,6 +73,8 @@ static void judge_empty(struct store *store, const struct names *names, struct s
 /* New files get numbers that no file here ever had. */
 static void note_numbers(struct wal *wal, const struct names *names)
 {
+    ASSERT(wal->top == 0 && wal->history_top == 0);
+
     for (size_t i = 0; i < names->count; i++) {
         const struct name *name = &names->list[i];
         bool is_numbered = name->kind == NAME_KIND_WAL || name->kind == NAME_KIND_NEXT;
@@ -87,6 +94,8 @@ static void note_numbers(struct wal *wal, const struct names *names)
 
 static bool is_in_log(const struct wal *wal, const struct name *name)
 {
+    ASSERT(name->kind == NAME_KIND_WAL);
+
     for (size_t i = 0; i < wal->live.count; i++) {
         const struct walfmt_header *header = &wal->live.segments[i]->header;
 
@@ -99,6 +108,8 @@ static bool is_in_log(const struct wal *wal, const struct name *name)
 
 static bool is_leftover(struct store *store, const struct name *name)
 {
+    ASSERT(name->kind <= NAME_KIND_TEMP);
+
     const struct wal *wal = &store->wal;
 
     switch (name->kind) {
@@ -137,6 +148,8 @@ enum err leftovers_remove(struct store *store, const struct names *names)
 
 static void report_log(const struct store *store, struct store_report *report)
 {
+    ASSERT(store->wal.is_open);
+
     const struct wal *wal = &store->wal;
     zxid_t snap_end = report->has_snapshot ? report->snap_end : 0;
 
@@ -148,6 +161,8 @@ static void report_log(const struct store *store, struct store_report *report)
 
 static void report_records(const struct store *store, struct store_report *report)
 {
+    ASSERT(report->verdict == STORE_DAMAGED || report->reason[0] == '\0');
+
     report->has_identity = store->has_identity;
     report->identity = store->identity;
     report->promised_epoch = store->promised_epoch;
@@ -162,6 +177,8 @@ static void report_records(const struct store *store, struct store_report *repor
 static enum err judge_log(struct store *store, const struct names *names,
                           struct store_report *report, struct wal_found *found)
 {
+    ASSERT(store->has_identity);
+
     enum err err = wal_recover(&store->wal, names, found);
 
     if (err != ERR_OK) {
@@ -179,6 +196,8 @@ static enum err judge_log(struct store *store, const struct names *names,
 /* What an opening for writing changes: it finishes what a crash interrupted. */
 static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
 {
+    ASSERT(!store->is_read_only && !store->is_damaged);
+
     enum err err = ERR_OK;
 
     if (found->verdict == STORE_TORN_TAIL) {
@@ -193,6 +212,8 @@ static enum err tidy(struct store *store, const struct names *names, const struc
 static enum err recover_with(struct store *store, const struct names *names,
                              struct store_report *report)
 {
+    ASSERT(!store->wal.is_open);
+
     struct wal_found found = {.verdict = STORE_CLEAN};
     enum err err = records_open(store, report);
 
@@ -222,6 +243,8 @@ static enum err recover_with(struct store *store, const struct names *names,
 
 enum err store_recover(struct store *store, struct store_report *report)
 {
+    ASSERT(!store->has_identity);
+
     struct names names;
     enum err err = names_list(&store->options.vfs, &names);
 

@@ -65,11 +65,15 @@ enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chai
 
 enum err store_snap_block(struct store_snap_writer *writer, struct slice block)
 {
+    ASSERT(writer->store->writer == writer);
+
     return snapfile_put_block(&writer->file, block);
 }
 
 void store_snap_abort(struct store_snap_writer *take_writer)
 {
+    ASSERT(take_writer->store->writer == take_writer);
+
     const struct vfs *vfs = &take_writer->store->options.vfs;
 
     PROBE("storage.snapshot_aborted");
@@ -81,6 +85,8 @@ void store_snap_abort(struct store_snap_writer *take_writer)
 /* Gives the verified file its name, if the log is still the one that it was made of. */
 static enum err publish(struct store *store, const struct store_snap_writer *writer)
 {
+    ASSERT(store->writer == writer);
+
     const struct vfs *vfs = &store->options.vfs;
     struct snap_entry entry = {.info = writer->info, .is_verified = true};
     struct wal *wal = &store->wal;
@@ -114,6 +120,8 @@ static enum err publish(struct store *store, const struct store_snap_writer *wri
 /* Trailer, sync, and a look at what really lies on the disk. */
 static enum err complete(struct store_snap_writer *writer)
 {
+    ASSERT(writer->info.shown.end >= writer->info.shown.start);
+
     struct store *store = writer->store;
     struct snapfile_info back;
     enum err err = snapfile_put_trailer(&writer->file, &writer->info);
@@ -163,6 +171,8 @@ enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, ui
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info)
 {
+    ASSERT(ret_reader && ret_info);
+
     struct store_snap_reader *reader = mem_zalloc(1, sizeof(*reader));
     char name[VFS_NAME_MAX];
     enum err err = ERR_MISSING;
@@ -190,11 +200,15 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
 
 struct slice store_snap_config(const struct store_snap_reader *reader)
 {
+    ASSERT(reader->file.file);
+
     return buf_slice(&reader->file.config);
 }
 
 enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block)
 {
+    ASSERT(reader->file.file);
+
     return snapfile_next(&reader->file, ret_block);
 }
 
@@ -207,12 +221,16 @@ enum err store_snap_read_raw(struct store_snap_reader *reader, uint64_t offset, 
 
 void store_snap_close(struct store_snap_reader *reader)
 {
+    ASSERT(reader->file.file);
+
     snapfile_close(&reader->file);
     mem_free(reader);
 }
 
 enum err store_snap_discard(struct store *store, struct store_report *report)
 {
+    ASSERT(store->wal.is_open);
+
     pthread_mutex_lock(&store->wal.files_mutex);
 
     struct snap_entry *newest = snap_set_newest(&store->snaps);

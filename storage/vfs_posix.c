@@ -22,6 +22,8 @@ struct vfs_file {
 
 static enum err err_of_errno(int number)
 {
+    ASSERT(number != 0);
+
     switch (number) {
     case ENOSPC:
     case EDQUOT:
@@ -45,6 +47,8 @@ static int dir_fd(void *ctx)
 
 static enum err posix_open(void *ctx, const char *name, bool create, struct vfs_file **ret_file)
 {
+    ASSERT(name[0] != '\0' && !strchr(name, '/'));
+
     int flags = O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0);
     int fd = openat(dir_fd(ctx), name, flags, 0640);
 
@@ -62,6 +66,8 @@ static enum err posix_open(void *ctx, const char *name, bool create, struct vfs_
 
 static void posix_close(struct vfs_file *file)
 {
+    ASSERT(file->fd >= 0);
+
     /* Everything that matters was synced; an error here says nothing new. */
     (void)close(file->fd);
     mem_free(file);
@@ -70,6 +76,8 @@ static void posix_close(struct vfs_file *file)
 static enum err posix_pread(struct vfs_file *file, uint64_t offset, void *data, size_t len,
                             size_t *ret_len)
 {
+    ASSERT(file->fd >= 0);
+
     size_t done = 0;
 
     while (done < len) {
@@ -92,6 +100,8 @@ static enum err posix_pread(struct vfs_file *file, uint64_t offset, void *data, 
 
 static enum err posix_pwrite(struct vfs_file *file, uint64_t offset, const void *data, size_t len)
 {
+    ASSERT(file->fd >= 0);
+
     size_t done = 0;
 
     while (done < len) {
@@ -111,16 +121,22 @@ static enum err posix_pwrite(struct vfs_file *file, uint64_t offset, const void 
 
 static enum err posix_sync(struct vfs_file *file)
 {
+    ASSERT(file->fd >= 0);
+
     return fdatasync(file->fd) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_truncate(struct vfs_file *file, uint64_t size)
 {
+    ASSERT(file->fd >= 0);
+
     return ftruncate(file->fd, (off_t)size) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_size(struct vfs_file *file, uint64_t *ret_size)
 {
+    ASSERT(file->fd >= 0);
+
     struct stat st;
 
     if (fstat(file->fd, &st) != 0) {
@@ -132,11 +148,15 @@ static enum err posix_size(struct vfs_file *file, uint64_t *ret_size)
 
 static void posix_drop_cache(struct vfs_file *file)
 {
+    ASSERT(file->fd >= 0);
+
     (void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 static enum err posix_rename(void *ctx, const char *from, const char *to)
 {
+    ASSERT(strcmp(from, to) != 0);
+
     int fd = dir_fd(ctx);
 
     return renameat(fd, from, fd, to) == 0 ? ERR_OK : err_of_errno(errno);
@@ -144,16 +164,22 @@ static enum err posix_rename(void *ctx, const char *from, const char *to)
 
 static enum err posix_unlink(void *ctx, const char *name)
 {
+    ASSERT(!strchr(name, '/'));
+
     return unlinkat(dir_fd(ctx), name, 0) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_sync_dir(void *ctx)
 {
+    ASSERT(ctx);
+
     return fsync(dir_fd(ctx)) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name), void *arg)
 {
+    ASSERT(each);
+
     /* A descriptor of its own: the position belongs to the open file, not to the number. */
     int fd = openat(dir_fd(ctx), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
@@ -166,6 +192,7 @@ static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name),
         return ERR_IO;
     }
     errno = 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this call's own. */
     while ((entry = readdir(stream)) != NULL) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             each(arg, entry->d_name);
@@ -181,6 +208,8 @@ static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name),
 
 static enum err posix_lock(void *ctx)
 {
+    ASSERT(ctx);
+
     if (flock(dir_fd(ctx), LOCK_EX | LOCK_NB) == 0) {
         return ERR_OK;
     }
@@ -189,6 +218,8 @@ static enum err posix_lock(void *ctx)
 
 static enum err posix_free_bytes(void *ctx, uint64_t *ret_bytes)
 {
+    ASSERT(ret_bytes);
+
     struct statvfs st;
 
     if (fstatvfs(dir_fd(ctx), &st) != 0) {

@@ -37,6 +37,8 @@ void wal_init(struct wal *wal, const struct store_options *options,
 
 void wal_release(struct wal *wal)
 {
+    ASSERT(wal->raw.len == 0 || wal->is_staging || wal->is_open);
+
     wal_log_release(wal, &wal->live);
     wal_log_release(wal, &wal->staged);
     mem_free(wal->next_bytes);
@@ -50,12 +52,16 @@ void wal_release(struct wal *wal)
 
 static uint64_t framed_alone(uint64_t record_len)
 {
+    ASSERT(record_len >= WALFMT_RECORD_HEAD);
+
     return walfmt_framed_len(WALFMT_BATCH_HEAD + record_len);
 }
 
 /* Size of a segment that begins with a record of that length. */
 static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
 {
+    ASSERT(wal->options->segment_bytes > 0);
+
     uint64_t needed = VFS_BLOCK + framed_alone(record_len);
 
     return needed > wal->options->segment_bytes ? needed : wal->options->segment_bytes;
@@ -64,6 +70,8 @@ static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
 /* Packs one more record: the same rule for planning and for writing. */
 static enum room_step room_add(const struct wal *wal, struct room *room, uint64_t record_len)
 {
+    ASSERT(room->raw == 0 || walfmt_framed_len(room->raw) <= room->left);
+
     uint64_t raw = (room->raw ? room->raw : WALFMT_BATCH_HEAD) + record_len;
 
     if ((raw <= WALFMT_BATCH_RAW_MAX || room->raw == 0) && walfmt_framed_len(raw) <= room->left) {
@@ -83,6 +91,8 @@ static enum room_step room_add(const struct wal *wal, struct room *room, uint64_
 
 struct wal_log *wal_target(struct wal *wal)
 {
+    ASSERT(wal->is_staging || wal->is_open);
+
     return wal->is_staging ? &wal->staged : &wal->live;
 }
 
@@ -127,6 +137,8 @@ static struct walfmt_place batch_place(const struct wal_log *log)
 
 static void batch_begin(struct wal *wal)
 {
+    ASSERT(wal->raw.len == 0);
+
     const struct wal_log *log = wal_target(wal);
 
     walfmt_batch_begin(&wal->raw);
@@ -174,6 +186,8 @@ static void batch_add(struct wal *wal, const struct logrec *rec, zxid_t committe
 
 enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed)
 {
+    ASSERT(rec->len <= wal->options->record_bytes_max);
+
     struct room room = room_now(wal);
     uint64_t len = WALFMT_RECORD_HEAD + (uint64_t)rec->len;
     enum room_step step = room_add(wal, &room, len);

@@ -11,6 +11,8 @@ struct cut {
 
 static void header_cut(const struct cut *cut, struct walfmt_header *header)
 {
+    ASSERT(cut->spot.keep <= cut->segment->count);
+
     const struct wal_segment *segment = cut->segment;
     const struct wal_extent *before = cut->spot.keep ? &segment->extents[cut->spot.keep - 1] : NULL;
 
@@ -25,6 +27,8 @@ static void header_cut(const struct cut *cut, struct walfmt_header *header)
 static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
                          const struct walfmt_header *header)
 {
+    ASSERT(cut->spot.is_inside && wal->raw.len == 0);
+
     struct walfmt_place from = wal_place(cut->segment, cut->spot.keep);
     struct walfmt_place to = {
         .salt = header->salt, .offset = VFS_BLOCK, .number = header->batch_first};
@@ -69,6 +73,8 @@ static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
 static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
                                       struct wal_segment *take_segment)
 {
+    ASSERT(cut->spot.keep <= cut->segment->count);
+
     const struct walfmt_header *header = &take_segment->header;
 
     struct wal_log *log = &wal->live;
@@ -100,6 +106,8 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
 /* The historical mistake: later files go first, in ascending order, before the cut is durable. */
 static void truncate_as_mutant(const struct wal *wal, size_t from)
 {
+    ASSERT(from > 0);
+
     const struct vfs *vfs = &wal->options->vfs;
     char name[VFS_NAME_MAX];
 

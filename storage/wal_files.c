@@ -12,17 +12,23 @@ enum {
 
 static const struct vfs *vfs_of(const struct wal *wal)
 {
+    ASSERT(wal->options->vfs.ops);
+
     return &wal->options->vfs;
 }
 
 /* Once a file takes part in the log, a full disk is an error like any other. */
 static enum err final_of(enum err err)
 {
+    ASSERT(err < ERR_COUNT);
+
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
 static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t from, uint64_t to)
 {
+    ASSERT(from % VFS_BLOCK == 0 && from <= to);
+
     static const uint8_t zeros[ZERO_PIECE];
     enum err err = ERR_OK;
 
@@ -103,6 +109,8 @@ struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log
 static enum err next_publish(struct wal *wal, const struct walfmt_header *header,
                              struct slice first, struct vfs_file *file)
 {
+    ASSERT(header->bytes >= VFS_BLOCK);
+
     const struct vfs *vfs = vfs_of(wal);
     struct walfmt_place place = {
         .salt = header->salt, .offset = VFS_BLOCK, .number = header->batch_first};
@@ -127,11 +135,14 @@ static enum err next_publish(struct wal *wal, const struct walfmt_header *header
     if (err == ERR_OK) {
         err = vfs->ops->rename(vfs->ctx, from, to);
     }
-    /* Mutants: a directory entry that is never synced may be gone after a crash. */
-    if (err == ERR_OK && !MUTANT(9) && !MUTANT(19)) {
-        err = vfs->ops->sync_dir(vfs->ctx);
+    if (err != ERR_OK || MUTANT(9)) {
+        return final_of(err);
     }
-    return final_of(err);
+    if (MUTANT(19)) {
+        /* The historical mistake: the directory is never synced. */
+        return ERR_OK;
+    }
+    return final_of(vfs->ops->sync_dir(vfs->ctx));
 }
 
 enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
@@ -168,6 +179,8 @@ enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct 
 
 enum err wal_manifest_write(struct wal *wal)
 {
+    ASSERT(wal->slots.file);
+
     struct buf bytes;
 
     buf_init(&bytes, MANIFEST_BYTES_MAX);
@@ -299,6 +312,8 @@ enum err wal_stage_switch(struct wal *wal)
 /* In memory: the live log begins at segment `keep`. Returns what fell off. */
 static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 {
+    ASSERT(keep > 0 && keep < wal->live.count);
+
     struct wal_log *log = &wal->live;
 
     pthread_mutex_lock(&wal->index_mutex);
@@ -322,6 +337,8 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 
 enum err wal_purge(struct wal *wal, zxid_t zxid)
 {
+    ASSERT(wal->is_open);
+
     const struct wal_log *log = &wal->live;
     size_t keep = 0;
 

@@ -88,6 +88,8 @@ void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const str
 
 void wal_log_release(struct wal *wal, struct wal_log *log)
 {
+    ASSERT(log->count <= log->cap);
+
     for (size_t i = 0; i < log->count; i++) {
         wal_segment_unref(wal, log->segments[i]);
     }
@@ -99,6 +101,8 @@ void wal_log_release(struct wal *wal, struct wal_log *log)
 /* How many of the segment's batches end at or before `zxid`. */
 static size_t extents_upto(const struct wal_segment *segment, zxid_t zxid)
 {
+    ASSERT(segment->count <= segment->cap);
+
     size_t low = 0;
     size_t high = segment->count;
 
@@ -116,6 +120,8 @@ static size_t extents_upto(const struct wal_segment *segment, zxid_t zxid)
 
 enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_spot)
 {
+    ASSERT(log->base <= log->last);
+
     size_t at = 0;
 
     if (log->count == 0 || zxid < log->base || zxid > log->last) {

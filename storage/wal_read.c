@@ -5,7 +5,7 @@
 
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index)
 {
-    ASSERT(index < segment->count);
+    ASSERT(segment->extents && index < segment->count);
     return (struct walfmt_place){
         .salt = segment->header.salt,
         .offset = segment->extents[index].offset,
@@ -15,6 +15,8 @@ struct walfmt_place wal_place(const struct wal_segment *segment, size_t index)
 
 uint64_t wal_batch_bytes_max(const struct wal *wal)
 {
+    ASSERT(wal->options->record_bytes_max > 0);
+
     uint64_t one = (uint64_t)WALFMT_RECORD_HEAD + wal->options->record_bytes_max;
     uint64_t many = WALFMT_BATCH_RAW_MAX;
 
@@ -53,6 +55,8 @@ static enum err load_sectors(const struct wal *wal, struct vfs_file *file,
 enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct walfmt_place *place,
                   uint64_t size_max, struct wal_loaded *ret_loaded)
 {
+    ASSERT(place->offset % VFS_BLOCK == 0);
+
     struct buf *bytes = &ret_loaded->bytes;
 
     *ret_loaded = (struct wal_loaded){0};
@@ -90,6 +94,8 @@ enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct wal
 
 void wal_loaded_release(struct wal_loaded *loaded)
 {
+    ASSERT(loaded->cursor.pos <= loaded->cursor.raw.len);
+
     buf_release(&loaded->bytes);
 }
 
@@ -147,6 +153,8 @@ struct gather {
 static enum err gather_record(struct gather *gather, const struct walfmt_record *record,
                               uint64_t prev_chain)
 {
+    ASSERT(record->zxid > gather->last);
+
     if (gather->count == gather->count_max ||
         (gather->count > 0 && gather->bytes + record->payload.len > gather->bytes_max)) {
         gather->is_full = true;
@@ -169,6 +177,8 @@ static enum err gather_record(struct gather *gather, const struct walfmt_record 
 /* Takes the records after gather->last out of one batch. ERR_MISSING: it is not a record. */
 static enum err gather_batch(struct wal *wal, const struct found *found, struct gather *gather)
 {
+    ASSERT(found->segment);
+
     struct wal_loaded loaded;
     struct walfmt_record record;
     bool is_known = found->before == gather->last;
@@ -232,6 +242,8 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
 static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t zxid,
                              uint64_t *ret_chain, struct found *ret_found)
 {
+    ASSERT(log->count <= log->cap);
+
     struct wal_spot spot;
     bool is_known = false;
 
@@ -257,11 +269,15 @@ static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t 
 
 enum err wal_chain_at(struct wal *wal, zxid_t zxid, uint64_t *ret_chain)
 {
+    ASSERT(ret_chain);
+
     return wal_chain_in(wal, &wal->live, zxid, ret_chain);
 }
 
 enum err wal_chain_in(struct wal *wal, const struct wal_log *log, zxid_t zxid, uint64_t *ret_chain)
 {
+    ASSERT(ret_chain);
+
     struct walfmt_record record = {0};
     struct wal_loaded loaded;
     struct found found;

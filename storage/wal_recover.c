@@ -25,11 +25,14 @@ static bool damaged(struct scan *scan, const char *format, ...)
 
 static bool damaged(struct scan *scan, const char *format, ...)
 {
+    ASSERT(scan->found->verdict != STORE_DAMAGED);
+
     va_list args;
 
     PROBE("storage.log_damaged");
     scan->found->verdict = STORE_DAMAGED;
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
     (void)vsnprintf(scan->found->reason, sizeof(scan->found->reason), format, args);
     va_end(args);
     return false;
@@ -38,6 +41,8 @@ static bool damaged(struct scan *scan, const char *format, ...)
 /* A bad batch in the middle of the log. */
 static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const char *why)
 {
+    ASSERT(index < scan->wal->live.count);
+
     struct wal *wal = scan->wal;
     const struct walfmt_header *header = &wal->live.segments[index]->header;
 
@@ -61,6 +66,8 @@ static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const ch
 
 static bool owner_matches(const struct wal *wal, const struct walfmt_header *header)
 {
+    ASSERT(wal->identity->incarnation != 0);
+
     static const uint8_t none[STORE_CLUSTER_LEN];
     const struct store_identity *identity = wal->identity;
 
@@ -74,6 +81,8 @@ static bool owner_matches(const struct wal *wal, const struct walfmt_header *hea
 /* True when all behind the header is zero: no batch was ever written. */
 static bool is_never_used(struct scan *scan, struct vfs_file *file, uint64_t size)
 {
+    ASSERT(file);
+
     uint8_t *piece = mem_alloc(TAIL_PIECE);
     bool is_zero = true;
 
@@ -90,6 +99,8 @@ static bool is_never_used(struct scan *scan, struct vfs_file *file, uint64_t siz
 static bool check_header(struct scan *scan, const struct walfmt_header *header,
                          const struct name *name, uint64_t size)
 {
+    ASSERT(name->kind == NAME_KIND_WAL);
+
     if (header->history != name->history || header->number != name->number) {
         return damaged(scan, "%s: the header is that of another segment", name->text);
     }
@@ -108,6 +119,8 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
 static bool segment_open(struct scan *scan, const struct name *name,
                          struct wal_segment **ret_segment)
 {
+    ASSERT(name->kind == NAME_KIND_WAL);
+
     const struct vfs *vfs = &scan->wal->options->vfs;
     struct walfmt_header header;
     struct vfs_file *file = NULL;
@@ -149,6 +162,8 @@ static bool segment_open(struct scan *scan, const struct name *name,
 /* The highest segment of the history numbered at most `limit`. */
 static const struct name *top_segment(const struct scan *scan, uint64_t limit)
 {
+    ASSERT(scan->wal->manifest.history > 0);
+
     const struct name *best = NULL;
 
     for (size_t i = 0; i < scan->names->count; i++) {
@@ -201,6 +216,8 @@ static bool walk_back(struct scan *scan)
 
 static void list_reverse(struct wal *wal)
 {
+    ASSERT(wal->live.count <= wal->live.cap);
+
     for (size_t i = 0; i < wal->live.count / 2; i++) {
         struct wal_segment *swap = wal->live.segments[i];
 
@@ -213,6 +230,8 @@ static void list_reverse(struct wal *wal)
  * or what is wrong. */
 static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct wal_extent *extent)
 {
+    ASSERT(extent->offset >= VFS_BLOCK);
+
     struct epochs epochs = {0};
     struct walfmt_record record;
     enum err err = ERR_OK;
@@ -261,6 +280,8 @@ struct tail {
 static void tail_look(const struct walfmt_place *place, uint64_t offset, const uint8_t *piece,
                       size_t len, struct tail *tail)
 {
+    ASSERT(offset >= place->offset && len % VFS_SECTOR == 0);
+
     if (walfmt_is_zero(piece, len)) {
         return;
     }
@@ -288,6 +309,8 @@ static void tail_look(const struct walfmt_place *place, uint64_t offset, const u
 static struct tail tail_read(struct scan *scan, const struct wal_segment *segment,
                              const struct walfmt_place *place)
 {
+    ASSERT(place->offset == segment->end);
+
     struct tail tail = {.is_readable = true};
     uint8_t *piece = mem_alloc(TAIL_PIECE);
     uint64_t at = place->offset;
@@ -314,6 +337,8 @@ static struct tail tail_read(struct scan *scan, const struct wal_segment *segmen
  * least one of the batch is missing. */
 static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 {
+    ASSERT(scan->wal->live.count > 0);
+
     struct wal *wal = scan->wal;
     size_t index = wal->live.count - 1;
     struct tail tail = tail_read(scan, wal->live.segments[index], place);
@@ -343,6 +368,8 @@ static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 /* Reads one segment up to where the next one continues it, the last one up to its end. */
 static bool scan_segment(struct scan *scan, size_t index)
 {
+    ASSERT(index < scan->wal->live.count);
+
     struct wal *wal = scan->wal;
     struct wal_segment *segment = wal->live.segments[index];
     bool is_last = index + 1 == wal->live.count;
@@ -382,6 +409,8 @@ static bool scan_segment(struct scan *scan, size_t index)
 
 static bool scan_all(struct scan *scan)
 {
+    ASSERT(scan->wal->live.count > 0);
+
     struct wal *wal = scan->wal;
     const struct walfmt_header *first = &wal->live.segments[0]->header;
 
@@ -407,6 +436,8 @@ static bool scan_all(struct scan *scan)
 /* After a clean shutdown nothing can be torn, and nothing may be missing. */
 static bool check_clean(struct scan *scan)
 {
+    ASSERT(scan->wal->live.tail);
+
     const struct wal *wal = scan->wal;
     const struct manifest *manifest = &wal->manifest;
     const struct wal_segment *tail = wal->live.tail;

@@ -26,6 +26,8 @@ static uint32_t seed_of(uint64_t salt, uint64_t offset, uint64_t number)
 
 bool walfmt_is_zero(const uint8_t *data, size_t len)
 {
+    ASSERT(len == 0 || data);
+
     return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
 }
 
@@ -55,6 +57,8 @@ void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BL
 
 enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header *ret_header)
 {
+    ASSERT(ret_header);
+
     const size_t used = HEADER_BYTES + 4;
 
     if (wire_load_u32(in) != HEADER_MAGIC || wire_load_u32(in + 4) != WALFMT_VERSION ||
@@ -80,6 +84,8 @@ enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header 
 
 uint64_t walfmt_framed_len(uint64_t raw_len)
 {
+    ASSERT(raw_len > 0);
+
     uint64_t sectors = (raw_len + WALFMT_CONTENT - 1) / WALFMT_CONTENT;
     uint64_t blocks = (sectors + WALFMT_BLOCK_SECTORS - 1) / WALFMT_BLOCK_SECTORS;
 
@@ -96,6 +102,8 @@ static void put(struct buf *raw, struct slice bytes)
 
 void walfmt_batch_begin(struct buf *raw)
 {
+    ASSERT(raw->size_max >= WALFMT_BATCH_HEAD);
+
     static const uint8_t room[WALFMT_BATCH_HEAD];
 
     buf_clear(raw);
@@ -105,6 +113,8 @@ void walfmt_batch_begin(struct buf *raw)
 static uint32_t record_crc(const struct walfmt_place *place, uint64_t pos, const uint8_t *head,
                            struct slice payload)
 {
+    ASSERT(pos >= WALFMT_BATCH_HEAD);
+
     uint32_t crc = seed_of(place->salt, place->offset + pos, place->number);
 
     crc = crc32c(crc, head, 4);
@@ -151,6 +161,8 @@ void walfmt_batch_end(struct buf *raw, const struct walfmt_place *place,
 
 static uint32_t stamp_of(const struct walfmt_place *place, uint64_t index, const uint8_t *content)
 {
+    ASSERT(place->offset % VFS_BLOCK == 0);
+
     uint32_t seed = seed_of(place->salt, place->offset + index * VFS_SECTOR, place->number);
     uint32_t stamp = crc32c(seed, content, WALFMT_CONTENT);
 
@@ -188,6 +200,8 @@ void walfmt_frame(struct slice raw, const struct walfmt_place *place, struct buf
 enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_t index,
                                        const uint8_t sector[VFS_SECTOR])
 {
+    ASSERT(place->offset % VFS_BLOCK == 0);
+
     if (wire_load_u32(sector + WALFMT_CONTENT) == stamp_of(place, index, sector)) {
         return WALFMT_SECTOR_GOOD;
     }
@@ -197,6 +211,8 @@ enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_
 bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *framed,
                     size_t sectors)
 {
+    ASSERT(sectors > 0);
+
     for (size_t i = 0; i < sectors; i++) {
         const uint8_t *sector = framed + i * VFS_SECTOR;
 
@@ -211,6 +227,8 @@ bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *f
 enum err walfmt_batch_decode(const uint8_t content[WALFMT_BATCH_HEAD],
                              const struct walfmt_place *place, struct walfmt_batch *ret_batch)
 {
+    ASSERT(ret_batch);
+
     uint32_t seed = seed_of(place->salt, place->offset, place->number);
 
     if (wire_load_u32(content) != BATCH_MAGIC ||

@@ -107,7 +107,7 @@ static struct skit copy_of(const struct skit *kit)
 static void every_torn_batch_is_cut_off(void **state)
 {
     struct skit kit;
-    const uint64_t offset = VFS_BLOCK + 2 * VFS_BLOCK;
+    const uint64_t offset = UINT64_C(3) * VFS_BLOCK;
 
     (void)state;
     ready(&kit, KIT_SEGMENT);
@@ -146,7 +146,7 @@ static void torn_batch_after_a_clean_stop_is_damage(void **state)
     for (uint32_t kept = 0; kept < 255; kept += 9) {
         struct skit copy = copy_of(&kit);
 
-        tear_last_batch(&copy, 2 * VFS_BLOCK, kept);
+        tear_last_batch(&copy, UINT64_C(2) * VFS_BLOCK, kept);
         assert_int_equal(skit_open(&copy), ERR_OK);
         assert_int_equal(copy.report.verdict, STORE_DAMAGED);
         assert_non_null(strstr(copy.report.reason, "closed cleanly"));
@@ -165,8 +165,8 @@ static void rot_in_a_torn_batch_never_gives_records(void **state)
     assert_int_equal(skit_append(&kit, 1, 3, 500), ERR_OK);
     assert_int_equal(skit_append(&kit, 1, 3, 1000), ERR_OK);
     skit_close(&kit, false);
-    tear_last_batch(&kit, 2 * VFS_BLOCK, 0x2b);
-    for (uint64_t at = 2 * VFS_BLOCK; at < 3 * VFS_BLOCK; at++) {
+    tear_last_batch(&kit, UINT64_C(2) * VFS_BLOCK, 0x2b);
+    for (uint64_t at = UINT64_C(2) * VFS_BLOCK; at < UINT64_C(3) * VFS_BLOCK; at++) {
         struct skit copy = copy_of(&kit);
 
         vfs_mem_flip(copy.disk, SEGMENT_1, at, 32);
@@ -208,7 +208,7 @@ static void one_damaged_slot_is_survived_and_told(void **state)
     assert_int_equal(skit_run(&kit, &promise), ERR_OK);
     skit_close(&kit, false);
     for (size_t i = 0; i < 4; i++) {
-        for (uint64_t at = 0; at < 2 * VFS_BLOCK; at += 7) {
+        for (uint64_t at = 0; at < UINT64_C(2) * VFS_BLOCK; at += 7) {
             struct skit copy = copy_of(&kit);
 
             vfs_mem_flip(copy.disk, names[i], at, 64);

@@ -315,7 +315,7 @@ void life_init(struct life *life)
         enum err err = script[i].run(&kit);
 
         if (err != ERR_OK) {
-            fprintf(stderr, "undisturbed life: %s: %s\n", script[i].name, err_symbol(err));
+            (void)fprintf(stderr, "undisturbed life: %s: %s\n", script[i].name, err_symbol(err));
         }
         ASSERT(err == ERR_OK);
         state_note(life, i + 1, &kit);
@@ -493,7 +493,7 @@ static bool next_image(struct skit *image, const struct skit *kit, struct rng *r
 static size_t report_wrong(size_t wrong, uint64_t call, const char *text)
 {
     if (wrong < PRINT_MAX) {
-        fprintf(stderr, "call %" PRIu64 ": %s\n", call, text);
+        (void)fprintf(stderr, "call %" PRIu64 ": %s\n", call, text);
     }
     return wrong + 1;
 }

@@ -121,7 +121,7 @@ static void record_longer_than_a_segment_gets_its_own(void **state)
     struct skit kit;
 
     (void)state;
-    skit_init(&kit, 4 * VFS_BLOCK);
+    skit_init(&kit, UINT64_C(4) * VFS_BLOCK);
     assert_int_equal(skit_open(&kit), ERR_OK);
     assert_int_equal(skit_format(&kit), ERR_OK);
     assert_int_equal(skit_append(&kit, 1, 1, 10), ERR_OK);
@@ -489,7 +489,7 @@ static void full_disk_stops_at_whole_operations(void **state)
 
     (void)state;
     ready(&kit);
-    vfs_mem_set_capacity(kit.disk, 3 * KIT_SEGMENT);
+    vfs_mem_set_capacity(kit.disk, UINT64_C(3) * KIT_SEGMENT);
     while (err == ERR_OK && appended < 100) {
         err = skit_append(&kit, 1, 3, 2500);
         appended += err == ERR_OK;
