@@ -116,7 +116,8 @@ static void build_config(const struct dev *dev, const struct child *child, struc
 {
     buf_append_str(out, "# Written by 'zabra dev' at each start.\n");
     buf_printf(out, "id=%u\ndataDir=%s/%u\n", child->id, dev->data_path, child->id);
-    buf_printf(out, "clientPort=%u\ndrainTimeout=%d\n", child->client_port, DRAIN_MS);
+    buf_printf(out, "clientPort=%u\nadvertiseClient=127.0.0.1:%u\ndrainTimeout=%d\n",
+               child->client_port, child->client_port, DRAIN_MS);
     for (uint32_t i = 0; i < dev->nodes; i++) {
         buf_printf(out, "server.%u=127.0.0.1:%u\n", i + 1, dev->port + PEER_PORT_OFFSET + i);
     }

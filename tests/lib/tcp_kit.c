@@ -153,7 +153,7 @@ static void relay_hang_up(void)
 /* Moves some bytes; false when that direction has ended. */
 static bool relay_move(int from, int to, bool damage)
 {
-    uint8_t bytes[KIT_RELAY_BYTES];
+    static uint8_t bytes[KIT_RELAY_BYTES]; /* Too large for the stack. */
     ssize_t got = read(from, bytes, kit_relay.step);
 
     if (got < 0 && errno == EAGAIN) {

@@ -324,6 +324,9 @@ enum err tcp_open(struct loop *loop, const struct tcp_options *options,
 
 void tcp_close(struct tcp *tcp)
 {
+    if (!tcp) {
+        return;
+    }
     ASSERT(tcp->depth == 0);
 
     link_close_resolver(tcp);

@@ -54,7 +54,7 @@ struct tcp_handler {
 /* ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be resolved or bound. */
 enum err tcp_open(struct loop *loop, const struct tcp_options *options,
                   const struct tcp_handler *handler, struct tcp **ret_tcp);
-void tcp_close(struct tcp *tcp);
+void tcp_close(struct tcp *tcp); /* Tells nobody. Accepts NULL. */
 
 /* Identity after founding or joining; used for new connections; existing ones learn it when they
  * reconnect (all are closed). */

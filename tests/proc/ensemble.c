@@ -1,0 +1,292 @@
+#include "tests/proc/ensemble.h"
+
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "tests/lib/ports.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    BREATH_MS = 5,
+    END_MS = 20000 * ENSEMBLE_FACTOR,
+    LOG_TAIL = 3000, /* Bytes shown when a test fails. */
+    WALK_FDS = 16,
+    CONFIG_MAX = 8192
+};
+
+void ensemble_breathe(void)
+{
+    (void)poll(NULL, 0, BREATH_MS);
+}
+
+/* ---- Files. ---- */
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *walk)
+{
+    (void)stat;
+    (void)type;
+    return walk->level == 0 ? 0 : remove(path);
+}
+
+static void remove_below(const char *path)
+{
+    (void)nftw(path, remove_entry, WALK_FDS, FTW_DEPTH | FTW_PHYS);
+}
+
+static void build_config(const struct ensemble *ensemble, const struct replica *replica,
+                         struct buf *out)
+{
+    buf_printf(out, "id=%u\ndataDir=%s\nclientPort=%u\n", replica->id, replica->data,
+               replica->client_port);
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        const struct replica *other = &ensemble->replicas[i];
+
+        buf_printf(out, "server.%u=127.0.0.1:%u\n", other->id, other->peer_port);
+    }
+    buf_append_str(out, ensemble->keys ? ensemble->keys : "");
+}
+
+static void write_config(const struct ensemble *ensemble, const struct replica *replica)
+{
+    struct buf text;
+    int fd = open(replica->config, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    buf_init(&text, CONFIG_MAX);
+    build_config(ensemble, replica, &text);
+    assert_int_equal(write(fd, text.data, text.len), (ssize_t)text.len);
+    close(fd);
+    buf_release(&text);
+}
+
+void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    ASSERT(count > 0 && count <= ENSEMBLE_MAX);
+    memset(ensemble, 0, sizeof(*ensemble));
+    ensemble->count = count;
+    ensemble->keys = keys;
+    (void)snprintf(ensemble->dir, sizeof(ensemble->dir), "%.64s/zabra-proc-XXXXXX",
+                   tmp ? tmp : P_tmpdir);
+    assert_non_null(mkdtemp(ensemble->dir));
+    ensemble->web = web_open();
+    web_reply_init(&ensemble->reply);
+    for (uint32_t i = 0; i < count; i++) {
+        struct replica *replica = &ensemble->replicas[i];
+
+        replica->id = i + 1;
+        replica->client_port = port_free();
+        replica->peer_port = port_free();
+        (void)snprintf(replica->data, sizeof(replica->data), "%.96s/%u", ensemble->dir,
+                       replica->id);
+        (void)snprintf(replica->config, sizeof(replica->config), "%.96s/%u.cfg", ensemble->dir,
+                       replica->id);
+        (void)snprintf(replica->log, sizeof(replica->log), "%.96s/%u.log", ensemble->dir,
+                       replica->id);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        write_config(ensemble, &ensemble->replicas[i]);
+    }
+}
+
+void ensemble_close(struct ensemble *ensemble)
+{
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        ensemble_kill(ensemble, i);
+    }
+    web_close(ensemble->web);
+    web_reply_release(&ensemble->reply);
+    remove_below(ensemble->dir);
+    (void)rmdir(ensemble->dir);
+}
+
+void ensemble_empty(struct ensemble *ensemble, uint32_t index)
+{
+    ASSERT(ensemble->replicas[index].pid == 0);
+    remove_below(ensemble->replicas[index].data);
+}
+
+static void print_log(const struct replica *replica)
+{
+    char text[LOG_TAIL + 1];
+    int fd = open(replica->log, O_RDONLY | O_CLOEXEC);
+    struct stat stat;
+
+    if (fd < 0 || fstat(fd, &stat)) {
+        return;
+    }
+
+    off_t from = stat.st_size > LOG_TAIL ? stat.st_size - LOG_TAIL : 0;
+    ssize_t got = pread(fd, text, LOG_TAIL, from);
+
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    print_message("---- end of the log of replica %u (pid %d, status %d)\n%s", replica->id,
+                  (int)replica->pid, replica->status, text);
+}
+
+void ensemble_print_logs(const struct ensemble *ensemble)
+{
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        print_log(&ensemble->replicas[i]);
+    }
+}
+
+/* ---- Processes. ---- */
+
+static _Noreturn void become_replica(struct replica *replica)
+{
+    char name[] = "zabra";
+    char command[] = "serve";
+    char option[] = "--config";
+    char *args[] = {name, command, option, replica->config, NULL};
+    int log_fd = open(replica->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0) {
+        execv(ZABRA_BINARY, args);
+    }
+    _exit(127);
+}
+
+void ensemble_start(struct ensemble *ensemble, uint32_t index)
+{
+    struct replica *replica = &ensemble->replicas[index];
+
+    ASSERT(replica->pid == 0);
+    replica->status = 0;
+    replica->pid = fork();
+    assert_true(replica->pid >= 0);
+    if (replica->pid == 0) {
+        become_replica(replica);
+    }
+}
+
+void ensemble_signal(struct ensemble *ensemble, uint32_t index, int signal_number)
+{
+    ASSERT(ensemble->replicas[index].pid > 0);
+    assert_int_equal(kill(ensemble->replicas[index].pid, signal_number), 0);
+}
+
+static bool has_ended(struct replica *replica)
+{
+    if (replica->pid > 0 && waitpid(replica->pid, &replica->status, WNOHANG) == replica->pid) {
+        replica->pid = 0;
+    }
+    return replica->pid == 0;
+}
+
+int ensemble_wait_end(struct ensemble *ensemble, uint32_t index, uint64_t deadline_ms)
+{
+    struct replica *replica = &ensemble->replicas[index];
+
+    ENSEMBLE_WAIT(ensemble, deadline_ms, has_ended(replica));
+    return WIFEXITED(replica->status) ? WEXITSTATUS(replica->status) : -1;
+}
+
+void ensemble_kill(struct ensemble *ensemble, uint32_t index)
+{
+    if (ensemble->replicas[index].pid > 0) {
+        ensemble_signal(ensemble, index, SIGKILL);
+        (void)ensemble_wait_end(ensemble, index, END_MS);
+    }
+}
+
+int ensemble_stop(struct ensemble *ensemble, uint32_t index)
+{
+    ensemble_signal(ensemble, index, SIGTERM);
+    return ensemble_wait_end(ensemble, index, END_MS);
+}
+
+/* ---- Conditions. ---- */
+
+long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method, const char *path,
+                   const char *body)
+{
+    struct web_call call = {.method = method,
+                            .port = ensemble->replicas[index].client_port,
+                            .path = path,
+                            .body = body};
+
+    return web_do(ensemble->web, &call, &ensemble->reply);
+}
+
+void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
+                         const char *path, const char *body, long status)
+{
+    ENSEMBLE_WAIT(ensemble, ENSEMBLE_START_MS,
+                  ensemble_call(ensemble, index, method, path, body) == status);
+}
+
+static long ask_quickly(struct ensemble *ensemble, uint32_t index, const char *path)
+{
+    struct web_call call = {
+        .port = ensemble->replicas[index].client_port, .path = path, .timeout_ms = 1000};
+
+    return web_do(ensemble->web, &call, &ensemble->reply);
+}
+
+void ensemble_wait_ready(struct ensemble *ensemble, uint32_t index)
+{
+    ENSEMBLE_WAIT(ensemble, ENSEMBLE_START_MS, ask_quickly(ensemble, index, "/readyz") == 200);
+}
+
+void ensemble_wait_all_ready(struct ensemble *ensemble)
+{
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        ensemble_wait_ready(ensemble, i);
+    }
+}
+
+void ensemble_launch(struct ensemble *ensemble, uint32_t count, const char *keys)
+{
+    ensemble_open(ensemble, count, keys);
+    for (uint32_t i = 0; i < count; i++) {
+        ensemble_start(ensemble, i);
+    }
+    ensemble_wait_all_ready(ensemble);
+}
+
+bool ensemble_leads(struct ensemble *ensemble, uint32_t index)
+{
+    bool leads = false;
+
+    if (ensemble->replicas[index].pid > 0 && ask_quickly(ensemble, index, "/status/v1") == 200) {
+        json_t *status = web_json(&ensemble->reply);
+        const char *role = json_string_value(json_object_get(status, "role"));
+
+        leads = role && !strcmp(role, "leader");
+        json_decref(status);
+    }
+    return leads;
+}
+
+static bool find_leader(struct ensemble *ensemble, uint32_t *ret_index)
+{
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        if (ensemble_leads(ensemble, i)) {
+            *ret_index = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t ensemble_wait_leader(struct ensemble *ensemble)
+{
+    uint32_t index = 0;
+
+    ENSEMBLE_WAIT(ensemble, ENSEMBLE_START_MS, find_leader(ensemble, &index));
+    return index;
+}

@@ -1,0 +1,116 @@
+/*
+ * ensemble.h - real replicas as processes on free ports of loopback, in a directory of their own.
+ *
+ * Everything waits for a condition with a deadline; a deadline that passes prints the ends of all
+ * logs and fails the test. Processes die with the test program.
+ */
+#ifndef TESTS_PROC_ENSEMBLE_H
+#define TESTS_PROC_ENSEMBLE_H
+
+#include "tests/lib/unit.h"
+#include "tests/proc/web.h"
+
+#include <sys/types.h>
+
+enum {
+    ENSEMBLE_MAX = 5,
+    ENSEMBLE_PATH_MAX = 128,
+    /* A sanitizer makes everything slower; bounds of time are multiplied. */
+#ifdef ZABRA_SLOW
+    ENSEMBLE_FACTOR = 5,
+#else
+    ENSEMBLE_FACTOR = 1,
+#endif
+    ENSEMBLE_START_MS = 20000 * ENSEMBLE_FACTOR,
+};
+
+struct replica {
+    uint32_t id;
+    pid_t pid;  /* 0: not running. */
+    int status; /* As waitpid gave it. */
+    uint16_t client_port;
+    uint16_t peer_port;
+    char data[ENSEMBLE_PATH_MAX];
+    char config[ENSEMBLE_PATH_MAX];
+    char log[ENSEMBLE_PATH_MAX];
+};
+
+struct ensemble {
+    uint32_t count;
+    struct replica replicas[ENSEMBLE_MAX]; /* By id - 1. */
+    char dir[ENSEMBLE_PATH_MAX];
+    const char *keys; /* Lines of configuration, more than the usual ones; NULL: none. */
+    struct web *web;
+    struct web_reply reply; /* Of the last call. */
+};
+
+/* Makes directory and configurations; starts nothing. */
+void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys);
+
+/* Kills what runs and removes the directory. */
+void ensemble_close(struct ensemble *ensemble);
+
+/* Opens, starts all and waits until all serve. */
+void ensemble_launch(struct ensemble *ensemble, uint32_t count, const char *keys);
+
+/* `index` is id - 1. */
+void ensemble_start(struct ensemble *ensemble, uint32_t index);
+void ensemble_signal(struct ensemble *ensemble, uint32_t index, int signal_number);
+
+/* kill -9, and waits until it is gone. */
+void ensemble_kill(struct ensemble *ensemble, uint32_t index);
+
+/* SIGTERM; returns the exit code. */
+int ensemble_stop(struct ensemble *ensemble, uint32_t index);
+
+/* Waits until it ends by itself; returns the exit code, -1 for a signal. */
+int ensemble_wait_end(struct ensemble *ensemble, uint32_t index, uint64_t deadline_ms);
+
+/* Waits until /readyz says 200. */
+void ensemble_wait_ready(struct ensemble *ensemble, uint32_t index);
+void ensemble_wait_all_ready(struct ensemble *ensemble);
+
+/* Waits until one that runs says that it leads; returns its index. */
+uint32_t ensemble_wait_leader(struct ensemble *ensemble);
+bool ensemble_leads(struct ensemble *ensemble, uint32_t index);
+
+/* One call to a replica; the reply is in ensemble->reply. */
+long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method, const char *path,
+                   const char *body);
+
+/* The same until the status is `status`, for what may be refused for a moment. */
+void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
+                         const char *path, const char *body, long status);
+
+/* Removes what is in the data directory. */
+void ensemble_empty(struct ensemble *ensemble, uint32_t index);
+
+/* Waits a little, for the next look at a condition. */
+void ensemble_breathe(void);
+
+/* Prints the ends of all logs. */
+void ensemble_print_logs(const struct ensemble *ensemble);
+
+/* Fails with the logs printed unless `condition` becomes true in time. */
+#define ENSEMBLE_WAIT(ensemble, wait_ms, condition)                           \
+    do {                                                                      \
+        uint64_t wait_end_ms = os_now_ms() + (uint64_t)(wait_ms);             \
+        while (!(condition)) {                                                \
+            if (os_now_ms() > wait_end_ms) {                                  \
+                ensemble_print_logs(ensemble);                                \
+                fail_msg("not within %d ms: %s", (int)(wait_ms), #condition); \
+            }                                                                 \
+            ensemble_breathe();                                               \
+        }                                                                     \
+    } while (0)
+
+/* Fails with the logs printed. */
+#define ENSEMBLE_CHECK(ensemble, condition)            \
+    do {                                               \
+        if (!(condition)) {                            \
+            ensemble_print_logs(ensemble);             \
+            fail_msg("does not hold: %s", #condition); \
+        }                                              \
+    } while (0)
+
+#endif

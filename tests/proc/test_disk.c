@@ -1,0 +1,380 @@
+/* Disks that are emptied, damaged or full: the ensemble goes on, the replica says why it does not
+ * vote, is refilled and votes again. */
+#include "base/os_clock.h"
+#include "tests/proc/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    WALK_FDS = 16,
+    SECTOR = 512,
+    ADMIT_MS = 60000 * ENSEMBLE_FACTOR, /* Ten seconds of absence, and the refill. */
+    FULL_MS = 30000 * ENSEMBLE_FACTOR,
+    DISK_BYTES = 24 << 20,
+    PIECE_BYTES = 64 << 10
+};
+
+static struct ensemble ensemble;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static void write_some(uint32_t index, const char *prefix, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char path[128];
+
+        (void)snprintf(path, sizeof(path), "/znodes/v1/%s%u?upsert=true", prefix, i);
+        ensemble_call_until(&ensemble, index, "PUT", path, "some data", 201);
+    }
+}
+
+/* What `teller` says of the member's vote. */
+static bool votes(uint32_t teller, uint32_t index)
+{
+    bool yes = false;
+
+    if (ensemble_call(&ensemble, teller, "GET", "/ensemble/v1", NULL) == 200) {
+        json_t *answer = web_json(&ensemble.reply);
+        json_t *members = json_object_get(answer, "members");
+
+        for (size_t i = 0; i < json_array_size(members); i++) {
+            json_t *member = json_array_get(members, i);
+
+            if (json_integer_value(json_object_get(member, "id")) == (json_int_t)index + 1) {
+                const char *role = json_string_value(json_object_get(member, "state"));
+
+                yes = json_is_true(json_object_get(member, "votes")) && role &&
+                      (!strcmp(role, "follower") || !strcmp(role, "leader"));
+            }
+        }
+        json_decref(answer);
+    }
+    return yes;
+}
+
+static uint32_t some_follower(void)
+{
+    return (ensemble_wait_leader(&ensemble) + 1) % 3;
+}
+
+/* The refilled one and the leader are a quorum without the third. */
+static void prove_vote(uint32_t index)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t third = 3 - leader - index;
+
+    ENSEMBLE_WAIT(&ensemble, ADMIT_MS, votes(ensemble_wait_leader(&ensemble), index));
+    ensemble_wait_ready(&ensemble, index);
+    ensemble_kill(&ensemble, third);
+    ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/proof?upsert=true", "x", 201);
+    ensemble_start(&ensemble, third);
+    ensemble_wait_ready(&ensemble, third);
+}
+
+static void check_reason(uint32_t index)
+{
+    ENSEMBLE_WAIT(&ensemble, 20000, ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 503);
+    print_message("the replica says: %s\n", web_text(&ensemble.reply));
+}
+
+static void check_all_there(uint32_t index, const char *prefix, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char path[128];
+
+        (void)snprintf(path, sizeof(path), "/znodes/v1/%s%u?consistency=linearizable", prefix, i);
+        ensemble_call_until(&ensemble, index, "GET", path, NULL, 200);
+    }
+}
+
+static void test_emptied_directory(void **state)
+{
+    uint32_t index = some_follower();
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+
+    (void)state;
+    write_some(leader, "before", 50);
+    ensemble_kill(&ensemble, index);
+    ensemble_empty(&ensemble, index);
+    write_some(leader, "while", 50);
+    ensemble_start(&ensemble, index);
+    check_reason(index);
+    write_some(leader, "after", 50);
+    prove_vote(index);
+    check_all_there(index, "before", 50);
+    check_all_there(index, "while", 50);
+    check_all_there(index, "after", 50);
+}
+
+/* ---- A flipped bit. ---- */
+
+static char log_path[512];
+static off_t log_used; /* Bytes up to the last one that is not zero. */
+
+static off_t used_bytes(const char *path)
+{
+    uint8_t bytes[SECTOR];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    off_t used = 0;
+    ssize_t got = 1;
+
+    assert_true(fd >= 0);
+    for (off_t at = 0; (got = pread(fd, bytes, sizeof(bytes), at)) > 0; at += got) {
+        for (ssize_t i = 0; i < got; i++) {
+            used = bytes[i] ? at + i + 1 : used;
+        }
+    }
+    close(fd);
+    return used;
+}
+
+/* The log is where most bytes were written. */
+static int look_for_log(const char *path, const struct stat *stat, int type, struct FTW *walk)
+{
+    (void)stat;
+    (void)walk;
+    if (type == FTW_F) {
+        off_t used = used_bytes(path);
+
+        if (used > log_used) {
+            log_used = used;
+            (void)snprintf(log_path, sizeof(log_path), "%s", path);
+        }
+    }
+    return 0;
+}
+
+static void flip_bit_in_the_middle(uint32_t index)
+{
+    uint8_t byte = 0;
+
+    log_used = 0;
+    assert_int_equal(nftw(ensemble.replicas[index].data, look_for_log, WALK_FDS, FTW_PHYS), 0);
+    assert_true(log_used > (off_t)32 * SECTOR);
+
+    int fd = open(log_path, O_RDWR | O_CLOEXEC);
+    off_t at = log_used / 2;
+
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 4;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+    print_message("flipped one bit of %s at %ld of %ld\n", strrchr(log_path, '/') + 1, (long)at,
+                  (long)log_used);
+}
+
+static void test_flipped_bit(void **state)
+{
+    uint32_t index = some_follower();
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+
+    (void)state;
+    write_some(leader, "before", 100);
+    ensemble_kill(&ensemble, index);
+    flip_bit_in_the_middle(index);
+    ensemble_start(&ensemble, index);
+    write_some(leader, "after", 50);
+    prove_vote(index);
+    check_all_there(index, "before", 100);
+    check_all_there(index, "after", 50);
+}
+
+/* ---- A full disk. ---- */
+
+/* Gives this process a view of mounts of its own, so that nothing is left behind. */
+static bool may_mount(void)
+{
+    static int may = -1;
+
+    if (may < 0) {
+        may = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    }
+    return may == 1;
+}
+
+static void mount_disk(uint32_t index)
+{
+    char options[64];
+
+    (void)snprintf(options, sizeof(options), "size=%d", DISK_BYTES);
+    assert_int_equal(mkdir(ensemble.replicas[index].data, 0700), 0);
+    assert_int_equal(mount("tmpfs", ensemble.replicas[index].data, "tmpfs", 0, options), 0);
+}
+
+static void ballast_path(uint32_t index, char *path, size_t size)
+{
+    (void)snprintf(path, size, "%s/ballast", ensemble.replicas[index].data);
+}
+
+static void fill_disk(uint32_t index)
+{
+    static const uint8_t zeros[PIECE_BYTES];
+    char path[256];
+
+    ballast_path(index, path, sizeof(path));
+
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    size_t len = sizeof(zeros);
+
+    assert_true(fd >= 0);
+    while (len > 0) {
+        ssize_t written = write(fd, zeros, len);
+
+        if (written <= 0) {
+            assert_int_equal(errno, ENOSPC);
+            len /= 2;
+        }
+    }
+    close(fd);
+}
+
+static void free_disk(uint32_t index)
+{
+    char path[256];
+
+    ballast_path(index, path, sizeof(path));
+    assert_int_equal(unlink(path), 0);
+}
+
+static int open_on_small_disks(void **state)
+{
+    (void)state;
+    if (!may_mount()) {
+        return 0;
+    }
+    ensemble_open(&ensemble, 3, "walSegmentBytes=1048576\nsnapCount=2000\n");
+    for (uint32_t i = 0; i < 3; i++) {
+        mount_disk(i);
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    return 0;
+}
+
+static int close_small_disks(void **state)
+{
+    (void)state;
+    if (!may_mount()) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_kill(&ensemble, i);
+        (void)umount(ensemble.replicas[i].data);
+        (void)rmdir(ensemble.replicas[i].data);
+    }
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static bool skip_without_mount(void)
+{
+    if (!may_mount()) {
+        print_message("skipped: mounting a small tmpfs needs root\n");
+        skip();
+        return true;
+    }
+    return false;
+}
+
+static char big_text[PIECE_BYTES + 1];
+
+static long write_big(uint32_t index, uint32_t number)
+{
+    char path[128];
+
+    memset(big_text, 'x', PIECE_BYTES);
+    (void)snprintf(path, sizeof(path), "/znodes/v1/big%u?upsert=true", number % 16);
+    return ensemble_call(&ensemble, index, "PUT", path, big_text);
+}
+
+/* The leader's own disk: it hands over, and writes go on with at most short refusals. */
+static void test_one_full_disk(void **state)
+{
+    (void)state;
+    if (skip_without_mount()) {
+        return;
+    }
+
+    uint32_t full = ensemble_wait_leader(&ensemble);
+    uint32_t other = (full + 1) % 3;
+
+    write_some(other, "before", 10);
+    fill_disk(full);
+    for (uint32_t i = 0; i < 120; i++) { /* Several segments. */
+        ENSEMBLE_WAIT(&ensemble, FULL_MS, write_big(other, i) / 100 == 2);
+    }
+    ENSEMBLE_WAIT(&ensemble, FULL_MS, !ensemble_leads(&ensemble, full));
+    ENSEMBLE_CHECK(&ensemble, ensemble.replicas[full].pid > 0);
+    free_disk(full);
+    write_some(other, "after", 10);
+    ensemble_wait_ready(&ensemble, full);
+    check_all_there(full, "before", 10);
+    check_all_there(full, "after", 10);
+    ensemble_kill(&ensemble, 3 - full - other); /* It counts again. */
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/proof?upsert=true", "x", 201);
+}
+
+static bool refused_for_space(uint32_t index)
+{
+    static uint32_t number;
+
+    return write_big(index, number++) == 507;
+}
+
+static void test_quorum_of_full_disks(void **state)
+{
+    (void)state;
+    if (skip_without_mount()) {
+        return;
+    }
+    write_some(0, "before", 10);
+    fill_disk(0);
+    fill_disk(1);
+    ENSEMBLE_WAIT(&ensemble, FULL_MS, refused_for_space(2));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/znodes/v1/before1", NULL), 200);
+    }
+    ensemble_call_until(&ensemble, 2, "DELETE", "/znodes/v1/before9", NULL, 204);
+    free_disk(0);
+    free_disk(1);
+    write_some(2, "after", 10);
+    ensemble_wait_all_ready(&ensemble);
+    for (uint32_t i = 0; i < 3; i++) {
+        check_all_there(i, "before", 9);
+        check_all_there(i, "after", 10);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_emptied_directory, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_flipped_bit, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_one_full_disk, open_on_small_disks, close_small_disks),
+        cmocka_unit_test_setup_teardown(test_quorum_of_full_disks, open_on_small_disks,
+                                        close_small_disks),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

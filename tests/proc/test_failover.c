@@ -1,0 +1,196 @@
+/* The leader dies or falls silent under load: how soon the next write is acknowledged, and that
+ * nothing acknowledged is lost and nothing stale is read. */
+#include "base/loop.h"
+#include "base/os_clock.h"
+#include "tests/proc/load.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    ROUNDS = 10,
+    WRITERS = 2,
+    MEDIAN_MS = 300 * ENSEMBLE_FACTOR,
+    WORST_MS = 1000 * ENSEMBLE_FACTOR,
+    SILENT_MS = 4000 * ENSEMBLE_FACTOR, /* Default syncLimit and tickTime, plus an election. */
+    ANSWER_MAX = 8192
+};
+
+static struct ensemble ensemble;
+static struct load load;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* Time until a survivor acknowledges a write that was begun after `start_ms`. */
+static uint64_t time_next_write(uint32_t leader, uint64_t start_ms)
+{
+    uint32_t other = (leader + 1) % 3;
+
+    ENSEMBLE_WAIT(
+        &ensemble, 20000,
+        ensemble_call(&ensemble, other, "PUT", "/znodes/v1/next?upsert=true", "x") / 100 == 2);
+    return os_now_ms() - start_ms;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+static void test_leader_killed_under_load(void **state)
+{
+    uint64_t times_ms[ROUNDS];
+
+    (void)state;
+    load_start(&load, &ensemble, WRITERS);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint32_t leader = ensemble_wait_leader(&ensemble);
+
+        load_wait(&load, &ensemble, 100);
+
+        uint64_t start_ms = os_now_ms();
+
+        ensemble_signal(&ensemble, leader, SIGKILL);
+        times_ms[round] = time_next_write(leader, start_ms);
+        (void)ensemble_wait_end(&ensemble, leader, 10000);
+        ensemble_start(&ensemble, leader);
+        ensemble_wait_ready(&ensemble, leader);
+    }
+    load_stop(&load, &ensemble);
+    for (uint32_t i = 0; i < 3; i++) {
+        load_verify(&load, &ensemble, i);
+    }
+    print_message("acknowledged writes: %u\n", load_acked(&load));
+    load_release(&load);
+    qsort(times_ms, ROUNDS, sizeof(times_ms[0]), compare);
+    print_message("next write after kill -9 of the leader: median %d ms, worst %d ms\n",
+                  (int)times_ms[ROUNDS / 2], (int)times_ms[ROUNDS - 1]);
+    ENSEMBLE_CHECK(&ensemble, times_ms[ROUNDS / 2] <= MEDIAN_MS);
+    ENSEMBLE_CHECK(&ensemble, times_ms[ROUNDS - 1] <= WORST_MS);
+}
+
+/* A request that lies in the socket of a stopped process and is answered when it wakes up. */
+static int send_raw_read(uint16_t port)
+{
+    static const char request[] = "GET /znodes/v1/stale?consistency=linearizable&dataformat=utf8 "
+                                  "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+
+    int fd = loop_connect((const struct sockaddr *)&addr, sizeof(addr));
+
+    assert_true(fd >= 0);
+    ENSEMBLE_WAIT(&ensemble, 5000, loop_connect_result(fd) == 0);
+    assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
+    return fd;
+}
+
+static void read_answer(int fd, char *answer)
+{
+    size_t len = 0;
+    ssize_t got = 1;
+
+    while (got != 0 && len < ANSWER_MAX - 1) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+
+        ENSEMBLE_CHECK(&ensemble, poll(&ready, 1, 20000) == 1);
+        got = read(fd, answer + len, ANSWER_MAX - 1 - len);
+        ENSEMBLE_CHECK(&ensemble, got >= 0 || errno == EAGAIN);
+        len += got > 0 ? (size_t)got : 0;
+    }
+    answer[len] = '\0';
+    close(fd);
+}
+
+static void test_silent_leader_is_replaced(void **state)
+{
+    char answer[ANSWER_MAX];
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t other = (leader + 1) % 3;
+
+    (void)state;
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/stale?upsert=true", "old", 201);
+    load_start(&load, &ensemble, WRITERS);
+    load_wait(&load, &ensemble, 100);
+
+    uint64_t start_ms = os_now_ms();
+
+    ensemble_signal(&ensemble, leader, SIGSTOP);
+
+    uint64_t took_ms = time_next_write(leader, start_ms);
+
+    print_message("next write after SIGSTOP of the leader: %d ms\n", (int)took_ms);
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/stale", "new", 200);
+
+    int fd = send_raw_read(ensemble.replicas[leader].client_port);
+
+    ensemble_signal(&ensemble, leader, SIGCONT);
+    read_answer(fd, answer);
+    ENSEMBLE_CHECK(&ensemble, !strstr(answer, "\"old\""));
+    ENSEMBLE_CHECK(&ensemble, strstr(answer, " 200 ") || strstr(answer, " 503 "));
+    ensemble_wait_ready(&ensemble, leader);
+    load_wait(&load, &ensemble, 100);
+    load_stop(&load, &ensemble);
+    for (uint32_t i = 0; i < 3; i++) {
+        load_verify(&load, &ensemble, i);
+    }
+    load_release(&load);
+    ENSEMBLE_CHECK(&ensemble, took_ms <= SILENT_MS);
+}
+
+static void test_all_killed_under_load(void **state)
+{
+    (void)state;
+    load_start(&load, &ensemble, WRITERS);
+    load_wait(&load, &ensemble, 500);
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_signal(&ensemble, i, SIGKILL);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)ensemble_wait_end(&ensemble, i, 10000);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    load_wait(&load, &ensemble, 100);
+    load_stop(&load, &ensemble);
+    print_message("acknowledged writes: %u\n", load_acked(&load));
+    for (uint32_t i = 0; i < 3; i++) {
+        load_verify(&load, &ensemble, i);
+    }
+    load_release(&load);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_leader_killed_under_load, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_silent_leader_is_replaced, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_all_killed_under_load, open_three, close_three),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

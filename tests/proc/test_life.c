@@ -1,0 +1,169 @@
+/* The ordinary life of three replicas: write anywhere, read anywhere, end, begin again. */
+#include "base/os_clock.h"
+#include "tests/proc/ensemble.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static struct ensemble ensemble;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static void put(uint32_t index, const char *name, const char *text)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/znodes/v1/%s?upsert=true", name);
+    ensemble_call(&ensemble, index, "PUT", path, text);
+    ENSEMBLE_CHECK(&ensemble, ensemble.reply.status == 200 || ensemble.reply.status == 201);
+}
+
+static void expect_data(uint32_t index, const char *name, const char *text)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "/znodes/v1/%s?dataformat=utf8&consistency=linearizable",
+                   name);
+    ensemble_call(&ensemble, index, "GET", path, NULL);
+    ENSEMBLE_CHECK(&ensemble, ensemble.reply.status == 200);
+
+    json_t *answer = web_json(&ensemble.reply);
+
+    assert_string_equal(json_string_value(json_object_get(answer, "dataUtf8")), text);
+    json_decref(answer);
+}
+
+static void test_write_and_read_through_each(void **state)
+{
+    (void)state;
+    for (uint32_t writer = 0; writer < 3; writer++) {
+        char text[32];
+
+        (void)snprintf(text, sizeof(text), "from %u", writer);
+        put(writer, "a", text);
+        for (uint32_t reader = 0; reader < 3; reader++) {
+            expect_data(reader, "a", text);
+        }
+    }
+}
+
+/* What a replica has answered, each other one knows when asked to have reached it. */
+static void test_read_your_writes_elsewhere(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 50; i++) {
+        char text[32];
+        char headers[64];
+
+        (void)snprintf(text, sizeof(text), "round %u", i);
+        put(i % 3, "b", text);
+
+        const char *zxid = web_header(&ensemble.reply, "Zk-Zxid");
+
+        assert_non_null(zxid);
+        (void)snprintf(headers, sizeof(headers), "Zk-Min-Zxid: %s", zxid);
+
+        struct web_call call = {.port = ensemble.replicas[(i + 1) % 3].client_port,
+                                .path = "/znodes/v1/b?dataformat=utf8",
+                                .headers = headers};
+
+        assert_int_equal(web_do(ensemble.web, &call, &ensemble.reply), 200);
+        assert_non_null(strstr(web_text(&ensemble.reply), text));
+    }
+}
+
+static void test_all_know_one_leader(void **state)
+{
+    uint32_t leaders = 0;
+
+    (void)state;
+    (void)ensemble_wait_leader(&ensemble);
+    for (uint32_t i = 0; i < 3; i++) {
+        leaders += ensemble_leads(&ensemble, i) ? 1U : 0U;
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/ensemble/v1", NULL), 200);
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/livez", NULL), 200);
+        assert_int_equal(ensemble_call(&ensemble, i, "GET", "/metrics", NULL), 200);
+    }
+    assert_int_equal(leaders, 1);
+}
+
+static void test_drain_hands_over(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t other = (leader + 1) % 3;
+
+    (void)state;
+    put(other, "c", "before");
+    assert_int_equal(ensemble_stop(&ensemble, leader), 0);
+
+    uint64_t start_ms = os_now_ms();
+
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/c", "after", 200);
+    print_message("a write after the leader drained: %d ms\n", (int)(os_now_ms() - start_ms));
+    expect_data(other, "c", "after");
+    ensemble_start(&ensemble, leader);
+    ensemble_wait_ready(&ensemble, leader);
+    expect_data(leader, "c", "after");
+}
+
+static void test_second_start_finds_the_data(void **state)
+{
+    (void)state;
+    put(0, "d", "kept");
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ensemble_stop(&ensemble, i), 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect_data(i, "d", "kept");
+    }
+}
+
+static void test_no_quorum_refuses_writes(void **state)
+{
+    (void)state;
+    put(0, "e", "old");
+    ensemble_kill(&ensemble, 1);
+    ensemble_kill(&ensemble, 2);
+    ENSEMBLE_WAIT(&ensemble, 20000,
+                  ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/e", "new") == 503);
+    assert_non_null(strstr(web_text(&ensemble.reply), "not-applied"));
+    assert_non_null(web_header(&ensemble.reply, "Retry-After"));
+    assert_int_equal(
+        ensemble_call(&ensemble, 0, "GET", "/znodes/v1/e?consistency=linearizable", NULL), 503);
+    ENSEMBLE_WAIT(&ensemble, 20000, ensemble_call(&ensemble, 0, "GET", "/readyz", NULL) == 503);
+    ensemble_start(&ensemble, 1);
+    ensemble_start(&ensemble, 2);
+    ensemble_wait_all_ready(&ensemble);
+    expect_data(0, "e", "old");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_write_and_read_through_each),
+        cmocka_unit_test(test_read_your_writes_elsewhere),
+        cmocka_unit_test(test_all_know_one_leader),
+        cmocka_unit_test(test_drain_hands_over),
+        cmocka_unit_test(test_second_start_finds_the_data),
+        cmocka_unit_test(test_no_quorum_refuses_writes),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_three, close_three);
+}

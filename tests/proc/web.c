@@ -1,0 +1,151 @@
+#include "tests/proc/web.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <strings.h>
+
+enum {
+    HEADERS_MAX = 64 << 10,
+    HEADER_LINE_MAX = 1024
+};
+
+struct web {
+    CURL *curl;
+};
+
+void web_setup(void)
+{
+    ASSERT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+}
+
+struct web *web_open(void)
+{
+    struct web *web = mem_zalloc(1, sizeof(*web));
+
+    web->curl = curl_easy_init();
+    ASSERT(web->curl);
+    return web;
+}
+
+void web_close(struct web *web)
+{
+    curl_easy_cleanup(web->curl);
+    mem_free(web);
+}
+
+static size_t take(char *data, size_t size, size_t count, void *ctx)
+{
+    buf_append(ctx, data, size * count);
+    return size * count;
+}
+
+static struct curl_slist *split_headers(const char *lines)
+{
+    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+
+    while (lines && *lines) {
+        char line[HEADER_LINE_MAX];
+        size_t len = strcspn(lines, "\n");
+
+        (void)snprintf(line, sizeof(line), "%.*s", (int)len, lines);
+        list = curl_slist_append(list, line);
+        lines += len + (lines[len] ? 1 : 0);
+    }
+    return list;
+}
+
+static void set_call(CURL *curl, const struct web_call *call, struct web_reply *reply)
+{
+    char url[4096];
+    const char *method = call->method ? call->method : "GET";
+
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", call->port, call->path);
+    curl_easy_reset(curl);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS,
+                     call->timeout_ms ? call->timeout_ms : (long)WEB_TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, (void *)&reply->body);
+    curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_HEADERDATA, (void *)&reply->headers);
+    if (call->body) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(call->body));
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDS, call->body);
+    }
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
+    if (!strcmp(method, "HEAD")) {
+        curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    }
+}
+
+long web_do(struct web *web, const struct web_call *call, struct web_reply *reply)
+{
+    struct curl_slist *headers = split_headers(call->headers);
+    uint64_t start_ms = os_now_ms();
+
+    if (call->body && (!call->headers || !strcasestr(call->headers, "content-type:"))) {
+        headers = curl_slist_append(headers, "Content-Type: application/octet-stream");
+    }
+    reply->status = 0;
+    buf_clear(&reply->headers);
+    buf_clear(&reply->body);
+    set_call(web->curl, call, reply);
+    curl_easy_setopt(web->curl, CURLOPT_HTTPHEADER, headers);
+    if (curl_easy_perform(web->curl) == CURLE_OK) {
+        curl_easy_getinfo(web->curl, CURLINFO_RESPONSE_CODE, &reply->status);
+    }
+    curl_slist_free_all(headers);
+    reply->took_ms = os_now_ms() - start_ms;
+    return reply->status;
+}
+
+void web_reply_init(struct web_reply *reply)
+{
+    memset(reply, 0, sizeof(*reply));
+    buf_init(&reply->headers, HEADERS_MAX);
+    buf_init(&reply->body, WEB_BODY_MAX);
+}
+
+void web_reply_release(struct web_reply *reply)
+{
+    buf_release(&reply->headers);
+    buf_release(&reply->body);
+}
+
+const char *web_header(struct web_reply *reply, const char *name)
+{
+    static _Thread_local char value[HEADER_LINE_MAX];
+    size_t len = strlen(name);
+
+    for (const char *line = buf_cstr(&reply->headers); *line;) {
+        size_t line_len = strcspn(line, "\r\n");
+
+        if (line_len > len && line[len] == ':' && !strncasecmp(line, name, len)) {
+            const char *from = line + len + 1;
+
+            from += strspn(from, " ");
+            (void)snprintf(value, sizeof(value), "%.*s", (int)(line + line_len - from), from);
+            return value;
+        }
+        line += line_len;
+        line += strspn(line, "\r\n");
+    }
+    return NULL;
+}
+
+const char *web_text(struct web_reply *reply)
+{
+    return buf_cstr(&reply->body);
+}
+
+json_t *web_json(struct web_reply *reply)
+{
+    return json_loadb((const char *)reply->body.data, reply->body.len, JSON_DECODE_ANY, NULL);
+}
