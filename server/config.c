@@ -147,7 +147,7 @@ static enum err set_key(struct config_loader *loader, const char *key, const cha
                            loader->where);
     }
     loader->set_by[index] = (uint8_t)loader->source;
-    return config_set(loader, row, value);
+    return config_set_value(loader, row, value);
 }
 
 static void set_defaults(struct config_loader *loader)
@@ -157,7 +157,7 @@ static void set_defaults(struct config_loader *loader)
 
     for (size_t i = 0; i < count; i++) {
         if (rows[i].fallback) {
-            enum err err = config_set(loader, &rows[i], rows[i].fallback);
+            enum err err = config_set_value(loader, &rows[i], rows[i].fallback);
 
             ASSERT(err == ERR_OK);
         }

@@ -32,7 +32,8 @@ void config_warn(struct config_loader *loader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Parses `text` (a C string) into the row's field. */
-enum err config_set(struct config_loader *loader, const struct config_row *row, const char *text);
+enum err config_set_value(struct config_loader *loader, const struct config_row *row,
+                          const char *text);
 
 /* Parses the value of `server.<suffix>`. */
 enum err config_set_server(struct config_loader *loader, const char *suffix, const char *text);

@@ -102,7 +102,8 @@ static enum err set_text(struct config_loader *loader, const struct config_row *
     return ERR_OK;
 }
 
-enum err config_set(struct config_loader *loader, const struct config_row *row, const char *text)
+enum err config_set_value(struct config_loader *loader, const struct config_row *row,
+                          const char *text)
 {
     void *to = (uint8_t *)loader->config + row->offset;
 
