@@ -1,0 +1,561 @@
+/*
+ * sim.h - whole replicas in one thread under virtual time and one seeded generator.
+ *
+ * A node is a process: the real replica over the real store over a disk in memory. Everything that
+ * happens is an event of one heap, ordered by (time, number), so that the same seed gives the same
+ * trace. What the checkers know of the truth (who broadcast what, what is committed, what each disk
+ * holds) is kept here and never told to the replicas.
+ *
+ * Times are in virtual microseconds unless the name says otherwise.
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include "base/map.h"
+#include "base/rng.h"
+#include "server/persist.h"
+#include "server/recover.h"
+#include "server/replica.h"
+#include "storage/store.h"
+
+#include <stdio.h>
+
+enum {
+    SIM_NODES_MAX = 7,
+    SIM_CLIENTS_MAX = 12,
+    SIM_MS = 1000,
+    SIM_SECOND = 1000000,
+    SIM_REASON_MAX = 400,
+    SIM_IMAGES_MAX = 1,
+};
+
+struct sim;
+struct sim_node;
+struct vfs_mem;
+
+/* ---- Events (sim.c). ---- */
+
+struct sim_event;
+typedef void (*sim_fn)(struct sim *sim, struct sim_event *event);
+
+struct sim_event {
+    uint64_t at_us;
+    uint64_t seq;
+    sim_fn run;
+    const char *name; /* For the trace. */
+    uint32_t node;    /* 1.., or 0: belongs to no process. */
+    uint32_t life;    /* Of the process it belongs to; dropped when that one is gone. */
+    uint64_t a;
+    uint64_t b;
+    void *ptr; /* Heap, freed after the run or when dropped. */
+};
+
+struct sim_heap {
+    struct sim_event *items;
+    size_t count;
+    size_t cap;
+};
+
+/* ---- What a seed draws (sim_swarm.c). ---- */
+
+/* A fault that comes at random: the mean time between two, 0: never. */
+struct sim_knobs {
+    uint32_t nodes;  /* Including observers. */
+    uint32_t voters; /* The first so many nodes. */
+    uint32_t clients;
+    struct zab_limits limits;
+    uint32_t snap_count;
+    uint64_t segment_bytes;
+    uint32_t snapshots_keep;
+    uint32_t requests_max;
+    uint32_t delay_min_us;
+    uint32_t delay_max_us;
+    uint32_t delay_tail_ppm; /* Share of packets that take ten times longer. */
+    uint32_t disk_min_us;
+    uint32_t disk_max_us;
+    uint32_t drift_ppm; /* Clocks run at most this much faster or slower. */
+    uint32_t think_ms;  /* Of a client, at most. */
+    uint32_t burst_ppm; /* Share of client turns that send many at once. */
+    uint32_t lost_ppm;  /* Share of answers that never reach the client. */
+    /* Faults. */
+    uint32_t crash_ms;     /* A process or its machine dies at a random instant. */
+    uint32_t crash_fx_ms;  /* ... in the middle of a list of effects. */
+    uint32_t crash_vfs_ms; /* ... in the middle of what the disk does. */
+    uint32_t power_ms;     /* All machines at once. */
+    uint32_t stop_ms;      /* Clean shutdown and restart. */
+    uint32_t power_ppm;    /* Share of crashes that are power cuts. */
+    uint32_t down_max_ms;  /* A dead process comes back within this time. */
+    uint32_t again_ppm;    /* It dies again while it recovers. */
+    uint32_t pause_ms;
+    uint32_t reset_ms;
+    uint32_t cut_ms;    /* Partition: two sides, isolated node, ring or one way. */
+    uint32_t clog_ms;   /* One direction of one pair stands still for a while. */
+    uint32_t leader_ms; /* The leader is isolated. */
+    uint32_t slow_ms;   /* A disk takes up to seconds per sync, for a while. */
+    uint32_t rot_ms;    /* Bits flip on a disk. */
+    uint32_t empty_ms;  /* A disk is replaced by an empty one. */
+    uint32_t full_ms;   /* A disk fills up, and is freed later. */
+    uint32_t jump_ms;   /* A wall clock jumps. */
+    bool torn;          /* A power cut tears and loses unsynced sectors. */
+};
+
+void sim_draw(struct rng *rng, struct sim_knobs *knobs);
+
+/* ---- Records and truth (sim_check.c). ---- */
+
+/* A record that some leader broadcast. */
+struct sim_rec {
+    struct logrec *rec; /* A reference. */
+    struct sim_rec *parent;
+    uint32_t depth;  /* Records before it. */
+    uint32_t leader; /* Node that broadcast it. */
+    bool committed;
+    bool has_digest;
+    uint64_t digest; /* Of the state after it, as the first replica said. */
+};
+
+/* An established leader. */
+struct sim_est {
+    uint32_t node;
+    uint32_t life;
+    zxid_t last; /* Its log when it was established. */
+    bool broadcast;
+};
+
+/* What the disk of a node holds, as told by the store. */
+struct sim_shadow {
+    zxid_t last;
+    uint32_t promised_epoch;
+    uint32_t promised_leader;
+    bool quarantined;
+};
+
+/* What a state machine was given. */
+struct sim_applied {
+    zxid_t zxid;
+    zxid_t after; /* What it had applied before. */
+    enum logrec_type type;
+    uint64_t payload; /* Hash; 0 for records that are skipped. */
+    bool fuzzy;
+    uint64_t digest;
+};
+
+/* A change that is on its way to the disk. */
+struct sim_issue {
+    uint64_t token;
+    enum zab_persist_type type;
+    bool staged; /* APPEND to the log of a snapshot on its way. */
+    zxid_t zxid; /* APPEND, TRUNCATE. */
+    uint32_t epoch;
+    uint32_t leader;
+};
+
+/* ---- Nodes (sim_node.c). ---- */
+
+struct sim_snap; /* A snapshot being written (sim_disk.c). */
+
+struct sim_node {
+    uint32_t id;
+    bool voter;
+    bool up;
+    bool paused;
+    bool dying;         /* A crash is under way: calls into it must end. */
+    bool damaged;       /* The fault plan harmed its disk and it has not been refilled. */
+    bool emptied;       /* ... by replacing it. */
+    zxid_t harmed_last; /* What it held before. */
+    bool slow;
+    bool isolated;
+    uint32_t life; /* Counts processes. */
+    uint64_t boot; /* Random number of the process, as its transactions name it. */
+    uint64_t born_us;
+    struct vfs_mem *disk;
+    struct vfs vfs;
+    struct store *store;
+    struct view *view;
+    struct replica *replica;
+    struct replica_effects effects;
+    struct store_identity identity; /* Once all that was asked for is durable. */
+    struct store_identity hello;    /* As peers are told: durable. */
+    struct replica_status status;   /* After the last step. */
+    struct persist_batch filling;
+    struct persist_batch running;
+    struct persist_dones dones;
+    bool disk_busy;
+    bool telling; /* Completions are on their way to the core. */
+    bool preallocating;
+    struct store_snap_reader *readers[SIM_NODES_MAX + 1]; /* Snapshots on their way to a peer. */
+    struct store_snap_info reader_infos[SIM_NODES_MAX + 1];
+    bool low;
+    struct sim_snap *snap;
+    uint64_t tick_us; /* When the next tick event is due; 0: none. */
+    int64_t clock_off_ms;
+    int32_t drift_ppm;
+    int64_t wall_off_ms;
+    uint64_t clock_ms;       /* Last value given. */
+    uint32_t crash_fx;       /* Dies after carrying out so many effects; 0: no plan. */
+    struct sim_event *inbox; /* While paused. */
+    size_t inbox_count;
+    size_t inbox_cap;
+    /* Truth. */
+    struct sim_shadow shadow;
+    struct sim_issue *issues;
+    size_t issue_count;
+    size_t issue_cap;
+    zxid_t appended;           /* The log as the core believes it will be. */
+    bool staging;              /* A snapshot is on its way. */
+    zxid_t staged;             /* The log that belongs to it. */
+    zxid_t applied;            /* Last one that the state machine took. */
+    const struct state *state; /* The one that `applied` speaks of. */
+    zxid_t committed;
+};
+
+/* ---- Clients (sim_client.c, sim_history.c). ---- */
+
+enum sim_outcome {
+    SIM_PENDING,
+    SIM_OK,
+    SIM_ERROR,   /* A verdict on the operation, at a zxid. */
+    SIM_REFUSED, /* Certainly not applied; says nothing about the tree. */
+    SIM_UNKNOWN,
+};
+
+struct sim_sub { /* An operation, or an element of a multi. */
+    enum op_id id;
+    char path[48];
+    char data[24];
+    bool sequence;
+    bool has_version;
+    int32_t version;
+};
+
+enum {
+    SIM_SUBS_MAX = 4
+};
+
+struct sim_op {
+    struct sim *sim;
+    uint32_t number;
+    uint32_t client;
+    uint32_t node;
+    uint32_t life;
+    enum op_id id; /* OP_MULTI: see subs. */
+    struct sim_sub subs[SIM_SUBS_MAX];
+    uint32_t sub_count;
+    bool linearizable;
+    zxid_t min_zxid;
+    uint64_t begin_us;
+    uint64_t end_us;
+    zxid_t floor; /* Newest zxid anybody had been told of when it began. */
+    enum sim_outcome outcome;
+    bool lost; /* The answer must not reach the client. */
+    bool sent; /* The replica has it. */
+    uint32_t replied;
+    uint64_t patience_us;
+    enum err err;
+    zxid_t zxid;
+    uint64_t boot; /* Who it is in the log. */
+    uint64_t request;
+    bool has_stat;
+    struct stat_view stat;
+    char path[64]; /* As answered. */
+    bool has_data;
+    char data[24];
+    uint32_t failed_index;
+    zxid_t logged;          /* Where it is in the log; 0: nowhere. */
+    struct op_request *req; /* While it is inside. */
+    struct op_args args[SIM_SUBS_MAX];
+    struct sim_op *next_at; /* sim_history.c: others to be checked at the same zxid. */
+};
+
+struct sim_client {
+    uint32_t id;
+    uint32_t inside; /* Operations without an answer. */
+    uint32_t node;   /* Replica it talks to. */
+    zxid_t seen;     /* Token for read-your-writes. */
+    bool tokens;     /* Sends it. */
+};
+
+/* ---- Network (sim_net.c). ---- */
+
+struct sim_packet {
+    uint64_t at_us;
+    uint64_t conn;
+    uint32_t kind;
+    uint32_t life; /* Of the dialer, for the handshake. */
+    uint32_t type;
+    uint32_t len;
+    uint64_t incarnation;
+    uint8_t cluster[ZAB_CLUSTER_LEN];
+    bool founding;
+    uint8_t *bytes; /* Heap. */
+};
+
+struct sim_link {             /* One direction. */
+    struct sim_packet *items; /* Ring. */
+    size_t head;
+    size_t count;
+    size_t cap;
+    uint64_t last_us; /* Arrival of the newest one. */
+    bool scheduled;
+    uint32_t cuts; /* Reasons why nothing gets through now. */
+    uint32_t delay_factor;
+};
+
+/* ---- Totals, printed per run. ---- */
+
+struct sim_totals {
+    uint64_t seeds;
+    uint64_t virtual_us;
+    uint64_t events;
+    uint64_t ops;
+    uint64_t acked;
+    uint64_t verdicts;
+    uint64_t unknown;
+    uint64_t refused;
+    uint64_t reads;
+    uint64_t elections;
+    uint64_t established;
+    uint64_t truncs;
+    uint64_t snaps_sent;
+    uint64_t snaps_taken;
+    uint64_t crashes;
+    uint64_t power_cuts;
+    uint64_t quarantines;
+    uint64_t admissions;
+    uint64_t emptied;
+    uint64_t rotted;
+    uint64_t partitions;
+    uint64_t pauses;
+    uint64_t full;
+    uint64_t committed;
+    uint64_t messages;
+    uint64_t converge_ms; /* Longest. */
+};
+
+struct sim_options {
+    uint64_t seed;
+    bool trace;
+    bool quiet;
+    int mutant;
+    const char *scenario; /* NULL: random. */
+    uint32_t only_nodes;  /* 0: as drawn. */
+    uint32_t safety_ms;
+    uint32_t ops_min;
+};
+
+enum sim_phase {
+    SIM_FOUNDING, /* No faults until the ensemble stands. */
+    SIM_SAFETY,
+    SIM_LIVENESS,
+    SIM_DONE
+};
+
+struct sim {
+    struct sim_options options;
+    struct sim_knobs knobs;
+    struct rng rng;
+    uint64_t now_us;
+    uint64_t seq;
+    struct sim_heap heap;
+    enum sim_phase phase;
+    uint64_t phase_us; /* When it began. */
+    uint64_t trace_hash;
+    struct sim_node nodes[SIM_NODES_MAX + 1]; /* By id. */
+    struct zab_seed seeds[SIM_NODES_MAX];
+    struct sim_node *current; /* Whose code is running; NULL: nobody's. */
+    /* Network: links[i][j] carries from i to j; ends[i][j] is what i believes. */
+    struct sim_link links[SIM_NODES_MAX + 1][SIM_NODES_MAX + 1];
+    uint64_t ends[SIM_NODES_MAX + 1][SIM_NODES_MAX + 1];
+    uint64_t conn_seq;
+    /* Clients. */
+    struct sim_client clients[SIM_CLIENTS_MAX];
+    struct sim_op **ops;
+    size_t op_count;
+    size_t op_cap;
+    size_t op_first;  /* All before this one have ended. */
+    uint32_t pending; /* Operations without an answer. */
+    zxid_t told;      /* Newest zxid that any client was told of. */
+    bool clients_stop;
+    /* Truth. */
+    struct map recs; /* zxid -> struct sim_rec. */
+    struct map ests; /* epoch -> struct sim_est. */
+    uint32_t newest_epoch;
+    struct sim_rec **log; /* C: the committed sequence. */
+    size_t log_count;
+    size_t log_cap;
+    struct sim_applied *applied; /* What the state machine took in the step under way. */
+    size_t applied_count;
+    size_t applied_cap;
+    struct sim_totals totals;
+    bool scripted; /* No random faults. */
+};
+
+struct sim *sim_new(const struct sim_options *options);
+void sim_free(struct sim *sim);
+
+/* Adds an event after `delay_us`; `node` 0 or one whose life it shares. */
+struct sim_event *sim_after(struct sim *sim, uint64_t delay_us, sim_fn run, const char *name,
+                            struct sim_node *node);
+
+/* Runs events until `until_us` or until `stop` says so. */
+bool sim_run(struct sim *sim, uint64_t until_us, bool (*stop)(struct sim *sim));
+
+/* The whole life of a random seed: founding, faults, convergence, checks. */
+void sim_seed(struct sim *sim);
+
+/* Parts of it, for scenarios. */
+void sim_found(struct sim *sim);
+void sim_settle(struct sim *sim);
+void sim_finish(struct sim *sim);
+bool sim_converged(struct sim *sim);
+
+/* Ends the process: an invariant does not hold. */
+_Noreturn void sim_fail(struct sim *sim, const char *invariant, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void sim_trace(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_mix(struct sim *sim, uint64_t value);
+
+/* Where a failure is also written; set by the runner. */
+void sim_fail_to(char *text, size_t size);
+
+#define SIM_TRACE(sim, ...)                \
+    do {                                   \
+        if ((sim)->options.trace) {        \
+            sim_trace((sim), __VA_ARGS__); \
+        }                                  \
+    } while (0)
+
+/* ---- sim_node.c ---- */
+
+void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t id);
+void sim_node_release(struct sim *sim, struct sim_node *node);
+uint64_t sim_node_ms(struct sim *sim, struct sim_node *node);
+int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node);
+
+/* Opens the disk and starts the process. */
+void sim_node_start(struct sim *sim, struct sim_node *node);
+
+enum sim_crash {
+    SIM_KILL,  /* The process dies; what it wrote stays written. */
+    SIM_POWER, /* The machine dies: what was not synced is lost, torn or kept. */
+    SIM_STOP,  /* Clean shutdown. */
+};
+
+void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how);
+
+/* The same, and it comes back after a while. */
+void sim_node_die(struct sim *sim, struct sim_node *node, enum sim_crash how);
+
+/* Shuts it down as SIGTERM does, and starts it again. */
+void sim_node_drain(struct sim *sim, struct sim_node *node);
+
+/* Gives an event to the replica and carries out what follows. May crash the node. */
+void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *event);
+void sim_node_effects(struct sim *sim, struct sim_node *node);
+void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us);
+void sim_node_resume(struct sim *sim, struct sim_node *node);
+struct sim_node *sim_leader(struct sim *sim); /* Newest one that broadcasts, or NULL. */
+
+/* ---- sim_disk.c ---- */
+
+void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
+void sim_disk_kick(struct sim *sim, struct sim_node *node);
+void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
+void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid);
+void sim_disk_snapshot(struct sim *sim, struct sim_node *node);
+void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how); /* It is gone. */
+uint64_t sim_disk_us(struct sim *sim, struct sim_node *node);
+
+/* ---- sim_media.c: the disk itself and what may happen to it. ---- */
+
+void sim_disk_init(struct sim *sim, struct sim_node *node);
+void sim_disk_release(struct sim_node *node);
+
+/* After a run: what a power cut would leave of the disk holds everything committed. */
+void sim_disk_verify(struct sim *sim, struct sim_node *node);
+
+/* The end of a process: first nothing of it may write any more; then the disk is as it will be
+ * found. */
+void sim_disk_freeze(struct sim *sim, struct sim_node *node, enum sim_crash how);
+void sim_disk_reset(struct sim *sim, struct sim_node *node, enum sim_crash how);
+
+/* Faults, on a disk that nobody has open. */
+void sim_disk_empty(struct sim *sim, struct sim_node *node);
+void sim_disk_rot(struct sim *sim, struct sim_node *node, uint32_t bits);
+struct vfs_mem *sim_disk_image(struct sim_node *node); /* A copy, to roll back to. */
+void sim_disk_roll_back(struct sim *sim, struct sim_node *node, struct vfs_mem *take_image);
+void sim_disk_limit(struct sim *sim, struct sim_node *node, bool full);
+/* The k-th call of the disk from now fails as if the machine had died there. */
+void sim_disk_plan_crash(struct sim *sim, struct sim_node *node, uint32_t calls);
+bool sim_disk_crashed(struct sim_node *node);
+
+/* ---- sim_net.c ---- */
+
+void sim_net_init(struct sim *sim);
+void sim_net_release(struct sim *sim);
+void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const struct zab_msg *msg);
+void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to);
+void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent);
+void sim_net_greet_again(struct sim *sim, struct sim_node *node);
+void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b);
+void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to);
+void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to);
+void sim_net_heal_all(struct sim *sim);
+
+/* ---- sim_fault.c ---- */
+
+void sim_fault_begin(struct sim *sim);
+void sim_fault_end(struct sim *sim); /* Everything is mended; no new faults. */
+/* True when the claim still holds with one more voter's disk harmed. */
+bool sim_fault_may_harm(struct sim *sim, struct sim_node *node);
+
+/* ---- sim_client.c ---- */
+
+void sim_client_init(struct sim *sim);
+void sim_client_release(struct sim *sim);
+void sim_client_begin(struct sim *sim);
+/* One operation of a scenario, sent now; the answer is awaited with sim_run. */
+struct sim_op *sim_client_send(struct sim *sim, uint32_t node, const struct sim_sub *sub,
+                               bool linearizable);
+void sim_client_lost(struct sim *sim, struct sim_node *node); /* The process died. */
+
+/* ---- sim_history.c, sim_model.c: after the run. ---- */
+
+void sim_history_check(struct sim *sim);
+
+/* ---- sim_check.c ---- */
+
+void sim_check_init(struct sim *sim);
+void sim_check_release(struct sim *sim);
+struct sim_rec *sim_rec_find(struct sim *sim, zxid_t zxid);
+/* True when the log that ends with `last` holds `zxid`. */
+bool sim_log_holds(struct sim *sim, zxid_t last, zxid_t zxid);
+void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const struct zab_msg *msg);
+void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
+void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist_done *done);
+void sim_check_recovered(struct sim *sim, struct sim_node *node,
+                         const struct replica_options *options);
+void sim_check_step(struct sim *sim, struct sim_node *node);
+
+/* sim_apply.c: what the state machines were given since the last call; A6 to A10, A16, A17. */
+void sim_check_applied(struct sim *sim, struct sim_node *node);
+void sim_check_end(struct sim *sim);
+
+/* ---- sim_apply.c ---- */
+
+/* The run that the intercepted functions report to; NULL: none. */
+void sim_watch(struct sim *sim);
+
+/* ---- sim_probe.c: which probes exist and were reached. ---- */
+
+size_t sim_probe_count(void);
+const char *sim_probe_name(size_t index);
+void sim_probe_collect(uint8_t *hit); /* One byte per probe. */
+
+/* ---- sim_scenario.c ---- */
+
+/* False when there is no such scenario. */
+bool sim_scenario_run(struct sim *sim, const char *name);
+const char *sim_scenario_name(size_t index); /* NULL behind the last one. */
+
+#endif

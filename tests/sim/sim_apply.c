@@ -1,0 +1,169 @@
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "server/state/state.h"
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+
+/*
+ * The linker puts these functions between every caller and the state machine (--wrap), so the
+ * checkers see what is really applied, without a hook in the product.
+ */
+
+enum err __real_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
+                            struct state_changes *ret_changes);
+enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
+                            struct state_changes *ret_changes);
+void __real_state_skip(struct state *state, zxid_t zxid);
+void __wrap_state_skip(struct state *state, zxid_t zxid);
+void __real_state_set_config(struct state *state, zxid_t zxid, struct slice text);
+void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text);
+void __real_state_restored(struct state *state, zxid_t start);
+void __wrap_state_restored(struct state *state, zxid_t start);
+_Noreturn void __real_check_failed(const char *file, int line, const char *expr);
+_Noreturn void __wrap_check_failed(const char *file, int line, const char *expr);
+
+static struct sim *watched;
+static bool inside_apply;
+
+void sim_watch(struct sim *sim)
+{
+    watched = sim;
+}
+
+_Noreturn void __wrap_check_failed(const char *file, int line, const char *expr)
+{
+    if (watched) {
+        sim_fail(watched, "ASSERT", "%s:%d: %s", file, line, expr);
+    }
+    __real_check_failed(file, line, expr);
+}
+
+static void note(const struct state *state, struct sim_applied applied)
+{
+    struct sim *sim = watched;
+    struct sim_node *node = sim ? sim->current : NULL;
+
+    if (!node) {
+        return;
+    }
+    if (node->state != state) {
+        node->state = state;
+        node->applied = 0;
+    }
+    if (sim->applied_count == sim->applied_cap) {
+        sim->applied_cap = sim->applied_cap ? sim->applied_cap * 2 : 64;
+        sim->applied = mem_realloc(sim->applied, sim->applied_cap * sizeof(*sim->applied));
+    }
+    applied.after = node->applied;
+    node->applied = applied.zxid;
+    sim->applied[sim->applied_count++] = applied;
+}
+
+enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
+                            struct state_changes *ret_changes)
+{
+    enum err err;
+
+    inside_apply = true; /* It moves the zxid with state_skip. */
+    err = __real_state_apply(state, zxid, txn, fuzzy, ret_changes);
+    inside_apply = false;
+    if (err == ERR_OK) {
+        note(state, (struct sim_applied){.zxid = zxid,
+                                         .type = LOGREC_TXN,
+                                         .payload = hash64(0, txn),
+                                         .fuzzy = fuzzy,
+                                         .digest = state_digest(state)});
+    }
+    return err;
+}
+
+/* Whether a skipped record is inside a fuzzy range is not said; its digest is not compared. */
+void __wrap_state_skip(struct state *state, zxid_t zxid)
+{
+    __real_state_skip(state, zxid);
+    if (inside_apply) {
+        return;
+    }
+    note(state,
+         (struct sim_applied){
+             .zxid = zxid, .type = LOGREC_EPOCH, .fuzzy = true, .digest = state_digest(state)});
+}
+
+void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text)
+{
+    __real_state_set_config(state, zxid, text);
+    if (zxid != 0) {
+        note(state, (struct sim_applied){.zxid = zxid,
+                                         .type = LOGREC_CONFIG,
+                                         .fuzzy = true,
+                                         .digest = state_digest(state)});
+    }
+}
+
+/* A state that was loaded from a snapshot claims to have applied `start`. */
+void __wrap_state_restored(struct state *state, zxid_t start)
+{
+    __real_state_restored(state, start);
+    if (watched && watched->current) {
+        watched->current->state = state;
+        watched->current->applied = start;
+    }
+}
+
+static void check_digest(struct sim *sim, const struct sim_node *node, struct sim_rec *rec,
+                         const struct sim_applied *applied)
+{
+    if (applied->fuzzy) {
+        return;
+    }
+    if (!rec->has_digest) {
+        rec->has_digest = true;
+        rec->digest = applied->digest;
+    }
+    if (rec->digest != applied->digest) {
+        sim_fail(sim, "A17", "node %u has another state at %" PRIx64, node->id, applied->zxid);
+    }
+}
+
+static void check_one(struct sim *sim, struct sim_node *node, const struct sim_applied *applied)
+{
+    struct sim_rec *rec = sim_rec_find(sim, applied->zxid);
+    zxid_t parent = rec && rec->parent ? rec->parent->rec->zxid : 0;
+
+    if (!rec) {
+        sim_fail(sim, "A6", "node %u applied %" PRIx64 ", which nobody broadcast", node->id,
+                 applied->zxid);
+    }
+    if (rec->rec->type == LOGREC_TXN && applied->payload != hash64(0, logrec_payload(rec->rec))) {
+        sim_fail(sim, "A6", "node %u applied other bytes as %" PRIx64, node->id, applied->zxid);
+    }
+    if ((rec->rec->type == LOGREC_TXN) != (applied->type == LOGREC_TXN)) {
+        sim_fail(sim, "A6", "node %u took %" PRIx64 " for another kind", node->id, applied->zxid);
+    }
+    if (!rec->committed) {
+        sim_fail(sim, "A7", "node %u applied %" PRIx64 ", which is not committed", node->id,
+                 applied->zxid);
+    }
+    if (applied->after != parent) {
+        sim_fail(sim, "A8", "node %u applied %" PRIx64 " after %" PRIx64 " instead of %" PRIx64,
+                 node->id, applied->zxid, applied->after, parent);
+    }
+    check_digest(sim, node, rec, applied);
+}
+
+void sim_check_applied(struct sim *sim, struct sim_node *node)
+{
+    zxid_t last = 0;
+
+    for (size_t i = 0; i < sim->applied_count; i++) {
+        check_one(sim, node, &sim->applied[i]);
+        last = sim->applied[i].zxid;
+    }
+    if (last != 0 && !sim_log_holds(sim, node->shadow.last, last)) {
+        sim_fail(sim, "A16", "node %u applied %" PRIx64 ", its disk holds the log up to %" PRIx64,
+                 node->id, last, node->shadow.last);
+    }
+    sim->applied_count = 0;
+}

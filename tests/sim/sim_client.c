@@ -1,0 +1,523 @@
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "server/ops.h"
+#include "server/view.h"
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+
+/*
+ * Clients and the front end between them and a replica. A client talks to any replica, gives up
+ * after a while, and may never see the answer that was sent; then it does not know what became of
+ * its write, and nor does the checker until it finds it in the log.
+ */
+
+enum {
+    DIRS = 6,
+    LEAVES = 5,
+    BURST_MAX = 24,
+    INSIDE_MAX = 30,
+    PATIENCE_MORE_US = 500 * SIM_MS, /* A client waits this much longer than it told the server. */
+    HOP_MAX_US = 2 * SIM_MS,
+};
+
+static void submit(struct sim *sim, struct sim_event *event);
+static void read_now(struct sim *sim, struct sim_event *event);
+
+/* ---- The end of an operation. ---- */
+
+static void free_request(struct sim *sim, struct sim_event *event)
+{
+    struct sim_op *op = sim->ops[event->a];
+
+    op_request_free(op->req);
+    op->req = NULL;
+}
+
+static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome, enum err err)
+{
+    struct sim_client *client = &sim->clients[op->client];
+
+    ASSERT(op->outcome == SIM_PENDING && outcome != SIM_PENDING);
+    op->outcome = outcome;
+    op->err = err;
+    op->end_us = sim->now_us;
+    client->inside--;
+    sim->pending--;
+    sim->totals.acked += outcome == SIM_OK;
+    sim->totals.verdicts += outcome == SIM_ERROR;
+    sim->totals.refused += outcome == SIM_REFUSED;
+    sim->totals.unknown += outcome == SIM_UNKNOWN;
+    SIM_TRACE(sim, "op %u ends: %d %s zxid %" PRIx64, op->number, (int)outcome, err_symbol(err),
+              op->zxid);
+    if (outcome != SIM_OK && outcome != SIM_ERROR) {
+        return;
+    }
+    if (client->seen < op->zxid) {
+        client->seen = op->zxid;
+    }
+    if (sim->told < op->zxid) {
+        sim->told = op->zxid;
+    }
+}
+
+/* What an error means to whoever gets it (api.md, errors). */
+static enum sim_outcome outcome_of(enum err err)
+{
+    switch ((int)err) {
+    case ERR_OK:
+        return SIM_OK;
+    case ERR_NO_NODE:
+    case ERR_BAD_VERSION:
+    case ERR_NODE_EXISTS:
+    case ERR_NOT_EMPTY:
+        return SIM_ERROR;
+    case ERR_OUTCOME_UNKNOWN:
+        return SIM_UNKNOWN;
+    case ERR_NOT_READY:
+    case ERR_REPLICA_BEHIND:
+    case ERR_THROTTLED:
+    case ERR_DISK_FULL:
+    case ERR_CLOSED:
+        return SIM_REFUSED;
+    default:
+        return SIM_PENDING; /* Nobody asked for anything that ends like this. */
+    }
+}
+
+static bool is_read(const struct sim_op *op)
+{
+    return op->id == OP_GET || op->id == OP_EXISTS || op->id == OP_CHILDREN;
+}
+
+/* Names of children, in order, as one number. */
+static uint64_t names_hash(const struct op_result *result)
+{
+    uint64_t hash = 0;
+
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        hash = hash64(hash, result->entries[i].path);
+    }
+    return hash;
+}
+
+static void copy_slice(char *out, size_t size, struct slice text)
+{
+    size_t len = text.len < size - 1 ? text.len : size - 1;
+
+    if (len > 0) {
+        memcpy(out, text.data, len);
+    }
+    out[len] = 0;
+}
+
+static void take_result(struct sim_op *op, const struct op_result *result)
+{
+    op->zxid = result->zxid;
+    op->has_stat = result->has_stat;
+    op->stat = result->stat;
+    op->failed_index = result->failed_index;
+    copy_slice(op->path, sizeof(op->path), result->path);
+    if (op->id == OP_GET && result->data) {
+        op->has_data = true;
+        copy_slice(op->data, sizeof(op->data), blob_slice(result->data));
+    } else if (op->id == OP_CHILDREN && result->err == ERR_OK) {
+        op->has_data = true;
+        (void)snprintf(op->data, sizeof(op->data), "%" PRIx64, names_hash(result));
+    }
+}
+
+static void conclude(struct sim *sim, struct sim_op *op, const struct op_result *result)
+{
+    enum sim_outcome outcome = outcome_of(result->err);
+
+    if (outcome == SIM_PENDING) {
+        sim_fail(sim, "A19", "operation %u (%d on %s) ends with %s", op->number, (int)op->id,
+                 op->subs[0].path, err_symbol(result->err));
+    }
+    take_result(op, result);
+    if ((outcome == SIM_OK || outcome == SIM_ERROR) && op->zxid < op->min_zxid) {
+        sim_fail(sim, "A28", "operation %u answered from %" PRIx64 ", asked for %" PRIx64,
+                 op->number, op->zxid, op->min_zxid);
+    }
+    finish(sim, op, outcome, result->err);
+}
+
+/* ---- The front end. ---- */
+
+static bool still_there(const struct sim *sim, const struct sim_op *op)
+{
+    const struct sim_node *node = &sim->nodes[op->node];
+
+    return node->up && node->life == op->life;
+}
+
+/* The answer goes over the wire: a little later, or never. */
+static void deliver(struct sim *sim, struct sim_event *event)
+{
+    struct sim_op *op = sim->ops[event->a];
+
+    if (op->outcome == SIM_PENDING && !op->lost) {
+        conclude(sim, op, &op->req->result);
+    }
+    free_request(sim, event);
+}
+
+static void on_reply(struct op_request *request)
+{
+    struct sim_op *op = request->ctx;
+    struct sim *sim = op->sim;
+
+    op->request = request->id;
+    op->replied++;
+    if (op->replied > 1) {
+        sim_fail(sim, "A19", "operation %u is answered twice", op->number);
+    }
+    if (!still_there(sim, op)) {
+        op->lost = true;
+    }
+    if (is_read(op) && request->result.err == ERR_OK && !op->lost) {
+        struct sim_event *event = sim_after(sim, rng_below(&sim->rng, HOP_MAX_US), read_now, "read",
+                                            &sim->nodes[op->node]);
+
+        event->a = op->number;
+    }
+    struct sim_event *event = sim_after(
+        sim, rng_below(&sim->rng, HOP_MAX_US),
+        is_read(op) && request->result.err == ERR_OK ? free_request : deliver, "reply", NULL);
+
+    event->a = op->number;
+}
+
+static void read_view(struct sim *sim, struct sim_op *op)
+{
+    struct op_result result;
+
+    op_result_init(&result);
+    ops_by_id(op->id)->read(sim->nodes[op->node].view, &op->args[0], &result);
+    conclude(sim, op, &result);
+    op_result_release(&result);
+}
+
+static void read_now(struct sim *sim, struct sim_event *event)
+{
+    struct sim_op *op = sim->ops[event->a];
+
+    if (op->outcome == SIM_PENDING && !op->lost) {
+        read_view(sim, op);
+    }
+}
+
+/* A local read is refused while this replica is out of step or has been cut off for too long. */
+static bool may_read_local(struct sim *sim, struct sim_node *node)
+{
+    const struct zab_status *zab = &node->status.zab;
+    uint64_t bound_ms = (uint64_t)sim->knobs.limits.tick_ms * sim->knobs.limits.sync_limit * 2;
+
+    return zab->serving && sim_node_ms(sim, node) <= zab->heard_ms + bound_ms;
+}
+
+static struct op_request *make_request(struct sim *sim, struct sim_op *op)
+{
+    struct op_request *request = op_request_new();
+    uint64_t patience_us = op->begin_us + op->patience_us;
+    uint64_t left_us = patience_us > sim->now_us ? patience_us - sim->now_us : 0;
+
+    request->def = ops_by_id(op->id);
+    if (op->id == OP_MULTI) {
+        op_args_init(&request->args, OP_MULTI);
+        request->args.ops = op->args;
+        request->args.op_count = op->sub_count;
+    } else {
+        request->args = op->args[0];
+    }
+    request->consistency = op->linearizable ? OP_LINEARIZABLE : OP_LOCAL;
+    request->min_zxid = op->min_zxid;
+    request->deadline_ms = sim_node_ms(sim, &sim->nodes[op->node]) + left_us / SIM_MS;
+    request->on_reply = on_reply;
+    request->ctx = op;
+    return request;
+}
+
+static void submit(struct sim *sim, struct sim_event *event)
+{
+    struct sim_op *op = sim->ops[event->a];
+    struct sim_node *node = &sim->nodes[op->node];
+
+    if (op->outcome != SIM_PENDING) {
+        return; /* The client has gone. */
+    }
+    if (is_read(op) && !op->linearizable && op->min_zxid == 0) {
+        if (may_read_local(sim, node)) {
+            read_view(sim, op);
+        } else {
+            finish(sim, op, SIM_REFUSED, ERR_NOT_READY);
+        }
+        return;
+    }
+    op->req = make_request(sim, op);
+    op->sent = true;
+    op->boot = node->boot;
+    sim->current = node;
+    replica_request(node->replica, op->req, sim_node_ms(sim, node), sim_node_wall_ms(sim, node),
+                    &node->effects);
+    sim->current = NULL;
+    if (op->replied == 0) {
+        op->request = op->req->id;
+    }
+    replica_status(node->replica, &node->status);
+    sim_node_effects(sim, node);
+}
+
+/* ---- Making operations. ---- */
+
+static void fill_args(struct sim_op *op, uint32_t index)
+{
+    const struct sim_sub *sub = &op->subs[index];
+    struct op_args *args = &op->args[index];
+
+    op_args_init(args, sub->id);
+    args->path = slice_str(sub->path);
+    args->sequence = sub->sequence;
+    args->has_version = sub->has_version;
+    args->version = sub->has_version ? sub->version : -1;
+    if (sub->id == OP_CREATE || sub->id == OP_SET) {
+        args->data = slice_str(sub->data);
+    }
+}
+
+static void give_up(struct sim *sim, struct sim_event *event)
+{
+    struct sim_op *op = sim->ops[event->a];
+
+    if (op->outcome == SIM_PENDING) {
+        op->lost = true;
+        finish(sim, op, op->sent ? SIM_UNKNOWN : SIM_REFUSED, ERR_OUTCOME_UNKNOWN);
+    }
+}
+
+static struct sim_op *new_op(struct sim *sim, uint32_t client, uint32_t node)
+{
+    struct sim_op *op = mem_zalloc(1, sizeof(*op));
+
+    if (sim->op_count == sim->op_cap) {
+        sim->op_cap = sim->op_cap ? sim->op_cap * 2 : 1024;
+        sim->ops = mem_realloc(sim->ops, sim->op_cap * sizeof(struct sim_op *));
+    }
+    op->sim = sim;
+    op->number = (uint32_t)sim->op_count;
+    op->client = client;
+    op->node = node;
+    op->life = sim->nodes[node].life;
+    op->begin_us = sim->now_us;
+    op->patience_us = rng_range(&sim->rng, 1, 10) * SIM_SECOND;
+    op->floor = sim->told;
+    op->lost = rng_chance(&sim->rng, sim->knobs.lost_ppm);
+    sim->ops[sim->op_count++] = op;
+    return op;
+}
+
+/* Sends it off; from here on it ends by an answer, by its client's patience or by a crash. */
+static void launch(struct sim *sim, struct sim_op *op)
+{
+    struct sim_node *node = &sim->nodes[op->node];
+    const struct sim_sub *sub = &op->subs[0];
+
+    for (uint32_t i = 0; i < op->sub_count; i++) {
+        fill_args(op, i);
+    }
+    SIM_TRACE(sim, "op %u begins: client %u at %u: %s %s%s v%d%s min %" PRIx64, op->number,
+              op->client, op->node, ops_by_id(op->id)->name, sub->path, sub->sequence ? "#" : "",
+              sub->has_version ? sub->version : -1, op->linearizable ? " linearizable" : "",
+              op->min_zxid);
+    sim->clients[op->client].inside++;
+    sim->pending++;
+    sim->totals.ops++;
+    sim->totals.reads += is_read(op);
+    if (!node->up) {
+        finish(sim, op, SIM_REFUSED, ERR_CLOSED);
+        return;
+    }
+    sim_after(sim, rng_below(&sim->rng, HOP_MAX_US), submit, "submit", node)->a = op->number;
+    sim_after(sim, op->patience_us + PATIENCE_MORE_US, give_up, "give up", NULL)->a = op->number;
+}
+
+static void draw_path(struct sim *sim, char *out, size_t size, bool leaf)
+{
+    uint32_t dir = (uint32_t)rng_below(&sim->rng, DIRS);
+
+    if (leaf) {
+        (void)snprintf(out, size, "/k%u/c%u", dir, (uint32_t)rng_below(&sim->rng, LEAVES));
+    } else {
+        (void)snprintf(out, size, "/k%u", dir);
+    }
+}
+
+static void draw_write(struct sim *sim, const struct sim_op *op, struct sim_sub *sub)
+{
+    static const enum op_id kinds[] = {OP_CREATE, OP_CREATE, OP_CREATE, OP_SET,
+                                       OP_SET,    OP_SET,    OP_DELETE};
+
+    sub->id = kinds[rng_below(&sim->rng, sizeof(kinds) / sizeof(kinds[0]))];
+    draw_path(sim, sub->path, sizeof(sub->path), rng_chance(&sim->rng, 650000));
+    (void)snprintf(sub->data, sizeof(sub->data), "op%u.%u", op->number, op->sub_count);
+    if (sub->id == OP_CREATE && rng_chance(&sim->rng, 250000)) {
+        draw_path(sim, sub->path, sizeof(sub->path), false);
+        (void)snprintf(sub->path + strlen(sub->path), sizeof(sub->path) - strlen(sub->path), "/s-");
+        sub->sequence = true;
+    }
+    if (sub->id != OP_CREATE && rng_chance(&sim->rng, 400000)) {
+        sub->has_version = true;
+        sub->version = (int32_t)rng_below(&sim->rng, 6);
+    }
+}
+
+/* Deletes what an earlier sequential create has made, so that the tree does not just grow. */
+static bool draw_cleanup(struct sim *sim, struct sim_sub *sub)
+{
+    const struct sim_op *old;
+
+    if (sim->op_count < 2 || !rng_chance(&sim->rng, 120000)) {
+        return false;
+    }
+    old = sim->ops[rng_below(&sim->rng, sim->op_count - 1)];
+    if (old->outcome != SIM_OK || old->id != OP_CREATE || !old->subs[0].sequence) {
+        return false;
+    }
+    sub->id = OP_DELETE;
+    (void)snprintf(sub->path, sizeof(sub->path), "%.47s", old->path);
+    return true;
+}
+
+static void draw_multi(struct sim *sim, struct sim_op *op)
+{
+    uint32_t count = (uint32_t)rng_range(&sim->rng, 2, SIM_SUBS_MAX);
+
+    op->id = OP_MULTI;
+    while (op->sub_count < count) {
+        struct sim_sub *sub = &op->subs[op->sub_count];
+
+        draw_write(sim, op, sub);
+        if (sub->id == OP_SET && rng_chance(&sim->rng, 300000)) {
+            sub->id = OP_CHECK;
+        }
+        op->sub_count++;
+    }
+}
+
+static void draw_read(struct sim *sim, struct sim_op *op)
+{
+    static const enum op_id kinds[] = {OP_GET, OP_GET, OP_EXISTS, OP_CHILDREN};
+    struct sim_client *client = &sim->clients[op->client];
+
+    op->id = kinds[rng_below(&sim->rng, 4)];
+    op->subs[0].id = op->id;
+    op->linearizable = rng_chance(&sim->rng, 500000);
+    op->min_zxid = client->tokens ? client->seen : 0;
+    draw_path(sim, op->subs[0].path, sizeof(op->subs[0].path),
+              op->id != OP_CHILDREN && rng_chance(&sim->rng, 700000));
+    op->sub_count = 1;
+}
+
+static void draw_op(struct sim *sim, struct sim_op *op)
+{
+    uint64_t dice = rng_below(&sim->rng, 100);
+
+    if (dice < 30) {
+        draw_read(sim, op);
+    } else if (dice < 35) {
+        op->id = OP_SYNC;
+        op->subs[0].id = OP_SYNC;
+        op->sub_count = 1;
+    } else if (dice < 45) {
+        draw_multi(sim, op);
+    } else {
+        if (!draw_cleanup(sim, &op->subs[0])) {
+            draw_write(sim, op, &op->subs[0]);
+        }
+        op->id = op->subs[0].id;
+        op->sub_count = 1;
+    }
+}
+
+static void turn(struct sim *sim, struct sim_event *event)
+{
+    struct sim_client *client = &sim->clients[event->a];
+    uint64_t think_us = rng_below(&sim->rng, (uint64_t)sim->knobs.think_ms * SIM_MS) + 1;
+    uint32_t count = 1;
+
+    if (sim->clients_stop) {
+        return;
+    }
+    if (rng_chance(&sim->rng, 200000) || !sim->nodes[client->node].up) {
+        client->node = (uint32_t)rng_range(&sim->rng, 1, sim->knobs.nodes);
+    }
+    if (rng_chance(&sim->rng, sim->knobs.burst_ppm)) {
+        count = (uint32_t)rng_range(&sim->rng, 2, BURST_MAX);
+    }
+    for (uint32_t i = 0; i < count && client->inside < INSIDE_MAX; i++) {
+        struct sim_op *op = new_op(sim, client->id, client->node);
+
+        draw_op(sim, op);
+        launch(sim, op);
+    }
+    sim_after(sim, think_us, turn, "turn", NULL)->a = client->id;
+}
+
+struct sim_op *sim_client_send(struct sim *sim, uint32_t node, const struct sim_sub *sub,
+                               bool linearizable)
+{
+    struct sim_op *op = new_op(sim, 0, node);
+
+    op->id = sub->id;
+    op->lost = false;
+    op->subs[0] = *sub;
+    op->sub_count = 1;
+    op->linearizable = linearizable;
+    launch(sim, op);
+    return op;
+}
+
+/* Whoever waits for an answer of a process that died learns that the connection is gone. */
+void sim_client_lost(struct sim *sim, struct sim_node *node)
+{
+    for (size_t i = sim->op_first; i < sim->op_count && sim->pending > 0; i++) {
+        struct sim_op *op = sim->ops[i];
+
+        if (op->outcome == SIM_PENDING && op->node == node->id && op->life == node->life) {
+            op->lost = true;
+            finish(sim, op, op->sent ? SIM_UNKNOWN : SIM_REFUSED, ERR_CLOSED);
+        }
+    }
+    while (sim->op_first < sim->op_count && sim->ops[sim->op_first]->outcome != SIM_PENDING) {
+        sim->op_first++;
+    }
+}
+
+void sim_client_init(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->knobs.clients; i++) {
+        struct sim_client *client = &sim->clients[i];
+
+        client->id = i;
+        client->node = (uint32_t)rng_range(&sim->rng, 1, sim->knobs.nodes);
+        client->tokens = rng_chance(&sim->rng, 500000);
+    }
+}
+
+void sim_client_begin(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->knobs.clients; i++) {
+        sim_after(sim, rng_below(&sim->rng, SIM_SECOND), turn, "turn", NULL)->a = i;
+    }
+}
+
+void sim_client_release(struct sim *sim)
+{
+    for (size_t i = 0; i < sim->op_count; i++) {
+        op_request_free(sim->ops[i]->req);
+        mem_free(sim->ops[i]);
+    }
+    mem_free(sim->ops);
+}

@@ -1,0 +1,405 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/state/state.h"
+#include "server/view.h"
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+
+/*
+ * The work of the log thread and of the bulk thread, as events: what is asked for takes its time,
+ * and a crash may come before, in the middle or after it, also between the disk and the core's
+ * knowledge of it.
+ */
+
+enum {
+    SLOW_MAX_US = 4 * SIM_SECOND,
+    TELL_MAX_US = 300,
+    RETRY_US = 500 * SIM_MS,
+    FETCH_RECS_MAX = 64,
+    FETCH_BYTES_MAX = 64 << 10,
+    SLICE_BYTES = 4096,
+    SLICE_BUF_MAX = 4 << 20,
+};
+
+struct sim_snap {
+    struct store_snap_writer *writer;
+    struct state_cursor cursor;
+    struct buf block;
+    zxid_t start;
+};
+
+uint64_t sim_disk_us(struct sim *sim, struct sim_node *node)
+{
+    uint64_t us = rng_range(&sim->rng, sim->knobs.disk_min_us, sim->knobs.disk_max_us);
+
+    return node->slow ? us + rng_below(&sim->rng, SLOW_MAX_US) : us;
+}
+
+/* True, and the process is gone, when the machine has died in the middle of a call. */
+static bool died(struct sim *sim, struct sim_node *node)
+{
+    if (!sim_disk_crashed(node)) {
+        return false;
+    }
+    SIM_TRACE(sim, "fault: node %u dies while it uses its disk", node->id);
+    sim_node_die(sim, node, SIM_POWER);
+    return true;
+}
+
+static void expect(struct sim *sim, const struct sim_node *node, enum err err, const char *what)
+{
+    if (err != ERR_OK) {
+        sim_fail(sim, "disk", "node %u: %s: %s", node->id, what, err_symbol(err));
+    }
+}
+
+/* ---- The log thread. ---- */
+
+static void tell_done(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct persist_dones dones = node->dones;
+    uint32_t life = node->life;
+
+    node->telling = false;
+    node->dones = (struct persist_dones){0};
+    for (size_t i = 0; i < dones.count && node->up && node->life == life; i++) {
+        struct zab_event step;
+
+        persist_event(&dones.items[i], 0, &step);
+        sim_node_step(sim, node, &step);
+    }
+    persist_dones_release(&dones);
+}
+
+static void preallocate(struct sim *sim, struct sim_event *event);
+
+static void plan_preallocate(struct sim *sim, struct sim_node *node, uint64_t in_us)
+{
+    if (!node->preallocating) {
+        node->preallocating = true;
+        sim_after(sim, in_us, preallocate, "preallocate", node);
+    }
+}
+
+/* The core is told when the reserve is all that is left, and when it no longer is. */
+static void tell_space(struct sim *sim, struct sim_node *node)
+{
+    bool low = store_is_low(node->store);
+    struct zab_event step = {.type = ZAB_EV_SPACE, .flag = low};
+
+    if (low != node->low) {
+        SIM_TRACE(sim, "space %u: %s", node->id, low ? "low" : "enough");
+        node->low = low;
+        sim_node_step(sim, node, &step);
+    }
+}
+
+static void preallocate(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    enum err err = store_preallocate(node->store);
+
+    node->preallocating = false;
+    if (died(sim, node)) {
+        return;
+    }
+    if (err == ERR_NO_SPACE) {
+        plan_preallocate(sim, node, RETRY_US);
+    } else {
+        expect(sim, node, err, "preallocate");
+    }
+    tell_space(sim, node);
+}
+
+static void run_batch(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    size_t first = node->dones.count;
+    enum err err = persist_run(&node->running, node->store, &node->dones);
+
+    node->disk_busy = false;
+    if (died(sim, node)) {
+        return;
+    }
+    for (size_t i = first; i < node->dones.count; i++) {
+        SIM_TRACE(sim, "durable %u: token %" PRIu64 " %s", node->id, node->dones.items[i].token,
+                  err_symbol(node->dones.items[i].err));
+        sim_check_done(sim, node, &node->dones.items[i]);
+    }
+    if (node->dones.count > 0 && !node->telling) {
+        node->telling = true;
+        sim_after(sim, rng_below(&sim->rng, TELL_MAX_US), tell_done, "persisted", node);
+    }
+    if (err == ERR_NO_SPACE) {
+        node->disk_busy = true;
+        sim_after(sim, RETRY_US, run_batch, "disk again", node);
+    } else {
+        expect(sim, node, err, "run");
+        sim_disk_kick(sim, node);
+    }
+    plan_preallocate(sim, node, sim_disk_us(sim, node));
+    tell_space(sim, node);
+}
+
+/* Group commit: what came while the disk was busy goes in one batch. */
+void sim_disk_kick(struct sim *sim, struct sim_node *node)
+{
+    if (node->disk_busy || node->filling.count == 0) {
+        return;
+    }
+    ASSERT(node->running.count == 0);
+    persist_merge(&node->running, &node->filling);
+    node->disk_busy = true;
+    sim_after(sim, sim_disk_us(sim, node), run_batch, "disk", node);
+}
+
+void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    (void)sim;
+    persist_add(&node->filling, effect, &node->identity);
+}
+
+/* ---- Reading for learners, and for deliveries that are no longer in memory. ---- */
+
+static void fetch(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct logrec *recs[FETCH_RECS_MAX];
+    size_t count = 0;
+    struct zab_event step = {.type = ZAB_EV_FETCHED, .token = event->a, .recs = recs};
+
+    step.err = store_read(node->store, event->b, FETCH_BYTES_MAX, FETCH_RECS_MAX, recs, &count);
+    if (died(sim, node)) {
+        return;
+    }
+    step.rec_count = step.err == ERR_OK ? count : 0;
+    sim_node_step(sim, node, &step);
+    for (size_t i = 0; i < step.rec_count; i++) {
+        logrec_unref(recs[i]);
+    }
+}
+
+static enum err reader_for(struct sim_node *node, uint32_t peer, uint64_t offset)
+{
+    if (offset > 0) {
+        return node->readers[peer] ? ERR_OK : ERR_MISSING;
+    }
+    if (node->readers[peer]) {
+        store_snap_close(node->readers[peer]);
+        node->readers[peer] = NULL;
+    }
+    return store_snap_open(node->store, &node->readers[peer], &node->reader_infos[peer]);
+}
+
+static void snap_fetch(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    uint32_t peer = (uint32_t)(event->b >> 48);
+    uint64_t offset = event->b & ((UINT64_C(1) << 48) - 1);
+    uint8_t *bytes = mem_alloc(ZAB_CHUNK_BYTES_MAX);
+    size_t len = 0;
+    struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED, .token = event->a, .offset = offset};
+
+    step.err = reader_for(node, peer, offset);
+    if (step.err == ERR_OK) {
+        step.err =
+            store_snap_read_raw(node->readers[peer], offset, bytes, ZAB_CHUNK_BYTES_MAX, &len);
+        step.zxid = node->reader_infos[peer].start;
+        step.snap_chain = node->reader_infos[peer].start_chain;
+        step.base = node->reader_infos[peer].end;
+        step.bytes = slice_make(bytes, len);
+    }
+    if (!died(sim, node)) {
+        sim_node_step(sim, node, &step);
+    }
+    mem_free(bytes);
+}
+
+void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    bool snap = effect->type == ZAB_FX_SNAP_FETCH;
+    struct sim_event *event = sim_after(sim, sim_disk_us(sim, node), snap ? snap_fetch : fetch,
+                                        snap ? "snap fetch" : "fetch", node);
+
+    event->a = effect->token;
+    event->b = snap ? (uint64_t)effect->peer << 48 | effect->offset : effect->zxid;
+}
+
+/* ---- Taking a received snapshot for our state. ---- */
+
+static void drop_snapshot(struct sim_node *node)
+{
+    struct sim_snap *snap = node->snap;
+
+    if (!snap) {
+        return;
+    }
+    node->snap = NULL;
+    if (snap->writer) {
+        store_snap_abort(snap->writer);
+    }
+    state_scan_release(&snap->cursor);
+    buf_release(&snap->block);
+    mem_free(snap);
+}
+
+static void fail_snapshot(struct sim_node *node)
+{
+    if (node->snap) {
+        drop_snapshot(node);
+        replica_snapshot_failed(node->replica);
+    }
+}
+
+static void restore(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    uint64_t history = zab_config(replica_zab(node->replica))->history;
+    struct zab_event step;
+    enum err err;
+
+    fail_snapshot(node);
+    sim->current = node;
+    err = recover_restore(node->store, event->a, history, node->view, &step);
+    sim->current = NULL;
+    if (died(sim, node)) {
+        return;
+    }
+    expect(sim, node, err, "restore");
+    SIM_TRACE(sim, "restored %u at %" PRIx64, node->id, step.zxid);
+    if (step.zxid == 0) {
+        node->state = NULL; /* A new one, and nothing in it. */
+    }
+    sim_node_step(sim, node, &step);
+}
+
+void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid)
+{
+    SIM_TRACE(sim, "restore %u at %" PRIx64, node->id, zxid);
+    sim_after(sim, sim_disk_us(sim, node), restore, "restore", node)->a = zxid;
+}
+
+/* ---- Snapshots of our own: fuzzy, slice by slice, while transactions go on. ---- */
+
+static void snap_slice(struct sim *sim, struct sim_event *event);
+
+static void snap_done(struct sim *sim, struct sim_node *node, zxid_t start)
+{
+    struct zab_event step = {.type = ZAB_EV_STORED_SNAP, .zxid = start};
+    struct store_figures figures;
+
+    store_figures(node->store, &figures);
+    step.base = figures.log_base;
+    sim->totals.snaps_taken++;
+    SIM_TRACE(sim, "snapshot %u from %" PRIx64 ", log base %" PRIx64, node->id, start, step.base);
+    sim_node_step(sim, node, &step);
+}
+
+static void snap_finish(struct sim *sim, struct sim_node *node, zxid_t end, uint64_t digest,
+                        uint64_t nodes)
+{
+    struct sim_snap *snap = node->snap;
+    zxid_t start = snap->start;
+    enum err err = store_snap_finish(snap->writer, end, digest, nodes);
+
+    snap->writer = NULL;
+    if (died(sim, node)) {
+        return;
+    }
+    if (err == ERR_OK) {
+        drop_snapshot(node);
+        snap_done(sim, node, start);
+        return;
+    }
+    if (err != ERR_NO_SPACE && err != ERR_CLOSED) {
+        expect(sim, node, err, "snapshot");
+    }
+    fail_snapshot(node);
+}
+
+static void snap_slice(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct sim_snap *snap = node->snap;
+    const struct state *state;
+    zxid_t end;
+    uint64_t digest;
+    uint64_t nodes;
+    enum err err;
+
+    if (!snap || snap->start != event->a) {
+        return;
+    }
+    state = view_read(node->view);
+    buf_clear(&snap->block);
+    state_scan(state, &snap->cursor, SLICE_BYTES, &snap->block);
+    end = state_applied(state);
+    digest = state_digest(state);
+    nodes = state_node_count(state);
+    view_read_done(node->view);
+    err = store_snap_block(snap->writer, buf_slice(&snap->block));
+    if (died(sim, node)) {
+        return;
+    }
+    if (err == ERR_NO_SPACE) {
+        fail_snapshot(node);
+        return;
+    }
+    expect(sim, node, err, "snapshot block");
+    if (snap->cursor.done) {
+        snap_finish(sim, node, end, digest, nodes);
+        return;
+    }
+    sim_after(sim, sim_disk_us(sim, node), snap_slice, "slice", node)->a = snap->start;
+}
+
+void sim_disk_snapshot(struct sim *sim, struct sim_node *node)
+{
+    struct sim_snap *snap = mem_zalloc(1, sizeof(*snap));
+    struct buf config;
+    enum err err;
+
+    ASSERT(!node->snap);
+    snap->start = node->effects.snap_start;
+    state_scan_init(&snap->cursor);
+    buf_init(&snap->block, SLICE_BUF_MAX);
+    node->snap = snap;
+    buf_init(&config, 1 << 16);
+    zab_config_encode(zab_config(replica_zab(node->replica)), &config);
+    err = store_snap_begin(node->store, snap->start, node->effects.snap_chain, buf_slice(&config),
+                           &snap->writer);
+    buf_release(&config);
+    if (died(sim, node)) {
+        return;
+    }
+    if (err == ERR_NO_SPACE) {
+        snap->writer = NULL;
+        fail_snapshot(node);
+        return;
+    }
+    expect(sim, node, err, "snapshot begin");
+    sim_after(sim, sim_disk_us(sim, node), snap_slice, "slice", node)->a = snap->start;
+}
+
+/* ---- The end of a process. ---- */
+
+void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
+{
+    sim_disk_freeze(sim, node, how);
+    drop_snapshot(node);
+    for (uint32_t id = 1; id <= SIM_NODES_MAX; id++) {
+        if (node->readers[id]) {
+            store_snap_close(node->readers[id]);
+            node->readers[id] = NULL;
+        }
+    }
+    persist_batch_release(&node->filling);
+    persist_batch_release(&node->running);
+    persist_dones_clear(&node->dones);
+    node->disk_busy = false;
+    node->telling = false;
+    node->preallocating = false;
+    node->low = false;
+}

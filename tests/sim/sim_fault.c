@@ -1,0 +1,386 @@
+#include "base/check.h"
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+
+/*
+ * The fault plan. Harm to disks stays within what is claimed: at any time only a minority of the
+ * voters may have a disk that is damaged or replaced, and the next one is harmed only after the
+ * others have been refilled. Everything else may happen at any time to anybody.
+ */
+
+typedef void (*fault_fn)(struct sim *sim);
+
+struct fault {
+    const char *name;
+    fault_fn run;
+    size_t knob; /* Offset of the mean interval in struct sim_knobs. */
+};
+
+enum {
+    PAUSE_TICKS_MAX = 10,
+    CUT_TICKS_MAX = 12,
+    CALLS_MAX = 40,
+    EFFECTS_MAX = 30,
+    ROT_BITS_MAX = 8,
+};
+
+static uint64_t ticks_us(struct sim *sim, uint32_t ticks)
+{
+    return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * ticks;
+}
+
+static struct sim_node *any_node(struct sim *sim)
+{
+    return &sim->nodes[rng_range(&sim->rng, 1, sim->knobs.nodes)];
+}
+
+/* The leader now and then, because that is where most can go wrong. */
+static struct sim_node *some_node(struct sim *sim)
+{
+    struct sim_node *leader = rng_chance(&sim->rng, 250000) ? sim_leader(sim) : NULL;
+
+    return leader ? leader : any_node(sim);
+}
+
+bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
+{
+    uint32_t harmed = 1;
+
+    if (!node->voter) {
+        return true;
+    }
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        harmed += sim->nodes[id].voter && sim->nodes[id].damaged;
+    }
+    return !node->damaged && harmed <= (sim->knobs.voters - 1) / 2;
+}
+
+/* ---- Processes. ---- */
+
+static void back(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->a];
+
+    if (!node->up) {
+        sim_node_start(sim, node);
+    }
+}
+
+/* For a node whose disk was changed while it was down, perhaps with a start already due. */
+static void back_later(struct sim *sim, struct sim_node *node)
+{
+    uint64_t in_us = rng_range(&sim->rng, 1, sim->knobs.down_max_ms) * SIM_MS;
+
+    sim_after(sim, in_us, back, "start", NULL)->a = node->id;
+}
+
+static enum sim_crash draw_crash(struct sim *sim)
+{
+    return rng_chance(&sim->rng, sim->knobs.power_ppm) ? SIM_POWER : SIM_KILL;
+}
+
+static void fault_crash(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    if (node->up) {
+        sim_node_die(sim, node, draw_crash(sim));
+    }
+}
+
+/* The process dies after some more effects. */
+static void fault_crash_fx(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    if (node->up) {
+        node->crash_fx = (uint32_t)rng_range(&sim->rng, 1, EFFECTS_MAX);
+    }
+}
+
+static void fault_crash_vfs(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    if (node->up) {
+        sim_disk_plan_crash(sim, node, (uint32_t)rng_range(&sim->rng, 1, CALLS_MAX));
+    }
+}
+
+static void fault_power(struct sim *sim)
+{
+    SIM_TRACE(sim, "fault: power cut of all");
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        struct sim_node *node = &sim->nodes[id];
+
+        if (node->up) {
+            sim_node_die(sim, node, SIM_POWER);
+        }
+    }
+}
+
+static void fault_stop(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    if (node->up && !node->paused) {
+        sim_node_drain(sim, node);
+    }
+}
+
+static void fault_pause(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    if (node->up && !node->paused) {
+        sim_node_pause(sim, node, rng_range(&sim->rng, 1, ticks_us(sim, PAUSE_TICKS_MAX)));
+    }
+}
+
+static void fault_jump(struct sim *sim)
+{
+    struct sim_node *node = any_node(sim);
+    int64_t year_ms = INT64_C(31536000000);
+
+    node->wall_off_ms = (int64_t)rng_below(&sim->rng, (uint64_t)(20 * year_ms)) - 10 * year_ms;
+}
+
+/* ---- Network. ---- */
+
+static void fault_reset(struct sim *sim)
+{
+    uint32_t a = any_node(sim)->id;
+    uint32_t b = any_node(sim)->id;
+
+    if (a != b) {
+        sim_net_reset(sim, a, b);
+    }
+}
+
+/* One direction of one pair heals. */
+static void heal(struct sim *sim, struct sim_event *event)
+{
+    sim_net_heal(sim, (uint32_t)event->a, (uint32_t)event->b);
+}
+
+static void cut_for(struct sim *sim, uint32_t from, uint32_t to, uint64_t for_us)
+{
+    struct sim_event *event;
+
+    sim_net_cut(sim, from, to);
+    event = sim_after(sim, for_us, heal, "heal", NULL);
+    event->a = from;
+    event->b = to;
+}
+
+static void fault_clog(struct sim *sim)
+{
+    uint32_t a = any_node(sim)->id;
+    uint32_t b = any_node(sim)->id;
+
+    if (a != b) {
+        SIM_TRACE(sim, "fault: clog %u->%u", a, b);
+        cut_for(sim, a, b, rng_range(&sim->rng, 1, 5000) * SIM_MS);
+    }
+}
+
+static bool cut_between(struct sim *sim, uint32_t kind, const uint8_t *side, uint32_t a, uint32_t b)
+{
+    uint32_t distance = a > b ? a - b : b - a;
+
+    switch (kind) {
+    case 0: /* Two sides. */
+        return side[a] != side[b];
+    case 1: /* Two sides, one direction. */
+        return side[a] > side[b];
+    case 2: /* A ring: each hears its neighbours only. */
+        return distance != 1 && distance != sim->knobs.nodes - 1;
+    default: /* A bridge: node 1 hears both sides. */
+        return a != 1 && b != 1 && side[a] != side[b];
+    }
+}
+
+static void fault_cut(struct sim *sim)
+{
+    uint8_t side[SIM_NODES_MAX + 1] = {0};
+    uint32_t kind = (uint32_t)rng_below(&sim->rng, 4);
+    uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
+
+    SIM_TRACE(sim, "fault: partition of kind %u for %" PRIu64 " ms", kind, for_us / SIM_MS);
+    sim->totals.partitions++;
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        side[id] = (uint8_t)rng_below(&sim->rng, 2);
+    }
+    for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
+        for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+            if (a != b && cut_between(sim, kind, side, a, b)) {
+                cut_for(sim, a, b, for_us + rng_below(&sim->rng, SIM_SECOND));
+            }
+        }
+    }
+}
+
+static void fault_leader(struct sim *sim)
+{
+    struct sim_node *leader = sim_leader(sim);
+    uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
+    uint64_t which = rng_below(&sim->rng, 3);
+
+    if (!leader) {
+        return;
+    }
+    SIM_TRACE(sim, "fault: leader %u is isolated (%" PRIu64 ")", leader->id, which);
+    sim->totals.partitions++;
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (id != leader->id && which != 1) {
+            cut_for(sim, leader->id, id, for_us);
+        }
+        if (id != leader->id && which != 2) {
+            cut_for(sim, id, leader->id, for_us);
+        }
+    }
+}
+
+/* ---- Disks. ---- */
+
+static void quick_again(struct sim *sim, struct sim_event *event)
+{
+    sim->nodes[event->a].slow = false;
+}
+
+static void fault_slow(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    SIM_TRACE(sim, "fault: disk of %u is slow", node->id);
+    node->slow = true;
+    sim_after(sim, rng_range(&sim->rng, 1, 20) * SIM_SECOND, quick_again, "quick", NULL)->a =
+        node->id;
+}
+
+static void fault_rot(struct sim *sim)
+{
+    struct sim_node *node = any_node(sim);
+
+    if (!sim_fault_may_harm(sim, node)) {
+        return;
+    }
+    if (node->up) {
+        sim_node_crash(sim, node, draw_crash(sim));
+    }
+    sim_disk_rot(sim, node, (uint32_t)rng_range(&sim->rng, 1, ROT_BITS_MAX));
+    back_later(sim, node);
+}
+
+static void fault_empty(struct sim *sim)
+{
+    struct sim_node *node = any_node(sim);
+
+    if (!sim_fault_may_harm(sim, node)) {
+        return;
+    }
+    if (node->up) {
+        sim_node_crash(sim, node, SIM_POWER);
+    }
+    sim_disk_empty(sim, node);
+    back_later(sim, node);
+}
+
+static void freed(struct sim *sim, struct sim_event *event)
+{
+    sim_disk_limit(sim, &sim->nodes[event->a], false);
+}
+
+static void fault_full(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    SIM_TRACE(sim, "fault: disk of %u is full", node->id);
+    sim->totals.full++;
+    sim_disk_limit(sim, node, true);
+    sim_after(sim, rng_range(&sim->rng, 1, 15) * SIM_SECOND, freed, "freed", NULL)->a = node->id;
+}
+
+/* ---- The plan. ---- */
+
+#define FAULT(text, function, field)                                                 \
+    {                                                                                \
+        .name = (text), .run = (function), .knob = offsetof(struct sim_knobs, field) \
+    }
+
+static const struct fault faults[] = {
+    FAULT("crash", fault_crash, crash_ms),
+    FAULT("crash fx", fault_crash_fx, crash_fx_ms),
+    FAULT("crash vfs", fault_crash_vfs, crash_vfs_ms),
+    FAULT("power", fault_power, power_ms),
+    FAULT("stop", fault_stop, stop_ms),
+    FAULT("pause", fault_pause, pause_ms),
+    FAULT("reset", fault_reset, reset_ms),
+    FAULT("cut", fault_cut, cut_ms),
+    FAULT("clog", fault_clog, clog_ms),
+    FAULT("leader", fault_leader, leader_ms),
+    FAULT("slow", fault_slow, slow_ms),
+    FAULT("rot", fault_rot, rot_ms),
+    FAULT("empty", fault_empty, empty_ms),
+    FAULT("full", fault_full, full_ms),
+    FAULT("jump", fault_jump, jump_ms),
+};
+
+static uint32_t mean_ms(const struct sim *sim, const struct fault *fault)
+{
+    uint32_t value;
+
+    memcpy(&value, (const uint8_t *)&sim->knobs + fault->knob, sizeof(value));
+    return value;
+}
+
+static void strike(struct sim *sim, struct sim_event *event);
+
+static void plan(struct sim *sim, size_t index)
+{
+    uint32_t ms = mean_ms(sim, &faults[index]);
+
+    if (ms > 0) {
+        sim_after(sim, rng_range(&sim->rng, 1, (uint64_t)ms * 2) * SIM_MS, strike,
+                  faults[index].name, NULL)
+            ->a = index;
+    }
+}
+
+static void strike(struct sim *sim, struct sim_event *event)
+{
+    if (sim->phase != SIM_SAFETY) {
+        return;
+    }
+    plan(sim, event->a);
+    faults[event->a].run(sim);
+}
+
+void sim_fault_begin(struct sim *sim)
+{
+    ASSERT(sim->phase == SIM_SAFETY);
+
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        plan(sim, i);
+    }
+}
+
+void sim_fault_end(struct sim *sim)
+{
+    sim_net_heal_all(sim);
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        struct sim_node *node = &sim->nodes[id];
+
+        sim_disk_limit(sim, node, false);
+        sim_disk_plan_crash(sim, node, 0);
+        node->slow = false;
+        node->crash_fx = 0;
+        if (node->paused) {
+            sim_node_resume(sim, node);
+        }
+        if (!node->up) {
+            sim_node_start(sim, node);
+        }
+    }
+}

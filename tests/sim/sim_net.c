@@ -1,0 +1,432 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "tests/sim/sim.h"
+
+/*
+ * TCP as far as the protocol sees it: per connection the bytes arrive in order or not at all. Each
+ * direction of a pair is one queue; a cut holds it back, as retransmission does, and the connection
+ * may die meanwhile at either end without the other one's knowledge.
+ */
+
+enum packet_kind {
+    PACKET_DATA,
+    PACKET_DIAL,   /* The dialer's greeting. */
+    PACKET_ACCEPT, /* The other one's. */
+    PACKET_FIN,
+};
+
+enum {
+    DIAL_MIN_US = 20 * SIM_MS,
+    DIAL_MAX_US = 300 * SIM_MS,
+    TAIL_FACTOR = 10,
+    KEEPALIVE_PPM = 30000, /* Per look at a pair: some five seconds. */
+};
+
+static uint64_t delay_us(struct sim *sim, const struct sim_link *link)
+{
+    uint64_t us = rng_range(&sim->rng, sim->knobs.delay_min_us, sim->knobs.delay_max_us);
+
+    us *= link->delay_factor;
+    if (rng_chance(&sim->rng, sim->knobs.delay_tail_ppm)) {
+        us *= TAIL_FACTOR;
+    }
+    return us;
+}
+
+static struct sim_packet *head(struct sim_link *link)
+{
+    return &link->items[link->head];
+}
+
+static void drop_head(struct sim_link *link)
+{
+    mem_free(head(link)->bytes);
+    link->head = (link->head + 1) % link->cap;
+    link->count--;
+}
+
+static void grow(struct sim_link *link)
+{
+    size_t cap = link->cap ? link->cap * 2 : 32;
+    struct sim_packet *items = mem_alloc(cap * sizeof(*items));
+
+    for (size_t i = 0; i < link->count; i++) {
+        items[i] = link->items[(link->head + i) % link->cap];
+    }
+    mem_free(link->items);
+    link->items = items;
+    link->head = 0;
+    link->cap = cap;
+}
+
+static void on_arrival(struct sim *sim, struct sim_event *event);
+
+static void schedule(struct sim *sim, uint32_t from, uint32_t to)
+{
+    struct sim_link *link = &sim->links[from][to];
+
+    if (link->scheduled || link->count == 0 || link->cuts > 0) {
+        return;
+    }
+
+    uint64_t at_us = head(link)->at_us;
+    struct sim_event *event =
+        sim_after(sim, at_us > sim->now_us ? at_us - sim->now_us : 0, on_arrival, "arrival", NULL);
+
+    event->a = from;
+    event->b = to;
+    link->scheduled = true;
+}
+
+static void push(struct sim *sim, uint32_t from, uint32_t to, struct sim_packet packet)
+{
+    struct sim_link *link = &sim->links[from][to];
+    uint64_t at_us = sim->now_us + delay_us(sim, link);
+
+    if (link->count == link->cap) {
+        grow(link);
+    }
+    packet.at_us = at_us > link->last_us ? at_us : link->last_us;
+    link->last_us = packet.at_us;
+    link->items[(link->head + link->count) % link->cap] = packet;
+    link->count++;
+    schedule(sim, from, to);
+}
+
+static void greet(struct sim_packet *packet, const struct sim_node *node)
+{
+    packet->incarnation = node->hello.incarnation;
+    packet->founding = node->hello.founding;
+    memcpy(packet->cluster, node->hello.cluster, ZAB_CLUSTER_LEN);
+}
+
+static void peer_down(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct zab_event down = {.type = ZAB_EV_PEER_DOWN, .peer = (uint32_t)event->a};
+
+    sim_node_step(sim, node, &down);
+}
+
+static void peer_up(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    const struct sim_packet *packet = event->ptr;
+    struct zab_event up = {.type = ZAB_EV_PEER_UP,
+                           .peer = (uint32_t)event->a,
+                           .incarnation = packet->incarnation,
+                           .flag = packet->founding};
+
+    memcpy(up.cluster, packet->cluster, ZAB_CLUSTER_LEN);
+    sim_node_step(sim, node, &up);
+}
+
+/* Tells a process at once, or when it wakes from its pause. */
+static void tell(struct sim *sim, struct sim_node *node, sim_fn run, const char *name,
+                 uint32_t peer, const struct sim_packet *packet)
+{
+    struct sim_event *event = sim_after(sim, 0, run, name, node);
+
+    event->a = peer;
+    if (packet) {
+        event->ptr = mem_dup(packet, sizeof(*packet));
+    }
+}
+
+static void fin(struct sim *sim, uint32_t from, uint32_t to, uint64_t conn)
+{
+    push(sim, from, to, (struct sim_packet){.kind = PACKET_FIN, .conn = conn});
+}
+
+static void on_dial(struct sim *sim, struct sim_node *node, uint32_t peer,
+                    const struct sim_packet *packet)
+{
+    struct sim_packet answer = {.kind = PACKET_ACCEPT, .conn = packet->conn, .life = packet->life};
+
+    SIM_TRACE(sim, "net %u accepts %u conn %lu", node->id, peer, (unsigned long)packet->conn);
+    sim->ends[node->id][peer] = packet->conn;
+    greet(&answer, node);
+    push(sim, node->id, peer, answer);
+    tell(sim, node, peer_up, "up", peer, packet);
+}
+
+static void on_accept(struct sim *sim, struct sim_node *node, uint32_t peer,
+                      const struct sim_packet *packet)
+{
+    if (packet->life != node->life || sim->ends[node->id][peer] != 0) {
+        fin(sim, node->id, peer, packet->conn);
+        return;
+    }
+    sim->ends[node->id][peer] = packet->conn;
+    tell(sim, node, peer_up, "up", peer, packet);
+}
+
+static void on_fin(struct sim *sim, struct sim_node *node, uint32_t peer, uint64_t conn)
+{
+    if (sim->ends[node->id][peer] == conn) {
+        sim->ends[node->id][peer] = 0;
+        tell(sim, node, peer_down, "down", peer, NULL);
+    }
+}
+
+static void receive(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    const uint8_t *bytes = event->ptr;
+    struct zab_event recv = {.type = ZAB_EV_RECV, .peer = (uint32_t)event->a};
+    struct zab_msg msg;
+    uint32_t type = (uint32_t)(event->b >> 32);
+    size_t len = (uint32_t)event->b;
+
+    if (zab_msg_decode((enum zab_msg_type)type, slice_make(bytes, len), &msg) != ERR_OK) {
+        sim_fail(sim, "A26", "message %u from %u to %u does not decode", type, recv.peer, node->id);
+    }
+    recv.msg = &msg;
+    sim->totals.messages++;
+    SIM_TRACE(sim, "recv %u<-%u %s link %u epoch %u zxid %lx commit %lx flags %x", node->id,
+              recv.peer, zab_msg_name(msg.type), msg.link, msg.epoch,
+              (unsigned long)(msg.rec ? msg.rec->zxid : msg.zxid), (unsigned long)msg.commit,
+              msg.flags);
+    sim_node_step(sim, node, &recv);
+    zab_msg_release(&msg);
+}
+
+/* A paused process has its data waiting; a connection that dies meanwhile takes it along. */
+static void on_data(struct sim *sim, struct sim_node *node, uint32_t peer,
+                    struct sim_packet *packet)
+{
+    if (sim->ends[node->id][peer] != packet->conn) {
+        fin(sim, node->id, peer, packet->conn); /* As a kernel answers for a connection it lost. */
+        return;
+    }
+
+    struct sim_event *event = sim_after(sim, 0, receive, "recv", node);
+
+    event->a = peer;
+    event->b = (uint64_t)packet->type << 32 | packet->len;
+    event->ptr = packet->bytes;
+    packet->bytes = NULL;
+}
+
+static void on_arrival(struct sim *sim, struct sim_event *event)
+{
+    uint32_t from = (uint32_t)event->a;
+    uint32_t to = (uint32_t)event->b;
+    struct sim_link *link = &sim->links[from][to];
+    struct sim_node *node = &sim->nodes[to];
+
+    link->scheduled = false;
+    if (link->cuts > 0 || link->count == 0) {
+        return;
+    }
+
+    struct sim_packet packet = *head(link);
+
+    head(link)->bytes = NULL;
+    drop_head(link);
+    if (!node->up) {
+        /* A machine that runs without the process answers with a reset; a dead one is silent. */
+        mem_free(packet.bytes);
+        schedule(sim, from, to);
+        return;
+    }
+    switch ((enum packet_kind)packet.kind) {
+    case PACKET_DATA:
+        on_data(sim, node, from, &packet);
+        break;
+    case PACKET_DIAL:
+        on_dial(sim, node, from, &packet);
+        break;
+    case PACKET_ACCEPT:
+        on_accept(sim, node, from, &packet);
+        break;
+    case PACKET_FIN:
+        on_fin(sim, node, from, packet.conn);
+        break;
+    }
+    mem_free(packet.bytes);
+    schedule(sim, from, to);
+}
+
+/* ---- What the host does. ---- */
+
+void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const struct zab_msg *msg)
+{
+    uint64_t conn = sim->ends[from->id][to];
+    struct buf bytes;
+
+    ASSERT(to >= 1 && to <= sim->knobs.nodes);
+    if (conn == 0) {
+        return;
+    }
+    buf_init(&bytes, zab_msg_size_max(msg->type));
+    zab_msg_encode(msg, &bytes);
+    if (bytes.overflow) {
+        sim_fail(sim, "A25", "a %s of node %u is too large", zab_msg_name(msg->type), from->id);
+    }
+    push(sim, from->id, to,
+         (struct sim_packet){.kind = PACKET_DATA,
+                             .conn = conn,
+                             .type = (uint32_t)msg->type,
+                             .len = (uint32_t)bytes.len,
+                             .bytes = bytes.data});
+}
+
+void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to)
+{
+    uint64_t conn = sim->ends[from->id][to];
+
+    if (conn == 0) {
+        return;
+    }
+    SIM_TRACE(sim, "net %u closes %u", from->id, to);
+    sim->ends[from->id][to] = 0;
+    fin(sim, from->id, to, conn);
+    tell(sim, from, peer_down, "down", to, NULL);
+}
+
+/* A process that dies leaves a FIN; a machine that dies leaves nothing. */
+void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        uint64_t conn = sim->ends[node->id][id];
+
+        sim->ends[node->id][id] = 0;
+        if (conn != 0 && !silent) {
+            fin(sim, node->id, id, conn);
+        }
+    }
+}
+
+/* Peers learn the cluster of a new member by its next greeting. */
+void sim_net_greet_again(struct sim *sim, struct sim_node *node)
+{
+    node->hello = node->identity;
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        sim_net_close(sim, node, id);
+    }
+}
+
+/* ---- Dialing. ---- */
+
+static void dial(struct sim *sim, uint32_t from, uint32_t to)
+{
+    struct sim_packet packet = {
+        .kind = PACKET_DIAL, .conn = ++sim->conn_seq, .life = sim->nodes[from].life};
+
+    greet(&packet, &sim->nodes[from]);
+    push(sim, from, to, packet);
+}
+
+/* Keepalive: an end whose other end knows nothing of it is found out after some seconds. */
+static void find_half_open(struct sim *sim, uint32_t at, uint32_t peer)
+{
+    uint64_t conn = sim->ends[at][peer];
+
+    if (conn != 0 && sim->ends[peer][at] != conn) {
+        sim->ends[at][peer] = 0;
+        tell(sim, &sim->nodes[at], peer_down, "down", peer, NULL);
+    }
+}
+
+static void look_at_pair(struct sim *sim, struct sim_event *event)
+{
+    uint32_t a = (uint32_t)event->a;
+    uint32_t b = (uint32_t)event->b;
+    bool both =
+        sim->nodes[a].up && sim->nodes[b].up && !sim->nodes[a].paused && !sim->nodes[b].paused;
+    bool open = sim->links[a][b].cuts == 0 && sim->links[b][a].cuts == 0;
+    struct sim_event *next =
+        sim_after(sim, rng_range(&sim->rng, DIAL_MIN_US, DIAL_MAX_US), look_at_pair, "dial", NULL);
+
+    next->a = a;
+    next->b = b;
+    if (!both || !open) {
+        return;
+    }
+    if (sim->ends[a][b] != sim->ends[b][a] && rng_chance(&sim->rng, KEEPALIVE_PPM)) {
+        find_half_open(sim, a, b);
+        find_half_open(sim, b, a);
+    }
+    if (sim->ends[b][a] == 0) { /* Of a pair the larger id dials. */
+        dial(sim, b, a);
+    }
+}
+
+/* ---- Faults. ---- */
+
+void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b)
+{
+    SIM_TRACE(sim, "fault: reset %u-%u", a, b);
+    for (int side = 0; side < 2; side++) {
+        uint32_t from = side ? b : a;
+        uint32_t to = side ? a : b;
+        uint64_t conn = sim->ends[from][to];
+        struct sim_link *link = &sim->links[from][to];
+
+        while (link->count > 0 && link->cuts == 0) {
+            drop_head(link);
+        }
+        link->last_us = sim->now_us;
+        if (conn != 0 && sim->nodes[from].up) {
+            sim->ends[from][to] = 0;
+            tell(sim, &sim->nodes[from], peer_down, "down", to, NULL);
+        }
+    }
+}
+
+void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to)
+{
+    sim->links[from][to].cuts++;
+}
+
+void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to)
+{
+    struct sim_link *link = &sim->links[from][to];
+
+    if (link->cuts == 0) {
+        return;
+    }
+    link->cuts--;
+    schedule(sim, from, to);
+}
+
+void sim_net_heal_all(struct sim *sim)
+{
+    for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
+        for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+            sim->links[a][b].cuts = 0;
+            schedule(sim, a, b);
+        }
+    }
+}
+
+void sim_net_init(struct sim *sim)
+{
+    for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
+        for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+            sim->links[a][b].delay_factor = rng_chance(&sim->rng, 100000) ? 5 : 1;
+        }
+        for (uint32_t b = a + 1; b <= sim->knobs.nodes; b++) {
+            struct sim_event *event =
+                sim_after(sim, rng_below(&sim->rng, DIAL_MAX_US), look_at_pair, "dial", NULL);
+
+            event->a = a;
+            event->b = b;
+        }
+    }
+}
+
+void sim_net_release(struct sim *sim)
+{
+    for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
+        for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+            struct sim_link *link = &sim->links[a][b];
+
+            while (link->count > 0) {
+                drop_head(link);
+            }
+            mem_free(link->items);
+        }
+    }
+}

@@ -1,0 +1,510 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/state/state.h"
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+
+/* The host of one replica: what the server's main loop does, without sockets and threads. */
+
+enum {
+    CLOCK_BASE_MS = 1000000,
+    WALL_BASE_MS = 1700000000,
+    REAP_EVERY_MS = 60000,
+    EFFECTS_AHEAD_MAX = 40,
+};
+
+uint64_t sim_node_ms(struct sim *sim, struct sim_node *node)
+{
+    int64_t us = (int64_t)sim->now_us;
+    int64_t ms = (us + us / 1000000 * node->drift_ppm) / SIM_MS;
+    uint64_t now_ms = (uint64_t)(ms + node->clock_off_ms);
+
+    if (now_ms > node->clock_ms) {
+        node->clock_ms = now_ms;
+    }
+    return node->clock_ms;
+}
+
+int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node)
+{
+    return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS) + node->wall_off_ms;
+}
+
+/* ---- Timers. ---- */
+
+static void tick(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct zab_event step = {.type = ZAB_EV_TICK};
+
+    if (event->at_us != node->tick_us && event->a == 0) {
+        return; /* An earlier one was asked for since. */
+    }
+    node->tick_us = 0;
+    sim_node_step(sim, node, &step);
+}
+
+/* Makes sure that a tick comes when the replica wants to wake. */
+static void arm(struct sim *sim, struct sim_node *node)
+{
+    uint64_t now_ms = sim_node_ms(sim, node);
+    uint64_t wake_ms = replica_wake_ms(node->replica);
+    uint64_t in_us = wake_ms > now_ms ? (wake_ms - now_ms) * SIM_MS : 100;
+    uint64_t at_us = sim->now_us + in_us;
+
+    if (node->tick_us != 0 && node->tick_us <= at_us && node->tick_us >= sim->now_us) {
+        return;
+    }
+    node->tick_us = at_us;
+    sim_after(sim, in_us, tick, "tick", node);
+}
+
+/* ---- Effects. ---- */
+
+/* Drops what is left of a list whose carrying out was cut short. */
+static void drop_effects(struct zab_effects *effects, size_t from)
+{
+    for (size_t i = from; i < effects->count; i++) {
+        if (effects->items[i].rec) {
+            logrec_unref(effects->items[i].rec);
+        }
+    }
+    zab_effects_clear(effects);
+}
+
+static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect *effect)
+{
+    switch (effect->type) {
+    case ZAB_FX_SEND:
+        sim_check_send(sim, node, effect->peer, &effect->msg);
+        sim_net_send(sim, node, effect->peer, &effect->msg);
+        break;
+    case ZAB_FX_DISCONNECT:
+        sim_net_close(sim, node, effect->peer);
+        break;
+    case ZAB_FX_PERSIST:
+        sim_check_persist(sim, node, effect);
+        sim_disk_persist(sim, node, effect);
+        break;
+    case ZAB_FX_FETCH:
+    case ZAB_FX_SNAP_FETCH:
+        sim_disk_fetch(sim, node, effect);
+        break;
+    case ZAB_FX_RESTORE:
+        sim_disk_restore(sim, node, effect->zxid);
+        break;
+    case ZAB_FX_HALT:
+        sim_fail(sim, "HALT", "node %u: %s", node->id, effect->text);
+    case ZAB_FX_ALARM:
+        SIM_TRACE(sim, "alarm %u: %s", node->id, effect->text);
+        break;
+    case ZAB_FX_DELIVER:
+    case ZAB_FX_CONFIRMED:
+    case ZAB_FX_FORWARDED:
+    case ZAB_FX_REFUSED:
+    case ZAB_FX_ROLE:
+        sim_fail(sim, "host", "node %u: effect %d is the replica's own", node->id,
+                 (int)effect->type);
+    }
+}
+
+static bool dies_here(struct sim_node *node)
+{
+    return node->crash_fx > 0 && --node->crash_fx == 0;
+}
+
+static void finish_step(struct sim *sim, struct sim_node *node)
+{
+    uint32_t life = node->life;
+    bool take_snapshot = node->effects.take_snapshot;
+
+    zab_effects_clear(&node->effects.zab);
+    if (take_snapshot) {
+        sim_disk_snapshot(sim, node);
+    }
+    if (node->up && node->life == life) {
+        replica_effects_clear(&node->effects);
+        sim_disk_kick(sim, node);
+        arm(sim, node);
+    }
+}
+
+void sim_node_effects(struct sim *sim, struct sim_node *node)
+{
+    struct zab_effects *effects = &node->effects.zab;
+
+    sim_check_step(sim, node);
+    for (size_t i = 0; i < effects->count; i++) {
+        if (dies_here(node)) {
+            SIM_TRACE(sim, "fault: node %u dies before effect %zu of %zu", node->id, i,
+                      effects->count);
+            drop_effects(effects, i);
+            sim_node_die(sim, node,
+                         rng_chance(&sim->rng, sim->knobs.power_ppm) ? SIM_POWER : SIM_KILL);
+            return;
+        }
+        carry_out(sim, node, &effects->items[i]);
+    }
+    finish_step(sim, node);
+}
+
+static void trace_role(struct sim *sim, const struct sim_node *node, const struct zab_status *old)
+{
+    const struct zab_status *now = &node->status.zab;
+
+    if (old->state != now->state || old->phase != now->phase || old->serving != now->serving) {
+        SIM_TRACE(sim, "role %u: state %d phase %d serving %d epoch %u promised %u leader %u %s",
+                  node->id, (int)now->state, (int)now->phase, now->serving, now->epoch,
+                  now->promised, now->leader, now->reason);
+    }
+}
+
+/* What the replica says of itself now; its role is part of the trace. */
+static void look(struct sim *sim, struct sim_node *node)
+{
+    struct zab_status old = node->status.zab;
+
+    replica_status(node->replica, &node->status);
+    if (sim->options.trace) {
+        trace_role(sim, node, &old);
+    }
+    sim_mix(sim, node->status.applied ^ (uint64_t)node->status.zab.state << 60);
+}
+
+void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *event)
+{
+    ASSERT(node->up && !node->paused);
+
+    event->now_ms = sim_node_ms(sim, node);
+    sim->current = node;
+    replica_step(node->replica, event, sim_node_wall_ms(sim, node), &node->effects);
+    sim->current = NULL;
+    look(sim, node);
+    sim_node_effects(sim, node);
+}
+
+/* ---- Start and end of a process. ---- */
+
+static void fill_options(struct sim *sim, struct sim_node *node, struct replica_options *options)
+{
+    const struct sim_knobs *knobs = &sim->knobs;
+
+    *options = (struct replica_options){
+        .prep = {.data_bytes_max = 1 << 20,
+                 .txn_bytes_max = 4 << 20,
+                 .multi_ops_max = 100,
+                 .recursive_max = 1000},
+        .boot = rng_u64(&sim->rng),
+        .requests_max = knobs->requests_max,
+        .snap_count = knobs->snap_count,
+        .snap_bytes = 64 << 20,
+        .reap_every_ms = REAP_EVERY_MS,
+    };
+    options->zab.id = node->id;
+    options->zab.incarnation = rng_u64(&sim->rng) | 1;
+    options->zab.seeds = sim->seeds;
+    options->zab.seed_count = knobs->nodes;
+    options->zab.rng_seed = rng_u64(&sim->rng);
+    options->zab.now_ms = sim_node_ms(sim, node);
+    options->zab.limits = knobs->limits;
+}
+
+static enum err open_store(struct sim *sim, struct sim_node *node, struct store_report *report)
+{
+    struct store_options options = {.vfs = node->vfs,
+                                    .segment_bytes = sim->knobs.segment_bytes,
+                                    .snapshots_keep = sim->knobs.snapshots_keep,
+                                    .salt_seed = rng_u64(&sim->rng),
+                                    .record_bytes_max = ZAB_RECORD_BYTES_MAX};
+
+    return store_open(&options, false, &node->store, report);
+}
+
+static void again(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->a];
+
+    if (!node->up) {
+        sim_node_start(sim, node);
+    }
+}
+
+static void start_later(struct sim *sim, struct sim_node *node)
+{
+    uint64_t in_us = rng_range(&sim->rng, 1, sim->knobs.down_max_ms) * SIM_MS;
+
+    sim_after(sim, in_us, again, "start", NULL)->a = node->id;
+}
+
+void sim_node_die(struct sim *sim, struct sim_node *node, enum sim_crash how)
+{
+    sim_node_crash(sim, node, how);
+    start_later(sim, node);
+}
+
+/* The disk stopped in the middle of the recovery: the machine has died again. */
+static void abort_start(struct sim *sim, struct sim_node *node)
+{
+    SIM_TRACE(sim, "fault: node %u dies while it starts", node->id);
+    sim->applied_count = 0;
+    sim_node_die(sim, node, SIM_POWER);
+}
+
+static void count_start(struct sim *sim, const struct sim_node *node,
+                        const struct store_report *report, const struct replica_options *options)
+{
+    SIM_TRACE(sim,
+              "start %u: verdict %d quarantined %d \"%s\" base %" PRIx64 " last %" PRIx64
+              " committed %" PRIx64 " applied %" PRIx64 " promised %u torn %" PRIu64,
+              node->id, (int)report->verdict, options->zab.quarantined, report->reason,
+              report->log_base, report->log_last, report->committed, options->zab.committed,
+              report->promised_epoch, report->torn_bytes);
+    if (options->zab.quarantined && !report->quarantined) {
+        sim->totals.quarantines++;
+    }
+}
+
+static enum err open_and_recover(struct sim *sim, struct sim_node *node,
+                                 struct replica_options *options)
+{
+    struct store_report *report = mem_zalloc(1, sizeof(*report));
+    enum err err = open_store(sim, node, report);
+
+    if (err == ERR_OK) {
+        node->view = view_new();
+        options->view = node->view;
+        sim->current = node;
+        err = recover(node->store, report, node->view, options, &node->identity);
+        sim->current = NULL;
+    }
+    if (err == ERR_OK) {
+        count_start(sim, node, report, options);
+    }
+    mem_free(report);
+    return err;
+}
+
+/* A lost disk: its owner puts an empty one in its place. */
+static void replace_disk(struct sim *sim, struct sim_node *node)
+{
+    if (!node->damaged) {
+        sim_fail(sim, "A18", "node %u finds a lost disk, but it was not harmed", node->id);
+    }
+    sim->applied_count = 0;
+    sim_node_crash(sim, node, SIM_KILL);
+    sim_disk_empty(sim, node);
+    start_later(sim, node);
+}
+
+static void started(struct sim *sim, struct sim_node *node, const struct replica_options *options)
+{
+    node->hello = node->identity;
+    sim_check_recovered(sim, node, options);
+    node->replica = replica_new(options);
+    look(sim, node);
+    arm(sim, node);
+}
+
+static void reset_process(struct sim *sim, struct sim_node *node)
+{
+    node->up = true;
+    node->life++;
+    node->born_us = sim->now_us;
+    node->tick_us = 0;
+    node->applied = 0;
+    node->state = NULL;
+    node->committed = 0;
+    node->crash_fx = 0;
+    replica_effects_init(&node->effects);
+}
+
+void sim_node_start(struct sim *sim, struct sim_node *node)
+{
+    struct replica_options *options = mem_zalloc(1, sizeof(*options));
+    enum err err;
+
+    ASSERT(!node->up);
+    reset_process(sim, node);
+    fill_options(sim, node, options);
+    node->boot = options->boot;
+    if (sim->phase == SIM_SAFETY && rng_chance(&sim->rng, sim->knobs.again_ppm)) {
+        sim_disk_plan_crash(sim, node, (uint32_t)rng_range(&sim->rng, 1, 60));
+    }
+    err = open_and_recover(sim, node, options);
+    if (sim_disk_crashed(node)) {
+        abort_start(sim, node);
+    } else if (err == ERR_NO_SPACE) {
+        sim->applied_count = 0;
+        sim_node_die(sim, node, SIM_KILL);
+    } else if (err == ERR_CORRUPT) {
+        replace_disk(sim, node);
+    } else if (err != ERR_OK) {
+        sim_fail(sim, "A18", "node %u does not start: %s", node->id, err_symbol(err));
+    } else {
+        started(sim, node, options);
+    }
+    recover_release(options);
+    mem_free(options);
+}
+
+static const char *crash_name(enum sim_crash how)
+{
+    return how == SIM_KILL ? "kill" : how == SIM_POWER ? "power cut" : "stop";
+}
+
+/* Order matters: first the disk stops, so that nothing that is freed now can still write. */
+void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how)
+{
+    ASSERT(node->up);
+
+    SIM_TRACE(sim, "crash %u: %s", node->id, crash_name(how));
+    node->up = false;
+    node->paused = false;
+    sim->totals.crashes++;
+    sim->totals.power_cuts += how == SIM_POWER;
+    sim_net_node_down(sim, node, how == SIM_POWER && rng_chance(&sim->rng, 700000));
+    sim_disk_drop(sim, node, how);
+    if (node->replica) {
+        replica_free(node->replica);
+        node->replica = NULL;
+    }
+    sim_client_lost(sim, node);
+    if (node->store) {
+        store_close(node->store, how == SIM_STOP);
+        node->store = NULL;
+    }
+    sim_disk_reset(sim, node, how);
+    if (node->view) {
+        view_free(node->view);
+        node->view = NULL;
+    }
+    replica_effects_release(&node->effects);
+    for (size_t i = 0; i < node->inbox_count; i++) {
+        mem_free(node->inbox[i].ptr);
+    }
+    node->inbox_count = 0;
+    node->status = (struct replica_status){0};
+}
+
+/* ---- Clean shutdown. ---- */
+
+enum {
+    DRAIN_LOOK_US = 50 * SIM_MS,
+    DRAIN_MAX_US = 8 * SIM_SECOND,
+};
+
+static void drain(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    uint32_t life = node->life;
+    uint64_t begin_us = event->a;
+    bool late = sim->now_us - begin_us > DRAIN_MAX_US;
+    bool done;
+
+    sim->current = node;
+    done = replica_drain(node->replica, sim_node_ms(sim, node), &node->effects);
+    sim->current = NULL;
+    look(sim, node);
+    sim_node_effects(sim, node);
+    if (!node->up || node->life != life) {
+        return;
+    }
+    if ((done || late) && !node->disk_busy && node->filling.count == 0) {
+        sim_node_die(sim, node, SIM_STOP);
+    } else {
+        sim_after(sim, DRAIN_LOOK_US, drain, "drain", node)->a = begin_us;
+    }
+}
+
+void sim_node_drain(struct sim *sim, struct sim_node *node)
+{
+    SIM_TRACE(sim, "fault: clean stop of %u", node->id);
+    sim_after(sim, 0, drain, "drain", node)->a = sim->now_us;
+}
+
+/* ---- Pauses. ---- */
+
+static void wake(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->a];
+
+    if (node->up && node->paused && node->life == event->b) {
+        sim_node_resume(sim, node);
+    }
+}
+
+void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us)
+{
+    struct sim_event *event;
+
+    ASSERT(node->up && !node->paused);
+    SIM_TRACE(sim, "fault: pause %u for %" PRIu64 " ms", node->id, for_us / SIM_MS);
+    node->paused = true;
+    sim->totals.pauses++;
+    event = sim_after(sim, for_us, wake, "wake", NULL);
+    event->a = node->id;
+    event->b = node->life;
+}
+
+/* A process that wakes may see its timers before its sockets or after them. */
+void sim_node_resume(struct sim *sim, struct sim_node *node)
+{
+    SIM_TRACE(sim, "resume %u with %zu events", node->id, node->inbox_count);
+    node->paused = false;
+    if (rng_chance(&sim->rng, 500000)) {
+        sim_after(sim, 0, tick, "tick", node)->a = 1;
+    }
+    for (size_t i = 0; i < node->inbox_count; i++) {
+        struct sim_event *held = &node->inbox[i];
+        struct sim_event *event = sim_after(sim, 0, held->run, held->name, node);
+
+        event->a = held->a;
+        event->b = held->b;
+        event->ptr = held->ptr;
+    }
+    node->inbox_count = 0;
+    node->tick_us = 0;
+    sim_after(sim, 0, tick, "tick", node)->a = 1;
+}
+
+struct sim_node *sim_leader(struct sim *sim)
+{
+    struct sim_node *best = NULL;
+
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        struct sim_node *node = &sim->nodes[id];
+        const struct zab_status *zab = &node->status.zab;
+
+        if (node->up && zab->state == ZAB_LEADING && zab->serving &&
+            (!best || zab->epoch > best->status.zab.epoch)) {
+            best = node;
+        }
+    }
+    return best;
+}
+
+void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t id)
+{
+    uint32_t drift = sim->knobs.drift_ppm;
+
+    node->id = id;
+    node->voter = id <= sim->knobs.voters;
+    node->clock_off_ms = CLOCK_BASE_MS + (int64_t)rng_below(&sim->rng, CLOCK_BASE_MS);
+    if (drift > 0) {
+        node->drift_ppm = (int32_t)rng_below(&sim->rng, drift * 2) - (int32_t)drift;
+    }
+    persist_batch_init(&node->filling);
+    persist_batch_init(&node->running);
+    sim_disk_init(sim, node);
+}
+
+void sim_node_release(struct sim *sim, struct sim_node *node)
+{
+    if (node->up) {
+        sim_node_crash(sim, node, SIM_KILL);
+    }
+    sim_disk_release(node);
+    mem_free(node->inbox);
+    mem_free(node->issues);
+}

@@ -1,0 +1,32 @@
+#include "base/check.h"
+#include "base/probe.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/sim_run.h"
+
+/* The names come from the sources, by a script of the build (probes.cmake). */
+static const char *const names[] = {
+#include "sim_probes.inc"
+};
+
+size_t sim_probe_count(void)
+{
+    ASSERT(sizeof(names) / sizeof(names[0]) <= RUN_PROBES_MAX);
+
+    return sizeof(names) / sizeof(names[0]);
+}
+
+const char *sim_probe_name(size_t index)
+{
+    return names[index];
+}
+
+void sim_probe_collect(uint8_t *hit)
+{
+    for (const struct probe *probe = probe_first(); probe; probe = probe->next) {
+        for (size_t i = 0; i < sim_probe_count(); i++) {
+            if (!hit[i] && strcmp(names[i], probe->name) == 0) {
+                hit[i] = 1;
+            }
+        }
+    }
+}

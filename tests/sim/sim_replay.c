@@ -1,0 +1,193 @@
+#include "base/check.h"
+#include "tests/sim/sim_run.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/*
+ * Mutants and regressions. A line of a file of seeds reads
+ *     seed=123 [scenario=S3] [mutant=2] [nodes=3] # one line of story
+ * and must pass, or, with a mutant, fail.
+ */
+
+enum {
+    LINE_MAX_LEN = 400,
+    NAME_MAX_LEN = 64,
+    FINDS_MAX = 16,
+};
+
+/* Mutants that this simulator is to catch; see README.md. */
+static const int mutants[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                              12, 13, 14, 15, 16, 17, 20, 21, 22, 26};
+
+static bool take_number(const char *line, const char *key, uint64_t *ret_value)
+{
+    const char *at = strstr(line, key);
+
+    if (at) {
+        *ret_value = strtoull(at + strlen(key), NULL, 10);
+    }
+    return at != NULL;
+}
+
+static bool parse_line(char *line, struct sim_options *options, char *scenario)
+{
+    char *story = strchr(line, '#');
+    const char *name;
+    uint64_t value = 0;
+
+    if (story) {
+        *story = 0;
+    }
+    if (!take_number(line, "seed=", &options->seed)) {
+        return false;
+    }
+    if (take_number(line, "mutant=", &value)) {
+        options->mutant = (int)value;
+    }
+    if (take_number(line, "nodes=", &value)) {
+        options->only_nodes = (uint32_t)value;
+    }
+    name = strstr(line, "scenario=");
+    if (name && sscanf(name, "scenario=%63s", scenario) == 1) {
+        options->scenario = scenario;
+    }
+    return true;
+}
+
+static bool replay_line(char *line, const struct sim_options *defaults)
+{
+    char scenario[NAME_MAX_LEN];
+    struct run_plan plan = {.options = *defaults, .jobs = 1, .failures_max = 1, .quiet = true};
+    static struct run_result result;
+    bool must_fail;
+
+    if (!parse_line(line, &plan.options, scenario)) {
+        return true;
+    }
+    plan.first = plan.options.seed;
+    plan.last = plan.options.seed;
+    must_fail = plan.options.mutant != 0;
+    run_all(&plan, &result);
+    (void)printf("%-50s %s\n", line, result.failure_count > 0 ? result.failures[0].text : "passes");
+    return (result.failure_count > 0) == must_fail;
+}
+
+int replay_file(const char *path)
+{
+    struct sim_options defaults = {.safety_ms = 60000, .ops_min = 500};
+    char line[LINE_MAX_LEN];
+    int wrong = 0;
+    FILE *file = fopen(path, "re");
+
+    if (!file) {
+        (void)fprintf(stderr, "cannot read %s\n", path);
+        return 1;
+    }
+    while (fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = 0;
+        if (line[0] && line[0] != '#' && !replay_line(line, &defaults)) {
+            (void)printf("WRONG: %s\n", line);
+            wrong++;
+        }
+    }
+    (void)fclose(file);
+    return wrong;
+}
+
+/* ---- The search. ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+
+    return *left < *right ? -1 : *left > *right;
+}
+
+/* Scenarios first: what they catch needs no luck. */
+static bool scenario_catches(int mutant, const struct sim_options *defaults, char *text,
+                             size_t size)
+{
+    static struct run_result result;
+
+    for (size_t i = 0; sim_scenario_name(i); i++) {
+        struct run_plan plan = {.options = *defaults,
+                                .first = 1,
+                                .last = 5,
+                                .jobs = 1,
+                                .failures_max = 1,
+                                .quiet = true};
+
+        plan.options.mutant = mutant;
+        plan.options.scenario = sim_scenario_name(i);
+        run_all(&plan, &result);
+        if (result.failure_count > 0) {
+            (void)snprintf(text, size, "scenario %s seed %" PRIu64 ": %s", sim_scenario_name(i),
+                           result.failures[0].seed, result.failures[0].text);
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint32_t random_finds(int mutant, const struct sim_options *defaults, uint64_t budget,
+                             uint32_t wanted, uint64_t *gaps, struct run_failure *first)
+{
+    static struct run_result result;
+    struct run_plan plan = {.options = *defaults,
+                            .first = 1,
+                            .last = budget,
+                            .jobs = 2,
+                            .failures_max = wanted,
+                            .quiet = true};
+    uint64_t before = 0;
+
+    plan.options.mutant = mutant;
+    run_all(&plan, &result);
+    for (uint32_t i = 0; i < result.failure_count; i++) {
+        uint64_t seed = result.failures[i].seed;
+
+        gaps[i] = seed > before ? seed - before : 1;
+        before = seed;
+    }
+    if (result.failure_count > 0) {
+        *first = result.failures[0];
+    }
+    return result.failure_count;
+}
+
+static bool search_one(int mutant, uint64_t budget, uint32_t finds)
+{
+    struct sim_options defaults = {.safety_ms = 60000, .ops_min = 500};
+    uint64_t gaps[FINDS_MAX];
+    struct run_failure first = {0};
+    char text[SIM_REASON_MAX + NAME_MAX_LEN] = "";
+    bool scripted = scenario_catches(mutant, &defaults, text, sizeof(text));
+    uint32_t count = random_finds(mutant, &defaults, budget, finds, gaps, &first);
+
+    if (count > 0) {
+        qsort(gaps, count, sizeof(gaps[0]), by_value);
+        (void)printf("M%-2d median %5" PRIu64 " seeds (%u finds), first %" PRIu64 ": %s\n", mutant,
+                     gaps[count / 2], count, first.seed, first.text);
+    } else {
+        (void)printf("M%-2d not found by %" PRIu64 " random seeds\n", mutant, budget);
+    }
+    (void)printf("    %s\n", scripted ? text : "no scenario catches it");
+    (void)fflush(stdout);
+    return count > 0 || scripted;
+}
+
+int mutants_search(uint64_t budget, uint32_t finds, uint32_t jobs)
+{
+    int missed = 0;
+
+    (void)jobs;
+    ASSERT(finds > 0);
+    finds = finds < FINDS_MAX ? finds : FINDS_MAX;
+    for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++) {
+        missed += !search_one(mutants[i], budget, finds);
+    }
+    (void)printf("%d of %zu mutants not caught\n", missed, sizeof(mutants) / sizeof(mutants[0]));
+    return missed;
+}

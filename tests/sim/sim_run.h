@@ -1,0 +1,59 @@
+/*
+ * sim_run.h - many seeds in worker processes: a failed assertion ends a worker, is written down as
+ * the failure of its seed, and the next worker goes on behind it.
+ */
+#ifndef TESTS_SIM_SIM_RUN_H
+#define TESTS_SIM_SIM_RUN_H
+
+#include "tests/sim/sim.h"
+
+enum {
+    RUN_JOBS_MAX = 8,
+    RUN_FAILURES_MAX = 64,
+    RUN_PROBES_MAX = 1024,
+};
+
+struct run_failure {
+    uint64_t seed;
+    char text[SIM_REASON_MAX];
+};
+
+struct run_result {
+    struct sim_totals totals;
+    uint8_t probes[RUN_PROBES_MAX]; /* Reached at least once. */
+    struct run_failure failures[RUN_FAILURES_MAX];
+    uint32_t failure_count;
+    uint64_t wall_ms;
+};
+
+struct run_plan {
+    struct sim_options options; /* Of each seed. */
+    uint64_t first;
+    uint64_t last;
+    uint32_t jobs;
+    uint32_t failures_max; /* Stop after so many. */
+    bool quiet;            /* Nothing from the workers. */
+};
+
+/* One seed in this process; ends the process when it fails. Returns the trace hash. */
+uint64_t run_one(const struct sim_options *options, struct sim_totals *totals);
+
+/* All seeds of the plan. */
+void run_all(const struct run_plan *plan, struct run_result *ret_result);
+
+void run_print(const struct run_result *result);
+
+/* Prints probes that were not reached; returns how many. */
+size_t run_print_unhit(const struct run_result *result);
+
+/* `sim mutants`: looks for seeds that catch each mutant. Returns the number not caught. */
+int mutants_search(uint64_t budget, uint32_t finds, uint32_t jobs);
+
+/* Runs each line of a file of seeds; those with a mutant must fail. Returns the number of lines
+ * that went wrong. */
+int replay_file(const char *path);
+
+/* Corrupts histories and expects the checker to notice. Returns the number not noticed. */
+int selftest_run(void);
+
+#endif

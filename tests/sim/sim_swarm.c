@@ -1,0 +1,96 @@
+#include "tests/sim/sim.h"
+
+/*
+ * Swarm testing: a seed first draws which faults exist at all and how often they come. A run in
+ * which everything happens all the time reaches less than many runs in which few things happen
+ * often.
+ */
+
+static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
+{
+    return values[rng_below(rng, count)];
+}
+
+#define PICK(rng, ...)                           \
+    pick((rng), (const uint32_t[]){__VA_ARGS__}, \
+         sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void draw_limits(struct rng *rng, struct zab_limits *limits)
+{
+    zab_limits_default(limits);
+    limits->tick_ms = PICK(rng, 200, 500, 1000, 1000);
+    limits->init_limit = PICK(rng, 5, 10);
+    limits->sync_limit = PICK(rng, 2, 3, 5);
+    limits->pending_max = PICK(rng, 4, 16, 200, 20000);
+    limits->pending_bytes_max = PICK(rng, 1 << 12, 1 << 16, 1 << 20);
+    limits->cache_max = PICK(rng, 1, 8, 64, 1000);
+    limits->cache_bytes_max = PICK(rng, 1 << 10, 1 << 16, 1 << 20);
+    limits->window_max = PICK(rng, 1, 4, 16, 1000);
+    limits->window_bytes_max = PICK(rng, 1 << 10, 1 << 16, 1 << 20);
+    limits->counter_max = PICK(rng, 40, 200, 1000, 1 << 30, 1 << 30);
+    limits->admit_absent_ms = PICK(rng, 1000, 3000);
+    limits->admit_again_ms = PICK(rng, 2000, 10000);
+    limits->stamp_every = PICK(rng, 16, 100, 1000);
+}
+
+static void draw_shape(struct rng *rng, struct sim_knobs *knobs)
+{
+    knobs->voters = PICK(rng, 1, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 7);
+    knobs->nodes = knobs->voters;
+    if (knobs->voters < SIM_NODES_MAX && rng_chance(rng, 300000)) {
+        knobs->nodes++;
+    }
+    knobs->clients = (uint32_t)rng_range(rng, 2, 8);
+    knobs->snap_count = PICK(rng, 20, 60, 200, 2000);
+    knobs->segment_bytes = PICK(rng, 64 << 10, 64 << 10, 128 << 10, 256 << 10);
+    knobs->snapshots_keep = PICK(rng, 1, 2, 3);
+    knobs->requests_max = PICK(rng, 8, 100, 1000);
+    knobs->delay_min_us = PICK(rng, 50, 200, 1000);
+    knobs->delay_max_us = knobs->delay_min_us * PICK(rng, 2, 5, 30);
+    knobs->delay_tail_ppm = PICK(rng, 0, 1000, 20000);
+    knobs->disk_min_us = PICK(rng, 50, 200, 2000);
+    knobs->disk_max_us = knobs->disk_min_us * PICK(rng, 2, 5, 20);
+    knobs->drift_ppm = PICK(rng, 0, 0, 100, 50000);
+    knobs->think_ms = PICK(rng, 100, 400, 1000);
+    knobs->burst_ppm = PICK(rng, 0, 20000, 100000);
+    knobs->lost_ppm = PICK(rng, 0, 10000, 100000);
+}
+
+/* A fault exists in `share_percent` of the seeds; its mean interval is drawn. */
+static uint32_t every_ms(struct rng *rng, uint32_t share_percent, uint32_t low_ms, uint32_t high_ms)
+{
+    if (!rng_chance(rng, share_percent * 10000)) {
+        return 0;
+    }
+    return (uint32_t)rng_range(rng, low_ms, high_ms);
+}
+
+static void draw_faults(struct rng *rng, struct sim_knobs *knobs)
+{
+    knobs->crash_ms = every_ms(rng, 60, 2000, 20000);
+    knobs->crash_fx_ms = every_ms(rng, 40, 2000, 15000);
+    knobs->crash_vfs_ms = every_ms(rng, 40, 2000, 15000);
+    knobs->power_ms = every_ms(rng, 15, 10000, 40000);
+    knobs->stop_ms = every_ms(rng, 20, 8000, 30000);
+    knobs->power_ppm = PICK(rng, 0, 500000, 1000000);
+    knobs->down_max_ms = PICK(rng, 300, 2000, 10000);
+    knobs->again_ppm = PICK(rng, 0, 100000, 300000);
+    knobs->pause_ms = every_ms(rng, 30, 3000, 20000);
+    knobs->reset_ms = every_ms(rng, 40, 300, 8000);
+    knobs->cut_ms = every_ms(rng, 40, 4000, 20000);
+    knobs->clog_ms = every_ms(rng, 30, 1000, 10000);
+    knobs->leader_ms = every_ms(rng, 30, 5000, 20000);
+    knobs->slow_ms = every_ms(rng, 30, 5000, 20000);
+    knobs->rot_ms = every_ms(rng, 15, 8000, 30000);
+    knobs->empty_ms = every_ms(rng, 15, 10000, 40000);
+    knobs->full_ms = every_ms(rng, 15, 8000, 30000);
+    knobs->jump_ms = every_ms(rng, 20, 2000, 20000);
+    knobs->torn = rng_chance(rng, 800000);
+}
+
+void sim_draw(struct rng *rng, struct sim_knobs *knobs)
+{
+    draw_limits(rng, &knobs->limits);
+    draw_shape(rng, knobs);
+    draw_faults(rng, knobs);
+}
