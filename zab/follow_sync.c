@@ -156,7 +156,7 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     }
     follow->inbox[follow->inbox_count++] = (struct inbox_item){
         .type = msg->type,
-        .rec = logrec_ref(msg->rec),
+        .rec = msg->rec ? logrec_ref(msg->rec) : NULL,
         .zxid = msg->zxid,
         .commit = msg->commit,
     };
@@ -219,7 +219,9 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
 {
     enum follow_phase phase = zab->follow.phase;
 
-    if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->bytes)) {
+    if (msg->type == ZAB_ENTRY && !msg->rec) {
+        protocol_error(zab, "ENTRY without a record");
+    } else if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->bytes)) {
         protocol_error(zab, "NEWLEADER with a malformed configuration");
     } else if (phase == FOLLOW_CUT) {
         inbox_push(zab, msg);
