@@ -320,6 +320,8 @@ static void on_resign(struct zab *zab, bool resign)
         zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
     } else if (!resign && zab->state == ZAB_LEADING) {
         zab->lead.resigning = false;
+    } else if (resign && zab->state == ZAB_LOOKING) {
+        enter_looking(zab, "asked not to lead"); /* The vote for ourselves is withdrawn. */
     }
 }
 
