@@ -294,6 +294,13 @@ void requests_answer_ready(struct replica *replica)
 
 /* ---- Ends of roles. ---- */
 
+/* A refusal rests on proposals that this epoch may never commit; a larger zxid of the next one is
+ * no sign that it did. */
+static bool is_refusal(const struct op_request *request)
+{
+    return request->state == REQUEST_WAITING && request->result.err != ERR_OK;
+}
+
 /* Rounds and refusals of the old role are void; what was proposed or forwarded has an outcome that
  * is not known yet. */
 void requests_role_ended(struct replica *replica)
@@ -301,7 +308,7 @@ void requests_role_ended(struct replica *replica)
     list_for_each (it, &replica->requests) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        if (request->state == REQUEST_CONFIRMING) {
+        if (request->state == REQUEST_CONFIRMING || is_refusal(request)) {
             op_result_release(&request->result);
             op_result_init(&request->result);
             place(replica, request, REQUEST_QUEUED);
