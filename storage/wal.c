@@ -37,7 +37,7 @@ void wal_init(struct wal *wal, const struct store_options *options,
 
 void wal_release(struct wal *wal)
 {
-    ASSERT(wal->raw.len == 0 || wal->is_staging || wal->is_open);
+    ASSERT(wal->options);
 
     wal_log_release(wal, &wal->live);
     wal_log_release(wal, &wal->staged);

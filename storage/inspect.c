@@ -1,0 +1,215 @@
+#include "storage/inspect.h"
+
+#include "base/check.h"
+#include "storage/names.h"
+#include "storage/slots.h"
+#include "storage/wal.h"
+
+#include <string.h>
+
+struct inspection {
+    const struct vfs *vfs;
+    const struct store_options *options;
+    const struct inspect_visitor *visitor;
+    struct wal wal; /* For its limits only. */
+    bool has_manifest;
+    struct manifest manifest;
+};
+
+static enum slots_kind kind_of(const char *file)
+{
+    ASSERT(file[0] != '\0');
+    if (strcmp(file, NAME_IDENTITY) == 0) {
+        return SLOTS_IDENTITY;
+    }
+    if (strcmp(file, NAME_PROMISE) == 0) {
+        return SLOTS_PROMISE;
+    }
+    return strcmp(file, NAME_QUARANTINE) == 0 ? SLOTS_QUARANTINE : SLOTS_MANIFEST;
+}
+
+static void inspect_slots(struct inspection *inspection, const char *file)
+{
+    struct vfs_file *handle = NULL;
+
+    ASSERT(inspection->vfs);
+    if (!inspection->visitor->slot ||
+        inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle) != ERR_OK) {
+        return;
+    }
+    for (unsigned i = 0; i < SLOTS_COUNT; i++) {
+        struct slots_view view = slots_look(inspection->vfs, handle, kind_of(file), i);
+        struct inspect_slot slot = {
+            .file = file, .index = i, .is_valid = view.valid, .seq = view.seq};
+
+        inspection->visitor->slot(inspection->visitor->arg, &slot);
+    }
+    inspection->vfs->ops->close(handle);
+}
+
+static void inspect_manifest(struct inspection *inspection)
+{
+    struct slots slots;
+
+    ASSERT(!inspection->has_manifest);
+    if (slots_open(&slots, inspection->vfs, NAME_MANIFEST, SLOTS_MANIFEST) == ERR_OK) {
+        inspection->has_manifest =
+            manifest_decode(slice_make(slots.payload, slots.len), &inspection->manifest) == ERR_OK;
+    }
+    slots_close(&slots, inspection->vfs);
+    if (inspection->has_manifest && inspection->visitor->manifest) {
+        inspection->visitor->manifest(inspection->visitor->arg, &inspection->manifest);
+    }
+}
+
+/* Shows the records of one batch; what is wrong with them, or NULL. */
+static const char *inspect_records(const struct inspection *inspection,
+                                   const struct inspect_batch *batch, struct wal_loaded *loaded)
+{
+    const struct inspect_visitor *visitor = inspection->visitor;
+    struct walfmt_record record;
+    uint64_t chain = batch->head.chain;
+    enum err err = ERR_OK;
+
+    ASSERT(loaded->cursor.pos == WALFMT_BATCH_HEAD);
+    while ((err = walfmt_next(&loaded->cursor, &record)) == ERR_OK) {
+        if (logrec_chain(chain, record.type, record.zxid, record.prev, record.payload) !=
+            record.chain) {
+            return "the chain of records is broken";
+        }
+        chain = record.chain;
+        if (visitor->record) {
+            visitor->record(visitor->arg, batch, &record);
+        }
+    }
+    return err == ERR_MISSING ? NULL : "a record does not verify";
+}
+
+/* One batch; false when there is nothing to show behind it. */
+static bool inspect_batch(const struct inspection *inspection,
+                          const struct inspect_segment *segment, struct vfs_file *file,
+                          struct walfmt_place *place)
+{
+    const struct inspect_visitor *visitor = inspection->visitor;
+    struct inspect_batch batch = {.offset = place->offset};
+    struct wal_loaded loaded;
+    enum err err = wal_load(&inspection->wal, file, place, segment->size - place->offset, &loaded);
+
+    ASSERT(place->offset < segment->size);
+    if (err == ERR_OK) {
+        batch.bytes = walfmt_framed_len(loaded.cursor.raw.len);
+        batch.head = loaded.head;
+        batch.fault = inspect_records(inspection, &batch, &loaded);
+    } else if (err == ERR_CORRUPT) {
+        batch.fault = "a sector is damaged or missing";
+    } else if (err != ERR_MISSING) {
+        batch.fault = "cannot be read";
+    }
+    wal_loaded_release(&loaded);
+    if (err != ERR_MISSING && visitor->batch) {
+        visitor->batch(visitor->arg, segment, &batch);
+    }
+    place->offset += batch.bytes;
+    place->number++;
+    return err == ERR_OK && !batch.fault;
+}
+
+static bool is_ours(const struct inspection *inspection, const struct name *name)
+{
+    const struct manifest *manifest = &inspection->manifest;
+
+    ASSERT(name->kind == NAME_KIND_WAL || name->kind == NAME_KIND_SNAP);
+    return inspection->has_manifest && name->history == manifest->history &&
+           (name->kind == NAME_KIND_SNAP || name->number >= manifest->first);
+}
+
+static void inspect_segment(const struct inspection *inspection, const struct name *name)
+{
+    const struct vfs_ops *ops = inspection->vfs->ops;
+    struct inspect_segment segment = {.file = name->text, .is_ours = is_ours(inspection, name)};
+    struct vfs_file *file = NULL;
+    uint8_t block[VFS_BLOCK];
+    size_t got = 0;
+
+    ASSERT(name->kind == NAME_KIND_WAL);
+    if (ops->open(inspection->vfs->ctx, name->text, false, &file) != ERR_OK) {
+        return;
+    }
+    segment.is_valid =
+        ops->size(file, &segment.size) == ERR_OK &&
+        ops->pread(file, 0, block, sizeof(block), &got) == ERR_OK && got == sizeof(block) &&
+        walfmt_header_decode(block, &segment.header) == ERR_OK &&
+        segment.header.number == name->number && segment.header.history == name->history;
+    if (inspection->visitor->segment) {
+        inspection->visitor->segment(inspection->visitor->arg, &segment);
+    }
+    if (segment.is_valid) {
+        struct walfmt_place place = {
+            .salt = segment.header.salt, .offset = VFS_BLOCK, .number = segment.header.batch_first};
+        bool goes_on = true;
+
+        while (goes_on && place.offset < segment.size) {
+            goes_on = inspect_batch(inspection, &segment, file, &place);
+        }
+    }
+    ops->close(file);
+}
+
+static void inspect_snapshot(const struct inspection *inspection, const struct name *name)
+{
+    struct inspect_snapshot snapshot = {.file = name->text, .is_ours = is_ours(inspection, name)};
+
+    ASSERT(name->kind == NAME_KIND_SNAP);
+    if (!inspection->visitor->snapshot) {
+        return;
+    }
+    snapshot.is_valid =
+        snapfile_verify(inspection->vfs, name->text, inspection->options->record_bytes_max,
+                        &snapshot.info) == ERR_OK &&
+        snapshot.info.shown.start == name->number;
+    inspection->visitor->snapshot(inspection->visitor->arg, &snapshot);
+}
+
+static void inspect_name(struct inspection *inspection, const struct name *name)
+{
+    ASSERT(name->kind <= NAME_KIND_TEMP);
+    switch (name->kind) {
+    case NAME_KIND_SLOTS:
+        inspect_slots(inspection, name->text);
+        break;
+    case NAME_KIND_WAL:
+        inspect_segment(inspection, name);
+        break;
+    case NAME_KIND_SNAP:
+        inspect_snapshot(inspection, name);
+        break;
+    case NAME_KIND_OTHER:
+    case NAME_KIND_NEXT:
+    case NAME_KIND_TEMP:
+        if (inspection->visitor->other) {
+            inspection->visitor->other(inspection->visitor->arg, name->text);
+        }
+        break;
+    }
+}
+
+enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor)
+{
+    static const struct store_identity nobody;
+    struct inspection inspection = {.vfs = &options->vfs, .options = options, .visitor = visitor};
+    struct names names;
+    enum err err = names_list(&options->vfs, &names);
+
+    ASSERT(visitor);
+    if (err != ERR_OK) {
+        return err;
+    }
+    wal_init(&inspection.wal, options, &nobody);
+    inspect_manifest(&inspection);
+    for (size_t i = 0; i < names.count; i++) {
+        inspect_name(&inspection, &names.list[i]);
+    }
+    wal_release(&inspection.wal);
+    names_release(&names);
+    return ERR_OK;
+}

@@ -1,0 +1,63 @@
+/*
+ * inspect.h - looks at a replica's directory file by file and tells what lies there, good or bad.
+ * For people and tests; never prints, locks or changes anything.
+ *
+ * Unlike store_open it does not judge the whole: it also shows what the log no longer reaches
+ * (left-overs, cut off batches), and goes on behind damage where it can.
+ */
+#ifndef STORAGE_INSPECT_H
+#define STORAGE_INSPECT_H
+
+#include "storage/manifest.h"
+#include "storage/snapfile.h"
+#include "storage/walfmt.h"
+
+struct inspect_slot {
+    const char *file;
+    unsigned index;
+    bool is_valid;
+    uint64_t seq; /* The higher one counts. */
+};
+
+struct inspect_segment {
+    const char *file;
+    uint64_t size;
+    bool is_valid; /* The header verifies and fits the name. */
+    bool is_ours;  /* Of the history that the manifest names, and not before its first segment. */
+    struct walfmt_header header;
+};
+
+struct inspect_batch {
+    uint64_t offset;
+    uint64_t bytes;
+    struct walfmt_batch head;
+    const char *fault; /* NULL: it verifies. Else what is wrong; nothing behind it is shown. */
+};
+
+struct inspect_snapshot {
+    const char *file;
+    bool is_valid; /* All of it was read and verifies. */
+    bool is_ours;
+    struct snapfile_info info;
+};
+
+/* Each may be NULL. What is pointed to is valid during the call only. */
+struct inspect_visitor {
+    void *arg;
+    void (*manifest)(void *arg, const struct manifest *manifest);
+    void (*slot)(void *arg, const struct inspect_slot *slot);
+    void (*segment)(void *arg, const struct inspect_segment *segment);
+    void (*batch)(void *arg, const struct inspect_segment *segment,
+                  const struct inspect_batch *batch);
+    void (*record)(void *arg, const struct inspect_batch *batch,
+                   const struct walfmt_record *record);
+    void (*snapshot)(void *arg, const struct inspect_snapshot *snapshot);
+    void (*other)(void *arg, const char *file); /* Temporary and unknown files. */
+};
+
+/* Visits slots, segments in order with their batches and records, snapshots, the rest. Of the
+ * options only the vfs and the limit of records are used. ERR_IO: the directory cannot be listed.
+ */
+enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor);
+
+#endif

@@ -1,0 +1,170 @@
+#include "storage/slots.h"
+#include "tests/lib/unit.h"
+#include "tests/lib/vfs_mem.h"
+
+#include <string.h>
+
+struct fixture {
+    struct vfs_mem *disk;
+    struct vfs vfs;
+    struct slots slots;
+};
+
+static void make(struct fixture *f)
+{
+    f->disk = vfs_mem_new(0);
+    f->vfs = vfs_mem_vfs(f->disk);
+    assert_int_equal(slots_create(&f->vfs, "x", SLOTS_PROMISE, slice_str("one")), ERR_OK);
+    assert_int_equal(f->vfs.ops->sync_dir(f->vfs.ctx), ERR_OK);
+    assert_int_equal(slots_open(&f->slots, &f->vfs, "x", SLOTS_PROMISE), ERR_OK);
+}
+
+static void release(struct fixture *f)
+{
+    slots_close(&f->slots, &f->vfs);
+    vfs_mem_free(f->disk);
+}
+
+static void reopen(struct fixture *f, enum err expected)
+{
+    slots_close(&f->slots, &f->vfs);
+    assert_int_equal(slots_open(&f->slots, &f->vfs, "x", SLOTS_PROMISE), expected);
+}
+
+static void expect(const struct fixture *f, const char *text)
+{
+    assert_true(slice_eq(slice_make(f->slots.payload, f->slots.len), slice_str(text)));
+}
+
+static void newest_value_is_read(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    make(&f);
+    expect(&f, "one");
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("second")), ERR_OK);
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("")), ERR_OK);
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("fourth")), ERR_OK);
+    reopen(&f, ERR_OK);
+    expect(&f, "fourth");
+    assert_int_equal(f.slots.seq, 4);
+    assert_false(f.slots.has_bad_slot);
+    assert_false(f.slots.has_old_slot);
+    release(&f);
+}
+
+/* Rot in either slot never brings back an older value: both hold the newest. */
+static void rot_in_one_slot_loses_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t slot = 0; slot < SLOTS_COUNT; slot++) {
+        struct fixture f = {0};
+
+        make(&f);
+        assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("new")), ERR_OK);
+        vfs_mem_flip(f.disk, "x", slot * VFS_BLOCK + 33, 2);
+        reopen(&f, ERR_OK);
+        expect(&f, "new");
+        assert_true(f.slots.has_bad_slot);
+        assert_int_equal(slots_heal(&f.slots, &f.vfs), ERR_OK);
+        vfs_mem_flip(f.disk, "x", (1 - slot) * VFS_BLOCK + 33, 2);
+        reopen(&f, ERR_OK);
+        expect(&f, "new");
+        release(&f);
+    }
+}
+
+static void both_slots_bad_is_corrupt(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    make(&f);
+    vfs_mem_flip(f.disk, "x", 1, 2);
+    vfs_mem_flip(f.disk, "x", VFS_BLOCK + 1, 2);
+    reopen(&f, ERR_CORRUPT);
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("anew")), ERR_OK);
+    reopen(&f, ERR_OK);
+    expect(&f, "anew");
+    release(&f);
+}
+
+static void wrong_kind_does_not_verify(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    make(&f);
+    slots_close(&f.slots, &f.vfs);
+    assert_int_equal(slots_open(&f.slots, &f.vfs, "x", SLOTS_MANIFEST), ERR_CORRUPT);
+    release(&f);
+}
+
+/* Slot 0 copied over slot 1, a misdirected write, is not taken for slot 1. */
+static void misplaced_slot_does_not_verify(void **state)
+{
+    struct fixture f = {0};
+    uint8_t block[VFS_BLOCK];
+
+    (void)state;
+    make(&f);
+    assert_true(vfs_mem_read(f.disk, "x", 0, block, sizeof(block)));
+    vfs_mem_poke(f.disk, "x", VFS_BLOCK, block, sizeof(block));
+    reopen(&f, ERR_OK);
+    assert_true(f.slots.has_bad_slot);
+    release(&f);
+}
+
+/* A crash at each call of a change leaves the old or the new value, never neither. */
+static void crash_in_a_change_leaves_old_or_new(void **state)
+{
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 3);
+    for (uint64_t call = 1; call <= 6; call++) {
+        for (int seed = 0; seed < 40; seed++) {
+            struct fixture f = {0};
+
+            make(&f);
+            vfs_mem_crash_at(f.disk, vfs_mem_calls(f.disk) + call);
+            assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("two")), ERR_IO);
+            vfs_mem_crash(f.disk, &rng, VFS_MEM_TORN);
+            reopen(&f, ERR_OK);
+            if (f.slots.seq == 1) {
+                expect(&f, "one");
+                assert_true(call <= 2);
+            } else {
+                expect(&f, "two");
+            }
+            release(&f);
+        }
+    }
+}
+
+static void missing_file_is_missing(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    make(&f);
+    slots_close(&f.slots, &f.vfs);
+    assert_int_equal(slots_open(&f.slots, &f.vfs, "y", SLOTS_PROMISE), ERR_MISSING);
+    release(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(newest_value_is_read),
+        cmocka_unit_test(rot_in_one_slot_loses_nothing),
+        cmocka_unit_test(both_slots_bad_is_corrupt),
+        cmocka_unit_test(wrong_kind_does_not_verify),
+        cmocka_unit_test(misplaced_slot_does_not_verify),
+        cmocka_unit_test(crash_in_a_change_leaves_old_or_new),
+        cmocka_unit_test(missing_file_is_missing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

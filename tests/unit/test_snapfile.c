@@ -1,0 +1,154 @@
+#include "base/mem.h"
+#include "storage/snapfile.h"
+#include "tests/lib/unit.h"
+#include "tests/lib/vfs_mem.h"
+
+#include <string.h>
+
+enum {
+    RECORD_MAX = 1000
+};
+
+static const struct snapfile_info sample = {
+    .shown = {.start = 10, .start_chain = 11, .end = 20, .digest = 21, .node_count = 3},
+    .end_chain = 22,
+    .cluster = {5},
+};
+
+/* Writes a snapshot of blocks of the given lengths. */
+static void write_blocks(const struct vfs *vfs, const size_t *lens, size_t count)
+{
+    struct snapfile_writer writer;
+
+    assert_int_equal(snapfile_create(&writer, vfs, "s", RECORD_MAX), ERR_OK);
+    assert_int_equal(snapfile_put_head(&writer, &sample, slice_str("the configuration")), ERR_OK);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *bytes = mem_alloc(lens[i]);
+
+        memset(bytes, (int)i + 1, lens[i]);
+        assert_int_equal(snapfile_put_block(&writer, slice_make(bytes, lens[i])), ERR_OK);
+        mem_free(bytes);
+    }
+    assert_int_equal(snapfile_put_trailer(&writer, &sample), ERR_OK);
+    snapfile_writer_close(&writer);
+}
+
+static void blocks_come_back(void **state)
+{
+    static const size_t lens[] = {1, 700, SNAPFILE_PIECE, 2 * SNAPFILE_PIECE + 5, 3};
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct snapfile_reader reader;
+    struct slice block = {0};
+
+    (void)state;
+    write_blocks(&vfs, lens, 5);
+    assert_int_equal(snapfile_open(&reader, &vfs, "s", RECORD_MAX), ERR_OK);
+    assert_int_equal(reader.info.shown.start, 10);
+    assert_int_equal(reader.info.shown.start_chain, 11);
+    assert_int_equal(reader.info.shown.end, 20);
+    assert_int_equal(reader.info.shown.digest, 21);
+    assert_int_equal(reader.info.shown.node_count, 3);
+    assert_int_equal(reader.info.end_chain, 22);
+    assert_int_equal(reader.info.cluster[0], 5);
+    assert_true(slice_eq(buf_slice(&reader.config), slice_str("the configuration")));
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(snapfile_next(&reader, &block), ERR_OK);
+        assert_int_equal(block.len, lens[i]);
+        assert_int_equal(block.data[block.len - 1], i + 1);
+    }
+    assert_int_equal(snapfile_next(&reader, &block), ERR_MISSING);
+    snapfile_close(&reader);
+    /* All of it was synced. */
+    assert_int_equal(vfs.ops->sync_dir(vfs.ctx), ERR_OK);
+    assert_int_equal(vfs_mem_pending(disk), 0);
+    vfs_mem_free(disk);
+}
+
+static void snapshot_may_be_empty(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct snapfile_info info = {0};
+
+    (void)state;
+    write_blocks(&vfs, NULL, 0);
+    assert_int_equal(snapfile_verify(&vfs, "s", RECORD_MAX, &info), ERR_OK);
+    vfs_mem_free(disk);
+}
+
+static void snapshot_cut_anywhere_is_refused(void **state)
+{
+    static const size_t lens[] = {100, 200};
+    uint64_t size = 0;
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct snapfile_info info;
+
+    (void)state;
+    write_blocks(&vfs, lens, 2);
+    assert_true(vfs_mem_size(disk, "s", &size));
+    while (size > 0) {
+        size--;
+        vfs_mem_cut(disk, "s", size);
+        assert_int_equal(snapfile_verify(&vfs, "s", RECORD_MAX, &info), ERR_CORRUPT);
+    }
+    vfs_mem_remove(disk, "s");
+    assert_int_equal(snapfile_verify(&vfs, "s", RECORD_MAX, &info), ERR_MISSING);
+    vfs_mem_free(disk);
+}
+
+static void every_flipped_bit_is_found(void **state)
+{
+    static const size_t lens[] = {100, 200};
+    uint64_t size = 0;
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct snapfile_info info;
+
+    (void)state;
+    write_blocks(&vfs, lens, 2);
+    assert_true(vfs_mem_size(disk, "s", &size));
+    for (uint64_t bit = 0; bit < size * 8; bit++) {
+        uint8_t mask = (uint8_t)(1U << bit % 8);
+
+        vfs_mem_flip(disk, "s", bit / 8, mask);
+        assert_int_equal(snapfile_verify(&vfs, "s", RECORD_MAX, &info), ERR_CORRUPT);
+        vfs_mem_flip(disk, "s", bit / 8, mask);
+    }
+    assert_int_equal(snapfile_verify(&vfs, "s", RECORD_MAX, &info), ERR_OK);
+    vfs_mem_free(disk);
+}
+
+static void full_disk_is_told(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(SNAPFILE_PIECE);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct snapfile_writer writer;
+    uint8_t *bytes = mem_zalloc(SNAPFILE_PIECE, 1);
+    enum err err = ERR_OK;
+
+    (void)state;
+    assert_int_equal(snapfile_create(&writer, &vfs, "s", RECORD_MAX), ERR_OK);
+    assert_int_equal(snapfile_put_head(&writer, &sample, slice_str("")), ERR_OK);
+    for (int i = 0; err == ERR_OK && i < 3; i++) {
+        err = snapfile_put_block(&writer, slice_make(bytes, SNAPFILE_PIECE));
+    }
+    assert_int_equal(err, ERR_NO_SPACE);
+    snapfile_writer_close(&writer);
+    mem_free(bytes);
+    vfs_mem_free(disk);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_come_back),
+        cmocka_unit_test(snapshot_may_be_empty),
+        cmocka_unit_test(snapshot_cut_anywhere_is_refused),
+        cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(full_disk_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

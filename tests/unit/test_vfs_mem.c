@@ -1,0 +1,218 @@
+#include "tests/lib/unit.h"
+#include "tests/lib/vfs_mem.h"
+
+#include <string.h>
+
+static struct vfs_file *make_file(const struct vfs *vfs, const char *name)
+{
+    struct vfs_file *file = NULL;
+
+    assert_int_equal(vfs->ops->open(vfs->ctx, name, true, &file), ERR_OK);
+    return file;
+}
+
+static void put(const struct vfs *vfs, struct vfs_file *file, uint64_t offset, const char *text)
+{
+    assert_int_equal(vfs->ops->pwrite(file, offset, text, strlen(text)), ERR_OK);
+}
+
+static bool holds(const struct vfs_mem *disk, const char *name, uint64_t offset, const char *text)
+{
+    char back[32] = "";
+
+    return vfs_mem_read(disk, name, offset, back, strlen(text)) &&
+           memcmp(back, text, strlen(text)) == 0;
+}
+
+static void unsynced_writes_are_lost(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    struct rng rng;
+    uint64_t size = 0;
+
+    (void)state;
+    rng_init(&rng, 1);
+    put(&vfs, file, 0, "old");
+    put(&vfs, file, 1000, "far");
+    assert_int_equal(vfs.ops->sync(file), ERR_OK);
+    assert_int_equal(vfs.ops->sync_dir(vfs.ctx), ERR_OK);
+    assert_int_equal(vfs_mem_pending(disk), 0);
+    put(&vfs, file, 0, "new");
+    put(&vfs, file, 5000, "tail");
+    /* Two sectors and the size. */
+    assert_int_equal(vfs_mem_pending(disk), 3);
+    vfs_mem_crash(disk, &rng, VFS_MEM_LOSE_ALL);
+    assert_true(holds(disk, "a", 0, "old"));
+    assert_true(vfs_mem_size(disk, "a", &size));
+    assert_int_equal(size, 1003);
+    /* Files opened before are dead. */
+    assert_int_equal(vfs.ops->sync(file), ERR_IO);
+    vfs.ops->close(file);
+    vfs_mem_free(disk);
+}
+
+static void names_are_durable_only_after_the_directory_is(void **state)
+{
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 1);
+    for (int synced = 0; synced < 2; synced++) {
+        struct vfs_mem *disk = vfs_mem_new(0);
+        struct vfs vfs = vfs_mem_vfs(disk);
+        struct vfs_file *file = make_file(&vfs, "a");
+        uint64_t size = 0;
+
+        put(&vfs, file, 0, "x");
+        assert_int_equal(vfs.ops->sync(file), ERR_OK);
+        assert_int_equal(vfs.ops->rename(vfs.ctx, "a", "b"), ERR_OK);
+        if (synced) {
+            assert_int_equal(vfs.ops->sync_dir(vfs.ctx), ERR_OK);
+        }
+        vfs_mem_crash(disk, &rng, VFS_MEM_LOSE_ALL);
+        assert_int_equal(vfs_mem_size(disk, "b", &size), synced);
+        assert_false(vfs_mem_size(disk, "a", &size));
+        vfs.ops->close(file);
+        vfs_mem_free(disk);
+    }
+}
+
+static void each_subset_is_reached(void **state)
+{
+    unsigned seen = 0;
+
+    (void)state;
+    for (uint64_t keep = 0; keep < 4; keep++) {
+        struct vfs_mem *disk = vfs_mem_new(0);
+        struct vfs vfs = vfs_mem_vfs(disk);
+        struct vfs_file *file = make_file(&vfs, "a");
+
+        put(&vfs, file, 0, "old");
+        put(&vfs, file, 600, "old");
+        assert_int_equal(vfs.ops->sync(file), ERR_OK);
+        assert_int_equal(vfs.ops->sync_dir(vfs.ctx), ERR_OK);
+        put(&vfs, file, 0, "new");
+        put(&vfs, file, 600, "new");
+        assert_int_equal(vfs_mem_pending(disk), 2);
+        vfs_mem_crash_subset(disk, keep);
+        seen |= 1U << (holds(disk, "a", 0, "new") * 2 + holds(disk, "a", 600, "new"));
+        vfs.ops->close(file);
+        vfs_mem_free(disk);
+    }
+    assert_int_equal(seen, 15);
+}
+
+static void calls_fail_and_crash_as_told(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 1);
+    vfs_mem_fail_at(disk, vfs_mem_calls(disk) + 2, ERR_NO_SPACE);
+    assert_int_equal(vfs.ops->sync(file), ERR_OK);
+    assert_false(vfs_mem_fault_hit(disk));
+    assert_int_equal(vfs.ops->pwrite(file, 0, "abcd", 4), ERR_NO_SPACE);
+    assert_true(vfs_mem_fault_hit(disk));
+    assert_int_equal(vfs.ops->pwrite(file, 0, "abcd", 4), ERR_OK);
+    vfs_mem_crash_at(disk, vfs_mem_calls(disk) + 1);
+    assert_int_equal(vfs.ops->sync(file), ERR_IO);
+    assert_int_equal(vfs.ops->sync(file), ERR_IO);
+    assert_int_equal(vfs.ops->unlink(vfs.ctx, "a"), ERR_IO);
+    vfs_mem_crash(disk, &rng, VFS_MEM_KEEP_ALL);
+    assert_true(holds(disk, "a", 0, "abcd"));
+    vfs.ops->close(file);
+    vfs_mem_free(disk);
+}
+
+static void capacity_is_kept_and_freed(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(10000);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    char bytes[8000] = "";
+    uint64_t left = 0;
+
+    (void)state;
+    assert_int_equal(vfs.ops->pwrite(file, 0, bytes, sizeof(bytes)), ERR_OK);
+    assert_int_equal(vfs.ops->pwrite(file, 0, bytes, sizeof(bytes)), ERR_OK);
+    assert_int_equal(vfs.ops->pwrite(file, 8000, bytes, sizeof(bytes)), ERR_NO_SPACE);
+    assert_int_equal(vfs.ops->free_bytes(vfs.ctx, &left), ERR_OK);
+    assert_int_equal(left, 2000);
+    assert_int_equal(vfs.ops->unlink(vfs.ctx, "a"), ERR_OK);
+    vfs.ops->close(file);
+    file = make_file(&vfs, "b");
+    assert_int_equal(vfs.ops->pwrite(file, 0, bytes, sizeof(bytes)), ERR_OK);
+    vfs.ops->close(file);
+    vfs_mem_free(disk);
+}
+
+static void clone_is_independent(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    struct vfs_mem *copy = NULL;
+
+    (void)state;
+    put(&vfs, file, 0, "old");
+    assert_int_equal(vfs.ops->sync(file), ERR_OK);
+    put(&vfs, file, 0, "new");
+    copy = vfs_mem_clone(disk);
+    assert_int_equal(vfs_mem_pending(copy), vfs_mem_pending(disk));
+    put(&vfs, file, 0, "own");
+    assert_true(holds(copy, "a", 0, "new"));
+    /* The sector is lost, the name is kept. */
+    vfs_mem_crash_subset(copy, 2);
+    assert_true(holds(copy, "a", 0, "old"));
+    assert_true(holds(disk, "a", 0, "own"));
+    vfs_mem_free(copy);
+    vfs.ops->close(file);
+    vfs_mem_free(disk);
+}
+
+static void damage_and_wiping(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct rng rng;
+    uint64_t size = 0;
+
+    (void)state;
+    rng_init(&rng, 1);
+    assert_false(vfs_mem_rot(disk, &rng));
+
+    struct vfs_file *file = make_file(&vfs, "a");
+
+    put(&vfs, file, 0, "abcdefgh");
+    vfs.ops->close(file);
+    vfs_mem_flip(disk, "a", 1, 'b' ^ 'B');
+    assert_true(holds(disk, "a", 0, "aBcdefgh"));
+    assert_true(vfs_mem_rot(disk, &rng));
+    assert_false(holds(disk, "a", 0, "aBcdefgh"));
+    vfs_mem_cut(disk, "a", 3);
+    assert_true(vfs_mem_size(disk, "a", &size));
+    assert_int_equal(size, 3);
+    vfs_mem_wipe(disk);
+    assert_false(vfs_mem_size(disk, "a", &size));
+    vfs_mem_free(disk);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unsynced_writes_are_lost),
+        cmocka_unit_test(names_are_durable_only_after_the_directory_is),
+        cmocka_unit_test(each_subset_is_reached),
+        cmocka_unit_test(calls_fail_and_crash_as_told),
+        cmocka_unit_test(capacity_is_kept_and_freed),
+        cmocka_unit_test(clone_is_independent),
+        cmocka_unit_test(damage_and_wiping),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
