@@ -109,7 +109,7 @@ static _Noreturn void become_replica(struct child *child, int error_fd)
     int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     (void)sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &none, NULL);
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 && dup2(error_fd, STDOUT_FILENO) >= 0 &&

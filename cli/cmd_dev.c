@@ -132,7 +132,7 @@ static int write_config(const struct dev *dev, const struct child *child)
     if (fd < 0) {
         return complain(child->config_path, "cannot be written");
     }
-    buf_init(&text, CONFIG_BYTES_MAX * 2);
+    buf_init(&text, 2 * (size_t)CONFIG_BYTES_MAX);
     build_config(dev, child, &text);
 
     bool written = write(fd, text.data, text.len) == (ssize_t)text.len;
@@ -237,7 +237,7 @@ static void open_signals(struct dev *dev)
     failed |= sigaddset(&set, SIGTERM);
     failed |= sigaddset(&set, SIGHUP);
     failed |= sigaddset(&set, SIGCHLD);
-    failed |= sigprocmask(SIG_BLOCK, &set, NULL);
+    failed |= pthread_sigmask(SIG_BLOCK, &set, NULL);
     ASSERT(!failed);
 
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -2,8 +2,6 @@
 #include "base/mem.h"
 #include "cli/cmd.h"
 #include "storage/store.h"
-#include "zab/config.h"
-#include "zab/msg.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +11,7 @@ enum {
     SEGMENT_BYTES = 32 << 20, /* Only asked when a segment is made, which inspection never does. */
     READ_BYTES = 4 << 20,
     READ_RECORDS = 1000,
+    RECORD_BYTES_MAX = 16 << 20, /* As the server opens it. */
 };
 
 struct inspection {
@@ -199,7 +198,7 @@ static int inspect_locked(struct inspection *inspection)
                                     .segment_bytes = SEGMENT_BYTES,
                                     .snapshots_keep = 1,
                                     .salt_seed = 1,
-                                    .record_bytes_max = ZAB_RECORD_BYTES_MAX};
+                                    .record_bytes_max = RECORD_BYTES_MAX};
     enum err err = store_open(&options, true, &inspection->store, &inspection->report);
 
     if (err) {

@@ -67,6 +67,17 @@ static const struct config_row *find_row(const char *key, size_t *ret_index)
     return NULL;
 }
 
+/* The functions, not the macros of the same names. */
+static int to_lower(char letter)
+{
+    return (tolower)((unsigned char)letter);
+}
+
+static int to_upper(char letter)
+{
+    return (toupper)((unsigned char)letter);
+}
+
 static size_t least(size_t a, size_t b, size_t c)
 {
     size_t low = a < b ? a : b;
@@ -89,8 +100,7 @@ static size_t distance(const char *a, const char *b)
 
         row[0] = i + 1;
         for (size_t j = 1; j <= b_len; j++) {
-            bool same = tolower((unsigned char)a[i]) == tolower((unsigned char)b[j - 1]);
-            size_t cost = diagonal + (same ? 0U : 1U);
+            size_t cost = diagonal + (to_lower(a[i]) == to_lower(b[j - 1]) ? 0U : 1U);
 
             diagonal = row[j];
             row[j] = least(row[j] + 1, row[j - 1] + 1, cost);
@@ -261,10 +271,10 @@ static void env_name(const char *key, char *to, size_t size)
 
     memcpy(to, env_prefix, len);
     for (; *key && len + 2 < size; key++) {
-        if (isupper((unsigned char)*key)) {
+        if (*key != to_lower(*key)) {
             to[len++] = '_';
         }
-        to[len++] = (char)toupper((unsigned char)*key);
+        to[len++] = (char)to_upper(*key);
     }
     to[len] = '\0';
 }

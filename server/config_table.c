@@ -6,11 +6,9 @@
 #define AT(field)     offsetof(struct config, field)
 #define TEXT_AT(name) AT(name), .max = sizeof(((struct config *)0)->name) - 1
 
-enum {
-    KIB = 1024,
-    MIB = 1024 * 1024,
-    HOUR_MS = 3600 * 1000,
-};
+#define KIB     UINT64_C(1024)
+#define MIB     UINT64_C(1048576)
+#define HOUR_MS UINT64_C(3600000)
 
 static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
 static const char *const format_names[] = {"plain", "json", NULL};
@@ -44,10 +42,10 @@ static const struct config_row rows[] = {
      "ticks of silence after which a peer counts as dead"},
     {"maxPending", CONFIG_U32, AT(pending_max), "10000", 1, 1000000, NULL, true,
      "proposals in flight"},
-    {"maxPendingBytes", CONFIG_U64, AT(pending_bytes_max), "67108864", 16 * MIB, 4096ULL * MIB,
-     NULL, true, "bytes of proposals in flight"},
-    {"maxPeerQueueBytes", CONFIG_U64, AT(peer_queue_bytes_max), "67108864", MIB, 4096ULL * MIB,
-     NULL, true, "bytes waiting for a peer before it is dropped and synchronised again"},
+    {"maxPendingBytes", CONFIG_U64, AT(pending_bytes_max), "67108864", 16 * MIB, 4096 * MIB, NULL,
+     true, "bytes of proposals in flight"},
+    {"maxPeerQueueBytes", CONFIG_U64, AT(peer_queue_bytes_max), "67108864", MIB, 4096 * MIB, NULL,
+     true, "bytes waiting for a peer before it is dropped and synchronised again"},
     {"maxDataBytes", CONFIG_U32, AT(data_bytes_max), "1048576", KIB, 8 * MIB, NULL, true,
      "bytes of a znode's data"},
     {"maxMultiOps", CONFIG_U32, AT(multi_ops_max), "1000", 1, 100000, NULL, true,
@@ -58,12 +56,12 @@ static const struct config_row rows[] = {
      "znodes that a recursive delete may remove"},
     {"snapCount", CONFIG_U32, AT(snap_count), "100000", 10, 1000000000, NULL, false,
      "transactions between two snapshots"},
-    {"snapBytes", CONFIG_U64, AT(snap_bytes), "268435456", 64 * KIB, 1ULL << 40, NULL, false,
+    {"snapBytes", CONFIG_U64, AT(snap_bytes), "268435456", 64 * KIB, UINT64_C(1) << 40, NULL, false,
      "bytes of log between two snapshots"},
     {"snapRetainCount", CONFIG_U32, AT(snapshots_keep), "3", 1, 1000, NULL, false,
      "snapshots to keep; log behind the oldest is purged"},
-    {"walSegmentBytes", CONFIG_U64, AT(wal_segment_bytes), "33554432", 64 * KIB, 1024ULL * MIB,
-     NULL, false, "size of a log file, multiple of 4096"},
+    {"walSegmentBytes", CONFIG_U64, AT(wal_segment_bytes), "33554432", 64 * KIB, 1024 * MIB, NULL,
+     false, "size of a log file, multiple of 4096"},
     {"maxConnections", CONFIG_U32, AT(connections_max), "10000", 1, 1000000, NULL, true,
      "client connections"},
     {"maxConnectionsPerAddress", CONFIG_U32, AT(connections_per_address_max), "10000", 1, 1000000,

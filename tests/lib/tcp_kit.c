@@ -220,6 +220,14 @@ void kit_run(const struct kit_setup *setup)
     }
 }
 
+void kit_look_again(const struct kit_setup *setup, uint64_t end_ms, const char *condition)
+{
+    if (os_now_ms() > end_ms) {
+        fail_msg("not reached: %s", condition);
+    }
+    kit_run(setup);
+}
+
 struct kit_setup kit_make_setup(void)
 {
     return (struct kit_setup){.port = {0, port_free(), port_free()}, .cluster = {0, 7, 7}};

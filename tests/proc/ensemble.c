@@ -40,6 +40,7 @@ static int remove_entry(const char *path, const struct stat *stat, int type, str
 
 static void remove_below(const char *path)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else walks at that time. */
     (void)nftw(path, remove_entry, WALK_FDS, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -71,14 +72,11 @@ static void write_config(const struct ensemble *ensemble, const struct replica *
 
 void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys)
 {
-    const char *tmp = getenv("TMPDIR");
-
     ASSERT(count > 0 && count <= ENSEMBLE_MAX);
     memset(ensemble, 0, sizeof(*ensemble));
     ensemble->count = count;
     ensemble->keys = keys;
-    (void)snprintf(ensemble->dir, sizeof(ensemble->dir), "%.64s/zabra-proc-XXXXXX",
-                   tmp ? tmp : P_tmpdir);
+    (void)snprintf(ensemble->dir, sizeof(ensemble->dir), "%s/zabra-proc-XXXXXX", P_tmpdir);
     assert_non_null(mkdtemp(ensemble->dir));
     ensemble->web = web_open();
     web_reply_init(&ensemble->reply);
@@ -140,6 +138,23 @@ void ensemble_print_logs(const struct ensemble *ensemble)
 {
     for (uint32_t i = 0; i < ensemble->count; i++) {
         print_log(&ensemble->replicas[i]);
+    }
+}
+
+void ensemble_look_again(const struct ensemble *ensemble, uint64_t end_ms, const char *condition)
+{
+    if (os_now_ms() > end_ms) {
+        ensemble_print_logs(ensemble);
+        fail_msg("not in time: %s", condition);
+    }
+    ensemble_breathe();
+}
+
+void ensemble_check(const struct ensemble *ensemble, bool holds, const char *condition)
+{
+    if (!holds) {
+        ensemble_print_logs(ensemble);
+        fail_msg("does not hold: %s", condition);
     }
 }
 

@@ -7,6 +7,7 @@
 #ifndef TESTS_PROC_ENSEMBLE_H
 #define TESTS_PROC_ENSEMBLE_H
 
+#include "base/os_clock.h"
 #include "tests/lib/unit.h"
 #include "tests/proc/web.h"
 
@@ -91,26 +92,17 @@ void ensemble_breathe(void);
 /* Prints the ends of all logs. */
 void ensemble_print_logs(const struct ensemble *ensemble);
 
-/* Fails with the logs printed unless `condition` becomes true in time. */
-#define ENSEMBLE_WAIT(ensemble, wait_ms, condition)                           \
-    do {                                                                      \
-        uint64_t wait_end_ms = os_now_ms() + (uint64_t)(wait_ms);             \
-        while (!(condition)) {                                                \
-            if (os_now_ms() > wait_end_ms) {                                  \
-                ensemble_print_logs(ensemble);                                \
-                fail_msg("not within %d ms: %s", (int)(wait_ms), #condition); \
-            }                                                                 \
-            ensemble_breathe();                                               \
-        }                                                                     \
-    } while (0)
+/* Breathes, or fails with the logs printed when the time is over. */
+void ensemble_look_again(const struct ensemble *ensemble, uint64_t end_ms, const char *condition);
 
-/* Fails with the logs printed. */
-#define ENSEMBLE_CHECK(ensemble, condition)            \
-    do {                                               \
-        if (!(condition)) {                            \
-            ensemble_print_logs(ensemble);             \
-            fail_msg("does not hold: %s", #condition); \
-        }                                              \
-    } while (0)
+/* Fails with the logs printed unless it holds. */
+void ensemble_check(const struct ensemble *ensemble, bool holds, const char *condition);
+
+#define ENSEMBLE_WAIT(ensemble, wait_ms, condition)                              \
+    for (uint64_t wait_end_ms = os_now_ms() + (uint64_t)(wait_ms); !(condition); \
+         ensemble_look_again(ensemble, wait_end_ms, #condition)) {               \
+    }
+
+#define ENSEMBLE_CHECK(ensemble, condition) ensemble_check(ensemble, (condition), #condition)
 
 #endif

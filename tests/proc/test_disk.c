@@ -169,6 +169,7 @@ static void flip_bit_in_the_middle(uint32_t index)
     uint8_t byte = 0;
 
     log_used = 0;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else walks at that time. */
     assert_int_equal(nftw(ensemble.replicas[index].data, look_for_log, WALK_FDS, FTW_PHYS), 0);
     assert_true(log_used > (off_t)32 * SECTOR);
 

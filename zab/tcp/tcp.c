@@ -54,7 +54,7 @@ static void drop_up(struct conn *conn, struct link *link, const char *why)
     struct tcp *tcp = conn->tcp;
     bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
 
-    ASSERT(link->up == conn);
+    ASSERT(link && link->up == conn);
     link->up = NULL;
     link_again(link, tcp, lasted);
     bury(conn);
