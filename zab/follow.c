@@ -89,6 +89,23 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
 
 /* ---- Discovery. ---- */
 
+/* The newest epochs of the log: of a longer list what is before them counts as the base. */
+static void outline(const struct trail *trail, struct zab_msg *msg)
+{
+    uint32_t skip = trail->range_count > ZAB_RANGES_MAX ? trail->range_count - ZAB_RANGES_MAX : 0;
+
+    msg->base = trail->base;
+    msg->ranges = trail->ranges + skip;
+    msg->range_count = trail->range_count - skip;
+    if (skip > 0) {
+        const struct zab_range *before = &trail->ranges[skip - 1];
+
+        msg->base = zxid_make(before->epoch, before->last);
+    }
+    ASSERT(msg->range_count <= ZAB_RANGES_MAX);
+    ASSERT(msg->base <= trail->last);
+}
+
 static void send_ackepoch(struct zab *zab)
 {
     struct zab_msg msg = dialogue(zab, ZAB_ACKEPOCH);
@@ -97,9 +114,7 @@ static void send_ackepoch(struct zab *zab)
     if (!zab->quarantined) {
         msg.zxid = said_last(zab);
         msg.chain = zab->trail.last_chain;
-        msg.base = zab->trail.base;
-        msg.ranges = zab->trail.ranges;
-        msg.range_count = zab->trail.range_count;
+        outline(&zab->trail, &msg);
     }
     msg.flags |= zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
     zab->follow.phase = FOLLOW_ACKED;
