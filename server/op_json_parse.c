@@ -303,7 +303,8 @@ static enum err parse_object(struct parse *parse, const struct op_def *def, json
         return fail(parse, ERR_BAD_ARGUMENTS, "data64, dataUtf8 and dataJson",
                     "exclude each other");
     }
-    if (data_members == 0 && op_field_find(def, slice_str("data")) && !args->data_null) {
+    /* A create without data makes a znode with empty data, as a POST without a body does. */
+    if (data_members == 0 && def->id == OP_SET && !args->data_null) {
         return fail(parse, ERR_BAD_ARGUMENTS, "data64, dataUtf8, dataJson or null=true",
                     "must be given");
     }

@@ -87,7 +87,8 @@ static void bodies_that_do_not_fit_are_refused_by_name(void **state)
                    ERR_BAD_ARGUMENTS, "duplicate");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"a\",\"data64\":\"\"}", ERR_BAD_ARGUMENTS,
                    "exclude each other");
-    assert_refused(OP_CREATE, "{}", ERR_BAD_ARGUMENTS, "must be given");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"set\",\"path\":\"/a\"}]}", ERR_BAD_ARGUMENTS,
+                   "must be given");
     assert_refused(OP_CREATE, "{\"data64\":\"a\"}", ERR_BAD_ARGUMENTS, "base64");
     assert_refused(OP_CREATE, "{\"data64\":7}", ERR_BAD_ARGUMENTS, "string");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"acl\":[]}", ERR_UNIMPLEMENTED, "acl");
