@@ -342,6 +342,49 @@ static void log_without_its_snapshot_is_damage(void **state)
     skit_release(&kit);
 }
 
+/* A snapshot is made of durable records only: when the last batch is gone, it is missed. */
+static void log_that_knows_less_than_a_snapshot_is_damage(void **state)
+{
+    struct skit kit;
+
+    (void)state;
+    ready(&kit, KIT_SEGMENT);
+    assert_int_equal(skit_append(&kit, 1, 5, 100), ERR_OK);
+    assert_int_equal(skit_append(&kit, 1, 5, 100), ERR_OK);
+    assert_int_equal(skit_snapshot(&kit, 4, 8), ERR_OK);
+    skit_close(&kit, false);
+    tear_last_batch(&kit, UINT64_C(2) * VFS_BLOCK, 0);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    assert_int_equal(kit.report.verdict, STORE_DAMAGED);
+    assert_non_null(strstr(kit.report.reason, "snapshot"));
+    skit_release(&kit);
+}
+
+/* What a crash may leave of a segment that the manifest does not know yet. */
+static void unknown_segment_counts_only_if_it_was_used(void **state)
+{
+    (void)state;
+    for (int used = 0; used < 2; used++) {
+        struct skit kit;
+        struct vfs_file *file = NULL;
+        static const uint8_t zeros[SMALL_SEGMENT];
+
+        two_segments(&kit);
+
+        const struct vfs *vfs = &kit.options.vfs;
+
+        assert_int_equal(vfs->ops->open(vfs->ctx, "wal-00000001-0000000000000003", true, &file),
+                         ERR_OK);
+        assert_int_equal(vfs->ops->pwrite(file, 0, zeros, sizeof(zeros)), ERR_OK);
+        assert_int_equal(vfs->ops->pwrite(file, VFS_BLOCK, "x", (size_t)used), ERR_OK);
+        vfs->ops->close(file);
+        assert_int_equal(skit_open(&kit), ERR_OK);
+        assert_int_equal(kit.report.verdict, used ? STORE_DAMAGED : STORE_CLEAN);
+        assert_true(used || skit_check_log(&kit) == 12);
+        skit_release(&kit);
+    }
+}
+
 /* Segments of another replica of the same name. */
 static void foreign_segment_is_damage(void **state)
 {
@@ -409,6 +452,8 @@ int main(void)
         cmocka_unit_test(every_flipped_bit_in_a_snapshot_is_noticed),
         cmocka_unit_test(empty_snapshot_never_counts),
         cmocka_unit_test(log_without_its_snapshot_is_damage),
+        cmocka_unit_test(log_that_knows_less_than_a_snapshot_is_damage),
+        cmocka_unit_test(unknown_segment_counts_only_if_it_was_used),
         cmocka_unit_test(foreign_segment_is_damage),
         cmocka_unit_test(misplaced_and_lost_writes_are_damage),
     };

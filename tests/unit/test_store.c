@@ -348,6 +348,27 @@ static void received_snapshot_replaces_the_log(void **state)
     skit_release(&kit);
 }
 
+static void truncation_below_the_only_snapshot_is_refused(void **state)
+{
+    struct skit kit;
+    struct store_op install;
+    struct store_op cut = {.type = STORE_TRUNCATE};
+
+    (void)state;
+    ready(&kit);
+    skit_make(&kit, 2, 30, 100);
+    receive(&kit, 20, 25, 30, &install);
+    cut.zxid = skit_zxid(&kit.log, 22);
+    assert_int_equal(skit_run(&kit, &cut), ERR_CORRUPT);
+    reopen(&kit, true);
+    assert_int_equal(kit.report.verdict, STORE_CLEAN);
+    assert_int_equal(skit_check_log(&kit), 30);
+    assert_int_equal(skit_truncate(&kit, 25), ERR_OK);
+    reopen(&kit, true);
+    assert_int_equal(skit_check_log(&kit), 25);
+    skit_release(&kit);
+}
+
 static void snapshot_without_its_log_is_refused(void **state)
 {
     struct skit kit;
@@ -552,6 +573,7 @@ int main(void)
         cmocka_unit_test(damaged_snapshot_falls_back_to_an_older_one),
         cmocka_unit_test(discarded_snapshot_falls_back_too),
         cmocka_unit_test(received_snapshot_replaces_the_log),
+        cmocka_unit_test(truncation_below_the_only_snapshot_is_refused),
         cmocka_unit_test(snapshot_without_its_log_is_refused),
         cmocka_unit_test(aborted_receive_leaves_the_log),
         cmocka_unit_test(garbage_is_refused_and_its_records_with_it),
