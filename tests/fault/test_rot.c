@@ -389,7 +389,7 @@ static void unknown_segment_counts_only_if_it_was_used(void **state)
 static void foreign_segment_is_damage(void **state)
 {
     struct skit kit;
-    struct skit other;
+    static struct skit other; /* Two kits are too much for a stack frame. */
     struct store_identity identity = skit_identity();
     struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
     uint8_t *bytes = mem_alloc(KIT_SEGMENT);
