@@ -28,11 +28,15 @@ struct chunk {
 
 static struct chunk *first_chunk(struct conn *conn)
 {
+    ASSERT(!list_empty(&conn->out));
+
     return list_first(&conn->out, struct chunk, node);
 }
 
 static void free_chunk(struct chunk *chunk)
 {
+    ASSERT(chunk->sent <= chunk->bytes.len);
+
     list_remove(&chunk->node);
     buf_release(&chunk->bytes);
     mem_free(chunk);
@@ -40,6 +44,8 @@ static void free_chunk(struct chunk *chunk)
 
 static struct chunk *add_chunk(struct conn *conn)
 {
+    ASSERT(conn->state != CONN_CLOSED);
+
     struct chunk *chunk = mem_zalloc(1, sizeof(*chunk));
 
     buf_init(&chunk->bytes, INPUT_BYTES_MAX);
@@ -64,6 +70,8 @@ static void notice_vanished(int fd)
 
 struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
 {
+    ASSERT(take_fd >= 0);
+
     struct conn *conn = mem_zalloc(1, sizeof(*conn));
 
     ASSERT(take_fd >= 0);
@@ -79,6 +87,7 @@ struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
 
 void conn_close(struct conn *conn)
 {
+    ASSERT(conn->watch.fd >= 0);
     ASSERT(conn->state != CONN_CLOSED);
 
     loop_remove(conn->tcp->loop, &conn->watch);
@@ -90,6 +99,8 @@ void conn_close(struct conn *conn)
 
 void conn_free(struct conn *conn)
 {
+    ASSERT(conn->tcp->depth == 0);
+    ASSERT(conn->watch.fd < 0);
     ASSERT(conn->state == CONN_CLOSED);
 
     list_remove(&conn->node);
@@ -102,6 +113,8 @@ void conn_free(struct conn *conn)
 
 struct buf *conn_out(struct conn *conn)
 {
+    ASSERT(conn->state != CONN_CLOSED);
+
     struct chunk *last =
         list_empty(&conn->out) ? add_chunk(conn) : list_entry(conn->out.prev, struct chunk, node);
 
@@ -113,11 +126,15 @@ struct buf *conn_out(struct conn *conn)
 
 void conn_queued(struct conn *conn, size_t len)
 {
+    ASSERT(conn->state != CONN_CLOSED && len > 0);
+
     conn->queued += len;
 }
 
 static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
 {
+    ASSERT(conn->queued > 0 && !list_empty(&conn->out));
+
     int count = 0;
 
     list_for_each (it, &conn->out) {
@@ -136,6 +153,8 @@ static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
 /* Drops what was written; the last chunk of usual size is kept, empty, for what comes next. */
 static void consume(struct conn *conn, size_t len)
 {
+    ASSERT(len <= conn->queued);
+
     conn->queued -= len;
     while (!list_empty(&conn->out)) {
         struct chunk *chunk = first_chunk(conn);
@@ -181,6 +200,8 @@ enum err conn_write(struct conn *conn)
 /* Moves what is left to the front, and gives back the memory of a long frame. */
 static void compact(struct conn *conn)
 {
+    ASSERT(conn->in_used <= conn->in.len);
+
     buf_consume(&conn->in, conn->in_used);
     conn->in_used = 0;
     if (conn->in.len == 0 && conn->in.cap > INPUT_KEEP_BYTES) {
@@ -190,6 +211,9 @@ static void compact(struct conn *conn)
 
 enum err conn_read(struct conn *conn, size_t want)
 {
+    ASSERT(conn->state != CONN_CLOSED);
+    ASSERT(want <= INPUT_BYTES_MAX / 2);
+
     size_t len = want > READ_BYTES ? want : READ_BYTES;
 
     compact(conn);

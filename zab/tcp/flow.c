@@ -6,6 +6,9 @@
 
 void flow_output(struct conn *conn, const struct zab_msg *msg)
 {
+    ASSERT(conn->state == CONN_UP && !conn->doomed);
+    ASSERT(conn->nonce != 0);
+
     struct buf *out = conn_out(conn);
     size_t start = out->len;
     struct frame_header header = {.type = (uint16_t)msg->type,
@@ -36,6 +39,8 @@ void flow_output(struct conn *conn, const struct zab_msg *msg)
 /* NULL when the header fits this connection, else what is wrong. */
 static const char *judge(const struct conn *conn, const struct frame_header *header)
 {
+    ASSERT(conn->state == CONN_UP);
+
     size_t size_max = zab_msg_size_max((enum zab_msg_type)header->type);
 
     if (header->from != conn->peer || header->to != conn->tcp->options.id ||
@@ -53,6 +58,9 @@ static const char *judge(const struct conn *conn, const struct frame_header *hea
 
 static void deliver(struct conn *conn, const struct frame_header *header, struct slice payload)
 {
+    ASSERT(conn->state == CONN_UP && !conn->doomed);
+    ASSERT(payload.len == header->len);
+
     const struct tcp_handler *handler = &conn->tcp->handler;
     struct zab_msg msg;
 
@@ -72,6 +80,8 @@ static void deliver(struct conn *conn, const struct frame_header *header, struct
 
 size_t flow_input(struct conn *conn)
 {
+    ASSERT(conn->in_used <= conn->in.len);
+
     while (conn->state == CONN_UP && !conn->doomed) {
         struct slice input = conn_input(conn);
         struct frame_header header;

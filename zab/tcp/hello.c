@@ -15,6 +15,8 @@ _Static_assert(AT_NONCE + GREETING_NONCE_LEN == GREETING_LEN, "the nonce ends th
 
 void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN])
 {
+    ASSERT(greeting->version > 0);
+
     wire_store_u32(out, MAGIC);
     wire_store_u32(out + 4, greeting->version);
     wire_store_u32(out + AT_FROM, greeting->from);
@@ -24,6 +26,8 @@ void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN])
 
 enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_greeting)
 {
+    ASSERT(in && ret_greeting);
+
     uint32_t version = wire_load_u32(in + 4);
 
     if (wire_load_u32(in) != MAGIC || version == 0 || version > UINT16_MAX) {
@@ -39,6 +43,8 @@ enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_gr
 static void prove(const char *role, const struct hello_transcript *transcript,
                   struct slice identity, struct slice secret, uint8_t out[CRYPTO_SHA256_LEN])
 {
+    ASSERT(identity.len <= HELLO_PAYLOAD_MAX);
+
     struct buf text;
 
     buf_init(&text, TRANSCRIPT_MAX);
@@ -59,6 +65,8 @@ static const char *role_of(bool by_dialer)
 void hello_encode(const struct hello *hello, const struct hello_transcript *transcript,
                   struct slice secret, bool by_dialer, struct buf *out)
 {
+    ASSERT(strlen(hello->advertise) <= HELLO_ADVERTISE_MAX);
+
     struct buf identity;
     uint8_t proof[CRYPTO_SHA256_LEN];
 
@@ -78,6 +86,8 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
 /* Only reached with a good proof; a later version may have added members at the end. */
 static enum err parse_identity(struct slice identity, struct hello *hello)
 {
+    ASSERT(identity.len <= HELLO_PAYLOAD_MAX);
+
     struct wire_reader reader;
 
     wire_reader_init(&reader, identity);
@@ -103,6 +113,8 @@ static enum err parse_identity(struct slice identity, struct hello *hello)
 enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
                       struct slice secret, bool by_dialer, struct hello *ret_hello, size_t *ret_len)
 {
+    ASSERT(in.data || in.len == 0);
+
     uint8_t proof[CRYPTO_SHA256_LEN];
 
     *ret_len = 0;
@@ -132,6 +144,8 @@ enum err hello_decode(struct slice in, const struct hello_transcript *transcript
 
 uint64_t hello_connection_nonce(const struct hello_transcript *transcript, struct slice secret)
 {
+    ASSERT(secret.data || secret.len == 0);
+
     uint8_t proof[CRYPTO_SHA256_LEN];
 
     prove("nonce:", transcript, slice_make(NULL, 0), secret, proof);

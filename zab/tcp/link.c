@@ -7,12 +7,16 @@
 
 static bool dials(const struct tcp *tcp, const struct link *link)
 {
+    ASSERT(tcp->options.id != link->peer.id);
+
     return tcp->options.id > link->peer.id;
 }
 
 /* Half of the delay is chance, so that replicas that failed together do not come back together. */
 static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
 {
+    ASSERT(delay_ms <= tcp->options.retry_max_ms);
+
     uint32_t half = delay_ms / 2;
 
     return half + rng_below(&tcp->rng, (uint64_t)half + 1);
@@ -20,6 +24,9 @@ static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
 
 void link_again(struct link *link, struct tcp *tcp, bool at_once)
 {
+    ASSERT(!link->up && !link->dialing);
+    ASSERT(link->backoff_ms >= tcp->options.retry_min_ms);
+
     uint64_t now_ms = os_now_ms();
 
     if (at_once) {
@@ -38,6 +45,7 @@ void link_again(struct link *link, struct tcp *tcp, bool at_once)
 
 static void connect_next(struct link *link, struct tcp *tcp)
 {
+    ASSERT(link->answer.count <= RESOLVE_ADDRESSES_MAX);
     ASSERT(link->answer_used < link->answer.count && !link->dialing);
 
     const struct resolve_address *address = &link->answer.addresses[link->answer_used++];
@@ -52,6 +60,8 @@ static void connect_next(struct link *link, struct tcp *tcp)
 
 static void ask_resolver(struct link *link, struct tcp *tcp)
 {
+    ASSERT(tcp->resolver && !link->resolving);
+
     struct resolve_job *job = mem_zalloc(1, sizeof(*job));
 
     list_init(&job->node);
@@ -64,6 +74,9 @@ static void ask_resolver(struct link *link, struct tcp *tcp)
 
 static void dial(struct link *link, struct tcp *tcp)
 {
+    ASSERT(dials(tcp, link));
+    ASSERT(!link->up && !link->dialing && !link->resolving);
+
     if (link->answer_used < link->answer.count) {
         connect_next(link, tcp);
         return;
@@ -78,6 +91,8 @@ static void dial(struct link *link, struct tcp *tcp)
 
 uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
 {
+    ASSERT(link->answer_used <= link->answer.count);
+
     if (!dials(tcp, link) || link->up || link->dialing || link->resolving) {
         return UINT64_MAX;
     }
@@ -90,6 +105,8 @@ uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
 
 static void take_answer(struct tcp *tcp, const struct resolve_job *job)
 {
+    ASSERT(job->answer.count <= RESOLVE_ADDRESSES_MAX);
+
     struct link *link = tcp_link(tcp, job->peer);
 
     ASSERT(link && link->resolving);
@@ -133,6 +150,8 @@ static bool needs_resolver(const struct tcp *tcp)
 
 void link_open_resolver(struct tcp *tcp)
 {
+    ASSERT(!tcp->resolver);
+
     if (!needs_resolver(tcp)) {
         return;
     }
@@ -146,6 +165,8 @@ void link_open_resolver(struct tcp *tcp)
 
 void link_close_resolver(struct tcp *tcp)
 {
+    ASSERT(tcp->depth == 0);
+
     if (tcp->resolver) {
         loop_remove(tcp->loop, &tcp->resolver_watch);
         resolver_close(tcp->resolver);

@@ -40,6 +40,8 @@ static void set_v6(struct resolve_address *address, struct in6_addr addr, uint16
 
 bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer)
 {
+    ASSERT(port != 0);
+
     struct in_addr v4;
     struct in6_addr v6;
 
@@ -58,6 +60,8 @@ bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret
 
 void resolve_now(const char *host, uint16_t port, struct resolve_answer *ret_answer)
 {
+    ASSERT(host[0] && port != 0);
+
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char service[8];
@@ -94,6 +98,8 @@ static void free_jobs(struct mailbox *box)
 
 static void free_resolver(struct resolver *resolver)
 {
+    ASSERT(atomic_load(&resolver->closed));
+
     free_jobs(&resolver->questions);
     free_jobs(&resolver->answers);
     mailbox_release(&resolver->questions);
@@ -148,6 +154,8 @@ struct resolver *resolver_open(void)
 /* A job without a host is the stop mark: after it the thread touches nothing of the owner's. */
 void resolver_close(struct resolver *resolver)
 {
+    ASSERT(!atomic_load(&resolver->closed));
+
     struct resolve_job *stop = mem_zalloc(1, sizeof(*stop));
     int failed = pthread_detach(resolver->thread.handle);
 
@@ -165,10 +173,14 @@ void resolver_ask(struct resolver *resolver, struct resolve_job *take_job)
 
 int resolver_event_fd(const struct resolver *resolver)
 {
+    ASSERT(resolver->answers.event_fd >= 0);
+
     return resolver->answers.event_fd;
 }
 
 void resolver_answers(struct resolver *resolver, struct list *ret_jobs)
 {
+    ASSERT(!atomic_load(&resolver->closed));
+
     mailbox_drain(&resolver->answers, ret_jobs);
 }

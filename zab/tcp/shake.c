@@ -7,22 +7,30 @@
 
 static uint8_t *own_greeting(struct conn *conn)
 {
+    ASSERT(conn->state != CONN_CLOSED);
+
     return conn->dialed ? conn->transcript.dialer : conn->transcript.acceptor;
 }
 
 static uint8_t *their_greeting(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_GREETING);
+
     return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
 }
 
 /* Written at once; an error shows up when the socket is read next. */
 static void write_now(struct conn *conn)
 {
+    ASSERT(conn->queued > 0);
+
     (void)conn_write(conn);
 }
 
 static void send_greeting(struct conn *conn)
 {
+    ASSERT(conn->peer != 0 && conn->state == CONN_GREETING);
+
     struct greeting greeting = {
         .version = FRAME_VERSION, .from = conn->tcp->options.id, .to = conn->peer};
 
@@ -40,6 +48,9 @@ static struct slice secret_of(const struct conn *conn)
 
 static void send_hello(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_HELLO);
+    ASSERT(tcp_link(conn->tcp, conn->peer));
+
     const struct tcp *tcp = conn->tcp;
     struct hello hello = {.incarnation = tcp->options.incarnation,
                           .founding = tcp->options.founding};
@@ -57,6 +68,7 @@ static void send_hello(struct conn *conn)
 
 void shake_begin(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_CONNECTING);
     ASSERT(conn->dialed);
 
     conn->state = CONN_GREETING;
@@ -66,6 +78,9 @@ void shake_begin(struct conn *conn)
 /* Gives false, and has refused, when the greeting cannot be meant for this replica. */
 static bool check_greeting(struct conn *conn, const struct greeting *greeting)
 {
+    ASSERT(conn->state == CONN_GREETING);
+    ASSERT(conn->dialed == (conn->peer != 0));
+
     uint32_t own = conn->tcp->options.id;
 
     if (greeting->to != own) {
@@ -93,6 +108,8 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
 /* True when there is more to do. */
 static bool take_greeting(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_GREETING);
+
     struct slice input = conn_input(conn);
     struct greeting greeting;
 
@@ -129,6 +146,8 @@ static bool is_zero(const uint8_t cluster[ZAB_CLUSTER_LEN])
 
 static bool check_identity(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_HELLO);
+
     const uint8_t *own = conn->tcp->options.cluster;
     const uint8_t *theirs = conn->identity.cluster;
 
@@ -141,6 +160,9 @@ static bool check_identity(struct conn *conn)
 
 static void take_hello(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_HELLO);
+    ASSERT(conn->peer != 0 && conn->peer != conn->tcp->options.id);
+
     size_t len = 0;
     enum err err = hello_decode(conn_input(conn), &conn->transcript, secret_of(conn), !conn->dialed,
                                 &conn->identity, &len);
@@ -167,6 +189,8 @@ static void take_hello(struct conn *conn)
 
 void shake_input(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO);
+
     if (conn->state == CONN_GREETING && !take_greeting(conn)) {
         return;
     }

@@ -19,12 +19,21 @@ enum {
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer)
 {
+    ASSERT(tcp->options.peer_count == 0 || tcp->links);
+
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         if (tcp->links[i].peer.id == peer) {
             return &tcp->links[i];
         }
     }
     return NULL;
+}
+
+static const char *errno_text(void)
+{
+    const char *text = strerrordesc_np(errno);
+
+    return text ? text : "unknown error";
 }
 
 static void reap(struct tcp *tcp)
@@ -38,6 +47,8 @@ static void reap(struct tcp *tcp)
 
 static void bury(struct conn *conn)
 {
+    ASSERT(conn->state != CONN_CLOSED);
+
     struct tcp *tcp = conn->tcp;
 
     if (conn->state != CONN_UP) {
@@ -51,6 +62,8 @@ static void bury(struct conn *conn)
 
 static void drop_up(struct conn *conn, struct link *link, const char *why)
 {
+    ASSERT(conn->peer == link->peer.id);
+
     struct tcp *tcp = conn->tcp;
     bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
 
@@ -63,6 +76,8 @@ static void drop_up(struct conn *conn, struct link *link, const char *why)
 
 void tcp_drop(struct conn *conn, const char *why)
 {
+    ASSERT(why[0]);
+
     struct link *link = conn->peer ? tcp_link(conn->tcp, conn->peer) : NULL;
 
     ASSERT(conn->state != CONN_CLOSED);
@@ -81,6 +96,8 @@ void tcp_drop(struct conn *conn, const char *why)
 /* Somebody unknown may try as often as he likes: he must not fill the log. */
 static void tell_refusal(struct tcp *tcp, struct link *link, const char *why)
 {
+    ASSERT(why[0] && strlen(why) < TCP_WHY_MAX);
+
     uint64_t now_ms = os_now_ms();
     bool again = link ? !strcmp(link->refusal, why)
                       : tcp->stranger_at_ms && now_ms - tcp->stranger_at_ms < STRANGER_AGAIN_MS;
@@ -101,6 +118,8 @@ static void tell_refusal(struct tcp *tcp, struct link *link, const char *why)
 
 void tcp_refuse(struct conn *conn, const char *format, ...)
 {
+    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO);
+
     struct tcp *tcp = conn->tcp;
     struct link *link = conn->peer ? tcp_link(tcp, conn->peer) : NULL;
     char why[TCP_WHY_MAX];
@@ -118,6 +137,7 @@ void tcp_established(struct conn *conn)
     struct tcp *tcp = conn->tcp;
     struct link *link = tcp_link(tcp, conn->peer);
 
+    ASSERT(tcp->shaking_count > 0);
     ASSERT(link && conn->state == CONN_HELLO);
     list_remove(&conn->node);
     tcp->shaking_count--;
@@ -139,6 +159,8 @@ void tcp_established(struct conn *conn)
 
 static void take_connected(struct conn *conn)
 {
+    ASSERT(conn->dialed && conn->state == CONN_CONNECTING);
+
     int result = loop_connect_result(conn->watch.fd);
 
     if (result == 0) {
@@ -150,11 +172,12 @@ static void take_connected(struct conn *conn)
 
 static void take_input(struct conn *conn)
 {
+    ASSERT(conn->state != CONN_CONNECTING && conn->state != CONN_CLOSED);
+
     enum err err = conn_read(conn, conn->want);
 
     if (err == ERR_CLOSED || err == ERR_IO) {
-        tcp_drop(conn,
-                 err == ERR_CLOSED ? "the peer closed the connection" : strerrordesc_np(errno));
+        tcp_drop(conn, err == ERR_CLOSED ? "the peer closed the connection" : errno_text());
         return;
     }
     if (err == ERR_OK && conn->state != CONN_UP) {
@@ -170,12 +193,13 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     struct conn *conn = watch->ctx;
     struct tcp *tcp = conn->tcp;
 
+    ASSERT(conn->state != CONN_CLOSED);
     tcp->depth++;
     if (conn->state == CONN_CONNECTING) {
         take_connected(conn);
     } else {
         if ((ready & LOOP_WRITE) && conn_write(conn)) {
-            tcp_drop(conn, strerrordesc_np(errno));
+            tcp_drop(conn, errno_text());
         }
         if ((ready & (LOOP_READ | LOOP_HANGUP)) && conn->state != CONN_CLOSED) {
             take_input(conn);
@@ -187,6 +211,8 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
 
 static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
 {
+    ASSERT(tcp->shaking_count <= TCP_SHAKING_MAX + tcp->options.peer_count);
+
     struct conn *conn = conn_new(tcp, take_fd, dialed);
 
     conn->state = dialed ? CONN_CONNECTING : CONN_GREETING;
@@ -201,6 +227,8 @@ static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
 
 struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
 {
+    ASSERT(!link->up && !link->dialing);
+
     struct conn *conn = start_conn(tcp, take_fd, true);
 
     conn->peer = link->peer.id;
@@ -210,6 +238,8 @@ struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
 /* Strangers must not keep a peer out: the oldest that has not proven itself makes room. */
 static void make_room(struct tcp *tcp)
 {
+    ASSERT(tcp->depth > 0);
+
     if (tcp->shaking_count < TCP_SHAKING_MAX) {
         return;
     }
@@ -248,6 +278,8 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
 
 static enum err listen_on(struct tcp *tcp, const struct resolve_address *address)
 {
+    ASSERT(tcp->listener_count < TCP_LISTENERS_MAX);
+
     struct loop_watch *watch = &tcp->listeners[tcp->listener_count];
     int fd = loop_listen((const struct sockaddr *)&address->addr, address->len, BACKLOG);
 
@@ -280,6 +312,9 @@ static enum err listen_all(struct tcp *tcp)
 
 static void copy_options(struct tcp *tcp, const struct tcp_options *options)
 {
+    ASSERT(options->peer_count == 0 || options->peers);
+    ASSERT(options->id <= ZAB_ID_MAX);
+
     const char *advertise = options->advertise ? options->advertise : "";
 
     ASSERT(strlen(advertise) <= HELLO_ADVERTISE_MAX);
@@ -353,6 +388,8 @@ void tcp_close(struct tcp *tcp)
 
 void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding)
 {
+    ASSERT(tcp->options.incarnation != 0);
+
     memcpy(tcp->options.cluster, cluster, ZAB_CLUSTER_LEN);
     tcp->options.founding = founding;
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
@@ -392,12 +429,14 @@ void tcp_disconnect(struct tcp *tcp, uint32_t peer)
 /* True when something was done that may have made callbacks queue more. */
 static bool flush_conn(struct conn *conn)
 {
+    ASSERT(conn->state == CONN_UP);
+
     if (conn->doomed) {
         tcp_drop(conn, conn->doomed);
         return true;
     }
     if (conn->queued > 0 && !conn->blocked && conn_write(conn)) {
-        tcp_drop(conn, strerrordesc_np(errno));
+        tcp_drop(conn, errno_text());
         return true;
     }
     return false;
@@ -405,6 +444,8 @@ static bool flush_conn(struct conn *conn)
 
 static bool flush_shaking(struct tcp *tcp)
 {
+    ASSERT(tcp->depth > 0);
+
     list_for_each (it, &tcp->shaking) {
         struct conn *conn = list_entry(it, struct conn, node);
 
@@ -441,6 +482,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* Drops the overdue ones; the list is in the order of deadlines. Returns the next deadline. */
 static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
 {
+    ASSERT(tcp->depth > 0);
+
     while (!list_empty(&tcp->shaking)) {
         struct conn *conn = list_first(&tcp->shaking, struct conn, node);
 
@@ -468,6 +511,8 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
 
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
 {
+    ASSERT(ret_figures);
+
     *ret_figures = (struct tcp_figures){
         .bytes_in = tcp->bytes_in, .bytes_out = tcp->bytes_out, .refused = tcp->refused};
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
