@@ -324,7 +324,9 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->range_count = msg->range_count;
     learner->counted = (msg->flags & ZAB_FLAG_COUNTED) && (msg->flags & ZAB_FLAG_ELIGIBLE) &&
                        quorum_counts(zab, peer->id, peer->incarnation);
-    if (learner->counted) {
+    /* What it has beyond the start of this epoch may be cut off in it without a further promise. */
+    if (learner->counted &&
+        (learner->promised < zab->lead.epoch || zxid_epoch(msg->zxid) == zab->lead.epoch)) {
         admit_learn(peer, learner->promised, msg->zxid);
     }
 }
