@@ -89,10 +89,22 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
 
 /* ---- Records. ---- */
 
+/* The next counter of its epoch, or the record that starts a later one, none beyond the leader's. */
+static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec)
+{
+    uint32_t epoch = zxid_epoch(rec->zxid);
+
+    if (rec->prev != last || epoch > zab->follow.epoch ||
+        (rec->type == LOGREC_EPOCH) != (zxid_counter(rec->zxid) == 0)) {
+        return false;
+    }
+    return zxid_counter(rec->zxid) == 0 ? epoch > zxid_epoch(last) : rec->zxid == last + 1;
+}
+
 /* A record must follow the log exactly; a gap is an error, never a warning (ZOOKEEPER-4925). */
 static bool follows(struct zab *zab, const struct trail *trail, const struct logrec *rec)
 {
-    if (rec->prev != trail->last && !MUTANT(10)) {
+    if (!is_next(zab, trail->last, rec) && !MUTANT(10)) {
         protocol_error(zab, "a record does not follow the log");
         return false;
     }
@@ -316,6 +328,8 @@ void follow_reset_done(struct zab *zab)
     log_outline_cut(zab, 0);
     zab->has_snapshot = false;
     zab->committed = 0;
+    zab->delivered = 0;
+    zab->delivered_chain = 0;
     zab->restoring++;
     fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
     fx_role(zab);
