@@ -193,6 +193,51 @@ static enum err judge_log(struct store *store, const struct names *names,
     return snaps_recover(store, names, report);
 }
 
+static enum err sync_slots(const struct store *store, const struct slots *slots)
+{
+    return slots->file ? store->options.vfs.ops->sync(slots->file) : ERR_OK;
+}
+
+/*
+ * What was found may be in the page cache only: a process that was killed between a write and its
+ * sync leaves pages that read well and that a power cut still takes away. Nothing of it may be
+ * spoken of before it is durable.
+ */
+static enum err make_durable(struct store *store)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    enum err err = sync_slots(store, &store->identity_slots);
+
+    ASSERT(!store->is_read_only);
+    if (err == ERR_OK) {
+        err = sync_slots(store, &store->promise_slots);
+    }
+    if (err == ERR_OK) {
+        err = sync_slots(store, &store->quarantine_slots);
+    }
+    if (err == ERR_OK) {
+        err = sync_slots(store, &store->wal.slots);
+    }
+    if (err == ERR_OK && store->wal.is_open) {
+        err = vfs->ops->sync(store->wal.live.tail->file);
+    }
+    return err == ERR_OK ? vfs->ops->sync_dir(vfs->ctx) : err;
+}
+
+/* The newest segment got its name, but the crash came before the manifest named it: from now on it
+ * takes records, and its loss must not go unseen. */
+static enum err adopt_tail(struct wal *wal)
+{
+    uint64_t number = wal->live.tail->header.number;
+
+    if (number <= wal->manifest.top) {
+        return ERR_OK;
+    }
+    PROBE("storage.tail_adopted");
+    wal->manifest.top = number;
+    return wal_manifest_write(wal);
+}
+
 /* What an opening for writing changes: it finishes what a crash interrupted. */
 static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
 {
@@ -205,6 +250,9 @@ static enum err tidy(struct store *store, const struct names *names, const struc
     }
     if (err == ERR_OK) {
         err = records_heal(store);
+    }
+    if (err == ERR_OK) {
+        err = adopt_tail(&store->wal);
     }
     return err == ERR_OK ? leftovers_remove(store, names) : err;
 }
@@ -229,6 +277,9 @@ static enum err recover_with(struct store *store, const struct names *names,
     }
     store->is_damaged = report->verdict == STORE_DAMAGED;
     store->wal.is_open = store->wal.is_open && !store->is_damaged;
+    if (err == ERR_OK && store->has_identity && !store->is_read_only) {
+        err = make_durable(store);
+    }
     if (err == ERR_OK && store->wal.is_open) {
         snaps_report(store, report);
         report_log(store, report);

@@ -21,6 +21,7 @@ static bool choose(struct chooser *chooser)
         return keep;
     }
     switch (chooser->mode) {
+    case VFS_MEM_PROCESS:
     case VFS_MEM_KEEP_ALL:
         return true;
     case VFS_MEM_LOSE_ALL:
@@ -130,6 +131,14 @@ static void inode_crash(struct vfs_mem *disk, struct inode *inode, struct choose
     mem_inode_sync(inode);
 }
 
+static void close_all(struct vfs_mem *disk)
+{
+    disk->era++;
+    disk->is_dead = false;
+    disk->crash_at = 0;
+    disk->fail_at = 0;
+}
+
 static void crash(struct vfs_mem *disk, struct chooser *chooser)
 {
     size_t count = 0;
@@ -147,10 +156,7 @@ static void crash(struct vfs_mem *disk, struct chooser *chooser)
     }
     mem_changes_clear(disk);
     mem_dir_copy(NULL, &disk->durable, &disk->now);
-    disk->era++;
-    disk->is_dead = false;
-    disk->crash_at = 0;
-    disk->fail_at = 0;
+    close_all(disk);
 }
 
 void vfs_mem_crash(struct vfs_mem *disk, struct rng *rng, enum vfs_mem_crash_mode mode)
@@ -158,7 +164,11 @@ void vfs_mem_crash(struct vfs_mem *disk, struct rng *rng, enum vfs_mem_crash_mod
     struct chooser chooser = {.rng = rng, .mode = mode};
 
     ASSERT(rng);
-    crash(disk, &chooser);
+    if (mode == VFS_MEM_PROCESS) {
+        close_all(disk);
+    } else {
+        crash(disk, &chooser);
+    }
 }
 
 size_t vfs_mem_pending(const struct vfs_mem *disk)

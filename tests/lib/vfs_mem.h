@@ -15,7 +15,8 @@
 struct vfs_mem;
 
 enum vfs_mem_crash_mode {
-    VFS_MEM_KEEP_ALL, /* The process died, the machine did not. */
+    VFS_MEM_PROCESS,  /* The process died, the machine did not: what was volatile still is. */
+    VFS_MEM_KEEP_ALL, /* Everything was written out in time. */
     VFS_MEM_LOSE_ALL, /* Nothing unsynced survives. */
     VFS_MEM_SECTORS,  /* Each unsynced sector, size and name survives or not. */
     VFS_MEM_TORN,     /* As before; besides, a sector may survive in part. */

@@ -27,7 +27,7 @@ void sim_disk_release(struct sim_node *node)
 static enum vfs_mem_crash_mode draw_mode(struct sim *sim, enum sim_crash how)
 {
     if (how != SIM_POWER) {
-        return VFS_MEM_KEEP_ALL;
+        return VFS_MEM_PROCESS;
     }
     if (!sim->knobs.torn || rng_chance(&sim->rng, 200000)) {
         return VFS_MEM_LOSE_ALL;
@@ -46,7 +46,7 @@ void sim_disk_freeze(struct sim *sim, struct sim_node *node, enum sim_crash how)
 void sim_disk_reset(struct sim *sim, struct sim_node *node, enum sim_crash how)
 {
     if (how == SIM_STOP) {
-        vfs_mem_crash(node->disk, &sim->rng, VFS_MEM_KEEP_ALL);
+        vfs_mem_crash(node->disk, &sim->rng, VFS_MEM_PROCESS);
     }
     sim_disk_plan_crash(sim, node, 0);
 }
