@@ -287,7 +287,13 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
-    if (event->err != ERR_OK || event->offset != learner->snap_offset) {
+    if (event->offset == 0) {
+        learner->snap_start = event->zxid;
+    }
+    /* Pieces of two snapshots make none: the newest may have changed on the way. */
+    if (event->err != ERR_OK || event->offset != learner->snap_offset ||
+        event->zxid != learner->snap_start) {
+        PROBE("zab.snapshot_changed");
         fx_disconnect(zab, peer->id);
         return;
     }

@@ -82,6 +82,7 @@ struct learner {
     bool uptodate_sent;
     zxid_t commit_sent;
     uint64_t fetch_token; /* 0: none under way. */
+    zxid_t snap_start;    /* Of the snapshot being sent. */
     uint64_t snap_offset; /* Next byte to fetch. */
     uint64_t snap_acked;
     bool snap_done;     /* The last chunk has been sent. */

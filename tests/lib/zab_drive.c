@@ -316,22 +316,40 @@ static void answer_restore(struct drive *drive)
     drive_step(drive, &event);
 }
 
+void drive_take(struct drive *drive, const struct zab_effects *effects)
+{
+    bool restore = false;
+
+    for (size_t i = 0; i < effects->count; i++) {
+        take(drive, &effects->items[i]);
+        restore |= effects->items[i].type == ZAB_FX_RESTORE;
+    }
+    if (restore && !drive->restores_by_hand) {
+        answer_restore(drive);
+    }
+}
+
 void drive_step(struct drive *drive, struct zab_event *event)
 {
     struct zab_effects effects;
-    bool restore = false;
 
     zab_effects_init(&effects);
     event->now_ms = drive->now_ms;
     zab_step(drive->zab, event, &effects);
-    for (size_t i = 0; i < effects.count; i++) {
-        take(drive, &effects.items[i]);
-        restore |= effects.items[i].type == ZAB_FX_RESTORE;
-    }
+    drive_take(drive, &effects);
     zab_effects_release(&effects);
-    if (restore && !drive->restores_by_hand) {
-        answer_restore(drive);
-    }
+}
+
+zxid_t drive_propose(struct drive *drive, const char *text)
+{
+    struct zab_effects effects;
+    zxid_t zxid = zab_next_zxid(drive->zab);
+
+    zab_effects_init(&effects);
+    ASSERT(zab_propose(drive->zab, slice_str(text), &effects) == ERR_OK);
+    drive_take(drive, &effects);
+    zab_effects_release(&effects);
+    return zxid;
 }
 
 void drive_restored(struct drive *drive)

@@ -84,6 +84,10 @@ void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool 
 void drive_down(struct drive *drive, uint32_t peer);
 void drive_recv(struct drive *drive, uint32_t peer, const struct zab_msg *msg);
 
+/* For calls into the core that are no events: takes what came of them. */
+void drive_take(struct drive *drive, const struct zab_effects *effects);
+zxid_t drive_propose(struct drive *drive, const char *text);
+
 /* Makes the oldest change durable, and says so; false when there is none. */
 bool drive_persist_next(struct drive *drive);
 void drive_persist(struct drive *drive); /* All, also those that follow from them. */
