@@ -74,6 +74,7 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     zab->follow.acked = 0;
+    zab->follow.target = msg->commit;
     if (msg->flags & ZAB_FLAG_SNAP) {
         begin_snapshot(zab);
     } else if (zab->quarantined) {
@@ -89,7 +90,8 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
 
 /* ---- Records. ---- */
 
-/* The next counter of its epoch, or the record that starts a later one, none beyond the leader's. */
+/* The next counter of its epoch, or the record that starts a later one, none beyond the leader's.
+ */
 static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec)
 {
     uint32_t epoch = zxid_epoch(rec->zxid);
@@ -458,8 +460,26 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
     fx_send(zab, zab->follow.leader, &msg);
 }
 
-/* Everything up to the epoch's start is durable; a refilled log is sound again, and says so first.
+/*
+ * A refilled log is sound once it holds all that the leader's held when the refill began: what this
+ * disk acknowledged in the same epoch, before it was damaged, must be there again before it counts.
  */
+static void release_refilled(struct zab *zab, zxid_t durable)
+{
+    struct following *follow = &zab->follow;
+
+    if (durable < follow->target) {
+        if (durable > follow->acked) {
+            send_ack(zab, ZAB_SYNC_ACK, durable); /* Keeps the stream going. */
+        }
+    } else if (!follow->release_sent) {
+        PROBE("zab.refilled");
+        follow->release_sent = true;
+        (void)fx_persist(zab, ZAB_PERSIST_RELEASE);
+    }
+}
+
+/* Everything up to the epoch's start is durable. */
 static void acknowledge_newleader(struct zab *zab)
 {
     struct following *follow = &zab->follow;
@@ -469,11 +489,7 @@ static void acknowledge_newleader(struct zab *zab)
         return;
     }
     if (zab->quarantined) {
-        if (!follow->release_sent) {
-            PROBE("zab.refilled");
-            follow->release_sent = true;
-            (void)fx_persist(zab, ZAB_PERSIST_RELEASE);
-        }
+        release_refilled(zab, durable);
         return;
     }
     follow->phase = FOLLOW_WAIT;

@@ -152,6 +152,7 @@ static void send_sync(struct zab *zab, const struct peer *peer, zxid_t common, u
         .link = peer->learner.link,
         .epoch = zab->lead.epoch,
         .zxid = common,
+        .commit = zab->trail.last,
         .flags = flags,
     };
 

@@ -43,7 +43,7 @@ static const struct msg_layout layouts[] = {
     [ZAB_NEWEPOCH] = {"NEWEPOCH", F_LINK | F_EPOCH | F_BYTES, CONFIG_BYTES_MAX},
     [ZAB_ACKEPOCH] = {"ACKEPOCH", F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_FLAGS | F_BASE | F_RANGES,
                       (size_t)ZAB_RANGES_MAX *RANGE_BYTES},
-    [ZAB_SYNC] = {"SYNC", F_LINK | F_EPOCH | F_ZXID | F_FLAGS, 0},
+    [ZAB_SYNC] = {"SYNC", F_LINK | F_EPOCH | F_ZXID | F_COMMIT | F_FLAGS, 0},
     [ZAB_SNAP_CHUNK] = {"SNAP_CHUNK",
                         F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_COMMIT | F_FLAGS | F_OFFSET |
                             F_BYTES,

@@ -191,6 +191,7 @@ struct following {
     bool counted;        /* Our ACKEPOCH counts. */
     bool wait_state;     /* FOLLOW_CUT: the disk is done, the state is being loaded. */
     bool release_sent;   /* The quarantine mark is being cleared. */
+    zxid_t target;       /* Last one of the leader's log when synchronisation began. */
     zxid_t acked;        /* Last zxid told. */
     zxid_t snap_start;
     uint64_t snap_chain;
