@@ -27,6 +27,13 @@ static void every_image_opens_with_what_was_durable(void **state)
     assert_int_equal(life_crash_everywhere(life, 0, life->step_count, VFS_MEM_SECTORS, 1), 0);
 }
 
+/* What is read back after a kill may be in the page cache only. */
+static void opening_tells_only_what_is_durable(void **state)
+{
+    (void)state;
+    assert_int_equal(life_kill_everywhere(life, 4), 0);
+}
+
 /* A disk without atomic sectors: quarantine is allowed, wrong data are not. */
 static void half_written_sectors_never_give_wrong_data(void **state)
 {
@@ -52,6 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_image_opens_with_what_was_durable),
+        cmocka_unit_test(opening_tells_only_what_is_durable),
         cmocka_unit_test(half_written_sectors_never_give_wrong_data),
         cmocka_unit_test(failing_calls_lose_nothing),
         cmocka_unit_test(full_disk_loses_nothing),

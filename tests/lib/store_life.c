@@ -547,6 +547,89 @@ size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
     return wrong;
 }
 
+/* What an opening told, to be found again. */
+struct told {
+    enum store_verdict verdict;
+    uint32_t promised_epoch;
+    bool is_quarantined;
+    zxid_t log_last;
+    zxid_t snap_end;
+};
+
+static struct told told_by(const struct store_report *report)
+{
+    return (struct told){
+        .verdict = report->verdict,
+        .promised_epoch = report->promised_epoch,
+        .is_quarantined = report->quarantined,
+        .log_last = report->log_last,
+        .snap_end = report->snap_end,
+    };
+}
+
+/* The process was killed; it starts again, speaks, and then the power fails. */
+static bool killed_then_cut(struct skit *kit, const struct life *life, size_t done, struct rng *rng,
+                            char text[LIFE_TEXT_MAX])
+{
+    vfs_mem_crash(kit->disk, rng, VFS_MEM_PROCESS);
+    skit_log_cut(&kit->log, 0);
+    if (!judge_open(kit, life, done, text)) {
+        return false;
+    }
+
+    struct told before = told_by(&kit->report);
+    long count = (long)kit->log.count;
+
+    if (before.verdict == STORE_EMPTY) {
+        return true;
+    }
+    skit_close(kit, false);
+    vfs_mem_crash(kit->disk, rng, VFS_MEM_LOSE_ALL);
+
+    enum err err = skit_open(kit);
+
+    if (err != ERR_OK) {
+        kit->store = NULL;
+        return fail(text, "cannot be opened after the power cut:", done, err_symbol(err));
+    }
+
+    struct told after = told_by(&kit->report);
+
+    if (after.verdict != STORE_CLEAN || skit_check_log(kit) != count ||
+        after.promised_epoch != before.promised_epoch || after.log_last != before.log_last ||
+        after.is_quarantined != before.is_quarantined || after.snap_end != before.snap_end) {
+        return fail(text, "the power cut took what was told before:", done, kit->report.reason);
+    }
+    return true;
+}
+
+size_t life_kill_everywhere(const struct life *life, uint64_t seed)
+{
+    struct rng rng;
+    char text[LIFE_TEXT_MAX] = "";
+    size_t wrong = 0;
+
+    rng_init(&rng, seed);
+    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call++) {
+        struct skit kit;
+        enum err err = ERR_OK;
+
+        life_kit_init(&kit);
+        vfs_mem_crash_at(kit.disk, call);
+
+        size_t done = life_run(&kit, life, &err);
+
+        if (kit.store) {
+            skit_close(&kit, false);
+        }
+        if (!killed_then_cut(&kit, life, done, &rng, text)) {
+            wrong = report_wrong(wrong, call, text);
+        }
+        skit_release(&kit);
+    }
+    return wrong;
+}
+
 /* The process ends on the error; then what it left is judged, after a crash of the machine too. */
 static bool fail_once(const struct life *life, uint64_t call, enum err fault, struct rng *rng,
                       char text[LIFE_TEXT_MAX])

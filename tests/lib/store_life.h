@@ -49,6 +49,10 @@ bool life_judge(struct skit *kit, const struct life *life, size_t done, char tex
 size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
                              enum vfs_mem_crash_mode mode, uint64_t seed);
 
+/* Kills the process at each call, opens, and then lets the machine lose all that is volatile: what
+ * the opening told must still be there. */
+size_t life_kill_everywhere(const struct life *life, uint64_t seed);
+
 /* Fails each call with `err` once, everywhere. */
 size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed);
 
