@@ -1,0 +1,140 @@
+/* How leadership ends: with its quorum, with its disk, or by handing over. */
+#include "tests/lib/unit.h"
+#include "tests/lib/zab_drive.h"
+
+static void broadcasting(struct drive *drive)
+{
+    drive_init(drive, 3, 3);
+    drive_start(drive);
+    drive_lead(drive);
+    drive_clear(drive);
+}
+
+static void losing_the_connections_of_a_quorum_ends_the_role_at_once(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+    drive_down(&drive, 1);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    drive_down(&drive, 2);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+static void a_silent_quorum_ends_the_role(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+    for (int i = 0; i < 10; i++) {
+        drive_tick(&drive, 500);
+        drive_pong(&drive, 2);
+    }
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    drive_tick(&drive, 3100);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+static void who_leaves_tells_its_learners(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+    drive_down(&drive, 1);
+    drive_tick(&drive, 3100);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_non_null(drive_sent(&drive, 2, ZAB_RESIGN));
+    assert_null(drive_sent(&drive, 1, ZAB_RESIGN));
+    drive_release(&drive);
+}
+
+static void resigning_waits_for_a_successor_in_step(void **state)
+{
+    struct drive drive;
+    struct zab_event resign = {.type = ZAB_EV_RESIGN, .flag = true};
+
+    (void)state;
+    broadcasting(&drive);
+    zxid_t zxid = drive_propose(&drive, "x");
+
+    drive_persist(&drive);
+    drive_step(&drive, &resign);
+    assert_int_equal(zab_next_zxid(drive.zab), 0);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    drive_learner_says(&drive, 1, ZAB_ACK, zxid);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_COMMIT)->commit, zxid);
+    assert_non_null(drive_sent(&drive, 1, ZAB_RESIGN));
+    drive_release(&drive);
+}
+
+static void resigning_ends_where_nobody_can_take_over(void **state)
+{
+    struct drive drive;
+    struct zab_event resign = {.type = ZAB_EV_RESIGN, .flag = true};
+
+    (void)state;
+    broadcasting(&drive);
+    (void)drive_propose(&drive, "x");
+    drive_step(&drive, &resign);
+    for (int i = 0; i < 3; i++) {
+        drive_tick(&drive, 500);
+        drive_pong(&drive, 1);
+    }
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    assert_int_equal(zab_next_zxid(drive.zab), zxid_make(1, 2));
+    drive_release(&drive);
+}
+
+static void a_full_disk_hands_leadership_over(void **state)
+{
+    struct drive drive;
+    struct zab_event low = {.type = ZAB_EV_SPACE, .flag = true};
+
+    (void)state;
+    broadcasting(&drive);
+    drive_step(&drive, &low);
+    drive_tick(&drive, 10);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+static void with_all_disks_low_it_goes_on_leading(void **state)
+{
+    struct drive drive;
+    struct zab_event low = {.type = ZAB_EV_SPACE, .flag = true};
+    struct zab_msg pong = {.type = ZAB_PONG, .flags = ZAB_FLAG_LOW_SPACE};
+
+    (void)state;
+    broadcasting(&drive);
+    for (uint32_t id = 1; id <= 2; id++) {
+        pong.link = drive.links[id];
+        drive_recv(&drive, id, &pong);
+    }
+    drive_step(&drive, &low);
+    drive_tick(&drive, 10);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    assert_int_equal(drive_status(&drive).low_voters, 3);
+    assert_true(drive_status(&drive).quorum_low);
+    drive_release(&drive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losing_the_connections_of_a_quorum_ends_the_role_at_once),
+        cmocka_unit_test(a_silent_quorum_ends_the_role),
+        cmocka_unit_test(who_leaves_tells_its_learners),
+        cmocka_unit_test(resigning_waits_for_a_successor_in_step),
+        cmocka_unit_test(resigning_ends_where_nobody_can_take_over),
+        cmocka_unit_test(a_full_disk_hands_leadership_over),
+        cmocka_unit_test(with_all_disks_low_it_goes_on_leading),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
