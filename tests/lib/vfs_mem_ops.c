@@ -99,7 +99,8 @@ static enum err mem_pwrite(struct vfs_file *file, uint64_t offset, const void *d
     if (file->era != disk->era || (disk->is_dead && !partly)) {
         return ERR_IO;
     }
-    if (err == ERR_OK && disk->capacity && disk->used + (end - inode->size) > disk->capacity) {
+    if (err == ERR_OK && disk->capacity && end > inode->size &&
+        disk->used + (end - inode->size) > disk->capacity) {
         return ERR_NO_SPACE;
     }
     if (err != ERR_OK && !partly) {
