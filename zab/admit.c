@@ -52,6 +52,15 @@ static void persist_join(struct zab *zab)
     fx_role(zab);
 }
 
+/* A peer whose vote names an older configuration learns ours. */
+void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
+{
+    if (!zab->founding && !peer->founding && version < zab->config.version) {
+        PROBE("zab.config_told");
+        send_found(zab, peer);
+    }
+}
+
 /* The founder with the lowest id writes the configuration once all have reported, all of them
  * empty. One that misses the message learns it later from any member. */
 static void found(struct zab *zab)
@@ -106,7 +115,16 @@ void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *
 {
     struct zab_config config;
 
-    if (!zab->founding || zab->config.count != 0 || zab->state != ZAB_LOOKING) {
+    if (!zab->founding) {
+        /* A committed configuration stays committed: it binds from the moment it is known. Without
+         * it, two of three replicas could each wait for the other to know who may vote. */
+        if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
+            memcmp(config.cluster, zab->config.cluster, ZAB_CLUSTER_LEN) == 0) {
+            (void)config_adopt(zab, msg->bytes);
+        }
+        return;
+    }
+    if (zab->config.count != 0 || zab->state != ZAB_LOOKING) {
         return;
     }
     if (zab_config_decode(msg->bytes, &config) != ERR_OK ||

@@ -63,6 +63,7 @@ static void send_vote(struct zab *zab, const struct peer *peer)
         .zxid = zab->state == ZAB_LOOKING ? zab->my_vote.zxid : said_last(zab),
         .commit = said_last(zab),
         .epoch = zab->promised_epoch,
+        .base = zab->config.version,
         .flags = self_flags(zab),
     };
 
@@ -175,20 +176,15 @@ static void decide(struct zab *zab)
     }
 }
 
-/* Those who name the same leader as `zab->my_vote` was set to by check_settled. */
-static bool names_leader(const struct zab *zab, const struct peer *peer)
+/*
+ * A majority of the voters' ids is with that leader, or would be with us. Ids and not incarnations:
+ * a new or damaged disk may know no configuration, or an old one, and nothing that matters is
+ * derived from votes.
+ */
+static bool majority_names(const struct zab *zab, uint32_t leader)
 {
-    const struct vote *vote = &peer->vote;
-
-    return peer->up && vote->valid && vote->state != ZAB_LOOKING &&
-           (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == zab->follow.leader;
-}
-
-/* Without a configuration of its own a new disk counts the voters that the file names. */
-static bool seeds_name(const struct zab *zab, uint32_t leader)
-{
-    uint32_t voters = 0;
-    uint32_t named = 0;
+    uint32_t voters = zab->seed_voter ? 1 : 0;
+    uint32_t named = self_eligible(zab) ? 1 : 0;
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
@@ -196,10 +192,11 @@ static bool seeds_name(const struct zab *zab, uint32_t leader)
 
         voters += peer->seed_voter ? 1 : 0;
         if (peer->seed_voter && peer->up && vote->valid && vote->state != ZAB_LOOKING &&
-            vote->candidate == leader && !peer->cluster_zero) {
+            (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == leader) {
             named++;
         }
     }
+    ASSERT(named <= voters);
     return named > voters / 2;
 }
 
@@ -214,11 +211,7 @@ static bool check_settled(struct zab *zab)
             vote->candidate != peer->id) {
             continue;
         }
-        zab->follow.leader = peer->id;
-        bool quorum = zab->config.count > 0 ? quorum_has(zab, self_eligible(zab), names_leader)
-                                            : seeds_name(zab, peer->id);
-
-        if (quorum) {
+        if (majority_names(zab, peer->id)) {
             follow_start(zab, peer->id);
             return true;
         }
@@ -323,6 +316,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *
         .promised = msg->epoch,
         .flags = msg->flags,
     };
+    config_tell(zab, peer, msg->base);
     if (zab->state != ZAB_LOOKING) {
         if (msg->state == ZAB_LOOKING) {
             send_vote(zab, peer);

@@ -38,7 +38,8 @@ struct msg_layout {
 };
 
 static const struct msg_layout layouts[] = {
-    [ZAB_VOTE] = {"VOTE", F_EPOCH | F_ZXID | F_COMMIT | F_ROUND | F_LEADER | F_STATE | F_FLAGS, 0},
+    [ZAB_VOTE] = {"VOTE",
+                  F_EPOCH | F_ZXID | F_COMMIT | F_ROUND | F_LEADER | F_STATE | F_FLAGS | F_BASE, 0},
     [ZAB_CEPOCH] = {"CEPOCH", F_LINK | F_EPOCH | F_ZXID | F_FLAGS, 0},
     [ZAB_NEWEPOCH] = {"NEWEPOCH", F_LINK | F_EPOCH | F_BYTES, CONFIG_BYTES_MAX},
     [ZAB_ACKEPOCH] = {"ACKEPOCH", F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_FLAGS | F_BASE | F_RANGES,

@@ -39,7 +39,7 @@ enum zab_msg_type {
     ZAB_FORWARD_REPLY = 22, /* Leader to learner: refused, and why; opaque here. */
     ZAB_RESIGN = 23,        /* Leader to learners: elect another one now. */
     ZAB_STRANGER = 24,      /* Any to any: you must not take part as you are; why in `flags`. */
-    ZAB_FOUND = 25,         /* Founding coordinator to the other founders: the configuration. */
+    ZAB_FOUND = 25,         /* A committed configuration, to founders and to those behind. */
 };
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH, PONG. */
@@ -87,10 +87,10 @@ struct zab_msg {
     uint32_t leader;
     uint8_t state; /* enum zab_state of the sender. */
     uint32_t flags;
-    uint64_t offset;          /* In a snapshot. */
-    zxid_t digest_zxid;       /* PONG: newest checkpoint ... */
-    uint64_t digest;          /* ... and the state's digest there. */
-    zxid_t base;              /* ACKEPOCH: the log holds what follows this. */
+    uint64_t offset;    /* In a snapshot. */
+    zxid_t digest_zxid; /* PONG: newest checkpoint ... */
+    uint64_t digest;    /* ... and the state's digest there. */
+    zxid_t base; /* ACKEPOCH: the log holds what follows this. VOTE: configuration's version. */
     struct zab_range *ranges; /* ACKEPOCH; owned by the message's owner. */
     uint32_t range_count;
     struct logrec *rec; /* ENTRY; a reference of the message's owner. */

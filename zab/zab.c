@@ -59,6 +59,7 @@ static void init_peers(struct zab *zab, const struct zab_init *init)
 
     for (uint32_t i = 0; i < init->seed_count; i++) {
         if (init->seeds[i].id == init->id) {
+            zab->seed_voter = init->seeds[i].voter;
             continue;
         }
         struct peer *peer = &zab->peers[zab->peer_count++];

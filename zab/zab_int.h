@@ -270,6 +270,7 @@ struct zab {
     /* Election. */
     uint64_t round;
     struct vote my_vote;
+    bool seed_voter;         /* By the configuration file. */
     bool started;            /* The first event has been seen. */
     bool settled;            /* Nothing of an old role is on its way to the disk. */
     uint64_t finalize_ms;    /* 0: not yet a quorum. */
@@ -385,6 +386,7 @@ void follow_snap_abort(struct zab *zab);
 
 /* admit.c: founding, strangers, rolled-back disks. */
 void found_check(struct zab *zab);
+void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
 void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 void admit_tick(struct zab *zab);
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg *msg);
