@@ -19,7 +19,9 @@
 enum {
     BREATH_MS = 5,
     END_MS = 20000 * ENSEMBLE_FACTOR,
-    LOG_TAIL = 3000, /* Bytes shown when a test fails. */
+    LOG_TAIL = 3000,    /* Bytes shown when a test fails. */
+    LOG_MAX = 64 << 20, /* A log that is longer is looked at up to here. */
+    LOG_PIECE = 64 << 10,
     WALK_FDS = 16,
     CONFIG_MAX = 8192
 };
@@ -98,10 +100,52 @@ void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys)
     }
 }
 
+/* A sanitizer or an assertion may have spoken in a process that was killed later. */
+static const char *find_complaint(const char *text)
+{
+    static const char *const marks[] = {"Sanitizer", "runtime error:", "assertion failed"};
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        const char *found = strstr(text, marks[i]);
+
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static void check_log(const struct replica *replica)
+{
+    struct buf text;
+    int fd = open(replica->log, O_RDONLY | O_CLOEXEC);
+    ssize_t got = 1;
+
+    if (fd < 0) {
+        return;
+    }
+    buf_init(&text, LOG_MAX);
+    while (got > 0 && buf_reserve(&text, LOG_PIECE)) {
+        got = read(fd, text.data + text.len, LOG_PIECE);
+        text.len += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+
+    const char *complaint = find_complaint(buf_cstr(&text));
+
+    if (complaint) {
+        fail_msg("replica %u: %.3000s", replica->id, complaint);
+    }
+    buf_release(&text);
+}
+
 void ensemble_close(struct ensemble *ensemble)
 {
     for (uint32_t i = 0; i < ensemble->count; i++) {
         ensemble_kill(ensemble, i);
+    }
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        check_log(&ensemble->replicas[i]);
     }
     web_close(ensemble->web);
     web_reply_release(&ensemble->reply);

@@ -48,7 +48,8 @@ struct ensemble {
 /* Makes directory and configurations; starts nothing. */
 void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys);
 
-/* Kills what runs and removes the directory. */
+/* Kills what runs, fails the test if a log holds a complaint of a sanitizer or a failed assertion,
+ * removes the directory. */
 void ensemble_close(struct ensemble *ensemble);
 
 /* Opens, starts all and waits until all serve. */

@@ -18,8 +18,10 @@ enum {
     SECTOR = 512,
     ADMIT_MS = 60000 * ENSEMBLE_FACTOR, /* Ten seconds of absence, and the refill. */
     FULL_MS = 30000 * ENSEMBLE_FACTOR,
-    DISK_BYTES = 24 << 20,
-    PIECE_BYTES = 64 << 10
+    DISK_BYTES = 48 << 20,
+    PIECE_BYTES = 64 << 10,
+    SMALL_BYTES = 1 << 10,
+    SMALL_WRITES = 100
 };
 
 static struct ensemble ensemble;
@@ -263,7 +265,7 @@ static int open_on_small_disks(void **state)
     if (!may_mount()) {
         return 0;
     }
-    ensemble_open(&ensemble, 3, "walSegmentBytes=1048576\nsnapCount=2000\n");
+    ensemble_open(&ensemble, 3, "walSegmentBytes=8388608\nsnapCount=2000\n");
     for (uint32_t i = 0; i < 3; i++) {
         mount_disk(i);
         ensemble_start(&ensemble, i);
@@ -299,11 +301,12 @@ static bool skip_without_mount(void)
 
 static char big_text[PIECE_BYTES + 1];
 
-static long write_big(uint32_t index, uint32_t number)
+static long write_text(uint32_t index, uint32_t number, size_t len)
 {
     char path[128];
 
-    memset(big_text, 'x', PIECE_BYTES);
+    memset(big_text, 'x', len);
+    big_text[len] = '\0';
     (void)snprintf(path, sizeof(path), "/znodes/v1/big%u?upsert=true", number % 16);
     return ensemble_call(&ensemble, index, "PUT", path, big_text);
 }
@@ -321,8 +324,8 @@ static void test_one_full_disk(void **state)
 
     write_some(other, "before", 10);
     fill_disk(full);
-    for (uint32_t i = 0; i < 120; i++) { /* Several segments. */
-        ENSEMBLE_WAIT(&ensemble, FULL_MS, write_big(other, i) / 100 == 2);
+    for (uint32_t i = 0; i < 300; i++) { /* Several segments. */
+        ENSEMBLE_WAIT(&ensemble, FULL_MS, write_text(other, i, PIECE_BYTES) / 100 == 2);
     }
     ENSEMBLE_WAIT(&ensemble, FULL_MS, !ensemble_leads(&ensemble, full));
     ENSEMBLE_CHECK(&ensemble, ensemble.replicas[full].pid > 0);
@@ -335,11 +338,17 @@ static void test_one_full_disk(void **state)
     ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/proof?upsert=true", "x", 201);
 }
 
+/* Fills what is left of the log in small steps, as the reserve needs a moment to be declared. */
 static bool refused_for_space(uint32_t index)
 {
     static uint32_t number;
 
-    return write_big(index, number++) == 507;
+    for (uint32_t i = 0; i < SMALL_WRITES; i++) {
+        if (write_text(index, number++, SMALL_BYTES) == 507) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void test_quorum_of_full_disks(void **state)
