@@ -306,7 +306,7 @@ void admit_on_stamp(struct zab *zab, const struct logrec *rec)
 
 void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    if (peer->id != zab->follow.leader || zab->quarantined ||
+    if (peer->id != zab->follow.leader || msg->link != zab->follow.link || zab->quarantined ||
         (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING)) {
         return;
     }

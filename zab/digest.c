@@ -13,9 +13,24 @@ void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest)
     zab->checkpoint_next++;
 }
 
+/* The state is being replaced: what was known of it would accuse the new one. */
+void digest_forget(struct zab *zab)
+{
+    memset(zab->checkpoints, 0, sizeof zab->checkpoints);
+    zab->checkpoint_next = 0;
+    ASSERT(digest_newest(zab).zxid == 0);
+}
+
+void digest_forget_peer(struct peer *peer)
+{
+    memset(peer->checkpoints, 0, sizeof peer->checkpoints);
+    peer->checkpoint_next = 0;
+}
+
+/* A replica in quarantine has no state to speak of. */
 struct checkpoint digest_newest(const struct zab *zab)
 {
-    if (zab->checkpoint_next == 0) {
+    if (zab->checkpoint_next == 0 || zab->quarantined) {
         return (struct checkpoint){0};
     }
     return zab->checkpoints[(zab->checkpoint_next - 1) % CHECKPOINTS];
@@ -81,6 +96,7 @@ static void judge(struct zab *zab, struct peer *peer, zxid_t zxid, uint64_t ours
     if (with_us > voters / 2) {
         struct zab_msg msg = {
             .type = ZAB_STRANGER,
+            .link = peer->learner.link,
             .epoch = zab->lead.epoch,
             .zxid = zxid,
             .flags = ZAB_FLAG_DIVERGED,

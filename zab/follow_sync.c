@@ -319,6 +319,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     zab->has_snapshot = true;
     zab->snap_start = follow->snap_start;
     zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
+    digest_forget(zab);
     zab->restoring++;
     fx_add(zab, ZAB_FX_RESTORE)->zxid = follow->snap_start;
     fx_role(zab);
@@ -332,6 +333,7 @@ void follow_reset_done(struct zab *zab)
     zab->committed = 0;
     zab->delivered = 0;
     zab->delivered_chain = 0;
+    digest_forget(zab);
     zab->restoring++;
     fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
     fx_role(zab);

@@ -265,10 +265,12 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
     return false;
 }
 
-static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t flags)
+/* In answer to the dialogue `link`: a CEPOCH that was long on its way says nothing of today. */
+static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t link, uint32_t flags)
 {
     struct zab_msg msg = {
         .type = ZAB_STRANGER,
+        .link = link,
         .epoch = zab->lead.epoch,
         .zxid = peer->known_last,
         .flags = flags,
@@ -286,10 +288,11 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
     }
     if (!(msg->flags & ZAB_FLAG_QUARANTINE) && admit_is_rolled_back(peer, msg)) {
         PROBE("zab.rolled_back_refused");
-        tell_stranger(zab, peer, ZAB_FLAG_ROLLED_BACK);
+        tell_stranger(zab, peer, msg->link, ZAB_FLAG_ROLLED_BACK);
         return;
     }
     learner_reset(zab, peer);
+    digest_forget_peer(peer);
     learner->stage = LEARNER_CEPOCH;
     learner->link = msg->link;
     learner->promised = msg->epoch;

@@ -69,7 +69,7 @@ static const struct msg_layout layouts[] = {
     [ZAB_FORWARD_REPLY] = {"FORWARD_REPLY", F_LINK | F_EPOCH | F_ROUND | F_BYTES,
                            ZAB_FORWARD_BYTES_MAX},
     [ZAB_RESIGN] = {"RESIGN", F_LINK | F_EPOCH, 0},
-    [ZAB_STRANGER] = {"STRANGER", F_EPOCH | F_ZXID | F_FLAGS, 0},
+    [ZAB_STRANGER] = {"STRANGER", F_LINK | F_EPOCH | F_ZXID | F_FLAGS, 0},
     [ZAB_FOUND] = {"FOUND", F_BYTES, CONFIG_BYTES_MAX},
 };
 

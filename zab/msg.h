@@ -38,8 +38,8 @@ enum zab_msg_type {
     ZAB_FORWARD = 21,       /* Learner to leader: a client's write, opaque here. */
     ZAB_FORWARD_REPLY = 22, /* Leader to learner: refused, and why; opaque here. */
     ZAB_RESIGN = 23,        /* Leader to learners: elect another one now. */
-    ZAB_STRANGER = 24,      /* Any to any: you must not take part as you are; why in `flags`. */
-    ZAB_FOUND = 25,         /* A committed configuration, to founders and to those behind. */
+    ZAB_STRANGER = 24, /* Leader to learner: you must not take part as you are; why in `flags`. */
+    ZAB_FOUND = 25,    /* A committed configuration, to founders and to those behind. */
 };
 
 /* Flags of VOTE, CEPOCH, ACKEPOCH, PONG. */
