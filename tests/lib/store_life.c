@@ -2,17 +2,12 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/rng.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     LIFE_SEGMENT = 8 * VFS_BLOCK,
-    SUBSETS_MAX = 6, /* Pending things up to which all subsets are tried. */
-    SAMPLES = 10,    /* Images tried otherwise. */
-    PRINT_MAX = 3,
 };
 
 /* ---- The script. ---- */
@@ -381,9 +376,8 @@ static bool judge_records(const struct skit *kit, const struct life *life, size_
     return true;
 }
 
-/* Opens and judges; on success the store is open and `kit->log` is what it holds. */
-static bool judge_open(struct skit *kit, const struct life *life, size_t done,
-                       char text[LIFE_TEXT_MAX])
+bool life_judge_open(struct skit *kit, const struct life *life, size_t done,
+                     char text[LIFE_TEXT_MAX])
 {
     enum err err = skit_open(kit);
     size_t count = 0;
@@ -417,7 +411,7 @@ static bool judge_open(struct skit *kit, const struct life *life, size_t done,
 bool life_judge(struct skit *kit, const struct life *life, size_t done, char text[LIFE_TEXT_MAX])
 {
     skit_log_cut(&kit->log, 0);
-    if (!judge_open(kit, life, done, text)) {
+    if (!life_judge_open(kit, life, done, text)) {
         return kit->allows_damage && kit->store && kit->report.verdict == STORE_DAMAGED;
     }
     /* Life must be able to go on from there. */
@@ -457,221 +451,7 @@ size_t life_run(struct skit *kit, const struct life *life, enum err *ret_err)
     return done;
 }
 
-static void life_kit_init(struct skit *kit)
+void life_kit_init(struct skit *kit)
 {
     skit_init(kit, LIFE_SEGMENT);
-}
-
-/* A second kit on a copy of the disk as it is. */
-static void image_init(struct skit *image, const struct skit *kit)
-{
-    *image = (struct skit){.disk = vfs_mem_clone(kit->disk), .options = kit->options};
-    image->options.vfs = vfs_mem_vfs(image->disk);
-}
-
-/* One of the images that a crash may leave; false when there are no more. */
-static bool next_image(struct skit *image, const struct skit *kit, struct rng *rng,
-                       enum vfs_mem_crash_mode mode, uint64_t index)
-{
-    size_t pending = vfs_mem_pending(kit->disk);
-    uint64_t all = pending <= SUBSETS_MAX ? UINT64_C(1) << pending : 0;
-
-    if (index >= (all ? all : SAMPLES)) {
-        return false;
-    }
-    image_init(image, kit);
-    if (all) {
-        vfs_mem_crash_subset(image->disk, index);
-    } else if (index < 2) {
-        vfs_mem_crash(image->disk, rng, index == 0 ? VFS_MEM_KEEP_ALL : VFS_MEM_LOSE_ALL);
-    } else {
-        vfs_mem_crash(image->disk, rng, mode);
-    }
-    return true;
-}
-
-static size_t report_wrong(size_t wrong, uint64_t call, const char *text)
-{
-    if (wrong < PRINT_MAX) {
-        (void)fprintf(stderr, "call %" PRIu64 ": %s\n", call, text);
-    }
-    return wrong + 1;
-}
-
-/* Every now and then the machine crashes again while it recovers. */
-static void crash_again(struct skit *image, struct rng *rng, enum vfs_mem_crash_mode mode)
-{
-    if (!rng_chance(rng, 300000)) {
-        return;
-    }
-    vfs_mem_crash_at(image->disk, vfs_mem_calls(image->disk) + 1 + rng_below(rng, 60));
-    if (skit_open(image) == ERR_OK) {
-        skit_close(image, false);
-    } else {
-        image->store = NULL;
-    }
-    vfs_mem_crash(image->disk, rng, mode);
-}
-
-size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
-                             enum vfs_mem_crash_mode mode, uint64_t seed)
-{
-    struct rng rng;
-    char text[LIFE_TEXT_MAX] = "";
-    size_t wrong = 0;
-
-    rng_init(&rng, seed);
-    for (uint64_t call = life->states[first].calls + 1; call <= life->states[last].calls; call++) {
-        struct skit kit;
-        struct skit image;
-        enum err err = ERR_OK;
-
-        life_kit_init(&kit);
-        vfs_mem_crash_at(kit.disk, call);
-
-        size_t done = life_run(&kit, life, &err);
-
-        if (kit.store) {
-            skit_close(&kit, false);
-        }
-        for (uint64_t i = 0; next_image(&image, &kit, &rng, mode, i); i++) {
-            image.allows_damage = mode == VFS_MEM_TORN;
-            crash_again(&image, &rng, mode);
-            if (!life_judge(&image, life, done, text)) {
-                wrong = report_wrong(wrong, call, text);
-            }
-            skit_release(&image);
-        }
-        skit_release(&kit);
-    }
-    return wrong;
-}
-
-/* What an opening told, to be found again. */
-struct told {
-    enum store_verdict verdict;
-    uint32_t promised_epoch;
-    bool is_quarantined;
-    zxid_t log_last;
-    zxid_t snap_end;
-};
-
-static struct told told_by(const struct store_report *report)
-{
-    return (struct told){
-        .verdict = report->verdict,
-        .promised_epoch = report->promised_epoch,
-        .is_quarantined = report->quarantined,
-        .log_last = report->log_last,
-        .snap_end = report->snap_end,
-    };
-}
-
-/* The process was killed; it starts again, speaks, and then the power fails. */
-static bool killed_then_cut(struct skit *kit, const struct life *life, size_t done, struct rng *rng,
-                            char text[LIFE_TEXT_MAX])
-{
-    vfs_mem_crash(kit->disk, rng, VFS_MEM_PROCESS);
-    skit_log_cut(&kit->log, 0);
-    if (!judge_open(kit, life, done, text)) {
-        return false;
-    }
-
-    struct told before = told_by(&kit->report);
-    long count = (long)kit->log.count;
-
-    if (before.verdict == STORE_EMPTY) {
-        return true;
-    }
-    skit_close(kit, false);
-    vfs_mem_crash(kit->disk, rng, VFS_MEM_LOSE_ALL);
-
-    enum err err = skit_open(kit);
-
-    if (err != ERR_OK) {
-        kit->store = NULL;
-        return fail(text, "cannot be opened after the power cut:", done, err_symbol(err));
-    }
-
-    struct told after = told_by(&kit->report);
-
-    if (after.verdict != STORE_CLEAN || skit_check_log(kit) != count ||
-        after.promised_epoch != before.promised_epoch || after.log_last != before.log_last ||
-        after.is_quarantined != before.is_quarantined || after.snap_end != before.snap_end) {
-        return fail(text, "the power cut took what was told before:", done, kit->report.reason);
-    }
-    return true;
-}
-
-size_t life_kill_everywhere(const struct life *life, uint64_t seed)
-{
-    struct rng rng;
-    char text[LIFE_TEXT_MAX] = "";
-    size_t wrong = 0;
-
-    rng_init(&rng, seed);
-    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call++) {
-        struct skit kit;
-        enum err err = ERR_OK;
-
-        life_kit_init(&kit);
-        vfs_mem_crash_at(kit.disk, call);
-
-        size_t done = life_run(&kit, life, &err);
-
-        if (kit.store) {
-            skit_close(&kit, false);
-        }
-        if (!killed_then_cut(&kit, life, done, &rng, text)) {
-            wrong = report_wrong(wrong, call, text);
-        }
-        skit_release(&kit);
-    }
-    return wrong;
-}
-
-/* The process ends on the error; then what it left is judged, after a crash of the machine too. */
-static bool fail_once(const struct life *life, uint64_t call, enum err fault, struct rng *rng,
-                      char text[LIFE_TEXT_MAX])
-{
-    struct skit kit;
-    struct skit image;
-    enum err err = ERR_OK;
-    bool is_good = true;
-
-    life_kit_init(&kit);
-    kit.retries_no_space = fault == ERR_NO_SPACE;
-    vfs_mem_fail_at(kit.disk, call, fault);
-
-    size_t done = life_run(&kit, life, &err);
-
-    if (kit.store) {
-        skit_close(&kit, false);
-    }
-    for (uint64_t i = 0; is_good && i < 3; i++) {
-        image_init(&image, &kit);
-        vfs_mem_crash(image.disk, rng,
-                      i == 0   ? VFS_MEM_KEEP_ALL
-                      : i == 1 ? VFS_MEM_LOSE_ALL
-                               : VFS_MEM_SECTORS);
-        is_good = life_judge(&image, life, done, text);
-        skit_release(&image);
-    }
-    skit_release(&kit);
-    return is_good;
-}
-
-size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed)
-{
-    struct rng rng;
-    char text[LIFE_TEXT_MAX] = "";
-    size_t wrong = 0;
-
-    rng_init(&rng, seed);
-    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call++) {
-        if (!fail_once(life, call, err, &rng, text)) {
-            wrong = report_wrong(wrong, call, text);
-        }
-    }
-    return wrong;
 }

@@ -44,6 +44,14 @@ size_t life_run(struct skit *kit, const struct life *life, enum err *ret_err);
  * `text`, when it is wrong. */
 bool life_judge(struct skit *kit, const struct life *life, size_t done, char text[LIFE_TEXT_MAX]);
 
+/* The first half of it: opens and judges; then the store is open and `kit->log` is what it holds.
+ */
+bool life_judge_open(struct skit *kit, const struct life *life, size_t done,
+                     char text[LIFE_TEXT_MAX]);
+
+/* A kit with the segments of the life. */
+void life_kit_init(struct skit *kit);
+
 /* Crashes at each call to the disk of the steps [first, last), in many images each. Returns the
  * number of wrong ones; prints the first few. */
 size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
