@@ -115,6 +115,26 @@ static void judge(struct zab *zab, struct peer *peer, zxid_t zxid, uint64_t ours
     }
 }
 
+/* What a peer told before we had come as far ourselves is compared when we have. */
+void digest_compare(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        for (uint32_t j = 0; j < PEER_CHECKPOINTS && zab->state == ZAB_LEADING; j++) {
+            const struct checkpoint *theirs = &peer->checkpoints[j];
+            uint64_t ours = 0;
+
+            if (theirs->zxid != 0 && own_digest(zab, theirs->zxid, &ours) &&
+                ours != theirs->digest) {
+                judge(zab, peer, theirs->zxid, ours, theirs->digest);
+            }
+        }
+    }
+}
+
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     uint64_t ours = 0;

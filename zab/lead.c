@@ -540,8 +540,9 @@ void lead_tick(struct zab *zab)
     if (zab->now_ms >= zab->lead.ping_ms) {
         zab->lead.ping_ms = zab->now_ms + zab->limits.tick_ms / 2;
         broadcast_ping(zab);
+        digest_compare(zab);
     }
-    if (zab->lead.phase != LEADER_BROADCAST) {
+    if (zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
         return;
     }
     check_quorum_alive(zab);

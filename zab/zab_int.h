@@ -399,6 +399,7 @@ void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg 
 void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest);
 void digest_forget(struct zab *zab);
 void digest_forget_peer(struct peer *peer);
+void digest_compare(struct zab *zab);
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 struct checkpoint digest_newest(const struct zab *zab);
 

@@ -1,0 +1,229 @@
+/* Decision 6: replicas prove that their states are equal. */
+#include "tests/lib/unit.h"
+#include "tests/lib/zab_drive.h"
+
+static const zxid_t at = ((zxid_t)1 << 32) + ZAB_CHECKPOINT;
+
+static void lead(struct drive *drive, uint32_t voters)
+{
+    drive_init(drive, voters, voters);
+    drive_start(drive);
+    drive_lead(drive);
+    drive_clear(drive);
+}
+
+static void note(struct drive *drive, zxid_t zxid, uint64_t digest)
+{
+    struct zab_effects effects;
+
+    zab_effects_init(&effects);
+    zab_digest(drive->zab, zxid, digest, &effects);
+    drive_take(drive, &effects);
+    zab_effects_release(&effects);
+}
+
+static void pong(struct drive *drive, uint32_t peer, zxid_t zxid, uint64_t digest)
+{
+    struct zab_msg msg = {.type = ZAB_PONG,
+                          .link = drive->links[peer],
+                          .epoch = drive->promised,
+                          .digest_zxid = zxid,
+                          .digest = digest};
+
+    drive_recv(drive, peer, &msg);
+}
+
+static void equal_states_are_silent(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    note(&drive, at, 11);
+    pong(&drive, 1, at, 11);
+    pong(&drive, 2, at, 11);
+    assert_int_equal(drive.seen_count, 0);
+    drive_release(&drive);
+}
+
+static void two_different_states_of_three_accuse_nobody_yet(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    note(&drive, at, 11);
+    pong(&drive, 1, at, 12);
+    assert_int_equal(drive.seen_count, 0);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    drive_release(&drive);
+}
+
+static void a_replica_in_the_minority_is_told(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    note(&drive, at, 11);
+    pong(&drive, 2, at, 11);
+    pong(&drive, 1, at, 12);
+    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->flags & ZAB_FLAG_DIVERGED);
+    assert_null(drive_sent(&drive, 2, ZAB_STRANGER));
+    assert_non_null(drive_effect(&drive, ZAB_FX_ALARM));
+    drive_release(&drive);
+}
+
+static void a_leader_in_the_minority_steps_down_first(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    note(&drive, at, 11);
+    pong(&drive, 1, at, 12);
+    pong(&drive, 2, at, 12);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_null(drive_sent(&drive, 1, ZAB_STRANGER));
+    drive_release(&drive);
+}
+
+static void without_a_majority_all_stop(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    note(&drive, at, 11);
+    pong(&drive, 1, at, 12);
+    assert_null(drive_effect(&drive, ZAB_FX_HALT));
+    pong(&drive, 2, at, 13);
+    assert_non_null(drive_effect(&drive, ZAB_FX_HALT));
+    drive_release(&drive);
+}
+
+static void a_leader_that_is_behind_judges_nobody(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    pong(&drive, 1, at, 12);
+    pong(&drive, 2, at, 13);
+    assert_int_equal(drive.seen_count, 0);
+    drive_release(&drive);
+}
+
+static void what_was_told_early_is_compared_later(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    pong(&drive, 1, at, 12);
+    pong(&drive, 2, at, 11);
+    note(&drive, at, 11);
+    drive_tick(&drive, 600);
+    assert_non_null(drive_sent(&drive, 1, ZAB_STRANGER));
+    assert_null(drive_sent(&drive, 2, ZAB_STRANGER));
+    drive_release(&drive);
+}
+
+/* What a stranger's disk says is compared, but it has no vote in who is right. */
+static void an_uncounted_disk_does_not_help_to_a_majority(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    drive_up_as(&drive, 1, 999, false);
+    drive_join(&drive, 1);
+    drive_clear(&drive);
+    note(&drive, at, 11);
+    pong(&drive, 1, at, 12);
+    pong(&drive, 2, at, 12);
+    assert_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
+    drive_release(&drive);
+}
+
+static void a_follower_tells_its_newest_checkpoint(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    note(&drive, zxid_make(1, 0), 1);
+    note(&drive, at, 2);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_PING});
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest_zxid, at);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest, 2);
+    drive_release(&drive);
+}
+
+/* Else the wrong digest would send the refilled replica away again, for ever. */
+static void a_replaced_state_tells_nothing_of_the_old_one(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    note(&drive, zxid_make(1, 0), 1);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_STRANGER, .flags = ZAB_FLAG_DIVERGED});
+    drive_persist(&drive);
+    drive_says(&drive, 2, ZAB_FOLLOWING, 3);
+    drive_says(&drive, 3, ZAB_LEADING, 3);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_PING});
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest_zxid, 0);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = 0});
+    drive_newleader(&drive, drive.theirs.recs[0]);
+    drive_persist(&drive);
+    assert_false(drive.quarantined);
+    drive_clear(&drive);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_PING});
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest_zxid, 0);
+    drive_release(&drive);
+}
+
+static void a_refilled_replica_is_judged_by_what_it_says_now(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    note(&drive, at, 11);
+    pong(&drive, 2, at, 11);
+    pong(&drive, 1, at, 12);
+    drive_cepoch(&drive, 1, 1, zxid_make(1, 0));
+    drive_ackepoch(&drive, 1, &drive.disk, ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED);
+    drive_clear(&drive);
+    pong(&drive, 1, at, 11);
+    pong(&drive, 2, at, 12);
+    assert_null(drive_sent(&drive, 1, ZAB_STRANGER));
+    assert_non_null(drive_sent(&drive, 2, ZAB_STRANGER));
+    drive_release(&drive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_states_are_silent),
+        cmocka_unit_test(two_different_states_of_three_accuse_nobody_yet),
+        cmocka_unit_test(a_replica_in_the_minority_is_told),
+        cmocka_unit_test(a_leader_in_the_minority_steps_down_first),
+        cmocka_unit_test(without_a_majority_all_stop),
+        cmocka_unit_test(a_leader_that_is_behind_judges_nobody),
+        cmocka_unit_test(what_was_told_early_is_compared_later),
+        cmocka_unit_test(an_uncounted_disk_does_not_help_to_a_majority),
+        cmocka_unit_test(a_follower_tells_its_newest_checkpoint),
+        cmocka_unit_test(a_replaced_state_tells_nothing_of_the_old_one),
+        cmocka_unit_test(a_refilled_replica_is_judged_by_what_it_says_now),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
