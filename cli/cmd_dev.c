@@ -228,8 +228,11 @@ static void on_signal(struct loop_watch *watch, uint32_t ready)
     }
 }
 
+/* A shell starts what runs in the background with SIGINT ignored, and then it would never arrive.
+ */
 static void open_signals(struct dev *dev)
 {
+    struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t set;
     int failed = sigemptyset(&set);
 
@@ -238,6 +241,7 @@ static void open_signals(struct dev *dev)
     failed |= sigaddset(&set, SIGHUP);
     failed |= sigaddset(&set, SIGCHLD);
     failed |= pthread_sigmask(SIG_BLOCK, &set, NULL);
+    failed |= sigaction(SIGINT, &plain, NULL);
     ASSERT(!failed);
 
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
