@@ -47,12 +47,18 @@ void request_reply(struct replica *replica, struct op_request *request, enum err
     finish(replica, request);
 }
 
+/* A state loaded from a fuzzy snapshot is no state of any zxid before the snapshot's end. */
+static bool is_applied(const struct replica *replica, zxid_t zxid)
+{
+    return zxid <= replica->applied && replica->applied >= replica->fuzzy_end;
+}
+
 /* Answered once this replica has applied `zxid`: a client that saw the answer never sees less here.
  */
 static void wait_for(struct replica *replica, struct op_request *request, zxid_t zxid)
 {
     request->wait_zxid = zxid;
-    if (zxid <= replica->applied) {
+    if (is_applied(replica, zxid)) {
         finish(replica, request);
     } else {
         place(replica, request, REQUEST_WAITING);
@@ -178,7 +184,7 @@ void requests_applied(struct replica *replica)
         if (request->state != REQUEST_WAITING) {
             continue;
         }
-        if (request->wait_zxid <= replica->applied) {
+        if (is_applied(replica, request->wait_zxid)) {
             finish(replica, request);
         } else if (request->wait_zxid < replica->waiting_min) {
             replica->waiting_min = request->wait_zxid;

@@ -392,6 +392,7 @@ void follow_on_restored(struct zab *zab, const struct zab_event *event)
     ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
     zab->delivered = event->zxid;
     zab->delivered_chain = event->chain;
+    zab->fuzzy_end = event->base;
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
         zab->follow.phase == FOLLOW_CUT) {
         resume_stream(zab);

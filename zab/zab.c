@@ -393,7 +393,7 @@ static void run_timers(struct zab *zab)
 
 static bool is_serving(const struct zab *zab)
 {
-    return may_deliver(zab) && zab->restoring == 0 &&
+    return may_deliver(zab) && zab->restoring == 0 && zab->delivered >= zab->fuzzy_end &&
            zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
 }
 

@@ -253,6 +253,7 @@ struct zab {
     zxid_t committed;
     zxid_t delivered;
     uint64_t delivered_chain;
+    zxid_t fuzzy_end; /* A loaded state is no state of any zxid before this one. */
     uint64_t self_fetch_token;
     uint32_t restoring; /* Times the state is being loaded; until the last nothing is delivered. */
     bool deliver_more;  /* The step's limit was reached. */
