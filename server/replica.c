@@ -255,7 +255,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         }
         break;
     case ZAB_FX_FORWARDED:
-        lead_forwarded(replica, effect.peer, effect.token, effect.bytes);
+        lead_forwarded(replica, &effect);
         break;
     case ZAB_FX_REFUSED:
         requests_refused(replica, effect.token, effect.bytes);

@@ -37,17 +37,18 @@ enum request_place {
 struct verdict {
     uint64_t token;
     uint32_t peer;
+    uint32_t link;
     uint64_t request;
     struct blob *bytes; /* The encoded result. */
     struct list node;
 };
 
-/* A learner's request that waits for room. */
+/* A learner's request; one that waits for room owns its bytes. */
 struct forward {
     uint32_t peer;
+    uint32_t link; /* The dialogue it came in: what outlives it is dropped. */
     uint64_t request;
-    uint8_t *bytes;
-    size_t len;
+    struct slice bytes;
     struct list node;
 };
 
@@ -131,7 +132,7 @@ enum lead_outcome {
 enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *args,
                                const struct txn_header *header, struct op_result *result,
                                zxid_t *ret_zxid);
-void lead_forwarded(struct replica *replica, uint32_t peer, uint64_t token, struct slice bytes);
+void lead_forwarded(struct replica *replica, const struct zab_effect *effect);
 bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);

@@ -63,6 +63,8 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *ar
         PROBE("replica.quorum_low");
         result->err = ERR_DISK_FULL;
         result->detail = "a quorum of replicas has almost no disk space left: only deletes pass";
+        /* It rests on no proposal, and those in flight may wait for space. */
+        *ret_zxid = replica->status.delivered + 1;
         return LEAD_REFUSED;
     }
     /* Only the core thread writes the tree, so it may read it without the lock. */
@@ -87,15 +89,16 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *ar
 
 /* An error is as linearizable as a success: it leaves after a quorum round started now, and names
  * the last proposal that it rests on. */
-static void refuse(struct replica *replica, uint32_t peer, uint64_t request,
-                   struct op_result *result, zxid_t rests_on)
+static void refuse(struct replica *replica, const struct forward *forward, struct op_result *result,
+                   zxid_t rests_on)
 {
     struct verdict *verdict = mem_zalloc(1, sizeof *verdict);
 
     result->zxid = rests_on;
     verdict->token = ++replica->request_seq;
-    verdict->peer = peer;
-    verdict->request = request;
+    verdict->peer = forward->peer;
+    verdict->link = forward->link;
+    verdict->request = forward->request;
     buf_clear(&replica->txn);
     op_result_encode(result, &replica->txn);
     verdict->bytes = blob_new(buf_slice(&replica->txn));
@@ -122,16 +125,15 @@ bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
     if (!verdict) {
         return false;
     }
-    zab_refuse(replica->zab, verdict->peer, verdict->request, blob_slice(verdict->bytes),
-               &replica->inner);
+    zab_refuse(replica->zab, verdict->peer, verdict->link, verdict->request,
+               blob_slice(verdict->bytes), &replica->inner);
     replica_keep(replica, blob_ref(verdict->bytes));
     verdict_free(replica, verdict);
     return true;
 }
 
 /* Returns false when it must wait for room in the pipeline. */
-static bool handle_forward(struct replica *replica, uint32_t peer, uint64_t request,
-                           struct slice bytes)
+static bool handle_forward(struct replica *replica, const struct forward *forward)
 {
     struct forwarded forwarded = {0};
     struct op_result result;
@@ -140,9 +142,9 @@ static bool handle_forward(struct replica *replica, uint32_t peer, uint64_t requ
     op_result_init(&result);
     enum lead_outcome outcome = LEAD_REFUSED;
 
-    if (forward_decode(bytes, &forwarded)) {
-        forwarded.header.origin_member = peer;
-        forwarded.header.request = request;
+    if (forward_decode(forward->bytes, &forwarded)) {
+        forwarded.header.origin_member = forward->peer;
+        forwarded.header.request = forward->request;
         forwarded.header.time_ms = lead_time(replica);
         outcome = lead_prepare(replica, &forwarded.args, &forwarded.header, &result, &zxid);
     } else {
@@ -150,38 +152,54 @@ static bool handle_forward(struct replica *replica, uint32_t peer, uint64_t requ
         zxid = replica->status.last + 1;
     }
     if (outcome == LEAD_REFUSED) {
-        refuse(replica, peer, request, &result, zxid - 1);
+        refuse(replica, forward, &result, zxid - 1);
     }
     mem_free(forwarded.multi);
     op_result_release(&result);
     return outcome != LEAD_LATER;
 }
 
-void lead_forwarded(struct replica *replica, uint32_t peer, uint64_t token, struct slice bytes)
+static void forward_keep(struct replica *replica, const struct forward *forward)
 {
-    if (!list_empty(&replica->forwards) || !handle_forward(replica, peer, token, bytes)) {
-        if (replica->forward_count >= FORWARDS_MAX) {
-            PROBE("replica.forwards_full");
-            return; /* The asker's deadline answers. */
-        }
-        struct forward *forward = mem_zalloc(1, sizeof *forward);
-
-        PROBE("replica.forward_waits");
-        forward->peer = peer;
-        forward->request = token;
-        forward->bytes = mem_dup(bytes.data, bytes.len);
-        forward->len = bytes.len;
-        list_push_back(&replica->forwards, &forward->node);
-        replica->forward_count++;
+    if (replica->forward_count >= FORWARDS_MAX) {
+        PROBE("replica.forwards_full");
+        return; /* The asker's deadline answers. */
     }
+    PROBE("replica.forward_waits");
+    struct forward *kept = mem_zalloc(1, sizeof *kept);
+
+    *kept = *forward;
+    kept->bytes = slice_make(mem_dup(forward->bytes.data, forward->bytes.len), forward->bytes.len);
+    list_push_back(&replica->forwards, &kept->node);
+    replica->forward_count++;
 }
 
 static void forward_free(struct replica *replica, struct forward *forward)
 {
+    union {
+        const uint8_t *kept;
+        void *owned;
+    } bytes = {.kept = forward->bytes.data};
+
+    ASSERT(replica->forward_count > 0);
     list_remove(&forward->node);
     replica->forward_count--;
-    mem_free(forward->bytes);
+    mem_free(bytes.owned);
     mem_free(forward);
+}
+
+void lead_forwarded(struct replica *replica, const struct zab_effect *effect)
+{
+    struct forward forward = {
+        .peer = effect->peer,
+        .link = effect->link,
+        .request = effect->token,
+        .bytes = effect->bytes,
+    };
+
+    if (!list_empty(&replica->forwards) || !handle_forward(replica, &forward)) {
+        forward_keep(replica, &forward);
+    }
 }
 
 void lead_run_forwards(struct replica *replica)
@@ -189,8 +207,10 @@ void lead_run_forwards(struct replica *replica)
     while (!list_empty(&replica->forwards) && replica_leads(replica)) {
         struct forward *forward = list_first(&replica->forwards, struct forward, node);
 
-        if (!handle_forward(replica, forward->peer, forward->request,
-                            slice_make(forward->bytes, forward->len))) {
+        /* Its asker has been told that the outcome is unknown, or is another process by now. */
+        if (!zab_is_link(replica->zab, forward->peer, forward->link)) {
+            PROBE("replica.forward_outlived_its_link");
+        } else if (!handle_forward(replica, forward)) {
             return;
         }
         forward_free(replica, forward);

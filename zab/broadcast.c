@@ -350,23 +350,35 @@ enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
     return ERR_OK;
 }
 
-void zab_refuse(struct zab *zab, uint32_t peer_id, uint64_t token, struct slice bytes,
+bool zab_is_link(const struct zab *zab, uint32_t peer_id, uint32_t link)
+{
+    ASSERT(link != 0);
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->id == peer_id) {
+            return is_broadcasting(zab) && peer->up && peer->learner.link == link;
+        }
+    }
+    return false;
+}
+
+void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, struct slice bytes,
                 struct zab_effects *effects)
 {
-    const struct peer *peer = peer_find(zab, peer_id);
-
-    if (!is_broadcasting(zab) || !peer || !peer->up || peer->learner.link == 0) {
+    if (!zab_is_link(zab, peer, link)) {
         return;
     }
     struct zab_msg msg = {
         .type = ZAB_FORWARD_REPLY,
-        .link = peer->learner.link,
+        .link = link,
         .epoch = zab->lead.epoch,
         .round = token,
         .bytes = bytes,
     };
 
     zab->effects = effects;
-    fx_send(zab, peer_id, &msg);
+    fx_send(zab, peer, &msg);
     zab->effects = NULL;
 }

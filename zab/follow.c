@@ -210,20 +210,35 @@ static void on_uptodate(struct zab *zab, const struct zab_msg *msg)
     election_announce(zab);
 }
 
-static void on_ping(struct zab *zab, const struct zab_msg *msg)
+static void send_pong(struct zab *zab, uint64_t round)
 {
     struct zab_msg pong = dialogue(zab, ZAB_PONG);
     struct checkpoint newest = digest_newest(zab);
 
-    pong.round = msg->round;
+    pong.round = round;
     pong.zxid = said_last(zab);
     pong.digest_zxid = newest.zxid;
     pong.digest = newest.digest;
+    fx_send(zab, zab->follow.leader, &pong);
+}
+
+static void on_ping(struct zab *zab, const struct zab_msg *msg)
+{
     if (zab->follow.phase == FOLLOW_SERVE) {
         commit_to(zab, msg->commit);
         zab->heard_ms = zab->now_ms;
     }
-    fx_send(zab, zab->follow.leader, &pong);
+    send_pong(zab, msg->round);
+}
+
+/* The leader learns at once, not with the next PING, that a disk is short or has space again: what
+ * is left of the segment must not be used up by then. */
+void follow_tell_space(struct zab *zab)
+{
+    if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
+        zab->follow.phase > FOLLOW_CEPOCH) {
+        send_pong(zab, 0);
+    }
 }
 
 /* We are still with this epoch: one that has promised more never says so. */

@@ -404,6 +404,7 @@ static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg 
     struct zab_effect *effect = fx_add(zab, ZAB_FX_FORWARDED);
 
     effect->peer = peer->id;
+    effect->link = msg->link;
     effect->token = msg->round;
     effect->bytes = msg->bytes;
 }

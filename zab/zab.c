@@ -365,6 +365,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
         break;
     case ZAB_EV_SPACE:
         zab->low_space = event->flag;
+        follow_tell_space(zab);
         break;
     case ZAB_EV_RESIGN:
         on_resign(zab, event->flag);

@@ -154,6 +154,7 @@ struct zab_effect {
     zxid_t zxid;        /* TRUNCATE, FETCH. APPEND: committed so far. */
     uint32_t epoch;     /* PROMISE. */
     uint32_t leader;
+    uint32_t link;      /* FORWARDED: the dialogue it came in. */
     uint64_t offset;    /* SNAP_CHUNK, SNAP_FETCH. */
     struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED: copy what you keep. */
     enum err err;
@@ -196,9 +197,13 @@ enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effect
 enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
                      struct zab_effects *effects);
 
-/* Leader: refuses request `token` of learner `peer`. */
-void zab_refuse(struct zab *zab, uint32_t peer, uint64_t token, struct slice bytes,
+/* Leader: refuses request `token` of learner `peer`, if `link` is still the dialogue they are in: a
+ * learner that has started again counts its requests from the beginning. */
+void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, struct slice bytes,
                 struct zab_effects *effects);
+
+/* Leader: true while `link` is the dialogue with that learner. */
+bool zab_is_link(const struct zab *zab, uint32_t peer, uint32_t link);
 
 /* The state's digest after applying `zxid`; called at each checkpoint (counter a multiple of
  * ZAB_CHECKPOINT). */

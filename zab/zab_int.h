@@ -380,6 +380,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg);
 void follow_sync_persisted(struct zab *zab, const struct zab_event *event);
 void follow_acknowledge(struct zab *zab);
 uint64_t follow_wake_ms(const struct zab *zab);
+void follow_tell_space(struct zab *zab);
 void follow_on_vote(struct zab *zab, const struct peer *peer);
 void follow_install_done(struct zab *zab, const struct zab_event *event);
 void follow_reset_done(struct zab *zab);

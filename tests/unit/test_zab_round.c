@@ -265,7 +265,8 @@ static void the_leader_takes_requests_of_learners_in_step(void **state)
     assert_int_equal(drive_effect(&drive, ZAB_FX_FORWARDED)->peer, 1);
     assert_int_equal(drive_effect(&drive, ZAB_FX_FORWARDED)->token, 8);
     zab_effects_init(&effects);
-    zab_refuse(drive.zab, 1, 8, slice_str("no"), &effects);
+    zab_refuse(drive.zab, 1, drive_effect(&drive, ZAB_FX_FORWARDED)->link, 8, slice_str("no"),
+               &effects);
     drive_take(&drive, &effects);
     zab_effects_release(&effects);
     assert_int_equal(drive_sent(&drive, 1, ZAB_FORWARD_REPLY)->round, 8);
