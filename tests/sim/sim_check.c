@@ -175,7 +175,7 @@ static void check_install(struct sim *sim, struct sim_node *node)
 {
     const struct sim_rec *rec = sim_rec_find(sim, node->appended);
 
-    for (; rec && node->staged != APPENDED_UNKNOWN; rec = rec->parent) {
+    for (; rec && !node->damaged && node->staged != APPENDED_UNKNOWN; rec = rec->parent) {
         if (rec->committed) {
             if (!sim_log_holds(sim, node->staged, rec->rec->zxid)) {
                 sim_fail(sim, "A13", "node %u installs a snapshot without the committed %" PRIx64,
@@ -529,9 +529,31 @@ static void check_later_leaders(struct sim *sim, zxid_t zxid)
     }
 }
 
+/* A committed configuration names the disks that count from now on. */
+static void admit(struct sim *sim, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        sim_fail(sim, "A6", "the configuration %" PRIx64 " is malformed", rec->zxid);
+    }
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        struct sim_node *node = &sim->nodes[id];
+
+        if (node->emptied && zab_config_is_voter(&config, id, node->identity.incarnation)) {
+            node->emptied = false;
+            node->damaged = node->shadow.quarantined;
+            sim->totals.admissions++;
+        }
+    }
+}
+
 static void commit_one(struct sim *sim, struct sim_rec *rec)
 {
     rec->committed = true;
+    if (rec->rec->type == LOGREC_CONFIG) {
+        admit(sim, rec->rec);
+    }
     if (sim->log_count == sim->log_cap) {
         sim->log_cap = sim->log_cap ? sim->log_cap * 2 : 1024;
         sim->log = mem_realloc(sim->log, sim->log_cap * sizeof(struct sim_rec *));
@@ -620,10 +642,9 @@ void sim_check_step(struct sim *sim, struct sim_node *node)
     }
     check_status(sim, node);
     sim_check_applied(sim, node);
-    if (node->emptied && zab->serving && !zab->stranger && !zab->quarantined) {
-        node->emptied = false;
+    if (node->emptied && !node->voter && zab->serving && !zab->quarantined) {
+        node->emptied = false; /* An observer needs no admission. */
         node->damaged = false;
-        sim->totals.admissions++;
     }
 }
 
