@@ -1,0 +1,345 @@
+/* The bytes of messages and of the configuration: there and back, cut short, and at random. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/wire.h"
+#include "tests/lib/unit.h"
+#include "zab/config.h"
+#include "zab/msg.h"
+
+#include <stdio.h>
+
+enum {
+    TYPE_LAST = ZAB_FOUND,
+    RANDOM_ROUNDS = 20000,
+    PAYLOAD_MAX = 1 << 16
+};
+
+/* Every field set; a type carries those that its layout names. */
+static struct zab_msg full(enum zab_msg_type type, struct zab_range ranges[2], struct logrec *rec)
+{
+    ranges[0] = (struct zab_range){.epoch = 1, .first = 0, .last = 7};
+    ranges[1] = (struct zab_range){.epoch = 3, .first = 2, .last = 2};
+    return (struct zab_msg){
+        .type = type,
+        .link = 0x01020304,
+        .epoch = 9,
+        .zxid = zxid_make(3, 2),
+        .chain = 0x1122334455667788,
+        .commit = zxid_make(3, 1),
+        .round = 77,
+        .leader = 3,
+        .state = ZAB_LEADING,
+        .flags = ZAB_FLAG_ELIGIBLE | ZAB_FLAG_SNAP,
+        .offset = 1 << 20,
+        .digest_zxid = zxid_make(3, 0),
+        .digest = 42,
+        .base = zxid_make(1, 1),
+        .ranges = ranges,
+        .range_count = 2,
+        .rec = rec,
+        .bytes = slice_str("payload"),
+    };
+}
+
+static void encoded(struct buf *out, const struct zab_msg *msg)
+{
+    buf_init(out, PAYLOAD_MAX);
+    zab_msg_encode(msg, out);
+    assert_false(out->overflow);
+    assert_true(out->len <= zab_msg_size_max(msg->type));
+}
+
+static void every_type_has_a_name_and_a_bound(void **state)
+{
+    (void)state;
+    for (int type = 1; type <= TYPE_LAST; type++) {
+        assert_string_not_equal(zab_msg_name((enum zab_msg_type)type), "?");
+        assert_true(zab_msg_size_max((enum zab_msg_type)type) > 0);
+    }
+    assert_int_equal(zab_msg_size_max((enum zab_msg_type)0), 0);
+    assert_int_equal(zab_msg_size_max((enum zab_msg_type)(TYPE_LAST + 1)), 0);
+    assert_int_equal(zab_msg_size_max((enum zab_msg_type)60000), 0);
+}
+
+/* What is decoded and encoded again are the same bytes. */
+static void every_type_goes_there_and_back(void **state)
+{
+    struct logrec *rec =
+        logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
+
+    (void)state;
+    for (int type = 1; type <= TYPE_LAST; type++) {
+        struct zab_range ranges[2];
+        struct zab_msg msg = full((enum zab_msg_type)type, ranges, rec);
+        struct zab_msg back;
+        struct buf bytes;
+        struct buf again;
+
+        encoded(&bytes, &msg);
+        assert_int_equal(zab_msg_decode(msg.type, buf_slice(&bytes), &back), ERR_OK);
+        assert_int_equal(back.type, type);
+        encoded(&again, &back);
+        assert_true(slice_eq(buf_slice(&bytes), buf_slice(&again)));
+        zab_msg_release(&back);
+        buf_release(&again);
+        buf_release(&bytes);
+    }
+    logrec_unref(rec);
+}
+
+static void fields_keep_their_values(void **state)
+{
+    struct logrec *rec =
+        logrec_new(LOGREC_CONFIG, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
+    struct zab_range ranges[2];
+    struct zab_msg msg = full(ZAB_ENTRY, ranges, rec);
+    struct zab_msg back;
+    struct buf bytes;
+
+    (void)state;
+    encoded(&bytes, &msg);
+    assert_int_equal(zab_msg_decode(ZAB_ENTRY, buf_slice(&bytes), &back), ERR_OK);
+    assert_int_equal(back.link, msg.link);
+    assert_int_equal(back.commit, msg.commit);
+    assert_int_equal(back.rec->type, LOGREC_CONFIG);
+    assert_int_equal(back.rec->zxid, rec->zxid);
+    assert_int_equal(back.rec->prev, rec->prev);
+    assert_int_equal(back.rec->chain, rec->chain);
+    assert_true(slice_eq(logrec_payload(back.rec), slice_str("record")));
+    zab_msg_release(&back);
+    buf_release(&bytes);
+    logrec_unref(rec);
+    msg = full(ZAB_ACKEPOCH, ranges, NULL);
+    encoded(&bytes, &msg);
+    assert_int_equal(zab_msg_decode(ZAB_ACKEPOCH, buf_slice(&bytes), &back), ERR_OK);
+    assert_int_equal(back.range_count, 2);
+    assert_int_equal(back.ranges[1].first, 2);
+    assert_int_equal(back.base, msg.base);
+    zab_msg_release(&back);
+    buf_release(&bytes);
+}
+
+static void cut_short_or_with_a_rest_it_is_refused(void **state)
+{
+    struct logrec *rec =
+        logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
+
+    (void)state;
+    for (int type = 1; type <= TYPE_LAST; type++) {
+        struct zab_range ranges[2];
+        struct zab_msg msg = full((enum zab_msg_type)type, ranges, rec);
+        struct zab_msg back;
+        struct buf bytes;
+
+        encoded(&bytes, &msg);
+        for (size_t len = 0; len < bytes.len; len++) {
+            uint8_t *piece = mem_dup(bytes.data, len);
+
+            assert_int_equal(zab_msg_decode(msg.type, slice_make(piece, len), &back), ERR_FORMAT);
+            mem_free(piece);
+        }
+        buf_append_byte(&bytes, 0);
+        assert_int_equal(zab_msg_decode(msg.type, buf_slice(&bytes), &back), ERR_FORMAT);
+        buf_release(&bytes);
+    }
+    logrec_unref(rec);
+}
+
+static void ranges_that_cannot_be_are_refused(void **state)
+{
+    static const struct zab_range wrong[][2] = {
+        {{1, 5, 4}, {2, 0, 0}},
+        {{2, 0, 1}, {2, 2, 3}},
+        {{3, 0, 1}, {2, 0, 1}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct zab_range ranges[2];
+        struct zab_msg msg = full(ZAB_ACKEPOCH, ranges, NULL);
+        struct zab_msg back;
+        struct buf bytes;
+
+        memcpy(ranges, wrong[i], sizeof ranges);
+        encoded(&bytes, &msg);
+        assert_int_equal(zab_msg_decode(ZAB_ACKEPOCH, buf_slice(&bytes), &back), ERR_FORMAT);
+        buf_release(&bytes);
+    }
+}
+
+static void a_count_of_ranges_is_checked_before_memory_is_taken(void **state)
+{
+    struct zab_range ranges[2];
+    struct zab_msg msg = full(ZAB_ACKEPOCH, ranges, NULL);
+    struct zab_msg back;
+    struct buf bytes;
+
+    (void)state;
+    encoded(&bytes, &msg);
+    wire_store_u32(bytes.data + bytes.len - 2 * sizeof ranges[0] - 4, UINT32_MAX);
+    assert_int_equal(zab_msg_decode(ZAB_ACKEPOCH, buf_slice(&bytes), &back), ERR_FORMAT);
+    buf_release(&bytes);
+}
+
+static void records_that_cannot_be_are_refused(void **state)
+{
+    static const struct {
+        int type;
+        zxid_t zxid;
+        zxid_t prev;
+    } wrong[] = {{0, 2, 1}, {5, 2, 1}, {1, 2, 2}, {1, 2, 3}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct logrec *rec = logrec_new(LOGREC_TXN, 2, 1, 5, slice_str("record"));
+        struct zab_range ranges[2];
+        struct zab_msg msg = full(ZAB_ENTRY, ranges, rec);
+        struct zab_msg back;
+        struct buf bytes;
+
+        rec->zxid = wrong[i].zxid;
+        rec->prev = wrong[i].prev;
+        encoded(&bytes, &msg);
+        bytes.data[4 + 4 + 8] = (uint8_t)wrong[i].type;
+        assert_int_equal(zab_msg_decode(ZAB_ENTRY, buf_slice(&bytes), &back), ERR_FORMAT);
+        buf_release(&bytes);
+        logrec_unref(rec);
+    }
+}
+
+static void unknown_types_are_refused(void **state)
+{
+    struct zab_msg back;
+
+    (void)state;
+    assert_int_equal(zab_msg_decode((enum zab_msg_type)0, slice_str("x"), &back), ERR_FORMAT);
+    assert_int_equal(zab_msg_decode((enum zab_msg_type)999, slice_str("x"), &back), ERR_FORMAT);
+}
+
+/* What it takes as a message it must be able to say again. */
+static void random_bytes_never_crash(void **state)
+{
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 4);
+    for (int round = 0; round < RANDOM_ROUNDS; round++) {
+        enum zab_msg_type type = (enum zab_msg_type)(1 + rng_below(&rng, TYPE_LAST));
+        size_t len = (size_t)rng_below(&rng, 120);
+        uint8_t *bytes = mem_alloc(len);
+        struct zab_msg msg;
+
+        for (size_t i = 0; i < len; i++) {
+            bytes[i] = rng_chance(&rng, 500000) ? 0 : (uint8_t)rng_u64(&rng);
+        }
+        if (zab_msg_decode(type, slice_make(bytes, len), &msg) == ERR_OK) {
+            struct buf again;
+
+            encoded(&again, &msg);
+            buf_release(&again);
+            zab_msg_release(&msg);
+        }
+        mem_free(bytes);
+    }
+}
+
+/* ---- The configuration. ---- */
+
+static struct zab_config three(void)
+{
+    struct zab_config config = {.version = 5, .history = 6, .count = 3};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        config.members[i] =
+            (struct zab_member){.id = 2 * i + 1, .voter = i < 2, .incarnation = i < 2 ? 10 + i : 0};
+    }
+    return config;
+}
+
+static enum err there_and_back(const struct zab_config *config, struct zab_config *ret_back)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, PAYLOAD_MAX);
+    zab_config_encode(config, &bytes);
+    enum err err = zab_config_decode(buf_slice(&bytes), ret_back);
+
+    buf_release(&bytes);
+    return err;
+}
+
+static void a_configuration_goes_there_and_back(void **state)
+{
+    struct zab_config config = three();
+    struct zab_config back;
+
+    (void)state;
+    assert_int_equal(there_and_back(&config, &back), ERR_OK);
+    assert_int_equal(back.version, 5);
+    assert_int_equal(back.history, 6);
+    assert_int_equal(back.count, 3);
+    assert_int_equal(zab_config_voters(&back), 2);
+    assert_true(zab_config_is_voter(&back, 3, 11));
+    assert_false(zab_config_is_voter(&back, 3, 12));
+    assert_false(zab_config_is_voter(&back, 5, 0));
+    assert_null(zab_config_find(&back, 4));
+}
+
+static void configurations_that_cannot_be_are_refused(void **state)
+{
+    struct zab_config back;
+    struct zab_config config = three();
+
+    (void)state;
+    config.members[2].id = 3;
+    assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
+    config = three();
+    config.members[0].id = 0;
+    assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
+    config = three();
+    config.members[2].id = ZAB_ID_MAX + 1;
+    assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
+    config = three();
+    config.members[0].voter = false;
+    config.members[1].voter = false;
+    assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
+    config.count = 0;
+    assert_int_equal(there_and_back(&config, &back), ERR_FORMAT);
+}
+
+static void a_configuration_cut_short_is_refused(void **state)
+{
+    struct zab_config config = three();
+    struct zab_config back;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, PAYLOAD_MAX);
+    zab_config_encode(&config, &bytes);
+    for (size_t len = 0; len < bytes.len; len++) {
+        assert_int_equal(zab_config_decode(slice_make(bytes.data, len), &back), ERR_FORMAT);
+    }
+    buf_append_byte(&bytes, 0);
+    assert_int_equal(zab_config_decode(buf_slice(&bytes), &back), ERR_FORMAT);
+    buf_release(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_has_a_name_and_a_bound),
+        cmocka_unit_test(every_type_goes_there_and_back),
+        cmocka_unit_test(fields_keep_their_values),
+        cmocka_unit_test(cut_short_or_with_a_rest_it_is_refused),
+        cmocka_unit_test(ranges_that_cannot_be_are_refused),
+        cmocka_unit_test(a_count_of_ranges_is_checked_before_memory_is_taken),
+        cmocka_unit_test(records_that_cannot_be_are_refused),
+        cmocka_unit_test(unknown_types_are_refused),
+        cmocka_unit_test(random_bytes_never_crash),
+        cmocka_unit_test(a_configuration_goes_there_and_back),
+        cmocka_unit_test(configurations_that_cannot_be_are_refused),
+        cmocka_unit_test(a_configuration_cut_short_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
