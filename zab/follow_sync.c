@@ -393,8 +393,9 @@ void follow_on_restored(struct zab *zab, const struct zab_event *event)
     zab->delivered = event->zxid;
     zab->delivered_chain = event->chain;
     zab->fuzzy_end = event->base;
+    /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-        zab->follow.phase == FOLLOW_CUT) {
+        zab->follow.phase == FOLLOW_CUT && zab->token_done >= zab->follow.wait_token) {
         resume_stream(zab);
     }
 }
