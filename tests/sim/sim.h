@@ -386,8 +386,8 @@ struct sim {
     struct sim_applied *applied; /* What the state machine took in the step under way. */
     size_t applied_count;
     size_t applied_cap;
+    uint64_t illegal; /* Messages refused as illegal before this run. */
     struct sim_totals totals;
-    bool scripted; /* No random faults. */
 };
 
 struct sim *sim_new(const struct sim_options *options);
@@ -550,6 +550,7 @@ void sim_watch(struct sim *sim);
 
 size_t sim_probe_count(void);
 const char *sim_probe_name(size_t index);
+uint64_t sim_probe_hits(const char *name);
 void sim_probe_collect(uint8_t *hit); /* One byte per probe. */
 
 /* ---- sim_scenario.c ---- */

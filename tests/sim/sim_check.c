@@ -648,8 +648,17 @@ void sim_check_step(struct sim *sim, struct sim_node *node)
     }
 }
 
+static uint64_t illegal_messages(void)
+{
+    return sim_probe_hits("zab.illegal_message");
+}
+
 void sim_check_end(struct sim *sim)
 {
+    if (illegal_messages() != sim->illegal) {
+        sim_fail(sim, "A26", "%" PRIu64 " messages of our own replicas were refused as illegal",
+                 illegal_messages() - sim->illegal);
+    }
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 
@@ -662,6 +671,7 @@ void sim_check_end(struct sim *sim)
 
 void sim_check_init(struct sim *sim)
 {
+    sim->illegal = illegal_messages();
     map_init(&sim->recs);
     map_init(&sim->ests);
 }

@@ -20,6 +20,16 @@ const char *sim_probe_name(size_t index)
     return names[index];
 }
 
+uint64_t sim_probe_hits(const char *name)
+{
+    for (const struct probe *probe = probe_first(); probe; probe = probe->next) {
+        if (strcmp(probe->name, name) == 0) {
+            return probe->hits;
+        }
+    }
+    return 0;
+}
+
 void sim_probe_collect(uint8_t *hit)
 {
     for (const struct probe *probe = probe_first(); probe; probe = probe->next) {
