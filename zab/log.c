@@ -161,6 +161,9 @@ void deliver(struct zab *zab)
             fetch_own(zab);
             break;
         }
+        if (rec->zxid > limit) {
+            break; /* The watermark names no record of this log. */
+        }
         if (budget-- == 0) {
             zab->deliver_more = true;
             break;
