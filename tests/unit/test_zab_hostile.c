@@ -232,10 +232,6 @@ static void nothing_that_a_peer_says_breaks_the_core(void **state)
         drive_release(&villain.drive);
         buf_release(&villain.config);
     }
-    fprintf(stderr,
-            "halted %lu of %d, steps %lu, phases e %lu d %lu s %lu b %lu appended %lu lead %lu\n",
-            halted, RUNS, stat[9], stat[0], stat[1], stat[2], stat[3], stat[4], stat[5]);
-    /* Most runs must not end early, or little has been tried. */
     assert_true(halted < RUNS / 10);
 }
 
