@@ -52,8 +52,10 @@ static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, u
 
     uint32_t len = wire_load_u32(slot + 12);
 
+    /* Sequences start at 1. */
     return wire_load_u32(slot) == SLOT_MAGIC && wire_load_u32(slot + 4) == SLOT_VERSION &&
            wire_load_u32(slot + 8) == (uint32_t)kind && len <= SLOTS_PAYLOAD_MAX &&
+           wire_load_u64(slot + 16) > 0 &&
            wire_load_u32(slot + SLOT_CRC_AT) == slot_crc(slot, index, len);
 }
 
