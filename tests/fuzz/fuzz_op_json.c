@@ -1,0 +1,193 @@
+/*
+ * Bodies of requests in JSON, and data shown in JSON. The first byte chooses: the number of an
+ * operation whose body it is, or how data is to be shown. What is accepted fits the form between
+ * replicas; what is written is JSON.
+ */
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "server/op_json.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <jansson.h>
+
+enum {
+    BODY_MAX = 64 * 1024,
+    OUT_MAX = 1 << 20,
+    SHOW = 0x80 /* Data in the format of the low bits. */
+};
+
+static void check_is_json(const struct buf *out)
+{
+    json_t *value = json_loadb((const char *)out->data, out->len,
+                               JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, NULL);
+
+    ASSERT(!out->overflow && value && utf8_valid(buf_slice(out)));
+    json_decref(value);
+}
+
+static void check_fault(const struct op_fault *fault, enum err err)
+{
+    struct op_problem problem = {
+        .err = fault->err, .detail = fault->detail, .outcome = "not-applied"};
+    struct jsonw json;
+    struct buf out;
+
+    ASSERT(err != ERR_OK && fault->err == err);
+    ASSERT(fault->detail[0] != '\0' && memchr(fault->detail, 0, OP_DETAIL_MAX));
+    buf_init(&out, OUT_MAX);
+    jsonw_init(&json, &out);
+    op_json_problem(&json, &problem);
+    check_is_json(&out);
+    buf_release(&out);
+}
+
+/* Data that is a piece of the body came as dataJson and must be JSON. */
+static void check_data(const struct op_args *args, struct slice body)
+{
+    if (args->data.len > 0 && args->data.data >= body.data &&
+        args->data.data < body.data + body.len) {
+        ASSERT(args->data.data + args->data.len <= body.data + body.len);
+        ASSERT(op_json_valid(args->data));
+    }
+    ASSERT(args->path.len <= body.len && args->data.len <= body.len);
+}
+
+static void check_forwarded(const struct op_args *args)
+{
+    struct op_args back;
+    struct op_args *multi = NULL;
+    struct buf first;
+    struct buf second;
+
+    buf_init(&first, OUT_MAX);
+    buf_init(&second, OUT_MAX);
+    op_args_encode(args, &first);
+
+    enum err err = op_args_decode(buf_slice(&first), &back, &multi);
+
+    ASSERT(err == ERR_OK);
+    op_args_encode(&back, &second);
+    ASSERT(!first.overflow && slice_eq(buf_slice(&first), buf_slice(&second)));
+    mem_free(multi);
+    buf_release(&first);
+    buf_release(&second);
+}
+
+static bool try_body(const struct op_def *def, struct slice body)
+{
+    struct op_args args;
+    struct op_args *multi = NULL;
+    struct op_fault fault;
+    struct buf memory;
+    const char *why = NULL;
+
+    op_args_init(&args, def->id);
+    buf_init(&memory, BODY_MAX);
+
+    enum err err = op_json_parse(def, body, &args, &memory, &multi, &fault);
+
+    if (err != ERR_OK) {
+        ASSERT(!multi);
+        check_fault(&fault, err);
+    } else {
+        ASSERT(args.ops == multi && args.op_count <= OPS_MULTI_MAX && op_json_valid(body));
+        check_data(&args, body);
+        for (uint32_t i = 0; i < args.op_count; i++) {
+            check_data(&args.ops[i], body);
+        }
+        if (op_args_check(&args, &why) == ERR_OK) {
+            check_forwarded(&args);
+        } else {
+            ASSERT(!multi && why);
+        }
+    }
+    mem_free(multi);
+    buf_release(&memory);
+    return err == ERR_OK;
+}
+
+static bool try_show(enum op_dataformat format, struct slice data)
+{
+    struct op_args args;
+    struct op_result result;
+    struct op_json_style style = {.uri = slice_str("/znodes/v1/a")};
+    struct jsonw json;
+    struct buf out;
+
+    op_args_init(&args, OP_GET);
+    op_result_init(&result);
+    args.path = slice_str("/a");
+    args.dataformat = format;
+    result.path = args.path;
+    result.has_stat = true;
+    result.data = blob_new(data);
+    buf_init(&out, OUT_MAX);
+    jsonw_init(&json, &out);
+
+    enum err err = op_json_result(&json, &args, &result, &style);
+
+    ASSERT(err == ERR_OK || (err == ERR_NOT_ACCEPTABLE && format != OP_BASE64));
+    ASSERT(err == ERR_OK || format != OP_UTF8 || !utf8_valid(data));
+    ASSERT(err == ERR_OK || format != OP_JSON || !op_json_valid(data));
+    if (err == ERR_OK) {
+        check_is_json(&out);
+    }
+    op_result_release(&result);
+    buf_release(&out);
+    return err == ERR_OK;
+}
+
+bool fuzz_one(struct slice input)
+{
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, input);
+
+    uint8_t choice = wire_get_u8(&reader);
+    struct slice text = fuzz_rest(&reader);
+
+    if (choice & SHOW) {
+        return try_show((enum op_dataformat)(choice % (OP_NONE + 1)), text);
+    }
+
+    const struct op_def *def = ops_by_id((enum op_id)(1 + choice % OP_REAP));
+
+    return try_body(def, text);
+}
+
+static void seed_body(struct fuzz_sink *sink, const char *name, uint8_t choice, const char *text)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, FUZZ_INPUT_MAX);
+    wire_put_u8(&bytes, choice);
+    wire_put_raw(&bytes, slice_str(text));
+    fuzz_seed(sink, name, buf_slice(&bytes));
+    buf_release(&bytes);
+}
+
+void fuzz_seeds(struct fuzz_sink *sink)
+{
+    static const char multi[] =
+        "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\",\"data64\":\"Zm9v\",\"ttl\":5},"
+        "{\"op\":\"create\",\"path\":\"/q/\",\"sequence\":true,\"dataJson\": {\"k\":[1.50,null]} },"
+        "{\"op\":\"set\",\"path\":\"/a\",\"dataUtf8\":\"z\\u00fc\\ud83c\\udf40\",\"version\":-1},"
+        "{\"op\":\"delete\",\"path\":\"/b\",\"recursive\":true,\"max\":3},"
+        "{\"op\":\"check\",\"path\":\"/c\",\"version\":2}]}";
+
+    seed_body(sink, "multi", OP_MULTI - 1, multi);
+    seed_body(sink, "multi-reads", OP_MULTI - 1,
+              "{\"ops\":[{\"op\":\"get\",\"path\":\"/a\",\"dataformat\":\"auto\"},"
+              "{\"op\":\"children\",\"path\":\"/\",\"limit\":5,\"after\":\"x\",\"with\":\"stat\"},"
+              "{\"op\":\"exists\",\"path\":\"/b\"}]}");
+    seed_body(sink, "create", OP_CREATE - 1,
+              "{\"op\":\"create\",\"path\":\"/a/b\",\"null\":true,\"container\":true}");
+    seed_body(sink, "set", OP_SET - 1,
+              "{\"path\":\"/a\",\"dataJson\":[{\"deep\":{\"er\":\"\\\"}\"}},-1e5,true],"
+              "\"upsert\":true,\"parents\":true}");
+    seed_body(sink, "show-base64", SHOW + OP_BASE64 + 2, "any bytes");
+    seed_body(sink, "show-utf8", SHOW + OP_UTF8 + 2, "z\xc3\xbc \x01\"\\");
+    seed_body(sink, "show-auto", SHOW + OP_AUTO + 2, "not utf-8: \xff");
+    seed_body(sink, "show-json", SHOW + OP_JSON + 2, " {\"a\":[1,2.50,{}]} ");
+    seed_body(sink, "show-none", SHOW + OP_NONE + 2, "unseen");
+}

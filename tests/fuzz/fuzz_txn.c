@@ -1,0 +1,140 @@
+/*
+ * Transactions on a small state. The first byte says whether they come during recovery (when what a
+ * fuzzy snapshot already holds is tolerated). An error changes nothing; success can be repeated.
+ */
+#include "server/state/txn.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/state_check.h"
+#include "tests/lib/state_kit.h"
+
+enum {
+    ZXID_BUILT = 10,
+    ZXID = 20
+};
+
+/* One znode of each kind. */
+static struct state *small_state(void)
+{
+    struct state *state = state_new(1);
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    kit_create(&txn, "/a", "1", 0, 1);
+    kit_create(&txn, "/a/b", NULL, 0, 1);
+    kit_create(&txn, "/a/c", "", 0, 2);
+    kit_create(&txn, "/e", "x", 77, 2);
+    kit_create(&txn, "/c", "x", OWNER_CONTAINER, 3);
+    kit_create(&txn, "/t", "x", OWNER_TTL_MARK | 500, 4);
+
+    enum err err = kit_apply(state, ZXID_BUILT, &txn);
+
+    ASSERT(err == ERR_OK);
+    buf_release(&txn);
+    return state;
+}
+
+/* The bytes alone: what was read is within them, and reading ends. */
+static enum err read_all(struct slice txn, size_t *ret_count)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+    enum err err = txn_open(&reader, txn, &header);
+
+    *ret_count = 0;
+    while (err == ERR_OK) {
+        err = txn_next(&reader, &effect);
+        *ret_count += err == ERR_OK ? 1 : 0;
+        ASSERT(*ret_count <= txn.len);
+        ASSERT(err != ERR_OK || (effect.data.len < txn.len && effect.path.len < txn.len));
+    }
+    return err;
+}
+
+static void check_changes(const struct state *state, const struct state_changes *changes,
+                          size_t count)
+{
+    ASSERT(changes->count == count);
+    for (size_t i = 0; i < count; i++) {
+        const struct state_change *change = &changes->items[i];
+
+        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_CHECK);
+        ASSERT(change->path.len > 0 && change->path.data[0] == '/');
+        ASSERT(change->stat.mzxid <= state_applied(state));
+    }
+}
+
+bool fuzz_one(struct slice input)
+{
+    bool fuzzy = input.len > 0 && (input.data[0] & 1U) != 0;
+    struct slice txn =
+        slice_make(input.data + (input.len > 0 ? 1 : 0), input.len - (input.len > 0));
+    struct state *state = small_state();
+    struct state *before = kit_copy(state, 4096);
+    struct state_changes changes = {0};
+    size_t count = 0;
+    enum err read_err = read_all(txn, &count);
+    enum err err = state_apply(state, ZXID, txn, fuzzy, &changes);
+
+    ASSERT(err == ERR_OK || err == ERR_FORMAT || (err == ERR_CORRUPT && !fuzzy));
+    ASSERT(read_err == ERR_MISSING || err == ERR_FORMAT);
+    if (err != ERR_OK) {
+        ASSERT(changes.count == 0 && state_applied(state) == ZXID_BUILT);
+        state_check_same(state, before);
+    } else {
+        uint64_t digest = state_digest(state);
+
+        ASSERT(state_applied(state) == ZXID);
+        check_changes(state, &changes, count);
+        state_check(state);
+        err = state_apply(state, ZXID, txn, true, NULL);
+        ASSERT(err == ERR_OK && state_digest(state) == digest);
+    }
+    state_changes_release(&changes);
+    state_free(before);
+    state_free(state);
+    return err == ERR_OK;
+}
+
+static void seed_txn(struct fuzz_sink *sink, const char *name, bool fuzzy, struct buf *txn)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, 4096);
+    wire_put_u8(&bytes, fuzzy);
+    wire_put_raw(&bytes, buf_slice(txn));
+    fuzz_seed(sink, name, buf_slice(&bytes));
+    buf_release(&bytes);
+    buf_clear(txn);
+}
+
+void fuzz_seeds(struct fuzz_sink *sink)
+{
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    kit_create(&txn, "/n", "data", 0, 5);
+    kit_create(&txn, "/n/m", NULL, OWNER_TTL_MARK | 9, 1);
+    kit_create(&txn, "/c/x", "y", OWNER_CONTAINER, 1);
+    seed_txn(sink, "create", false, &txn);
+    kit_set(&txn, "/a", "2", 1);
+    kit_set(&txn, "/zookeeper/quota", NULL, 5);
+    kit_check(&txn, "/t");
+    seed_txn(sink, "set", false, &txn);
+    kit_delete(&txn, "/a/b");
+    kit_delete(&txn, "/a/c");
+    kit_delete(&txn, "/a");
+    kit_create(&txn, "/a", "again", 0, 5);
+    seed_txn(sink, "delete-and-again", false, &txn);
+    kit_create(&txn, "/a", "again", 0, 4);
+    kit_create(&txn, "/a/b", "again", 0, 1);
+    kit_delete(&txn, "/e");
+    kit_delete(&txn, "/gone");
+    kit_set(&txn, "/gone", "x", 1);
+    kit_create(&txn, "/gone/child", "x", 0, 1);
+    seed_txn(sink, "fuzzy", true, &txn);
+    kit_create(&txn, "/s", "x", 99, 5);
+    kit_delete(&txn, "/e");
+    seed_txn(sink, "sessions", false, &txn);
+    buf_release(&txn);
+}

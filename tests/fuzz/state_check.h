@@ -1,0 +1,16 @@
+/*
+ * state_check.h - whether a state is consistent in itself: what it derives and keeps (digest,
+ * counts, the index of what is to be reaped) is what a state built anew from its snapshot derives.
+ */
+#ifndef TESTS_FUZZ_STATE_CHECK_H
+#define TESTS_FUZZ_STATE_CHECK_H
+
+#include "server/state/state.h"
+
+/* Asserts it. */
+void state_check(const struct state *state);
+
+/* Asserts that both hold the same znodes and figures. */
+void state_check_same(const struct state *a, const struct state *b);
+
+#endif
