@@ -418,6 +418,9 @@ enum err recover(struct store *store, struct store_report *report, struct view *
                  struct replica_options *options, struct store_identity *ret_identity)
 {
     *ret_identity = (struct store_identity){0};
+    if (MUTANT(4)) {
+        report->committed = report->log_last; /* The next snapshot holds the uncommitted tail. */
+    }
     take_report(report, view, options);
     if (report->verdict == STORE_EMPTY) {
         return format(store, is_seed_voter(&options->zab), options, ret_identity);

@@ -73,6 +73,14 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
         protocol_error(zab, "SYNC out of place");
         return;
     }
+    if (MUTANT(1)) {
+        struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
+
+        effect->epoch = zab->follow.epoch;
+        effect->leader = zab->follow.leader | MUTANT_EPOCH_WRITTEN;
+        zab->changes[zab->change_count - 1].epoch = effect->epoch;
+        zab->changes[zab->change_count - 1].leader = effect->leader;
+    }
     zab->follow.acked = 0;
     zab->follow.target = msg->commit;
     if (msg->flags & ZAB_FLAG_SNAP) {

@@ -343,7 +343,7 @@ static void on_ackepoch(struct zab *zab, struct peer *peer, const struct zab_msg
     }
     take_outline(zab, peer, msg);
     if (zab->lead.phase == LEADER_OUTLINE) {
-        if (peer->learner.counted && msg->zxid > zab->trail.last) {
+        if (peer->learner.counted && msg->zxid > (MUTANT(1) ? said_last(zab) : zab->trail.last)) {
             PROBE("zab.elected_without_best_log");
             enter_looking(zab, "a follower has a longer log: elected wrongly");
             return;
@@ -364,6 +364,9 @@ static void on_ack_newleader(struct zab *zab, struct peer *peer, const struct za
         return;
     }
     learner->stage = LEARNER_SYNCED;
+    if (MUTANT(16)) {
+        learner->sent = zab->trail.last;
+    }
     sync_on_acked(zab, peer, msg->zxid);
     if (peer->incarnation != 0) {
         admit_learn(peer, zab->lead.epoch, msg->zxid);

@@ -111,6 +111,9 @@ void sync_pump(struct zab *zab, struct peer *peer)
         (learner->stage != LEARNER_STREAM && learner->stage != LEARNER_SYNCED)) {
         return;
     }
+    if (MUTANT(16) && learner->stage == LEARNER_STREAM && learner->newleader_sent) {
+        return; /* It will be told only of what is proposed once it is in step. */
+    }
     while (learner->sent < zab->trail.last && flight_has_room(zab, &learner->flight)) {
         struct logrec *rec = trail_after(&zab->trail, learner->sent);
 
@@ -172,7 +175,7 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
     learner->stage = LEARNER_STREAM;
     learner->sent = common;
     learner->acked = common;
-    send_sync(zab, peer, common, 0);
+    send_sync(zab, peer, MUTANT(7) ? learner->last : common, 0);
     if (common >= zxid_make(zab->lead.epoch, 0)) {
         PROBE("zab.rejoined_same_epoch");
         send_newleader(zab, peer, NULL);
@@ -212,9 +215,6 @@ void sync_begin(struct zab *zab, struct peer *peer)
     ASSERT(zab->lead.phase >= LEADER_EPOCH);
     if (trail_common(&zab->trail, learner->ranges, learner->range_count, learner->base, &common) ==
         ERR_OK) {
-        if (MUTANT(7) && learner->last > common) {
-            common = learner->last < zab->trail.last ? common : zab->trail.last;
-        }
         begin_diff(zab, peer, common);
     } else {
         begin_snap(zab, peer);
@@ -270,7 +270,7 @@ static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
     }
     learner->snap_done = true;
     learner->stage = LEARNER_STREAM;
-    learner->sent = start;
+    learner->sent = MUTANT(3) ? zab->trail.last : start;
     learner->acked = start;
     if (start >= zxid_make(zab->lead.epoch, 0)) {
         send_newleader(zab, peer, NULL);

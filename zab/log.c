@@ -19,6 +19,10 @@ zxid_t said_last(const struct zab *zab)
     if (MUTANT(6)) {
         return zab->trail.last;
     }
+    if (MUTANT(1) && (zab->promised_leader & MUTANT_EPOCH_WRITTEN) != 0 &&
+        zab->promised_epoch > zxid_epoch(zab->trail.durable)) {
+        return zxid_make(zab->promised_epoch, 0);
+    }
     return zab->quarantined ? 0 : zab->trail.durable;
 }
 

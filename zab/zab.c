@@ -142,6 +142,10 @@ static void leave_role(struct zab *zab)
 
 void enter_looking(struct zab *zab, const char *why)
 {
+    if (MUTANT(5) && may_deliver(zab)) {
+        commit_to(zab, zab->trail.durable);
+        deliver(zab);
+    }
     leave_role(zab);
     zab->state = ZAB_LOOKING;
     zab->settled = false;

@@ -30,6 +30,10 @@ enum {
     INBOX_MAX = 65536,          /* Messages kept while the disk cuts the log back. */
 };
 
+/* Mutant 1: the epoch is written before the records that belong to it, as ZooKeeper's currentEpoch
+ * once was; the mark rides in the promise's leader. */
+#define MUTANT_EPOCH_WRITTEN UINT32_C(0x80000000)
+
 struct vote {
     bool valid;
     enum zab_state state;
