@@ -114,8 +114,19 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
     return true;
 }
 
-/* Opens a segment and reads its header. `*ret_segment` stays NULL, without damage, for a segment
- * that a crash at its creation left behind. */
+/* True for a segment that a crash at its creation left behind: the newest one, never written. */
+static bool is_unfinished(struct scan *scan, const struct name *name, struct vfs_file *file,
+                          uint64_t size)
+{
+    ASSERT(name->kind == NAME_KIND_WAL);
+
+    bool is_newest = scan->wal->live.count == 0;
+
+    return is_newest && name->number > scan->wal->manifest.top && is_never_used(scan, file, size);
+}
+
+/* Opens a segment and reads its header. `*ret_segment` stays NULL, without damage, for one that is
+ * unfinished. */
 static bool segment_open(struct scan *scan, const struct name *name,
                          struct wal_segment **ret_segment)
 {
@@ -143,7 +154,7 @@ static bool segment_open(struct scan *scan, const struct name *name,
 
         if (is_valid) {
             is_good = check_header(scan, &header, name, size);
-        } else if (name->number > scan->wal->manifest.top && is_never_used(scan, file, size)) {
+        } else if (is_unfinished(scan, name, file, size)) {
             PROBE("storage.empty_segment_dropped");
             vfs->ops->close(file);
             return true;
