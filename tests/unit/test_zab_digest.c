@@ -54,7 +54,9 @@ static void two_different_states_of_three_accuse_nobody_yet(void **state)
     lead(&drive, 3);
     note(&drive, at, 11);
     pong(&drive, 1, at, 12);
-    assert_int_equal(drive.seen_count, 0);
+    assert_null(drive_sent(&drive, 1, ZAB_STRANGER));
+    assert_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
+    assert_null(drive_effect(&drive, ZAB_FX_HALT));
     assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
     drive_release(&drive);
 }

@@ -129,7 +129,7 @@ static void elect_somebody(struct villain *villain)
     drive_elect(drive, leader, leader == 1 ? last : last + 1);
     if (drive_status(drive).state == ZAB_LEADING) {
         drive_cepoch(drive, 2, drive->promised, last);
-    } else if (drive->link != 0) {
+    } else if (leader != 1 && drive->link != 0) {
         drive->leader = leader;
         drive->epoch = drive->promised + 1;
         drive_leader_says(drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
