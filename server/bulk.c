@@ -12,6 +12,8 @@
 #include "server/state/state.h"
 #include "server/view.h"
 
+#include <unistd.h>
+
 enum {
     FETCH_RECS_MAX = 4096,
     FETCH_BYTES_MAX = 1 << 20,
@@ -82,6 +84,16 @@ static void restore(struct bulk *bulk, struct bulk_job *job)
     answer(bulk, job);
 }
 
+/* Decision 8 holds for this thread too: what a failed sync left behind cannot be trusted. */
+static void end_if_failed(enum err err)
+{
+    if (err == ERR_IO) {
+        log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
+                  err_text(err));
+        _exit(EXIT_DISK);
+    }
+}
+
 /* The next segment of the log, made before it is needed. */
 static void prepare(struct bulk *bulk)
 {
@@ -93,6 +105,7 @@ static void prepare(struct bulk *bulk)
     bulk->prepare_ms = now_ms + PREPARE_MS;
     enum err err = store_preallocate(bulk->store);
 
+    end_if_failed(err);
     atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
 }
 
@@ -179,6 +192,7 @@ static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later
     uint64_t start_us = os_now_us();
 
     job->err = write_snapshot(bulk, job, later);
+    end_if_failed(job->err);
     metric_observe_us(&bulk->snapshot_time, os_now_us() - start_us);
     if (job->err == ERR_OK) {
         metric_add(&bulk->snapshots, 1);
@@ -198,6 +212,17 @@ static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later
 
 /* Short jobs at once; snapshots are put aside for the caller. A state about to be loaded makes a
  * snapshot of the old one pointless. */
+static void refuse_snapshots(struct bulk *bulk, struct list *snapshots)
+{
+    list_for_each_safe (it, tmp, snapshots) {
+        struct bulk_job *job = list_entry(it, struct bulk_job, node);
+
+        list_remove(it);
+        job->err = ERR_CLOSED;
+        answer(bulk, job);
+    }
+}
+
 static void run_jobs(struct bulk *bulk, struct list *snapshots)
 {
     struct list jobs;
@@ -216,6 +241,7 @@ static void run_jobs(struct bulk *bulk, struct list *snapshots)
             break;
         case BULK_RESTORE:
             bulk->stopping = true;
+            refuse_snapshots(bulk, snapshots);
             restore(bulk, job);
             break;
         case BULK_SNAPSHOT:

@@ -82,6 +82,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         ask_bulk(server, BULK_SNAP_FETCH, effect);
         break;
     case ZAB_FX_RESTORE:
+        atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
         ask_bulk(server, BULK_RESTORE, effect);
         break;
     case ZAB_FX_HALT:
@@ -315,16 +316,23 @@ static void tell_space(struct server *server)
     step(server, &event);
 }
 
+static void post_batch(struct server *server)
+{
+    if (server->core.batch) {
+        log_thread_post(&server->log, server->core.batch);
+        server->core.batch = NULL;
+    }
+}
+
 static void end_turn(struct server *server)
 {
     struct core *core = &server->core;
 
-    if (core->batch) {
-        log_thread_post(&server->log, core->batch);
-        core->batch = NULL;
-    }
+    post_batch(server);
     if (core->tcp) {
         tcp_flush(core->tcp);
+        post_batch(
+            server); /* A connection found dead while flushing has made the replica decide. */
     }
     if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {
         core->published_ms = core->now_ms;

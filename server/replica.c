@@ -268,9 +268,12 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     case ZAB_FX_PERSIST:
     case ZAB_FX_FETCH:
     case ZAB_FX_SNAP_FETCH:
-    case ZAB_FX_RESTORE:
     case ZAB_FX_HALT:
     case ZAB_FX_ALARM:
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_RESTORE:
+        replica->readable = false; /* Another state is about to be put in place. */
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_DELIVER:

@@ -87,6 +87,14 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *ar
 
 /* ---- Learners' requests. ---- */
 
+static void verdict_free(struct replica *replica, struct verdict *verdict)
+{
+    (void)map_remove_u64(&replica->verdict_by_token, verdict->token);
+    list_remove(&verdict->node);
+    blob_unref(verdict->bytes);
+    mem_free(verdict);
+}
+
 /* An error is as linearizable as a success: it leaves after a quorum round started now, and names
  * the last proposal that it rests on. */
 static void refuse(struct replica *replica, const struct forward *forward, struct op_result *result,
@@ -104,17 +112,9 @@ static void refuse(struct replica *replica, const struct forward *forward, struc
     verdict->bytes = blob_new(buf_slice(&replica->txn));
     list_push_back(&replica->verdicts, &verdict->node);
     (void)map_put_u64(&replica->verdict_by_token, verdict->token, verdict);
-    enum err err = zab_confirm(replica->zab, verdict->token, &replica->inner);
-
-    ASSERT(err == ERR_OK);
-}
-
-static void verdict_free(struct replica *replica, struct verdict *verdict)
-{
-    (void)map_remove_u64(&replica->verdict_by_token, verdict->token);
-    list_remove(&verdict->node);
-    blob_unref(verdict->bytes);
-    mem_free(verdict);
+    if (zab_confirm(replica->zab, verdict->token, &replica->inner) != ERR_OK) {
+        verdict_free(replica, verdict); /* Too many rounds wait: the asker's deadline answers. */
+    }
 }
 
 bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
@@ -197,7 +197,10 @@ void lead_forwarded(struct replica *replica, const struct zab_effect *effect)
         .bytes = effect->bytes,
     };
 
-    if (!list_empty(&replica->forwards) || !handle_forward(replica, &forward)) {
+    /* Not before the step that serves is over: deliveries of the initial history may still stand
+     * behind this effect, and preparing against a tree without them would be wrong. */
+    if (!replica_leads(replica) || !list_empty(&replica->forwards) ||
+        !handle_forward(replica, &forward)) {
         forward_keep(replica, &forward);
     }
 }

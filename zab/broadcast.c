@@ -27,6 +27,19 @@ static bool has_delivered_history(const struct zab *zab)
     return zab->delivered >= zxid_make(zab->lead.epoch, 0);
 }
 
+/* A quorum may commit without this disk, but what it has not taken stays in memory: that is
+ * bounded. */
+static bool own_disk_lags(const struct zab *zab)
+{
+    const struct trail *trail = &zab->trail;
+    zxid_t from = trail->durable > zxid_make(zab->lead.epoch, 0) ? trail->durable
+                                                                 : zxid_make(zab->lead.epoch, 0);
+
+    ASSERT(trail->last >= from);
+    return trail->last - from >= zab->limits.pending_max ||
+           trail->volatile_bytes >= zab->limits.pending_bytes_max;
+}
+
 zxid_t zab_next_zxid(const struct zab *zab)
 {
     if (!is_broadcasting(zab) || zab->lead.resigning || !has_delivered_history(zab) ||
@@ -34,7 +47,7 @@ zxid_t zab_next_zxid(const struct zab *zab)
         return 0;
     }
     if (zab->lead.pending_count >= zab->limits.pending_max ||
-        zab->lead.pending_bytes >= zab->limits.pending_bytes_max) {
+        zab->lead.pending_bytes >= zab->limits.pending_bytes_max || own_disk_lags(zab)) {
         PROBE("zab.pipeline_full");
         return 0;
     }
@@ -77,7 +90,9 @@ static void send_commit(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
-    if (!peer->up || !learner->uptodate_sent || learner->commit_sent >= zab->committed) {
+    bool told = learner->uptodate_sent || (MUTANT(15) && learner->stage >= LEARNER_ACKED);
+
+    if (!peer->up || !told || learner->commit_sent >= zab->committed) {
         return;
     }
     struct zab_msg msg = {
@@ -174,6 +189,7 @@ void broadcast_ping(struct zab *zab)
         };
 
         fx_send(zab, peer->id, &msg);
+        confirm_ask(zab, peer);
     }
 }
 
@@ -277,6 +293,25 @@ void confirm_check(struct zab *zab)
     }
 }
 
+/* A learner that came in step, or lost its connection, during the round is asked (again): else one
+ * lost message would stop all rounds for the rest of the reign. */
+void confirm_ask(struct zab *zab, const struct peer *peer)
+{
+    if (!is_broadcasting(zab) || !zab->lead.round_active || !peer->up ||
+        peer->learner.stage != LEARNER_SYNCED || peer->learner.confirmed >= zab->lead.round) {
+        return;
+    }
+    PROBE("zab.confirm_asked_again");
+    struct zab_msg msg = {
+        .type = ZAB_CONFIRM,
+        .link = peer->learner.link,
+        .epoch = zab->lead.epoch,
+        .round = zab->lead.round,
+    };
+
+    fx_send(zab, peer->id, &msg);
+}
+
 void confirm_add(struct zab *zab, struct confirm confirm)
 {
     if (zab->lead.waiting.count >= CONFIRMS_MAX) {
@@ -308,7 +343,9 @@ enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effect
     enum err err = ERR_NOT_READY;
 
     zab->effects = effects;
-    if (is_broadcasting(zab)) {
+    if (is_broadcasting(zab) && zab->lead.waiting.count >= CONFIRMS_MAX) {
+        err = ERR_THROTTLED;
+    } else if (is_broadcasting(zab)) {
         confirm_add(zab, (struct confirm){.token = token});
         err = ERR_OK;
     } else if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&

@@ -23,6 +23,7 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
 {
     const struct zab_member *member = zab_config_find(config, id);
 
+    ASSERT(!member || member->id == id);
     return member && member->voter && member->incarnation == incarnation;
 }
 
@@ -60,6 +61,7 @@ static bool is_sound(const struct zab_config *config)
 {
     uint32_t previous = 0;
 
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < config->count; i++) {
         uint32_t id = config->members[i].id;
 
@@ -97,6 +99,7 @@ enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
     if (!wire_reader_done(&reader) || !is_sound(&config)) {
         return ERR_FORMAT;
     }
+    ASSERT(config.count > 0 && config.count <= ZAB_MEMBERS_MAX);
     *ret_config = config;
     return ERR_OK;
 }

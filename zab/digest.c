@@ -23,6 +23,7 @@ void digest_forget(struct zab *zab)
 
 void digest_forget_peer(struct peer *peer)
 {
+    ASSERT(peer->id != 0);
     memset(peer->checkpoints, 0, sizeof peer->checkpoints);
     peer->checkpoint_next = 0;
 }
@@ -33,11 +34,14 @@ struct checkpoint digest_newest(const struct zab *zab)
     if (zab->checkpoint_next == 0 || zab->quarantined) {
         return (struct checkpoint){0};
     }
+    ASSERT(zab->checkpoints[(zab->checkpoint_next - 1) % CHECKPOINTS].zxid != 0);
     return zab->checkpoints[(zab->checkpoint_next - 1) % CHECKPOINTS];
 }
 
 static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
 {
+    ASSERT(zxid != 0);
+
     for (uint32_t i = 0; i < CHECKPOINTS; i++) {
         if (zab->checkpoints[i].zxid == zxid) {
             *ret_digest = zab->checkpoints[i].digest;
@@ -49,6 +53,8 @@ static bool own_digest(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest)
 
 static bool peer_digest(const struct peer *peer, zxid_t zxid, uint64_t *ret_digest)
 {
+    ASSERT(zxid != 0);
+
     for (uint32_t i = 0; i < PEER_CHECKPOINTS; i++) {
         if (peer->checkpoints[i].zxid == zxid) {
             *ret_digest = peer->checkpoints[i].digest;
@@ -80,6 +86,8 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
             equal += theirs == digest ? 1 : 0;
         }
     }
+    ASSERT(equal <= known);
+    ASSERT(known <= zab_config_voters(&zab->config) || zab->has_pending_config);
     *ret_known = known;
     return equal;
 }
@@ -87,6 +95,10 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
 /* Somebody's state is wrong; the majority says whose. */
 static void judge(struct zab *zab, struct peer *peer, zxid_t zxid, uint64_t ours, uint64_t theirs)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(ours != theirs);
+    ASSERT(with_us + with_them <= known);
+
     uint32_t voters = zab_config_voters(&zab->config);
     uint32_t known = 0;
     uint32_t with_us = count_equal(zab, zxid, ours, &known);
@@ -112,6 +124,11 @@ static void judge(struct zab *zab, struct peer *peer, zxid_t zxid, uint64_t ours
                 "the replicas' states differ at zxid 0x%llx and no majority agrees: stop all "
                 "replicas and restore",
                 (unsigned long long)zxid);
+    } else {
+        fx_text(zab, ZAB_FX_ALARM,
+                "the state of replica %u differs at zxid 0x%llx; who is right is decided once more "
+                "replicas report",
+                peer->id, (unsigned long long)zxid);
     }
 }
 
@@ -137,6 +154,10 @@ void digest_compare(struct zab *zab)
 
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(peer->up && peer->learner.link != 0);
+    ASSERT(zab->state == ZAB_LEADING && msg->type == ZAB_PONG);
+
     uint64_t ours = 0;
     uint64_t known = 0;
 
@@ -152,6 +173,7 @@ void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *ms
 
 void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects)
 {
+    ASSERT(zab->effects == NULL);
     ASSERT(zxid_counter(zxid) % ZAB_CHECKPOINT == 0);
     (void)effects;
     digest_note(zab, zxid, digest);

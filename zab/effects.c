@@ -5,16 +5,21 @@
 
 void zab_effects_init(struct zab_effects *effects)
 {
+    ASSERT(effects != NULL);
     *effects = (struct zab_effects){0};
 }
 
 void zab_effects_clear(struct zab_effects *effects)
 {
+    ASSERT(effects->count <= effects->cap);
+
     effects->count = 0;
 }
 
 void zab_effects_release(struct zab_effects *effects)
 {
+    ASSERT(effects->count <= effects->cap);
+
     mem_free(effects->items);
     *effects = (struct zab_effects){0};
 }
@@ -28,6 +33,7 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type)
         effects->cap = effects->cap ? effects->cap * 2 : 64;
         effects->items = mem_realloc(effects->items, effects->cap * sizeof effects->items[0]);
     }
+    ASSERT(effects->count < effects->cap);
     struct zab_effect *effect = &effects->items[effects->count++];
 
     /* The text is long and most effects have none: clear everything before it, and its first byte.
@@ -40,6 +46,8 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type)
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
 {
     ASSERT(peer != zab->id);
+    ASSERT(peer != 0);
+    ASSERT(zab_msg_size_max(msg->type) > 0);
 
     struct zab_effect *effect = fx_add(zab, ZAB_FX_SEND);
 
@@ -49,6 +57,8 @@ void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
 
 void fx_disconnect(struct zab *zab, uint32_t peer)
 {
+    ASSERT(peer != zab->id && peer != 0);
+
     fx_add(zab, ZAB_FX_DISCONNECT)->peer = peer;
 }
 
@@ -56,8 +66,11 @@ struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type)
 {
     struct zab_effect *effect = fx_add(zab, ZAB_FX_PERSIST);
 
+    ASSERT(zab->token_done <= zab->token_issued);
+    ASSERT(zab->persist_issued <= zab->token_issued);
     effect->persist = type;
     effect->token = ++zab->token_issued;
+    ASSERT(effect->token > zab->token_done);
     zab->persist_issued = effect->token;
     if (type != ZAB_PERSIST_APPEND && type != ZAB_PERSIST_SNAP_CHUNK) {
         ASSERT(zab->change_count < PENDING_CHANGES_MAX);
@@ -69,11 +82,14 @@ struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type)
 
 void fx_role(struct zab *zab)
 {
+    ASSERT(zab->effects != NULL);
     (void)fx_add(zab, ZAB_FX_ROLE);
 }
 
 void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...)
 {
+    ASSERT(type == ZAB_FX_HALT || type == ZAB_FX_ALARM);
+
     struct zab_effect *effect = fx_add(zab, type);
     va_list args;
 

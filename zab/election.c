@@ -184,7 +184,7 @@ static void decide(struct zab *zab)
 static bool majority_names(const struct zab *zab, uint32_t leader)
 {
     uint32_t voters = zab->seed_voter ? 1 : 0;
-    uint32_t named = self_eligible(zab) ? 1 : 0;
+    uint32_t named = zab->seed_voter && self_eligible(zab) ? 1 : 0;
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];

@@ -225,8 +225,13 @@ static void send_pong(struct zab *zab, uint64_t round)
 static void on_ping(struct zab *zab, const struct zab_msg *msg)
 {
     if (zab->follow.phase == FOLLOW_SERVE) {
+        /* Fresh is a state that has what was committed at the last PING, not merely a connection.
+         */
+        if (zab->delivered >= zab->follow.ping_commit) {
+            zab->heard_ms = zab->now_ms;
+        }
         commit_to(zab, msg->commit);
-        zab->heard_ms = zab->now_ms;
+        zab->follow.ping_commit = msg->commit;
     }
     send_pong(zab, msg->round);
 }

@@ -373,6 +373,7 @@ static void on_ack_newleader(struct zab *zab, struct peer *peer, const struct za
     }
     lead_on_persisted(zab);
     broadcast_uptodate(zab, peer);
+    confirm_ask(zab, peer);
 }
 
 static void on_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
@@ -412,10 +413,19 @@ static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg 
     effect->bytes = msg->bytes;
 }
 
+/* A long transfer to a learner that the quorum needs is no reason to give up and begin it anew. */
+static void lead_made_progress(struct zab *zab)
+{
+    if (zab->lead.phase == LEADER_SYNC || zab->lead.phase == LEADER_EPOCH) {
+        zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
+    }
+}
+
 static void on_sync_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     if (msg->zxid <= peer->learner.sent) {
         sync_on_acked(zab, peer, msg->zxid);
+        lead_made_progress(zab);
         sync_pump(zab, peer);
     }
 }
@@ -439,6 +449,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     } else if (msg->type == ZAB_SYNC_ACK) {
         on_sync_ack(zab, peer, msg);
     } else if (msg->type == ZAB_SNAP_ACK) {
+        lead_made_progress(zab);
         sync_on_snap_ack(zab, peer, msg->offset);
     } else if (msg->type == ZAB_PONG) {
         broadcast_on_pong(zab, peer, msg);
@@ -459,114 +470,4 @@ void lead_peer_down(struct zab *zab, struct peer *peer)
     if (!quorum_has(zab, true, peer_is_up)) {
         enter_looking(zab, "connections to a quorum are lost");
     }
-}
-
-/* ---- Time. ---- */
-
-static bool heard_lately(const struct zab *zab, const struct peer *peer)
-{
-    uint64_t limit_ms = ticks_ms(zab, zab->limits.sync_limit);
-
-    return peer->up && peer->learner.stage >= LEARNER_CEPOCH &&
-           zab->now_ms - peer->learner.heard_ms < limit_ms;
-}
-
-/* Somebody in step has all that we have: it can take over without loss of time. */
-static bool successor_ready(const struct zab *zab)
-{
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
-        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
-            quorum_counts(zab, peer->id, peer->incarnation) &&
-            !(zab->low_space && (peer->learner.flags & ZAB_FLAG_LOW_SPACE)) &&
-            peer->learner.acked == zab->trail.last) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A leader whose disk is nearly full hands over to somebody with space. */
-static void space_tick(struct zab *zab)
-{
-    if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
-        return;
-    }
-    zab->lead.space_resign_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
-        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
-            quorum_counts(zab, peer->id, peer->incarnation) &&
-            !(peer->learner.flags & ZAB_FLAG_LOW_SPACE)) {
-            PROBE("zab.resigns_for_space");
-            zab->lead.resigning = true;
-            zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
-            return;
-        }
-    }
-}
-
-static void resign_tick(struct zab *zab)
-{
-    space_tick(zab);
-    if (!zab->lead.resigning) {
-        return;
-    }
-    if (zab->committed == zab->trail.last && successor_ready(zab)) {
-        PROBE("zab.resigned");
-        enter_looking(zab, "leadership has been handed over");
-    } else if (zab->now_ms >= zab->lead.resign_deadline_ms) {
-        zab->lead.resigning = false; /* Nobody can take over now. */
-    }
-}
-
-static void check_quorum_alive(struct zab *zab)
-{
-    if (quorum_has(zab, true, heard_lately)) {
-        zab->lead.quorum_ms = zab->now_ms;
-        return;
-    }
-    if (zab->now_ms >= zab->lead.grace_ms) {
-        PROBE("zab.leader_lost_quorum");
-        enter_looking(zab, "no sign of life from a quorum");
-    }
-}
-
-void lead_tick(struct zab *zab)
-{
-    if (zab->lead.phase != LEADER_BROADCAST && zab->now_ms >= zab->lead.deadline_ms &&
-        zab->now_ms >= zab->lead.grace_ms) {
-        enter_looking(zab, "no quorum followed in time");
-        return;
-    }
-    if (zab->now_ms >= zab->lead.ping_ms) {
-        zab->lead.ping_ms = zab->now_ms + zab->limits.tick_ms / 2;
-        broadcast_ping(zab);
-        digest_compare(zab);
-    }
-    if (zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
-        return;
-    }
-    check_quorum_alive(zab);
-    if (zab->state == ZAB_LEADING) {
-        resign_tick(zab);
-    }
-    if (zab->state == ZAB_LEADING) {
-        admit_tick(zab);
-    }
-}
-
-uint64_t lead_wake_ms(const struct zab *zab)
-{
-    uint64_t wake_ms = zab->lead.ping_ms;
-
-    if (zab->lead.phase != LEADER_BROADCAST && zab->lead.deadline_ms < wake_ms) {
-        wake_ms = zab->lead.deadline_ms;
-    }
-    if (zab->lead.resigning && zab->lead.resign_deadline_ms < wake_ms) {
-        wake_ms = zab->lead.resign_deadline_ms;
-    }
-    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
 }

@@ -241,6 +241,10 @@ void sync_on_fetched(struct zab *zab, const struct zab_event *event)
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
+    if (event->err == ERR_CORRUPT) {
+        quarantine_self(zab, "a record of the log is damaged: refilling from another replica");
+        return;
+    }
     if (event->err != ERR_OK) {
         /* Purged behind the learner's back: it starts again, and gets a snapshot. */
         PROBE("zab.learner_fell_behind_log");

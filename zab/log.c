@@ -6,6 +6,7 @@
 
 void config_set(struct zab *zab, const struct zab_config *config)
 {
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
     zab->config = *config;
     buf_clear(&zab->config_bytes);
     if (config->count > 0) {
@@ -16,6 +17,8 @@ void config_set(struct zab *zab, const struct zab_config *config)
 /* Everything said to a peer is computed from the durable log; a damaged log says nothing. */
 zxid_t said_last(const struct zab *zab)
 {
+    ASSERT(zab->trail.durable <= zab->trail.last);
+
     if (MUTANT(6)) {
         return zab->trail.last;
     }
@@ -43,16 +46,35 @@ void config_seen(struct zab *zab, const struct logrec *rec)
     }
 }
 
+static void config_committed(struct zab *zab)
+{
+    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
+        return;
+    }
+    ASSERT(zab->pending_config.count > 0);
+    PROBE("zab.config_committed");
+    ASSERT(zab->pending_config.version > zab->config.version);
+    config_set(zab, &zab->pending_config);
+    zab->has_pending_config = false;
+    fx_role(zab);
+}
+
 /* The one place where a record enters the log: in memory now, on disk by the effect's token. */
 void log_append(struct zab *zab, struct logrec *take_rec)
 {
+    ASSERT(zab->state != ZAB_LOOKING);
+
+    ASSERT(zxid_epoch(take_rec->zxid) <= zab->promised_epoch || MUTANT(12) || MUTANT(13));
+
     struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
 
     effect->rec = logrec_ref(take_rec);
     effect->zxid = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    ASSERT(effect->zxid <= zab->trail.durable);
     trail_append(&zab->trail, take_rec, effect->token);
     if (take_rec->type == LOGREC_CONFIG) {
         config_seen(zab, take_rec);
+        config_committed(zab);
     }
     logrec_unref(take_rec);
 }
@@ -63,6 +85,7 @@ void log_outline_cut(struct zab *zab, zxid_t zxid)
     if (zab->has_pending_config && zab->pending_config.version > zxid) {
         zab->has_pending_config = false;
     }
+    ASSERT(!zab->has_pending_config || zab->pending_config.version <= zxid);
 }
 
 bool config_adopt(struct zab *zab, struct slice bytes)
@@ -79,18 +102,8 @@ bool config_adopt(struct zab *zab, struct slice bytes)
             zab->has_pending_config = false;
         }
     }
+    ASSERT(zab->config.version >= config.version);
     return true;
-}
-
-static void config_committed(struct zab *zab)
-{
-    if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
-        return;
-    }
-    PROBE("zab.config_committed");
-    config_set(zab, &zab->pending_config);
-    zab->has_pending_config = false;
-    fx_role(zab);
 }
 
 void commit_to(struct zab *zab, zxid_t zxid)
@@ -100,14 +113,19 @@ void commit_to(struct zab *zab, zxid_t zxid)
     }
     zab->committed = zxid;
     config_committed(zab);
+    ASSERT(zab->committed == zxid && zab->delivered <= zxid);
+    ASSERT(zab->delivered <= zab->committed);
 }
 
 /* Asks the host to read what is to be delivered and is no longer in memory. */
 static void fetch_own(struct zab *zab)
 {
+    ASSERT(zab->delivered < zab->committed);
+
     if (zab->self_fetch_token != 0) {
         return;
     }
+    ASSERT(may_deliver(zab));
     PROBE("zab.deliver_from_disk");
     struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
 
@@ -174,10 +192,14 @@ void deliver(struct zab *zab)
         }
         deliver_one(zab, rec);
     }
+    ASSERT(zab->delivered <= zab->committed);
 }
 
 void log_on_fetched(struct zab *zab, const struct zab_event *event)
 {
+    ASSERT(zab->self_fetch_token != 0 && zab->self_fetch_token == event->token);
+    ASSERT(event->rec_count == 0 || event->recs);
+
     zab->self_fetch_token = 0;
     if (event->err != ERR_OK) {
         fx_text(zab, ZAB_FX_HALT, "cannot read committed records after zxid 0x%llx from the log",

@@ -80,6 +80,7 @@ static const struct msg_layout *layout_of(enum zab_msg_type type)
     if (index >= sizeof layouts / sizeof layouts[0] || !layouts[index].name) {
         return NULL;
     }
+    ASSERT(layouts[index].fields != 0);
     return &layouts[index];
 }
 
@@ -100,6 +101,9 @@ size_t zab_msg_size_max(enum zab_msg_type type)
 /* type u8, len u32, zxid, prev, chain, payload. */
 static void put_rec(struct buf *out, const struct logrec *rec)
 {
+    ASSERT(rec->prev < rec->zxid);
+    ASSERT(rec->len <= ZAB_RECORD_BYTES_MAX);
+
     wire_put_u8(out, (uint8_t)rec->type);
     wire_put_u64(out, rec->zxid);
     wire_put_u64(out, rec->prev);
@@ -121,6 +125,7 @@ static void put_ranges(struct buf *out, const struct zab_msg *msg)
 
 static void put_scalars(struct buf *out, const struct zab_msg *msg, uint32_t fields)
 {
+    ASSERT(fields != 0);
     if (fields & F_LINK) {
         wire_put_u32(out, msg->link);
     }
@@ -165,6 +170,7 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
     const struct msg_layout *layout = layout_of(msg->type);
 
     ASSERT(layout);
+    ASSERT(msg->rec || !(layout->fields & F_REC));
     put_scalars(out, msg, layout->fields);
     if (layout->fields & F_RANGES) {
         put_ranges(out, msg);
@@ -182,6 +188,7 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
 
 static void get_scalars(struct wire_reader *reader, struct zab_msg *msg, uint32_t fields)
 {
+    ASSERT(fields != 0);
     msg->link = fields & F_LINK ? wire_get_u32(reader) : 0;
     msg->epoch = fields & F_EPOCH ? wire_get_u32(reader) : 0;
     msg->zxid = fields & F_ZXID ? wire_get_u64(reader) : 0;
@@ -201,6 +208,7 @@ static void get_ranges(struct wire_reader *reader, struct zab_msg *msg)
 {
     uint32_t count = wire_get_u32(reader);
 
+    ASSERT(!msg->ranges && msg->range_count == 0);
     if (count > ZAB_RANGES_MAX ||
         (size_t)(reader->end - reader->pos) < (size_t)count * RANGE_BYTES) {
         wire_reader_fail(reader);
@@ -218,6 +226,7 @@ static void get_ranges(struct wire_reader *reader, struct zab_msg *msg)
             wire_reader_fail(reader);
         }
     }
+    ASSERT(msg->range_count <= ZAB_RANGES_MAX);
 }
 
 /* The chain value is taken as sent: only the receiver's own log can check it. */
@@ -229,12 +238,14 @@ static void get_rec(struct wire_reader *reader, struct zab_msg *msg)
     uint64_t chain = wire_get_u64(reader);
     struct slice payload = wire_get_bytes(reader, ZAB_RECORD_BYTES_MAX);
 
+    ASSERT(!msg->rec);
     if (!wire_reader_ok(reader) || type < LOGREC_TXN || type > LOGREC_STAMP || prev >= zxid) {
         wire_reader_fail(reader);
         return;
     }
     msg->rec = logrec_new((enum logrec_type)type, zxid, prev, 0, payload);
     msg->rec->chain = chain;
+    ASSERT(msg->rec->zxid > msg->rec->prev && msg->rec->len <= ZAB_RECORD_BYTES_MAX);
 }
 
 enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg)
@@ -262,15 +273,19 @@ enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab
         zab_msg_release(&msg);
         return ERR_FORMAT;
     }
+    ASSERT(msg.rec || !(layout->fields & F_REC));
+    ASSERT(msg.bytes.len <= layout->variable_max);
     *ret_msg = msg;
     return ERR_OK;
 }
 
 void zab_msg_release(struct zab_msg *msg)
 {
+    ASSERT(msg->range_count == 0 || msg->ranges);
     logrec_unref(msg->rec);
     mem_free(msg->ranges);
     msg->rec = NULL;
     msg->ranges = NULL;
     msg->range_count = 0;
+    ASSERT(!msg->rec && !msg->ranges);
 }

@@ -2,7 +2,7 @@
 
 bool peer_is_up(const struct zab *zab, const struct peer *peer)
 {
-    (void)zab;
+    ASSERT(peer->id != zab->id);
     return peer->up;
 }
 
@@ -10,6 +10,8 @@ bool peer_is_up(const struct zab *zab, const struct peer *peer)
 static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
                          quorum_pred pred)
 {
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
+
     uint32_t yes = 0;
 
     if (self && zab_config_is_voter(config, zab->id, zab->incarnation)) {
@@ -28,6 +30,8 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
 
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 {
+    ASSERT(pred);
+
     if (zab->config.count == 0) {
         return false;
     }
@@ -42,6 +46,8 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
 
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
+    ASSERT(id != 0);
+
     if (zab_config_is_voter(&zab->config, id, incarnation)) {
         return true;
     }
@@ -55,6 +61,7 @@ bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 
 bool quorum_self_counts(const struct zab *zab)
 {
+    ASSERT(zab->incarnation != 0);
     return !zab->quarantined && !zab->founding && quorum_counts(zab, zab->id, zab->incarnation);
 }
 
@@ -76,6 +83,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
             acked[count++] = peer->learner.acked;
         }
     }
+    ASSERT(need > 0 && count <= zab_config_voters(config));
     if (count < need) {
         return 0;
     }
@@ -91,6 +99,7 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
         acked[i] = acked[best];
         acked[best] = swap;
     }
+    ASSERT(acked[need - 1] <= acked[0]);
     return acked[need - 1];
 }
 
@@ -98,10 +107,13 @@ zxid_t quorum_acked(const struct zab *zab)
 {
     zxid_t acked = acked_by_majority(zab, &zab->config);
 
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(acked <= zab->trail.last);
     if (!zab->has_pending_config) {
         return acked;
     }
     zxid_t pending = acked_by_majority(zab, &zab->pending_config);
 
+    ASSERT(zab->pending_config.count > 0);
     return pending < acked ? pending : acked;
 }

@@ -25,7 +25,7 @@ static enum zab_phase phase_of(const struct zab *zab)
 
 static bool is_low(const struct zab *zab, const struct peer *peer)
 {
-    (void)zab;
+    ASSERT(peer->id != zab->id);
     return (peer->learner.flags & ZAB_FLAG_LOW_SPACE) != 0;
 }
 
@@ -44,11 +44,14 @@ static void space_status(const struct zab *zab, struct zab_status *status)
         status->low_voters += is_low(zab, &zab->peers[i]) ? 1 : 0;
     }
     status->quorum_low = status->low_voters > 0 && !quorum_has(zab, !zab->low_space, has_space);
+    ASSERT(status->low_voters <= zab->peer_count + 1);
 }
 
 /* One sentence: why this replica does not vote or serve. */
 static void explain(const struct zab *zab, struct zab_status *status)
 {
+    ASSERT(status->reason[0] == '\0');
+
     if (zab->founding && zab->config.count == 0) {
         (void)snprintf(status->reason, sizeof status->reason,
                        "new data directory: waits until all founders report, or for a leader of an "
@@ -87,6 +90,8 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
     };
 
     ASSERT(status.durable <= status.last);
+    ASSERT(status.delivered <= status.committed);
+    ASSERT(!status.serving || !status.quarantined);
     if (zab->state == ZAB_LEADING) {
         status.leader = zab->id;
         status.heard_ms = zab->lead.quorum_ms;

@@ -8,6 +8,13 @@ enum {
     RING_CAP_START = 64
 };
 
+static bool is_sound(const struct trail *trail)
+{
+    return trail->base <= trail->durable && trail->durable <= trail->last &&
+           trail->ring_count <= trail->ring_cap && (trail->ring_cap & (trail->ring_cap - 1)) == 0 &&
+           trail->range_count <= trail->range_cap;
+}
+
 void trail_init(struct trail *trail, uint32_t cache_max, uint64_t cache_bytes_max)
 {
     ASSERT(cache_max > 0);
@@ -15,6 +22,7 @@ void trail_init(struct trail *trail, uint32_t cache_max, uint64_t cache_bytes_ma
     *trail = (struct trail){.cache_max = cache_max, .cache_bytes_max = cache_bytes_max};
     trail->ring_cap = RING_CAP_START;
     trail->ring = mem_zalloc(trail->ring_cap, sizeof trail->ring[0]);
+    ASSERT(is_sound(trail));
 }
 
 static struct trail_slot *slot_at(const struct trail *trail, uint32_t index)
@@ -26,15 +34,20 @@ static struct trail_slot *slot_at(const struct trail *trail, uint32_t index)
 
 static void ring_clear(struct trail *trail)
 {
+    ASSERT(trail->ring_count <= trail->ring_cap);
     for (uint32_t i = 0; i < trail->ring_count; i++) {
         logrec_unref(slot_at(trail, i)->rec);
     }
     trail->ring_count = 0;
     trail->ring_bytes = 0;
+    trail->volatile_bytes = 0;
 }
 
 void trail_release(struct trail *trail)
 {
+    ASSERT(is_sound(trail));
+    ASSERT(trail->ring_count <= trail->ring_cap);
+
     ring_clear(trail);
     mem_free(trail->ring);
     mem_free(trail->ranges);
@@ -49,6 +62,8 @@ void trail_reset(struct trail *trail, zxid_t base, uint64_t chain)
     trail->durable = base;
     trail->last_chain = chain;
     trail->range_count = 0;
+    ASSERT(trail->ring_count == 0 && trail->ring_bytes == 0);
+    ASSERT(is_sound(trail));
 }
 
 static void ranges_reserve(struct trail *trail, uint32_t count)
@@ -58,6 +73,7 @@ static void ranges_reserve(struct trail *trail, uint32_t count)
     }
     trail->range_cap = count < 16 ? 16 : count * 2;
     trail->ranges = mem_realloc(trail->ranges, trail->range_cap * sizeof trail->ranges[0]);
+    ASSERT(trail->range_cap >= count);
 }
 
 void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
@@ -69,6 +85,8 @@ void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
     trail_reset(trail, base, chain);
     ranges_reserve(trail, count);
     for (uint32_t i = 0; i < count; i++) {
+        ASSERT(ranges[i].first <= ranges[i].last);
+        ASSERT(i == 0 || ranges[i - 1].epoch < ranges[i].epoch);
         trail->ranges[i] = ranges[i];
     }
     trail->range_count = count;
@@ -77,11 +95,14 @@ void trail_load(struct trail *trail, zxid_t base, zxid_t last, uint64_t chain,
     if (count > 0) {
         ASSERT(zxid_make(ranges[count - 1].epoch, ranges[count - 1].last) == last);
     }
+    ASSERT(is_sound(trail));
 }
 
 /* Local and global primary order (A9, A10): the next counter, or a new epoch from its start. */
 static void ranges_append(struct trail *trail, zxid_t zxid)
 {
+    ASSERT(zxid > trail->last);
+
     uint32_t epoch = zxid_epoch(zxid);
     uint32_t counter = zxid_counter(zxid);
     struct zab_range *range = trail->range_count ? &trail->ranges[trail->range_count - 1] : NULL;
@@ -100,6 +121,8 @@ static void ranges_append(struct trail *trail, zxid_t zxid)
 
 static void ring_grow(struct trail *trail)
 {
+    ASSERT(trail->ring_count == trail->ring_cap);
+
     uint32_t cap = trail->ring_cap * 2;
     struct trail_slot *ring = mem_zalloc(cap, sizeof ring[0]);
 
@@ -110,6 +133,7 @@ static void ring_grow(struct trail *trail)
     trail->ring = ring;
     trail->ring_cap = cap;
     trail->ring_head = 0;
+    ASSERT((trail->ring_cap & (trail->ring_cap - 1)) == 0);
 }
 
 void trail_append(struct trail *trail, struct logrec *rec, uint64_t token)
@@ -125,8 +149,12 @@ void trail_append(struct trail *trail, struct logrec *rec, uint64_t token)
     *slot_at(trail, trail->ring_count - 1) =
         (struct trail_slot){.rec = logrec_ref(rec), .token = token};
     trail->ring_bytes += rec->len;
+    trail->volatile_bytes += rec->len;
     trail->last = rec->zxid;
     trail->last_chain = rec->chain;
+    ASSERT(trail->durable < trail->last);
+    ASSERT(trail->ring_count <= trail->ring_cap);
+    ASSERT(is_sound(trail));
 }
 
 /* Index in the ring of the first record after `zxid`; ring_count when there is none. */
@@ -144,6 +172,7 @@ static uint32_t ring_upper(const struct trail *trail, zxid_t zxid)
             high = mid;
         }
     }
+    ASSERT(low == high && low <= trail->ring_count);
     return low;
 }
 
@@ -158,6 +187,8 @@ bool trail_persisted(struct trail *trail, uint64_t token)
             break;
         }
         trail->durable = slot->rec->zxid;
+        ASSERT(trail->volatile_bytes >= slot->rec->len);
+        trail->volatile_bytes -= slot->rec->len;
     }
     ASSERT(trail->durable <= trail->last);
     return trail->durable != before;
@@ -165,6 +196,9 @@ bool trail_persisted(struct trail *trail, uint64_t token)
 
 static void ranges_truncate(struct trail *trail, zxid_t zxid)
 {
+    ASSERT(zxid >= trail->base);
+    ASSERT(zxid <= trail->last);
+
     while (trail->range_count > 0) {
         struct zab_range *range = &trail->ranges[trail->range_count - 1];
 
@@ -194,7 +228,9 @@ bool trail_truncate(struct trail *trail, zxid_t zxid)
     while (trail->ring_count > keep) {
         struct trail_slot *slot = slot_at(trail, trail->ring_count - 1);
 
+        ASSERT(trail->ring_bytes >= slot->rec->len);
         trail->ring_bytes -= slot->rec->len;
+        trail->volatile_bytes -= slot->rec->zxid > trail->durable ? slot->rec->len : 0;
         logrec_unref(slot->rec);
         trail->ring_count--;
     }
@@ -203,6 +239,8 @@ bool trail_truncate(struct trail *trail, zxid_t zxid)
     if (trail->durable > zxid) {
         trail->durable = zxid;
     }
+    ASSERT(trail->durable <= trail->last);
+    ASSERT(is_sound(trail));
     return known;
 }
 
@@ -231,6 +269,8 @@ void trail_purge(struct trail *trail, zxid_t base)
     }
     trail->range_count -= drop;
     trail->base = base;
+    ASSERT(trail->base <= trail->last);
+    ASSERT(is_sound(trail));
 }
 
 bool trail_has(const struct trail *trail, zxid_t zxid)
@@ -257,6 +297,7 @@ struct logrec *trail_after(const struct trail *trail, zxid_t zxid)
     }
     struct logrec *rec = slot_at(trail, index)->rec;
 
+    ASSERT(rec->zxid > zxid);
     return rec->prev == zxid ? rec : NULL;
 }
 
@@ -269,12 +310,14 @@ struct logrec *trail_find(const struct trail *trail, zxid_t zxid)
     }
     struct logrec *rec = slot_at(trail, index - 1)->rec;
 
+    ASSERT(rec->zxid <= zxid);
     return rec->zxid == zxid ? rec : NULL;
 }
 
 void trail_shrink(struct trail *trail, zxid_t keep)
 {
     zxid_t limit = keep < trail->durable ? keep : trail->durable;
+    ASSERT(limit <= trail->last);
 
     while (trail->ring_count > trail->cache_max || trail->ring_bytes > trail->cache_bytes_max) {
         struct trail_slot *slot = slot_at(trail, 0);
@@ -283,6 +326,8 @@ void trail_shrink(struct trail *trail, zxid_t keep)
             return;
         }
         PROBE("zab.cache_evicts");
+        ASSERT(trail->ring_bytes >= slot->rec->len);
+        ASSERT(trail->ring_bytes >= slot->rec->len);
         trail->ring_bytes -= slot->rec->len;
         logrec_unref(slot->rec);
         trail->ring_head = (trail->ring_head + 1) & (trail->ring_cap - 1);
@@ -295,6 +340,7 @@ void trail_shrink(struct trail *trail, zxid_t keep)
 
 static bool ranges_have(const struct zab_range *ranges, uint32_t count, zxid_t base, zxid_t zxid)
 {
+    ASSERT(count == 0 || ranges);
     if (zxid == base) {
         return true;
     }
@@ -310,6 +356,7 @@ static bool ranges_have(const struct zab_range *ranges, uint32_t count, zxid_t b
 static bool common_in_ranges(const struct trail *trail, const struct zab_range *ranges,
                              uint32_t count, zxid_t *ret_common)
 {
+    ASSERT(count == 0 || ranges);
     for (uint32_t i = trail->range_count; i-- > 0;) {
         const struct zab_range *ours = &trail->ranges[i];
 
@@ -323,6 +370,7 @@ static bool common_in_ranges(const struct trail *trail, const struct zab_range *
             uint32_t first = ours->first > theirs->first ? ours->first : theirs->first;
 
             if (last >= first) {
+                ASSERT(trail_has(trail, zxid_make(ours->epoch, last)));
                 *ret_common = zxid_make(ours->epoch, last);
                 return true;
             }
@@ -349,6 +397,7 @@ enum err trail_common(const struct trail *trail, const struct zab_range *ranges,
     if (!found || common < trail->base) {
         return ERR_MISSING;
     }
+    ASSERT(trail_has(trail, common) && common <= trail->last);
     *ret_common = common;
     return ERR_OK;
 }

@@ -30,7 +30,8 @@ struct trail {
     uint32_t ring_cap;       /* Power of two. */
     uint32_t ring_head;      /* Index of the oldest. */
     uint32_t ring_count;
-    uint64_t ring_bytes; /* Payload bytes in the ring. */
+    uint64_t volatile_bytes; /* Payload bytes appended and not yet durable. */
+    uint64_t ring_bytes;     /* Payload bytes in the ring. */
     uint32_t cache_max;
     uint64_t cache_bytes_max;
 };

@@ -30,6 +30,8 @@ uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
 
 struct peer *peer_find(struct zab *zab, uint32_t id)
 {
+    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
+
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (zab->peers[i].id == id) {
             return &zab->peers[i];
@@ -40,6 +42,8 @@ struct peer *peer_find(struct zab *zab, uint32_t id)
 
 static void init_log(struct zab *zab, const struct zab_init *init)
 {
+    ASSERT(!init->has_pending || init->pending.version > init->committed);
+
     trail_init(&zab->trail, init->limits.cache_max, init->limits.cache_bytes_max);
     trail_init(&zab->follow.staged, init->limits.cache_max, init->limits.cache_bytes_max);
     trail_load(&zab->trail, init->log_base, init->log_last, init->log_chain, init->ranges,
@@ -77,6 +81,7 @@ struct zab *zab_new(const struct zab_init *init)
     ASSERT(init->id >= 1 && init->id <= ZAB_ID_MAX);
     ASSERT(init->incarnation != 0);
     ASSERT(init->limits.window_max > 0);
+    ASSERT(init->limits.tick_ms > 0);
 
     struct zab *zab = mem_zalloc(1, sizeof *zab);
 
@@ -142,6 +147,8 @@ static void leave_role(struct zab *zab)
 
 void enter_looking(struct zab *zab, const char *why)
 {
+    ASSERT(why);
+
     if (MUTANT(5) && may_deliver(zab)) {
         commit_to(zab, zab->trail.durable);
         deliver(zab);
@@ -166,12 +173,15 @@ void quarantine_self(struct zab *zab, const char *reason)
     (void)snprintf(effect->text, sizeof effect->text, "%s", reason);
     fx_text(zab, ZAB_FX_ALARM, "quarantine: %s", reason);
     enter_looking(zab, reason);
+    ASSERT(zab->state != ZAB_LEADING);
 }
 
 /* ---- Events. ---- */
 
 static void on_peer_up(struct zab *zab, struct peer *peer, const struct zab_event *event)
 {
+    ASSERT(!peer->up && peer->learner.stage == LEARNER_NONE);
+
     static const uint8_t zero[ZAB_CLUSTER_LEN];
 
     peer->up = true;
@@ -212,6 +222,7 @@ static void on_peer_down(struct zab *zab, struct peer *peer)
         election_check(zab);
         break;
     }
+    ASSERT(peer->learner.stage == LEARNER_NONE);
 }
 
 static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
@@ -273,6 +284,7 @@ static void on_change_done(struct zab *zab, const struct pending_change *change,
 static void on_persisted(struct zab *zab, const struct zab_event *event)
 {
     ASSERT(event->token <= zab->token_issued);
+    ASSERT(event->token >= zab->token_done);
 
     uint32_t done = 0;
 
@@ -303,6 +315,8 @@ static void on_persisted(struct zab *zab, const struct zab_event *event)
 
 static void on_fetched(struct zab *zab, const struct zab_event *event)
 {
+    ASSERT(event->token <= zab->token_issued);
+
     if (event->token == zab->self_fetch_token) {
         log_on_fetched(zab, event);
     } else if (zab->state == ZAB_LEADING) {
@@ -332,6 +346,8 @@ static void on_resign(struct zab *zab, bool resign)
 
 static void on_event(struct zab *zab, const struct zab_event *event)
 {
+    ASSERT(event->peer != zab->id);
+
     struct peer *peer = event->peer ? peer_find(zab, event->peer) : NULL;
 
     switch (event->type) {
@@ -406,6 +422,8 @@ static bool is_serving(const struct zab *zab)
  */
 static void note_pause(struct zab *zab)
 {
+    ASSERT(zab->now_ms >= zab->last_step_ms);
+
     uint64_t gap_ms = zab->now_ms - zab->last_step_ms;
 
     if (gap_ms > ticks_ms(zab, zab->limits.sync_limit) / 2) {
@@ -419,6 +437,7 @@ static void note_pause(struct zab *zab)
 void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects *effects)
 {
     ASSERT(event->now_ms >= zab->now_ms);
+    ASSERT(!zab->effects);
 
     zab->effects = effects;
     zab->started = true;

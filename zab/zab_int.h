@@ -156,6 +156,8 @@ struct leading {
     struct confirm_list waiting;
     bool resigning; /* No new proposals; leaves once a follower has everything. */
     uint64_t resign_deadline_ms;
+    zxid_t durable_seen;      /* Own durable zxid when it last moved ... */
+    uint64_t durable_ms;      /* ... and when that was. */
     uint64_t space_resign_ms; /* Next look whether somebody with more disk space should lead. */
     uint64_t quorum_ms;       /* When a quorum was last heard. */
     uint64_t grace_ms;        /* No time-out before this: the process has just been paused. */
@@ -189,6 +191,7 @@ struct following {
     uint32_t link;
     uint32_t epoch;
     uint64_t heard_ms;  /* Last message of this dialogue. */
+    zxid_t ping_commit; /* Committed as of the PING before: what should be applied by now. */
     uint64_t resend_ms; /* FOLLOW_CEPOCH: tell the promise again. */
     uint64_t grace_ms;
     uint64_t wait_token; /* Of the change the phase waits for. */
@@ -369,6 +372,7 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg 
 void confirm_add(struct zab *zab, struct confirm confirm);
 void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round);
 void confirm_check(struct zab *zab);
+void confirm_ask(struct zab *zab, const struct peer *peer);
 void confirm_clear(struct zab *zab);
 
 /* follow.c: the learner's dialogue; follow_sync.c: what it does to its log. */

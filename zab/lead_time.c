@@ -1,0 +1,128 @@
+/* What a leader does by the clock: signs of life, giving up, handing over. */
+#include "zab/zab_int.h"
+
+static bool heard_lately(const struct zab *zab, const struct peer *peer)
+{
+    uint64_t limit_ms = ticks_ms(zab, zab->limits.sync_limit);
+
+    return peer->up && peer->learner.stage >= LEARNER_CEPOCH &&
+           zab->now_ms - peer->learner.heard_ms < limit_ms;
+}
+
+/* Somebody in step has all that we have: it can take over without loss of time. */
+static bool successor_ready(const struct zab *zab)
+{
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
+            quorum_counts(zab, peer->id, peer->incarnation) &&
+            !(zab->low_space && (peer->learner.flags & ZAB_FLAG_LOW_SPACE)) &&
+            peer->learner.acked == zab->trail.last) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A leader whose disk is nearly full hands over to somebody with space. */
+static void space_tick(struct zab *zab)
+{
+    if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
+        return;
+    }
+    zab->lead.space_resign_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct peer *peer = &zab->peers[i];
+
+        if (peer->up && peer->learner.stage == LEARNER_SYNCED &&
+            quorum_counts(zab, peer->id, peer->incarnation) &&
+            !(peer->learner.flags & ZAB_FLAG_LOW_SPACE)) {
+            PROBE("zab.resigns_for_space");
+            zab->lead.resigning = true;
+            zab->lead.resign_deadline_ms = zab->now_ms + ticks_ms(zab, 1);
+            return;
+        }
+    }
+}
+
+/* A disk that hangs makes no durable progress while the others commit: somebody else should lead.
+ */
+static void disk_tick(struct zab *zab)
+{
+    if (zab->trail.durable != zab->lead.durable_seen || zab->trail.durable >= zab->committed) {
+        zab->lead.durable_seen = zab->trail.durable;
+        zab->lead.durable_ms = zab->now_ms;
+    } else if (!zab->lead.resigning &&
+               zab->now_ms - zab->lead.durable_ms >= ticks_ms(zab, zab->limits.sync_limit)) {
+        PROBE("zab.resigns_for_its_disk");
+        enter_looking(zab, "the own disk hangs: another replica should lead");
+        zab->not_leading_ms = zab->now_ms + ticks_ms(zab, RESIGN_TICKS);
+    }
+}
+
+static void resign_tick(struct zab *zab)
+{
+    space_tick(zab);
+    if (!zab->lead.resigning) {
+        return;
+    }
+    if (zab->committed == zab->trail.last && successor_ready(zab)) {
+        PROBE("zab.resigned");
+        enter_looking(zab, "leadership has been handed over");
+    } else if (zab->now_ms >= zab->lead.resign_deadline_ms) {
+        zab->lead.resigning = false; /* Nobody can take over now. */
+    }
+}
+
+static void check_quorum_alive(struct zab *zab)
+{
+    if (quorum_has(zab, true, heard_lately)) {
+        zab->lead.quorum_ms = zab->now_ms;
+        return;
+    }
+    if (zab->now_ms >= zab->lead.grace_ms) {
+        PROBE("zab.leader_lost_quorum");
+        enter_looking(zab, "no sign of life from a quorum");
+    }
+}
+
+void lead_tick(struct zab *zab)
+{
+    if (zab->lead.phase != LEADER_BROADCAST && zab->now_ms >= zab->lead.deadline_ms &&
+        zab->now_ms >= zab->lead.grace_ms) {
+        enter_looking(zab, "no quorum followed in time");
+        return;
+    }
+    if (zab->now_ms >= zab->lead.ping_ms) {
+        zab->lead.ping_ms = zab->now_ms + zab->limits.tick_ms / 2;
+        broadcast_ping(zab);
+        digest_compare(zab);
+    }
+    if (zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
+        return;
+    }
+    check_quorum_alive(zab);
+    if (zab->state == ZAB_LEADING) {
+        resign_tick(zab);
+    }
+    if (zab->state == ZAB_LEADING) {
+        disk_tick(zab);
+    }
+    if (zab->state == ZAB_LEADING) {
+        admit_tick(zab);
+    }
+}
+
+uint64_t lead_wake_ms(const struct zab *zab)
+{
+    uint64_t wake_ms = zab->lead.ping_ms;
+
+    if (zab->lead.phase != LEADER_BROADCAST && zab->lead.deadline_ms < wake_ms) {
+        wake_ms = zab->lead.deadline_ms;
+    }
+    if (zab->lead.resigning && zab->lead.resign_deadline_ms < wake_ms) {
+        wake_ms = zab->lead.resign_deadline_ms;
+    }
+    return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
+}
