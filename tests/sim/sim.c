@@ -178,6 +178,9 @@ struct sim *sim_new(const struct sim_options *options)
     sim->options = *options;
     rng_init(&sim->rng, options->seed);
     sim_draw(&sim->rng, &sim->knobs);
+    if (options->scenario) {
+        sim_scenario_knobs(sim);
+    }
     if (options->only_nodes) {
         sim->knobs.nodes = options->only_nodes;
         sim->knobs.voters = options->only_nodes;

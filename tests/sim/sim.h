@@ -162,6 +162,7 @@ struct sim_node {
     bool dying;         /* A crash is under way: calls into it must end. */
     bool damaged;       /* The fault plan harmed its disk and it has not been refilled. */
     bool emptied;       /* ... by replacing it. */
+    bool rolled_back;   /* ... by an older image of it. */
     zxid_t harmed_last; /* What it held before. */
     bool slow;
     bool isolated;
@@ -350,6 +351,9 @@ enum sim_phase {
     SIM_DONE
 };
 
+/* A script's eye on the effects of all nodes: true makes the process die before this one. */
+typedef bool (*sim_hook)(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
+
 struct sim {
     struct sim_options options;
     struct sim_knobs knobs;
@@ -376,6 +380,12 @@ struct sim {
     uint32_t pending; /* Operations without an answer. */
     zxid_t told;      /* Newest zxid that any client was told of. */
     bool clients_stop;
+    sim_hook hook;     /* NULL: none. */
+    bool hook_stays;   /* A process that dies by the hook is not started again by itself. */
+    uint64_t hook_arg; /* The script's. */
+    uint64_t hook_hits;
+    uint32_t drop_from; /* The next ENTRY from here ... */
+    uint32_t drop_to;   /* ... to here is lost on an open connection. */
     /* Truth. */
     struct map recs; /* zxid -> struct sim_rec. */
     struct map ests; /* epoch -> struct sim_est. */
@@ -554,6 +564,9 @@ uint64_t sim_probe_hits(const char *name);
 void sim_probe_collect(uint8_t *hit); /* One byte per probe. */
 
 /* ---- sim_scenario.c ---- */
+
+/* A calm world of three voters, instead of what the seed drew. */
+void sim_scenario_knobs(struct sim *sim);
 
 /* False when there is no such scenario. */
 bool sim_scenario_run(struct sim *sim, const char *name);

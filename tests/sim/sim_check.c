@@ -421,10 +421,11 @@ void sim_check_recovered(struct sim *sim, struct sim_node *node,
         sim_fail(sim, "A18", "%s is quarantined, but its disk was not harmed",
                  node_text(node, text, sizeof(text)));
     }
-    if (!init->quarantined && !node->emptied) {
+    if (!init->quarantined && !node->emptied && !node->rolled_back) {
         check_found(sim, node, init);
         node->damaged = false; /* The harm did not matter. */
     }
+    node->rolled_back = false; /* It stays harmed until it is found out and refilled. */
     node->issue_count = 0;
     node->staging = false;
     node->appended = init->log_last;

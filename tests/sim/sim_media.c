@@ -111,6 +111,7 @@ void sim_disk_roll_back(struct sim *sim, struct sim_node *node, struct vfs_mem *
     node->vfs = vfs_mem_vfs(node->disk);
     vfs_mem_crash(node->disk, &sim->rng, VFS_MEM_KEEP_ALL);
     harm(node);
+    node->rolled_back = true;
 }
 
 struct usage {

@@ -259,6 +259,10 @@ void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const str
     if (conn == 0) {
         return;
     }
+    if (msg->type == ZAB_ENTRY && sim->drop_from == from->id && sim->drop_to == to) {
+        sim->drop_from = 0;
+        return;
+    }
     buf_init(&bytes, zab_msg_size_max(msg->type));
     zab_msg_encode(msg, &bytes);
     if (bytes.overflow) {

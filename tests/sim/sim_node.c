@@ -109,9 +109,24 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     }
 }
 
-static bool dies_here(struct sim_node *node)
+static bool dies_here(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
+    if (sim->hook && sim->hook(sim, node, effect)) {
+        sim->hook_hits++;
+        return true;
+    }
     return node->crash_fx > 0 && --node->crash_fx == 0;
+}
+
+static void die_here(struct sim *sim, struct sim_node *node)
+{
+    enum sim_crash how = rng_chance(&sim->rng, sim->knobs.power_ppm) ? SIM_POWER : SIM_KILL;
+
+    if (sim->hook_stays) {
+        sim_node_crash(sim, node, how);
+    } else {
+        sim_node_die(sim, node, how);
+    }
 }
 
 static void finish_step(struct sim *sim, struct sim_node *node)
@@ -136,12 +151,11 @@ void sim_node_effects(struct sim *sim, struct sim_node *node)
 
     sim_check_step(sim, node);
     for (size_t i = 0; i < effects->count; i++) {
-        if (dies_here(node)) {
+        if (dies_here(sim, node, &effects->items[i])) {
             SIM_TRACE(sim, "fault: node %u dies before effect %zu of %zu", node->id, i,
                       effects->count);
             drop_effects(effects, i);
-            sim_node_die(sim, node,
-                         rng_chance(&sim->rng, sim->knobs.power_ppm) ? SIM_POWER : SIM_KILL);
+            die_here(sim, node);
             return;
         }
         carry_out(sim, node, &effects->items[i]);

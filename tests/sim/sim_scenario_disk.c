@@ -1,0 +1,179 @@
+#include "tests/lib/vfs_mem.h"
+#include "tests/sim/sim_script.h"
+
+/* Scenarios around disks. */
+
+static void start_all(struct sim *sim)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        script_start(sim, &sim->nodes[id]);
+    }
+}
+
+static void crash_all(struct sim *sim, enum sim_crash how)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        script_crash(sim, &sim->nodes[id], how);
+    }
+}
+
+/* ---- S12, S13: everybody loses power under load, also where everybody is one. ---- */
+
+static void s12(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 8; round++) {
+        for (int i = 0; i < 20; i++) {
+            (void)script_send(sim, script_leader(sim));
+        }
+        script_run(sim, rng_range(&sim->rng, 1, 60));
+        crash_all(sim, SIM_POWER);
+        script_run(sim, 100);
+        start_all(sim);
+        sim_settle(sim);
+    }
+}
+
+static void one(struct sim_knobs *knobs)
+{
+    knobs->nodes = 1;
+    knobs->voters = 1;
+    knobs->snap_count = 30;
+}
+
+/* ---- S15: disks fill up, first one, then a quorum, and are freed. ---- */
+
+static void tight(struct sim_knobs *knobs)
+{
+    knobs->segment_bytes = 16 << 10;
+    knobs->snap_count = 20;
+}
+
+static void s15(struct sim *sim)
+{
+    script_found(sim);
+    for (uint32_t full = 1; full <= sim->knobs.nodes; full++) {
+        for (uint32_t id = 1; id <= full; id++) {
+            sim_disk_limit(sim, &sim->nodes[id], true);
+        }
+        for (int i = 0; i < 60; i++) {
+            (void)script_send(sim, &sim->nodes[1 + (uint32_t)i % sim->knobs.nodes]);
+            script_run(sim, 200);
+        }
+        script_crash(sim, &sim->nodes[full], SIM_POWER);
+        script_run(sim, 2000);
+        for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+            sim_disk_limit(sim, &sim->nodes[id], false);
+        }
+        start_all(sim);
+        sim_settle(sim);
+        script_run(sim, 3000); /* The space is noticed by the next attempt to use it. */
+        script_write(sim, script_leader(sim));
+    }
+}
+
+/* ---- S16: bits flip on a minority, anywhere; the damaged one heals. ---- */
+
+static void s16(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 10; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)rng_below(&sim->rng, 2));
+
+        script_writes(sim, script_leader(sim), 8);
+        script_crash(sim, node, rng_chance(&sim->rng, 500000) ? SIM_POWER : SIM_KILL);
+        sim_disk_rot(sim, node, (uint32_t)rng_range(&sim->rng, 1, 60));
+        script_write(sim, script_leader(sim));
+        script_start(sim, node);
+        sim_settle(sim);
+    }
+}
+
+/* A disk that rots and heals at once, with the leader gone right after: what it said it had before
+ * must be there again before it counts. */
+static void s16_leader(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 6; round++) {
+        struct sim_node *leader = script_leader(sim);
+        struct sim_node *node = script_follower(sim, 0);
+        struct sim_node *other = script_follower(sim, 1);
+
+        script_crash(sim, other, SIM_POWER);
+        script_writes(sim, leader, 10);
+        script_crash(sim, node, SIM_KILL);
+        sim_disk_rot(sim, node, 2000);
+        script_start(sim, node);
+        script_run(sim, rng_range(&sim->rng, 1, 1500));
+        script_crash(sim, leader, SIM_KILL);
+        script_start(sim, other);
+        script_run(sim, rng_range(&sim->rng, 100, 5000));
+        start_all(sim);
+        sim_settle(sim);
+    }
+}
+
+/* ---- S19: A acknowledges x with B while C is away; A's disk is replaced; C comes, B is away. */
+
+static bool never(struct sim *sim)
+{
+    return sim_leader(sim) != NULL;
+}
+
+static void s19(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        struct sim_node *a = script_leader(sim);
+        struct sim_node *b = script_follower(sim, 0);
+        struct sim_node *c = script_follower(sim, 1);
+
+        script_crash(sim, c, SIM_POWER);
+        script_writes(sim, a, 3);
+        script_crash(sim, a, SIM_POWER);
+        script_crash(sim, b, SIM_POWER);
+        sim_disk_empty(sim, a);
+        script_start(sim, a);
+        script_start(sim, c);
+        script_run(sim, 15000);
+        if (never(sim)) {
+            sim_fail(sim, "A23", "a replaced disk and one that lags have elected a leader");
+        }
+        script_start(sim, b);
+        sim_settle(sim);
+        script_write(sim, a);
+    }
+}
+
+/* ---- S20: a disk goes back to what it was some time ago. ---- */
+
+static void s20(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 4; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
+        struct vfs_mem *image;
+
+        script_writes(sim, script_leader(sim), 5);
+        script_crash(sim, node, SIM_POWER);
+        image = sim_disk_image(node);
+        script_start(sim, node);
+        sim_settle(sim);
+        script_writes(sim, script_leader(sim), 10);
+        script_crash(sim, node, SIM_POWER);
+        sim_disk_roll_back(sim, node, image);
+        script_start(sim, node);
+        sim_settle(sim);
+    }
+}
+
+const struct script scripts_disk[] = {
+    {.name = "S12", .run = s12},
+    {.name = "S13", .run = s12, .knobs = one},
+    {.name = "S15", .run = s15, .knobs = tight},
+    {.name = "S16", .run = s16, .knobs = tight},
+    {.name = "S16-leader", .run = s16_leader},
+    {.name = "S19", .run = s19},
+    {.name = "S20", .run = s20},
+    {.name = NULL},
+};

@@ -1,0 +1,317 @@
+#include "tests/sim/sim_script.h"
+
+/* Scenarios around discovery and synchronisation. */
+
+static bool is_persist(const struct zab_effect *effect, enum zab_persist_type type)
+{
+    return effect->type == ZAB_FX_PERSIST && effect->persist == type;
+}
+
+static bool is_send(const struct zab_effect *effect, enum zab_msg_type type)
+{
+    return effect->type == ZAB_FX_SEND && effect->msg.type == type;
+}
+
+/* ---- S3: a follower dies anywhere in the NEWLEADER window, and the leader after it. ---- */
+
+/* `hook_arg`: the follower in the low byte, then the moment: 0 the cut, 1 a record, 2 the epoch's
+ * start, 3 the acknowledgement. */
+static bool in_newleader_window(struct sim *sim, struct sim_node *node,
+                                const struct zab_effect *effect)
+{
+    uint32_t moment = (uint32_t)(sim->hook_arg >> 8);
+
+    if (node->id != (sim->hook_arg & 0xff) || sim->hook_hits > 0) {
+        return false;
+    }
+    switch (moment) {
+    case 0:
+        return is_persist(effect, ZAB_PERSIST_TRUNCATE);
+    case 1:
+        return is_persist(effect, ZAB_PERSIST_APPEND) && zxid_counter(effect->rec->zxid) != 0;
+    case 2:
+        return is_persist(effect, ZAB_PERSIST_APPEND) && zxid_counter(effect->rec->zxid) == 0;
+    default:
+        return is_send(effect, ZAB_ACK_NEWLEADER);
+    }
+}
+
+static void s3_round(struct sim *sim, uint32_t moment)
+{
+    struct sim_node *leader = script_leader(sim);
+    struct sim_node *behind = script_follower(sim, (uint32_t)rng_below(&sim->rng, 2));
+
+    script_crash(sim, behind, SIM_POWER);
+    script_writes(sim, leader, 5);
+    sim->hook = in_newleader_window;
+    sim->hook_arg = behind->id | moment << 8;
+    sim->hook_hits = 0;
+    sim->hook_stays = true;
+    /* A new epoch, in which the one behind is brought in step and dies. */
+    script_crash(sim, leader, SIM_POWER);
+    script_start(sim, behind);
+    script_run(sim, rng_range(&sim->rng, 100, 4000));
+    script_start(sim, leader);
+    script_run(sim, rng_range(&sim->rng, 100, 4000));
+    sim->hook = NULL;
+    /* Now the two that were there may be gone, and the one behind decides. */
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (rng_chance(&sim->rng, 500000)) {
+            script_crash(sim, &sim->nodes[id], SIM_POWER);
+        }
+    }
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        script_start(sim, &sim->nodes[id]);
+    }
+    sim_settle(sim);
+}
+
+static void s3(struct sim *sim)
+{
+    script_found(sim);
+    for (uint32_t moment = 0; moment < 4; moment++) {
+        s3_round(sim, moment);
+        script_write(sim, script_leader(sim));
+    }
+}
+
+/* ---- S4: a snapshot is broken off, and another leader offers something else. ---- */
+
+static void small_history(struct sim_knobs *knobs)
+{
+    knobs->snap_count = 10;
+    knobs->snapshots_keep = 1;
+    knobs->limits.cache_max = 4;
+    knobs->segment_bytes = 16 << 10;
+}
+
+static bool in_snapshot(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    static const enum zab_persist_type moments[] = {ZAB_PERSIST_SNAP_BEGIN, ZAB_PERSIST_SNAP_CHUNK,
+                                                    ZAB_PERSIST_APPEND, ZAB_PERSIST_SNAP_INSTALL};
+
+    return node->id == (sim->hook_arg & 0xff) && sim->hook_hits == 0 && node->staging &&
+           is_persist(effect, moments[sim->hook_arg >> 8 & 3]);
+}
+
+static void s4_round(struct sim *sim, uint32_t moment)
+{
+    struct sim_node *leader = script_leader(sim);
+    struct sim_node *behind = script_follower(sim, 0);
+
+    script_crash(sim, behind, SIM_POWER);
+    script_writes(sim, leader, 60);
+    sim->hook = in_snapshot;
+    sim->hook_arg = behind->id | moment << 8;
+    sim->hook_hits = 0;
+    sim->hook_stays = false;
+    script_start(sim, behind);
+    script_run(sim, rng_range(&sim->rng, 5, 300));
+    script_crash(sim, leader, SIM_KILL);
+    script_run(sim, rng_range(&sim->rng, 100, 6000));
+    script_start(sim, leader);
+    sim->hook = NULL;
+    script_run(sim, 1000);
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        script_start(sim, &sim->nodes[id]);
+    }
+    sim_settle(sim);
+}
+
+static void s4(struct sim *sim)
+{
+    script_found(sim);
+    for (uint32_t moment = 0; moment < 4; moment++) {
+        s4_round(sim, moment);
+    }
+}
+
+/* ---- S5: a truncation is broken off. S6: divergent tails. ---- */
+
+/* The leader alone gets some writes on its own disk that nobody acknowledges. */
+static struct sim_node *lonely_tail(struct sim *sim)
+{
+    struct sim_node *leader = script_leader(sim);
+
+    script_isolate(sim, leader, true, true);
+    for (int i = 0; i < 5; i++) {
+        (void)script_send(sim, leader);
+    }
+    script_run(sim, 200);
+    script_crash(sim, leader, SIM_KILL);
+    script_heal(sim);
+    return leader;
+}
+
+static bool in_cut(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    if (node->id != sim->hook_arg || !is_persist(effect, ZAB_PERSIST_TRUNCATE)) {
+        return false;
+    }
+    /* The disk stops in the middle of what it does for the cut. */
+    sim_disk_plan_crash(sim, node, (uint32_t)rng_range(&sim->rng, 1, 12));
+    return false;
+}
+
+static void s5(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 4; round++) {
+        struct sim_node *old = lonely_tail(sim);
+
+        script_writes(sim, script_leader(sim), 3);
+        sim->hook = in_cut;
+        sim->hook_arg = old->id;
+        script_start(sim, old);
+        script_run(sim, rng_range(&sim->rng, 200, 1500));
+        script_crash(sim, script_leader(sim), SIM_POWER);
+        script_run(sim, 2000);
+        sim->hook = NULL;
+        for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+            script_start(sim, &sim->nodes[id]);
+        }
+        sim_settle(sim);
+    }
+}
+
+static void five(struct sim_knobs *knobs)
+{
+    knobs->nodes = 5;
+    knobs->voters = 5;
+}
+
+static void s6(struct sim *sim)
+{
+    struct sim_node *old[2];
+
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        old[0] = lonely_tail(sim);
+        old[1] = lonely_tail(sim);
+        script_write(sim, script_leader(sim));
+        script_start(sim, old[round % 2]);
+        script_run(sim, rng_range(&sim->rng, 0, 3000));
+        script_start(sim, old[1 - round % 2]);
+        sim_settle(sim);
+    }
+}
+
+/* ---- S7: many epochs without a write, then an old leader with an entry of its own. ---- */
+
+static void s7(struct sim *sim)
+{
+    struct sim_node *old;
+
+    script_found(sim);
+    old = lonely_tail(sim);
+    for (int i = 0; i < 8; i++) {
+        struct sim_node *leader = script_leader(sim);
+
+        script_crash(sim, leader, SIM_KILL);
+        script_start(sim, leader);
+        script_run(sim, 1500);
+    }
+    script_start(sim, old);
+    sim_settle(sim);
+    script_write(sim, old);
+}
+
+/* ---- S8: two candidates take the same epoch from overlapping quorums. ---- */
+
+static void s8(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 12; round++) {
+        uint64_t for_ms = rng_range(&sim->rng, 200, 2500);
+
+        for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
+            for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+                if (a != b && rng_chance(&sim->rng, 350000)) {
+                    sim_net_cut(sim, a, b);
+                }
+            }
+        }
+        script_run(sim, for_ms);
+        script_heal(sim);
+        script_run(sim, rng_range(&sim->rng, 1, 300));
+    }
+    sim_settle(sim);
+    script_write(sim, script_leader(sim));
+}
+
+/* ---- S9: a voter has promised a higher epoch to a leader that is gone. ---- */
+
+static bool after_newepoch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    (void)sim;
+    (void)node;
+    return is_send(effect, ZAB_ACKEPOCH) && sim->hook_hits == 0 && node->id == sim->hook_arg;
+}
+
+static void s9(struct sim *sim)
+{
+    struct sim_node *leader;
+    struct sim_node *stuck;
+
+    script_found(sim);
+    leader = script_leader(sim);
+    stuck = script_follower(sim, 0);
+    /* The promise is made, and nobody hears of it. */
+    sim->hook = after_newepoch;
+    sim->hook_arg = stuck->id;
+    sim->hook_stays = true;
+    script_crash(sim, leader, SIM_KILL);
+    script_run(sim, 6000);
+    sim->hook = NULL;
+    script_isolate(sim, stuck, true, true);
+    script_start(sim, leader);
+    script_start(sim, stuck);
+    script_until(sim, script_has_leader, "a leader of the other two");
+    script_heal(sim);
+    sim_settle(sim);
+}
+
+/* ---- S11: a slow disk lives through changes of role. ---- */
+
+static void s11(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 5; round++) {
+        struct sim_node *slow = &sim->nodes[rng_range(&sim->rng, 1, sim->knobs.nodes)];
+
+        slow->slow = true;
+        for (int i = 0; i < 4; i++) {
+            (void)script_send(sim, script_leader(sim));
+            script_isolate(sim, script_leader(sim), true, true);
+            script_run(sim, rng_range(&sim->rng, 500, 5000));
+            script_heal(sim);
+            script_run(sim, rng_range(&sim->rng, 10, 1500));
+        }
+        slow->slow = false;
+        sim_settle(sim);
+    }
+}
+
+/* ---- A hole in the stream, as a faulty middle box might make it. ---- */
+
+static void gap(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 5; round++) {
+        struct sim_node *leader = script_leader(sim);
+
+        sim->drop_from = leader->id;
+        sim->drop_to = script_follower(sim, (uint32_t)round % 2)->id;
+        script_writes(sim, leader, 4);
+        sim_settle(sim);
+    }
+    sim->illegal = sim_probe_hits("zab.illegal_message"); /* These were to be refused. */
+}
+
+const struct script scripts_sync[] = {
+    {.name = "S3", .run = s3},   {.name = "S4", .run = s4, .knobs = small_history},
+    {.name = "S5", .run = s5},   {.name = "S6", .run = s6, .knobs = five},
+    {.name = "S7", .run = s7},   {.name = "S8", .run = s8, .knobs = five},
+    {.name = "S9", .run = s9},   {.name = "S11", .run = s11},
+    {.name = "gap", .run = gap}, {.name = NULL},
+};

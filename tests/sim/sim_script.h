@@ -1,0 +1,43 @@
+/* sim_script.h - the words that scenarios are written in. */
+#ifndef TESTS_SIM_SIM_SCRIPT_H
+#define TESTS_SIM_SIM_SCRIPT_H
+
+#include "tests/sim/sim.h"
+
+/* Time. */
+void script_run(struct sim *sim, uint64_t ms);
+/* Ends the run when it does not come true in time. */
+void script_until(struct sim *sim, bool (*pred)(struct sim *sim), const char *what);
+bool script_has_leader(struct sim *sim);
+
+/* Founds the ensemble and makes the znode that scenarios write below. */
+void script_found(struct sim *sim);
+struct sim_node *script_leader(struct sim *sim); /* Waits for one. */
+struct sim_node *script_follower(struct sim *sim, uint32_t index);
+
+/* Writes; `script_write` waits for the acknowledgement. */
+struct sim_op *script_send(struct sim *sim, struct sim_node *node);
+void script_write(struct sim *sim, struct sim_node *node);
+void script_writes(struct sim *sim, struct sim_node *node, uint32_t count);
+
+/* Processes and the network. */
+void script_isolate(struct sim *sim, struct sim_node *node, bool in, bool out);
+void script_heal(struct sim *sim);
+void script_crash(struct sim *sim, struct sim_node *node, enum sim_crash how);
+void script_start(struct sim *sim, struct sim_node *node);
+
+/* The end of each: everything is mended, all converge, the history holds. */
+void script_end(struct sim *sim);
+
+struct script {
+    const char *name;
+    void (*run)(struct sim *sim);
+    void (*knobs)(struct sim_knobs *knobs); /* NULL: three voters. */
+};
+
+/* Ends with a NULL name. */
+extern const struct script scripts_sync[];
+extern const struct script scripts_disk[];
+extern const struct script scripts_net[];
+
+#endif
