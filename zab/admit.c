@@ -13,6 +13,7 @@ enum {
 
 static bool all_founders_here(const struct zab *zab)
 {
+    ASSERT(zab->founding);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -40,6 +41,8 @@ static void send_found(struct zab *zab, const struct peer *peer)
 {
     struct zab_msg msg = {.type = ZAB_FOUND, .bytes = buf_slice(&zab->config_bytes)};
 
+    ASSERT(peer->up);
+    ASSERT(zab->config.count > 0);
     fx_send(zab, peer->id, &msg);
 }
 
@@ -47,6 +50,8 @@ static void persist_join(struct zab *zab)
 {
     struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
 
+    ASSERT(zab->state == ZAB_LOOKING);
+    ASSERT(zab->config.count > 0);
     effect->config = &zab->config;
     zab->settled = false;
     fx_role(zab);
@@ -55,6 +60,7 @@ static void persist_join(struct zab *zab)
 /* A peer whose vote names an older configuration learns ours. */
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version)
 {
+    ASSERT(peer->id != zab->id);
     if (!zab->founding && !peer->founding && version < zab->config.version) {
         PROBE("zab.config_told");
         send_found(zab, peer);
@@ -67,6 +73,7 @@ static void found(struct zab *zab)
 {
     struct zab_config config = {0};
 
+    ASSERT(zab->founding && zab->config.count == 0);
     PROBE("zab.founded");
     for (size_t i = 0; i < ZAB_CLUSTER_LEN; i += 8) {
         uint64_t word = rng_u64(&zab->rng) | 1;
@@ -91,6 +98,7 @@ static void found(struct zab *zab)
 /* A founder whose incarnation the configuration names has been away when it was written. */
 static void tell_founders(struct zab *zab)
 {
+    ASSERT(!zab->founding);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
@@ -115,6 +123,7 @@ void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *
 {
     struct zab_config config;
 
+    ASSERT(peer->up);
     if (!zab->founding) {
         /* A committed configuration stays committed: it binds from the moment it is known. Without
          * it, two of three replicas could each wait for the other to know who may vote. */
@@ -141,6 +150,8 @@ void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *
 
 static bool is_present(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(peer->learner.heard_ms <= zab->now_ms);
     return peer->up && peer->learner.stage == LEARNER_SYNCED &&
            zab->now_ms - peer->learner.heard_ms < ticks_ms(zab, zab->limits.sync_limit);
 }
@@ -150,6 +161,7 @@ static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
     const struct zab_member *member = zab_config_find(&zab->config, peer->id);
 
+    ASSERT(zab->state == ZAB_LEADING);
     if (!member || !member->voter || member->incarnation == peer->incarnation ||
         !is_present(zab, peer) || peer->learner.acked < zab->committed) {
         return false;
@@ -165,6 +177,7 @@ static void propose_admission(struct zab *zab, struct peer *peer)
     struct zab_config config = zab->config;
     struct buf bytes;
 
+    ASSERT(!zab->has_pending_config);
     PROBE("zab.admitted");
     for (uint32_t i = 0; i < config.count; i++) {
         if (config.members[i].id == peer->id) {
@@ -176,6 +189,7 @@ static void propose_admission(struct zab *zab, struct peer *peer)
     zab_config_encode(&config, &bytes);
     peer->admitted_ms = zab->now_ms;
     broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
+    ASSERT(zab->trail.last == config.version);
     buf_release(&bytes);
     fx_text(zab, ZAB_FX_ALARM, "member %u comes back with a new disk: its admission is proposed",
             peer->id);
@@ -233,6 +247,7 @@ bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg *msg)
 static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, uint32_t promised,
                           zxid_t last)
 {
+    ASSERT(id != 0);
     wire_put_u32(out, id);
     wire_put_u64(out, incarnation);
     wire_put_u32(out, promised);
@@ -244,6 +259,7 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out)
 {
     uint32_t count = 0;
 
+    ASSERT(zab->state == ZAB_LEADING);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         count += zab->peers[i].known_promised != 0 ? 1 : 0;
     }
@@ -306,6 +322,7 @@ void admit_on_stamp(struct zab *zab, const struct logrec *rec)
 
 void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(peer->up);
     if (peer->id != zab->follow.leader || msg->link != zab->follow.link || zab->quarantined ||
         (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING)) {
         return;

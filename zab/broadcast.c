@@ -24,6 +24,7 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
  * request prepared against less would be prepared against another tree. */
 static bool has_delivered_history(const struct zab *zab)
 {
+    ASSERT(is_broadcasting(zab));
     return zab->delivered >= zxid_make(zab->lead.epoch, 0);
 }
 
@@ -51,6 +52,7 @@ zxid_t zab_next_zxid(const struct zab *zab)
         PROBE("zab.pipeline_full");
         return 0;
     }
+    ASSERT(zxid_epoch(zab->trail.last) == zab->lead.epoch);
     return zab->trail.last + 1;
 }
 
@@ -65,6 +67,7 @@ static void roll_over(struct zab *zab)
 
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects)
 {
+    ASSERT(effects && !zab->effects);
     if (zab_next_zxid(zab) == 0) {
         return ERR_NOT_READY;
     }
@@ -95,6 +98,7 @@ static void send_commit(struct zab *zab, struct peer *peer)
     if (!peer->up || !told || learner->commit_sent >= zab->committed) {
         return;
     }
+    ASSERT(learner->link != 0);
     struct zab_msg msg = {
         .type = ZAB_COMMIT,
         .link = learner->link,
@@ -116,6 +120,7 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
         zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
         return;
     }
+    ASSERT(learner->link != 0 && learner->acked <= learner->sent);
     struct zab_msg msg = {
         .type = ZAB_UPTODATE,
         .link = learner->link,
@@ -131,6 +136,8 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
 /* Proposals that are committed no longer count against the pipeline's bound. */
 static void settle_pending(struct zab *zab, zxid_t from)
 {
+    ASSERT(from <= zab->committed);
+    ASSERT(zab->committed <= zab->trail.last);
     for (zxid_t at = from; at < zab->committed;) {
         const struct logrec *rec = trail_after(&zab->trail, at);
 
@@ -140,6 +147,7 @@ static void settle_pending(struct zab *zab, zxid_t from)
         if (zxid_epoch(rec->zxid) == zab->lead.epoch && zxid_counter(rec->zxid) > 0) {
             ASSERT(zab->lead.pending_count > 0);
             zab->lead.pending_count--;
+            ASSERT(zab->lead.pending_bytes >= rec->len);
             zab->lead.pending_bytes -= rec->len;
         }
         at = rec->zxid;
@@ -173,6 +181,7 @@ void broadcast_commit(struct zab *zab)
 
 void broadcast_ping(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     zab->lead.ping_round++;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
@@ -180,6 +189,7 @@ void broadcast_ping(struct zab *zab)
         if (!peer->up || peer->learner.link == 0) {
             continue;
         }
+        ASSERT(peer->learner.stage != LEARNER_NONE);
         struct zab_msg msg = {
             .type = ZAB_PING,
             .link = peer->learner.link,
@@ -197,6 +207,8 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg 
 {
     uint32_t keep = peer->learner.flags & (uint32_t)~ZAB_FLAG_LOW_SPACE;
 
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(peer->up && peer->learner.link != 0);
     peer->learner.flags = keep | (msg->flags & ZAB_FLAG_LOW_SPACE);
     if (msg->digest_zxid != 0) {
         digest_on_pong(zab, peer, msg);
@@ -207,6 +219,7 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg 
 
 static void confirm_push(struct confirm_list *list, struct confirm confirm)
 {
+    ASSERT(list->count <= list->cap);
     if (list->count == list->cap) {
         list->cap = list->cap ? list->cap * 2 : 16;
         list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
@@ -216,6 +229,7 @@ static void confirm_push(struct confirm_list *list, struct confirm confirm)
 
 static bool has_confirmed(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(peer->learner.confirmed <= zab->lead.round);
     if (MUTANT(26)) {
         return peer->up && peer->learner.stage == LEARNER_SYNCED && peer->learner.confirmed > 0;
     }
@@ -226,6 +240,8 @@ static bool has_confirmed(const struct zab *zab, const struct peer *peer)
 /* Answers everybody whose request came before the round began. */
 static void round_done(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(zab->lead.round_active);
     zab->lead.round_active = false;
     for (size_t i = 0; i < zab->lead.active.count; i++) {
         const struct confirm *confirm = &zab->lead.active.items[i];
@@ -256,6 +272,7 @@ static void round_start(struct zab *zab)
     struct confirm_list swap = zab->lead.active;
 
     ASSERT(swap.count == 0);
+    ASSERT(!zab->lead.round_active);
     zab->lead.active = zab->lead.waiting;
     zab->lead.waiting = swap;
     zab->lead.round++;
@@ -289,6 +306,7 @@ void confirm_check(struct zab *zab)
         if (zab->lead.waiting.count == 0) {
             return;
         }
+        ASSERT(zab->lead.waiting.count <= CONFIRMS_MAX);
         round_start(zab);
     }
 }
@@ -314,6 +332,7 @@ void confirm_ask(struct zab *zab, const struct peer *peer)
 
 void confirm_add(struct zab *zab, struct confirm confirm)
 {
+    ASSERT(is_broadcasting(zab));
     if (zab->lead.waiting.count >= CONFIRMS_MAX) {
         return; /* The asker's deadline answers for it. */
     }
@@ -323,6 +342,7 @@ void confirm_add(struct zab *zab, struct confirm confirm)
 
 void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     if (round > peer->learner.confirmed && round <= zab->lead.round) {
         peer->learner.confirmed = round;
         confirm_check(zab);
@@ -342,6 +362,7 @@ enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effect
 {
     enum err err = ERR_NOT_READY;
 
+    ASSERT(effects && !zab->effects);
     zab->effects = effects;
     if (is_broadcasting(zab) && zab->lead.waiting.count >= CONFIRMS_MAX) {
         err = ERR_THROTTLED;
@@ -369,6 +390,7 @@ enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effect
 enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
                      struct zab_effects *effects)
 {
+    ASSERT(effects && !zab->effects);
     if ((zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) ||
         zab->follow.phase != FOLLOW_SERVE) {
         return ERR_NOT_READY;
@@ -404,6 +426,7 @@ bool zab_is_link(const struct zab *zab, uint32_t peer_id, uint32_t link)
 void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, struct slice bytes,
                 struct zab_effects *effects)
 {
+    ASSERT(effects && !zab->effects);
     if (!zab_is_link(zab, peer, link)) {
         return;
     }

@@ -19,11 +19,13 @@ static uint32_t self_flags(const struct zab *zab)
     flags |= self_eligible(zab) ? ZAB_FLAG_ELIGIBLE : 0;
     flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
     flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
+    ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || !(flags & ZAB_FLAG_QUARANTINE));
     return flags;
 }
 
 static void vote_initial(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
     zab->my_vote = (struct vote){
         .valid = true,
         .state = ZAB_LOOKING,
@@ -37,6 +39,7 @@ static void vote_initial(struct zab *zab)
         zab->my_vote.zxid = said_last(zab);
     }
     zab->finalize_ms = 0;
+    ASSERT(zab->my_vote.candidate == 0 || zab->my_vote.candidate == zab->id);
 }
 
 static uint32_t current_leader(const struct zab *zab)
@@ -46,6 +49,7 @@ static uint32_t current_leader(const struct zab *zab)
         return zab->id;
     case ZAB_FOLLOWING:
     case ZAB_OBSERVING:
+        ASSERT(in_dialogue(zab));
         return zab->follow.leader;
     case ZAB_LOOKING:
         break;
@@ -67,11 +71,14 @@ static void send_vote(struct zab *zab, const struct peer *peer)
         .flags = self_flags(zab),
     };
 
+    ASSERT(peer->up);
+    ASSERT(zab->settled || zab->state != ZAB_LOOKING);
     fx_send(zab, peer->id, &msg);
 }
 
 static void broadcast_vote(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (zab->peers[i].up) {
             send_vote(zab, &zab->peers[i]);
@@ -84,6 +91,8 @@ static void broadcast_vote(struct zab *zab)
  * log must be what is on it. */
 static bool may_vote(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
+    ASSERT(zab->token_done <= zab->token_issued);
     if (!zab->settled && (zab->token_done == zab->persist_issued || MUTANT(11))) {
         zab->settled = true;
         vote_initial(zab);
@@ -127,11 +136,13 @@ static bool reachable(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
 
+    ASSERT(id != 0);
     return id == zab->id || (peer && peer->up);
 }
 
 static bool consider(struct zab *zab, const struct vote *vote)
 {
+    ASSERT(vote->round == zab->round);
     if (!better(vote->zxid, vote->candidate, zab->my_vote.zxid, zab->my_vote.candidate) ||
         !reachable(zab, vote->candidate) || vote->candidate == zab->id) {
         return false;
@@ -146,6 +157,7 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 {
     const struct vote *vote = &peer->vote;
 
+    ASSERT(zab->my_vote.candidate != 0);
     return peer->up && vote->valid && vote->state == ZAB_LOOKING && vote->round == zab->round &&
            (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == zab->my_vote.candidate;
 }
@@ -153,6 +165,7 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
 /* Nobody we can hear is still of another opinion: there is nothing to wait for. */
 static bool unanimous(const struct zab *zab)
 {
+    ASSERT(zab->settled);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -168,6 +181,8 @@ static void decide(struct zab *zab)
 {
     uint32_t candidate = zab->my_vote.candidate;
 
+    ASSERT(zab->settled);
+    ASSERT(zab->my_vote.round == zab->round);
     ASSERT(candidate != 0);
     if (candidate == zab->id) {
         lead_start(zab);
@@ -186,6 +201,7 @@ static bool majority_names(const struct zab *zab, uint32_t leader)
     uint32_t voters = zab->seed_voter ? 1 : 0;
     uint32_t named = zab->seed_voter && self_eligible(zab) ? 1 : 0;
 
+    ASSERT(leader != 0 && leader != zab->id);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
         const struct vote *vote = &peer->vote;
@@ -203,6 +219,7 @@ static bool majority_names(const struct zab *zab, uint32_t leader)
 /* A leader that says so itself, and a quorum (ourselves included) that would be with it. */
 static bool check_settled(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
         const struct vote *vote = &peer->vote;
@@ -254,6 +271,8 @@ static bool weigh_votes(struct zab *zab)
             changed = consider(zab, &peer->vote) || changed;
         }
     }
+    ASSERT(zab->round >= round);
+    ASSERT(zab->my_vote.round == zab->round);
     return changed;
 }
 
@@ -296,6 +315,7 @@ void election_check(struct zab *zab)
 /* One of an earlier round is told of ours; the others are weighed by election_check. */
 static void on_looking_vote(struct zab *zab, struct peer *peer)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
     if (peer->vote.round < zab->round) {
         send_vote(zab, peer);
     }
@@ -303,6 +323,7 @@ static void on_looking_vote(struct zab *zab, struct peer *peer)
 
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(peer->up);
     if (msg->state < ZAB_LOOKING || msg->state > ZAB_OBSERVING) {
         return;
     }
@@ -334,6 +355,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *
 
 void election_greet(struct zab *zab, struct peer *peer)
 {
+    ASSERT(peer->up);
     if (zab->state != ZAB_LOOKING) {
         send_vote(zab, peer);
         return;
@@ -359,6 +381,7 @@ void election_announce(struct zab *zab)
 
 void election_tick(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
     found_check(zab);
     if (zab->state != ZAB_LOOKING) {
         return;
@@ -380,6 +403,7 @@ uint64_t election_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = zab->settled ? zab->revote_ms : zab->now_ms + zab->limits.tick_ms;
 
+    ASSERT(zab->state == ZAB_LOOKING);
     if (!zab->started) {
         return zab->now_ms; /* A single voter needs nobody to begin. */
     }

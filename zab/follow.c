@@ -8,12 +8,14 @@ static uint32_t self_flags(const struct zab *zab)
     flags |= quorum_self_counts(zab) ? ZAB_FLAG_ELIGIBLE : 0;
     flags |= zab->quarantined ? ZAB_FLAG_QUARANTINE : 0;
     flags |= zab->low_space ? ZAB_FLAG_LOW_SPACE : 0;
+    ASSERT(!(flags & ZAB_FLAG_ELIGIBLE) || !(flags & ZAB_FLAG_QUARANTINE));
     return flags;
 }
 
 /* A message of this dialogue; the fields every type has are filled. */
 static struct zab_msg dialogue(const struct zab *zab, enum zab_msg_type type)
 {
+    ASSERT(in_dialogue(zab));
     return (struct zab_msg){
         .type = type,
         .link = zab->follow.link,
@@ -26,6 +28,7 @@ static void send_cepoch(struct zab *zab)
 {
     struct zab_msg msg = dialogue(zab, ZAB_CEPOCH);
 
+    ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
     msg.epoch = zab->promised_epoch;
     msg.zxid = said_last(zab);
     zab->follow.resend_ms = zab->now_ms + zab->limits.tick_ms / 2;
@@ -39,6 +42,10 @@ void follow_start(struct zab *zab, uint32_t leader)
     uint32_t inbox_cap = zab->follow.inbox_cap;
 
     ASSERT(leader != zab->id);
+    ASSERT(leader != 0);
+    ASSERT(zab->state == ZAB_LOOKING);
+    ASSERT(!zab->follow.staged_used);
+    ASSERT(!zab->follow.installing || MUTANT(11));
     ASSERT(zab->follow.inbox_count == 0);
     zab->state = quorum_self_counts(zab) ? ZAB_FOLLOWING : ZAB_OBSERVING;
     zab->follow = (struct following){
@@ -60,6 +67,7 @@ void follow_start(struct zab *zab, uint32_t leader)
 
 static void inbox_clear(struct zab *zab)
 {
+    ASSERT(zab->follow.inbox_count <= zab->follow.inbox_cap);
     for (uint32_t i = 0; i < zab->follow.inbox_count; i++) {
         logrec_unref(zab->follow.inbox[i].rec);
     }
@@ -68,6 +76,7 @@ static void inbox_clear(struct zab *zab)
 
 void follow_leave(struct zab *zab)
 {
+    ASSERT(in_dialogue(zab));
     inbox_clear(zab);
     zab->follow.leader = 0;
     zab->follow.link = 0;
@@ -78,6 +87,7 @@ void follow_leave(struct zab *zab)
 /* The one we chose follows somebody else, or is still looking in a later round. */
 void follow_on_vote(struct zab *zab, const struct peer *peer)
 {
+    ASSERT(in_dialogue(zab));
     if (zab->follow.phase != FOLLOW_CEPOCH || peer->id != zab->follow.leader ||
         peer->vote.state == ZAB_LEADING) {
         return;
@@ -111,6 +121,7 @@ static void send_ackepoch(struct zab *zab)
     struct zab_msg msg = dialogue(zab, ZAB_ACKEPOCH);
 
     ASSERT(zab->promised_epoch >= zab->follow.epoch || MUTANT(13));
+    ASSERT(zab->follow.phase <= FOLLOW_PROMISE);
     if (!zab->quarantined) {
         msg.zxid = said_last(zab);
         msg.chain = zab->trail.last_chain;
@@ -125,11 +136,13 @@ static void promise(struct zab *zab)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(follow->phase <= FOLLOW_JOIN);
     if (follow->epoch > zab->promised_epoch) {
         struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
 
         effect->epoch = follow->epoch;
         effect->leader = follow->leader;
+        ASSERT(zab->change_count > 0);
         zab->changes[zab->change_count - 1].epoch = follow->epoch;
         zab->changes[zab->change_count - 1].leader = follow->leader;
         follow->wait_token = effect->token;
@@ -151,6 +164,7 @@ static void join(struct zab *zab, const struct zab_msg *msg)
 {
     struct zab_config config;
 
+    ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
     if (zab_config_decode(msg->bytes, &config) != ERR_OK || !zab_config_find(&config, zab->id)) {
         fx_text(zab, ZAB_FX_ALARM,
                 "replica %u is not a member of the cluster that leader %u leads: check the server "
@@ -172,6 +186,7 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(in_dialogue(zab));
     if (follow->phase != FOLLOW_CEPOCH) {
         return;
     }
@@ -215,6 +230,7 @@ static void send_pong(struct zab *zab, uint64_t round)
     struct zab_msg pong = dialogue(zab, ZAB_PONG);
     struct checkpoint newest = digest_newest(zab);
 
+    ASSERT(!zab->quarantined || newest.zxid == 0);
     pong.round = round;
     pong.zxid = said_last(zab);
     pong.digest_zxid = newest.zxid;
@@ -224,6 +240,7 @@ static void send_pong(struct zab *zab, uint64_t round)
 
 static void on_ping(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
         /* Fresh is a state that has what was committed at the last PING, not merely a connection.
          */
@@ -242,6 +259,7 @@ void follow_tell_space(struct zab *zab)
 {
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
         zab->follow.phase > FOLLOW_CEPOCH) {
+        ASSERT(in_dialogue(zab));
         send_pong(zab, 0);
     }
 }
@@ -252,6 +270,7 @@ static void on_confirm(struct zab *zab, const struct zab_msg *msg)
     if (zab->promised_epoch != zab->follow.epoch || zab->follow.phase < FOLLOW_WAIT) {
         return;
     }
+    ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch || MUTANT(10));
     struct zab_msg ack = dialogue(zab, ZAB_CONFIRM_ACK);
 
     ack.round = msg->round;
@@ -260,6 +279,7 @@ static void on_confirm(struct zab *zab, const struct zab_msg *msg)
 
 static void on_read_reply(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(in_dialogue(zab));
     if (zab->follow.phase != FOLLOW_SERVE) {
         return;
     }
@@ -273,12 +293,14 @@ static void on_forward_reply(struct zab *zab, const struct zab_msg *msg)
 {
     struct zab_effect *effect = fx_add(zab, ZAB_FX_REFUSED);
 
+    ASSERT(in_dialogue(zab));
     effect->token = msg->round;
     effect->bytes = msg->bytes;
 }
 
 static void on_commit(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
         commit_to(zab, msg->commit);
     } else if (MUTANT(15)) {
@@ -288,6 +310,8 @@ static void on_commit(struct zab *zab, const struct zab_msg *msg)
 
 void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(in_dialogue(zab));
+    ASSERT(peer->up);
     if (peer->id != zab->follow.leader || msg->link != zab->follow.link) {
         return; /* Of a dialogue that is over. */
     }
@@ -327,6 +351,7 @@ void follow_on_persisted(struct zab *zab, const struct zab_event *event)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(event->token == zab->token_done);
     follow_sync_persisted(zab, event);
     if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
         return;
@@ -346,11 +371,13 @@ static uint64_t silence_limit_ms(const struct zab *zab)
 {
     uint32_t ticks = zab->follow.phase == FOLLOW_CEPOCH ? DISCOVERY_TICKS : zab->limits.sync_limit;
 
+    ASSERT(zab->follow.heard_ms <= zab->now_ms);
     return zab->follow.heard_ms + ticks_ms(zab, ticks);
 }
 
 void follow_tick(struct zab *zab)
 {
+    ASSERT(in_dialogue(zab));
     if (zab->now_ms >= silence_limit_ms(zab) && zab->now_ms >= zab->follow.grace_ms) {
         PROBE("zab.leader_silent");
         enter_looking(zab, "the leader is silent");
@@ -365,6 +392,7 @@ uint64_t follow_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = silence_limit_ms(zab);
 
+    ASSERT(in_dialogue(zab));
     if (wake_ms < zab->follow.grace_ms) {
         wake_ms = zab->follow.grace_ms;
     }

@@ -10,6 +10,7 @@
 
 static void protocol_error(struct zab *zab, const char *what)
 {
+    ASSERT(in_dialogue(zab));
     PROBE("zab.illegal_message");
     fx_disconnect(zab, zab->follow.leader);
     enter_looking(zab, what);
@@ -19,6 +20,7 @@ static void protocol_error(struct zab *zab, const char *what)
 
 static void begin_snapshot(struct zab *zab)
 {
+    ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
     (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
     zab->follow.phase = FOLLOW_SNAP;
     zab->follow.staged_used = true;
@@ -35,6 +37,7 @@ static void begin_snapshot(struct zab *zab)
  */
 static void begin_refill(struct zab *zab, zxid_t common)
 {
+    ASSERT(zab->quarantined && zab->follow.phase == FOLLOW_ACKED);
     if (common != 0) {
         protocol_error(zab, "the leader took a damaged log for a sound one");
         return;
@@ -49,6 +52,8 @@ static void cut_back(struct zab *zab, zxid_t common)
 {
     zxid_t committed = zab->committed < zab->trail.last ? zab->committed : zab->trail.last;
 
+    ASSERT(common < zab->trail.last);
+    /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
         /* R6: never obey. A quorum has lost committed data. */
         fx_text(zab, ZAB_FX_HALT,
@@ -69,6 +74,7 @@ static void cut_back(struct zab *zab, zxid_t common)
 
 void follow_sync(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(in_dialogue(zab));
     if (zab->follow.phase != FOLLOW_ACKED) {
         protocol_error(zab, "SYNC out of place");
         return;
@@ -114,6 +120,7 @@ static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec
 /* A record must follow the log exactly; a gap is an error, never a warning (ZOOKEEPER-4925). */
 static bool follows(struct zab *zab, const struct trail *trail, const struct logrec *rec)
 {
+    ASSERT(trail == &zab->trail || trail == &zab->follow.staged);
     if (!is_next(zab, trail->last, rec) && !MUTANT(10)) {
         protocol_error(zab, "a record does not follow the log");
         return false;
@@ -134,6 +141,7 @@ static void stage_record(struct zab *zab, struct logrec *rec)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(follow->staged_used && follow->snap_complete && !follow->installing);
     if (!follows(zab, &follow->staged, rec)) {
         return;
     }
@@ -158,6 +166,8 @@ static void install_if_whole(struct zab *zab)
     if (!follow->snap_complete || follow->installing || follow->staged.last < follow->snap_end) {
         return;
     }
+    ASSERT(follow->phase == FOLLOW_SNAP);
+    ASSERT(follow->snap_start <= follow->snap_end);
     follow->installing = true;
     follow->wait_token = fx_persist(zab, ZAB_PERSIST_SNAP_INSTALL)->token;
     follow->wait_state = true;
@@ -168,6 +178,8 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(follow->phase == FOLLOW_CUT);
+    ASSERT(follow->inbox_count <= follow->inbox_cap);
     if (follow->inbox_count == INBOX_MAX) {
         protocol_error(zab, "too many records while the log is being cut back");
         return;
@@ -188,6 +200,7 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
 {
     zxid_t start = zxid_make(zab->follow.epoch, 0);
 
+    ASSERT(zab->follow.phase == FOLLOW_STREAM);
     if (rec && rec->zxid != start) {
         protocol_error(zab, "NEWLEADER with a record of another epoch");
         return;
@@ -201,12 +214,14 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
         protocol_error(zab, "NEWLEADER without the record of its epoch");
         return;
     }
+    ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch);
     zab->follow.phase = FOLLOW_NEWLEADER;
     follow_acknowledge(zab);
 }
 
 static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
 {
+    ASSERT(zab->follow.phase >= FOLLOW_STREAM);
     if (!follows(zab, &zab->trail, rec)) {
         return;
     }
@@ -218,6 +233,7 @@ static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
 
 static void stage_message(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(zab->follow.phase == FOLLOW_SNAP);
     if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !msg->rec)) {
         protocol_error(zab, "a record before the end of its snapshot");
         return;
@@ -241,6 +257,7 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
 {
     enum follow_phase phase = zab->follow.phase;
 
+    ASSERT(in_dialogue(zab));
     if (msg->type == ZAB_ENTRY && !msg->rec) {
         protocol_error(zab, "ENTRY without a record");
     } else if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->bytes)) {
@@ -267,6 +284,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
     struct following *follow = &zab->follow;
     uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
 
+    ASSERT(follow->chunk_count <= chunks_max);
     if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
         msg->offset != follow->snap_offset || follow->chunk_count == chunks_max ||
         msg->commit < msg->zxid) {
@@ -294,6 +312,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
 
 void follow_snap_abort(struct zab *zab)
 {
+    ASSERT(zab->state != ZAB_LEADING);
     if (zab->follow.staged_used && !zab->follow.installing) {
         PROBE("zab.snapshot_aborted");
         (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
@@ -307,6 +326,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     struct following *follow = &zab->follow;
     struct trail old = zab->trail;
 
+    ASSERT(follow->installing || MUTANT(11));
     follow->installing = false;
     follow->staged_used = false;
     if (event->err != ERR_OK) {
@@ -324,6 +344,8 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
         zab->pending_config = follow->staged_config;
         zab->has_pending_config = true;
     }
+    ASSERT(zab->trail.base == follow->snap_start);
+    ASSERT(zab->trail.durable == zab->trail.last);
     zab->has_snapshot = true;
     zab->snap_start = follow->snap_start;
     zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
@@ -355,6 +377,7 @@ static void inbox_run(struct zab *zab)
     uint32_t count = follow->inbox_count;
     struct inbox_item *items = follow->inbox;
 
+    ASSERT(follow->inbox_count <= INBOX_MAX);
     /* Handling may end the role and start to fill the inbox anew: take it away first. */
     follow->inbox = NULL;
     follow->inbox_count = 0;
@@ -375,6 +398,8 @@ static void inbox_run(struct zab *zab)
 
 static void resume_stream(struct zab *zab)
 {
+    ASSERT(zab->follow.phase == FOLLOW_CUT && !zab->follow.installing);
+    ASSERT(zab->token_done >= zab->follow.wait_token);
     zab->follow.phase = FOLLOW_STREAM;
     zab->follow.wait_state = false;
     if (zab->follow.newleader_seen) {
@@ -437,6 +462,7 @@ void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(event->token == zab->token_done);
     if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
         return;
     }
@@ -450,10 +476,8 @@ void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
     }
     if (event->err != ERR_OK) {
         protocol_error(zab, "the received snapshot does not verify");
-    } else if (!follow->wait_state) {
-        resume_stream(zab);
-    } else if (zab->restoring == 0) {
-        resume_stream(zab); /* The state was there before we looked. */
+    } else if (!follow->wait_state || zab->restoring == 0) {
+        resume_stream(zab); /* No state to wait for, or it was there before we looked. */
     }
 }
 
@@ -468,6 +492,8 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
         .zxid = zxid,
     };
 
+    ASSERT(in_dialogue(zab));
+    ASSERT(zxid >= zab->follow.acked);
     zab->follow.acked = zxid;
     fx_send(zab, zab->follow.leader, &msg);
 }
@@ -480,6 +506,7 @@ static void release_refilled(struct zab *zab, zxid_t durable)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(zab->quarantined);
     if (durable < follow->target) {
         if (durable > follow->acked) {
             send_ack(zab, ZAB_SYNC_ACK, durable); /* Keeps the stream going. */
@@ -497,6 +524,7 @@ static void acknowledge_newleader(struct zab *zab)
     struct following *follow = &zab->follow;
     zxid_t durable = MUTANT(2) ? zab->trail.last : zab->trail.durable;
 
+    ASSERT(follow->phase == FOLLOW_NEWLEADER);
     if (durable < zxid_make(follow->epoch, 0)) {
         return;
     }
@@ -512,6 +540,7 @@ void follow_acknowledge(struct zab *zab)
 {
     struct following *follow = &zab->follow;
 
+    ASSERT(in_dialogue(zab));
     switch (follow->phase) {
     case FOLLOW_CEPOCH:
     case FOLLOW_JOIN:

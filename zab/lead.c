@@ -28,6 +28,7 @@ void lead_early(struct peer *peer, const struct zab_msg *msg)
 /* Followers that decided a moment before we did have told their promise already. */
 static void take_early(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
         struct peer *peer = &zab->peers[i];
         const struct learner *learner = &peer->learner;
@@ -49,6 +50,7 @@ static void take_early(struct zab *zab)
 
 void lead_start(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LOOKING);
     ASSERT(quorum_self_counts(zab));
     ASSERT(zab->trail.last == zab->trail.durable || MUTANT(11));
 
@@ -101,13 +103,13 @@ void lead_leave(struct zab *zab)
 
 static bool has_promise(const struct zab *zab, const struct peer *peer)
 {
-    (void)zab;
+    ASSERT(zab->lead.phase == LEADER_COLLECT);
     return peer->up && peer->learner.stage >= LEARNER_CEPOCH && peer->learner.counted;
 }
 
 static bool has_outlined(const struct zab *zab, const struct peer *peer)
 {
-    (void)zab;
+    ASSERT(zab->lead.phase == LEADER_OUTLINE);
     return peer->up && peer->learner.stage >= LEARNER_ACKED && peer->learner.counted;
 }
 
@@ -120,6 +122,7 @@ static void send_newepoch(struct zab *zab, const struct peer *peer)
         .bytes = buf_slice(&zab->config_bytes),
     };
 
+    ASSERT(peer->up && peer->learner.stage == LEARNER_CEPOCH);
     fx_send(zab, peer->id, &msg);
 }
 
@@ -128,6 +131,7 @@ static void choose_epoch(struct zab *zab)
 {
     uint32_t highest = zab->promised_epoch;
 
+    ASSERT(zab->lead.phase == LEADER_COLLECT);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct learner *learner = &zab->peers[i].learner;
 
@@ -159,6 +163,7 @@ static void choose_epoch(struct zab *zab)
 
 static void announce_epoch(struct zab *zab)
 {
+    ASSERT(zab->promised_epoch == zab->lead.epoch);
     zab->lead.phase = LEADER_OUTLINE;
     zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -179,6 +184,8 @@ static void establish(struct zab *zab)
 {
     struct buf stamp;
 
+    ASSERT(zab->lead.phase == LEADER_OUTLINE);
+    ASSERT(zab->lead.epoch > zxid_epoch(zab->trail.last));
     PROBE("zab.established");
     zab->lead.phase = LEADER_EPOCH;
     zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
@@ -197,6 +204,7 @@ static void establish(struct zab *zab)
 /* Takes each step of discovery that has become possible. */
 void lead_outline_ready(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase == LEADER_COLLECT && quorum_has(zab, true, has_promise)) {
         choose_epoch(zab);
     }
@@ -207,12 +215,14 @@ void lead_outline_ready(struct zab *zab)
 
 static bool acked_newleader(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(zab->lead.phase == LEADER_SYNC);
     return peer->up && peer->learner.stage == LEARNER_SYNCED &&
            peer->learner.acked >= zxid_make(zab->lead.epoch, 0);
 }
 
 void lead_on_persisted(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase == LEADER_PROMISE && zab->token_done >= zab->lead.promise_token) {
         announce_epoch(zab);
     }
@@ -240,6 +250,7 @@ void lead_on_persisted(struct zab *zab)
  * only come back in a larger epoch. */
 static void rediscover(struct zab *zab, uint32_t promised)
 {
+    ASSERT(promised > zab->lead.epoch);
     if (promised > zab->epoch_floor) {
         zab->epoch_floor = promised;
     }
@@ -276,6 +287,7 @@ static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t lin
         .flags = flags,
     };
 
+    ASSERT(link != 0);
     fx_send(zab, peer->id, &msg);
 }
 
@@ -318,6 +330,7 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
 {
     struct learner *learner = &peer->learner;
 
+    ASSERT(learner->stage == LEARNER_CEPOCH && learner->link != 0);
     learner->stage = LEARNER_ACKED;
     learner->flags = msg->flags;
     learner->last = msg->zxid;
@@ -394,6 +407,7 @@ static void on_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg
 
 static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(peer->learner.link != 0);
     if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
         return;
     }
@@ -402,6 +416,7 @@ static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_m
 
 static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(peer->learner.link != 0);
     if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
         return;
     }
@@ -416,6 +431,7 @@ static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg 
 /* A long transfer to a learner that the quorum needs is no reason to give up and begin it anew. */
 static void lead_made_progress(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase == LEADER_SYNC || zab->lead.phase == LEADER_EPOCH) {
         zab->lead.deadline_ms = zab->now_ms + ticks_ms(zab, zab->limits.init_limit);
     }
@@ -423,6 +439,7 @@ static void lead_made_progress(struct zab *zab)
 
 static void on_sync_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(peer->learner.link != 0);
     if (msg->zxid <= peer->learner.sent) {
         sync_on_acked(zab, peer, msg->zxid);
         lead_made_progress(zab);
@@ -432,6 +449,8 @@ static void on_sync_ack(struct zab *zab, struct peer *peer, const struct zab_msg
 
 void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(peer->up);
     if (msg->type == ZAB_CEPOCH) {
         on_cepoch(zab, peer, msg);
         return;
@@ -466,6 +485,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
  */
 void lead_peer_down(struct zab *zab, struct peer *peer)
 {
+    ASSERT(!peer->up);
     learner_reset(zab, peer);
     if (!quorum_has(zab, true, peer_is_up)) {
         enter_looking(zab, "connections to a quorum are lost");

@@ -5,6 +5,18 @@
  */
 #include "zab/zab_int.h"
 
+static bool flight_is_sound(const struct zab *zab, const struct flight *flight)
+{
+    return flight->count <= zab->limits.window_max && flight->head < zab->limits.window_max &&
+           (flight->count > 0 || flight->bytes_sum == 0);
+}
+
+static bool learner_is_sound(const struct zab *zab, const struct learner *learner)
+{
+    return (learner->stage == LEARNER_NONE || learner->link != 0) &&
+           learner->acked <= learner->sent && flight_is_sound(zab, &learner->flight);
+}
+
 static void flight_push(struct zab *zab, struct flight *flight, const struct logrec *rec)
 {
     ASSERT(flight->count < zab->limits.window_max);
@@ -15,6 +27,7 @@ static void flight_push(struct zab *zab, struct flight *flight, const struct log
     flight->bytes[index] = rec->len;
     flight->bytes_sum += rec->len;
     flight->count++;
+    ASSERT(flight_is_sound(zab, flight));
 }
 
 static void flight_acked(struct zab *zab, struct flight *flight, zxid_t zxid)
@@ -24,6 +37,7 @@ static void flight_acked(struct zab *zab, struct flight *flight, zxid_t zxid)
         flight->head = (flight->head + 1) % zab->limits.window_max;
         flight->count--;
     }
+    ASSERT(flight_is_sound(zab, flight));
 }
 
 static bool flight_has_room(const struct zab *zab, const struct flight *flight)
@@ -36,10 +50,12 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
 {
     struct learner *learner = &peer->learner;
 
+    ASSERT(zxid <= learner->sent);
     flight_acked(zab, &learner->flight, zxid);
     if (zxid > learner->acked) {
         learner->acked = zxid;
     }
+    ASSERT(learner_is_sound(zab, learner));
 }
 
 /* The end of the initial history. `rec` is the epoch's record, or NULL for a learner that has it.
@@ -56,6 +72,7 @@ static void send_newleader(struct zab *zab, struct peer *peer, struct logrec *re
         .bytes = buf_slice(&zab->config_bytes),
     };
 
+    ASSERT(learner->stage == LEARNER_STREAM && !learner->newleader_sent);
     learner->newleader_sent = true;
     fx_send(zab, peer->id, &msg);
 }
@@ -65,6 +82,8 @@ static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
     struct learner *learner = &peer->learner;
 
     ASSERT(rec->prev == learner->sent);
+    ASSERT(rec->zxid <= zab->trail.last);
+    ASSERT(learner->stage == LEARNER_STREAM || learner->stage == LEARNER_SYNCED);
     flight_push(zab, &learner->flight, rec);
     if (rec->zxid == zxid_make(zab->lead.epoch, 0)) {
         send_newleader(zab, peer, rec);
@@ -86,6 +105,7 @@ static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
 
 static void fetch_for(struct zab *zab, struct peer *peer)
 {
+    ASSERT(peer->learner.sent < zab->trail.last);
     if (peer->learner.fetch_token != 0) {
         return;
     }
@@ -114,6 +134,8 @@ void sync_pump(struct zab *zab, struct peer *peer)
     if (MUTANT(16) && learner->stage == LEARNER_STREAM && learner->newleader_sent) {
         return; /* It will be told only of what is proposed once it is in step. */
     }
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(learner_is_sound(zab, learner));
     while (learner->sent < zab->trail.last && flight_has_room(zab, &learner->flight)) {
         struct logrec *rec = trail_after(&zab->trail, learner->sent);
 
@@ -136,6 +158,8 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
+    ASSERT(learner->stage == LEARNER_SNAP);
+    ASSERT(learner->snap_acked <= learner->snap_offset);
     if (learner->fetch_token != 0 || learner->snap_done ||
         learner->snap_offset - learner->snap_acked >= (uint64_t)SNAP_WINDOW * ZAB_CHUNK_BYTES_MAX) {
         return;
@@ -159,6 +183,7 @@ static void send_sync(struct zab *zab, const struct peer *peer, zxid_t common, u
         .flags = flags,
     };
 
+    ASSERT(zab->lead.phase >= LEADER_EPOCH);
     fx_send(zab, peer->id, &msg);
 }
 
@@ -167,6 +192,9 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 {
     struct learner *learner = &peer->learner;
 
+    ASSERT(learner->stage == LEARNER_ACKED);
+    ASSERT(common <= zab->trail.last);
+    /* NOLINTNEXTLINE(bugprone-branch-clone): they differ where probes are compiled in. */
     if (learner->last > common) {
         PROBE("zab.sync_trunc");
     } else {
@@ -187,6 +215,7 @@ static void begin_snap(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
+    ASSERT(learner->stage == LEARNER_ACKED);
     if (!zab->has_snapshot) {
         fx_text(zab, ZAB_FX_ALARM, "peer %u needs a snapshot and there is none", peer->id);
         fx_disconnect(zab, peer->id);
@@ -223,6 +252,7 @@ void sync_begin(struct zab *zab, struct peer *peer)
 
 static struct peer *peer_of_fetch(struct zab *zab, uint64_t token)
 {
+    ASSERT(token <= zab->token_issued);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (token != 0 && zab->peers[i].learner.fetch_token == token) {
             return &zab->peers[i];
@@ -235,6 +265,7 @@ void sync_on_fetched(struct zab *zab, const struct zab_event *event)
 {
     struct peer *peer = peer_of_fetch(zab, event->token);
 
+    ASSERT(zab->state == ZAB_LEADING);
     if (!peer) {
         return; /* Of a dialogue that is over. */
     }
@@ -260,6 +291,7 @@ void sync_on_fetched(struct zab *zab, const struct zab_event *event)
         }
         send_record(zab, peer, rec);
     }
+    ASSERT(learner_is_sound(zab, learner));
     sync_pump(zab, peer);
 }
 
@@ -268,6 +300,7 @@ static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
 {
     struct learner *learner = &peer->learner;
 
+    ASSERT(learner->stage == LEARNER_SNAP);
     if (!trail_has(&zab->trail, start)) {
         fx_disconnect(zab, peer->id); /* Purged meanwhile. */
         return;
@@ -286,6 +319,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
 {
     struct peer *peer = peer_of_fetch(zab, event->token);
 
+    ASSERT(zab->state == ZAB_LEADING);
     if (!peer || peer->learner.stage != LEARNER_SNAP) {
         return;
     }
@@ -333,5 +367,6 @@ void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset)
         return;
     }
     learner->snap_acked = offset;
+    ASSERT(learner->snap_acked <= learner->snap_offset);
     snap_fetch(zab, peer);
 }

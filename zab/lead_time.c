@@ -5,6 +5,7 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
 {
     uint64_t limit_ms = ticks_ms(zab, zab->limits.sync_limit);
 
+    ASSERT(peer->learner.heard_ms <= zab->now_ms);
     return peer->up && peer->learner.stage >= LEARNER_CEPOCH &&
            zab->now_ms - peer->learner.heard_ms < limit_ms;
 }
@@ -12,6 +13,7 @@ static bool heard_lately(const struct zab *zab, const struct peer *peer)
 /* Somebody in step has all that we have: it can take over without loss of time. */
 static bool successor_ready(const struct zab *zab)
 {
+    ASSERT(zab->lead.resigning);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -28,6 +30,7 @@ static bool successor_ready(const struct zab *zab)
 /* A leader whose disk is nearly full hands over to somebody with space. */
 static void space_tick(struct zab *zab)
 {
+    ASSERT(zab->lead.phase == LEADER_BROADCAST);
     if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
         return;
     }
@@ -63,6 +66,7 @@ static void disk_tick(struct zab *zab)
 
 static void resign_tick(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     space_tick(zab);
     if (!zab->lead.resigning) {
         return;
@@ -77,6 +81,8 @@ static void resign_tick(struct zab *zab)
 
 static void check_quorum_alive(struct zab *zab)
 {
+    ASSERT(zab->lead.phase == LEADER_BROADCAST);
+    ASSERT(zab->lead.quorum_ms <= zab->now_ms);
     if (quorum_has(zab, true, heard_lately)) {
         zab->lead.quorum_ms = zab->now_ms;
         return;
@@ -89,6 +95,7 @@ static void check_quorum_alive(struct zab *zab)
 
 void lead_tick(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase != LEADER_BROADCAST && zab->now_ms >= zab->lead.deadline_ms &&
         zab->now_ms >= zab->lead.grace_ms) {
         enter_looking(zab, "no quorum followed in time");
@@ -118,6 +125,7 @@ uint64_t lead_wake_ms(const struct zab *zab)
 {
     uint64_t wake_ms = zab->lead.ping_ms;
 
+    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase != LEADER_BROADCAST && zab->lead.deadline_ms < wake_ms) {
         wake_ms = zab->lead.deadline_ms;
     }

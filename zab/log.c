@@ -114,7 +114,6 @@ void commit_to(struct zab *zab, zxid_t zxid)
     zab->committed = zxid;
     config_committed(zab);
     ASSERT(zab->committed == zxid && zab->delivered <= zxid);
-    ASSERT(zab->delivered <= zab->committed);
 }
 
 /* Asks the host to read what is to be delivered and is no longer in memory. */

@@ -101,7 +101,6 @@ size_t zab_msg_size_max(enum zab_msg_type type)
 /* type u8, len u32, zxid, prev, chain, payload. */
 static void put_rec(struct buf *out, const struct logrec *rec)
 {
-    ASSERT(rec->prev < rec->zxid);
     ASSERT(rec->len <= ZAB_RECORD_BYTES_MAX);
 
     wire_put_u8(out, (uint8_t)rec->type);

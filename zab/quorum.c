@@ -107,7 +107,6 @@ zxid_t quorum_acked(const struct zab *zab)
 {
     zxid_t acked = acked_by_majority(zab, &zab->config);
 
-    ASSERT(zab->state == ZAB_LEADING);
     ASSERT(acked <= zab->trail.last);
     if (!zab->has_pending_config) {
         return acked;

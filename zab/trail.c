@@ -115,6 +115,7 @@ static void ranges_append(struct trail *trail, zxid_t zxid)
     ASSERT(epoch > zxid_epoch(trail->last) ? counter == 0
                                            : counter == zxid_counter(trail->last) + 1);
     ranges_reserve(trail, trail->range_count + 1);
+    ASSERT(trail->ranges != NULL);
     trail->ranges[trail->range_count++] =
         (struct zab_range){.epoch = epoch, .first = counter, .last = counter};
 }
@@ -239,7 +240,6 @@ bool trail_truncate(struct trail *trail, zxid_t zxid)
     if (trail->durable > zxid) {
         trail->durable = zxid;
     }
-    ASSERT(trail->durable <= trail->last);
     ASSERT(is_sound(trail));
     return known;
 }
@@ -269,7 +269,6 @@ void trail_purge(struct trail *trail, zxid_t base)
     }
     trail->range_count -= drop;
     trail->base = base;
-    ASSERT(trail->base <= trail->last);
     ASSERT(is_sound(trail));
 }
 
@@ -326,7 +325,6 @@ void trail_shrink(struct trail *trail, zxid_t keep)
             return;
         }
         PROBE("zab.cache_evicts");
-        ASSERT(trail->ring_bytes >= slot->rec->len);
         ASSERT(trail->ring_bytes >= slot->rec->len);
         trail->ring_bytes -= slot->rec->len;
         logrec_unref(slot->rec);

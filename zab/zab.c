@@ -25,11 +25,13 @@ void zab_limits_default(struct zab_limits *limits)
 
 uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
 {
+    ASSERT(zab->limits.tick_ms > 0);
     return (uint64_t)zab->limits.tick_ms * ticks;
 }
 
 struct peer *peer_find(struct zab *zab, uint32_t id)
 {
+    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
     ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -55,6 +57,7 @@ static void init_log(struct zab *zab, const struct zab_init *init)
     zab->delivered_chain = init->committed_chain;
     zab->has_pending_config = init->has_pending;
     zab->pending_config = init->pending;
+    ASSERT(zab->trail.durable == zab->trail.last);
 }
 
 static void init_peers(struct zab *zab, const struct zab_init *init)
@@ -74,6 +77,7 @@ static void init_peers(struct zab *zab, const struct zab_init *init)
         peer->learner.flight.zxids = mem_zalloc(init->limits.window_max, sizeof(zxid_t));
         peer->learner.flight.bytes = mem_zalloc(init->limits.window_max, sizeof(uint32_t));
     }
+    ASSERT(zab->peer_count <= init->seed_count);
 }
 
 struct zab *zab_new(const struct zab_init *init)
@@ -154,6 +158,7 @@ void enter_looking(struct zab *zab, const char *why)
         deliver(zab);
     }
     leave_role(zab);
+    ASSERT(zab->follow.inbox_count == 0);
     zab->state = ZAB_LOOKING;
     zab->settled = false;
     (void)snprintf(zab->reason, sizeof zab->reason, "%s", why);
@@ -227,6 +232,7 @@ static void on_peer_down(struct zab *zab, struct peer *peer)
 
 static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
+    ASSERT(msg != NULL);
     if (!peer->up) {
         return;
     }
@@ -249,6 +255,7 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
 static void on_change_done(struct zab *zab, const struct pending_change *change,
                            const struct zab_event *event)
 {
+    ASSERT(change->token <= event->token);
     switch (change->type) {
     case ZAB_PERSIST_PROMISE:
         zab->promised_epoch = change->epoch;
@@ -329,6 +336,7 @@ static void on_stored_snap(struct zab *zab, const struct zab_event *event)
     zab->has_snapshot = true;
     zab->snap_start = event->zxid;
     trail_purge(&zab->trail, event->base);
+    ASSERT(zab->trail.base >= event->base);
 }
 
 static void on_resign(struct zab *zab, bool resign)
@@ -350,6 +358,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
 
     struct peer *peer = event->peer ? peer_find(zab, event->peer) : NULL;
 
+    ASSERT(!peer || peer->id == event->peer);
     switch (event->type) {
     case ZAB_EV_TICK:
         break;
@@ -398,6 +407,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
 
 static void run_timers(struct zab *zab)
 {
+    ASSERT(zab->effects != NULL);
     switch (zab->state) {
     case ZAB_LOOKING:
         election_tick(zab);
@@ -453,6 +463,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     }
     ASSERT(zab->delivered <= zab->committed);
     zab->effects = NULL;
+    ASSERT(zab->change_count <= PENDING_CHANGES_MAX);
 }
 
 uint64_t zab_wake_ms(const struct zab *zab)
@@ -474,5 +485,6 @@ uint64_t zab_wake_ms(const struct zab *zab)
 
 const struct zab_config *zab_config(const struct zab *zab)
 {
+    ASSERT(zab->config.count <= ZAB_MEMBERS_MAX);
     return &zab->config;
 }

@@ -300,6 +300,13 @@ struct zab {
     char reason[ZAB_TEXT_MAX];
 };
 
+/* Some leader is followed, in a dialogue that has a name. */
+static inline bool in_dialogue(const struct zab *zab)
+{
+    return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
+           zab->follow.leader != 0 && zab->follow.link != 0;
+}
+
 /* effects.c */
 struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
