@@ -95,21 +95,9 @@ static void own_message(struct drive *drive, struct zab_msg *msg)
     msg->ranges = own(drive, msg->ranges, msg->range_count * sizeof msg->ranges[0]);
 }
 
-/* What must never be said or done, whatever the test does. */
-static void judge(struct drive *drive, const struct zab_effect *effect)
+/* What must never be said, whatever the test does. */
+static void judge_message(struct drive *drive, const struct zab_msg *msg)
 {
-    const struct zab_msg *msg = &effect->msg;
-
-    if (effect->type == ZAB_FX_DELIVER) {
-        ASSERT(effect->rec->prev == drive->delivered);
-        ASSERT(effect->zxid <= drive_log_last(&drive->disk));
-        drive->delivered = effect->zxid;
-        drive->delivered_count++;
-        return;
-    }
-    if (effect->type != ZAB_FX_SEND) {
-        return;
-    }
     zxid_t last = drive_log_last(&drive->disk);
 
     if (msg->type == ZAB_ACKEPOCH) {
@@ -128,6 +116,19 @@ static void judge(struct drive *drive, const struct zab_effect *effect)
     } else if (msg->type == ZAB_VOTE) {
         ASSERT(msg->commit <= last);
         drive->round = msg->round;
+    }
+}
+
+/* What must never be done. */
+static void judge(struct drive *drive, const struct zab_effect *effect)
+{
+    if (effect->type == ZAB_FX_DELIVER) {
+        ASSERT(effect->rec->prev == drive->delivered);
+        ASSERT(effect->zxid <= drive_log_last(&drive->disk));
+        drive->delivered = effect->zxid;
+        drive->delivered_count++;
+    } else if (effect->type == ZAB_FX_SEND) {
+        judge_message(drive, &effect->msg);
     }
 }
 
@@ -234,7 +235,7 @@ struct zab_status drive_status(const struct drive *drive)
 {
     struct zab_status status;
 
-    zab_status(drive->zab, &status);
+    zab_status(drive->observed, &status);
     return status;
 }
 
@@ -263,14 +264,13 @@ void drive_init(struct drive *drive, uint32_t id, uint32_t voters)
     }
 }
 
-void drive_start(struct drive *drive)
+void drive_prepare(struct drive *drive)
 {
-    struct zab_range ranges[DRIVE_RANGES_MAX];
     struct zab_init *init = &drive->init;
 
     init->seeds = drive->seeds;
-    init->ranges = ranges;
-    init->range_count = drive_log_ranges(&drive->disk, ranges);
+    init->ranges = drive->ranges;
+    init->range_count = drive_log_ranges(&drive->disk, drive->ranges);
     init->log_base = drive->disk.base;
     init->log_last = drive_log_last(&drive->disk);
     init->log_chain = drive_log_chain(&drive->disk, init->log_last);
@@ -284,7 +284,13 @@ void drive_start(struct drive *drive)
     drive->quarantined = init->quarantined;
     drive->founding = init->founding;
     drive->delivered = init->committed;
-    drive->zab = zab_new(init);
+}
+
+void drive_start(struct drive *drive)
+{
+    drive_prepare(drive);
+    drive->zab = zab_new(&drive->init);
+    drive->observed = drive->zab;
     drive_tick(drive, 0);
 }
 
@@ -305,18 +311,8 @@ void drive_release(struct drive *drive)
 
 /* ---- Events. ---- */
 
-static void answer_restore(struct drive *drive)
-{
-    const struct zab_effect *restore = drive_effect(drive, ZAB_FX_RESTORE);
-    struct zab_event event = {.type = ZAB_EV_RESTORED, .zxid = restore->zxid};
-
-    event.base = restore->zxid;
-    event.chain = drive_log_chain(&drive->disk, restore->zxid);
-    drive->delivered = restore->zxid;
-    drive_step(drive, &event);
-}
-
-void drive_take(struct drive *drive, const struct zab_effects *effects)
+/* Takes all of them; says whether a restore among them is to be answered at once. */
+static bool take_all(struct drive *drive, const struct zab_effects *effects)
 {
     bool restore = false;
 
@@ -324,20 +320,54 @@ void drive_take(struct drive *drive, const struct zab_effects *effects)
         take(drive, &effects->items[i]);
         restore |= effects->items[i].type == ZAB_FX_RESTORE;
     }
-    if (restore && !drive->restores_by_hand) {
-        answer_restore(drive);
-    }
+    return restore && !drive->restores_by_hand;
 }
 
-void drive_step(struct drive *drive, struct zab_event *event)
+static bool step_once(struct drive *drive, struct zab_event *event)
 {
     struct zab_effects effects;
 
     zab_effects_init(&effects);
     event->now_ms = drive->now_ms;
-    zab_step(drive->zab, event, &effects);
-    drive_take(drive, &effects);
+    if (drive->host) {
+        drive->host(drive->host_ctx, event, &effects);
+    } else {
+        zab_step(drive->zab, event, &effects);
+    }
+    bool restore = take_all(drive, &effects);
+
     zab_effects_release(&effects);
+    return restore;
+}
+
+/* Says that the state is loaded, and again when that asks for another one. */
+void drive_restored(struct drive *drive)
+{
+    bool again = true;
+
+    while (again) {
+        const struct zab_effect *restore = drive_effect(drive, ZAB_FX_RESTORE);
+        struct zab_event event = {
+            .type = ZAB_EV_RESTORED, .zxid = restore->zxid, .base = restore->zxid};
+
+        event.chain = drive_log_chain(&drive->disk, restore->zxid);
+        drive->delivered = restore->zxid;
+        again = step_once(drive, &event);
+    }
+}
+
+void drive_take(struct drive *drive, const struct zab_effects *effects)
+{
+    if (take_all(drive, effects)) {
+        drive_restored(drive);
+    }
+}
+
+void drive_step(struct drive *drive, struct zab_event *event)
+{
+    if (step_once(drive, event)) {
+        drive_restored(drive);
+    }
 }
 
 zxid_t drive_propose(struct drive *drive, const char *text)
@@ -350,11 +380,6 @@ zxid_t drive_propose(struct drive *drive, const char *text)
     drive_take(drive, &effects);
     zab_effects_release(&effects);
     return zxid;
-}
-
-void drive_restored(struct drive *drive)
-{
-    answer_restore(drive);
 }
 
 void drive_pause(struct drive *drive, uint64_t ms)

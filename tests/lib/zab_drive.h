@@ -38,8 +38,13 @@ uint64_t drive_log_chain(const struct drive_log *log, zxid_t zxid);
 uint32_t drive_log_ranges(const struct drive_log *log, struct zab_range ranges[DRIVE_RANGES_MAX]);
 
 struct drive {
-    struct zab *zab;
+    struct zab *zab;            /* NULL when a host has it. */
+    const struct zab *observed; /* For status. */
+    /* Set, the events go to a host of the core instead; what it hands out comes back. */
+    void (*host)(void *ctx, const struct zab_event *event, struct zab_effects *effects);
+    void *host_ctx;
     struct zab_init init; /* Change it between drive_init and drive_start. */
+    struct zab_range ranges[DRIVE_RANGES_MAX];
     struct zab_seed seeds[DRIVE_SEEDS_MAX];
     uint64_t now_ms;
     struct drive_log disk; /* Fill it between drive_init and drive_start. */
@@ -70,6 +75,7 @@ struct drive {
 
 /* Replica `id` of `voters`, all of them in the configuration, with an empty log. */
 void drive_init(struct drive *drive, uint32_t id, uint32_t voters);
+void drive_prepare(struct drive *drive); /* Completes `init`; drive_start does it too. */
 void drive_start(struct drive *drive);
 void drive_release(struct drive *drive);
 

@@ -486,6 +486,7 @@ static void a_long_outline_is_told_from_its_end(void **state)
     drive.init.now_ms = drive.now_ms;
     drive.promised = count;
     drive.zab = zab_new(&drive.init);
+    drive.observed = drive.zab;
     drive.disk.base = zxid_make(count, 3);
     drive_tick(&drive, 0);
     drive_follow_cepoch(&drive, 3);

@@ -1,0 +1,160 @@
+#include "tests/lib/replica_bench.h"
+
+#include "server/state/state.h"
+#include "server/state/txn.h"
+
+static void host(void *ctx, const struct zab_event *event, struct zab_effects *effects)
+{
+    struct bench *bench = ctx;
+
+    replica_step(bench->replica, event, 1000000, &bench->effects);
+    zab_effects_release(effects);
+    *effects = bench->effects.zab;
+    bench->effects.zab = (struct zab_effects){0};
+}
+
+void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
+{
+    *bench = (struct bench){0};
+    drive_init(&bench->drive, id, voters);
+    bench->drive.host = host;
+    bench->drive.host_ctx = bench;
+    drive_prepare(&bench->drive);
+    bench->view = view_new();
+    view_replace(bench->view, state_new(bench->drive.init.config.history));
+    struct replica_options options = {
+        .zab = bench->drive.init,
+        .prep = {.data_bytes_max = 1 << 20,
+                 .txn_bytes_max = 1 << 20,
+                 .multi_ops_max = 100,
+                 .recursive_max = 100},
+        .boot = BENCH_BOOT,
+        .requests_max = BENCH_REQUESTS_MAX,
+        .snap_count = 1000000,
+        .snap_bytes = 1 << 30,
+        .reap_every_ms = 1000,
+        .view = bench->view,
+    };
+
+    replica_effects_init(&bench->effects);
+    bench->replica = replica_new(&options);
+    bench->drive.observed = replica_zab(bench->replica);
+    drive_tick(&bench->drive, 0);
+}
+
+void bench_close(struct bench *bench)
+{
+    replica_free(bench->replica);
+    replica_effects_release(&bench->effects);
+    drive_release(&bench->drive);
+    view_free(bench->view);
+}
+
+void bench_take(struct bench *bench)
+{
+    drive_take(&bench->drive, &bench->effects.zab);
+    replica_effects_clear(&bench->effects);
+}
+
+static void on_reply(struct op_request *request)
+{
+    struct told *told = request->ctx;
+
+    told->answers++;
+    told->err = request->result.err;
+    told->zxid = request->result.zxid;
+    told->has_stat = request->result.has_stat;
+    op_request_free(request);
+}
+
+struct op_request *bench_request(struct bench *bench, enum op_id op, const char *path,
+                                 struct told *told)
+{
+    struct op_request *request = op_request_new();
+
+    *told = (struct told){0};
+    request->def = ops_by_id(op);
+    op_args_init(&request->args, op);
+    request->args.path = slice_str(path);
+    request->args.data = slice_str("data");
+    request->deadline_ms = bench->drive.now_ms + BENCH_TIMEOUT_MS;
+    request->on_reply = on_reply;
+    request->ctx = told;
+    return request;
+}
+
+void bench_submit(struct bench *bench, struct op_request *request)
+{
+    replica_request(bench->replica, request, bench->drive.now_ms, 1000000, &bench->effects);
+    bench_take(bench);
+}
+
+void bench_create(struct bench *bench, const char *path, struct told *told)
+{
+    bench_submit(bench, bench_request(bench, OP_CREATE, path, told));
+}
+
+struct replica_status bench_status(const struct bench *bench)
+{
+    struct replica_status status;
+
+    replica_status(bench->replica, &status);
+    return status;
+}
+
+bool bench_has(struct bench *bench, const char *path)
+{
+    const struct state *state = view_read(bench->view);
+    bool found = state_find(state, slice_str(path)) != NULL;
+
+    view_read_done(bench->view);
+    return found;
+}
+
+/* The record that creates `path` for a request of this process, or of nobody. */
+struct logrec *bench_record(struct drive *drive, uint64_t request, const char *path)
+{
+    const struct txn_header header = {.origin_member = request ? 1 : 0,
+                                      .origin_boot = request ? BENCH_BOOT : 0,
+                                      .request = request,
+                                      .time_ms = 5};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_CREATE,
+                                       .flags = TXN_REPLY,
+                                       .path = slice_str(path),
+                                       .data = slice_str("x"),
+                                       .creates = (uint32_t)drive->theirs.count});
+    struct logrec *rec = drive_log_add_type(&drive->theirs, LOGREC_TXN,
+                                            drive_log_last(&drive->theirs) + 1, buf_slice(&txn));
+
+    buf_release(&txn);
+    return rec;
+}
+
+void bench_commit(struct drive *drive, zxid_t zxid)
+{
+    drive_persist(drive);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid});
+}
+
+uint64_t bench_forwarded(const struct bench *bench)
+{
+    return drive_sent(&bench->drive, bench->drive.leader, ZAB_FORWARD)->round;
+}
+
+void bench_lead(struct bench *bench)
+{
+    bench_open(bench, 3, 3);
+    drive_lead(&bench->drive);
+    drive_clear(&bench->drive);
+}
+
+void bench_follow(struct bench *bench)
+{
+    bench_open(bench, 1, 3);
+    drive_follow(&bench->drive, 3, 1);
+    drive_clear(&bench->drive);
+}

@@ -1,0 +1,61 @@
+/*
+ * replica_bench.h - one replica on a bench: zab_drive plays its peers and its disk, and what each
+ * request is told is kept beyond the request.
+ */
+#ifndef TESTS_LIB_REPLICA_BENCH_H
+#define TESTS_LIB_REPLICA_BENCH_H
+
+#include "server/ops.h"
+#include "server/replica.h"
+#include "tests/lib/zab_drive.h"
+
+enum {
+    BENCH_BOOT = 4242,
+    BENCH_REQUESTS_MAX = 8,
+    BENCH_TIMEOUT_MS = 1000
+};
+
+struct bench {
+    struct drive drive;
+    struct view *view;
+    struct replica *replica;
+    struct replica_effects effects;
+};
+
+/* What one request was told. */
+struct told {
+    uint32_t answers;
+    enum err err;
+    zxid_t zxid;
+    bool has_stat;
+};
+
+/* Replica `id` of `voters` with an empty tree and log. */
+void bench_open(struct bench *bench, uint32_t id, uint32_t voters);
+void bench_close(struct bench *bench);
+
+void bench_lead(struct bench *bench);   /* Replica 3 of 3 leads epoch 1. */
+void bench_follow(struct bench *bench); /* Replica 1 of 3 follows 3 in epoch 1. */
+
+/* Takes the effects of a call that was no event. */
+void bench_take(struct bench *bench);
+
+struct op_request *bench_request(struct bench *bench, enum op_id op, const char *path,
+                                 struct told *told);
+void bench_submit(struct bench *bench, struct op_request *request);
+void bench_create(struct bench *bench, const char *path, struct told *told);
+
+struct replica_status bench_status(const struct bench *bench);
+bool bench_has(struct bench *bench, const char *path);
+
+/* The record of `drive->theirs` that creates `path` for request `request` of this process, or for
+ * nobody (0). */
+struct logrec *bench_record(struct drive *drive, uint64_t request, const char *path);
+
+/* All is durable here, and committed up to `zxid`. */
+void bench_commit(struct drive *drive, zxid_t zxid);
+
+/* The number of the newest request sent to the leader. */
+uint64_t bench_forwarded(const struct bench *bench);
+
+#endif

@@ -1,0 +1,324 @@
+/* The life of a request in the leader, and its bounds in any replica. */
+#include "server/state/txn.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+static void a_write_is_answered_when_it_is_applied(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_lead(&bench);
+    bench_create(&bench, "/a", &told);
+    assert_int_equal(drive_sent(&bench.drive, 1, ZAB_ENTRY)->rec->zxid, zxid_make(1, 1));
+    drive_persist(&bench.drive);
+    assert_int_equal(told.answers, 0);
+    assert_false(bench_has(&bench, "/a"));
+    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(told.zxid, zxid_make(1, 1));
+    assert_true(told.has_stat);
+    assert_true(bench_has(&bench, "/a"));
+    bench_close(&bench);
+}
+
+static void confirm_round(struct bench *bench, uint32_t peer)
+{
+    struct zab_msg msg = {.type = ZAB_CONFIRM_ACK,
+                          .link = bench->drive.links[peer],
+                          .epoch = bench->drive.promised,
+                          .round = drive_sent(&bench->drive, peer, ZAB_CONFIRM)->round};
+
+    drive_recv(&bench->drive, peer, &msg);
+}
+
+/* Decision 5: a leader that was paused could refuse from a tree that is no longer the truth. */
+static void a_refusal_waits_for_a_round(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_lead(&bench);
+    bench_create(&bench, "/no/parent", &told);
+    assert_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
+    assert_int_equal(told.answers, 0);
+    confirm_round(&bench, 1);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_NO_NODE);
+    assert_int_equal(told.zxid, zxid_make(1, 0));
+    bench_close(&bench);
+}
+
+/* It rests on a proposal that is not committed yet: its answer waits for it. */
+static void a_refusal_waits_for_what_it_rests_on(void **state)
+{
+    struct bench bench;
+    struct told first;
+    struct told second;
+
+    (void)state;
+    bench_lead(&bench);
+    bench_create(&bench, "/a", &first);
+    bench_create(&bench, "/a", &second);
+    confirm_round(&bench, 1);
+    assert_int_equal(second.answers, 0);
+    drive_persist(&bench.drive);
+    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    assert_int_equal(first.err, ERR_OK);
+    assert_int_equal(second.answers, 1);
+    assert_int_equal(second.err, ERR_NODE_EXISTS);
+    assert_int_equal(second.zxid, zxid_make(1, 1));
+    bench_close(&bench);
+}
+
+static void a_refusal_is_forgotten_with_the_role(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_lead(&bench);
+    bench_create(&bench, "/no/parent", &told);
+    drive_down(&bench.drive, 1);
+    drive_down(&bench.drive, 2);
+    assert_int_equal(told.answers, 0);
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_NOT_READY);
+    bench_close(&bench);
+}
+
+static void a_linearizable_read_waits_for_a_round(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct op_request *request;
+
+    (void)state;
+    bench_lead(&bench);
+    request = bench_request(&bench, OP_GET, "/", &told);
+    request->consistency = OP_LINEARIZABLE;
+    bench_submit(&bench, request);
+    assert_int_equal(told.answers, 0);
+    confirm_round(&bench, 2);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    bench_close(&bench);
+}
+
+static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number, const char *path)
+{
+    struct op_args args;
+    struct buf bytes;
+
+    op_args_init(&args, OP_CREATE);
+    args.path = slice_str(path);
+    args.data = slice_str("data");
+    buf_init(&bytes, 1 << 16);
+    wire_put_u64(&bytes, 99);
+    wire_put_bytes(&bytes, slice_str("::1"));
+    op_args_encode(&args, &bytes);
+    struct zab_msg msg = {.type = ZAB_FORWARD,
+                          .link = bench->drive.links[peer],
+                          .epoch = bench->drive.promised,
+                          .round = number,
+                          .bytes = buf_slice(&bytes)};
+
+    drive_recv(&bench->drive, peer, &msg);
+    buf_release(&bytes);
+}
+
+static void a_learners_write_names_its_origin(void **state)
+{
+    struct bench bench;
+    struct txn_header header;
+    struct wire_reader reader;
+
+    (void)state;
+    bench_lead(&bench);
+    learner_forwards(&bench, 1, 17, "/a");
+    const struct logrec *rec = drive_asked(&bench.drive, ZAB_PERSIST_APPEND)->rec;
+
+    assert_int_equal(txn_open(&reader, logrec_payload(rec), &header), ERR_OK);
+    assert_int_equal(header.origin_member, 1);
+    assert_int_equal(header.origin_boot, 99);
+    assert_int_equal(header.request, 17);
+    bench_close(&bench);
+}
+
+static void a_learners_refusal_waits_for_a_round(void **state)
+{
+    struct bench bench;
+    struct op_result result;
+
+    (void)state;
+    bench_lead(&bench);
+    learner_forwards(&bench, 1, 17, "/no/parent");
+    assert_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
+    confirm_round(&bench, 2);
+    const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
+
+    assert_int_equal(reply->round, 17);
+    op_result_init(&result);
+    assert_int_equal(op_result_decode(reply->bytes, &result), ERR_OK);
+    assert_int_equal(result.err, ERR_NO_NODE);
+    assert_int_equal(result.zxid, zxid_make(1, 0));
+    op_result_release(&result);
+    bench_close(&bench);
+}
+
+static void a_learners_malformed_request_is_refused(void **state)
+{
+    struct bench bench;
+    struct zab_msg msg = {.type = ZAB_FORWARD, .epoch = 1, .round = 3};
+
+    (void)state;
+    bench_lead(&bench);
+    msg.link = bench.drive.links[1];
+    msg.bytes = slice_str("?");
+    drive_recv(&bench.drive, 1, &msg);
+    confirm_round(&bench, 2);
+    assert_non_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
+    bench_close(&bench);
+}
+
+static void a_single_replica_answers_by_itself(void **state)
+{
+    struct bench bench;
+    struct told good;
+    struct told bad;
+
+    (void)state;
+    bench_open(&bench, 1, 1);
+    drive_persist(&bench.drive);
+    bench_create(&bench, "/a", &good);
+    assert_int_equal(good.answers, 0);
+    bench_create(&bench, "/no/parent", &bad);
+    assert_int_equal(bad.answers, 0);
+    drive_persist(&bench.drive);
+    assert_int_equal(good.err, ERR_OK);
+    assert_int_equal(bad.answers, 1);
+    assert_int_equal(bad.err, ERR_NO_NODE);
+    bench_close(&bench);
+}
+
+/* ---- Bounds and the end. ---- */
+
+static void queued_writes_keep_their_order(void **state)
+{
+    struct bench bench;
+    struct told told[3];
+    uint64_t last = 0;
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    bench_create(&bench, "/a", &told[0]);
+    bench_create(&bench, "/b", &told[1]);
+    bench_create(&bench, "/c", &told[2]);
+    drive_follow(&bench.drive, 3, 1);
+    for (size_t i = 0; i < bench.drive.seen_count; i++) {
+        const struct zab_effect *effect = &bench.drive.seen[i];
+
+        if (effect->type == ZAB_FX_SEND && effect->msg.type == ZAB_FORWARD) {
+            assert_true(effect->msg.round > last);
+            last = effect->msg.round;
+        }
+    }
+    assert_int_equal(drive_sent_count(&bench.drive, 3, ZAB_FORWARD), 3);
+    bench_close(&bench);
+}
+
+static void too_many_requests_are_refused_at_once(void **state)
+{
+    struct bench bench;
+    struct told told[BENCH_REQUESTS_MAX + 1];
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    for (int i = 0; i <= BENCH_REQUESTS_MAX; i++) {
+        bench_create(&bench, "/a", &told[i]);
+    }
+    assert_int_equal(told[BENCH_REQUESTS_MAX].err, ERR_THROTTLED);
+    assert_int_equal(told[BENCH_REQUESTS_MAX - 1].answers, 0);
+    assert_int_equal(bench_status(&bench).requests, BENCH_REQUESTS_MAX);
+    bench_close(&bench);
+}
+
+static void draining_refuses_the_new_and_finishes_the_old(void **state)
+{
+    struct bench bench;
+    struct told old;
+    struct told late;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &old);
+    assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    bench_take(&bench);
+    bench_create(&bench, "/b", &late);
+    assert_int_equal(late.err, ERR_NOT_READY);
+    assert_int_equal(old.answers, 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(old.err, ERR_OK);
+    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    bench_take(&bench);
+    bench_close(&bench);
+}
+
+static void a_draining_leader_hands_over(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_lead(&bench);
+    (void)replica_drain(bench.replica, bench.drive.now_ms, &bench.effects);
+    bench_take(&bench);
+    drive_tick(&bench.drive, 10);
+    assert_int_equal(drive_status(&bench.drive).state, ZAB_LOOKING);
+    assert_non_null(drive_sent(&bench.drive, 1, ZAB_RESIGN));
+    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    bench_take(&bench);
+    bench_close(&bench);
+}
+
+static void closing_answers_everybody(void **state)
+{
+    struct bench bench;
+    struct told sent;
+    struct told queued;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &sent);
+    drive_down(&bench.drive, 3);
+    bench_create(&bench, "/b", &queued);
+    bench_close(&bench);
+    assert_int_equal(sent.err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(queued.err, ERR_NOT_READY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_is_answered_when_it_is_applied),
+        cmocka_unit_test(a_refusal_waits_for_a_round),
+        cmocka_unit_test(a_refusal_waits_for_what_it_rests_on),
+        cmocka_unit_test(a_refusal_is_forgotten_with_the_role),
+        cmocka_unit_test(a_linearizable_read_waits_for_a_round),
+        cmocka_unit_test(a_learners_write_names_its_origin),
+        cmocka_unit_test(a_learners_refusal_waits_for_a_round),
+        cmocka_unit_test(a_learners_malformed_request_is_refused),
+        cmocka_unit_test(a_single_replica_answers_by_itself),
+        cmocka_unit_test(queued_writes_keep_their_order),
+        cmocka_unit_test(too_many_requests_are_refused_at_once),
+        cmocka_unit_test(draining_refuses_the_new_and_finishes_the_old),
+        cmocka_unit_test(a_draining_leader_hands_over),
+        cmocka_unit_test(closing_answers_everybody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

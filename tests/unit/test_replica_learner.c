@@ -1,0 +1,344 @@
+/* The life of a request in a learner, also beyond its leader. */
+#include "server/state/state.h"
+#include "server/view.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+static void a_forwarded_write_is_answered_by_its_delivery(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
+    drive_persist(&bench.drive);
+    assert_int_equal(told.answers, 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(told.zxid, zxid_make(1, 1));
+    assert_true(told.has_stat);
+    bench_close(&bench);
+}
+
+static void leader_refuses(struct bench *bench, uint64_t number, enum err err, zxid_t rests_on)
+{
+    struct op_result result;
+    struct buf bytes;
+
+    op_result_init(&result);
+    result.err = err;
+    result.zxid = rests_on;
+    buf_init(&bytes, 4096);
+    op_result_encode(&result, &bytes);
+    drive_leader_says(
+        &bench->drive,
+        (struct zab_msg){.type = ZAB_FORWARD_REPLY, .round = number, .bytes = buf_slice(&bytes)});
+    buf_release(&bytes);
+    op_result_release(&result);
+}
+
+static void a_refusal_waits_until_its_zxid_is_applied(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 1));
+    assert_int_equal(told.answers, 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_NODE_EXISTS);
+    bench_close(&bench);
+}
+
+static void a_refusal_that_never_becomes_true_here_times_out(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 9));
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_REPLICA_BEHIND);
+    bench_close(&bench);
+}
+
+static void a_malformed_answer_of_the_leader_is_an_error(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    drive_leader_says(&bench.drive, (struct zab_msg){.type = ZAB_FORWARD_REPLY,
+                                                     .round = bench_forwarded(&bench),
+                                                     .bytes = slice_str("?")});
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_SYSTEM_ERROR);
+    bench_close(&bench);
+}
+
+static void an_answer_nobody_waits_for_is_dropped(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    leader_refuses(&bench, bench_forwarded(&bench) + 100, ERR_NO_NODE, 0);
+    assert_int_equal(told.answers, 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    leader_refuses(&bench, bench_forwarded(&bench), ERR_NO_NODE, 0);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    bench_close(&bench);
+}
+
+static void a_read_with_a_minimum_waits_for_it(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct op_request *request;
+
+    (void)state;
+    bench_follow(&bench);
+    request = bench_request(&bench, OP_GET, "/", &told);
+    request->min_zxid = zxid_make(1, 1);
+    bench_submit(&bench, request);
+    assert_int_equal(told.answers, 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    bench_close(&bench);
+}
+
+static void a_round_through_the_leader_waits_for_its_zxid(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_submit(&bench, bench_request(&bench, OP_SYNC, "/", &told));
+    uint64_t number = drive_sent(&bench.drive, 3, ZAB_READ_INDEX)->round;
+
+    drive_leader_says(
+        &bench.drive,
+        (struct zab_msg){.type = ZAB_READ_REPLY, .round = number, .zxid = zxid_make(1, 1)});
+    assert_int_equal(told.answers, 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.zxid, zxid_make(1, 1));
+    bench_close(&bench);
+}
+
+/* ---- Changes of leader. ---- */
+
+static void without_a_leader_a_write_waits(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    bench_create(&bench, "/a", &told);
+    assert_int_equal(told.answers, 0);
+    drive_follow(&bench.drive, 3, 1);
+    assert_non_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+static void without_a_leader_a_write_is_refused_in_time(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    bench_create(&bench, "/a", &told);
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_NOT_READY);
+    bench_close(&bench);
+}
+
+static void a_write_at_the_leader_past_its_deadline_is_unknown(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    bench_close(&bench);
+}
+
+/* Rule 7: what is not in the new epoch's history cannot happen any more; it is done again. */
+static void a_lost_write_is_sent_to_the_next_leader(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    uint64_t number = bench_forwarded(&bench);
+
+    drive_down(&bench.drive, 3);
+    assert_int_equal(told.answers, 0);
+    drive_clear(&bench.drive);
+    drive_follow(&bench.drive, 2, 2);
+    assert_int_equal(told.answers, 0);
+    assert_int_equal(drive_sent(&bench.drive, 2, ZAB_FORWARD)->round, number);
+    assert_int_equal(drive_sent_count(&bench.drive, 2, ZAB_FORWARD), 1);
+    assert_int_equal(bench_status(&bench).retried, 1);
+    drive_entry(&bench.drive, bench_record(&bench.drive, number, "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(2, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    bench_close(&bench);
+}
+
+/* It was in the history after all: delivered, answered, and not done again. */
+static void a_write_that_survived_its_leader_is_not_repeated(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
+    drive_persist(&bench.drive);
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow(&bench.drive, 2, 2);
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(told.zxid, zxid_make(1, 1));
+    assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+/* The same epoch again: its leader may have the write, and may still get it into the log. */
+static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow_stream(&bench.drive, 3, 1);
+    drive_newleader(&bench.drive, NULL);
+    drive_leader_says(&bench.drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 0)});
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+/* The delivery may have been inside the snapshot, where no request can be recognised. */
+static void after_a_replaced_state_the_outcome_is_unknown(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct drive *drive = &bench.drive;
+
+    (void)state;
+    bench_follow(&bench);
+    drive->restores_by_hand = true;
+    bench_create(&bench, "/a", &told);
+    drive_down(drive, 3);
+    drive_clear(drive);
+    drive_follow_acked(drive, 2, 3);
+    drive_log_reset(&drive->theirs, zxid_make(2, 5), 77);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .flags = ZAB_FLAG_SNAP});
+    drive_persist(drive);
+    drive_log_reset(&drive->staged, zxid_make(2, 5), 77);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
+                                              .zxid = zxid_make(2, 5),
+                                              .chain = 77,
+                                              .commit = zxid_make(2, 5),
+                                              .flags = ZAB_FLAG_SNAP_LAST});
+    drive_persist(drive);
+    view_replace(bench.view, state_new(7));
+    drive_restored(drive);
+    drive_newleader(drive, drive_log_add(&drive->theirs, zxid_make(3, 0)));
+    drive_persist(drive);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(3, 0)});
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_null(drive_sent(drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+static void a_proposal_that_lost_its_epoch_is_forwarded(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct drive *drive = &bench.drive;
+
+    (void)state;
+    bench_lead(&bench);
+    bench_create(&bench, "/a", &told);
+    drive_persist(drive);
+    drive_down(drive, 1);
+    drive_down(drive, 2);
+    drive_persist(drive);
+    drive_clear(drive);
+    drive_follow_acked(drive, 2, 2);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid_make(1, 0)});
+    drive_persist(drive);
+    drive_log_cut(&drive->theirs, zxid_make(1, 0));
+    drive_newleader(drive, drive_log_add(&drive->theirs, zxid_make(2, 0)));
+    drive_persist(drive);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(2, 0)});
+    assert_int_equal(told.answers, 0);
+    assert_non_null(drive_sent(drive, 2, ZAB_FORWARD));
+    assert_false(bench_has(&bench, "/a"));
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forwarded_write_is_answered_by_its_delivery),
+        cmocka_unit_test(a_refusal_waits_until_its_zxid_is_applied),
+        cmocka_unit_test(a_refusal_that_never_becomes_true_here_times_out),
+        cmocka_unit_test(a_malformed_answer_of_the_leader_is_an_error),
+        cmocka_unit_test(an_answer_nobody_waits_for_is_dropped),
+        cmocka_unit_test(a_read_with_a_minimum_waits_for_it),
+        cmocka_unit_test(a_round_through_the_leader_waits_for_its_zxid),
+        cmocka_unit_test(without_a_leader_a_write_waits),
+        cmocka_unit_test(without_a_leader_a_write_is_refused_in_time),
+        cmocka_unit_test(a_write_at_the_leader_past_its_deadline_is_unknown),
+        cmocka_unit_test(a_lost_write_is_sent_to_the_next_leader),
+        cmocka_unit_test(a_write_that_survived_its_leader_is_not_repeated),
+        cmocka_unit_test(back_at_the_same_epoch_the_outcome_is_unknown),
+        cmocka_unit_test(after_a_replaced_state_the_outcome_is_unknown),
+        cmocka_unit_test(a_proposal_that_lost_its_epoch_is_forwarded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
