@@ -150,6 +150,7 @@ void log_write(enum log_level level, const char *subject, const char *format, ..
     }
     va_start(args, format);
 
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
     int len = vsnprintf(message, sizeof(message), format, args);
 
     va_end(args);

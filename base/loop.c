@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -207,6 +208,7 @@ uint16_t loop_local_port(int fd)
     struct sockaddr_storage addr;
     socklen_t len = sizeof(addr);
 
+    memset(&addr, 0, sizeof(addr));
     if (getsockname(fd, (struct sockaddr *)&addr, &len)) {
         return 0;
     }

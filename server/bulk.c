@@ -41,7 +41,7 @@ static void answer(struct bulk *bulk, struct bulk_job *job)
 
 static void fetch(struct bulk *bulk, struct bulk_job *job)
 {
-    job->recs = mem_zalloc(FETCH_RECS_MAX, sizeof job->recs[0]);
+    job->recs = mem_zalloc(FETCH_RECS_MAX, sizeof(struct logrec *));
     job->err = store_read(bulk->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX, job->recs,
                           &job->rec_count);
     answer(bulk, job);

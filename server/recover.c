@@ -453,6 +453,7 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 
 void recover_release(struct replica_options *options)
 {
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it takes the const away again. */
     mem_free((void *)(uintptr_t)options->zab.ranges);
     options->zab.ranges = NULL;
     options->zab.range_count = 0;

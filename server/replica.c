@@ -71,7 +71,7 @@ void replica_keep(struct replica *replica, struct blob *take_blob)
 {
     if (replica->kept_count == replica->kept_cap) {
         replica->kept_cap = replica->kept_cap ? replica->kept_cap * 2 : 16;
-        replica->kept = mem_realloc(replica->kept, replica->kept_cap * sizeof replica->kept[0]);
+        replica->kept = mem_realloc(replica->kept, replica->kept_cap * sizeof(struct blob *));
     }
     replica->kept[replica->kept_count++] = take_blob;
 }

@@ -285,7 +285,8 @@ void requests_delivered(struct replica *replica, const struct txn_header *header
     place(replica, request, 0);
     if (replica->ready_count == replica->ready_cap) {
         replica->ready_cap = replica->ready_cap ? replica->ready_cap * 2 : 64;
-        replica->ready = mem_realloc(replica->ready, replica->ready_cap * sizeof replica->ready[0]);
+        replica->ready =
+            mem_realloc(replica->ready, replica->ready_cap * sizeof(struct op_request *));
     }
     replica->ready[replica->ready_count++] = request;
 }

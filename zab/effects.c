@@ -94,6 +94,7 @@ void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...
     va_list args;
 
     va_start(args, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
     (void)vsnprintf(effect->text, sizeof effect->text, format, args);
     va_end(args);
 }

@@ -19,9 +19,9 @@ static void parent_of(const char *path, char parent[MODEL_PATH_MAX])
 {
     size_t len = (size_t)(strrchr(path, '/') - path);
 
-    snprintf(parent, MODEL_PATH_MAX, "%.*s", (int)len, path);
+    (void)snprintf(parent, MODEL_PATH_MAX, "%.*s", (int)len, path);
     if (len == 0) {
-        snprintf(parent, MODEL_PATH_MAX, "/");
+        (void)snprintf(parent, MODEL_PATH_MAX, "/");
     }
 }
 
@@ -49,7 +49,7 @@ static struct model_node *add(struct model *model, const char *path, struct mode
                                          .pzxid = at.zxid,
                                          .ctime = at.time_ms,
                                          .mtime = at.time_ms}};
-    snprintf(node->path, MODEL_PATH_MAX, "%s", path);
+    (void)snprintf(node->path, MODEL_PATH_MAX, "%s", path);
     return node;
 }
 
@@ -77,8 +77,8 @@ void model_init(struct model *model)
 
 static void copy_data(struct model_node *node, const struct op_args *args)
 {
-    snprintf(node->data, MODEL_DATA_MAX, "%.*s", (int)args->data.len,
-             (const char *)args->data.data);
+    (void)snprintf(node->data, MODEL_DATA_MAX, "%.*s", (int)args->data.len,
+                   (const char *)args->data.data);
     node->null = args->data_null;
     node->stat.data_length = (uint32_t)args->data.len;
 }
@@ -88,7 +88,7 @@ static void answer(struct model_verdict *verdict, const char *path, const struct
     struct model_reply *reply = &verdict->replies[verdict->reply_count++];
 
     *reply = (struct model_reply){.stat = node != NULL ? node->stat : (struct stat_view){0}};
-    snprintf(reply->path, MODEL_PATH_MAX, "%s", path);
+    (void)snprintf(reply->path, MODEL_PATH_MAX, "%s", path);
 }
 
 static enum err model_kind(const struct op_args *args)
@@ -110,7 +110,7 @@ static void model_parents(struct model *model, const char *path, struct model_mo
     char part[MODEL_PATH_MAX];
 
     for (size_t i = 1; path[i] != '\0'; i++) {
-        snprintf(part, MODEL_PATH_MAX, "%.*s", (int)i, path);
+        (void)snprintf(part, MODEL_PATH_MAX, "%.*s", (int)i, path);
         if (path[i] == '/' && model_find(model, part) == NULL) {
             add(model, part, at);
             touch_parent(model, part, at.zxid, 1);
@@ -128,7 +128,8 @@ static enum err model_create(struct model *model, const struct op_args *args,
     if (err != ERR_OK) {
         return err;
     }
-    snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len, (const char *)args->path.data);
+    (void)snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len,
+                   (const char *)args->path.data);
     parent_of(path, parent_path);
     struct model_node *parent = model_find(model, parent_path);
 
@@ -138,7 +139,8 @@ static enum err model_create(struct model *model, const struct op_args *args,
     if (args->sequence) {
         size_t len = strlen(path);
 
-        snprintf(path + len, MODEL_PATH_MAX - len, "%010u", parent != NULL ? parent->creates : 0);
+        (void)snprintf(path + len, MODEL_PATH_MAX - len, "%010u",
+                       parent != NULL ? parent->creates : 0);
     }
     if (strlen(path) > 1 && path[strlen(path) - 1] == '/') {
         return ERR_BAD_ARGUMENTS;
@@ -238,7 +240,7 @@ static enum err model_delete_tree(struct model *model, const char *top, uint32_t
                 longest = one;
             }
         }
-        snprintf(path, MODEL_PATH_MAX, "%s", longest);
+        (void)snprintf(path, MODEL_PATH_MAX, "%s", longest);
         take_out(model, path, at.zxid);
     }
     return ERR_OK;
@@ -260,7 +262,7 @@ static enum err model_delete(struct model *model, const struct op_args *args,
     if (!version_fits(args, node)) {
         return model_bad_version(node, verdict);
     }
-    snprintf(path, MODEL_PATH_MAX, "%s", node->path);
+    (void)snprintf(path, MODEL_PATH_MAX, "%s", node->path);
     if (args->recursive) {
         err = model_delete_tree(model, path, args->max, at);
     } else if (node->stat.num_children > 0) {
@@ -294,7 +296,7 @@ static enum err model_reap(struct model *model, struct model_moment at, struct m
     if (!due) {
         return model_bad_version(node, verdict);
     }
-    snprintf(path, MODEL_PATH_MAX, "%s", node->path);
+    (void)snprintf(path, MODEL_PATH_MAX, "%s", node->path);
     take_out(model, path, at.zxid);
     answer(verdict, path, NULL);
     return ERR_OK;
@@ -308,7 +310,8 @@ static enum err model_one(struct model *model, const struct op_args *args, struc
     if (args->data.len > model->limits.data_bytes_max) {
         return ERR_TOO_LARGE;
     }
-    snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len, (const char *)args->path.data);
+    (void)snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len,
+                   (const char *)args->path.data);
     struct model_node *node = model_find(model, path);
 
     if (args->op == OP_CREATE) {

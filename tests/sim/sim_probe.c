@@ -5,7 +5,7 @@
 
 /* The names come from the sources, by a script of the build (probes.cmake). */
 static const char *const names[] = {
-#include "sim_probes.inc"
+#include "tests/sim/sim_probes.inc"
 };
 
 size_t sim_probe_count(void)

@@ -62,12 +62,12 @@ static void bury(struct conn *conn)
 
 static void drop_up(struct conn *conn, struct link *link, const char *why)
 {
+    ASSERT(link && link->up == conn);
     ASSERT(conn->peer == link->peer.id);
 
     struct tcp *tcp = conn->tcp;
     bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
 
-    ASSERT(link && link->up == conn);
     link->up = NULL;
     link_again(link, tcp, lasted);
     bury(conn);
