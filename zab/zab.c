@@ -55,7 +55,8 @@ static void init_log(struct zab *zab, const struct zab_init *init)
     zab->committed = init->committed;
     zab->delivered = init->committed;
     zab->delivered_chain = init->committed_chain;
-    zab->has_pending_config = init->has_pending;
+    /* A disk that joined may know a newer configuration than the log it has got so far. */
+    zab->has_pending_config = init->has_pending && init->pending.version > init->config.version;
     zab->pending_config = init->pending;
     ASSERT(zab->trail.durable == zab->trail.last);
 }
