@@ -78,7 +78,6 @@ static void send_vote(struct zab *zab, const struct peer *peer)
 
 static void broadcast_vote(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LOOKING);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         if (zab->peers[i].up) {
             send_vote(zab, &zab->peers[i]);
@@ -158,14 +157,16 @@ static bool agrees_with_me(const struct zab *zab, const struct peer *peer)
     const struct vote *vote = &peer->vote;
 
     ASSERT(zab->my_vote.candidate != 0);
-    return peer->up && vote->valid && vote->state == ZAB_LOOKING && vote->round == zab->round &&
-           (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == zab->my_vote.candidate;
+    return peer->up && vote->valid && !vote->stale && vote->state == ZAB_LOOKING &&
+           vote->round == zab->round && (vote->flags & ZAB_FLAG_ELIGIBLE) &&
+           vote->candidate == zab->my_vote.candidate;
 }
 
 /* Nobody we can hear is still of another opinion: there is nothing to wait for. */
 static bool unanimous(const struct zab *zab)
 {
     ASSERT(zab->settled);
+
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
@@ -238,7 +239,7 @@ static bool check_settled(struct zab *zab)
 
 static bool is_looking_voter(const struct peer *peer)
 {
-    return peer->up && peer->vote.valid && peer->vote.state == ZAB_LOOKING &&
+    return peer->up && peer->vote.valid && !peer->vote.stale && peer->vote.state == ZAB_LOOKING &&
            (peer->vote.flags & ZAB_FLAG_ELIGIBLE);
 }
 
@@ -249,6 +250,8 @@ static bool is_looking_voter(const struct peer *peer)
  */
 static bool weigh_votes(struct zab *zab)
 {
+    ASSERT(zab->settled);
+
     bool changed = false;
     uint64_t round = zab->round;
 
@@ -316,6 +319,7 @@ void election_check(struct zab *zab)
 static void on_looking_vote(struct zab *zab, struct peer *peer)
 {
     ASSERT(zab->state == ZAB_LOOKING);
+
     if (peer->vote.round < zab->round) {
         send_vote(zab, peer);
     }
@@ -324,6 +328,7 @@ static void on_looking_vote(struct zab *zab, struct peer *peer)
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     ASSERT(peer->up);
+
     if (msg->state < ZAB_LOOKING || msg->state > ZAB_OBSERVING) {
         return;
     }
@@ -356,6 +361,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *
 void election_greet(struct zab *zab, struct peer *peer)
 {
     ASSERT(peer->up);
+
     if (zab->state != ZAB_LOOKING) {
         send_vote(zab, peer);
         return;
@@ -364,6 +370,17 @@ void election_greet(struct zab *zab, struct peer *peer)
         send_vote(zab, peer);
     }
     election_check(zab);
+}
+
+/* A leader that falls silent has left us the vote by which it was elected: it must not be weighed
+ * as if it were looking still. */
+void election_over(struct zab *zab)
+{
+    ASSERT(zab->state != ZAB_LOOKING);
+
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        zab->peers[i].vote.stale = true;
+    }
 }
 
 void election_announce(struct zab *zab)

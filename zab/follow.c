@@ -16,6 +16,7 @@ static uint32_t self_flags(const struct zab *zab)
 static struct zab_msg dialogue(const struct zab *zab, enum zab_msg_type type)
 {
     ASSERT(in_dialogue(zab));
+
     return (struct zab_msg){
         .type = type,
         .link = zab->follow.link,
@@ -61,6 +62,7 @@ void follow_start(struct zab *zab, uint32_t leader)
     if (zab->follow.link == 0) {
         zab->follow.link = ++zab->link_seq;
     }
+    election_over(zab);
     fx_role(zab);
     send_cepoch(zab);
 }
@@ -77,6 +79,7 @@ static void inbox_clear(struct zab *zab)
 void follow_leave(struct zab *zab)
 {
     ASSERT(in_dialogue(zab));
+
     inbox_clear(zab);
     zab->follow.leader = 0;
     zab->follow.link = 0;
@@ -88,6 +91,7 @@ void follow_leave(struct zab *zab)
 void follow_on_vote(struct zab *zab, const struct peer *peer)
 {
     ASSERT(in_dialogue(zab));
+
     if (zab->follow.phase != FOLLOW_CEPOCH || peer->id != zab->follow.leader ||
         peer->vote.state == ZAB_LEADING) {
         return;
@@ -134,6 +138,9 @@ static void send_ackepoch(struct zab *zab)
 
 static void promise(struct zab *zab)
 {
+    ASSERT(zab->follow.epoch >= zab->promised_epoch);
+    ASSERT(!zab->founding && zab->config.count > 0);
+
     struct following *follow = &zab->follow;
 
     ASSERT(follow->phase <= FOLLOW_JOIN);
@@ -162,6 +169,8 @@ static void promise(struct zab *zab)
 /* A new disk becomes a member of the cluster that it has found; a quorum reported it. */
 static void join(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(zab->founding || zab->config.count == 0);
+
     struct zab_config config;
 
     ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
@@ -271,6 +280,7 @@ static void on_confirm(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch || MUTANT(10));
+    ASSERT(zab->trail.durable >= zxid_make(zab->follow.epoch, 0) || MUTANT(2));
     struct zab_msg ack = dialogue(zab, ZAB_CONFIRM_ACK);
 
     ack.round = msg->round;
@@ -312,6 +322,7 @@ void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg 
 {
     ASSERT(in_dialogue(zab));
     ASSERT(peer->up);
+
     if (peer->id != zab->follow.leader || msg->link != zab->follow.link) {
         return; /* Of a dialogue that is over. */
     }
@@ -378,6 +389,7 @@ static uint64_t silence_limit_ms(const struct zab *zab)
 void follow_tick(struct zab *zab)
 {
     ASSERT(in_dialogue(zab));
+
     if (zab->now_ms >= silence_limit_ms(zab) && zab->now_ms >= zab->follow.grace_ms) {
         PROBE("zab.leader_silent");
         enter_looking(zab, "the leader is silent");

@@ -28,7 +28,6 @@ void lead_early(struct peer *peer, const struct zab_msg *msg)
 /* Followers that decided a moment before we did have told their promise already. */
 static void take_early(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
         struct peer *peer = &zab->peers[i];
         const struct learner *learner = &peer->learner;
@@ -72,6 +71,7 @@ void lead_start(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         zab->peers[i].seen_ms = zab->now_ms;
     }
+    election_over(zab);
     fx_role(zab);
     lead_outline_ready(zab);
     take_early(zab);
@@ -104,17 +104,21 @@ void lead_leave(struct zab *zab)
 static bool has_promise(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(zab->lead.phase == LEADER_COLLECT);
+
     return peer->up && peer->learner.stage >= LEARNER_CEPOCH && peer->learner.counted;
 }
 
 static bool has_outlined(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(zab->lead.phase == LEADER_OUTLINE);
+
     return peer->up && peer->learner.stage >= LEARNER_ACKED && peer->learner.counted;
 }
 
 static void send_newepoch(struct zab *zab, const struct peer *peer)
 {
+    ASSERT(zab->promised_epoch == zab->lead.epoch || MUTANT(12));
+
     struct zab_msg msg = {
         .type = ZAB_NEWEPOCH,
         .link = peer->learner.link,
@@ -204,7 +208,6 @@ static void establish(struct zab *zab)
 /* Takes each step of discovery that has become possible. */
 void lead_outline_ready(struct zab *zab)
 {
-    ASSERT(zab->state == ZAB_LEADING);
     if (zab->lead.phase == LEADER_COLLECT && quorum_has(zab, true, has_promise)) {
         choose_epoch(zab);
     }
@@ -216,6 +219,7 @@ void lead_outline_ready(struct zab *zab)
 static bool acked_newleader(const struct zab *zab, const struct peer *peer)
 {
     ASSERT(zab->lead.phase == LEADER_SYNC);
+
     return peer->up && peer->learner.stage == LEARNER_SYNCED &&
            peer->learner.acked >= zxid_make(zab->lead.epoch, 0);
 }
@@ -312,6 +316,7 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
     learner->heard_ms = zab->now_ms;
     learner->counted =
         (msg->flags & ZAB_FLAG_ELIGIBLE) && quorum_counts(zab, peer->id, peer->incarnation);
+    ASSERT(learner->flight.count == 0 && !learner->newleader_sent);
     if (zab->lead.phase == LEADER_COLLECT) {
         lead_outline_ready(zab);
         return;
@@ -376,6 +381,7 @@ static void on_ack_newleader(struct zab *zab, struct peer *peer, const struct za
         fx_disconnect(zab, peer->id);
         return;
     }
+    ASSERT(learner->sent >= zxid_make(zab->lead.epoch, 0));
     learner->stage = LEARNER_SYNCED;
     if (MUTANT(16)) {
         learner->sent = zab->trail.last;
@@ -451,6 +457,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
 {
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(peer->up);
+
     if (msg->type == ZAB_CEPOCH) {
         on_cepoch(zab, peer, msg);
         return;
@@ -486,6 +493,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
 void lead_peer_down(struct zab *zab, struct peer *peer)
 {
     ASSERT(!peer->up);
+
     learner_reset(zab, peer);
     if (!quorum_has(zab, true, peer_is_up)) {
         enter_looking(zab, "connections to a quorum are lost");

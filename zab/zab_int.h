@@ -36,6 +36,7 @@ enum {
 
 struct vote {
     bool valid;
+    bool stale; /* Of an election that we have left: it says nothing in the next one. */
     enum zab_state state;
     uint64_t round;
     uint32_t candidate; /* 0: none. */
@@ -307,6 +308,12 @@ static inline bool in_dialogue(const struct zab *zab)
            zab->follow.leader != 0 && zab->follow.link != 0;
 }
 
+/* In a dialogue with a leader, counted or not. */
+static inline bool is_learner(const struct zab *zab)
+{
+    return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
+}
+
 /* effects.c */
 struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
@@ -348,6 +355,7 @@ void election_tick(struct zab *zab);
 void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
+void election_over(struct zab *zab);     /* We follow or lead: what was said so far is history. */
 void election_announce(struct zab *zab); /* Tells those who still look that we have settled. */
 uint64_t election_wake_ms(const struct zab *zab);
 
