@@ -1,6 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_check_int.h"
 
 #include <inttypes.h>
 
@@ -9,16 +9,6 @@
  * told by its last zxid: records form a tree (each has one parent), so "this log holds z" is a walk
  * from its end towards the root.
  */
-
-enum {
-    APPENDED_UNKNOWN = 1, /* While a received snapshot is being installed. */
-};
-
-static const char *node_text(const struct sim_node *node, char *out, size_t size)
-{
-    (void)snprintf(out, size, "node %u (life %u)", node->id, node->life);
-    return out;
-}
 
 struct sim_rec *sim_rec_find(struct sim *sim, zxid_t zxid)
 {
@@ -38,7 +28,7 @@ bool sim_log_holds(struct sim *sim, zxid_t last, zxid_t zxid)
     return rec && rec->rec->zxid == zxid;
 }
 
-static zxid_t log_last(const struct sim *sim)
+zxid_t sim_log_last(const struct sim *sim)
 {
     return sim->log_count > 0 ? sim->log[sim->log_count - 1]->rec->zxid : 0;
 }
@@ -128,7 +118,7 @@ static void broadcast(struct sim *sim, struct sim_node *node, struct logrec *rec
 }
 
 /* Records that belong to a snapshot on its way do not touch the log until it is installed. */
-static void check_append(struct sim *sim, struct sim_node *node, struct logrec *rec)
+void sim_check_append(struct sim *sim, struct sim_node *node, struct logrec *rec)
 {
     const struct sim_rec *known = sim_rec_find(sim, rec->zxid);
     zxid_t *last = node->staging ? &node->staged : &node->appended;
@@ -148,292 +138,6 @@ static void check_append(struct sim *sim, struct sim_node *node, struct logrec *
                  node->id, rec->zxid);
     }
     *last = rec->zxid;
-}
-
-/* ---- Changes of a disk. ---- */
-
-static void check_truncate(struct sim *sim, struct sim_node *node, zxid_t zxid)
-{
-    const struct sim_rec *rec = sim_rec_find(sim, node->appended);
-
-    if (!sim_log_holds(sim, node->appended, zxid)) {
-        sim_fail(sim, "A14", "node %u cuts back to %" PRIx64 ", which its log does not hold",
-                 node->id, zxid);
-    }
-    for (; rec && rec->rec->zxid > zxid; rec = rec->parent) {
-        if (rec->committed) {
-            sim_fail(sim, "A13", "node %u cuts off the committed record %" PRIx64, node->id,
-                     rec->rec->zxid);
-        }
-    }
-    node->appended = zxid;
-    sim->totals.truncs++;
-}
-
-/* What the new log lacks of what the old one had must not be committed. */
-static void check_install(struct sim *sim, struct sim_node *node)
-{
-    const struct sim_rec *rec = sim_rec_find(sim, node->appended);
-
-    for (; rec && !node->damaged && node->staged != APPENDED_UNKNOWN; rec = rec->parent) {
-        if (rec->committed) {
-            if (!sim_log_holds(sim, node->staged, rec->rec->zxid)) {
-                sim_fail(sim, "A13", "node %u installs a snapshot without the committed %" PRIx64,
-                         node->id, rec->rec->zxid);
-            }
-            break;
-        }
-    }
-    node->appended = node->staged;
-    node->staging = false;
-    sim->totals.snaps_sent++;
-}
-
-static void remember(struct sim_node *node, const struct zab_effect *effect)
-{
-    if (node->issue_count == node->issue_cap) {
-        node->issue_cap = node->issue_cap ? node->issue_cap * 2 : 64;
-        node->issues = mem_realloc(node->issues, node->issue_cap * sizeof(*node->issues));
-    }
-    node->issues[node->issue_count++] =
-        (struct sim_issue){.token = effect->token,
-                           .type = effect->persist,
-                           .staged = node->staging,
-                           .zxid = effect->rec ? effect->rec->zxid : effect->zxid,
-                           .epoch = effect->epoch,
-                           .leader = effect->leader};
-}
-
-void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
-{
-    SIM_TRACE(sim, "persist %u: type %d token %" PRIu64 " zxid %" PRIx64, node->id,
-              (int)effect->persist, effect->token, effect->rec ? effect->rec->zxid : effect->zxid);
-    switch (effect->persist) {
-    case ZAB_PERSIST_APPEND:
-        check_append(sim, node, effect->rec);
-        break;
-    case ZAB_PERSIST_TRUNCATE:
-        check_truncate(sim, node, effect->zxid);
-        break;
-    case ZAB_PERSIST_RESET:
-        if (!node->damaged && node->appended != 0) {
-            sim_fail(sim, "A13", "node %u forgets its log without cause", node->id);
-        }
-        node->appended = 0;
-        break;
-    case ZAB_PERSIST_SNAP_BEGIN:
-        node->staging = true;
-        node->staged = APPENDED_UNKNOWN;
-        break;
-    case ZAB_PERSIST_SNAP_INSTALL:
-        check_install(sim, node);
-        break;
-    case ZAB_PERSIST_SNAP_ABORT:
-        node->staging = false;
-        break;
-    case ZAB_PERSIST_QUARANTINE:
-        if (!node->damaged) {
-            sim_fail(sim, "A18", "node %u is quarantined without cause: %s", node->id,
-                     effect->text);
-        }
-        sim->totals.quarantines++;
-        break;
-    case ZAB_PERSIST_PROMISE:
-    case ZAB_PERSIST_JOIN:
-    case ZAB_PERSIST_RELEASE:
-    case ZAB_PERSIST_SNAP_CHUNK:
-        break;
-    }
-    remember(node, effect);
-}
-
-static bool voter_holds(struct sim *sim, const struct sim_node *node, zxid_t zxid)
-{
-    return node->voter &&
-           sim_log_holds(sim, node->damaged ? node->harmed_last : node->shadow.last, zxid);
-}
-
-static bool quorum_holds(struct sim *sim, zxid_t zxid)
-{
-    uint32_t count = 0;
-
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        count += voter_holds(sim, &sim->nodes[id], zxid);
-    }
-    return count > sim->knobs.voters / 2;
-}
-
-static void check_promise(struct sim *sim, struct sim_node *node, const struct sim_issue *issue)
-{
-    if (issue->epoch < node->shadow.promised_epoch) {
-        sim_fail(sim, "A2", "node %u promises epoch %u after %u", node->id, issue->epoch,
-                 node->shadow.promised_epoch);
-    }
-    node->shadow.promised_epoch = issue->epoch;
-    node->shadow.promised_leader = issue->leader;
-}
-
-/* One change has become durable. */
-static void settle(struct sim *sim, struct sim_node *node, const struct sim_issue *issue,
-                   const struct persist_done *done)
-{
-    struct sim_shadow *shadow = &node->shadow;
-    bool cut = false;
-
-    switch (issue->type) {
-    case ZAB_PERSIST_APPEND:
-        if (!issue->staged) {
-            shadow->last = issue->zxid;
-        }
-        break;
-    case ZAB_PERSIST_TRUNCATE:
-        shadow->last = issue->zxid;
-        cut = true;
-        break;
-    case ZAB_PERSIST_RESET:
-        shadow->last = 0;
-        cut = true;
-        break;
-    case ZAB_PERSIST_SNAP_INSTALL:
-        if (done->err == ERR_OK) {
-            shadow->last = done->last;
-        }
-        if (node->appended == APPENDED_UNKNOWN || done->err != ERR_OK) {
-            node->appended = shadow->last;
-        }
-        cut = true;
-        break;
-    case ZAB_PERSIST_PROMISE:
-        check_promise(sim, node, issue);
-        break;
-    case ZAB_PERSIST_QUARANTINE:
-        shadow->quarantined = true;
-        break;
-    case ZAB_PERSIST_RELEASE:
-        shadow->quarantined = false;
-        node->damaged = node->emptied;
-        break;
-    case ZAB_PERSIST_JOIN:
-        sim_net_greet_again(sim, node);
-        break;
-    case ZAB_PERSIST_SNAP_BEGIN:
-    case ZAB_PERSIST_SNAP_CHUNK:
-    case ZAB_PERSIST_SNAP_ABORT:
-        break;
-    }
-    if (cut && !quorum_holds(sim, log_last(sim))) {
-        sim_fail(sim, "A13", "after node %u changed its log no quorum holds %" PRIx64, node->id,
-                 log_last(sim));
-    }
-}
-
-void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist_done *done)
-{
-    size_t count = 0;
-
-    while (count < node->issue_count && node->issues[count].token <= done->token) {
-        settle(sim, node, &node->issues[count], done);
-        count++;
-    }
-    if (count == 0) {
-        sim_fail(sim, "host", "node %u: nothing was to be done for token %" PRIu64, node->id,
-                 done->token);
-    }
-    node->issue_count -= count;
-    memmove(node->issues, node->issues + count, node->issue_count * sizeof(*node->issues));
-}
-
-/* ---- Restart. ---- */
-
-/* The log found must be what was durable, plus any first part of what was on its way. */
-static bool is_explained(struct sim *sim, const struct sim_node *node, zxid_t found)
-{
-    zxid_t last = node->shadow.last;
-    bool any = false;
-
-    for (size_t i = 0; last != found && !any && i < node->issue_count; i++) {
-        const struct sim_issue *issue = &node->issues[i];
-
-        if ((issue->type == ZAB_PERSIST_APPEND && !issue->staged) ||
-            issue->type == ZAB_PERSIST_TRUNCATE) {
-            last = issue->zxid;
-        } else if (issue->type == ZAB_PERSIST_RESET) {
-            last = 0;
-        } else if (issue->type == ZAB_PERSIST_SNAP_INSTALL) {
-            any = sim_rec_find(sim, found) != NULL;
-        }
-    }
-    return last == found || any;
-}
-
-static bool promise_explained(const struct sim_node *node, uint32_t found)
-{
-    bool ok = found == node->shadow.promised_epoch;
-
-    for (size_t i = 0; !ok && i < node->issue_count; i++) {
-        ok = node->issues[i].type == ZAB_PERSIST_PROMISE && node->issues[i].epoch == found;
-    }
-    return ok;
-}
-
-static bool quarantine_explained(const struct sim_node *node)
-{
-    bool ok = node->shadow.quarantined || node->damaged;
-
-    for (size_t i = 0; !ok && i < node->issue_count; i++) {
-        ok = node->issues[i].type == ZAB_PERSIST_QUARANTINE;
-    }
-    return ok;
-}
-
-static void check_found(struct sim *sim, struct sim_node *node, const struct zab_init *init)
-{
-    const struct sim_rec *rec = sim_rec_find(sim, init->log_last);
-    const struct sim_rec *committed = sim_rec_find(sim, init->committed);
-    char text[64];
-
-    if (!is_explained(sim, node, init->log_last)) {
-        sim_fail(sim, "A18", "%s finds a log up to %" PRIx64 ", %" PRIx64 " was durable",
-                 node_text(node, text, sizeof(text)), init->log_last, node->shadow.last);
-    }
-    if (init->log_last != 0 && (!rec || rec->rec->chain != init->log_chain)) {
-        sim_fail(sim, "A18", "%s finds another record %" PRIx64,
-                 node_text(node, text, sizeof(text)), init->log_last);
-    }
-    if (init->committed != 0 && (!committed || !committed->committed)) {
-        sim_fail(sim, "A18", "%s takes %" PRIx64 " for committed",
-                 node_text(node, text, sizeof(text)), init->committed);
-    }
-    if (!promise_explained(node, init->promised_epoch)) {
-        sim_fail(sim, "A2", "%s finds the promise %u, %u was durable",
-                 node_text(node, text, sizeof(text)), init->promised_epoch,
-                 node->shadow.promised_epoch);
-    }
-}
-
-void sim_check_recovered(struct sim *sim, struct sim_node *node,
-                         const struct replica_options *options)
-{
-    const struct zab_init *init = &options->zab;
-    char text[64];
-
-    if (init->quarantined && !quarantine_explained(node)) {
-        sim_fail(sim, "A18", "%s is quarantined, but its disk was not harmed",
-                 node_text(node, text, sizeof(text)));
-    }
-    if (!init->quarantined && !node->emptied && !node->rolled_back) {
-        check_found(sim, node, init);
-        node->damaged = false; /* The harm did not matter. */
-    }
-    node->rolled_back = false; /* It stays harmed until it is found out and refilled. */
-    node->issue_count = 0;
-    node->staging = false;
-    node->appended = init->log_last;
-    node->shadow = (struct sim_shadow){.last = init->log_last,
-                                       .promised_epoch = init->promised_epoch,
-                                       .promised_leader = init->promised_leader,
-                                       .quarantined = init->quarantined};
-    sim_check_applied(sim, node);
 }
 
 /* ---- Messages. ---- */
@@ -566,7 +270,7 @@ static void commit_one(struct sim *sim, struct sim_rec *rec)
 static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
 {
     struct sim_rec *rec = sim_rec_find(sim, zxid);
-    zxid_t last = log_last(sim);
+    zxid_t last = sim_log_last(sim);
     size_t from = sim->log_count;
 
     if (!rec) {
@@ -577,7 +281,7 @@ static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
         sim_fail(sim, "A7", "leader %u commits %" PRIx64 " beside the committed %" PRIx64, node->id,
                  zxid, last);
     }
-    if (!quorum_holds(sim, zxid)) {
+    if (!sim_quorum_holds(sim, zxid)) {
         sim_fail(sim, "A5", "leader %u commits %" PRIx64 ", which no quorum has on disk", node->id,
                  zxid);
     }
@@ -663,8 +367,10 @@ void sim_check_end(struct sim *sim)
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 
-        if (node->up && !node->damaged && !sim_log_holds(sim, node->shadow.last, log_last(sim))) {
-            sim_fail(sim, "A13", "node %u ends without the committed %" PRIx64, id, log_last(sim));
+        if (node->up && !node->damaged &&
+            !sim_log_holds(sim, node->shadow.last, sim_log_last(sim))) {
+            sim_fail(sim, "A13", "node %u ends without the committed %" PRIx64, id,
+                     sim_log_last(sim));
         }
         sim_disk_verify(sim, node);
     }
