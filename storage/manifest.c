@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/wire.h"
+#include "storage/names.h"
 
 void manifest_encode(const struct manifest *manifest, struct buf *out)
 {
@@ -36,7 +37,8 @@ enum err manifest_decode(struct slice bytes, struct manifest *ret_manifest)
     ret_manifest->clean_last = wire_get_u64(&reader);
     ret_manifest->clean_chain = wire_get_u64(&reader);
     if (!wire_reader_done(&reader) || ret_manifest->history == 0 || ret_manifest->first == 0 ||
-        ret_manifest->top < ret_manifest->first) {
+        ret_manifest->top < ret_manifest->first || ret_manifest->top > NAME_NUMBER_MAX ||
+        ret_manifest->history > NAME_HISTORY_MAX) {
         return ERR_CORRUPT;
     }
     return ERR_OK;

@@ -84,6 +84,15 @@ static bool is_slots(const char *text)
     return false;
 }
 
+/* New files are numbered from the highest on: that must not come to an end. */
+static bool can_be_counted(const struct name *name)
+{
+    ASSERT(name->kind <= NAME_KIND_TEMP);
+
+    return name->history <= NAME_HISTORY_MAX &&
+           (name->kind == NAME_KIND_SNAP || name->number <= NAME_NUMBER_MAX);
+}
+
 struct name name_parse(const char *text)
 {
     ASSERT(text);
@@ -110,6 +119,9 @@ struct name name_parse(const char *text)
     } else if (parse_prefix(&pos, "next-") && parse_hex(&pos, NUMBER_DIGITS, &name.number) &&
                *pos == '\0') {
         name.kind = NAME_KIND_NEXT;
+    }
+    if (!can_be_counted(&name)) {
+        name.kind = NAME_KIND_OTHER;
     }
     return name;
 }

@@ -14,8 +14,11 @@
 #define NAME_SNAP_RECV  "snap-received.tmp"
 
 enum {
-    NAMES_MAX = 100000 /* A directory with more is not ours. */
+    NAMES_MAX = 100000,            /* A directory with more is not ours. */
+    NAME_HISTORY_MAX = 0x7fffffff, /* Counting never gets there, so a higher one is not ours. */
 };
+
+#define NAME_NUMBER_MAX (UINT64_MAX / 2) /* Of segments; likewise. */
 
 enum name_kind {
     NAME_KIND_OTHER, /* Not ours; left alone. */

@@ -160,20 +160,42 @@ static bool look(struct vfs_mem *disk, struct store_report *report)
     return err == ERR_OK;
 }
 
-static void append_one(struct store *store, const struct store_report *report,
-                       struct store_report *expected)
+static void run_op(struct store *store, struct store_op *op)
 {
-    struct logrec *rec = logrec_new(LOGREC_TXN, report->log_last + 1, report->log_last,
-                                    report->log_chain, slice_str("one more"));
-    struct store_op op = {.type = STORE_APPEND, .recs = &rec, .rec_count = 1};
-    struct store_op *ops[1] = {&op};
+    struct store_op *ops[1] = {op};
     size_t done = 0;
     enum err err = store_run(store, ops, 1, &done);
 
-    ASSERT(err == ERR_OK && done == 1);
-    expected->log_last = rec->zxid;
-    expected->log_chain = rec->chain;
+    ASSERT(err == ERR_OK && done == 1 && op->ret_err == ERR_OK);
+}
+
+/* One more record; `inout_report` follows. */
+static void append_one(struct store *store, struct slice payload, struct store_report *inout_report)
+{
+    struct logrec *rec = logrec_new(LOGREC_TXN, inout_report->log_last + 1, inout_report->log_last,
+                                    inout_report->log_chain, payload);
+    struct store_op op = {.type = STORE_APPEND, .recs = &rec, .rec_count = 1};
+
+    run_op(store, &op);
+    inout_report->log_last = rec->zxid;
+    inout_report->log_chain = rec->chain;
     logrec_unref(rec);
+}
+
+/* A record, one that needs a new segment, and back to the first. */
+static void write_some(struct store *store, struct store_report *inout_report)
+{
+    static const uint8_t large[SEGMENT_BYTES + 1];
+    struct store_report ahead;
+    struct store_op cut = {.type = STORE_TRUNCATE};
+
+    append_one(store, slice_str("one more"), inout_report);
+    ahead = *inout_report;
+    append_one(store, slice_make(large, sizeof(large)), &ahead);
+    append_one(store, slice_make(large, sizeof(large)), &ahead);
+    cut.zxid = inout_report->log_last;
+    run_op(store, &cut);
+    ASSERT(cut.ret_last == inout_report->log_last && cut.ret_chain == inout_report->log_chain);
 }
 
 /* Opens for writing after a look that gave `seen`. */
@@ -193,8 +215,8 @@ static void use(struct vfs_mem *disk, const struct store_report *seen)
         return;
     }
     check_log(store, &report);
-    if (zxid_counter(report.log_last) < UINT32_MAX) {
-        append_one(store, &report, &expected);
+    if (zxid_counter(report.log_last) < UINT32_MAX - 3) {
+        write_some(store, &expected);
     }
     store_close(store, true);
     err = store_open(&options, false, &store, &report);
@@ -284,6 +306,45 @@ static void put_snap(struct buf *out, uint8_t start, uint8_t end)
     fuzz_put(out, slice_make(NULL, 0));
 }
 
+/* Every field given, with the values that it would have had. */
+static void seed_explicit(struct fuzz_sink *sink, struct buf *out)
+{
+    const struct manifest four = {.history = 1, .first = 4, .top = 4};
+
+    buf_clear(out);
+    put_small_records(out, &four);
+    wire_put_u8(out, DISK_SEGMENT);
+    wire_put_u8(out, DISK_SEGMENT_PLACE | DISK_SEGMENT_RECORD | DISK_SEGMENT_NUMBER |
+                         DISK_SEGMENT_BATCH | DISK_SEGMENT_OWNER | DISK_SEGMENT_BYTES);
+    wire_put_u8(out, 3);
+    wire_put_u64(out, 0); /* prev_number, prev_offset */
+    wire_put_u64(out, 0);
+    wire_put_u64(out, 0); /* prev_zxid, prev_chain */
+    wire_put_u64(out, 0);
+    wire_put_u64(out, 4); /* number, history */
+    wire_put_u8(out, 1);
+    wire_put_u64(out, 1); /* batch_first, committed */
+    wire_put_u64(out, 0);
+    wire_put_u32(out, 3); /* owner */
+    wire_put_u64(out, 77);
+    wire_put_u64(out, 4 * VFS_BLOCK);
+    wire_put_u8(out, DISK_BATCH);
+    wire_put_u8(out, DISK_BATCH_CHAIN | DISK_BATCH_COMMIT | DISK_BATCH_COUNT | DISK_BATCH_NUMBER);
+    wire_put_u64(out, 0); /* durable_upto, chain */
+    wire_put_u64(out, 0);
+    wire_put_u64(out, 5); /* committed */
+    wire_put_u32(out, 1); /* count */
+    wire_put_u64(out, 1); /* number, offset */
+    wire_put_u8(out, 0);
+    wire_put_u8(out, 0); /* One record. */
+    wire_put_u8(out, DISK_RECORD_ZXID | DISK_RECORD_TYPE);
+    wire_put_u64(out, 5); /* zxid, prev */
+    wire_put_u64(out, 0);
+    wire_put_u8(out, LOGREC_TXN);
+    fuzz_put(out, slice_str("payload"));
+    fuzz_seed(sink, "explicit", buf_slice(out));
+}
+
 static void seed_scripts(struct fuzz_sink *sink, struct buf *out)
 {
     const struct manifest one = {.history = 1, .first = 1, .top = 1};
@@ -308,6 +369,7 @@ static void seed_scripts(struct fuzz_sink *sink, struct buf *out)
     put_snap(out, 2, 5);
     fuzz_seed(sink, "two-segments-and-snapshots", buf_slice(out));
 
+    seed_explicit(sink, out);
     buf_clear(out);
     put_small_records(out, &one);
     wire_put_u8(out, DISK_BASE);
