@@ -35,10 +35,13 @@ static void member_insert(struct zab_config *config, struct zab_member member)
         at--;
     }
     config->members[at] = member;
+    ASSERT(at == 0 || config->members[at - 1].id < member.id);
 }
 
 static void send_found(struct zab *zab, const struct peer *peer)
 {
+    ASSERT(zab->config.count > 0 && zab->config_bytes.len > 0);
+
     struct zab_msg msg = {.type = ZAB_FOUND, .bytes = buf_slice(&zab->config_bytes)};
 
     ASSERT(peer->up);
@@ -48,6 +51,8 @@ static void send_found(struct zab *zab, const struct peer *peer)
 
 static void persist_join(struct zab *zab)
 {
+    ASSERT(zab->founding && zab->config.count > 0);
+
     struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
 
     ASSERT(zab->state == ZAB_LOOKING);
@@ -91,6 +96,7 @@ static void found(struct zab *zab)
                                           .voter = peer->seed_voter,
                                           .incarnation = peer->seed_voter ? peer->incarnation : 0});
     }
+    ASSERT(config.count == zab->peer_count + 1);
     config_set(zab, &config);
     persist_join(zab);
 }
@@ -159,6 +165,8 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
 /* A stranger's disk under a voter's id, refilled and in step, whose old disk stays away. */
 static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
+    ASSERT(peer->seen_ms <= zab->now_ms);
+
     const struct zab_member *member = zab_config_find(&zab->config, peer->id);
 
     ASSERT(zab->state == ZAB_LEADING);
@@ -185,6 +193,7 @@ static void propose_admission(struct zab *zab, struct peer *peer)
         }
     }
     config.version = zab->trail.last + 1;
+    ASSERT(config.version > zab->config.version);
     buf_init(&bytes, 1 << 16);
     zab_config_encode(&config, &bytes);
     peer->admitted_ms = zab->now_ms;
@@ -248,6 +257,7 @@ static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, ui
                           zxid_t last)
 {
     ASSERT(id != 0);
+
     wire_put_u32(out, id);
     wire_put_u64(out, incarnation);
     wire_put_u32(out, promised);
@@ -274,6 +284,7 @@ void admit_stamp_payload(const struct zab *zab, struct buf *out)
                           peer->known_last);
         }
     }
+    ASSERT(!out->overflow);
 }
 
 static void learn_watermark(struct zab *zab, uint32_t id, uint64_t incarnation, uint32_t promised,
@@ -323,6 +334,7 @@ void admit_on_stamp(struct zab *zab, const struct logrec *rec)
 void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     ASSERT(peer->up);
+
     if (peer->id != zab->follow.leader || msg->link != zab->follow.link || zab->quarantined ||
         (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING)) {
         return;

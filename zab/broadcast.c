@@ -68,6 +68,7 @@ static void roll_over(struct zab *zab)
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects)
 {
     ASSERT(effects && !zab->effects);
+
     if (zab_next_zxid(zab) == 0) {
         return ERR_NOT_READY;
     }
@@ -106,6 +107,7 @@ static void send_commit(struct zab *zab, struct peer *peer)
         .commit = zab->committed,
     };
 
+    ASSERT(learner->stage == LEARNER_SYNCED || MUTANT(15));
     learner->commit_sent = zab->committed;
     fx_send(zab, peer->id, &msg);
 }
@@ -121,6 +123,7 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
         return;
     }
     ASSERT(learner->link != 0 && learner->acked <= learner->sent);
+    ASSERT(learner->newleader_sent && zab->committed >= zxid_make(zab->lead.epoch, 0));
     struct zab_msg msg = {
         .type = ZAB_UPTODATE,
         .link = learner->link,
@@ -152,6 +155,7 @@ static void settle_pending(struct zab *zab, zxid_t from)
         }
         at = rec->zxid;
     }
+    ASSERT(zab->lead.pending_count > 0 || zab->lead.pending_bytes == 0);
 }
 
 /* Commits what a quorum has made durable; the initial history goes with the epoch's start. */
@@ -220,6 +224,7 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg 
 static void confirm_push(struct confirm_list *list, struct confirm confirm)
 {
     ASSERT(list->count <= list->cap);
+
     if (list->count == list->cap) {
         list->cap = list->cap ? list->cap * 2 : 16;
         list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
@@ -269,6 +274,8 @@ static void round_done(struct zab *zab)
 
 static void round_start(struct zab *zab)
 {
+    ASSERT(!zab->lead.round_active && zab->lead.waiting.count > 0);
+
     struct confirm_list swap = zab->lead.active;
 
     ASSERT(swap.count == 0);
@@ -391,6 +398,7 @@ enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
                      struct zab_effects *effects)
 {
     ASSERT(effects && !zab->effects);
+
     if ((zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) ||
         zab->follow.phase != FOLLOW_SERVE) {
         return ERR_NOT_READY;
@@ -427,6 +435,7 @@ void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, s
                 struct zab_effects *effects)
 {
     ASSERT(effects && !zab->effects);
+
     if (!zab_is_link(zab, peer, link)) {
         return;
     }

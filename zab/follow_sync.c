@@ -11,6 +11,7 @@
 static void protocol_error(struct zab *zab, const char *what)
 {
     ASSERT(in_dialogue(zab));
+
     PROBE("zab.illegal_message");
     fx_disconnect(zab, zab->follow.leader);
     enter_looking(zab, what);
@@ -21,6 +22,7 @@ static void protocol_error(struct zab *zab, const char *what)
 static void begin_snapshot(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
+
     (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
     zab->follow.phase = FOLLOW_SNAP;
     zab->follow.staged_used = true;
@@ -38,6 +40,7 @@ static void begin_snapshot(struct zab *zab)
 static void begin_refill(struct zab *zab, zxid_t common)
 {
     ASSERT(zab->quarantined && zab->follow.phase == FOLLOW_ACKED);
+
     if (common != 0) {
         protocol_error(zab, "the leader took a damaged log for a sound one");
         return;
@@ -50,6 +53,8 @@ static void begin_refill(struct zab *zab, zxid_t common)
 
 static void cut_back(struct zab *zab, zxid_t common)
 {
+    ASSERT(trail_has(&zab->trail, common) && common < zab->trail.last);
+
     zxid_t committed = zab->committed < zab->trail.last ? zab->committed : zab->trail.last;
 
     ASSERT(common < zab->trail.last);
@@ -70,11 +75,13 @@ static void cut_back(struct zab *zab, zxid_t common)
     zab->follow.wait_token = effect->token;
     zab->follow.wait_state = false;
     zab->follow.phase = FOLLOW_CUT;
+    ASSERT(zab->trail.last == common && zab->trail.durable <= common);
 }
 
 void follow_sync(struct zab *zab, const struct zab_msg *msg)
 {
     ASSERT(in_dialogue(zab));
+
     if (zab->follow.phase != FOLLOW_ACKED) {
         protocol_error(zab, "SYNC out of place");
         return;
@@ -176,6 +183,8 @@ static void install_if_whole(struct zab *zab)
 
 static void inbox_push(struct zab *zab, const struct zab_msg *msg)
 {
+    ASSERT(zab->follow.phase == FOLLOW_CUT);
+
     struct following *follow = &zab->follow;
 
     ASSERT(follow->phase == FOLLOW_CUT);
@@ -222,6 +231,7 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
 static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
 {
     ASSERT(zab->follow.phase >= FOLLOW_STREAM);
+
     if (!follows(zab, &zab->trail, rec)) {
         return;
     }
@@ -234,6 +244,7 @@ static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
 static void stage_message(struct zab *zab, const struct zab_msg *msg)
 {
     ASSERT(zab->follow.phase == FOLLOW_SNAP);
+
     if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !msg->rec)) {
         protocol_error(zab, "a record before the end of its snapshot");
         return;
@@ -346,6 +357,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     }
     ASSERT(zab->trail.base == follow->snap_start);
     ASSERT(zab->trail.durable == zab->trail.last);
+    ASSERT(zab->trail.durable >= follow->snap_end || MUTANT(11));
     zab->has_snapshot = true;
     zab->snap_start = follow->snap_start;
     zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
@@ -357,6 +369,8 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
 
 void follow_reset_done(struct zab *zab)
 {
+    ASSERT(zab->quarantined);
+
     trail_reset(&zab->trail, 0, 0);
     log_outline_cut(zab, 0);
     zab->has_snapshot = false;
@@ -400,6 +414,7 @@ static void resume_stream(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_CUT && !zab->follow.installing);
     ASSERT(zab->token_done >= zab->follow.wait_token);
+
     zab->follow.phase = FOLLOW_STREAM;
     zab->follow.wait_state = false;
     if (zab->follow.newleader_seen) {
@@ -435,6 +450,8 @@ void follow_on_restored(struct zab *zab, const struct zab_event *event)
 
 static void acknowledge_chunks(struct zab *zab, uint64_t token)
 {
+    ASSERT(zab->follow.phase == FOLLOW_SNAP);
+
     struct following *follow = &zab->follow;
     uint32_t done = 0;
 
@@ -504,9 +521,10 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
  */
 static void release_refilled(struct zab *zab, zxid_t durable)
 {
+    ASSERT(zab->quarantined);
+
     struct following *follow = &zab->follow;
 
-    ASSERT(zab->quarantined);
     if (durable < follow->target) {
         if (durable > follow->acked) {
             send_ack(zab, ZAB_SYNC_ACK, durable); /* Keeps the stream going. */

@@ -28,6 +28,8 @@ void lead_early(struct peer *peer, const struct zab_msg *msg)
 /* Followers that decided a moment before we did have told their promise already. */
 static void take_early(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
         struct peer *peer = &zab->peers[i];
         const struct learner *learner = &peer->learner;
@@ -208,6 +210,8 @@ static void establish(struct zab *zab)
 /* Takes each step of discovery that has become possible. */
 void lead_outline_ready(struct zab *zab)
 {
+    ASSERT(zab->state == ZAB_LEADING);
+
     if (zab->lead.phase == LEADER_COLLECT && quorum_has(zab, true, has_promise)) {
         choose_epoch(zab);
     }

@@ -33,11 +33,13 @@ static void flight_push(struct zab *zab, struct flight *flight, const struct log
 static void flight_acked(struct zab *zab, struct flight *flight, zxid_t zxid)
 {
     while (flight->count > 0 && flight->zxids[flight->head] <= zxid) {
+        ASSERT(flight->bytes_sum >= flight->bytes[flight->head]);
         flight->bytes_sum -= flight->bytes[flight->head];
         flight->head = (flight->head + 1) % zab->limits.window_max;
         flight->count--;
     }
     ASSERT(flight_is_sound(zab, flight));
+    ASSERT(flight->count > 0 || flight->bytes_sum == 0);
 }
 
 static bool flight_has_room(const struct zab *zab, const struct flight *flight)
@@ -62,6 +64,8 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
  */
 static void send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
 {
+    ASSERT(!peer->learner.newleader_sent);
+
     struct learner *learner = &peer->learner;
     struct zab_msg msg = {
         .type = ZAB_NEWLEADER,
@@ -190,6 +194,8 @@ static void send_sync(struct zab *zab, const struct peer *peer, zxid_t common, u
 /* DIFF (with TRUNC when the learner has more), decided from both logs' outlines alone. */
 static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
 {
+    ASSERT(trail_has(&zab->trail, common));
+
     struct learner *learner = &peer->learner;
 
     ASSERT(learner->stage == LEARNER_ACKED);
@@ -336,6 +342,7 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
         fx_disconnect(zab, peer->id);
         return;
     }
+    ASSERT(event->bytes.len <= ZAB_CHUNK_BYTES_MAX);
     bool last = event->bytes.len < ZAB_CHUNK_BYTES_MAX;
     struct zab_msg msg = {
         .type = ZAB_SNAP_CHUNK,

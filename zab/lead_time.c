@@ -31,6 +31,7 @@ static bool successor_ready(const struct zab *zab)
 static void space_tick(struct zab *zab)
 {
     ASSERT(zab->lead.phase == LEADER_BROADCAST);
+
     if (!zab->low_space || zab->lead.resigning || zab->now_ms < zab->lead.space_resign_ms) {
         return;
     }
@@ -67,6 +68,8 @@ static void disk_tick(struct zab *zab)
 static void resign_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(zab->lead.phase == LEADER_BROADCAST);
+
     space_tick(zab);
     if (!zab->lead.resigning) {
         return;
@@ -81,8 +84,9 @@ static void resign_tick(struct zab *zab)
 
 static void check_quorum_alive(struct zab *zab)
 {
-    ASSERT(zab->lead.phase == LEADER_BROADCAST);
     ASSERT(zab->lead.quorum_ms <= zab->now_ms);
+    ASSERT(zab->lead.phase == LEADER_BROADCAST);
+
     if (quorum_has(zab, true, heard_lately)) {
         zab->lead.quorum_ms = zab->now_ms;
         return;
