@@ -105,6 +105,14 @@ static int by_value(const void *a, const void *b)
     return *left < *right ? -1 : *left > *right;
 }
 
+static int by_seed(const void *a, const void *b)
+{
+    const struct run_failure *left = a;
+    const struct run_failure *right = b;
+
+    return left->seed < right->seed ? -1 : left->seed > right->seed;
+}
+
 /* Scenarios first: what they catch needs no luck. */
 static bool scenario_catches(int mutant, const struct sim_options *defaults, char *text,
                              size_t size)
@@ -145,6 +153,7 @@ static uint32_t random_finds(int mutant, const struct sim_options *defaults, uin
 
     plan.options.mutant = mutant;
     run_all(&plan, &result);
+    qsort(result.failures, result.failure_count, sizeof(result.failures[0]), by_seed);
     for (uint32_t i = 0; i < result.failure_count; i++) {
         uint64_t seed = result.failures[i].seed;
 
