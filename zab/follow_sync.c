@@ -144,13 +144,13 @@ static bool follows(struct zab *zab, const struct trail *trail, const struct log
     return true;
 }
 
-static void stage_record(struct zab *zab, struct logrec *rec)
+static bool stage_record(struct zab *zab, struct logrec *rec)
 {
     struct following *follow = &zab->follow;
 
     ASSERT(follow->staged_used && follow->snap_complete && !follow->installing);
     if (!follows(zab, &follow->staged, rec)) {
-        return;
+        return false;
     }
     struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
 
@@ -162,6 +162,7 @@ static void stage_record(struct zab *zab, struct logrec *rec)
         follow->staged_config.version = rec->zxid;
         follow->has_staged_config = true;
     }
+    return true;
 }
 
 /* The staged log covers (start, end]: from here on snapshot and log are worth more than the old
@@ -249,11 +250,15 @@ static void stage_message(struct zab *zab, const struct zab_msg *msg)
         protocol_error(zab, "a record before the end of its snapshot");
         return;
     }
-    if (msg->type == ZAB_NEWLEADER) {
-        zab->follow.newleader_seen = true;
+    if (msg->rec && !stage_record(zab, msg->rec)) {
+        return;
     }
-    if (msg->rec) {
-        stage_record(zab, msg->rec);
+    if (msg->type == ZAB_NEWLEADER) {
+        if (zxid_epoch(zab->follow.staged.last) != zab->follow.epoch) {
+            protocol_error(zab, "NEWLEADER without the record of its epoch");
+            return;
+        }
+        zab->follow.newleader_seen = true;
     }
     install_if_whole(zab);
 }

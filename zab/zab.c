@@ -334,6 +334,10 @@ static void on_fetched(struct zab *zab, const struct zab_event *event)
 
 static void on_stored_snap(struct zab *zab, const struct zab_event *event)
 {
+    /* Of a log that was reset or replaced while the news was on its way: the file went with it. */
+    if (!trail_has(&zab->trail, event->zxid)) {
+        return;
+    }
     zab->has_snapshot = true;
     zab->snap_start = event->zxid;
     trail_purge(&zab->trail, event->base);

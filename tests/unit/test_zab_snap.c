@@ -1,6 +1,7 @@
 /* Snapshots, quarantine and refill: what replaces a log and a state. */
 #include "tests/lib/unit.h"
 #include "tests/lib/zab_drive.h"
+#include "zab/zab_int.h"
 
 enum {
     START = 5, /* The leader's snapshot: (6, 5) to (6, 8). */
@@ -208,8 +209,8 @@ static void newleader_after_a_snapshot_is_acknowledged_when_all_stands(void **st
     drive_release(&drive);
 }
 
-/* The leader has led for long: its snapshot begins in the epoch, nothing follows as a record. */
-static void a_snapshot_of_the_running_epoch_needs_no_record(void **state)
+/* Only a snapshot that begins in the epoch may come without its record. */
+static void a_snapshot_of_an_older_epoch_needs_the_record(void **state)
 {
     struct drive drive;
 
@@ -220,6 +221,7 @@ static void a_snapshot_of_the_running_epoch_needs_no_record(void **state)
     entries_to(&drive, END - 1);
     drive_newleader(&drive, NULL);
     assert_null(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER));
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     drive_release(&drive);
 }
 
@@ -246,6 +248,23 @@ static void staged_records_must_follow_too(void **state)
     whole_snapshot(&drive);
     drive_entry(&drive, drive_log_add(&drive.theirs, snap_start + 2), 0);
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+/* The news that a snapshot is durable may come after the log it was made of has gone. */
+static void a_snapshot_of_a_log_that_is_gone_is_forgotten(void **state)
+{
+    struct drive drive;
+    struct zab_event stored = {
+        .type = ZAB_EV_STORED_SNAP, .zxid = ((zxid_t)3 << 32) + 2, .base = ((zxid_t)3 << 32) + 1};
+
+    (void)state;
+    acked(&drive, true);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = 0});
+    drive_persist(&drive);
+    drive_step(&drive, &stored);
+    assert_false(drive.zab->has_snapshot);
+    assert_int_equal(drive.zab->trail.base, 0);
     drive_release(&drive);
 }
 
@@ -419,9 +438,10 @@ int main(void)
         cmocka_unit_test(a_role_that_ends_during_the_switch_gets_the_new_log),
         cmocka_unit_test(a_snapshot_that_does_not_verify_changes_nothing),
         cmocka_unit_test(newleader_after_a_snapshot_is_acknowledged_when_all_stands),
-        cmocka_unit_test(a_snapshot_of_the_running_epoch_needs_no_record),
+        cmocka_unit_test(a_snapshot_of_an_older_epoch_needs_the_record),
         cmocka_unit_test(a_record_before_the_snapshots_end_is_refused),
         cmocka_unit_test(staged_records_must_follow_too),
+        cmocka_unit_test(a_snapshot_of_a_log_that_is_gone_is_forgotten),
         cmocka_unit_test(two_restores_wait_for_the_last),
         cmocka_unit_test(a_damaged_disk_says_nothing_of_its_log),
         cmocka_unit_test(the_mark_goes_after_the_refill_and_before_the_acknowledgement),
