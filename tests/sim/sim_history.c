@@ -275,6 +275,7 @@ static void check_tree(struct history *history, const struct sim_node *node)
 void sim_history_check(struct sim *sim)
 {
     struct history history = {.sim = sim};
+    zxid_t last = 0;
 
     model_init(&history.model);
     map_init(&history.by_request);
@@ -282,6 +283,11 @@ void sim_history_check(struct sim *sim)
     for (size_t i = 0; i < sim->log_count; i++) {
         const struct logrec *rec = sim->log[i]->rec;
 
+        if (rec->prev != last) {
+            sim_fail(sim, "A8", "in the committed sequence %" PRIx64 " comes after %" PRIx64,
+                     rec->zxid, last);
+        }
+        last = rec->zxid;
         check_looks(&history, rec->zxid);
         if (rec->type == LOGREC_TXN) {
             take_txn(&history, rec);

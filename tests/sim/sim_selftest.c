@@ -1,6 +1,338 @@
+#include "base/check.h"
 #include "tests/sim/sim_run.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * A checker that has never caught anything proves nothing. Here a run that holds is corrupted in
+ * one place of its history, and the history check must stop.
+ */
+
+struct corruption {
+    const char *name;
+    bool (*apply)(struct sim *sim); /* False: this run has nothing to corrupt like that. */
+};
+
+static bool is_write(const struct sim_op *op)
+{
+    return op->id == OP_CREATE || op->id == OP_SET || op->id == OP_DELETE || op->id == OP_MULTI;
+}
+
+/* The newest operation that fits; late ones have the longest history before them. */
+static struct sim_op *find(struct sim *sim, bool (*fits)(const struct sim_op *op))
+{
+    for (size_t i = sim->op_count; i-- > 0;) {
+        if (fits(sim->ops[i])) {
+            return sim->ops[i];
+        }
+    }
+    return NULL;
+}
+
+static bool fits_read(const struct sim_op *op)
+{
+    return op->id == OP_GET && op->outcome == SIM_OK;
+}
+
+static bool fits_children(const struct sim_op *op)
+{
+    return op->id == OP_CHILDREN && op->outcome == SIM_OK;
+}
+
+static bool fits_missing(const struct sim_op *op)
+{
+    return op->id == OP_GET && op->outcome == SIM_ERROR;
+}
+
+static bool fits_linearizable(const struct sim_op *op)
+{
+    return !is_write(op) && op->id != OP_SYNC && op->linearizable && op->outcome == SIM_OK &&
+           op->floor > 1;
+}
+
+static bool fits_sync(const struct sim_op *op)
+{
+    return op->id == OP_SYNC && op->outcome == SIM_OK && op->floor > 1;
+}
+
+static bool fits_create(const struct sim_op *op)
+{
+    return op->id == OP_CREATE && op->outcome == SIM_OK;
+}
+
+static bool fits_set(const struct sim_op *op)
+{
+    return op->id == OP_SET && op->outcome == SIM_OK && op->has_stat;
+}
+
+static bool fits_write(const struct sim_op *op)
+{
+    return is_write(op) && op->outcome == SIM_OK;
+}
+
+static bool fits_verdict(const struct sim_op *op)
+{
+    return is_write(op) && op->outcome == SIM_ERROR && op->err == ERR_NO_NODE;
+}
+
+static bool wrong_data(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_read);
+
+    if (op) {
+        (void)snprintf(op->data, sizeof(op->data), "foreign");
+    }
+    return op != NULL;
+}
+
+static bool wrong_names(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_children);
+
+    if (op) {
+        (void)snprintf(op->data, sizeof(op->data), "1");
+    }
+    return op != NULL;
+}
+
+static bool read_finds_nothing(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_read);
+
+    if (op) {
+        op->outcome = SIM_ERROR;
+        op->err = ERR_NO_NODE;
+    }
+    return op != NULL;
+}
+
+static bool read_finds_something(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_missing);
+
+    if (op) {
+        op->outcome = SIM_OK;
+        op->err = ERR_OK;
+    }
+    return op != NULL;
+}
+
+static bool stale_read(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_linearizable);
+
+    if (op) {
+        op->floor = op->zxid + 1;
+    }
+    return op != NULL;
+}
+
+static bool stale_sync(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_sync);
+
+    if (op) {
+        op->zxid = op->floor - 1;
+    }
+    return op != NULL;
+}
+
+static bool write_before_its_time(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_write);
+
+    if (op) {
+        op->floor = op->zxid;
+    }
+    return op != NULL;
+}
+
+static bool wrong_zxid(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_write);
+
+    if (op) {
+        op->zxid++;
+    }
+    return op != NULL;
+}
+
+static bool wrong_stat(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_set);
+
+    if (op) {
+        op->stat.version++;
+    }
+    return op != NULL;
+}
+
+static bool wrong_path(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_create);
+
+    if (op) {
+        (void)snprintf(op->path, sizeof(op->path), "/elsewhere");
+    }
+    return op != NULL;
+}
+
+static bool wrong_verdict(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_verdict);
+
+    if (op) {
+        op->err = ERR_NODE_EXISTS;
+    }
+    return op != NULL;
+}
+
+static bool refused_and_done(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_write);
+
+    if (op) {
+        op->outcome = SIM_REFUSED;
+        op->err = ERR_NOT_READY;
+    }
+    return op != NULL;
+}
+
+static bool nobody_asked(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_write);
+
+    if (op) {
+        op->request += 1000000;
+    }
+    return op != NULL;
+}
+
+/* Place in the log of an acknowledged write. */
+static size_t place_of(const struct sim *sim, const struct sim_op *op)
+{
+    for (size_t i = 0; op && i < sim->log_count; i++) {
+        if (sim->log[i]->rec->zxid == op->zxid) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+static bool lost_write(struct sim *sim)
+{
+    size_t at = place_of(sim, find(sim, fits_write));
+
+    if (at == 0) {
+        return false;
+    }
+    memmove(&sim->log[at], &sim->log[at + 1], (sim->log_count - at - 1) * sizeof(struct sim_rec *));
+    sim->log_count--;
+    return true;
+}
+
+static bool doubled_write(struct sim *sim)
+{
+    size_t at = place_of(sim, find(sim, fits_write));
+
+    if (at + 1 >= sim->log_count) {
+        return false;
+    }
+    sim->log[at + 1] = sim->log[at];
+    return at != 0;
+}
+
+static bool swapped_writes(struct sim *sim)
+{
+    size_t at = place_of(sim, find(sim, fits_create));
+
+    if (at == 0 || sim->log[at - 1]->rec->type != LOGREC_TXN) {
+        return false;
+    }
+
+    struct sim_rec *rec = sim->log[at];
+
+    sim->log[at] = sim->log[at - 1];
+    sim->log[at - 1] = rec;
+    return true;
+}
+
+static const struct corruption corruptions[] = {
+    {"a read returns foreign data", wrong_data},
+    {"a listing returns foreign names", wrong_names},
+    {"a read misses what is there", read_finds_nothing},
+    {"a read finds what is not there", read_finds_something},
+    {"a linearizable read is stale", stale_read},
+    {"a sync is stale", stale_sync},
+    {"a write is older than what was told before it began", write_before_its_time},
+    {"a write names another zxid", wrong_zxid},
+    {"an answer carries a wrong stat", wrong_stat},
+    {"a create names another path", wrong_path},
+    {"a verdict is wrong", wrong_verdict},
+    {"a refused write is in the log", refused_and_done},
+    {"nobody asked for a transaction", nobody_asked},
+    {"an acknowledged write is lost", lost_write},
+    {"a write is in the log twice", doubled_write},
+    {"two writes are swapped", swapped_writes},
+};
+
+/* In a process of its own: 0 not noticed, 2 nothing to corrupt; noticed means that it aborts. */
+static void attempt(const struct corruption *corruption, uint64_t seed)
+{
+    struct sim_options options = {.seed = seed, .safety_ms = 20000, .ops_min = 300};
+    struct sim *sim = sim_new(&options);
+    int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    sim_watch(sim);
+    sim_seed(sim);
+    for (size_t i = 0; i < sim->op_count; i++) {
+        sim->ops[i]->logged = 0;
+    }
+    if (!corruption->apply(sim)) {
+        _exit(2);
+    }
+    if (null_fd >= 0) {
+        (void)dup2(null_fd, STDERR_FILENO);
+    }
+    sim_history_check(sim);
+    _exit(0);
+}
+
+static bool is_noticed(const struct corruption *corruption)
+{
+    for (uint64_t seed = 1; seed < 20; seed++) {
+        int status = 0;
+        pid_t pid;
+
+        (void)fflush(NULL);
+        pid = fork();
+        if (pid == 0) {
+            attempt(corruption, seed);
+        }
+        ASSERT(pid > 0);
+        (void)waitpid(pid, &status, 0);
+        if (!WIFEXITED(status)) {
+            return true;
+        }
+        if (WEXITSTATUS(status) != 2) {
+            return false;
+        }
+    }
+    return false;
+}
 
 int selftest_run(void)
 {
-    return 0;
+    int missed = 0;
+
+    for (size_t i = 0; i < sizeof(corruptions) / sizeof(corruptions[0]); i++) {
+        bool noticed = is_noticed(&corruptions[i]);
+
+        (void)printf("%-55s %s\n", corruptions[i].name, noticed ? "noticed" : "NOT NOTICED");
+        missed += !noticed;
+    }
+    return missed;
 }
