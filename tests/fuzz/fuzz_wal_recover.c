@@ -327,7 +327,7 @@ static void seed_explicit(struct fuzz_sink *sink, struct buf *out)
     wire_put_u64(out, 0);
     wire_put_u32(out, 3); /* owner */
     wire_put_u64(out, 77);
-    wire_put_u64(out, 4 * VFS_BLOCK);
+    wire_put_u64(out, UINT64_C(4) * VFS_BLOCK);
     wire_put_u8(out, DISK_BATCH);
     wire_put_u8(out, DISK_BATCH_CHAIN | DISK_BATCH_COMMIT | DISK_BATCH_COUNT | DISK_BATCH_NUMBER);
     wire_put_u64(out, 0); /* durable_upto, chain */
