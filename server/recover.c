@@ -336,7 +336,9 @@ static void fill(const struct rebuild *rebuild, struct replica_options *options)
     struct zab_init *init = &options->zab;
 
     init->config = rebuild->config;
-    init->has_pending = rebuild->pending.count > 0;
+    /* A disk may have joined with a newer configuration than its log has come to. */
+    init->has_pending =
+        rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
     init->pending = rebuild->pending;
     init->log_base = report->log_base;
     init->log_last = report->log_last;
