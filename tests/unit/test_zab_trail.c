@@ -226,6 +226,16 @@ static void compare(const struct drive_log *a, const struct drive_log *b, size_t
     drive_log_release(&right);
 }
 
+/* Each of them behind each purge that it could have seen. */
+static void compare_purged(const struct drive_log *a, const struct drive_log *b)
+{
+    for (size_t ours = 0; ours <= a->count; ours++) {
+        for (size_t theirs = 0; theirs <= b->count; theirs += 2) {
+            compare(a, b, ours, theirs);
+        }
+    }
+}
+
 static void compare_all(const struct family *family)
 {
     struct drive_log a = {0};
@@ -235,11 +245,7 @@ static void compare_all(const struct family *family)
         for (uint32_t j = 0; j <= EPOCHS * COUNTERS; j++) {
             build(family, i ? zxid_make((i - 1) / COUNTERS + 1, (i - 1) % COUNTERS) : 0, &a);
             build(family, j ? zxid_make((j - 1) / COUNTERS + 1, (j - 1) % COUNTERS) : 0, &b);
-            for (size_t ours = 0; ours <= a.count; ours++) {
-                for (size_t theirs = 0; theirs <= b.count; theirs += 2) {
-                    compare(&a, &b, ours, theirs);
-                }
-            }
+            compare_purged(&a, &b);
         }
     }
     drive_log_release(&a);
