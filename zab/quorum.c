@@ -6,6 +6,17 @@ bool peer_is_up(const struct zab *zab, const struct peer *peer)
     return peer->up;
 }
 
+/* A voter is an id with its disk; a wiped or swapped disk under the same id is a stranger. */
+static bool is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation)
+{
+    if (MUTANT(21)) {
+        const struct zab_member *member = zab_config_find(config, id);
+
+        return member && member->voter;
+    }
+    return zab_config_is_voter(config, id, incarnation);
+}
+
 /* True when a majority of one configuration's voters satisfies `pred`; `self` speaks for us. */
 static bool has_majority(const struct zab *zab, const struct zab_config *config, bool self,
                          quorum_pred pred)
@@ -14,13 +25,13 @@ static bool has_majority(const struct zab *zab, const struct zab_config *config,
 
     uint32_t yes = 0;
 
-    if (self && zab_config_is_voter(config, zab->id, zab->incarnation)) {
+    if (self && is_voter(config, zab->id, zab->incarnation)) {
         yes++;
     }
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
-        if (zab_config_is_voter(config, peer->id, peer->incarnation) && pred(zab, peer)) {
+        if (is_voter(config, peer->id, peer->incarnation) && pred(zab, peer)) {
             yes++;
         }
     }
@@ -48,15 +59,8 @@ bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
     ASSERT(id != 0);
 
-    if (zab_config_is_voter(&zab->config, id, incarnation)) {
-        return true;
-    }
-    if (MUTANT(21)) {
-        const struct zab_member *member = zab_config_find(&zab->config, id);
-
-        return member && member->voter;
-    }
-    return zab->has_pending_config && zab_config_is_voter(&zab->pending_config, id, incarnation);
+    return is_voter(&zab->config, id, incarnation) ||
+           (zab->has_pending_config && is_voter(&zab->pending_config, id, incarnation));
 }
 
 bool quorum_self_counts(const struct zab *zab)
@@ -75,14 +79,14 @@ static zxid_t acked_by_majority(const struct zab *zab, const struct zab_config *
     uint32_t count = 0;
     uint32_t need = zab_config_voters(config) / 2 + 1;
 
-    if (zab_config_is_voter(config, zab->id, zab->incarnation)) {
+    if (is_voter(config, zab->id, zab->incarnation)) {
         acked[count++] = zab->trail.durable;
     }
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
         if (peer->learner.stage == LEARNER_SYNCED &&
-            zab_config_is_voter(config, peer->id, peer->incarnation)) {
+            is_voter(config, peer->id, peer->incarnation)) {
             acked[count++] = peer->learner.acked;
         }
     }
