@@ -72,6 +72,24 @@ static void a_refusal_that_never_becomes_true_here_times_out(void **state)
     bench_close(&bench);
 }
 
+/* A larger zxid of the next epoch is no sign that the proposals it rests on were committed. */
+static void a_refusal_whose_epoch_ended_is_asked_again(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    leader_refuses(&bench, bench_forwarded(&bench), ERR_NODE_EXISTS, zxid_make(1, 1));
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow(&bench.drive, 2, 2);
+    assert_int_equal(told.answers, 0);
+    assert_non_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
 static void a_malformed_answer_of_the_leader_is_an_error(void **state)
 {
     struct bench bench;
@@ -326,6 +344,7 @@ int main(void)
         cmocka_unit_test(a_forwarded_write_is_answered_by_its_delivery),
         cmocka_unit_test(a_refusal_waits_until_its_zxid_is_applied),
         cmocka_unit_test(a_refusal_that_never_becomes_true_here_times_out),
+        cmocka_unit_test(a_refusal_whose_epoch_ended_is_asked_again),
         cmocka_unit_test(a_malformed_answer_of_the_leader_is_an_error),
         cmocka_unit_test(an_answer_nobody_waits_for_is_dropped),
         cmocka_unit_test(a_read_with_a_minimum_waits_for_it),

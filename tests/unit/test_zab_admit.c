@@ -140,6 +140,52 @@ static void a_founder_refuses_a_configuration_with_another_disk(void **state)
     drive_release(&drive);
 }
 
+/* Else two voters could each wait for the other to know who may vote. */
+static void who_names_an_older_configuration_is_told(void **state)
+{
+    struct drive drive;
+    struct zab_msg vote = {.type = ZAB_VOTE, .state = ZAB_LOOKING, .flags = ZAB_FLAG_ELIGIBLE};
+
+    (void)state;
+    drive_init(&drive, 2, 3);
+    drive.init.config.version = zxid_make(1, 4);
+    drive_start(&drive);
+    drive_up(&drive, 1);
+    vote.base = zxid_make(1, 4);
+    drive_recv(&drive, 1, &vote);
+    assert_null(drive_sent(&drive, 1, ZAB_FOUND));
+    vote.base = 0;
+    drive_recv(&drive, 1, &vote);
+    assert_non_null(drive_sent(&drive, 1, ZAB_FOUND));
+    drive_release(&drive);
+}
+
+static void a_newer_configuration_of_the_cluster_is_adopted(void **state)
+{
+    struct drive drive;
+    struct drive other;
+
+    (void)state;
+    drive_init(&drive, 2, 3);
+    drive_start(&drive);
+    drive_init(&other, 2, 3);
+    other.init.config.version = zxid_make(1, 4);
+    other.init.config.members[2].incarnation = NEW_DISK;
+    drive_up(&drive, 1);
+    send_found(&drive, &other.init.config);
+    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
+    other.init.config.version = zxid_make(1, 3);
+    other.init.config.members[2].incarnation = 1;
+    send_found(&drive, &other.init.config);
+    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
+    other.init.config.version = zxid_make(9, 3);
+    other.init.config.cluster[0] ^= 1;
+    send_found(&drive, &other.init.config);
+    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
+    drive_release(&other);
+    drive_release(&drive);
+}
+
 /* (b): an empty directory where a quorum reports a cluster becomes a learner. */
 static void a_new_disk_joins_the_cluster_that_a_quorum_reports(void **state)
 {
@@ -499,6 +545,8 @@ int main(void)
         cmocka_unit_test(nobody_founds_beside_a_member),
         cmocka_unit_test(a_founder_takes_the_configuration_that_names_its_disk),
         cmocka_unit_test(a_founder_refuses_a_configuration_with_another_disk),
+        cmocka_unit_test(who_names_an_older_configuration_is_told),
+        cmocka_unit_test(a_newer_configuration_of_the_cluster_is_adopted),
         cmocka_unit_test(a_new_disk_joins_the_cluster_that_a_quorum_reports),
         cmocka_unit_test(a_disk_that_no_cluster_names_is_told_so),
         cmocka_unit_test(a_new_disk_is_admitted_after_the_old_one_stayed_away),

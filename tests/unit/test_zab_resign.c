@@ -124,6 +124,50 @@ static void with_all_disks_low_it_goes_on_leading(void **state)
     drive_release(&drive);
 }
 
+static void a_hanging_disk_hands_leadership_over(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+    zxid_t zxid = drive_propose(&drive, "x");
+
+    drive_learner_says(&drive, 1, ZAB_ACK, zxid);
+    drive_learner_says(&drive, 2, ZAB_ACK, zxid);
+    assert_int_equal(drive_status(&drive).committed, zxid);
+    for (int i = 0; i < 8 && drive_status(&drive).state == ZAB_LEADING; i++) {
+        drive_tick(&drive, 500);
+        if (drive_status(&drive).state == ZAB_LEADING) {
+            drive_pong(&drive, 1);
+            drive_pong(&drive, 2);
+        }
+    }
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+/* The quorum commits without it, but what it has not written stays in memory. */
+static void what_a_slow_disk_has_not_taken_is_bounded(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    drive_init(&drive, 3, 3);
+    drive.init.limits.pending_max = 2;
+    drive_start(&drive);
+    drive_lead(&drive);
+    for (uint32_t i = 1; i <= 2; i++) {
+        (void)drive_propose(&drive, "x");
+        drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(1, i));
+        drive_learner_says(&drive, 2, ZAB_ACK, zxid_make(1, i));
+    }
+    assert_int_equal(drive_status(&drive).committed, zxid_make(1, 2));
+    assert_int_equal(zab_next_zxid(drive.zab), 0);
+    drive_persist(&drive);
+    assert_int_equal(zab_next_zxid(drive.zab), zxid_make(1, 3));
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +178,8 @@ int main(void)
         cmocka_unit_test(resigning_ends_where_nobody_can_take_over),
         cmocka_unit_test(a_full_disk_hands_leadership_over),
         cmocka_unit_test(with_all_disks_low_it_goes_on_leading),
+        cmocka_unit_test(a_hanging_disk_hands_leadership_over),
+        cmocka_unit_test(what_a_slow_disk_has_not_taken_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

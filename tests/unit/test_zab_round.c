@@ -104,6 +104,29 @@ static void an_uncounted_learner_does_not_confirm(void **state)
     drive_release(&drive);
 }
 
+/* One lost message must not stop all rounds for the rest of the reign. */
+static void a_lost_question_is_asked_again(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+    (void)confirm(&drive, 1);
+    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->round;
+
+    drive_clear(&drive);
+    drive_tick(&drive, 600);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_CONFIRM)->round, round);
+    drive_down(&drive, 2);
+    drive_up(&drive, 2);
+    drive_clear(&drive);
+    drive_join(&drive, 2);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_CONFIRM)->round, round);
+    answers(&drive, 2, round);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->token, 1);
+    drive_release(&drive);
+}
+
 static void a_change_of_role_drops_rounds(void **state)
 {
     struct drive drive;
@@ -284,6 +307,7 @@ int main(void)
         cmocka_unit_test(a_request_waits_for_a_round_that_began_after_it),
         cmocka_unit_test(an_answer_to_a_round_to_come_is_not_counted),
         cmocka_unit_test(an_uncounted_learner_does_not_confirm),
+        cmocka_unit_test(a_lost_question_is_asked_again),
         cmocka_unit_test(a_change_of_role_drops_rounds),
         cmocka_unit_test(a_leader_answers_none_before_its_newleader_quorum),
         cmocka_unit_test(with_one_voter_the_round_ends_at_once),

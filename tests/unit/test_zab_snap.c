@@ -349,6 +349,27 @@ static void a_refill_without_snapshot_starts_from_nothing(void **state)
     drive_release(&drive);
 }
 
+/* What the disk acknowledged in this very epoch, before it was damaged, must be there again. */
+static void a_refill_counts_once_it_has_caught_up(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    acked(&drive, true);
+    drive_log_reset(&drive.theirs, 0, 0);
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_SYNC, .zxid = 0, .commit = zxid_make(7, 2)});
+    drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(7, 0)));
+    drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(7, 1)), 0);
+    drive_persist(&drive);
+    assert_null(drive_asked(&drive, ZAB_PERSIST_RELEASE));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SYNC_ACK)->zxid, zxid_make(7, 1));
+    drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(7, 2)), 0);
+    drive_persist(&drive);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(7, 2));
+    drive_release(&drive);
+}
+
 static void a_leader_that_believes_a_damaged_log_is_left(void **state)
 {
     struct drive drive;
@@ -446,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_damaged_disk_says_nothing_of_its_log),
         cmocka_unit_test(the_mark_goes_after_the_refill_and_before_the_acknowledgement),
         cmocka_unit_test(a_refill_without_snapshot_starts_from_nothing),
+        cmocka_unit_test(a_refill_counts_once_it_has_caught_up),
         cmocka_unit_test(a_leader_that_believes_a_damaged_log_is_left),
         cmocka_unit_test(a_diverged_replica_starts_over),
         cmocka_unit_test(a_rolled_back_replica_starts_over),
