@@ -7,7 +7,7 @@
 /*
  * Mutants and regressions. A line of a file of seeds reads
  *     seed=123 [scenario=S3] [mutant=2] [nodes=3] # one line of story
- * and must pass, or, with a mutant, fail.
+ * or seeds=1:20 ...; all of its seeds must pass or, with a mutant, one of them must fail.
  */
 
 enum {
@@ -30,8 +30,26 @@ static bool take_number(const char *line, const char *key, uint64_t *ret_value)
     return at != NULL;
 }
 
-static bool parse_line(char *line, struct sim_options *options, char *scenario)
+/* `seed=N`, or `seeds=A:B`. */
+static bool take_seeds(const char *line, struct run_plan *plan)
 {
+    const char *range = strstr(line, "seeds=");
+    const char *colon = range ? strchr(range, ':') : NULL;
+
+    if (colon) {
+        plan->last = strtoull(colon + 1, NULL, 10);
+        return take_number(line, "seeds=", &plan->first);
+    }
+    if (!take_number(line, "seed=", &plan->first)) {
+        return false;
+    }
+    plan->last = plan->first;
+    return true;
+}
+
+static bool parse_line(char *line, struct run_plan *plan, char *scenario)
+{
+    struct sim_options *options = &plan->options;
     char *story = strchr(line, '#');
     const char *name;
     uint64_t value = 0;
@@ -39,7 +57,7 @@ static bool parse_line(char *line, struct sim_options *options, char *scenario)
     if (story) {
         *story = 0;
     }
-    if (!take_number(line, "seed=", &options->seed)) {
+    if (!take_seeds(line, plan)) {
         return false;
     }
     if (take_number(line, "mutant=", &value)) {
@@ -62,11 +80,9 @@ static bool replay_line(char *line, const struct sim_options *defaults)
     static struct run_result result;
     bool must_fail;
 
-    if (!parse_line(line, &plan.options, scenario)) {
+    if (!parse_line(line, &plan, scenario)) {
         return true;
     }
-    plan.first = plan.options.seed;
-    plan.last = plan.options.seed;
     must_fail = plan.options.mutant != 0;
     run_all(&plan, &result);
     (void)printf("%-50s %s\n", line, result.failure_count > 0 ? result.failures[0].text : "passes");
