@@ -232,7 +232,6 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
     rebuild->chain = rec->chain;
     if (err == ERR_OK && rec->zxid == rebuild->snap_end &&
         state_digest(rebuild->state) != rebuild->snap_digest) {
-        PROBE("recover.digest_differs_after_replay");
         err = ERR_CORRUPT;
     }
     return err;
@@ -292,7 +291,6 @@ static enum err check_exact(const struct rebuild *rebuild)
 {
     if (rebuild->state && rebuild->report->has_snapshot && rebuild->at == rebuild->snap_end &&
         state_digest(rebuild->state) != rebuild->snap_digest) {
-        PROBE("recover.digest_differs_at_once");
         return ERR_CORRUPT;
     }
     return ERR_OK;

@@ -68,6 +68,8 @@ struct sim_knobs {
     uint64_t segment_bytes;
     uint32_t snapshots_keep;
     uint32_t requests_max;
+    uint32_t slice_bytes; /* Of a snapshot of our own, at a time. */
+    uint32_t pad_bytes;   /* Added to the data of each write. */
     uint32_t delay_min_us;
     uint32_t delay_max_us;
     uint32_t delay_tail_ppm; /* Share of packets that take ten times longer. */
@@ -161,6 +163,7 @@ struct sim_node {
     bool paused;
     bool dying;         /* A crash is under way: calls into it must end. */
     bool damaged;       /* The fault plan harmed its disk and it has not been refilled. */
+    bool diverged;      /* Its state was harmed in memory. */
     bool emptied;       /* ... by replacing it. */
     bool rolled_back;   /* ... by an older image of it. */
     zxid_t harmed_last; /* What it held before. */
@@ -184,8 +187,8 @@ struct sim_node {
     bool disk_busy;
     bool telling; /* Completions are on their way to the core. */
     bool preallocating;
-    struct store_snap_reader *readers[SIM_NODES_MAX + 1]; /* Snapshots on their way to a peer. */
-    struct store_snap_info reader_infos[SIM_NODES_MAX + 1];
+    struct store_snap_reader *reader; /* A snapshot on its way to a learner. */
+    struct store_snap_info reader_info;
     bool low;
     struct sim_snap *snap;
     uint64_t tick_us; /* When the next tick event is due; 0: none. */
@@ -265,7 +268,8 @@ struct sim_op {
     zxid_t logged;          /* Where it is in the log; 0: nowhere. */
     struct op_request *req; /* While it is inside. */
     struct op_args args[SIM_SUBS_MAX];
-    struct sim_op *next_at; /* sim_history.c: others to be checked at the same zxid. */
+    uint8_t *pads[SIM_SUBS_MAX]; /* Data with its padding; heap. */
+    struct sim_op *next_at;      /* sim_history.c: others to be checked at the same zxid. */
 };
 
 struct sim_client {
@@ -492,6 +496,10 @@ void sim_disk_reset(struct sim *sim, struct sim_node *node, enum sim_crash how);
 /* Faults, on a disk that nobody has open. */
 void sim_disk_empty(struct sim *sim, struct sim_node *node);
 void sim_disk_rot(struct sim *sim, struct sim_node *node, uint32_t bits);
+/* Bits flip in every block of the files whose names contain `part`. */
+void sim_disk_ruin(struct sim *sim, struct sim_node *node, const char *part);
+/* One bit flips in each such file, while the disk is in use; it is no harm to the log. */
+void sim_disk_spoil(struct sim *sim, struct sim_node *node, const char *part);
 struct vfs_mem *sim_disk_image(struct sim_node *node); /* A copy, to roll back to. */
 void sim_disk_roll_back(struct sim *sim, struct sim_node *node, struct vfs_mem *take_image);
 void sim_disk_limit(struct sim *sim, struct sim_node *node, bool full);
@@ -560,6 +568,7 @@ void sim_watch(struct sim *sim);
 
 size_t sim_probe_count(void);
 const char *sim_probe_name(size_t index);
+bool sim_probe_expected(size_t index);
 uint64_t sim_probe_hits(const char *name);
 void sim_probe_collect(uint8_t *hit); /* One byte per probe. */
 

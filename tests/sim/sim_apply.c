@@ -115,7 +115,7 @@ void __wrap_state_restored(struct state *state, zxid_t start)
 static void check_digest(struct sim *sim, const struct sim_node *node, struct sim_rec *rec,
                          const struct sim_applied *applied)
 {
-    if (applied->fuzzy) {
+    if (applied->fuzzy || node->diverged) {
         return;
     }
     if (!rec->has_digest) {

@@ -96,9 +96,13 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         node->staging = false;
         break;
     case ZAB_PERSIST_QUARANTINE:
-        if (!node->damaged) {
+        if (!node->damaged && !node->diverged) {
             sim_fail(sim, "A18", "node %u is quarantined without cause: %s", node->id,
                      effect->text);
+        }
+        if (!node->damaged) {
+            node->harmed_last = node->shadow.last;
+            node->damaged = true; /* Its log is sound, but no longer believed. */
         }
         sim->totals.quarantines++;
         break;

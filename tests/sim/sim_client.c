@@ -122,6 +122,7 @@ static void take_result(struct sim_op *op, const struct op_result *result)
     if (op->id == OP_GET && result->data) {
         op->has_data = true;
         copy_slice(op->data, sizeof(op->data), blob_slice(result->data));
+        op->data[strcspn(op->data, "x")] = 0; /* The padding. */
     } else if (op->id == OP_CHILDREN && result->err == ERR_OK) {
         op->has_data = true;
         (void)snprintf(op->data, sizeof(op->data), "%" PRIx64, names_hash(result));
@@ -272,6 +273,19 @@ static void submit(struct sim *sim, struct sim_event *event)
 
 /* ---- Making operations. ---- */
 
+/* The tag, and then as many x as this world's data have. */
+static struct slice padded(struct sim_op *op, uint32_t index)
+{
+    const char *tag = op->subs[index].data;
+    size_t pad = op->sim->knobs.pad_bytes;
+    size_t len = strlen(tag);
+
+    op->pads[index] = mem_alloc(len + pad + 1);
+    memcpy(op->pads[index], tag, len);
+    memset(op->pads[index] + len, 'x', pad);
+    return slice_make(op->pads[index], len + pad);
+}
+
 static void fill_args(struct sim_op *op, uint32_t index)
 {
     const struct sim_sub *sub = &op->subs[index];
@@ -283,7 +297,7 @@ static void fill_args(struct sim_op *op, uint32_t index)
     args->has_version = sub->has_version;
     args->version = sub->has_version ? sub->version : -1;
     if (sub->id == OP_CREATE || sub->id == OP_SET) {
-        args->data = slice_str(sub->data);
+        args->data = padded(op, index);
     }
 }
 
@@ -517,6 +531,9 @@ void sim_client_release(struct sim *sim)
 {
     for (size_t i = 0; i < sim->op_count; i++) {
         op_request_free(sim->ops[i]->req);
+        for (uint32_t k = 0; k < SIM_SUBS_MAX; k++) {
+            mem_free(sim->ops[i]->pads[k]);
+        }
         mem_free(sim->ops[i]);
     }
     mem_free(sim->ops);

@@ -18,7 +18,6 @@ enum {
     RETRY_US = 500 * SIM_MS,
     FETCH_RECS_MAX = 64,
     FETCH_BYTES_MAX = 64 << 10,
-    SLICE_BYTES = 4096,
     SLICE_BUF_MAX = 4 << 20,
 };
 
@@ -181,34 +180,31 @@ static void fetch(struct sim *sim, struct sim_event *event)
     }
 }
 
-static enum err reader_for(struct sim_node *node, uint32_t peer, uint64_t offset)
+/* As the server does: one file, from a first piece to a last one; another learner's first piece
+ * opens it anew. */
+static enum err reader_for(struct sim_node *node, uint64_t offset)
 {
-    if (offset > 0) {
-        return node->readers[peer] ? ERR_OK : ERR_MISSING;
+    if (offset == 0 && node->reader) {
+        store_snap_close(node->reader);
+        node->reader = NULL;
     }
-    if (node->readers[peer]) {
-        store_snap_close(node->readers[peer]);
-        node->readers[peer] = NULL;
-    }
-    return store_snap_open(node->store, &node->readers[peer], &node->reader_infos[peer]);
+    return node->reader ? ERR_OK : store_snap_open(node->store, &node->reader, &node->reader_info);
 }
 
 static void snap_fetch(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
-    uint32_t peer = (uint32_t)(event->b >> 48);
-    uint64_t offset = event->b & ((UINT64_C(1) << 48) - 1);
+    uint64_t offset = event->b;
     uint8_t *bytes = mem_alloc(ZAB_CHUNK_BYTES_MAX);
     size_t len = 0;
     struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED, .token = event->a, .offset = offset};
 
-    step.err = reader_for(node, peer, offset);
+    step.err = reader_for(node, offset);
     if (step.err == ERR_OK) {
-        step.err =
-            store_snap_read_raw(node->readers[peer], offset, bytes, ZAB_CHUNK_BYTES_MAX, &len);
-        step.zxid = node->reader_infos[peer].start;
-        step.snap_chain = node->reader_infos[peer].start_chain;
-        step.base = node->reader_infos[peer].end;
+        step.err = store_snap_read_raw(node->reader, offset, bytes, ZAB_CHUNK_BYTES_MAX, &len);
+        step.zxid = node->reader_info.start;
+        step.snap_chain = node->reader_info.start_chain;
+        step.base = node->reader_info.end;
         step.bytes = slice_make(bytes, len);
     }
     if (!died(sim, node)) {
@@ -224,7 +220,7 @@ void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_eff
                                         snap ? "snap fetch" : "fetch", node);
 
     event->a = effect->token;
-    event->b = snap ? (uint64_t)effect->peer << 48 | effect->offset : effect->zxid;
+    event->b = snap ? effect->offset : effect->zxid;
 }
 
 /* ---- Taking a received snapshot for our state. ---- */
@@ -269,6 +265,7 @@ static void restore(struct sim *sim, struct sim_event *event)
     }
     expect(sim, node, err, "restore");
     SIM_TRACE(sim, "restored %u at %" PRIx64, node->id, step.zxid);
+    node->diverged = false;
     if (step.zxid == 0) {
         node->state = NULL; /* A new one, and nothing in it. */
     }
@@ -334,7 +331,7 @@ static void snap_slice(struct sim *sim, struct sim_event *event)
     }
     state = view_read(node->view);
     buf_clear(&snap->block);
-    state_scan(state, &snap->cursor, SLICE_BYTES, &snap->block);
+    state_scan(state, &snap->cursor, sim->knobs.slice_bytes, &snap->block);
     end = state_applied(state);
     digest = state_digest(state);
     nodes = state_node_count(state);
@@ -389,11 +386,9 @@ void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
 {
     sim_disk_freeze(sim, node, how);
     drop_snapshot(node);
-    for (uint32_t id = 1; id <= SIM_NODES_MAX; id++) {
-        if (node->readers[id]) {
-            store_snap_close(node->readers[id]);
-            node->readers[id] = NULL;
-        }
+    if (node->reader) {
+        store_snap_close(node->reader);
+        node->reader = NULL;
     }
     persist_batch_release(&node->filling);
     persist_batch_release(&node->running);

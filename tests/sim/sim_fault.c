@@ -267,7 +267,7 @@ static void fault_rot(struct sim *sim)
         return;
     }
     if (node->up) {
-        sim_node_crash(sim, node, draw_crash(sim));
+        sim_node_crash(sim, node, rng_chance(&sim->rng, 300000) ? SIM_STOP : draw_crash(sim));
     }
     sim_disk_rot(sim, node, (uint32_t)rng_range(&sim->rng, 1, ROT_BITS_MAX));
     back_later(sim, node);

@@ -19,6 +19,10 @@ struct command {
     const char *replay;
 };
 
+enum {
+    SCENARIO_SEEDS = 5, /* Per scenario, when probes are counted. */
+};
+
 static const char usage_text[] =
     "sim --seed S [--trace]           one seed, in this process\n"
     "sim --seeds A:B [--jobs N]       many seeds\n"
@@ -173,6 +177,26 @@ static int run_determinism(const struct command *command)
     return 0;
 }
 
+/* Scenarios reach what chance does not. */
+static void add_scenario_probes(const struct command *command, struct run_result *total)
+{
+    static struct run_result result;
+
+    for (size_t i = 0; sim_scenario_name(i); i++) {
+        struct run_plan plan = {.options = command->options,
+                                .first = 1,
+                                .last = SCENARIO_SEEDS,
+                                .jobs = command->jobs,
+                                .failures_max = RUN_FAILURES_MAX};
+
+        plan.options.scenario = sim_scenario_name(i);
+        run_all(&plan, &result);
+        for (size_t k = 0; k < RUN_PROBES_MAX; k++) {
+            total->probes[k] |= result.probes[k];
+        }
+    }
+}
+
 static int run_plan(const struct command *command, const char *scenario)
 {
     static struct run_result result;
@@ -189,6 +213,9 @@ static int run_plan(const struct command *command, const char *scenario)
         (void)printf("scenario %s: ", scenario);
     }
     run_print(&result);
+    if (command->need_probes) {
+        add_scenario_probes(command, &result);
+    }
     if (!scenario) {
         unhit = run_print_unhit(&result);
     }

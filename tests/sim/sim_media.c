@@ -96,6 +96,50 @@ void sim_disk_rot(struct sim *sim, struct sim_node *node, uint32_t bits)
     sim->totals.rotted++;
 }
 
+struct ruin {
+    struct sim *sim;
+    struct vfs_mem *disk;
+    const char *part;
+    bool once;
+};
+
+static void ruin_file(void *arg, const char *name)
+{
+    struct ruin *ruin = arg;
+    uint64_t size = 0;
+
+    if (!strstr(name, ruin->part) || !vfs_mem_size(ruin->disk, name, &size) || size == 0) {
+        return;
+    }
+    if (ruin->once) {
+        vfs_mem_flip(ruin->disk, name, rng_below(&ruin->sim->rng, size), 1);
+        return;
+    }
+    for (uint64_t at = 0; at < size; at += VFS_BLOCK) {
+        vfs_mem_flip(ruin->disk, name, at + rng_below(&ruin->sim->rng, 16), 1);
+    }
+}
+
+void sim_disk_ruin(struct sim *sim, struct sim_node *node, const char *part)
+{
+    struct ruin ruin = {.sim = sim, .disk = node->disk, .part = part};
+
+    ASSERT(!node->up);
+
+    SIM_TRACE(sim, "fault: %s of %u is ruined", part, node->id);
+    vfs_mem_each(node->disk, ruin_file, &ruin);
+    harm(node);
+    sim->totals.rotted++;
+}
+
+void sim_disk_spoil(struct sim *sim, struct sim_node *node, const char *part)
+{
+    struct ruin ruin = {.sim = sim, .disk = node->disk, .part = part, .once = true};
+
+    SIM_TRACE(sim, "fault: %s of %u is spoilt", part, node->id);
+    vfs_mem_each(node->disk, ruin_file, &ruin);
+}
+
 struct vfs_mem *sim_disk_image(struct sim_node *node)
 {
     return vfs_mem_clone(node->disk);

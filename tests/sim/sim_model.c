@@ -243,7 +243,7 @@ void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_
     model_release(&before);
 }
 
-struct stat_view model_stat(const struct model_node *node)
+struct stat_view model_stat(const struct model_node *node, uint32_t pad_bytes)
 {
     return (struct stat_view){.czxid = node->czxid,
                               .mzxid = node->mzxid,
@@ -252,7 +252,7 @@ struct stat_view model_stat(const struct model_node *node)
                               .mtime = node->mtime,
                               .version = node->version,
                               .cversion = (int32_t)(node->creates + node->deletes),
-                              .data_length = (uint32_t)strlen(node->data),
+                              .data_length = (uint32_t)strlen(node->data) + pad_bytes,
                               .num_children = node->children};
 }
 

@@ -46,7 +46,7 @@ void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_
                struct model_answer *ret_answer);
 
 const struct model_node *model_find(const struct model *model, const char *path);
-struct stat_view model_stat(const struct model_node *node);
+struct stat_view model_stat(const struct model_node *node, uint32_t pad_bytes);
 
 /* Names of the children, in order, as one number. */
 uint64_t model_names_hash(const struct model *model, const char *path);

@@ -327,6 +327,7 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->born_us = sim->now_us;
     node->tick_us = 0;
     node->applied = 0;
+    node->diverged = false;
     node->state = NULL;
     node->committed = 0;
     node->crash_fx = 0;

@@ -1,3 +1,5 @@
+#include "server/state/state.h"
+#include "server/view.h"
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_script.h"
 
@@ -167,7 +169,123 @@ static void s20(struct sim *sim)
     }
 }
 
+/* ---- What cannot be read any more: identity, promise, or a snapshot on its way. ---- */
+
+static void s16_lost(struct sim *sim)
+{
+    static const char *const parts[] = {"identity", "promise", "manifest", "quarantine"};
+
+    script_found(sim);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)i % 2);
+
+        script_writes(sim, script_leader(sim), 3);
+        script_crash(sim, node, SIM_KILL);
+        sim_disk_ruin(sim, node, parts[i]);
+        script_start(sim, node);
+        sim_settle(sim);
+        script_write(sim, node);
+    }
+}
+
+static void fat(struct sim_knobs *knobs)
+{
+    knobs->snap_count = 20;
+    knobs->snapshots_keep = 1;
+    knobs->limits.cache_max = 4;
+    knobs->pad_bytes = 20000;
+    knobs->segment_bytes = 128 << 10;
+}
+
+static void fat_five(struct sim_knobs *knobs)
+{
+    fat(knobs);
+    knobs->nodes = 5;
+    knobs->voters = 5;
+}
+
+/* The leader's snapshot rots where only a learner reads it. */
+static void spoilt(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        struct sim_node *leader = script_leader(sim);
+        struct sim_node *behind = script_follower(sim, 0);
+
+        script_crash(sim, behind, SIM_KILL);
+        script_writes(sim, leader, 60);
+        sim_disk_spoil(sim, leader, "snap-0"); /* Complete ones. */
+        script_start(sim, behind);
+        script_run(sim, 3000);
+        script_writes(sim, leader, 40);
+        sim_settle(sim);
+    }
+    sim->illegal = sim_probe_hits("zab.illegal_message"); /* What does not verify is refused. */
+}
+
+/* Two learners fetch pieces at the same time, and the snapshot changes under them. */
+static void pieces(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        struct sim_node *leader = script_leader(sim);
+
+        for (uint32_t i = 0; i < 2; i++) {
+            script_crash(sim, script_follower(sim, i), SIM_KILL);
+        }
+        script_writes(sim, leader, 60);
+        for (uint32_t i = 0; i < 2; i++) {
+            script_start(sim, script_follower(sim, i));
+            script_run(sim, rng_below(&sim->rng, 30));
+        }
+        for (int i = 0; i < 60; i++) {
+            (void)script_send(sim, script_leader(sim));
+            script_run(sim, 20);
+        }
+        sim_settle(sim);
+    }
+}
+
+/* ---- A state that differs in memory: the digests find it, and it is refilled. ---- */
+
+static void corrupt(struct sim_node *node)
+{
+    struct txn_header header = {.time_ms = 1};
+    struct txn_effect effect = {
+        .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str("rot"), .version = 77};
+    struct buf txn;
+    struct state *state = view_write(node->view);
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &effect);
+    (void)state_apply(state, state_applied(state), buf_slice(&txn), true, NULL);
+    view_write_done(node->view);
+    buf_release(&txn);
+    node->diverged = true;
+}
+
+static void diverged(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        corrupt(round == 1 ? script_leader(sim) : script_follower(sim, 0));
+        for (int i = 0; i < 140; i++) {
+            script_try(sim, script_leader(sim));
+        }
+        script_run(sim, 5000);
+        for (int i = 0; i < 70; i++) {
+            script_try(sim, script_leader(sim));
+        }
+        sim_settle(sim);
+    }
+}
+
 const struct script scripts_disk[] = {
+    {.name = "S16-lost", .run = s16_lost},
+    {.name = "S4-spoilt", .run = spoilt, .knobs = fat},
+    {.name = "S4-pieces", .run = pieces, .knobs = fat_five},
+    {.name = "diverged", .run = diverged},
     {.name = "S12", .run = s12},
     {.name = "S13", .run = s12, .knobs = one},
     {.name = "S15", .run = s15, .knobs = tight},

@@ -65,6 +65,7 @@ void sim_scenario_knobs(struct sim *sim)
                                 .segment_bytes = 64 << 10,
                                 .snapshots_keep = 2,
                                 .requests_max = 1000,
+                                .slice_bytes = 1000,
                                 .delay_min_us = 100,
                                 .delay_max_us = 1000,
                                 .disk_min_us = 100,
@@ -150,6 +151,12 @@ void script_write(struct sim *sim, struct sim_node *node)
     if (op->outcome != SIM_OK) {
         sim_fail(sim, "A24", "a write in calm weather ended with %s", err_symbol(op->err));
     }
+}
+
+void script_try(struct sim *sim, struct sim_node *node)
+{
+    (void)script_send(sim, node);
+    script_until(sim, nothing_pending, "an end of a write");
 }
 
 void script_writes(struct sim *sim, struct sim_node *node, uint32_t count)

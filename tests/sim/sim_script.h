@@ -18,6 +18,7 @@ struct sim_node *script_follower(struct sim *sim, uint32_t index);
 /* Writes; `script_write` waits for the acknowledgement. */
 struct sim_op *script_send(struct sim *sim, struct sim_node *node);
 void script_write(struct sim *sim, struct sim_node *node);
+void script_try(struct sim *sim, struct sim_node *node); /* The same, however it ends. */
 void script_writes(struct sim *sim, struct sim_node *node, uint32_t count);
 
 /* Processes and the network. */

@@ -44,6 +44,8 @@ static void draw_shape(struct rng *rng, struct sim_knobs *knobs)
     knobs->snap_count = PICK(rng, 20, 60, 200, 2000);
     knobs->segment_bytes = PICK(rng, 64 << 10, 64 << 10, 128 << 10, 256 << 10);
     knobs->snapshots_keep = PICK(rng, 1, 2, 3);
+    knobs->slice_bytes = PICK(rng, 100, 500, 4096);
+    knobs->pad_bytes = rng_chance(rng, 40000) ? (uint32_t)rng_range(rng, 2000, 20000) : 0;
     knobs->requests_max = PICK(rng, 8, 100, 1000);
     knobs->delay_min_us = PICK(rng, 50, 200, 1000);
     knobs->delay_max_us = knobs->delay_min_us * PICK(rng, 2, 5, 30);
