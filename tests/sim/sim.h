@@ -167,6 +167,7 @@ struct sim_node {
     bool emptied;       /* ... by replacing it. */
     bool rolled_back;   /* ... by an older image of it. */
     zxid_t harmed_last; /* What it held before. */
+    bool full;
     bool slow;
     bool isolated;
     uint32_t life; /* Counts processes. */
@@ -498,6 +499,9 @@ void sim_disk_empty(struct sim *sim, struct sim_node *node);
 void sim_disk_rot(struct sim *sim, struct sim_node *node, uint32_t bits);
 /* Bits flip in every block of the files whose names contain `part`. */
 void sim_disk_ruin(struct sim *sim, struct sim_node *node, const char *part);
+void sim_disk_remove(struct sim *sim, struct sim_node *node, const char *name);
+/* The last block that was written to the newest segment is zeros again: a lost write. */
+void sim_disk_forget(struct sim *sim, struct sim_node *node);
 /* One bit flips in each such file, while the disk is in use; it is no harm to the log. */
 void sim_disk_spoil(struct sim *sim, struct sim_node *node, const char *part);
 struct vfs_mem *sim_disk_image(struct sim_node *node); /* A copy, to roll back to. */

@@ -132,6 +132,51 @@ void sim_disk_ruin(struct sim *sim, struct sim_node *node, const char *part)
     sim->totals.rotted++;
 }
 
+void sim_disk_remove(struct sim *sim, struct sim_node *node, const char *name)
+{
+    ASSERT(!node->up);
+
+    SIM_TRACE(sim, "fault: %s of %u is gone", name, node->id);
+    vfs_mem_remove(node->disk, name);
+    harm(node);
+}
+
+struct newest {
+    char name[VFS_NAME_MAX];
+};
+
+static void note_segment(void *arg, const char *name)
+{
+    struct newest *newest = arg;
+
+    if (strncmp(name, "wal-", 4) == 0) { /* Visited in the order of names. */
+        (void)snprintf(newest->name, sizeof(newest->name), "%s", name);
+    }
+}
+
+void sim_disk_forget(struct sim *sim, struct sim_node *node)
+{
+    static const uint8_t zeros[VFS_BLOCK];
+    uint8_t block[VFS_BLOCK];
+    struct newest newest = {.name = ""};
+    uint64_t size = 0;
+
+    ASSERT(!node->up);
+    vfs_mem_each(node->disk, note_segment, &newest);
+    if (!vfs_mem_size(node->disk, newest.name, &size)) {
+        return;
+    }
+    SIM_TRACE(sim, "fault: the last write to %s of %u is lost", newest.name, node->id);
+    for (uint64_t at = size; at > 2 * VFS_BLOCK; at -= VFS_BLOCK) {
+        (void)vfs_mem_read(node->disk, newest.name, at - VFS_BLOCK, block, sizeof(block));
+        if (memcmp(block, zeros, sizeof(block)) != 0) {
+            vfs_mem_poke(node->disk, newest.name, at - VFS_BLOCK, zeros, sizeof(zeros));
+            break;
+        }
+    }
+    harm(node);
+}
+
 void sim_disk_spoil(struct sim *sim, struct sim_node *node, const char *part)
 {
     struct ruin ruin = {.sim = sim, .disk = node->disk, .part = part, .once = true};
@@ -177,6 +222,7 @@ void sim_disk_limit(struct sim *sim, struct sim_node *node, bool full)
 {
     struct usage usage = {.disk = node->disk};
 
+    node->full = full;
     if (!full) {
         vfs_mem_set_capacity(node->disk, 0);
         return;

@@ -349,7 +349,8 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     err = open_and_recover(sim, node, options);
     if (sim_disk_crashed(node)) {
         abort_start(sim, node);
-    } else if (err == ERR_NO_SPACE) {
+    } else if (err == ERR_NO_SPACE || (err == ERR_IO && node->full)) {
+        /* A directory that cannot be formatted to its end is begun anew by the next process. */
         sim->applied_count = 0;
         sim_node_die(sim, node, SIM_KILL);
     } else if (err == ERR_CORRUPT) {

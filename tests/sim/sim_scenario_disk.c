@@ -188,18 +188,84 @@ static void s16_lost(struct sim *sim)
     }
 }
 
+/* The identity is gone, and a write that a clean stop had promised. */
+static void s16_gone(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 4; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
+
+        script_writes(sim, script_leader(sim), 5);
+        sim_settle(sim);
+        script_crash(sim, node, round % 2 ? SIM_KILL : SIM_STOP);
+        if (round % 2) {
+            sim_disk_remove(sim, node, "identity");
+        } else {
+            sim_disk_forget(sim, node);
+        }
+        script_start(sim, node);
+        sim_settle(sim);
+        script_write(sim, node);
+    }
+}
+
+/* ---- Snapshots of a tree in which directories come and go while they are written. ---- */
+
+static void small_slices(struct sim_knobs *knobs)
+{
+    knobs->snap_count = 12;
+    knobs->slice_bytes = 60;
+    knobs->disk_min_us = 1000;
+    knobs->disk_max_us = 10000;
+}
+
+/* Few names, so that each has many lives; one of them comes after all others. */
+static void come_and_go(struct sim *sim, struct sim_node *node)
+{
+    static const enum op_id kinds[] = {OP_CREATE, OP_CREATE, OP_DELETE, OP_SET};
+
+    static const char *const paths[] = {"/k1", "/k1/c0", "/k1/c1", "/zz", "/zz/c0"};
+    struct sim_sub sub = {.id = kinds[rng_below(&sim->rng, 4)]};
+
+    (void)snprintf(sub.data, sizeof(sub.data), "op%zu", sim->op_count);
+    (void)snprintf(sub.path, sizeof(sub.path), "%s",
+                   paths[rng_below(&sim->rng, sizeof(paths) / sizeof(paths[0]))]);
+    (void)sim_client_send(sim, node->id, &sub, false);
+}
+
+static void fuzzy(struct sim *sim)
+{
+    script_found(sim);
+    script_writes(sim, script_leader(sim), 20);
+    for (int round = 0; round < 60; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
+
+        for (int i = 0; i < 16; i++) {
+            come_and_go(sim, script_leader(sim));
+            script_run(sim, rng_below(&sim->rng, 12));
+        }
+        script_crash(sim, node, round % 3 ? SIM_KILL : SIM_POWER);
+        script_run(sim, 50);
+        script_start(sim, node);
+        script_run(sim, rng_below(&sim->rng, 600));
+    }
+}
+
 static void fat(struct sim_knobs *knobs)
 {
     knobs->snap_count = 20;
     knobs->snapshots_keep = 1;
     knobs->limits.cache_max = 4;
     knobs->pad_bytes = 20000;
+    knobs->slice_bytes = 100000;
     knobs->segment_bytes = 128 << 10;
 }
 
 static void fat_five(struct sim_knobs *knobs)
 {
     fat(knobs);
+    knobs->disk_min_us = 5000;
+    knobs->disk_max_us = 60000;
     knobs->nodes = 5;
     knobs->voters = 5;
 }
@@ -234,11 +300,10 @@ static void pieces(struct sim *sim)
             script_crash(sim, script_follower(sim, i), SIM_KILL);
         }
         script_writes(sim, leader, 60);
-        for (uint32_t i = 0; i < 2; i++) {
-            script_start(sim, script_follower(sim, i));
-            script_run(sim, rng_below(&sim->rng, 30));
-        }
-        for (int i = 0; i < 60; i++) {
+        for (int i = 0; i < 100; i++) {
+            if (i % 15 == 0 && i < 30) {
+                script_start(sim, script_follower(sim, (uint32_t)i / 15));
+            }
             (void)script_send(sim, script_leader(sim));
             script_run(sim, 20);
         }
@@ -283,6 +348,8 @@ static void diverged(struct sim *sim)
 
 const struct script scripts_disk[] = {
     {.name = "S16-lost", .run = s16_lost},
+    {.name = "S16-gone", .run = s16_gone},
+    {.name = "fuzzy", .run = fuzzy, .knobs = small_slices},
     {.name = "S4-spoilt", .run = spoilt, .knobs = fat},
     {.name = "S4-pieces", .run = pieces, .knobs = fat_five},
     {.name = "diverged", .run = diverged},
