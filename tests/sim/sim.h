@@ -112,6 +112,7 @@ struct sim_rec {
     uint32_t depth;  /* Records before it. */
     uint32_t leader; /* Node that broadcast it. */
     bool committed;
+    uint32_t commit_epoch; /* Of the leader that committed it. */
     bool has_digest;
     uint64_t digest; /* Of the state after it, as the first replica said. */
 };

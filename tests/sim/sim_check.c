@@ -33,12 +33,16 @@ zxid_t sim_log_last(const struct sim *sim)
     return sim->log_count > 0 ? sim->log[sim->log_count - 1]->rec->zxid : 0;
 }
 
-/* Newest committed record of an epoch below `epoch`. */
+/*
+ * Newest record that a leader below `epoch` has committed. Not: newest committed record of a lower
+ * epoch; a tail of epoch 6 that the leader of 8 commits need not be known to the leader of 7, which
+ * may collect old promises late, be established behind 8, and can commit nothing any more.
+ */
 static zxid_t committed_below(const struct sim *sim, uint32_t epoch)
 {
     size_t i = sim->log_count;
 
-    while (i > 0 && zxid_epoch(sim->log[i - 1]->rec->zxid) >= epoch) {
+    while (i > 0 && sim->log[i - 1]->commit_epoch >= epoch) {
         i--;
     }
     return i > 0 ? sim->log[i - 1]->rec->zxid : 0;
@@ -258,9 +262,10 @@ static void admit(struct sim *sim, const struct logrec *rec)
     }
 }
 
-static void commit_one(struct sim *sim, struct sim_rec *rec)
+static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
 {
     rec->committed = true;
+    rec->commit_epoch = epoch;
     if (rec->rec->type == LOGREC_CONFIG) {
         admit(sim, rec->rec);
     }
@@ -291,7 +296,7 @@ static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
                  zxid);
     }
     for (; rec && rec->rec->zxid > last; rec = rec->parent) {
-        commit_one(sim, rec);
+        commit_one(sim, rec, zxid_epoch(zxid));
     }
     for (size_t low = from, high = sim->log_count; low + 1 < high; low++) {
         struct sim_rec *swap = sim->log[low];
