@@ -64,6 +64,12 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     }
 }
 
+/* What a request would have done; OP_KIND_INFO before it is known. */
+static enum op_kind kind_of(const struct http_request *request)
+{
+    return request->def ? op_args_kind(&request->args) : OP_KIND_INFO;
+}
+
 static bool may_retry(enum err err)
 {
     int status = err_http_status(err);
@@ -83,8 +89,6 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",
                    (unsigned long long)request->id);
     problem.instance = instance;
-    problem.outcome =
-        op_outcome(request->def ? op_args_kind(&request->args) : OP_KIND_INFO, problem.err);
     problem.path = request->args.path;
     problem.zxid = request->zxid ? request->zxid : http_status(conn)->applied;
     problem.retry_after_ms = may_retry(problem.err) ? HTTP_RETRY_AFTER_MS : 0;
@@ -107,29 +111,25 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
 enum MHD_Result http_answer_fault(struct http_conn *conn)
 {
     const struct op_fault *fault = &conn->request.fault;
-    struct op_problem problem = {
-        .err = fault->err,
-        .detail = fault->detail[0] ? fault->detail : NULL,
-        .has_index = fault->has_index,
-        .index = fault->index,
-    };
+    struct op_problem problem = op_problem_make(kind_of(&conn->request), fault->err);
 
     ASSERT(conn->request.refused);
+    problem.detail = fault->detail[0] ? fault->detail : NULL;
+    problem.has_index = fault->has_index;
+    problem.index = fault->index;
     return http_answer_problem(conn, &problem);
 }
 
 static enum MHD_Result answer_error(struct http_conn *conn, const struct op_result *result)
 {
     const struct http_request *request = &conn->request;
-    struct op_problem problem = {
-        .err = result->err,
-        .detail = result->detail,
-        .has_index = request->args.op_count > 0 && result->failed_index < request->args.op_count,
-        .index = result->failed_index,
-        .result = result,
-        .args = &request->args,
-    };
+    struct op_problem problem = op_problem_make(kind_of(request), result->err);
 
+    problem.detail = result->detail;
+    problem.has_index = request->args.op_count > 0 && result->failed_index < request->args.op_count;
+    problem.index = result->failed_index;
+    problem.result = result;
+    problem.args = &request->args;
     return http_answer_problem(conn, &problem);
 }
 

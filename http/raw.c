@@ -16,12 +16,13 @@ void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t
 {
     struct buf body;
     struct jsonw json;
-    struct op_problem problem = {.err = err, .detail = detail, .outcome = "not-applied"};
+    struct op_problem problem = op_problem_make(OP_KIND_INFO, err); /* Before any operation. */
     bool retry = status == 429 || status == 503;
     struct gate_status now;
     char instance[HTTP_INSTANCE_MAX];
 
     ASSERT(err != ERR_OK);
+    problem.detail = detail;
     problem.retry_after_ms = retry ? HTTP_RETRY_AFTER_MS : 0;
     problem.status = status;
     gate_status(http->gate, &now);

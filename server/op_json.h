@@ -48,12 +48,13 @@ void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool hex_onl
 enum err op_json_result(struct jsonw *json, const struct op_args *args,
                         const struct op_result *result, const struct op_json_style *style);
 
-/* The problem object (RFC 9457 and what ZooKeeper's clients know). */
+/* The problem object (RFC 9457 and what ZooKeeper's clients know). Made by op_problem_make: one
+ * that does not say what became of the write is of no use to a client. */
 struct op_problem {
     enum err err;
     uint32_t status;      /* 0: that of the error. */
     const char *detail;   /* NULL: err_text. */
-    const char *outcome;  /* "not-applied" or "unknown". */
+    const char *outcome;  /* "not-applied" or "unknown"; never NULL. */
     const char *instance; /* Name of this request in the log, or NULL. */
     struct slice path;    /* Empty: none. */
     struct slice request; /* URL as asked, or empty. */
@@ -65,6 +66,10 @@ struct op_problem {
     const struct op_result *result; /* Its stat and results, or NULL. */
     const struct op_args *args;     /* For the results of a multi. */
 };
+
+/* With error and outcome; the rest is for the caller to fill in. `kind` is that of the request,
+ * OP_KIND_INFO for what is no operation. */
+struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
 void op_json_problem(struct jsonw *json, const struct op_problem *problem);
 

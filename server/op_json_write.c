@@ -310,6 +310,13 @@ const char *op_outcome(enum op_kind kind, enum err err)
     return kind == OP_KIND_WRITE && open ? "unknown" : "not-applied";
 }
 
+struct op_problem op_problem_make(enum op_kind kind, enum err err)
+{
+    ASSERT(err != ERR_OK);
+
+    return (struct op_problem){.err = err, .outcome = op_outcome(kind, err)};
+}
+
 /* The wording of ZooKeeper's own REST gateway where it has one. */
 static const char *old_words(enum err err)
 {
@@ -382,6 +389,7 @@ void op_json_problem(struct jsonw *json, const struct op_problem *problem)
     const char *detail = problem->detail ? problem->detail : err_text(problem->err);
 
     ASSERT(problem->err != ERR_OK);
+    ASSERT(problem->outcome);
     jsonw_object(json);
     put_type(json, problem->err);
     jsonw_kv_cstr(json, "title", err_text(problem->err));

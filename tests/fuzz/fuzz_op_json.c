@@ -27,13 +27,13 @@ static void check_is_json(const struct buf *out)
 
 static void check_fault(const struct op_fault *fault, enum err err)
 {
-    struct op_problem problem = {
-        .err = fault->err, .detail = fault->detail, .outcome = "not-applied"};
+    struct op_problem problem = op_problem_make(OP_KIND_WRITE, fault->err);
     struct jsonw json;
     struct buf out;
 
     ASSERT(err != ERR_OK && fault->err == err);
     ASSERT(fault->detail[0] != '\0' && memchr(fault->detail, 0, OP_DETAIL_MAX));
+    problem.detail = fault->detail;
     buf_init(&out, OUT_MAX);
     jsonw_init(&json, &out);
     op_json_problem(&json, &problem);

@@ -239,6 +239,27 @@ static void the_outcome_of_a_write_is_told(void **state)
     assert_string_equal(op_outcome(OP_KIND_READ, ERR_SYSTEM_ERROR), "not-applied");
 }
 
+/* Whatever went wrong and wherever: a client is told whether to look or to try again. */
+static void each_problem_tells_its_outcome(void **state)
+{
+    (void)state;
+    for (int err = ERR_OK + 1; err < ERR_COUNT; err++) {
+        for (int kind = OP_KIND_READ; kind <= OP_KIND_INFO; kind++) {
+            struct op_problem problem = op_problem_make((enum op_kind)kind, (enum err)err);
+            struct jsonw json;
+            struct buf out;
+
+            buf_init(&out, TEXT_MAX);
+            jsonw_init(&json, &out);
+            op_json_problem(&json, &problem);
+            assert_non_null(strstr(buf_cstr(&out), problem.outcome));
+            assert_true(!strcmp(problem.outcome, "not-applied") ||
+                        (kind == OP_KIND_WRITE && !strcmp(problem.outcome, "unknown")));
+            buf_release(&out);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_znode_is_flat_and_wide_numbers_have_twins),
         cmocka_unit_test(data_that_cannot_be_shown_is_refused),
         cmocka_unit_test(the_outcome_of_a_write_is_told),
+        cmocka_unit_test(each_problem_tells_its_outcome),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
