@@ -1,14 +1,9 @@
-/*
- * Phase 2 on the learner's side: what synchronisation does to the log.
- *
- * A received snapshot comes with the log that makes it whole, (start, end]; both are staged and
- * become ours by one switch on disk. Until then the old log stands, in memory too.
- */
+/* Phase 2 on the learner's side: what synchronisation does to the log. */
 #include "zab/zab_int.h"
 
 #include <stdio.h>
 
-static void protocol_error(struct zab *zab, const char *what)
+void follow_error(struct zab *zab, const char *what)
 {
     ASSERT(in_dialogue(zab));
 
@@ -19,22 +14,6 @@ static void protocol_error(struct zab *zab, const char *what)
 
 /* ---- SYNC. ---- */
 
-static void begin_snapshot(struct zab *zab)
-{
-    ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
-
-    (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
-    zab->follow.phase = FOLLOW_SNAP;
-    zab->follow.staged_used = true;
-    zab->follow.snap_complete = false;
-    zab->follow.installing = false;
-    zab->follow.newleader_seen = false;
-    zab->follow.has_staged_config = false;
-    zab->follow.snap_offset = 0;
-    zab->follow.chunk_count = 0;
-    trail_reset(&zab->follow.staged, 0, 0);
-}
-
 /* In quarantine the whole log goes, and the state with it; the mark stays until the refill is done.
  */
 static void begin_refill(struct zab *zab, zxid_t common)
@@ -42,7 +21,7 @@ static void begin_refill(struct zab *zab, zxid_t common)
     ASSERT(zab->quarantined && zab->follow.phase == FOLLOW_ACKED);
 
     if (common != 0) {
-        protocol_error(zab, "the leader took a damaged log for a sound one");
+        follow_error(zab, "the leader took a damaged log for a sound one");
         return;
     }
     PROBE("zab.refill_from_start");
@@ -83,7 +62,7 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
     ASSERT(in_dialogue(zab));
 
     if (zab->follow.phase != FOLLOW_ACKED) {
-        protocol_error(zab, "SYNC out of place");
+        follow_error(zab, "SYNC out of place");
         return;
     }
     if (MUTANT(1)) {
@@ -97,11 +76,11 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
     zab->follow.acked = 0;
     zab->follow.target = msg->commit;
     if (msg->flags & ZAB_FLAG_SNAP) {
-        begin_snapshot(zab);
+        follow_snap_begin(zab);
     } else if (zab->quarantined) {
         begin_refill(zab, msg->zxid);
     } else if (!trail_has(&zab->trail, msg->zxid)) {
-        protocol_error(zab, "SYNC names a record that is not in the log");
+        follow_error(zab, "SYNC names a record that is not in the log");
     } else if (zab->trail.last > msg->zxid) {
         cut_back(zab, msg->zxid);
     } else {
@@ -125,11 +104,11 @@ static bool is_next(const struct zab *zab, zxid_t last, const struct logrec *rec
 }
 
 /* A record must follow the log exactly; a gap is an error, never a warning (ZOOKEEPER-4925). */
-static bool follows(struct zab *zab, const struct trail *trail, const struct logrec *rec)
+bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec *rec)
 {
     ASSERT(trail == &zab->trail || trail == &zab->follow.staged);
     if (!is_next(zab, trail->last, rec) && !MUTANT(10)) {
-        protocol_error(zab, "a record does not follow the log");
+        follow_error(zab, "a record does not follow the log");
         return false;
     }
     if (logrec_chain(trail->last_chain, rec->type, rec->zxid, rec->prev, logrec_payload(rec)) !=
@@ -144,44 +123,6 @@ static bool follows(struct zab *zab, const struct trail *trail, const struct log
     return true;
 }
 
-static bool stage_record(struct zab *zab, struct logrec *rec)
-{
-    struct following *follow = &zab->follow;
-
-    ASSERT(follow->staged_used && follow->snap_complete && !follow->installing);
-    if (!follows(zab, &follow->staged, rec)) {
-        return false;
-    }
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
-
-    effect->rec = logrec_ref(rec);
-    effect->zxid = 0;
-    trail_append(&follow->staged, rec, effect->token);
-    if (rec->type == LOGREC_CONFIG &&
-        zab_config_decode(logrec_payload(rec), &follow->staged_config) == ERR_OK) {
-        follow->staged_config.version = rec->zxid;
-        follow->has_staged_config = true;
-    }
-    return true;
-}
-
-/* The staged log covers (start, end]: from here on snapshot and log are worth more than the old
- * ones. */
-static void install_if_whole(struct zab *zab)
-{
-    struct following *follow = &zab->follow;
-
-    if (!follow->snap_complete || follow->installing || follow->staged.last < follow->snap_end) {
-        return;
-    }
-    ASSERT(follow->phase == FOLLOW_SNAP);
-    ASSERT(follow->snap_start <= follow->snap_end);
-    follow->installing = true;
-    follow->wait_token = fx_persist(zab, ZAB_PERSIST_SNAP_INSTALL)->token;
-    follow->wait_state = true;
-    follow->phase = FOLLOW_CUT;
-}
-
 static void inbox_push(struct zab *zab, const struct zab_msg *msg)
 {
     ASSERT(zab->follow.phase == FOLLOW_CUT);
@@ -191,7 +132,7 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     ASSERT(follow->phase == FOLLOW_CUT);
     ASSERT(follow->inbox_count <= follow->inbox_cap);
     if (follow->inbox_count == INBOX_MAX) {
-        protocol_error(zab, "too many records while the log is being cut back");
+        follow_error(zab, "too many records while the log is being cut back");
         return;
     }
     if (follow->inbox_count == follow->inbox_cap) {
@@ -212,16 +153,16 @@ static void take_newleader(struct zab *zab, struct logrec *rec)
 
     ASSERT(zab->follow.phase == FOLLOW_STREAM);
     if (rec && rec->zxid != start) {
-        protocol_error(zab, "NEWLEADER with a record of another epoch");
+        follow_error(zab, "NEWLEADER with a record of another epoch");
         return;
     }
     if (rec) {
-        if (!follows(zab, &zab->trail, rec)) {
+        if (!follow_fits(zab, &zab->trail, rec)) {
             return;
         }
         log_append(zab, logrec_ref(rec));
     } else if (zxid_epoch(zab->trail.last) != zab->follow.epoch) {
-        protocol_error(zab, "NEWLEADER without the record of its epoch");
+        follow_error(zab, "NEWLEADER without the record of its epoch");
         return;
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch);
@@ -233,34 +174,13 @@ static void take_entry(struct zab *zab, struct logrec *rec, zxid_t commit)
 {
     ASSERT(zab->follow.phase >= FOLLOW_STREAM);
 
-    if (!follows(zab, &zab->trail, rec)) {
+    if (!follow_fits(zab, &zab->trail, rec)) {
         return;
     }
     log_append(zab, logrec_ref(rec));
     if (commit != 0 && zab->follow.phase == FOLLOW_SERVE) {
         commit_to(zab, commit);
     }
-}
-
-static void stage_message(struct zab *zab, const struct zab_msg *msg)
-{
-    ASSERT(zab->follow.phase == FOLLOW_SNAP);
-
-    if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !msg->rec)) {
-        protocol_error(zab, "a record before the end of its snapshot");
-        return;
-    }
-    if (msg->rec && !stage_record(zab, msg->rec)) {
-        return;
-    }
-    if (msg->type == ZAB_NEWLEADER) {
-        if (zxid_epoch(zab->follow.staged.last) != zab->follow.epoch) {
-            protocol_error(zab, "NEWLEADER without the record of its epoch");
-            return;
-        }
-        zab->follow.newleader_seen = true;
-    }
-    install_if_whole(zab);
 }
 
 static bool phase_takes_records(enum follow_phase phase)
@@ -275,117 +195,22 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
 
     ASSERT(in_dialogue(zab));
     if (msg->type == ZAB_ENTRY && !msg->rec) {
-        protocol_error(zab, "ENTRY without a record");
+        follow_error(zab, "ENTRY without a record");
     } else if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->bytes)) {
-        protocol_error(zab, "NEWLEADER with a malformed configuration");
+        follow_error(zab, "NEWLEADER with a malformed configuration");
     } else if (phase == FOLLOW_CUT) {
         inbox_push(zab, msg);
     } else if (phase == FOLLOW_SNAP) {
-        stage_message(zab, msg);
+        follow_snap_record(zab, msg);
     } else if (!phase_takes_records(phase)) {
-        protocol_error(zab, "a record out of place");
+        follow_error(zab, "a record out of place");
     } else if (msg->type == ZAB_ENTRY && msg->rec) {
         take_entry(zab, msg->rec, msg->commit);
     } else if (msg->type == ZAB_NEWLEADER && phase == FOLLOW_STREAM) {
         take_newleader(zab, msg->rec);
     } else {
-        protocol_error(zab, "NEWLEADER out of place");
+        follow_error(zab, "NEWLEADER out of place");
     }
-}
-
-/* ---- Snapshots. ---- */
-
-void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
-{
-    struct following *follow = &zab->follow;
-    uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
-
-    ASSERT(follow->chunk_count <= chunks_max);
-    if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
-        msg->offset != follow->snap_offset || follow->chunk_count == chunks_max ||
-        msg->commit < msg->zxid) {
-        protocol_error(zab, "a snapshot's piece out of place");
-        return;
-    }
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
-
-    effect->offset = msg->offset;
-    effect->bytes = msg->bytes;
-    follow->snap_offset += msg->bytes.len;
-    follow->chunks[follow->chunk_count].token = effect->token;
-    follow->chunks[follow->chunk_count].offset = follow->snap_offset;
-    follow->chunk_count++;
-    if (!(msg->flags & ZAB_FLAG_SNAP_LAST)) {
-        return;
-    }
-    follow->snap_complete = true;
-    follow->snap_start = msg->zxid;
-    follow->snap_chain = msg->chain;
-    follow->snap_end = msg->commit;
-    trail_reset(&follow->staged, msg->zxid, msg->chain);
-    install_if_whole(zab);
-}
-
-void follow_snap_abort(struct zab *zab)
-{
-    ASSERT(zab->state != ZAB_LEADING);
-    if (zab->follow.staged_used && !zab->follow.installing) {
-        PROBE("zab.snapshot_aborted");
-        (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
-    }
-    zab->follow.staged_used = false;
-}
-
-/* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
-void follow_install_done(struct zab *zab, const struct zab_event *event)
-{
-    struct following *follow = &zab->follow;
-    struct trail old = zab->trail;
-
-    ASSERT(follow->installing || MUTANT(11));
-    follow->installing = false;
-    follow->staged_used = false;
-    if (event->err != ERR_OK) {
-        PROBE("zab.install_refused");
-        trail_reset(&follow->staged, 0, 0);
-        return;
-    }
-    PROBE("zab.installed");
-    (void)trail_persisted(&follow->staged, event->token);
-    zab->trail = follow->staged;
-    follow->staged = old;
-    trail_reset(&follow->staged, 0, 0);
-    log_outline_cut(zab, 0);
-    if (follow->has_staged_config && follow->staged_config.version > zab->config.version) {
-        zab->pending_config = follow->staged_config;
-        zab->has_pending_config = true;
-    }
-    ASSERT(zab->trail.base == follow->snap_start);
-    ASSERT(zab->trail.durable == zab->trail.last);
-    ASSERT(zab->trail.durable >= follow->snap_end || MUTANT(11));
-    zab->has_snapshot = true;
-    zab->snap_start = follow->snap_start;
-    zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
-    digest_forget(zab);
-    zab->restoring++;
-    fx_add(zab, ZAB_FX_RESTORE)->zxid = follow->snap_start;
-    fx_role(zab);
-}
-
-void follow_reset_done(struct zab *zab)
-{
-    ASSERT(zab->quarantined);
-
-    trail_reset(&zab->trail, 0, 0);
-    log_outline_cut(zab, 0);
-    zab->has_snapshot = false;
-    zab->committed = 0;
-    zab->delivered = 0;
-    zab->delivered_chain = 0;
-    digest_forget(zab);
-    zab->restoring++;
-    fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
-    fx_role(zab);
 }
 
 /* ---- Back in the stream. ---- */
@@ -415,7 +240,7 @@ static void inbox_run(struct zab *zab)
     mem_free(items);
 }
 
-static void resume_stream(struct zab *zab)
+void follow_resume(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_CUT && !zab->follow.installing);
     ASSERT(zab->token_done >= zab->follow.wait_token);
@@ -432,54 +257,6 @@ static void resume_stream(struct zab *zab)
     }
 }
 
-void follow_on_restored(struct zab *zab, const struct zab_event *event)
-{
-    ASSERT(zab->restoring > 0);
-
-    /* A second reset or install may have been done before the first state was loaded. */
-    zab->restoring--;
-    if (zab->restoring > 0) {
-        PROBE("zab.restored_again");
-        return;
-    }
-    ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
-    zab->delivered = event->zxid;
-    zab->delivered_chain = event->chain;
-    zab->fuzzy_end = event->base;
-    /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
-    if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-        zab->follow.phase == FOLLOW_CUT && zab->token_done >= zab->follow.wait_token) {
-        resume_stream(zab);
-    }
-}
-
-static void acknowledge_chunks(struct zab *zab, uint64_t token)
-{
-    ASSERT(zab->follow.phase == FOLLOW_SNAP);
-
-    struct following *follow = &zab->follow;
-    uint32_t done = 0;
-
-    while (done < follow->chunk_count && follow->chunks[done].token <= token) {
-        done++;
-    }
-    if (done == 0) {
-        return;
-    }
-    struct zab_msg ack = {
-        .type = ZAB_SNAP_ACK,
-        .link = follow->link,
-        .epoch = follow->epoch,
-        .offset = follow->chunks[done - 1].offset,
-    };
-
-    for (uint32_t i = done; i < follow->chunk_count; i++) {
-        follow->chunks[i - done] = follow->chunks[i];
-    }
-    follow->chunk_count -= done;
-    fx_send(zab, follow->leader, &ack);
-}
-
 void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
 {
     struct following *follow = &zab->follow;
@@ -489,17 +266,16 @@ void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
         return;
     }
     if (follow->phase == FOLLOW_SNAP) {
-        (void)trail_persisted(&follow->staged, event->token);
-        acknowledge_chunks(zab, event->token);
+        follow_snap_persisted(zab, event->token);
         return;
     }
     if (follow->phase != FOLLOW_CUT || event->token < follow->wait_token) {
         return;
     }
     if (event->err != ERR_OK) {
-        protocol_error(zab, "the received snapshot does not verify");
+        follow_error(zab, "the received snapshot does not verify");
     } else if (!follow->wait_state || zab->restoring == 0) {
-        resume_stream(zab); /* No state to wait for, or it was there before we looked. */
+        follow_resume(zab); /* No state to wait for, or it was there before we looked. */
     }
 }
 

@@ -390,7 +390,8 @@ void confirm_check(struct zab *zab);
 void confirm_ask(struct zab *zab, const struct peer *peer);
 void confirm_clear(struct zab *zab);
 
-/* follow.c: the learner's dialogue; follow_sync.c: what it does to its log. */
+/* follow.c: the learner's dialogue; follow_sync.c: what it does to its log; follow_snap.c:
+ * snapshots received. */
 void follow_start(struct zab *zab, uint32_t leader);
 void follow_leave(struct zab *zab);
 void follow_tick(struct zab *zab);
@@ -399,7 +400,13 @@ void follow_on_persisted(struct zab *zab, const struct zab_event *event);
 void follow_on_restored(struct zab *zab, const struct zab_event *event);
 void follow_sync(struct zab *zab, const struct zab_msg *msg);
 void follow_stream(struct zab *zab, const struct zab_msg *msg);
+void follow_error(struct zab *zab, const char *what); /* An illegal message: leaves the leader. */
+bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec *rec);
+void follow_resume(struct zab *zab); /* The disk, and the state, are as SYNC wants them. */
+void follow_snap_begin(struct zab *zab);
 void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg);
+void follow_snap_record(struct zab *zab, const struct zab_msg *msg);
+void follow_snap_persisted(struct zab *zab, uint64_t token);
 void follow_sync_persisted(struct zab *zab, const struct zab_event *event);
 void follow_acknowledge(struct zab *zab);
 uint64_t follow_wake_ms(const struct zab *zab);

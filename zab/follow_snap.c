@@ -1,0 +1,230 @@
+/*
+ * Phase 2 on the learner's side, when the logs have nothing in common: a snapshot is received.
+ *
+ * It comes with the log that makes it whole, (start, end]; both are staged and become ours by one
+ * switch on disk. Until then the old log stands, in memory too.
+ */
+#include "zab/zab_int.h"
+
+void follow_snap_begin(struct zab *zab)
+{
+    ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
+
+    (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
+    zab->follow.phase = FOLLOW_SNAP;
+    zab->follow.staged_used = true;
+    zab->follow.snap_complete = false;
+    zab->follow.installing = false;
+    zab->follow.newleader_seen = false;
+    zab->follow.has_staged_config = false;
+    zab->follow.snap_offset = 0;
+    zab->follow.chunk_count = 0;
+    trail_reset(&zab->follow.staged, 0, 0);
+}
+
+/* ---- Pieces. ---- */
+
+/* The staged log covers (start, end]: from here on snapshot and log are worth more than the old
+ * ones. */
+static void install_if_whole(struct zab *zab)
+{
+    struct following *follow = &zab->follow;
+
+    if (!follow->snap_complete || follow->installing || follow->staged.last < follow->snap_end) {
+        return;
+    }
+    ASSERT(follow->phase == FOLLOW_SNAP);
+    ASSERT(follow->snap_start <= follow->snap_end);
+    follow->installing = true;
+    follow->wait_token = fx_persist(zab, ZAB_PERSIST_SNAP_INSTALL)->token;
+    follow->wait_state = true;
+    follow->phase = FOLLOW_CUT;
+}
+
+void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
+{
+    struct following *follow = &zab->follow;
+    uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
+
+    ASSERT(follow->chunk_count <= chunks_max);
+    if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
+        msg->offset != follow->snap_offset || follow->chunk_count == chunks_max ||
+        msg->commit < msg->zxid) {
+        follow_error(zab, "a snapshot's piece out of place");
+        return;
+    }
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
+
+    effect->offset = msg->offset;
+    effect->bytes = msg->bytes;
+    follow->snap_offset += msg->bytes.len;
+    follow->chunks[follow->chunk_count].token = effect->token;
+    follow->chunks[follow->chunk_count].offset = follow->snap_offset;
+    follow->chunk_count++;
+    if (!(msg->flags & ZAB_FLAG_SNAP_LAST)) {
+        return;
+    }
+    follow->snap_complete = true;
+    follow->snap_start = msg->zxid;
+    follow->snap_chain = msg->chain;
+    follow->snap_end = msg->commit;
+    trail_reset(&follow->staged, msg->zxid, msg->chain);
+    install_if_whole(zab);
+}
+
+void follow_snap_persisted(struct zab *zab, uint64_t token)
+{
+    ASSERT(zab->follow.phase == FOLLOW_SNAP);
+
+    struct following *follow = &zab->follow;
+    uint32_t done = 0;
+
+    (void)trail_persisted(&follow->staged, token);
+    while (done < follow->chunk_count && follow->chunks[done].token <= token) {
+        done++;
+    }
+    if (done == 0) {
+        return;
+    }
+    struct zab_msg ack = {
+        .type = ZAB_SNAP_ACK,
+        .link = follow->link,
+        .epoch = follow->epoch,
+        .offset = follow->chunks[done - 1].offset,
+    };
+
+    for (uint32_t i = done; i < follow->chunk_count; i++) {
+        follow->chunks[i - done] = follow->chunks[i];
+    }
+    follow->chunk_count -= done;
+    fx_send(zab, follow->leader, &ack);
+}
+
+/* ---- The log that belongs to it. ---- */
+
+static bool stage_record(struct zab *zab, struct logrec *rec)
+{
+    struct following *follow = &zab->follow;
+
+    ASSERT(follow->staged_used && follow->snap_complete && !follow->installing);
+    if (!follow_fits(zab, &follow->staged, rec)) {
+        return false;
+    }
+    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
+
+    effect->rec = logrec_ref(rec);
+    effect->zxid = 0;
+    trail_append(&follow->staged, rec, effect->token);
+    if (rec->type == LOGREC_CONFIG &&
+        zab_config_decode(logrec_payload(rec), &follow->staged_config) == ERR_OK) {
+        follow->staged_config.version = rec->zxid;
+        follow->has_staged_config = true;
+    }
+    return true;
+}
+
+void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
+{
+    ASSERT(zab->follow.phase == FOLLOW_SNAP);
+
+    if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !msg->rec)) {
+        follow_error(zab, "a record before the end of its snapshot");
+        return;
+    }
+    if (msg->rec && !stage_record(zab, msg->rec)) {
+        return;
+    }
+    if (msg->type == ZAB_NEWLEADER) {
+        if (zxid_epoch(zab->follow.staged.last) != zab->follow.epoch) {
+            follow_error(zab, "NEWLEADER without the record of its epoch");
+            return;
+        }
+        zab->follow.newleader_seen = true;
+    }
+    install_if_whole(zab);
+}
+
+/* ---- Taking it. ---- */
+
+void follow_snap_abort(struct zab *zab)
+{
+    ASSERT(zab->state != ZAB_LEADING);
+    if (zab->follow.staged_used && !zab->follow.installing) {
+        PROBE("zab.snapshot_aborted");
+        (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
+    }
+    zab->follow.staged_used = false;
+}
+
+/* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
+void follow_install_done(struct zab *zab, const struct zab_event *event)
+{
+    struct following *follow = &zab->follow;
+    struct trail old = zab->trail;
+
+    ASSERT(follow->installing || MUTANT(11));
+    follow->installing = false;
+    follow->staged_used = false;
+    if (event->err != ERR_OK) {
+        PROBE("zab.install_refused");
+        trail_reset(&follow->staged, 0, 0);
+        return;
+    }
+    PROBE("zab.installed");
+    (void)trail_persisted(&follow->staged, event->token);
+    zab->trail = follow->staged;
+    follow->staged = old;
+    trail_reset(&follow->staged, 0, 0);
+    log_outline_cut(zab, 0);
+    if (follow->has_staged_config && follow->staged_config.version > zab->config.version) {
+        zab->pending_config = follow->staged_config;
+        zab->has_pending_config = true;
+    }
+    ASSERT(zab->trail.base == follow->snap_start);
+    ASSERT(zab->trail.durable == zab->trail.last);
+    ASSERT(zab->trail.durable >= follow->snap_end || MUTANT(11));
+    zab->has_snapshot = true;
+    zab->snap_start = follow->snap_start;
+    zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
+    digest_forget(zab);
+    zab->restoring++;
+    fx_add(zab, ZAB_FX_RESTORE)->zxid = follow->snap_start;
+    fx_role(zab);
+}
+
+void follow_reset_done(struct zab *zab)
+{
+    ASSERT(zab->quarantined);
+
+    trail_reset(&zab->trail, 0, 0);
+    log_outline_cut(zab, 0);
+    zab->has_snapshot = false;
+    zab->committed = 0;
+    zab->delivered = 0;
+    zab->delivered_chain = 0;
+    digest_forget(zab);
+    zab->restoring++;
+    fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
+    fx_role(zab);
+}
+
+void follow_on_restored(struct zab *zab, const struct zab_event *event)
+{
+    ASSERT(zab->restoring > 0);
+
+    /* A second reset or install may have been done before the first state was loaded. */
+    zab->restoring--;
+    if (zab->restoring > 0) {
+        PROBE("zab.restored_again");
+        return;
+    }
+    ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
+    zab->delivered = event->zxid;
+    zab->delivered_chain = event->chain;
+    zab->fuzzy_end = event->base;
+    /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
+    if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
+        zab->follow.phase == FOLLOW_CUT && zab->token_done >= zab->follow.wait_token) {
+        follow_resume(zab);
+    }
+}
