@@ -144,7 +144,7 @@ void core_run_effects(struct server *server)
     replica_effects_clear(&core->effects);
 }
 
-static void step(struct server *server, struct zab_event *event)
+void core_step(struct server *server, struct zab_event *event)
 {
     struct core *core = &server->core;
 
@@ -152,41 +152,6 @@ static void step(struct server *server, struct zab_event *event)
     event->now_ms = core->now_ms;
     replica_step(core->replica, event, os_wall_ms(), &core->effects);
     core_run_effects(server);
-}
-
-/* ---- Peers. ---- */
-
-static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
-                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise)
-{
-    struct server *server = ctx;
-    struct zab_event event = {
-        .type = ZAB_EV_PEER_UP, .peer = peer, .incarnation = incarnation, .flag = founding};
-
-    memcpy(event.cluster, cluster, ZAB_CLUSTER_LEN);
-    for (uint32_t i = 0; i < server->config->server_count; i++) {
-        if (server->config->servers[i].id == peer) {
-            (void)snprintf(server->core.advertise[i], sizeof server->core.advertise[i], "%s",
-                           advertise);
-        }
-    }
-    log_info("zab", "peer %u is connected", peer);
-    step(server, &event);
-}
-
-static void on_down(void *ctx, uint32_t peer, const char *why)
-{
-    struct zab_event event = {.type = ZAB_EV_PEER_DOWN, .peer = peer};
-
-    log_info("zab", "peer %u is disconnected: %s", peer, why);
-    step(ctx, &event);
-}
-
-static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
-{
-    struct zab_event event = {.type = ZAB_EV_RECV, .peer = peer, .msg = msg};
-
-    step(ctx, &event);
 }
 
 /* ---- Mailboxes. ---- */
@@ -225,7 +190,7 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
             struct zab_event event;
 
             persist_event(&done->dones.items[i], os_now_ms(), &event);
-            step(server, &event);
+            core_step(server, &event);
         }
         persist_dones_release(&done->dones);
         mem_free(done);
@@ -237,7 +202,7 @@ static void restored(struct server *server, struct bulk_job *job)
     if (job->err != ERR_OK) {
         core_halt("the state cannot be loaded from the snapshot that was just verified");
     }
-    step(server, &job->restored);
+    core_step(server, &job->restored);
 }
 
 static void snapshot_done(struct server *server, const struct bulk_job *job)
@@ -245,7 +210,7 @@ static void snapshot_done(struct server *server, const struct bulk_job *job)
     struct zab_event event = {.type = ZAB_EV_STORED_SNAP, .zxid = job->zxid, .base = job->log_base};
 
     if (job->err == ERR_OK) {
-        step(server, &event);
+        core_step(server, &event);
     } else {
         replica_snapshot_failed(server->core.replica);
     }
@@ -261,7 +226,7 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         event.type = ZAB_EV_FETCHED;
         event.recs = job->recs;
         event.rec_count = job->rec_count;
-        step(server, &event);
+        core_step(server, &event);
         break;
     case BULK_SNAP_FETCH:
         event.type = ZAB_EV_SNAP_FETCHED;
@@ -269,7 +234,7 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         event.zxid = job->info.start;
         event.snap_chain = job->info.start_chain;
         event.base = job->info.end;
-        step(server, &event);
+        core_step(server, &event);
         break;
     case BULK_RESTORE:
         restored(server, job);
@@ -313,7 +278,7 @@ static void tell_space(struct server *server)
     } else {
         log_info("storage", "the disk has space again");
     }
-    step(server, &event);
+    core_step(server, &event);
 }
 
 static void post_batch(struct server *server)
@@ -385,7 +350,7 @@ static void turn(struct server *server)
     core->now_ms = os_now_ms();
     atomic_store(&core->turn_ms, core->now_ms);
     if (core->now_ms >= replica_wake_ms(core->replica)) {
-        step(server, &tick);
+        core_step(server, &tick);
     }
     tell_space(server);
     drain(server);
@@ -399,53 +364,6 @@ static void body(void *arg)
     while (!atomic_load(&server->core.stop)) {
         turn(server);
     }
-}
-
-static enum err open_tcp(struct server *server, char error[SERVER_ERROR_MAX])
-{
-    const struct config *config = server->config;
-    const struct config_server *self = config_self(config);
-    struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
-    struct tcp_handler handler = {
-        .on_up = on_up, .on_down = on_down, .on_message = on_message, .ctx = server};
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        if (config->servers[i].id == config->id) {
-            continue;
-        }
-        peers[count].id = config->servers[i].id;
-        peers[count].port = config->servers[i].port;
-        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s", config->servers[i].host);
-        count++;
-    }
-    struct tcp_options options = {
-        .id = config->id,
-        .listen_host = self->host,
-        .listen_port = self->port,
-        .peers = peers,
-        .peer_count = count,
-        .secret = slice_make(config->secret, config->secret_len),
-        .queue_bytes_max = config->peer_queue_bytes_max,
-        .connect_timeout_ms = config->tick_ms,
-        .retry_min_ms = 20,
-        .retry_max_ms = 1000,
-        .incarnation = server->core.identity.incarnation,
-        .founding = server->core.identity.founding,
-        .advertise = config->advertise_client,
-    };
-
-    memcpy(options.cluster, server->core.identity.cluster, ZAB_CLUSTER_LEN);
-    enum err err = tcp_open(&server->core.loop, &options, &handler, &server->core.tcp);
-
-    mem_free(peers);
-    if (err != ERR_OK) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "server.%u: cannot listen for peers on %s:%u (%s); stop what uses the port "
-                       "or change the server list",
-                       config->id, self->host, self->port, err_text(err));
-    }
-    return err;
 }
 
 static void watch_mailbox(struct server *server, struct loop_watch *watch, struct mailbox *box,
@@ -472,7 +390,7 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
     if (config_self(server->config)->port != 0) {
-        err = open_tcp(server, error);
+        err = core_open_peers(server, error);
     }
     return err;
 }

@@ -91,7 +91,7 @@ void gate_publish(struct gate *gate)
     if (core->tcp) {
         tcp_figures(core->tcp, &to->tcp);
     }
-    memcpy(to->advertise, core->advertise, sizeof to->advertise);
+    memcpy(to->told, core->peers, sizeof to->told);
     to->at_ms = core->now_ms;
     (void)pthread_mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(&status.zab));
@@ -221,10 +221,29 @@ size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     return count;
 }
 
+/* A replica that finds no leader is mostly one that its peers refuse, or that refuses them. */
+static void explain_no_leader(struct gate *gate, char *text, size_t size)
+{
+    const struct config *config = gate->server->config;
+    int len = snprintf(text, size, "no leader is known");
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < config->server_count && len > 0 && (size_t)len < size; i++) {
+        const char *why = gate->published.told[i].refused;
+
+        if (why[0] != '\0') {
+            len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
+                            config->servers[i].id, why);
+        }
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
     struct gate_status status;
     char text[ZAB_TEXT_MAX];
+    char no_leader[GATE_CHECK_TEXT_MAX];
     const char *why = "";
     size_t count = 0;
 
@@ -237,8 +256,9 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     (void)pthread_mutex_unlock(&gate->mutex);
     check_add(checks, &count, "member", voting,
               voting ? "this disk is a member of the cluster" : text);
+    explain_no_leader(gate, no_leader, sizeof no_leader);
     check_add(checks, &count, "leader", status.leader != 0,
-              status.leader != 0 ? "a leader is known" : "no leader is known");
+              status.leader != 0 ? "a leader is known" : no_leader);
     check_add(checks, &count, "in_step", status.serving,
               status.serving ? "in step with the leader" : text);
     bool fresh = gate_check_local(gate, &why) == ERR_OK;

@@ -55,15 +55,16 @@ void gate_write_status(struct gate *gate, struct jsonw *json);
 void gate_write_ensemble(struct gate *gate, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
+enum {
+    GATE_CHECKS_MAX = 16,
+    GATE_CHECK_TEXT_MAX = 512
+};
+
 /* Named checks behind /livez and /readyz. Each check: name, ok, a sentence. */
 struct gate_check {
     const char *name;
     bool ok;
-    char text[256];
-};
-
-enum {
-    GATE_CHECKS_MAX = 16
+    char text[GATE_CHECK_TEXT_MAX];
 };
 
 size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);

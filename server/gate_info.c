@@ -125,7 +125,7 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     write_url(json, gate->server->config->advertise_client);
 }
 
-static void write_peer(struct gate *gate, struct jsonw *json, const struct publication *copy,
+static void write_peer(struct jsonw *json, const struct publication *copy,
                        const struct peer_view *peer, uint32_t index)
 {
     jsonw_kv_cstr(json, "state", state_name(copy, peer));
@@ -134,8 +134,10 @@ static void write_peer(struct gate *gate, struct jsonw *json, const struct publi
     if (copy->replica.zab.state == ZAB_LEADING) {
         jsonw_kv_hex(json, "zxid", peer->status.acked);
     }
-    write_url(json, copy->advertise[index]);
-    (void)gate;
+    if (copy->told[index].refused[0] != '\0') {
+        jsonw_kv_cstr(json, "refused", copy->told[index].refused);
+    }
+    write_url(json, copy->told[index].advertise);
 }
 
 void gate_write_ensemble(struct gate *gate, struct jsonw *json)
@@ -164,7 +166,7 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
         if (server->id == config->id) {
             write_self(gate, json, copy);
         } else if (peer) {
-            write_peer(gate, json, copy, peer, i);
+            write_peer(json, copy, peer, i);
         }
         jsonw_object_end(json);
     }

@@ -26,6 +26,7 @@ enum {
     GATE_OPS = 32, /* Rows of the table, by id. */
     BULK_JOBS_MAX = 1024,
     SPACE_RETRY_MS = 500,
+    PEER_REFUSED_MAX = 200,
     LIVE_TURN_MS = 5000, /* A core that has not turned for this long is not alive. */
 };
 
@@ -106,6 +107,13 @@ void bulk_job_free(struct bulk_job *job);
 
 /* ---- Core thread. ---- */
 
+/* What a peer has told of itself, or why it cannot. */
+struct core_peer {
+    char advertise[CONFIG_HOST_MAX];
+    char refused[PEER_REFUSED_MAX]; /* Why its handshakes fail; "" when it is or may be up. */
+    uint64_t refusal_said_ms;       /* When the log was told last; 0: never. */
+};
+
 /* What the core publishes of a peer. */
 struct peer_view {
     struct zab_peer_status status;
@@ -116,7 +124,7 @@ struct publication {
     struct replica_status replica;
     struct peer_view peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
-    char advertise[ZAB_MEMBERS_MAX][CONFIG_HOST_MAX]; /* By index of the configuration file. */
+    struct core_peer told[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
     struct zab_config config;
     struct tcp_figures tcp;
     uint64_t at_ms;
@@ -140,8 +148,8 @@ struct core {
     bool low; /* As the replica was told last. */
     uint64_t published_ms;
     bool publish_now;
-    struct zab_status said;                           /* As the log was told last. */
-    char advertise[ZAB_MEMBERS_MAX][CONFIG_HOST_MAX]; /* By index of the configuration file. */
+    struct zab_status said;                  /* As the log was told last. */
+    struct core_peer peers[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;
@@ -185,6 +193,8 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX]);
 void core_start(struct server *server);
 void core_stop(struct server *server);
 void core_run_effects(struct server *server);
+void core_step(struct server *server, struct zab_event *event); /* At the present time. */
+enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 void core_halt(const char *text); /* Does not return. */
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);

@@ -120,7 +120,8 @@ static bool take_greeting(struct conn *conn)
     memcpy(their_greeting(conn), input.data, GREETING_LEN);
     conn->in_used += GREETING_LEN;
     if (greeting_decode(their_greeting(conn), &greeting)) {
-        tcp_refuse(conn, "what connected is no zabra replica");
+        tcp_refuse(conn, conn->dialed ? "what answers at its address is no zabra replica"
+                                      : "what connected is no zabra replica");
         return false;
     }
     if (!check_greeting(conn, &greeting)) {

@@ -14,6 +14,7 @@
 enum {
     BACKLOG = 64,
     ACCEPTS_MAX = 32,         /* In one turn. */
+    HANG_UPS_MAX = 3,         /* In a row, before they count as refusals. */
     STRANGER_AGAIN_MS = 10000 /* Refusals of nobody known are told at most this often. */
 };
 
@@ -151,6 +152,7 @@ void tcp_established(struct conn *conn)
     }
     link->up = conn;
     link->refusal[0] = '\0';
+    link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,
                        conn->identity.cluster, conn->identity.founding, conn->identity.advertise);
 }
@@ -170,6 +172,20 @@ static void take_connected(struct conn *conn)
     }
 }
 
+/* Who refuses us tells his own log only. A peer that ends has hung up too, but it does not come
+ * back to do it again. */
+static void lose(struct conn *conn, const char *why)
+{
+    struct link *link = conn->state == CONN_HELLO ? tcp_link(conn->tcp, conn->peer) : NULL;
+
+    ASSERT(!link || conn->peer == link->peer.id);
+    if (link && conn->dialed && ++link->hang_ups >= HANG_UPS_MAX) {
+        tcp_refuse(conn, "it hangs up in the handshake: its log says why");
+    } else {
+        tcp_drop(conn, why);
+    }
+}
+
 static void take_input(struct conn *conn)
 {
     ASSERT(conn->state != CONN_CONNECTING && conn->state != CONN_CLOSED);
@@ -177,7 +193,7 @@ static void take_input(struct conn *conn)
     enum err err = conn_read(conn, conn->want);
 
     if (err == ERR_CLOSED || err == ERR_IO) {
-        tcp_drop(conn, err == ERR_CLOSED ? "the peer closed the connection" : errno_text());
+        lose(conn, err == ERR_CLOSED ? "the peer closed the connection" : errno_text());
         return;
     }
     if (err == ERR_OK && conn->state != CONN_UP) {

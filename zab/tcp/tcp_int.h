@@ -64,6 +64,7 @@ struct link {
     uint32_t backoff_ms;          /* Next delay, before jitter. */
     struct resolve_answer answer; /* Addresses not yet tried ... */
     uint32_t answer_used;         /* ... from this one on. */
+    uint32_t hang_ups;            /* Of the peer during our handshakes, since it was up. */
     char refusal[TCP_WHY_MAX];    /* Told last; not told again until it is up. */
 };
 

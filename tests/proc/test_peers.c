@@ -1,0 +1,202 @@
+/* Replicas that cannot work together must say so: another secret, another cluster, no replica at
+ * all. Each reason is told once, counted always, and shown until the peer is connected. */
+#include "base/loop.h"
+#include "base/os_clock.h"
+#include "tests/proc/ensemble.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    LOG_MAX = 1 << 20,
+    WAIT_MS = 20000 * ENSEMBLE_FACTOR,
+    STRANGERS = 20,
+    ATTEMPTS = 4 /* Of a peer, before the log is looked at. */
+};
+
+static struct ensemble ensemble;
+static char log_text[LOG_MAX];
+
+static const char *read_log(uint32_t index)
+{
+    int fd = open(ensemble.replicas[index].log, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+
+    ssize_t got = read(fd, log_text, sizeof(log_text) - 1);
+
+    close(fd);
+    log_text[got > 0 ? got : 0] = '\0';
+    return log_text;
+}
+
+static bool log_has(uint32_t index, const char *text)
+{
+    return strstr(read_log(index), text) != NULL;
+}
+
+static uint32_t log_count(uint32_t index, const char *text)
+{
+    uint32_t count = 0;
+
+    for (const char *at = strstr(read_log(index), text); at; at = strstr(at + 1, text)) {
+        count++;
+    }
+    return count;
+}
+
+/* The refusals that a replica has counted. */
+static uint64_t refused(uint32_t index)
+{
+    static const char name[] = "\nzabra_peer_refused_total ";
+    const char *at = NULL;
+
+    (void)ensemble_call(&ensemble, index, "GET", "/metrics", NULL);
+    at = strstr(web_text(&ensemble.reply), name);
+    return at ? strtoull(at + sizeof(name) - 1, NULL, 10) : 0;
+}
+
+static bool shows(uint32_t index, const char *path, const char *text)
+{
+    (void)ensemble_call(&ensemble, index, "GET", path, NULL);
+    return strstr(web_text(&ensemble.reply), text) != NULL;
+}
+
+static void write_file(const char *path, int flags, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+/* A secret of its own for one replica. */
+static void give_secret(uint32_t index, const char *secret, bool again)
+{
+    char path[ENSEMBLE_PATH_MAX + 16];
+    char line[ENSEMBLE_PATH_MAX + 64];
+
+    (void)snprintf(path, sizeof(path), "%s/secret%u", ensemble.dir, index);
+    (void)snprintf(line, sizeof(line), "peerSecretFile=%s\n", path);
+    write_file(path, O_CREAT | O_TRUNC, secret);
+    if (!again) {
+        write_file(ensemble.replicas[index].config, O_APPEND, line);
+    }
+}
+
+static void test_another_secret_is_told(void **state)
+{
+    (void)state;
+    ensemble_open(&ensemble, 3, NULL);
+    give_secret(0, "the secret of the ensemble", false);
+    give_secret(1, "the secret of the ensemble", false);
+    give_secret(2, "the secret of somebody else", false);
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    /* Replica 3 dials both: they refuse it, and it is hung up on. */
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, log_has(0, "peer 3 is refused: its secret is another one"));
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, log_has(1, "peer 3 is refused: its secret is another one"));
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, log_has(2, "peer 1 is refused: it hangs up"));
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, refused(0) >= ATTEMPTS);
+    assert_int_equal(log_count(0, "peer 3 is refused"), 1);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS,
+                  shows(0, "/ensemble/v1", "\"refused\":\"its secret is another one"));
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, shows(2, "/readyz", "peer 1 is refused: it hangs up"));
+    assert_int_equal(ensemble.reply.status, 503);
+
+    /* With the right secret it is let in, and what was shown is gone. */
+    assert_int_equal(ensemble_stop(&ensemble, 2), 0);
+    give_secret(2, "the secret of the ensemble", true);
+    ensemble_start(&ensemble, 2);
+    ensemble_wait_all_ready(&ensemble);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, !shows(0, "/ensemble/v1", "\"refused\""));
+    ensemble_close(&ensemble);
+}
+
+static void test_another_cluster_is_told(void **state)
+{
+    char kept[ENSEMBLE_PATH_MAX + 16];
+
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ensemble_stop(&ensemble, i), 0);
+    }
+    (void)snprintf(kept, sizeof(kept), "%s/kept", ensemble.dir);
+    assert_int_equal(rename(ensemble.replicas[2].data, kept), 0);
+    ensemble_empty(&ensemble, 0);
+    ensemble_empty(&ensemble, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    ensemble_kill(&ensemble, 2);
+    ensemble_empty(&ensemble, 2);
+    assert_int_equal(rmdir(ensemble.replicas[2].data), 0);
+    assert_int_equal(rename(kept, ensemble.replicas[2].data), 0);
+    ensemble_start(&ensemble, 2);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS,
+                  log_has(0, "peer 3 is refused: it belongs to another cluster"));
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, refused(0) >= ATTEMPTS);
+    assert_int_equal(log_count(0, "peer 3 is refused"), 1);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, shows(0, "/ensemble/v1", "it belongs to another cluster"));
+    ensemble_close(&ensemble);
+}
+
+/* True when the replica has closed the connection. */
+static bool hung_up(int fd)
+{
+    char byte = 0;
+
+    return read(fd, &byte, 1) == 0;
+}
+
+/* Says something that no replica of this version would. */
+static void greet_wrongly(uint16_t port, const char *text)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+
+    int fd = loop_connect((const struct sockaddr *)&addr, sizeof(addr));
+
+    assert_true(fd >= 0);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, loop_connect_result(fd) == 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, hung_up(fd));
+    close(fd);
+}
+
+static void test_what_is_no_replica_is_told(void **state)
+{
+    static const char request[] =
+        "GET /znodes/v1/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n";
+
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        greet_wrongly(ensemble.replicas[0].peer_port, request);
+    }
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, refused(0) >= STRANGERS);
+    assert_int_equal(log_count(0, "a connection to the peer port is refused: what connected is no"),
+                     1);
+    ensemble_close(&ensemble);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_secret_is_told),
+        cmocka_unit_test(test_another_cluster_is_told),
+        cmocka_unit_test(test_what_is_no_replica_is_told),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
