@@ -80,7 +80,7 @@ static void snap_fetch(struct bulk *bulk, struct bulk_job *job)
 static void restore(struct bulk *bulk, struct bulk_job *job)
 {
     close_reader(bulk);
-    job->err = recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
+    recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
     answer(bulk, job);
 }
 

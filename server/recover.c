@@ -114,8 +114,8 @@ static enum err load(struct store *store, struct store_snap_info *ret_info,
     return ERR_OK;
 }
 
-enum err recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
-                         struct zab_event *ret_event)
+void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
+                     struct zab_event *ret_event)
 {
     struct store_snap_info info = {0};
     struct zab_config config;
@@ -127,14 +127,16 @@ enum err recover_restore(struct store *store, zxid_t start, uint64_t history, st
     } else {
         err = load(store, &info, &config, &state);
     }
-    if (err != ERR_OK) {
-        return err;
+    /* Since it was asked for, another snapshot may have taken the place of that of `start`, newer
+     * or older, or none: the event says what was found, and the protocol what that means. */
+    *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
+                                    .zxid = info.start,
+                                    .chain = info.start_chain,
+                                    .base = info.end,
+                                    .err = err};
+    if (err == ERR_OK) {
+        view_replace(view, state);
     }
-    ASSERT(info.start >= start); /* A newer one may have been installed since. */
-    view_replace(view, state);
-    *ret_event = (struct zab_event){
-        .type = ZAB_EV_RESTORED, .zxid = info.start, .chain = info.start_chain, .base = info.end};
-    return ERR_OK;
 }
 
 /* No snapshot: the log must reach back to the very beginning. */

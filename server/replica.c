@@ -330,7 +330,7 @@ void replica_snapshot_failed(struct replica *replica)
 
 static void before_step(struct replica *replica, const struct zab_event *event)
 {
-    if (event->type == ZAB_EV_RESTORED) {
+    if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
         replica->applied = event->zxid;
         replica->fuzzy_end = event->base;
         replica->records_since_snap = 0;

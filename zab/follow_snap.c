@@ -156,6 +156,28 @@ void follow_snap_abort(struct zab *zab)
     zab->follow.staged_used = false;
 }
 
+/* Asks for the state that belongs to the log as it is now. */
+static void load_state(struct zab *zab, zxid_t start)
+{
+    ASSERT(!zab->restore_missed || zab->restoring == 1);
+
+    zab->restore_start = start;
+    if (zab->restore_missed) {
+        zab->restore_missed = false; /* This one is in place of the one that came to nothing. */
+    } else {
+        zab->restoring++;
+    }
+    fx_add(zab, ZAB_FX_RESTORE)->zxid = start;
+}
+
+static void halt_without_state(struct zab *zab)
+{
+    ASSERT(zab->restoring > 0);
+    fx_text(zab, ZAB_FX_HALT,
+            "the state cannot be loaded from the snapshot at zxid 0x%llx that was just verified",
+            (unsigned long long)zab->restore_start);
+}
+
 /* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
 void follow_install_done(struct zab *zab, const struct zab_event *event)
 {
@@ -168,6 +190,9 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     if (event->err != ERR_OK) {
         PROBE("zab.install_refused");
         trail_reset(&follow->staged, 0, 0);
+        if (zab->restore_missed) {
+            halt_without_state(zab); /* Nothing took the place of what could not be loaded. */
+        }
         return;
     }
     PROBE("zab.installed");
@@ -187,8 +212,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     zab->snap_start = follow->snap_start;
     zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
     digest_forget(zab);
-    zab->restoring++;
-    fx_add(zab, ZAB_FX_RESTORE)->zxid = follow->snap_start;
+    load_state(zab, follow->snap_start);
     fx_role(zab);
 }
 
@@ -203,22 +227,45 @@ void follow_reset_done(struct zab *zab)
     zab->delivered = 0;
     zab->delivered_chain = 0;
     digest_forget(zab);
-    zab->restoring++;
-    fx_add(zab, ZAB_FX_RESTORE)->zxid = 0;
+    load_state(zab, 0);
     fx_role(zab);
+}
+
+/* A further switch of the log is on its way to the disk; its news comes behind the switch itself.
+ */
+static bool is_switch_pending(const struct zab *zab)
+{
+    ASSERT(zab->change_count <= PENDING_CHANGES_MAX);
+    for (uint32_t i = 0; i < zab->change_count; i++) {
+        enum zab_persist_type type = zab->changes[i].type;
+
+        if (type == ZAB_PERSIST_RESET || type == ZAB_PERSIST_SNAP_INSTALL) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void follow_on_restored(struct zab *zab, const struct zab_event *event)
 {
-    ASSERT(zab->restoring > 0);
+    ASSERT(zab->restoring > 0 && !zab->restore_missed);
 
-    /* A second reset or install may have been done before the first state was loaded. */
-    zab->restoring--;
-    if (zab->restoring > 0) {
+    /* A second reset or install may have been done before the first state was loaded: what was
+     * loaded, if anything was there to load, need not be the state of the log as it is now. */
+    if (zab->restoring > 1) {
         PROBE("zab.restored_again");
+        zab->restoring--;
         return;
     }
-    ASSERT(event->zxid == zab->trail.base || !zab->has_snapshot);
+    if (event->err != ERR_OK || event->zxid != zab->restore_start) {
+        if (is_switch_pending(zab)) {
+            zab->restore_missed = true;
+        } else {
+            halt_without_state(zab);
+        }
+        return;
+    }
+    zab->restoring = 0;
     zab->delivered = event->zxid;
     zab->delivered_chain = event->chain;
     zab->fuzzy_end = event->base;

@@ -80,7 +80,8 @@ enum zab_event_type {
     ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
     ZAB_EV_FETCHED,      /* Answer to ZAB_FX_FETCH. */
     ZAB_EV_SNAP_FETCHED, /* Answer to ZAB_FX_SNAP_FETCH. */
-    ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE: the state stands at the snapshot's start. */
+    ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE: the state stands at the start `zxid` of the
+                            snapshot that was the newest then, or `err`. In the order asked. */
     ZAB_EV_SPACE,        /* `flag`: the disk is low. */
     ZAB_EV_RESIGN, /* Hand leadership over and do not lead again; `flag` false takes it back. */
     ZAB_EV_STORED_SNAP, /* A snapshot of our own is durable: `zxid` its start, `base` the log's new
@@ -99,7 +100,8 @@ struct zab_event {
     zxid_t zxid;          /* PERSISTED: the log's last one after a TRUNCATE, RESET or install. */
     uint64_t chain;       /* And its chain value. STORED_SNAP: none. */
     zxid_t base;          /* STORED_SNAP; RESTORED: snapshot's end. */
-    enum err err;         /* FETCHED, SNAP_FETCHED; PERSISTED: ERR_CORRUPT for a bad install. */
+    enum err err;         /* FETCHED, SNAP_FETCHED, RESTORED; PERSISTED: ERR_CORRUPT for a bad
+                             install. */
     struct logrec **recs; /* FETCHED. */
     size_t rec_count;
     struct slice bytes;  /* SNAP_FETCHED. */

@@ -264,7 +264,9 @@ struct zab {
     zxid_t fuzzy_end; /* A loaded state is no state of any zxid before this one. */
     uint64_t self_fetch_token;
     uint32_t restoring; /* Times the state is being loaded; until the last nothing is delivered. */
-    bool deliver_more;  /* The step's limit was reached. */
+    zxid_t restore_start; /* Of the newest state asked for. */
+    bool restore_missed;  /* It was not found, but a switch on its way to the disk asks again. */
+    bool deliver_more;    /* The step's limit was reached. */
 
     uint64_t token_issued;
     uint64_t persist_issued; /* Token of the last change asked of the disk. */

@@ -192,6 +192,7 @@ struct sim_node {
     struct store_snap_reader *reader; /* A snapshot on its way to a learner. */
     struct store_snap_info reader_info;
     bool low;
+    uint64_t restore_us; /* When the last state that is asked for will be loaded. */
     struct sim_snap *snap;
     uint64_t tick_us; /* When the next tick event is due; 0: none. */
     int64_t clock_off_ms;
