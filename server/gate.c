@@ -95,7 +95,6 @@ void gate_publish(struct gate *gate)
     to->at_ms = core->now_ms;
     (void)pthread_mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(&status.zab));
-    atomic_store(&gate->serving, status.zab.serving);
     atomic_store(&gate->readable, status.readable);
     atomic_store(&gate->applied, status.applied);
     atomic_store(&gate->heard_ms, status.zab.heard_ms);
@@ -152,6 +151,27 @@ static uint64_t lag_ms(struct gate *gate)
     return now_ms > heard_ms ? now_ms - heard_ms : 0;
 }
 
+static zxid_t later(zxid_t a, zxid_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The tree itself says how far it is: nobody may be told less than what it has shown. What was
+ * published before is raised to that: whatever is applied is committed, and durable here. */
+static void take_applied(struct gate *gate, struct gate_status *status)
+{
+    const struct state *state = view_read(gate->server->view);
+
+    if (state) {
+        status->applied = state_applied(state);
+        status->digest = state_digest(state);
+        view_read_done(gate->server->view);
+    }
+    status->committed = later(status->committed, status->applied);
+    status->durable = later(status->durable, status->applied);
+    status->logged = later(status->logged, status->durable);
+}
+
 void gate_status(struct gate *gate, struct gate_status *ret_status)
 {
     (void)pthread_mutex_lock(&gate->mutex);
@@ -159,25 +179,20 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
 
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
-        .role = role_names[atomic_load(&gate->role)],
-        .serving = atomic_load(&gate->serving),
+        .role = role_names[role_of(&replica->zab)],
+        .serving = replica->zab.serving,
         .draining = replica->draining,
         .epoch = replica->zab.epoch,
         .leader = replica->zab.leader,
         .committed = replica->zab.committed,
+        .durable = replica->zab.durable,
         .logged = replica->zab.last,
         .history = gate->published.config.history,
         .queue = replica->requests,
     };
     (void)pthread_mutex_unlock(&gate->mutex);
     ret_status->lag_ms = lag_ms(gate);
-    /* The tree itself says how far it is: nobody may be told less than what it has shown. */
-    const struct state *state = view_read(gate->server->view);
-
-    if (state) {
-        ret_status->applied = state_applied(state);
-        view_read_done(gate->server->view);
-    }
+    take_applied(gate, ret_status);
 }
 
 uint64_t gate_history(struct gate *gate)

@@ -36,9 +36,11 @@ struct gate_status {
     bool draining;
     uint32_t epoch;
     uint32_t leader; /* 0: none. */
-    zxid_t applied;
+    zxid_t applied;  /* applied <= committed, applied <= durable <= logged. */
     zxid_t committed;
+    zxid_t durable;
     zxid_t logged;
+    uint64_t digest; /* Of the state at `applied`. */
     uint64_t lag_ms; /* Since this replica last heard from a leader with a quorum. */
     uint64_t history;
     uint64_t queue; /* Requests inside. */

@@ -45,7 +45,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_hex(json, "zxid", status.applied);
     jsonw_kv_hex(json, "committed", status.committed);
     jsonw_kv_hex(json, "logged", status.logged);
-    jsonw_kv_hex(json, "durable", zab->durable);
+    jsonw_kv_hex(json, "durable", status.durable);
     jsonw_key(json, "leader");
     if (status.leader != 0) {
         jsonw_u64(json, status.leader);
@@ -53,7 +53,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
         jsonw_null(json);
     }
     jsonw_kv_u64(json, "lag_ms", status.lag_ms);
-    jsonw_kv_hex(json, "digest", copy->replica.digest);
+    jsonw_kv_hex(json, "digest", status.digest);
     write_cluster(json, &copy->config);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);

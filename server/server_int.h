@@ -164,7 +164,6 @@ struct gate {
     pthread_mutex_t mutex; /* Guards `published`. */
     struct publication published;
     _Atomic uint32_t role; /* Index of the names in gate.c. */
-    _Atomic bool serving;
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;

@@ -1,9 +1,15 @@
 /* The ordinary life of three replicas: write anywhere, read anywhere, end, begin again. */
 #include "base/os_clock.h"
-#include "tests/proc/ensemble.h"
+#include "tests/proc/load.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ROUNDS = 1000,
+    SEEN = 4096 /* Answers that are remembered, by zxid. */
+};
 
 static struct ensemble ensemble;
 
@@ -99,6 +105,47 @@ static void test_all_know_one_leader(void **state)
     assert_int_equal(leaders, 1);
 }
 
+static uint64_t position(const json_t *answer, const char *name)
+{
+    const char *text = json_string_value(json_object_get(answer, name));
+
+    assert_non_null(text);
+    return strtoull(text, NULL, 16);
+}
+
+/* What one answer says of itself holds together, however fast the state moves; and one zxid has one
+ * digest, whoever is asked. */
+static void test_a_status_holds_together(void **state)
+{
+    static struct load load;
+    uint64_t digests[SEEN] = {0};
+    uint64_t zxids[SEEN] = {0};
+    uint32_t met = 0;
+
+    (void)state;
+    load_start(&load, &ensemble, 2);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        assert_int_equal(ensemble_call(&ensemble, i % 3, "GET", "/status/v1", NULL), 200);
+
+        json_t *answer = web_json(&ensemble.reply);
+        uint64_t zxid = position(answer, "zxid");
+
+        ENSEMBLE_CHECK(&ensemble, position(answer, "committed") >= zxid);
+        ENSEMBLE_CHECK(&ensemble, position(answer, "durable") >= zxid);
+        ENSEMBLE_CHECK(&ensemble, position(answer, "logged") >= position(answer, "durable"));
+        met += zxids[zxid % SEEN] == zxid ? 1U : 0U;
+        ENSEMBLE_CHECK(&ensemble, zxids[zxid % SEEN] != zxid ||
+                                      digests[zxid % SEEN] == position(answer, "digest"));
+        zxids[zxid % SEEN] = zxid;
+        digests[zxid % SEEN] = position(answer, "digest");
+        json_decref(answer);
+    }
+    load_stop(&load, &ensemble);
+    load_release(&load);
+    print_message("%u of %d answers met another one of the same zxid\n", met, ROUNDS);
+    assert_true(met > 0);
+}
+
 static void test_drain_hands_over(void **state)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -159,6 +206,7 @@ int main(void)
         cmocka_unit_test(test_write_and_read_through_each),
         cmocka_unit_test(test_read_your_writes_elsewhere),
         cmocka_unit_test(test_all_know_one_leader),
+        cmocka_unit_test(test_a_status_holds_together),
         cmocka_unit_test(test_drain_hands_over),
         cmocka_unit_test(test_second_start_finds_the_data),
         cmocka_unit_test(test_no_quorum_refuses_writes),
