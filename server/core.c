@@ -61,6 +61,16 @@ static void take_snapshot(struct server *server)
     bulk_post(&server->bulk, job);
 }
 
+/* What was said before must leave first: it may be that the others have to stop, too. */
+static void halt(struct core *core, const char *text)
+{
+    core->halting = true;
+    if (core->tcp) {
+        tcp_flush(core->tcp);
+    }
+    core_halt(text);
+}
+
 static void run_effect(struct server *server, const struct zab_effect *effect)
 {
     struct core *core = &server->core;
@@ -86,7 +96,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
         ask_bulk(server, BULK_RESTORE, effect);
         break;
     case ZAB_FX_HALT:
-        core_halt(effect->text);
+        halt(core, effect->text);
         break;
     case ZAB_FX_ALARM:
         log_warn("zab", "%s", effect->text);
@@ -148,6 +158,9 @@ void core_step(struct server *server, struct zab_event *event)
 {
     struct core *core = &server->core;
 
+    if (core->halting) {
+        return; /* A connection found dead while the last messages are written. */
+    }
     core->now_ms = os_now_ms();
     event->now_ms = core->now_ms;
     replica_step(core->replica, event, os_wall_ms(), &core->effects);

@@ -143,6 +143,7 @@ struct core {
     struct replica_effects effects;
     struct tcp *tcp;             /* NULL for a single replica. */
     struct persist_batch *batch; /* Of this turn; NULL: empty. */
+    bool halting;                /* The process ends as soon as the peers are told. */
     struct store_identity identity;
     uint64_t now_ms;
     bool low; /* As the replica was told last. */

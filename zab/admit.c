@@ -335,11 +335,15 @@ void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg 
 {
     ASSERT(peer->up);
 
-    if (peer->id != zab->follow.leader || msg->link != zab->follow.link || zab->quarantined ||
-        (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING)) {
+    if (peer->id != zab->follow.leader || msg->link != zab->follow.link || !is_learner(zab)) {
         return;
     }
-    if (msg->flags & ZAB_FLAG_DIVERGED) {
+    if (msg->flags & ZAB_FLAG_NO_MAJORITY) {
+        PROBE("zab.told_to_stop");
+        digest_halt(zab, msg->zxid);
+    } else if (zab->quarantined) {
+        return;
+    } else if (msg->flags & ZAB_FLAG_DIVERGED) {
         quarantine_self(zab, "the state's digest differs from the majority's: refilling");
     } else if (msg->flags & ZAB_FLAG_ROLLED_BACK) {
         quarantine_self(zab, "the disk has forgotten what this replica acknowledged (restored from "

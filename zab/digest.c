@@ -92,38 +92,88 @@ static uint32_t count_equal(const struct zab *zab, zxid_t zxid, uint64_t digest,
     return equal;
 }
 
+/* The digest at `zxid` that most voters share, and by how many. */
+static uint32_t most_common(const struct zab *zab, zxid_t zxid, uint64_t *ret_digest,
+                            uint32_t *ret_known)
+{
+    uint64_t digest = 0;
+    uint32_t best = 0;
+
+    if (own_digest(zab, zxid, &digest)) {
+        best = count_equal(zab, zxid, digest, ret_known);
+        *ret_digest = digest;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        uint32_t equal = peer_digest(&zab->peers[i], zxid, &digest)
+                             ? count_equal(zab, zxid, digest, ret_known)
+                             : 0;
+
+        if (equal > best) {
+            best = equal;
+            *ret_digest = digest;
+        }
+    }
+    ASSERT(best <= *ret_known);
+    return best;
+}
+
+static void tell(struct zab *zab, const struct peer *peer, zxid_t zxid, uint32_t flags)
+{
+    struct zab_msg msg = {
+        .type = ZAB_STRANGER,
+        .link = peer->learner.link,
+        .epoch = zab->lead.epoch,
+        .zxid = zxid,
+        .flags = flags,
+    };
+
+    ASSERT(flags != 0);
+    if (peer->up && peer->learner.link != 0) {
+        fx_send(zab, peer->id, &msg);
+    }
+}
+
+void digest_halt(struct zab *zab, zxid_t zxid)
+{
+    fx_text(zab, ZAB_FX_HALT,
+            "the replicas' states differ at zxid 0x%llx and no majority agrees: all replicas stop; "
+            "restore a backup, or compare their data directories and keep the right one",
+            (unsigned long long)zxid);
+}
+
+/* Everybody, observers too: the others would elect one of them and go on with a state that nobody
+ * can vouch for. */
+static void stop_all(struct zab *zab, zxid_t zxid)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    PROBE("zab.no_majority_of_digests");
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        tell(zab, &zab->peers[i], zxid, ZAB_FLAG_NO_MAJORITY);
+    }
+    digest_halt(zab, zxid);
+}
+
 /* Somebody's state is wrong; the majority says whose. */
-static void judge(struct zab *zab, struct peer *peer, zxid_t zxid, uint64_t ours, uint64_t theirs)
+static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_t ours,
+                  uint64_t theirs)
 {
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(ours != theirs);
 
     uint32_t voters = zab_config_voters(&zab->config);
     uint32_t known = 0;
-    uint32_t with_us = count_equal(zab, zxid, ours, &known);
-    uint32_t with_them = count_equal(zab, zxid, theirs, &known);
+    uint64_t right = 0;
+    uint32_t agree = most_common(zab, zxid, &right, &known);
 
-    ASSERT(with_us + with_them <= known);
     PROBE("zab.digest_mismatch");
-    if (with_us > voters / 2) {
-        struct zab_msg msg = {
-            .type = ZAB_STRANGER,
-            .link = peer->learner.link,
-            .epoch = zab->lead.epoch,
-            .zxid = zxid,
-            .flags = ZAB_FLAG_DIVERGED,
-        };
-
+    if (agree > voters / 2 && ours != right) {
+        quarantine_self(zab, "the state's digest differs from the majority's: stepping down");
+    } else if (agree > voters / 2) {
         fx_text(zab, ZAB_FX_ALARM, "the state of replica %u differs at zxid 0x%llx: it is refilled",
                 peer->id, (unsigned long long)zxid);
-        fx_send(zab, peer->id, &msg);
-    } else if (with_them > voters / 2) {
-        quarantine_self(zab, "the state's digest differs from the majority's: stepping down");
-    } else if (known == voters) {
-        fx_text(zab, ZAB_FX_HALT,
-                "the replicas' states differ at zxid 0x%llx and no majority agrees: stop all "
-                "replicas and restore",
-                (unsigned long long)zxid);
+        tell(zab, peer, zxid, ZAB_FLAG_DIVERGED);
+    } else if (agree + (voters - known) <= voters / 2) {
+        stop_all(zab, zxid);
     } else {
         fx_text(zab, ZAB_FX_ALARM,
                 "the state of replica %u differs at zxid 0x%llx; who is right is decided once more "

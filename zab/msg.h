@@ -53,6 +53,7 @@ enum {
     ZAB_FLAG_REFUSED = 1U << 6,     /* READ_REPLY: this is no leader any more. */
     ZAB_FLAG_DIVERGED = 1U << 7,    /* STRANGER: your state's digest is in the minority. */
     ZAB_FLAG_ROLLED_BACK = 1U << 8, /* STRANGER: your disk forgot what it acknowledged. */
+    ZAB_FLAG_NO_MAJORITY = 1U << 9, /* STRANGER: no majority of states is equal at `zxid`: stop. */
 };
 
 enum zab_state {

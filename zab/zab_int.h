@@ -436,5 +436,6 @@ void digest_forget_peer(struct peer *peer);
 void digest_compare(struct zab *zab);
 void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 struct checkpoint digest_newest(const struct zab *zab);
+void digest_halt(struct zab *zab, zxid_t zxid); /* No majority of equal states there. */
 
 #endif

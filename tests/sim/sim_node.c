@@ -94,8 +94,6 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_RESTORE:
         sim_disk_restore(sim, node, effect->zxid);
         break;
-    case ZAB_FX_HALT:
-        sim_fail(sim, "HALT", "node %u: %s", node->id, effect->text);
     case ZAB_FX_ALARM:
         SIM_TRACE(sim, "alarm %u: %s", node->id, effect->text);
         break;
@@ -104,6 +102,7 @@ static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect 
     case ZAB_FX_FORWARDED:
     case ZAB_FX_REFUSED:
     case ZAB_FX_ROLE:
+    case ZAB_FX_HALT:
         sim_fail(sim, "host", "node %u: effect %d is the replica's own", node->id,
                  (int)effect->type);
     }
@@ -127,6 +126,19 @@ static void die_here(struct sim *sim, struct sim_node *node)
     } else {
         sim_node_die(sim, node, how);
     }
+}
+
+static bool halts_here(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    if (effect->type != ZAB_FX_HALT) {
+        return false;
+    }
+    if (!sim->may_halt) {
+        sim_fail(sim, "HALT", "node %u: %s", node->id, effect->text);
+    }
+    SIM_TRACE(sim, "halt %u: %s", node->id, effect->text);
+    sim->halts++;
+    return true;
 }
 
 static void finish_step(struct sim *sim, struct sim_node *node)
@@ -156,6 +168,11 @@ void sim_node_effects(struct sim *sim, struct sim_node *node)
                       effects->count);
             drop_effects(effects, i);
             die_here(sim, node);
+            return;
+        }
+        if (halts_here(sim, node, &effects->items[i])) {
+            drop_effects(effects, i);
+            sim_node_crash(sim, node, SIM_KILL);
             return;
         }
         carry_out(sim, node, &effects->items[i]);

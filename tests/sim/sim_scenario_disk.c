@@ -313,11 +313,11 @@ static void pieces(struct sim *sim)
 
 /* ---- A state that differs in memory: the digests find it, and it is refilled. ---- */
 
-static void corrupt(struct sim_node *node)
+static void corrupt(struct sim_node *node, const char *data)
 {
     struct txn_header header = {.time_ms = 1};
     struct txn_effect effect = {
-        .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str("rot"), .version = 77};
+        .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str(data), .version = 77};
     struct buf txn;
     struct state *state = view_write(node->view);
 
@@ -334,7 +334,7 @@ static void diverged(struct sim *sim)
 {
     script_found(sim);
     for (int round = 0; round < 3; round++) {
-        corrupt(round == 1 ? script_leader(sim) : script_follower(sim, 0));
+        corrupt(round == 1 ? script_leader(sim) : script_follower(sim, 0), "rot");
         for (int i = 0; i < 140; i++) {
             script_try(sim, script_leader(sim));
         }
@@ -346,6 +346,31 @@ static void diverged(struct sim *sim)
     }
 }
 
+static bool all_halted(struct sim *sim)
+{
+    return sim->halts == sim->knobs.nodes;
+}
+
+/* Every state is another one: nobody may go on, and the disks are as good as before. */
+static void all_diverged(struct sim *sim)
+{
+    static const char *const data[] = {"rot", "mould"};
+
+    script_found(sim);
+    for (uint32_t i = 0; i < 2; i++) {
+        corrupt(script_follower(sim, i), data[i]);
+    }
+    sim->may_halt = true;
+    for (int i = 0; i < 70; i++) {
+        (void)script_send(sim, script_leader(sim));
+    }
+    script_until(sim, all_halted, "the end of all processes");
+    sim->may_halt = false;
+    start_all(sim);
+    sim_settle(sim);
+    script_write(sim, script_leader(sim));
+}
+
 const struct script scripts_disk[] = {
     {.name = "S16-lost", .run = s16_lost},
     {.name = "S16-gone", .run = s16_gone},
@@ -353,6 +378,7 @@ const struct script scripts_disk[] = {
     {.name = "S4-spoilt", .run = spoilt, .knobs = fat},
     {.name = "S4-pieces", .run = pieces, .knobs = fat_five},
     {.name = "diverged", .run = diverged},
+    {.name = "diverged-all", .run = all_diverged},
     {.name = "S12", .run = s12},
     {.name = "S13", .run = s12, .knobs = one},
     {.name = "S15", .run = s15, .knobs = tight},

@@ -102,6 +102,83 @@ static void without_a_majority_all_stop(void **state)
     assert_null(drive_effect(&drive, ZAB_FX_HALT));
     pong(&drive, 2, at, 13);
     assert_non_null(drive_effect(&drive, ZAB_FX_HALT));
+    for (uint32_t peer = 1; peer <= 2; peer++) {
+        assert_true(drive_sent(&drive, peer, ZAB_STRANGER)->flags & ZAB_FLAG_NO_MAJORITY);
+        assert_int_equal(drive_sent(&drive, peer, ZAB_STRANGER)->zxid, at);
+    }
+    /* They are told before this process ends. */
+    assert_int_equal(drive.seen[drive.seen_count - 1].type, ZAB_FX_HALT);
+    drive_release(&drive);
+}
+
+/* Two pairs and one that is silent: it may still decide. Two pairs and one of its own: it cannot.
+ */
+static void all_stop_as_soon_as_no_majority_can_agree(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 5);
+    note(&drive, at, 11);
+    pong(&drive, 1, at, 11);
+    pong(&drive, 2, at, 12);
+    pong(&drive, 3, at, 12);
+    assert_null(drive_effect(&drive, ZAB_FX_HALT));
+    pong(&drive, 4, at, 13);
+    assert_non_null(drive_effect(&drive, ZAB_FX_HALT));
+    drive_release(&drive);
+}
+
+/* The first one found to differ need not be of the majority. */
+static void three_of_five_agree_against_the_leader_and_another(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 5);
+    pong(&drive, 1, at, 12);
+    pong(&drive, 2, at, 13);
+    pong(&drive, 3, at, 13);
+    pong(&drive, 4, at, 13);
+    note(&drive, at, 11);
+    drive_tick(&drive, 600);
+    assert_null(drive_effect(&drive, ZAB_FX_HALT));
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
+    drive_release(&drive);
+}
+
+static void a_learner_told_that_no_majority_agrees_stops(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    drive_clear(&drive);
+    drive_leader_says(
+        &drive, (struct zab_msg){.type = ZAB_STRANGER, .flags = ZAB_FLAG_NO_MAJORITY, .zxid = at});
+    assert_non_null(drive_effect(&drive, ZAB_FX_HALT));
+    assert_non_null(strstr(drive_effect(&drive, ZAB_FX_HALT)->text, "no majority agrees"));
+    assert_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
+    drive_release(&drive);
+}
+
+static void only_the_leader_of_this_dialogue_can_stop_a_learner(void **state)
+{
+    struct drive drive;
+    struct zab_msg msg = {.type = ZAB_STRANGER, .flags = ZAB_FLAG_NO_MAJORITY, .zxid = at};
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    drive_clear(&drive);
+    msg.link = drive.link;
+    drive_recv(&drive, 2, &msg);
+    msg.link = drive.link + 1;
+    drive_recv(&drive, 3, &msg);
+    assert_null(drive_effect(&drive, ZAB_FX_HALT));
     drive_release(&drive);
 }
 
@@ -219,6 +296,10 @@ int main(void)
         cmocka_unit_test(a_replica_in_the_minority_is_told),
         cmocka_unit_test(a_leader_in_the_minority_steps_down_first),
         cmocka_unit_test(without_a_majority_all_stop),
+        cmocka_unit_test(all_stop_as_soon_as_no_majority_can_agree),
+        cmocka_unit_test(three_of_five_agree_against_the_leader_and_another),
+        cmocka_unit_test(a_learner_told_that_no_majority_agrees_stops),
+        cmocka_unit_test(only_the_leader_of_this_dialogue_can_stop_a_learner),
         cmocka_unit_test(a_leader_that_is_behind_judges_nobody),
         cmocka_unit_test(what_was_told_early_is_compared_later),
         cmocka_unit_test(an_uncounted_disk_does_not_help_to_a_majority),
