@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "server/auth.h"
 #include "server/state/stat.h"
 
 /* Numbers go over the wire between replicas: never renumber. */
@@ -112,11 +113,6 @@ struct op_result {
 
 void op_result_init(struct op_result *result);
 void op_result_release(struct op_result *result);
-
-/* Who asks. Filled by the front end; ids for ACLs join it with authentication. */
-struct op_principal {
-    char address[64]; /* Of the client's end, numeric. */
-};
 
 struct op_def;
 

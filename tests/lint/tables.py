@@ -23,7 +23,7 @@ FOLDERS_WITH_README = ["base", "zab", "zab/tcp", "storage", "server", "server/st
 
 ASSERT_FOLDERS = ["zab", "storage", "server/state"]
 
-FRONT_DOOR = r"server/(gate|op|ops|op_json\w*|view|auth|subscribe|metrics)\.h"
+FRONT_DOOR = r"server/(gate|op|ops|op_json\w*|view|auth|acl|subscribe|watch|window|metrics)\.h"
 
 # Beyond its own headers, what each folder may include (of the project). tests/ may include all.
 MAY_INCLUDE = {
@@ -49,8 +49,9 @@ LIBRARY_HEADERS = [
     (r"openssl/.*", [r"base/crypto\.c", r"zab/tcp/.*"]),
     (r"cmocka\.h", [r"tests/.*"]),
     (r"sys/socket\.h|sys/un\.h|netinet/tcp\.h", SOCKET_FILES),
-    # Addresses in the configuration are text that must be parsed; no socket is opened there.
-    (r"netinet/in\.h|arpa/inet\.h|netdb\.h", SOCKET_FILES + [r"server/config\w*\.[ch]"]),
+    # Addresses in the configuration and in ACLs are text that must be parsed; no socket is opened.
+    (r"netinet/in\.h|arpa/inet\.h|netdb\.h",
+     SOCKET_FILES + [r"server/config\w*\.[ch]", r"server/acl\.c"]),
     (r"sys/epoll\.h", [r"base/loop\.c", r"tests/.*"]),
     (r"sys/random\.h", [r"base/os_rng\.c"]),
     # In storage/ only what the log thread shares with others.

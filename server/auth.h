@@ -1,0 +1,64 @@
+/*
+ * auth.h - who asks: the address, and the identities that a client has shown.
+ *
+ * As in ZooKeeper a digest is never wrong, it is just an identity:
+ * `user:base64(SHA1(user:password))`. Whoever shows the one that `superDigest` names may do
+ * everything. A list of identities is immutable and shared by reference, so that a request carries
+ * it for the price of a pointer.
+ */
+#ifndef SERVER_AUTH_H
+#define SERVER_AUTH_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/wire.h"
+
+#include <stdatomic.h>
+
+enum {
+    AUTH_IDS_MAX = 16,
+    AUTH_CREDENTIAL_MAX = 1024 /* Bytes of user and password. */
+};
+
+struct auth_id {
+    struct slice scheme; /* "digest" or "super". */
+    struct slice id;
+};
+
+struct auth {
+    _Atomic uint32_t refs;
+    bool super;
+    uint32_t count;
+    struct auth_id ids[AUTH_IDS_MAX];
+    uint32_t len; /* Of `bytes`, which the ids point into. */
+    uint8_t bytes[];
+};
+
+/* Who asks, as the front end knows it. */
+struct op_principal {
+    char address[64];  /* Of the client's end, numeric. */
+    struct auth *auth; /* One reference; NULL: nothing was shown. */
+};
+
+/* `old` (may be NULL; not consumed) and one more identity: scheme "digest", credential
+ * "user:password". ERR_AUTH_FAILED: unknown scheme or malformed credential; ERR_FULL: too many
+ * identities. `super_digest` is "user:hash" of the configuration, or "". */
+enum err auth_add(const struct auth *old, struct slice scheme, struct slice credential,
+                  const char *super_digest, struct auth **ret_auth);
+
+/* The value of an Authorization header: "Basic <base64>". The same errors. */
+enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth);
+
+struct auth *auth_ref(struct auth *auth); /* Accepts NULL. Any thread. */
+void auth_unref(struct auth *auth);       /* Accepts NULL. Any thread. */
+
+/* Between replicas: address, whether super, identities. */
+void principal_encode(const struct op_principal *who, struct buf *out);
+enum err principal_decode(struct wire_reader *reader, struct op_principal *ret_who);
+void principal_release(struct op_principal *who);
+
+/* The scope of an idempotency key that belongs to no session: the first identity as text, or empty
+ * for an anonymous client. */
+struct slice principal_scope(const struct op_principal *who);
+
+#endif

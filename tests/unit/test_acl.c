@@ -1,0 +1,251 @@
+/* Access control lists: ZooKeeper's rules of matching and of what may be set. */
+#include "server/acl.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+static void assert_text(struct slice got, const char *text)
+{
+    assert_true(slice_eq(got, slice_str(text)));
+}
+
+#define BOB "bob:fyVmFCwVbTJYrznoSu1koqYEYF0="
+
+struct fixture {
+    struct buf acl;
+    struct buf fixed;
+    struct op_principal stranger;
+    struct op_principal bob;
+    struct op_principal super;
+    const char *why;
+};
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+    (void)state;
+    fixture = (struct fixture){.stranger = {.address = "127.0.0.1"},
+                               .bob = {.address = "10.0.0.7"},
+                               .super = {.address = "::1"}};
+    buf_init(&fixture.acl, 65536);
+    buf_init(&fixture.fixed, 65536);
+    assert_int_equal(
+        auth_add(NULL, slice_str("digest"), slice_str("bob:secret"), "", &fixture.bob.auth),
+        ERR_OK);
+    assert_int_equal(
+        auth_add(NULL, slice_str("digest"), slice_str("bob:secret"), BOB, &fixture.super.auth),
+        ERR_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    buf_release(&fixture.acl);
+    buf_release(&fixture.fixed);
+    principal_release(&fixture.bob);
+    principal_release(&fixture.super);
+    return 0;
+}
+
+static void put(uint32_t perms, const char *scheme, const char *id)
+{
+    acl_put(&fixture.acl,
+            &(struct acl_entry){.perms = perms, .scheme = slice_str(scheme), .id = slice_str(id)});
+}
+
+static enum err fix(const struct op_principal *who)
+{
+    return acl_fix(buf_slice(&fixture.acl), who, &fixture.fixed, &fixture.why);
+}
+
+static bool may(const struct op_principal *who, uint32_t perms)
+{
+    return acl_allows(buf_slice(&fixture.acl), who, perms);
+}
+
+static void no_list_is_open_to_all(void **state)
+{
+    (void)state;
+    assert_true(may(&fixture.stranger, ACL_ADMIN));
+}
+
+static void perms_are_looked_at_entry_by_entry(void **state)
+{
+    (void)state;
+    put(ACL_READ, "world", "anyone");
+    put(ACL_WRITE | ACL_ADMIN, "digest", BOB);
+    assert_true(may(&fixture.stranger, ACL_READ));
+    assert_false(may(&fixture.stranger, ACL_WRITE));
+    assert_true(may(&fixture.bob, ACL_WRITE));
+    assert_true(may(&fixture.bob, ACL_READ));
+    assert_false(may(&fixture.bob, ACL_DELETE));
+    assert_true(may(&fixture.bob, ACL_DELETE | ACL_ADMIN)); /* One of them. */
+}
+
+static void super_passes_all(void **state)
+{
+    (void)state;
+    put(ACL_READ, "digest", "eve:2jmj7l5rSw0yVb/vlWAYkK/YBwk=");
+    assert_false(may(&fixture.bob, ACL_READ));
+    assert_true(may(&fixture.super, ACL_ALL));
+}
+
+static void addresses_match_by_network(void **state)
+{
+    static const struct {
+        const char *id;
+        const char *address;
+        bool matches;
+    } cases[] = {
+        {"127.0.0.1", "127.0.0.1", true},
+        {"127.0.0.1", "127.0.0.2", false},
+        {"10.0.0.0/8", "10.200.3.4", true},
+        {"10.0.0.0/8", "11.0.0.1", false},
+        {"10.1.2.128/25", "10.1.2.129", true},
+        {"10.1.2.128/25", "10.1.2.127", false},
+        {"0.0.0.0/0", "8.8.8.8", true},
+        {"0.0.0.0/0", "::1", false},
+        {"::1", "::1", true},
+        {"fe80::/10", "fe80::1", true},
+        {"fe80::/10", "fec0::1", false},
+        {"10.0.0.1", "::ffff:10.0.0.1", true},
+        {"::/0", "10.0.0.1", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct op_principal who = {.auth = NULL};
+
+        assert_true(snprintf(who.address, sizeof(who.address), "%s", cases[i].address) > 0);
+        buf_clear(&fixture.acl);
+        put(ACL_READ, "ip", cases[i].id);
+        assert_int_equal(may(&who, ACL_READ), cases[i].matches);
+    }
+}
+
+static void world_anyone_with_all_is_stored_as_nothing(void **state)
+{
+    (void)state;
+    put(ACL_ALL, "world", "anyone");
+    assert_int_equal(fix(&fixture.stranger), ERR_OK);
+    assert_int_equal(fixture.fixed.len, 0);
+}
+
+static void doubles_are_dropped(void **state)
+{
+    struct slice rest;
+    struct acl_entry entry;
+
+    (void)state;
+    put(ACL_READ, "world", "anyone");
+    put(ACL_READ, "world", "anyone");
+    put(ACL_WRITE, "world", "anyone");
+    assert_int_equal(fix(&fixture.stranger), ERR_OK);
+    rest = buf_slice(&fixture.fixed);
+    assert_true(acl_next(&rest, &entry));
+    assert_true(acl_next(&rest, &entry));
+    assert_int_equal(entry.perms, ACL_WRITE);
+    assert_false(acl_next(&rest, &entry));
+}
+
+static void auth_becomes_the_caller(void **state)
+{
+    struct slice rest;
+    struct acl_entry entry;
+
+    (void)state;
+    put(ACL_ALL, "auth", "");
+    assert_int_equal(fix(&fixture.stranger), ERR_INVALID_ACL);
+    assert_int_equal(fix(&fixture.bob), ERR_OK);
+    rest = buf_slice(&fixture.fixed);
+    assert_true(acl_next(&rest, &entry));
+    assert_text(entry.scheme, "digest");
+    assert_text(entry.id, BOB);
+    assert_int_equal(entry.perms, ACL_ALL);
+    assert_false(acl_next(&rest, &entry));
+}
+
+static void what_no_scheme_knows_is_refused(void **state)
+{
+    static const struct {
+        uint32_t perms;
+        const char *scheme;
+        const char *id;
+    } bad[] = {
+        {ACL_READ, "world", "everyone"}, {ACL_READ, "nobody", "x"},     {ACL_READ, "digest", "bob"},
+        {ACL_READ, "digest", "bob:abc"}, {ACL_READ, "digest", ":" BOB}, {ACL_READ, "ip", "1.2.3"},
+        {ACL_READ, "ip", "1.2.3.4/33"},  {ACL_READ, "ip", "1.2.3.4/"},  {ACL_READ, "ip", "::1/129"},
+        {ACL_READ, "ip", "1.2.3.4/x"},   {0, "world", "anyone"},        {ACL_READ, "super", "x"},
+        {ACL_READ, "digest", "b:\xff"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        buf_clear(&fixture.acl);
+        put(bad[i].perms, bad[i].scheme, bad[i].id);
+        fixture.why = NULL;
+        assert_int_equal(fix(&fixture.bob), ERR_INVALID_ACL);
+        assert_non_null(fixture.why);
+        assert_int_equal(fixture.fixed.len, 0);
+    }
+    buf_clear(&fixture.acl);
+    assert_int_equal(fix(&fixture.bob), ERR_INVALID_ACL);
+}
+
+static void lists_are_bounded_and_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ACL_ENTRIES_MAX; i++) {
+        char id[32];
+
+        assert_true(snprintf(id, sizeof(id), "10.0.0.%d", i) > 0);
+        put(ACL_READ, "ip", id);
+    }
+    assert_true(acl_is_sound(buf_slice(&fixture.acl)));
+    assert_int_equal(fix(&fixture.bob), ERR_OK);
+    put(ACL_READ, "ip", "10.0.1.1");
+    assert_false(acl_is_sound(buf_slice(&fixture.acl)));
+    assert_int_equal(fix(&fixture.bob), ERR_INVALID_ACL);
+    assert_false(acl_is_sound(slice_make(fixture.acl.data, 7)));
+}
+
+static void the_standard_lists_have_names(void **state)
+{
+    static const char *const names[] = {"open", "read", "creator"};
+    struct slice acl;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct acl_entry entry;
+
+        assert_true(acl_standard(slice_str(names[i]), &acl));
+        assert_true(acl_is_sound(acl));
+        assert_int_equal(acl_fix(acl, &fixture.bob, &fixture.fixed, &fixture.why), ERR_OK);
+        assert_true(acl_next(&acl, &entry));
+        assert_int_equal(entry.perms, i == 1 ? ACL_READ : ACL_ALL);
+        assert_text(entry.scheme, i == 2 ? "auth" : "world");
+        assert_text(entry.id, i == 2 ? "" : "anyone");
+    }
+    assert_false(acl_standard(slice_str("closed"), &acl));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_list_is_open_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(perms_are_looked_at_entry_by_entry, setup, teardown),
+        cmocka_unit_test_setup_teardown(super_passes_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(addresses_match_by_network, setup, teardown),
+        cmocka_unit_test_setup_teardown(world_anyone_with_all_is_stored_as_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(doubles_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(auth_becomes_the_caller, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_no_scheme_knows_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(lists_are_bounded_and_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_standard_lists_have_names, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

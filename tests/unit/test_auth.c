@@ -1,0 +1,196 @@
+/* Identities: what a client shows, and how it travels between replicas. */
+#include "server/auth.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+static void assert_text(struct slice got, const char *text)
+{
+    assert_true(slice_eq(got, slice_str(text)));
+}
+
+/* printf '%s' 'bob:secret' | openssl dgst -binary -sha1 | base64 */
+#define BOB "bob:fyVmFCwVbTJYrznoSu1koqYEYF0="
+
+static struct auth *with(const struct auth *old, const char *credential, const char *super)
+{
+    struct auth *auth = NULL;
+
+    assert_int_equal(auth_add(old, slice_str("digest"), slice_str(credential), super, &auth),
+                     ERR_OK);
+    return auth;
+}
+
+static void a_digest_is_user_and_hash(void **state)
+{
+    struct auth *auth = with(NULL, "bob:secret", "");
+
+    (void)state;
+    assert_int_equal(auth->count, 1);
+    assert_text(auth->ids[0].scheme, "digest");
+    assert_text(auth->ids[0].id, BOB);
+    assert_false(auth->super);
+    auth_unref(auth);
+}
+
+static void identities_add_up_and_the_old_list_stays(void **state)
+{
+    struct auth *first = with(NULL, "bob:secret", "");
+    struct auth *second = with(first, "eve:x", "");
+    struct auth *again = with(second, "bob:secret", "");
+
+    (void)state;
+    assert_int_equal(first->count, 1);
+    assert_int_equal(second->count, 2);
+    assert_text(second->ids[0].id, BOB);
+    assert_int_equal(again->count, 2);
+    auth_unref(first);
+    auth_unref(second);
+    auth_unref(again);
+}
+
+static void there_is_a_most(void **state)
+{
+    struct auth *auth = NULL;
+
+    (void)state;
+    for (int i = 0; i < AUTH_IDS_MAX; i++) {
+        char credential[16];
+        struct auth *more;
+
+        assert_true(snprintf(credential, sizeof(credential), "u%d:p", i) > 0);
+        more = with(auth, credential, "");
+        auth_unref(auth);
+        auth = more;
+    }
+    struct auth *more = NULL;
+
+    assert_int_equal(auth_add(auth, slice_str("digest"), slice_str("one:more"), "", &more),
+                     ERR_FULL);
+    assert_null(more);
+    auth_unref(auth);
+}
+
+static void the_super_digest_makes_super(void **state)
+{
+    struct auth *auth = with(NULL, "bob:secret", BOB);
+    struct auth *other = with(NULL, "bob:other", BOB);
+    struct auth *kept = with(auth, "eve:x", BOB);
+
+    (void)state;
+    assert_true(auth->super);
+    assert_false(other->super);
+    assert_true(kept->super);
+    auth_unref(auth);
+    auth_unref(other);
+    auth_unref(kept);
+}
+
+static void what_is_no_identity_is_refused(void **state)
+{
+    static const struct {
+        const char *scheme;
+        const char *credential;
+    } bad[] = {
+        {"digest", ""},  {"digest", "nocolon"}, {"digest", ":p"},
+        {"sasl", "a:b"}, {"world", "anyone"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct auth *auth = NULL;
+
+        assert_int_equal(
+            auth_add(NULL, slice_str(bad[i].scheme), slice_str(bad[i].credential), "", &auth),
+            ERR_AUTH_FAILED);
+        assert_null(auth);
+    }
+}
+
+static void basic_is_a_digest(void **state)
+{
+    static const char *const good[] = {"Basic Ym9iOnNlY3JldA==", "bASIC   Ym9iOnNlY3JldA=="};
+    static const char *const bad[] = {"",
+                                      "Basic",
+                                      "Basic ",
+                                      "Basic %%%",
+                                      "Basic Ym9i",
+                                      "Bearer Ym9iOnNlY3JldA==",
+                                      "BasicYm9iOnNl"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct auth *auth = NULL;
+
+        assert_int_equal(auth_basic(slice_str(good[i]), "", &auth), ERR_OK);
+        assert_text(auth->ids[0].id, BOB);
+        auth_unref(auth);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct auth *auth = NULL;
+
+        assert_int_equal(auth_basic(slice_str(bad[i]), "", &auth), ERR_AUTH_FAILED);
+        assert_null(auth);
+    }
+}
+
+static void a_principal_travels_whole(void **state)
+{
+    struct op_principal who = {.address = "10.1.2.3", .auth = with(NULL, "bob:secret", BOB)};
+    struct op_principal got;
+    struct wire_reader reader;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, 4096);
+    principal_encode(&who, &bytes);
+    wire_reader_init(&reader, buf_slice(&bytes));
+    assert_int_equal(principal_decode(&reader, &got), ERR_OK);
+    assert_true(wire_reader_done(&reader));
+    assert_string_equal(got.address, "10.1.2.3");
+    assert_true(got.auth->super);
+    assert_text(got.auth->ids[0].id, BOB);
+    assert_text(principal_scope(&got), BOB);
+    principal_release(&got);
+
+    /* Cut anywhere it is refused, and nothing leaks. */
+    for (size_t len = 0; len < bytes.len; len++) {
+        wire_reader_init(&reader, slice_make(bytes.data, len));
+        assert_int_equal(principal_decode(&reader, &got), ERR_FORMAT);
+    }
+    principal_release(&who);
+    buf_release(&bytes);
+}
+
+static void a_stranger_has_no_scope(void **state)
+{
+    struct op_principal who = {.address = "::1"};
+    struct op_principal got;
+    struct wire_reader reader;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, 4096);
+    principal_encode(&who, &bytes);
+    wire_reader_init(&reader, buf_slice(&bytes));
+    assert_int_equal(principal_decode(&reader, &got), ERR_OK);
+    assert_null(got.auth);
+    assert_int_equal(principal_scope(&got).len, 0);
+    buf_release(&bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_digest_is_user_and_hash),
+        cmocka_unit_test(identities_add_up_and_the_old_list_stays),
+        cmocka_unit_test(there_is_a_most),
+        cmocka_unit_test(the_super_digest_makes_super),
+        cmocka_unit_test(what_is_no_identity_is_refused),
+        cmocka_unit_test(basic_is_a_digest),
+        cmocka_unit_test(a_principal_travels_whole),
+        cmocka_unit_test(a_stranger_has_no_scope),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
