@@ -133,6 +133,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
                                     .zxid = info.start,
                                     .chain = info.start_chain,
                                     .base = info.end,
+                                    .digest = info.digest,
                                     .err = err};
     if (err == ERR_OK) {
         view_replace(view, state);

@@ -145,6 +145,27 @@ static void apply_config(struct state *state, const struct logrec *rec)
     buf_release(&text);
 }
 
+/* Where the log covers a received snapshot, the state must be the one that its maker had. */
+static void check_end(struct replica *replica, const struct state *state)
+{
+    if (replica->end_unchecked && replica->applied == replica->fuzzy_end) {
+        replica->end_unchecked = false;
+        replica->bad_state = state_digest(state) != replica->end_digest;
+    }
+}
+
+/* Until another state is in its place, it is one of no zxid: nothing is answered from it. */
+static void disown_state(struct replica *replica)
+{
+    zxid_t end = replica->fuzzy_end;
+
+    ASSERT(replica->bad_state);
+    PROBE("replica.bad_state");
+    replica->bad_state = false;
+    replica->fuzzy_end = UINT64_MAX;
+    zab_bad_state(replica->zab, end, &replica->inner);
+}
+
 static void apply_record(struct replica *replica, struct state *state, const struct logrec *rec)
 {
     ASSERT(rec->zxid > replica->applied);
@@ -165,6 +186,7 @@ static void apply_record(struct replica *replica, struct state *state, const str
     replica->delivered++;
     replica->records_since_snap++;
     replica->bytes_since_snap += rec->len;
+    check_end(replica, state);
     if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->fuzzy_end) {
         zab_digest(replica->zab, rec->zxid, state_digest(state), &replica->inner);
     }
@@ -185,6 +207,9 @@ static size_t deliver_run(struct replica *replica, size_t at)
         at++;
     }
     view_write_done(replica->view);
+    if (replica->bad_state) {
+        disown_state(replica);
+    }
     if (replica->status.state == ZAB_LEADING) {
         prep_applied(replica->prep, replica->applied);
     }
@@ -328,15 +353,31 @@ void replica_snapshot_failed(struct replica *replica)
     replica->snapshotting = false;
 }
 
+static void restored(struct replica *replica, const struct zab_event *event)
+{
+    replica->applied = event->zxid;
+    replica->fuzzy_end = event->base;
+    replica->end_unchecked = event->base != 0;
+    replica->end_digest = event->digest;
+    replica->records_since_snap = 0;
+    replica->bytes_since_snap = 0;
+    replica->state_lost_seq = replica->request_seq;
+    replica->readable = false;
+    /* One that was taken while nothing changed has its end already. */
+    const struct state *state = view_read(replica->view);
+
+    ASSERT(state);
+    check_end(replica, state);
+    view_read_done(replica->view);
+    if (replica->bad_state) {
+        disown_state(replica);
+    }
+}
+
 static void before_step(struct replica *replica, const struct zab_event *event)
 {
     if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
-        replica->applied = event->zxid;
-        replica->fuzzy_end = event->base;
-        replica->records_since_snap = 0;
-        replica->bytes_since_snap = 0;
-        replica->state_lost_seq = replica->request_seq;
-        replica->readable = false;
+        restored(replica, event);
     } else if (event->type == ZAB_EV_STORED_SNAP) {
         replica->snapshotting = false;
     }

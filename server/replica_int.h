@@ -80,6 +80,9 @@ struct replica {
     struct zab_status status; /* As of the last step. */
     zxid_t applied;
     zxid_t fuzzy_end;        /* Effects up to here may be in the state already. */
+    bool end_unchecked;      /* A received snapshot whose end has not been reached ... */
+    uint64_t end_digest;     /* ... where the state's digest must be this one. */
+    bool bad_state;          /* It was not: nothing that the state says is true. */
     uint64_t state_lost_seq; /* The state was replaced by a snapshot: the outcome of requests up to
                                 this number cannot be told from deliveries. */
     struct state_changes changes;

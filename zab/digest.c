@@ -228,3 +228,24 @@ void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effect
     (void)effects;
     digest_note(zab, zxid, digest);
 }
+
+void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects)
+{
+    ASSERT(effects && !zab->effects);
+
+    zab->effects = effects;
+    PROBE("zab.bad_state");
+    fx_text(zab, ZAB_FX_ALARM,
+            "the state made from a received snapshot differs from its digest at zxid 0x%llx",
+            (unsigned long long)end);
+    if (zab->quarantined && is_learner(zab)) {
+        /* The mark stays: the refill begins anew. */
+        fx_disconnect(zab, zab->follow.leader);
+        enter_looking(zab, "the received snapshot makes another state than it should");
+    } else {
+        quarantine_self(zab, "the received snapshot makes another state than it should: refilling");
+    }
+    ASSERT(zab->quarantined);
+    note_serving(zab);
+    zab->effects = NULL;
+}

@@ -433,6 +433,15 @@ static bool is_serving(const struct zab *zab)
            zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
 }
 
+void note_serving(struct zab *zab)
+{
+    ASSERT(zab->effects != NULL);
+    if (is_serving(zab) != zab->was_serving) {
+        zab->was_serving = !zab->was_serving;
+        fx_role(zab);
+    }
+}
+
 /* After a pause of the whole process nothing is decided by the clock before the sockets were read.
  */
 static void note_pause(struct zab *zab)
@@ -462,10 +471,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     on_event(zab, event);
     run_timers(zab);
     deliver(zab);
-    if (is_serving(zab) != zab->was_serving) {
-        zab->was_serving = !zab->was_serving;
-        fx_role(zab);
-    }
+    note_serving(zab);
     ASSERT(zab->delivered <= zab->committed);
     zab->effects = NULL;
     ASSERT(zab->change_count <= PENDING_CHANGES_MAX);

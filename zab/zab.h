@@ -99,7 +99,8 @@ struct zab_event {
     uint64_t token;                   /* PERSISTED; FETCHED and SNAP_FETCHED: of the request. */
     zxid_t zxid;          /* PERSISTED: the log's last one after a TRUNCATE, RESET or install. */
     uint64_t chain;       /* And its chain value. STORED_SNAP: none. */
-    zxid_t base;          /* STORED_SNAP; RESTORED: snapshot's end. */
+    zxid_t base;          /* STORED_SNAP; RESTORED: snapshot's end ... */
+    uint64_t digest;      /* ... and the digest that the state has there. */
     enum err err;         /* FETCHED, SNAP_FETCHED, RESTORED; PERSISTED: ERR_CORRUPT for a bad
                              install. */
     struct logrec **recs; /* FETCHED. */
@@ -214,6 +215,10 @@ enum {
 };
 
 void zab_digest(struct zab *zab, zxid_t zxid, uint64_t digest, struct zab_effects *effects);
+
+/* The state that was loaded from a received snapshot is not the one its maker had at the snapshot's
+ * end: this replica is refilled (again). */
+void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects);
 
 /* ---- What is so. ---- */
 

@@ -338,6 +338,7 @@ struct peer *peer_find(struct zab *zab, uint32_t id);
 void enter_looking(struct zab *zab, const char *why);
 void quarantine_self(struct zab *zab, const char *reason);
 uint64_t ticks_ms(const struct zab *zab, uint32_t ticks);
+void note_serving(struct zab *zab); /* At the end of each call that may change it. */
 
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);

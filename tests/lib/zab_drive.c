@@ -347,8 +347,10 @@ void drive_restored(struct drive *drive)
 
     while (again) {
         const struct zab_effect *restore = drive_effect(drive, ZAB_FX_RESTORE);
-        struct zab_event event = {
-            .type = ZAB_EV_RESTORED, .zxid = restore->zxid, .base = restore->zxid};
+        struct zab_event event = {.type = ZAB_EV_RESTORED,
+                                  .zxid = restore->zxid,
+                                  .base = drive->restored_end ? drive->restored_end : restore->zxid,
+                                  .digest = drive->restored_digest};
 
         event.chain = drive_log_chain(&drive->disk, restore->zxid);
         drive->delivered = restore->zxid;

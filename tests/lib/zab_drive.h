@@ -55,6 +55,8 @@ struct drive {
     bool founding;
     bool install_fails;         /* The next received snapshot does not verify. */
     bool restores_by_hand;      /* RESTORE is answered by drive_restored, not at once. */
+    zxid_t restored_end;        /* Of the snapshot; 0: its start. */
+    uint64_t restored_digest;   /* Of the state there. */
     struct zab_effect *pending; /* PERSIST, not yet durable. */
     size_t pending_count;
     struct zab_effect *seen; /* All effects since drive_clear. */

@@ -387,9 +387,10 @@ struct sim {
     uint32_t pending; /* Operations without an answer. */
     zxid_t told;      /* Newest zxid that any client was told of. */
     bool clients_stop;
-    sim_hook hook;   /* NULL: none. */
-    bool hook_stays; /* A process that dies by the hook is not started again by itself. */
-    bool may_halt;   /* A process that halts just ends, and stays down. */
+    sim_hook hook;         /* NULL: none. */
+    bool hook_stays;       /* A process that dies by the hook is not started again by itself. */
+    uint32_t spoil_loaded; /* The next state that this node loads is harmed; 0: none. */
+    bool may_halt;         /* A process that halts just ends, and stays down. */
     uint32_t halts;
     uint64_t hook_arg; /* The script's. */
     uint64_t hook_hits;

@@ -102,6 +102,28 @@ void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text
     }
 }
 
+/* As when memory or the file's checksum had let a wrong byte through. */
+static void spoil(struct sim *sim, struct state *state)
+{
+    struct txn_header header = {.time_ms = 1};
+    struct txn_effect effect = {
+        .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str("rot"), .version = 77};
+    struct buf txn;
+
+    if (sim->spoil_loaded != sim->current->id) {
+        return;
+    }
+    sim->spoil_loaded = 0;
+    sim->current->diverged = true;
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &effect);
+    inside_apply = true;
+    (void)__real_state_apply(state, state_applied(state), buf_slice(&txn), true, NULL);
+    inside_apply = false;
+    buf_release(&txn);
+}
+
 /* A state that was loaded from a snapshot claims to have applied `start`. */
 void __wrap_state_restored(struct state *state, zxid_t start)
 {
@@ -109,6 +131,7 @@ void __wrap_state_restored(struct state *state, zxid_t start)
     if (watched && watched->current) {
         watched->current->state = state;
         watched->current->applied = start;
+        spoil(watched, state);
     }
 }
 

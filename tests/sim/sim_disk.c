@@ -254,8 +254,10 @@ static void restore(struct sim *sim, struct sim_event *event)
     struct sim_node *node = &sim->nodes[event->node];
     uint64_t history = zab_config(replica_zab(node->replica))->history;
     struct zab_event step;
+    bool diverged = node->diverged;
 
     fail_snapshot(node);
+    node->diverged = false;
     sim->current = node;
     recover_restore(node->store, event->a, history, node->view, &step);
     sim->current = NULL;
@@ -263,8 +265,8 @@ static void restore(struct sim *sim, struct sim_event *event)
         return;
     }
     SIM_TRACE(sim, "restored %u at %" PRIx64 ": %s", node->id, step.zxid, err_symbol(step.err));
-    if (step.err == ERR_OK) {
-        node->diverged = false;
+    if (step.err != ERR_OK) {
+        node->diverged = diverged; /* The old state stands. */
     }
     if (step.err == ERR_OK && step.zxid == 0) {
         node->state = NULL; /* A new one, and nothing in it. */

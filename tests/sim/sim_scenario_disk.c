@@ -346,6 +346,39 @@ static void diverged(struct sim *sim)
     }
 }
 
+static bool is_spoilt(struct sim *sim)
+{
+    return sim->spoil_loaded == 0;
+}
+
+/* A snapshot arrives whole and makes a wrong state all the same: its digest says so, where the log
+ * covers it, and nobody is answered from it. */
+static void bad_load(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 6; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
+        uint64_t caught = sim->totals.quarantines;
+
+        script_crash(sim, node, SIM_KILL);
+        script_writes(sim, script_leader(sim), 60);
+        script_start(sim, node);
+        sim->spoil_loaded = node->id;
+        while (!is_spoilt(sim)) {
+            (void)script_send(sim, script_leader(sim));
+            script_run(sim, 10);
+        }
+        for (int i = 0; i < 20; i++) {
+            (void)script_send(sim, node);
+            script_run(sim, 20);
+        }
+        sim_settle(sim);
+        if (sim->totals.quarantines == caught) {
+            sim_fail(sim, "A17", "node %u goes on with a state that its snapshot denies", node->id);
+        }
+    }
+}
+
 static bool all_halted(struct sim *sim)
 {
     return sim->halts == sim->knobs.nodes;
@@ -379,6 +412,7 @@ const struct script scripts_disk[] = {
     {.name = "S4-pieces", .run = pieces, .knobs = fat_five},
     {.name = "diverged", .run = diverged},
     {.name = "diverged-all", .run = all_diverged},
+    {.name = "bad-load", .run = bad_load, .knobs = fat},
     {.name = "S12", .run = s12},
     {.name = "S13", .run = s12, .knobs = one},
     {.name = "S15", .run = s15, .knobs = tight},

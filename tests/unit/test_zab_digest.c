@@ -288,6 +288,47 @@ static void a_refilled_replica_is_judged_by_what_it_says_now(void **state)
     drive_release(&drive);
 }
 
+static void bad_state(struct drive *drive)
+{
+    struct zab_effects effects;
+
+    zab_effects_init(&effects);
+    zab_bad_state(drive->zab, at, &effects);
+    drive_take(drive, &effects);
+    zab_effects_release(&effects);
+}
+
+static void a_state_that_its_snapshot_denies_is_refilled(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead(&drive, 3);
+    bad_state(&drive);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+/* Else the mark would be cleared over a state that is known to be wrong. */
+static void a_refill_that_makes_a_bad_state_begins_anew(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    drive.init.quarantined = true;
+    drive_start(&drive);
+    drive_follow_stream(&drive, 3, 1);
+    bad_state(&drive);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_true(drive_status(&drive).quarantined);
+    drive_newleader(&drive, drive.theirs.recs[0]);
+    drive_persist(&drive);
+    assert_null(drive_asked(&drive, ZAB_PERSIST_RELEASE));
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +347,8 @@ int main(void)
         cmocka_unit_test(a_follower_tells_its_newest_checkpoint),
         cmocka_unit_test(a_replaced_state_tells_nothing_of_the_old_one),
         cmocka_unit_test(a_refilled_replica_is_judged_by_what_it_says_now),
+        cmocka_unit_test(a_state_that_its_snapshot_denies_is_refilled),
+        cmocka_unit_test(a_refill_that_makes_a_bad_state_begins_anew),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
