@@ -27,6 +27,9 @@ enum {
 };
 
 #define STATE_CONFIG_PATH "/zookeeper/config"
+#define STATE_QUOTA_PATH  "/zookeeper/quota"
+#define STATE_LIMITS_NAME "zookeeper_limits"
+#define STATE_STATS_NAME  "zookeeper_stats"
 
 struct state;
 struct znode;
@@ -42,16 +45,23 @@ uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
 uint64_t state_ephemeral_count(const struct state *state);
 
-/* What one effect did, for the answer to the client (effects marked TXN_REPLY) and for watches. */
+/* What one effect did, for the answer to the client (effects marked TXN_REPLY) and for watches. The
+ * blobs live until the changes are filled again or released. */
 struct state_change {
     enum txn_effect_type type;
-    bool reply;            /* This effect answers an operation of the request. */
-    struct slice path;     /* Into the transaction's bytes. */
-    struct stat_view stat; /* After the effect; zero after a delete. */
+    bool reply;              /* This effect answers an operation of the request. */
+    struct slice path;       /* Into the transaction's bytes; empty when it is about no znode. */
+    struct stat_view stat;   /* After the effect; zero after a delete. */
+    struct blob *data;       /* CREATE, SET: after it; NULL when null. */
+    struct blob *acl;        /* Of the znode after it, of a DELETE before it; NULL: open. */
+    struct blob *parent_acl; /* CREATE, DELETE: of the parent; NULL: open. */
+    uint64_t session;        /* SESSION_*; CREATE, DELETE: who owns the ephemeral, or 0. */
+    uint64_t attach;         /* SESSION_MOVE: the new number. */
+    uint32_t member;         /* SESSION_MOVE: where to. */
 };
 
 struct state_changes {
-    struct state_change *items; /* Grows; reused between calls. */
+    struct state_change *items; /* One for each effect. Grows; reused between calls. */
     size_t count;
     size_t cap;
 };
@@ -87,8 +97,12 @@ struct blob *znode_data(const struct znode *node); /* NULL for null data; not a 
 void znode_stat(const struct znode *node, struct stat_view *ret_stat);
 uint64_t znode_owner(const struct znode *node);   /* Stored owner: see txn.h. */
 uint32_t znode_creates(const struct znode *node); /* Children ever created: the next sequence. */
-uint32_t znode_acl(const struct znode *node);     /* Index for state_acl. */
-struct slice state_acl(const struct state *state, uint32_t acl); /* Encoded; empty: open to all. */
+uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: open to all. */
+
+/* The encoded list, interned; NULL and empty for 0. Not a new reference: an index that no znode
+ * has any more is good until the next state_apply begins. */
+struct blob *state_acl_blob(const struct state *state, uint32_t acl);
+struct slice state_acl(const struct state *state, uint32_t acl);
 
 /* When a childless znode with this stored owner is due to be removed; INT64_MAX: never. */
 int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, int64_t mtime_ms);
@@ -98,11 +112,89 @@ int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, in
 size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t paths_max,
                              struct buf *out);
 
+/* ---- Sessions. What is handed out is valid as long as the lock is held. ---- */
+
+struct state_session {
+    uint64_t id;         /* Public; the zxid of its opening. */
+    uint32_t timeout_ms; /* As granted. */
+    uint32_t member;     /* Replica that it was last attached at; 0: never attached. */
+    uint64_t attach;     /* Number of that attachment. */
+    int64_t opened_ms;   /* Time of the transaction that opened it. */
+    uint8_t secret_hash[TXN_SECRET_HASH_LEN];
+    struct slice from; /* Address of the client that opened it. */
+    uint32_t ephemeral_count;
+    uint64_t ephemeral_bytes; /* Of the paths of its ephemerals. */
+};
+
+/* NULL when there is none. The second form does not compare in constant time: whoever must not
+ * leak how much of a secret was right hashes it first, as the name says. */
+const struct state_session *state_session(const struct state *state, uint64_t id);
+const struct state_session *state_session_by_hash(const struct state *state,
+                                                  const uint8_t hash[TXN_SECRET_HASH_LEN]);
+
+/* The first session with an id above `after`: all of them in the order of their ids. */
+const struct state_session *state_session_after(const struct state *state, uint64_t after);
+uint64_t state_session_count(const struct state *state);
+
+/* The ephemerals of a session in the order of their paths (by components, as in a walk); NULL at
+ * the end. Their paths: walk_path_of. */
+const struct znode *state_ephemeral_first(const struct state *state, uint64_t session);
+const struct znode *state_ephemeral_next(const struct state *state, const struct znode *node);
+
+/* ---- Remembered results of writes with an idempotency key. ---- */
+
+struct state_remembered {
+    zxid_t zxid;     /* Of the transaction that did it. */
+    int64_t time_ms; /* Of the same. */
+    struct slice scope;
+    struct slice key;
+    uint8_t fingerprint[TXN_FINGERPRINT_LEN];
+    struct slice result;
+};
+
+const struct state_remembered *state_remembered(const struct state *state, struct slice scope,
+                                                struct slice key);
+
+/* The first one with a zxid above `after` (0: the oldest): all of them, oldest first. */
+const struct state_remembered *state_remembered_after(const struct state *state, zxid_t after);
+uint64_t state_remembered_count(const struct state *state);
+uint64_t state_remembered_bytes(const struct state *state); /* Scopes, keys and results. */
+
+/* ---- Quotas: what /zookeeper/quota<path>/zookeeper_limits says, and what there is. ---- */
+
+struct state_quota {
+    struct slice path;   /* Whose subtree it limits; there need not be such a znode. */
+    int64_t count_limit; /* Soft: for warnings; -1: none. */
+    int64_t bytes_limit; /* Soft. */
+    int64_t count_hard;  /* -1: none. */
+    int64_t bytes_hard;  /* -1: none. */
+    uint64_t count;      /* Znodes at and below the path. */
+    uint64_t bytes;      /* Of their data. */
+};
+
+/* NULL when there is no such limits znode. */
+const struct state_quota *state_quota_find(const struct state *state, struct slice path);
+
+/* The first one whose path comes behind `after` in byte order (empty: the very first). */
+const struct state_quota *state_quota_after(const struct state *state, struct slice after);
+
+/* All quotas that a change at `path` counts against, the one nearest to the root first; writes at
+ * most `max` and returns how many there are, at most STATE_DEPTH_MAX. */
+size_t state_quotas_above(const struct state *state, struct slice path,
+                          const struct state_quota **out, size_t max);
+
+/* Reads the text of a limits znode; ERR_FORMAT, with no limits, when it is malformed. */
+enum err state_quota_parse(struct slice text, struct state_quota *ret_limits);
+
+/* Appends what ZooKeeper keeps in zookeeper_stats: "count=N,bytes=N". */
+void state_quota_stats(const struct state_quota *quota, struct buf *out);
+
 /* ---- Snapshots: slices of the state, depth first; pure. ---- */
 
 /* Where a scan stands; starts zeroed by state_scan_init. */
 struct state_cursor {
     struct buf path; /* Last path written; the scan goes on behind it. */
+    uint64_t after;  /* Last session or zxid of a remembered result written. */
     uint32_t section;
     bool done;
 };

@@ -2,20 +2,28 @@
  * txn.h - the transaction: a list of effects with absolute results, and its bytes.
  *
  * header: version u8, flags u8, origin member u32, origin boot u64, request u64, time i64 (ms since
- * 1970, leader's, never decreasing), then effects until the end: type u8, flags u8, fields. Types
- * and fields for sessions, ACLs, remembered results and quotas have their numbers already, so that
- * no second format is needed.
+ * 1970, leader's, never decreasing), then effects until the end: type u8, flags u8, fields. What is
+ * not about a znode has one field of bytes, so that reading past it needs no knowledge of it.
  */
 #ifndef SERVER_STATE_TXN_H
 #define SERVER_STATE_TXN_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/logrec.h"
 #include "base/wire.h"
 
 enum {
     TXN_VERSION = 1,
-    TXN_EFFECTS_MAX = 1000000
+    TXN_EFFECTS_MAX = 1000000,
+
+    TXN_ACL_MAX = 16384,      /* Bytes of an encoded ACL. */
+    TXN_SECRET_HASH_LEN = 32, /* SHA-256 of a session's secret. */
+    TXN_FROM_MAX = 64,        /* Bytes of a client's address. */
+    TXN_SCOPE_MAX = 2048,     /* Bytes of the scope of an idempotency key. */
+    TXN_KEY_MAX = 256,        /* Bytes of the key itself. */
+    TXN_FINGERPRINT_LEN = 16, /* Hash of the request that the key came with. */
+    TXN_RESULT_MAX = 16 << 20 /* Bytes of a remembered result. */
 };
 
 /* Stored owners that are no session (as in ZooKeeper). */
@@ -41,16 +49,17 @@ static inline bool owner_is_session(uint64_t owner)
 
 /* On disk and on the wire: never renumber. */
 enum txn_effect_type {
-    TXN_CREATE = 1,        /* path, data, owner, acl, parent's creates. */
-    TXN_SET = 2,           /* path, data, new version. */
-    TXN_DELETE = 3,        /* path. */
-    TXN_CHECK = 4,         /* path; changes nothing, answers an operation of a multi. */
-    TXN_SET_ACL = 5,       /* path, acl, new aversion. */
-    TXN_SESSION_OPEN = 6,  /* session, timeout, hash of the secret, principal. */
-    TXN_SESSION_CLOSE = 7, /* session; the deletes of its ephemerals follow as TXN_DELETE. */
-    TXN_SESSION_MOVE = 8,  /* session, attach number, member. */
-    TXN_REMEMBER = 9,      /* scope, key, request hash, result: an idempotent write. */
-    TXN_FORGET = 10,       /* horizon zxid behind which remembered results are evicted. */
+    TXN_CREATE = 1,       /* path, data, owner, acl, parent's creates. */
+    TXN_SET = 2,          /* path, data, new version. */
+    TXN_DELETE = 3,       /* path. */
+    TXN_CHECK = 4,        /* path; changes nothing, answers an operation of a multi. */
+    TXN_SET_ACL = 5,      /* path, acl, new aversion. */
+    TXN_SESSION_OPEN = 6, /* struct txn_session_open. */
+    TXN_SESSION_CLOSE =
+        7,                /* struct txn_session_close; the deletes of its ephemerals come before. */
+    TXN_SESSION_MOVE = 8, /* struct txn_session_move. */
+    TXN_REMEMBER = 9,     /* struct txn_remember; at most one in a transaction. */
+    TXN_FORGET = 10,      /* struct txn_forget. */
 };
 
 enum {
@@ -74,11 +83,64 @@ struct txn_effect {
     uint64_t owner;     /* CREATE: 0, session, OWNER_CONTAINER or OWNER_TTL_MARK | ttl. */
     uint32_t creates;   /* CREATE: the parent's count of creates after this one. */
     int32_t version;    /* SET, SET_ACL: the new one. */
-    struct slice extra; /* The fields of the types from SESSION_OPEN on, opaque here. */
+    struct slice extra; /* The fields of the types from SESSION_OPEN on: see txn_get_... */
+};
+
+struct txn_session_open {
+    uint64_t session; /* Its public id: the zxid of this transaction. */
+    uint32_t timeout_ms;
+    uint8_t secret_hash[TXN_SECRET_HASH_LEN];
+    struct slice from; /* Address of the client, as text. */
+};
+
+/* On disk and on the wire: never renumber. */
+enum txn_close_reason {
+    TXN_CLOSED_BY_CLIENT = 1,
+    TXN_CLOSED_EXPIRED = 2
+};
+
+struct txn_session_close {
+    uint64_t session;
+    enum txn_close_reason reason;
+};
+
+/* A client has attached the session somewhere else. */
+struct txn_session_move {
+    uint64_t session;
+    uint64_t attach; /* Number of that attachment; whoever has another one is out. */
+    uint32_t member; /* Replica that serves it now. */
+};
+
+/* The result of a write that came with an idempotency key. */
+struct txn_remember {
+    struct slice scope; /* Whose key it is. */
+    struct slice key;
+    uint8_t fingerprint[TXN_FINGERPRINT_LEN];
+    struct slice result; /* What is needed to give the same answer again; opaque here. */
+};
+
+/* Remembered results of transactions before `horizon` are dropped. */
+struct txn_forget {
+    zxid_t horizon; /* Not above the zxid of this transaction. */
 };
 
 void txn_begin(struct buf *out, const struct txn_header *header);
 void txn_put(struct buf *out, const struct txn_effect *effect);
+
+/* Whole effects of the types that are not about a znode; `flags` is 0 or TXN_REPLY. */
+void txn_put_session_open(struct buf *out, uint8_t flags, const struct txn_session_open *open);
+void txn_put_session_close(struct buf *out, uint8_t flags, const struct txn_session_close *close);
+void txn_put_session_move(struct buf *out, uint8_t flags, const struct txn_session_move *move);
+void txn_put_remember(struct buf *out, const struct txn_remember *remember);
+void txn_put_forget(struct buf *out, const struct txn_forget *forget);
+
+/* The fields of an effect of that type; slices point into it. ERR_FORMAT when malformed. */
+enum err txn_get_session_open(const struct txn_effect *effect, struct txn_session_open *ret_open);
+enum err txn_get_session_close(const struct txn_effect *effect,
+                               struct txn_session_close *ret_close);
+enum err txn_get_session_move(const struct txn_effect *effect, struct txn_session_move *ret_move);
+enum err txn_get_remember(const struct txn_effect *effect, struct txn_remember *ret_remember);
+enum err txn_get_forget(const struct txn_effect *effect, struct txn_forget *ret_forget);
 
 /* Reads the header, then effects until ERR_MISSING at the end; ERR_FORMAT when malformed. */
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header);
