@@ -35,7 +35,7 @@ struct persist_batch {
  * the last that is done. */
 struct persist_done {
     uint64_t token;
-    enum err err;    /* ERR_CORRUPT: a received snapshot does not verify. */
+    enum err err;    /* ERR_CORRUPT: a received snapshot does not verify. ERR_NO_SPACE: nor fit. */
     zxid_t last;     /* After a truncation, reset or install: the log's last zxid, ... */
     uint64_t chain;  /* ... and its chain value. */
     zxid_t snap_end; /* Install. */

@@ -111,9 +111,9 @@ static enum err run_appends(struct store *store, struct store_op **ops, size_t c
     enum err err = ERR_OK;
 
     *ret_done = 0;
-    if (store->recv.file) {
+    if (store->recv.is_on) {
         err = receive_stage(store, ops[0]->rec_count ? ops[0]->recs[0] : NULL);
-        if (err != ERR_OK || store->recv.is_refused) {
+        if (err != ERR_OK || store->recv.refused != ERR_OK) {
             *ret_done = err == ERR_OK ? count : 0;
             return err;
         }
@@ -124,6 +124,10 @@ static enum err run_appends(struct store *store, struct store_op **ops, size_t c
         if (err != ERR_OK) {
             enum err flush_err = flush_upto(store, i, ret_done);
 
+            if (flush_err == ERR_OK && err == ERR_NO_SPACE && store->recv.is_on) {
+                *ret_done = count;
+                return receive_refuse(store, err);
+            }
             return flush_err == ERR_OK ? err : flush_err;
         }
         for (size_t k = 0; err == ERR_OK && k < ops[i]->rec_count; k++) {

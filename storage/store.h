@@ -129,17 +129,18 @@ struct store_op {
     const char *reason;                    /* QUARANTINE. */
     uint64_t snap_offset;                  /* SNAP_CHUNK; consecutive. */
     struct slice snap_bytes;               /* SNAP_CHUNK. */
-    enum err ret_err;   /* ERR_CORRUPT from SNAP_INSTALL: the snapshot does not verify or the staged
-                           log does not cover (start, end]; the old state stands. */
-    zxid_t ret_last;    /* After TRUNCATE, RESET, SNAP_INSTALL: the log's last zxid ... */
-    uint64_t ret_chain; /* ... and its chain value. */
+    enum err ret_err;    /* From SNAP_INSTALL; the old state stands. ERR_CORRUPT: the snapshot does
+                            not verify or the staged log does not cover (start, end].
+                            ERR_NO_SPACE: snapshot or log did not fit. */
+    zxid_t ret_last;     /* After TRUNCATE, RESET, SNAP_INSTALL: the log's last zxid ... */
+    uint64_t ret_chain;  /* ... and its chain value. */
     zxid_t ret_snap_end; /* SNAP_INSTALL. */
 };
 
 /* Runs operations in order; neighbouring appends become one batch and one sync. When it returns OK
- * all are durable. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later
- * ones are untouched; run them again later. Any other error: the caller must end the process at
- * once. */
+ * all are durable, but those of a reception that is refused: they are let pass, and its INSTALL
+ * says so. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later ones are
+ * untouched; run them again later. Any other error: the caller must end the process at once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 
 /* Zero-fills the next segment if it is not there; called by the bulk thread after each rotation.

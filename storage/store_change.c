@@ -179,7 +179,7 @@ enum err restart_tidy(struct store *store)
 
 static enum err run_reset(struct store *store, struct store_op *op)
 {
-    ASSERT(!store->recv.file && !store->wal.is_staging);
+    ASSERT(!store->recv.is_on && !store->wal.is_staging);
 
     struct wal *wal = wal_of(store);
 

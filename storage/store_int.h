@@ -26,10 +26,12 @@ struct snap_set {
 
 /* A snapshot being received, with the log that follows its start (wal.staged). */
 struct snap_recv {
-    struct vfs_file *file; /* NULL when there is none. */
+    bool is_on;            /* From BEGIN to INSTALL, or to what ends it before. */
+    struct vfs_file *file; /* NULL when it is refused. */
     uint64_t offset;       /* Where the next chunk goes. */
     uint64_t unsynced;
-    bool is_refused; /* It does not verify: what follows is let pass, and the install refused. */
+    enum err refused; /* Not OK: it does not verify, or the disk is full. What was received is gone,
+                         what follows is let pass, and the install is refused. */
 };
 
 struct store {
@@ -99,9 +101,12 @@ enum err change_run(struct store *store, struct store_op *op);
 enum err receive_begin(struct store *store);
 enum err receive_chunk(struct store *store, const struct store_op *op);
 
-/* Before appends while a snapshot is being received: makes sure that the staged log is begun.
- * `first` is the record to come, NULL if there is none. */
+/* Before appends while a snapshot is being received: makes sure that the staged log is begun, or
+ * the reception refused. `first` is the record to come, NULL if there is none. */
 enum err receive_stage(struct store *store, const struct logrec *first);
+
+/* Drops what was received; the reception goes on without it until INSTALL says `why`. */
+enum err receive_refuse(struct store *store, enum err why);
 
 /* Drops snapshot and staged log. */
 enum err receive_abort(struct store *store);

@@ -10,24 +10,21 @@
 
 static void recv_close(struct store *store)
 {
-    ASSERT(store->recv.file || store->recv.offset == 0);
+    ASSERT(store->recv.is_on || !store->recv.file);
 
     if (store->recv.file) {
         store->options.vfs.ops->close(store->recv.file);
+        store->recv.file = NULL;
     }
-    store->recv = (struct snap_recv){0};
 }
 
-enum err receive_abort(struct store *store)
+/* Closes and removes the file and the log that came with it. */
+static enum err drop_files(struct store *store)
 {
-    ASSERT(store->recv.file || !store->wal.is_staging);
+    ASSERT(store->recv.is_on);
 
     const struct vfs *vfs = &store->options.vfs;
 
-    if (!store->recv.file) {
-        return ERR_OK;
-    }
-    PROBE("storage.receive_aborted");
     recv_close(store);
     pthread_mutex_lock(&store->wal.files_mutex);
 
@@ -37,46 +34,91 @@ enum err receive_abort(struct store *store)
     if (err == ERR_OK) {
         err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
     }
-    return err == ERR_MISSING ? ERR_OK : err;
+    /* What a full disk cannot even remove is removed when the next one begins. */
+    return err == ERR_MISSING || err == ERR_NO_SPACE ? ERR_OK : err;
+}
+
+enum err receive_abort(struct store *store)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(store->recv.is_on || !store->wal.is_staging);
+
+    if (store->recv.is_on) {
+        PROBE("storage.receive_aborted");
+        err = store->recv.refused == ERR_OK ? drop_files(store) : ERR_OK;
+        store->recv = (struct snap_recv){0};
+    }
+    return err;
+}
+
+/* An operation that waited for space would hold up the one that gives it back, the end of this
+ * reception; and who sends it can only be told by the install. */
+enum err receive_refuse(struct store *store, enum err why)
+{
+    ASSERT(store->recv.is_on && why != ERR_OK);
+
+    if (why == ERR_NO_SPACE) {
+        PROBE("storage.receive_no_space");
+    }
+    store->recv.refused = why;
+    return drop_files(store);
+}
+
+static enum err refuse_if_full(struct store *store, enum err err)
+{
+    ASSERT(store->recv.is_on);
+
+    return err == ERR_NO_SPACE ? receive_refuse(store, err) : err;
 }
 
 enum err receive_begin(struct store *store)
 {
     const struct vfs *vfs = &store->options.vfs;
 
-    ASSERT(!store->recv.file && !store->wal.is_staging);
+    ASSERT(!store->recv.is_on && !store->wal.is_staging);
 
     enum err err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
 
+    store->recv.is_on = true;
     if (err == ERR_OK || err == ERR_MISSING) {
         err = vfs->ops->open(vfs->ctx, NAME_SNAP_RECV, true, &store->recv.file);
     }
     if (err != ERR_OK) {
         store->recv.file = NULL;
     }
+    return refuse_if_full(store, err);
+}
+
+/* Synced in bounded pieces, so that the log's own syncs do not wait for all of it at once. */
+static enum err put_chunk(struct store *store, const struct store_op *op)
+{
+    const struct vfs_ops *ops = store->options.vfs.ops;
+    struct snap_recv *recv = &store->recv;
+
+    ASSERT(recv->file);
+
+    enum err err = ops->pwrite(recv->file, recv->offset, op->snap_bytes.data, op->snap_bytes.len);
+
+    recv->unsynced += op->snap_bytes.len;
+    if (err == ERR_OK && recv->unsynced >= SNAPFILE_PIECE) {
+        recv->unsynced = 0;
+        err = ops->sync(recv->file);
+    }
     return err;
 }
 
 enum err receive_chunk(struct store *store, const struct store_op *op)
 {
-    const struct vfs_ops *ops = store->options.vfs.ops;
-    struct snap_recv *recv = &store->recv;
+    enum err err = ERR_OK;
 
-    ASSERT(recv->file && op->snap_offset == recv->offset && !store->wal.is_staging);
+    ASSERT(store->recv.is_on && op->snap_offset == store->recv.offset && !store->wal.is_staging);
 
-    enum err err = ops->pwrite(recv->file, recv->offset, op->snap_bytes.data, op->snap_bytes.len);
-
-    if (err != ERR_OK) {
-        return err;
+    if (store->recv.refused == ERR_OK) {
+        err = refuse_if_full(store, put_chunk(store, op));
     }
-    recv->offset += op->snap_bytes.len;
-    recv->unsynced += op->snap_bytes.len;
-    if (recv->unsynced < SNAPFILE_PIECE) {
-        return ERR_OK;
-    }
-    /* In bounded pieces, so that the log's own syncs do not wait for all of it at once. */
-    recv->unsynced = 0;
-    return ops->sync(recv->file);
+    store->recv.offset += op->snap_bytes.len;
+    return err;
 }
 
 static bool is_foreign(const struct store *store, const struct snapfile_info *info)
@@ -99,24 +141,24 @@ static bool is_followed_by(const struct snapfile_info *info, const struct logrec
                                          first->prev, logrec_payload(first)));
 }
 
-/* Begins the staged log where the snapshot that lies there says. What cannot be trusted is refused,
- * by and by: the operations to come were sent before anybody knew. */
+/* Begins the staged log where the snapshot that lies there says. ERR_CORRUPT: it cannot be trusted.
+ */
 static enum err stage_from_file(struct store *store, const struct logrec *first)
 {
-    ASSERT(!store->wal.is_staging && !store->recv.is_refused);
+    ASSERT(!store->wal.is_staging && store->recv.file);
 
     struct snapfile_reader reader;
-    enum err err = snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
-                                 store->options.record_bytes_max);
+    enum err err = ERR_OK;
 
-    if (err != ERR_OK || is_foreign(store, &reader.info) || !is_followed_by(&reader.info, first)) {
-        store->recv.is_refused = true;
-        if (err == ERR_OK) {
-            snapfile_close(&reader);
-        }
-        return ERR_OK;
+    if (snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
+                      store->options.record_bytes_max) != ERR_OK) {
+        return ERR_CORRUPT;
     }
-    err = manifest_ensure(store);
+    if (is_foreign(store, &reader.info) || !is_followed_by(&reader.info, first)) {
+        err = ERR_CORRUPT;
+    } else {
+        err = manifest_ensure(store);
+    }
     if (err == ERR_OK) {
         err = wal_stage_begin(&store->wal, reader.info.shown.start, reader.info.shown.start_chain);
     }
@@ -126,15 +168,17 @@ static enum err stage_from_file(struct store *store, const struct logrec *first)
 
 enum err receive_stage(struct store *store, const struct logrec *first)
 {
-    enum err err = ERR_OK;
+    ASSERT(store->recv.is_on);
 
-    ASSERT(store->recv.file);
-    if (!store->wal.is_staging && !store->recv.is_refused) {
-        pthread_mutex_lock(&store->wal.files_mutex);
-        err = stage_from_file(store, first);
-        pthread_mutex_unlock(&store->wal.files_mutex);
+    if (store->wal.is_staging || store->recv.refused != ERR_OK) {
+        return ERR_OK;
     }
-    return err;
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    enum err err = stage_from_file(store, first);
+
+    pthread_mutex_unlock(&store->wal.files_mutex);
+    return err == ERR_CORRUPT || err == ERR_NO_SPACE ? receive_refuse(store, err) : err;
 }
 
 /* The staged log must cover (start, end] of the snapshot. */
@@ -150,21 +194,21 @@ static bool staged_covers(struct wal *wal, const struct snapfile_info *info)
            chain == info->end_chain;
 }
 
-/* Reads all of what was received back from the disk. ERR_CORRUPT: it is refused. */
+/* Reads all of what was received back from the disk. ERR_CORRUPT, ERR_NO_SPACE: it is refused. */
 static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
-    ASSERT(store->recv.file);
+    enum err err = store->recv.refused;
 
-    enum err err = store->options.vfs.ops->sync(store->recv.file);
-
+    ASSERT(store->recv.is_on);
+    if (err == ERR_OK) {
+        err = store->options.vfs.ops->sync(store->recv.file);
+    }
     if (err == ERR_OK) {
         err = receive_stage(store, NULL);
+        err = err == ERR_OK ? store->recv.refused : err;
     }
     if (err != ERR_OK) {
         return err;
-    }
-    if (store->recv.is_refused) {
-        return ERR_CORRUPT;
     }
     err = snapfile_verify(&store->options.vfs, NAME_SNAP_RECV, store->options.record_bytes_max,
                           ret_info);
@@ -179,11 +223,15 @@ static enum err install(struct store *store, const struct snapfile_info *info)
     struct snap_entry entry = {.info = *info, .is_verified = true};
     char name[VFS_NAME_MAX];
 
-    recv_close(store);
     name_snap(name, store->wal.staged.history, info->shown.start);
 
     enum err err = vfs->ops->rename(vfs->ctx, NAME_SNAP_RECV, name);
 
+    if (err == ERR_NO_SPACE) {
+        return err; /* Nothing has changed. */
+    }
+    recv_close(store);
+    store->recv = (struct snap_recv){0};
     if (err == ERR_OK) {
         err = vfs->ops->sync_dir(vfs->ctx);
     }
@@ -198,21 +246,23 @@ static enum err install(struct store *store, const struct snapfile_info *info)
 
 enum err receive_install(struct store *store, struct store_op *op)
 {
-    ASSERT(store->recv.file);
+    ASSERT(store->recv.is_on);
 
     struct snapfile_info info = {0};
     struct wal_log *live = &store->wal.live;
     enum err err = verify(store, &info);
 
     if (err == ERR_OK) {
-        PROBE("storage.snapshot_installed");
         pthread_mutex_lock(&store->wal.files_mutex);
         err = install(store, &info);
         pthread_mutex_unlock(&store->wal.files_mutex);
+    }
+    if (err == ERR_OK) {
+        PROBE("storage.snapshot_installed");
         op->ret_snap_end = info.shown.end;
-    } else if (err == ERR_CORRUPT) {
+    } else if (err == ERR_CORRUPT || err == ERR_NO_SPACE) {
         PROBE("storage.received_snapshot_refused");
-        op->ret_err = ERR_CORRUPT;
+        op->ret_err = err;
         err = receive_abort(store);
     }
     op->ret_last = live->last;

@@ -64,7 +64,11 @@ void follow_start(struct zab *zab, uint32_t leader)
     }
     election_over(zab);
     fx_role(zab);
-    send_cepoch(zab);
+    if (zab->now_ms < zab->rejoin_ms) {
+        zab->follow.resend_ms = zab->rejoin_ms;
+    } else {
+        send_cepoch(zab);
+    }
 }
 
 static void inbox_clear(struct zab *zab)

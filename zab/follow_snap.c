@@ -190,6 +190,8 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     if (event->err != ERR_OK) {
         PROBE("zab.install_refused");
         trail_reset(&follow->staged, 0, 0);
+        /* The next one will not fit at once either: no faster than the clock goes. */
+        zab->rejoin_ms = zab->now_ms + ticks_ms(zab, 1);
         if (zab->restore_missed) {
             halt_without_state(zab); /* Nothing took the place of what could not be loaded. */
         }

@@ -272,7 +272,10 @@ void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
     if (follow->phase != FOLLOW_CUT || event->token < follow->wait_token) {
         return;
     }
-    if (event->err != ERR_OK) {
+    if (event->err == ERR_NO_SPACE) {
+        fx_disconnect(zab, follow->leader);
+        enter_looking(zab, "no disk space for the received snapshot");
+    } else if (event->err != ERR_OK) {
         follow_error(zab, "the received snapshot does not verify");
     } else if (!follow->wait_state || zab->restoring == 0) {
         follow_resume(zab); /* No state to wait for, or it was there before we looked. */

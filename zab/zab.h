@@ -102,7 +102,7 @@ struct zab_event {
     zxid_t base;          /* STORED_SNAP; RESTORED: snapshot's end ... */
     uint64_t digest;      /* ... and the digest that the state has there. */
     enum err err;         /* FETCHED, SNAP_FETCHED, RESTORED; PERSISTED: ERR_CORRUPT for a bad
-                             install. */
+                             install, ERR_NO_SPACE for one that did not fit. */
     struct logrec **recs; /* FETCHED. */
     size_t rec_count;
     struct slice bytes;  /* SNAP_FETCHED. */

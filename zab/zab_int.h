@@ -266,6 +266,7 @@ struct zab {
     uint32_t restoring; /* Times the state is being loaded; until the last nothing is delivered. */
     zxid_t restore_start; /* Of the newest state asked for. */
     bool restore_missed;  /* It was not found, but a switch on its way to the disk asks again. */
+    uint64_t rejoin_ms;   /* A snapshot was refused: no new dialogue before this. */
     bool deliver_more;    /* The step's limit was reached. */
 
     uint64_t token_issued;
