@@ -1,13 +1,10 @@
 #include "base/log.h"
-#include "base/loop.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
 #include "http/http.h"
 #include "server/config.h"
 #include "server/server.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -41,58 +38,6 @@ static void report_warnings(const struct config_report *report)
     }
 }
 
-/* Binds and lets go again: 0, or a negative errno. Names are left to the transport. */
-static int try_address(const char *host, uint16_t port)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    int fd = -1;
-
-    if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
-        fd = loop_listen((const struct sockaddr *)&v4, sizeof(v4), 1);
-    } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
-        fd = loop_listen((const struct sockaddr *)&v6, sizeof(v6), 1);
-    } else {
-        return 0;
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-    return fd < 0 ? fd : 0;
-}
-
-static int refuse_port(const char *key, const char *host, uint16_t port, int error)
-{
-    if (error == -EADDRINUSE) {
-        (void)fprintf(stderr,
-                      "zabra: %s: port %u is in use on %s; stop what uses it or give another one\n",
-                      key, port, host);
-    } else {
-        (void)fprintf(stderr, "zabra: %s: cannot listen on %s port %u: %s; give another address\n",
-                      key, host, port, strerrordesc_np(-error));
-    }
-    return CMD_USAGE;
-}
-
-/* The sockets are opened only once the replica stands; this finds a port in use before anything is
- * written. */
-static int check_ports(const struct config *config)
-{
-    const struct config_server *self = config_self(config);
-    char key[32];
-    int error = try_address(config->client_address, config->client_port);
-
-    if (error) {
-        return refuse_port("clientPort", config->client_address, config->client_port, error);
-    }
-    error = self->port ? try_address(self->host, self->port) : 0;
-    if (error) {
-        (void)snprintf(key, sizeof(key), "server.%u", self->id);
-        return refuse_port(key, self->host, self->port, error);
-    }
-    return CMD_OK;
-}
-
 static void run_until_signal(const struct config *config, struct server *server, struct http *http)
 {
     log_info("server", "replica %u answers on http://%s:%u", config->id, config->client_address,
@@ -120,8 +65,12 @@ static int run_server(const struct config *config)
     int code = CMD_OK;
 
     if (err) {
-        code = refuse_port("clientPort", config->client_address, config->client_port,
-                           err == ERR_BUSY ? -EADDRINUSE : -EADDRNOTAVAIL);
+        /* Somebody took it since it was tried. */
+        (void)fprintf(stderr,
+                      "zabra: clientPort: cannot listen on %s port %u (%s); stop what uses "
+                      "it or give another one\n",
+                      config->client_address, config->client_port, err_text(err));
+        code = CMD_USAGE;
     } else {
         run_until_signal(config, server, http);
     }
@@ -141,8 +90,7 @@ static int serve(const struct config_sources *sources)
     } else {
         log_setup((enum log_level)config->log_level, config->log_format == 1, STDERR_FILENO);
         report_warnings(report);
-        code = check_ports(config);
-        code = code == CMD_OK ? run_server(config) : code;
+        code = run_server(config);
     }
     explicit_bzero(config->secret, sizeof(config->secret));
     mem_free(report);

@@ -64,6 +64,7 @@ static enum err open_store(struct server *server, struct store_report *report,
         .snapshots_keep = config->snapshots_keep,
         .salt_seed = os_random_u64(),
         .record_bytes_max = ZAB_RECORD_BYTES_MAX,
+        .member_id = config->id,
     };
 
     err = store_open(&options, false, &server->store, report);
@@ -71,6 +72,10 @@ static enum err open_store(struct server *server, struct store_report *report,
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "dataDir: %s is in use by another process; stop it or change the key",
                        config->data_dir);
+    } else if (err == ERR_FOREIGN) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: %s belongs to replica %u and this is %u; correct id or dataDir",
+                       config->data_dir, report->identity.member_id, config->id);
     } else if (err != ERR_OK) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "dataDir: cannot read or write %s (%s); check permissions, space and the "
@@ -151,9 +156,8 @@ static enum err recover_replica(struct server *server, struct store_report *repo
 
     if (err != ERR_OK) {
         (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s: %s (%s)", config->data_dir,
-                       err == ERR_FOREIGN ? "belongs to another replica; correct id or dataDir"
-                                          : "cannot be recovered; replace it by an empty directory "
-                                            "and this replica is refilled",
+                       "cannot be recovered; replace it by an empty directory and this replica is "
+                       "refilled",
                        report->reason[0] ? report->reason : err_text(err));
         return err;
     }
@@ -170,17 +174,19 @@ static enum err recover_replica(struct server *server, struct store_report *repo
 static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
 {
     struct store_report *report = mem_zalloc(1, sizeof *report);
-    enum err err = open_store(server, report, error);
+    enum err err = server_check(server->config, error);
 
+    if (err == ERR_OK) {
+        err = open_store(server, report, error);
+    }
     if (err == ERR_OK) {
         say_verdict(server->config, report);
         err = recover_replica(server, report, error);
     }
     mem_free(report);
-    if (err != ERR_OK) {
-        return err;
+    if (err == ERR_OK) {
+        err = core_open(server, error);
     }
-    err = core_open(server, error);
     recover_release(&server->options);
     return err;
 }

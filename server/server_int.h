@@ -189,6 +189,9 @@ struct server {
     uint64_t start_ms;
 };
 
+/* Ports, names and directory; opens nothing for good and writes nothing. ERR_CONFIG with one line.
+ */
+enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX]);
 enum err core_open(struct server *server, char error[SERVER_ERROR_MAX]);
 void core_start(struct server *server);
 void core_stop(struct server *server);

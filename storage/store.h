@@ -74,11 +74,13 @@ struct store_options {
     uint32_t snapshots_keep;   /* At least 1; 3 by default. */
     uint64_t salt_seed;        /* For segment salts: random in production, seeded in tests. */
     uint32_t record_bytes_max; /* Payload limit; anything longer is damage. */
+    uint32_t member_id;        /* Whose directory it must be; 0: anybody's. */
 };
 
 struct store;
 
-/* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_IO as it comes.
+/* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_FOREIGN: it belongs to
+ * the member that `ret_report->identity` names, and nothing was changed. ERR_IO as it comes.
  * Damage is not an error here but a verdict. With `read_only` nothing is cut, locked or made. */
 enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
                     struct store_report *ret_report);

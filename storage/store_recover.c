@@ -257,6 +257,15 @@ static enum err tidy(struct store *store, const struct names *names, const struc
     return err == ERR_OK ? leftovers_remove(store, names) : err;
 }
 
+/* Told before the repairs: what another replica left is not ours to tidy. */
+static bool is_foreign(const struct store *store)
+{
+    uint32_t wanted = store->options.member_id;
+
+    ASSERT(!store->wal.is_open);
+    return store->has_identity && wanted != 0 && store->identity.member_id != wanted;
+}
+
 static enum err recover_with(struct store *store, const struct names *names,
                              struct store_report *report)
 {
@@ -266,6 +275,10 @@ static enum err recover_with(struct store *store, const struct names *names,
     enum err err = records_open(store, report);
 
     note_numbers(&store->wal, names);
+    if (err == ERR_OK && is_foreign(store)) {
+        report_records(store, report);
+        return ERR_FOREIGN;
+    }
     if (err == ERR_MISSING) {
         judge_empty(store, names, report);
         err = ERR_OK;

@@ -1,11 +1,14 @@
 /* What can be wrong when a replica starts: one line that names the key, exit code 2, nothing
  * written. */
+#include "base/crc32c.h"
 #include "base/loop.h"
+#include "base/mem.h"
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
 #include "tests/proc/ensemble.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 
 enum {
     OUTPUT_MAX = 65536,
+    FILE_MAX = 64 << 20,
     END_MS = 10000 * ENSEMBLE_FACTOR
 };
 
@@ -62,13 +66,57 @@ static bool exists(const char *path)
     return stat(path, &stat_buf) == 0;
 }
 
+static uint32_t file_sum(int dir_fd, const char *name)
+{
+    uint8_t *bytes = mem_alloc(FILE_MAX);
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+
+    ssize_t got = read(fd, bytes, FILE_MAX);
+    uint32_t sum = 0;
+
+    assert_true(got >= 0);
+    sum = crc32c(0, bytes, (size_t)got);
+    close(fd);
+    mem_free(bytes);
+    return sum;
+}
+
+/* A number that changes when anything in the data directory does. */
+static uint64_t directory_sum(void)
+{
+    DIR *dir = opendir(ensemble.replicas[0].data);
+    uint64_t sum = 0;
+
+    assert_non_null(dir);
+    for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
+        struct stat stat_buf;
+        uint32_t name_sum = crc32c(0, entry->d_name, strlen(entry->d_name));
+
+        assert_int_equal(fstatat(dirfd(dir), entry->d_name, &stat_buf, 0), 0);
+        if (S_ISREG(stat_buf.st_mode)) {
+            uint64_t parts = (uint64_t)name_sum << 32 | file_sum(dirfd(dir), entry->d_name);
+
+            sum += parts ^ (uint64_t)stat_buf.st_mtim.tv_nsec ^ stat_buf.st_ino << 20;
+        }
+    }
+    closedir(dir);
+    return sum;
+}
+
 /* Starts replica 1 and expects one line with both parts. */
 static void expect_refused(const char *part, const char *other)
 {
     (void)unlink(ensemble.replicas[0].log);
     ensemble_start(&ensemble, 0);
-    assert_int_equal(ensemble_wait_end(&ensemble, 0, END_MS), 2);
+
+    int code = ensemble_wait_end(&ensemble, 0, END_MS);
+
     read_log(0);
+    if (code != 2) {
+        fail_msg("exit code %d: %s", code, output);
+    }
     if (!strstr(output, part) || !strstr(output, other)) {
         fail_msg("\"%s\" names not \"%s\" and \"%s\"", output, part, other);
     }
@@ -105,6 +153,40 @@ static void test_wrong_keys(void **state)
     expect_refused("dataDir: missing", "--dataDir");
 }
 
+/* The secret is needed as soon as a server is beyond loopback; the address is nobody's. */
+static void expect_secret_refused(const char *path, const char *other)
+{
+    char lines[512];
+
+    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\nserver.1=127.0.0.1:%u\n", path,
+                   ensemble.replicas[0].peer_port);
+    expect_config_refused(lines, "peerSecretFile", other);
+}
+
+static void write_secret(const char *path, const char *text, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+static void test_secret_unusable(void **state)
+{
+    char path[256];
+
+    (void)state;
+    (void)snprintf(path, sizeof(path), "%s/secret", ensemble.dir);
+    expect_secret_refused(path, "check path and permission");
+    expect_secret_refused(ensemble.dir, "regular file");
+    write_secret(path, "short\n", 0600);
+    expect_secret_refused(path, "16 to 1024 bytes");
+    write_secret(path, "long enough to be a secret\n", 0644);
+    expect_secret_refused(path, "chmod 600");
+}
+
 static int hold_port(uint16_t port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -129,6 +211,31 @@ static void test_ports_in_use(void **state)
     close(peer);
 }
 
+static void test_addresses_unusable(void **state)
+{
+    char path[256];
+    char lines[512];
+    int peer = hold_port(ensemble.replicas[0].peer_port);
+
+    (void)state;
+    assert_true(peer >= 0);
+    (void)snprintf(path, sizeof(path), "%s/secret", ensemble.dir);
+    write_secret(path, "long enough to be a secret\n", 0600);
+    (void)snprintf(lines, sizeof(lines), "server.1=localhost:%u\n", ensemble.replicas[0].peer_port);
+    expect_config_refused(lines, "server.1", "in use on localhost");
+    close(peer);
+    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\nserver.1=nobody.invalid:%u\n", path,
+                   ensemble.replicas[0].peer_port);
+    expect_config_refused(lines, "server.1", "nobody.invalid has no address");
+    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\nserver.1=192.0.2.1:%u\n", path,
+                   ensemble.replicas[0].peer_port);
+    expect_config_refused(lines, "server.1", "cannot listen on 192.0.2.1");
+    (void)snprintf(lines, sizeof(lines), "server.1=127.0.0.1:%u\n",
+                   ensemble.replicas[0].client_port);
+    expect_config_refused(lines, "server.1", "clientPort as well");
+    expect_config_refused("clientAddress=192.0.2.1\ninsecure=true\n", "clientAddress", "192.0.2.1");
+}
+
 static void test_data_directory_unusable(void **state)
 {
     char text[512];
@@ -142,6 +249,10 @@ static void test_data_directory_unusable(void **state)
                    ensemble.replicas[0].client_port);
     write_config(text);
     expect_refused("dataDir", "/proc/nowhere");
+    (void)snprintf(text, sizeof(text), "id=1\ndataDir=%s/no/where\nclientPort=%u\n", ensemble.dir,
+                   ensemble.replicas[0].client_port);
+    write_config(text);
+    expect_refused("dataDir", "parent directory");
 }
 
 static void start_single(const char *lines)
@@ -155,13 +266,26 @@ static void start_single(const char *lines)
 
 static void test_directory_of_another(void **state)
 {
+    char lines[256];
+    uint64_t before = 0;
+
     (void)state;
     start_single("id=1\n");
     ensemble_start(&ensemble, 0);
     ensemble_wait_ready(&ensemble, 0);
-    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    assert_int_equal(ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/a?upsert=true", "x"), 201);
+    ensemble_kill(&ensemble, 0); /* There would be something to tidy. */
+    before = directory_sum();
     start_single("id=2\n");
-    expect_refused("dataDir", "1");
+    expect_refused("dataDir", "belongs to replica 1");
+    assert_true(directory_sum() == before);
+    (void)snprintf(lines, sizeof(lines),
+                   "id=1\nserver.1=127.0.0.1:%u\nserver.2=127.0.0.1:1\nserver.3=127.0.0.1:2\n",
+                   ensemble.replicas[0].peer_port);
+    start_single(lines);
+    expect_refused("server.N", "differs from the 1 members");
+    start_single("id=1\nwalSegmentBytes=70000\n");
+    expect_refused("walSegmentBytes", "multiple of 4096");
     start_single("id=1\n");
     (void)unlink(ensemble.replicas[0].log);
     ensemble_start(&ensemble, 0);
@@ -229,7 +353,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_keys),
+        cmocka_unit_test(test_secret_unusable),
         cmocka_unit_test(test_ports_in_use),
+        cmocka_unit_test(test_addresses_unusable),
         cmocka_unit_test(test_data_directory_unusable),
         cmocka_unit_test(test_directory_of_another),
         cmocka_unit_test(test_directory_in_use),
