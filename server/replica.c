@@ -37,6 +37,18 @@ void replica_refresh(struct replica *replica)
     zab_status(replica->zab, &replica->status);
 }
 
+/* Transactions are stamped with no time before one that the configuration names. */
+static void take_times(struct replica *replica, const struct zab_config *config)
+{
+    for (uint32_t i = 0; i < config->count; i++) {
+        uint64_t admitted_ms = config->members[i].admitted_ms;
+
+        if (admitted_ms <= INT64_MAX && (int64_t)admitted_ms > replica->txn_time_ms) {
+            replica->txn_time_ms = (int64_t)admitted_ms;
+        }
+    }
+}
+
 struct replica *replica_new(const struct replica_options *options)
 {
     ASSERT(options->view);
@@ -62,6 +74,7 @@ struct replica *replica_new(const struct replica_options *options)
     replica->records_since_snap = options->records_since_snap;
     replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
     replica->reap_ms = replica->now_ms + options->reap_every_ms;
+    take_times(replica, &options->zab.config);
     draw_snapshot_point(replica);
     replica_refresh(replica);
     return replica;
@@ -129,7 +142,7 @@ static void apply_txn(struct replica *replica, struct state *state, const struct
     requests_delivered(replica, &header, rec->zxid, &replica->changes);
 }
 
-static void apply_config(struct state *state, const struct logrec *rec)
+static void apply_config(struct replica *replica, struct state *state, const struct logrec *rec)
 {
     struct zab_config config;
     struct buf text;
@@ -139,6 +152,7 @@ static void apply_config(struct state *state, const struct logrec *rec)
         return;
     }
     config.version = rec->zxid;
+    take_times(replica, &config);
     buf_init(&text, 1 << 16);
     config_text(&config, &text);
     state_set_config(state, rec->zxid, buf_slice(&text));
@@ -175,7 +189,7 @@ static void apply_record(struct replica *replica, struct state *state, const str
         apply_txn(replica, state, rec);
         break;
     case LOGREC_CONFIG:
-        apply_config(state, rec);
+        apply_config(replica, state, rec);
         break;
     case LOGREC_EPOCH:
     case LOGREC_STAMP:
@@ -405,14 +419,25 @@ static void periodic(struct replica *replica)
     }
 }
 
+static uint64_t txn_time(const struct replica *replica)
+{
+    int64_t time_ms =
+        replica->wall_ms > replica->txn_time_ms ? replica->wall_ms : replica->txn_time_ms;
+
+    return time_ms > 0 ? (uint64_t)time_ms : 0;
+}
+
 void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
                   struct replica_effects *effects)
 {
     replica->now_ms = event->now_ms;
+    struct zab_event timed = *event;
+
     replica->wall_ms = wall_ms;
+    timed.txn_time_ms = txn_time(replica);
     release_kept(replica);
     before_step(replica, event);
-    zab_step(replica->zab, event, &replica->inner);
+    zab_step(replica->zab, &timed, &replica->inner);
     periodic(replica);
     take_effects(replica, effects);
     replica_refresh(replica);

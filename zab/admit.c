@@ -162,6 +162,24 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
            zab->now_ms - peer->learner.heard_ms < ticks_ms(zab, zab->limits.sync_limit);
 }
 
+/*
+ * Disks that are swapped again and again must not wear a majority away. The time of the last
+ * admission is part of the configuration, so that a new leader respects it. Where the wall clocks
+ * disagree by more than that, a leader knows all the same what has happened in its own reign.
+ */
+static bool admitted_long_ago(const struct zab *zab, const struct zab_member *member)
+{
+    uint64_t again_ms = zab->limits.admit_again_ms;
+    uint64_t seen_ms = zab->config_ms > zab->lead.since_ms ? zab->config_ms : zab->lead.since_ms;
+
+    ASSERT(seen_ms <= zab->now_ms);
+    if (member->admitted_ms == 0 || zab->now_ms - seen_ms >= again_ms) {
+        return true;
+    }
+    return zab->txn_time_ms >= member->admitted_ms &&
+           zab->txn_time_ms - member->admitted_ms >= again_ms;
+}
+
 /* A stranger's disk under a voter's id, refilled and in step, whose old disk stays away. */
 static bool may_admit(const struct zab *zab, const struct peer *peer)
 {
@@ -177,10 +195,10 @@ static bool may_admit(const struct zab *zab, const struct peer *peer)
     if (zab->now_ms - peer->seen_ms < zab->limits.admit_absent_ms) {
         return false;
     }
-    return peer->admitted_ms == 0 || zab->now_ms - peer->admitted_ms >= zab->limits.admit_again_ms;
+    return admitted_long_ago(zab, member);
 }
 
-static void propose_admission(struct zab *zab, struct peer *peer)
+static void propose_admission(struct zab *zab, const struct peer *peer)
 {
     struct zab_config config = zab->config;
     struct buf bytes;
@@ -190,13 +208,13 @@ static void propose_admission(struct zab *zab, struct peer *peer)
     for (uint32_t i = 0; i < config.count; i++) {
         if (config.members[i].id == peer->id) {
             config.members[i].incarnation = peer->incarnation;
+            config.members[i].admitted_ms = zab->txn_time_ms ? zab->txn_time_ms : 1;
         }
     }
     config.version = zab->trail.last + 1;
     ASSERT(config.version > zab->config.version);
     buf_init(&bytes, 1 << 16);
     zab_config_encode(&config, &bytes);
-    peer->admitted_ms = zab->now_ms;
     broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
     ASSERT(zab->trail.last == config.version);
     buf_release(&bytes);

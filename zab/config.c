@@ -4,7 +4,8 @@
 #include "base/wire.h"
 
 enum {
-    CONFIG_FORMAT = 1
+    FORMAT_MEMBERS = 1,    /* Members, and nothing behind them. */
+    FORMAT_ADMISSIONS = 2, /* Behind them the times of their admissions. */
 };
 
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
@@ -42,7 +43,7 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
 
-    wire_put_u8(out, CONFIG_FORMAT);
+    wire_put_u8(out, FORMAT_ADMISSIONS);
     wire_put_u64(out, config->version);
     wire_put_raw(out, slice_make(config->cluster, ZAB_CLUSTER_LEN));
     wire_put_u64(out, config->history);
@@ -53,6 +54,9 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
         wire_put_u32(out, member->id);
         wire_put_u8(out, member->voter ? 1 : 0);
         wire_put_u64(out, member->incarnation);
+    }
+    for (uint32_t i = 0; i < config->count; i++) {
+        wire_put_u64(out, config->members[i].admitted_ms);
     }
 }
 
@@ -73,30 +77,45 @@ static bool is_sound(const struct zab_config *config)
     return zab_config_voters(config) > 0;
 }
 
+/* Behind the last field of a format that we know there is nothing; what a later one has there is
+ * skipped, so that replicas one version apart work together. */
+static bool is_complete(const struct wire_reader *reader, uint8_t format)
+{
+    return format > FORMAT_ADMISSIONS ? wire_reader_ok(reader) : wire_reader_done(reader);
+}
+
+static void get_members(struct wire_reader *reader, uint8_t format, struct zab_config *config)
+{
+    ASSERT(config->count <= ZAB_MEMBERS_MAX);
+    for (uint32_t i = 0; i < config->count; i++) {
+        config->members[i].id = wire_get_u32(reader);
+        config->members[i].voter = wire_get_u8(reader) != 0;
+        config->members[i].incarnation = wire_get_u64(reader);
+    }
+    for (uint32_t i = 0; i < config->count && format >= FORMAT_ADMISSIONS; i++) {
+        config->members[i].admitted_ms = wire_get_u64(reader);
+    }
+}
+
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
 {
     struct wire_reader reader;
     struct zab_config config = {0};
 
     wire_reader_init(&reader, bytes);
-    if (wire_get_u8(&reader) != CONFIG_FORMAT) {
-        return ERR_FORMAT;
-    }
+    uint8_t format = wire_get_u8(&reader);
+
     config.version = wire_get_u64(&reader);
     struct slice cluster = wire_get_raw(&reader, ZAB_CLUSTER_LEN);
 
     config.history = wire_get_u64(&reader);
     config.count = wire_get_u32(&reader);
-    if (!wire_reader_ok(&reader) || config.count > ZAB_MEMBERS_MAX) {
+    if (!wire_reader_ok(&reader) || format < FORMAT_MEMBERS || config.count > ZAB_MEMBERS_MAX) {
         return ERR_FORMAT;
     }
     memcpy(config.cluster, cluster.data, ZAB_CLUSTER_LEN);
-    for (uint32_t i = 0; i < config.count; i++) {
-        config.members[i].id = wire_get_u32(&reader);
-        config.members[i].voter = wire_get_u8(&reader) != 0;
-        config.members[i].incarnation = wire_get_u64(&reader);
-    }
-    if (!wire_reader_done(&reader) || !is_sound(&config)) {
+    get_members(&reader, format, &config);
+    if (!is_complete(&reader, format) || !is_sound(&config)) {
         return ERR_FORMAT;
     }
     ASSERT(config.count > 0 && config.count <= ZAB_MEMBERS_MAX);

@@ -21,6 +21,7 @@ struct zab_member {
     uint32_t id;          /* 1..ZAB_ID_MAX. */
     bool voter;           /* Else an observer. */
     uint64_t incarnation; /* 0 for observers: any disk may observe. */
+    uint64_t admitted_ms; /* Transaction time when this disk was admitted; 0: a founder's. */
 };
 
 struct zab_config {
@@ -39,9 +40,11 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
 
 uint32_t zab_config_voters(const struct zab_config *config);
 
+/* Format 2. */
 void zab_config_encode(const struct zab_config *config, struct buf *out);
 
-/* ERR_FORMAT unless members ascend, ids are in range and there is at least one voter. */
+/* Reads formats 1 and 2, and of a later one what 2 has. ERR_FORMAT unless members ascend, ids are
+ * in range and there is at least one voter. */
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config);
 
 #endif

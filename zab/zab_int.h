@@ -109,9 +109,8 @@ struct peer {
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;
-    uint64_t seen_ms;     /* Its configured incarnation was last connected. */
-    uint64_t admitted_ms; /* Last admission of a new incarnation; 0: never. */
-    zxid_t known_last;    /* Newest durable zxid this incarnation ever acknowledged ... */
+    uint64_t seen_ms;  /* Its configured incarnation was last connected. */
+    zxid_t known_last; /* Newest durable zxid this incarnation ever acknowledged ... */
     uint32_t known_promised;
     uint64_t known_incarnation; /* ... this one. */
     struct checkpoint checkpoints[PEER_CHECKPOINTS];
@@ -242,6 +241,7 @@ struct zab {
     struct zab_limits limits;
     struct rng rng;
     uint64_t now_ms;
+    uint64_t txn_time_ms;
     uint64_t last_step_ms;
     struct zab_effects *effects; /* Of the step under way. */
 
@@ -251,6 +251,7 @@ struct zab {
     uint32_t promised_epoch;
     uint32_t promised_leader;
     struct zab_config config;
+    uint64_t config_ms;      /* Since when, by this process. */
     struct buf config_bytes; /* `config`, encoded. */
     bool has_pending_config;
     struct zab_config pending_config; /* In the log beyond `committed`. */

@@ -47,6 +47,7 @@ struct drive {
     struct zab_range ranges[DRIVE_RANGES_MAX];
     struct zab_seed seeds[DRIVE_SEEDS_MAX];
     uint64_t now_ms;
+    uint64_t txn_time_ms;
     struct drive_log disk; /* Fill it between drive_init and drive_start. */
     struct drive_log staged;
     uint32_t promised; /* On disk. */

@@ -1,4 +1,4 @@
-/* Decision 7: founding, strangers, the admission of a new disk, disks that were rolled back. */
+/* Decision 7: the admission of a new disk, disks that were rolled back. */
 #include "tests/lib/unit.h"
 #include "tests/lib/zab_drive.h"
 
@@ -30,218 +30,6 @@ static const struct logrec *proposed_config(const struct drive *drive)
     const struct zab_effect *append = drive_asked(drive, ZAB_PERSIST_APPEND);
 
     return append && append->rec->type == LOGREC_CONFIG ? append->rec : NULL;
-}
-
-/* ---- Founding. ---- */
-
-static void founder(struct drive *drive, uint32_t id)
-{
-    drive_init(drive, id, 3);
-    drive->init.config = (struct zab_config){0};
-    drive->init.founding = true;
-    drive_start(drive);
-}
-
-static void the_lowest_founder_writes_once_all_are_here(void **state)
-{
-    struct drive drive;
-
-    (void)state;
-    founder(&drive, 1);
-    drive_up_as(&drive, 2, 12, true);
-    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    drive_up_as(&drive, 3, 13, true);
-    const struct zab_config *config = drive_asked(&drive, ZAB_PERSIST_JOIN)->config;
-
-    assert_int_equal(config->count, 3);
-    assert_int_equal(config->members[0].incarnation, DRIVE_INCARNATION + 1);
-    assert_int_equal(config->members[1].incarnation, 12);
-    assert_int_equal(config->members[2].incarnation, 13);
-    assert_true(config->history != 0);
-    assert_null(drive_sent(&drive, 2, ZAB_FOUND));
-    drive_persist(&drive);
-    drive_tick(&drive, 10);
-    assert_non_null(drive_sent(&drive, 2, ZAB_FOUND));
-    assert_non_null(drive_sent(&drive, 3, ZAB_FOUND));
-    drive_release(&drive);
-}
-
-static void another_founder_waits_to_be_told(void **state)
-{
-    struct drive drive;
-
-    (void)state;
-    founder(&drive, 2);
-    drive_up_as(&drive, 1, 11, true);
-    drive_up_as(&drive, 3, 13, true);
-    drive_tick(&drive, 5000);
-    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    drive_release(&drive);
-}
-
-/* One that is not empty belongs to a cluster: a second one must not be founded. */
-static void nobody_founds_beside_a_member(void **state)
-{
-    struct drive drive;
-
-    (void)state;
-    founder(&drive, 1);
-    drive_up_as(&drive, 2, 12, true);
-    drive_up_as(&drive, 3, 13, false);
-    drive_tick(&drive, 5000);
-    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    drive_release(&drive);
-}
-
-static void send_found(struct drive *drive, const struct zab_config *config)
-{
-    struct buf bytes;
-
-    buf_init(&bytes, 4096);
-    zab_config_encode(config, &bytes);
-    struct zab_msg msg = {.type = ZAB_FOUND, .bytes = buf_slice(&bytes)};
-
-    drive_recv(drive, 1, &msg);
-    buf_release(&bytes);
-}
-
-static void a_founder_takes_the_configuration_that_names_its_disk(void **state)
-{
-    struct drive drive;
-    struct drive other;
-
-    (void)state;
-    founder(&drive, 2);
-    drive_init(&other, 2, 3);
-    drive_up_as(&drive, 1, 11, true);
-    send_found(&drive, &other.init.config);
-    assert_non_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    drive_persist(&drive);
-    assert_false(drive_status(&drive).founding);
-    assert_true(drive_sent(&drive, 1, ZAB_VOTE)->flags & ZAB_FLAG_ELIGIBLE);
-    drive_release(&other);
-    drive_release(&drive);
-}
-
-static void a_founder_refuses_a_configuration_with_another_disk(void **state)
-{
-    struct drive drive;
-    struct drive other;
-
-    (void)state;
-    founder(&drive, 2);
-    drive_init(&other, 2, 3);
-    other.init.config.members[1].incarnation = 1;
-    drive_up_as(&drive, 1, 11, true);
-    send_found(&drive, &other.init.config);
-    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    assert_non_null(drive_effect(&drive, ZAB_FX_DISCONNECT));
-    drive_release(&other);
-    drive_release(&drive);
-}
-
-/* Else two voters could each wait for the other to know who may vote. */
-static void who_names_an_older_configuration_is_told(void **state)
-{
-    struct drive drive;
-    struct zab_msg vote = {.type = ZAB_VOTE, .state = ZAB_LOOKING, .flags = ZAB_FLAG_ELIGIBLE};
-
-    (void)state;
-    drive_init(&drive, 2, 3);
-    drive.init.config.version = zxid_make(1, 4);
-    drive_start(&drive);
-    drive_up(&drive, 1);
-    vote.base = zxid_make(1, 4);
-    drive_recv(&drive, 1, &vote);
-    assert_null(drive_sent(&drive, 1, ZAB_FOUND));
-    vote.base = 0;
-    drive_recv(&drive, 1, &vote);
-    assert_non_null(drive_sent(&drive, 1, ZAB_FOUND));
-    drive_release(&drive);
-}
-
-static void a_newer_configuration_of_the_cluster_is_adopted(void **state)
-{
-    struct drive drive;
-    struct drive other;
-
-    (void)state;
-    drive_init(&drive, 2, 3);
-    drive_start(&drive);
-    drive_init(&other, 2, 3);
-    other.init.config.version = zxid_make(1, 4);
-    other.init.config.members[2].incarnation = NEW_DISK;
-    drive_up(&drive, 1);
-    send_found(&drive, &other.init.config);
-    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
-    other.init.config.version = zxid_make(1, 3);
-    other.init.config.members[2].incarnation = 1;
-    send_found(&drive, &other.init.config);
-    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
-    other.init.config.version = zxid_make(9, 3);
-    other.init.config.cluster[0] ^= 1;
-    send_found(&drive, &other.init.config);
-    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
-    drive_release(&other);
-    drive_release(&drive);
-}
-
-/* (b): an empty directory where a quorum reports a cluster becomes a learner. */
-static void a_new_disk_joins_the_cluster_that_a_quorum_reports(void **state)
-{
-    struct drive drive;
-    struct drive other;
-    struct buf bytes;
-
-    (void)state;
-    founder(&drive, 2);
-    drive_init(&other, 2, 3);
-    other.init.config.members[1].incarnation = 555;
-    drive_up(&drive, 1);
-    drive_up(&drive, 3);
-    drive_says(&drive, 3, ZAB_LEADING, 3);
-    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
-    drive_says(&drive, 1, ZAB_FOLLOWING, 3);
-    assert_int_equal(drive_status(&drive).state, ZAB_OBSERVING);
-    drive.leader = 3;
-    drive.epoch = 4;
-    buf_init(&bytes, 4096);
-    zab_config_encode(&other.init.config, &bytes);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
-    assert_non_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    assert_null(drive_asked(&drive, ZAB_PERSIST_PROMISE));
-    drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->epoch, 4);
-    assert_false(drive_sent(&drive, 3, ZAB_ACKEPOCH)->flags & ZAB_FLAG_ELIGIBLE);
-    assert_true(drive_status(&drive).stranger);
-    buf_release(&bytes);
-    drive_release(&other);
-    drive_release(&drive);
-}
-
-static void a_disk_that_no_cluster_names_is_told_so(void **state)
-{
-    struct drive drive;
-    struct drive other;
-    struct buf bytes;
-
-    (void)state;
-    founder(&drive, 2);
-    drive_init(&other, 1, 1);
-    drive_up(&drive, 1);
-    drive_up(&drive, 3);
-    drive_says(&drive, 1, ZAB_FOLLOWING, 3);
-    drive_says(&drive, 3, ZAB_LEADING, 3);
-    drive.leader = 3;
-    buf_init(&bytes, 4096);
-    zab_config_encode(&other.init.config, &bytes);
-    drive.epoch = 4;
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
-    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    assert_non_null(drive_effect(&drive, ZAB_FX_ALARM));
-    buf_release(&bytes);
-    drive_release(&other);
-    drive_release(&drive);
 }
 
 /* ---- Admission. ---- */
@@ -377,6 +165,58 @@ static void a_member_changes_its_disk_only_so_often(void **state)
     drive_clear(&drive);
     pass(&drive, 60000, 1, 2);
     assert_null(proposed_config(&drive));
+    drive_release(&drive);
+}
+
+enum {
+    ADMITTED_MS = 5000000,
+    AGAIN_MS = 20000
+};
+
+/* 3 has just become leader; member 1, whose disk was admitted at ADMITTED_MS, has another one. */
+static void new_disk_again(struct drive *drive, uint64_t txn_time_ms)
+{
+    drive_init(drive, 3, 3);
+    drive->init.config.members[0].admitted_ms = ADMITTED_MS;
+    drive->init.limits.admit_again_ms = AGAIN_MS;
+    drive->txn_time_ms = txn_time_ms;
+    drive_start(drive);
+    drive_lead(drive);
+    drive_down(drive, 1);
+    drive_up_as(drive, 1, NEW_DISK, false);
+    drive_join(drive, 1);
+    drive_clear(drive);
+}
+
+static void a_new_leader_knows_of_the_last_admission(void **state)
+{
+    struct drive drive;
+    struct zab_config config;
+
+    (void)state;
+    new_disk_again(&drive, ADMITTED_MS + AGAIN_MS - 1);
+    pass(&drive, 15000, 1, 2);
+    assert_null(proposed_config(&drive));
+    drive.txn_time_ms++;
+    pass(&drive, 1000, 1, 2);
+    assert_non_null(proposed_config(&drive));
+    assert_int_equal(zab_config_decode(logrec_payload(proposed_config(&drive)), &config), ERR_OK);
+    assert_int_equal(config.members[0].admitted_ms, ADMITTED_MS + AGAIN_MS);
+    assert_int_equal(config.members[1].admitted_ms, 0);
+    drive_release(&drive);
+}
+
+/* Else a wall clock that was set back would keep the disk out until it has caught up. */
+static void a_leader_knows_that_there_was_none_in_its_reign(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    new_disk_again(&drive, 1);
+    pass(&drive, AGAIN_MS - 1000, 1, 2);
+    assert_null(proposed_config(&drive));
+    pass(&drive, 2000, 1, 2);
+    assert_non_null(proposed_config(&drive));
     drive_release(&drive);
 }
 
@@ -540,21 +380,14 @@ static void the_log_remembers_what_a_disk_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lowest_founder_writes_once_all_are_here),
-        cmocka_unit_test(another_founder_waits_to_be_told),
-        cmocka_unit_test(nobody_founds_beside_a_member),
-        cmocka_unit_test(a_founder_takes_the_configuration_that_names_its_disk),
-        cmocka_unit_test(a_founder_refuses_a_configuration_with_another_disk),
-        cmocka_unit_test(who_names_an_older_configuration_is_told),
-        cmocka_unit_test(a_newer_configuration_of_the_cluster_is_adopted),
-        cmocka_unit_test(a_new_disk_joins_the_cluster_that_a_quorum_reports),
-        cmocka_unit_test(a_disk_that_no_cluster_names_is_told_so),
         cmocka_unit_test(a_new_disk_is_admitted_after_the_old_one_stayed_away),
         cmocka_unit_test(an_admission_needs_both_quorums),
         cmocka_unit_test(a_disk_that_lags_is_not_admitted),
         cmocka_unit_test(the_quorum_is_counted_without_the_disk_in_question),
         cmocka_unit_test(one_admission_at_a_time),
         cmocka_unit_test(a_member_changes_its_disk_only_so_often),
+        cmocka_unit_test(a_new_leader_knows_of_the_last_admission),
+        cmocka_unit_test(a_leader_knows_that_there_was_none_in_its_reign),
         cmocka_unit_test(an_uncommitted_change_that_is_cut_leaves_nothing),
         cmocka_unit_test(a_disk_with_less_than_it_acknowledged_is_told),
         cmocka_unit_test(a_disk_with_an_older_promise_is_told),
