@@ -200,6 +200,12 @@ static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later
 
         store_figures(bulk->store, &figures);
         job->log_base = figures.log_base;
+        if (figures.unremoved > 0) {
+            log_warn("storage",
+                     "%u old files of snapshots and log cannot be removed; it is tried again after "
+                     "the next snapshot",
+                     figures.unremoved);
+        }
     } else {
         metric_add(&bulk->snapshot_errors, 1);
         log_warn("storage",

@@ -77,39 +77,63 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
     return good == store->options.snapshots_keep;
 }
 
-enum err snaps_purge(struct store *store)
+/* Unlinks what is older than `cut` or bad; returns how many would not go. They are bad from now on:
+ * the log will not reach back to them. */
+static uint32_t unlink_older(struct store *store, zxid_t cut)
 {
-    ASSERT(!store->is_read_only);
+    ASSERT(snap_set_find(&store->snaps, cut));
 
-    const struct vfs *vfs = &store->options.vfs;
-    uint64_t history = 0;
-    zxid_t cut = 0;
-    enum err err = ERR_OK;
-    bool has_removed = false;
+    uint32_t unremoved = 0;
 
-    if (!choose_cut(store, &history, &cut)) {
-        return ERR_OK;
-    }
-    pthread_mutex_lock(&store->wal.files_mutex);
-    if (store->is_quarantined || !entry_of(store, history, cut)) {
-        pthread_mutex_unlock(&store->wal.files_mutex);
-        return ERR_OK;
-    }
-    for (size_t i = store->snaps.count; err == ERR_OK && i > 0; i--) {
-        const struct snap_entry *entry = &store->snaps.list[i - 1];
+    for (size_t i = store->snaps.count; i > 0; i--) {
+        struct snap_entry *entry = &store->snaps.list[i - 1];
+        bool is_due = entry->info.shown.start < cut || (entry->is_bad && !MUTANT(22));
 
-        if (entry->info.shown.start < cut || (entry->is_bad && !MUTANT(22))) {
-            err = snap_unlink(store, i - 1);
-            has_removed = true;
+        if (is_due && snap_unlink(store, i - 1) != ERR_OK) {
+            entry->is_bad = true;
+            unremoved++;
         }
     }
-    if (err == ERR_OK && has_removed) {
+    return unremoved;
+}
+
+/* The caller holds files_mutex. */
+static enum err purge_to(struct store *store, zxid_t cut)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    size_t count_before = store->snaps.count;
+    uint32_t unremoved = unlink_older(store, cut);
+    enum err err = ERR_OK;
+
+    ASSERT(store->snaps.count > 0);
+    if (store->snaps.count < count_before) {
         err = vfs->ops->sync_dir(vfs->ctx);
     }
     if (err == ERR_OK) {
         err = wal_purge(&store->wal, cut);
     }
     snap_figures(store);
+    pthread_mutex_lock(&store->wal.index_mutex);
+    store->unremoved = unremoved + (uint32_t)store->wal.stuck_count;
+    pthread_mutex_unlock(&store->wal.index_mutex);
+    return err == ERR_OK ? ERR_OK : ERR_IO;
+}
+
+enum err snaps_purge(struct store *store)
+{
+    ASSERT(!store->is_read_only);
+
+    uint64_t history = 0;
+    zxid_t cut = 0;
+    enum err err = ERR_OK;
+
+    if (!choose_cut(store, &history, &cut)) {
+        return ERR_OK;
+    }
+    pthread_mutex_lock(&store->wal.files_mutex);
+    if (!store->is_quarantined && entry_of(store, history, cut)) {
+        err = purge_to(store, cut);
+    }
     pthread_mutex_unlock(&store->wal.files_mutex);
     return err;
 }

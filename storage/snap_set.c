@@ -73,11 +73,14 @@ enum err snap_unlink(struct store *store, size_t index)
 
     ASSERT(index < store->snaps.count);
     name_snap(name, store->wal.manifest.history, store->snaps.list[index].info.shown.start);
-    snap_set_remove(&store->snaps, index);
 
     enum err err = vfs->ops->unlink(vfs->ctx, name);
 
-    return err == ERR_MISSING ? ERR_OK : err;
+    if (err != ERR_OK && err != ERR_MISSING) {
+        return err;
+    }
+    snap_set_remove(&store->snaps, index);
+    return ERR_OK;
 }
 
 void snap_figures(struct store *store)

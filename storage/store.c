@@ -235,6 +235,7 @@ void store_figures(struct store *store, struct store_figures *ret_figures)
     }
     ret_figures->segments = (uint32_t)wal->live.count;
     ret_figures->log_base = wal->live.base;
+    ret_figures->unremoved = store->unremoved;
     ret_figures->snapshots = store->snap_count;
     ret_figures->snap_newest_end = store->snap_newest_end;
     ret_figures->records_since_snap = wal->live.records_total - store->snap_records_mark;

@@ -176,9 +176,10 @@ enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chai
 /* Each block is checksummed; written in pieces of at most 1 MiB, each synced. */
 enum err store_snap_block(struct store_snap_writer *writer, struct slice block);
 
-/* Trailer, fsync, read back and verify, rename, fsync the directory, purge. Frees the writer. The
- * log must already be durable up to `end`. ERR_CLOSED: the log was reset, replaced or cut
- * meanwhile, and the snapshot is dropped. */
+/* Trailer, fsync, read back and verify, rename, fsync the directory, purge; a file that cannot be
+ * removed then is no failure of the snapshot. Frees the writer. The log must already be durable up
+ * to `end`. ERR_CLOSED: the log was reset, replaced or cut meanwhile, and the snapshot is dropped.
+ */
 enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, uint64_t digest,
                            uint64_t node_count);
 void store_snap_abort(struct store_snap_writer *take_writer);
@@ -218,7 +219,8 @@ struct store_figures {
     uint64_t records_since_snap; /* Appended since the newest snapshot began. */
     uint64_t bytes_since_snap;
     uint64_t syncs;
-    zxid_t log_base; /* The log holds what follows this zxid. */
+    zxid_t log_base;    /* The log holds what follows this zxid. */
+    uint32_t unremoved; /* Files that a purge could not remove; the next one tries again. */
 };
 
 void store_figures(struct store *store, struct store_figures *ret_figures);

@@ -169,8 +169,10 @@ enum err restart_tidy(struct store *store)
         names_release(&names);
     }
     store->is_damaged = false;
+    wal->stuck_count = 0;
     snap_figures(store);
     pthread_mutex_lock(&wal->index_mutex);
+    store->unremoved = 0;
     store->snap_records_mark = wal->live.records_total;
     store->snap_bytes_mark = wal->live.bytes_total;
     pthread_mutex_unlock(&wal->index_mutex);

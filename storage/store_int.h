@@ -59,6 +59,7 @@ struct store {
     zxid_t snap_newest_end;
     uint64_t snap_records_mark; /* wal.records_total when the newest snapshot began. */
     uint64_t snap_bytes_mark;
+    uint32_t unremoved; /* Files that the last purge could not remove. */
 };
 
 /* ---- store_records.c: identity, promise, quarantine. ---- */
@@ -127,7 +128,7 @@ struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start);
 struct snap_entry *snap_set_newest(struct snap_set *set); /* Not bad; NULL. */
 void snap_set_remove(struct snap_set *set, size_t index);
 
-/* Unlinks and forgets one. */
+/* Unlinks one and forgets it; one that cannot be unlinked stays in the set. */
 enum err snap_unlink(struct store *store, size_t index);
 
 /* Brings the figures up to date with the set. */
@@ -141,8 +142,9 @@ void snaps_report(struct store *store, struct store_report *report);
 
 /* ---- snap_purge.c ---- */
 
-/* Keeps the newest snapshots that verify and the log behind the oldest of them. Bulk thread,
- * without any mutex. */
+/* Keeps the newest snapshots that verify and the log behind the oldest of them. What cannot be
+ * removed is counted, never used, and tried again with the next purge; an error is of a sync, and
+ * final. Bulk thread, without any mutex. */
 enum err snaps_purge(struct store *store);
 
 #endif

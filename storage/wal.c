@@ -42,6 +42,7 @@ void wal_release(struct wal *wal)
     wal_log_release(wal, &wal->live);
     wal_log_release(wal, &wal->staged);
     mem_free(wal->next_bytes);
+    mem_free(wal->stuck);
     epochs_release(&wal->batch_epochs);
     buf_release(&wal->raw);
     buf_release(&wal->framed);

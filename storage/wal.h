@@ -60,6 +60,12 @@ struct wal_log {
     uint64_t bytes_total;
 };
 
+/* A segment's file that the log no longer knows. */
+struct wal_stuck {
+    uint64_t history;
+    uint64_t number;
+};
+
 struct wal {
     const struct store_options *options;   /* Not owned. */
     const struct store_identity *identity; /* Not owned; goes into headers. */
@@ -74,6 +80,9 @@ struct wal {
     uint64_t *next_bytes;     /* Sizes of the zero-filled files for top + 1, top + 2, ... */
     size_t next_count;
     size_t next_cap;
+    struct wal_stuck *stuck; /* Files that a purge could not remove. */
+    size_t stuck_count;
+    size_t stuck_cap;
     _Atomic bool is_low;
     _Atomic uint64_t syncs;
 
@@ -177,7 +186,8 @@ enum err wal_stage_drop(struct wal *wal);
 /* One durable write of the manifest makes the staged log the live one; then the old one goes. */
 enum err wal_stage_switch(struct wal *wal);
 
-/* Removes the live log's segments that hold nothing after `zxid`. */
+/* Removes the live log's segments that hold nothing after `zxid`. Files that cannot be removed are
+ * kept in mind, and the next call tries again; ERR_IO is of the manifest only. */
 enum err wal_purge(struct wal *wal, zxid_t zxid);
 
 /* Sets or clears the clean-shutdown mark. */

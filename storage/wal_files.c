@@ -335,25 +335,63 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
     return gone;
 }
 
+static void stuck_push(struct wal *wal, uint64_t history, uint64_t number)
+{
+    ASSERT(wal->stuck_count <= wal->stuck_cap);
+    if (wal->stuck_count == wal->stuck_cap) {
+        wal->stuck_cap = wal->stuck_cap ? wal->stuck_cap * 2 : 4;
+        wal->stuck = mem_realloc(wal->stuck, wal->stuck_cap * sizeof(*wal->stuck));
+    }
+    wal->stuck[wal->stuck_count++] = (struct wal_stuck){.history = history, .number = number};
+}
+
+/* Removes the files of the array's segments if it can, and those it could not before. */
+static void purge_unlink(struct wal *wal, struct wal_segment **take_segments)
+{
+    const struct vfs *vfs = vfs_of(wal);
+    char name[VFS_NAME_MAX];
+    size_t count = 0;
+
+    for (size_t i = 0; take_segments && take_segments[i]; i++) {
+        const struct walfmt_header *header = &take_segments[i]->header;
+
+        ASSERT(header->number < wal->manifest.first);
+        stuck_push(wal, header->history, header->number);
+        wal_segment_unref(wal, take_segments[i]);
+    }
+    mem_free(take_segments);
+    for (size_t i = 0; i < wal->stuck_count; i++) {
+        name_wal(name, wal->stuck[i].history, wal->stuck[i].number);
+
+        enum err err = vfs->ops->unlink(vfs->ctx, name);
+
+        if (err != ERR_OK && err != ERR_MISSING) {
+            wal->stuck[count++] = wal->stuck[i];
+        }
+    }
+    wal->stuck_count = count;
+}
+
 enum err wal_purge(struct wal *wal, zxid_t zxid)
 {
     ASSERT(wal->is_open);
 
     const struct wal_log *log = &wal->live;
+    struct wal_segment **gone = NULL;
+    enum err err = ERR_OK;
     size_t keep = 0;
 
     while (keep + 1 < log->count && log->segments[keep + 1]->header.prev_zxid <= zxid) {
         keep++;
     }
-    if (keep == 0) {
-        return ERR_OK;
+    if (keep > 0) {
+        PROBE("storage.log_purged");
+        wal->manifest.first = log->segments[keep]->header.number;
+        err = wal_manifest_write(wal);
+        gone = err == ERR_OK ? purge_apply(wal, keep) : NULL;
     }
-    PROBE("storage.log_purged");
-    wal->manifest.first = log->segments[keep]->header.number;
-
-    enum err err = wal_manifest_write(wal);
-
-    return err == ERR_OK ? wal_segments_remove(wal, purge_apply(wal, keep), ERR_OK) : err;
+    purge_unlink(wal, gone);
+    return err;
 }
 
 enum err wal_mark_clean(struct wal *wal, bool clean)
