@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/dev.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +18,13 @@ enum {
 };
 
 /* Shows warnings and errors; the file has all. Lines are "TIME LEVEL subject text". */
-static void show(const struct child *child, const char *line)
+static void show(struct child *child, const char *line)
 {
     const char *level = strchr(line, ' ');
     bool plain = level && (!strncmp(level, " DEBUG ", 7) || !strncmp(level, " INFO ", 6));
 
     if (!plain && *line) {
+        (void)snprintf(child->words, sizeof(child->words), "%.*s", DEV_WORDS_MAX - 1, line);
         (void)fprintf(stderr, "[%u] %s\n", child->id, line);
     }
 }
@@ -152,6 +154,7 @@ bool child_start(struct child *child)
     child->started_ms = os_now_ms();
     child->restart_at_ms = 0;
     child->ready = false;
+    child->words[0] = '\0';
     if (child->pid < 0) {
         child->pid = 0;
         child_drain(child);
@@ -175,5 +178,38 @@ void child_describe(const struct child *child, char *text, size_t size)
         (void)snprintf(text, size, "signal %d (%s)", number, sigdescr_np(number));
     } else {
         (void)snprintf(text, size, "exit code %d", WEXITSTATUS(child->status));
+    }
+}
+
+const char *child_words(const struct child *child)
+{
+    static const char prefix[] = "zabra: ";
+
+    if (!child->words[0]) {
+        return "it said nothing about it";
+    }
+    return strncmp(child->words, prefix, sizeof(prefix) - 1) != 0
+               ? child->words
+               : child->words + sizeof(prefix) - 1;
+}
+
+const char *child_advice(const struct child *child)
+{
+    if (WIFSIGNALED(child->status)) {
+        return WTERMSIG(child->status) == SIGKILL
+                   ? "somebody killed it, or the machine ran out of memory"
+                   : "its log says what it was doing";
+    }
+    switch (WEXITSTATUS(child->status)) {
+    case EXIT_CONFIG:
+        return "ports are --port BASE and the next ones, and those 1000 above; the directory is "
+               "--data DIR; other keys were given on the command line";
+    case EXIT_HALT:
+        return "it stopped to keep the data safe: with the others serving, remove its directory and "
+               "it is filled again";
+    case EXIT_DISK:
+        return "make room on the disk, or give another one by --data DIR";
+    default:
+        return "its log says what it was doing";
     }
 }

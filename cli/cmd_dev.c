@@ -4,6 +4,7 @@
 #include "cli/client.h"
 #include "cli/cmd.h"
 #include "cli/dev.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +26,15 @@ enum {
     CONFIG_BYTES_MAX = 64 << 10,
     DIR_MODE = 0755,
     FILE_MODE = 0644,
-    STEP_MS = 50,           /* Between two looks at the world. */
-    ASK_MS = 500,           /* For one answer of /readyz. */
-    READY_MS = 60000,       /* For all to serve. */
+    STEP_MS = 50,        /* Between two looks at the world. */
+    ASK_MS = 500,        /* For one answer of /readyz. */
+    WAIT_DEFAULT_S = 60, /* For all to serve. */
+    WAIT_MAX_S = 3600,
     STOP_MS = 10000,        /* From SIGTERM to SIGKILL. */
     DRAIN_MS = 5000,        /* Less, so that a replica ends by itself. */
-    RESTART_MS = 500,       /* From an unexpected end to the next start. */
-    QUICK_MS = 3000,        /* An end before that is a quick one ... */
-    QUICK_ENDS_MAX = 3,     /* ... and that many in a row are enough. */
-    CONFIG_EXIT = CMD_USAGE /* A replica that refuses its configuration. */
+    RESTART_MIN_MS = 500,   /* From an unexpected end to the next start, */
+    RESTART_MAX_MS = 30000, /* twice as long each time, */
+    LASTED_MS = 20000       /* unless it ran for that long. */
 };
 
 struct dev {
@@ -45,8 +46,10 @@ struct dev {
     struct loop loop;
     struct loop_watch signals;
     struct child children[NODES_MAX];
+    uint32_t wait_s;  /* For all to serve. */
     uint32_t stops;   /* Requests to end. */
-    bool gave_up;     /* A replica cannot be started. */
+    bool served;      /* The ensemble has. */
+    bool refused;     /* Before that a replica refused its start: trying again would not help. */
     uint32_t unclean; /* Replicas that had to be killed or failed at the end. */
 };
 
@@ -88,6 +91,7 @@ static int parse(struct dev *dev, int arg_count, char **args)
         const char *nodes = cmd_option("nodes", arg_count, args, &pos);
         const char *port = nodes ? NULL : cmd_option("port", arg_count, args, &pos);
         const char *data = nodes || port ? NULL : cmd_option("data", arg_count, args, &pos);
+        const char *wait = nodes || port || data ? NULL : cmd_option("wait", arg_count, args, &pos);
         unsigned long number = 0;
 
         if (nodes && parse_number(nodes, NODES_MAX, &number)) {
@@ -96,7 +100,9 @@ static int parse(struct dev *dev, int arg_count, char **args)
             dev->port = (uint16_t)number;
         } else if (data && *data) {
             dev->data = data;
-        } else if (nodes || port || data || !take_key(dev, arg_count, args, &pos)) {
+        } else if (wait && parse_number(wait, WAIT_MAX_S, &number)) {
+            dev->wait_s = (uint32_t)number;
+        } else if (nodes || port || data || wait || !take_key(dev, arg_count, args, &pos)) {
             return cmd_usage_error(&cmd_dev, "\"%s\" is wrong or lacks its value", arg);
         }
     }
@@ -171,28 +177,34 @@ static int prepare_files(struct dev *dev)
 
 /* ---- Children. ---- */
 
-static void give_up(struct dev *dev, const struct child *child)
+static void plan_restart(struct child *child)
 {
-    dev->gave_up = true;
-    (void)fprintf(stderr, "zabra dev: replica %u cannot run; its log: %s\n", child->id,
-                  child->log_path);
+    uint64_t now_ms = os_now_ms();
+    bool lasted = now_ms - child->started_ms >= LASTED_MS;
+
+    child->backoff_ms = lasted || child->backoff_ms == 0 ? RESTART_MIN_MS : child->backoff_ms * 2;
+    if (child->backoff_ms > RESTART_MAX_MS) {
+        child->backoff_ms = RESTART_MAX_MS;
+    }
+    child->restart_at_ms = now_ms + child->backoff_ms;
 }
 
 static void on_unexpected_end(struct dev *dev, struct child *child)
 {
-    uint64_t now_ms = os_now_ms();
-    bool refused = WIFEXITED(child->status) && WEXITSTATUS(child->status) == CONFIG_EXIT;
+    bool refused = WIFEXITED(child->status) && WEXITSTATUS(child->status) == EXIT_CONFIG;
     char how[128];
 
     child_describe(child, how, sizeof(how));
     (void)fprintf(stderr, "zabra dev: replica %u has ended unexpectedly: %s\n", child->id, how);
-    child->quick_ends = now_ms - child->started_ms < QUICK_MS ? child->quick_ends + 1 : 0;
-    if (refused || child->quick_ends >= QUICK_ENDS_MAX) {
-        give_up(dev, child);
+    (void)fprintf(stderr, "  why   %s\n  help  %s\n  log   %s\n", child_words(child),
+                  child_advice(child), child->log_path);
+    child->ready = false;
+    if (refused && !dev->served) {
+        dev->refused = true;
         return;
     }
-    child->restart_at_ms = now_ms + RESTART_MS;
-    (void)fprintf(stderr, "zabra dev: it is started again; its log: %s\n", child->log_path);
+    plan_restart(child);
+    (void)fprintf(stderr, "  next  it is started again in %.1f s\n", child->backoff_ms / 1000.0);
 }
 
 static void reap_children(struct dev *dev)
@@ -259,19 +271,17 @@ static void start_due(struct dev *dev)
     for (uint32_t i = 0; i < dev->nodes; i++) {
         struct child *child = &dev->children[i];
 
-        if (child->pid == 0 && child->restart_at_ms && now_ms >= child->restart_at_ms &&
-            !child_start(child)) {
-            give_up(dev, child);
-            child->restart_at_ms = 0;
+        if (child->pid == 0 && now_ms >= child->restart_at_ms && !child_start(child)) {
+            plan_restart(child);
         }
     }
 }
 
 /* ---- Phases. ---- */
 
-static bool ask_ready(struct dev *dev)
+static uint32_t count_ready(struct dev *dev)
 {
-    bool all = true;
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < dev->nodes; i++) {
         struct child *child = &dev->children[i];
@@ -281,26 +291,60 @@ static bool ask_ready(struct dev *dev)
             (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz", child->client_port);
             child->ready = client_get(url, ASK_MS, NULL) == 200;
         }
-        all &= child->ready;
+        count += child->ready ? 1U : 0U;
     }
-    return all;
+    return count;
+}
+
+/* What a replica that does not serve says about it itself. */
+static void tell_unready(const struct child *child)
+{
+    char url[64];
+    struct buf text;
+
+    buf_init(&text, DEV_LINE_MAX);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz?verbose", child->client_port);
+
+    long status = child->pid > 0 ? client_get(url, ASK_MS, &text) : 0;
+
+    (void)fprintf(stderr, "zabra dev: replica %u does not serve; its log: %s\n", child->id,
+                  child->log_path);
+    (void)fprintf(stderr, "%s", status ? buf_cstr(&text) : "  it does not answer\n");
+    buf_release(&text);
+}
+
+/* When the time is over a majority is enough: it serves, and the others are tried further. */
+static bool is_enough(struct dev *dev, uint32_t ready)
+{
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        if (!dev->children[i].ready) {
+            tell_unready(&dev->children[i]);
+        }
+    }
+    (void)fprintf(stderr, "zabra dev: %u of %u replicas serve after %u s\n", ready, dev->nodes,
+                  dev->wait_s);
+    return ready > dev->nodes / 2;
 }
 
 static bool wait_ready(struct dev *dev)
 {
-    uint64_t end_ms = os_now_ms() + READY_MS;
+    uint64_t end_ms = os_now_ms() + dev->wait_s * 1000ULL;
 
-    while (!dev->stops && !dev->gave_up) {
+    while (!dev->stops && !dev->refused) {
         loop_run_once(&dev->loop, STEP_MS);
         start_due(dev);
-        if (ask_ready(dev)) {
+
+        uint32_t ready = count_ready(dev);
+
+        if (ready == dev->nodes) {
             return true;
         }
         if (os_now_ms() >= end_ms) {
-            (void)fprintf(stderr, "zabra dev: not all replicas serve after %d s; their logs: %s\n",
-                          READY_MS / 1000, dev->data_path);
-            return false;
+            return is_enough(dev, ready);
         }
+    }
+    if (dev->refused) {
+        (void)fprintf(stderr, "zabra dev: ending all: a replica cannot start as it was told to\n");
     }
     return false;
 }
@@ -315,8 +359,8 @@ static void print_welcome(const struct dev *dev)
     for (uint32_t i = 0; i < dev->nodes; i++) {
         const struct child *child = &dev->children[i];
 
-        (void)printf("  http://127.0.0.1:%u   pid %d, log %s\n", child->client_port,
-                     (int)child->pid, child->log_path);
+        (void)printf("  http://127.0.0.1:%u   pid %d, log %s%s\n", child->client_port,
+                     (int)child->pid, child->log_path, child->ready ? "" : "   (not yet)");
     }
     (void)printf("\nWrite through one, read from another, look at all:\n\n");
     (void)printf("  curl -X PUT -H Content-Type: -d hello "
@@ -377,11 +421,7 @@ static void stop_all(struct dev *dev)
 
 static int run_ensemble(struct dev *dev)
 {
-    for (uint32_t i = 0; i < dev->nodes; i++) {
-        if (!child_start(&dev->children[i])) {
-            give_up(dev, &dev->children[i]);
-        }
-    }
+    start_due(dev);
     (void)printf("zabra dev: starting %u replica%s in %s\n", dev->nodes, dev->nodes == 1 ? "" : "s",
                  dev->data_path);
     (void)fflush(stdout);
@@ -390,6 +430,7 @@ static int run_ensemble(struct dev *dev)
     bool asked = dev->stops > 0;
 
     if (serving) {
+        dev->served = true;
         print_welcome(dev);
         serve(dev);
         (void)printf("\nzabra dev: ending all replicas\n");
@@ -422,6 +463,7 @@ static int run(int arg_count, char **args)
 
     dev->nodes = NODES_DEFAULT;
     dev->port = PORT_DEFAULT;
+    dev->wait_s = WAIT_DEFAULT_S;
     dev->data = "./zabra-data";
     buf_init(&dev->keys, CONFIG_BYTES_MAX);
 
@@ -438,10 +480,12 @@ static int run(int arg_count, char **args)
 const struct cmd cmd_dev = {
     .name = "dev",
     .summary = "run a whole ensemble on this machine, to try it out",
-    .usage = "[--nodes N] [--data DIR] [--port BASE] [--KEY VALUE]...",
+    .usage = "[--nodes N] [--data DIR] [--port BASE] [--wait SECONDS] [--KEY VALUE]...",
     .text = "Starts N (default 3) replicas as processes of their own on loopback. Client ports\n"
             "are BASE (default 9998) and the next ones, peer ports BASE + 1000 and the next\n"
             "ones. Data, configuration and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log\n"
             "(DIR: ./zabra-data). Other keys go to each configuration as they are.\n"
-            "A replica that ends is started again. Ctrl-C ends all.\n",
+            "A replica that ends is started again, each time a little later. Ctrl-C ends all.\n"
+            "Exit code 1 when a replica refuses its start, or when no majority serves after\n"
+            "SECONDS (default 60).\n",
     .run = run};

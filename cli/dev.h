@@ -16,7 +16,8 @@
 
 enum {
     DEV_PATH_MAX = PATH_MAX,
-    DEV_LINE_MAX = 8192 /* Of a child's log; longer ones are cut when shown. */
+    DEV_LINE_MAX = 8192, /* Of a child's log; longer ones are cut when shown. */
+    DEV_WORDS_MAX = 1024
 };
 
 /* One replica. */
@@ -25,17 +26,18 @@ struct child {
     uint16_t client_port;
     char config_path[DEV_PATH_MAX + 32];
     char log_path[DEV_PATH_MAX + 32];
-    pid_t pid;               /* 0: not running. */
-    int status;              /* As waitpid gave it last. */
-    bool ready;              /* Has served. */
-    bool killed;             /* By us. */
-    uint64_t started_ms;     /* Monotonic. */
-    uint64_t restart_at_ms;  /* 0: no restart planned. */
-    uint32_t quick_ends;     /* In a row, soon after the start. */
-    int log_fd;              /* The file. */
-    struct loop *loop;       /* Watches the pipe. */
-    struct loop_watch watch; /* The pipe from its stderr; fd -1 when closed. */
-    struct buf line;         /* Begun and not ended. */
+    pid_t pid;              /* 0: not running. */
+    int status;             /* As waitpid gave it last. */
+    bool ready;             /* Has served. */
+    bool killed;            /* By us. */
+    uint64_t started_ms;    /* Monotonic. */
+    uint64_t restart_at_ms; /* 0: no restart planned. */
+    uint32_t backoff_ms;    /* Before the next restart; grows while it ends soon after the start. */
+    char words[DEV_WORDS_MAX]; /* Its last line that was no plain information. */
+    int log_fd;                /* The file. */
+    struct loop *loop;         /* Watches the pipe. */
+    struct loop_watch watch;   /* The pipe from its stderr; fd -1 when closed. */
+    struct buf line;           /* Begun and not ended. */
 };
 
 /* Starts `zabra serve --config` with its own process group. False, and told on stderr, when the
@@ -50,5 +52,12 @@ void child_signal(struct child *child, int signal_number);
 
 /* Says how it ended: "exit code 2", "signal 9 (Killed)". */
 void child_describe(const struct child *child, char *text, size_t size);
+
+/* Its last words without what the front end of the log puts before them, or a sentence that there
+ * were none. */
+const char *child_words(const struct child *child);
+
+/* What the operator may do about how it ended. */
+const char *child_advice(const struct child *child);
 
 #endif

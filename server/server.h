@@ -17,6 +17,13 @@ enum {
     SERVER_ERROR_MAX = 2048
 };
 
+/* How a process around a server ends, besides 0. */
+enum {
+    EXIT_CONFIG = 2, /* The start was refused: nothing was written. */
+    EXIT_HALT = 3,   /* A rule that must hold did not. */
+    EXIT_DISK = 4,   /* The disk failed: never retried in the same process. */
+};
+
 /* Opens the directory, recovers, and starts the threads. On error `error` holds one line that names
  * the key and the remedy. `config` must outlive the server. Blocks SIGTERM and SIGINT in all
  * threads. */

@@ -20,9 +20,6 @@
 #include <stdatomic.h>
 
 enum {
-    EXIT_CONFIG = 2,
-    EXIT_HALT = 3, /* A rule that must hold did not. */
-    EXIT_DISK = 4, /* The disk failed: never retried in the same process. */
     GATE_OPS = 32, /* Rows of the table, by id. */
     BULK_JOBS_MAX = 1024,
     SPACE_RETRY_MS = 500,

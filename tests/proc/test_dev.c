@@ -1,0 +1,277 @@
+/* `zabra dev`, as quickstart runs it: it says what is wrong, keeps replicas running, and ends with
+ * a code that tells whether there was an ensemble. */
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "tests/lib/ports.h"
+#include "tests/proc/ensemble.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    NODES = 3,
+    PEERS_AT = 1000, /* Above the client ports. */
+    OUTPUT_MAX = 1 << 20,
+    WAIT_MS = 60000 * ENSEMBLE_FACTOR,
+    KILLS = 4
+};
+
+/* Its replicas, as far as the helpers of this folder know them: ports and directory. */
+static struct ensemble ensemble;
+static uint16_t base;
+static pid_t dev;
+static int dev_status;
+static char output[OUTPUT_MAX];
+static char output_path[ENSEMBLE_PATH_MAX + 16];
+
+static bool is_taken(uint16_t port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+
+    int fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd < 0;
+}
+
+static bool is_base(uint16_t port)
+{
+    for (uint16_t i = 0; i < NODES; i++) {
+        if (is_taken((uint16_t)(port + i)) || is_taken((uint16_t)(port + PEERS_AT + i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int open_dir(void **state)
+{
+    (void)state;
+    ensemble_open(&ensemble, NODES, NULL);
+    do {
+        base = port_free();
+    } while (!is_base(base));
+    for (uint16_t i = 0; i < NODES; i++) {
+        ensemble.replicas[i].client_port = (uint16_t)(base + i);
+    }
+    (void)snprintf(output_path, sizeof(output_path), "%s/output", ensemble.dir);
+    return 0;
+}
+
+static bool has_ended(void)
+{
+    if (dev > 0 && waitpid(dev, &dev_status, WNOHANG) == dev) {
+        dev = 0;
+    }
+    return dev == 0;
+}
+
+static int close_dir(void **state)
+{
+    (void)state;
+    if (dev > 0) {
+        (void)kill(dev, SIGTERM);
+        ENSEMBLE_WAIT(&ensemble, WAIT_MS, has_ended());
+    }
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static _Noreturn void become_dev(const char *wait)
+{
+    char name[] = "zabra";
+    char command[] = "dev";
+    char port[16];
+    char data[ENSEMBLE_PATH_MAX + 16];
+    char seconds[32];
+    char *args[] = {name, command, port, data, seconds, NULL};
+    int fd = open(output_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    (void)snprintf(port, sizeof(port), "--port=%u", base);
+    (void)snprintf(data, sizeof(data), "--data=%s", ensemble.dir);
+    (void)snprintf(seconds, sizeof(seconds), "--wait=%s", wait);
+    if (fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0) {
+        execv(ZABRA_BINARY, args);
+    }
+    _exit(127);
+}
+
+static void start_dev(const char *wait)
+{
+    dev = fork();
+    assert_true(dev >= 0);
+    if (dev == 0) {
+        become_dev(wait);
+    }
+}
+
+static int end_code(void)
+{
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, has_ended());
+    return WIFEXITED(dev_status) ? WEXITSTATUS(dev_status) : -1;
+}
+
+static bool says(const char *text)
+{
+    int fd = open(output_path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, output, sizeof(output) - 1) : 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    output[got > 0 ? got : 0] = '\0';
+    return strstr(output, text) != NULL;
+}
+
+static void expect_said(const char *text)
+{
+    if (!says(text)) {
+        fail_msg("\"%s\" is missing in: %s", text, output);
+    }
+}
+
+/* The children of dev, in the order of their start. */
+static uint32_t children(pid_t pids[NODES])
+{
+    char path[64];
+    char text[256];
+    uint32_t count = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)dev, (int)dev);
+
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[got > 0 ? got : 0] = '\0';
+    for (char *at = text, *end = NULL; count < NODES; at = end) {
+        pids[count] = (pid_t)strtoul(at, &end, 10);
+        if (end == at) {
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* The process that `dev` started last: the one that it restarted. */
+static pid_t newest_child(void)
+{
+    pid_t pids[NODES];
+    pid_t newest = 0;
+    uint32_t count = children(pids);
+
+    for (uint32_t i = 0; i < count; i++) {
+        newest = pids[i] > newest ? pids[i] : newest;
+    }
+    return count == NODES ? newest : 0;
+}
+
+static void test_a_port_in_use_is_told(void **state)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)(base + 1))};
+    char text[128];
+
+    (void)state;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+
+    int fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
+
+    assert_true(fd >= 0);
+    start_dev("60");
+    assert_int_equal(end_code(), 1);
+    close(fd);
+    expect_said("replica 2 has ended unexpectedly: exit code 2");
+    (void)snprintf(text, sizeof(text), "why   clientPort: port %u is in use", base + 1);
+    expect_said(text);
+    expect_said("--port BASE");
+    expect_said("ending all");
+}
+
+static void test_crashed_replicas_are_started_again(void **state)
+{
+    pid_t before = 0;
+
+    (void)state;
+    start_dev("60");
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, says("Ctrl-C ends all"));
+    for (uint32_t i = 0; i < KILLS; i++) {
+        ENSEMBLE_WAIT(&ensemble, WAIT_MS, newest_child() > before);
+        before = newest_child();
+        assert_int_equal(kill(before, SIGKILL), 0);
+    }
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, newest_child() > before);
+    expect_said("has ended unexpectedly: signal 9 (Killed)");
+    expect_said("it is started again in 0.5 s");
+    expect_said("it is started again in 1.0 s");
+    ensemble_wait_all_ready(&ensemble);
+    assert_int_equal(kill(dev, SIGINT), 0);
+    assert_int_equal(end_code(), 0);
+}
+
+/* Two of three stand still: there is no quorum, and dev does not wait for ever. */
+static void test_no_ensemble_is_a_failure(void **state)
+{
+    pid_t pids[NODES];
+
+    (void)state;
+    start_dev("2");
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, children(pids) == NODES);
+    assert_int_equal(kill(pids[0], SIGSTOP), 0);
+    assert_int_equal(kill(pids[1], SIGSTOP), 0);
+    assert_int_equal(end_code(), 1);
+    expect_said("does not serve");
+    expect_said("0 of 3 replicas serve after 2 s");
+}
+
+static void test_a_majority_is_an_ensemble(void **state)
+{
+    pid_t pids[NODES];
+
+    (void)state;
+    start_dev("5");
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, says("Ctrl-C ends all"));
+    assert_int_equal(kill(dev, SIGTERM), 0);
+    assert_int_equal(end_code(), 0);
+
+    start_dev(ENSEMBLE_FACTOR > 1 ? "15" : "5");
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, children(pids) == NODES);
+    assert_int_equal(kill(pids[2], SIGSTOP), 0);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, says("Ctrl-C ends all"));
+    expect_said("replica 3 does not serve");
+    expect_said("2 of 3 replicas serve");
+    assert_int_equal(kill(pids[2], SIGCONT), 0);
+    ensemble_wait_all_ready(&ensemble);
+    assert_int_equal(kill(dev, SIGTERM), 0);
+    assert_int_equal(end_code(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_port_in_use_is_told, open_dir, close_dir),
+        cmocka_unit_test_setup_teardown(test_crashed_replicas_are_started_again, open_dir,
+                                        close_dir),
+        cmocka_unit_test_setup_teardown(test_no_ensemble_is_a_failure, open_dir, close_dir),
+        cmocka_unit_test_setup_teardown(test_a_majority_is_an_ensemble, open_dir, close_dir),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
