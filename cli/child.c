@@ -184,13 +184,13 @@ void child_describe(const struct child *child, char *text, size_t size)
 const char *child_words(const struct child *child)
 {
     static const char prefix[] = "zabra: ";
+    size_t prefix_len = sizeof(prefix) - 1;
+    bool refusal = !strncmp(child->words, prefix, prefix_len);
 
     if (!child->words[0]) {
         return "it said nothing about it";
     }
-    return strncmp(child->words, prefix, sizeof(prefix) - 1) != 0
-               ? child->words
-               : child->words + sizeof(prefix) - 1;
+    return child->words + (refusal ? prefix_len : 0);
 }
 
 const char *child_advice(const struct child *child)
@@ -205,8 +205,8 @@ const char *child_advice(const struct child *child)
         return "ports are --port BASE and the next ones, and those 1000 above; the directory is "
                "--data DIR; other keys were given on the command line";
     case EXIT_HALT:
-        return "it stopped to keep the data safe: with the others serving, remove its directory and "
-               "it is filled again";
+        return "it stopped to keep the data safe: with the others serving, remove its directory "
+               "and it is filled again";
     case EXIT_DISK:
         return "make room on the disk, or give another one by --data DIR";
     default:
