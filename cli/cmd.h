@@ -30,6 +30,7 @@ struct cmd {
 extern const struct cmd cmd_serve;
 extern const struct cmd cmd_dev;
 extern const struct cmd cmd_inspect;
+extern const struct cmd cmd_recover;
 
 /* Tells on stderr what is wrong with the command line; returns CMD_USAGE. */
 int cmd_usage_error(const struct cmd *cmd, const char *format, ...)

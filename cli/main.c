@@ -12,7 +12,7 @@ static const struct cmd cmd_version = {
 static const struct cmd cmd_help = {
     .name = "help", .summary = "explain a command", .usage = "[COMMAND]", .run = run_help};
 
-static const struct cmd *const commands[] = {&cmd_serve,   &cmd_dev,  &cmd_inspect,
+static const struct cmd *const commands[] = {&cmd_serve,   &cmd_dev,  &cmd_inspect, &cmd_recover,
                                              &cmd_version, &cmd_help, NULL};
 
 int cmd_usage_error(const struct cmd *cmd, const char *format, ...)

@@ -120,7 +120,7 @@ static bool lists_agree(const struct config *config, const struct zab_config *kn
 
     for (uint32_t i = 0; same && i < known->count; i++) {
         same = known->members[i].id == config->servers[i].id &&
-               known->members[i].voter == config->servers[i].voter;
+               (known->members[i].voter || known->members[i].vacant) == config->servers[i].voter;
     }
     if (!same) {
         (void)snprintf(

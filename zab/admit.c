@@ -188,7 +188,7 @@ static bool may_admit(const struct zab *zab, const struct peer *peer)
     const struct zab_member *member = zab_config_find(&zab->config, peer->id);
 
     ASSERT(zab->state == ZAB_LEADING);
-    if (!member || !member->voter || member->incarnation == peer->incarnation ||
+    if (!member || !has_seat(member) || member->incarnation == peer->incarnation ||
         !is_present(zab, peer) || peer->learner.acked < zab->committed) {
         return false;
     }
@@ -198,28 +198,43 @@ static bool may_admit(const struct zab *zab, const struct peer *peer)
     return admitted_long_ago(zab, member);
 }
 
-static void propose_admission(struct zab *zab, const struct peer *peer)
+static void propose_config(struct zab *zab, struct zab_config *config)
 {
-    struct zab_config config = zab->config;
     struct buf bytes;
 
     ASSERT(!zab->has_pending_config);
+    config->version = zab->trail.last + 1;
+    ASSERT(config->version > zab->config.version);
+    buf_init(&bytes, 1 << 16);
+    zab_config_encode(config, &bytes);
+    broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
+    ASSERT(zab->trail.last == config->version);
+    buf_release(&bytes);
+}
+
+static void propose_admission(struct zab *zab, const struct peer *peer)
+{
+    struct zab_config config = zab->config;
+
     PROBE("zab.admitted");
     for (uint32_t i = 0; i < config.count; i++) {
         if (config.members[i].id == peer->id) {
+            config.members[i].voter = true;
+            config.members[i].vacant = false;
             config.members[i].incarnation = peer->incarnation;
             config.members[i].admitted_ms = zab->txn_time_ms ? zab->txn_time_ms : 1;
         }
     }
-    config.version = zab->trail.last + 1;
-    ASSERT(config.version > zab->config.version);
-    buf_init(&bytes, 1 << 16);
-    zab_config_encode(&config, &bytes);
-    broadcast_append(zab, LOGREC_CONFIG, buf_slice(&bytes));
-    ASSERT(zab->trail.last == config.version);
-    buf_release(&bytes);
+    propose_config(zab, &config);
     fx_text(zab, ZAB_FX_ALARM, "member %u comes back with a new disk: its admission is proposed",
             peer->id);
+}
+
+/* A configuration that was forced upon a survivor's disk is on no other disk and in no record yet:
+ * no record has the zxid that is its version. */
+static bool is_unwritten(const struct zab_config *config)
+{
+    return config->version != 0 && zxid_counter(config->version) == 0;
 }
 
 void admit_tick(struct zab *zab)
@@ -233,6 +248,13 @@ void admit_tick(struct zab *zab)
     /* A quorum of the whole configuration must be here without the disk in question; the stranger
      * itself is not counted, since its incarnation is not in the configuration. */
     if (!quorum_has(zab, true, is_present)) {
+        return;
+    }
+    if (is_unwritten(&zab->config)) {
+        struct zab_config config = zab->config;
+
+        PROBE("zab.config_written");
+        propose_config(zab, &config);
         return;
     }
     for (uint32_t i = 0; i < zab->peer_count; i++) {

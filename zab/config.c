@@ -8,6 +8,12 @@ enum {
     FORMAT_ADMISSIONS = 2, /* Behind them the times of their admissions. */
 };
 
+enum {
+    KIND_OBSERVER = 0,
+    KIND_VOTER = 1,
+    KIND_VACANT = 2,
+};
+
 const struct zab_member *zab_config_find(const struct zab_config *config, uint32_t id)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
@@ -39,6 +45,39 @@ uint32_t zab_config_voters(const struct zab_config *config)
     return voters;
 }
 
+void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
+                        zxid_t version, uint64_t history)
+{
+    ASSERT(zab_config_find(config, id) && incarnation != 0);
+    ASSERT(version > config->version);
+
+    for (uint32_t i = 0; i < config->count; i++) {
+        struct zab_member *member = &config->members[i];
+
+        member->vacant = member->vacant || member->voter;
+        member->voter = false;
+        member->incarnation = 0;
+        member->admitted_ms = 0;
+        if (member->id == id) {
+            member->vacant = false;
+            member->voter = true;
+            member->incarnation = incarnation;
+        }
+    }
+    config->version = version;
+    config->history = history;
+    ASSERT(zab_config_voters(config) == 1);
+}
+
+static uint8_t kind_of(const struct zab_member *member)
+{
+    ASSERT(!member->voter || !member->vacant);
+    if (member->voter) {
+        return KIND_VOTER;
+    }
+    return member->vacant ? KIND_VACANT : KIND_OBSERVER;
+}
+
 void zab_config_encode(const struct zab_config *config, struct buf *out)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
@@ -52,7 +91,7 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
         const struct zab_member *member = &config->members[i];
 
         wire_put_u32(out, member->id);
-        wire_put_u8(out, member->voter ? 1 : 0);
+        wire_put_u8(out, kind_of(member));
         wire_put_u64(out, member->incarnation);
     }
     for (uint32_t i = 0; i < config->count; i++) {
@@ -89,7 +128,13 @@ static void get_members(struct wire_reader *reader, uint8_t format, struct zab_c
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < config->count; i++) {
         config->members[i].id = wire_get_u32(reader);
-        config->members[i].voter = wire_get_u8(reader) != 0;
+        uint8_t kind = wire_get_u8(reader);
+
+        config->members[i].voter = kind == KIND_VOTER;
+        config->members[i].vacant = kind == KIND_VACANT;
+        if (kind > KIND_VACANT) {
+            wire_reader_fail(reader);
+        }
         config->members[i].incarnation = wire_get_u64(reader);
     }
     for (uint32_t i = 0; i < config->count && format >= FORMAT_ADMISSIONS; i++) {

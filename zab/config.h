@@ -19,7 +19,9 @@ enum {
 
 struct zab_member {
     uint32_t id;          /* 1..ZAB_ID_MAX. */
-    bool voter;           /* Else an observer. */
+    bool voter;           /* Else an observer, or: */
+    bool vacant;          /* A voter's seat without a disk: it counts for nothing until a disk is
+                             admitted to it. */
     uint64_t incarnation; /* 0 for observers: any disk may observe. */
     uint64_t admitted_ms; /* Transaction time when this disk was admitted; 0: a founder's. */
 };
@@ -39,6 +41,11 @@ const struct zab_member *zab_config_find(const struct zab_config *config, uint32
 bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t incarnation);
 
 uint32_t zab_config_voters(const struct zab_config *config);
+
+/* What one survivor goes on with when a majority is lost for good: it alone votes, the other
+ * voters' seats are vacant, and the history is another one. `version` must be above all others. */
+void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
+                        zxid_t version, uint64_t history);
 
 /* Format 2. */
 void zab_config_encode(const struct zab_config *config, struct buf *out);

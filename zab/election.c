@@ -68,6 +68,7 @@ static void send_vote(struct zab *zab, const struct peer *peer)
         .commit = said_last(zab),
         .epoch = zab->promised_epoch,
         .base = zab->config.version,
+        .voters = zab_config_voters(&zab->config),
         .flags = self_flags(zab),
     };
 
@@ -195,26 +196,27 @@ static void decide(struct zab *zab)
 /*
  * A majority of the voters' ids is with that leader, or would be with us. Ids and not incarnations:
  * a new or damaged disk may know no configuration, or an old one, and nothing that matters is
- * derived from votes.
+ * derived from votes. How many voters there are the leader knows best: where one survivor was made
+ * to go on alone there are fewer than the server list has.
  */
-static bool majority_names(const struct zab *zab, uint32_t leader)
+static bool majority_names(const struct zab *zab, const struct peer *leader)
 {
     uint32_t voters = zab->seed_voter ? 1 : 0;
     uint32_t named = zab->seed_voter && self_eligible(zab) ? 1 : 0;
 
-    ASSERT(leader != 0 && leader != zab->id);
+    ASSERT(leader->id != 0 && leader->id != zab->id);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
         const struct vote *vote = &peer->vote;
 
         voters += peer->seed_voter ? 1 : 0;
         if (peer->seed_voter && peer->up && vote->valid && vote->state != ZAB_LOOKING &&
-            (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == leader) {
+            (vote->flags & ZAB_FLAG_ELIGIBLE) && vote->candidate == leader->id) {
             named++;
         }
     }
     ASSERT(named <= voters);
-    return named > voters / 2;
+    return named > (leader->vote.voters != 0 ? leader->vote.voters : voters) / 2;
 }
 
 /* A leader that says so itself, and a quorum (ourselves included) that would be with it. */
@@ -229,7 +231,7 @@ static bool check_settled(struct zab *zab)
             vote->candidate != peer->id) {
             continue;
         }
-        if (majority_names(zab, peer->id)) {
+        if (majority_names(zab, peer)) {
             follow_start(zab, peer->id);
             return true;
         }
@@ -340,6 +342,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *
         .zxid = msg->zxid,
         .last = msg->commit,
         .promised = msg->epoch,
+        .voters = msg->voters,
         .flags = msg->flags,
     };
     config_tell(zab, peer, msg->base);

@@ -18,10 +18,11 @@ enum {
     F_OFFSET = 1U << 9,
     F_DIGEST = 1U << 10, /* digest_zxid and digest. */
     F_BASE = 1U << 11,
-    F_RANGES = 1U << 12,
-    F_REC = 1U << 13,
-    F_OPTIONAL_REC = 1U << 14,
-    F_BYTES = 1U << 15,
+    F_VOTERS = 1U << 12,
+    F_RANGES = 1U << 13,
+    F_REC = 1U << 14,
+    F_OPTIONAL_REC = 1U << 15,
+    F_BYTES = 1U << 16,
 };
 
 enum {
@@ -39,7 +40,9 @@ struct msg_layout {
 
 static const struct msg_layout layouts[] = {
     [ZAB_VOTE] = {"VOTE",
-                  F_EPOCH | F_ZXID | F_COMMIT | F_ROUND | F_LEADER | F_STATE | F_FLAGS | F_BASE, 0},
+                  F_EPOCH | F_ZXID | F_COMMIT | F_ROUND | F_LEADER | F_STATE | F_FLAGS | F_BASE |
+                      F_VOTERS,
+                  0},
     [ZAB_CEPOCH] = {"CEPOCH", F_LINK | F_EPOCH | F_ZXID | F_FLAGS, 0},
     [ZAB_NEWEPOCH] = {"NEWEPOCH", F_LINK | F_EPOCH | F_BYTES, CONFIG_BYTES_MAX},
     [ZAB_ACKEPOCH] = {"ACKEPOCH", F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_FLAGS | F_BASE | F_RANGES,
@@ -162,6 +165,9 @@ static void put_scalars(struct buf *out, const struct zab_msg *msg, uint32_t fie
     if (fields & F_BASE) {
         wire_put_u64(out, msg->base);
     }
+    if (fields & F_VOTERS) {
+        wire_put_u32(out, msg->voters);
+    }
 }
 
 void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
@@ -201,6 +207,7 @@ static void get_scalars(struct wire_reader *reader, struct zab_msg *msg, uint32_
     msg->digest_zxid = fields & F_DIGEST ? wire_get_u64(reader) : 0;
     msg->digest = fields & F_DIGEST ? wire_get_u64(reader) : 0;
     msg->base = fields & F_BASE ? wire_get_u64(reader) : 0;
+    msg->voters = fields & F_VOTERS ? wire_get_u32(reader) : 0;
 }
 
 static void get_ranges(struct wire_reader *reader, struct zab_msg *msg)

@@ -78,7 +78,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         .serving = zab->was_serving,
         .quarantined = zab->quarantined,
         .founding = zab->founding,
-        .stranger = self && self->voter && !quorum_counts(zab, zab->id, zab->incarnation),
+        .stranger = self && has_seat(self) && !quorum_counts(zab, zab->id, zab->incarnation),
         .epoch = zxid_epoch(zab->trail.last),
         .promised = zab->promised_epoch,
         .last = zab->trail.last,
@@ -113,7 +113,7 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
 
         out[count++] = (struct zab_peer_status){
             .id = peer->id,
-            .voter = member ? member->voter : peer->seed_voter,
+            .voter = member ? has_seat(member) : peer->seed_voter,
             .connected = peer->up,
             .synced = peer->learner.stage == LEARNER_SYNCED,
             .counted = quorum_counts(zab, peer->id, peer->incarnation),

@@ -43,6 +43,7 @@ struct vote {
     zxid_t zxid;        /* Candidate's last. */
     zxid_t last;        /* Sender's last durable. */
     uint32_t promised;  /* Sender's. */
+    uint32_t voters;    /* Of the sender's configuration. */
     uint32_t flags;
 };
 
@@ -316,6 +317,12 @@ static inline bool in_dialogue(const struct zab *zab)
 static inline bool is_learner(const struct zab *zab)
 {
     return zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING;
+}
+
+/* May vote, once its disk is the one that the configuration names. */
+static inline bool has_seat(const struct zab_member *member)
+{
+    return member->voter || member->vacant;
 }
 
 /* effects.c */

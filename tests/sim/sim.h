@@ -166,6 +166,7 @@ struct sim_node {
     bool damaged;       /* The fault plan harmed its disk and it has not been refilled. */
     bool diverged;      /* Its state was harmed in memory. */
     bool emptied;       /* ... by replacing it. */
+    bool vacant;        /* Its seat counts for nothing: one survivor was made to go on alone. */
     bool rolled_back;   /* ... by an older image of it. */
     zxid_t harmed_last; /* What it held before. */
     bool full;

@@ -256,6 +256,7 @@ static void admit(struct sim *sim, const struct logrec *rec)
 
         if (node->emptied && zab_config_is_voter(&config, id, node->identity.incarnation)) {
             node->emptied = false;
+            node->vacant = false;
             node->damaged = node->shadow.quarantined;
             sim->totals.admissions++;
         }

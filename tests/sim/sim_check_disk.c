@@ -124,11 +124,15 @@ static bool voter_holds(struct sim *sim, const struct sim_node *node, zxid_t zxi
 bool sim_quorum_holds(struct sim *sim, zxid_t zxid)
 {
     uint32_t count = 0;
+    uint32_t seats = 0;
 
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        count += voter_holds(sim, &sim->nodes[id], zxid);
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        const struct sim_node *node = &sim->nodes[id];
+
+        seats += !node->vacant;
+        count += !node->vacant && voter_holds(sim, node, zxid);
     }
-    return count > sim->knobs.voters / 2;
+    return count > seats / 2;
 }
 
 static void check_promise(struct sim *sim, struct sim_node *node, const struct sim_issue *issue)

@@ -1,4 +1,6 @@
+#include "base/mem.h"
 #include "server/state/state.h"
+#include "server/survivor.h"
 #include "server/view.h"
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_script.h"
@@ -166,6 +168,57 @@ static void s20(struct sim *sim)
         sim_disk_roll_back(sim, node, image);
         script_start(sim, node);
         sim_settle(sim);
+    }
+}
+
+/* ---- A majority is lost for good: one survivor goes on alone, the others come back empty. ---- */
+
+static void go_on_alone(struct sim *sim, struct sim_node *node)
+{
+    struct store_options options = {.vfs = node->vfs,
+                                    .segment_bytes = sim->knobs.segment_bytes,
+                                    .snapshots_keep = sim->knobs.snapshots_keep,
+                                    .salt_seed = rng_u64(&sim->rng),
+                                    .record_bytes_max = ZAB_RECORD_BYTES_MAX};
+    struct store_report *report = mem_zalloc(1, sizeof(*report));
+    struct survivor *survivor = mem_zalloc(1, sizeof(*survivor));
+    struct store *store;
+    const char *why;
+
+    if (store_open(&options, false, &store, report) != ERR_OK ||
+        survivor_look(store, report, node->id, survivor, &why) != ERR_OK ||
+        survivor_go_on(store, survivor, rng_u64(&sim->rng) | 1) != ERR_OK) {
+        sim_fail(sim, "A18", "node %u cannot go on alone", node->id);
+    }
+    store_close(store, true);
+    (void)store_open(&options, true, &store, report);
+    node->shadow.promised_epoch = report->promised_epoch;
+    store_close(store, false);
+    mem_free(survivor);
+    mem_free(report);
+}
+
+static void survivor(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
+
+        script_writes(sim, script_leader(sim), 20);
+        sim_settle(sim); /* It has all: what it lacks would rightly be lost. */
+        crash_all(sim, round % 2 ? SIM_POWER : SIM_KILL);
+        for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+            if (id != node->id) {
+                sim_disk_empty(sim, &sim->nodes[id]);
+                sim->nodes[id].vacant = true;
+            }
+        }
+        go_on_alone(sim, node);
+        script_start(sim, node);
+        script_write(sim, node);
+        start_all(sim);
+        sim_settle(sim);
+        script_write(sim, script_leader(sim));
     }
 }
 
@@ -420,5 +473,6 @@ const struct script scripts_disk[] = {
     {.name = "S16-leader", .run = s16_leader},
     {.name = "S19", .run = s19},
     {.name = "S20", .run = s20},
+    {.name = "survivor", .run = survivor, .knobs = tight},
     {.name = NULL},
 };

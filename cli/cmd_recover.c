@@ -1,0 +1,238 @@
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_rng.h"
+#include "cli/cmd.h"
+#include "server/survivor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SEGMENT_BYTES = 32 << 20, /* Only asked when a segment is made, which this never does. */
+    RECORD_BYTES_MAX = 16 << 20,
+    HISTORY_LEN = 16, /* Hexadecimal digits. */
+    LINE_MAX_LEN = 128,
+};
+
+struct recovery {
+    const char *dir;
+    const char *accepted; /* History that the command line names, or NULL. */
+    uint32_t id;
+    struct vfs vfs;
+    struct store_report report;
+    struct survivor survivor;
+};
+
+static int fail(const struct recovery *recovery, const char *why)
+{
+    (void)fprintf(stderr, "zabra recover: %s: %s\n", recovery->dir, why);
+    return CMD_FAILED;
+}
+
+static enum err open_store(struct recovery *recovery, bool read_only, struct store **ret_store)
+{
+    struct store_options options = {.vfs = recovery->vfs,
+                                    .segment_bytes = SEGMENT_BYTES,
+                                    .snapshots_keep = 1,
+                                    .salt_seed = os_random_u64(),
+                                    .record_bytes_max = RECORD_BYTES_MAX};
+
+    return store_open(&options, read_only, ret_store, &recovery->report);
+}
+
+/* ---- What there is, and what may be lost. ---- */
+
+static const char *role_of(const struct zab_member *member)
+{
+    if (member->voter) {
+        return "voter";
+    }
+    return member->vacant ? "vacant seat" : "observer";
+}
+
+static void print_members(const struct survivor *survivor)
+{
+    for (uint32_t i = 0; i < survivor->config.count; i++) {
+        const struct zab_member *member = &survivor->config.members[i];
+
+        (void)printf("  replica %-5" PRIu32 " %s%s\n", member->id, role_of(member),
+                     member->id == survivor->identity.member_id ? ", this one" : "");
+    }
+}
+
+static void print_survivor(const struct survivor *survivor)
+{
+    (void)printf("cluster      ");
+    for (size_t i = 0; i < sizeof(survivor->identity.cluster); i++) {
+        (void)printf("%02x", survivor->identity.cluster[i]);
+    }
+    (void)printf("\nhistory      %016" PRIx64 "\n", survivor->config.history);
+    print_members(survivor);
+    (void)printf("promised     epoch %" PRIu32 "\nlast record  0x%016" PRIx64 " of epoch %" PRIu32
+                 "\ncommitted    0x%016" PRIx64 " at least\n\n",
+                 survivor->promised_epoch, survivor->last, survivor->epoch, survivor->committed);
+    (void)printf("This replica will go on alone, as the only voter, with all of this log.\n"
+                 "LOST is every write behind 0x%016" PRIx64 " that the others have acknowledged\n"
+                 "without this one. Kept is what is behind 0x%016" PRIx64
+                 " here, even if nobody was\n"
+                 "ever told that it succeeded. The history gets another id: clients learn that\n"
+                 "what they have seen may be gone.\n"
+                 "The other replicas must be stopped, and their directories emptied, before this\n"
+                 "one is started. If a majority of them still works, do NOT do this.\n\n",
+                 survivor->last, survivor->committed);
+}
+
+/* ---- The decision. ---- */
+
+static bool is_history(const struct recovery *recovery, const char *text)
+{
+    char history[HISTORY_LEN + 1];
+
+    (void)snprintf(history, sizeof(history), "%016" PRIx64, recovery->survivor.config.history);
+    return !strcmp(history, text);
+}
+
+static bool ask(const struct recovery *recovery)
+{
+    char line[LINE_MAX_LEN];
+
+    (void)printf("To go on type the history's id: ");
+    (void)fflush(stdout);
+    if (!fgets(line, sizeof(line), stdin)) {
+        return false;
+    }
+    line[strcspn(line, "\r\n")] = '\0';
+    return is_history(recovery, line);
+}
+
+static bool is_confirmed(const struct recovery *recovery)
+{
+    return recovery->accepted ? is_history(recovery, recovery->accepted) : ask(recovery);
+}
+
+/* ---- Doing it. ---- */
+
+static int look(struct recovery *recovery)
+{
+    struct store *store;
+    const char *why = NULL;
+    enum err err = open_store(recovery, true, &store);
+
+    if (err) {
+        return fail(recovery, err_text(err));
+    }
+    err = survivor_look(store, &recovery->report, recovery->id, &recovery->survivor, &why);
+    store_close(store, false);
+    return err ? fail(recovery, why) : CMD_OK;
+}
+
+static int go_on(struct recovery *recovery)
+{
+    uint64_t history = os_random_u64() | 1;
+    struct store *store;
+    enum err err = open_store(recovery, false, &store);
+
+    if (!err) {
+        err = survivor_go_on(store, &recovery->survivor, history);
+        store_close(store, !err);
+    }
+    if (err) {
+        return fail(recovery, err_text(err));
+    }
+    (void)printf("done: history %016" PRIx64 "; start this replica, then the others with empty "
+                 "directories\n",
+                 history);
+    return CMD_OK;
+}
+
+static int recover_locked(struct recovery *recovery)
+{
+    int code = look(recovery);
+
+    if (code != CMD_OK) {
+        return code;
+    }
+    print_survivor(&recovery->survivor);
+    if (!is_confirmed(recovery)) {
+        return fail(recovery, "not confirmed with the history's id: nothing was changed");
+    }
+    return go_on(recovery);
+}
+
+static int recover(struct recovery *recovery)
+{
+    enum err err = vfs_posix_open(recovery->dir, &recovery->vfs);
+
+    if (err) {
+        return fail(recovery, "no directory that can be read");
+    }
+    err = recovery->vfs.ops->lock(recovery->vfs.ctx);
+
+    int code = err == ERR_BUSY ? fail(recovery, "in use by a replica; stop it first")
+               : err           ? fail(recovery, err_text(err))
+                               : recover_locked(recovery);
+
+    vfs_posix_close(&recovery->vfs);
+    return code;
+}
+
+static bool parse_id(const char *text, uint32_t *ret_id)
+{
+    char *end;
+    unsigned long id = strtoul(text, &end, 10);
+
+    *ret_id = (uint32_t)id;
+    return *text >= '0' && *text <= '9' && *end == '\0' && id >= 1 && id <= ZAB_ID_MAX;
+}
+
+static int take_args(struct recovery *recovery, int arg_count, char **args)
+{
+    const char *id = NULL;
+
+    for (int i = 0; i < arg_count;) {
+        const char *value;
+
+        if ((value = cmd_option("id", arg_count, args, &i))) {
+            id = value;
+        } else if ((value = cmd_option("yes-i-accept-data-loss", arg_count, args, &i))) {
+            recovery->accepted = value;
+        } else if (args[i][0] == '-' || recovery->dir) {
+            return cmd_usage_error(&cmd_recover, "\"%s\" is not understood", args[i]);
+        } else {
+            recovery->dir = args[i++];
+        }
+    }
+    if (!recovery->dir) {
+        return cmd_usage_error(&cmd_recover, "the directory is missing");
+    }
+    if (!id || !parse_id(id, &recovery->id)) {
+        return cmd_usage_error(&cmd_recover, "--id must be this replica's number");
+    }
+    return CMD_OK;
+}
+
+static int run(int arg_count, char **args)
+{
+    struct recovery *recovery = mem_zalloc(1, sizeof(*recovery));
+    int code = take_args(recovery, arg_count, args);
+
+    if (code == CMD_OK) {
+        code = recover(recovery);
+    }
+    mem_free(recovery);
+    return code;
+}
+
+const struct cmd cmd_recover = {
+    .name = "recover",
+    .summary = "go on from one survivor when a majority is lost for good",
+    .usage = "DIR --id N [--yes-i-accept-data-loss=HISTORY]",
+    .text = "Makes the stopped replica N, whose data directory is DIR, the only voter of its\n"
+            "cluster. Prints what may be lost and asks for the id of the history, which\n"
+            "--yes-i-accept-data-loss gives instead. Afterwards start it, and then the others\n"
+            "with empty directories: they are refilled and become voters again, one by one.\n"
+            "Choose the replica with the newest last record. Exit code 0: done; 1: refused or\n"
+            "not confirmed, and nothing was changed.\n",
+    .run = run};

@@ -1,0 +1,179 @@
+/* A majority of the disks is lost for good: one survivor goes on alone, the emptied others are
+ * refilled and become voters again. */
+#include "tests/proc/ensemble.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum {
+    WRITES = 50,
+    OUTPUT_MAX = 8192,
+    /* Ten seconds of absence for each of the two, and the refills. */
+    ADMIT_MS = 90000 * ENSEMBLE_FACTOR
+};
+
+static struct ensemble ensemble;
+static char output[OUTPUT_MAX]; /* Of the last command. */
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* Runs `zabra recover` on a replica's directory; returns the exit code. */
+static int recover(uint32_t index, uint32_t id, const char *more)
+{
+    char command[1024];
+
+    (void)snprintf(command, sizeof(command), "%s recover %s --id %u %s </dev/null 2>&1",
+                   ZABRA_BINARY, ensemble.replicas[index].data, id, more);
+    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): the words are our own. */
+
+    assert_non_null(pipe);
+    size_t len = fread(output, 1, sizeof(output) - 1, pipe);
+
+    output[len] = '\0';
+    int status = pclose(pipe);
+
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void take_history(char history[17])
+{
+    const char *line = strstr(output, "\nhistory ");
+
+    if (!line || sscanf(line, "\nhistory %16s", history) != 1) { /* NOLINT(cert-err34-c) */
+        fail_msg("no history in: %s", output);
+    }
+}
+
+static void check_all_there(uint32_t index)
+{
+    for (uint32_t i = 0; i < WRITES; i++) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/znodes/v1/w%u?consistency=linearizable", i);
+        ensemble_call_until(&ensemble, index, "GET", path, NULL, 200);
+    }
+}
+
+/* Members that one of them counts as voters in step, itself included. */
+static size_t voters_seen_by(uint32_t teller)
+{
+    size_t count = 0;
+
+    if (ensemble_call(&ensemble, teller, "GET", "/ensemble/v1", NULL) != 200) {
+        return 0;
+    }
+    json_t *answer = web_json(&ensemble.reply);
+    json_t *members = json_object_get(answer, "members");
+
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        json_t *member = json_array_get(members, i);
+        const char *role = json_string_value(json_object_get(member, "state"));
+
+        count += json_is_true(json_object_get(member, "votes")) && role &&
+                 (!strcmp(role, "follower") || !strcmp(role, "leader"));
+    }
+    json_decref(answer);
+    return count;
+}
+
+static void write_all(uint32_t index)
+{
+    for (uint32_t i = 0; i < WRITES; i++) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/znodes/v1/w%u?upsert=true", i);
+        ensemble_call_until(&ensemble, index, "PUT", path, "some data", 201);
+    }
+}
+
+static void refusals_change_nothing(uint32_t index)
+{
+    const struct replica *survivor = &ensemble.replicas[index];
+
+    assert_int_equal(recover(index, survivor->id, ""), 1); /* No answer to the question. */
+    assert_non_null(strstr(output, "LOST"));
+    assert_int_equal(recover(index, survivor->id, "--yes-i-accept-data-loss=0123456789abcdef"), 1);
+    assert_non_null(strstr(output, "nothing was changed"));
+    assert_int_equal(recover(index, survivor->id + 1, ""), 1);
+    assert_non_null(strstr(output, "another replica"));
+    assert_int_equal(recover((index + 1) % 3, ensemble.replicas[(index + 1) % 3].id, ""), 1);
+    assert_non_null(strstr(output, "empty"));
+}
+
+static void go_on_alone(uint32_t index)
+{
+    char before[17];
+    char after[17];
+    char option[64];
+    uint32_t id = ensemble.replicas[index].id;
+
+    assert_int_equal(recover(index, id, ""), 1);
+    take_history(before);
+    (void)snprintf(option, sizeof(option), "--yes-i-accept-data-loss=%s", before);
+    assert_int_equal(recover(index, id, option), 0);
+    assert_int_equal(recover(index, id, ""), 1);
+    take_history(after);
+    assert_string_not_equal(before, after);
+    assert_non_null(strstr(output, "vacant seat"));
+}
+
+static void test_one_survivor(void **state)
+{
+    uint32_t index = ensemble_wait_leader(&ensemble);
+
+    (void)state;
+    write_all(index);
+    assert_int_equal(recover(index, ensemble.replicas[index].id, ""), 1);
+    assert_non_null(strstr(output, "in use"));
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_kill(&ensemble, i);
+        if (i != index) {
+            ensemble_empty(&ensemble, i);
+        }
+    }
+    refusals_change_nothing(index);
+    go_on_alone(index);
+
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+    check_all_there(index);
+    ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/alone?upsert=true", "x", 201);
+
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i != index) {
+            ensemble_start(&ensemble, i);
+        }
+    }
+    ENSEMBLE_WAIT(&ensemble, ADMIT_MS, voters_seen_by(index) == 3);
+    ensemble_wait_all_ready(&ensemble);
+    ensemble_kill(&ensemble, index); /* The others are a quorum without the survivor. */
+    ensemble_call_until(&ensemble, (index + 1) % 3, "PUT", "/znodes/v1/proof?upsert=true", "x",
+                        201);
+    check_all_there((index + 2) % 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_one_survivor, open_three, close_three),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
