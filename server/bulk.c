@@ -1,7 +1,7 @@
 /*
  * The bulk thread: reads of the log and of snapshots for learners, loading and writing snapshots,
- * and the next segment of the log. A snapshot is written in slices; between two of them the other
- * work is done, so that nobody waits for it.
+ * and the next segment of the log. A snapshot is written in slices, and checked block by block
+ * before it is sent; between two of them the other work is done, so that nobody waits for it.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -21,6 +21,7 @@ enum {
     SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
     PREPARE_MS = 50,                   /* Between two looks at the next segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
+    SEND_IDLE_MS = 60000,              /* A learner that asks for no more pieces is gone. */
 };
 
 void bulk_job_free(struct bulk_job *job)
@@ -47,39 +48,33 @@ static void fetch(struct bulk *bulk, struct bulk_job *job)
     answer(bulk, job);
 }
 
-static void close_reader(struct bulk *bulk)
+/* The next piece of the snapshot that is open for this learner. */
+static void send_piece(struct bulk *bulk, struct bulk_job *job)
 {
-    if (bulk->reader) {
-        store_snap_close(bulk->reader);
-        bulk->reader = NULL;
-    }
-}
-
-/* A piece of the newest snapshot; the same file is kept open from the first piece to the last. */
-static void snap_fetch(struct bulk *bulk, struct bulk_job *job)
-{
-    size_t len = 0;
-
-    if (job->offset == 0) {
-        close_reader(bulk);
-    }
-    if (!bulk->reader) {
-        job->err = store_snap_open(bulk->store, &bulk->reader, &bulk->reader_info);
-    }
     buf_init(&job->bytes, ZAB_CHUNK_BYTES_MAX);
     if (job->err == ERR_OK) {
-        uint8_t *to = buf_reserve(&job->bytes, ZAB_CHUNK_BYTES_MAX);
-
-        job->err = store_snap_read_raw(bulk->reader, job->offset, to, ZAB_CHUNK_BYTES_MAX, &len);
-        job->bytes.len = job->err == ERR_OK ? len : 0;
-        job->info = bulk->reader_info;
+        job->err = snap_send_piece(&bulk->send, job->peer, job->offset, os_now_ms(), &job->bytes,
+                                   &job->info);
     }
     answer(bulk, job);
 }
 
+/* A file that has to be checked first is put aside for the caller. */
+static void snap_fetch(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    if (job->offset == 0) {
+        job->err = snap_send_begin(&bulk->send, job->peer, os_now_ms());
+    }
+    if (job->offset == 0 && job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->peer)) {
+        list_push_back(later, &job->node);
+        return;
+    }
+    send_piece(bulk, job);
+}
+
 static void restore(struct bulk *bulk, struct bulk_job *job)
 {
-    close_reader(bulk);
+    snap_send_close(&bulk->send);
     recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
     answer(bulk, job);
 }
@@ -103,18 +98,20 @@ static void prepare(struct bulk *bulk)
         return;
     }
     bulk->prepare_ms = now_ms + PREPARE_MS;
+    snap_send_tidy(&bulk->send, now_ms, SEND_IDLE_MS);
     enum err err = store_preallocate(bulk->store);
 
     end_if_failed(err);
     atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
 }
 
-static void run_jobs(struct bulk *bulk, struct list *snapshots);
+static void run_jobs(struct bulk *bulk, struct list *later);
 
-/* Writes what the log does not need any more in full speed, but in step with the pace. */
-static void pace(struct bulk *bulk, uint64_t start_ms, uint64_t written, struct list *later)
+/* Does the other work until it is time for the next slice or block; `bytes` are done since
+ * `start_ms`. */
+static void pace(struct bulk *bulk, uint64_t start_ms, uint64_t bytes, struct list *later)
 {
-    uint64_t due_ms = start_ms + written / SNAPSHOT_BYTES_PER_MS;
+    uint64_t due_ms = start_ms + bytes / SNAPSHOT_BYTES_PER_MS;
 
     do {
         uint64_t now_ms = os_now_ms();
@@ -216,11 +213,33 @@ static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later
     answer(bulk, job);
 }
 
-/* Short jobs at once; snapshots are put aside for the caller. A state about to be loaded makes a
- * snapshot of the old one pointless. */
-static void refuse_snapshots(struct bulk *bulk, struct list *snapshots)
+/* Reads the snapshot that a learner is about to get from end to end, then sends its first piece. */
+static void check_and_send(struct bulk *bulk, struct bulk_job *job, struct list *later)
 {
-    list_for_each_safe (it, tmp, snapshots) {
+    uint64_t start_ms = os_now_ms();
+    uint64_t condemned = bulk->send.condemned;
+    uint64_t done = 0;
+    size_t bytes = 0;
+
+    while (job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->peer)) {
+        job->err = snap_send_check(&bulk->send, job->peer, &bytes);
+        done += bytes;
+        pace(bulk, start_ms, done, later);
+        if (bulk->stopping || mailbox_is_closed(&bulk->inbox)) {
+            job->err = ERR_CLOSED;
+        }
+    }
+    if (bulk->send.condemned > condemned) {
+        log_warn("storage", "a snapshot does not verify any more and is not used: %s",
+                 job->err == ERR_OK ? "an older one is sent" : "a new one is taken");
+    }
+    send_piece(bulk, job);
+}
+
+/* A state about to be loaded makes a snapshot of the old one pointless. */
+static void refuse(struct bulk *bulk, struct list *later)
+{
+    list_for_each_safe (it, tmp, later) {
         struct bulk_job *job = list_entry(it, struct bulk_job, node);
 
         list_remove(it);
@@ -229,7 +248,8 @@ static void refuse_snapshots(struct bulk *bulk, struct list *snapshots)
     }
 }
 
-static void run_jobs(struct bulk *bulk, struct list *snapshots)
+/* Short jobs at once; long ones are put aside for the caller. */
+static void run_jobs(struct bulk *bulk, struct list *later)
 {
     struct list jobs;
 
@@ -243,40 +263,49 @@ static void run_jobs(struct bulk *bulk, struct list *snapshots)
             fetch(bulk, job);
             break;
         case BULK_SNAP_FETCH:
-            snap_fetch(bulk, job);
+            snap_fetch(bulk, job, later);
             break;
         case BULK_RESTORE:
             bulk->stopping = true;
-            refuse_snapshots(bulk, snapshots);
+            refuse(bulk, later);
             restore(bulk, job);
             break;
         case BULK_SNAPSHOT:
-            list_push_back(snapshots, &job->node);
+            list_push_back(later, &job->node);
             break;
         }
+    }
+}
+
+static void run_long(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    bulk->stopping = false;
+    if (job->type == BULK_SNAPSHOT) {
+        snapshot(bulk, job, later);
+    } else {
+        check_and_send(bulk, job, later);
     }
 }
 
 static void body(void *arg)
 {
     struct bulk *bulk = arg;
-    struct list snapshots;
+    struct list later;
 
-    list_init(&snapshots);
+    list_init(&later);
     while (!mailbox_is_closed(&bulk->inbox)) {
         prepare(bulk);
         (void)mailbox_wait(&bulk->inbox, PREPARE_MS);
-        run_jobs(bulk, &snapshots);
-        while (!list_empty(&snapshots)) {
-            struct bulk_job *job = list_first(&snapshots, struct bulk_job, node);
+        run_jobs(bulk, &later);
+        while (!list_empty(&later)) {
+            struct bulk_job *job = list_first(&later, struct bulk_job, node);
 
             list_remove(&job->node);
-            bulk->stopping = false;
-            snapshot(bulk, job, &snapshots);
+            run_long(bulk, job, &later);
         }
     }
-    run_jobs(bulk, &snapshots);
-    list_for_each_safe (it, tmp, &snapshots) {
+    run_jobs(bulk, &later);
+    list_for_each_safe (it, tmp, &later) {
         list_remove(it);
         bulk_job_free(list_entry(it, struct bulk_job, node));
     }
@@ -285,6 +314,7 @@ static void body(void *arg)
 void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox)
 {
     bulk->store = store;
+    snap_send_init(&bulk->send, store);
     bulk->view = view;
     bulk->outbox = outbox;
     mailbox_init(&bulk->inbox, BULK_JOBS_MAX);
@@ -302,6 +332,6 @@ void bulk_stop(struct bulk *bulk)
 {
     mailbox_close(&bulk->inbox);
     thread_join(&bulk->thread);
-    close_reader(bulk);
+    snap_send_close(&bulk->send);
     mailbox_release(&bulk->inbox);
 }

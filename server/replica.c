@@ -313,6 +313,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         break;
     case ZAB_FX_RESTORE:
         replica->readable = false; /* Another state is about to be put in place. */
+        replica->loading++;
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_DELIVER:
@@ -343,16 +344,27 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
 /* ---- Snapshots and other periodic work. ---- */
 
+/* A learner may be needed for the quorum that lets this leader serve: so a wanted snapshot is taken
+ * of what is applied, which is committed, also before. */
+static bool is_snapshot_due(const struct replica *replica)
+{
+    bool by_size = replica->records_since_snap >= replica->snap_at_records ||
+                   replica->bytes_since_snap >= replica->snap_at_bytes;
+
+    if (replica->snapshotting || replica->loading > 0 || replica->status.quarantined ||
+        replica->status.delivered < replica->fuzzy_end) {
+        return false;
+    }
+    return replica->snapshot_wanted || (by_size && replica->status.serving);
+}
+
 static void want_snapshot(struct replica *replica, struct replica_effects *out)
 {
-    bool due = replica->records_since_snap >= replica->snap_at_records ||
-               replica->bytes_since_snap >= replica->snap_at_bytes;
-
-    if (!due || replica->snapshotting || !replica->status.serving ||
-        replica->status.delivered < replica->fuzzy_end) {
+    if (!is_snapshot_due(replica)) {
         return;
     }
     replica->snapshotting = true;
+    replica->snapshot_wanted = false;
     replica->records_since_snap = 0;
     replica->bytes_since_snap = 0;
     draw_snapshot_point(replica);
@@ -390,10 +402,18 @@ static void restored(struct replica *replica, const struct zab_event *event)
 
 static void before_step(struct replica *replica, const struct zab_event *event)
 {
+    if (event->type == ZAB_EV_RESTORED) {
+        ASSERT(replica->loading > 0);
+        replica->loading--;
+    }
+    if (event->type == ZAB_EV_SNAP_FETCHED) {
+        replica->snapshot_wanted = event->err == ERR_MISSING && event->offset == 0;
+    }
     if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
         restored(replica, event);
     } else if (event->type == ZAB_EV_STORED_SNAP) {
         replica->snapshotting = false;
+        replica->snapshot_wanted = false;
     }
 }
 

@@ -96,7 +96,9 @@ struct replica {
     bool draining;
     uint64_t drain_ms; /* Since when. */
     bool snapshotting;
-    bool readable; /* Has served since the state was loaded. */
+    bool snapshot_wanted; /* A learner waits for one and there is none that can be sent. */
+    uint32_t loading;     /* States asked for and not yet in place. */
+    bool readable;        /* Has served since the state was loaded. */
     uint64_t records_since_snap;
     uint64_t bytes_since_snap;
     uint64_t snap_at_records;

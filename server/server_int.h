@@ -14,6 +14,7 @@
 #include "server/persist.h"
 #include "server/replica.h"
 #include "server/server.h"
+#include "server/snap_send.h"
 #include "storage/store.h"
 #include "zab/tcp/tcp.h"
 
@@ -87,9 +88,8 @@ struct bulk {
     struct mailbox *outbox; /* Core's, of bulk_job. */
     struct store *store;
     struct view *view;
-    struct store_snap_reader *reader; /* Of the snapshot being sent; NULL: none. */
-    struct store_snap_info reader_info;
-    uint64_t prepare_ms; /* Next look at the next segment. */
+    struct snap_send send; /* Snapshots on their way to learners. */
+    uint64_t prepare_ms;   /* Next look at the next segment. */
     bool stopping;
     struct metric_histogram snapshot_time;
     struct metric_counter snapshots;

@@ -238,12 +238,10 @@ static enum err read_head(struct snapfile_reader *reader, uint64_t size)
     return ERR_OK;
 }
 
-enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
-                       uint32_t record_bytes_max)
+static enum err open_file(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
+                          uint32_t record_bytes_max)
 {
     ASSERT(vfs->ops && name[0] != '\0');
-
-    uint64_t size = 0;
 
     *reader = (struct snapfile_reader){.vfs = vfs};
     reader->block_max = snapfile_block_max(record_bytes_max);
@@ -257,8 +255,16 @@ enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, co
         snapfile_close(reader);
         return err == ERR_MISSING ? ERR_MISSING : ERR_CORRUPT;
     }
-    vfs->ops->drop_cache(reader->file);
-    err = vfs->ops->size(reader->file, &size);
+    return ERR_OK;
+}
+
+static enum err read_ends(struct snapfile_reader *reader)
+{
+    ASSERT(reader->file);
+
+    uint64_t size = 0;
+    enum err err = reader->vfs->ops->size(reader->file, &size);
+
     if (err == ERR_OK) {
         err = read_head(reader, size);
     }
@@ -270,6 +276,28 @@ enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, co
         return ERR_CORRUPT;
     }
     return ERR_OK;
+}
+
+enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
+                       uint32_t record_bytes_max)
+{
+    enum err err = open_file(reader, vfs, name, record_bytes_max);
+
+    ASSERT(err != ERR_OK || reader->file);
+    if (err == ERR_OK) {
+        vfs->ops->drop_cache(reader->file);
+        err = read_ends(reader);
+    }
+    return err;
+}
+
+enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *vfs,
+                              const char *name, uint32_t record_bytes_max)
+{
+    enum err err = open_file(reader, vfs, name, record_bytes_max);
+
+    ASSERT(err != ERR_OK || reader->file);
+    return err == ERR_OK ? read_ends(reader) : err;
 }
 
 enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block)

@@ -70,6 +70,11 @@ struct snapfile_reader {
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                        uint32_t record_bytes_max);
 
+/* The same, without the cached pages being forgotten first: for a file that has been judged, they
+ * are better than what may rot beneath them. */
+enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *vfs,
+                              const char *name, uint32_t record_bytes_max);
+
 /* ERR_MISSING after the last block, and only if the hash of the whole is right; ERR_CORRUPT. */
 enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block);
 void snapfile_close(struct snapfile_reader *reader);

@@ -163,6 +163,8 @@ struct store_snap_info {
     uint64_t digest;      /* State digest at `end`. */
     uint64_t node_count;
     uint64_t file_bytes;
+    uint64_t history; /* Of the log here that it belongs to; with `start` it names the file. */
+    bool is_checked;  /* store_snap_checked was told of it. */
 };
 
 /* Writes one: begin, any number of blocks, then finish or abort. Bulk thread. */
@@ -187,7 +189,8 @@ void store_snap_abort(struct store_snap_writer *take_writer);
 /* Reads the newest usable one. Bulk thread, or the owner at start. */
 struct store_snap_reader;
 
-/* ERR_MISSING when there is none. */
+/* ERR_MISSING when there is none. ERR_CORRUPT: its ends do not verify; `ret_info` names it. One
+ * that is not checked is read from the disk, not from the cache. */
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info);
 
@@ -200,9 +203,14 @@ enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_blo
 
 /* The newest snapshot turned out to be damaged: falls back to the next older usable one and updates
  * `snap_*` and `has_snapshot` of the report. ERR_MISSING: neither a snapshot nor a log from the
- * very beginning is left, which is damage. Bulk thread, or the owner at start; no reader is open.
- */
+ * very beginning is left, which is damage. The owner at start; no reader is open. */
 enum err store_snap_discard(struct store *store, struct store_report *report);
+
+/* All of it was read, and verifies. Any one thread. */
+void store_snap_checked(struct store *store, const struct store_snap_info *info);
+
+/* It does not verify: it is not used again, and the next purge removes it. Any one thread. */
+void store_snap_condemn(struct store *store, const struct store_snap_info *info);
 
 /* Raw bytes of the file, to send to a learner. A short count means the end. */
 enum err store_snap_read_raw(struct store_snap_reader *reader, uint64_t offset, void *data,

@@ -14,7 +14,8 @@
 struct snap_entry {
     struct snapfile_info info; /* Of a bad one only the start is known. */
     bool is_bad;               /* Does not verify, or was discarded. */
-    bool is_verified;          /* All of it was read and checked since the store was opened. */
+    bool is_verified;          /* All of it was read and found right since the store was opened. */
+    bool is_checked;           /* And again, by somebody who is about to send it. */
 };
 
 /* The snapshots of this history, ascending by start. */

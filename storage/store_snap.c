@@ -177,25 +177,69 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
     char name[VFS_NAME_MAX];
     enum err err = ERR_MISSING;
 
+    *ret_info = (struct store_snap_info){0};
     pthread_mutex_lock(&store->wal.files_mutex);
 
     const struct snap_entry *newest = store->wal.is_open ? snap_set_newest(&store->snaps) : NULL;
 
     if (newest) {
+        enum err (*open)(struct snapfile_reader *, const struct vfs *, const char *, uint32_t) =
+            newest->is_checked ? snapfile_open_cached : snapfile_open;
+
         name_snap(name, store->wal.manifest.history, newest->info.shown.start);
-        err = snapfile_open(&reader->file, &store->options.vfs, name,
-                            store->options.record_bytes_max);
+        err = open(&reader->file, &store->options.vfs, name, store->options.record_bytes_max);
         /* It was there a moment ago. */
         err = err == ERR_MISSING ? ERR_CORRUPT : err;
+        *ret_info = err == ERR_OK ? reader->file.info.shown : newest->info.shown;
+        ret_info->history = store->wal.manifest.history;
+        ret_info->is_checked = newest->is_checked;
     }
     pthread_mutex_unlock(&store->wal.files_mutex);
     if (err != ERR_OK) {
         mem_free(reader);
         return err;
     }
-    *ret_info = reader->file.info.shown;
     *ret_reader = reader;
     return ERR_OK;
+}
+
+/* The entry that `info` speaks of, if the history is still the one of then. */
+static struct snap_entry *entry_named(struct store *store, const struct store_snap_info *info)
+{
+    ASSERT(info->history > 0);
+
+    return store->wal.manifest.history == info->history ? snap_set_find(&store->snaps, info->start)
+                                                        : NULL;
+}
+
+void store_snap_checked(struct store *store, const struct store_snap_info *info)
+{
+    ASSERT(!store->is_read_only);
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    struct snap_entry *entry = entry_named(store, info);
+
+    if (entry) {
+        entry->is_checked = true;
+        entry->is_verified = true;
+    }
+    pthread_mutex_unlock(&store->wal.files_mutex);
+}
+
+void store_snap_condemn(struct store *store, const struct store_snap_info *info)
+{
+    ASSERT(!store->is_read_only);
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    struct snap_entry *entry = entry_named(store, info);
+
+    if (entry) {
+        entry->is_bad = true;
+        entry->is_checked = false;
+        entry->is_verified = false;
+        snap_figures(store);
+    }
+    pthread_mutex_unlock(&store->wal.files_mutex);
 }
 
 struct slice store_snap_config(const struct store_snap_reader *reader)

@@ -332,13 +332,18 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
+    if (event->err != ERR_OK && event->offset == 0 && learner->snap_offset == 0) {
+        /* Not one verifies any more. The host takes a new one; the learner waits for it here rather
+         * than go round in circles. */
+        learner->snap_retry_ms = zab->now_ms + ticks_ms(zab, 1);
+        return;
+    }
     if (event->offset == 0) {
         learner->snap_start = event->zxid;
     }
     /* Pieces of two snapshots make none: the newest may have changed on the way. */
     if (event->err != ERR_OK || event->offset != learner->snap_offset ||
         event->zxid != learner->snap_start) {
-        PROBE("zab.snapshot_changed");
         fx_disconnect(zab, peer->id);
         return;
     }
@@ -362,6 +367,21 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
         snap_sent(zab, peer, event->zxid);
     } else {
         snap_fetch(zab, peer);
+    }
+}
+
+void sync_retry(struct zab *zab, bool now)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+        struct learner *learner = &peer->learner;
+
+        if (learner->stage == LEARNER_SNAP && learner->snap_retry_ms != 0 &&
+            (now || zab->now_ms >= learner->snap_retry_ms)) {
+            learner->snap_retry_ms = 0;
+            snap_fetch(zab, peer);
+        }
     }
 }
 

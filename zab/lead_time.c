@@ -110,6 +110,9 @@ void lead_tick(struct zab *zab)
         broadcast_ping(zab);
         digest_compare(zab);
     }
+    if (zab->state == ZAB_LEADING) {
+        sync_retry(zab, false);
+    }
     if (zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
         return;
     }

@@ -342,6 +342,9 @@ static void on_stored_snap(struct zab *zab, const struct zab_event *event)
     zab->snap_start = event->zxid;
     trail_purge(&zab->trail, event->base);
     ASSERT(zab->trail.base >= event->base);
+    if (zab->state == ZAB_LEADING) {
+        sync_retry(zab, true);
+    }
 }
 
 static void on_resign(struct zab *zab, bool resign)

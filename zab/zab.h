@@ -119,8 +119,9 @@ enum zab_effect_type {
     ZAB_FX_PERSIST,    /* Change the disk; all PERSISTs form one FIFO. */
     ZAB_FX_DELIVER,    /* Apply `rec`: committed, and durable here. */
     ZAB_FX_FETCH,      /* Read records after `zxid` from the log. */
-    ZAB_FX_SNAP_FETCH, /* Read a piece of the newest snapshot at `offset`, at most
-                          ZAB_CHUNK_BYTES_MAX. */
+    ZAB_FX_SNAP_FETCH, /* Read a piece at `offset`, at most ZAB_CHUNK_BYTES_MAX, of the newest
+                          snapshot that verifies; it stays the same from the first piece of `peer`
+                          to its last. None verifies: an error, and the host takes a new one. */
     ZAB_FX_RESTORE,    /* A received snapshot is ours: load the state from it. */
     ZAB_FX_CONFIRMED,  /* The quorum round for request `token`: `zxid` to wait for, or `err`. */
     ZAB_FX_FORWARDED,  /* Leader: a learner's request `token`, `bytes`. */

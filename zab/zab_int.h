@@ -91,10 +91,11 @@ struct learner {
     zxid_t snap_start;    /* Of the snapshot being sent. */
     uint64_t snap_offset; /* Next byte to fetch. */
     uint64_t snap_acked;
-    bool snap_done;     /* The last chunk has been sent. */
-    uint64_t confirmed; /* Highest round answered. */
-    uint64_t heard_ms;  /* Last PONG or other sign within this dialogue. */
-    bool early;         /* A CEPOCH came while we were still looking: */
+    bool snap_done;         /* The last chunk has been sent. */
+    uint64_t snap_retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
+    uint64_t confirmed;     /* Highest round answered. */
+    uint64_t heard_ms;      /* Last PONG or other sign within this dialogue. */
+    bool early;             /* A CEPOCH came while we were still looking: */
     uint32_t early_link;
     uint32_t early_promised;
     zxid_t early_zxid;
@@ -389,6 +390,7 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid);
 void sync_on_fetched(struct zab *zab, const struct zab_event *event);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
+void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
 
 /* broadcast.c */
 void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload);

@@ -16,6 +16,7 @@
 #include "server/persist.h"
 #include "server/recover.h"
 #include "server/replica.h"
+#include "server/snap_send.h"
 #include "storage/store.h"
 
 #include <stdio.h>
@@ -190,10 +191,9 @@ struct sim_node {
     bool disk_busy;
     bool telling; /* Completions are on their way to the core. */
     bool preallocating;
-    struct store_snap_reader *reader; /* A snapshot on its way to a learner. */
-    struct store_snap_info reader_info;
+    struct snap_send send; /* Snapshots on their way to learners. */
     bool low;
-    uint64_t restore_us; /* When the last state that is asked for will be loaded. */
+    uint64_t bulk_us; /* When the bulk thread will be done with the snapshots it was asked for. */
     struct sim_snap *snap;
     uint64_t tick_us; /* When the next tick event is due; 0: none. */
     int64_t clock_off_ms;

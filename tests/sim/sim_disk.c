@@ -35,6 +35,16 @@ uint64_t sim_disk_us(struct sim *sim, struct sim_node *node)
     return node->slow ? us + rng_below(&sim->rng, SLOW_MAX_US) : us;
 }
 
+/* How long a job with snapshots takes: one after the other, as the server's one bulk thread does
+ * them. */
+static uint64_t bulk_us(struct sim *sim, struct sim_node *node)
+{
+    uint64_t at_us = sim->now_us + sim_disk_us(sim, node);
+
+    node->bulk_us = at_us > node->bulk_us ? at_us : node->bulk_us;
+    return node->bulk_us - sim->now_us;
+}
+
 /* True, and the process is gone, when the machine has died in the middle of a call. */
 static bool died(struct sim *sim, struct sim_node *node)
 {
@@ -180,47 +190,53 @@ static void fetch(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* As the server does: one file, from a first piece to a last one; another learner's first piece
- * opens it anew. */
-static enum err reader_for(struct sim_node *node, uint64_t offset)
+/* Reads the file from end to end before its first piece; the server does other work in between. */
+static enum err begin_send(struct sim *sim, struct sim_node *node, uint32_t peer)
 {
-    if (offset == 0 && node->reader) {
-        store_snap_close(node->reader);
-        node->reader = NULL;
+    enum err err = snap_send_begin(&node->send, peer, sim_node_ms(sim, node));
+    size_t bytes = 0;
+
+    while (err == ERR_OK && !snap_send_is_checked(&node->send, peer)) {
+        err = snap_send_check(&node->send, peer, &bytes);
     }
-    return node->reader ? ERR_OK : store_snap_open(node->store, &node->reader, &node->reader_info);
+    return err;
 }
 
 static void snap_fetch(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
-    uint64_t offset = event->b;
-    uint8_t *bytes = mem_alloc(ZAB_CHUNK_BYTES_MAX);
-    size_t len = 0;
-    struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED, .token = event->a, .offset = offset};
+    uint32_t peer = (uint32_t)(event->b % (SIM_NODES_MAX + 1));
+    uint64_t offset = event->b / (SIM_NODES_MAX + 1);
+    struct store_snap_info info = {0};
+    struct buf bytes;
+    struct zab_event step = {
+        .type = ZAB_EV_SNAP_FETCHED, .peer = peer, .token = event->a, .offset = offset};
 
-    step.err = reader_for(node, offset);
+    buf_init(&bytes, ZAB_CHUNK_BYTES_MAX);
+    step.err = offset == 0 ? begin_send(sim, node, peer) : ERR_OK;
     if (step.err == ERR_OK) {
-        step.err = store_snap_read_raw(node->reader, offset, bytes, ZAB_CHUNK_BYTES_MAX, &len);
-        step.zxid = node->reader_info.start;
-        step.snap_chain = node->reader_info.start_chain;
-        step.base = node->reader_info.end;
-        step.bytes = slice_make(bytes, len);
+        step.err =
+            snap_send_piece(&node->send, peer, offset, sim_node_ms(sim, node), &bytes, &info);
+        step.zxid = info.start;
+        step.snap_chain = info.start_chain;
+        step.base = info.end;
+        step.bytes = buf_slice(&bytes);
     }
     if (!died(sim, node)) {
         sim_node_step(sim, node, &step);
     }
-    mem_free(bytes);
+    buf_release(&bytes);
 }
 
 void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
     bool snap = effect->type == ZAB_FX_SNAP_FETCH;
-    struct sim_event *event = sim_after(sim, sim_disk_us(sim, node), snap ? snap_fetch : fetch,
-                                        snap ? "snap fetch" : "fetch", node);
+    uint64_t in_us = snap ? bulk_us(sim, node) : sim_disk_us(sim, node);
+    struct sim_event *event =
+        sim_after(sim, in_us, snap ? snap_fetch : fetch, snap ? "snap fetch" : "fetch", node);
 
     event->a = effect->token;
-    event->b = snap ? effect->offset : effect->zxid;
+    event->b = snap ? effect->offset * (SIM_NODES_MAX + 1) + effect->peer : effect->zxid;
 }
 
 /* ---- Taking a received snapshot for our state. ---- */
@@ -276,12 +292,8 @@ static void restore(struct sim *sim, struct sim_event *event)
 
 void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid)
 {
-    uint64_t at_us = sim->now_us + sim_disk_us(sim, node);
-
-    /* One after the other, as the server's one bulk thread does it. */
-    node->restore_us = at_us > node->restore_us ? at_us : node->restore_us;
     SIM_TRACE(sim, "restore %u at %" PRIx64, node->id, zxid);
-    sim_after(sim, node->restore_us - sim->now_us, restore, "restore", node)->a = zxid;
+    sim_after(sim, bulk_us(sim, node), restore, "restore", node)->a = zxid;
 }
 
 /* ---- Snapshots of our own: fuzzy, slice by slice, while transactions go on. ---- */
@@ -392,9 +404,8 @@ void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
 {
     sim_disk_freeze(sim, node, how);
     drop_snapshot(node);
-    if (node->reader) {
-        store_snap_close(node->reader);
-        node->reader = NULL;
+    if (node->store) {
+        snap_send_close(&node->send);
     }
     persist_batch_release(&node->filling);
     persist_batch_release(&node->running);
@@ -403,5 +414,5 @@ void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
     node->telling = false;
     node->preallocating = false;
     node->low = false;
-    node->restore_us = 0;
+    node->bulk_us = 0;
 }

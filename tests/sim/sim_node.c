@@ -303,6 +303,7 @@ static enum err open_and_recover(struct sim *sim, struct sim_node *node,
     enum err err = open_store(sim, node, report);
 
     if (err == ERR_OK) {
+        snap_send_init(&node->send, node->store);
         node->view = view_new();
         options->view = node->view;
         sim->current = node;

@@ -301,6 +301,27 @@ static void closing_answers_everybody(void **state)
     assert_int_equal(queued.err, ERR_NOT_READY);
 }
 
+/* A learner waits for a snapshot, and not one of them verifies any more. */
+static void a_snapshot_is_taken_when_none_can_be_sent(void **state)
+{
+    struct bench bench;
+    struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .err = ERR_MISSING};
+
+    (void)state;
+    bench_lead(&bench);
+    assert_false(bench.effects.take_snapshot);
+    drive_step(&bench.drive, &none);
+    assert_true(bench.effects.take_snapshot);
+    assert_int_equal(bench.effects.snap_start, bench_status(&bench).applied);
+    bench.effects.take_snapshot = false;
+    drive_step(&bench.drive, &none);
+    assert_false(bench.effects.take_snapshot); /* One is under way. */
+    replica_snapshot_failed(bench.replica);
+    drive_step(&bench.drive, &none);
+    assert_true(bench.effects.take_snapshot);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +339,7 @@ int main(void)
         cmocka_unit_test(draining_refuses_the_new_and_finishes_the_old),
         cmocka_unit_test(a_draining_leader_hands_over),
         cmocka_unit_test(closing_answers_everybody),
+        cmocka_unit_test(a_snapshot_is_taken_when_none_can_be_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

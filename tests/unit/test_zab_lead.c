@@ -145,6 +145,43 @@ static void behind_the_log_there_is_a_snapshot(void **state)
     drive_release(&drive);
 }
 
+/* Not one snapshot verifies: a new one is taken, and the learner waits for it in its dialogue. */
+static void a_learner_waits_for_a_snapshot_that_can_be_sent(void **state)
+{
+    struct drive drive;
+    struct drive_log empty = {0};
+    struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .err = ERR_MISSING};
+    struct zab_event stored = {
+        .type = ZAB_EV_STORED_SNAP, .zxid = ((zxid_t)3 << 32) + 3, .base = ((zxid_t)3 << 32) + 2};
+
+    (void)state;
+    drive_init(&drive, 3, 3);
+    drive_log_reset(&drive.disk, zxid_make(3, 2), 99);
+    drive_log_add(&drive.disk, zxid_make(3, 3));
+    drive.init.committed = zxid_make(3, 3);
+    drive.init.has_snapshot = true;
+    drive_start(&drive);
+    drive_lead(&drive);
+    drive_up_as(&drive, 2, 999, false);
+    drive_cepoch(&drive, 2, 0, 0);
+    drive_ackepoch(&drive, 2, &empty, 0);
+    none.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
+    drive_clear(&drive);
+    drive_step(&drive, &none);
+    drive_tick(&drive, 10);
+    assert_null(drive_effect(&drive, ZAB_FX_DISCONNECT));
+    assert_null(drive_effect(&drive, ZAB_FX_SNAP_FETCH));
+    drive_pong(&drive, 1);
+    drive_tick(&drive, drive.init.limits.tick_ms);
+    assert_int_equal(drive_effect_count(&drive, ZAB_FX_SNAP_FETCH), 1);
+    none.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
+    drive_step(&drive, &none);
+    drive_clear(&drive);
+    drive_step(&drive, &stored);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_SNAP_FETCH)->offset, 0);
+    drive_release(&drive);
+}
+
 /* Two pieces of two snapshots make no snapshot. */
 static void a_snapshot_that_changes_on_the_way_ends_the_dialogue(void **state)
 {
@@ -472,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_learner_behind_gets_what_it_lacks_in_order),
         cmocka_unit_test(a_tail_of_a_lost_epoch_is_cut),
         cmocka_unit_test(behind_the_log_there_is_a_snapshot),
+        cmocka_unit_test(a_learner_waits_for_a_snapshot_that_can_be_sent),
         cmocka_unit_test(a_snapshot_that_changes_on_the_way_ends_the_dialogue),
         cmocka_unit_test(without_a_snapshot_the_operator_is_told),
         cmocka_unit_test(what_is_proposed_while_one_joins_reaches_it_once),

@@ -1,0 +1,59 @@
+/*
+ * snap_send.h - snapshots on their way to learners: one open file per peer, from the first piece to
+ * the last.
+ *
+ * A file is sent only after all of it was read and its checksums were found right, once per
+ * process; and again for a peer that asks for it a second time, because then it may have refused
+ * it. What does not verify is never sent nor loaded again, and the next older one takes its place.
+ *
+ * Checking goes block by block, so that the thread can do other work in between. Owner: the bulk
+ * thread; in the simulator the node.
+ */
+#ifndef SERVER_SNAP_SEND_H
+#define SERVER_SNAP_SEND_H
+
+#include "base/buf.h"
+#include "storage/store.h"
+#include "zab/zab.h"
+
+/* What one peer is being sent. */
+struct snap_send_slot {
+    uint32_t peer; /* 0: the slot is free. */
+    struct store_snap_reader *reader;
+    struct store_snap_info info;
+    bool is_checked;
+    bool has_sent;   /* Once to the end: */
+    zxid_t sent;     /* the one of this start. */
+    uint64_t now_ms; /* Last use. */
+};
+
+struct snap_send {
+    struct store *store;
+    struct snap_send_slot slots[ZAB_MEMBERS_MAX];
+    uint64_t condemned; /* Files that did not verify. */
+};
+
+void snap_send_init(struct snap_send *send, struct store *store);
+
+/* Closes all files: another state takes the place of this one, or the process ends. */
+void snap_send_close(struct snap_send *send);
+
+/* Closes what nobody has asked for since `idle_ms`: the peer is gone. */
+void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
+
+/* The peer begins, perhaps again: opens the newest snapshot that there is. ERR_MISSING: none. */
+enum err snap_send_begin(struct snap_send *send, uint32_t peer, uint64_t now_ms);
+
+/* True when the file that is open for the peer may be sent. */
+bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
+
+/* Reads the next block; `ret_bytes` is what was read. ERR_MISSING: not one snapshot verifies.
+ * ERR_CLOSED: nothing is open for this peer any more. */
+enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_bytes);
+
+/* The piece at `offset`, at most ZAB_CHUNK_BYTES_MAX, appended to `out`; a shorter one is the last,
+ * and closes the file. ERR_CLOSED: nothing is open for this peer, or not yet checked. ERR_IO. */
+enum err snap_send_piece(struct snap_send *send, uint32_t peer, uint64_t offset, uint64_t now_ms,
+                         struct buf *out, struct store_snap_info *ret_info);
+
+#endif

@@ -1,0 +1,283 @@
+/* Snapshots on their way to learners: checked before they leave, one file per peer. */
+#include "server/snap_send.h"
+#include "storage/names.h"
+#include "tests/lib/store_kit.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+enum {
+    BIG_BLOCKS = 12, /* More than two pieces. */
+    BIG_BLOCK = 64 << 10,
+    ROUNDS = 2
+};
+
+struct rig {
+    struct skit kit;
+    struct snap_send send;
+    struct buf piece;
+    struct store_snap_info info;
+};
+
+/* Takes a snapshot of several pieces. */
+static void take(struct skit *kit, uint8_t fill)
+{
+    static uint8_t block[BIG_BLOCK];
+    struct store_snap_writer *writer = NULL;
+    size_t start = kit->log.count - 1;
+    zxid_t zxid = skit_zxid(&kit->log, start);
+
+    memset(block, fill, sizeof(block));
+    assert_int_equal(store_snap_begin(kit->store, zxid, skit_chain(&kit->log, start),
+                                      slice_str("config"), &writer),
+                     ERR_OK);
+    for (size_t i = 0; i < BIG_BLOCKS; i++) {
+        assert_int_equal(store_snap_block(writer, slice_make(block, sizeof(block))), ERR_OK);
+    }
+    assert_int_equal(store_snap_finish(writer, zxid, 1, 1), ERR_OK);
+}
+
+/* A store with ROUNDS snapshots. */
+static void setup(struct rig *rig)
+{
+    skit_init(&rig->kit, KIT_SEGMENT);
+    rig->kit.options.snapshots_keep = 3;
+    assert_int_equal(skit_open(&rig->kit), ERR_OK);
+    assert_int_equal(skit_format(&rig->kit), ERR_OK);
+    for (uint8_t i = 0; i < ROUNDS; i++) {
+        assert_int_equal(skit_append(&rig->kit, 1, 5, 100), ERR_OK);
+        take(&rig->kit, i);
+    }
+    snap_send_init(&rig->send, rig->kit.store);
+    buf_init(&rig->piece, ZAB_CHUNK_BYTES_MAX);
+}
+
+static void teardown(struct rig *rig)
+{
+    snap_send_close(&rig->send);
+    buf_release(&rig->piece);
+    skit_release(&rig->kit);
+}
+
+/* The start of the n-th snapshot. */
+static zxid_t start_of(const struct rig *rig, size_t n)
+{
+    return skit_zxid(&rig->kit.log, 5 * (n + 1) - 1);
+}
+
+static void spoil(struct rig *rig, size_t n)
+{
+    char name[VFS_NAME_MAX];
+
+    name_snap(name, 1, start_of(rig, n));
+    vfs_mem_flip(rig->kit.disk, name, 300000, 4);
+}
+
+static enum err check(struct rig *rig, uint32_t peer)
+{
+    enum err err = ERR_OK;
+    size_t bytes = 0;
+
+    while (err == ERR_OK && !snap_send_is_checked(&rig->send, peer)) {
+        err = snap_send_check(&rig->send, peer, &bytes);
+    }
+    return err;
+}
+
+static enum err begin(struct rig *rig, uint32_t peer)
+{
+    enum err err = snap_send_begin(&rig->send, peer, 0);
+
+    return err == ERR_OK ? check(rig, peer) : err;
+}
+
+static enum err piece(struct rig *rig, uint32_t peer, uint64_t offset)
+{
+    buf_clear(&rig->piece);
+    return snap_send_piece(&rig->send, peer, offset, 0, &rig->piece, &rig->info);
+}
+
+/* Fetches all pieces from `offset` on; the length of the whole. */
+static uint64_t rest(struct rig *rig, uint32_t peer, uint64_t offset)
+{
+    do {
+        assert_int_equal(piece(rig, peer, offset), ERR_OK);
+        offset += rig->piece.len;
+    } while (rig->piece.len == ZAB_CHUNK_BYTES_MAX);
+    return offset;
+}
+
+static void the_newest_is_sent_to_its_end(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+
+    uint64_t sent = rest(&rig, 2, 0);
+
+    assert_int_equal(sent, rig.info.file_bytes);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
+    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
+    teardown(&rig);
+}
+
+static void nothing_leaves_before_it_is_checked(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(snap_send_begin(&rig.send, 2, 0), ERR_OK);
+    assert_false(snap_send_is_checked(&rig.send, 2));
+    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
+    teardown(&rig);
+}
+
+static void what_has_rotted_gives_way_to_an_older_one(void **state)
+{
+    struct rig rig;
+    struct store_figures figures;
+
+    (void)state;
+    setup(&rig);
+    spoil(&rig, ROUNDS - 1);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 2));
+    assert_int_equal(rig.send.condemned, 1);
+    store_figures(rig.kit.store, &figures);
+    assert_int_equal(figures.snapshots, ROUNDS - 1);
+    teardown(&rig);
+}
+
+/* The head does not even open. */
+static void what_cannot_be_opened_gives_way_too(void **state)
+{
+    struct rig rig;
+    char name[VFS_NAME_MAX];
+
+    (void)state;
+    setup(&rig);
+    name_snap(name, 1, start_of(&rig, ROUNDS - 1));
+    vfs_mem_flip(rig.kit.disk, name, 9, 1);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 2));
+    teardown(&rig);
+}
+
+static void without_any_that_verifies_a_new_one_is_needed(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        spoil(&rig, i);
+    }
+    assert_int_equal(begin(&rig, 2), ERR_MISSING);
+    assert_int_equal(snap_send_begin(&rig.send, 2, 0), ERR_MISSING);
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 9);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
+    teardown(&rig);
+}
+
+/* Reading 200 MB for each of many learners would be too much; but one that asks for the same again
+ * may have refused it. */
+static void a_file_is_checked_once_and_again_for_who_asks_again(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(snap_send_begin(&rig.send, 3, 0), ERR_OK);
+    assert_true(snap_send_is_checked(&rig.send, 3));
+    (void)rest(&rig, 3, 0);
+    spoil(&rig, ROUNDS - 1);
+    assert_int_equal(snap_send_begin(&rig.send, 2, 0), ERR_OK);
+    assert_false(snap_send_is_checked(&rig.send, 2));
+    assert_int_equal(check(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 2));
+    teardown(&rig);
+}
+
+static void two_learners_do_not_disturb_each_other(void **state)
+{
+    struct rig rig;
+    uint64_t first = 0;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
+    first = rig.piece.len;
+    /* A newer one comes, and the second learner begins with it. */
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 9);
+    assert_int_equal(begin(&rig, 3), ERR_OK);
+    assert_int_equal(piece(&rig, 3, 0), ERR_OK);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
+    (void)rest(&rig, 2, first);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
+    assert_int_equal(rig.piece.data[10], ROUNDS - 1);
+    (void)rest(&rig, 3, first);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
+    assert_int_equal(rig.piece.data[10], 9);
+    teardown(&rig);
+}
+
+static void who_begins_again_gets_the_newest(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 9);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
+    teardown(&rig);
+}
+
+static void a_learner_that_is_gone_keeps_no_file_open(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(snap_send_piece(&rig.send, 2, 0, 1000, &rig.piece, &rig.info), ERR_OK);
+    snap_send_tidy(&rig.send, 1999, 1000);
+    assert_int_equal(piece(&rig, 2, rig.piece.len), ERR_OK);
+    snap_send_tidy(&rig.send, 2000, 1000);
+    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
+    teardown(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_is_sent_to_its_end),
+        cmocka_unit_test(nothing_leaves_before_it_is_checked),
+        cmocka_unit_test(what_has_rotted_gives_way_to_an_older_one),
+        cmocka_unit_test(what_cannot_be_opened_gives_way_too),
+        cmocka_unit_test(without_any_that_verifies_a_new_one_is_needed),
+        cmocka_unit_test(a_file_is_checked_once_and_again_for_who_asks_again),
+        cmocka_unit_test(two_learners_do_not_disturb_each_other),
+        cmocka_unit_test(who_begins_again_gets_the_newest),
+        cmocka_unit_test(a_learner_that_is_gone_keeps_no_file_open),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
