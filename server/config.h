@@ -61,6 +61,8 @@ struct config {
     uint32_t pending_max;
     uint64_t pending_bytes_max;
     uint64_t peer_queue_bytes_max;
+    uint64_t forward_bytes_max;
+    uint64_t forward_peer_bytes_max;
 
     /* Data and disk. */
     uint32_t data_bytes_max;

@@ -19,12 +19,14 @@ struct replica;
 struct replica_options {
     struct zab_init zab;
     struct prep_limits prep;
-    uint64_t boot;          /* Random number of this process. */
-    uint32_t requests_max;  /* Requests inside at a time. */
-    uint32_t snap_count;    /* Records between two snapshots, about. */
-    uint64_t snap_bytes;    /* Or that many bytes. */
-    uint32_t reap_every_ms; /* Leader: look for due TTL and container znodes this often. */
-    struct view *view;      /* Holds the recovered state; NULL state in quarantine is allowed. */
+    uint64_t boot;                   /* Random number of this process. */
+    uint32_t requests_max;           /* Requests inside at a time. */
+    uint64_t forward_bytes_max;      /* Leader: learners' requests that wait, all of them ... */
+    uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
+    uint32_t snap_count;             /* Records between two snapshots, about. */
+    uint64_t snap_bytes;             /* Or that many bytes. */
+    uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
+    struct view *view; /* Holds the recovered state; NULL state in quarantine is allowed. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
 };
 

@@ -52,6 +52,12 @@ struct forward {
     struct list node;
 };
 
+/* How much of the room for waiting requests a learner takes. */
+struct forward_share {
+    uint32_t peer;
+    uint64_t bytes;
+};
+
 struct replica {
     struct replica_options options;
     struct zab *zab;
@@ -76,6 +82,9 @@ struct replica {
     struct map verdict_by_token;
     struct list forwards; /* Of struct forward. */
     size_t forward_count;
+    uint64_t forward_bytes;
+    struct forward_share shares[ZAB_MEMBERS_MAX];
+    uint32_t share_count;
 
     struct zab_status status; /* As of the last step. */
     zxid_t applied;

@@ -159,11 +159,57 @@ static bool handle_forward(struct replica *replica, const struct forward *forwar
     return outcome != LEAD_LATER;
 }
 
+static struct forward_share *share_of(struct replica *replica, uint32_t peer)
+{
+    for (uint32_t i = 0; i < replica->share_count; i++) {
+        if (replica->shares[i].peer == peer) {
+            return &replica->shares[i];
+        }
+    }
+    ASSERT(replica->share_count < ZAB_MEMBERS_MAX);
+    replica->shares[replica->share_count] = (struct forward_share){.peer = peer};
+    return &replica->shares[replica->share_count++];
+}
+
+static uint64_t cost_of(const struct forward *forward)
+{
+    return sizeof *forward + forward->bytes.len;
+}
+
+static bool has_room(struct replica *replica, const struct forward *forward)
+{
+    uint64_t cost = cost_of(forward);
+
+    return replica->forward_count < FORWARDS_MAX &&
+           replica->forward_bytes + cost <= replica->options.forward_bytes_max &&
+           share_of(replica, forward->peer)->bytes + cost <=
+               replica->options.forward_peer_bytes_max;
+}
+
+/* Certainly not done, and resting on nothing: no round is needed to say so. */
+static void throttle(struct replica *replica, const struct forward *forward)
+{
+    struct op_result result;
+
+    PROBE("replica.forwards_full");
+    op_result_init(&result);
+    result.err = ERR_THROTTLED;
+    result.detail = "too many writes of this replica wait in the leader";
+    buf_clear(&replica->txn);
+    op_result_encode(&result, &replica->txn);
+    struct blob *bytes = blob_new(buf_slice(&replica->txn));
+
+    zab_refuse(replica->zab, forward->peer, forward->link, forward->request, blob_slice(bytes),
+               &replica->inner);
+    replica_keep(replica, bytes);
+    op_result_release(&result);
+}
+
 static void forward_keep(struct replica *replica, const struct forward *forward)
 {
-    if (replica->forward_count >= FORWARDS_MAX) {
-        PROBE("replica.forwards_full");
-        return; /* The asker's deadline answers. */
+    if (!has_room(replica, forward)) {
+        throttle(replica, forward);
+        return;
     }
     PROBE("replica.forward_waits");
     struct forward *kept = mem_zalloc(1, sizeof *kept);
@@ -172,18 +218,25 @@ static void forward_keep(struct replica *replica, const struct forward *forward)
     kept->bytes = slice_make(mem_dup(forward->bytes.data, forward->bytes.len), forward->bytes.len);
     list_push_back(&replica->forwards, &kept->node);
     replica->forward_count++;
+    replica->forward_bytes += cost_of(kept);
+    share_of(replica, kept->peer)->bytes += cost_of(kept);
 }
 
 static void forward_free(struct replica *replica, struct forward *forward)
 {
+    struct forward_share *share = share_of(replica, forward->peer);
+
     union {
         const uint8_t *kept;
         void *owned;
     } bytes = {.kept = forward->bytes.data};
 
     ASSERT(replica->forward_count > 0);
+    ASSERT(share->bytes >= cost_of(forward) && replica->forward_bytes >= share->bytes);
     list_remove(&forward->node);
     replica->forward_count--;
+    replica->forward_bytes -= cost_of(forward);
+    share->bytes -= cost_of(forward);
     mem_free(bytes.owned);
     mem_free(forward);
 }
@@ -229,7 +282,7 @@ void lead_clear(struct replica *replica)
     list_for_each_safe (it, tmp, &replica->forwards) {
         forward_free(replica, list_entry(it, struct forward, node));
     }
-    ASSERT(replica->forward_count == 0);
+    ASSERT(replica->forward_count == 0 && replica->forward_bytes == 0);
 }
 
 /* ---- Znodes whose time has come. ---- */

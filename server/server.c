@@ -33,6 +33,8 @@ static void fill_limits(const struct config *config, struct replica_options *opt
         .recursive_max = config->recursive_max,
     };
     options->requests_max = config->requests_max;
+    options->forward_bytes_max = config->forward_bytes_max;
+    options->forward_peer_bytes_max = config->forward_peer_bytes_max;
     options->snap_count = config->snap_count;
     options->snap_bytes = config->snap_bytes;
     options->reap_every_ms = REAP_EVERY_MS;

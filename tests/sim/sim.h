@@ -69,8 +69,9 @@ struct sim_knobs {
     uint64_t segment_bytes;
     uint32_t snapshots_keep;
     uint32_t requests_max;
-    uint32_t slice_bytes; /* Of a snapshot of our own, at a time. */
-    uint32_t pad_bytes;   /* Added to the data of each write. */
+    uint32_t forward_bytes; /* Of learners' requests that wait in the leader. */
+    uint32_t slice_bytes;   /* Of a snapshot of our own, at a time. */
+    uint32_t pad_bytes;     /* Added to the data of each write. */
     uint32_t delay_min_us;
     uint32_t delay_max_us;
     uint32_t delay_tail_ppm; /* Share of packets that take ten times longer. */

@@ -228,6 +228,8 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
                  .recursive_max = 1000},
         .boot = rng_u64(&sim->rng),
         .requests_max = knobs->requests_max,
+        .forward_bytes_max = knobs->forward_bytes,
+        .forward_peer_bytes_max = knobs->forward_bytes / 2,
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,
         .reap_every_ms = REAP_EVERY_MS,

@@ -10,7 +10,6 @@ static const char *const names[] = {
 
 /* What neither seeds nor scenarios can reach, and why. */
 static const char *const unreachable[] = {
-    "replica.forwards_full",                   /* 65,536 requests of one learner. */
     "storage.truncate_below_snapshot_refused", /* The protocol never cuts below a snapshot, */
     "storage.truncate_drops_snapshot",         /* as it holds committed records alone: */
     "storage.stale_snapshot",                  /* tests/fault does what it never does. */

@@ -65,6 +65,7 @@ void sim_scenario_knobs(struct sim *sim)
                                 .segment_bytes = 64 << 10,
                                 .snapshots_keep = 2,
                                 .requests_max = 1000,
+                                .forward_bytes = 1 << 20,
                                 .slice_bytes = 1000,
                                 .delay_min_us = 100,
                                 .delay_max_us = 1000,

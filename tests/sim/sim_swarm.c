@@ -47,6 +47,7 @@ static void draw_shape(struct rng *rng, struct sim_knobs *knobs)
     knobs->slice_bytes = PICK(rng, 100, 500, 4096);
     knobs->pad_bytes = rng_chance(rng, 40000) ? (uint32_t)rng_range(rng, 2000, 20000) : 0;
     knobs->requests_max = PICK(rng, 8, 100, 1000);
+    knobs->forward_bytes = knobs->requests_max * 300 + knobs->pad_bytes * 8;
     knobs->delay_min_us = PICK(rng, 50, 200, 1000);
     knobs->delay_max_us = knobs->delay_min_us * PICK(rng, 2, 5, 30);
     knobs->delay_tail_ppm = PICK(rng, 0, 1000, 20000);

@@ -207,6 +207,56 @@ static void a_single_replica_answers_by_itself(void **state)
 
 /* ---- Bounds and the end. ---- */
 
+static void resign(struct bench *bench, bool flag)
+{
+    struct zab_event event = {.type = ZAB_EV_RESIGN, .flag = flag};
+
+    drive_step(&bench->drive, &event);
+}
+
+/* Forwards requests of a learner until one is refused; returns its number. */
+static uint64_t forward_until_refused(struct bench *bench, uint32_t peer)
+{
+    uint64_t number = 0;
+
+    while (!drive_sent(&bench->drive, peer, ZAB_FORWARD_REPLY)) {
+        assert_true(number < 100);
+        learner_forwards(bench, peer, ++number, "/a");
+    }
+    return number;
+}
+
+static void waiting_writes_of_learners_are_bounded_in_bytes(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct op_result result;
+
+    (void)state;
+    bench_lead(&bench);
+    bench_create(&bench, "/own", &told);
+    resign(&bench, true); /* Nothing is proposed for now. */
+    uint64_t first = forward_until_refused(&bench, 1);
+    uint64_t second = forward_until_refused(&bench, 2);
+
+    /* One learner leaves room for others. */
+    assert_true(first > 5 && second > 1 && second < first);
+    const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
+
+    assert_int_equal(reply->round, first);
+    op_result_init(&result);
+    assert_int_equal(op_result_decode(reply->bytes, &result), ERR_OK);
+    assert_int_equal(result.err, ERR_THROTTLED);
+    op_result_release(&result);
+    /* What was kept is done, and there is room again. */
+    resign(&bench, false);
+    drive_tick(&bench.drive, 600);
+    drive_clear(&bench.drive);
+    resign(&bench, true);
+    assert_int_equal(forward_until_refused(&bench, 1), first);
+    bench_close(&bench);
+}
+
 static void queued_writes_keep_their_order(void **state)
 {
     struct bench bench;
@@ -336,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_single_replica_answers_by_itself),
         cmocka_unit_test(queued_writes_keep_their_order),
         cmocka_unit_test(too_many_requests_are_refused_at_once),
+        cmocka_unit_test(waiting_writes_of_learners_are_bounded_in_bytes),
         cmocka_unit_test(draining_refuses_the_new_and_finishes_the_old),
         cmocka_unit_test(a_draining_leader_hands_over),
         cmocka_unit_test(closing_answers_everybody),
