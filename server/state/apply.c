@@ -1,17 +1,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/probe.h"
+#include "server/state/apply_int.h"
 #include "server/state/path.h"
-#include "server/state/state_int.h"
-
-/* One transaction on its way into the state. */
-struct apply {
-    struct state *state;
-    zxid_t zxid;
-    int64_t time_ms;
-    bool fuzzy;
-    const struct znode *node; /* What the last effect is about; NULL when it is gone. */
-};
 
 static struct blob *data_of(const struct txn_effect *effect)
 {
@@ -41,7 +32,6 @@ static void fill_new(const struct apply *apply, const struct txn_effect *effect,
     node->version = 0;
     node->aversion = 0;
     node->creates = 0;
-    node->acl = 0;
     ASSERT(node->num_children == 0 && effect->type == TXN_CREATE);
 }
 
@@ -59,6 +49,7 @@ static void create_again(const struct apply *apply, const struct txn_effect *eff
     blob_unref(state_swap_data(state, node, data_of(effect)));
     fill_new(apply, effect, node);
     state_set_owner(state, node, effect->owner);
+    state_set_acl(state, node, acls_intern(&state->acls, effect->acl));
     state_sum_in(state, node);
 }
 
@@ -70,9 +61,21 @@ static struct znode *create_new(const struct apply *apply, const struct txn_effe
     blob_unref(tree_node_swap_data(node, data_of(effect)));
     fill_new(apply, effect, node);
     node->owner = effect->owner;
+    node->acl = acls_intern(&apply->state->acls, effect->acl);
     state_link(apply->state, parent, node);
     ASSERT(node->parent == parent);
     return node;
+}
+
+static bool may_create(const struct state *state, const struct txn_effect *effect,
+                       const struct znode *parent)
+{
+    ASSERT(effect->type == TXN_CREATE);
+
+    if (owner_is_session(effect->owner) && session_get(state, effect->owner) == NULL) {
+        return false;
+    }
+    return !owner_is_session(parent->owner) && effect->creates > parent->creates;
 }
 
 static enum err apply_create(struct apply *apply, const struct txn_effect *effect)
@@ -89,10 +92,8 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
         return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
     }
     struct znode *node = tree_child(parent, path_name(effect->path));
-    bool fits =
-        node == NULL && !owner_is_session(parent->owner) && effect->creates > parent->creates;
 
-    if (!fits && !apply->fuzzy) {
+    if (!apply->fuzzy && (node != NULL || !may_create(state, effect, parent))) {
         return ERR_CORRUPT;
     }
     zxid_t pzxid = parent->pzxid;
@@ -112,6 +113,9 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
         undo_create(&state->undo, node, pzxid, creates);
     }
     apply->node = node;
+    apply->acl = node->acl;
+    apply->parent_acl = parent->acl;
+    apply->session = owner_is_session(node->owner) ? node->owner : 0;
     ASSERT(parent->num_children > 0 && parent->creates >= creates);
     return ERR_OK;
 }
@@ -126,6 +130,7 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
         return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
     }
     apply->node = node;
+    apply->acl = node->acl;
     if (!apply->fuzzy) {
         undo_set(&state->undo, node);
     }
@@ -192,6 +197,9 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     zxid_t pzxid = parent->pzxid;
 
     ASSERT(node->parent == parent);
+    apply->acl = node->acl;
+    apply->parent_acl = parent->acl;
+    apply->session = owner_is_session(node->owner) ? node->owner : 0;
     state_sum_out(state, parent);
     if (apply->fuzzy) {
         delete_fuzzy(apply, node);
@@ -211,30 +219,60 @@ static enum err apply_check(struct apply *apply, const struct txn_effect *effect
     ASSERT(effect->type == TXN_CHECK);
 
     apply->node = state_find(apply->state, effect->path);
+    apply->acl = apply->node != NULL ? apply->node->acl : 0;
     return apply->node != NULL || apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+}
+
+static enum err apply_set_acl(struct apply *apply, const struct txn_effect *effect)
+{
+    struct state *state = apply->state;
+    struct znode *node = tree_find(state->root, effect->path);
+
+    if (node == NULL) {
+        PROBE("state.set_acl_missing");
+        return apply->fuzzy ? ERR_OK : ERR_CORRUPT;
+    }
+    if (!apply->fuzzy) {
+        undo_set_acl(&state->undo, node);
+    }
+    state_sum_out(state, node);
+    state_set_acl(state, node, acls_intern(&state->acls, effect->acl));
+    node->aversion = effect->version;
+    state_sum_in(state, node);
+    apply->node = node;
+    apply->acl = node->acl;
+    ASSERT((node->acl == 0) == (effect->acl.len == 0));
+    return ERR_OK;
 }
 
 static enum err apply_effect(struct apply *apply, const struct txn_effect *effect)
 {
     apply->node = NULL;
+    apply->acl = 0;
+    apply->parent_acl = 0;
+    apply->session = 0;
     switch (effect->type) {
     case TXN_CREATE:
         return apply_create(apply, effect);
     case TXN_SET:
         return apply_set(apply, effect);
     case TXN_DELETE:
-        return apply_delete(apply, effect);
+        return MUTANT(24) && apply->fuzzy && apply->closes ? ERR_OK : apply_delete(apply, effect);
     case TXN_CHECK:
         return apply_check(apply, effect);
     case TXN_SET_ACL:
+        return apply_set_acl(apply, effect);
     case TXN_SESSION_OPEN:
+        return apply_session_open(apply, effect);
     case TXN_SESSION_CLOSE:
+        return apply_session_close(apply, effect);
     case TXN_SESSION_MOVE:
+        return apply_session_move(apply, effect);
     case TXN_REMEMBER:
+        return apply_remember(apply, effect);
     case TXN_FORGET:
-        break;
+        return apply_forget(apply, effect);
     }
-    /* check_bytes lets none of these pass. */
     UNREACHABLE();
 }
 
@@ -249,23 +287,37 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
 
     ASSERT(changes->count <= changes->cap);
     *change = (struct state_change){
-        .type = effect->type, .reply = (effect->flags & TXN_REPLY) != 0, .path = effect->path};
+        .type = effect->type,
+        .reply = (effect->flags & TXN_REPLY) != 0,
+        .path = effect->path,
+        .acl = blob_ref(acls_blob(&apply->state->acls, apply->acl)),
+        .parent_acl = blob_ref(acls_blob(&apply->state->acls, apply->parent_acl)),
+        .session = apply->session,
+    };
     if (apply->node != NULL) {
         znode_stat(apply->node, &change->stat);
     }
+    if (apply->node != NULL && (effect->type == TXN_CREATE || effect->type == TXN_SET)) {
+        change->data = blob_ref(apply->node->data);
+    }
+    if (effect->type == TXN_SESSION_MOVE) {
+        change->attach = apply->attach;
+        change->member = apply->member;
+    }
 }
 
-/* Sessions, ACLs and remembered results have their numbers; this version does not know them. */
-static bool is_known(const struct txn_effect *effect)
+static bool is_sound(struct apply *apply, const struct txn_effect *effect)
 {
     ASSERT(effect->type >= TXN_CREATE && effect->type <= TXN_FORGET);
 
-    return effect->type <= TXN_CHECK && effect->acl.len == 0 &&
-           effect->creates <= STATE_CREATES_MAX;
+    if (effect->type >= TXN_SESSION_OPEN) {
+        return is_sound_extra(apply, effect);
+    }
+    return effect->acl.len <= TXN_ACL_MAX && effect->creates <= STATE_CREATES_MAX;
 }
 
 /* Reads the whole transaction before anything is changed. */
-static enum err check_bytes(struct slice txn)
+static enum err check_bytes(struct apply *apply, struct slice txn)
 {
     struct wire_reader reader;
     struct txn_header header;
@@ -275,7 +327,7 @@ static enum err check_bytes(struct slice txn)
 
     while (err == ERR_OK) {
         err = txn_next(&reader, &effect);
-        if (err == ERR_OK && (!is_known(&effect) || ++count > TXN_EFFECTS_MAX)) {
+        if (err == ERR_OK && (!is_sound(apply, &effect) || ++count > TXN_EFFECTS_MAX)) {
             err = ERR_FORMAT;
         }
     }
@@ -312,17 +364,19 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
     struct apply apply = {.state = state, .zxid = zxid, .fuzzy = fuzzy};
 
     if (ret_changes != NULL) {
-        ret_changes->count = 0;
+        changes_clear(ret_changes);
     }
-    if (check_bytes(txn) != ERR_OK) {
+    acls_collect(&state->acls);
+    if (check_bytes(&apply, txn) != ERR_OK) {
         return ERR_FORMAT;
     }
     ASSERT(state->undo.count == 0);
     if (apply_all(&apply, txn, ret_changes) != ERR_OK) {
         ASSERT(!fuzzy);
         undo_rollback(state);
+        acls_collect(&state->acls);
         if (ret_changes != NULL) {
-            ret_changes->count = 0;
+            changes_clear(ret_changes);
         }
         return ERR_CORRUPT;
     }

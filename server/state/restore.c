@@ -1,7 +1,16 @@
 #include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
 #include "base/wire.h"
 #include "server/state/path.h"
 #include "server/state/snap_int.h"
+
+/* The ACLs that came in this block, by index in the state. */
+struct block_acls {
+    uint32_t *indices;
+    size_t count;
+    size_t cap;
+};
 
 static enum err restore_header(struct state *state, struct wire_reader *reader)
 {
@@ -51,6 +60,42 @@ static void get_path(struct state *state, struct wire_reader *reader)
     }
 }
 
+static uint32_t get_new_acl(struct state *state, struct wire_reader *reader,
+                            struct block_acls *acls)
+{
+    struct slice bytes = wire_get_bytes(reader, TXN_ACL_MAX);
+
+    if (!wire_reader_ok(reader) || bytes.len == 0) {
+        wire_reader_fail(reader);
+        return 0;
+    }
+    if (acls->count == acls->cap) {
+        acls->cap = acls->cap > 0 ? acls->cap * 2 : 8;
+        acls->indices = mem_realloc(acls->indices, acls->cap * sizeof(*acls->indices));
+    }
+    acls->indices[acls->count] = acls_intern(&state->acls, bytes);
+    ASSERT(acls->indices[acls->count] != 0);
+    return acls->indices[acls->count++];
+}
+
+static uint32_t get_acl(struct state *state, struct wire_reader *reader, struct block_acls *acls)
+{
+    uint64_t number = wire_get_varint(reader);
+
+    ASSERT(acls->count <= acls->cap);
+    if (number == SNAP_ACL_OPEN) {
+        return 0;
+    }
+    if (number == SNAP_ACL_NEW) {
+        return get_new_acl(state, reader, acls);
+    }
+    if (number - SNAP_ACL_FIRST >= acls->count) {
+        wire_reader_fail(reader);
+        return 0;
+    }
+    return acls->indices[number - SNAP_ACL_FIRST];
+}
+
 /* The fields behind the path, into a znode of its own or one of the built-in ones. */
 static void get_fields(struct wire_reader *reader, struct znode *node)
 {
@@ -65,10 +110,8 @@ static void get_fields(struct wire_reader *reader, struct znode *node)
     node->version = (int32_t)get_u32(reader);
     node->aversion = (int32_t)get_u32(reader);
     node->creates = get_u32(reader);
-    node->acl = get_u32(reader);
-    if (node->creates > STATE_CREATES_MAX || node->acl != 0) {
+    if (node->creates > STATE_CREATES_MAX) {
         node->creates = 0;
-        node->acl = 0;
         wire_reader_fail(reader);
     }
 }
@@ -87,8 +130,8 @@ static struct blob *get_data(struct wire_reader *reader, uint8_t flags)
 }
 
 /* A built-in znode is there already, without children: only its fields are taken. */
-static void restore_builtin(struct state *state, struct wire_reader *reader, struct znode *node,
-                            uint8_t flags)
+static void restore_builtin(struct state *state, struct wire_reader *reader,
+                            struct block_acls *acls, struct znode *node, uint8_t flags)
 {
     ASSERT(node != NULL && node->owner == 0);
 
@@ -98,12 +141,13 @@ static void restore_builtin(struct state *state, struct wire_reader *reader, str
         node->owner = 0;
         wire_reader_fail(reader);
     }
+    state_set_acl(state, node, get_acl(state, reader, acls));
     blob_unref(state_swap_data(state, node, get_data(reader, flags)));
     state_sum_in(state, node);
 }
 
-static void restore_new(struct state *state, struct wire_reader *reader, struct slice path,
-                        uint8_t flags)
+static void restore_new(struct state *state, struct wire_reader *reader, struct block_acls *acls,
+                        struct slice path, uint8_t flags)
 {
     struct znode *parent = tree_find(state->root, path_parent(path));
 
@@ -115,6 +159,7 @@ static void restore_new(struct state *state, struct wire_reader *reader, struct 
     struct znode *node = tree_node_new(path_name(path));
 
     get_fields(reader, node);
+    node->acl = get_acl(state, reader, acls);
     blob_unref(tree_node_swap_data(node, get_data(reader, flags)));
     if (!wire_reader_ok(reader)) {
         tree_node_free(node);
@@ -127,28 +172,99 @@ static void restore_new(struct state *state, struct wire_reader *reader, struct 
     reap_update(state, parent);
 }
 
+static enum err restore_node(struct state *state, struct wire_reader *reader,
+                             struct block_acls *acls)
+{
+    uint8_t flags = wire_get_u8(reader);
+
+    get_path(state, reader);
+    struct slice path = buf_slice(&state->restore_path);
+
+    if (!wire_reader_ok(reader) || path_check(path, NULL) != ERR_OK) {
+        return ERR_FORMAT;
+    }
+    ASSERT(path.len > 0);
+    if (path_is_builtin(path)) {
+        restore_builtin(state, reader, acls, tree_find(state->root, path), flags);
+    } else {
+        restore_new(state, reader, acls, path, flags);
+    }
+    return wire_reader_ok(reader) ? ERR_OK : ERR_FORMAT;
+}
+
 static enum err restore_nodes(struct state *state, struct wire_reader *reader)
 {
     ASSERT(state->restore_section == SNAP_NODES);
+    struct block_acls acls = {0};
+    enum err err = ERR_OK;
 
     buf_clear(&state->restore_path);
+    while (err == ERR_OK && !wire_reader_done(reader)) {
+        err = restore_node(state, reader, &acls);
+    }
+    mem_free(acls.indices);
+    return err;
+}
+
+static void get_hash(struct wire_reader *reader, uint8_t *to, size_t len)
+{
+    struct slice bytes = wire_get_raw(reader, len);
+
+    ASSERT(bytes.len == len || !wire_reader_ok(reader));
+    if (wire_reader_ok(reader)) {
+        memcpy(to, bytes.data, len);
+    }
+}
+
+static enum err restore_sessions(struct state *state, struct wire_reader *reader)
+{
+    ASSERT(state->restore_section == SNAP_SESSIONS);
+
     while (!wire_reader_done(reader)) {
-        uint8_t flags = wire_get_u8(reader);
+        struct state_session fields = {.id = wire_get_u64(reader)};
 
-        get_path(state, reader);
-        struct slice path = buf_slice(&state->restore_path);
-
-        if (!wire_reader_ok(reader) || path_check(path, NULL) != ERR_OK) {
+        fields.timeout_ms = wire_get_u32(reader);
+        fields.member = wire_get_u32(reader);
+        fields.attach = wire_get_u64(reader);
+        fields.opened_ms = (int64_t)wire_get_u64(reader);
+        get_hash(reader, fields.secret_hash, sizeof(fields.secret_hash));
+        fields.from = wire_get_bytes(reader, TXN_FROM_MAX);
+        if (!wire_reader_ok(reader) || fields.id <= state->restore_after ||
+            !owner_is_session(fields.id)) {
             return ERR_FORMAT;
         }
-        if (path_is_builtin(path)) {
-            restore_builtin(state, reader, tree_find(state->root, path), flags);
-        } else {
-            restore_new(state, reader, path, flags);
-        }
-        if (!wire_reader_ok(reader)) {
+        state->restore_after = fields.id;
+        ASSERT(session_get(state, fields.id) == NULL);
+        session_open(state, &fields);
+    }
+    return ERR_OK;
+}
+
+static enum err restore_remembered(struct state *state, struct wire_reader *reader)
+{
+    ASSERT(state->restore_section == SNAP_REMEMBERED);
+
+    while (!wire_reader_done(reader)) {
+        struct state_remembered fields = {.zxid = wire_get_u64(reader)};
+
+        fields.time_ms = (int64_t)wire_get_u64(reader);
+        get_hash(reader, fields.fingerprint, sizeof(fields.fingerprint));
+        fields.scope = wire_get_bytes(reader, TXN_SCOPE_MAX);
+        fields.key = wire_get_bytes(reader, TXN_KEY_MAX);
+        fields.result = wire_get_bytes(reader, TXN_RESULT_MAX);
+        if (!wire_reader_ok(reader) || fields.zxid <= state->restore_after) {
             return ERR_FORMAT;
         }
+        state->restore_after = fields.zxid;
+        struct remembered *old = remember_get(state, fields.scope, fields.key);
+
+        if (old != NULL) {
+            /* It was forgotten and its key used again while the scan was between the two. */
+            PROBE("state.restore_remembered_twice");
+            remember_remove(state, old);
+            mem_free(old);
+        }
+        remember_insert(state, remember_new(&fields));
     }
     return ERR_OK;
 }
@@ -165,6 +281,9 @@ enum err state_restore(struct state *state, struct slice block)
     if (first != (section == SNAP_HEADER) || section < state->restore_section) {
         return ERR_FORMAT;
     }
+    if (section != state->restore_section) {
+        state->restore_after = 0;
+    }
     state->restore_section = section;
     switch (section) {
     case SNAP_HEADER:
@@ -173,6 +292,10 @@ enum err state_restore(struct state *state, struct slice block)
         return restore_acls(&reader);
     case SNAP_NODES:
         return restore_nodes(state, &reader);
+    case SNAP_SESSIONS:
+        return restore_sessions(state, &reader);
+    case SNAP_REMEMBERED:
+        return restore_remembered(state, &reader);
     default:
         /* Written by a later version: to leave it out would be to lose it. */
         return ERR_FORMAT;

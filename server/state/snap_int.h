@@ -1,7 +1,8 @@
 /*
  * snap_int.h - the bytes of a snapshot's blocks (README.md): a section number, then its entries.
  *
- * Sections come in the order of their numbers. ACLs stand before the znodes that use them.
+ * Sections come in the order of their numbers. An ACL stands where a block first uses it, for the
+ * table of them changes while a scan is on its way.
  */
 #ifndef SERVER_STATE_SNAP_INT_H
 #define SERVER_STATE_SNAP_INT_H
@@ -12,18 +13,25 @@ enum {
     SNAP_FORMAT = 1
 };
 
-/* On disk and on the wire: never renumber. The reserved ones are refused by this version. */
+/* On disk and on the wire: never renumber. The reserved one is refused by this version. */
 enum snap_section {
     SNAP_HEADER = 1,     /* Format u32, history u64. */
-    SNAP_ACLS = 2,       /* Count u32, always 0 in this version. */
+    SNAP_ACLS = 2,       /* Count u32, always 0. */
     SNAP_NODES = 3,      /* Znodes, depth first. */
-    SNAP_SESSIONS = 4,   /* Reserved. */
-    SNAP_REMEMBERED = 5, /* Reserved: results of idempotent writes. */
+    SNAP_SESSIONS = 4,   /* Sessions by id; left out when there are none. */
+    SNAP_REMEMBERED = 5, /* Remembered results by zxid; left out when there are none. */
     SNAP_CONFIG = 6,     /* Reserved. */
 };
 
 enum {
     SNAP_NULL_DATA = 1U << 0 /* Flag of a znode. */
+};
+
+/* The ACL of a znode. */
+enum snap_acl {
+    SNAP_ACL_OPEN = 0,
+    SNAP_ACL_NEW = 1,  /* The list follows; it is the next one of this block. */
+    SNAP_ACL_FIRST = 2 /* From here on: lists of this block in the order of their coming. */
 };
 
 #endif

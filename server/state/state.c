@@ -24,6 +24,10 @@ struct state *state_new(uint64_t history)
 
     state->history = history;
     map_init(&state->reap_entries);
+    acls_init(&state->acls);
+    sessions_init(&state->sessions);
+    remembers_init(&state->remembers);
+    quotas_init(&state->quotas);
     buf_init(&state->restore_path, STATE_PATH_MAX);
     state->root = tree_node_new(slice_make(NULL, 0));
     state->node_count = 1;
@@ -45,6 +49,10 @@ void state_free(struct state *state)
     ASSERT(state->undo.count == 0 && state->root->parent == NULL);
     tree_dismantle(state->root, NULL, NULL);
     reap_release(state);
+    acls_release(&state->acls);
+    sessions_release(&state->sessions);
+    remembers_release(&state->remembers);
+    quotas_release(&state->quotas);
     undo_release(&state->undo);
     buf_release(&state->restore_path);
     mem_free(state);
@@ -84,10 +92,24 @@ uint64_t state_ephemeral_count(const struct state *state)
     return state->ephemeral_count;
 }
 
+void changes_clear(struct state_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        const struct state_change *change = &changes->items[i];
+
+        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_FORGET);
+        blob_unref(change->data);
+        blob_unref(change->acl);
+        blob_unref(change->parent_acl);
+    }
+    changes->count = 0;
+}
+
 void state_changes_release(struct state_changes *changes)
 {
     ASSERT(changes->count <= changes->cap);
 
+    changes_clear(changes);
     mem_free(changes->items);
     *changes = (struct state_changes){0};
 }
@@ -101,23 +123,49 @@ const struct znode *state_find(const struct state *state, struct slice path)
 
 struct slice state_acl(const struct state *state, uint32_t acl)
 {
-    ASSERT(state != NULL && acl == 0);
+    return blob_slice(acls_blob(&state->acls, acl));
+}
 
-    return slice_make(NULL, 0);
+struct blob *state_acl_blob(const struct state *state, uint32_t acl)
+{
+    return acls_blob(&state->acls, acl);
 }
 
 void state_sum_out(struct state *state, const struct znode *node)
 {
     ASSERT(state->node_count > 0);
 
-    state->digest -= tree_node_hash(node);
+    state->digest -= tree_node_hash(node, acls_hash(&state->acls, node->acl));
 }
 
 void state_sum_in(struct state *state, const struct znode *node)
 {
     ASSERT(node->parent != NULL || node == state->root);
 
-    state->digest += tree_node_hash(node);
+    state->digest += tree_node_hash(node, acls_hash(&state->acls, node->acl));
+}
+
+/* The znode has got its owner. */
+static void own(struct state *state, struct znode *node)
+{
+    ASSERT(node->parent != NULL);
+
+    if (owner_is_session(node->owner)) {
+        state->ephemeral_count++;
+        ephemeral_joined(state, node);
+    }
+    reap_update(state, node);
+}
+
+/* The znode loses its owner. It may hang in the air: looks at no other znode. */
+static void disown(struct state *state, struct znode *node)
+{
+    if (owner_is_session(node->owner)) {
+        ASSERT(state->ephemeral_count > 0);
+        state->ephemeral_count--;
+        ephemeral_left(state, node);
+    }
+    reap_forget(state, node);
 }
 
 void state_link(struct state *state, struct znode *parent, struct znode *node)
@@ -127,9 +175,10 @@ void state_link(struct state *state, struct znode *parent, struct znode *node)
     tree_link(parent, node);
     state->node_count++;
     state->data_bytes += size_of(node);
-    state->ephemeral_count += owner_is_session(node->owner);
+    own(state, node);
+    acls_ref(&state->acls, node->acl);
     state_sum_in(state, node);
-    reap_update(state, node);
+    quota_joined(state, node);
 }
 
 /* The znode is leaving: takes it out of everything but the tree. */
@@ -139,18 +188,18 @@ static void forget(void *ctx, struct znode *node)
 
     ASSERT(state->node_count > STATE_BUILTIN_COUNT);
     ASSERT(state->data_bytes >= size_of(node));
-    ASSERT(state->ephemeral_count >= owner_is_session(node->owner));
     state_sum_out(state, node);
     state->node_count--;
     state->data_bytes -= size_of(node);
-    state->ephemeral_count -= owner_is_session(node->owner);
-    reap_forget(state, node);
+    acls_unref(&state->acls, node->acl);
+    disown(state, node);
 }
 
 void state_unlink(struct state *state, struct znode *node)
 {
     ASSERT(node->num_children == 0 && node->parent != NULL);
 
+    quota_leaving(state, node);
     forget(state, node);
     tree_unlink(node);
 }
@@ -159,6 +208,7 @@ void state_drop_below(struct state *state, struct znode *node)
 {
     const struct znode *child = znode_first_child(node, slice_make(NULL, 0));
 
+    quota_leaving_below(state, node);
     while (child != NULL) {
         struct znode *top = tree_child(node, znode_name(child));
 
@@ -178,6 +228,7 @@ struct blob *state_swap_data(struct state *state, struct znode *node, struct blo
     struct blob *old = tree_node_swap_data(node, take_data);
 
     state->data_bytes += size_of(node);
+    quota_resized(state, node, blob_slice(old).len);
     return old;
 }
 
@@ -185,11 +236,19 @@ void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
 {
     ASSERT(node->parent != NULL);
 
-    reap_forget(state, node);
-    state->ephemeral_count -= owner_is_session(node->owner);
+    disown(state, node);
     node->owner = owner;
-    state->ephemeral_count += owner_is_session(owner);
-    reap_update(state, node);
+    own(state, node);
+}
+
+void state_set_acl(struct state *state, struct znode *node, uint32_t acl)
+{
+    ASSERT(node->parent != NULL || node == state->root);
+
+    /* In this order: it may be the same one. */
+    acls_ref(&state->acls, acl);
+    acls_unref(&state->acls, node->acl);
+    node->acl = acl;
 }
 
 void state_skip(struct state *state, zxid_t zxid)

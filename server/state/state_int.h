@@ -3,12 +3,16 @@
  *
  * Every change of a znode's fields stands between state_sum_out and state_sum_in, which keep the
  * digest; every znode that joins or leaves the tree passes state_link and state_unlink, which keep
- * the counts and the index of what is to be reaped.
+ * the counts and all that is derived: what is to be reaped, ephemerals, users of ACLs, quotas.
  */
 #ifndef SERVER_STATE_STATE_INT_H
 #define SERVER_STATE_STATE_INT_H
 
 #include "base/map.h"
+#include "server/state/acls_int.h"
+#include "server/state/quota_int.h"
+#include "server/state/remember_int.h"
+#include "server/state/session_int.h"
 #include "server/state/state.h"
 #include "server/state/tree_int.h"
 
@@ -19,14 +23,19 @@ enum {
 /* What a change of one effect needs to be taken back (undo.c). */
 struct undo_entry {
     enum txn_effect_type type;
-    struct znode *node;
-    struct znode *parent; /* CREATE, DELETE. */
-    zxid_t pzxid;         /* The parent's before. */
-    uint32_t creates;     /* The parent's before. */
-    struct blob *data;    /* SET: the old data, one reference. */
-    zxid_t mzxid;         /* SET: before. */
-    int64_t mtime_ms;
-    int32_t version;
+    struct znode *node;            /* CREATE to SET_ACL. */
+    struct znode *parent;          /* CREATE, DELETE. */
+    zxid_t pzxid;                  /* The parent's before. */
+    uint32_t creates;              /* The parent's before. */
+    struct blob *data;             /* SET: the old data, one reference. */
+    zxid_t mzxid;                  /* SET: before. */
+    int64_t mtime_ms;              /* SET: before. */
+    int32_t version;               /* SET, SET_ACL: before. */
+    uint32_t acl;                  /* SET_ACL: before. */
+    struct session *session;       /* SESSION_*; of a CLOSE it is the journal's. */
+    uint64_t attach;               /* SESSION_MOVE: before. */
+    uint32_t member;               /* SESSION_MOVE: before. */
+    struct remembered *remembered; /* REMEMBER, FORGET; of a FORGET it is the journal's. */
 };
 
 struct undo {
@@ -39,17 +48,25 @@ struct state {
     zxid_t applied;
     uint64_t history;
     struct znode *root;
-    uint64_t digest;          /* Sum of tree_node_hash over all znodes. */
+    uint64_t digest;          /* Sum of a hash over each znode, session and result. */
     uint64_t node_count;      /* Built-in ones included. */
     uint64_t data_bytes;      /* Data and names. */
     uint64_t ephemeral_count; /* Znodes owned by sessions. */
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* From the address of a znode to its entry there. */
     uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */
+    struct acls acls;
+    struct sessions sessions;
+    struct remembers remembers;
+    struct quotas quotas;
     uint32_t restore_section; /* Section of the last block that was restored. */
+    uint64_t restore_after;   /* Last session or zxid of a result that was restored in it. */
     struct buf restore_path;  /* Last path that was restored. */
     struct undo undo;         /* Of the transaction being applied. */
 };
+
+/* Lets go of what the changes refer to. */
+void changes_clear(struct state_changes *changes);
 
 void state_sum_out(struct state *state, const struct znode *node);
 void state_sum_in(struct state *state, const struct znode *node);
@@ -66,8 +83,9 @@ void state_drop_below(struct state *state, struct znode *node);
 /* Replaces the data; returns the old one. The node is summed by the caller. */
 struct blob *state_swap_data(struct state *state, struct znode *node, struct blob *take_data);
 
-/* Replaces the owner. The node is summed by the caller. */
+/* Replaces the owner, or the ACL, of a linked znode, which is summed by the caller. */
 void state_set_owner(struct state *state, struct znode *node, uint64_t owner);
+void state_set_acl(struct state *state, struct znode *node, uint32_t acl);
 
 /* The index follows a change of owner, mtime, creates or number of children. */
 void reap_update(struct state *state, struct znode *node);
@@ -77,7 +95,13 @@ void reap_release(struct state *state);
 /* Journal of one transaction: what to do when a later effect cannot be. */
 void undo_create(struct undo *undo, struct znode *node, zxid_t pzxid, uint32_t creates);
 void undo_delete(struct undo *undo, struct znode *take_node, struct znode *parent, zxid_t pzxid);
-void undo_set(struct undo *undo, struct znode *node); /* Before the change. */
+void undo_set(struct undo *undo, struct znode *node);     /* Before the change. */
+void undo_set_acl(struct undo *undo, struct znode *node); /* Before the change. */
+void undo_session_open(struct undo *undo, struct session *session);
+void undo_session_close(struct undo *undo, struct session *take_session);
+void undo_session_move(struct undo *undo, struct session *session); /* Before the change. */
+void undo_remember(struct undo *undo, struct remembered *entry);
+void undo_forget(struct undo *undo, struct remembered *take_entry);
 void undo_rollback(struct state *state);
 void undo_commit(struct undo *undo); /* Frees what deletes and sets have put aside. */
 void undo_release(struct undo *undo);

@@ -68,7 +68,7 @@ struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data)
     return old;
 }
 
-uint64_t tree_node_hash(const struct znode *node)
+uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash)
 {
     ASSERT(node->creates <= STATE_CREATES_MAX);
     uint64_t hash = hash64_mix(node->path_hash, node->data_hash);
@@ -81,7 +81,7 @@ uint64_t tree_node_hash(const struct znode *node)
     hash = hash64_mix(hash, node->owner);
     hash = hash64_mix(hash, (uint64_t)(uint32_t)node->version << 32 | (uint32_t)node->aversion);
     hash = hash64_mix(hash, (uint64_t)node->creates << 32 | node->num_children);
-    return hash64_mix(hash, node->acl);
+    return hash64_mix(hash, acl_hash);
 }
 
 void tree_link(struct znode *parent, struct znode *node)

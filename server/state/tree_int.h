@@ -28,7 +28,7 @@ struct znode {
     int32_t aversion;
     uint32_t creates;      /* Children ever created. */
     uint32_t num_children; /* Children there are. */
-    uint32_t acl;          /* 0: open to all. */
+    uint32_t acl;          /* Index of acls_int.h; 0: open to all. */
     uint16_t name_len;     /* Bytes of `name`. */
     uint8_t name[];
 };
@@ -42,8 +42,9 @@ void tree_node_free(struct znode *node);
 /* Takes the reference `take_data` in place of the data there was, which is returned. */
 struct blob *tree_node_swap_data(struct znode *node, struct blob *take_data);
 
-/* What the znode adds to the digest: depends on the path, the data and every stored counter. */
-uint64_t tree_node_hash(const struct znode *node);
+/* What the znode adds to the digest: depends on the path, the data, every stored counter and the
+ * hash of its ACL (0: open), never on the index of it. */
+uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash);
 
 /* Puts `node` below `parent`, which has no child of that name. */
 void tree_link(struct znode *parent, struct znode *node);

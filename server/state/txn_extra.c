@@ -76,6 +76,8 @@ static void get_raw(struct wire_reader *reader, uint8_t *to, size_t len)
 
 static enum err end_of(const struct wire_reader *reader)
 {
+    ASSERT(reader->pos <= reader->end);
+
     return wire_reader_done(reader) ? ERR_OK : ERR_FORMAT;
 }
 

@@ -57,6 +57,64 @@ void undo_set(struct undo *undo, struct znode *node)
     entry->version = node->version;
 }
 
+void undo_set_acl(struct undo *undo, struct znode *node)
+{
+    ASSERT(node != NULL);
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_SET_ACL;
+    entry->node = node;
+    entry->acl = node->acl;
+    entry->version = node->aversion;
+}
+
+void undo_session_open(struct undo *undo, struct session *session)
+{
+    ASSERT(session->open);
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_SESSION_OPEN;
+    entry->session = session;
+}
+
+void undo_session_close(struct undo *undo, struct session *take_session)
+{
+    ASSERT(!take_session->open && take_session->shown.ephemeral_count == 0);
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_SESSION_CLOSE;
+    entry->session = take_session;
+}
+
+void undo_session_move(struct undo *undo, struct session *session)
+{
+    ASSERT(session->open);
+    struct undo_entry *entry = push(undo);
+
+    entry->type = TXN_SESSION_MOVE;
+    entry->session = session;
+    entry->attach = session->shown.attach;
+    entry->member = session->shown.member;
+}
+
+void undo_remember(struct undo *undo, struct remembered *entry)
+{
+    struct undo_entry *undo_entry = push(undo);
+
+    ASSERT(entry->shown.zxid != 0);
+    undo_entry->type = TXN_REMEMBER;
+    undo_entry->remembered = entry;
+}
+
+void undo_forget(struct undo *undo, struct remembered *take_entry)
+{
+    struct undo_entry *undo_entry = push(undo);
+
+    ASSERT(take_entry->shown.zxid != 0);
+    undo_entry->type = TXN_FORGET;
+    undo_entry->remembered = take_entry;
+}
+
 static void take_back_set(struct state *state, const struct undo_entry *entry)
 {
     struct znode *node = entry->node;
@@ -88,33 +146,97 @@ static void take_back_child(struct state *state, const struct undo_entry *entry)
     reap_update(state, entry->parent);
 }
 
+static void take_back_acl(struct state *state, const struct undo_entry *entry)
+{
+    ASSERT(entry->node != NULL);
+
+    state_sum_out(state, entry->node);
+    state_set_acl(state, entry->node, entry->acl);
+    entry->node->aversion = entry->version;
+    state_sum_in(state, entry->node);
+}
+
+/* Nothing of the session's own is left when its opening is taken back, unless there were znodes of
+ * it before: then it is again as unseen as it was. */
+static void take_back_open(struct state *state, struct session *session)
+{
+    struct session *gone = session_shut(state, session);
+
+    ASSERT(gone == NULL || gone == session);
+    mem_free(gone);
+}
+
+static void take_back_remember(struct state *state, struct remembered *entry)
+{
+    ASSERT(entry != NULL);
+
+    remember_remove(state, entry);
+    mem_free(entry);
+}
+
+static void take_back(struct state *state, const struct undo_entry *entry)
+{
+    switch (entry->type) {
+    case TXN_CREATE:
+    case TXN_DELETE:
+        take_back_child(state, entry);
+        return;
+    case TXN_SET:
+        take_back_set(state, entry);
+        return;
+    case TXN_SET_ACL:
+        take_back_acl(state, entry);
+        return;
+    case TXN_SESSION_OPEN:
+        take_back_open(state, entry->session);
+        return;
+    case TXN_SESSION_CLOSE:
+        session_reopen(state, entry->session);
+        return;
+    case TXN_SESSION_MOVE:
+        session_move(state, entry->session, entry->attach, entry->member);
+        return;
+    case TXN_REMEMBER:
+        take_back_remember(state, entry->remembered);
+        return;
+    case TXN_FORGET:
+        remember_insert(state, entry->remembered);
+        return;
+    case TXN_CHECK:
+        break;
+    }
+    UNREACHABLE();
+}
+
 void undo_rollback(struct state *state)
 {
     struct undo *undo = &state->undo;
 
     while (undo->count > 0) {
-        const struct undo_entry *entry = &undo->entries[--undo->count];
-
-        ASSERT(entry->node != NULL);
-        if (entry->type == TXN_SET) {
-            take_back_set(state, entry);
-        } else {
-            take_back_child(state, entry);
-        }
+        take_back(state, &undo->entries[--undo->count]);
     }
+    ASSERT(undo->count == 0);
+}
+
+/* What was put aside is not needed any more. */
+static void drop(const struct undo_entry *entry)
+{
+    ASSERT(entry->type != TXN_DELETE || entry->node->parent == NULL);
+
+    if (entry->type == TXN_DELETE) {
+        tree_node_free(entry->node);
+    } else if (entry->type == TXN_SESSION_CLOSE) {
+        mem_free(entry->session);
+    } else if (entry->type == TXN_FORGET) {
+        mem_free(entry->remembered);
+    }
+    blob_unref(entry->data);
 }
 
 void undo_commit(struct undo *undo)
 {
     for (size_t i = 0; i < undo->count; i++) {
-        const struct undo_entry *entry = &undo->entries[i];
-
-        ASSERT(entry->node != NULL);
-        ASSERT(entry->type != TXN_DELETE || entry->node->parent == NULL);
-        if (entry->type == TXN_DELETE) {
-            tree_node_free(entry->node);
-        }
-        blob_unref(entry->data);
+        drop(&undo->entries[i]);
     }
     undo->count = 0;
     if (undo->cap > UNDO_CAP_KEPT) {

@@ -70,10 +70,22 @@ static void fill(struct state *state, struct buf *txn)
     kit_create(txn, "/a/b-", "", 0, 2);
     kit_create(txn, "/a/b/c", "2", OWNER_TTL_MARK | 500, 1);
     kit_create(txn, "/c", "x", OWNER_CONTAINER, 2);
-    kit_create(txn, "/e", "x", 77, 3);
+    kit_open(txn, 3, 1);
+    kit_create(txn, "/e", "x", 3, 3);
+    kit_create_acl(txn, "/a/locked", "an ACL", 3);
+    kit_set_acl(txn, "/c", "an ACL", 1);
+    kit_set_acl(txn, "/", "another", 1);
+    kit_create(txn, "/zookeeper/quota/a", NULL, 0, 1);
+    kit_create(txn, "/zookeeper/quota/a/zookeeper_limits", "count=9,bytes=-1", 0, 1);
+    kit_remember(txn, "scope", "key", "result");
 
     enum err err = kit_apply(state, 3, txn);
 
+    ASSERT(err == ERR_OK);
+    kit_open(txn, 4, 2);
+    kit_move(txn, 3, 17, 2);
+    kit_remember(txn, "", "key", "");
+    err = kit_apply(state, 4, txn);
     ASSERT(err == ERR_OK);
 }
 
@@ -97,7 +109,10 @@ void fuzz_seeds(struct fuzz_sink *sink)
     put_blocks(state, 4096, &bytes);
     kit_create(&txn, "/a/b/c", "2", 0, 1);
     kit_delete(&txn, "/e");
+    kit_close(&txn, 3);
     kit_set(&txn, "/a", "9", 1);
+    kit_remember(&txn, "scope", "key", "other");
+    kit_forget(&txn, 4);
     wire_put_raw(&bytes, buf_slice(&txn));
     fuzz_seed(sink, "with-transaction", buf_slice(&bytes));
     buf_release(&bytes);

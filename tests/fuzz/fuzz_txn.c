@@ -22,9 +22,14 @@ static struct state *small_state(void)
     kit_create(&txn, "/a", "1", 0, 1);
     kit_create(&txn, "/a/b", NULL, 0, 1);
     kit_create(&txn, "/a/c", "", 0, 2);
-    kit_create(&txn, "/e", "x", 77, 2);
+    kit_open(&txn, ZXID_BUILT, 1);
+    kit_create(&txn, "/e", "x", ZXID_BUILT, 2);
     kit_create(&txn, "/c", "x", OWNER_CONTAINER, 3);
     kit_create(&txn, "/t", "x", OWNER_TTL_MARK | 500, 4);
+    kit_set_acl(&txn, "/a/c", "an ACL", 1);
+    kit_create(&txn, "/zookeeper/quota/a", NULL, 0, 1);
+    kit_create(&txn, "/zookeeper/quota/a/zookeeper_limits", "count=9,bytes=-1", 0, 1);
+    kit_remember(&txn, "scope", "key", "result");
 
     enum err err = kit_apply(state, ZXID_BUILT, &txn);
 
@@ -58,8 +63,11 @@ static void check_changes(const struct state *state, const struct state_changes 
     for (size_t i = 0; i < count; i++) {
         const struct state_change *change = &changes->items[i];
 
-        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_CHECK);
-        ASSERT(change->path.len > 0 && change->path.data[0] == '/');
+        ASSERT(change->type >= TXN_CREATE && change->type <= TXN_FORGET);
+        ASSERT((change->path.len > 0) == (change->type < TXN_SESSION_OPEN));
+        ASSERT(change->path.len == 0 || change->path.data[0] == '/');
+        ASSERT(blob_slice(change->data).len == 0 || change->type <= TXN_SET);
+        ASSERT(blob_slice(change->acl).len + blob_slice(change->parent_acl).len <= 2 * TXN_ACL_MAX);
         ASSERT(change->stat.mzxid <= state_applied(state));
     }
 }
@@ -133,8 +141,28 @@ void fuzz_seeds(struct fuzz_sink *sink)
     kit_set(&txn, "/gone", "x", 1);
     kit_create(&txn, "/gone/child", "x", 0, 1);
     seed_txn(sink, "fuzzy", true, &txn);
-    kit_create(&txn, "/s", "x", 99, 5);
+    kit_open(&txn, ZXID, 2);
+    kit_create(&txn, "/s", "x", ZXID, 5);
+    kit_move(&txn, ZXID, 5, 1);
     kit_delete(&txn, "/e");
+    kit_close(&txn, ZXID_BUILT);
     seed_txn(sink, "sessions", false, &txn);
+    kit_open(&txn, ZXID, 1);
+    kit_move(&txn, 99, 5, 1);
+    kit_close(&txn, ZXID_BUILT);
+    kit_create(&txn, "/s", "x", ZXID_BUILT, 5);
+    seed_txn(sink, "sessions-fuzzy", true, &txn);
+    kit_set_acl(&txn, "/a/c", "another", 2);
+    kit_create_acl(&txn, "/a/d", "an ACL", 3);
+    kit_set_acl(&txn, "/a/c", "", 3);
+    seed_txn(sink, "acl", false, &txn);
+    kit_forget(&txn, ZXID);
+    kit_remember(&txn, "scope", "key", "again");
+    seed_txn(sink, "remembered", false, &txn);
+    kit_set(&txn, "/zookeeper/quota/a/zookeeper_limits", "bytes=5=;byteHardLimit=7", 1);
+    kit_create(&txn, "/zookeeper/quota/a/c", NULL, 0, 2);
+    kit_create(&txn, "/zookeeper/quota/a/c/zookeeper_limits", "", 0, 1);
+    kit_delete(&txn, "/a/c");
+    seed_txn(sink, "quotas", false, &txn);
     buf_release(&txn);
 }

@@ -51,6 +51,7 @@ void state_check(const struct state *state)
 {
     struct state *copy = kit_copy(state, BLOCK_BYTES);
 
+    kit_verify(state);
     state_check_same(state, copy);
     check_candidates(state);
     state_free(copy);

@@ -1,6 +1,7 @@
 #include "tests/lib/state_kit.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "server/state/walk.h"
 
 #include <inttypes.h>
@@ -66,6 +67,75 @@ void kit_check(struct buf *txn, const char *path)
             &(struct txn_effect){.type = TXN_CHECK, .flags = TXN_REPLY, .path = slice_str(path)});
 }
 
+void kit_create_acl(struct buf *txn, const char *path, const char *acl, uint32_t creates)
+{
+    need_header(txn);
+    txn_put(txn, &(struct txn_effect){.type = TXN_CREATE,
+                                      .flags = TXN_REPLY,
+                                      .path = slice_str(path),
+                                      .acl = slice_str(acl),
+                                      .creates = creates});
+}
+
+void kit_set_acl(struct buf *txn, const char *path, const char *acl, int32_t aversion)
+{
+    need_header(txn);
+    txn_put(txn, &(struct txn_effect){.type = TXN_SET_ACL,
+                                      .flags = TXN_REPLY,
+                                      .path = slice_str(path),
+                                      .acl = slice_str(acl),
+                                      .version = aversion});
+}
+
+void kit_hash(uint64_t secret, uint8_t ret_hash[TXN_SECRET_HASH_LEN])
+{
+    for (uint64_t i = 0; i < TXN_SECRET_HASH_LEN / 8; i++) {
+        wire_store_u64(ret_hash + i * 8, hash64_mix(secret, i));
+    }
+}
+
+void kit_open(struct buf *txn, uint64_t session, uint64_t secret)
+{
+    struct txn_session_open open = {
+        .session = session, .timeout_ms = 5000, .from = slice_str("kit")};
+
+    kit_hash(secret, open.secret_hash);
+    need_header(txn);
+    txn_put_session_open(txn, TXN_REPLY, &open);
+}
+
+void kit_close(struct buf *txn, uint64_t session)
+{
+    need_header(txn);
+    txn_put_session_close(
+        txn, TXN_REPLY,
+        &(struct txn_session_close){.session = session, .reason = TXN_CLOSED_BY_CLIENT});
+}
+
+void kit_move(struct buf *txn, uint64_t session, uint64_t attach, uint32_t member)
+{
+    need_header(txn);
+    txn_put_session_move(
+        txn, TXN_REPLY,
+        &(struct txn_session_move){.session = session, .attach = attach, .member = member});
+}
+
+void kit_remember(struct buf *txn, const char *scope, const char *key, const char *result)
+{
+    struct txn_remember remember = {
+        .scope = slice_str(scope), .key = slice_str(key), .result = slice_str(result)};
+
+    wire_store_u64(remember.fingerprint, hash64(1, remember.key));
+    need_header(txn);
+    txn_put_remember(txn, &remember);
+}
+
+void kit_forget(struct buf *txn, zxid_t horizon)
+{
+    need_header(txn);
+    txn_put_forget(txn, &(struct txn_forget){.horizon = horizon});
+}
+
 enum err kit_apply(struct state *state, zxid_t zxid, struct buf *txn)
 {
     enum err err = state_apply(state, zxid, buf_slice(txn), false, NULL);
@@ -89,12 +159,24 @@ enum err kit_make(struct state *state, zxid_t zxid, const char *path, const char
     return err;
 }
 
+enum err kit_session(struct state *state, zxid_t zxid)
+{
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    kit_open(&txn, zxid, zxid);
+    enum err err = kit_apply(state, zxid, &txn);
+
+    buf_release(&txn);
+    return err;
+}
+
 const struct znode *kit_find(const struct state *state, const char *path)
 {
     return state_find(state, slice_str(path));
 }
 
-static void dump_node(const struct znode *node, struct buf *out)
+static void dump_node(const struct state *state, const struct znode *node, struct buf *out)
 {
     struct stat_view stat;
     const struct blob *data = znode_data(node);
@@ -102,15 +184,57 @@ static void dump_node(const struct znode *node, struct buf *out)
     znode_stat(node, &stat);
     buf_printf(out, " c%" PRIx64 " m%" PRIx64 " p%" PRIx64 " %" PRId64 " %" PRId64, stat.czxid,
                stat.mzxid, stat.pzxid, stat.ctime, stat.mtime);
-    buf_printf(out, " v%d cv%d av%d o%" PRIx64 "/%" PRIx64 " n%u l%u k%u a%u ", stat.version,
+    buf_printf(out, " v%d cv%d av%d o%" PRIx64 "/%" PRIx64 " n%u l%u k%u a=", stat.version,
                stat.cversion, stat.aversion, stat.ephemeral_owner, znode_owner(node),
-               stat.num_children, stat.data_length, znode_creates(node), znode_acl(node));
+               stat.num_children, stat.data_length, znode_creates(node));
+    buf_append_slice(out, state_acl(state, znode_acl(node)));
+    buf_append_byte(out, ' ');
     if (data == NULL) {
         buf_append_str(out, "null");
     } else {
         buf_append_slice(out, blob_slice(data));
     }
     buf_append_byte(out, '\n');
+}
+
+static void dump_sessions(const struct state *state, struct buf *out)
+{
+    for (const struct state_session *at = state_session_after(state, 0); at != NULL;
+         at = state_session_after(state, at->id)) {
+        buf_printf(out, "session %" PRIx64 " t%u a%" PRIx64 " m%u o%" PRId64 " e%u/%" PRIu64 " ",
+                   at->id, at->timeout_ms, at->attach, at->member, at->opened_ms,
+                   at->ephemeral_count, at->ephemeral_bytes);
+        buf_append_slice(out, slice_make(at->secret_hash, TXN_SECRET_HASH_LEN));
+        buf_append_slice(out, at->from);
+        buf_append_byte(out, '\n');
+    }
+}
+
+static void dump_remembered(const struct state *state, struct buf *out)
+{
+    for (const struct state_remembered *at = state_remembered_after(state, 0); at != NULL;
+         at = state_remembered_after(state, at->zxid)) {
+        buf_printf(out, "remembered %" PRIx64 " t%" PRId64 " ", at->zxid, at->time_ms);
+        buf_append_slice(out, slice_make(at->fingerprint, TXN_FINGERPRINT_LEN));
+        buf_printf(out, " %zu %zu ", at->scope.len, at->key.len);
+        buf_append_slice(out, at->scope);
+        buf_append_slice(out, at->key);
+        buf_append_slice(out, at->result);
+        buf_append_byte(out, '\n');
+    }
+}
+
+static void dump_quotas(const struct state *state, struct buf *out)
+{
+    for (const struct state_quota *at = state_quota_after(state, slice_make(NULL, 0)); at != NULL;
+         at = state_quota_after(state, at->path)) {
+        buf_append_str(out, "quota ");
+        buf_append_slice(out, at->path);
+        buf_printf(out, " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " ", at->count_limit,
+                   at->bytes_limit, at->count_hard, at->bytes_hard);
+        state_quota_stats(at, out);
+        buf_append_byte(out, '\n');
+    }
 }
 
 void kit_dump(const struct state *state, struct buf *out)
@@ -122,12 +246,18 @@ void kit_dump(const struct state *state, struct buf *out)
     walk_init(&walk, root, slice_make(NULL, 0));
     for (const struct znode *node = root; node != NULL; node = walk_next(&walk, true)) {
         buf_append_slice(out, walk.depth == 0 ? slice_str("/") : buf_slice(&walk.path));
-        dump_node(node, out);
+        dump_node(state, node, out);
     }
     walk_release(&walk);
+    dump_sessions(state, out);
+    dump_remembered(state, out);
+    dump_quotas(state, out);
     buf_printf(out, "digest %" PRIx64 " nodes %" PRIu64 " bytes %" PRIu64 " ephemeral %" PRIu64,
                state_digest(state), state_node_count(state), state_data_bytes(state),
                state_ephemeral_count(state));
+    buf_printf(out, " sessions %" PRIu64 " remembered %" PRIu64 "/%" PRIu64,
+               state_session_count(state), state_remembered_count(state),
+               state_remembered_bytes(state));
     ASSERT(!out->overflow);
 }
 

@@ -20,6 +20,18 @@ void kit_create(struct buf *txn, const char *path, const char *data, uint64_t ow
 void kit_set(struct buf *txn, const char *path, const char *data, int32_t version);
 void kit_delete(struct buf *txn, const char *path);
 void kit_check(struct buf *txn, const char *path);
+void kit_create_acl(struct buf *txn, const char *path, const char *acl, uint32_t creates);
+void kit_set_acl(struct buf *txn, const char *path, const char *acl, int32_t aversion);
+
+/* Sessions: the hash of the secret is made of `secret`, the address of the client is "kit". */
+void kit_hash(uint64_t secret, uint8_t ret_hash[TXN_SECRET_HASH_LEN]);
+void kit_open(struct buf *txn, uint64_t session, uint64_t secret);
+void kit_close(struct buf *txn, uint64_t session);
+void kit_move(struct buf *txn, uint64_t session, uint64_t attach, uint32_t member);
+
+/* Remembered results: the fingerprint is made of the key. */
+void kit_remember(struct buf *txn, const char *scope, const char *key, const char *result);
+void kit_forget(struct buf *txn, zxid_t horizon);
 
 /* Applies `txn` at `zxid`, outside recovery, and empties it. */
 enum err kit_apply(struct state *state, zxid_t zxid, struct buf *txn);
@@ -27,10 +39,18 @@ enum err kit_apply(struct state *state, zxid_t zxid, struct buf *txn);
 /* One transaction with one create of a persistent znode; the counter is read from the state. */
 enum err kit_make(struct state *state, zxid_t zxid, const char *path, const char *data);
 
+/* One transaction that opens a session; its id is `zxid`, and so is its secret. */
+enum err kit_session(struct state *state, zxid_t zxid);
+
 const struct znode *kit_find(const struct state *state, const char *path);
 
-/* One line for each znode, depth first, with all its fields, and a last one with the totals. */
+/* One line for each znode, depth first, with all its fields, then sessions, remembered results,
+ * quotas, and a last one with the totals. */
 void kit_dump(const struct state *state, struct buf *out);
+
+/* Asserts that all that is derived is what a naive look at the whole state gives: ephemerals by
+ * session, usage of quotas, look-ups of sessions and remembered results. */
+void kit_verify(const struct state *state);
 
 /* Scans in blocks of about `bytes_max` and restores them into a new state; asserts that it works.
  */

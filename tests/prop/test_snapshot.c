@@ -1,11 +1,13 @@
 /*
  * A fuzzy snapshot plus the log gives exactly the state: random transactions run between the slices
- * of a scan, then the blocks are restored and the log replayed from the start of the scan.
+ * of a scan, then the blocks are restored and the log replayed from the start of the scan. Znodes,
+ * sessions with their ephemerals, ACLs, remembered results and quotas.
  */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "server/state/path.h"
+#include "server/state/walk.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 
@@ -18,7 +20,9 @@ enum {
     LATE_TXNS = 10,
     LOG_MAX = 4000,
     EFFECTS_MAX = 6,
-    PATH_MAX_LEN = 64,
+    EPHEMERALS_MAX = 20, /* Of a session that is closed. */
+    KEYS = 4,            /* Few, so that they are used again once forgotten. */
+    PATH_MAX_LEN = 96,
     DEPTH_MAX = 4,
     CONFIG_RECORD = 1 /* A record that is the text of a configuration, no transaction. */
 };
@@ -39,6 +43,7 @@ struct world {
     size_t block_count;
     zxid_t zxid;
     int64_t time_ms;
+    bool has_result; /* The transaction that is being made. */
 };
 
 /* A random znode: walks down by chance. Its path goes to `path`. */
@@ -68,18 +73,40 @@ static const struct znode *pick(struct world *world, char path[PATH_MAX_LEN])
     return node;
 }
 
-static uint64_t draw_owner(struct rng *rng)
+/* One of the sessions, or 0. */
+static uint64_t draw_session(struct world *world)
 {
-    switch (rng_below(rng, 6)) {
+    uint64_t skip = rng_below(&world->rng, 4);
+    const struct state_session *session = state_session_after(world->sandbox, 0);
+
+    while (session != NULL && skip > 0) {
+        const struct state_session *next = state_session_after(world->sandbox, session->id);
+
+        session = next != NULL ? next : session;
+        skip--;
+    }
+    return session != NULL ? session->id : 0;
+}
+
+static uint64_t draw_owner(struct world *world)
+{
+    switch (rng_below(&world->rng, 5)) {
     case 0:
-        return 7; /* A session. */
     case 1:
-        return OWNER_CONTAINER;
+        return draw_session(world);
     case 2:
-        return OWNER_TTL_MARK | (1 + rng_below(rng, 50));
+        return rng_below(&world->rng, 2) == 0 ? OWNER_CONTAINER
+                                              : OWNER_TTL_MARK | (1 + rng_below(&world->rng, 50));
     default:
         return 0;
     }
+}
+
+static struct slice draw_acl(struct world *world)
+{
+    static const char *const acls[] = {"", "", "x", "yy", "a longer list", "\1\2\3"};
+
+    return slice_str(acls[rng_below(&world->rng, 6)]);
 }
 
 static bool add_create(struct world *world, struct buf *txn)
@@ -94,9 +121,131 @@ static bool add_create(struct world *world, struct buf *txn)
         len >= PATH_MAX_LEN - 16) {
         return false;
     }
-    kit_create(txn, path, rng_below(&world->rng, 4) == 0 ? NULL : path, draw_owner(&world->rng),
-               znode_creates(parent) + 1);
+    bool is_null = rng_below(&world->rng, 4) == 0;
+    const struct txn_effect effect = {.type = TXN_CREATE,
+                                      .flags = is_null ? TXN_NULL_DATA : 0,
+                                      .path = slice_str(path),
+                                      .data = slice_str(is_null ? "" : path),
+                                      .owner = draw_owner(world),
+                                      .acl = draw_acl(world),
+                                      .creates = znode_creates(parent) + 1};
+
+    txn_put(txn, &effect);
     return true;
+}
+
+static bool add_set_acl(struct world *world, struct buf *txn)
+{
+    char path[PATH_MAX_LEN];
+    struct stat_view stat;
+
+    znode_stat(pick(world, path), &stat);
+    const struct txn_effect effect = {.type = TXN_SET_ACL,
+                                      .path = slice_str(path[0] != '\0' ? path : "/"),
+                                      .acl = draw_acl(world),
+                                      .version = stat.aversion + 1};
+
+    txn_put(txn, &effect);
+    return true;
+}
+
+static bool add_session(struct world *world, struct buf *txn)
+{
+    uint64_t session = draw_session(world);
+
+    if (rng_below(&world->rng, 3) == 0) {
+        if (state_session(world->sandbox, world->zxid) != NULL) {
+            return false;
+        }
+        kit_open(txn, world->zxid, world->zxid);
+        return true;
+    }
+    if (session == 0 ||
+        (rng_below(&world->rng, 2) == 0 && state_ephemeral_first(world->sandbox, session))) {
+        return false;
+    }
+    if (state_ephemeral_first(world->sandbox, session) == NULL && rng_below(&world->rng, 2) == 0) {
+        kit_close(txn, session);
+    } else {
+        kit_move(txn, session, rng_below(&world->rng, 100), (uint32_t)rng_below(&world->rng, 3));
+    }
+    return true;
+}
+
+/* Deletes one of its ephemerals; those without any are closed by add_session. */
+static bool add_delete_ephemeral(struct world *world, struct buf *txn, uint64_t session)
+{
+    const struct znode *node = state_ephemeral_first(world->sandbox, session);
+    struct buf path;
+
+    if (node == NULL) {
+        return false;
+    }
+    buf_init(&path, PATH_MAX_LEN);
+    walk_path_of(node, &path);
+    kit_delete(txn, buf_cstr(&path));
+    buf_release(&path);
+    return true;
+}
+
+static bool add_result(struct world *world, struct buf *txn)
+{
+    static const char *const keys[KEYS] = {"k", "kk", "l", ""};
+    const char *scope = rng_below(&world->rng, 2) == 0 ? "s" : "k";
+    const char *key = keys[rng_below(&world->rng, KEYS)];
+    const struct state_remembered *last = state_remembered_after(world->sandbox, world->zxid - 1);
+
+    if (rng_below(&world->rng, 2) == 0) {
+        kit_forget(txn, world->zxid - rng_below(&world->rng, world->zxid < 20 ? world->zxid : 20));
+        return true;
+    }
+    if (last != NULL || world->has_result ||
+        state_remembered(world->sandbox, slice_str(scope), slice_str(key)) != NULL) {
+        return false;
+    }
+    world->has_result = true;
+    kit_remember(txn, scope, key, scope);
+    return true;
+}
+
+/* The next step towards a limits znode for some path, or a change of it. */
+static bool add_quota(struct world *world, struct buf *txn)
+{
+    static const char *const texts[] = {"count=3,bytes=10", "bytes=5=;byteHardLimit=9", "?", ""};
+    char path[PATH_MAX_LEN];
+    char limits[2 * PATH_MAX_LEN];
+    const char *text = texts[rng_below(&world->rng, 4)];
+
+    pick(world, path);
+    if (path[0] == '\0' || path_is_within(slice_str(path), slice_str("/zookeeper"))) {
+        return false;
+    }
+    snprintf(limits, sizeof(limits), STATE_QUOTA_PATH "%s/" STATE_LIMITS_NAME, path);
+    if (kit_find(world->sandbox, limits) != NULL) {
+        kit_set(txn, limits, text, (int32_t)world->zxid);
+        return true;
+    }
+    for (char *slash = limits + strlen(STATE_QUOTA_PATH); slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        char *end = strchr(slash + 1, '/');
+
+        if (end != NULL) {
+            *end = '\0';
+        }
+        if (kit_find(world->sandbox, limits) == NULL) {
+            const struct znode *parent = state_find(world->sandbox, path_parent(slice_str(limits)));
+
+            if (owner_is_session(znode_owner(parent))) {
+                return false;
+            }
+            kit_create(txn, limits, text, 0, znode_creates(parent) + 1);
+            return true;
+        }
+        if (end != NULL) {
+            *end = '/';
+        }
+    }
+    return false;
 }
 
 static bool add_other(struct world *world, struct buf *txn)
@@ -135,17 +284,58 @@ static void run_in_sandbox(struct world *world, struct buf *txn, size_t before)
     buf_release(&single);
 }
 
+static bool add_any(struct world *world, struct buf *txn)
+{
+    uint64_t roll = rng_below(&world->rng, 100);
+
+    if (roll < 42) {
+        return add_create(world, txn);
+    }
+    if (roll < 70) {
+        return add_other(world, txn);
+    }
+    if (roll < 76) {
+        return add_set_acl(world, txn);
+    }
+    if (roll < 84) {
+        return add_session(world, txn);
+    }
+    return roll < 92 ? add_quota(world, txn) : add_result(world, txn);
+}
+
+/* A session ends as the leader ends it: its ephemerals in the order of their paths, then itself. */
+static bool end_session(struct world *world, struct buf *txn)
+{
+    uint64_t session = draw_session(world);
+    const struct state_session *found = state_session(world->sandbox, session);
+
+    if (found == NULL || found->ephemeral_count > EPHEMERALS_MAX) {
+        return false;
+    }
+    for (size_t before = txn->len; add_delete_ephemeral(world, txn, session); before = txn->len) {
+        run_in_sandbox(world, txn, before);
+    }
+    size_t before = txn->len;
+
+    kit_close(txn, session);
+    run_in_sandbox(world, txn, before);
+    return true;
+}
+
 static void make_txn(struct world *world, struct buf *txn)
 {
     uint64_t want = 1 + (rng_below(&world->rng, 3) == 0 ? rng_below(&world->rng, EFFECTS_MAX) : 0);
     uint64_t count = 0;
 
     kit_begin(txn, world->time_ms);
+    world->has_result = false;
+    if (rng_below(&world->rng, 20) == 0 && end_session(world, txn)) {
+        return;
+    }
     while (count < want) {
         size_t before = txn->len;
-        bool create = rng_below(&world->rng, 100) < 45;
 
-        if (create ? add_create(world, txn) : add_other(world, txn)) {
+        if (add_any(world, txn)) {
             run_in_sandbox(world, txn, before);
             count++;
         }
@@ -286,6 +476,8 @@ static void run_seed(uint64_t seed)
         replay_one(restored, &world.log[i], world.log[i].zxid <= end);
     }
     assert_same(world.direct, restored);
+    kit_verify(world.direct);
+    kit_verify(restored);
     assert_same_candidates(world.direct, restored, world.time_ms);
     assert_same_candidates(world.direct, restored, INT64_MAX - 1);
     assert_int_equal(state_applied(restored), world.zxid);

@@ -75,7 +75,10 @@ static struct op_args op(enum op_id id, const char *path)
 /* An ephemeral znode, which no request can make yet. */
 static void make_ephemeral(struct fixture *fixture, const char *path)
 {
-    kit_create(&fixture->txn, path, "", 7, 1 + znode_creates(kit_find(fixture->state, "/")));
+    zxid_t session = ++fixture->zxid;
+
+    assert_int_equal(kit_session(fixture->state, session), ERR_OK);
+    kit_create(&fixture->txn, path, "", session, 1 + znode_creates(kit_find(fixture->state, "/")));
     assert_int_equal(kit_apply(fixture->state, ++fixture->zxid, &fixture->txn), ERR_OK);
 }
 

@@ -1,0 +1,143 @@
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "server/state/acls_int.h"
+
+enum {
+    SEED_ACL = 0x61636c, /* Keeps lists and data of the same bytes apart. */
+    CAP_MIN = 16
+};
+
+void acls_init(struct acls *acls)
+{
+    *acls = (struct acls){.count = 1};
+    map_init(&acls->by_bytes);
+    list_init(&acls->idle);
+    ASSERT(acls_blob(acls, 0) == NULL);
+}
+
+static void free_acl(struct acl *acl)
+{
+    ASSERT(acl->blob != NULL);
+
+    blob_unref(acl->blob);
+    mem_free(acl);
+}
+
+void acls_release(struct acls *acls)
+{
+    for (uint32_t i = 1; i < acls->count; i++) {
+        if (acls->slots[i] != NULL) {
+            free_acl(acls->slots[i]);
+        }
+    }
+    ASSERT(acls->count > 0);
+    mem_free(acls->slots);
+    mem_free(acls->free);
+    map_release(&acls->by_bytes);
+}
+
+static struct acl *at(const struct acls *acls, uint32_t index)
+{
+    ASSERT(index > 0 && index < acls->count && acls->slots[index] != NULL);
+
+    return acls->slots[index];
+}
+
+static uint32_t take_index(struct acls *acls)
+{
+    ASSERT(acls->free_count < acls->count);
+    if (acls->free_count > 0) {
+        return acls->free[--acls->free_count];
+    }
+    if (acls->count >= acls->cap) {
+        ASSERT(acls->cap < UINT32_MAX / 2);
+        acls->cap = acls->cap > 0 ? acls->cap * 2 : CAP_MIN;
+        acls->slots = mem_realloc(acls->slots, acls->cap * sizeof(struct acl *));
+        acls->free = mem_realloc(acls->free, acls->cap * sizeof(*acls->free));
+    }
+    return acls->count++;
+}
+
+uint32_t acls_intern(struct acls *acls, struct slice bytes)
+{
+    if (bytes.len == 0) {
+        return 0;
+    }
+    struct acl *acl = map_get(&acls->by_bytes, bytes);
+
+    if (acl != NULL) {
+        ASSERT(acls->slots[acl->index] == acl);
+        return acl->index;
+    }
+    acl = mem_zalloc(1, sizeof(*acl));
+    acl->blob = blob_new(bytes);
+    acl->hash = hash64(SEED_ACL, bytes);
+    acl->index = take_index(acls);
+    acls->slots[acl->index] = acl;
+    list_push_back(&acls->idle, &acl->idle);
+    map_put(&acls->by_bytes, blob_slice(acl->blob), acl);
+    ASSERT(acl->index > 0 && acl->refs == 0);
+    return acl->index;
+}
+
+void acls_ref(struct acls *acls, uint32_t index)
+{
+    if (index > 0) {
+        ASSERT(at(acls, index)->refs < UINT32_MAX);
+        at(acls, index)->refs++;
+    }
+}
+
+void acls_unref(struct acls *acls, uint32_t index)
+{
+    if (index == 0) {
+        return;
+    }
+    struct acl *acl = at(acls, index);
+
+    ASSERT(acl->refs > 0);
+    acl->refs--;
+    if (acl->refs == 0 && list_empty(&acl->idle)) {
+        list_push_back(&acls->idle, &acl->idle);
+    }
+}
+
+void acls_collect(struct acls *acls)
+{
+    list_for_each_safe (it, tmp, &acls->idle) {
+        struct acl *acl = list_entry(it, struct acl, idle);
+
+        list_remove(it);
+        if (acl->refs > 0) {
+            continue;
+        }
+        ASSERT(at(acls, acl->index) == acl);
+        map_remove(&acls->by_bytes, blob_slice(acl->blob));
+        acls->slots[acl->index] = NULL;
+        acls->free[acls->free_count++] = acl->index;
+        free_acl(acl);
+    }
+    ASSERT(list_empty(&acls->idle) && acls->free_count < acls->count);
+}
+
+size_t acls_used(const struct acls *acls)
+{
+    size_t used = 0;
+
+    ASSERT(acls->count > 0);
+    for (uint32_t i = 1; i < acls->count; i++) {
+        used += acls->slots[i] != NULL && acls->slots[i]->refs > 0;
+    }
+    return used;
+}
+
+struct blob *acls_blob(const struct acls *acls, uint32_t index)
+{
+    return index > 0 ? at(acls, index)->blob : NULL;
+}
+
+uint64_t acls_hash(const struct acls *acls, uint32_t index)
+{
+    return index > 0 ? at(acls, index)->hash : 0;
+}

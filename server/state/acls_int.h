@@ -1,0 +1,53 @@
+/*
+ * acls_int.h - the table of access control lists: each one is kept once, znodes hold its index.
+ *
+ * An index means nothing outside this process: it depends on what was freed before, so neither the
+ * digest nor a snapshot ever holds one. A list without users goes with the next acls_collect only,
+ * so that a change that is taken back, and what was handed out about it, find it again.
+ */
+#ifndef SERVER_STATE_ACLS_INT_H
+#define SERVER_STATE_ACLS_INT_H
+
+#include "base/blob.h"
+#include "base/list.h"
+#include "base/map.h"
+
+struct acl {
+    struct blob *blob; /* The encoded list, one reference. */
+    uint64_t hash;     /* Of its bytes, for the digest. */
+    uint32_t refs;     /* Znodes in the tree that have it. */
+    uint32_t index;
+    struct list idle; /* In acls.idle when it may be without users. */
+};
+
+struct acls {
+    struct acl **slots; /* By index; NULL when free; the first one is never used. */
+    uint32_t *free;     /* Free indices below `count`. */
+    uint32_t free_count;
+    uint32_t count; /* Indices given so far, and 0. */
+    uint32_t cap;
+    struct map by_bytes;
+    struct list idle;
+};
+
+void acls_init(struct acls *acls);
+void acls_release(struct acls *acls);
+
+/* The index of these bytes, 0 for none; not a reference yet. */
+uint32_t acls_intern(struct acls *acls, struct slice bytes);
+
+/* One more or one less znode has it; 0 is passed over. */
+void acls_ref(struct acls *acls, uint32_t index);
+void acls_unref(struct acls *acls, uint32_t index);
+
+/* Frees the lists that nobody has. */
+void acls_collect(struct acls *acls);
+
+/* Lists that somebody has. */
+size_t acls_used(const struct acls *acls);
+
+/* The list at an index; NULL and 0 for 0. */
+struct blob *acls_blob(const struct acls *acls, uint32_t index);
+uint64_t acls_hash(const struct acls *acls, uint32_t index);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * apply_int.h - one transaction on its way into the state.
+ *
+ * Inside a fuzzy range no effect fails: whatever it meets, it leaves what the log will make right.
+ */
+#ifndef SERVER_STATE_APPLY_INT_H
+#define SERVER_STATE_APPLY_INT_H
+
+#include "server/state/state_int.h"
+
+struct apply {
+    struct state *state;
+    zxid_t zxid;
+    int64_t time_ms;
+    bool fuzzy;
+    bool remembers; /* A result, which may be there only once. */
+    bool closes;    /* A session. */
+
+    /* What the last effect was about, for the change that is handed out. */
+    const struct znode *node; /* NULL when it is gone. */
+    uint32_t acl;             /* Of the znode; before it was deleted. */
+    uint32_t parent_acl;
+    uint64_t session;
+    uint64_t attach; /* Of a move. */
+    uint32_t member;
+};
+
+/* Whether the fields of an effect that is not about a znode are what they must be. */
+bool is_sound_extra(struct apply *apply, const struct txn_effect *effect);
+
+enum err apply_session_open(struct apply *apply, const struct txn_effect *effect);
+enum err apply_session_close(struct apply *apply, const struct txn_effect *effect);
+enum err apply_session_move(struct apply *apply, const struct txn_effect *effect);
+enum err apply_remember(struct apply *apply, const struct txn_effect *effect);
+enum err apply_forget(struct apply *apply, const struct txn_effect *effect);
+
+#endif

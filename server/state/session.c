@@ -1,0 +1,333 @@
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "server/state/session_int.h"
+#include "server/state/state_int.h"
+
+enum {
+    SEED_SESSION = 0x73657373
+};
+
+/* Place of one ephemeral among those of its owner. */
+struct ephemeral {
+    struct avl_node order;
+    struct znode *node;
+    struct session *session;
+    uint64_t path_len;
+};
+
+static struct session *of_order(struct avl_node *node)
+{
+    return node != NULL ? avl_entry(node, struct session, order) : NULL;
+}
+
+static struct ephemeral *of_ephemeral(struct avl_node *node)
+{
+    return node != NULL ? avl_entry(node, struct ephemeral, order) : NULL;
+}
+
+static int id_cmp(const void *key, const struct avl_node *node)
+{
+    uint64_t id = *(const uint64_t *)key;
+    const struct session *session = avl_entry_const(node, struct session, order);
+
+    ASSERT(session->open);
+    return id < session->shown.id ? -1 : id > session->shown.id;
+}
+
+static uint64_t key_of(const struct znode *node)
+{
+    ASSERT(node != NULL);
+
+    return (uint64_t)(uintptr_t)node;
+}
+
+static struct slice hash_of(const struct session *session)
+{
+    return slice_make(session->shown.secret_hash, TXN_SECRET_HASH_LEN);
+}
+
+/* What an open session adds to the digest: each field that is stored. */
+static uint64_t digest_of(const struct session *session)
+{
+    const struct state_session *shown = &session->shown;
+    uint64_t hash = hash64(SEED_SESSION, hash_of(session));
+
+    ASSERT(session->open);
+    hash = hash64_mix(hash, shown->id);
+    hash = hash64_mix(hash, (uint64_t)shown->timeout_ms << 32 | shown->member);
+    hash = hash64_mix(hash, shown->attach);
+    hash = hash64_mix(hash, (uint64_t)shown->opened_ms);
+    return hash64(hash, shown->from);
+}
+
+void sessions_init(struct sessions *sessions)
+{
+    *sessions = (struct sessions){0};
+    map_init(&sessions->owners);
+    map_init(&sessions->by_hash);
+    map_init(&sessions->ephemerals);
+    ASSERT(sessions->count == 0);
+}
+
+static void free_values(struct map *map)
+{
+    size_t cursor = 0;
+
+    for (void *value = map_each(map, &cursor); value != NULL; value = map_each(map, &cursor)) {
+        mem_free(value);
+    }
+    map_release(map);
+}
+
+void sessions_release(struct sessions *sessions)
+{
+    ASSERT(map_count(&sessions->owners) >= sessions->count);
+
+    map_release(&sessions->by_hash);
+    free_values(&sessions->owners);
+    free_values(&sessions->ephemerals);
+}
+
+struct session *session_get(const struct state *state, uint64_t id)
+{
+    struct session *session = map_get_u64(&state->sessions.owners, id);
+
+    ASSERT(session == NULL || session->shown.id == id);
+    return session != NULL && session->open ? session : NULL;
+}
+
+/* The entry of an owner, with nothing but its number if there was none. */
+static struct session *need_owner(struct state *state, uint64_t id)
+{
+    struct session *session = map_get_u64(&state->sessions.owners, id);
+
+    ASSERT(owner_is_session(id));
+    if (session == NULL) {
+        session = mem_zalloc(1, sizeof(*session));
+        session->shown.id = id;
+        map_put_u64(&state->sessions.owners, id, session);
+    }
+    return session;
+}
+
+/* The fields are there: makes it seen. */
+static void show(struct state *state, struct session *session)
+{
+    struct sessions *sessions = &state->sessions;
+
+    ASSERT(!session->open);
+    session->open = true;
+    avl_insert(&sessions->order, &session->shown.id, &session->order, id_cmp);
+    /* Two with one secret: the later one is found. Only a fuzzy snapshot can hold both. */
+    map_put(&sessions->by_hash, hash_of(session), session);
+    sessions->count++;
+    state->digest += digest_of(session);
+}
+
+void session_open(struct state *state, const struct state_session *fields)
+{
+    struct session *session = need_owner(state, fields->id);
+    uint32_t count = session->shown.ephemeral_count;
+    uint64_t bytes = session->shown.ephemeral_bytes;
+
+    ASSERT(fields->from.len <= TXN_FROM_MAX);
+    session->shown = *fields;
+    session->shown.ephemeral_count = count;
+    session->shown.ephemeral_bytes = bytes;
+    if (fields->from.len > 0) {
+        memcpy(session->from, fields->from.data, fields->from.len);
+    }
+    session->shown.from = slice_make(session->from, fields->from.len);
+    show(state, session);
+}
+
+struct session *session_shut(struct state *state, struct session *session)
+{
+    struct sessions *sessions = &state->sessions;
+
+    ASSERT(session->open && sessions->count > 0);
+    state->digest -= digest_of(session);
+    avl_remove(&sessions->order, &session->order);
+    if (map_get(&sessions->by_hash, hash_of(session)) == session) {
+        map_remove(&sessions->by_hash, hash_of(session));
+    }
+    sessions->count--;
+    session->open = false;
+    ASSERT(session_get(state, session->shown.id) == NULL);
+    if (session->shown.ephemeral_count > 0) {
+        return NULL;
+    }
+    void *removed = map_remove_u64(&sessions->owners, session->shown.id);
+
+    ASSERT(removed == session && session->ephemerals.root == NULL);
+    return session;
+}
+
+void session_reopen(struct state *state, struct session *take_session)
+{
+    ASSERT(take_session->shown.ephemeral_count == 0 && !take_session->open);
+    void *old = map_put_u64(&state->sessions.owners, take_session->shown.id, take_session);
+
+    ASSERT(old == NULL);
+    show(state, take_session);
+}
+
+void session_move(struct state *state, struct session *session, uint64_t attach, uint32_t member)
+{
+    ASSERT(session->open);
+
+    state->digest -= digest_of(session);
+    session->shown.attach = attach;
+    session->shown.member = member;
+    state->digest += digest_of(session);
+}
+
+/* ---- Ephemerals. ---- */
+
+static size_t depth_of(const struct znode *node)
+{
+    size_t depth = 0;
+
+    for (; node->parent != NULL; node = node->parent) {
+        depth++;
+    }
+    ASSERT(depth <= STATE_DEPTH_MAX);
+    return depth;
+}
+
+static const struct znode *ancestor(const struct znode *node, size_t levels)
+{
+    for (; levels > 0; levels--) {
+        ASSERT(node->parent != NULL);
+        node = node->parent;
+    }
+    return node;
+}
+
+/* Orders two znodes of the tree as a walk would meet them. */
+static int path_cmp(const void *key, const struct avl_node *order)
+{
+    const struct znode *a = key;
+    const struct znode *b = avl_entry_const(order, struct ephemeral, order)->node;
+    size_t a_depth = depth_of(a);
+    size_t b_depth = depth_of(b);
+    int deeper = a_depth < b_depth ? -1 : a_depth > b_depth;
+
+    ASSERT(a_depth > 0 && b_depth > 0);
+    a = ancestor(a, a_depth > b_depth ? a_depth - b_depth : 0);
+    b = ancestor(b, b_depth > a_depth ? b_depth - a_depth : 0);
+    if (a == b) {
+        return deeper;
+    }
+    while (a->parent != b->parent) {
+        a = a->parent;
+        b = b->parent;
+    }
+    ASSERT(a->parent != NULL);
+    return slice_cmp(znode_name(a), znode_name(b));
+}
+
+static uint64_t path_len_of(const struct znode *node)
+{
+    uint64_t len = 0;
+
+    for (; node->parent != NULL; node = node->parent) {
+        len += (uint64_t)node->name_len + 1;
+    }
+    ASSERT(len > 1 && len <= STATE_PATH_MAX);
+    return len;
+}
+
+void ephemeral_joined(struct state *state, struct znode *node)
+{
+    struct session *session = need_owner(state, node->owner);
+    struct ephemeral *entry = mem_zalloc(1, sizeof(*entry));
+
+    ASSERT(node->parent != NULL && session->shown.ephemeral_count < UINT32_MAX);
+    entry->node = node;
+    entry->session = session;
+    entry->path_len = path_len_of(node);
+    avl_insert(&session->ephemerals, node, &entry->order, path_cmp);
+    void *old = map_put_u64(&state->sessions.ephemerals, key_of(node), entry);
+
+    ASSERT(old == NULL);
+    session->shown.ephemeral_count++;
+    session->shown.ephemeral_bytes += entry->path_len;
+}
+
+void ephemeral_left(struct state *state, struct znode *node)
+{
+    struct ephemeral *entry = map_remove_u64(&state->sessions.ephemerals, key_of(node));
+
+    ASSERT(entry != NULL && entry->node == node);
+    struct session *session = entry->session;
+
+    ASSERT(session->shown.ephemeral_count > 0 && session->shown.ephemeral_bytes >= entry->path_len);
+
+    avl_remove(&session->ephemerals, &entry->order);
+    session->shown.ephemeral_count--;
+    session->shown.ephemeral_bytes -= entry->path_len;
+    mem_free(entry);
+    if (session->shown.ephemeral_count == 0 && !session->open) {
+        map_remove_u64(&state->sessions.owners, session->shown.id);
+        mem_free(session);
+    }
+}
+
+/* ---- Look-ups. ---- */
+
+const struct state_session *state_session(const struct state *state, uint64_t id)
+{
+    const struct session *session = session_get(state, id);
+
+    return session != NULL ? &session->shown : NULL;
+}
+
+const struct state_session *state_session_by_hash(const struct state *state,
+                                                  const uint8_t hash[TXN_SECRET_HASH_LEN])
+{
+    const struct session *session =
+        map_get(&state->sessions.by_hash, slice_make(hash, TXN_SECRET_HASH_LEN));
+
+    ASSERT(session == NULL || session->open);
+    return session != NULL ? &session->shown : NULL;
+}
+
+const struct state_session *state_session_after(const struct state *state, uint64_t after)
+{
+    if (after == UINT64_MAX) {
+        return NULL;
+    }
+    uint64_t least = after + 1;
+    const struct session *session =
+        of_order(avl_lower_bound(&state->sessions.order, &least, id_cmp));
+
+    ASSERT(session == NULL || session->shown.id > after);
+    return session != NULL ? &session->shown : NULL;
+}
+
+uint64_t state_session_count(const struct state *state)
+{
+    return state->sessions.count;
+}
+
+const struct znode *state_ephemeral_first(const struct state *state, uint64_t session)
+{
+    const struct session *owner = map_get_u64(&state->sessions.owners, session);
+    const struct ephemeral *first =
+        owner != NULL ? of_ephemeral(avl_first(&owner->ephemerals)) : NULL;
+
+    ASSERT(first == NULL || first->session == owner);
+    return first != NULL ? first->node : NULL;
+}
+
+const struct znode *state_ephemeral_next(const struct state *state, const struct znode *node)
+{
+    const struct ephemeral *entry = map_get_u64(&state->sessions.ephemerals, key_of(node));
+
+    ASSERT(entry != NULL && entry->node == node);
+    const struct ephemeral *next = of_ephemeral(avl_next(&entry->order));
+
+    return next != NULL ? next->node : NULL;
+}
