@@ -8,7 +8,7 @@ struct op_request *request_by_id(struct replica *replica, uint64_t id)
 
 static bool is_write(const struct op_request *request)
 {
-    return request->def->kind == OP_KIND_WRITE;
+    return op_args_kind(&request->args) == OP_KIND_WRITE; /* A multi may read. */
 }
 
 static void place(struct replica *replica, struct op_request *request, enum request_place to)

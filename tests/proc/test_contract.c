@@ -185,6 +185,7 @@ static void test_conditions_hold_across_recreation(void **state)
     (void)snprintf(none_match, sizeof(none_match), "If-None-Match: %s", etag);
     one("GET", "/znodes/v1/tagged", none_match, NULL, 304);
     assert_string_equal(web_header(&ensemble.reply, "ETag"), etag);
+    assert_string_equal(web_header(&ensemble.reply, "Cache-Control"), "no-cache");
     one("DELETE", "/znodes/v1/tagged", NULL, NULL, 204);
     one("POST", "/znodes/v1/?name=tagged", NULL, "1", 201);
     /* The version is 0 again; the tag knows better. */
@@ -220,6 +221,12 @@ static void test_multi_is_all_or_nothing(void **state)
         {"POST", "/multi/v1", JSON, "{\"ops\":[{\"op\":\"get\",\"path\":\"/m\",\"x\":1}]}", 400,
          "x is not a member"},
         {"POST", "/multi/v1", JSON, "{\"ops\":", 400, "not valid JSON"},
+        {"POST", "/multi/v1", JSON, "", 400, "the body is empty"},
+        {"POST", "/multi/v1?consistency=linearizable", JSON,
+         "{\"ops\":[{\"op\":\"get\",\"path\":\"/m\"},{\"op\":\"exists\",\"path\":\"/none\"}]}", 200,
+         "\"data64\":\"Mg==\""},
+        {"POST", "/multi/v1?consistency=linearizable", JSON,
+         "{\"ops\":[{\"op\":\"check\",\"path\":\"/m\",\"version\":1}]}", 200, "\"ok\":true"},
         {"POST", "/multi/v1", "Content-Type: text/plain", "x", 415, NULL},
     };
 
@@ -249,6 +256,8 @@ static void test_what_is_wrong_is_said(void **state)
         {"GET", "/openapi.json", NULL, NULL, 404, NULL},
         {"PUT", "/multi/v1", NULL, "x", 405, NULL},
         {"FOO", "/znodes/v1/", NULL, NULL, 405, NULL},
+        {"GET", "/znodes/v1/", "If-Match: \"d0.0\"", NULL, 400, "If-Match has no meaning"},
+        {"HEAD", "/znodes/v1/?view=children", "If-Match: *", NULL, 400, NULL},
         {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 415, NULL},
         {"POST", "/sync/v1", NULL, "x", 400, "no body"},
         {"GET", "/znodes/v1/?view=acl", NULL, NULL, 501, NULL},
