@@ -93,7 +93,9 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     problem.zxid = request->zxid ? request->zxid : http_status(conn)->applied;
     problem.retry_after_ms = may_retry(problem.err) ? HTTP_RETRY_AFTER_MS : 0;
     buf_clear(&conn->uri);
-    put_base(conn, &conn->uri);
+    if (conn->target.len > 0 && conn->target.data[0] == '/') {
+        put_base(conn, &conn->uri);
+    }
     buf_append_slice(&conn->uri, buf_slice(&conn->target));
     problem.request = buf_slice(&conn->uri);
     buf_clear(&conn->out);
@@ -183,6 +185,9 @@ static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_resu
     if (conn->request.media == HTTP_MEDIA_RAW && result->has_stat) {
         http_stat_text(&result->stat, stat);
         http_header(response, "Zk-Stat", stat);
+    }
+    if (status == MHD_HTTP_NOT_MODIFIED && conn->request.media == HTTP_MEDIA_JSON) {
+        http_header(response, "Cache-Control", "no-cache"); /* As the answer with a body. */
     }
     http_header_common(conn, response, true);
     return http_send(conn, status, response);

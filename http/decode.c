@@ -329,17 +329,17 @@ static void take_header_fields(struct http_conn *conn)
     }
 }
 
-/* A condition on a write that would be passed over in silence is refused. */
-static void check_write_headers(struct http_conn *conn)
+/* A condition that would be passed over in silence is refused. */
+static void check_conditions(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     const struct http_head *head = &request->head;
 
-    if (request->def->kind != OP_KIND_WRITE) {
-        return;
-    }
     if (head->if_match.data && !op_field_find(request->def, slice_str("If-Match"))) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "If-Match has no meaning here");
+    }
+    if (request->def->kind != OP_KIND_WRITE) {
+        return;
     }
     if (head->if_none_match.data && !op_field_find(request->def, slice_str("If-None-Match"))) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "If-None-Match has no meaning here");
@@ -479,7 +479,7 @@ void http_decode_head(struct http_conn *conn)
     }
     if (request->def) {
         take_header_fields(conn);
-        check_write_headers(conn);
+        check_conditions(conn);
     }
     choose_media(conn);
     choose_body(conn);

@@ -173,12 +173,27 @@ bool http_head_body(const struct http_head *head, uint64_t *ret_len)
     return *ret_len > 0;
 }
 
+/* Empty lines before the request line: the library passes over them, so they must not be taken for
+ * the end of a head that nobody has looked at. */
+static size_t leading_blank(struct slice bytes)
+{
+    size_t len = 0;
+
+    while (len < bytes.len && (bytes.data[len] == '\r' || bytes.data[len] == '\n')) {
+        len++;
+    }
+    return len;
+}
+
 size_t http_head_end(struct slice bytes)
 {
     const uint8_t *end = bytes.data + bytes.len;
 
+    if (bytes.len == 0) {
+        return 0;
+    }
     /* A bare line feed ends lines for the library, so it must end the head here too. */
-    for (const uint8_t *at = bytes.data; at && at < end;) {
+    for (const uint8_t *at = bytes.data + leading_blank(bytes); at < end;) {
         const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
 
         if (!feed) {
@@ -239,16 +254,28 @@ static struct slice next_line(struct slice bytes, size_t *pos)
     return slice_make(from, len > 0 && from[len - 1] == '\r' ? len - 1 : len);
 }
 
+/* The end of the request line, " HTTP/1.1" or one like it; empty when there is none. */
+static struct slice version_of(struct slice line)
+{
+    static const char shape[] = " HTTP/1.1";
+    size_t len = sizeof(shape) - 1;
+
+    if (line.len <= len || memcmp(line.data + line.len - len, shape, strlen(" HTTP/")) != 0) {
+        return slice_make(NULL, 0);
+    }
+    return slice_make(line.data + line.len - len + 1, len - 1);
+}
+
 const char *http_head_check(struct slice bytes)
 {
     struct http_head head = {.fault = NULL};
-    size_t pos = 0;
-    struct slice first = next_line(bytes, &pos);
-    struct slice version = slice_str("HTTP/1.1");
-    bool needs_host =
-        first.len > version.len &&
-        slice_eq(slice_make(first.data + first.len - version.len, version.len), version);
+    size_t pos = leading_blank(bytes);
+    struct slice version = version_of(next_line(bytes, &pos));
+    bool needs_host = slice_eq(version, slice_str("HTTP/1.1"));
 
+    if (version.len == 0) {
+        return "the request line does not end in an HTTP version";
+    }
     while (pos < bytes.len) {
         struct slice line = next_line(bytes, &pos);
         const uint8_t *colon = line.len > 0 ? memchr(line.data, ':', line.len) : NULL;

@@ -61,7 +61,8 @@ const char *http_head_lint(struct slice bytes);
 /* A whole head that has passed the lint, with its blank line: its headers by the rules above. */
 const char *http_head_check(struct slice bytes);
 
-/* Where the head ends (behind its blank line), or 0 when it is not complete. */
+/* Where the head ends (behind its blank line), or 0 when it is not complete. Blank lines before the
+ * request line belong to the head. */
 size_t http_head_end(struct slice bytes);
 
 /* The best of `offered` (a 0-terminated list, best first) by the Accept header; without a header

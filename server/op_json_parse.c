@@ -413,8 +413,13 @@ static enum err parse_root(struct parse *parse, const struct op_def *def, struct
                            struct op_args *args, struct op_args **ret_multi)
 {
     json_error_t error;
-    json_t *root = json_loadb((const char *)text.data, text.len, LOAD_FLAGS, &error);
     enum err err = ERR_OK;
+
+    if (text.len == 0) {
+        return fail(parse, ERR_BAD_ARGUMENTS, "the body", "is empty");
+    }
+
+    json_t *root = json_loadb((const char *)text.data, text.len, LOAD_FLAGS, &error);
 
     if (!root) {
         (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),

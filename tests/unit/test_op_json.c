@@ -71,7 +71,7 @@ static void a_multi_is_read_by_the_fields_of_its_rows(void **state)
 static void bodies_that_do_not_fit_are_refused_by_name(void **state)
 {
     (void)state;
-    assert_refused(OP_MULTI, "", ERR_BAD_ARGUMENTS, "JSON");
+    assert_refused(OP_MULTI, "", ERR_BAD_ARGUMENTS, "empty");
     assert_refused(OP_MULTI, "[]", ERR_BAD_ARGUMENTS, "object");
     assert_refused(OP_MULTI, "{}", ERR_BAD_ARGUMENTS, "ops");
     assert_refused(OP_MULTI, "{\"ops\":[]}", ERR_BAD_ARGUMENTS, "empty");
