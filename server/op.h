@@ -137,6 +137,7 @@ struct op_request {
     uint32_t state;      /* The replica's. */
     zxid_t wait_zxid;    /* The replica's. */
     uint32_t wait_epoch; /* The replica's. */
+    size_t wait_bytes;   /* The replica's. */
 };
 
 struct op_request *op_request_new(void);

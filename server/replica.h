@@ -23,6 +23,7 @@ struct replica_options {
     uint32_t requests_max;           /* Requests inside at a time. */
     uint64_t forward_bytes_max;      /* Leader: learners' requests that wait, all of them ... */
     uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
+    uint64_t forward_out_bytes_max;  /* Learner: own requests at the leader; more wait here. */
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Or that many bytes. */
     uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */

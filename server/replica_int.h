@@ -21,6 +21,7 @@ enum {
         50, /* How often requests are looked through for a deadline that has passed. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
     FORWARDS_MAX = 65536, /* Learners' requests waiting for room in the pipeline. */
+    FORWARD_COST = 64,    /* Bytes that each of them counts for, besides its own. */
     REAP_MAX = 1000,      /* Znodes reaped at a time. */
 };
 
@@ -75,8 +76,9 @@ struct replica {
     size_t request_count;
     size_t queued_count;
     size_t waiting_count;
-    zxid_t waiting_min;   /* No waiting request is satisfied below this. */
-    uint64_t deadline_ms; /* Next look. */
+    uint64_t forwarded_bytes; /* Of those that are at the leader. */
+    zxid_t waiting_min;       /* No waiting request is satisfied below this. */
+    uint64_t deadline_ms;     /* Next look. */
 
     struct list verdicts; /* Of struct verdict. */
     struct map verdict_by_token;

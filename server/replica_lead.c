@@ -173,7 +173,7 @@ static struct forward_share *share_of(struct replica *replica, uint32_t peer)
 
 static uint64_t cost_of(const struct forward *forward)
 {
-    return sizeof *forward + forward->bytes.len;
+    return FORWARD_COST + forward->bytes.len;
 }
 
 static bool has_room(struct replica *replica, const struct forward *forward)

@@ -17,6 +17,8 @@ static void place(struct replica *replica, struct op_request *request, enum requ
 
     replica->queued_count -= from == REQUEST_QUEUED ? 1 : 0;
     replica->waiting_count -= from == REQUEST_WAITING ? 1 : 0;
+    replica->forwarded_bytes -= from == REQUEST_FORWARDED ? request->wait_bytes : 0;
+    replica->forwarded_bytes += to == REQUEST_FORWARDED ? request->wait_bytes : 0;
     replica->queued_count += to == REQUEST_QUEUED ? 1 : 0;
     replica->waiting_count += to == REQUEST_WAITING ? 1 : 0;
     request->state = to;
@@ -112,10 +114,28 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
     }
 }
 
+/* What is at the leader fits the connection's queue and our share of the leader's memory; one
+ * request alone always does. */
+static bool may_forward(const struct replica *replica, const struct op_request *request)
+{
+    return replica->forwarded_bytes == 0 ||
+           replica->forwarded_bytes + request->wait_bytes <= replica->options.forward_out_bytes_max;
+}
+
 static void dispatch_forward(struct replica *replica, struct op_request *request)
 {
+    if (!may_forward(replica, request)) {
+        place(replica, request, REQUEST_QUEUED); /* Its size is known from an earlier attempt. */
+        return;
+    }
     buf_clear(&replica->txn);
     forward_encode(replica, request, &replica->txn);
+    request->wait_bytes = replica->txn.len + FORWARD_COST;
+    if (!may_forward(replica, request)) {
+        PROBE("replica.forward_held_back");
+        place(replica, request, REQUEST_QUEUED);
+        return;
+    }
     /* The message must own its bytes until the host has encoded it. */
     struct blob *bytes = blob_new(buf_slice(&replica->txn));
 

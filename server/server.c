@@ -26,6 +26,7 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     options->zab.limits.sync_limit = config->sync_limit;
     options->zab.limits.pending_max = config->pending_max;
     options->zab.limits.pending_bytes_max = config->pending_bytes_max;
+    zab_limits_fit_queue(&options->zab.limits, config->peer_queue_bytes_max);
     options->prep = (struct prep_limits){
         .data_bytes_max = config->data_bytes_max,
         .txn_bytes_max = ZAB_RECORD_BYTES_MAX - 4096,
@@ -35,6 +36,10 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     options->requests_max = config->requests_max;
     options->forward_bytes_max = config->forward_bytes_max;
     options->forward_peer_bytes_max = config->forward_peer_bytes_max;
+    options->forward_out_bytes_max = config->peer_queue_bytes_max - ZAB_QUEUE_RESERVE;
+    if (options->forward_out_bytes_max > config->forward_peer_bytes_max) {
+        options->forward_out_bytes_max = config->forward_peer_bytes_max;
+    }
     options->snap_count = config->snap_count;
     options->snap_bytes = config->snap_bytes;
     options->reap_every_ms = REAP_EVERY_MS;

@@ -23,6 +23,15 @@ void zab_limits_default(struct zab_limits *limits)
     };
 }
 
+void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes)
+{
+    ASSERT(queue_bytes > ZAB_QUEUE_RESERVE);
+
+    uint64_t room = queue_bytes - ZAB_QUEUE_RESERVE;
+
+    limits->window_bytes_max = limits->window_bytes_max < room ? limits->window_bytes_max : room;
+}
+
 uint64_t ticks_ms(const struct zab *zab, uint32_t ticks)
 {
     ASSERT(zab->limits.tick_ms > 0);

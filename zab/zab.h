@@ -37,6 +37,14 @@ struct zab_limits {
 
 void zab_limits_default(struct zab_limits *limits);
 
+/* What a connection's queue must hold besides the window: the record that goes over it, pieces of a
+ * snapshot, headers, and what is not counted. */
+#define ZAB_QUEUE_RESERVE ((uint64_t)19 << 20)
+
+/* Makes the window fit a queue of so many bytes, more than the reserve: a learner that reads slowly
+ * is waited for by the window and not thrown out by the queue. */
+void zab_limits_fit_queue(struct zab_limits *limits, uint64_t queue_bytes);
+
 /* A peer as the configuration file names it. */
 struct zab_seed {
     uint32_t id;

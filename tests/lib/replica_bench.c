@@ -32,6 +32,7 @@ void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
         .requests_max = BENCH_REQUESTS_MAX,
         .forward_bytes_max = BENCH_FORWARD_BYTES_MAX,
         .forward_peer_bytes_max = BENCH_FORWARD_PEER_BYTES_MAX,
+        .forward_out_bytes_max = BENCH_FORWARD_OUT_BYTES_MAX,
         .snap_count = 1000000,
         .snap_bytes = 1 << 30,
         .reap_every_ms = 1000,

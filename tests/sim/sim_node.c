@@ -230,6 +230,8 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
         .requests_max = knobs->requests_max,
         .forward_bytes_max = knobs->forward_bytes,
         .forward_peer_bytes_max = knobs->forward_bytes / 2,
+        /* Some respect the leader's bound, some run into it. */
+        .forward_out_bytes_max = node->id % 2 ? knobs->forward_bytes / 2 : knobs->forward_bytes * 2,
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,
         .reap_every_ms = REAP_EVERY_MS,

@@ -156,6 +156,7 @@ static void test_bad_values(void **state)
     assert_refused("tickTime=99999999999999999999999\n", "tickTime", "number");
     assert_refused("tickTime=\n", "tickTime", "number");
     assert_refused("httpThreads=65\n", "httpThreads", "from 1 to 64");
+    assert_refused("maxPeerQueueBytes=1048576\n", "maxPeerQueueBytes", "from 20971520 to");
     assert_refused("logFormat=xml\n", "logFormat", "plain, json");
     assert_refused("insecure=yes\n", "insecure", "true or false");
     assert_refused("dataDir=\n", "dataDir", "empty");

@@ -164,6 +164,27 @@ static void a_round_through_the_leader_waits_for_its_zxid(void **state)
     bench_close(&bench);
 }
 
+/* What is at the leader is bounded in bytes; the rest waits here, in order. */
+static void writes_beyond_the_bound_wait_here(void **state)
+{
+    struct bench bench;
+    struct told told[BENCH_REQUESTS_MAX];
+    size_t sent;
+
+    (void)state;
+    bench_follow(&bench);
+    for (int i = 0; i < BENCH_REQUESTS_MAX; i++) {
+        bench_create(&bench, "/a", &told[i]);
+    }
+    sent = drive_sent_count(&bench.drive, 3, ZAB_FORWARD);
+    assert_true(sent > 1 && sent < BENCH_REQUESTS_MAX);
+    leader_refuses(&bench, 1, ERR_NODE_EXISTS, 0);
+    assert_int_equal(told[0].answers, 1);
+    assert_int_equal(drive_sent_count(&bench.drive, 3, ZAB_FORWARD), sent + 1);
+    assert_int_equal(bench_forwarded(&bench), sent + 1);
+    bench_close(&bench);
+}
+
 /* ---- Changes of leader. ---- */
 
 static void without_a_leader_a_write_waits(void **state)
@@ -444,6 +465,7 @@ int main(void)
         cmocka_unit_test(an_answer_nobody_waits_for_is_dropped),
         cmocka_unit_test(a_read_with_a_minimum_waits_for_it),
         cmocka_unit_test(a_round_through_the_leader_waits_for_its_zxid),
+        cmocka_unit_test(writes_beyond_the_bound_wait_here),
         cmocka_unit_test(without_a_leader_a_write_waits),
         cmocka_unit_test(without_a_leader_a_write_is_refused_in_time),
         cmocka_unit_test(a_write_at_the_leader_past_its_deadline_is_unknown),

@@ -294,6 +294,28 @@ static void a_slow_learner_has_a_window(void **state)
     drive_release(&drive);
 }
 
+/* Else the queue would throw out a learner that the window only makes wait. */
+static void the_window_fits_the_queue_of_a_connection(void **state)
+{
+    static const uint64_t queues[] = {(uint64_t)20 << 20, (uint64_t)40 << 20, (uint64_t)64 << 20,
+                                      (uint64_t)4096 << 20};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        struct zab_limits limits;
+
+        zab_limits_default(&limits);
+        zab_limits_fit_queue(&limits, queues[i]);
+        assert_true(limits.window_bytes_max >= (uint64_t)1 << 20);
+        assert_true(limits.window_bytes_max <= (uint64_t)32 << 20);
+        /* All of the window, one record of any size more, a header for each, pieces of a snapshot.
+         */
+        assert_true(limits.window_bytes_max + ZAB_RECORD_BYTES_MAX + limits.window_max * 128 +
+                        4 * (uint64_t)ZAB_CHUNK_BYTES_MAX <
+                    queues[i]);
+    }
+}
+
 static void a_learner_of_the_same_epoch_continues_where_it_was(void **state)
 {
     struct drive drive;
@@ -515,6 +537,7 @@ int main(void)
         cmocka_unit_test(what_is_proposed_while_one_joins_reaches_it_once),
         cmocka_unit_test(uptodate_carries_the_current_watermark),
         cmocka_unit_test(a_slow_learner_has_a_window),
+        cmocka_unit_test(the_window_fits_the_queue_of_a_connection),
         cmocka_unit_test(a_learner_of_the_same_epoch_continues_where_it_was),
         cmocka_unit_test(broadcast_begins_with_a_quorum_of_ack_newleader),
         cmocka_unit_test(nothing_is_proposed_before_the_history_is_delivered),
