@@ -31,21 +31,96 @@ static void draw_path(struct rng *rng, char path[PATH_LEN_MAX])
     }
 }
 
+/* An owner, which mostly may own; sessions are there or not. */
+static uint64_t draw_owner(struct rng *rng, const struct state *state)
+{
+    const struct state_session *session = state_session_after(state, rng_below(rng, TXNS));
+
+    switch (rng_below(rng, 8)) {
+    case 0:
+        return OWNER_CONTAINER;
+    case 1:
+        return 1 + rng_below(rng, TXNS);
+    case 2:
+    case 3:
+        return session != NULL ? session->id : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Effects on sessions and remembered results, possible or not. */
+static void put_random_extra(struct rng *rng, const struct state *state, zxid_t zxid,
+                             struct buf *txn)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    const struct state_session *session = state_session_after(state, rng_below(rng, TXNS));
+    uint64_t id = session != NULL ? session->id : zxid;
+
+    switch (rng_below(rng, 8)) {
+    case 0:
+    case 1:
+        kit_open(txn, zxid, rng_below(rng, 3) == 0 ? id : zxid);
+        break;
+    case 2:
+    case 3:
+        kit_close(txn, id);
+        break;
+    case 4:
+        kit_move(txn, id, zxid, 2);
+        break;
+    case 5:
+        kit_forget(txn, rng_below(rng, 2) == 0 ? zxid : 1 + zxid / 2);
+        break;
+    default:
+        kit_remember(txn, "s", keys[rng_below(rng, 3)], "done");
+        break;
+    }
+}
+
+/* The path of a limits znode or of one on the way to it. */
+static void put_random_quota(struct rng *rng, const struct state *state, struct buf *txn)
+{
+    static const char *const paths[] = {
+        STATE_QUOTA_PATH "/a", STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME, STATE_QUOTA_PATH "/a/a-",
+        STATE_QUOTA_PATH "/a/a-/" STATE_LIMITS_NAME};
+    static const uint32_t creates[] = {0, 0, 1, 0};
+    uint64_t pick = rng_below(rng, 4);
+
+    switch (rng_below(rng, 5)) {
+    case 0:
+        kit_delete(txn, paths[pick]);
+        break;
+    case 1:
+        kit_set(txn, paths[pick], "count=1,bytes=2", 3);
+        break;
+    default:
+        kit_create(txn, paths[pick], "count=7", 0,
+                   creates[pick] + (uint32_t)state_applied(state) + 1);
+        break;
+    }
+}
+
 /* Any effect on any path, possible or not; the counter of creates is mostly one that fits. */
-static void put_random(struct rng *rng, const struct state *state, struct buf *txn)
+static void put_random(struct rng *rng, const struct state *state, zxid_t zxid, struct buf *txn)
 {
     char path[PATH_LEN_MAX];
-    uint64_t roll = rng_below(rng, 10);
+    uint64_t roll = rng_below(rng, 14);
 
     draw_path(rng, path);
-    if (roll < 5) {
+    if (roll == 10) {
+        kit_set_acl(txn, path, rng_below(rng, 3) == 0 ? "" : path, (int32_t)zxid);
+    } else if (roll == 11) {
+        put_random_quota(rng, state, txn);
+    } else if (roll > 11) {
+        put_random_extra(rng, state, zxid, txn);
+    } else if (roll < 5) {
         const char *slash = strrchr(path, '/');
         size_t len = slash == path ? 1 : (size_t)(slash - path);
         const struct znode *parent = state_find(state, slice_make(path, len));
         uint32_t creates = parent != NULL ? znode_creates(parent) + 1 : 1;
 
-        kit_create(txn, path, roll == 0 ? NULL : path,
-                   rng_below(rng, 5) == 0 ? OWNER_CONTAINER : rng_below(rng, 8) == 0,
+        kit_create(txn, path, roll == 0 ? NULL : path, draw_owner(rng, state),
                    creates + (uint32_t)rng_below(rng, 3));
     } else if (roll < 7) {
         kit_set(txn, path, roll == 5 ? NULL : "new", (int32_t)rng_below(rng, 100));
@@ -84,7 +159,7 @@ static void run_seed(uint64_t seed)
 
         kit_begin(&txn, (int64_t)zxid * 10);
         for (uint64_t i = 0; i < count; i++) {
-            put_random(&rng, state, &txn);
+            put_random(&rng, state, zxid, &txn);
         }
         kit_dump(state, &dump);
         zxid_t applied = state_applied(state);
@@ -95,6 +170,7 @@ static void run_seed(uint64_t seed)
             assert_int_equal(state_applied(state), applied);
             refused++;
         }
+        kit_verify(state);
         if (zxid % 10 == 0) {
             assert_rebuilt_is_equal(state, &dump, &other);
         }

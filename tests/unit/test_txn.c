@@ -116,12 +116,174 @@ static void test_what_is_not_known_is_refused(void **state)
     assert_patched_refused(36, 'a');           /* An illegal path. */
 }
 
+static void next_of(struct buf *txn, struct txn_effect *ret_effect)
+{
+    struct wire_reader reader;
+    struct txn_header got_header;
+
+    assert_int_equal(txn_open(&reader, buf_slice(txn), &got_header), ERR_OK);
+    assert_int_equal(txn_next(&reader, ret_effect), ERR_OK);
+    assert_true(wire_reader_done(&reader));
+}
+
+static void test_sessions_come_back(void **state)
+{
+    (void)state;
+    const struct txn_session_open open = {
+        .session = 7, .timeout_ms = 9, .secret_hash = {1, 2, [31] = 3}, .from = slice_str("::1")};
+    const struct txn_session_close close = {.session = 8, .reason = TXN_CLOSED_EXPIRED};
+    const struct txn_session_move move = {.session = 9, .attach = UINT64_MAX, .member = 4};
+    struct txn_session_open got_open;
+    struct txn_session_close got_close;
+    struct txn_session_move got_move;
+    struct txn_effect effect;
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    size_t start = txn.len;
+
+    txn_put_session_open(&txn, TXN_REPLY, &open);
+    next_of(&txn, &effect);
+    assert_int_equal(effect.type, TXN_SESSION_OPEN);
+    assert_int_equal(effect.flags, TXN_REPLY);
+    assert_int_equal(txn_get_session_open(&effect, &got_open), ERR_OK);
+    assert_int_equal(got_open.session, 7);
+    assert_int_equal(got_open.timeout_ms, 9);
+    assert_memory_equal(got_open.secret_hash, open.secret_hash, TXN_SECRET_HASH_LEN);
+    assert_true(slice_eq(got_open.from, open.from));
+    txn.len = start;
+    txn_put_session_close(&txn, 0, &close);
+    next_of(&txn, &effect);
+    assert_int_equal(txn_get_session_close(&effect, &got_close), ERR_OK);
+    assert_int_equal(got_close.session, 8);
+    assert_int_equal(got_close.reason, TXN_CLOSED_EXPIRED);
+    txn.len = start;
+    txn_put_session_move(&txn, 0, &move);
+    next_of(&txn, &effect);
+    assert_int_equal(txn_get_session_move(&effect, &got_move), ERR_OK);
+    assert_int_equal(got_move.session, 9);
+    assert_true(got_move.attach == UINT64_MAX);
+    assert_int_equal(got_move.member, 4);
+    buf_release(&txn);
+}
+
+static void test_results_come_back(void **state)
+{
+    (void)state;
+    const struct txn_remember remember = {.scope = slice_str("s"),
+                                          .key = slice_str("key"),
+                                          .fingerprint = {9, [15] = 8},
+                                          .result = slice_str("result")};
+    struct txn_remember got;
+    struct txn_forget got_forget;
+    struct txn_effect effect;
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    size_t start = txn.len;
+
+    txn_put_remember(&txn, &remember);
+    next_of(&txn, &effect);
+    assert_int_equal(txn_get_remember(&effect, &got), ERR_OK);
+    assert_true(slice_eq(got.scope, remember.scope) && slice_eq(got.key, remember.key));
+    assert_true(slice_eq(got.result, remember.result));
+    assert_memory_equal(got.fingerprint, remember.fingerprint, TXN_FINGERPRINT_LEN);
+    txn.len = start;
+    txn_put_forget(&txn, &(struct txn_forget){.horizon = 77});
+    next_of(&txn, &effect);
+    assert_int_equal(txn_get_forget(&effect, &got_forget), ERR_OK);
+    assert_int_equal(got_forget.horizon, 77);
+    buf_release(&txn);
+}
+
+static enum err get_any(const struct txn_effect *effect)
+{
+    struct txn_session_open open;
+    struct txn_session_close close;
+    struct txn_session_move move;
+    struct txn_remember remember;
+    struct txn_forget forget;
+
+    switch ((unsigned)effect->type) {
+    case TXN_SESSION_OPEN:
+        return txn_get_session_open(effect, &open);
+    case TXN_SESSION_CLOSE:
+        return txn_get_session_close(effect, &close);
+    case TXN_SESSION_MOVE:
+        return txn_get_session_move(effect, &move);
+    case TXN_REMEMBER:
+        return txn_get_remember(effect, &remember);
+    default:
+        return txn_get_forget(effect, &forget);
+    }
+}
+
+/* Each cut of the fields, and a byte too many, is noticed; so is the number 0, which is none. */
+static void test_malformed_fields_are_refused(void **state)
+{
+    (void)state;
+    struct txn_session_open open = {.session = 7, .from = slice_str("x")};
+    struct txn_remember remember = {.scope = slice_str("s"), .result = slice_str("r")};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    for (int type = TXN_SESSION_OPEN; type <= TXN_FORGET; type++) {
+        struct txn_effect effect;
+
+        buf_clear(&txn);
+        txn_begin(&txn, &header);
+        if (type == TXN_SESSION_OPEN) {
+            txn_put_session_open(&txn, 0, &open);
+        } else if (type == TXN_SESSION_CLOSE) {
+            txn_put_session_close(&txn, 0, &(struct txn_session_close){7, TXN_CLOSED_BY_CLIENT});
+        } else if (type == TXN_SESSION_MOVE) {
+            txn_put_session_move(&txn, 0, &(struct txn_session_move){.session = 7});
+        } else if (type == TXN_REMEMBER) {
+            txn_put_remember(&txn, &remember);
+        } else {
+            txn_put_forget(&txn, &(struct txn_forget){.horizon = 7});
+        }
+        next_of(&txn, &effect);
+        assert_int_equal(get_any(&effect), ERR_OK);
+        buf_append_byte(&txn, 0);
+        size_t len = effect.extra.len;
+
+        effect.extra = slice_make(txn.data + txn.len - 1 - len, len + 1);
+        assert_int_equal(get_any(&effect), ERR_FORMAT);
+        for (effect.extra.len = 0; effect.extra.len < len; effect.extra.len++) {
+            assert_int_equal(get_any(&effect), ERR_FORMAT);
+        }
+        if (type != TXN_REMEMBER) {
+            wire_store_u64(txn.data + txn.len - 1 - len, 0);
+            assert_int_equal(get_any(&effect), ERR_FORMAT);
+        }
+    }
+    buf_release(&txn);
+}
+
+static void test_an_unknown_reason_is_refused(void **state)
+{
+    (void)state;
+    static const uint8_t fields[] = {7, 0, 0, 0, 0, 0, 0, 0, 3};
+    const struct txn_effect effect = {.type = TXN_SESSION_CLOSE,
+                                      .extra = slice_make(fields, sizeof(fields))};
+    struct txn_session_close got;
+
+    assert_int_equal(txn_get_session_close(&effect, &got), ERR_FORMAT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_type_comes_back),
         cmocka_unit_test(test_every_cut_is_noticed),
         cmocka_unit_test(test_what_is_not_known_is_refused),
+        cmocka_unit_test(test_sessions_come_back),
+        cmocka_unit_test(test_results_come_back),
+        cmocka_unit_test(test_malformed_fields_are_refused),
+        cmocka_unit_test(test_an_unknown_reason_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,211 @@
+/* Quotas: the text of limits, and usage that follows each change of the tree. */
+#include "server/state/state.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/unit.h"
+
+struct fixture {
+    struct state *state;
+    struct buf txn;
+    zxid_t zxid;
+};
+
+static int setup(void **context)
+{
+    static struct fixture fixture;
+
+    fixture.state = state_new(1);
+    fixture.zxid = 0;
+    buf_init(&fixture.txn, 1 << 20);
+    *context = &fixture;
+    return 0;
+}
+
+static int teardown(void **context)
+{
+    struct fixture *fixture = *context;
+
+    state_free(fixture->state);
+    buf_release(&fixture->txn);
+    return 0;
+}
+
+static void make(struct fixture *fixture, const char *path, const char *data)
+{
+    assert_int_equal(kit_make(fixture->state, ++fixture->zxid, path, data), ERR_OK);
+    kit_verify(fixture->state);
+}
+
+static void apply(struct fixture *fixture)
+{
+    assert_int_equal(kit_apply(fixture->state, ++fixture->zxid, &fixture->txn), ERR_OK);
+    kit_verify(fixture->state);
+}
+
+static void assert_usage(const struct fixture *fixture, const char *path, const char *want)
+{
+    const struct state_quota *quota = state_quota_find(fixture->state, slice_str(path));
+    struct buf text;
+
+    assert_non_null(quota);
+    buf_init(&text, 100);
+    state_quota_stats(quota, &text);
+    assert_string_equal(buf_cstr(&text), want);
+    buf_release(&text);
+}
+
+struct limits {
+    int64_t count;
+    int64_t bytes;
+    int64_t count_hard;
+    int64_t bytes_hard;
+};
+
+static void assert_limits(const char *text, enum err want, struct limits limits)
+{
+    struct state_quota got;
+
+    assert_int_equal(state_quota_parse(slice_str(text), &got), want);
+    assert_int_equal(got.count_limit, limits.count);
+    assert_int_equal(got.bytes_limit, limits.bytes);
+    assert_int_equal(got.count_hard, limits.count_hard);
+    assert_int_equal(got.bytes_hard, limits.bytes_hard);
+}
+
+static void test_the_text_of_limits(void **context)
+{
+    static const struct limits none = {-1, -1, -1, -1};
+    (void)context;
+
+    assert_limits("count=5,bytes=7=;byteHardLimit=9;countHardLimit=8", ERR_OK,
+                  (struct limits){5, 7, 8, 9});
+    assert_limits("count=-1,bytes=-1=;byteHardLimit=100;countHardLimit=-1", ERR_OK,
+                  (struct limits){-1, -1, -1, 100});
+    assert_limits("count=5,bytes=7", ERR_OK, (struct limits){5, 7, -1, -1});
+    assert_limits("bytes=7,count=5", ERR_OK, (struct limits){5, 7, -1, -1});
+    assert_limits("countHardLimit=0", ERR_OK, (struct limits){-1, -1, 0, -1});
+    assert_limits("count=,bytes=7,later=1", ERR_OK, (struct limits){-1, 7, -1, -1});
+    assert_limits("count=5,,;bytes=7,", ERR_OK, (struct limits){5, 7, -1, -1});
+    assert_limits("count=999999999999999999", ERR_OK,
+                  (struct limits){INT64_C(999999999999999999), -1, -1, -1});
+    assert_limits("", ERR_FORMAT, none);
+    assert_limits("count", ERR_FORMAT, none);
+    assert_limits(",count=5", ERR_FORMAT, none);
+    assert_limits("count=5,bytes=x", ERR_FORMAT, none);
+    assert_limits("count=5,bytes=7 ", ERR_FORMAT, none);
+    assert_limits("count=-", ERR_FORMAT, none);
+    assert_limits("count=9999999999999999999", ERR_FORMAT, none);
+}
+
+static void test_usage_follows_the_tree(void **context)
+{
+    struct fixture *fixture = *context;
+
+    make(fixture, "/a", "123");
+    make(fixture, "/a/b", "45");
+    make(fixture, "/ab", "not below");
+    make(fixture, STATE_QUOTA_PATH "/a", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME, "count=5,bytes=-1");
+    assert_usage(fixture, "/a", "count=2,bytes=5");
+    make(fixture, "/a/b/c", "678");
+    assert_usage(fixture, "/a", "count=3,bytes=8");
+    kit_set(&fixture->txn, "/a/b", "4", 1);
+    kit_set(&fixture->txn, "/a", NULL, 1);
+    apply(fixture);
+    assert_usage(fixture, "/a", "count=3,bytes=4");
+    kit_delete(&fixture->txn, "/a/b/c");
+    kit_delete(&fixture->txn, "/a/b");
+    kit_delete(&fixture->txn, "/none");
+    assert_int_equal(kit_apply(fixture->state, 100, &fixture->txn), ERR_CORRUPT);
+    kit_verify(fixture->state);
+    assert_usage(fixture, "/a", "count=3,bytes=4");
+    kit_delete(&fixture->txn, "/a/b/c");
+    kit_delete(&fixture->txn, "/a/b");
+    kit_delete(&fixture->txn, "/a");
+    apply(fixture);
+    assert_usage(fixture, "/a", "count=0,bytes=0"); /* The quota waits for it. */
+    make(fixture, "/a", "again");
+    assert_usage(fixture, "/a", "count=1,bytes=5");
+}
+
+static void test_limits_come_and_go(void **context)
+{
+    struct fixture *fixture = *context;
+    struct state *state = fixture->state;
+    const char *limits = STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME;
+
+    make(fixture, "/a", "1");
+    make(fixture, STATE_QUOTA_PATH "/a", NULL);
+    assert_null(state_quota_find(state, slice_str("/a")));
+    make(fixture, limits, "countHardLimit=5");
+    const struct state_quota *quota = state_quota_find(state, slice_str("/a"));
+
+    assert_int_equal(quota->count_hard, 5);
+    kit_set(&fixture->txn, limits, "byteHardLimit=6", 1);
+    apply(fixture);
+    assert_int_equal(quota->count_hard, -1);
+    assert_int_equal(quota->bytes_hard, 6);
+    kit_set(&fixture->txn, limits, "nonsense", 1);
+    apply(fixture);
+    assert_int_equal(quota->bytes_hard, -1);
+    assert_usage(fixture, "/a", "count=1,bytes=1");
+    kit_delete(&fixture->txn, limits);
+    kit_create(&fixture->txn, "/a/b", "2", 0, 1);
+    kit_delete(&fixture->txn, "/none");
+    assert_int_equal(kit_apply(state, 100, &fixture->txn), ERR_CORRUPT);
+    assert_usage(fixture, "/a", "count=1,bytes=1");
+    kit_delete(&fixture->txn, limits);
+    apply(fixture);
+    assert_null(state_quota_find(state, slice_str("/a")));
+    assert_null(state_quota_after(state, slice_make(NULL, 0)));
+}
+
+static void test_nested_quotas_all_count(void **context)
+{
+    struct fixture *fixture = *context;
+    struct state *state = fixture->state;
+    const struct state_quota *above[3];
+
+    make(fixture, STATE_QUOTA_PATH "/a", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/b", NULL);
+    make(fixture, STATE_QUOTA_PATH "/a/b/" STATE_LIMITS_NAME, "count=1");
+    make(fixture, STATE_QUOTA_PATH "/a/" STATE_LIMITS_NAME, "count=2");
+    make(fixture, "/a", "1");
+    make(fixture, "/a/b", "2");
+    make(fixture, "/a/b/c", "3");
+    assert_usage(fixture, "/a", "count=3,bytes=3");
+    assert_usage(fixture, "/a/b", "count=2,bytes=2");
+    assert_int_equal(state_quotas_above(state, slice_str("/a/b/c/d"), above, 3), 2);
+    assert_true(slice_eq(above[0]->path, slice_str("/a")));
+    assert_true(slice_eq(above[1]->path, slice_str("/a/b")));
+    assert_int_equal(state_quotas_above(state, slice_str("/a/b/c/d"), above, 1), 2);
+    assert_int_equal(state_quotas_above(state, slice_str("/a/bb"), above, 3), 1);
+    assert_int_equal(state_quotas_above(state, slice_str("/"), above, 3), 0);
+    assert_true(slice_eq(state_quota_after(state, slice_str("/a"))->path, slice_str("/a/b")));
+    assert_null(state_quota_after(state, slice_str("/a/b")));
+}
+
+static void test_what_has_no_quota(void **context)
+{
+    struct fixture *fixture = *context;
+
+    make(fixture, "/" STATE_LIMITS_NAME, "count=1");
+    make(fixture, STATE_QUOTA_PATH "/" STATE_LIMITS_NAME, "count=1");
+    make(fixture, STATE_QUOTA_PATH "/zookeeper", NULL);
+    make(fixture, STATE_QUOTA_PATH "/zookeeper/" STATE_LIMITS_NAME, "count=1");
+    make(fixture, STATE_QUOTA_PATH "/x", NULL);
+    make(fixture, STATE_QUOTA_PATH "/x/" STATE_STATS_NAME, "count=1");
+    assert_null(state_quota_after(fixture->state, slice_make(NULL, 0)));
+}
+
+#define STATE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_text_of_limits), STATE_TEST(test_usage_follows_the_tree),
+        STATE_TEST(test_limits_come_and_go),       STATE_TEST(test_nested_quotas_all_count),
+        STATE_TEST(test_what_has_no_quota),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
