@@ -49,6 +49,24 @@ static void take_times(struct replica *replica, const struct zab_config *config)
     }
 }
 
+/* Nor before one that is in the state, whoever stamped it and in whatever process. */
+static void take_state_time(struct replica *replica, const struct state *state)
+{
+    if (state_time_ms(state) > replica->txn_time_ms) {
+        replica->txn_time_ms = state_time_ms(state);
+    }
+}
+
+static void take_recovered_time(struct replica *replica)
+{
+    const struct state *state = view_read(replica->view);
+
+    if (state) {
+        take_state_time(replica, state);
+        view_read_done(replica->view);
+    }
+}
+
 struct replica *replica_new(const struct replica_options *options)
 {
     ASSERT(options->view);
@@ -75,6 +93,7 @@ struct replica *replica_new(const struct replica_options *options)
     replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
     replica->reap_ms = replica->now_ms + options->reap_every_ms;
     take_times(replica, &options->zab.config);
+    take_recovered_time(replica);
     draw_snapshot_point(replica);
     replica_refresh(replica);
     return replica;
@@ -136,9 +155,7 @@ static void apply_txn(struct replica *replica, struct state *state, const struct
     ASSERT(err == ERR_OK);
     err = txn_open(&reader, logrec_payload(rec), &header);
     ASSERT(err == ERR_OK);
-    if (header.time_ms > replica->txn_time_ms) {
-        replica->txn_time_ms = header.time_ms;
-    }
+    take_state_time(replica, state);
     requests_delivered(replica, &header, rec->zxid, &replica->changes);
 }
 
@@ -393,6 +410,7 @@ static void restored(struct replica *replica, const struct zab_event *event)
     const struct state *state = view_read(replica->view);
 
     ASSERT(state);
+    take_state_time(replica, state);
     check_end(replica, state);
     view_read_done(replica->view);
     if (replica->bad_state) {

@@ -381,6 +381,7 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
         return ERR_CORRUPT;
     }
     undo_commit(&state->undo);
+    state->time_ms = apply.time_ms > state->time_ms ? apply.time_ms : state->time_ms;
     state_skip(state, zxid);
     ASSERT(state->applied >= zxid);
     return ERR_OK;

@@ -17,11 +17,13 @@ static enum err restore_header(struct state *state, struct wire_reader *reader)
     ASSERT(state->restore_section == SNAP_HEADER);
     uint32_t format = wire_get_u32(reader);
     uint64_t history = wire_get_u64(reader);
+    int64_t time_ms = (int64_t)wire_get_u64(reader);
 
     if (!wire_reader_done(reader) || format != SNAP_FORMAT) {
         return ERR_FORMAT;
     }
     state->history = history;
+    state->time_ms = time_ms;
     return ERR_OK;
 }
 

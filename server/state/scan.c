@@ -235,6 +235,7 @@ void state_scan(const struct state *state, struct state_cursor *cursor, size_t b
     if (cursor->section == SNAP_HEADER) {
         wire_put_u32(out, SNAP_FORMAT);
         wire_put_u64(out, state->history);
+        wire_put_u64(out, (uint64_t)state->time_ms);
         cursor->section = SNAP_ACLS;
     } else if (cursor->section == SNAP_ACLS) {
         wire_put_u32(out, 0);

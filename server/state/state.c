@@ -68,6 +68,11 @@ uint64_t state_digest(const struct state *state)
     return state->digest;
 }
 
+int64_t state_time_ms(const struct state *state)
+{
+    return state->time_ms;
+}
+
 uint64_t state_history(const struct state *state)
 {
     return state->history;

@@ -39,6 +39,8 @@ struct state *state_new(uint64_t history);
 void state_free(struct state *state);
 
 zxid_t state_applied(const struct state *state);
+/* Of the newest transaction that it holds, also through a snapshot; never falls. */
+int64_t state_time_ms(const struct state *state);
 uint64_t state_digest(const struct state *state);
 uint64_t state_history(const struct state *state);
 uint64_t state_node_count(const struct state *state);

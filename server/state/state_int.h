@@ -46,6 +46,7 @@ struct undo {
 
 struct state {
     zxid_t applied;
+    int64_t time_ms; /* Highest of its transactions; no part of the digest. */
     uint64_t history;
     struct znode *root;
     uint64_t digest;          /* Sum of a hash over each znode, session and result. */

@@ -15,13 +15,19 @@ static void host(void *ctx, const struct zab_event *event, struct zab_effects *e
 
 void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
 {
+    bench_open_with(bench, id, voters, NULL);
+}
+
+void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state)
+{
     *bench = (struct bench){0};
     drive_init(&bench->drive, id, voters);
     bench->drive.host = host;
     bench->drive.host_ctx = bench;
     drive_prepare(&bench->drive);
     bench->view = view_new();
-    view_replace(bench->view, state_new(bench->drive.init.config.history));
+    view_replace(bench->view,
+                 take_state ? take_state : state_new(bench->drive.init.config.history));
     struct replica_options options = {
         .zab = bench->drive.init,
         .prep = {.data_bytes_max = 1 << 20,

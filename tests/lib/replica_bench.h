@@ -35,6 +35,7 @@ struct told {
 
 /* Replica `id` of `voters` with an empty tree and log. */
 void bench_open(struct bench *bench, uint32_t id, uint32_t voters);
+void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state);
 void bench_close(struct bench *bench);
 
 void bench_lead(struct bench *bench);   /* Replica 3 of 3 leads epoch 1. */

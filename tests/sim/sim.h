@@ -143,6 +143,7 @@ struct sim_applied {
     uint64_t payload; /* Hash; 0 for records that are skipped. */
     bool fuzzy;
     uint64_t digest;
+    int64_t time_ms; /* Of a transaction. */
 };
 
 /* A change that is on its way to the disk. */
@@ -214,6 +215,7 @@ struct sim_node {
     bool staging;              /* A snapshot is on its way. */
     zxid_t staged;             /* The log that belongs to it. */
     zxid_t applied;            /* Last one that the state machine took. */
+    int64_t time_ms;           /* Of the newest transaction among them. */
     const struct state *state; /* The one that `applied` speaks of. */
     zxid_t committed;
 };

@@ -51,6 +51,7 @@ static void note(const struct state *state, struct sim_applied applied)
     if (node->state != state) {
         node->state = state;
         node->applied = 0;
+        node->time_ms = 0;
     }
     if (sim->applied_count == sim->applied_cap) {
         sim->applied_cap = sim->applied_cap ? sim->applied_cap * 2 : 64;
@@ -59,6 +60,15 @@ static void note(const struct state *state, struct sim_applied applied)
     applied.after = node->applied;
     node->applied = applied.zxid;
     sim->applied[sim->applied_count++] = applied;
+}
+
+static int64_t time_of(struct slice txn)
+{
+    struct wire_reader reader;
+    struct txn_header header = {0};
+
+    (void)txn_open(&reader, txn, &header);
+    return header.time_ms;
 }
 
 enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
@@ -74,7 +84,8 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
                                          .type = LOGREC_TXN,
                                          .payload = hash64(0, txn),
                                          .fuzzy = fuzzy,
-                                         .digest = state_digest(state)});
+                                         .digest = state_digest(state),
+                                         .time_ms = time_of(txn)});
     }
     return err;
 }
@@ -131,6 +142,7 @@ void __wrap_state_restored(struct state *state, zxid_t start)
     if (watched && watched->current) {
         watched->current->state = state;
         watched->current->applied = start;
+        watched->current->time_ms = 0;
         spoil(watched, state);
     }
 }
@@ -148,6 +160,19 @@ static void check_digest(struct sim *sim, const struct sim_node *node, struct si
     if (rec->digest != applied->digest) {
         sim_fail(sim, "A17", "node %u has another state at %" PRIx64, node->id, applied->zxid);
     }
+}
+
+/* Whatever the wall clocks of the leaders say. */
+static void check_time(struct sim *sim, struct sim_node *node, const struct sim_applied *applied)
+{
+    if (applied->type != LOGREC_TXN) {
+        return;
+    }
+    if (applied->time_ms < node->time_ms) {
+        sim_fail(sim, "clock", "node %u: %" PRIx64 " was done %" PRId64 " ms before the one before",
+                 node->id, applied->zxid, node->time_ms - applied->time_ms);
+    }
+    node->time_ms = applied->time_ms;
 }
 
 static void check_one(struct sim *sim, struct sim_node *node, const struct sim_applied *applied)
@@ -173,6 +198,7 @@ static void check_one(struct sim *sim, struct sim_node *node, const struct sim_a
         sim_fail(sim, "A8", "node %u applied %" PRIx64 " after %" PRIx64 " instead of %" PRIx64,
                  node->id, applied->zxid, applied->after, parent);
     }
+    check_time(sim, node, applied);
     check_digest(sim, node, rec, applied);
 }
 

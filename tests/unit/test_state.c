@@ -356,12 +356,13 @@ static void test_blocks_of_an_unknown_kind_are_refused(void **context)
 
     assert_int_equal(restore_bytes("", 0), ERR_FORMAT);
     assert_int_equal(restore_bytes("\3", 1), ERR_FORMAT); /* The header comes first. */
-    assert_int_equal(restore_bytes("\1\1\0\0\0\0\0\0\0\0\0\0\0", 13), ERR_OK);
-    assert_int_equal(restore_bytes("\1\2\0\0\0\0\0\0\0\0\0\0\0", 13), ERR_FORMAT);
-    assert_int_equal(restore_bytes("\1\1\0\0\0\0\0\0\0\0\0\0", 12), ERR_FORMAT);
+    assert_int_equal(restore_bytes("\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 21), ERR_OK);
+    assert_int_equal(restore_bytes("\1\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 21), ERR_FORMAT);
+    assert_int_equal(restore_bytes("\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20), ERR_FORMAT);
     struct state *state = state_new(0);
 
-    assert_int_equal(state_restore(state, slice_make("\1\1\0\0\0\0\0\0\0\0\0\0\0", 13)), ERR_OK);
+    assert_int_equal(
+        state_restore(state, slice_make("\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 21)), ERR_OK);
     assert_int_equal(state_restore(state, slice_make("\6", 1)), ERR_FORMAT);
     state_free(state);
 }
