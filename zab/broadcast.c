@@ -158,19 +158,34 @@ static void settle_pending(struct zab *zab, zxid_t from)
     ASSERT(zab->lead.pending_count > 0 || zab->lead.pending_bytes == 0);
 }
 
-/* Commits what a quorum has made durable; the initial history goes with the epoch's start. */
+/* Up to where a quorum has made the log durable. A change of configuration that is committed with
+ * it counts for what follows: until then both quorums were needed. */
+static void commit_acked(struct zab *zab)
+{
+    bool again = true;
+
+    while (again) {
+        zxid_t acked = quorum_acked(zab);
+        zxid_t version = zab->config.version;
+
+        if (acked < zxid_make(zab->lead.epoch, 0)) {
+            return;
+        }
+        ASSERT(acked <= zab->trail.last);
+        commit_to(zab, acked);
+        again = zab->config.version != version;
+    }
+}
+
+/* Commits what can be; the initial history goes with the epoch's start. */
 void broadcast_commit(struct zab *zab)
 {
     if (!is_broadcasting(zab)) {
         return;
     }
     zxid_t before = zab->committed;
-    zxid_t acked = quorum_acked(zab);
 
-    if (acked >= zxid_make(zab->lead.epoch, 0)) {
-        ASSERT(acked <= zab->trail.last);
-        commit_to(zab, acked);
-    }
+    commit_acked(zab);
     if (zab->committed != before) {
         settle_pending(zab, before);
     }

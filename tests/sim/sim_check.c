@@ -277,12 +277,47 @@ static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
     sim->log[sim->log_count++] = rec;
 }
 
+static void check_quorum(struct sim *sim, const struct sim_node *node, zxid_t zxid)
+{
+    if (!sim_quorum_holds(sim, zxid)) {
+        sim_fail(sim, "A5", "leader %u commits %" PRIx64 ", which no quorum has on disk", node->id,
+                 zxid);
+    }
+}
+
+/*
+ * Commits what follows `last`, in order, up to `rec`: a configuration among it says whose disks
+ * count for what stands behind it, and was itself committed by those that counted before.
+ */
+static void commit_path(struct sim *sim, const struct sim_node *node, struct sim_rec *rec,
+                        zxid_t last)
+{
+    zxid_t zxid = rec->rec->zxid;
+    size_t count = 0;
+    struct sim_rec **path;
+
+    for (const struct sim_rec *at = rec; at && at->rec->zxid > last; at = at->parent) {
+        count++;
+    }
+    path = mem_alloc((count + 1) * sizeof(struct sim_rec *));
+    for (size_t i = count; i > 0; i--) {
+        path[i - 1] = rec;
+        rec = rec->parent;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (path[i]->rec->type == LOGREC_CONFIG) {
+            check_quorum(sim, node, path[i]->rec->zxid);
+        }
+        commit_one(sim, path[i], zxid_epoch(zxid));
+    }
+    mem_free(path);
+}
+
 /* A leader says that everything up to `zxid` is committed. */
 static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
 {
     struct sim_rec *rec = sim_rec_find(sim, zxid);
     zxid_t last = sim_log_last(sim);
-    size_t from = sim->log_count;
 
     if (!rec) {
         sim_fail(sim, "A6", "leader %u commits %" PRIx64 ", which nobody broadcast", node->id,
@@ -292,20 +327,8 @@ static void grow_log(struct sim *sim, struct sim_node *node, zxid_t zxid)
         sim_fail(sim, "A7", "leader %u commits %" PRIx64 " beside the committed %" PRIx64, node->id,
                  zxid, last);
     }
-    if (!sim_quorum_holds(sim, zxid)) {
-        sim_fail(sim, "A5", "leader %u commits %" PRIx64 ", which no quorum has on disk", node->id,
-                 zxid);
-    }
-    for (; rec && rec->rec->zxid > last; rec = rec->parent) {
-        commit_one(sim, rec, zxid_epoch(zxid));
-    }
-    for (size_t low = from, high = sim->log_count; low + 1 < high; low++) {
-        struct sim_rec *swap = sim->log[low];
-
-        high--;
-        sim->log[low] = sim->log[high];
-        sim->log[high] = swap;
-    }
+    commit_path(sim, node, rec, last);
+    check_quorum(sim, node, zxid);
     check_later_leaders(sim, zxid);
 }
 

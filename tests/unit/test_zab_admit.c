@@ -83,6 +83,27 @@ static void an_admission_needs_both_quorums(void **state)
     drive_release(&drive);
 }
 
+/* Once the change is committed the new disk counts for what follows it, without another message. */
+static void an_admission_commits_what_waited_for_it(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    new_disk(&drive);
+    pass(&drive, 11000, 1, 2);
+    zxid_t zxid = proposed_config(&drive)->zxid;
+    zxid_t next = drive_propose(&drive, "x");
+
+    drive_persist(&drive);
+    drive_learner_says(&drive, 1, ZAB_ACK, next);
+    assert_true(drive_status(&drive).committed < zxid);
+    drive_clear(&drive);
+    drive_learner_says(&drive, 2, ZAB_ACK, zxid);
+    assert_int_equal(drive_status(&drive).committed, next);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_COMMIT)->commit, next);
+    drive_release(&drive);
+}
+
 static void a_disk_that_lags_is_not_admitted(void **state)
 {
     struct drive drive;
@@ -382,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_disk_is_admitted_after_the_old_one_stayed_away),
         cmocka_unit_test(an_admission_needs_both_quorums),
+        cmocka_unit_test(an_admission_commits_what_waited_for_it),
         cmocka_unit_test(a_disk_that_lags_is_not_admitted),
         cmocka_unit_test(the_quorum_is_counted_without_the_disk_in_question),
         cmocka_unit_test(one_admission_at_a_time),
