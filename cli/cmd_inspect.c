@@ -1,6 +1,8 @@
+#include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/cmd.h"
+#include "cli/inspect_files.h"
 #include "storage/store.h"
 
 #include <inttypes.h>
@@ -12,14 +14,27 @@ enum {
     READ_BYTES = 4 << 20,
     READ_RECORDS = 1000,
     RECORD_BYTES_MAX = 16 << 20, /* As the server opens it. */
+    JSON_BYTES_MAX = 64 << 20,   /* The store takes no more than 100,000 files. */
 };
 
 struct inspection {
     const char *dir;
     bool with_records;
+    bool as_json;
     struct vfs vfs;
     struct store *store;
     struct store_report report;
+    struct inspect_files files;
+
+    /* The newest snapshot that the log covers. ERR_MISSING: there is none. */
+    enum err snapshot_err;
+    struct store_snap_info snapshot;
+    uint64_t snapshot_blocks;
+
+    /* The log, read from end to end. */
+    enum err log_err;
+    uint64_t records;
+    uint64_t record_bytes;
     bool sound;
 };
 
@@ -71,45 +86,23 @@ static void print_identity(const struct store_report *report)
     }
 }
 
-static bool print_snapshot(struct inspection *inspection)
+/* ---- Reading everything. ---- */
+
+static void check_snapshot(struct inspection *inspection)
 {
     struct store_snap_reader *reader = NULL;
-    struct store_snap_info info;
     struct slice block;
-    uint64_t blocks = 0;
-    enum err err = store_snap_open(inspection->store, &reader, &info);
+    enum err err = store_snap_open(inspection->store, &reader, &inspection->snapshot);
 
-    (void)printf("snapshot\n");
-    if (err == ERR_MISSING) {
-        (void)printf("  none: the log has everything\n");
-        return true;
-    }
+    inspection->snapshot_err = err;
     if (err) {
-        (void)printf("  cannot be read: %s\n", err_text(err));
-        return false;
+        return;
     }
     while ((err = store_snap_next(reader, &block)) == ERR_OK) {
-        blocks++;
+        inspection->snapshot_blocks++;
     }
-    (void)printf("  start        0x%016" PRIx64 "\n  end          0x%016" PRIx64
-                 "\n  znodes       %" PRIu64 "\n  bytes        %" PRIu64 " in %" PRIu64
-                 " blocks\n  digest       %016" PRIx64 "\n  verdict      %s\n",
-                 info.start, info.end, info.node_count, info.file_bytes, blocks, info.digest,
-                 err == ERR_MISSING ? "sound" : err_text(err));
+    inspection->snapshot_err = err == ERR_MISSING ? ERR_OK : err;
     store_snap_close(reader);
-    return err == ERR_MISSING;
-}
-
-static void print_epochs(struct inspection *inspection)
-{
-    struct store_epoch_range *ranges = mem_zalloc(STORE_EPOCHS_MAX, sizeof(*ranges));
-    size_t count = store_epochs(inspection->store, ranges, STORE_EPOCHS_MAX);
-
-    for (size_t i = 0; i < count; i++) {
-        (void)printf("  epoch        %" PRIu32 ": records %" PRIu32 " to %" PRIu32 "\n",
-                     ranges[i].epoch, ranges[i].first, ranges[i].last);
-    }
-    mem_free(ranges);
 }
 
 static void print_record(const struct logrec *rec)
@@ -118,9 +111,8 @@ static void print_record(const struct logrec *rec)
                  rec->zxid, record_name(rec->type), rec->len, rec->chain);
 }
 
-/* Reads the whole log back. Gives what stopped it: ERR_OK at the end. */
-static enum err walk_records(struct inspection *inspection, uint64_t *ret_count,
-                             uint64_t *ret_bytes)
+/* Reads the whole log back. */
+static void check_log(struct inspection *inspection)
 {
     struct logrec **recs = mem_zalloc(READ_RECORDS, sizeof(struct logrec *));
     zxid_t at = inspection->report.log_base;
@@ -135,55 +127,234 @@ static enum err walk_records(struct inspection *inspection, uint64_t *ret_count,
                 print_record(recs[i]);
             }
             at = recs[i]->zxid;
-            *ret_bytes += recs[i]->len;
-            (*ret_count)++;
+            inspection->record_bytes += recs[i]->len;
+            inspection->records++;
             logrec_unref(recs[i]);
         }
     }
     mem_free(recs);
-    return err;
+    inspection->log_err = err;
 }
 
-static bool print_log(struct inspection *inspection)
+static bool has_log(const struct inspection *inspection)
+{
+    return inspection->report.verdict == STORE_CLEAN ||
+           inspection->report.verdict == STORE_TORN_TAIL;
+}
+
+static bool judge(const struct inspection *inspection)
 {
     const struct store_report *report = &inspection->report;
-    uint64_t count = 0;
-    uint64_t bytes = 0;
+    bool snapshot_ok =
+        inspection->snapshot_err == ERR_OK || inspection->snapshot_err == ERR_MISSING;
+
+    return report->verdict != STORE_DAMAGED && !report->quarantined && snapshot_ok &&
+           inspection->log_err == ERR_OK && inspect_files_sound(&inspection->files);
+}
+
+static const char *verdict_of(const struct inspection *inspection)
+{
+    if (inspection->report.verdict == STORE_EMPTY) {
+        return "empty";
+    }
+    return inspection->sound ? "sound" : "NOT sound";
+}
+
+/* ---- As text. ---- */
+
+static void print_snapshot(const struct inspection *inspection)
+{
+    const struct store_snap_info *info = &inspection->snapshot;
+    enum err err = inspection->snapshot_err;
+
+    (void)printf("snapshot\n");
+    if (err == ERR_MISSING) {
+        (void)printf("  none: the log has everything\n");
+        return;
+    }
+    (void)printf("  start        0x%016" PRIx64 "\n  end          0x%016" PRIx64
+                 "\n  znodes       %" PRIu64 "\n  bytes        %" PRIu64 " in %" PRIu64
+                 " blocks\n  digest       %016" PRIx64 "\n  verdict      %s\n",
+                 info->start, info->end, info->node_count, info->file_bytes,
+                 inspection->snapshot_blocks, info->digest, err ? err_text(err) : "sound");
+}
+
+static void print_epochs(struct inspection *inspection)
+{
+    struct store_epoch_range *ranges = mem_zalloc(STORE_EPOCHS_MAX, sizeof(*ranges));
+    size_t count = store_epochs(inspection->store, ranges, STORE_EPOCHS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        (void)printf("  epoch        %" PRIu32 ": records %" PRIu32 " to %" PRIu32 "\n",
+                     ranges[i].epoch, ranges[i].first, ranges[i].last);
+    }
+    mem_free(ranges);
+}
+
+static void print_log(struct inspection *inspection)
+{
+    const struct store_report *report = &inspection->report;
 
     (void)printf("log\n  follows      0x%016" PRIx64 "\n  last         0x%016" PRIx64
                  "\n  committed    0x%016" PRIx64 " at least\n",
                  report->log_base, report->log_last, report->committed);
     print_epochs(inspection);
-
-    enum err err = walk_records(inspection, &count, &bytes);
-
-    (void)printf("  records      %" PRIu64 ", %" PRIu64 " bytes of payload\n", count, bytes);
+    check_log(inspection);
+    (void)printf("  records      %" PRIu64 ", %" PRIu64 " bytes of payload\n", inspection->records,
+                 inspection->record_bytes);
     if (report->torn_bytes) {
         (void)printf("  torn tail    %" PRIu64 " bytes that were never acknowledged\n",
                      report->torn_bytes);
     }
-    (void)printf("  verdict      %s\n", err ? err_text(err) : "sound");
-    return err == ERR_OK;
+    (void)printf("  verdict      %s\n",
+                 inspection->log_err ? err_text(inspection->log_err) : "sound");
 }
 
-static void print_all(struct inspection *inspection)
+static void print_files(const struct inspection *inspection)
+{
+    (void)printf("files\n");
+    for (size_t i = 0; i < inspection->files.count; i++) {
+        const struct inspect_file *file = &inspection->files.items[i];
+
+        (void)printf("  %-30s %s: %s\n", file->name, file->verdict, file->text);
+    }
+}
+
+static void print_text(struct inspection *inspection)
 {
     const struct store_report *report = &inspection->report;
 
     print_identity(report);
-    if (report->verdict == STORE_DAMAGED) {
+    if (has_log(inspection)) {
+        check_snapshot(inspection);
+        print_snapshot(inspection);
+        print_log(inspection);
+    } else if (report->verdict == STORE_DAMAGED) {
         (void)printf("damaged\n  %s\n", report->reason);
-        inspection->sound = false;
-    } else if (report->verdict != STORE_EMPTY) {
-        bool snapshot = print_snapshot(inspection);
-        bool log = print_log(inspection);
-
-        inspection->sound = snapshot && log && !report->quarantined;
     }
-    (void)printf("%s: %s\n", inspection->dir,
-                 report->verdict == STORE_EMPTY ? "empty"
-                 : inspection->sound            ? "sound"
-                                                : "NOT sound");
+    if (inspection->files.count > 0) {
+        print_files(inspection);
+    }
+    inspection->sound = judge(inspection);
+    (void)printf("%s: %s\n", inspection->dir, verdict_of(inspection));
+}
+
+/* ---- As JSON. ---- */
+
+static void json_identity(struct jsonw *json, const struct store_report *report)
+{
+    const struct store_identity *identity = &report->identity;
+    char cluster[2 * STORE_CLUSTER_LEN + 1];
+
+    jsonw_key(json, "identity");
+    if (!report->has_identity) {
+        jsonw_null(json);
+        return;
+    }
+    for (size_t i = 0; i < STORE_CLUSTER_LEN; i++) {
+        (void)snprintf(cluster + 2 * i, 3, "%02x", identity->cluster[i]);
+    }
+    jsonw_object(json);
+    jsonw_kv_u64(json, "replica", identity->member_id);
+    jsonw_kv_hex(json, "incarnation", identity->incarnation);
+    jsonw_kv_cstr(json, "cluster", cluster);
+    jsonw_kv_bool(json, "founding", identity->founding);
+    jsonw_kv_u64(json, "promised_epoch", report->promised_epoch);
+    jsonw_kv_u64(json, "promised_leader", report->promised_leader);
+    jsonw_object_end(json);
+}
+
+static void json_snapshot(struct jsonw *json, const struct inspection *inspection)
+{
+    const struct store_snap_info *info = &inspection->snapshot;
+
+    jsonw_key(json, "snapshot");
+    if (inspection->snapshot_err == ERR_MISSING) {
+        jsonw_null(json);
+        return;
+    }
+    jsonw_object(json);
+    jsonw_kv_hex(json, "start", info->start);
+    jsonw_kv_hex(json, "end", info->end);
+    jsonw_kv_u64(json, "znodes", info->node_count);
+    jsonw_kv_u64(json, "bytes", info->file_bytes);
+    jsonw_kv_hex(json, "digest", info->digest);
+    jsonw_kv_bool(json, "sound", inspection->snapshot_err == ERR_OK);
+    jsonw_object_end(json);
+}
+
+static void json_log(struct jsonw *json, const struct inspection *inspection)
+{
+    const struct store_report *report = &inspection->report;
+    struct store_epoch_range *ranges = mem_zalloc(STORE_EPOCHS_MAX, sizeof(*ranges));
+    size_t count = store_epochs(inspection->store, ranges, STORE_EPOCHS_MAX);
+
+    jsonw_key(json, "log");
+    jsonw_object(json);
+    jsonw_kv_hex(json, "follows", report->log_base);
+    jsonw_kv_hex(json, "last", report->log_last);
+    jsonw_kv_hex(json, "committed", report->committed);
+    jsonw_kv_u64(json, "records", inspection->records);
+    jsonw_kv_u64(json, "bytes", inspection->record_bytes);
+    jsonw_kv_u64(json, "torn_bytes", report->torn_bytes);
+    jsonw_kv_bool(json, "sound", inspection->log_err == ERR_OK);
+    jsonw_key(json, "epochs");
+    jsonw_array(json);
+    for (size_t i = 0; i < count; i++) {
+        jsonw_object(json);
+        jsonw_kv_u64(json, "epoch", ranges[i].epoch);
+        jsonw_kv_u64(json, "first", ranges[i].first);
+        jsonw_kv_u64(json, "last", ranges[i].last);
+        jsonw_object_end(json);
+    }
+    jsonw_array_end(json);
+    jsonw_object_end(json);
+    mem_free(ranges);
+}
+
+static void json_files(struct jsonw *json, const struct inspect_files *files)
+{
+    jsonw_key(json, "files");
+    jsonw_array(json);
+    for (size_t i = 0; i < files->count; i++) {
+        jsonw_object(json);
+        jsonw_kv_cstr(json, "file", files->items[i].name);
+        jsonw_kv_cstr(json, "kind", files->items[i].kind);
+        jsonw_kv_cstr(json, "verdict", files->items[i].verdict);
+        jsonw_kv_bool(json, "sound", files->items[i].is_sound);
+        jsonw_kv_cstr(json, "text", files->items[i].text);
+        jsonw_object_end(json);
+    }
+    jsonw_array_end(json);
+}
+
+static void print_json(struct inspection *inspection)
+{
+    struct jsonw json;
+    struct buf out;
+
+    if (has_log(inspection)) {
+        check_snapshot(inspection);
+        check_log(inspection);
+    }
+    inspection->sound = judge(inspection);
+    buf_init(&out, JSON_BYTES_MAX);
+    jsonw_init(&json, &out);
+    jsonw_object(&json);
+    jsonw_kv_cstr(&json, "directory", inspection->dir);
+    jsonw_kv_cstr(&json, "verdict", verdict_of(inspection));
+    jsonw_kv_bool(&json, "sound", inspection->sound);
+    jsonw_kv_bool(&json, "quarantined", inspection->report.quarantined);
+    jsonw_kv_cstr(&json, "reason", inspection->report.reason);
+    json_identity(&json, &inspection->report);
+    if (has_log(inspection)) {
+        json_snapshot(&json, inspection);
+        json_log(&json, inspection);
+    }
+    json_files(&json, &inspection->files);
+    jsonw_object_end(&json);
+    (void)printf("%.*s\n", (int)out.len, (const char *)out.data);
+    buf_release(&out);
 }
 
 static int fail(const struct inspection *inspection, const char *why)
@@ -204,8 +375,17 @@ static int inspect_locked(struct inspection *inspection)
     if (err) {
         return fail(inspection, err_text(err));
     }
-    inspection->sound = true;
-    print_all(inspection);
+    err = inspect_files_load(&options, &inspection->report, &inspection->files);
+    if (err) {
+        store_close(inspection->store, false);
+        return fail(inspection, err_text(err));
+    }
+    if (inspection->as_json) {
+        print_json(inspection);
+    } else {
+        print_text(inspection);
+    }
+    inspect_files_release(&inspection->files);
     store_close(inspection->store, false);
     return inspection->sound ? CMD_OK : CMD_FAILED;
 }
@@ -235,6 +415,8 @@ static int run(int arg_count, char **args)
     for (int i = 0; i < arg_count; i++) {
         if (!strcmp(args[i], "--records")) {
             inspection->with_records = true;
+        } else if (!strcmp(args[i], "--json")) {
+            inspection->as_json = true;
         } else if (args[i][0] == '-' || inspection->dir) {
             mem_free(inspection);
             return cmd_usage_error(&cmd_inspect, "\"%s\" is not understood", args[i]);
@@ -242,8 +424,13 @@ static int run(int arg_count, char **args)
             inspection->dir = args[i];
         }
     }
-    code = inspection->dir ? inspect(inspection)
-                           : cmd_usage_error(&cmd_inspect, "the directory is missing");
+    if (!inspection->dir) {
+        code = cmd_usage_error(&cmd_inspect, "the directory is missing");
+    } else if (inspection->as_json && inspection->with_records) {
+        code = cmd_usage_error(&cmd_inspect, "--json does not go with --records");
+    } else {
+        code = inspect(inspection);
+    }
     mem_free(inspection);
     return code;
 }
@@ -251,8 +438,9 @@ static int run(int arg_count, char **args)
 const struct cmd cmd_inspect = {
     .name = "inspect",
     .summary = "check and show the data directory of a stopped replica",
-    .usage = "[--records] DIR",
-    .text = "Prints identity, promise, quarantine, snapshot and log, and says whether all is\n"
-            "sound. Reads everything, changes nothing. --records lists each record of the log.\n"
-            "Exit code 0: sound; 1: not, or it cannot be read.\n",
+    .usage = "[--records | --json] DIR",
+    .text = "Prints identity, promise, quarantine, snapshot, log and each file with a verdict,\n"
+            "and says whether all is sound. Reads everything, changes nothing. --records lists\n"
+            "each record of the log; --json prints one object instead of text.\n"
+            "Exit code 0: sound; 1: not, or it cannot be read; 2: wrong usage.\n",
     .run = run};

@@ -33,18 +33,26 @@ static void inspect_slots(struct inspection *inspection, const char *file)
     struct vfs_file *handle = NULL;
 
     ASSERT(inspection->vfs);
-    if (!inspection->visitor->slot ||
-        inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle) != ERR_OK) {
+    if (!inspection->visitor->slot) {
         return;
     }
+    if (inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle) != ERR_OK) {
+        handle = NULL; /* What cannot be opened holds nothing good. */
+    }
     for (unsigned i = 0; i < SLOTS_COUNT; i++) {
-        struct slots_view view = slots_look(inspection->vfs, handle, kind_of(file), i);
+        struct slots_view view = {0};
+
+        if (handle) {
+            view = slots_look(inspection->vfs, handle, kind_of(file), i);
+        }
         struct inspect_slot slot = {
             .file = file, .index = i, .is_valid = view.valid, .seq = view.seq};
 
         inspection->visitor->slot(inspection->visitor->arg, &slot);
     }
-    inspection->vfs->ops->close(handle);
+    if (handle) {
+        inspection->vfs->ops->close(handle);
+    }
 }
 
 static void inspect_manifest(struct inspection *inspection)
@@ -123,23 +131,32 @@ static bool is_ours(const struct inspection *inspection, const struct name *name
            (name->kind == NAME_KIND_SNAP || name->number >= manifest->first);
 }
 
+static bool read_header(const struct inspection *inspection, const struct name *name,
+                        struct vfs_file *file, struct inspect_segment *segment)
+{
+    const struct vfs_ops *ops = inspection->vfs->ops;
+    uint8_t block[VFS_BLOCK];
+    size_t got = 0;
+
+    ASSERT(file);
+    return ops->size(file, &segment->size) == ERR_OK &&
+           ops->pread(file, 0, block, sizeof(block), &got) == ERR_OK && got == sizeof(block) &&
+           walfmt_header_decode(block, &segment->header) == ERR_OK &&
+           segment->header.number == name->number && segment->header.history == name->history;
+}
+
 static void inspect_segment(const struct inspection *inspection, const struct name *name)
 {
     const struct vfs_ops *ops = inspection->vfs->ops;
     struct inspect_segment segment = {.file = name->text, .is_ours = is_ours(inspection, name)};
     struct vfs_file *file = NULL;
-    uint8_t block[VFS_BLOCK];
-    size_t got = 0;
 
     ASSERT(name->kind == NAME_KIND_WAL);
-    if (ops->open(inspection->vfs->ctx, name->text, false, &file) != ERR_OK) {
-        return;
+    if (ops->open(inspection->vfs->ctx, name->text, false, &file) == ERR_OK) {
+        segment.is_valid = read_header(inspection, name, file, &segment);
+    } else {
+        file = NULL;
     }
-    segment.is_valid =
-        ops->size(file, &segment.size) == ERR_OK &&
-        ops->pread(file, 0, block, sizeof(block), &got) == ERR_OK && got == sizeof(block) &&
-        walfmt_header_decode(block, &segment.header) == ERR_OK &&
-        segment.header.number == name->number && segment.header.history == name->history;
     if (inspection->visitor->segment) {
         inspection->visitor->segment(inspection->visitor->arg, &segment);
     }
@@ -152,7 +169,9 @@ static void inspect_segment(const struct inspection *inspection, const struct na
             goes_on = inspect_batch(inspection, &segment, file, &place);
         }
     }
-    ops->close(file);
+    if (file) {
+        ops->close(file);
+    }
 }
 
 static void inspect_snapshot(const struct inspection *inspection, const struct name *name)

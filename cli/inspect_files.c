@@ -1,0 +1,301 @@
+#include "cli/inspect_files.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "storage/names.h"
+#include "storage/slots.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What the visitor needs while it goes from file to file. */
+struct visit {
+    struct inspect_files *files;
+    const struct store_report *report;
+    struct inspect_slot slots[SLOTS_COUNT];
+    uint64_t first; /* Segment that the log begins with; 0: the manifest cannot be read. */
+};
+
+static void judge(struct inspect_file *file, bool is_sound, const char *verdict, const char *format,
+                  ...) __attribute__((format(printf, 4, 5)));
+
+static void judge(struct inspect_file *file, bool is_sound, const char *verdict, const char *format,
+                  ...)
+{
+    va_list args;
+
+    file->is_sound = is_sound;
+    file->verdict = verdict;
+    va_start(args, format);
+    (void)vsnprintf(file->text, sizeof(file->text), format, args);
+    va_end(args);
+}
+
+static struct inspect_file *add(struct inspect_files *files, const char *name, const char *kind)
+{
+    if (files->count == files->cap) {
+        files->cap = files->cap ? files->cap * 2 : 16;
+        files->items = mem_realloc(files->items, files->cap * sizeof(*files->items));
+    }
+
+    struct inspect_file *file = &files->items[files->count++];
+
+    *file = (struct inspect_file){.kind = kind};
+    (void)snprintf(file->name, sizeof(file->name), "%s", name);
+    judge(file, true, "sound", "%s", "");
+    return file;
+}
+
+/* ---- Small records. ---- */
+
+static void on_manifest(void *arg, const struct manifest *manifest)
+{
+    struct visit *visit = arg;
+
+    visit->first = manifest->first;
+}
+
+static void on_slot(void *arg, const struct inspect_slot *slot)
+{
+    struct visit *visit = arg;
+
+    visit->slots[slot->index] = *slot;
+    if (slot->index + 1 < SLOTS_COUNT) {
+        return;
+    }
+
+    struct inspect_file *file = add(visit->files, slot->file, "record");
+    const struct inspect_slot *one = &visit->slots[0];
+    const struct inspect_slot *two = &visit->slots[1];
+
+    if (!one->is_valid && !two->is_valid) {
+        judge(file, false, "damaged", "neither of its two copies verifies");
+    } else if (!one->is_valid || !two->is_valid) {
+        judge(file, true, "one copy", "the other copy does not verify; the next start writes it");
+    } else {
+        judge(file, true, "sound", "written %" PRIu64 " times",
+              one->seq > two->seq ? one->seq : two->seq);
+    }
+}
+
+static void add_missing(struct inspect_files *files)
+{
+    static const char *const names[] = {NAME_IDENTITY, NAME_PROMISE, NAME_QUARANTINE,
+                                        NAME_MANIFEST};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool is_there = false;
+
+        for (size_t k = 0; k < files->count; k++) {
+            is_there = is_there || strcmp(files->items[k].name, names[i]) == 0;
+        }
+        if (!is_there) {
+            judge(add(files, names[i], "record"), false, "missing", "it is not there");
+        }
+    }
+}
+
+/* ---- Segments. ---- */
+
+static void on_segment(void *arg, const struct inspect_segment *segment)
+{
+    struct visit *visit = arg;
+    struct inspect_file *file = add(visit->files, segment->file, "segment");
+
+    file->is_ours = segment->is_ours;
+    file->is_valid = segment->is_valid && segment->size == segment->header.bytes;
+    file->header = segment->header;
+    file->last = segment->header.prev_zxid;
+    file->end = VFS_BLOCK;
+    file->fault =
+        segment->is_valid && !file->is_valid ? "the file has another size than it says" : NULL;
+}
+
+static void on_batch(void *arg, const struct inspect_segment *segment,
+                     const struct inspect_batch *batch)
+{
+    struct visit *visit = arg;
+    struct inspect_file *file = &visit->files->items[visit->files->count - 1];
+
+    ASSERT(strcmp(file->name, segment->file) == 0);
+    if (!batch->fault) {
+        file->batches++;
+        file->end = batch->offset + batch->bytes;
+    } else if (!file->fault) {
+        file->fault = batch->fault;
+        file->fault_offset = batch->offset;
+    }
+}
+
+static void on_record(void *arg, const struct inspect_batch *batch,
+                      const struct walfmt_record *record)
+{
+    struct visit *visit = arg;
+    struct inspect_file *file = &visit->files->items[visit->files->count - 1];
+
+    (void)batch;
+    file->records++;
+    file->last = record->zxid;
+}
+
+static struct inspect_file *segment_find(struct inspect_files *files, uint64_t number)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        struct inspect_file *file = &files->items[i];
+
+        if (file->is_ours && strcmp(file->kind, "segment") == 0 &&
+            name_parse(file->name).number == number) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+static struct inspect_file *segment_newest(struct inspect_files *files)
+{
+    struct inspect_file *newest = NULL;
+
+    for (size_t i = 0; i < files->count; i++) {
+        struct inspect_file *file = &files->items[i];
+
+        /* They come in the order of their numbers. */
+        newest = file->is_ours && strcmp(file->kind, "segment") == 0 ? file : newest;
+    }
+    return newest;
+}
+
+/* A segment that the log goes through, up to `end` in it; 0: to where its batches end. */
+static void judge_reached(struct inspect_file *file, uint64_t end,
+                          const struct store_report *report)
+{
+    file->is_reached = true;
+    if (!file->is_valid && !file->fault) {
+        judge(file, false, "damaged", "the header does not verify");
+    } else if (file->fault && end == 0 && report->verdict == STORE_TORN_TAIL) {
+        judge(file, true, "torn tail",
+              "a crash cut off the batch at offset %" PRIu64 " before it was acknowledged",
+              file->fault_offset);
+    } else if (file->fault && (end == 0 || file->fault_offset < end)) {
+        judge(file, false, "damaged", "offset %" PRIu64 ": %s", file->fault_offset, file->fault);
+    } else if (file->end < end) {
+        judge(file, false, "damaged", "offset %" PRIu64 ": a batch is missing", file->end);
+    } else {
+        judge(file, true, "sound", "%" PRIu64 " records in %" PRIu64 " batches, up to 0x%" PRIx64,
+              file->records, file->batches, file->last);
+    }
+}
+
+/* From the newest segment the headers lead back to the first; says whether they get there. */
+static bool walk_back(struct visit *visit)
+{
+    struct inspect_file *file = segment_newest(visit->files);
+    uint64_t end = 0;
+    uint64_t reached = 0;
+
+    while (file && !file->is_reached) {
+        uint64_t before = file->is_valid ? file->header.prev_number : 0;
+
+        judge_reached(file, end, visit->report);
+        reached = name_parse(file->name).number;
+        end = file->header.prev_offset;
+        file = before ? segment_find(visit->files, before) : NULL;
+    }
+    return visit->first != 0 && reached == visit->first;
+}
+
+/* What the way back does not lead to was cut off, unless it ends too early. */
+static void judge_segments(struct visit *visit)
+{
+    bool is_whole = walk_back(visit);
+
+    for (size_t i = 0; i < visit->files->count; i++) {
+        struct inspect_file *file = &visit->files->items[i];
+
+        if (strcmp(file->kind, "segment") != 0 || file->is_reached) {
+            continue;
+        }
+        if (visit->first == 0 || (file->is_ours && !is_whole)) {
+            judge(file, false, "not reached", "what leads to it is damaged or missing");
+        } else {
+            judge(file, true, "left over", "the log no longer goes through it");
+        }
+    }
+}
+
+/* ---- Snapshots and the rest. ---- */
+
+static void on_snapshot(void *arg, const struct inspect_snapshot *snapshot)
+{
+    struct visit *visit = arg;
+    struct inspect_file *file = add(visit->files, snapshot->file, "snapshot");
+    const struct store_snap_info *shown = &snapshot->info.shown;
+
+    if (visit->first == 0) {
+        judge(file, snapshot->is_valid, snapshot->is_valid ? "sound" : "damaged",
+              "the manifest does not say whether it counts");
+    } else if (!snapshot->is_ours || name_parse(snapshot->file).number < visit->report->log_base) {
+        judge(file, true, "left over", "the log does not reach back to it");
+    } else if (!snapshot->is_valid) {
+        judge(file, false, "damaged", "it does not verify");
+    } else {
+        judge(file, true, "sound", "%" PRIu64 " znodes as of 0x%" PRIx64 " to 0x%" PRIx64,
+              shown->node_count, shown->start, shown->end);
+    }
+}
+
+static void on_other(void *arg, const char *name)
+{
+    struct visit *visit = arg;
+    struct inspect_file *file = add(visit->files, name, "other");
+    enum name_kind kind = name_parse(name).kind;
+
+    if (kind == NAME_KIND_NEXT) {
+        judge(file, true, "sound", "zeros for the segment to come");
+    } else if (kind == NAME_KIND_TEMP) {
+        judge(file, true, "left over", "unfinished; the next start removes it");
+    } else {
+        judge(file, true, "unknown", "not a file of this store");
+    }
+}
+
+enum err inspect_files_load(const struct store_options *options, const struct store_report *report,
+                            struct inspect_files *ret_files)
+{
+    struct visit visit = {.files = ret_files, .report = report};
+    const struct inspect_visitor visitor = {.arg = &visit,
+                                            .manifest = on_manifest,
+                                            .slot = on_slot,
+                                            .segment = on_segment,
+                                            .batch = on_batch,
+                                            .record = on_record,
+                                            .snapshot = on_snapshot,
+                                            .other = on_other};
+
+    *ret_files = (struct inspect_files){0};
+
+    enum err err = inspect_dir(options, &visitor);
+
+    if (err == ERR_OK && report->verdict != STORE_EMPTY) {
+        add_missing(ret_files);
+        judge_segments(&visit);
+    }
+    return err;
+}
+
+void inspect_files_release(struct inspect_files *files)
+{
+    mem_free(files->items);
+    *files = (struct inspect_files){0};
+}
+
+bool inspect_files_sound(const struct inspect_files *files)
+{
+    bool is_sound = true;
+
+    for (size_t i = 0; i < files->count; i++) {
+        is_sound = is_sound && files->items[i].is_sound;
+    }
+    return is_sound;
+}

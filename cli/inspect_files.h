@@ -1,0 +1,52 @@
+/*
+ * inspect_files.h - the files of a replica's directory, each with a verdict, for `zabra inspect`.
+ *
+ * storage/inspect.h tells what lies in each file; here it is held against the rest: which segments
+ * the log still goes through, what a crash leaves behind in a sound directory, and what only an
+ * opening would remove. A verdict on the whole is store_open's.
+ */
+#ifndef CLI_INSPECT_FILES_H
+#define CLI_INSPECT_FILES_H
+
+#include "storage/inspect.h"
+#include "storage/store.h"
+
+enum {
+    INSPECT_TEXT_MAX = 200
+};
+
+struct inspect_file {
+    char name[VFS_NAME_MAX];
+    const char *kind;    /* "record", "segment", "snapshot" or "other". */
+    const char *verdict; /* One word. */
+    bool is_sound;
+    char text[INSPECT_TEXT_MAX]; /* What there is, or what is wrong. */
+
+    /* Of a segment, to find its place in the log. */
+    bool is_ours;
+    bool is_valid;
+    bool is_reached;
+    struct walfmt_header header;
+    uint64_t batches;
+    uint64_t records;
+    zxid_t last;
+    uint64_t end;      /* Of what verifies. */
+    const char *fault; /* NULL: none; else it is at: */
+    uint64_t fault_offset;
+};
+
+struct inspect_files {
+    struct inspect_file *items;
+    size_t count;
+    size_t cap;
+};
+
+/* Reads every file of the directory. ERR_IO: it cannot be listed. */
+enum err inspect_files_load(const struct store_options *options, const struct store_report *report,
+                            struct inspect_files *ret_files);
+void inspect_files_release(struct inspect_files *files);
+
+/* Nothing that an opening needs is damaged or missing. */
+bool inspect_files_sound(const struct inspect_files *files);
+
+#endif
