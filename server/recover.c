@@ -240,6 +240,16 @@ static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
     return err;
 }
 
+/* Beyond what is known to be committed. A second change in the log proves that the first one is. */
+static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec)
+{
+    PROBE("recover.config_pending");
+    if (rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version) {
+        rebuild->config = rebuild->pending;
+    }
+    return decode_config(rec, &rebuild->pending);
+}
+
 static enum err replay_batch(struct rebuild *rebuild, struct logrec **recs, size_t count,
                              struct state_changes *changes)
 {
@@ -250,8 +260,7 @@ static enum err replay_batch(struct rebuild *rebuild, struct logrec **recs, size
         if (err == ERR_OK && recs[i]->zxid <= rebuild->report->committed) {
             err = replay_one(rebuild, recs[i], changes);
         } else if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
-            PROBE("recover.config_pending");
-            err = decode_config(recs[i], &rebuild->pending);
+            err = replay_pending(rebuild, recs[i]);
         }
         logrec_unref(recs[i]);
     }

@@ -38,6 +38,26 @@ static void member_insert(struct zab_config *config, struct zab_member member)
     ASSERT(at == 0 || config->members[at - 1].id < member.id);
 }
 
+/* Every member of the server list is one of the configuration, with the same right to vote, and
+ * none is missing: else this replica would talk to others than it counts. */
+bool list_agrees(const struct zab *zab, const struct zab_config *config)
+{
+    const struct zab_member *self = zab_config_find(config, zab->id);
+
+    ASSERT(zab->peer_count < ZAB_MEMBERS_MAX);
+    if (!self || has_seat(self) != zab->seed_voter || config->count != zab->peer_count + 1) {
+        return false;
+    }
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        const struct zab_member *member = zab_config_find(config, zab->peers[i].id);
+
+        if (!member || has_seat(member) != zab->peers[i].seed_voter) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void send_found(struct zab *zab, const struct peer *peer)
 {
     ASSERT(zab->config.count > 0 && zab->config_bytes.len > 0);
@@ -144,6 +164,14 @@ void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *
     }
     if (zab_config_decode(msg->bytes, &config) != ERR_OK ||
         !zab_config_is_voter(&config, zab->id, zab->incarnation)) {
+        fx_disconnect(zab, peer->id);
+        return;
+    }
+    if (!list_agrees(zab, &config)) {
+        fx_text(zab, ZAB_FX_ALARM,
+                "the cluster that replica %u has founded has other members than the server list of "
+                "this one: make the lists equal",
+                peer->id);
         fx_disconnect(zab, peer->id);
         return;
     }

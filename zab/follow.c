@@ -178,12 +178,13 @@ static void join(struct zab *zab, const struct zab_msg *msg)
     struct zab_config config;
 
     ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
-    if (zab_config_decode(msg->bytes, &config) != ERR_OK || !zab_config_find(&config, zab->id)) {
-        fx_text(zab, ZAB_FX_ALARM,
-                "replica %u is not a member of the cluster that leader %u leads: check the server "
-                "list",
-                zab->id, zab->follow.leader);
-        enter_looking(zab, "not a member of the cluster that was found");
+    if (zab_config_decode(msg->bytes, &config) != ERR_OK || !list_agrees(zab, &config)) {
+        fx_text(
+            zab, ZAB_FX_ALARM,
+            "the cluster that leader %u leads has other members than the server list of replica "
+            "%u: check the list",
+            zab->follow.leader, zab->id);
+        enter_looking(zab, "the cluster that was found has other members than the server list");
         return;
     }
     PROBE("zab.joined");

@@ -102,6 +102,23 @@ void follow_snap_persisted(struct zab *zab, uint64_t token)
 
 /* ---- The log that belongs to it. ---- */
 
+static void stage_config(struct zab *zab, const struct logrec *rec)
+{
+    struct following *follow = &zab->follow;
+    struct zab_config config;
+
+    ASSERT(rec->type == LOGREC_CONFIG);
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        return;
+    }
+    if (follow->has_staged_config) {
+        config_bind(zab, &follow->staged_config); /* A second one proves the first. */
+    }
+    config.version = rec->zxid;
+    follow->staged_config = config;
+    follow->has_staged_config = true;
+}
+
 static bool stage_record(struct zab *zab, struct logrec *rec)
 {
     struct following *follow = &zab->follow;
@@ -115,10 +132,8 @@ static bool stage_record(struct zab *zab, struct logrec *rec)
     effect->rec = logrec_ref(rec);
     effect->zxid = 0;
     trail_append(&follow->staged, rec, effect->token);
-    if (rec->type == LOGREC_CONFIG &&
-        zab_config_decode(logrec_payload(rec), &follow->staged_config) == ERR_OK) {
-        follow->staged_config.version = rec->zxid;
-        follow->has_staged_config = true;
+    if (rec->type == LOGREC_CONFIG) {
+        stage_config(zab, rec);
     }
     return true;
 }
@@ -203,9 +218,8 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     follow->staged = old;
     trail_reset(&follow->staged, 0, 0);
     log_outline_cut(zab, 0);
-    if (follow->has_staged_config && follow->staged_config.version > zab->config.version) {
-        zab->pending_config = follow->staged_config;
-        zab->has_pending_config = true;
+    if (follow->has_staged_config) {
+        config_pend(zab, &follow->staged_config);
     }
     ASSERT(zab->trail.base == follow->snap_start);
     ASSERT(zab->trail.durable == zab->trail.last);
@@ -213,6 +227,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     zab->has_snapshot = true;
     zab->snap_start = follow->snap_start;
     zab->committed = follow->snap_end > zab->committed ? follow->snap_end : zab->committed;
+    config_committed(zab);
     digest_forget(zab);
     load_state(zab, follow->snap_start);
     fx_role(zab);

@@ -361,6 +361,10 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
         .flags = last ? ZAB_FLAG_SNAP_LAST : 0,
     };
 
+    if (last) {
+        /* What was changed before the snapshot's start is in no record that follows it. */
+        config_tell(zab, peer, 0);
+    }
     fx_send(zab, peer->id, &msg);
     learner->snap_offset += event->bytes.len;
     if (last) {

@@ -30,6 +30,35 @@ zxid_t said_last(const struct zab *zab)
     return zab->quarantined ? 0 : zab->trail.durable;
 }
 
+/* It is committed: it binds, and nothing older does any more. */
+void config_bind(struct zab *zab, const struct zab_config *config)
+{
+    if (config->version <= zab->config.version) {
+        return;
+    }
+    config_set(zab, config);
+    if (zab->has_pending_config && zab->pending_config.version <= zab->config.version) {
+        zab->has_pending_config = false;
+    }
+    fx_role(zab);
+}
+
+/* It is in the log. A leader proposes a change only when the one before it is committed, so the one
+ * before it is. */
+void config_pend(struct zab *zab, const struct zab_config *config)
+{
+    if (config->version <= zab->config.version) {
+        return;
+    }
+    if (zab->has_pending_config && zab->pending_config.version < config->version) {
+        PROBE("zab.config_proven");
+        config_bind(zab, &zab->pending_config);
+    }
+    zab->pending_config = *config;
+    zab->has_pending_config = true;
+    ASSERT(zab->pending_config.version > zab->config.version);
+}
+
 void config_seen(struct zab *zab, const struct logrec *rec)
 {
     struct zab_config config;
@@ -41,13 +70,10 @@ void config_seen(struct zab *zab, const struct logrec *rec)
         return;
     }
     config.version = rec->zxid;
-    if (config.version > zab->config.version) {
-        zab->pending_config = config;
-        zab->has_pending_config = true;
-    }
+    config_pend(zab, &config);
 }
 
-static void config_committed(struct zab *zab)
+void config_committed(struct zab *zab)
 {
     if (!zab->has_pending_config || zab->pending_config.version > zab->committed) {
         return;
@@ -55,9 +81,8 @@ static void config_committed(struct zab *zab)
     ASSERT(zab->pending_config.count > 0);
     PROBE("zab.config_committed");
     ASSERT(zab->pending_config.version > zab->config.version);
-    config_set(zab, &zab->pending_config);
-    zab->has_pending_config = false;
-    fx_role(zab);
+    config_bind(zab, &zab->pending_config);
+    ASSERT(!zab->has_pending_config);
 }
 
 /* The one place where a record enters the log: in memory now, on disk by the effect's token. */
@@ -98,10 +123,7 @@ bool config_adopt(struct zab *zab, struct slice bytes)
     }
     if (config.version > zab->config.version) {
         PROBE("zab.config_adopted");
-        config_set(zab, &config);
-        if (zab->has_pending_config && zab->pending_config.version <= config.version) {
-            zab->has_pending_config = false;
-        }
+        config_bind(zab, &config);
     }
     ASSERT(zab->config.version >= config.version);
     return true;

@@ -356,6 +356,9 @@ void log_outline_cut(struct zab *zab, zxid_t zxid);
 void log_on_fetched(struct zab *zab, const struct zab_event *event); /* For our own delivery. */
 void config_set(struct zab *zab, const struct zab_config *config);
 void config_seen(struct zab *zab, const struct logrec *rec);
+void config_bind(struct zab *zab, const struct zab_config *config);
+void config_pend(struct zab *zab, const struct zab_config *config);
+void config_committed(struct zab *zab); /* The pending one, if the watermark has reached it. */
 bool config_adopt(struct zab *zab, struct slice bytes); /* A committed one, if newer. */
 void commit_to(struct zab *zab, zxid_t zxid);
 bool may_deliver(const struct zab *zab);
@@ -433,6 +436,7 @@ void follow_snap_abort(struct zab *zab);
 /* admit.c: founding, strangers, rolled-back disks. */
 void found_check(struct zab *zab);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
+bool list_agrees(const struct zab *zab, const struct zab_config *config);
 void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
 void admit_tick(struct zab *zab);
 bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg *msg);

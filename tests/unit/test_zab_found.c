@@ -191,6 +191,50 @@ static void a_new_disk_joins_the_cluster_that_a_quorum_reports(void **state)
     drive_release(&drive);
 }
 
+/* The whole list is compared: with another number of voters it would count other majorities. */
+static void a_disk_whose_list_differs_is_told_so(void **state)
+{
+    struct drive drive;
+    struct drive other;
+    struct buf bytes;
+
+    (void)state;
+    founder(&drive, 2);
+    drive_init(&other, 2, 5);
+    drive_up(&drive, 1);
+    drive_up(&drive, 3);
+    drive_says(&drive, 1, ZAB_FOLLOWING, 3);
+    drive_says(&drive, 3, ZAB_LEADING, 3);
+    drive.leader = 3;
+    drive.epoch = 4;
+    buf_init(&bytes, 4096);
+    zab_config_encode(&other.init.config, &bytes);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
+    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
+    assert_non_null(strstr(drive_effect(&drive, ZAB_FX_ALARM)->text, "server list"));
+    buf_release(&bytes);
+    drive_release(&other);
+    drive_release(&drive);
+}
+
+static void a_founder_whose_list_differs_is_told_so(void **state)
+{
+    struct drive drive;
+    struct drive other;
+
+    (void)state;
+    founder(&drive, 2);
+    drive_init(&other, 2, 3);
+    other.init.config.members[0].voter = false;
+    drive_up_as(&drive, 1, 11, true);
+    send_found(&drive, &other.init.config);
+    assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
+    assert_non_null(drive_effect(&drive, ZAB_FX_DISCONNECT));
+    assert_non_null(strstr(drive_effect(&drive, ZAB_FX_ALARM)->text, "server list"));
+    drive_release(&other);
+    drive_release(&drive);
+}
+
 static void a_disk_that_no_cluster_names_is_told_so(void **state)
 {
     struct drive drive;
@@ -227,6 +271,8 @@ int main(void)
         cmocka_unit_test(who_names_an_older_configuration_is_told),
         cmocka_unit_test(a_newer_configuration_of_the_cluster_is_adopted),
         cmocka_unit_test(a_new_disk_joins_the_cluster_that_a_quorum_reports),
+        cmocka_unit_test(a_disk_whose_list_differs_is_told_so),
+        cmocka_unit_test(a_founder_whose_list_differs_is_told_so),
         cmocka_unit_test(a_disk_that_no_cluster_names_is_told_so),
     };
 

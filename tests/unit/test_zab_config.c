@@ -1,0 +1,183 @@
+/* Which configuration binds a replica: the one that its log and its snapshot say, at every moment.
+ */
+#include "tests/unit/zab_snap_kit.h"
+
+/* The configuration of the test, in which member 2 has that disk. */
+static struct zab_config with_disk(const struct drive *drive, uint64_t incarnation)
+{
+    struct zab_config config = drive->init.config;
+
+    config.members[1].incarnation = incarnation;
+    return config;
+}
+
+/* The next record of the leader's log names that disk. */
+static struct logrec *record(struct drive *drive, uint64_t incarnation)
+{
+    struct zab_config config = with_disk(drive, incarnation);
+    zxid_t zxid = drive_log_last(&drive->theirs) + 1;
+    struct buf bytes;
+
+    config.version = zxid;
+    buf_init(&bytes, 4096);
+    zab_config_encode(&config, &bytes);
+    struct logrec *rec = drive_log_add_type(&drive->theirs, LOGREC_CONFIG, zxid, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    return rec;
+}
+
+static uint64_t binding(const struct drive *drive)
+{
+    return zab_config(drive->zab)->members[1].incarnation;
+}
+
+/* A leader proposes a change only when the one before it is committed. */
+static void a_second_change_in_the_log_proves_the_first_one(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    drive_start(&drive);
+    drive_follow(&drive, 3, 1);
+    drive_entry(&drive, record(&drive, 501), 0);
+    assert_int_equal(binding(&drive), DRIVE_INCARNATION + 2);
+    drive_entry(&drive, record(&drive, 502), 0);
+    assert_int_equal(binding(&drive), 501);
+    assert_true(drive.zab->has_pending_config);
+    drive_persist(&drive);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid_make(1, 2)});
+    assert_int_equal(binding(&drive), 502);
+    drive_release(&drive);
+}
+
+/* The log that came with a snapshot. */
+static void install_with(struct drive *drive, uint32_t configs)
+{
+    acked(drive, false);
+    whole_snapshot(drive);
+    for (uint32_t i = 0; i < configs; i++) {
+        drive_entry(drive, record(drive, 501 + i), 0);
+    }
+    entries_to(drive, END);
+    drive_persist(drive);
+    assert_int_equal(drive_status(drive).last, snap_end);
+}
+
+static void what_the_installed_log_says_binds_at_once(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    install_with(&drive, 1);
+    assert_int_equal(binding(&drive), 501); /* All up to the snapshot's end is committed. */
+    assert_false(drive.zab->has_pending_config);
+    drive_release(&drive);
+}
+
+static void of_two_changes_in_an_installed_log_the_newest_binds(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    install_with(&drive, 2);
+    assert_int_equal(binding(&drive), 502);
+    drive_release(&drive);
+}
+
+/* Behind the snapshot's end nothing is known to be committed but what a later change proves. */
+static void a_change_behind_the_end_is_pending(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    acked(&drive, false);
+    whole_snapshot(&drive);
+    entries_to(&drive, END - 1);
+    drive_log_cut(&drive.theirs, zxid_make(6, END - 1));
+    drive_entry(&drive, record(&drive, 501), 0);
+    drive_entry(&drive, record(&drive, 502), 0);
+    drive_persist(&drive);
+    assert_int_equal(binding(&drive), 501);
+    assert_true(drive.zab->has_pending_config);
+    assert_int_equal(drive.zab->pending_config.members[1].incarnation, 502);
+    drive_release(&drive);
+}
+
+/* What was changed before the snapshot's start is in none of the records that follow it: a learner
+ * that loses its leader right after the switch would count the disks of long ago. */
+static void the_leader_tells_its_configuration_before_the_last_piece(void **state)
+{
+    struct drive drive;
+    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED, .zxid = ((zxid_t)3 << 32) + 2};
+    size_t found = SIZE_MAX;
+    size_t last = 0;
+
+    (void)state;
+    drive_init(&drive, 3, 3);
+    drive_log_reset(&drive.disk, zxid_make(3, 2), 9);
+    drive_log_add(&drive.disk, zxid_make(3, 3));
+    drive.init.committed = zxid_make(3, 3);
+    drive.init.has_snapshot = true;
+    drive.init.snap_start = zxid_make(3, 2);
+    drive.init.config.version = zxid_make(3, 1);
+    drive_start(&drive);
+    drive_lead(&drive);
+    drive_up_as(&drive, 1, 999, false);
+    drive_clear(&drive);
+    struct drive_log empty = {0};
+
+    drive_cepoch(&drive, 1, 4, 0);
+    drive_ackepoch(&drive, 1, &empty, ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED);
+    assert_true(drive_sent(&drive, 1, ZAB_SYNC)->flags & ZAB_FLAG_SNAP);
+    assert_null(drive_sent(&drive, 1, ZAB_FOUND));
+    piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
+    piece.base = piece.zxid;
+    piece.bytes = slice_str("all of it");
+    drive_step(&drive, &piece);
+    for (size_t i = 0; i < drive.seen_count; i++) {
+        if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].msg.type == ZAB_FOUND) {
+            found = i;
+        } else if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].msg.type == ZAB_SNAP_CHUNK) {
+            last = i;
+        }
+    }
+    assert_true(found < last);
+    drive_release(&drive);
+}
+
+static void a_learner_takes_it_while_the_snapshot_is_on_its_way(void **state)
+{
+    struct drive drive;
+    struct zab_config config;
+    struct buf bytes;
+
+    (void)state;
+    acked(&drive, false);
+    begin(&drive);
+    drive_persist(&drive);
+    config = with_disk(&drive, 500);
+    config.version = zxid_make(5, 1);
+    buf_init(&bytes, 4096);
+    zab_config_encode(&config, &bytes);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_FOUND, .bytes = buf_slice(&bytes)});
+    buf_release(&bytes);
+    assert_int_equal(binding(&drive), 500);
+    assert_int_equal(drive_status(&drive).state, ZAB_FOLLOWING);
+    drive_release(&drive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_change_in_the_log_proves_the_first_one),
+        cmocka_unit_test(what_the_installed_log_says_binds_at_once),
+        cmocka_unit_test(of_two_changes_in_an_installed_log_the_newest_binds),
+        cmocka_unit_test(a_change_behind_the_end_is_pending),
+        cmocka_unit_test(the_leader_tells_its_configuration_before_the_last_piece),
+        cmocka_unit_test(a_learner_takes_it_while_the_snapshot_is_on_its_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
