@@ -221,6 +221,17 @@ static void link_watch(struct watch_table *table, struct watch *watch)
     }
 }
 
+static bool has_room(const struct watch_owner *owner, struct slice path)
+{
+    return owner->count < owner->count_max && owner->bytes + path.len <= owner->bytes_max;
+}
+
+bool watch_may_add(const struct watch_table *table, const struct watch_owner *owner,
+                   enum watch_kind kind, struct slice path)
+{
+    return has_room(owner, path) || watch_find(table, owner, kind, path) != NULL;
+}
+
 struct watch *watch_add(struct watch_table *table, struct watch_owner *owner, enum watch_kind kind,
                         struct slice path, zxid_t start)
 {
@@ -232,7 +243,7 @@ struct watch *watch_add(struct watch_table *table, struct watch_owner *owner, en
     if (watch != NULL) {
         return watch;
     }
-    if (owner->count >= owner->count_max || owner->bytes + path.len > owner->bytes_max) {
+    if (!has_room(owner, path)) {
         return NULL;
     }
     watch = mem_alloc(sizeof(*watch));

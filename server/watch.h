@@ -117,9 +117,12 @@ void watch_owner_init(struct watch_owner *owner, const struct op_principal *who,
 void watch_owner_release(struct watch_table *table, struct watch_owner *owner);
 
 /* `path` must have passed path_check. The same kind of the same path twice is one watch: it is
- * given again and its `start` stays. NULL when the owner has as many as it may. */
+ * given again and its `start` stays. NULL when the owner has as many as it may, which the second
+ * form asks beforehand. */
 struct watch *watch_add(struct watch_table *table, struct watch_owner *owner, enum watch_kind kind,
                         struct slice path, zxid_t start);
+bool watch_may_add(const struct watch_table *table, const struct watch_owner *owner,
+                   enum watch_kind kind, struct slice path);
 void watch_remove(struct watch_table *table, struct watch *watch);
 
 /* NULL when there is none. */

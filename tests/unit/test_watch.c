@@ -1,8 +1,9 @@
 /* The table of watches against ZooKeeper's tables: what each change fires, and for whom. */
+#include "base/mem.h"
 #include "server/acl.h"
 #include "server/watch.h"
 #include "tests/lib/unit.h"
-#include "tests/unit/watch_kit.h"
+#include "tests/lib/watch_kit.h"
 
 struct fixture {
     struct watch_table *table;
@@ -17,7 +18,7 @@ static int setup(void **context)
     static struct fixture fixture;
 
     fixture = (struct fixture){.zxid = 100};
-    buf_init(&fixture.log, KIT_LOG_MAX);
+    buf_init(&fixture.log, WATCH_KIT_LOG_MAX);
     fixture.table = watch_table_new(kit_on_event, &fixture.log);
     kit_owner_init(&fixture.a, 'a');
     kit_owner_init(&fixture.b, 'b');

@@ -1,0 +1,84 @@
+/*
+ * watch_kit.h - what tests of watches share: transactions in few words, a state with its window,
+ * and owners that write down what they are told.
+ *
+ * One line for each event: "<owner> <type> <path> [<ids>]", with " ='<data>'" when it carries data,
+ * " diff" for one of a difference and " end" for the last one of its zxid.
+ */
+#ifndef TESTS_LIB_WATCH_KIT_H
+#define TESTS_LIB_WATCH_KIT_H
+
+#include "base/buf.h"
+#include "base/rng.h"
+#include "server/view.h"
+#include "server/watch.h"
+
+enum {
+    WATCH_KIT_WORDS_MAX = 16,
+    WATCH_KIT_LOG_MAX = 1 << 20,
+    WATCH_KIT_PATHS = 3 + 9 + 27,
+    WATCH_KIT_RANDOM_MAX = 4
+};
+
+struct kit_owner {
+    struct watch_owner owner;
+    struct op_principal who; /* Shows nothing and comes from 127.0.0.1. */
+    char name;
+    bool holds; /* Takes no more: holds each watch that it is told of. */
+};
+
+void kit_owner_init(struct kit_owner *owner, char name);
+
+/* The function for a table or a subscriber; `ctx` is the log, a struct buf. */
+void kit_on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
+                  const struct watch_event *event);
+
+/* What was logged since the last call; good until the next one. */
+const char *kit_take(struct buf *log);
+
+/*
+ * Words, up to NULL: "+/a" creates, "+/a=x" with the data x, "=/a" and "=/a=x" set, "-/a" deletes,
+ * "!/a" sets the ACL. The first form makes a set without a state; the words must outlive it.
+ */
+struct change_set *kit_set_of(zxid_t zxid, const char *const *words);
+
+#define KIT_SET(zxid, ...) kit_set_of((zxid), (const char *const[]){__VA_ARGS__, NULL})
+
+/* A state that tells a window of its changes, as a replica does. */
+struct kit_world {
+    struct view *view;
+    struct state *state; /* The view's. */
+    struct window *window;
+    struct state_changes changes;
+    struct buf txn;
+    zxid_t zxid; /* Applied. */
+};
+
+enum {
+    KIT_HISTORY = 77
+};
+
+void kit_world_init(struct kit_world *world, uint32_t sets_max);
+void kit_world_release(struct kit_world *world);
+
+/* Applies one transaction of these words at the next zxid; "!" is not for it. */
+void kit_world_apply(struct kit_world *world, const char *const *words);
+
+#define KIT_APPLY(world, ...) kit_world_apply((world), (const char *const[]){__VA_ARGS__, NULL})
+
+/* Applies a transaction that has been written to world->txn. */
+void kit_world_apply_txn(struct kit_world *world);
+
+/*
+ * A transaction by chance that fits the state: up to WATCH_KIT_RANDOM_MAX words and NULL, which
+ * live for ever. Its paths are the WATCH_KIT_PATHS ones of up to three names out of three.
+ */
+void kit_random_words(const struct kit_world *world, struct rng *rng,
+                      const char *words[WATCH_KIT_RANDOM_MAX + 1]);
+const char *kit_random_path(struct rng *rng);
+
+/* Puts another state in place, claiming the zxid `start`, as after a snapshot: a copy of the
+ * present one when `state` is NULL. */
+void kit_world_replace(struct kit_world *world, struct state *state, zxid_t start);
+
+#endif

@@ -1,0 +1,504 @@
+/* A subscriber: order, the exact begin of a watch, and what was missed told from the window. */
+#include "tests/lib/state_kit.h"
+#include "tests/unit/subscribe_kit.h"
+
+enum {
+    SETS_MAX = 4 /* Of the window. */
+};
+
+static int setup(void **context)
+{
+    (void)context;
+    return subscribe_kit_setup(SETS_MAX);
+}
+
+/* ---- Order. ---- */
+
+static void test_pump_stops_at_exactly_the_bound(void **context)
+{
+    (void)context;
+    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_FRESH);
+    APPLY("+/a");
+    APPLY("+/b");
+    APPLY("+/c");
+    assert_int_equal(pump(2), 2);
+    assert_string_equal(told(), "a NodeCreated /a [1] end\na NodeCreated /b [1] end\n");
+    assert_int_equal(pump(1), 2);
+    assert_int_equal(pump(ZXID_MAX), 3);
+    assert_string_equal(told(), "a NodeCreated /c [1] end\n");
+    assert_int_equal(pump(ZXID_MAX), 3);
+    assert_string_equal(told(), "");
+}
+
+static void test_pump_does_no_more_than_asked(void **context)
+{
+    (void)context;
+    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
+    APPLY("+/a");
+    APPLY("+/b", "+/c");
+    APPLY("+/d");
+    assert_int_equal(subscribe_pump(fixture.subscriber, ZXID_MAX, 2), 2);
+    assert_string_equal(told(), "a NodeCreated /a [1] end\n"
+                                "a NodeCreated /b [1]\na NodeCreated /c [1] end\n");
+    assert_int_equal(subscribe_pump(fixture.subscriber, ZXID_MAX, 2), 3);
+    assert_string_equal(told(), "a NodeCreated /d [1] end\n");
+}
+
+static void test_pump_passes_records_without_changes(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    window_skip(fixture.world.window, 9);
+    assert_int_equal(pump(5), 5);
+    assert_int_equal(pump(ZXID_MAX), 9);
+}
+
+static void test_changes_come_before_their_events(void **context)
+{
+    struct state_change items[] = {
+        {.type = TXN_DELETE, .path = slice_str("/e")},
+        {.type = TXN_SESSION_CLOSE, .session = 5},
+    };
+    struct state_changes changes = {.items = items, .count = 2};
+
+    (void)context;
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/e"), ERR_OK);
+    window_append(fixture.world.window, change_set_new(7, NULL, &changes));
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "7 closed 5\na NodeDeleted /e [1] end\n");
+}
+
+/* ---- Where a watch begins. ---- */
+
+static void test_a_fresh_watch_begins_now_and_all_others_are_told_first(void **context)
+{
+    (void)context;
+    assert_int_equal(add(&fixture.b, WATCH_PERSISTENT, "/a"), ERR_OK);
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    assert_int_equal(fixture.result.zxid, 1);
+    assert_string_equal(told(), "b NodeCreated /a [1] end\n");
+    APPLY("=/a");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "b NodeDataChanged /a [1] end\na NodeDataChanged /a [1] end\n");
+}
+
+static void test_a_watch_behind_a_read_begins_at_the_read(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=read");
+    /* The answer was read; before the watch is there the next change has come. */
+    APPLY("=/a=next");
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 2), ERR_OK);
+    assert_int_equal(fixture.result.zxid, 2);
+    assert_int_equal(subscribe_at(fixture.subscriber), 2);
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='next' end\n");
+}
+
+static void test_a_watch_behind_a_read_is_told_what_was_pumped_since(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=next");
+    pump(ZXID_MAX);
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='next' end\n");
+    assert_true(fixture.result.used_up);
+    assert_int_equal(fixture.result.id, 1);
+    assert_int_equal(left(), 0);
+}
+
+static void test_a_read_of_a_skipped_record_needs_no_window(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    /* The state has moved on, the window has not heard of it. */
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 5), ERR_OK);
+    assert_int_equal(fixture.result.zxid, 5);
+    window_skip(fixture.world.window, 6);
+    fixture.world.zxid = 6;
+    APPLY("=/a");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
+}
+
+static void test_watches_of_one_owner_begin_where_each_was_read(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
+    assert_int_equal(add_at(&fixture.a, WATCH_PERSISTENT, "/a", 2), ERR_OK);
+    APPLY("=/a=2");
+    APPLY("=/a=3");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='2' end\n"
+                                "a NodeDataChanged /a [2] ='3' end\n");
+}
+
+static void test_a_watch_registered_again_is_not_told_of_the_same_transaction(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
+    APPLY("=/a=x", "=/a=y");
+    pump(2);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='x' end\n");
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 2), ERR_OK);
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "");
+    assert_int_equal(left(), 1);
+}
+
+/* ---- Resume from the window. ---- */
+
+static void test_since_replays_in_order(void **context)
+{
+    (void)context;
+    APPLY("+/a", "+/b");
+    APPLY("=/a=1", "+/a/x", "-/b");
+    APPLY("-/a/x", "-/a");
+    assert_int_equal(add_since(&fixture.a, WATCH_PERSISTENT, "/a", 1), ERR_OK);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='1'\n"
+                                "a NodeChildrenChanged /a [1] end\n"
+                                "a NodeChildrenChanged /a [1]\n"
+                                "a NodeDeleted /a [1] end\n");
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
+    assert_int_equal(fixture.result.zxid, 3);
+    assert_false(fixture.result.used_up);
+    APPLY("+/a");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeCreated /a [1] end\n");
+}
+
+static void test_since_uses_a_one_shot_watch_up(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=1");
+    APPLY("=/a=2");
+    assert_int_equal(add_since(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='1' end\n");
+    assert_true(fixture.result.used_up);
+    assert_int_equal(fixture.result.id, 1);
+    assert_null(find(&fixture.a, 1));
+    /* Created and deleted while away: ZooKeeper would say nothing. */
+    APPLY("+/c");
+    APPLY("-/c");
+    assert_int_equal(add_since(&fixture.a, WATCH_EXISTS, "/c", 3), ERR_OK);
+    assert_string_equal(told(), "a NodeCreated /c [2] end\n");
+}
+
+static void test_nothing_missed_is_a_replay_of_nothing(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add_since(&fixture.a, WATCH_DATA, "/a", 1), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
+    assert_string_equal(told(), "");
+    APPLY("=/a");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
+}
+
+static void test_since_ahead_of_this_replica_has_to_wait(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add_since(&fixture.a, WATCH_PERSISTENT, "/a", 3), ERR_REPLICA_BEHIND);
+    assert_int_equal(left(), 0);
+    APPLY("=/a");
+    APPLY("=/a");
+    APPLY("-/a");
+    assert_int_equal(add_since(&fixture.a, WATCH_PERSISTENT, "/a", 3), ERR_OK);
+    assert_string_equal(told(), "a NodeDeleted /a [1] end\n");
+}
+
+static void test_since_between_window_and_state_begins_there(void **context)
+{
+    struct state *state;
+
+    (void)context;
+    APPLY("+/a");
+    state = view_write(fixture.world.view);
+    state_skip(state, 5);
+    view_write_done(fixture.world.view);
+    assert_int_equal(add_since(&fixture.a, WATCH_PERSISTENT, "/a", 4), ERR_OK);
+    assert_int_equal(fixture.result.zxid, 4);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
+}
+
+static void test_since_of_another_history_is_refused(void **context)
+{
+    struct subscribe_request request = watch_of(WATCH_DATA, "/a");
+
+    (void)context;
+    APPLY("+/a");
+    request.has_since = true;
+    request.has_history = true;
+    request.since_history = KIT_HISTORY + 1;
+    assert_int_equal(subscribe_add(fixture.subscriber, &fixture.a.owner, &request, &fixture.result),
+                     ERR_HISTORY_CHANGED);
+    request.since_history = KIT_HISTORY;
+    assert_int_equal(subscribe_add(fixture.subscriber, &fixture.a.owner, &request, &fixture.result),
+                     ERR_OK);
+}
+
+static void test_without_a_state_only_what_needs_none_works(void **context)
+{
+    struct subscribe_request request = watch_of(WATCH_DATA, "/a");
+
+    (void)context;
+    for (int i = 0; i < 6; i++) {
+        window_append(fixture.world.window, KIT_SET((zxid_t)i + 1, "=/a"));
+    }
+    view_replace(fixture.world.view, NULL);
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/b"), ERR_OK);
+    assert_int_equal(add_since(&fixture.a, WATCH_DATA, "/a", 5), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
+    assert_int_equal(add_since(&fixture.a, WATCH_DATA, "/a", 1), ERR_NOT_READY);
+    assert_int_equal(add_since(&fixture.a, WATCH_DATA, "/a", 9), ERR_NOT_READY);
+    request.has_history = true;
+    assert_int_equal(subscribe_add(fixture.subscriber, &fixture.a.owner, &request, &fixture.result),
+                     ERR_NOT_READY);
+    assert_int_equal(left(), 1);
+}
+
+static void test_the_limits_of_an_owner_are_an_error(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    fixture.a.owner.count_max = 1;
+    assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/", 1), ERR_OK);
+    assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/a", 0), ERR_THROTTLED);
+    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/a"), ERR_THROTTLED);
+    assert_string_equal(told(), "");
+    assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/", 0), ERR_OK);
+    assert_string_equal(told(), "a NodeCreated /a [1] end\n");
+}
+
+static void test_the_same_watch_again_with_since_is_told_anew(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    APPLY("=/a=1");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    assert_int_equal(fixture.result.id, 1);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='1' end\n");
+    assert_int_equal(add_since(&fixture.a, WATCH_PERSISTENT, "/a", 0), ERR_OK);
+    assert_int_equal(fixture.result.id, 1);
+    assert_string_equal(told(), "a NodeCreated /a [1] end\na NodeDataChanged /a [1] ='1' end\n");
+    APPLY("=/a=2");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='2' end\n");
+    assert_int_equal(left(), 1);
+}
+
+/* ---- Holding. ---- */
+
+static void test_a_held_watch_catches_up_from_where_it_stopped(void **context)
+{
+    struct watch *recursive;
+    struct watch *data;
+
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
+    recursive = find(&fixture.a, fixture.result.id);
+    assert_int_equal(add(&fixture.a, WATCH_DATA, "/a"), ERR_OK);
+    data = find(&fixture.a, fixture.result.id);
+    fixture.a.holds = true;
+    APPLY("=/a=1", "+/a/x");
+    APPLY("=/a=2");
+    pump(ZXID_MAX);
+    assert_true(recursive->held && data->held);
+    fixture.a.holds = false;
+    APPLY("=/a=3");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "");
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, recursive, 1, &fixture.result), ERR_OK);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='1'\n"
+                                "a NodeCreated /a/x [1] end\n"
+                                "a NodeDataChanged /a [1] ='2' end\n"
+                                "a NodeDataChanged /a [1] ='3' end\n");
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, data, 1, &fixture.result), ERR_OK);
+    assert_string_equal(told(), "a NodeDataChanged /a [2] ='1' end\n");
+    assert_true(fixture.result.used_up);
+    APPLY("-/a/x");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDeleted /a/x [1] end\n");
+}
+
+static void test_a_watch_may_be_held_again_while_it_catches_up(void **context)
+{
+    struct watch *watch;
+
+    (void)context;
+    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
+    watch = find(&fixture.a, fixture.result.id);
+    watch_hold(watch);
+    APPLY("+/a");
+    APPLY("+/b");
+    pump(ZXID_MAX);
+    fixture.a.holds = true;
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
+    assert_true(watch->held);
+    fixture.a.holds = false;
+    assert_string_equal(told(), "");
+}
+
+/* ---- Loss. ---- */
+
+static void test_who_falls_behind_the_window_is_told(void **context)
+{
+    struct watch *watch;
+
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    watch = find(&fixture.a, fixture.result.id);
+    for (int i = 0; i < SETS_MAX + 1; i++) {
+        APPLY("=/a=x");
+    }
+    assert_int_equal(pump(ZXID_MAX), SETS_MAX + 2);
+    assert_int_equal(fixture.lost, 1);
+    assert_int_equal(fixture.lost_from, 1);
+    assert_string_equal(told(), "");
+    assert_int_equal(
+        subscribe_catch_up(fixture.subscriber, watch, fixture.lost_from, &fixture.result), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_DIFFED);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='x' diff end\n");
+    APPLY("-/a");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDeleted /a [1] end\n");
+    assert_int_equal(fixture.lost, 1);
+}
+
+static void test_a_replaced_state_is_a_loss(void **context)
+{
+    struct watch *watch;
+
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    watch = find(&fixture.a, fixture.result.id);
+    fixture.world.zxid = 9;
+    kit_world_replace(&fixture.world, NULL, 9);
+    assert_int_equal(pump(ZXID_MAX), 9);
+    assert_int_equal(fixture.lost_from, 1);
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_DIFFED);
+    assert_int_equal(fixture.result.zxid, 9);
+    assert_string_equal(told(), "");
+    APPLY("=/a");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] end\n");
+}
+
+static void test_a_state_that_is_not_whole_yet_makes_wait(void **context)
+{
+    struct watch *watch;
+
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    watch = find(&fixture.a, fixture.result.id);
+    watch_hold(watch);
+    window_restart(fixture.world.window, 5);
+    pump(ZXID_MAX);
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result),
+                     ERR_NOT_READY);
+    assert_true(watch->held);
+    assert_int_equal(add_since(&fixture.b, WATCH_DATA, "/a", 2), ERR_NOT_READY);
+    assert_int_equal(left(), 1);
+    fixture.world.zxid = 5;
+    APPLY("=/a=6");
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result), ERR_OK);
+    assert_false(watch->held);
+    assert_int_equal(fixture.result.zxid, 6);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='6' diff end\n");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "");
+}
+
+static void test_after_an_older_state_nothing_is_told_twice(void **context)
+{
+    struct watch *old;
+    struct state *older;
+
+    (void)context;
+    APPLY("+/a");
+    older = kit_copy(fixture.world.state, 1 << 20);
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    old = find(&fixture.a, fixture.result.id);
+    APPLY("=/a=2");
+    APPLY("=/a=3");
+    pump(ZXID_MAX);
+    told();
+    kit_world_replace(&fixture.world, older, 1);
+    assert_int_equal(pump(ZXID_MAX), 1);
+    assert_int_equal(fixture.lost_from, 3);
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, old, 3, &fixture.result), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_GAP);
+    /* Who reads only now sees the older state, and is told of what follows on it. */
+    assert_int_equal(add_at(&fixture.b, WATCH_PERSISTENT, "/a", 1), ERR_OK);
+    APPLY("=/a=2");
+    APPLY("=/a=3");
+    APPLY("=/a=4");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "b NodeDataChanged /a [1] ='2' end\n"
+                                "b NodeDataChanged /a [1] ='3' end\n"
+                                "a NodeDataChanged /a [1] ='4' end\n"
+                                "b NodeDataChanged /a [1] ='4' end\n");
+}
+
+static void test_a_loss_while_adding_behind_a_read_is_not_silent(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    for (int i = 0; i < SETS_MAX + 3; i++) {
+        APPLY("=/a=x");
+    }
+    assert_int_equal(add_at(&fixture.a, WATCH_DATA, "/a", 2), ERR_OK);
+    assert_int_equal(fixture.lost, 1);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='x' diff end\n");
+    assert_true(fixture.result.used_up);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_pump_stops_at_exactly_the_bound),
+        TEST(test_pump_does_no_more_than_asked),
+        TEST(test_pump_passes_records_without_changes),
+        TEST(test_changes_come_before_their_events),
+        TEST(test_a_fresh_watch_begins_now_and_all_others_are_told_first),
+        TEST(test_a_watch_behind_a_read_begins_at_the_read),
+        TEST(test_a_watch_behind_a_read_is_told_what_was_pumped_since),
+        TEST(test_a_read_of_a_skipped_record_needs_no_window),
+        TEST(test_watches_of_one_owner_begin_where_each_was_read),
+        TEST(test_a_watch_registered_again_is_not_told_of_the_same_transaction),
+        TEST(test_since_replays_in_order),
+        TEST(test_since_uses_a_one_shot_watch_up),
+        TEST(test_nothing_missed_is_a_replay_of_nothing),
+        TEST(test_since_ahead_of_this_replica_has_to_wait),
+        TEST(test_since_between_window_and_state_begins_there),
+        TEST(test_since_of_another_history_is_refused),
+        TEST(test_without_a_state_only_what_needs_none_works),
+        TEST(test_the_limits_of_an_owner_are_an_error),
+        TEST(test_the_same_watch_again_with_since_is_told_anew),
+        TEST(test_a_held_watch_catches_up_from_where_it_stopped),
+        TEST(test_a_watch_may_be_held_again_while_it_catches_up),
+        TEST(test_who_falls_behind_the_window_is_told),
+        TEST(test_a_replaced_state_is_a_loss),
+        TEST(test_a_state_that_is_not_whole_yet_makes_wait),
+        TEST(test_after_an_older_state_nothing_is_told_twice),
+        TEST(test_a_loss_while_adding_behind_a_read_is_not_silent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
