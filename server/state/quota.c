@@ -207,7 +207,13 @@ static void vanish(struct state *state, struct slice path)
     mem_free(quota);
 }
 
-/* Calls `apply` when the name says that this may be a limits znode and its path agrees. */
+static bool may_be_limits(const struct znode *node)
+{
+    return node->name_len == strlen(STATE_LIMITS_NAME) &&
+           memcmp(node->name, STATE_LIMITS_NAME, node->name_len) == 0;
+}
+
+/* Calls `apply` when the path of a znode of that name says that it limits something. */
 static void if_limits(struct state *state, const struct znode *node,
                       void (*apply)(struct state *state, const struct znode *node,
                                     struct slice path))
@@ -215,9 +221,6 @@ static void if_limits(struct state *state, const struct znode *node,
     struct slice path;
     struct buf buf;
 
-    if (!slice_eq(znode_name(node), slice_str(STATE_LIMITS_NAME))) {
-        return;
-    }
     buf_init(&buf, STATE_PATH_MAX);
     if (is_limits(node, &buf, &path)) {
         apply(state, node, path);
@@ -250,7 +253,9 @@ void quota_joined(struct state *state, const struct znode *node)
     if (state->quotas.count > 0) {
         add_up(state, node, 1, len_of(node));
     }
-    if_limits(state, node, appear);
+    if (may_be_limits(node)) {
+        if_limits(state, node, appear);
+    }
 }
 
 void quota_leaving(struct state *state, const struct znode *node)
@@ -259,7 +264,9 @@ void quota_leaving(struct state *state, const struct znode *node)
 
     if (state->quotas.count > 0) {
         add_up(state, node, (uint64_t)-1, -len_of(node));
-        if_limits(state, node, leave);
+        if (may_be_limits(node)) {
+            if_limits(state, node, leave);
+        }
     }
 }
 
@@ -269,7 +276,9 @@ void quota_resized(struct state *state, const struct znode *node, uint64_t old_l
 
     if (state->quotas.count > 0) {
         add_up(state, node, 0, len_of(node) - old_len);
-        if_limits(state, node, retake);
+        if (may_be_limits(node)) {
+            if_limits(state, node, retake);
+        }
     }
 }
 

@@ -136,18 +136,23 @@ struct blob *state_acl_blob(const struct state *state, uint32_t acl)
     return acls_blob(&state->acls, acl);
 }
 
+static uint64_t hash_of(const struct state *state, const struct znode *node)
+{
+    return tree_node_hash(node, node->acl != 0 ? acls_hash(&state->acls, node->acl) : 0);
+}
+
 void state_sum_out(struct state *state, const struct znode *node)
 {
     ASSERT(state->node_count > 0);
 
-    state->digest -= tree_node_hash(node, acls_hash(&state->acls, node->acl));
+    state->digest -= hash_of(state, node);
 }
 
 void state_sum_in(struct state *state, const struct znode *node)
 {
     ASSERT(node->parent != NULL || node == state->root);
 
-    state->digest += tree_node_hash(node, acls_hash(&state->acls, node->acl));
+    state->digest += hash_of(state, node);
 }
 
 /* The znode has got its owner. */

@@ -20,22 +20,31 @@ enum {
     STATE_BUILTIN_COUNT = 4 /* Znodes that are always there. */
 };
 
-/* What a change of one effect needs to be taken back (undo.c). */
+/* What a change of one effect needs to be taken back (undo.c): what there was before. */
 struct undo_entry {
     enum txn_effect_type type;
-    struct znode *node;            /* CREATE to SET_ACL. */
-    struct znode *parent;          /* CREATE, DELETE. */
-    zxid_t pzxid;                  /* The parent's before. */
-    uint32_t creates;              /* The parent's before. */
-    struct blob *data;             /* SET: the old data, one reference. */
-    zxid_t mzxid;                  /* SET: before. */
-    int64_t mtime_ms;              /* SET: before. */
-    int32_t version;               /* SET, SET_ACL: before. */
-    uint32_t acl;                  /* SET_ACL: before. */
-    struct session *session;       /* SESSION_*; of a CLOSE it is the journal's. */
-    uint64_t attach;               /* SESSION_MOVE: before. */
-    uint32_t member;               /* SESSION_MOVE: before. */
-    struct remembered *remembered; /* REMEMBER, FORGET; of a FORGET it is the journal's. */
+    int32_t version;    /* SET, SET_ACL. */
+    struct znode *node; /* CREATE to SET_ACL. */
+
+    union {
+        struct znode *parent;          /* CREATE, DELETE. */
+        struct blob *data;             /* SET: one reference. */
+        struct session *session;       /* SESSION_*; of a CLOSE it is the journal's. */
+        struct remembered *remembered; /* REMEMBER, FORGET; of a FORGET it is the journal's. */
+    };
+
+    union {
+        zxid_t pzxid;    /* CREATE, DELETE: the parent's. */
+        zxid_t mzxid;    /* SET. */
+        uint64_t attach; /* SESSION_MOVE. */
+    };
+
+    union {
+        uint32_t creates; /* CREATE, DELETE: the parent's. */
+        int64_t mtime_ms; /* SET. */
+        uint32_t acl;     /* SET_ACL. */
+        uint32_t member;  /* SESSION_MOVE. */
+    };
 };
 
 struct undo {

@@ -119,7 +119,7 @@ static void take_back_set(struct state *state, const struct undo_entry *entry)
 {
     struct znode *node = entry->node;
 
-    ASSERT(entry->parent == NULL);
+    ASSERT(node != NULL);
     state_sum_out(state, node);
     blob_unref(state_swap_data(state, node, entry->data));
     node->mzxid = entry->mzxid;
@@ -131,7 +131,7 @@ static void take_back_set(struct state *state, const struct undo_entry *entry)
 
 static void take_back_child(struct state *state, const struct undo_entry *entry)
 {
-    ASSERT(entry->parent != NULL && entry->data == NULL);
+    ASSERT(entry->parent != NULL && entry->node != NULL);
 
     state_sum_out(state, entry->parent);
     if (entry->type == TXN_CREATE) {
@@ -225,12 +225,13 @@ static void drop(const struct undo_entry *entry)
 
     if (entry->type == TXN_DELETE) {
         tree_node_free(entry->node);
+    } else if (entry->type == TXN_SET) {
+        blob_unref(entry->data);
     } else if (entry->type == TXN_SESSION_CLOSE) {
         mem_free(entry->session);
     } else if (entry->type == TXN_FORGET) {
         mem_free(entry->remembered);
     }
-    blob_unref(entry->data);
 }
 
 void undo_commit(struct undo *undo)
