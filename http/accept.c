@@ -23,7 +23,9 @@ enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
     LINGER_MS = 1000,      /* A refused client may read its answer that long. */
-    LINGERS_MAX = 256
+    LINGERS_MAX = 256,
+    FINISH_MS = 5, /* Between two looks at what is left, while finishing. */
+    GRACE_MS = 250 /* Then: for a new connection to say what it wants. */
 };
 
 /* A connection that is not the library's: its head is incomplete, or it was refused. */
@@ -50,11 +52,13 @@ struct http_accept {
     uint64_t scan_at_ms;
     struct thread thread;
     _Atomic bool close_listen;
-    _Atomic bool close_idle;
+    _Atomic uint64_t finish_ms; /* When finishing must have ended; 0: not finishing. */
+    uint64_t grace_end_ms;
     _Atomic bool stop;
-    pthread_mutex_t mutex; /* Of `listening`. */
+    pthread_mutex_t mutex; /* Of `listening` and `finished`. */
     pthread_cond_t changed;
     bool listening;
+    bool finished;
 };
 
 void http_address_text(const struct sockaddr *address, char *out, size_t out_len)
@@ -149,9 +153,11 @@ static void hand_over(struct pending *pending)
 
     loop_low_water(fd, 1);
     pending_drop(pending, false);
+    atomic_fetch_add(&http->handed, 1);
     /* On failure the library has closed the socket and will not tell us. */
     if (MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len) != MHD_YES) {
         http_caps_give(&http->caps, http_address_key((const struct sockaddr *)&address));
+        atomic_fetch_sub(&http->handed, 1);
     }
 }
 
@@ -270,23 +276,28 @@ static void shed_one(struct http_accept *accept)
     accept->spare_fd = eventfd(0, EFD_CLOEXEC);
 }
 
+/* True when there may be more. */
+static bool accept_one(struct http_accept *accept)
+{
+    struct sockaddr_storage address;
+    int fd = loop_accept(accept->listen.fd, &address);
+
+    if (fd >= 0) {
+        take_connection(accept, fd, &address);
+    } else if (fd == -EMFILE || fd == -ENFILE) {
+        shed_one(accept);
+        return false;
+    }
+    return fd >= 0 || fd == -ECONNABORTED || fd == -EINTR;
+}
+
 static void on_listen(struct loop_watch *watch, uint32_t ready)
 {
-    struct http_accept *accept = watch->ctx;
+    bool more = true;
 
     (void)ready;
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        struct sockaddr_storage address;
-        int fd = loop_accept(watch->fd, &address);
-
-        if (fd >= 0) {
-            take_connection(accept, fd, &address);
-        } else if (fd == -EMFILE || fd == -ENFILE) {
-            shed_one(accept);
-            return;
-        } else if (fd != -ECONNABORTED && fd != -EINTR) {
-            return;
-        }
+    for (int i = 0; more && i < ACCEPTS_PER_TURN; i++) {
+        more = accept_one(watch->ctx);
     }
 }
 
@@ -326,17 +337,62 @@ static void scan_pending(struct http_accept *accept, uint64_t now_ms)
     }
 }
 
+static void tell(struct http_accept *accept, bool *flag, bool value)
+{
+    pthread_mutex_lock(&accept->mutex);
+    *flag = value;
+    pthread_cond_signal(&accept->changed);
+    pthread_mutex_unlock(&accept->mutex);
+}
+
+/* Who has been let in by the kernel is served: closing would throw him out. */
 static void close_listen(struct http_accept *accept)
 {
+    bool more = true;
+
     if (!accept->listening) {
         return;
     }
+    for (int i = 0; more && i < BACKLOG; i++) {
+        more = accept_one(accept);
+    }
     loop_remove(&accept->loop, &accept->listen);
     close(accept->listen.fd);
-    pthread_mutex_lock(&accept->mutex);
-    accept->listening = false;
-    pthread_cond_signal(&accept->changed);
-    pthread_mutex_unlock(&accept->mutex);
+    tell(accept, &accept->listening, false);
+}
+
+static void drop_silent(struct http_accept *accept)
+{
+    struct list *next = NULL;
+
+    for (struct list *at = accept->pending.next; at != &accept->pending; at = next) {
+        struct pending *pending = list_entry(at, struct pending, node);
+
+        next = at->next;
+        if (!pending->lingering && pending->peeked == 0) {
+            pending_drop(pending, true);
+        }
+    }
+}
+
+/* Nobody new comes in: each look closes what has become idle, until nothing is left. */
+static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
+{
+    if (accept->grace_end_ms == 0) {
+        accept->grace_end_ms = now_ms + GRACE_MS;
+    }
+    if (now_ms >= accept->grace_end_ms) {
+        drop_silent(accept);
+    }
+
+    /* In this order: what was handed over is open, or counts. */
+    bool none = list_empty(&accept->pending) && atomic_load(&accept->http->handed) == 0;
+
+    none = http_conns_close_idle(accept->http) == 0 && none;
+    if (none || now_ms >= end_ms) {
+        atomic_store(&accept->finish_ms, 0);
+        tell(accept, &accept->finished, true);
+    }
 }
 
 static void drop_all(struct http_accept *accept)
@@ -351,19 +407,22 @@ static void run(void *arg)
     struct http_accept *accept = arg;
 
     while (!atomic_load(&accept->stop)) {
-        loop_run_once(&accept->loop, HTTP_SCAN_MS);
+        uint64_t finish_ms = atomic_load(&accept->finish_ms);
+
+        loop_run_once(&accept->loop, finish_ms ? FINISH_MS : HTTP_SCAN_MS);
         if (atomic_load(&accept->close_listen)) {
             close_listen(accept);
         }
 
         uint64_t now_ms = os_now_ms();
-        bool close_idle = atomic_exchange(&accept->close_idle, false);
 
-        if (close_idle || now_ms >= accept->scan_at_ms) {
+        if (now_ms >= accept->scan_at_ms) {
             accept->scan_at_ms = now_ms + HTTP_SCAN_MS;
             scan_pending(accept, now_ms);
-            http_conns_scan(accept->http, now_ms, close_idle);
-            http_wake_drain(accept->http);
+            http_conns_scan(accept->http, now_ms);
+        }
+        if (finish_ms) {
+            finish(accept, now_ms, finish_ms);
         }
     }
     close_listen(accept);
@@ -444,10 +503,17 @@ void http_accept_close(struct http_accept *accept)
     pthread_mutex_unlock(&accept->mutex);
 }
 
-void http_accept_close_idle(struct http_accept *accept)
+void http_accept_finish(struct http_accept *accept, uint64_t end_ms)
 {
-    atomic_store(&accept->close_idle, true);
+    ASSERT(end_ms > 0);
+
+    atomic_store(&accept->finish_ms, end_ms);
     wake(accept);
+    pthread_mutex_lock(&accept->mutex);
+    while (!accept->finished) {
+        pthread_cond_wait(&accept->changed, &accept->mutex);
+    }
+    pthread_mutex_unlock(&accept->mutex);
 }
 
 void http_accept_stop(struct http_accept *accept)

@@ -52,10 +52,12 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd, void **sock
 {
     struct http_conn *conn = conn_new(http, mhd);
 
-    atomic_store(&conn->deadline_ms, os_now_ms() + http->limits->idle_timeout_ms);
+    /* The acceptor has seen a whole head: this connection is not idle before that is answered. */
+    (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     pthread_mutex_lock(&http->conns_mutex);
     list_push_back(&http->conns, &conn->node);
     pthread_mutex_unlock(&http->conns_mutex);
+    atomic_fetch_sub(&http->handed, 1);
     atomic_fetch_add_explicit(&http->metrics.connections.value, 1, memory_order_relaxed);
     *socket_context = conn;
 }
@@ -154,19 +156,47 @@ static void expire(struct http_conn *conn, uint32_t phase)
     loop_shutdown(conn->fd);
 }
 
-void http_conns_scan(struct http *http, uint64_t now_ms, bool close_idle)
+void http_conns_scan(struct http *http, uint64_t now_ms)
 {
     pthread_mutex_lock(&http->conns_mutex);
-    for (struct list *at = http->conns.next; at != &http->conns; at = at->next) {
+    list_for_each (at, &http->conns) {
         struct http_conn *conn = list_entry(at, struct http_conn, node);
         uint32_t phase = atomic_load(&conn->phase);
         uint64_t deadline = atomic_load(&conn->deadline_ms);
-        bool late = deadline != 0 && now_ms >= deadline;
 
-        if (phase != HTTP_EXPIRED && phase != HTTP_BUSY &&
-            (late || (close_idle && phase == HTTP_IDLE))) {
+        if (phase != HTTP_EXPIRED && phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline) {
             expire(conn, phase);
         }
     }
     pthread_mutex_unlock(&http->conns_mutex);
+}
+
+/* A request that lies in the socket was sent in good faith: it is answered first. */
+static bool is_idle(const struct http_conn *conn, uint32_t phase)
+{
+    uint8_t byte = 0;
+
+    return phase == HTTP_IDLE && loop_peek(conn->fd, &byte, 1) <= 0;
+}
+
+uint32_t http_conns_close_idle(struct http *http)
+{
+    uint32_t left = 0;
+
+    pthread_mutex_lock(&http->conns_mutex);
+    list_for_each (at, &http->conns) {
+        struct http_conn *conn = list_entry(at, struct http_conn, node);
+        uint32_t phase = atomic_load(&conn->phase);
+
+        if (phase == HTTP_EXPIRED) {
+            continue;
+        }
+        if (is_idle(conn, phase)) {
+            expire(conn, phase);
+        } else {
+            left++;
+        }
+    }
+    pthread_mutex_unlock(&http->conns_mutex);
+    return left;
 }

@@ -80,8 +80,6 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method)
     struct http_request *request = &conn->request;
 
     request->begun = true;
-    request->counted = true;
-    atomic_fetch_add(&conn->http->in_flight, 1);
     read_head(conn, method);
     if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {
         return MHD_NO;
@@ -331,12 +329,8 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     if (!conn) {
         return;
     }
-    if (conn->request.counted) {
+    if (conn->request.begun) {
         count(conn);
-        atomic_fetch_sub(&http->in_flight, 1);
-        if (atomic_load_explicit(&http->draining, memory_order_relaxed)) {
-            http_wake_drain(http);
-        }
     }
     http_conn_reset(conn);
     (void)http_conn_enter(conn, HTTP_IDLE, http->limits->idle_timeout_ms);

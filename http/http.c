@@ -131,26 +131,13 @@ uint32_t http_suspended(struct http *http)
     return suspended;
 }
 
-void http_wake_drain(struct http *http)
-{
-    pthread_mutex_lock(&http->wait_mutex);
-    pthread_cond_broadcast(&http->changed);
-    pthread_mutex_unlock(&http->wait_mutex);
-}
-
 void http_drain(struct http *http)
 {
     uint64_t end_ms = os_now_ms() + HTTP_DRAIN_MS;
 
+    atomic_store(&http->draining, true); /* Answers end their connections from now on. */
     http_accept_close(http->accept);
-    atomic_store(&http->draining, true);
-    pthread_mutex_lock(&http->wait_mutex);
-    /* The acceptor wakes us with each of its scans, so the deadline needs no timer here. */
-    while (atomic_load(&http->in_flight) > 0 && os_now_ms() < end_ms) {
-        pthread_cond_wait(&http->changed, &http->wait_mutex);
-    }
-    pthread_mutex_unlock(&http->wait_mutex);
-    http_accept_close_idle(http->accept);
+    http_accept_finish(http->accept, end_ms);
 }
 
 /* The library dies on connections that are suspended; the gate answers each by its deadline. */

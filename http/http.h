@@ -25,8 +25,9 @@ enum {
  * ERR_IO. */
 enum err http_start(struct gate *gate, struct http **ret_http);
 
-/* Stops accepting, waits for requests in flight, then closes idle connections. Bounded by
- * HTTP_DRAIN_MS. One call, from the thread that will call http_stop. */
+/* Stops listening, answers what was asked before that, each answer the last one of its connection,
+ * and closes connections as they become idle. Bounded by HTTP_DRAIN_MS. One call, from the thread
+ * that will call http_stop. */
 void http_drain(struct http *http);
 
 /* Ends the threads and frees all. Waits for requests that the gate still holds. Accepts NULL. */

@@ -70,7 +70,7 @@ struct http {
     pthread_mutex_t conns_mutex;
     struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
     _Atomic uint64_t next_request;
-    _Atomic uint32_t in_flight; /* Requests between their head and the end of their answer. */
+    _Atomic uint32_t handed; /* Connections given to the library that it has not opened yet. */
     _Atomic bool draining;
     pthread_mutex_t wait_mutex; /* Of `suspended`; http_drain and http_stop wait on `changed`. */
     pthread_cond_t changed;
@@ -93,7 +93,6 @@ struct http_request {
     uint64_t id;
     uint64_t start_us;
     bool begun;        /* The first call of the handler was made. */
-    bool counted;      /* In http.in_flight. */
     bool refused;      /* `fault` is the answer. */
     bool close;        /* The connection cannot be used after this answer. */
     bool answered;     /* A response was queued. */
@@ -152,8 +151,11 @@ struct http_conn *http_conn_of(struct MHD_Connection *mhd);
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
 void http_conn_reset(struct http_conn *conn); /* Frees what the request held. */
 
-/* Acceptor: closes connections whose deadline has passed; all idle ones when `close_idle`. */
-void http_conns_scan(struct http *http, uint64_t now_ms, bool close_idle);
+/* Acceptor: closes connections whose deadline has passed. */
+void http_conns_scan(struct http *http, uint64_t now_ms);
+
+/* Acceptor: closes those that have nothing more to say; returns how many have. */
+uint32_t http_conns_close_idle(struct http *http);
 
 /* ---- http.c ---- */
 void http_suspended_add(struct http *http);
@@ -161,7 +163,6 @@ void http_suspended_add(struct http *http);
 /* The last touch of `http` by a request that comes back: a stop may follow at once. */
 void http_suspended_drop(struct http *http);
 uint32_t http_suspended(struct http *http);
-void http_wake_drain(struct http *http); /* Any thread: look again. */
 
 /* ---- caps.c ---- */
 enum http_cap {
@@ -178,7 +179,9 @@ void http_caps_give(struct http_caps *caps, uint64_t address_key);
 /* ---- accept.c ---- */
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept);
 void http_accept_close(struct http_accept *accept); /* No new connections; returns once true. */
-void http_accept_close_idle(struct http_accept *accept);
+/* Returns once all connections are closed, those that speak after their answer; at `end_ms` (as
+ * os_now_ms) at the latest. */
+void http_accept_finish(struct http_accept *accept, uint64_t end_ms);
 void http_accept_stop(struct http_accept *accept);
 
 /* ---- handler.c: what the library calls ---- */

@@ -14,8 +14,21 @@ static void note_wrong(struct load_writer *writer, struct web_reply *reply)
 {
     if (atomic_fetch_add(&writer->wrong, 1) == 0) {
         (void)snprintf(writer->wrong_text, sizeof(writer->wrong_text), "%ld %.200s", reply->status,
-                       web_text(reply));
+                       reply->why ? reply->why : web_text(reply));
     }
+}
+
+/* The same znode again when nothing was done; anything else but a 201 is wrong. */
+static void judge_patiently(struct load_writer *writer, struct web_reply *reply)
+{
+    if (reply->refused || reply->status == 503) {
+        atomic_fetch_add(&writer->retries, 1);
+        return;
+    }
+    if (reply->status != 201) {
+        note_wrong(writer, reply);
+    }
+    atomic_fetch_add(&writer->next, 1);
 }
 
 /* True when the writer should stay with this replica. */
@@ -24,16 +37,28 @@ static bool write_one(struct load_writer *writer, struct web *web, struct web_re
 {
     char path[128];
     uint32_t number = atomic_load(&writer->next);
-    struct web_call call = {.method = "POST", .port = port, .path = path, .body = "some data"};
+    enum load_kind kind = writer->load->kind;
+    struct web_call call = {.method = "POST",
+                            .port = port,
+                            .path = path,
+                            .body = "some data",
+                            .fresh = kind == LOAD_PATIENT_FRESH};
 
     (void)snprintf(path, sizeof(path), "/znodes/v1/load?op=create&name=w%u-%u", writer->number,
                    number);
     web_do(web, &call, reply);
-    atomic_fetch_add(&writer->next, 1);
+    if (kind == LOAD_IMPATIENT) {
+        atomic_fetch_add(&writer->next, 1);
+    } else {
+        judge_patiently(writer, reply);
+    }
     if (reply->status == 201) {
         writer->acked[number] = 1;
         atomic_fetch_add(&writer->count, 1);
         return true;
+    }
+    if (kind != LOAD_IMPATIENT) {
+        return false;
     }
     if (reply->status == 0 || reply->status == 504) {
         atomic_fetch_add(&writer->unknown, 1);
@@ -64,7 +89,14 @@ static void run(void *arg)
 
 void load_start(struct load *load, struct ensemble *ensemble, uint32_t writer_count)
 {
+    load_start_kind(load, ensemble, writer_count, LOAD_IMPATIENT);
+}
+
+void load_start_kind(struct load *load, struct ensemble *ensemble, uint32_t writer_count,
+                     enum load_kind kind)
+{
     memset(load, 0, sizeof(*load));
+    load->kind = kind;
     load->port_count = ensemble->count;
     load->writer_count = writer_count;
     for (uint32_t i = 0; i < ensemble->count; i++) {

@@ -98,7 +98,14 @@ long web_do(struct web *web, const struct web_call *call, struct web_reply *repl
     buf_clear(&reply->body);
     set_call(web->curl, call, reply);
     curl_easy_setopt(web->curl, CURLOPT_HTTPHEADER, headers);
-    if (curl_easy_perform(web->curl) == CURLE_OK) {
+    curl_easy_setopt(web->curl, CURLOPT_FRESH_CONNECT, call->fresh ? 1L : 0L);
+    curl_easy_setopt(web->curl, CURLOPT_FORBID_REUSE, call->fresh ? 1L : 0L);
+
+    CURLcode code = curl_easy_perform(web->curl);
+
+    reply->refused = code == CURLE_COULDNT_CONNECT;
+    reply->why = code == CURLE_OK ? NULL : curl_easy_strerror(code);
+    if (code == CURLE_OK) {
         curl_easy_getinfo(web->curl, CURLINFO_RESPONSE_CODE, &reply->status);
     }
     curl_slist_free_all(headers);

@@ -22,10 +22,13 @@ struct web_call {
     const char *body;    /* NULL: none; sent as application/octet-stream. */
     const char *headers; /* More of them, separated by line feeds; NULL: none. */
     long timeout_ms;     /* 0: WEB_TIMEOUT_MS. */
+    bool fresh;          /* On a connection of its own. */
 };
 
 struct web_reply {
-    long status; /* 0: no answer. */
+    long status;     /* 0: no answer. */
+    bool refused;    /* Nobody listened. */
+    const char *why; /* There is no answer, or NULL. */
     struct buf headers;
     struct buf body;
     uint64_t took_ms;

@@ -1,0 +1,220 @@
+/*
+ * One replica after the other is ended and started again under load, the leader among them: no
+ * request fails for a client that tries again only where nothing was done, no write is lost, and
+ * the others have the leadership before the leader is gone.
+ */
+#include "base/os_clock.h"
+#include "base/thread.h"
+#include "tests/proc/load.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum {
+    REPLICAS = 4, /* The last one is an observer. */
+    WRITERS = 3,
+    BETWEEN = 100, /* Writes between two restarts. */
+    CONFIG_MAX = 8192
+};
+
+static struct ensemble ensemble;
+static struct load load;
+
+/* ---- Reading meanwhile ---- */
+
+struct reader {
+    struct thread thread;
+    _Atomic bool stopping;
+    _Atomic uint32_t count; /* Answers. */
+    _Atomic uint32_t wrong;
+    char wrong_text[256];
+};
+
+static struct reader reader;
+
+static void read_one(struct web *web, struct web_reply *reply, uint32_t turn)
+{
+    struct web_call call = {.port = ensemble.replicas[turn % REPLICAS].client_port,
+                            .path = turn / REPLICAS % 2 ? "/znodes/v1/load?consistency=linearizable"
+                                                        : "/znodes/v1/load",
+                            .fresh = turn / REPLICAS % 3 == 0};
+
+    web_do(web, &call, reply);
+    if (reply->status == 200) {
+        atomic_fetch_add(&reader.count, 1);
+    } else if (!reply->refused && reply->status != 503 && atomic_fetch_add(&reader.wrong, 1) == 0) {
+        (void)snprintf(reader.wrong_text, sizeof(reader.wrong_text), "%s: %ld %.150s", call.path,
+                       reply->status, web_text(reply));
+    }
+}
+
+static void read_on(void *arg)
+{
+    struct web *web = web_open();
+    struct web_reply reply;
+
+    (void)arg;
+    web_reply_init(&reply);
+    for (uint32_t turn = 0; !atomic_load(&reader.stopping); turn++) {
+        read_one(web, &reply, turn);
+        ensemble_breathe();
+    }
+    web_reply_release(&reply);
+    web_close(web);
+}
+
+static void reader_start(void)
+{
+    memset(&reader, 0, sizeof(reader));
+    thread_start(&reader.thread, "reader", read_on, NULL);
+}
+
+static void reader_stop(void)
+{
+    atomic_store(&reader.stopping, true);
+    thread_join(&reader.thread);
+    if (atomic_load(&reader.wrong)) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("%u wrong answers to reads: %s", atomic_load(&reader.wrong), reader.wrong_text);
+    }
+    assert_true(atomic_load(&reader.count) > 0);
+}
+
+/* ---- Ending one ---- */
+
+static long ask(uint32_t index, const char *path)
+{
+    struct web_call call = {
+        .port = ensemble.replicas[index].client_port, .path = path, .fresh = true};
+
+    return web_do(ensemble.web, &call, &ensemble.reply);
+}
+
+/* Readiness, once it has failed, stays so until nobody listens any more. */
+static void watch_end(uint32_t index)
+{
+    bool failed = false;
+
+    ensemble_signal(&ensemble, index, SIGTERM);
+    for (;;) {
+        long status = ask(index, "/readyz");
+
+        if (status == 0) {
+            break;
+        }
+        ENSEMBLE_CHECK(&ensemble, status == 503 || (status == 200 && !failed));
+        failed = failed || status == 503;
+    }
+    assert_int_equal(ensemble_wait_end(&ensemble, index, ENSEMBLE_START_MS), 0);
+}
+
+static void restart(uint32_t index)
+{
+    bool led = ensemble_leads(&ensemble, index);
+    uint64_t start_ms = os_now_ms();
+
+    watch_end(index);
+    if (led) {
+        (void)ensemble_wait_leader(&ensemble);
+    }
+    print_message("replica %u%s: ended after %d ms\n", index + 1, led ? ", the leader" : "",
+                  (int)(os_now_ms() - start_ms));
+    load_wait(&load, &ensemble, BETWEEN);
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+    load_wait(&load, &ensemble, BETWEEN);
+}
+
+static void roll(enum load_kind kind)
+{
+    load_start_kind(&load, &ensemble, WRITERS, kind);
+    reader_start();
+    load_wait(&load, &ensemble, BETWEEN);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        restart(i);
+    }
+    restart(ensemble_wait_leader(&ensemble)); /* A leader was among them, whoever it was. */
+    reader_stop();
+    load_stop(&load, &ensemble);
+
+    uint32_t retries = 0;
+
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        retries += atomic_load(&load.writers[i].retries);
+    }
+    print_message("acknowledged writes: %u; tried again: %u\n", load_acked(&load), retries);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        load_verify(&load, &ensemble, i);
+    }
+    load_release(&load);
+}
+
+static void test_connections_kept(void **state)
+{
+    (void)state;
+    roll(LOAD_PATIENT);
+}
+
+static void test_connections_of_their_own(void **state)
+{
+    (void)state;
+    roll(LOAD_PATIENT_FRESH);
+}
+
+/* ---- An ensemble with an observer ---- */
+
+/* The last server of the list loses its vote. */
+static void make_observer(const struct replica *replica, const struct replica *observer)
+{
+    char text[CONFIG_MAX];
+    char entry[64];
+    int fd = open(replica->config, O_RDWR | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+    assert_true(got > 0);
+    text[got] = '\0';
+    (void)snprintf(entry, sizeof(entry), "server.%u=127.0.0.1:%u\n", observer->id,
+                   observer->peer_port);
+
+    char *at = strstr(text, entry);
+
+    assert_non_null(at);
+    at += strlen(entry) - 1;
+    assert_int_equal(pwrite(fd, ":observer\n", 10, at - text), 10);
+    assert_int_equal(pwrite(fd, at + 1, strlen(at + 1), at - text + 10), strlen(at + 1));
+    close(fd);
+}
+
+static int open_all(void **state)
+{
+    (void)state;
+    ensemble_open(&ensemble, REPLICAS, NULL);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        make_observer(&ensemble.replicas[i], &ensemble.replicas[REPLICAS - 1]);
+    }
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_connections_kept, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_connections_of_their_own, open_all, close_all),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
