@@ -51,7 +51,6 @@ void config_pend(struct zab *zab, const struct zab_config *config)
         return;
     }
     if (zab->has_pending_config && zab->pending_config.version < config->version) {
-        PROBE("zab.config_proven");
         config_bind(zab, &zab->pending_config);
     }
     zab->pending_config = *config;

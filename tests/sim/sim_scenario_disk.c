@@ -171,47 +171,6 @@ static void s20(struct sim *sim)
     }
 }
 
-/* ---- A replica sleeps while two others get new disks: its log proves what it was never told. ----
- */
-
-static void five(struct sim_knobs *knobs)
-{
-    knobs->nodes = 5;
-    knobs->voters = 5;
-}
-
-static bool is_admitted(struct sim *sim)
-{
-    return sim->totals.admissions == sim->hook_arg;
-}
-
-static void admitted_twice(struct sim *sim)
-{
-    script_found(sim);
-    for (int round = 0; round < 3; round++) {
-        struct sim_node *asleep = script_follower(sim, (uint32_t)round);
-
-        script_crash(sim, asleep, SIM_KILL);
-        for (uint32_t i = 0; i < 2; i++) {
-            struct sim_node *node = script_follower(sim, i + 2);
-
-            node = node == asleep ? script_follower(sim, 0) : node;
-            script_crash(sim, node, SIM_KILL);
-            sim_disk_empty(sim, node);
-            sim->hook_arg = sim->totals.admissions + 1;
-            script_start(sim, node);
-            script_until(sim, is_admitted, "an admission");
-            script_write(sim, script_leader(sim));
-        }
-        script_start(sim, asleep);
-        script_run(sim, rng_range(&sim->rng, 1, 40));
-        script_crash(sim, script_leader(sim), SIM_KILL);
-        script_run(sim, 3000);
-        start_all(sim);
-        sim_settle(sim);
-    }
-}
-
 /* ---- A majority is lost for good: one survivor goes on alone, the others come back empty. ---- */
 
 static void go_on_alone(struct sim *sim, struct sim_node *node)
@@ -514,7 +473,6 @@ const struct script scripts_disk[] = {
     {.name = "S16-leader", .run = s16_leader},
     {.name = "S19", .run = s19},
     {.name = "S20", .run = s20},
-    {.name = "admitted-twice", .run = admitted_twice, .knobs = five},
     {.name = "survivor", .run = survivor, .knobs = tight},
     {.name = NULL},
 };
