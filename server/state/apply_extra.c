@@ -72,7 +72,7 @@ static void close_by_own_list(struct apply *apply, uint64_t id)
 {
     struct state *state = apply->state;
 
-    ASSERT(MUTANT(24));
+    ASSERT(apply->fuzzy);
     for (const struct znode *at = state_ephemeral_first(state, id); at != NULL;
          at = state_ephemeral_first(state, id)) {
         struct znode *parent = at->parent;

@@ -67,7 +67,8 @@ static void check_changes(const struct state *state, const struct state_changes 
         ASSERT((change->path.len > 0) == (change->type < TXN_SESSION_OPEN));
         ASSERT(change->path.len == 0 || change->path.data[0] == '/');
         ASSERT(blob_slice(change->data).len == 0 || change->type <= TXN_SET);
-        ASSERT(blob_slice(change->acl).len + blob_slice(change->parent_acl).len <= 2 * TXN_ACL_MAX);
+        ASSERT(blob_slice(change->acl).len + blob_slice(change->parent_acl).len <=
+               (size_t)2 * TXN_ACL_MAX);
         ASSERT(change->stat.mzxid <= state_applied(state));
     }
 }
