@@ -109,6 +109,8 @@ static void write_replica(struct gate *gate, struct buf *out)
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp.bytes_out);
     gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp.queued);
     counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp.refused);
+    counter(out, "zabra_peer_skipped_total", "Messages that only a later version knows.",
+            tcp.skipped);
 }
 
 static void write_storage(struct gate *gate, struct buf *out)

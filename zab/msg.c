@@ -4,7 +4,8 @@
 #include "base/mem.h"
 #include "base/wire.h"
 
-/* Which fields a type carries; they go in the order of these bits. */
+/* Which fields a type carries; they go in the order of these bits. A field that a later version
+ * adds goes behind all of them, and is zero when an earlier one sends the message. */
 enum {
     F_LINK = 1U << 0,
     F_EPOCH = 1U << 1,
@@ -254,7 +255,8 @@ static void get_rec(struct wire_reader *reader, struct zab_msg *msg)
     ASSERT(msg->rec->zxid > msg->rec->prev && msg->rec->len <= ZAB_RECORD_BYTES_MAX);
 }
 
-enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg)
+static enum err decode(enum zab_msg_type type, struct slice payload, bool is_newer,
+                       struct zab_msg *ret_msg)
 {
     const struct msg_layout *layout = layout_of(type);
     struct wire_reader reader;
@@ -275,7 +277,7 @@ enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab
     if (layout->fields & F_BYTES) {
         msg.bytes = wire_get_bytes(&reader, layout->variable_max);
     }
-    if (!wire_reader_done(&reader)) {
+    if (is_newer ? !wire_reader_ok(&reader) : !wire_reader_done(&reader)) {
         zab_msg_release(&msg);
         return ERR_FORMAT;
     }
@@ -283,6 +285,18 @@ enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab
     ASSERT(msg.bytes.len <= layout->variable_max);
     *ret_msg = msg;
     return ERR_OK;
+}
+
+enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg)
+{
+    ASSERT(payload.data || payload.len == 0);
+    return decode(type, payload, false, ret_msg);
+}
+
+enum err zab_msg_decode_newer(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg)
+{
+    ASSERT(payload.data || payload.len == 0);
+    return decode(type, payload, true, ret_msg);
 }
 
 void zab_msg_release(struct zab_msg *msg)

@@ -105,9 +105,15 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out);
 /* Checks and decodes; `bytes` point into `payload`; `rec` and `ranges` are new and freed by
  * zab_msg_release. ERR_FORMAT on anything wrong, never a crash. */
 enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg);
+
+/* The same for a message of a later version: what stands behind the fields known here is skipped.
+ */
+enum err zab_msg_decode_newer(enum zab_msg_type type, struct slice payload,
+                              struct zab_msg *ret_msg);
 void zab_msg_release(struct zab_msg *msg);
 
-/* Longest payload a frame of that type may have; 0: no such type. Checked before allocating. */
+/* Longest payload a frame of that type may have, with some room for fields that a later version may
+ * add; 0: no such type. Checked before allocating. */
 size_t zab_msg_size_max(enum zab_msg_type type);
 const char *zab_msg_name(enum zab_msg_type type);
 

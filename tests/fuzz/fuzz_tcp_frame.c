@@ -48,7 +48,8 @@ static bool try_frame(struct wire_reader *reader)
 /* A frame made of the input's fields; each byte of it is then wrong once. */
 static bool try_frame_fields(struct wire_reader *reader)
 {
-    struct frame_header header = {.type = wire_get_u16(reader),
+    struct frame_header header = {.version = PROTOCOL_VERSION,
+                                  .type = wire_get_u16(reader),
                                   .len = wire_get_u32(reader),
                                   .from = wire_get_u32(reader),
                                   .to = wire_get_u32(reader),

@@ -62,9 +62,9 @@ static void test_garbage(void **state)
 }
 
 /* Becomes replica 2 by hand and returns the connection's nonce. */
-static uint64_t shake_raw(const struct kit_setup *setup, int fd)
+static uint64_t shake_raw(const struct kit_setup *setup, int fd, uint16_t version)
 {
-    struct greeting greeting = {.version = 1, .from = 2, .to = 1};
+    struct greeting greeting = {.version = version, .from = 2, .to = 1};
     struct hello hello = {.incarnation = 5, .cluster = {7}};
     struct hello_transcript transcript;
     struct slice none = slice_make(NULL, 0);
@@ -101,7 +101,7 @@ static void expect_drop(const struct frame_header *change, const char *why)
     int fd = dial_raw(&setup);
     struct frame_header header = *change;
 
-    header.nonce += shake_raw(&setup, fd);
+    header.nonce += shake_raw(&setup, fd, PROTOCOL_VERSION);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
     frame_encode(&header, 0, bytes);
     assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
@@ -116,7 +116,8 @@ static void expect_drop(const struct frame_header *change, const char *why)
 
 static void test_bad_frames(void **state)
 {
-    struct frame_header good = {.type = ZAB_PING, .from = 2, .to = 1, .cluster = {7}};
+    struct frame_header good = {
+        .version = PROTOCOL_VERSION, .type = ZAB_PING, .from = 2, .to = 1, .cluster = {7}};
     struct frame_header bad = good;
 
     (void)state;
@@ -129,6 +130,9 @@ static void test_bad_frames(void **state)
     bad = good;
     bad.type = 999;
     expect_drop(&bad, "unknown type");
+    bad = good;
+    bad.version++;
+    expect_drop(&bad, "another version");
     bad = good;
     bad.from = 3;
     expect_drop(&bad, "another connection");
@@ -146,7 +150,7 @@ static void test_bad_frames(void **state)
 static void test_hello_too_long(void **state)
 {
     struct kit_setup setup = kit_make_setup();
-    struct greeting greeting = {.version = 1, .from = 2, .to = 1};
+    struct greeting greeting = {.version = PROTOCOL_VERSION, .from = 2, .to = 1};
     uint8_t bytes[GREETING_LEN + HELLO_LEN_LEN];
 
     (void)state;
@@ -163,12 +167,92 @@ static void test_hello_too_long(void **state)
     kit_stop(1);
 }
 
+/* ---- Versions. ---- */
+
+static void expect_refusal(uint16_t version, const char *why)
+{
+    struct kit_setup setup = kit_make_setup();
+    struct greeting greeting = {.version = version, .from = 2, .to = 1};
+    struct greeting answer;
+    uint8_t bytes[GREETING_LEN];
+
+    kit_start(&setup, 1);
+
+    int fd = dial_raw(&setup);
+
+    greeting_encode(&greeting, bytes);
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
+    if (!strstr(kit_nodes[1].why, why)) {
+        fail_msg("\"%s\" is not about \"%s\"", kit_nodes[1].why, why);
+    }
+    /* The other side is told what this one speaks, so that it can say so as well. */
+    read_raw(&setup, fd, bytes, sizeof(bytes));
+    assert_int_equal(greeting_decode(bytes, &answer), ERR_OK);
+    assert_int_equal(answer.version, PROTOCOL_VERSION);
+    KIT_RUN_UNTIL(&setup, ended(fd));
+    close(fd);
+    kit_stop(1);
+}
+
+static void test_other_versions(void **state)
+{
+    (void)state;
+    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 1 of the protocol");
+    expect_refusal(PROTOCOL_VERSION + 2, "version 4 of the protocol");
+}
+
+static void send_raw(int fd, struct frame_header *header, uint32_t number, struct slice payload)
+{
+    uint8_t bytes[FRAME_HEADER_LEN];
+
+    header->len = (uint32_t)payload.len;
+    header->payload_crc = frame_payload_crc(payload, number);
+    frame_encode(header, number, bytes);
+    assert_int_equal(write(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    assert_int_equal(write(fd, payload.data, payload.len), (ssize_t)payload.len);
+}
+
+/* A peer one version ahead: types that are not known are skipped and counted, and what stands
+ * behind the known fields of a message is. */
+static void test_one_version_ahead(void **state)
+{
+    struct kit_setup setup = kit_make_setup();
+    struct frame_header header = {
+        .version = PROTOCOL_VERSION, .type = 999, .from = 2, .to = 1, .cluster = {7}};
+    struct zab_msg ping = {.type = ZAB_PING, .link = 3, .epoch = 4, .commit = 5};
+    struct tcp_figures figures;
+    struct buf payload;
+
+    (void)state;
+    kit_start(&setup, 1);
+
+    int fd = dial_raw(&setup);
+
+    header.nonce = shake_raw(&setup, fd, PROTOCOL_VERSION + 1);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1);
+    send_raw(fd, &header, 0, slice_str("nobody knows"));
+    buf_init(&payload, 1024);
+    zab_msg_encode(&ping, &payload);
+    buf_append_str(&payload, "a new field");
+    header.type = ZAB_PING;
+    send_raw(fd, &header, 1, buf_slice(&payload));
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].messages == 1);
+    tcp_figures(kit_nodes[1].tcp, &figures);
+    assert_int_equal(figures.skipped, 1);
+    assert_int_equal(kit_nodes[1].downs, 0);
+    buf_release(&payload);
+    close(fd);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].downs == 1);
+    kit_stop(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_bad_frames),
-        cmocka_unit_test(test_hello_too_long),
+        cmocka_unit_test(test_garbage),           cmocka_unit_test(test_bad_frames),
+        cmocka_unit_test(test_hello_too_long),    cmocka_unit_test(test_other_versions),
+        cmocka_unit_test(test_one_version_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

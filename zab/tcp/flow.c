@@ -4,6 +4,10 @@
 
 #include <stdio.h>
 
+enum {
+    UNKNOWN_BYTES_MAX = ZAB_RECORD_BYTES_MAX, /* Of a message whose type is not known. */
+};
+
 void flow_output(struct conn *conn, const struct zab_msg *msg)
 {
     ASSERT(conn->state == CONN_UP && !conn->doomed);
@@ -11,7 +15,8 @@ void flow_output(struct conn *conn, const struct zab_msg *msg)
 
     struct buf *out = conn_out(conn);
     size_t start = out->len;
-    struct frame_header header = {.type = (uint16_t)msg->type,
+    struct frame_header header = {.version = conn->version,
+                                  .type = (uint16_t)msg->type,
                                   .from = conn->tcp->options.id,
                                   .to = conn->peer,
                                   .epoch = msg->epoch,
@@ -36,24 +41,49 @@ void flow_output(struct conn *conn, const struct zab_msg *msg)
     conn_queued(conn, out->len - start);
 }
 
+/* Of a type that only a later version knows. */
+static bool is_unknown(const struct conn *conn, const struct frame_header *header)
+{
+    ASSERT(conn->version > 0);
+
+    return conn->is_newer && zab_msg_size_max((enum zab_msg_type)header->type) == 0;
+}
+
+static size_t size_max(const struct conn *conn, const struct frame_header *header)
+{
+    return is_unknown(conn, header) ? UNKNOWN_BYTES_MAX
+                                    : zab_msg_size_max((enum zab_msg_type)header->type);
+}
+
 /* NULL when the header fits this connection, else what is wrong. */
 static const char *judge(const struct conn *conn, const struct frame_header *header)
 {
     ASSERT(conn->state == CONN_UP);
 
-    size_t size_max = zab_msg_size_max((enum zab_msg_type)header->type);
-
     if (header->from != conn->peer || header->to != conn->tcp->options.id ||
         header->nonce != conn->nonce) {
         return "a frame of another connection";
     }
+    if (header->version != conn->version) {
+        return "a frame of another version of the protocol";
+    }
     if (memcmp(header->cluster, conn->identity.cluster, ZAB_CLUSTER_LEN) != 0) {
         return "a frame of another cluster";
     }
-    if (size_max == 0) {
+    if (size_max(conn, header) == 0) {
         return "a frame of unknown type";
     }
-    return header->len > size_max ? "a frame that is too long" : NULL;
+    return header->len > size_max(conn, header) ? "a frame that is too long" : NULL;
+}
+
+static enum err decode(const struct conn *conn, const struct frame_header *header,
+                       struct slice payload, struct zab_msg *ret_msg)
+{
+    enum zab_msg_type type = (enum zab_msg_type)header->type;
+
+    ASSERT(!is_unknown(conn, header));
+    return conn->is_newer ? zab_msg_decode_newer(type, payload, ret_msg)
+                          : zab_msg_decode(type, payload, ret_msg);
 }
 
 static void deliver(struct conn *conn, const struct frame_header *header, struct slice payload)
@@ -62,18 +92,23 @@ static void deliver(struct conn *conn, const struct frame_header *header, struct
     ASSERT(payload.len == header->len);
 
     const struct tcp_handler *handler = &conn->tcp->handler;
-    struct zab_msg msg;
+    struct zab_msg msg = {0};
+    bool skip = is_unknown(conn, header);
 
     if (frame_payload_crc(payload, conn->number_in) != header->payload_crc) {
         tcp_drop(conn, "a damaged frame");
         return;
     }
-    if (zab_msg_decode((enum zab_msg_type)header->type, payload, &msg)) {
+    if (!skip && decode(conn, header, payload, &msg)) {
         tcp_drop(conn, "a malformed message");
         return;
     }
     conn->number_in++;
     conn->in_used += FRAME_HEADER_LEN + payload.len;
+    if (skip) {
+        conn->tcp->skipped++;
+        return;
+    }
     handler->on_message(handler->ctx, conn->peer, &msg);
     zab_msg_release(&msg);
 }

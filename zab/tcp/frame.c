@@ -42,7 +42,7 @@ void frame_encode(const struct frame_header *header, uint32_t number, uint8_t ou
     ASSERT(header->type != 0);
 
     wire_store_u32(out, MAGIC);
-    store_u16(out + AT_VERSION, FRAME_VERSION);
+    store_u16(out + AT_VERSION, header->version);
     store_u16(out + AT_TYPE, header->type);
     wire_store_u32(out + AT_LEN, header->len);
     wire_store_u32(out + AT_FROM, header->from);
@@ -59,10 +59,11 @@ enum err frame_decode(const uint8_t in[FRAME_HEADER_LEN], uint32_t number,
 {
     ASSERT(in && ret_header);
 
-    if (wire_load_u32(in) != MAGIC || load_u16(in + AT_VERSION) != FRAME_VERSION ||
+    if (wire_load_u32(in) != MAGIC ||
         wire_load_u32(in + AT_HEADER_CRC) != crc32c(number, in, AT_HEADER_CRC)) {
         return ERR_FORMAT;
     }
+    ret_header->version = load_u16(in + AT_VERSION);
     ret_header->type = load_u16(in + AT_TYPE);
     ret_header->len = wire_load_u32(in + AT_LEN);
     ret_header->from = wire_load_u32(in + AT_FROM);

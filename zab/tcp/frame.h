@@ -13,12 +13,22 @@
 
 enum {
     FRAME_HEADER_LEN = 56,
-    FRAME_VERSION = 1,
+};
+
+/*
+ * The protocol's version: layouts of frames and messages. Each version speaks its own and the one
+ * before it, so that replicas one version apart work together; what is new in the later one is
+ * skipped by the earlier. 1 was never released.
+ */
+enum {
+    PROTOCOL_VERSION = 2,
+    PROTOCOL_VERSION_OLDEST = 2,
 };
 
 struct frame_header {
-    uint16_t type; /* enum zab_msg_type. */
-    uint32_t len;  /* Payload bytes. */
+    uint16_t version; /* Of the connection. */
+    uint16_t type;    /* enum zab_msg_type. */
+    uint32_t len;     /* Payload bytes. */
     uint32_t from;
     uint32_t to;
     uint32_t epoch; /* The sender's, 0 when the message has none; for people with a sniffer. */
@@ -31,7 +41,7 @@ struct frame_header {
 void frame_encode(const struct frame_header *header, uint32_t number,
                   uint8_t out[FRAME_HEADER_LEN]);
 
-/* ERR_FORMAT unless magic, version and checksum hold. Type and length are the caller's to judge. */
+/* ERR_FORMAT unless magic and checksum hold. Version, type and length are the caller's to judge. */
 enum err frame_decode(const uint8_t in[FRAME_HEADER_LEN], uint32_t number,
                       struct frame_header *ret_header);
 

@@ -32,7 +32,7 @@ static void send_greeting(struct conn *conn)
     ASSERT(conn->peer != 0 && conn->state == CONN_GREETING);
 
     struct greeting greeting = {
-        .version = FRAME_VERSION, .from = conn->tcp->options.id, .to = conn->peer};
+        .version = PROTOCOL_VERSION, .from = conn->tcp->options.id, .to = conn->peer};
 
     os_random(greeting.nonce, sizeof(greeting.nonce));
     greeting_encode(&greeting, own_greeting(conn));
@@ -105,6 +105,24 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     return true;
 }
 
+/* Both use the older one of what they speak; gives false, and has refused, when there is none. */
+static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
+{
+    uint32_t theirs = greeting->version;
+
+    ASSERT(theirs > 0);
+    if (theirs < PROTOCOL_VERSION_OLDEST || theirs > PROTOCOL_VERSION + 1) {
+        tcp_refuse(conn,
+                   "it speaks version %u of the protocol, this replica %u: upgrade one release at "
+                   "a time",
+                   theirs, (unsigned)PROTOCOL_VERSION);
+        return false;
+    }
+    conn->is_newer = theirs > PROTOCOL_VERSION;
+    conn->version = (uint16_t)(conn->is_newer ? PROTOCOL_VERSION : theirs);
+    return true;
+}
+
 /* True when there is more to do. */
 static bool take_greeting(struct conn *conn)
 {
@@ -128,7 +146,10 @@ static bool take_greeting(struct conn *conn)
         return false;
     }
     if (!conn->dialed) {
-        send_greeting(conn);
+        send_greeting(conn); /* Also to one that is refused next: it shall know why. */
+    }
+    if (!agree_on_version(conn, &greeting)) {
+        return false;
     }
     conn->state = CONN_HELLO;
     conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));

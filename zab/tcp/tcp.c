@@ -529,8 +529,10 @@ void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
 {
     ASSERT(ret_figures);
 
-    *ret_figures = (struct tcp_figures){
-        .bytes_in = tcp->bytes_in, .bytes_out = tcp->bytes_out, .refused = tcp->refused};
+    *ret_figures = (struct tcp_figures){.bytes_in = tcp->bytes_in,
+                                        .bytes_out = tcp->bytes_out,
+                                        .refused = tcp->refused,
+                                        .skipped = tcp->skipped};
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         const struct conn *conn = tcp->links[i].up;
 

@@ -77,6 +77,7 @@ struct tcp_figures {
     uint64_t queued; /* Bytes waiting, all peers. */
     uint32_t connected;
     uint64_t refused; /* Handshakes that failed. */
+    uint64_t skipped; /* Messages of types that only a later version knows. */
 };
 
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures);

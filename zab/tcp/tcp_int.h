@@ -50,6 +50,8 @@ struct conn {
     uint32_t number_in;    /* Frames received. */
     uint32_t number_out;   /* Frames sent. */
     uint64_t nonce;        /* In each frame. */
+    uint16_t version;      /* Of the protocol: both speak it. */
+    bool is_newer;         /* The peer speaks a later one, too. */
     struct hello identity; /* The peer's. */
     struct hello_transcript transcript;
 };
@@ -87,6 +89,7 @@ struct tcp {
     uint64_t bytes_in;
     uint64_t bytes_out;
     uint64_t refused;
+    uint64_t skipped;
     uint64_t stranger_at_ms; /* When a refusal of somebody unknown was told last; 0: never. */
 };
 
