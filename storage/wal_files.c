@@ -52,35 +52,56 @@ static void next_set(struct wal *wal, size_t ahead, uint64_t bytes)
     wal->next_count = ahead == wal->next_count ? ahead + 1 : wal->next_count;
 }
 
-enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
+/* Makes the file, or makes it longer, filled with zeros. When the disk is full it is as it was
+ * before: a file longer than its segment would pass for damage. */
+static enum err next_fill(struct wal *wal, size_t ahead, uint64_t bytes)
 {
     const struct vfs *vfs = vfs_of(wal);
     bool is_there = ahead < wal->next_count;
+    uint64_t before = is_there ? wal->next_bytes[ahead] : 0;
     struct vfs_file *file = NULL;
     char name[VFS_NAME_MAX];
 
-    ASSERT(ahead <= wal->next_count && bytes % VFS_BLOCK == 0);
-    if (is_there && wal->next_bytes[ahead] >= bytes) {
-        return ERR_OK;
-    }
+    ASSERT(before < bytes);
     name_next(name, wal->top + 1 + ahead);
 
     enum err err = vfs->ops->open(vfs->ctx, name, !is_there, &file);
 
-    if (err == ERR_OK) {
-        err = zero_fill(vfs, file, is_there ? wal->next_bytes[ahead] : 0, bytes);
-        vfs->ops->close(file);
-        if (err == ERR_NO_SPACE && !is_there) {
-            (void)vfs->ops->unlink(vfs->ctx, name);
-        }
+    if (err == ERR_EXISTS) {
+        /* Of an attempt that the disk was too full even to take back. */
+        err = vfs->ops->unlink(vfs->ctx, name);
+        err = err == ERR_OK ? vfs->ops->open(vfs->ctx, name, true, &file) : err;
     }
-    if (err == ERR_OK) {
-        next_set(wal, ahead, bytes);
+    if (err != ERR_OK) {
+        return err;
+    }
+    err = zero_fill(vfs, file, before, bytes);
+    if (err == ERR_NO_SPACE && is_there) {
+        err = vfs->ops->truncate(file, before) == ERR_OK ? ERR_NO_SPACE : ERR_IO;
+    }
+    vfs->ops->close(file);
+    if (err == ERR_NO_SPACE && !is_there) {
+        (void)vfs->ops->unlink(vfs->ctx, name);
+    }
+    return err;
+}
+
+enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(ahead <= wal->next_count && bytes % VFS_BLOCK == 0);
+    if (ahead >= wal->next_count || wal->next_bytes[ahead] < bytes) {
+        err = next_fill(wal, ahead, bytes);
+        if (err == ERR_OK) {
+            next_set(wal, ahead, bytes);
+        }
     }
     if (err == ERR_NO_SPACE) {
         PROBE("storage.no_space_for_segment");
     }
-    if (err == ERR_OK || err == ERR_NO_SPACE) {
+    /* Also when it was there: the failure may have been that of a longer one, or of one more. */
+    if (ahead == 0 && (err == ERR_OK || err == ERR_NO_SPACE)) {
         atomic_store(&wal->is_low, err == ERR_NO_SPACE);
     }
     return err;

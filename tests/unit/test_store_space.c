@@ -1,0 +1,122 @@
+/* A disk that fills up and is freed again: nothing of it stays behind. */
+#include "tests/lib/store_kit.h"
+#include "tests/lib/unit.h"
+
+enum {
+    SMALL = 4 * VFS_BLOCK, /* A segment that a long record does not fit into. */
+    LONG = 30000
+};
+
+static void ready(struct skit *kit, uint64_t segment_bytes)
+{
+    skit_init(kit, segment_bytes);
+    assert_int_equal(skit_open(kit), ERR_OK);
+    assert_int_equal(skit_format(kit), ERR_OK);
+}
+
+/* One operation that needs two segments more, of which one is there. */
+static void space_that_came_back_is_noticed_while_the_next_segment_is_there(void **state)
+{
+    struct skit kit;
+
+    (void)state;
+    ready(&kit, SMALL);
+    assert_int_equal(store_preallocate(kit.store), ERR_OK);
+    vfs_mem_set_capacity(kit.disk, 1);
+    assert_int_equal(skit_append(&kit, 1, 12, 3000), ERR_NO_SPACE);
+    vfs_mem_set_capacity(kit.disk, 0);
+    assert_int_equal(store_preallocate(kit.store), ERR_OK);
+    assert_false(store_is_low(kit.store));
+    skit_release(&kit);
+}
+
+static void a_disk_is_low_when_the_next_segment_is_not_there(void **state)
+{
+    struct skit kit;
+
+    (void)state;
+    ready(&kit, SMALL);
+    vfs_mem_set_capacity(kit.disk, 1);
+    assert_int_equal(store_preallocate(kit.store), ERR_NO_SPACE);
+    assert_true(store_is_low(kit.store));
+    vfs_mem_set_capacity(kit.disk, 0);
+    assert_int_equal(store_preallocate(kit.store), ERR_OK);
+    assert_false(store_is_low(kit.store));
+    skit_release(&kit);
+}
+
+/* The next segment was to be made longer for one long record, and the disk was full half way; then
+ * it is used as it was. Each call of that attempt is the one that fails. */
+static void a_segment_that_could_not_grow_is_used_as_it_was(void **state)
+{
+    bool was_hit = true;
+
+    (void)state;
+    for (uint64_t call = 1; was_hit; call++) {
+        struct skit kit;
+
+        ready(&kit, SMALL);
+        assert_int_equal(store_preallocate(kit.store), ERR_OK);
+        vfs_mem_fail_at(kit.disk, vfs_mem_calls(kit.disk) + call, ERR_NO_SPACE);
+
+        enum err err = skit_append(&kit, 1, 1, LONG);
+
+        was_hit = vfs_mem_fault_hit(kit.disk);
+        if (err == ERR_NO_SPACE) {
+            skit_log_cut(&kit.log, 0);
+            for (int i = 0; i < 6; i++) {
+                assert_int_equal(skit_append(&kit, 1, 1, 3000), ERR_OK);
+            }
+            skit_close(&kit, false);
+            assert_int_equal(skit_open(&kit), ERR_OK);
+            assert_int_equal(kit.report.verdict, STORE_CLEAN);
+            assert_int_equal(skit_check_log(&kit), 6);
+        }
+        skit_release(&kit);
+    }
+}
+
+static struct vfs_ops stubborn_ops; /* Those of the disk, but for unlink. */
+
+static enum err full_unlink(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return ERR_NO_SPACE;
+}
+
+/* A disk that copies on write may be too full to remove what did not fit. */
+static void what_could_not_be_taken_back_is_made_anew(void **state)
+{
+    struct skit kit;
+    enum err (*unlink)(void *, const char *) = NULL;
+
+    (void)state;
+    skit_init(&kit, SMALL);
+    stubborn_ops = *kit.options.vfs.ops;
+    unlink = stubborn_ops.unlink;
+    kit.options.vfs.ops = &stubborn_ops;
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    assert_int_equal(skit_format(&kit), ERR_OK);
+    vfs_mem_set_capacity(kit.disk, 1);
+    stubborn_ops.unlink = full_unlink;
+    assert_int_equal(store_preallocate(kit.store), ERR_NO_SPACE);
+    vfs_mem_set_capacity(kit.disk, 0);
+    stubborn_ops.unlink = unlink;
+    assert_int_equal(store_preallocate(kit.store), ERR_OK);
+    assert_int_equal(skit_append(&kit, 1, 12, 3000), ERR_OK);
+    assert_int_equal(skit_check_log(&kit), 12);
+    skit_release(&kit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(space_that_came_back_is_noticed_while_the_next_segment_is_there),
+        cmocka_unit_test(a_disk_is_low_when_the_next_segment_is_not_there),
+        cmocka_unit_test(a_segment_that_could_not_grow_is_used_as_it_was),
+        cmocka_unit_test(what_could_not_be_taken_back_is_made_anew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
