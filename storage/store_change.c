@@ -66,8 +66,9 @@ static enum err run_identity(struct store *store, const struct store_op *op)
     return err;
 }
 
-/* Before the log is cut at `zxid`: no snapshot may know more than the log. Refuses when none would
- * be left that the log needs; nobody may ask for that. */
+/* Before the log is cut at `zxid`: no snapshot may know more than the log, nor may one that was
+ * given up, for the next opening might find its ends good. Refuses when none would be left that the
+ * log needs; nobody may ask for that. */
 static enum err snaps_cut(struct store *store, zxid_t zxid)
 {
     ASSERT(zxid < store->wal.live.last);
@@ -86,7 +87,7 @@ static enum err snaps_cut(struct store *store, zxid_t zxid)
         return ERR_CORRUPT;
     }
     for (size_t i = set->count; err == ERR_OK && i > 0; i--) {
-        if (set->list[i - 1].info.shown.end > zxid && !set->list[i - 1].is_bad) {
+        if (set->list[i - 1].info.shown.end > zxid || set->list[i - 1].is_bad) {
             PROBE("storage.truncate_drops_snapshot");
             err = MUTANT(8) ? ERR_OK : snap_unlink(store, i - 1);
         }
@@ -182,6 +183,8 @@ enum err restart_tidy(struct store *store)
 static enum err run_reset(struct store *store, struct store_op *op)
 {
     ASSERT(!store->recv.is_on && !store->wal.is_staging);
+    /* The mark comes first: a crash from here on must not find a damaged log without it. */
+    ASSERT(!store->is_damaged || store->is_quarantined);
 
     struct wal *wal = wal_of(store);
 

@@ -218,6 +218,7 @@ static enum err verify(struct store *store, struct snapfile_info *ret_info)
 static enum err install(struct store *store, const struct snapfile_info *info)
 {
     ASSERT(store->wal.is_staging);
+    ASSERT(!store->is_damaged || store->is_quarantined); /* The mark comes first. */
 
     const struct vfs *vfs = &store->options.vfs;
     struct snap_entry entry = {.info = *info, .is_verified = true};

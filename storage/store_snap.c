@@ -131,6 +131,11 @@ static enum err complete(struct store_snap_writer *writer)
     }
     err = snapfile_verify(&store->options.vfs, NAME_SNAP_LOCAL, store->options.record_bytes_max,
                           &back);
+    if (err == ERR_MISSING) {
+        /* The log was restarted, and what was unfinished is gone. */
+        PROBE("storage.snapshot_of_replaced_log");
+        return ERR_CLOSED;
+    }
     writer->info.shown.file_bytes = err == ERR_OK ? back.shown.file_bytes : 0;
     return err == ERR_OK && back.shown.digest == writer->info.shown.digest ? ERR_OK : ERR_IO;
 }
