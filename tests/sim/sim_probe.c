@@ -10,6 +10,12 @@ static const char *const names[] = {
 
 /* What neither seeds nor scenarios can reach, and why. */
 static const char *const unreachable[] = {
+    "state.set_acl_missing", /* No client of the simulator makes these effects: */
+    "state.open_again",      /* tests/prop replays them over fuzzy snapshots. */
+    "state.close_missing",
+    "state.move_missing",
+    "state.remember_again",
+    "state.restore_remembered_twice",
     "storage.truncate_below_snapshot_refused", /* The protocol never cuts below a snapshot, */
     "storage.truncate_drops_snapshot",         /* as it holds committed records alone: */
     "storage.stale_snapshot",                  /* tests/fault does what it never does. */
