@@ -34,6 +34,7 @@ struct subscriber *subscriber_new(struct view *view, struct window *window,
     subscriber->view = view;
     subscriber->window = window;
     subscriber->sink = *sink;
+    subscriber->slice_nodes = VIEW_NODES_MAX;
     subscriber->table = watch_table_new(sink->on_event, sink->ctx);
     window_end(window, &subscriber->at);
     return subscriber;
@@ -181,14 +182,21 @@ static void reach(struct subscriber *subscriber, struct missed *missed)
     }
 }
 
-/* Hands out what was missed and moves the watch behind it. */
+/* Moves the watch behind what was missed and hands that out. */
 static void tell_missed(struct subscriber *subscriber, struct watch *watch,
                         const struct missed *missed, struct subscribe_result *ret_result)
 {
     *ret_result = (struct subscribe_result){
         .id = watch->id, .resumed = missed->resumed, .zxid = missed->upto};
-    if (missed->resumed != SUBSCRIBE_FRESH && missed->upto > watch->start) {
+    if (missed->upto > watch->start) {
         watch->start = missed->upto;
+    }
+    if (missed->since < watch->begin) {
+        watch->begin = missed->since;
+    }
+    if (missed->resumed == SUBSCRIBE_DIFFED) {
+        watch->diff_since = missed->since;
+        watch->diff_upto = missed->upto;
     }
     subscriber->telling = true;
     ret_result->used_up = missed_tell(subscriber, watch, missed);
@@ -289,21 +297,46 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
 
 /* ---- Catching up. ---- */
 
+/* The state went back behind what was told: that may not have been what is. A difference, though,
+ * may have told of more than this subscriber has come to. */
+static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
+{
+    uint64_t history;
+    zxid_t applied;
+
+    if (from <= subscriber->at.zxid) {
+        return ERR_OK;
+    }
+    enum err err = look(subscriber, &history, &applied);
+
+    if (err == ERR_OK && from > applied) {
+        missed_give_up(missed, subscriber->at.zxid);
+    }
+    return err;
+}
+
+/* From where the watch is to be told again. A held one may have been told of things that its owner
+ * has not passed on. A difference is told as a whole: the order of its parts is not that of the
+ * changes behind them. */
+static zxid_t since_of(const struct watch *watch, zxid_t from)
+{
+    zxid_t least = watch->held ? watch->begin : watch->start;
+    zxid_t since = from > least ? from : least;
+
+    return since < watch->diff_upto && since > watch->diff_since ? watch->diff_since : since;
+}
+
 static enum err gather_from(const struct subscriber *subscriber, const struct watch *watch,
                             zxid_t from, struct missed *missed)
 {
     const struct missed_by by = {.owner = watch->owner,
                                  .kind = watch->kind,
                                  .path = watch_path(watch),
-                                 .since = from > watch->start ? from : watch->start};
+                                 .since = since_of(watch, from)};
+    enum err err = MUTANT(28) ? ERR_OK : check_from(subscriber, from, missed);
 
-    if (MUTANT(28)) {
-        return ERR_OK;
-    }
-    /* The state went back behind what was told: that may not have been what is. */
-    if (from > subscriber->at.zxid) {
-        missed_give_up(missed, subscriber->at.zxid);
-        return ERR_OK;
+    if (MUTANT(28) || err != ERR_OK || missed->resumed == SUBSCRIBE_GAP) {
+        return err;
     }
     return missed_gather(subscriber, &by, missed);
 }

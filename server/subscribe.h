@@ -104,10 +104,12 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
                           struct subscribe_result *ret_result);
 
 /*
- * Tells one watch what it has not been told of since `from`: after a loss, or after it was held
- * since an event of a zxid above `from`; it is held no more. GAP: the front end must say so. When
- * `used_up` the watch is gone. ERR_NOT_READY: the state is not whole yet; nothing has changed, try
- * again later.
+ * Tells one watch again what came after `from`: after a loss, or after it was held; it is held no
+ * more. For a held one `from` is one less than the zxid of the first event that the front end has
+ * not passed on (or has thrown away since). Parts of a difference may come twice. GAP: the front
+ * end must say so. When `used_up` the watch is gone; a one-shot watch whose event was thrown away
+ * after it was used up cannot catch up, so keep those. ERR_NOT_READY: the state is not whole yet;
+ * nothing has changed, try again later.
  */
 enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
                             struct subscribe_result *ret_result);

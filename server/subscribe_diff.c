@@ -14,6 +14,7 @@ struct diff {
     const struct missed_by *by;
     struct missed *missed; /* `upto`: the state of the first slice. */
     uint32_t visited;      /* Znodes. */
+    uint32_t slice_nodes;  /* At most, in one hold of the lock. */
     struct buf next;       /* Path at which the walk goes on; empty before its begin. */
     bool done;
     bool too_much; /* A bound was reached. */
@@ -88,19 +89,22 @@ static const struct znode *deepest(const struct state *state, struct slice path,
 }
 
 /* The znode is not there. Had it been at `since`, the deepest ancestor that is left has lost a
- * child afterwards: where that has no later pzxid, the znode was absent all along. */
+ * child afterwards: where that has no later pzxid, the znode was absent all along, unless the
+ * client must have seen it. At that pzxid it was gone for certain. */
 static void see_absent(struct diff *diff, const struct state *state)
 {
     const struct missed_by *by = diff->by;
+    bool was_there = by->kind == WATCH_DATA || by->kind == WATCH_CHILDREN;
     struct stat_view stat;
     struct slice missing;
 
     znode_stat(deepest(state, by->path, &missing), &stat);
-    /* Whoever has a watch of data or children has seen the znode. */
-    bool was_there = by->kind == WATCH_DATA || by->kind == WATCH_CHILDREN;
+    bool has_changed = stat.pzxid > by->since;
 
-    if (was_there || stat.pzxid > by->since) {
-        add_event(diff, WATCH_DELETED, diff->missed->upto, by->path, NULL);
+    if (has_changed || was_there) {
+        zxid_t zxid = has_changed ? stat.pzxid : diff->missed->upto;
+
+        add_event(diff, WATCH_DELETED, zxid, by->path, NULL);
         diff->missed->used_up = watch_is_one_shot(by->kind);
     }
 }
@@ -214,7 +218,7 @@ static void walk_slice(struct diff *diff, const struct state *state)
     }
     walk_init_at(&walk, node);
     while (node != NULL && path_is_within(walk_path(&walk), diff->by->path) &&
-           visited < VIEW_NODES_MAX && diff->missed->paths.len - bytes < VIEW_BYTES_MAX &&
+           visited < diff->slice_nodes && diff->missed->paths.len - bytes < VIEW_BYTES_MAX &&
            !diff->too_much) {
         if (may_read(diff, state, node)) {
             see_in_subtree(diff, node, walk_path(&walk));
@@ -270,6 +274,9 @@ static enum err first_slice(const struct subscriber *subscriber, struct diff *di
 
 static void next_slice(const struct subscriber *subscriber, struct diff *diff)
 {
+    if (subscriber->between != NULL) {
+        subscriber->between(subscriber->sink.ctx);
+    }
     const struct state *state = view_read(subscriber->view);
 
     if (state == NULL) {
@@ -291,18 +298,20 @@ static int by_zxid(const void *left, const void *right)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static bool is_same_life(const struct subscriber *subscriber)
+/* How often the state was put in place anew. */
+static uint64_t life(const struct subscriber *subscriber)
 {
     struct window_mark end;
 
     window_end(subscriber->window, &end);
-    return end.restarts == subscriber->at.restarts;
+    return end.restarts;
 }
 
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed)
 {
-    struct diff diff = {.by = by, .missed = missed};
+    struct diff diff = {.by = by, .missed = missed, .slice_nodes = subscriber->slice_nodes};
+    uint64_t life_before = life(subscriber);
 
     missed->resumed = SUBSCRIBE_DIFFED;
     buf_init(&diff.next, STATE_PATH_MAX);
@@ -314,7 +323,7 @@ enum err diff_gather(const struct subscriber *subscriber, const struct missed_by
     }
     buf_release(&diff.next);
     /* Slices of two states that do not follow one another make no difference. */
-    if (err == ERR_OK && (diff.too_much || !is_same_life(subscriber))) {
+    if (err == ERR_OK && (diff.too_much || life(subscriber) != life_before)) {
         missed_give_up(missed, subscriber->at.zxid);
     }
     if (missed->event_count > 1) {

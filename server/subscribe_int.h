@@ -15,6 +15,9 @@ struct subscriber {
     struct watch_table *table;
     struct window_mark at; /* Where it stands. */
     bool telling;          /* Inside on_event or on_change. */
+
+    uint32_t slice_nodes;       /* That a walk visits in one hold of the lock. Tests take fewer, */
+    void (*between)(void *ctx); /* and change the state in between. NULL but in tests. */
 };
 
 /* One event of a difference. */
@@ -29,7 +32,8 @@ struct diff_event {
 
 struct missed {
     enum subscribe_resumed resumed;
-    zxid_t upto;              /* All of (since, upto] is in here: where the watch goes on. */
+    zxid_t since;             /* All of (since, upto] is in here: */
+    zxid_t upto;              /* where the watch goes on. */
     bool used_up;             /* By the difference. */
     struct change_set **sets; /* REPLAYED; references. */
     size_t set_count;

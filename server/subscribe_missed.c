@@ -10,7 +10,7 @@ enum {
 
 void missed_init(struct missed *missed, enum subscribe_resumed resumed, zxid_t upto)
 {
-    *missed = (struct missed){.resumed = resumed, .upto = upto};
+    *missed = (struct missed){.resumed = resumed, .since = upto, .upto = upto};
     buf_init(&missed->paths, SUBSCRIBE_DIFF_BYTES_MAX);
 }
 
@@ -88,6 +88,7 @@ enum err missed_gather(const struct subscriber *subscriber, const struct missed_
 
     ASSERT(missed->set_count == 0 && missed->event_count == 0);
     missed->resumed = SUBSCRIBE_REPLAYED;
+    missed->since = by->since;
     missed->upto = by->since > at ? by->since : at;
     if (by->since >= at) {
         return ERR_OK;
@@ -113,14 +114,18 @@ static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
     return used_up;
 }
 
+/* A part of a difference is no place to resume from: a later change of a znode's children hides an
+ * earlier one. */
 static void tell_event(struct subscriber *subscriber, struct watch *watch,
                        const struct missed *missed, size_t i)
 {
     const struct diff_event *from = &missed->events[i];
-    bool last = i + 1 == missed->event_count || from[1].zxid != from->zxid;
     struct change change = from->change;
-    struct watch_event event = {
-        .type = from->type, .zxid = from->zxid, .last = last, .diff = true, .change = &change};
+    struct watch_event event = {.type = from->type,
+                                .zxid = from->zxid,
+                                .last = i + 1 == missed->event_count,
+                                .diff = true,
+                                .change = &change};
 
     ASSERT(from->path_at + from->path_len <= missed->paths.len);
     change.path = slice_make(missed->paths.data + from->path_at, from->path_len);

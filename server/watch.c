@@ -251,6 +251,7 @@ struct watch *watch_add(struct watch_table *table, struct watch_owner *owner, en
                             .kind = kind,
                             .owner = owner,
                             .start = start,
+                            .begin = start,
                             .place = place != NULL ? place : place_new(table, path)};
     link_watch(table, watch);
     return watch;

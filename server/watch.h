@@ -83,6 +83,11 @@ struct watch {
     bool held;    /* See watch_hold. */
     zxid_t start; /* Changes up to here do not concern it. */
 
+    /* The subscriber's. */
+    zxid_t begin;      /* What its owner had when it was added: it is never told of before that. */
+    zxid_t diff_since; /* The last difference that it was told: (since, upto]. */
+    zxid_t diff_upto;
+
     /* The table's. */
     struct list by_place;
     struct watch_place *place;
@@ -95,7 +100,8 @@ struct watch_event {
     enum watch_event_type type;
     struct slice path;
     zxid_t zxid;
-    bool last; /* The owner is told nothing more of this zxid (by the same call). */
+    bool last; /* With this the owner has all of this zxid (of a difference: all of it): the one
+                  place from which a client may resume. */
     bool diff; /* Of a difference: see subscribe.h. */
     const struct change *change; /* Behind it: stat, data. NULL for CHILDREN_CHANGED. */
 };

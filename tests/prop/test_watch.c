@@ -91,16 +91,24 @@ static bool child_table_fires(struct rule *rule, const char *path)
            (rule->kind == WATCH_CHILDREN || rule->kind == WATCH_PERSISTENT);
 }
 
-/* One trigger: a line for a client that has a watch in the table and was not told already. */
-static bool trigger(struct rule *rules, size_t count, const struct client *client, zxid_t zxid,
-                    bool data_table, const char *type, const char *path)
+/* One transaction for one client. */
+struct telling {
+    struct rule *rules;
+    size_t count;
+    const struct client *client;
+    zxid_t zxid;
+    struct lines lines;
+};
+
+/* One trigger: does the client have a watch in the table? */
+static bool trigger(struct telling *telling, bool data_table, const char *type, const char *path)
 {
     bool fires = false;
 
-    for (size_t i = 0; i < count; i++) {
-        struct rule *rule = &rules[i];
+    for (size_t i = 0; i < telling->count; i++) {
+        struct rule *rule = &telling->rules[i];
 
-        if (rule->client != client || rule->start >= zxid) {
+        if (rule->client != telling->client || rule->start >= telling->zxid) {
             continue;
         }
         if (data_table ? data_table_fires(rule, type, path) : child_table_fires(rule, path)) {
@@ -113,14 +121,15 @@ static bool trigger(struct rule *rules, size_t count, const struct client *clien
     return fires;
 }
 
-static void add_line(struct lines *lines, zxid_t zxid, const char *type, const char *path)
+static void add_line(struct telling *telling, const char *type, const char *path)
 {
-    snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%d %s %s", (int)zxid, type,
-             path);
+    struct lines *lines = &telling->lines;
+
+    snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%d %s %s", (int)telling->zxid,
+             type, path);
 }
 
-static void model_change(struct rule *rules, size_t count, const struct client *client, zxid_t zxid,
-                         const char *word, struct lines *lines)
+static void model_change(struct telling *telling, const char *word)
 {
     const char *path = word + 1;
     const char *type = word[0] == '+'   ? "NodeCreated"
@@ -130,17 +139,16 @@ static void model_change(struct rule *rules, size_t count, const struct client *
     char parent_path[32];
 
     snprintf(parent_path, sizeof(parent_path), "%.*s", (int)parent.len, (const char *)parent.data);
-    bool told = trigger(rules, count, client, zxid, true, type, path);
+    bool told = trigger(telling, true, type, path);
 
-    if (word[0] == '-' && trigger(rules, count, client, zxid, false, type, path)) {
+    if (word[0] == '-' && trigger(telling, false, type, path)) {
         told = true;
     }
     if (told) {
-        add_line(lines, zxid, type, path);
+        add_line(telling, type, path);
     }
-    if (word[0] != '=' &&
-        trigger(rules, count, client, zxid, false, "NodeChildrenChanged", parent_path)) {
-        add_line(lines, zxid, "NodeChildrenChanged", parent_path);
+    if (word[0] != '=' && trigger(telling, false, "NodeChildrenChanged", parent_path)) {
+        add_line(telling, "NodeChildrenChanged", parent_path);
     }
 }
 
@@ -149,14 +157,15 @@ static void model_tell(struct run *run, struct rule *rules, size_t count, struct
                        zxid_t after, zxid_t upto)
 {
     for (zxid_t zxid = after + 1; zxid <= upto; zxid++) {
-        struct lines lines = {.count = 0};
+        struct telling telling = {.rules = rules, .count = count, .client = client, .zxid = zxid};
+        const struct lines *lines = &telling.lines;
 
         for (size_t i = 0; run->txns[zxid][i] != NULL; i++) {
-            model_change(rules, count, client, zxid, run->txns[zxid][i], &lines);
+            model_change(&telling, run->txns[zxid][i]);
         }
-        for (size_t i = 0; i < lines.count; i++) {
-            buf_printf(&client->expected, "%s%s\n", lines.text[i],
-                       i + 1 == lines.count ? " end" : "");
+        for (size_t i = 0; i < lines->count; i++) {
+            buf_printf(&client->expected, "%s%s\n", lines->text[i],
+                       i + 1 == lines->count ? " end" : "");
         }
     }
 }

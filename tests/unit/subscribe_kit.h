@@ -16,6 +16,7 @@ struct fixture {
     struct subscribe_result result; /* Of the last add. */
     int lost;                       /* Calls of on_lost. */
     zxid_t lost_from;
+    bool change_when_lost; /* The world goes on. */
 };
 
 static struct fixture fixture;
@@ -40,6 +41,9 @@ static inline void on_lost(void *ctx, zxid_t from)
     (void)ctx;
     fixture.lost++;
     fixture.lost_from = from;
+    if (fixture.change_when_lost) {
+        KIT_APPLY(&fixture.world, "=/a=meanwhile");
+    }
 }
 
 static inline int subscribe_kit_setup(uint32_t sets_max)

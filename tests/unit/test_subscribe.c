@@ -1,4 +1,5 @@
 /* A subscriber: order, the exact begin of a watch, and what was missed told from the window. */
+#include "server/subscribe_int.h"
 #include "tests/lib/state_kit.h"
 #include "tests/unit/subscribe_kit.h"
 
@@ -349,9 +350,95 @@ static void test_a_watch_may_be_held_again_while_it_catches_up(void **context)
     assert_true(watch->held);
     fixture.a.holds = false;
     assert_string_equal(told(), "");
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
+    assert_string_equal(told(), "a NodeCreated /a [1] end\na NodeCreated /b [1] end\n");
+}
+
+static void test_a_watch_may_be_held_while_it_resumes(void **context)
+{
+    struct watch *watch;
+
+    (void)context;
+    APPLY("+/a");
+    APPLY("+/b");
+    fixture.a.holds = true;
+    assert_int_equal(add_since(&fixture.a, WATCH_EXISTS, "/b", 0), ERR_OK);
+    assert_false(fixture.result.used_up);
+    fixture.a.holds = false;
+    APPLY("=/b");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "");
+    watch = find(&fixture.a, fixture.result.id);
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result), ERR_OK);
+    assert_string_equal(told(), "a NodeCreated /b [1] end\n");
+    assert_true(fixture.result.used_up);
+}
+
+static void test_a_difference_that_was_cut_is_told_as_a_whole(void **context)
+{
+    struct watch *watch;
+
+    (void)context;
+    APPLY("+/a", "+/b");
+    APPLY("-/b");
+    for (int i = 0; i < SETS_MAX; i++) {
+        APPLY("=/a");
+    }
+    APPLY("+/c");
+    fixture.a.holds = true;
+    /* Gone for certain at 7; the change that it comes from is older. */
+    assert_int_equal(add_since(&fixture.a, WATCH_EXISTS, "/b", 1), ERR_OK);
+    fixture.a.holds = false;
+    watch = find(&fixture.a, fixture.result.id);
+    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 6, &fixture.result), ERR_OK);
+    assert_string_equal(told(), "a NodeDeleted /b [1] diff end\n");
+    assert_true(fixture.result.used_up);
 }
 
 /* ---- Loss. ---- */
+
+static void outrun(void *ctx)
+{
+    (void)ctx;
+    for (int i = 0; i <= SETS_MAX; i++) {
+        APPLY("=/a=late");
+    }
+}
+
+static void replace(void *ctx)
+{
+    (void)ctx;
+    kit_world_replace(&fixture.world, NULL, fixture.world.zxid);
+}
+
+static void test_a_window_outrun_during_a_difference_is_a_gap(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    outrun(NULL);
+    fixture.change_when_lost = true;
+    fixture.subscriber->slice_nodes = 3;
+    fixture.subscriber->between = outrun;
+    /* The difference is ahead of the subscriber, which cannot get there any more. */
+    assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/", 1), ERR_OK);
+    assert_int_equal(fixture.lost, 2);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_GAP);
+    assert_int_equal(fixture.result.zxid, subscribe_at(fixture.subscriber));
+    assert_string_equal(told(), "");
+    assert_int_equal(left(), 1);
+}
+
+static void test_a_state_replaced_during_a_difference_is_a_gap(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    outrun(NULL);
+    fixture.subscriber->slice_nodes = 3;
+    fixture.subscriber->between = replace;
+    assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/", 1), ERR_OK);
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_GAP);
+    assert_string_equal(told(), "");
+}
 
 static void test_who_falls_behind_the_window_is_told(void **context)
 {
@@ -493,6 +580,10 @@ int main(void)
         TEST(test_the_same_watch_again_with_since_is_told_anew),
         TEST(test_a_held_watch_catches_up_from_where_it_stopped),
         TEST(test_a_watch_may_be_held_again_while_it_catches_up),
+        TEST(test_a_watch_may_be_held_while_it_resumes),
+        TEST(test_a_difference_that_was_cut_is_told_as_a_whole),
+        TEST(test_a_window_outrun_during_a_difference_is_a_gap),
+        TEST(test_a_state_replaced_during_a_difference_is_a_gap),
         TEST(test_who_falls_behind_the_window_is_told),
         TEST(test_a_replaced_state_is_a_loss),
         TEST(test_a_state_that_is_not_whole_yet_makes_wait),

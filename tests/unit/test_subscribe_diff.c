@@ -143,7 +143,7 @@ static void test_persistent_is_told_of_data_and_children(void **context)
     APPLY("+/a/x");
     APPLY("=/a=1");
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1),
-                        "a NodeChildrenChanged /a [1] diff end\n"
+                        "a NodeChildrenChanged /a [1] diff\n"
                         "a NodeDataChanged /a [1] ='1' diff end\n");
     assert_int_equal(left(), 1);
     assert_string_equal(resume(WATCH_PERSISTENT, "/a", 2),
@@ -184,9 +184,9 @@ static void test_recursive_is_told_of_the_subtree_in_the_order_of_zxids(void **c
     APPLY("+/a/1/n", "=/ab");
     APPLY("-/a/2");
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 1),
-                        "a NodeDataChanged /a/3 [1] ='x' diff end\n"
+                        "a NodeDataChanged /a/3 [1] ='x' diff\n"
                         "a NodeChildrenChanged /a/1 [1] diff\n"
-                        "a NodeCreated /a/1/n [1] diff end\n"
+                        "a NodeCreated /a/1/n [1] diff\n"
                         "a NodeChildrenChanged /a [1] diff end\n");
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 4), "");
 }
@@ -199,7 +199,7 @@ static void test_recursive_is_told_of_a_new_subtree_znode_by_znode(void **contex
     APPLY("+/a=new", "+/a/b");
     APPLY("+/a/b/c");
     assert_string_equal(resume(WATCH_RECURSIVE, "/a", 1), "a NodeCreated /a [1] ='new' diff\n"
-                                                          "a NodeCreated /a/b [1] diff end\n"
+                                                          "a NodeCreated /a/b [1] diff\n"
                                                           "a NodeCreated /a/b/c [1] diff end\n");
 }
 
@@ -223,7 +223,7 @@ static void test_recursive_on_the_root_walks_everything(void **context)
     assert_string_equal(resume(WATCH_RECURSIVE, "/", 1),
                         "a NodeChildrenChanged / [1] diff\n"
                         "a NodeCreated /b [1] diff\n"
-                        "a NodeCreated /b/c [1] diff end\n"
+                        "a NodeCreated /b/c [1] diff\n"
                         "a NodeDataChanged /zookeeper [1] diff end\n");
 }
 
@@ -299,8 +299,8 @@ static void test_a_walk_goes_on_over_many_slices(void **context)
     APPLY("=/big/0001000=x");
     APPLY("=/big/0004499=last");
     line = resume(WATCH_RECURSIVE, "/big", fixture.world.zxid - 3);
-    assert_string_equal(line, "a NodeDataChanged /big/0000000 [1] ='first' diff end\n"
-                              "a NodeDataChanged /big/0001000 [1] ='x' diff end\n"
+    assert_string_equal(line, "a NodeDataChanged /big/0000000 [1] ='first' diff\n"
+                              "a NodeDataChanged /big/0001000 [1] ='x' diff\n"
                               "a NodeDataChanged /big/0004499 [1] ='last' diff end\n");
     assert_int_equal(add_since(&fixture.a, WATCH_RECURSIVE, "/big", 1), ERR_OK);
     for (size_t i = 0; i < fixture.log.len; i++) {
