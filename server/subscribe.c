@@ -353,6 +353,8 @@ enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, 
     if (err == ERR_OK) {
         watch->held = false;
         tell_missed(subscriber, watch, &missed, ret_result);
+    } else {
+        watch_hold(watch);
     }
     missed_release(&missed);
     return err;

@@ -45,8 +45,8 @@ struct subscribe_sink {
     void (*on_change)(void *ctx, zxid_t zxid, const struct change *change);
     /* The subscriber fell behind the window, or the state was replaced: watches have not been told
      * of what is in (`from`, subscribe_at()], nor on_change. Each stays, and goes on from there;
-     * the front end has each catch up from `from`: at once, or later if it holds it now. Or it
-     * tells of a gap. */
+     * the front end has each catch up from `from`: at once, or, when it holds it now, later and
+     * from the larger of `from` and its start. Or it tells of a gap. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
@@ -109,7 +109,7 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
  * not passed on (or has thrown away since). Parts of a difference may come twice. GAP: the front
  * end must say so. When `used_up` the watch is gone; a one-shot watch whose event was thrown away
  * after it was used up cannot catch up, so keep those. ERR_NOT_READY: the state is not whole yet;
- * nothing has changed, try again later.
+ * the watch is held, try again later.
  */
 enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
                             struct subscribe_result *ret_result);

@@ -214,8 +214,8 @@ static const struct random_path *random_paths(void)
 
         paths[i].parent = parent;
         for (size_t word = 0; word < 3; word++) {
-            snprintf(paths[i].words[word], WORD_LEN_MAX, "%c%s/%c", "+=-"[word],
-                     parent < 0 ? "" : paths[parent].words[0] + 1, 'a' + i % NAMES);
+            (void)snprintf(paths[i].words[word], WORD_LEN_MAX, "%c%s/%c", "+=-"[word],
+                           parent < 0 ? "" : paths[parent].words[0] + 1, 'a' + i % NAMES);
         }
     }
     return paths;

@@ -494,7 +494,6 @@ static void test_a_state_that_is_not_whole_yet_makes_wait(void **context)
     APPLY("+/a");
     assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
     watch = find(&fixture.a, fixture.result.id);
-    watch_hold(watch);
     window_restart(fixture.world.window, 5);
     pump(ZXID_MAX);
     assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result),
