@@ -103,6 +103,33 @@ static enum err flush_upto(struct store *store, size_t upto, size_t *ret_done)
     return err;
 }
 
+/* The records of one append into the batch. */
+static enum err push_all(struct wal *wal, const struct store_op *op)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(wal->is_staging || wal->is_open);
+    for (size_t k = 0; err == ERR_OK && k < op->rec_count; k++) {
+        err = wal_push(wal, op->recs[k], op->committed);
+    }
+    return err;
+}
+
+/* No room for the append at `at`: what came before it still counts, and a snapshot that is being
+ * received is given up with its log. */
+static enum err end_appends(struct store *store, enum err err, size_t at, size_t count,
+                            size_t *ret_done)
+{
+    enum err flush_err = flush_upto(store, at, ret_done);
+
+    ASSERT(err != ERR_OK && at < count);
+    if (flush_err == ERR_OK && err == ERR_NO_SPACE && store->recv.is_on) {
+        *ret_done = count;
+        return receive_refuse(store, err);
+    }
+    return flush_err == ERR_OK ? err : flush_err;
+}
+
 /* Runs neighbouring appends: as few batches as the limits allow. */
 static enum err run_appends(struct store *store, struct store_op **ops, size_t count,
                             size_t *ret_done)
@@ -118,21 +145,12 @@ static enum err run_appends(struct store *store, struct store_op **ops, size_t c
             return err;
         }
     }
-    ASSERT(wal->is_staging || wal->is_open);
     for (size_t i = 0; i < count; i++) {
         err = wal_reserve(wal, ops[i]->recs, ops[i]->rec_count);
         if (err != ERR_OK) {
-            enum err flush_err = flush_upto(store, i, ret_done);
-
-            if (flush_err == ERR_OK && err == ERR_NO_SPACE && store->recv.is_on) {
-                *ret_done = count;
-                return receive_refuse(store, err);
-            }
-            return flush_err == ERR_OK ? err : flush_err;
+            return end_appends(store, err, i, count, ret_done);
         }
-        for (size_t k = 0; err == ERR_OK && k < ops[i]->rec_count; k++) {
-            err = wal_push(wal, ops[i]->recs[k], ops[i]->committed);
-        }
+        err = push_all(wal, ops[i]);
         if (err != ERR_OK) {
             return err;
         }
