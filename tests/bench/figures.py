@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Figures of a release build: load through HTTP with wrk, and a million znodes.
 
-usage: figures.py ZABRA [load|million|failover] ...
+usage: figures.py ZABRA [load|million|failover|pause] ...
 
 Everything listens on 127.0.0.1 only and ends by itself. Server CPU is user + system time of all
-replica processes from /proc, so that it does not depend on what the client costs.
+replica processes from /proc, so that it does not depend on what the client costs. Where nginx is
+installed, its static answer of the same size is measured in the same run: on a busy or slow machine
+the ratio to it says more than the figure.
 """
 import base64
 import http.client
@@ -13,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -27,6 +30,16 @@ wrk.body = string.rep("x", 1024)
 wrk.headers["Content-Type"] = "application/octet-stream"
 wrk.headers["Accept"] = "application/octet-stream"
 """
+
+
+def cpu_ms(pids):
+    """User and system time of the processes so far."""
+    total = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 class Ensemble:
@@ -78,14 +91,8 @@ class Ensemble:
         return None
 
     def cpu_ms(self, only=None):
-        total = 0
-        for i, process in enumerate(self.processes):
-            if only is not None and i != only:
-                continue
-            with open(f"/proc/{process.pid}/stat", encoding="ascii") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-            total += int(fields[11]) + int(fields[12])
-        return total * 1000 / os.sysconf("SC_CLK_TCK")
+        pids = [process.pid for process in self.processes]
+        return cpu_ms(pids if only is None else [pids[only]])
 
     def close(self):
         for process in self.processes:
@@ -95,18 +102,73 @@ class Ensemble:
         shutil.rmtree(self.dir)
 
 
-def wrk(ensemble, index, name, connections, args, cpu_of=None):
-    url = f"http://127.0.0.1:{ensemble.port(index)}/znodes/v1/k"
-    before = ensemble.cpu_ms(cpu_of)
+def wrk(url, name, connections, args, cpu, scale=None):
+    """Loads `url`; `cpu` tells the servers' CPU time in ms. Returns CPU ms per 1,000 requests."""
+    before = cpu()
     out = subprocess.run(["wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "--latency", *args, url],
                          check=True, capture_output=True, text=True).stdout
-    cpu = ensemble.cpu_ms(cpu_of) - before
+    spent = cpu() - before
     count = int(re.search(r"(\d+) requests in", out).group(1))
     rate = float(re.search(r"Requests/sec:\s*([\d.]+)", out).group(1))
     p50, p99 = (re.search(rf"{q}%\s+([\d.]+\w+)", out).group(1) for q in (50, 99))
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", out)
-    print(f"  {name:34} {rate:9.0f}/s  p50 {p50:>8}  p99 {p99:>8}  cpu {cpu * 1000 / count:6.1f} ms/1000"
+    each = spent * 1000 / count
+    print(f"  {name:34} {rate:9.0f}/s  p50 {p50:>8}  p99 {p99:>8}  cpu {each:6.1f} ms/1000"
+          + (f"  {each / scale:5.2f} x nginx" if scale else "")
           + (f"  FAILED {failed.group(1)}" if failed else ""), flush=True)
+    return each
+
+
+def nginx():
+    """CPU per 1,000 static answers of 1 KiB, one worker; None when it is not installed."""
+    program = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+    if not program:
+        return None
+    port = BASE_PORT - 1
+    with tempfile.TemporaryDirectory(prefix="zabra-nginx-") as folder:
+        with open(f"{folder}/k", "wb") as file:
+            file.write(b"x" * 1024)
+        with open(f"{folder}/conf", "w", encoding="ascii") as file:
+            file.write(f"""daemon off; master_process off; pid {folder}/pid; error_log {folder}/error;
+events {{ worker_connections 1024; }}
+http {{ access_log off; keepalive_requests 100000000;
+  client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;
+  uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e; open_file_cache max=10;
+  server {{ listen 127.0.0.1:{port}; root {folder}; }} }}
+""")
+        with subprocess.Popen([program, "-c", f"{folder}/conf", "-p", folder]) as server:
+            until = time.monotonic() + 10
+            while time.monotonic() < until:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    time.sleep(0.01)
+            each = wrk(f"http://127.0.0.1:{port}/k", "nginx, a static file of 1 KiB", 64, [],
+                       lambda: cpu_ms([server.pid]))
+            server.terminate()
+    return each
+
+
+def load_one(ensemble, lua):
+    count = ensemble.count
+    lead = ensemble.leader()
+    other = (lead + 1) % count
+
+    def run(index, name, connections, args, only=None, scale=None):
+        url = f"http://127.0.0.1:{ensemble.port(index)}/znodes/v1/k"
+        wrk(url, name, connections, args, lambda: ensemble.cpu_ms(only), scale)
+
+    print(f"{count} replica(s), 1 KiB values", flush=True)
+    scale = nginx()
+    run(other, "raw read, 64 connections", 64, ["-H", "Accept: application/octet-stream"], other,
+        scale)
+    run(other, "JSON read, 64 connections", 64, [], other, scale)
+    run(lead, "write, 64 connections, leader", 64, ["-s", lua])
+    run(lead, "write, 1 connection, leader", 1, ["-s", lua])
+    if count > 1:
+        run(other, "write, 64 connections, follower", 64, ["-s", lua])
+        run(other, "write, 1 connection, follower", 1, ["-s", lua])
 
 
 def load(zabra):
@@ -117,17 +179,7 @@ def load(zabra):
             ensemble = Ensemble(zabra, count)
             ensemble.request(0, "PUT", "/znodes/v1/k?upsert=true", b"x" * 1024,
                              {"Content-Type": "application/octet-stream"})
-            lead = ensemble.leader()
-            other = (lead + 1) % count
-            print(f"{count} replica(s), 1 KiB values", flush=True)
-            raw = ["-H", "Accept: application/octet-stream"]
-            wrk(ensemble, other, "raw read, 64 connections", 64, raw, other)
-            wrk(ensemble, other, "JSON read, 64 connections", 64, [], other)
-            wrk(ensemble, lead, "write, 64 connections, leader", 64, ["-s", lua.name])
-            wrk(ensemble, lead, "write, 1 connection, leader", 1, ["-s", lua.name])
-            if count > 1:
-                wrk(ensemble, other, "write, 64 connections, follower", 64, ["-s", lua.name])
-                wrk(ensemble, other, "write, 1 connection, follower", 1, ["-s", lua.name])
+            load_one(ensemble, lua.name)
             ensemble.close()
 
 
@@ -165,32 +217,44 @@ def million(zabra):
     ensemble.close()
 
 
-def failover(zabra):
-    times = []
-    for _ in range(10):
-        ensemble = Ensemble(zabra, 3)
-        lead = ensemble.leader()
-        other = (lead + 1) % 3
-        headers = {"Content-Type": "application/octet-stream"}
-        ensemble.request(other, "PUT", "/znodes/v1/k?upsert=true", b"x", headers)
-        ensemble.processes[lead].kill()
+def gap(zabra, stop):
+    """ms from `stop` of the leader to the next write that a follower acknowledges."""
+    ensemble = Ensemble(zabra, 3)
+    lead = ensemble.leader()
+    other = (lead + 1) % 3
+    headers = {"Content-Type": "application/octet-stream"}
+    ensemble.request(other, "PUT", "/znodes/v1/k?upsert=true", b"x", headers)
+    ensemble.processes[lead].send_signal(stop)
+    begin = time.monotonic()
+    while ensemble.request(other, "PUT", "/znodes/v1/k", b"y", headers)[0] != 200:
+        pass
+    spent = (time.monotonic() - begin) * 1000
+    ensemble.processes[lead].send_signal(signal.SIGCONT)
+    if stop == signal.SIGKILL:
         ensemble.processes[lead].wait()
-        begin = time.monotonic()
-        while ensemble.request(other, "PUT", "/znodes/v1/k", b"y", headers)[0] != 200:
-            pass
-        times.append((time.monotonic() - begin) * 1000)
         ensemble.processes[lead] = ensemble.start(lead)
-        ensemble.wait_ready(lead)
-        ensemble.close()
+    ensemble.wait_ready(lead)
+    ensemble.close()
+    return spent
+
+
+def failover(zabra):
+    times = [gap(zabra, signal.SIGKILL) for _ in range(10)]
     print(f"kill -9 of the leader to the next acknowledged write, 10 times: "
+          f"median {statistics.median(times):.0f} ms, max {max(times):.0f} ms")
+
+
+def pause(zabra):
+    times = [gap(zabra, signal.SIGSTOP) for _ in range(10)]
+    print(f"SIGSTOP of the leader to the next acknowledged write, 10 times: "
           f"median {statistics.median(times):.0f} ms, max {max(times):.0f} ms")
 
 
 def main():
     if len(sys.argv) < 2:
         raise SystemExit(__doc__)
-    for name in sys.argv[2:] or ["load", "million", "failover"]:
-        {"load": load, "million": million, "failover": failover}[name](sys.argv[1])
+    for name in sys.argv[2:] or ["load", "million", "failover", "pause"]:
+        {"load": load, "million": million, "failover": failover, "pause": pause}[name](sys.argv[1])
 
 
 if __name__ == "__main__":
