@@ -136,6 +136,7 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
                                     .digest = info.digest,
                                     .err = err};
     if (err == ERR_OK) {
+        state_set_history(state, history);
         view_replace(view, state);
     }
 }
@@ -421,6 +422,7 @@ static enum err recover_sound(struct rebuild *rebuild, struct replica_options *o
     }
     fill(rebuild, options);
     if (rebuild->state) {
+        state_set_history(rebuild->state, rebuild->config.history);
         view_replace(options->view, rebuild->state);
     }
     return ERR_OK;

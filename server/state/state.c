@@ -78,6 +78,13 @@ uint64_t state_history(const struct state *state)
     return state->history;
 }
 
+void state_set_history(struct state *state, uint64_t history)
+{
+    ASSERT(history != 0);
+
+    state->history = history;
+}
+
 uint64_t state_node_count(const struct state *state)
 {
     ASSERT(state->node_count >= STATE_BUILTIN_COUNT);

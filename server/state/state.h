@@ -43,6 +43,8 @@ zxid_t state_applied(const struct state *state);
 int64_t state_time_ms(const struct state *state);
 uint64_t state_digest(const struct state *state);
 uint64_t state_history(const struct state *state);
+/* For a snapshot that was taken before one survivor went on with another history. Not 0. */
+void state_set_history(struct state *state, uint64_t history);
 uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
 uint64_t state_ephemeral_count(const struct state *state);

@@ -256,6 +256,10 @@ static void check_tree(struct history *history, const struct sim_node *node)
     if (!state) {
         sim_fail(history->sim, "A17", "node %u has no state at the end", node->id);
     }
+    if (state_history(state) != zab_config(replica_zab(node->replica))->history) {
+        sim_fail(history->sim, "A17", "the state of node %u is of another history than its cluster",
+                 node->id);
+    }
     for (size_t i = 0; i < history->model.count; i++) {
         const struct model_node *want = &history->model.nodes[i];
         const struct znode *znode = state_find(state, slice_str(want->path));
