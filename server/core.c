@@ -31,7 +31,7 @@ static void persist(struct core *core, const struct zab_effect *effect)
     }
     persist_add(core->batch, effect, &core->identity);
     if (effect->persist == ZAB_PERSIST_JOIN && core->tcp) {
-        tcp_set_identity(core->tcp, effect->config->cluster, false);
+        tcp_set_identity(core->tcp, effect->config->cluster, effect->config->history, false);
     }
 }
 

@@ -107,6 +107,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .retry_min_ms = 20,
         .retry_max_ms = 1000,
         .incarnation = server->core.identity.incarnation,
+        .history = zab_config(replica_zab(server->core.replica))->history,
         .founding = server->core.identity.founding,
         .advertise = config->advertise_client,
     };

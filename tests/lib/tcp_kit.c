@@ -80,6 +80,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
                                   .retry_max_ms = 40,
                                   .incarnation = 100 + id,
                                   .cluster = {setup->cluster[id]},
+                                  .history = setup->history[id],
                                   .founding = id == 2,
                                   .advertise = advertise};
     struct tcp_handler handler = {.on_up = on_up,

@@ -39,6 +39,7 @@ struct kit_setup {
     const char *host;
     const char *secret[3];
     uint8_t cluster[3];
+    uint64_t history[3];
     uint64_t queue_bytes_max;
     uint32_t claims; /* Id that node 2 takes instead. */
 };

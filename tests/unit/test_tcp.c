@@ -95,7 +95,26 @@ static void test_foreign_cluster(void **state)
     KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "another cluster"));
     assert_int_equal(kit_nodes[1].ups, 0);
-    tcp_set_identity(kit_nodes[2].tcp, cluster, false);
+    tcp_set_identity(kit_nodes[2].tcp, cluster, 0, false);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
+    kit_stop_both();
+}
+
+/* One of the two went on alone, and the other has not been emptied. */
+static void test_another_history(void **state)
+{
+    struct kit_setup setup = kit_make_setup();
+    uint8_t cluster[ZAB_CLUSTER_LEN] = {7};
+
+    (void)state;
+    setup.history[1] = 3;
+    setup.history[2] = 4;
+    kit_start(&setup, 1);
+    kit_start(&setup, 2);
+    KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
+    assert_non_null(strstr(kit_nodes[1].why, "another history"));
+    assert_int_equal(kit_nodes[1].ups, 0);
+    tcp_set_identity(kit_nodes[2].tcp, cluster, 3, false);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 1 && kit_nodes[2].ups == 1);
     kit_stop_both();
 }
@@ -121,7 +140,7 @@ static void test_new_identity_reconnects(void **state)
     (void)state;
     setup.cluster[1] = setup.cluster[2] = 0;
     kit_connect_both(&setup);
-    tcp_set_identity(kit_nodes[1].tcp, cluster, false);
+    tcp_set_identity(kit_nodes[1].tcp, cluster, 0, false);
     assert_int_equal(kit_nodes[1].downs, 0); /* Told by the flush, not from within. */
     KIT_RUN_UNTIL(&setup, kit_nodes[1].ups == 2 && kit_nodes[2].ups == 2);
     assert_int_equal(kit_nodes[1].downs, 1);
@@ -318,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_port_in_use),
         cmocka_unit_test(test_wrong_secret),
         cmocka_unit_test(test_foreign_cluster),
+        cmocka_unit_test(test_another_history),
         cmocka_unit_test(test_unknown_id),
         cmocka_unit_test(test_new_identity_reconnects),
         cmocka_unit_test(test_both_directions),

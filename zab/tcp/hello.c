@@ -75,6 +75,7 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     wire_put_raw(&identity, slice_make(hello->cluster, ZAB_CLUSTER_LEN));
     wire_put_u8(&identity, hello->founding ? 1 : 0);
     wire_put_bytes(&identity, slice_str(hello->advertise));
+    wire_put_u64(&identity, hello->history);
     ASSERT(!identity.overflow);
 
     prove(role_of(by_dialer), transcript, buf_slice(&identity), secret, proof);
@@ -100,6 +101,10 @@ static enum err parse_identity(struct slice identity, struct hello *hello)
     struct slice advertise = wire_get_bytes(&reader, HELLO_ADVERTISE_MAX);
 
     if (!wire_reader_ok(&reader) || (advertise.len && memchr(advertise.data, 0, advertise.len))) {
+        return ERR_FORMAT;
+    }
+    hello->history = wire_reader_done(&reader) ? 0 : wire_get_u64(&reader);
+    if (!wire_reader_ok(&reader)) {
         return ERR_FORMAT;
     }
     memcpy(hello->cluster, cluster.data, ZAB_CLUSTER_LEN);

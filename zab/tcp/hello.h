@@ -38,6 +38,7 @@ struct hello {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     bool founding;
+    uint64_t history; /* Of the data; 0: none, or not told. */
     char advertise[HELLO_ADVERTISE_MAX + 1];
 };
 

@@ -53,7 +53,8 @@ static void send_hello(struct conn *conn)
 
     const struct tcp *tcp = conn->tcp;
     struct hello hello = {.incarnation = tcp->options.incarnation,
-                          .founding = tcp->options.founding};
+                          .founding = tcp->options.founding,
+                          .history = tcp->options.history};
 
     memcpy(hello.cluster, tcp->options.cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(hello.advertise, sizeof(hello.advertise), "%s", tcp->advertise);
@@ -175,6 +176,13 @@ static bool check_identity(struct conn *conn)
 
     if (!is_zero(own) && !is_zero(theirs) && memcmp(own, theirs, ZAB_CLUSTER_LEN) != 0) {
         tcp_refuse(conn, "it belongs to another cluster: check its data directory");
+        return false;
+    }
+    /* One survivor was made to go on alone: with the others' old data there are two truths. */
+    if (conn->tcp->options.history != 0 && conn->identity.history != 0 &&
+        conn->tcp->options.history != conn->identity.history) {
+        tcp_refuse(conn, "its data is of another history: after 'zabra recover' empty the data "
+                         "directory of each replica but the survivor");
         return false;
     }
     return true;

@@ -402,11 +402,13 @@ void tcp_close(struct tcp *tcp)
 
 /* ---- Use. ---- */
 
-void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding)
+void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], uint64_t history,
+                      bool founding)
 {
     ASSERT(tcp->options.incarnation != 0);
 
     memcpy(tcp->options.cluster, cluster, ZAB_CLUSTER_LEN);
+    tcp->options.history = history;
     tcp->options.founding = founding;
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         if (tcp->links[i].up) {

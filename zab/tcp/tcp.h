@@ -33,6 +33,7 @@ struct tcp_options {
     uint32_t retry_max_ms;
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
+    uint64_t history; /* Of the data; 0: none yet. */
     bool founding;
     const char *advertise; /* Client address, told to the peers; "" for none. */
 };
@@ -58,7 +59,8 @@ void tcp_close(struct tcp *tcp); /* Tells nobody. Accepts NULL. */
 
 /* Identity after founding or joining; used for new connections; existing ones learn it when they
  * reconnect (all are closed). */
-void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding);
+void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], uint64_t history,
+                      bool founding);
 
 /* Queues a message; written at the latest by tcp_flush. A peer that is not connected loses it. */
 void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg);
