@@ -161,11 +161,19 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     enum err err =
         recover(server->store, report, server->view, &server->options, &server->core.identity);
 
+    if (err == ERR_CORRUPT || err == ERR_FORMAT) {
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace "
+            "it by an empty directory and this one is refilled, else restore a backup",
+            config->data_dir, report->reason[0] ? report->reason : err_text(err));
+        return err;
+    }
     if (err != ERR_OK) {
-        (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s: %s (%s)", config->data_dir,
-                       "cannot be recovered; replace it by an empty directory and this replica is "
-                       "refilled",
-                       report->reason[0] ? report->reason : err_text(err));
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: cannot read or write %s (%s); check permissions, space and the "
+                       "disk",
+                       config->data_dir, err_text(err));
         return err;
     }
     if (server->options.zab.config.count > 0 &&

@@ -11,17 +11,31 @@ enum {
     EPOCHS_SKIPPED = 1000,
 };
 
-static void take_if_newer(struct zab_config *config, struct slice bytes, zxid_t version)
+static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxid_t version)
 {
     struct zab_config found;
 
     if (zab_config_decode(bytes, &found) != ERR_OK) {
-        return;
+        return ERR_CORRUPT;
     }
     found.version = version != 0 ? version : found.version;
     if (config->count == 0 || found.version >= config->version) {
         *config = found;
     }
+    return ERR_OK;
+}
+
+/* A snapshot that cannot be loaded would leave the survivor in quarantine, with nobody to refill
+ * it. */
+static enum err read_blocks(struct store_snap_reader *reader)
+{
+    struct slice block;
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK) {
+        err = store_snap_next(reader, &block);
+    }
+    return err == ERR_MISSING ? ERR_OK : err;
 }
 
 /* The one that the newest snapshot was taken under; where it starts is where the log is read from.
@@ -36,10 +50,13 @@ static enum err config_of_snapshot(struct store *store, struct zab_config *confi
     if (err != ERR_OK) {
         return err;
     }
-    take_if_newer(config, store_snap_config(reader), 0);
+    err = take_if_newer(config, store_snap_config(reader), 0);
+    if (err == ERR_OK) {
+        err = read_blocks(reader);
+    }
     store_snap_close(reader);
     *ret_start = info.start;
-    return ERR_OK;
+    return err;
 }
 
 /* Reading them all is also the proof that they can be read. */
@@ -57,8 +74,8 @@ static enum err configs_of_log(struct store *store, zxid_t from, zxid_t last,
             err = ERR_CORRUPT;
         }
         for (size_t i = 0; i < count; i++) {
-            if (recs[i]->type == LOGREC_CONFIG) {
-                take_if_newer(config, logrec_payload(recs[i]), recs[i]->zxid);
+            if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
+                err = take_if_newer(config, logrec_payload(recs[i]), recs[i]->zxid);
             }
             from = recs[i]->zxid;
             logrec_unref(recs[i]);
@@ -73,11 +90,11 @@ static enum err newest_config(struct store *store, const struct store_report *re
 {
     const struct store_identity *identity = &report->identity;
     zxid_t from = report->log_base;
-    enum err err = ERR_OK;
+    enum err err;
 
     *ret_config = (struct zab_config){0};
-    take_if_newer(ret_config, slice_make(identity->genesis, identity->genesis_len), 0);
-    if (report->has_snapshot) {
+    err = take_if_newer(ret_config, slice_make(identity->genesis, identity->genesis_len), 0);
+    if (err == ERR_OK && report->has_snapshot) {
         err = config_of_snapshot(store, ret_config, &from);
     }
     return err == ERR_OK ? configs_of_log(store, from, report->log_last, ret_config) : err;
@@ -101,7 +118,8 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     }
     *ret_err = ERR_FOREIGN;
     if (report->identity.member_id != id) {
-        return "the directory belongs to another replica";
+        return "the directory belongs to another replica; give its number as --id ('zabra inspect' "
+               "shows it)";
     }
     *ret_err = ERR_MISSING;
     if (report->identity.founding || report->identity.genesis_len == 0) {
@@ -131,7 +149,11 @@ enum err survivor_look(struct store *store, const struct store_report *report, u
     if (err == ERR_OK && !zab_config_find(&ret_survivor->config, id)) {
         err = ERR_CORRUPT;
     }
-    *ret_why = err != ERR_OK ? "its snapshot, log or configuration cannot be read" : NULL;
+    *ret_why =
+        err != ERR_OK
+            ? "its snapshot, log or configuration cannot be read; start it once, which drops a "
+              "snapshot that is damaged, and try again, or choose another survivor"
+            : NULL;
     return err;
 }
 

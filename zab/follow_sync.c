@@ -40,10 +40,12 @@ static void cut_back(struct zab *zab, zxid_t common)
     /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
         /* R6: never obey. A quorum has lost committed data. */
-        fx_text(zab, ZAB_FX_HALT,
-                "leader %u asks to drop committed records after zxid 0x%llx (committed: 0x%llx): "
-                "a quorum has lost data",
-                zab->follow.leader, (unsigned long long)common, (unsigned long long)committed);
+        fx_text(
+            zab, ZAB_FX_HALT,
+            "leader %u asks to drop committed records after zxid 0x%llx (committed: 0x%llx): "
+            "a quorum has lost data; stop all replicas, keep this directory, and go on from the "
+            "newest one ('zabra recover') or restore a backup",
+            zab->follow.leader, (unsigned long long)common, (unsigned long long)committed);
         return;
     }
     (void)trail_truncate(&zab->trail, common);

@@ -1,10 +1,12 @@
 /* What `zabra recover` does to a directory. */
 #include "server/survivor.h"
+#include "storage/names.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"
 
 enum {
-    HISTORY = 0x77
+    HISTORY = 0x77,
+    BLOCK_BYTES = 20000 /* Most of the snapshot's file. */
 };
 
 static struct zab_config three(void)
@@ -140,6 +142,62 @@ static void the_newest_configuration_counts(void **state)
     skit_release(&kit);
 }
 
+/* Of records 5 to 8 of the model. */
+static void take_snapshot(struct skit *kit, struct slice config)
+{
+    struct store_snap_writer *writer = NULL;
+    uint8_t block[BLOCK_BYTES];
+
+    memset(block, 7, sizeof(block));
+    assert_int_equal(skit_open(kit), ERR_OK);
+    assert_int_equal(store_snap_begin(kit->store, skit_zxid(&kit->log, 5), skit_chain(&kit->log, 5),
+                                      config, &writer),
+                     ERR_OK);
+    assert_int_equal(store_snap_block(writer, slice_make(block, sizeof(block))), ERR_OK);
+    assert_int_equal(store_snap_finish(writer, skit_zxid(&kit->log, 8), 1, 1), ERR_OK);
+    skit_close(kit, true);
+}
+
+/* Going on alone with a snapshot that the replica cannot load would leave it nothing to go on with:
+ * the log before it is gone. */
+static void a_snapshot_is_read_to_its_end(void **state)
+{
+    struct skit kit;
+    struct survivor survivor;
+    struct zab_config config = three();
+    struct buf bytes;
+    char name[VFS_NAME_MAX];
+    uint64_t size = 0;
+
+    (void)state;
+    member(&kit);
+    buf_init(&bytes, STORE_GENESIS_MAX);
+    zab_config_encode(&config, &bytes);
+    take_snapshot(&kit, buf_slice(&bytes));
+    buf_release(&bytes);
+    assert_int_equal(look(&kit, own_id(), &survivor), ERR_OK);
+    skit_close(&kit, true);
+    name_snap(name, 1, skit_zxid(&kit.log, 5));
+    assert_true(vfs_mem_size(kit.disk, name, &size));
+    vfs_mem_flip(kit.disk, name, size / 2, 1);
+    assert_int_equal(look(&kit, own_id(), &survivor), ERR_CORRUPT);
+    skit_close(&kit, false);
+    skit_release(&kit);
+}
+
+static void a_configuration_that_cannot_be_read_is_not_passed_over(void **state)
+{
+    struct skit kit;
+    struct survivor survivor;
+
+    (void)state;
+    member(&kit);
+    take_snapshot(&kit, slice_str("no configuration"));
+    assert_int_equal(look(&kit, own_id(), &survivor), ERR_CORRUPT);
+    skit_close(&kit, false);
+    skit_release(&kit);
+}
+
 static void who_may_not_go_on_is_refused(void **state)
 {
     struct skit kit;
@@ -170,6 +228,8 @@ int main(void)
         cmocka_unit_test(a_member_is_shown_as_it_is),
         cmocka_unit_test(it_goes_on_alone_with_all_its_log),
         cmocka_unit_test(the_newest_configuration_counts),
+        cmocka_unit_test(a_snapshot_is_read_to_its_end),
+        cmocka_unit_test(a_configuration_that_cannot_be_read_is_not_passed_over),
         cmocka_unit_test(who_may_not_go_on_is_refused),
     };
 
