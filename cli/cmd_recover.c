@@ -139,7 +139,11 @@ static int go_on(struct recovery *recovery)
         store_close(store, !err);
     }
     if (err) {
-        return fail(recovery, err_text(err));
+        (void)fprintf(stderr,
+                      "zabra recover: %s: the disk failed (%s), and this replica may or may not be "
+                      "the only voter by now; repair the disk and run it again\n",
+                      recovery->dir, err_text(err));
+        return CMD_FAILED;
     }
     (void)printf("done: history %016" PRIx64 "; start this replica, then the others with empty "
                  "directories\n",
@@ -234,5 +238,5 @@ const struct cmd cmd_recover = {
             "--yes-i-accept-data-loss gives instead. Afterwards start it, and then the others\n"
             "with empty directories: they are refilled and become voters again, one by one.\n"
             "Choose the replica with the newest last record. Exit code 0: done; 1: refused or\n"
-            "not confirmed, and nothing was changed.\n",
+            "not confirmed, and nothing was changed; or the disk failed, as is then said.\n",
     .run = run};
