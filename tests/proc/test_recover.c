@@ -12,6 +12,7 @@
 enum {
     WRITES = 50,
     OUTPUT_MAX = 8192,
+    REFUSE_MS = 15000 * ENSEMBLE_FACTOR,
     /* Ten seconds of absence for each of the two, and the refills. */
     ADMIT_MS = 90000 * ENSEMBLE_FACTOR
 };
@@ -169,10 +170,48 @@ static void test_one_survivor(void **state)
     check_all_there((index + 2) % 3);
 }
 
+/* ---- The majority was not lost after all. ---- */
+
+static bool is_refused_by(uint32_t teller, const char *why)
+{
+    return ensemble_call(&ensemble, teller, "GET", "/ensemble/v1", NULL) == 200 &&
+           strstr((const char *)ensemble.reply.body.data, why);
+}
+
+/* Two histories under one cluster: neither takes anything from the other. */
+static void test_the_others_come_back_as_they_were(void **state)
+{
+    uint32_t index = ensemble_wait_leader(&ensemble);
+    uint32_t other = (index + 1) % 3;
+    char history[17];
+    char option[64];
+
+    (void)state;
+    ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/before?upsert=true", "x", 201);
+    ensemble_kill(&ensemble, index);
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/without?upsert=true", "x", 201);
+    assert_int_equal(recover(index, ensemble.replicas[index].id, ""), 1);
+    take_history(history);
+    (void)snprintf(option, sizeof(option), "--yes-i-accept-data-loss=%s", history);
+    assert_int_equal(recover(index, ensemble.replicas[index].id, option), 0);
+
+    ensemble_start(&ensemble, index);
+    ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/alone?upsert=true", "x", 201);
+    ENSEMBLE_WAIT(&ensemble, REFUSE_MS,
+                  is_refused_by(index, "another history") || is_refused_by(index, "hangs up"));
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/after?upsert=true", "x", 201);
+    ensemble_call_until(&ensemble, other, "GET", "/znodes/v1/without?consistency=linearizable",
+                        NULL, 200);
+    ensemble_call_until(&ensemble, index, "GET", "/znodes/v1/without?consistency=linearizable",
+                        NULL, 404);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_survivor, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_the_others_come_back_as_they_were, open_three,
+                                        close_three),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
