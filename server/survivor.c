@@ -165,10 +165,18 @@ static enum err run_one(struct store *store, struct store_op *op)
     return store_run(store, ops, 1, &done);
 }
 
+/* A disk that has just joined knows of epochs only by its configuration. */
+static uint32_t newest_epoch(const struct survivor *survivor)
+{
+    uint32_t newest = zxid_epoch(survivor->config.version);
+
+    newest = survivor->promised_epoch > newest ? survivor->promised_epoch : newest;
+    return survivor->epoch > newest ? survivor->epoch : newest;
+}
+
 enum err survivor_go_on(struct store *store, const struct survivor *survivor, uint64_t history)
 {
-    uint32_t newest =
-        survivor->promised_epoch > survivor->epoch ? survivor->promised_epoch : survivor->epoch;
+    uint32_t newest = newest_epoch(survivor);
     uint32_t epoch = newest + EPOCHS_SKIPPED;
     struct zab_config config = survivor->config;
     struct store_identity identity = survivor->identity;

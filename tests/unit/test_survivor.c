@@ -112,6 +112,40 @@ static void it_goes_on_alone_with_all_its_log(void **state)
     skit_release(&kit);
 }
 
+/* A disk that has joined and not yet promised anything: what it knows of epochs is in the
+ * configuration. */
+static void the_epochs_of_a_configuration_count(void **state)
+{
+    struct skit kit;
+    struct store_identity identity = skit_identity();
+    struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
+    struct survivor survivor;
+    struct zab_config config = three();
+    struct buf bytes;
+
+    (void)state;
+    config.version = zxid_make(5000, 7);
+    buf_init(&bytes, STORE_GENESIS_MAX);
+    zab_config_encode(&config, &bytes);
+    memcpy(identity.genesis, bytes.data, bytes.len);
+    identity.genesis_len = (uint32_t)bytes.len;
+    identity.founding = false;
+    buf_release(&bytes);
+    skit_init(&kit, KIT_SEGMENT);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    assert_int_equal(skit_run(&kit, &op), ERR_OK);
+    skit_close(&kit, true);
+    assert_int_equal(look(&kit, own_id(), &survivor), ERR_OK);
+    assert_int_equal(survivor_go_on(kit.store, &survivor, HISTORY), ERR_OK);
+    skit_close(&kit, true);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    config = genesis(&kit.report);
+    assert_int_equal(config.version, zxid_make(6000, 0));
+    assert_int_equal(kit.report.promised_epoch, 6000);
+    skit_close(&kit, false);
+    skit_release(&kit);
+}
+
 /* A configuration in the log is newer than the founding one, also when it is not known to be
  * committed. */
 static void the_newest_configuration_counts(void **state)
@@ -227,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_member_is_shown_as_it_is),
         cmocka_unit_test(it_goes_on_alone_with_all_its_log),
+        cmocka_unit_test(the_epochs_of_a_configuration_count),
         cmocka_unit_test(the_newest_configuration_counts),
         cmocka_unit_test(a_snapshot_is_read_to_its_end),
         cmocka_unit_test(a_configuration_that_cannot_be_read_is_not_passed_over),
