@@ -78,7 +78,9 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         .serving = zab->was_serving,
         .quarantined = zab->quarantined,
         .founding = zab->founding,
-        .stranger = self && has_seat(self) && !quorum_counts(zab, zab->id, zab->incarnation),
+        /* Only what is committed: an admission under way is none that an operator may rely on. */
+        .stranger =
+            self && has_seat(self) && !zab_config_is_voter(&zab->config, zab->id, zab->incarnation),
         .epoch = zxid_epoch(zab->trail.last),
         .promised = zab->promised_epoch,
         .last = zab->trail.last,
@@ -116,7 +118,7 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
             .voter = member ? has_seat(member) : peer->seed_voter,
             .connected = peer->up,
             .synced = peer->learner.stage == LEARNER_SYNCED,
-            .counted = quorum_counts(zab, peer->id, peer->incarnation),
+            .counted = zab_config_is_voter(&zab->config, peer->id, peer->incarnation),
             .acked = peer->learner.acked,
             .heard_ms = peer->learner.heard_ms,
             .state = peer->vote.valid ? peer->vote.state : ZAB_LOOKING,

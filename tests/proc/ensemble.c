@@ -174,8 +174,9 @@ static void print_log(const struct replica *replica)
 
     close(fd);
     text[got > 0 ? got : 0] = '\0';
-    print_message("---- end of the log of replica %u (pid %d, status %d)\n%s", replica->id,
-                  (int)replica->pid, replica->status, text);
+    /* cmocka's own message would be cut after 1,024 bytes. */
+    (void)fprintf(stderr, "---- end of the log of replica %u (pid %d, status %d)\n%s\n",
+                  replica->id, (int)replica->pid, replica->status, text);
 }
 
 void ensemble_print_logs(const struct ensemble *ensemble)

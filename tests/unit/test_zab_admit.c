@@ -63,7 +63,21 @@ static void a_new_disk_is_admitted_after_the_old_one_stayed_away(void **state)
     drive_release(&drive);
 }
 
-/* The new disk's own acknowledgement does not carry its admission. */
+static bool is_counted(const struct drive *drive, uint32_t id)
+{
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(drive->zab, peers, ZAB_MEMBERS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        if (peers[i].id == id) {
+            return peers[i].counted;
+        }
+    }
+    return false;
+}
+
+/* The new disk's own acknowledgement does not carry its admission, and nobody is told that it votes
+ * before it does. */
 static void an_admission_needs_both_quorums(void **state)
 {
     struct drive drive;
@@ -77,9 +91,11 @@ static void an_admission_needs_both_quorums(void **state)
     drive_learner_says(&drive, 1, ZAB_ACK, zxid);
     assert_true(drive_status(&drive).committed < zxid);
     assert_int_equal(zab_config(drive.zab)->members[0].incarnation, DRIVE_INCARNATION + 1);
+    assert_false(is_counted(&drive, 1));
     drive_learner_says(&drive, 2, ZAB_ACK, zxid);
     assert_int_equal(drive_status(&drive).committed, zxid);
     assert_int_equal(zab_config(drive.zab)->members[0].incarnation, NEW_DISK);
+    assert_true(is_counted(&drive, 1));
     drive_release(&drive);
 }
 
