@@ -124,6 +124,14 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     return MHD_YES;
 }
 
+/* The state may have been put back by a snapshot since it was found new enough. */
+static zxid_t least_zxid(const struct http_request *request)
+{
+    zxid_t waited = request->op ? request->op->wait_zxid : 0;
+
+    return waited > request->min_zxid ? waited : request->min_zxid;
+}
+
 static enum MHD_Result run_read(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -133,6 +141,12 @@ static enum MHD_Result run_read(struct http_conn *conn)
     ASSERT(request->def->read);
     op_result_init(&result);
     request->def->read(gate_view(conn->http->gate), &request->args, &result);
+    if (result.zxid != 0 && result.zxid < least_zxid(request)) {
+        op_result_release(&result);
+        op_result_init(&result);
+        result.err = ERR_NOT_READY;
+        result.detail = "this replica is taking over another state";
+    }
     done = http_answer_result(conn, &result);
     op_result_release(&result);
     return done;

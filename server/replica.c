@@ -266,6 +266,21 @@ static void make_state(struct replica *replica)
     view_replace(replica->view, state_new(config->history));
 }
 
+/* From the time it serves its state may be read, until that is doubted or another one takes its
+ * place. */
+static void note_readable(struct replica *replica)
+{
+    bool doubted = replica->status.quarantined;
+
+    if (replica->status.serving && !doubted && !replica->readable) {
+        view_set_whole(replica->view, true);
+        replica->readable = true;
+    } else if (doubted && replica->readable) {
+        view_set_whole(replica->view, false);
+        replica->readable = false;
+    }
+}
+
 static void on_role(struct replica *replica, struct replica_effects *out)
 {
     struct zab_status before = replica->status;
@@ -282,6 +297,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
         lead_clear(replica);
         requests_role_ended(replica);
     }
+    note_readable(replica); /* Before anybody is told to read. */
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }
@@ -432,16 +448,6 @@ static void before_step(struct replica *replica, const struct zab_event *event)
     } else if (event->type == ZAB_EV_STORED_SNAP) {
         replica->snapshotting = false;
         replica->snapshot_wanted = false;
-    }
-}
-
-static void note_readable(struct replica *replica)
-{
-    if (replica->status.serving) {
-        replica->readable = true;
-    }
-    if (replica->status.quarantined) {
-        replica->readable = false;
     }
 }
 

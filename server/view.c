@@ -10,6 +10,7 @@
 struct view {
     pthread_rwlock_t lock;
     struct state *state; /* NULL until recovery has put one in place. */
+    bool whole;
 };
 
 struct view *view_new(void)
@@ -52,9 +53,30 @@ void view_replace(struct view *view, struct state *take_state)
 
     ASSERT(old == NULL || old != take_state);
     view->state = take_state;
+    view->whole = false;
     view_write_done(view);
     /* A large tree takes long to free: not under the lock. */
     state_free(old);
+}
+
+void view_set_whole(struct view *view, bool whole)
+{
+    const struct state *state = view_write(view);
+
+    ASSERT(state != NULL || !whole);
+    view->whole = whole;
+    view_write_done(view);
+}
+
+const struct state *view_read_whole(struct view *view)
+{
+    const struct state *state = view_read(view);
+
+    if (state != NULL && !view->whole) {
+        view_read_done(view);
+        return NULL;
+    }
+    return state;
 }
 
 const struct state *view_read(struct view *view)
@@ -83,10 +105,10 @@ void view_refuse(struct op_result *result, enum err err, const char *detail)
 /* The lock, or the reason why there is nothing to read. */
 static const struct state *begin(struct view *view, struct op_result *result)
 {
-    const struct state *state = view_read(view);
+    const struct state *state = view_read_whole(view);
 
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state yet");
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
     }
     return state;
 }

@@ -29,11 +29,17 @@ void view_free(struct view *view); /* Frees the state it holds. */
 struct state *view_write(struct view *view);
 void view_write_done(struct view *view);
 
-/* Core thread: puts another state in place (recovery, installed snapshot); frees the old one. */
+/* Core or bulk thread: puts another state in place (recovery, installed snapshot); frees the old
+ * one. It is not whole: one loaded from a fuzzy snapshot is no state of any zxid yet. */
 void view_replace(struct view *view, struct state *take_state);
 
-/* Any thread: the lock for reading. NULL (and no lock) while there is no state. */
+/* Core thread: the state is that of its zxid and may be read; or not any more. */
+void view_set_whole(struct view *view, bool whole);
+
+/* Any thread: the lock for reading. NULL (and no lock) while there is no state; the second form
+ * also while it is not whole. */
 const struct state *view_read(struct view *view);
+const struct state *view_read_whole(struct view *view);
 void view_read_done(struct view *view);
 
 /* Read operations, one function per row; each takes the lock for a bounded look, fills `result`

@@ -138,11 +138,11 @@ static void drop_entries(struct op_result *result)
 
 void view_tree(struct view *view, const struct op_args *args, struct op_result *result)
 {
-    const struct state *state = view_read(view);
+    const struct state *state = view_read_whole(view);
 
     ASSERT(args->op == OP_TREE);
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state yet");
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
     view_look(state, args, result);
@@ -189,12 +189,12 @@ static uint32_t look_element(const struct state *state, const struct op_args *ar
 
 void view_multi(struct view *view, const struct op_args *args, struct op_result *result)
 {
-    const struct state *state = view_read(view);
+    const struct state *state = view_read_whole(view);
     uint32_t nodes_left = VIEW_NODES_MAX;
 
     ASSERT(args->op == OP_MULTI && result->results == NULL);
     if (state == NULL) {
-        view_refuse(result, ERR_NOT_READY, "this replica has no state yet");
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
     result->zxid = state_applied(state);

@@ -278,6 +278,7 @@ static struct gate *kit_gate_new(void)
 
     state_skip(state, gate->zxid);
     view_replace(gate->view, state);
+    view_set_whole(gate->view, true);
     mailbox_init(&gate->box, 1000);
     thread_start(&gate->core, "core", kit_core, gate);
     return gate;

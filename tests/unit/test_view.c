@@ -21,6 +21,7 @@ static int setup(void **context)
 
     fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
     view_replace(fixture.view, fixture.state);
+    view_set_whole(fixture.view, true);
     op_result_init(&fixture.result);
     *context = &fixture;
     return 0;
