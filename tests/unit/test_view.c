@@ -87,6 +87,23 @@ static void assert_path(const struct op_result *result, uint32_t i, const char *
     assert_true(slice_eq(result->entries[i].path, slice_str(path)));
 }
 
+/* A state that was just put in place may be a fuzzy one: it is not read before it is owned. */
+static void test_a_state_is_read_once_it_is_whole(void **context)
+{
+    struct fixture *fixture = *context;
+
+    static const enum op_id reads[] = {OP_GET, OP_STAT, OP_CHILDREN, OP_TREE};
+
+    make(fixture, "/a", "xyz");
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+        view_set_whole(fixture->view, false);
+        assert_int_equal(read_op(fixture, op(reads[i], "/a"))->err, ERR_NOT_READY);
+        assert_non_null(fixture->result.detail);
+        view_set_whole(fixture->view, true);
+        assert_int_equal(read_op(fixture, op(reads[i], "/a"))->err, ERR_OK);
+    }
+}
+
 static void test_get_and_stat(void **context)
 {
     struct fixture *fixture = *context;
@@ -349,6 +366,7 @@ static void test_readers_see_whole_transactions(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        VIEW_TEST(test_a_state_is_read_once_it_is_whole),
         VIEW_TEST(test_get_and_stat),
         VIEW_TEST(test_data_outlives_the_znode),
         VIEW_TEST(test_nothing_is_read_before_there_is_a_state),
