@@ -175,7 +175,7 @@ static void test_one_survivor(void **state)
 static bool is_refused_by(uint32_t teller, const char *why)
 {
     return ensemble_call(&ensemble, teller, "GET", "/ensemble/v1", NULL) == 200 &&
-           strstr((const char *)ensemble.reply.body.data, why);
+           strstr(web_text(&ensemble.reply), why);
 }
 
 /* Two histories under one cluster: neither takes anything from the other. */
