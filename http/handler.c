@@ -140,7 +140,7 @@ static enum MHD_Result run_read(struct http_conn *conn)
 
     ASSERT(request->def->read);
     op_result_init(&result);
-    request->def->read(gate_view(conn->http->gate), &request->args, &result);
+    request->def->read(gate_view(conn->http->gate), &conn->principal, &request->args, &result);
     if (result.zxid != 0 && result.zxid < least_zxid(request)) {
         op_result_release(&result);
         op_result_init(&result);

@@ -40,7 +40,7 @@ void http_routes_init(struct http_routes *routes)
 {
     routes->count = 0;
     for (const struct op_def *def = ops_table(); def->name; def++) {
-        if (def->route[0] == '\0') {
+        if (def->route[0] == '\0' || def->id >= OP_SESSION) {
             continue;
         }
 

@@ -53,6 +53,7 @@ struct config {
     char allowed_origins[CONFIG_LIST_MAX];
     bool insecure;
     uint32_t http_threads;
+    char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
 
     /* Protocol. */
     uint32_t tick_ms;
@@ -86,6 +87,33 @@ struct config {
     uint32_t request_timeout_ms;
     uint32_t stale_limit_ms;
     uint32_t drain_timeout_ms;
+
+    /* Sessions and what is kept for clients. */
+    uint32_t session_min_ms;
+    uint32_t session_max_ms;
+    uint32_t session_default_ms;
+    uint32_t sessions_max;
+    uint32_t session_ephemerals_max;
+    uint32_t session_ephemeral_bytes_max; /* Of their paths. */
+    uint32_t remembered_max;              /* Results of writes with an idempotency key. */
+    uint64_t remembered_bytes_max;
+    uint32_t result_bytes_max; /* Of one remembered result. */
+    uint32_t remember_ms;
+    uint32_t window_max; /* Transactions that watchers can resume from. */
+    uint64_t window_bytes_max;
+
+    /* WebSockets, streams and waiting requests. */
+    uint32_t web_sockets_max;
+    uint32_t socket_in_flight_max;
+    uint32_t socket_messages_per_s;
+    uint32_t message_bytes_max;
+    uint32_t socket_queue_bytes_max;
+    uint32_t slow_timeout_ms;
+    uint32_t heartbeat_ms;
+    uint32_t watches_max;
+    uint32_t watch_bytes_max;
+    uint32_t streams_max;
+    uint32_t wait_max_ms;
 
     /* Logging. */
     uint32_t log_level;  /* enum log_level. */

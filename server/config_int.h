@@ -12,7 +12,7 @@ enum config_source {
 };
 
 enum {
-    CONFIG_ROWS_MAX = 64,
+    CONFIG_ROWS_MAX = 96,
     CONFIG_VALUE_MAX = 4096, /* Longest value text. */
     CONFIG_WHERE_MAX = 320,
 };

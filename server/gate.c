@@ -63,6 +63,21 @@ void gate_init(struct gate *gate, struct server *server)
         .client_address = config->client_address,
         .client_port = config->client_port,
         .access_log = config->access_log,
+        .super_digest = config->super_digest,
+        .session_min_ms = config->session_min_ms,
+        .session_max_ms = config->session_max_ms,
+        .session_default_ms = config->session_default_ms,
+        .web_sockets_max = config->web_sockets_max,
+        .socket_in_flight_max = config->socket_in_flight_max,
+        .socket_messages_per_s = config->socket_messages_per_s,
+        .message_bytes_max = config->message_bytes_max,
+        .socket_queue_bytes_max = config->socket_queue_bytes_max,
+        .slow_timeout_ms = config->slow_timeout_ms,
+        .heartbeat_ms = config->heartbeat_ms,
+        .watches_max = config->watches_max,
+        .watch_bytes_max = config->watch_bytes_max,
+        .streams_max = config->streams_max,
+        .wait_max_ms = config->wait_max_ms,
     };
 }
 

@@ -15,8 +15,13 @@
 
 struct gate;
 struct view;
+struct window;
 
 struct view *gate_view(struct gate *gate);
+struct window *gate_window(struct gate *gate); /* The recent changes, for subscribers. */
+
+/* Any thread, no lock of the core: the client of this session (public id) has been heard of. */
+void gate_touch(struct gate *gate, uint64_t session);
 
 /* Any thread. Takes the request; `on_reply` will be called exactly once, on the core thread, by the
  * request's deadline at the latest. For a write the result is complete. For a read (linearizable or
@@ -57,6 +62,10 @@ void gate_write_status(struct gate *gate, struct jsonw *json);
 void gate_write_ensemble(struct gate *gate, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
+/* One JSON array: the client addresses ("host:port") of all replicas as far as known, for clients
+ * that have to go elsewhere. Any thread. */
+void gate_write_servers(struct gate *gate, struct jsonw *json);
+
 enum {
     GATE_CHECKS_MAX = 16,
     GATE_CHECK_TEXT_MAX = 512
@@ -96,6 +105,21 @@ struct gate_limits {
     const char *client_address;
     uint16_t client_port;
     bool access_log;
+    const char *super_digest; /* For auth_add and auth_basic; "" when there is no super user. */
+    uint32_t session_min_ms;
+    uint32_t session_max_ms;
+    uint32_t session_default_ms;
+    uint32_t web_sockets_max;
+    uint32_t socket_in_flight_max;   /* Requests of one socket that are not answered yet. */
+    uint32_t socket_messages_per_s;  /* Of one socket; 0: no bound. */
+    uint32_t message_bytes_max;      /* Of a client's message. */
+    uint32_t socket_queue_bytes_max; /* Events waiting for a slow client; then it is coalesced. */
+    uint32_t slow_timeout_ms;        /* Behind for that long: closed. */
+    uint32_t heartbeat_ms;           /* Of sockets and streams. */
+    uint32_t watches_max;            /* Of one socket. */
+    uint32_t watch_bytes_max;        /* Of their paths. */
+    uint32_t streams_max;            /* SSE and NDJSON. */
+    uint32_t wait_max_ms;            /* Of a long poll. */
 };
 const struct gate_limits *gate_limits(struct gate *gate);
 

@@ -21,6 +21,7 @@ static void release_one(struct op_result *result)
     }
     mem_free(result->entries);
     blob_unref(result->data);
+    blob_unref(result->acl);
     buf_release(&result->arena);
 }
 
@@ -54,5 +55,6 @@ void op_request_free(struct op_request *request)
     op_result_release(&request->result);
     buf_release(&request->memory);
     mem_free(request->multi);
+    principal_release(&request->principal);
     mem_free(request);
 }

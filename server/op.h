@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "server/auth.h"
 #include "server/state/stat.h"
+#include "server/watch.h"
 
 /* Numbers go over the wire between replicas: never renumber. */
 enum op_id {
@@ -32,7 +33,20 @@ enum op_id {
     OP_ENSEMBLE = 13,
     OP_LIMITS = 14,
     OP_WHOAMI = 15,
-    OP_REAP = 16, /* The leader's own: remove a TTL or container znode. */
+    OP_REAP = 16,    /* The leader's own: remove a TTL or container znode. */
+    OP_SESSION = 17, /* Open a session. */
+    OP_ATTACH = 18,  /* Move a session to the socket that asks. */
+    OP_TOUCH = 19,   /* Say that it is alive; no transaction. */
+    OP_GETSESSION = 20,
+    OP_CLOSE = 21,
+    OP_EXPIRE = 22, /* The leader's own: close a session that was silent for too long. */
+    OP_GETACL = 23,
+    OP_SETACL = 24,
+    OP_WATCH = 25, /* From here on done by the front ends themselves. */
+    OP_UNWATCH = 26,
+    OP_AUTH = 27,
+    OP_DETACH = 28,
+    OP_PING = 29,
 };
 
 enum op_consistency {
@@ -81,9 +95,37 @@ struct op_args {
     uint32_t depth;     /* Of tree. */
     enum op_with with;
     enum op_dataformat dataformat;
-    struct slice key;    /* Idempotency-Key. */
     struct op_args *ops; /* Elements of a multi. */
     uint32_t op_count;
+
+    /* Sessions. */
+    uint32_t expire_s;   /* session: the time-out asked for, in seconds (HTTP); 0: none. */
+    uint32_t timeout_ms; /* session: the same in ms; 0: as expire_s says, or the default. */
+    /* The secret as text. session: made by the front end; attach, touch, getsession, close: the
+     * client's. It stays in this process. */
+    struct slice secret;
+    struct slice secret_hash; /* SHA-256 of it: what travels. See op_args_hash_secret. */
+    uint64_t session;         /* expire: the public id. */
+
+    /* ACLs. */
+    bool has_acl;
+    struct slice acl; /* create, setacl: encoded as in acl.h, as the client wrote it. */
+    bool has_aversion;
+    int32_t aversion; /* setacl: -1: any. */
+
+    /* Watches. */
+    bool watch;             /* get, exists, stat, children: register the one-shot kind as well. */
+    enum watch_kind kind;   /* watch. */
+    uint32_t watch_id;      /* unwatch. */
+    bool values;            /* watch: events carry stat and data. */
+    bool has_since;         /* watch: */
+    zxid_t since;           /* resume behind this zxid ... */
+    bool has_since_history; /* ... which is of this history: */
+    uint64_t since_history;
+
+    /* auth. */
+    struct slice scheme;
+    struct slice credential;
 };
 
 struct op_entry {      /* A child, or a znode of a tree. */
@@ -92,7 +134,18 @@ struct op_entry {      /* A child, or a znode of a tree. */
     struct blob *data; /* Reference; NULL when null or not asked for. */
 };
 
-/* Owns everything it points to (paths and entries in `arena`, references in `data`). */
+/* A session as its client is told of it. */
+struct op_session_info {
+    uint64_t id; /* Public. */
+    uint32_t timeout_ms;
+    uint64_t attach; /* Number of its last attachment; 0: never. */
+    uint32_t member; /* Replica of that. */
+    int64_t opened_ms;
+    uint32_t ephemeral_count;
+    uint64_t ephemeral_bytes;
+};
+
+/* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
 struct op_result {
     enum err err;
     const char *detail; /* A constant sentence that says more than err_text, or NULL. */
@@ -101,7 +154,12 @@ struct op_result {
     struct stat_view stat; /* Of the znode; with ERR_BAD_VERSION the current one. */
     struct slice path;     /* Full path, created name included. */
     struct blob *data;
+    struct blob *acl; /* getacl: encoded; reference; NULL: open to all. */
+    bool has_acl;
+    bool has_session; /* session, attach, touch, getsession. */
+    struct op_session_info session;
     bool created;             /* A PUT that created. */
+    bool replayed;            /* The remembered result of an earlier request with the same key. */
     struct op_entry *entries; /* children, tree. */
     uint32_t entry_count;
     bool more;                 /* The page ends before the list does. */
@@ -116,6 +174,15 @@ void op_result_release(struct op_result *result);
 
 struct op_def;
 
+/* In whose session a request is made. */
+struct op_session {
+    bool shown;      /* One was named at all. */
+    uint64_t id;     /* Public id; 0: `hash` says which, and the leader finds out. */
+    uint64_t attach; /* Number of the socket's attachment: refused with SESSION_MOVED when it is not
+                        the session's last one. 0: plain HTTP, which never moves a session. */
+    uint8_t hash[32]; /* SHA-256 of the secret, when id is 0. */
+};
+
 /*
  * A request on its way. Made by a front end, handed to the gate, and given back by `on_reply` on
  * the core thread, which may only pass it on (resume a connection, post to a mailbox).
@@ -123,7 +190,9 @@ struct op_def;
 struct op_request {
     const struct op_def *def;
     struct op_args args;
-    struct op_principal principal;
+    struct op_principal principal; /* Its `auth` is a reference of the request's own. */
+    struct op_session session;
+    struct slice key; /* Idempotency-Key; empty: none. */
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
     uint64_t deadline_ms;  /* Monotonic; answered by then, whatever happens. */

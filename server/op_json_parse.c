@@ -257,7 +257,8 @@ static const struct op_field *member_field(const struct op_def *def, const char 
 {
     const struct op_field *field = op_field_find(def, slice_str(key));
     bool outside = field && (field->source == OP_FROM_HEADER || field->type == OP_FIELD_NAME ||
-                             field->type == OP_FIELD_BYTES || field->type == OP_FIELD_OPS);
+                             field->type == OP_FIELD_BYTES || field->type == OP_FIELD_OPS ||
+                             field->type == OP_FIELD_ACL || field->source == OP_FROM_NOWHERE);
 
     return outside ? NULL : field;
 }

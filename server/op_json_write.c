@@ -223,6 +223,9 @@ static enum err put_members(struct jsonw *json, const struct op_args *args,
         return ERR_OK;
     case OP_SHAPE_MULTI:
     case OP_SHAPE_INFO:
+    case OP_SHAPE_SESSION:
+    case OP_SHAPE_ACL:
+    case OP_SHAPE_FRONT:
         break;
     }
     UNREACHABLE();

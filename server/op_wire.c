@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "server/acl.h"
 #include "server/ops.h"
 
 enum {
@@ -68,7 +69,14 @@ static void put_field(const struct op_field *field, const struct op_args *args, 
     case OP_FIELD_OPS:
         wire_put_u32(out, args->op_count);
         break;
-    case OP_FIELD_NAME: /* Already part of the path. */
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
+        wire_put_bytes(out, *(const struct slice *)place(field, args));
+        break;
+    case OP_FIELD_NAME:   /* Already part of the path. */
+    case OP_FIELD_SECRET: /* Stays here; its hash travels. */
+    case OP_FIELD_KIND:   /* Of operations that never travel. */
+    case OP_FIELD_SINCE:
         break;
     }
 }
@@ -188,7 +196,19 @@ static void get_field(struct wire_reader *reader, const struct op_field *field,
     case OP_FIELD_OPS:
         args->op_count = wire_get_u32(reader);
         break;
+    case OP_FIELD_HASH:
+        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, TXN_SECRET_HASH_LEN);
+        if (args->secret_hash.len != TXN_SECRET_HASH_LEN) {
+            wire_reader_fail(reader);
+        }
+        break;
+    case OP_FIELD_ACL:
+        args->acl = wire_get_bytes(reader, ACL_BYTES_MAX);
+        break;
     case OP_FIELD_NAME:
+    case OP_FIELD_SECRET:
+    case OP_FIELD_KIND:
+    case OP_FIELD_SINCE:
         break;
     }
 }

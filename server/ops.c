@@ -36,6 +36,18 @@
     {                                                                     \
         name, OP_FIELD_U32, OP_FROM_QUERY, AT(member), 0, min, UINT32_MAX \
     }
+#define SECRET_FIELD(source)                                    \
+    {                                                           \
+        "session", OP_FIELD_SECRET, source, AT(secret), 0, 0, 0 \
+    }
+#define HASH_FIELD                                                       \
+    {                                                                    \
+        "hash", OP_FIELD_HASH, OP_FROM_NOWHERE, AT(secret_hash), 0, 0, 0 \
+    }
+#define ACL_FIELD                                                     \
+    {                                                                 \
+        "acl", OP_FIELD_ACL, OP_FROM_BODY, AT(acl), AT(has_acl), 0, 0 \
+    }
 #define END_FIELD                                      \
     {                                                  \
         NULL, OP_FIELD_BOOL, OP_FROM_QUERY, 0, 0, 0, 0 \
@@ -69,6 +81,7 @@ static const struct op_field set_fields[] = {
 static const struct op_field create_fields[] = {
     PATH_FIELD,
     DATA_FIELD,
+    ACL_FIELD,
     BOOL_FIELD("null", data_null),
     {"name", OP_FIELD_NAME, OP_FROM_QUERY, AT(path), 0, 0, 0},
     BOOL_FIELD("sequence", sequence),
@@ -92,7 +105,43 @@ static const struct op_field multi_fields[] = {
     END_FIELD,
 };
 
-#define ZNODES "/znodes/v1/{path}"
+static const struct op_field session_fields[] = {
+    {"expire", OP_FIELD_U32, OP_FROM_QUERY, AT(expire_s), 0, 1, UINT32_MAX / 1000},
+    {"timeout_ms", OP_FIELD_U32, OP_FROM_QUERY, AT(timeout_ms), 0, 1, UINT32_MAX},
+    HASH_FIELD,
+    END_FIELD,
+};
+/* A session that is there: named by its secret. */
+static const struct op_field secret_fields[] = {SECRET_FIELD(OP_FROM_PATH), HASH_FIELD, END_FIELD};
+static const struct op_field expire_fields[] = {
+    {"session", OP_FIELD_U64, OP_FROM_NOWHERE, AT(session), 0, 0, INT64_MAX},
+    END_FIELD,
+};
+static const struct op_field setacl_fields[] = {
+    PATH_FIELD,
+    ACL_FIELD,
+    {"aversion", OP_FIELD_I32, OP_FROM_BODY, AT(aversion), AT(has_aversion), INT32_MIN, INT32_MAX},
+    END_FIELD,
+};
+static const struct op_field watch_fields[] = {
+    PATH_FIELD,
+    {"kind", OP_FIELD_KIND, OP_FROM_QUERY, AT(kind), 0, 0, 0},
+    {"since", OP_FIELD_SINCE, OP_FROM_QUERY, AT(since), AT(has_since), 0, 0},
+    BOOL_FIELD("values", values),
+    END_FIELD,
+};
+static const struct op_field unwatch_fields[] = {
+    {"watch", OP_FIELD_U32, OP_FROM_QUERY, AT(watch_id), 0, 1, UINT32_MAX},
+    END_FIELD,
+};
+static const struct op_field auth_fields[] = {
+    {"scheme", OP_FIELD_TEXT, OP_FROM_BODY, AT(scheme), 0, 0, 0},
+    {"credential", OP_FIELD_TEXT, OP_FROM_BODY, AT(credential), 0, 0, 0},
+    END_FIELD,
+};
+
+#define ZNODES   "/znodes/v1/{path}"
+#define SESSIONS "/sessions/v1/{id}"
 
 /* One row each; the first row of a method and route is what a request without `select` means. */
 static const struct op_def table[] = {
@@ -125,6 +174,27 @@ static const struct op_def table[] = {
     {OP_WHOAMI, "whoami", "GET", "/whoami/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0, none_fields,
      NULL},
     {OP_REAP, "reap", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0, path_fields, NULL},
+    {OP_SESSION, "session", "POST", "/sessions/v1", "op=create", OP_KIND_WRITE, OP_SHAPE_SESSION,
+     201, 0, session_fields, NULL},
+    {OP_ATTACH, "attach", "", "", "", OP_KIND_WRITE, OP_SHAPE_SESSION, 200, 0, secret_fields, NULL},
+    {OP_TOUCH, "touch", "PUT", SESSIONS, "", OP_KIND_READ, OP_SHAPE_SESSION, 200, 0, secret_fields,
+     view_session},
+    {OP_GETSESSION, "getsession", "GET", SESSIONS, "", OP_KIND_READ, OP_SHAPE_SESSION, 200, 0,
+     secret_fields, view_session},
+    {OP_CLOSE, "close", "DELETE", SESSIONS, "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 204,
+     secret_fields, NULL},
+    {OP_EXPIRE, "expire", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0, expire_fields, NULL},
+    {OP_GETACL, "getacl", "GET", ZNODES, "view=acl", OP_KIND_READ, OP_SHAPE_ACL, 200, 0,
+     path_fields, view_acl},
+    {OP_SETACL, "setacl", "PATCH", ZNODES, "", OP_KIND_WRITE, OP_SHAPE_STAT, 200, 0, setacl_fields,
+     NULL},
+    {OP_WATCH, "watch", "GET", "/watch/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0,
+     watch_fields, NULL},
+    {OP_UNWATCH, "unwatch", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, unwatch_fields,
+     NULL},
+    {OP_AUTH, "auth", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, auth_fields, NULL},
+    {OP_DETACH, "detach", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, none_fields, NULL},
+    {OP_PING, "ping", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, none_fields, NULL},
     {.name = NULL},
 };
 
@@ -137,7 +207,7 @@ const struct op_def *ops_by_id(enum op_id id)
 {
     size_t row = (size_t)id - 1;
 
-    if (id < OP_GET || id > OP_REAP) {
+    if (id < OP_GET || id > OP_PING) {
         return NULL;
     }
     ASSERT(table[row].id == id); /* Rows are in the order of their numbers. */

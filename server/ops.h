@@ -9,6 +9,7 @@
 #define SERVER_OPS_H
 
 #include "server/op.h"
+#include "server/state/txn.h"
 
 struct view;
 struct gate;
@@ -18,6 +19,7 @@ enum op_kind {
     OP_KIND_WRITE, /* Through the gate and the log. */
     OP_KIND_SYNC,  /* A quorum round. */
     OP_KIND_INFO,  /* About this replica; no tree. */
+    OP_KIND_FRONT, /* Done by the front end itself, on its own thread. */
 };
 
 /* Where a field comes from over HTTP. */
@@ -25,7 +27,8 @@ enum op_source {
     OP_FROM_PATH,
     OP_FROM_QUERY,
     OP_FROM_HEADER, /* Not in JSON. */
-    OP_FROM_BODY
+    OP_FROM_BODY,
+    OP_FROM_NOWHERE /* Of the server's own making: only in the forwarded form. */
 };
 
 enum op_field_type {
@@ -43,6 +46,11 @@ enum op_field_type {
     OP_FIELD_NAME,       /* Last component, joined to the path; query only, no place of its own. */
     OP_FIELD_MATCH,      /* If-Match: has_etag, etag_czxid, etag_version, must_exist. */
     OP_FIELD_NONE_MATCH, /* If-None-Match: *: must_be_new. */
+    OP_FIELD_SECRET,     /* A session's secret: text that never leaves this process. */
+    OP_FIELD_HASH,       /* TXN_SECRET_HASH_LEN bytes; travels only. */
+    OP_FIELD_ACL,   /* Encoded list; as JSON an array of entries or the name of a standard one. */
+    OP_FIELD_KIND,  /* Of a watch, by name. */
+    OP_FIELD_SINCE, /* "0x1f", "31", or "<history hex>:<zxid hex>". */
 };
 
 /* What an answer looks like; one writer each in op_json. */
@@ -57,10 +65,13 @@ enum op_shape {
     OP_SHAPE_MULTI,    /* Results in order. */
     OP_SHAPE_ZXID,     /* The zxid alone. */
     OP_SHAPE_INFO,     /* Written by ops_write_info. */
+    OP_SHAPE_SESSION,  /* Of a session: secret (when it is new), public id, time-out. */
+    OP_SHAPE_ACL,      /* Entries of a list, and the stat. */
+    OP_SHAPE_FRONT,    /* The front end's. */
 };
 
 enum {
-    OPS_FIELDS_MAX = 16,
+    OPS_FIELDS_MAX = 24,
     OPS_MULTI_MAX = 10000,         /* Elements of a multi that may be decoded at all. */
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of what maxDataBytes may be set to. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
@@ -91,7 +102,8 @@ struct op_def {
     uint32_t status;               /* HTTP status of success with JSON. */
     uint32_t status_raw;           /* The same for application/octet-stream; 0: JSON only. */
     const struct op_field *fields; /* Ends with a NULL name. */
-    void (*read)(struct view *view, const struct op_args *args, struct op_result *result);
+    void (*read)(struct view *view, const struct op_principal *who, const struct op_args *args,
+                 struct op_result *result);
 };
 
 /* All rows; ends with a NULL name. */
@@ -114,6 +126,9 @@ enum err op_field_parse(const struct op_field *field, struct slice text, struct 
 /* The rules that hold across fields, and the legality of paths; elements of a multi included. Every
  * way in calls it once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */
 enum err op_args_check(const struct op_args *args, const char **ret_why);
+
+/* Puts the SHA-256 of args->secret into args->secret_hash, which then points into `hash`. */
+void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]);
 
 /* The row's kind; that of a multi follows from its elements. */
 enum op_kind op_args_kind(const struct op_args *args);

@@ -1,6 +1,7 @@
 /* Arguments out of text, and the rules that hold across them. */
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/crypto.h"
 #include "server/ops.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 
 enum {
-    NUMBER_TEXT_MAX = 24
+    NUMBER_TEXT_MAX = 24,
+    SECRET_TEXT_LEN = 36
 };
 
 struct word {
@@ -178,6 +180,66 @@ static enum err parse_none_match(struct slice text, struct op_args *args, const 
     return ERR_OK;
 }
 
+static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
+{
+    if (text.len != SECRET_TEXT_LEN) {
+        return refuse(ret_why, "must be the id of a session: 36 characters");
+    }
+    args->secret = text;
+    return ERR_OK;
+}
+
+/* Without its 0x. */
+static bool hex_parse(struct slice text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *at = text.data[i] ? strchr(digits, text.data[i]) : NULL;
+
+        if (!at) {
+            return false;
+        }
+        value = value << 4 | (uint64_t)((at - digits) % 16);
+    }
+    *ret_value = value;
+    return text.len > 0 && text.len <= 16;
+}
+
+static bool zxid_parse(struct slice text, zxid_t *ret_zxid)
+{
+    int64_t number = 0;
+
+    if (slice_starts_with(text, slice_str("0x"))) {
+        return hex_parse(slice_make(text.data + 2, text.len - 2), ret_zxid);
+    }
+    if (!number_parse(text, &number) || number < 0) {
+        return false;
+    }
+    *ret_zxid = (zxid_t)number;
+    return true;
+}
+
+/* With the history, as the id of a stream's event: both in hex. */
+static enum err parse_since(struct slice text, struct op_args *args, const char **ret_why)
+{
+    const uint8_t *colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
+    bool sound = colon == NULL;
+
+    if (colon != NULL) {
+        size_t before = (size_t)(colon - text.data);
+
+        sound = hex_parse(slice_make(text.data, before), &args->since_history);
+        args->has_since_history = sound;
+        text = slice_make(colon + 1, text.len - before - 1);
+    }
+    if (!sound || !zxid_parse(text, &args->since)) {
+        return refuse(ret_why, "must be a zxid, or <history>:<zxid> as in the id of an event");
+    }
+    return ERR_OK;
+}
+
 static enum err parse_by_type(const struct op_field *field, struct slice text, struct op_args *args,
                               const char **ret_why)
 {
@@ -200,9 +262,19 @@ static enum err parse_by_type(const struct op_field *field, struct slice text, s
         return parse_match(text, args, ret_why);
     case OP_FIELD_NONE_MATCH:
         return parse_none_match(text, args, ret_why);
+    case OP_FIELD_SECRET:
+        return parse_secret(text, args, ret_why);
+    case OP_FIELD_KIND:
+        return watch_kind_parse(text, &args->kind)
+                   ? ERR_OK
+                   : refuse(ret_why, "must be data, exists, children, persistent or recursive");
+    case OP_FIELD_SINCE:
+        return parse_since(text, args, ret_why);
     case OP_FIELD_BYTES:
     case OP_FIELD_OPS:
     case OP_FIELD_NAME:
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
         break;
     }
     UNREACHABLE();
@@ -217,6 +289,12 @@ enum err op_field_parse(const struct op_field *field, struct slice text, struct 
         *((bool *)((uint8_t *)args + field->has_offset)) = true;
     }
     return err;
+}
+
+void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN])
+{
+    crypto_sha256(args->secret, hash);
+    args->secret_hash = slice_make(hash, TXN_SECRET_HASH_LEN);
 }
 
 /* A sequential name is checked as it will be: the ten digits may complete an empty prefix. */
@@ -246,10 +324,6 @@ static enum err check_create(const struct op_args *args, const char **ret_why)
     }
     if (args->container && args->sequence) {
         return refuse(ret_why, "a container cannot be sequential");
-    }
-    if (args->ephemeral) {
-        *ret_why = "ephemeral znodes need sessions, which this version does not support";
-        return ERR_UNIMPLEMENTED;
     }
     return ERR_OK;
 }

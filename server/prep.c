@@ -85,6 +85,19 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     case OP_ENSEMBLE:
     case OP_LIMITS:
     case OP_WHOAMI:
+    case OP_SESSION:
+    case OP_ATTACH:
+    case OP_TOUCH:
+    case OP_GETSESSION:
+    case OP_CLOSE:
+    case OP_EXPIRE:
+    case OP_GETACL:
+    case OP_SETACL:
+    case OP_WATCH:
+    case OP_UNWATCH:
+    case OP_AUTH:
+    case OP_DETACH:
+    case OP_PING:
         break;
     }
     return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
@@ -146,17 +159,21 @@ static enum err check_size(const struct prep_step *step)
     return ERR_OK;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): seven things that belong to different owners. */
-enum err prep_request(struct prep *prep, const struct state *state, const struct op_args *args,
-                      const struct txn_header *header, zxid_t zxid, struct buf *out,
-                      struct op_result *result)
+enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
+                      zxid_t zxid, struct buf *out, struct op_result *result)
 {
     ASSERT(zxid > state_applied(state));
-    struct prep_step step = {
-        .prep = prep, .state = state, .header = header, .zxid = zxid, .out = out, .result = result};
+    const struct op_args *args = job->args;
+    struct prep_step step = {.prep = prep,
+                             .state = state,
+                             .job = job,
+                             .header = job->header,
+                             .zxid = zxid,
+                             .out = out,
+                             .result = result};
 
     buf_clear(out);
-    txn_begin(out, header);
+    txn_begin(out, job->header);
     enum err err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
 
     if (err == ERR_OK) {

@@ -29,14 +29,23 @@ void prep_free(struct prep *prep);
 /* Forgets all in-flight changes: on every change of role. */
 void prep_clear(struct prep *prep);
 
-/* Checks `args` against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
+/* What is to be prepared. */
+struct prep_job {
+    const struct op_args *args;
+    const struct op_principal *who;   /* NULL: the server itself, whom no ACL stops. */
+    const struct op_session *session; /* In whose session; NULL: none. */
+    struct slice key;                 /* Idempotency-Key; empty: none. */
+    const struct txn_header *header;  /* Origin and time. */
+};
+
+/* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
  * and its changes are in the overlay; `result` is as op_result_init left it, but for `created`. On
  * error `result` says what and why (err, detail, stat of a failed version check, failed_index and
- * results of a multi) and `out` is empty; zxid is the caller's to fill. `header` names origin and
- * time. `zxid` must be above all that were prepared and applied. */
-enum err prep_request(struct prep *prep, const struct state *state, const struct op_args *args,
-                      const struct txn_header *header, zxid_t zxid, struct buf *out,
-                      struct op_result *result);
+ * results of a multi) and `out` is empty; zxid is the caller's to fill. OK with an empty `out`:
+ * `result` is the remembered answer to that key (`replayed`), and nothing is to be proposed. `zxid`
+ * must be above all that were prepared and applied. */
+enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
+                      zxid_t zxid, struct buf *out, struct op_result *result);
 
 /* The state has applied up to `zxid`: overlay entries up to it are dropped. */
 void prep_applied(struct prep *prep, zxid_t zxid);

@@ -16,6 +16,7 @@ struct prep {
 struct prep_step {
     struct prep *prep;
     const struct state *state;
+    const struct prep_job *job;
     const struct txn_header *header;
     zxid_t zxid;
     struct buf *out;

@@ -145,9 +145,8 @@ enum lead_outcome {
     LEAD_REFUSED,
     LEAD_LATER
 };
-enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *args,
-                               const struct txn_header *header, struct op_result *result,
-                               zxid_t *ret_zxid);
+enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
+                               struct op_result *result, zxid_t *ret_zxid);
 void lead_forwarded(struct replica *replica, const struct zab_effect *effect);
 bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
 void lead_run_forwards(struct replica *replica);

@@ -49,9 +49,8 @@ static bool is_allowed_when_low(const struct op_args *args)
     return args->op == OP_DELETE || args->op == OP_REAP;
 }
 
-enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *args,
-                               const struct txn_header *header, struct op_result *result,
-                               zxid_t *ret_zxid)
+enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
+                               struct op_result *result, zxid_t *ret_zxid)
 {
     zxid_t zxid = zab_next_zxid(replica->zab);
 
@@ -59,7 +58,7 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *ar
         return LEAD_LATER;
     }
     *ret_zxid = zxid;
-    if (replica->status.quorum_low && !is_allowed_when_low(args)) {
+    if (replica->status.quorum_low && !is_allowed_when_low(job->args)) {
         PROBE("replica.quorum_low");
         result->err = ERR_DISK_FULL;
         result->detail = "a quorum of replicas has almost no disk space left: only deletes pass";
@@ -72,7 +71,7 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct op_args *ar
 
     ASSERT(state);
     buf_clear(&replica->txn);
-    enum err err = prep_request(replica->prep, state, args, header, zxid, &replica->txn, result);
+    enum err err = prep_request(replica->prep, state, job, zxid, &replica->txn, result);
 
     view_read_done(replica->view);
     if (err != ERR_OK) {
@@ -146,7 +145,9 @@ static bool handle_forward(struct replica *replica, const struct forward *forwar
         forwarded.header.origin_member = forward->peer;
         forwarded.header.request = forward->request;
         forwarded.header.time_ms = lead_time(replica);
-        outcome = lead_prepare(replica, &forwarded.args, &forwarded.header, &result, &zxid);
+        outcome = lead_prepare(
+            replica, &(struct prep_job){.args = &forwarded.args, .header = &forwarded.header},
+            &result, &zxid);
     } else {
         result.err = ERR_FORMAT;
         zxid = replica->status.last + 1;
@@ -311,7 +312,8 @@ void lead_reap(struct replica *replica)
         args.path = wire_get_raw(&reader, wire_get_u16(&reader));
         op_result_init(&result);
         /* One that was changed meanwhile is refused, and that is all. */
-        (void)lead_prepare(replica, &args, &header, &result, &zxid);
+        (void)lead_prepare(replica, &(struct prep_job){.args = &args, .header = &header}, &result,
+                           &zxid);
         op_result_release(&result);
     }
     ASSERT(wire_reader_ok(&reader));

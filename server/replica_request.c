@@ -98,7 +98,15 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         .time_ms = lead_time(replica),
     };
 
-    switch (lead_prepare(replica, &request->args, &header, &request->result, &zxid)) {
+    struct prep_job job = {
+        .args = &request->args,
+        .who = &request->principal,
+        .session = &request->session,
+        .key = request->key,
+        .header = &header,
+    };
+
+    switch (lead_prepare(replica, &job, &request->result, &zxid)) {
     case LEAD_PROPOSED:
         request->wait_zxid = zxid;
         request->wait_epoch = zxid_epoch(zxid);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "server/acl.h"
 #include "server/state/state.h"
 #include "server/view_int.h"
 
@@ -113,13 +114,26 @@ static const struct state *begin(struct view *view, struct op_result *result)
     return state;
 }
 
-void view_look(const struct state *state, const struct op_args *args, struct op_result *result)
+bool view_may_read(const struct state *state, const struct op_principal *who,
+                   const struct znode *node)
+{
+    uint32_t acl = znode_acl(node);
+
+    return acl == 0 || acl_allows(state_acl(state, acl), who, ACL_READ);
+}
+
+void view_look(const struct state *state, const struct op_principal *who,
+               const struct op_args *args, struct op_result *result)
 {
     const struct znode *node = state_find(state, args->path);
 
     result->zxid = state_applied(state);
     if (node == NULL) {
         result->err = ERR_NO_NODE;
+        return;
+    }
+    if (!view_may_read(state, who, node)) {
+        result->err = ERR_NO_AUTH;
         return;
     }
     result->err = ERR_OK;
@@ -130,33 +144,39 @@ void view_look(const struct state *state, const struct op_args *args, struct op_
     }
 }
 
-static void look(struct view *view, const struct op_args *args, struct op_result *result)
+static void look(struct view *view, const struct op_principal *who, const struct op_args *args,
+                 struct op_result *result)
 {
     const struct state *state = begin(view, result);
 
     if (state != NULL) {
-        view_look(state, args, result);
+        view_look(state, who, args, result);
         view_read_done(view);
     }
 }
 
-void view_get(struct view *view, const struct op_args *args, struct op_result *result)
+void view_get(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result)
 {
     ASSERT(args->op == OP_GET);
 
-    look(view, args, result);
+    look(view, who, args, result);
 }
 
-void view_stat(struct view *view, const struct op_args *args, struct op_result *result)
+void view_stat(struct view *view, const struct op_principal *who, const struct op_args *args,
+               struct op_result *result)
 {
     ASSERT(args->op == OP_STAT || args->op == OP_EXISTS);
 
-    look(view, args, result);
+    look(view, who, args, result);
 }
 
-void view_children(struct view *view, const struct op_args *args, struct op_result *result)
+void view_children(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   struct op_result *result)
 {
-    struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX};
+    struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
+                             .who = who,
+                             .nodes_max = VIEW_NODES_MAX};
     bool go_on = true;
 
     ASSERT(args->op == OP_CHILDREN);
@@ -166,7 +186,7 @@ void view_children(struct view *view, const struct op_args *args, struct op_resu
         if (state == NULL) {
             break;
         }
-        go_on = view_page_more(state, args, VIEW_NODES_MAX, &page, result);
+        go_on = view_page_more(state, args, &page, result);
         view_read_done(view);
     }
     view_page_end(result);

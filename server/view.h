@@ -42,8 +42,9 @@ const struct state *view_read(struct view *view);
 const struct state *view_read_whole(struct view *view);
 void view_read_done(struct view *view);
 
-/* Read operations, one function per row; each takes the lock for a bounded look, fills `result`
- * (err, zxid and data; not the path, which is that of `args`) and lets go. Any thread.
+/* Read operations, one function per row; `who` must be let by the ACL. each takes the lock for a
+ * bounded look, fills `result` (err, zxid and data; not the path, which is that of `args`) and lets
+ * go. Any thread.
  *
  * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more` tells
  * that the list goes on. A page of up to 1,000 children with stat or data is one state; a longer
@@ -52,10 +53,29 @@ void view_read_done(struct view *view);
  * tree: levels down to args->depth (0: all), entries in name order, itself first; all of one state,
  * else ERR_TOO_LARGE above args->limit (0: 1,000, which is also the most) or the bounds of bytes.
  * multi: all elements from one state, VIEW_NODES_MAX znodes together. */
-void view_get(struct view *view, const struct op_args *args, struct op_result *result);
-void view_stat(struct view *view, const struct op_args *args, struct op_result *result);
-void view_children(struct view *view, const struct op_args *args, struct op_result *result);
-void view_tree(struct view *view, const struct op_args *args, struct op_result *result);
-void view_multi(struct view *view, const struct op_args *args, struct op_result *result);
+void view_get(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result);
+void view_stat(struct view *view, const struct op_principal *who, const struct op_args *args,
+               struct op_result *result);
+void view_children(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   struct op_result *result);
+void view_tree(struct view *view, const struct op_principal *who, const struct op_args *args,
+               struct op_result *result);
+void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
+                struct op_result *result);
+
+/* acl: READ or ADMIN is needed; without ADMIN the hashes of digest ids are not shown. */
+void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result);
+
+/* touch, getsession: the session whose secret has args->secret_hash; ERR_UNKNOWN_SESSION also when
+ * this replica has not heard of it yet: ask again behind a quorum round. */
+void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,
+                  struct op_result *result);
+
+/* The same for whoever needs no whole answer: the session with that hash (`id` 0) or id. OK,
+ * ERR_UNKNOWN_SESSION, ERR_NOT_READY. Any thread. */
+enum err view_find_session(struct view *view, const struct op_session *session,
+                           struct op_session_info *ret_info);
 
 #endif

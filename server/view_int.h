@@ -7,25 +7,34 @@
 
 /* Where a page of children stands between two holds of the lock. */
 struct view_page {
-    uint32_t limit;    /* Entries wanted. */
-    uint32_t cap;      /* Entries there is room for. */
-    size_t data_bytes; /* Data that the entries refer to. */
-    bool full;         /* The answer has reached its bound of bytes. */
+    const struct op_principal *who;
+    uint32_t limit;     /* Entries wanted. */
+    uint32_t cap;       /* Entries there is room for. */
+    uint32_t nodes_max; /* Children that one hold may visit. */
+    size_t data_bytes;  /* Data that the entries refer to. */
+    bool full;          /* The answer has reached its bound of bytes. */
 };
 
 /* Fills err, zxid and what the operation asks for, without the data of children. */
-void view_look(const struct state *state, const struct op_args *args, struct op_result *result);
+void view_look(const struct state *state, const struct op_principal *who,
+               const struct op_args *args, struct op_result *result);
 
-/* One hold's part of a page, at most `nodes_max` children. True when another hold should go on. */
-bool view_page_more(const struct state *state, const struct op_args *args, uint32_t nodes_max,
-                    struct view_page *page, struct op_result *result);
+/* The znode's ACL lets `who` read. */
+bool view_may_read(const struct state *state, const struct op_principal *who,
+                   const struct znode *node);
+
+/* One hold's part of a page, at most page->nodes_max children. True when another hold should go
+ * on. */
+bool view_page_more(const struct state *state, const struct op_args *args, struct view_page *page,
+                    struct op_result *result);
 
 /* After the last part: names of entries become valid. */
 void view_page_end(struct op_result *result);
 
-/* Adds one entry; its name is appended to the arena. False when that is full. */
-bool view_add_entry(const struct op_args *args, const struct znode *node, struct slice name,
-                    struct view_page *page, struct op_result *result);
+/* Adds one entry; its name is appended to the arena. Data that page->who may not read stays away.
+ * False when the arena is full. */
+bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
+                    struct slice name, struct view_page *page, struct op_result *result);
 
 void view_refuse(struct op_result *result, enum err err, const char *detail);
 

@@ -17,8 +17,8 @@ static void grow(struct view_page *page, struct op_result *result)
     result->entries = mem_realloc(result->entries, page->cap * sizeof(*result->entries));
 }
 
-bool view_add_entry(const struct op_args *args, const struct znode *node, struct slice name,
-                    struct view_page *page, struct op_result *result)
+bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
+                    struct slice name, struct view_page *page, struct op_result *result)
 {
     if (!buf_append_slice(&result->arena, name)) {
         page->full = true;
@@ -30,7 +30,7 @@ bool view_add_entry(const struct op_args *args, const struct znode *node, struct
     /* The arena still moves: until view_page_end only the length is known. */
     *entry = (struct op_entry){.path = slice_make(NULL, name.len)};
     znode_stat(node, &entry->stat);
-    if (args->with == OP_WITH_DATA) {
+    if (args->with == OP_WITH_DATA && view_may_read(state, page->who, node)) {
         entry->data = blob_ref(znode_data(node));
         page->data_bytes += entry->stat.data_length;
         page->full = page->data_bytes >= VIEW_DATA_BYTES_MAX;
@@ -62,8 +62,8 @@ static struct slice after_of(const struct op_args *args, const struct op_result 
     return slice_make(result->arena.data + result->arena.len - len, len);
 }
 
-bool view_page_more(const struct state *state, const struct op_args *args, uint32_t nodes_max,
-                    struct view_page *page, struct op_result *result)
+bool view_page_more(const struct state *state, const struct op_args *args, struct view_page *page,
+                    struct op_result *result)
 {
     const struct znode *node = state_find(state, args->path);
     bool first = !result->has_stat;
@@ -71,21 +71,22 @@ bool view_page_more(const struct state *state, const struct op_args *args, uint3
     uint32_t count = 0;
 
     if (first) {
-        view_look(state, args, result);
+        view_look(state, page->who, args, result);
     }
     result->more = false;
-    if (node == NULL) {
+    if (node == NULL || result->err != ERR_OK) {
         /* Deleted between two holds: the page ends with what was there. */
         return false;
     }
     const struct znode *child = znode_first_child(node, after_of(args, result));
 
-    while (child != NULL && result->entry_count < page->limit && count < nodes_max && !page->full) {
+    while (child != NULL && result->entry_count < page->limit && count < page->nodes_max &&
+           !page->full) {
         /* Names alone may be cut anywhere; with more, up to 1,000 children are one state. */
         if (args->with == OP_WITH_NAMES && result->arena.len - names_start >= VIEW_BYTES_MAX) {
             break;
         }
-        if (view_add_entry(args, child, znode_name(child), page, result)) {
+        if (view_add_entry(state, args, child, znode_name(child), page, result)) {
             child = znode_next(child);
             count++;
         }
@@ -103,10 +104,11 @@ static struct slice relative(const struct walk *walk)
     return slice_make(walk->path.data + 1, walk->path.len - 1);
 }
 
-static void walk_tree(const struct op_args *args, const struct znode *top, struct op_result *result)
+static void walk_tree(const struct state *state, const struct op_principal *who,
+                      const struct op_args *args, const struct znode *top, struct op_result *result)
 {
     uint32_t limit = args->limit > 0 && args->limit < VIEW_NODES_MAX ? args->limit : VIEW_NODES_MAX;
-    struct view_page page = {.limit = limit};
+    struct view_page page = {.who = who, .limit = limit};
     struct walk walk;
 
     walk_init(&walk, top, slice_make(NULL, 0));
@@ -120,10 +122,12 @@ static void walk_tree(const struct op_args *args, const struct znode *top, struc
                         "a smaller depth, or page through the children");
             break;
         }
-        if (!view_add_entry(args, node, name, &page, result)) {
+        if (!view_add_entry(state, args, node, name, &page, result)) {
             continue;
         }
-        node = walk_next(&walk, args->depth == 0 || walk.depth < args->depth);
+        /* Whose names may not be read has no children here. */
+        node = walk_next(&walk, (args->depth == 0 || walk.depth < args->depth) &&
+                                    view_may_read(state, who, node));
     }
     walk_release(&walk);
 }
@@ -136,7 +140,8 @@ static void drop_entries(struct op_result *result)
     result->entry_count = 0;
 }
 
-void view_tree(struct view *view, const struct op_args *args, struct op_result *result)
+void view_tree(struct view *view, const struct op_principal *who, const struct op_args *args,
+               struct op_result *result)
 {
     const struct state *state = view_read_whole(view);
 
@@ -145,9 +150,9 @@ void view_tree(struct view *view, const struct op_args *args, struct op_result *
         view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
-    view_look(state, args, result);
+    view_look(state, who, args, result);
     if (result->err == ERR_OK) {
-        walk_tree(args, state_find(state, args->path), result);
+        walk_tree(state, who, args, state_find(state, args->path), result);
     }
     view_read_done(view);
     if (result->err != ERR_OK) {
@@ -156,18 +161,21 @@ void view_tree(struct view *view, const struct op_args *args, struct op_result *
     view_page_end(result);
 }
 
-static void look_children(const struct state *state, const struct op_args *args, uint32_t nodes_max,
-                          struct op_result *result)
+static void look_children(const struct state *state, const struct op_principal *who,
+                          const struct op_args *args, uint32_t nodes_max, struct op_result *result)
 {
-    struct view_page page = {.limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX};
+    struct view_page page = {.who = who,
+                             .limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
+                             .nodes_max = nodes_max};
 
-    view_page_more(state, args, nodes_max, &page, result);
+    view_page_more(state, args, &page, result);
     view_page_end(result);
 }
 
 /* One element; returns how many znodes it has visited. */
-static uint32_t look_element(const struct state *state, const struct op_args *args,
-                             uint32_t nodes_left, struct op_result *result)
+static uint32_t look_element(const struct state *state, const struct op_principal *who,
+                             const struct op_args *args, uint32_t nodes_left,
+                             struct op_result *result)
 {
     if (nodes_left == 0) {
         result->zxid = state_applied(state);
@@ -176,18 +184,19 @@ static uint32_t look_element(const struct state *state, const struct op_args *ar
         return 0;
     }
     if (args->op == OP_CHILDREN) {
-        look_children(state, args, nodes_left, result);
+        look_children(state, who, args, nodes_left, result);
         return 1 + result->entry_count;
     }
     if (args->op == OP_GET || args->op == OP_STAT || args->op == OP_EXISTS) {
-        view_look(state, args, result);
+        view_look(state, who, args, result);
     } else {
         view_refuse(result, ERR_BAD_ARGUMENTS, "not an operation that a list of reads may hold");
     }
     return 1;
 }
 
-void view_multi(struct view *view, const struct op_args *args, struct op_result *result)
+void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
+                struct op_result *result)
 {
     const struct state *state = view_read_whole(view);
     uint32_t nodes_left = VIEW_NODES_MAX;
@@ -202,7 +211,7 @@ void view_multi(struct view *view, const struct op_args *args, struct op_result 
     result->result_count = args->op_count;
     for (uint32_t i = 0; i < args->op_count; i++) {
         op_result_init(&result->results[i]);
-        uint32_t used = look_element(state, &args->ops[i], nodes_left, &result->results[i]);
+        uint32_t used = look_element(state, who, &args->ops[i], nodes_left, &result->results[i]);
 
         nodes_left -= used < nodes_left ? used : nodes_left;
     }

@@ -242,8 +242,9 @@ static void one_request(struct run *run, struct wire_reader *reader)
     op_result_init(&result);
     buf_init(&last->txn, 1 << 20);
 
-    enum err err =
-        prep_request(run->prep, run->state, &request.args, &header, at.zxid, &last->txn, &result);
+    enum err err = prep_request(run->prep, run->state,
+                                &(struct prep_job){.args = &request.args, .header = &header},
+                                at.zxid, &last->txn, &result);
 
     ASSERT(err == verdict.err);
     check_verdict(&result, &verdict);

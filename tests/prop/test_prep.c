@@ -227,8 +227,9 @@ static void one_request(struct run *run)
     model_request(&model, &limits, &request.args, at, &verdict);
     op_result_init(&result);
     buf_init(&last->txn, 1 << 20);
-    enum err err =
-        prep_request(run->prep, run->state, &request.args, &header, at.zxid, &last->txn, &result);
+    enum err err = prep_request(run->prep, run->state,
+                                &(struct prep_job){.args = &request.args, .header = &header},
+                                at.zxid, &last->txn, &result);
 
     assert_int_equal(err, verdict.err);
     assert_verdict(&request.args, &result, &verdict);

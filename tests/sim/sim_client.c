@@ -191,12 +191,14 @@ static void on_reply(struct op_request *request)
     event->a = op->number;
 }
 
+static const struct op_principal sim_nobody = {.address = "127.0.0.1"};
+
 static void read_view(struct sim *sim, struct sim_op *op)
 {
     struct op_result result;
 
     op_result_init(&result);
-    ops_by_id(op->id)->read(sim->nodes[op->node].view, &op->args[0], &result);
+    ops_by_id(op->id)->read(sim->nodes[op->node].view, &sim_nobody, &op->args[0], &result);
     conclude(sim, op, &result);
     op_result_release(&result);
 }

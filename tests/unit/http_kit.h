@@ -162,8 +162,9 @@ static void kit_write(struct gate *gate, struct op_request *request)
 
     buf_init(&txn, 64 << 20);
     state = view_write(gate->view);
-    result->err =
-        prep_request(gate->prep, state, &request->args, &header, gate->zxid + 1, &txn, result);
+    result->err = prep_request(gate->prep, state,
+                               &(struct prep_job){.args = &request->args, .header = &header},
+                               gate->zxid + 1, &txn, result);
     result->zxid = gate->zxid;
     if (result->err == ERR_OK) {
         uint32_t at = 0;

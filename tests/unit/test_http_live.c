@@ -182,7 +182,7 @@ static void a_create_answers_as_the_old_gateway_did(void **state)
     assert_int_equal(create("/q", "op=create", NULL), 400);
     assert_int_equal(create("/q", "", NULL), 400);
     assert_int_equal(create("/q", "name=a/b", NULL), 400);
-    assert_int_equal(create("/q", "name=e&ephemeral=true", NULL), 501);
+    assert_int_equal(create("/q", "name=e&ephemeral=true", NULL), 401);
 }
 
 static void a_create_may_come_as_json(void **state)

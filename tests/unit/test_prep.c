@@ -47,8 +47,9 @@ static enum err run(struct fixture *fixture, struct op_args args)
 
     op_result_release(&fixture->result);
     op_result_init(&fixture->result);
-    enum err err = prep_request(fixture->prep, fixture->state, &args, &header, fixture->zxid + 1,
-                                &fixture->txn, &fixture->result);
+    enum err err = prep_request(fixture->prep, fixture->state,
+                                &(struct prep_job){.args = &args, .header = &header},
+                                fixture->zxid + 1, &fixture->txn, &fixture->result);
 
     assert_int_equal(fixture->result.err, err);
     fixture->zxid += err == ERR_OK ? 1 : 0;

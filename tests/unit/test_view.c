@@ -56,6 +56,8 @@ static void make_many(struct fixture *fixture, const char *parent, int count, co
     }
 }
 
+static const struct op_principal nobody = {.address = "127.0.0.1"};
+
 static struct op_result *read_op(struct fixture *fixture, struct op_args args)
 {
     struct op_result *result = &fixture->result;
@@ -63,15 +65,15 @@ static struct op_result *read_op(struct fixture *fixture, struct op_args args)
     op_result_release(result);
     op_result_init(result);
     if (args.op == OP_GET) {
-        view_get(fixture->view, &args, result);
+        view_get(fixture->view, &nobody, &args, result);
     } else if (args.op == OP_CHILDREN) {
-        view_children(fixture->view, &args, result);
+        view_children(fixture->view, &nobody, &args, result);
     } else if (args.op == OP_TREE) {
-        view_tree(fixture->view, &args, result);
+        view_tree(fixture->view, &nobody, &args, result);
     } else if (args.op == OP_MULTI) {
-        view_multi(fixture->view, &args, result);
+        view_multi(fixture->view, &nobody, &args, result);
     } else {
-        view_stat(fixture->view, &args, result);
+        view_stat(fixture->view, &nobody, &args, result);
     }
     return result;
 }

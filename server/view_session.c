@@ -1,0 +1,131 @@
+/* Reads about sessions and ACLs. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/acl.h"
+#include "server/view.h"
+#include "server/view_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct state_session *find(const struct state *state, const struct op_session *session)
+{
+    return session->id != 0 ? state_session(state, session->id)
+                            : state_session_by_hash(state, session->hash);
+}
+
+enum err view_find_session(struct view *view, const struct op_session *session,
+                           struct op_session_info *ret_info)
+{
+    const struct state *state = view_read_whole(view);
+    enum err err = ERR_UNKNOWN_SESSION;
+
+    if (state == NULL) {
+        return ERR_NOT_READY;
+    }
+    const struct state_session *found = find(state, session);
+
+    if (found != NULL) {
+        *ret_info = (struct op_session_info){
+            .id = found->id,
+            .timeout_ms = found->timeout_ms,
+            .attach = found->attach,
+            .member = found->member,
+            .opened_ms = found->opened_ms,
+            .ephemeral_count = found->ephemeral_count,
+            .ephemeral_bytes = found->ephemeral_bytes,
+        };
+        err = ERR_OK;
+    }
+    view_read_done(view);
+    return err;
+}
+
+void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,
+                  struct op_result *result)
+{
+    struct op_session session = {.shown = true};
+    const struct state *state = view_read_whole(view);
+
+    (void)who; /* The secret is the right. */
+    ASSERT(args->secret_hash.len == sizeof session.hash);
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
+        return;
+    }
+    result->zxid = state_applied(state);
+    view_read_done(view);
+    memcpy(session.hash, args->secret_hash.data, sizeof session.hash);
+    result->err = view_find_session(view, &session, &result->session);
+    result->has_session = result->err == ERR_OK;
+}
+
+/* ZooKeeper's: who may not administer sees the names of digest ids, not their hashes. */
+static struct blob *without_hashes(struct slice acl)
+{
+    struct buf out;
+    struct acl_entry entry;
+
+    buf_init(&out, ACL_BYTES_MAX);
+    while (acl_next(&acl, &entry)) {
+        const uint8_t *colon = memchr(entry.id.data, ':', entry.id.len);
+
+        if (slice_eq(entry.scheme, slice_str("digest")) && colon != NULL) {
+            char id[AUTH_CREDENTIAL_MAX + 4];
+            int len = snprintf(id, sizeof id, "%.*s:x", (int)(colon - entry.id.data),
+                               (const char *)entry.id.data);
+
+            ASSERT(len > 0 && (size_t)len < sizeof id);
+            entry.id = slice_make(id, (size_t)len);
+            acl_put(&out, &entry);
+        } else {
+            acl_put(&out, &entry);
+        }
+    }
+    ASSERT(!out.overflow);
+    struct blob *blob = blob_new(buf_slice(&out));
+
+    buf_release(&out);
+    return blob;
+}
+
+static void look_acl(const struct state *state, const struct op_principal *who,
+                     const struct op_args *args, struct op_result *result)
+{
+    const struct znode *node = state_find(state, args->path);
+
+    result->zxid = state_applied(state);
+    if (node == NULL) {
+        result->err = ERR_NO_NODE;
+        return;
+    }
+    uint32_t index = znode_acl(node);
+    struct slice acl = state_acl(state, index);
+
+    if (index != 0 && !acl_allows(acl, who, ACL_READ | ACL_ADMIN)) {
+        result->err = ERR_NO_AUTH;
+        return;
+    }
+    result->err = ERR_OK;
+    result->has_stat = true;
+    znode_stat(node, &result->stat);
+    result->has_acl = true;
+    if (index != 0) {
+        result->acl = acl_allows(acl, who, ACL_ADMIN) ? blob_ref(state_acl_blob(state, index))
+                                                      : without_hashes(acl);
+    }
+}
+
+void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result)
+{
+    const struct state *state = view_read_whole(view);
+
+    ASSERT(args->op == OP_GETACL);
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
+        return;
+    }
+    look_acl(state, who, args, result);
+    view_read_done(view);
+}
