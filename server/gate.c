@@ -121,6 +121,18 @@ struct view *gate_view(struct gate *gate)
     return gate->server->view;
 }
 
+struct window *gate_window(struct gate *gate)
+{
+    return gate->server->window;
+}
+
+void gate_touch(struct gate *gate, uint64_t session)
+{
+    if (!touch_add(gate->server->touched, session)) {
+        metric_add(&gate->touches_lost, 1);
+    }
+}
+
 const struct gate_limits *gate_limits(struct gate *gate)
 {
     return &gate->limits;

@@ -175,6 +175,24 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
     mem_free(copy);
 }
 
+void gate_write_servers(struct gate *gate, struct jsonw *json)
+{
+    const struct config *config = gate->server->config;
+    struct publication *copy = copy_published(gate);
+
+    jsonw_array(json);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        bool self = config->servers[i].id == config->id;
+        const char *address = self ? config->advertise_client : copy->told[i].advertise;
+
+        if (address[0] != '\0') {
+            jsonw_cstr(json, address);
+        }
+    }
+    jsonw_array_end(json);
+    mem_free(copy);
+}
+
 void gate_write_limits(struct gate *gate, struct jsonw *json)
 {
     const struct config_row *rows;

@@ -12,6 +12,7 @@
 #include "server/op.h"
 #include "server/prep.h"
 #include "server/view.h"
+#include "server/window.h"
 #include "zab/zab.h"
 
 struct replica;
@@ -27,7 +28,8 @@ struct replica_options {
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Or that many bytes. */
     uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
-    struct view *view; /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct window *window; /* Where changes go; NULL: nobody watches. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
 };
 

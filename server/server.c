@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 
 enum {
-    REAP_EVERY_MS = 1000
+    REAP_EVERY_MS = 1000,
+    TOUCHED_PER_SESSION = 2, /* Sessions may end and others begin between two reports. */
 };
 
 static void fill_limits(const struct config *config, struct replica_options *options)
@@ -152,6 +153,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     fill_limits(config, &server->options);
     server->options.boot = os_random_u64() | 1;
     server->options.view = server->view;
+    server->options.window = server->window;
     server->options.zab.id = config->id;
     server->options.zab.incarnation = os_random_u64() | 1;
     server->options.zab.seeds = server->seeds;
@@ -221,6 +223,8 @@ static void abandon(struct server *server)
     }
     mailbox_release(&server->drained);
     gate_release(&server->gate);
+    touch_set_free(server->touched);
+    window_free(server->window);
     view_free(server->view);
     mem_free(server);
 }
@@ -248,6 +252,8 @@ enum err server_start(const struct config *config, struct server **ret_server,
     server->config = config;
     server->start_ms = os_now_ms();
     server->view = view_new();
+    server->window = window_new(config->window_bytes_max, config->window_max, 0);
+    server->touched = touch_set_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
     mailbox_init(&server->drained, 1);
     gate_init(&server->gate, server);
     enum err err = start_parts(server, error);
@@ -301,6 +307,8 @@ void server_stop(struct server *server)
     vfs_posix_close(&server->vfs);
     mailbox_release(&server->drained);
     gate_release(&server->gate);
+    touch_set_free(server->touched);
+    window_free(server->window);
     view_free(server->view);
     mem_free(server);
     log_info("server", "stopped");

@@ -15,6 +15,8 @@
 #include "server/replica.h"
 #include "server/server.h"
 #include "server/snap_send.h"
+#include "server/touch.h"
+#include "server/window.h"
 #include "storage/store.h"
 #include "zab/tcp/tcp.h"
 
@@ -169,6 +171,7 @@ struct gate {
     struct metric_histogram op_time[GATE_OPS];
     struct metric_counter op_failed[GATE_OPS];
     struct metric_counter throttled;
+    struct metric_counter touches_lost;
 };
 
 struct server {
@@ -176,6 +179,8 @@ struct server {
     struct vfs vfs;
     struct store *store;
     struct view *view;
+    struct window *window;
+    struct touch_set *touched;
     struct gate gate;
     struct core core;
     struct log_thread log;

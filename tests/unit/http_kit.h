@@ -39,6 +39,7 @@ enum {
 
 struct gate {
     struct view *view;
+    struct window *window;
     struct prep *prep;
     struct gate_limits limits;
     struct mailbox box;
@@ -52,11 +53,30 @@ struct gate {
     _Atomic uint32_t inside;
     _Atomic bool ready;
     _Atomic uint64_t counted; /* Calls of gate_count_op. */
+    _Atomic uint64_t touched; /* The session that was touched last. */
 };
 
 struct view *gate_view(struct gate *gate)
 {
     return gate->view;
+}
+
+struct window *gate_window(struct gate *gate)
+{
+    return gate->window;
+}
+
+void gate_touch(struct gate *gate, uint64_t session)
+{
+    atomic_store(&gate->touched, session);
+}
+
+void gate_write_servers(struct gate *gate, struct jsonw *json)
+{
+    (void)gate;
+    jsonw_array(json);
+    jsonw_cstr(json, "127.0.0.1:9998");
+    jsonw_array_end(json);
 }
 
 enum err gate_submit(struct gate *gate, struct op_request *take_request)
@@ -279,6 +299,7 @@ static struct gate *kit_gate_new(void)
 
     state_skip(state, gate->zxid);
     view_replace(gate->view, state);
+    gate->window = window_new(1 << 20, 1000, gate->zxid);
     view_set_whole(gate->view, true);
     mailbox_init(&gate->box, 1000);
     thread_start(&gate->core, "core", kit_core, gate);
@@ -292,6 +313,7 @@ static void kit_gate_free(struct gate *gate)
     thread_join(&gate->core);
     mailbox_release(&gate->box);
     prep_free(gate->prep);
+    window_free(gate->window);
     view_free(gate->view);
     mem_free(gate);
 }

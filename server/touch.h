@@ -1,0 +1,31 @@
+/*
+ * touch.h - the sessions whose clients this replica has heard of since it last reported them.
+ *
+ * Front ends add from their own threads with every request that shows a session; the core takes all
+ * of them twice a tick and tells the leader, who alone expires sessions. A set: a thousand requests
+ * in one session cost one id.
+ */
+#ifndef SERVER_TOUCH_H
+#define SERVER_TOUCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct touch_set;
+
+/* Holds at most `ids_max` different sessions at a time. */
+struct touch_set *touch_set_new(size_t ids_max);
+void touch_set_free(struct touch_set *set); /* Accepts NULL. */
+
+/* Any thread. False when the set is full: the touch is lost, and the caller counts it. */
+bool touch_add(struct touch_set *set, uint64_t session);
+
+/* Any thread: touches since the start, repeated ones included. */
+uint64_t touch_count(const struct touch_set *set);
+
+/* Core thread: empties the set. The ids, in the order in which they were first touched, live until
+ * the next call. */
+const uint64_t *touch_take(struct touch_set *set, size_t *ret_count);
+
+#endif
