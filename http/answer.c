@@ -245,7 +245,7 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
                                    const char *etag)
 {
     struct http_request *request = &conn->request;
-    struct op_json_style style = {.hex_only = false};
+    struct op_json_style style = {.message = false};
     uint32_t status = status_of(request, result);
     struct jsonw json;
 

@@ -1,22 +1,30 @@
 /*
- * op_json.h - operations and results as JSON, the same for REST and WebSocket.
+ * op_json.h - operations, results and events as JSON, the same for REST, WebSocket and streams.
  *
- * Bodies are parsed by jansson behind a scan that bounds the nesting first; answers are streamed by
- * base/jsonw. The bytes of a `dataJson` value are kept exactly as they were sent: they are found in
- * the text by the scan and never printed again from a parsed number.
+ * Bodies and messages are parsed by jansson behind a scan that bounds the nesting first; answers
+ * are streamed by base/jsonw. The bytes of a `dataJson` value are kept exactly as they were sent:
+ * they are found in the text by the scan and never printed again from a parsed number.
+ *
+ * Two forms of the same objects: REST (64-bit numbers twice, as number and as hex string; the stat
+ * flat beside the data, as ZooKeeper's own gateway has it) and the form of messages (64-bit numbers
+ * as hex strings only; the stat always an object of its own).
  */
 #ifndef SERVER_OP_JSON_H
 #define SERVER_OP_JSON_H
 
 #include "base/jsonw.h"
 #include "server/ops.h"
+#include "server/subscribe.h"
 
 enum {
     OP_DETAIL_MAX = 256,
     OP_JSON_DEPTH_MAX = 64 /* Of request bodies and of values shown as dataJson. */
 };
 
-/* Why a body was refused. */
+/* Largest number that every JSON library keeps exactly; the largest id of a message. */
+#define OP_JSON_NUMBER_MAX (INT64_C(1) << 53)
+
+/* Why a body or a message was refused. */
 struct op_fault {
     enum err err;
     bool has_index;
@@ -24,27 +32,64 @@ struct op_fault {
     char detail[OP_DETAIL_MAX]; /* A sentence; may quote the client. */
 };
 
+/* ---- Reading ---- */
+
 /* Body of a multi (`def` of OP_MULTI) or of one operation in the form of an element of a multi.
  * Sets only the fields given. Slices in `args` point into `text` or `memory`, which must be empty
  * and live as long. `*ret_multi` is a heap array behind args->ops, or NULL. Fields are checked one
- * by one; the caller runs op_args_check for a single operation. */
+ * by one; the caller runs op_args_check for a single operation. A member that the operation does
+ * not have is an error. */
 enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
                        struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
+
+/* What a reply to a message is addressed to. */
+struct op_message_id {
+    bool known; /* False: the message had none that could be read. */
+    uint64_t number;
+};
+
+/*
+ * A WebSocket message: one operation with `id` and `op`, and on request `key`, `consistency` and
+ * `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory must
+ * be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored; data
+ * is shown as `auto` when the message does not say how. The secret of a session is not hashed yet,
+ * and may be absent from `close`, `touch` and `getsession`, which then mean the session attached.
+ *
+ * On an error `ret_id` is still as good as it can be, and request->def is NULL when the operation
+ * is not known. ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED (unknown op), ERR_TOO_LARGE, ERR_INVALID_ACL.
+ */
+enum err op_json_parse_message(struct slice text, struct op_request *request,
+                               struct op_message_id *ret_id, struct op_fault *ret_fault);
+
+/* An ACL from a header or a parameter: the name of a standard one, or a JSON array of entries.
+ * The encoded list points into `memory` (which must be empty) or lives for ever. */
+enum err op_json_parse_acl(struct slice text, struct buf *memory, struct slice *ret_acl,
+                           struct op_fault *ret_fault);
 
 /* True when the bytes are one JSON value within the depth bound. */
 bool op_json_valid(struct slice text);
 
+/* ---- Writing results ---- */
+
 /* How results are written. */
 struct op_json_style {
     struct slice uri; /* URL of the resource addressed; empty: no `uri` members. */
-    bool hex_only;    /* 64-bit numbers as hex strings only (WebSocket). */
+    bool message;     /* The form of messages. */
 };
 
 /* Members of a stat into the open object. */
-void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool hex_only);
+void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message);
+
+/* One value, a JSON array of entries {"perms":["read",...],"scheme","id"}: what `acl` members are
+ * written as, and may be read from. Empty bytes are open to everybody, which is an entry, too. */
+void op_json_acl(struct jsonw *json, struct slice acl);
+
+/* True when this is an answer: no error, or `exists` of a znode that is not there. */
+bool op_json_is_answer(enum op_id op, enum err err);
 
 /* One value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when data cannot be shown in
- * the asked format; the caller then throws away what was written. Not for OP_SHAPE_INFO. */
+ * the asked format; the caller then throws away what was written. Not for OP_SHAPE_INFO and
+ * OP_SHAPE_FRONT. */
 enum err op_json_result(struct jsonw *json, const struct op_args *args,
                         const struct op_result *result, const struct op_json_style *style);
 
@@ -60,7 +105,7 @@ struct op_problem {
     struct slice request; /* URL as asked, or empty. */
     zxid_t zxid;
     uint64_t retry_after_ms; /* 0: none. */
-    bool hex_only;           /* As in op_json_style. */
+    bool message;            /* The form of messages, without what only older clients read. */
     bool has_index;
     uint32_t index;                 /* Element of a multi that failed. */
     const struct op_result *result; /* Its stat and results, or NULL. */
@@ -75,5 +120,65 @@ void op_json_problem(struct jsonw *json, const struct op_problem *problem);
 
 /* "unknown" when an error of a write leaves open whether it was applied. */
 const char *op_outcome(enum op_kind kind, enum err err);
+
+/* ---- Writing replies to messages ---- */
+
+/* {"id","ok":true,"zxid" and all that follows until op_json_reply_end: for what the front ends
+ * answer themselves. A zxid of 0 is left out. */
+void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
+void op_json_reply_end(struct jsonw *json);
+
+/* The whole reply of a successful operation, with "watch" when `watch_id` is not 0. The same error
+ * and the same exceptions as op_json_result. */
+enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
+                       const struct op_result *result, uint32_t watch_id);
+
+/* The reply to `watch`: "watch", "zxid", and "resumed" when it was to go on from somewhere. */
+void op_json_reply_watch(struct jsonw *json, uint64_t id, const struct subscribe_result *result);
+
+/* {"id","ok":false,"error":{the problem}}; the id is null when it is not known. */
+void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
+                         const struct op_problem *problem);
+
+/* ---- Writing events: what the server says by itself ---- */
+
+/* A change. "watches" are the ids of `hits`, as on_event gets them (NULL: no such member). With
+ * `values` stat and data go along, as far as the change has them; data that cannot be shown in the
+ * format is shown as `auto` would. */
+void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
+                   bool values, enum op_dataformat format);
+
+/* The first message of a socket. */
+struct op_hello {
+    uint32_t server; /* Id of this replica. */
+    const char *role;
+    uint64_t history;
+    zxid_t zxid;
+    uint32_t heartbeat_ms;
+    struct slice limits; /* JSON, as gate_write_limits writes it. */
+};
+
+#define OP_PROTOCOL "zabra.v1.json"
+
+void op_json_hello(struct jsonw *json, const struct op_hello *hello);
+
+/* Everything up to `zxid` has been told. */
+void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
+
+/* Events behind `from` were thrown away because the client is slow ("overrun"); what they led to
+ * follows by and by. */
+void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
+
+/* What happened up to `zxid` cannot be told any more ("gap"): read anew. What comes after it is
+ * told. */
+void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t zxid);
+
+/* The session attached here has ended or gone elsewhere: `state` is "closed", "expired" or "moved";
+ * `session` is its public id. */
+void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid);
+
+/* The last message of a socket or stream. `servers` is JSON as gate_write_servers writes it, or
+ * empty. */
+void op_json_closing(struct jsonw *json, const char *reason, struct slice servers);
 
 #endif

@@ -5,9 +5,9 @@
 #include "server/state/path.h"
 
 static void put_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
-                     bool hex_only)
+                     bool message)
 {
-    if (hex_only) {
+    if (message) {
         jsonw_kv_hex(json, key, value);
         return;
     }
@@ -15,26 +15,26 @@ static void put_wide(struct jsonw *json, const char *key, const char *hex_key, u
     jsonw_kv_hex(json, hex_key, value);
 }
 
-void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool hex_only)
+void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message)
 {
-    put_wide(json, "czxid", "czxidHex", stat->czxid, hex_only);
-    put_wide(json, "mzxid", "mzxidHex", stat->mzxid, hex_only);
+    put_wide(json, "czxid", "czxidHex", stat->czxid, message);
+    put_wide(json, "mzxid", "mzxidHex", stat->mzxid, message);
     jsonw_kv_i64(json, "ctime", stat->ctime);
     jsonw_kv_i64(json, "mtime", stat->mtime);
     jsonw_kv_i64(json, "version", stat->version);
     jsonw_kv_i64(json, "cversion", stat->cversion);
     jsonw_kv_i64(json, "aversion", stat->aversion);
-    put_wide(json, "ephemeralOwner", "ephemeralOwnerHex", stat->ephemeral_owner, hex_only);
+    put_wide(json, "ephemeralOwner", "ephemeralOwnerHex", stat->ephemeral_owner, message);
     jsonw_kv_u64(json, "dataLength", stat->data_length);
     jsonw_kv_u64(json, "numChildren", stat->num_children);
-    put_wide(json, "pzxid", "pzxidHex", stat->pzxid, hex_only);
+    put_wide(json, "pzxid", "pzxidHex", stat->pzxid, message);
 }
 
-static void put_stat_object(struct jsonw *json, const struct stat_view *stat, bool hex_only)
+static void put_stat_object(struct jsonw *json, const struct stat_view *stat, bool message)
 {
     jsonw_key(json, "stat");
     jsonw_object(json);
-    op_json_stat(json, stat, hex_only);
+    op_json_stat(json, stat, message);
     jsonw_object_end(json);
 }
 
@@ -97,7 +97,7 @@ static enum err put_entry(struct jsonw *json, const char *key, struct slice name
     if (args->with == OP_WITH_DATA) {
         err = put_data(json, entry->data, args->dataformat);
     }
-    put_stat_object(json, &entry->stat, style->hex_only);
+    put_stat_object(json, &entry->stat, style->message);
     jsonw_object_end(json);
     return err;
 }
@@ -134,7 +134,7 @@ static enum err put_children(struct jsonw *json, const struct op_args *args,
     if (result->more && result->entry_count > 0) {
         jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
     }
-    put_stat_object(json, &result->stat, style->hex_only);
+    put_stat_object(json, &result->stat, style->message);
     return err;
 }
 
@@ -169,9 +169,9 @@ static enum err put_tree(struct jsonw *json, const struct op_args *args,
     return err;
 }
 
-static void put_zxid(struct jsonw *json, zxid_t zxid, bool hex_only)
+static void put_zxid(struct jsonw *json, zxid_t zxid, bool message)
 {
-    put_wide(json, "zxid", "zxidHex", zxid, hex_only);
+    put_wide(json, "zxid", "zxidHex", zxid, message);
 }
 
 static enum err put_exists(struct jsonw *json, const struct op_args *args,
@@ -180,7 +180,7 @@ static enum err put_exists(struct jsonw *json, const struct op_args *args,
     put_place(json, path_of(args, result), style);
     jsonw_kv_bool(json, "exists", result->err == ERR_OK);
     if (result->err == ERR_OK) {
-        op_json_stat(json, &result->stat, style->hex_only);
+        op_json_stat(json, &result->stat, style->message);
     }
     return ERR_OK;
 }
@@ -195,7 +195,7 @@ static enum err put_znode(struct jsonw *json, const struct op_args *args,
         err = put_data(json, result->data, args->dataformat);
     }
     if (result->has_stat) {
-        op_json_stat(json, &result->stat, style->hex_only);
+        op_json_stat(json, &result->stat, style->message);
     }
     return err;
 }
@@ -216,7 +216,7 @@ static enum err put_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_TREE:
         return put_tree(json, args, result, style);
     case OP_SHAPE_ZXID:
-        put_zxid(json, result->zxid, style->hex_only);
+        put_zxid(json, result->zxid, style->message);
         return ERR_OK;
     case OP_SHAPE_NONE:
         put_place(json, path_of(args, result), style);
@@ -231,7 +231,7 @@ static enum err put_members(struct jsonw *json, const struct op_args *args,
     UNREACHABLE();
 }
 
-static void put_error(struct jsonw *json, const struct op_result *result, bool hex_only)
+static void put_error(struct jsonw *json, const struct op_result *result, bool message)
 {
     jsonw_key(json, "error");
     jsonw_object(json);
@@ -243,7 +243,7 @@ static void put_error(struct jsonw *json, const struct op_result *result, bool h
         jsonw_kv_cstr(json, "detail", result->detail);
     }
     if (result->has_stat) {
-        put_stat_object(json, &result->stat, hex_only);
+        put_stat_object(json, &result->stat, message);
     }
     jsonw_object_end(json);
 }
@@ -255,9 +255,9 @@ static bool element_ok(const struct op_args *args, const struct op_result *resul
 }
 
 static enum err put_element(struct jsonw *json, const struct op_args *args,
-                            const struct op_result *result, bool hex_only)
+                            const struct op_result *result, bool message)
 {
-    struct op_json_style style = {.hex_only = hex_only};
+    struct op_json_style style = {.message = message};
     bool ok = element_ok(args, result);
     enum err err = ERR_OK;
 
@@ -268,14 +268,14 @@ static enum err put_element(struct jsonw *json, const struct op_args *args,
         err = put_members(json, args, result, &style);
     } else {
         jsonw_kv_string(json, "path", args->path);
-        put_error(json, result, hex_only);
+        put_error(json, result, message);
     }
     jsonw_object_end(json);
     return err;
 }
 
 static enum err put_results(struct jsonw *json, const struct op_args *args,
-                            const struct op_result *result, bool hex_only)
+                            const struct op_result *result, bool message)
 {
     enum err err = ERR_OK;
 
@@ -283,7 +283,7 @@ static enum err put_results(struct jsonw *json, const struct op_args *args,
     jsonw_key(json, "results");
     jsonw_array(json);
     for (uint32_t i = 0; i < result->result_count && err == ERR_OK; i++) {
-        err = put_element(json, &args->ops[i], &result->results[i], hex_only);
+        err = put_element(json, &args->ops[i], &result->results[i], message);
     }
     jsonw_array_end(json);
     return err;
@@ -296,8 +296,8 @@ enum err op_json_result(struct jsonw *json, const struct op_args *args,
 
     jsonw_object(json);
     if (args->op == OP_MULTI) {
-        put_zxid(json, result->zxid, style->hex_only);
-        err = put_results(json, args, result, style->hex_only);
+        put_zxid(json, result->zxid, style->message);
+        err = put_results(json, args, result, style->message);
     } else {
         err = put_members(json, args, result, style);
     }
@@ -377,10 +377,10 @@ static void put_optional(struct jsonw *json, const struct op_problem *problem)
         jsonw_kv_u64(json, "op_index", problem->index);
     }
     if (problem->result && problem->result->has_stat) {
-        put_stat_object(json, &problem->result->stat, problem->hex_only);
+        put_stat_object(json, &problem->result->stat, problem->message);
     }
     if (problem->result && problem->result->result_count > 0) {
-        (void)put_results(json, problem->args, problem->result, problem->hex_only);
+        (void)put_results(json, problem->args, problem->result, problem->message);
     }
     if (problem->request.len > 0) {
         jsonw_kv_string(json, "request", problem->request);
@@ -402,7 +402,7 @@ void op_json_problem(struct jsonw *json, const struct op_problem *problem)
     jsonw_kv_cstr(json, "code", err_name(problem->err));
     jsonw_kv_i64(json, "zk_code", err_number(problem->err));
     jsonw_kv_cstr(json, "outcome", problem->outcome);
-    put_zxid(json, problem->zxid, problem->hex_only);
+    put_zxid(json, problem->zxid, problem->message);
     put_optional(json, problem);
     put_message(json, problem, detail);
     jsonw_object_end(json);

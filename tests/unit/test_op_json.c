@@ -159,7 +159,7 @@ static void changed_bodies_do_no_harm(void **state)
 static void assert_json(const struct op_args *args, const struct op_result *result, bool hex,
                         const char *want)
 {
-    struct op_json_style style = {.uri = slice_str(hex ? "" : "http://h/x"), .hex_only = hex};
+    struct op_json_style style = {.uri = slice_str(hex ? "" : "http://h/x"), .message = hex};
     struct jsonw json;
     struct buf out;
 
@@ -209,7 +209,7 @@ static void a_znode_is_flat_and_wide_numbers_have_twins(void **state)
 
 static void data_that_cannot_be_shown_is_refused(void **state)
 {
-    struct op_json_style style = {.hex_only = false};
+    struct op_json_style style = {.message = false};
     struct op_args args;
     struct op_result result;
     struct jsonw json;
