@@ -61,7 +61,7 @@ static int run_server(const struct config *config)
         return CMD_USAGE;
     }
 
-    enum err err = http_start(server_gate(server), &http);
+    enum err err = http_start(server_gate(server), NULL, &http);
     int code = CMD_OK;
 
     if (err) {

@@ -167,6 +167,43 @@ static void refuse_head(struct pending *pending, enum err err, uint32_t status, 
     refuse(pending, err, status, detail);
 }
 
+/* The bytes stay in the socket: who takes it reads the head once more. */
+static void hand_to_sockets(struct pending *pending, struct op_principal *who)
+{
+    struct http_accept *accept = pending->accept;
+    struct http *http = accept->http;
+    struct http_seat *seat = http_seat_new(http, http_address_key(address_of(pending)));
+
+    http_address_text(address_of(pending), who->address, sizeof(who->address));
+    loop_low_water(pending->watch.fd, 1);
+    loop_remove(&accept->loop, &pending->watch);
+    if (http->upgrade.take(http->upgrade.ctx, pending->watch.fd, who, seat)) {
+        list_remove(&pending->node);
+        mem_free(pending);
+        return;
+    }
+    mem_free(seat);
+    loop_add(&accept->loop, &pending->watch);
+    refuse(pending, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
+           "all WebSockets of this replica are taken");
+}
+
+static void admit(struct pending *pending, struct slice head)
+{
+    struct http_upgrade_request request;
+
+    if (!http_upgrade_read(pending->accept->http, head, &request)) {
+        hand_over(pending);
+    } else if (request.err != ERR_OK) {
+        refuse(pending, request.err, (uint32_t)err_http_status(request.err), request.detail);
+    } else {
+        struct op_principal who = {.auth = request.auth};
+
+        hand_to_sockets(pending, &who);
+        principal_release(&who);
+    }
+}
+
 static void look_at_head(struct pending *pending)
 {
     struct http_accept *accept = pending->accept;
@@ -192,7 +229,7 @@ static void look_at_head(struct pending *pending)
     if (fault) {
         refuse_head(pending, ERR_BAD_ARGUMENTS, MHD_HTTP_BAD_REQUEST, fault);
     } else if (end > 0 && end <= max) {
-        hand_over(pending);
+        admit(pending, slice_make(bytes.data, end));
     } else if (bytes.len > max) {
         refuse_head(pending, ERR_HEADER_TOO_LARGE, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
                     "the request head is larger than maxHeadBytes");

@@ -52,6 +52,9 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     if (status == MHD_HTTP_UNAUTHORIZED) {
         http_header(response, "WWW-Authenticate", "Zk-Session");
     }
+    if (problem->err == ERR_UPGRADE_REQUIRED) {
+        http_header(response, "Upgrade", "websocket");
+    }
     if (problem->err == ERR_METHOD_NOT_ALLOWED) {
         buf_init(&allow, HTTP_KEEP_BYTES);
         http_route_allow(conn->request.route, &allow);
@@ -312,6 +315,9 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
     http_etag(&request->args, result, etag);
     status = status_of(request, result);
     if (not_modified(request, etag)) {
+        if (request->wait_ms > 0 && http_wait_begin(conn, result)) {
+            return MHD_YES;
+        }
         return answer_empty(conn, result, MHD_HTTP_NOT_MODIFIED, etag);
     }
     if (raw && request->def->shape == OP_SHAPE_DATA) {

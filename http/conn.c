@@ -125,6 +125,7 @@ void http_conn_reset(struct http_conn *conn)
 
     mem_free(request->multi);
     op_request_free(request->op);
+    http_wait_free(request->wait);
     *request = (struct http_request){.id = 0};
     trim_buf(&conn->target);
     trim_buf(&conn->decoded);

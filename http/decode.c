@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 enum {
-    QUOTE_MAX = 64 /* Bytes of a client's text that an error repeats. */
+    QUOTE_MAX = 64,            /* Bytes of a client's text that an error repeats. */
+    WAIT_SECONDS_MAX = 1000000 /* Read of Prefer: wait; the limit that counts is configured. */
 };
 
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
@@ -93,6 +94,12 @@ static void find_route(struct http_conn *conn)
         return;
     }
     request->args.path = path;
+    if (request->route->kind == HTTP_ROUTE_SOCKET) {
+        request->close = true;
+        http_refuse(conn, ERR_UPGRADE_REQUIRED,
+                    "a WebSocket begins with GET, Upgrade: websocket and Connection: Upgrade in "
+                    "the first request of a connection");
+    }
     if (request->route->kind == HTTP_ROUTE_LATER) {
         http_refuse(conn, ERR_UNIMPLEMENTED, "%s is not supported by this version",
                     request->route->name);
@@ -349,6 +356,32 @@ static void check_conditions(struct http_conn *conn)
     }
 }
 
+/* "wait=25": the seconds that an answer may take. What is no number of them is no preference. */
+static void take_prefer(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice list = request->head.prefer;
+    struct slice element;
+    uint64_t seconds = 0;
+
+    while (http_list_next(&list, &element)) {
+        struct slice digits = slice_starts_with(element, slice_str("wait="))
+                                  ? slice_make(element.data + 5, element.len - 5)
+                                  : slice_make(NULL, 0);
+
+        for (size_t i = 0; i < digits.len && seconds < WAIT_SECONDS_MAX; i++) {
+            if (digits.data[i] < '0' || digits.data[i] > '9') {
+                return;
+            }
+            seconds = seconds * 10 + (uint64_t)(digits.data[i] - '0');
+        }
+    }
+
+    uint64_t max_ms = conn->http->limits->wait_max_ms;
+
+    request->wait_ms = (uint32_t)(seconds * 1000 < max_ms ? seconds * 1000 : max_ms);
+}
+
 static void choose_media(struct http_conn *conn)
 {
     static const enum http_media json_or_raw[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_NONE};
@@ -359,11 +392,15 @@ static void choose_media(struct http_conn *conn)
 
     static const enum http_media probe[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
 
+    static const enum http_media streams[] = {HTTP_MEDIA_SSE, HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
+
     static const enum http_media text[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_NONE};
     struct http_request *request = &conn->request;
     const enum http_media *offered = json_only;
 
-    if (request->def) {
+    if (request->def && request->def->shape == OP_SHAPE_FRONT) {
+        offered = streams;
+    } else if (request->def) {
         offered = request->def->status_raw ? json_or_raw : json_only;
     } else if (request->route->kind == HTTP_ROUTE_INDEX) {
         offered = index;
@@ -378,62 +415,7 @@ static void choose_media(struct http_conn *conn)
     }
 }
 
-/* ---- The body ---- */
-
-static const struct op_field *body_field(const struct op_def *def)
-{
-    for (const struct op_field *field = def ? def->fields : NULL; field && field->name; field++) {
-        if (field->source == OP_FROM_BODY) {
-            return field;
-        }
-    }
-    return NULL;
-}
-
-static void choose_body(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    const struct op_field *field = body_field(request->def);
-    struct slice type = request->head.content_type;
-    bool json = http_media_is(type, "application/json");
-    bool raw = type.len == 0 || http_media_is(type, "application/octet-stream");
-
-    if (!field) {
-        return;
-    }
-    if (field->type == OP_FIELD_OPS) {
-        request->json = true;
-        raw = type.len == 0; /* For the lazy: there is only one form. */
-    } else {
-        /* POST takes data bare or in the form of an element of a multi; PUT only bare. */
-        request->json = json && slice_eq(request->method, slice_str("POST"));
-        json = request->json;
-    }
-    request->body_max =
-        request->json ? conn->http->limits->body_bytes_max : conn->http->limits->data_bytes_max;
-    if (!json && !raw) {
-        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
-                    field->type == OP_FIELD_OPS
-                        ? "the body must be application/json"
-                        : "the body must be application/octet-stream, or have no Content-Type");
-    }
-}
-
-static void check_length(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    uint64_t len = 0;
-
-    if (!http_head_body(&request->head, &len)) {
-        return;
-    }
-    if (request->body_max == 0) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "this request takes no body");
-    } else if (len != UINT64_MAX && len > request->body_max) {
-        http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %llu bytes",
-                    (unsigned long long)request->body_max);
-    }
-}
+/* ---- All of it ---- */
 
 static void decode_target(struct http_conn *conn)
 {
@@ -480,102 +462,8 @@ void http_decode_head(struct http_conn *conn)
     if (request->def) {
         take_header_fields(conn);
         check_conditions(conn);
+        take_prefer(conn);
     }
     choose_media(conn);
-    choose_body(conn);
-    check_length(conn);
-}
-
-/* ---- After the body ---- */
-
-/* The body's full path must be a child of the znode that the URL names. */
-static void check_child(struct http_conn *conn, struct slice parent)
-{
-    struct slice path = conn->request.args.path;
-    size_t prefix = parent.len == 1 ? 1 : parent.len + 1;
-    bool below =
-        path.len >= prefix && slice_starts_with(path, parent) && path.data[prefix - 1] == '/';
-
-    if (!below || memchr(path.data + prefix, '/', path.len - prefix)) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be a child of the znode in the URL");
-    }
-}
-
-/* What a create makes: the URL's znode is the parent, the name comes as parameter or in the body.
- */
-static void place_created(struct http_conn *conn, struct slice parent)
-{
-    struct http_request *request = &conn->request;
-    bool in_body = request->args.path.data != parent.data;
-
-    if (in_body && request->name.data) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "name excludes path in the body");
-    } else if (in_body) {
-        check_child(conn, parent);
-    } else if (request->name.len == 0 && !request->args.sequence) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "name must be given");
-    } else {
-        request->args.path = http_target_join(&conn->decoded, parent, request->name);
-    }
-}
-
-static bool has_name_field(const struct op_def *def)
-{
-    const struct op_field *field = op_field_find(def, slice_str("name"));
-
-    return field && field->type == OP_FIELD_NAME;
-}
-
-static void parse_json(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    struct op_fault fault;
-
-    enum err err = op_json_parse(request->def, buf_slice(&conn->body), &request->args,
-                                 &conn->strings, &request->multi, &fault);
-
-    if (err != ERR_OK && !request->refused) {
-        request->refused = true;
-        request->fault = fault;
-    }
-}
-
-static void limit_page(struct http_conn *conn)
-{
-    struct op_args *args = &conn->request.args;
-    uint32_t max = conn->http->limits->children_page_max;
-
-    if (op_field_find(conn->request.def, slice_str("limit")) &&
-        (args->limit == 0 || args->limit > max)) {
-        args->limit = max;
-    }
-}
-
-void http_decode_body(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    struct slice parent = request->args.path;
-    const char *why = NULL;
-
-    if (request->refused || !request->def) {
-        return;
-    }
-    if (request->json) {
-        parse_json(conn);
-    } else if (request->body_max > 0) {
-        request->args.data = buf_slice(&conn->body);
-    }
-    if (!request->refused && has_name_field(request->def)) {
-        place_created(conn, parent);
-    }
-    if (request->refused) {
-        return;
-    }
-    limit_page(conn);
-
-    enum err err = op_args_check(&request->args, &why);
-
-    if (err != ERR_OK) {
-        http_refuse(conn, err, "%s", why);
-    }
+    http_choose_body(conn);
 }

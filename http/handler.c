@@ -132,7 +132,7 @@ static zxid_t least_zxid(const struct http_request *request)
     return waited > request->min_zxid ? waited : request->min_zxid;
 }
 
-static enum MHD_Result run_read(struct http_conn *conn)
+enum MHD_Result http_run_read(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct op_result result;
@@ -207,7 +207,7 @@ static enum MHD_Result resumed(struct http_conn *conn)
     request->has_status = false;
     request->history = gate_history(conn->http->gate);
     if (result->err == ERR_OK && op_args_kind(&request->args) == OP_KIND_READ) {
-        return run_read(conn);
+        return http_run_read(conn);
     }
     return http_answer_result(conn, result);
 }
@@ -229,6 +229,9 @@ static enum MHD_Result run_op(struct http_conn *conn)
     if (request->def->kind == OP_KIND_INFO) {
         return http_answer_info(conn);
     }
+    if (request->def->kind == OP_KIND_FRONT) {
+        return http_answer_front(conn);
+    }
     if (needs_core(conn)) {
         return submit(conn);
     }
@@ -239,7 +242,7 @@ static enum MHD_Result run_op(struct http_conn *conn)
         http_refuse(conn, err, "%s", why ? why : err_text(err));
         return http_answer_fault(conn);
     }
-    return run_read(conn);
+    return http_run_read(conn);
 }
 
 static enum MHD_Result finish(struct http_conn *conn)
@@ -265,8 +268,9 @@ static enum MHD_Result finish(struct http_conn *conn)
         return http_answer_metrics(conn);
     case HTTP_ROUTE_OPS:
         return run_op(conn);
+    case HTTP_ROUTE_SOCKET:
     case HTTP_ROUTE_LATER:
-        break;
+        break; /* Refused by the decoder. */
     }
     UNREACHABLE();
 }
@@ -291,6 +295,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     }
     if (request->answered) {
         return MHD_YES;
+    }
+    if (request->wait) {
+        return http_wait_over(conn);
     }
     return request->op ? resumed(conn) : finish(conn);
 }

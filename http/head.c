@@ -19,6 +19,8 @@ struct known {
 static const struct known known_headers[] = {
     KNOWN("Host", host, false, true),
     KNOWN("Accept", accept, true, false),
+    KNOWN("Prefer", prefer, true, false),
+    KNOWN("Zk-Acl", acl, false, false),
     KNOWN("Origin", origin, false, false),
     KNOWN("Expect", expect, false, false),
     KNOWN("Upgrade", upgrade, true, false),
@@ -28,10 +30,15 @@ static const struct known known_headers[] = {
     KNOWN("Zk-Session", session, false, false),
     KNOWN("Zk-Min-Zxid", min_zxid, false, false),
     KNOWN("Content-Type", content_type, false, false),
+    KNOWN("Authorization", authorization, false, false),
+    KNOWN("Last-Event-ID", last_event_id, false, false),
     KNOWN("If-None-Match", if_none_match, false, false),
     KNOWN("Content-Length", content_length, false, true),
     KNOWN("Idempotency-Key", idempotency_key, false, false),
+    KNOWN("Sec-WebSocket-Key", socket_key, false, false),
     KNOWN("Transfer-Encoding", transfer_encoding, false, true),
+    KNOWN("Sec-WebSocket-Version", socket_version, false, false),
+    KNOWN("Sec-WebSocket-Protocol", socket_protocol, true, false),
     KNOWN("Access-Control-Request-Method", access_method, false, false),
 };
 
@@ -266,16 +273,19 @@ static struct slice version_of(struct slice line)
     return slice_make(line.data + line.len - len + 1, len - 1);
 }
 
-const char *http_head_check(struct slice bytes)
+/* "GET /path" of a request line whose version is cut off. */
+static struct http_line split_line(struct slice line)
 {
-    struct http_head head = {.fault = NULL};
-    size_t pos = leading_blank(bytes);
-    struct slice version = version_of(next_line(bytes, &pos));
-    bool needs_host = slice_eq(version, slice_str("HTTP/1.1"));
+    const uint8_t *blank = line.len > 0 ? memchr(line.data, ' ', line.len) : NULL;
+    size_t method_len = blank ? (size_t)(blank - line.data) : line.len;
 
-    if (version.len == 0) {
-        return "the request line does not end in an HTTP version";
-    }
+    return (struct http_line){.method = slice_make(line.data, method_len),
+                              .target = blank ? slice_make(blank + 1, line.len - method_len - 1)
+                                              : slice_make(NULL, 0)};
+}
+
+static const char *read_headers(struct slice bytes, size_t pos, struct http_head *head)
+{
     while (pos < bytes.len) {
         struct slice line = next_line(bytes, &pos);
         const uint8_t *colon = line.len > 0 ? memchr(line.data, ':', line.len) : NULL;
@@ -289,14 +299,40 @@ const char *http_head_check(struct slice bytes)
 
         size_t name_len = (size_t)(colon - line.data);
 
-        http_head_add(&head, slice_make(line.data, name_len),
+        http_head_add(head, slice_make(line.data, name_len),
                       slice_make(colon + 1, line.len - name_len - 1));
     }
-    http_head_finish(&head);
-    if (!head.fault && needs_host && !head.host.data) {
+    http_head_finish(head);
+    return head->fault;
+}
+
+const char *http_head_read(struct slice bytes, struct http_line *ret_line,
+                           struct http_head *ret_head)
+{
+    size_t pos = leading_blank(bytes);
+    struct slice line = next_line(bytes, &pos);
+    struct slice version = version_of(line);
+
+    *ret_head = (struct http_head){.fault = NULL};
+    if (version.len == 0) {
+        return "the request line does not end in an HTTP version";
+    }
+    *ret_line = split_line(slice_make(line.data, line.len - version.len - 1));
+
+    const char *fault = read_headers(bytes, pos, ret_head);
+
+    if (!fault && slice_eq(version, slice_str("HTTP/1.1")) && !ret_head->host.data) {
         return "HTTP/1.1 needs a Host header";
     }
-    return head.fault;
+    return fault;
+}
+
+const char *http_head_check(struct slice bytes)
+{
+    struct http_line line;
+    struct http_head head;
+
+    return http_head_read(bytes, &line, &head);
 }
 
 bool http_list_next(struct slice *list, struct slice *ret_element)
@@ -352,6 +388,10 @@ static const char *media_name(enum http_media media)
         return "text/plain";
     case HTTP_MEDIA_HTML:
         return "text/html";
+    case HTTP_MEDIA_SSE:
+        return "text/event-stream";
+    case HTTP_MEDIA_NDJSON:
+        return "application/x-ndjson";
     case HTTP_MEDIA_NONE:
         break;
     }

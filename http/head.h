@@ -19,12 +19,16 @@ enum http_media {
     HTTP_MEDIA_JSON,
     HTTP_MEDIA_RAW, /* application/octet-stream. */
     HTTP_MEDIA_TEXT,
-    HTTP_MEDIA_HTML
+    HTTP_MEDIA_HTML,
+    HTTP_MEDIA_SSE,   /* text/event-stream. */
+    HTTP_MEDIA_NDJSON /* One JSON value a line. */
 };
 
 struct http_head {
     struct slice accept;
     struct slice access_method; /* Access-Control-Request-Method. */
+    struct slice acl;           /* Zk-Acl. */
+    struct slice authorization;
     struct slice connection;
     struct slice content_length;
     struct slice content_type;
@@ -33,7 +37,12 @@ struct http_head {
     struct slice idempotency_key;
     struct slice if_match;
     struct slice if_none_match;
+    struct slice last_event_id;
     struct slice origin;
+    struct slice prefer;
+    struct slice socket_key; /* Sec-WebSocket-Key. */
+    struct slice socket_protocol;
+    struct slice socket_version;
     struct slice transfer_encoding;
     struct slice upgrade;
     struct slice history; /* Zk-History. */
@@ -58,7 +67,18 @@ bool http_head_body(const struct http_head *head, uint64_t *ret_len);
  * folded lines are refused. A constant sentence, or NULL when all is well. */
 const char *http_head_lint(struct slice bytes);
 
-/* A whole head that has passed the lint, with its blank line: its headers by the rules above. */
+/* What a request line asks. */
+struct http_line {
+    struct slice method;
+    struct slice target; /* As sent. */
+};
+
+/* A whole head that has passed the lint, with its blank line: its headers by the rules above. A
+ * constant sentence, or NULL when all is well. Slices point into `bytes`. */
+const char *http_head_read(struct slice bytes, struct http_line *ret_line,
+                           struct http_head *ret_head);
+
+/* The same for its verdict alone. */
 const char *http_head_check(struct slice bytes);
 
 /* Where the head ends (behind its blank line), or 0 when it is not complete. Blank lines before the

@@ -75,13 +75,14 @@ static void http_free(struct http *http)
     mem_free(http);
 }
 
-enum err http_start(struct gate *gate, struct http **ret_http)
+enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http)
 {
     struct http *http = mem_zalloc(1, sizeof(*http));
     enum err err = ERR_OK;
 
     http->gate = gate;
     http->limits = gate_limits(gate);
+    http->upgrade = upgrade ? *upgrade : (struct http_upgrade){.take = NULL};
     http->next_request = os_random_u64() >> 16;
     http_routes_init(&http->routes);
     http->names = http_names_new(http->limits);

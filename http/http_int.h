@@ -25,6 +25,7 @@
 
 struct http_accept;
 struct http_conn;
+struct http_wait;
 
 enum {
     HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
@@ -35,6 +36,8 @@ enum {
     HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
     HTTP_ANSWER_MAX = 64 << 20 /* Bytes of a JSON answer. */
 };
+
+#define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
 
 struct http_metrics {
     struct metric_counter connections;      /* Open now, handed to the library. */
@@ -66,6 +69,7 @@ struct http {
     struct http_caps caps;
     struct MHD_Daemon *daemon;
     struct http_accept *accept;
+    struct http_upgrade upgrade; /* `take` NULL: no WebSockets. */
     uint16_t port;
     pthread_mutex_t conns_mutex;
     struct list conns; /* Of struct http_conn.node; guarded by conns_mutex. */
@@ -111,7 +115,9 @@ struct http_request {
     struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
     enum op_consistency consistency;
     zxid_t min_zxid;
-    bool cors; /* The Origin is on the list. */
+    uint32_t wait_ms;       /* Prefer: wait; 0: answered at once. */
+    struct http_wait *wait; /* Of wait.c, while and after the answer waits for a change. */
+    bool cors;              /* The Origin is on the list. */
     bool verbose;
     struct op_request *op;     /* While the gate has it, and its result after. */
     struct gate_status status; /* By http_status. */
@@ -184,6 +190,20 @@ void http_accept_close(struct http_accept *accept); /* No new connections; retur
 void http_accept_finish(struct http_accept *accept, uint64_t end_ms);
 void http_accept_stop(struct http_accept *accept);
 
+/* ---- upgrade.c: connections that become WebSockets ---- */
+struct http_seat;
+
+struct http_upgrade_request {
+    enum err err;       /* Why not. */
+    const char *detail; /* Constant. */
+    struct auth *auth;  /* What was shown; the caller's reference. */
+};
+
+/* True when a whole first head asks for the WebSocket; false: it is for the library. */
+bool http_upgrade_read(const struct http *http, struct slice bytes,
+                       struct http_upgrade_request *ret_request);
+struct http_seat *http_seat_new(struct http *http, uint64_t address_key);
+
 /* ---- handler.c: what the library calls ---- */
 void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd);
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const char *url,
@@ -192,12 +212,16 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
 void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
 
+/* Runs the row's read function and answers; again as often as need be. Library thread. */
+enum MHD_Result http_run_read(struct http_conn *conn);
+
 /* What the gate knows now; asked once for each request, and only when something depends on it. */
 const struct gate_status *http_status(struct http_conn *conn);
 
-/* ---- decode.c: from target, head and body to arguments ---- */
+/* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* Sets request.refused when it must be. */
-void http_decode_body(struct http_conn *conn);
+void http_choose_body(struct http_conn *conn); /* By the head: which form, how much. */
+void http_decode_body(struct http_conn *conn); /* All of it is there. */
 
 /* Refuses the request; the first refusal stays. */
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
@@ -226,6 +250,18 @@ enum MHD_Result http_answer_probe(struct http_conn *conn);
 enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
+
+/* ---- front.c: rows that the front end does itself ---- */
+enum MHD_Result http_answer_front(struct http_conn *conn);
+
+/* ---- wait.c: long polls ---- */
+
+/* The answer would be 304, and the client would rather wait (request.wait_ms). True: the connection
+ * is suspended, and the handler calls http_wait_over once it is resumed; `result` is what was read.
+ * False: answered at once. */
+bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
+enum MHD_Result http_wait_over(struct http_conn *conn);
+void http_wait_free(struct http_wait *wait); /* Accepts NULL. */
 
 /* ---- raw.c: answers without the library ---- */
 

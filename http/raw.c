@@ -11,6 +11,22 @@ static const char *reason_of(uint32_t status)
     return reason ? reason : "Error";
 }
 
+/* What the client needs to know beside the status. */
+static const char *header_of(uint32_t status)
+{
+    switch (status) {
+    case MHD_HTTP_TOO_MANY_REQUESTS:
+    case MHD_HTTP_SERVICE_UNAVAILABLE:
+        return "Retry-After: 1\r\n";
+    case MHD_HTTP_UNAUTHORIZED:
+        return "WWW-Authenticate: " HTTP_CHALLENGE_BASIC "\r\n";
+    case MHD_HTTP_UPGRADE_REQUIRED:
+        return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+    default:
+        return "";
+    }
+}
+
 void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
                       const char *detail)
 {
@@ -40,7 +56,7 @@ void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t
                "Content-Length: %zu\r\nCache-Control: no-store\r\nConnection: close\r\n"
                "Zk-Zxid: 0x%llx\r\nZk-History: %016llx\r\n%s\r\n",
                status, reason_of(status), body.len, (unsigned long long)now.applied,
-               (unsigned long long)now.history, retry ? "Retry-After: 1\r\n" : "");
+               (unsigned long long)now.history, header_of(status));
     buf_append_slice(out, buf_slice(&body));
     buf_release(&body);
 }

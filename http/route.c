@@ -10,8 +10,7 @@ static const struct http_route fixed_routes[] = {
     {.kind = HTTP_ROUTE_PROBE, .name = "/readyz"},
     {.kind = HTTP_ROUTE_METRICS, .name = "/metrics"},
     {.kind = HTTP_ROUTE_LATER, .name = "/sessions/v1/{path}"},
-    {.kind = HTTP_ROUTE_LATER, .name = "/watch/v1/{path}"},
-    {.kind = HTTP_ROUTE_LATER, .name = "/ws/v1"},
+    {.kind = HTTP_ROUTE_SOCKET, .name = "/ws/v1"},
 };
 
 static struct http_route *route_of(struct http_routes *routes, const char *name)
@@ -40,7 +39,7 @@ void http_routes_init(struct http_routes *routes)
 {
     routes->count = 0;
     for (const struct op_def *def = ops_table(); def->name; def++) {
-        if (def->route[0] == '\0' || def->id >= OP_SESSION) {
+        if (def->route[0] == '\0' || (def->id >= OP_SESSION && def->kind != OP_KIND_FRONT)) {
             continue;
         }
 

@@ -19,7 +19,8 @@ enum http_route_kind {
     HTTP_ROUTE_INDEX,
     HTTP_ROUTE_PROBE,
     HTTP_ROUTE_METRICS,
-    HTTP_ROUTE_LATER /* Known, but not in this version. */
+    HTTP_ROUTE_SOCKET, /* For WebSockets: a request that gets this far is none. */
+    HTTP_ROUTE_LATER   /* Known, but not in this version. */
 };
 
 struct http_route {

@@ -264,7 +264,7 @@ static void test_what_is_wrong_is_said(void **state)
         {"PATCH", "/znodes/v1/", JSON, "{}", 501, NULL},
         {"POST", "/sessions/v1/?op=create&expire=5", NULL, NULL, 501, NULL},
         {"GET", "/watch/v1/a", NULL, NULL, 501, NULL},
-        {"GET", "/ws/v1", NULL, NULL, 501, NULL},
+        {"GET", "/ws/v1", NULL, NULL, 426, NULL},
         {"POST", "/znodes/v1/?name=e&ephemeral=true", NULL, "", 501, NULL},
         {"PUT", "/znodes/v1/zookeeper", "Idempotency-Key: 1", "x", 501, NULL},
         {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0x1\nZk-History: 1", NULL, 409, "HistoryChanged"},

@@ -288,6 +288,15 @@ static struct gate *kit_gate_new(void)
         .allowed_hosts = "zabra.test",
         .allowed_origins = "https://app.test",
         .client_address = "127.0.0.1",
+        .super_digest = "",
+        .session_min_ms = 1000,
+        .session_max_ms = 60000,
+        .session_default_ms = 5000,
+        .heartbeat_ms = 1000,
+        .watches_max = 100,
+        .watch_bytes_max = 1 << 20,
+        .streams_max = 100,
+        .wait_max_ms = 5000,
     };
     gate->zxid = zxid_make(1, 0);
     gate->applied = gate->zxid;

@@ -11,7 +11,7 @@ static int setup_with(void (*change)(struct gate_limits *limits))
     if (change) {
         change(&gate->limits);
     }
-    assert_int_equal(http_start(gate, &http), ERR_OK);
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     port = http_port(http);
     return 0;
 }
@@ -427,7 +427,7 @@ static void a_port_in_use_is_reported(void **state)
 
     (void)state;
     other->limits.client_port = port;
-    assert_int_equal(http_start(other, &second), ERR_BUSY);
+    assert_int_equal(http_start(other, NULL, &second), ERR_BUSY);
     kit_gate_free(other);
 }
 
@@ -443,7 +443,7 @@ static void a_stop_with_open_connections_is_clean(void **state)
                                  "Host: localhost\r\nContent-Length: 9\r\n\r\nx");
     }
     http_stop(http);
-    assert_int_equal(http_start(gate, &http), ERR_OK);
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     for (int i = 0; i < 5; i++) {
         close(fds[i]);
     }

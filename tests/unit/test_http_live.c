@@ -9,7 +9,7 @@ static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
-    assert_int_equal(http_start(gate, &http), ERR_OK);
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     port = http_port(http);
     return 0;
 }
@@ -262,7 +262,7 @@ static void odd_urls_are_refused(void **state)
     assert_int_equal(get("/znodes/v1/?session=x"), 401);
     assert_int_equal(get("/znodes/v1/?view=acl"), 501);
     assert_int_equal(get("/sessions/v1/"), 501);
-    assert_int_equal(get("/ws/v1"), 501);
+    assert_int_equal(get("/ws/v1"), 426);
     assert_int_equal(get("/watch/v1/a"), 501);
     assert_int_equal(get("/nothing"), 404);
     assert_int_equal(get("/znodes/v1?path=/"), 200);

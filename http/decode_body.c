@@ -1,0 +1,160 @@
+/* The body of a request: in which form it may come, and what it adds to the arguments. */
+#include "base/check.h"
+#include "http/http_int.h"
+
+/* ---- Before it comes ---- */
+
+static const struct op_field *body_field(const struct op_def *def)
+{
+    for (const struct op_field *field = def ? def->fields : NULL; field && field->name; field++) {
+        if (field->source == OP_FROM_BODY) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+static void choose_form(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_field *field = body_field(request->def);
+    struct slice type = request->head.content_type;
+    bool json = http_media_is(type, "application/json");
+    bool raw = type.len == 0 || http_media_is(type, "application/octet-stream");
+
+    if (!field) {
+        return;
+    }
+    if (field->type == OP_FIELD_OPS) {
+        request->json = true;
+        raw = type.len == 0; /* For the lazy: there is only one form. */
+    } else {
+        /* POST takes data bare or in the form of an element of a multi; PUT only bare. */
+        request->json = json && slice_eq(request->method, slice_str("POST"));
+        json = request->json;
+    }
+    request->body_max =
+        request->json ? conn->http->limits->body_bytes_max : conn->http->limits->data_bytes_max;
+    if (!json && !raw) {
+        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
+                    field->type == OP_FIELD_OPS
+                        ? "the body must be application/json"
+                        : "the body must be application/octet-stream, or have no Content-Type");
+    }
+}
+
+static void check_length(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    uint64_t len = 0;
+
+    if (!http_head_body(&request->head, &len)) {
+        return;
+    }
+    if (request->body_max == 0) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "this request takes no body");
+    } else if (len != UINT64_MAX && len > request->body_max) {
+        http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %llu bytes",
+                    (unsigned long long)request->body_max);
+    }
+}
+
+void http_choose_body(struct http_conn *conn)
+{
+    choose_form(conn);
+    check_length(conn);
+}
+
+/* ---- After the body ---- */
+
+/* The body's full path must be a child of the znode that the URL names. */
+static void check_child(struct http_conn *conn, struct slice parent)
+{
+    struct slice path = conn->request.args.path;
+    size_t prefix = parent.len == 1 ? 1 : parent.len + 1;
+    bool below =
+        path.len >= prefix && slice_starts_with(path, parent) && path.data[prefix - 1] == '/';
+
+    if (!below || memchr(path.data + prefix, '/', path.len - prefix)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "path must be a child of the znode in the URL");
+    }
+}
+
+/* What a create makes: the URL's znode is the parent, the name comes as parameter or in the body.
+ */
+static void place_created(struct http_conn *conn, struct slice parent)
+{
+    struct http_request *request = &conn->request;
+    bool in_body = request->args.path.data != parent.data;
+
+    if (in_body && request->name.data) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "name excludes path in the body");
+    } else if (in_body) {
+        check_child(conn, parent);
+    } else if (request->name.len == 0 && !request->args.sequence) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "name must be given");
+    } else {
+        request->args.path = http_target_join(&conn->decoded, parent, request->name);
+    }
+}
+
+static bool has_name_field(const struct op_def *def)
+{
+    const struct op_field *field = op_field_find(def, slice_str("name"));
+
+    return field && field->type == OP_FIELD_NAME;
+}
+
+static void parse_json(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_fault fault;
+
+    enum err err = op_json_parse(request->def, buf_slice(&conn->body), &request->args,
+                                 &conn->strings, &request->multi, &fault);
+
+    if (err != ERR_OK && !request->refused) {
+        request->refused = true;
+        request->fault = fault;
+    }
+}
+
+static void limit_page(struct http_conn *conn)
+{
+    struct op_args *args = &conn->request.args;
+    uint32_t max = conn->http->limits->children_page_max;
+
+    if (op_field_find(conn->request.def, slice_str("limit")) &&
+        (args->limit == 0 || args->limit > max)) {
+        args->limit = max;
+    }
+}
+
+void http_decode_body(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice parent = request->args.path;
+    const char *why = NULL;
+
+    if (request->refused || !request->def) {
+        return;
+    }
+    if (request->json) {
+        parse_json(conn);
+    } else if (request->body_max > 0) {
+        request->args.data = buf_slice(&conn->body);
+    }
+    if (!request->refused && has_name_field(request->def)) {
+        place_created(conn, parent);
+    }
+    if (request->refused) {
+        return;
+    }
+    limit_page(conn);
+
+    enum err err = op_args_check(&request->args, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why);
+    }
+}

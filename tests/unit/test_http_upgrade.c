@@ -1,0 +1,214 @@
+/* Where WebSockets part from HTTP: which first heads are handed over, with what, and which not. */
+#include "server/auth.h"
+#include "tests/unit/http_kit.h"
+
+#define SOCKET_HEAD                                                    \
+    "Host: localhost\r\nUpgrade: websocket\r\n"                        \
+    "Connection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n" \
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+#define OFFER "Sec-WebSocket-Protocol: other, zabra.v1.json\r\n"
+
+/* A taker that answers with one byte, so that the client knows, and hangs up. */
+struct taker {
+    bool full;
+    uint32_t taken;
+    size_t head_len; /* Bytes found in the socket. */
+    char who[200];   /* First identity. */
+    char address[64];
+};
+
+static struct taker taker;
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static bool take(void *ctx, int fd, const struct op_principal *who, void *seat)
+{
+    struct taker *self = ctx;
+    char head[4096];
+
+    if (self->full) {
+        return false;
+    }
+    self->taken++;
+    self->head_len = (size_t)recv(fd, head, sizeof(head), 0);
+    (void)snprintf(self->address, sizeof(self->address), "%s", who->address);
+    (void)snprintf(self->who, sizeof(self->who), "%.*s",
+                   who->auth ? (int)who->auth->ids[0].id.len : 0,
+                   who->auth ? (const char *)who->auth->ids[0].id.data : "");
+    kit_send(fd, "!");
+    http_seat_give(seat);
+    close(fd);
+    return true;
+}
+
+static int start(const struct http_upgrade *upgrade)
+{
+    taker = (struct taker){.taken = 0};
+    gate = kit_gate_new();
+    gate->limits.connections_per_address_max = 3;
+    assert_int_equal(http_start(gate, upgrade, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return start(&(struct http_upgrade){.take = take, .ctx = &taker});
+}
+
+static int setup_without(void **state)
+{
+    (void)state;
+    return start(NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+/* Status of the refusal, or 0 when the connection was taken. */
+static int knock(const char *line, const char *headers, const char *has)
+{
+    int fd = kit_connect(port);
+    char byte = 0;
+    int status = 0;
+
+    kit_send(fd, line);
+    kit_send(fd, " HTTP/1.1\r\n");
+    kit_send(fd, headers);
+    kit_send(fd, "\r\n");
+    assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1);
+    if (byte != '!') {
+        struct kit_answer answer = kit_read(fd, false);
+
+        status = answer.status;
+        if (has && !kit_body_has(&answer, has) && !strstr(answer.head, has)) {
+            fail_msg("%d without %s: %s", status, has, (const char *)answer.body);
+        }
+        kit_free(&answer);
+    }
+    close(fd);
+    return status;
+}
+
+static void a_sound_request_is_handed_over_unread(void **state)
+{
+    const char *line = "GET /ws/v1";
+    const char *headers = SOCKET_HEAD OFFER "Authorization: Basic Ym9iOnNlY3JldA==\r\n";
+
+    (void)state;
+    assert_int_equal(knock(line, SOCKET_HEAD OFFER, NULL), 0);
+    assert_string_equal(taker.who, "");
+    assert_int_equal(knock(line, headers, NULL), 0);
+    assert_int_equal(taker.taken, 2);
+    assert_string_equal(taker.address, "127.0.0.1");
+    assert_int_equal(strncmp(taker.who, "bob:", 4), 0);
+    assert_null(strstr(taker.who, "secret"));
+    assert_int_equal(taker.head_len, strlen(line) + strlen(" HTTP/1.1\r\n\r\n") + strlen(headers));
+}
+
+/* More one after another than may be at once. */
+static void a_seat_given_back_is_free_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, NULL), 0);
+    }
+    assert_int_equal(taker.taken, 10);
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD, "zabra.v1.json"), 400);
+    assert_int_equal(knock("GET /ws/v1?session=x", SOCKET_HEAD OFFER, "attach"), 400);
+    assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER "Content-Length: 1\r\n", "body"), 400);
+    assert_int_equal(
+        knock("GET /ws/v1", SOCKET_HEAD OFFER "Origin: https://evil.test\r\n", "allowedOrigins"),
+        403);
+    assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER "Origin: https://app.test\r\n", NULL),
+                     0);
+    assert_int_equal(
+        knock("GET /ws/v1", SOCKET_HEAD OFFER "Authorization: Bearer x\r\n", "WWW-Authenticate"),
+        401);
+    assert_int_equal(knock("GET /ws/v1",
+                           "Host: evil.test\r\nUpgrade: websocket\r\nConnection: upgrade\r\n",
+                           "allowedHosts"),
+                     421);
+    assert_int_equal(knock("GET /ws/v1",
+                           "Host: localhost\r\nUpgrade: websocket\r\nConnection: upgrade\r\n",
+                           "Sec-WebSocket-Version: 13"),
+                     426);
+    taker.full = true;
+    assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, "Retry-After"), 503);
+}
+
+/* Not asked as a first request of WebSockets, it is told what it needs; elsewhere an upgrade is
+ * ignored, as RFC 9110 has it. */
+static void other_requests_go_to_the_library(void **state)
+{
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    assert_int_equal(knock("GET /ws/v1", "Host: localhost\r\n", "Upgrade: websocket"), 426);
+    assert_int_equal(knock("GET /status/v1", SOCKET_HEAD OFFER, NULL), 200);
+    kit_send(fd, "GET /status/v1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    kit_send(fd, "GET /ws/v1 HTTP/1.1\r\n" SOCKET_HEAD OFFER "\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 426);
+    assert_string_equal(kit_header(&answer, "Connection"), "close");
+    kit_free(&answer);
+    assert_true(kit_closed(fd));
+    close(fd);
+    assert_int_equal(taker.taken, 0);
+}
+
+static void without_a_taker_there_are_no_sockets(void **state)
+{
+    struct kit_answer answer = kit_ask(port, "GET", "/ws/v1", "", NULL);
+
+    (void)state;
+    assert_int_equal(answer.status, 426);
+    kit_free(&answer);
+    assert_int_equal(knock("GET /ws/v1", SOCKET_HEAD OFFER, NULL), 501);
+}
+
+static void nothing_is_handed_over_after_a_drain(void **state)
+{
+    int fd = kit_connect(port);
+    struct kit_answer answer;
+
+    (void)state;
+    kit_send(fd, "GET /ws/v1 HTTP/1.1\r\n");
+    http_drain(http);
+    assert_int_equal(taker.taken, 0);
+    answer = kit_read(fd, false);
+    kit_free(&answer);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_sound_request_is_handed_over_unread, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_seat_given_back_is_free_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_requests_go_to_the_library, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_taker_there_are_no_sockets, setup_without,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_handed_over_after_a_drain, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
