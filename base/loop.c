@@ -4,9 +4,12 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
@@ -36,13 +39,14 @@ void loop_release(struct loop *loop)
 static uint32_t to_epoll(uint32_t interest)
 {
     return (interest & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
-           (interest & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0);
+           (interest & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0) |
+           (interest & LOOP_PEER_END ? (uint32_t)EPOLLRDHUP : 0);
 }
 
 static uint32_t from_epoll(uint32_t events)
 {
     return (events & EPOLLIN ? LOOP_READ : 0U) | (events & EPOLLOUT ? LOOP_WRITE : 0U) |
-           (events & (EPOLLERR | EPOLLHUP) ? LOOP_HANGUP : 0U);
+           (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP) ? LOOP_HANGUP : 0U);
 }
 
 static void control(struct loop *loop, int action, struct loop_watch *watch)
@@ -216,6 +220,20 @@ uint16_t loop_local_port(int fd)
         return ntohs(((const struct sockaddr_in6 *)(const void *)&addr)->sin6_port);
     }
     return ntohs(((const struct sockaddr_in *)(const void *)&addr)->sin_port);
+}
+
+int loop_dup(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    return copy < 0 ? -errno : copy;
+}
+
+bool loop_all_acked(int fd)
+{
+    int left = 0;
+
+    return ioctl(fd, SIOCOUTQ, &left) == 0 && left == 0;
 }
 
 ssize_t loop_send(int fd, const void *data, size_t len)

@@ -18,12 +18,14 @@
 enum {
     LOOP_READ = 1U << 0,
     LOOP_WRITE = 1U << 1,
-    LOOP_HANGUP = 1U << 2, /* Error or peer gone; always reported. */
+    LOOP_HANGUP = 1U << 2,  /* Error or peer gone; always reported. */
+    LOOP_PEER_END = 1U << 3 /* Interest only: the peer sends no more; reported as LOOP_HANGUP, also
+                               behind bytes that nobody has read. */
 };
 
 struct loop_watch {
-    int fd;                                                     /* Not owned. */
-    uint32_t interest;                                          /* LOOP_READ | LOOP_WRITE. */
+    int fd;            /* Not owned. */
+    uint32_t interest; /* LOOP_READ, LOOP_WRITE, LOOP_PEER_END. */
     void (*on_ready)(struct loop_watch *watch, uint32_t ready); /* May remove its own watch. */
     void *ctx;
 };
@@ -56,6 +58,13 @@ int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it fa
 ssize_t loop_peek(int fd, void *to, size_t len);
 void loop_low_water(int fd, int bytes);
 uint16_t loop_local_port(int fd);
+
+/* Another descriptor of the same socket, of the caller's own: for a watch on a socket that somebody
+ * else reads, writes and closes. */
+int loop_dup(int fd);
+
+/* True when the peer's kernel has acknowledged all that was sent. */
+bool loop_all_acked(int fd);
 
 /* Sends at once what the socket takes; bytes, or a negative errno. */
 ssize_t loop_send(int fd, const void *data, size_t len);

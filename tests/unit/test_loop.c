@@ -216,6 +216,75 @@ static void test_a_refused_connection_says_so(void **state)
     close(port_fd);
 }
 
+/* Two ends of one TCP connection; AF_UNIX has no queue of bytes to be acknowledged. */
+static void make_connection(int fds[2])
+{
+    struct sockaddr_in addr = loopback(0);
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof(addr);
+    struct loop loop;
+    struct end end;
+    int listen_fd = loop_listen((struct sockaddr *)&addr, len, 8);
+
+    assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&addr, &len), 0);
+    fds[0] = loop_connect((struct sockaddr *)&addr, len);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&end, &loop, listen_fd, LOOP_READ);
+    loop_add(&loop, &end.watch);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    fds[1] = loop_accept(listen_fd, &peer);
+    assert_true(fds[1] >= 0);
+    loop_release(&loop);
+    close(listen_fd);
+}
+
+/* Whoever only waits learns that the other side is done, also behind bytes that it has not read. */
+static void test_the_end_of_a_peer_is_seen_through_a_copy(void **state)
+{
+    struct loop loop;
+    struct end end;
+    int fds[2];
+
+    (void)state;
+    make_connection(fds);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+
+    int copy = loop_dup(fds[1]);
+
+    assert_true(copy >= 0 && copy != fds[1]);
+    assert_true(fcntl(copy, F_GETFD) & FD_CLOEXEC);
+    end_init(&end, &loop, copy, LOOP_PEER_END);
+    loop_add(&loop, &end.watch);
+    assert_int_equal(write(fds[0], "x", 1), 1);
+    assert_int_equal(loop_run_once(&loop, 0), 0);
+    loop_shutdown_write(fds[0]);
+    assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
+    assert_int_equal(end.ready, LOOP_HANGUP);
+    loop_remove(&loop, &end.watch);
+    loop_release(&loop);
+    close(copy);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void test_what_the_peer_has_not_taken_is_known(void **state)
+{
+    static const uint8_t block[64 << 10];
+    ssize_t sent = 0;
+    int fds[2];
+
+    (void)state;
+    make_connection(fds);
+    assert_true(loop_all_acked(fds[1]));
+    for (int i = 0; i < 10000 && sent >= 0; i++) {
+        sent = loop_send(fds[1], block, sizeof(block));
+    }
+    assert_int_equal(sent, -EAGAIN); /* Both kernels' buffers are full. */
+    assert_false(loop_all_acked(fds[1]));
+    close(fds[0]);
+    close(fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +292,8 @@ int main(void)
         cmocka_unit_test(test_interest_can_change),
         cmocka_unit_test(test_a_watch_removed_in_the_batch_is_not_called),
         cmocka_unit_test(test_sockets),
+        cmocka_unit_test(test_the_end_of_a_peer_is_seen_through_a_copy),
+        cmocka_unit_test(test_what_the_peer_has_not_taken_is_known),
         cmocka_unit_test(test_a_refused_connection_says_so),
     };
 
