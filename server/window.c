@@ -65,7 +65,8 @@ static void fill(struct change *change, const struct state_change *from)
                               .parent_acl = blob_ref(from->parent_acl),
                               .session = from->session,
                               .attach = from->attach,
-                              .member = from->member};
+                              .member = from->member,
+                              .expired = from->expired};
 }
 
 struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,

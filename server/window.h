@@ -29,6 +29,7 @@ struct change {
     uint64_t session;          /* SESSION_*; CREATE and DELETE: owner of an ephemeral, or 0. */
     uint64_t attach;           /* SESSION_MOVE: the new number. */
     uint32_t member;           /* SESSION_MOVE: where to. */
+    bool expired;              /* SESSION_CLOSE: by the leader, not by its client. */
 };
 
 /* All changes of one zxid; immutable, one allocation. */

@@ -304,6 +304,7 @@ static void add_change(const struct apply *apply, const struct txn_effect *effec
         change->attach = apply->attach;
         change->member = apply->member;
     }
+    change->expired = effect->type == TXN_SESSION_CLOSE && apply->expired;
 }
 
 static bool is_sound(struct apply *apply, const struct txn_effect *effect)

@@ -97,6 +97,7 @@ enum err apply_session_close(struct apply *apply, const struct txn_effect *effec
 
     ASSERT(err == ERR_OK);
     apply->session = close.session;
+    apply->expired = close.reason == TXN_CLOSED_EXPIRED;
     if (MUTANT(24) && apply->fuzzy) {
         close_by_own_list(apply, close.session);
     }

@@ -22,6 +22,7 @@ struct apply {
     uint32_t parent_acl;
     uint64_t session;
     uint64_t attach; /* Of a move. */
+    bool expired;    /* A session that was closed. */
     uint32_t member;
 };
 

@@ -62,6 +62,7 @@ struct state_change {
     uint64_t session;        /* SESSION_*; CREATE, DELETE: who owns the ephemeral, or 0. */
     uint64_t attach;         /* SESSION_MOVE: the new number. */
     uint32_t member;         /* SESSION_MOVE: where to. */
+    bool expired;            /* SESSION_CLOSE: by the leader, not by its client. */
 };
 
 struct state_changes {

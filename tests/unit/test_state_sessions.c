@@ -345,6 +345,22 @@ static void test_changes_say_what_watches_need(void **context)
     assert_false(at[9].reply);
     assert_int_equal(at[10].session, 1);
     assert_true(at[10].reply);
+    assert_false(at[10].expired);
+    state_changes_release(&changes);
+}
+
+static void test_changes_say_whether_a_session_has_expired(void **context)
+{
+    struct fixture *fixture = *context;
+    struct state_changes changes = {0};
+    const struct txn_session_close expired = {.session = 1, .reason = TXN_CLOSED_EXPIRED};
+
+    kit_open(&fixture->txn, 1, 1);
+    txn_put_session_close(&fixture->txn, TXN_REPLY, &expired);
+    assert_int_equal(state_apply(fixture->state, 1, buf_slice(&fixture->txn), false, &changes),
+                     ERR_OK);
+    assert_false(changes.items[0].expired);
+    assert_true(changes.items[1].expired);
     state_changes_release(&changes);
 }
 
@@ -422,6 +438,7 @@ int main(void)
         STATE_TEST(test_acls_are_kept_once_and_let_go),
         STATE_TEST(test_the_digest_knows_bytes_of_acls_only),
         STATE_TEST(test_changes_say_what_watches_need),
+        STATE_TEST(test_changes_say_whether_a_session_has_expired),
         STATE_TEST(test_results_are_remembered_and_forgotten),
         STATE_TEST(test_too_much_is_refused),
     };

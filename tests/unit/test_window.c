@@ -221,16 +221,19 @@ static void test_only_what_somebody_can_watch_is_kept(void **state)
         {.type = TXN_CREATE, .path = slice_str("/a/b"), .acl = acl, .parent_acl = acl},
         {.type = TXN_REMEMBER},
         {.type = TXN_SESSION_MOVE, .session = 5, .attach = 6, .member = 7},
+        {.type = TXN_SESSION_CLOSE, .session = 5, .expired = true},
     };
-    struct state_changes changes = {.items = items, .count = 4};
+    struct state_changes changes = {.items = items, .count = 5};
     struct change_set *set = change_set_new(9, NULL, &changes);
 
     (void)state;
-    assert_int_equal(set->count, 2);
+    assert_int_equal(set->count, 3);
     assert_int_equal(set->items[0].type, TXN_CREATE);
     assert_int_equal(set->items[1].session, 5);
     assert_int_equal(set->items[1].attach, 6);
     assert_int_equal(set->items[1].member, 7);
+    assert_false(set->items[1].expired);
+    assert_true(set->items[2].expired);
     blob_unref(acl);
     assert_memory_equal(set->items[0].parent_acl->data, "acl", 3);
     change_set_unref(set);
