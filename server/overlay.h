@@ -1,12 +1,14 @@
 /*
- * overlay.h - the znodes as they will be once everything proposed is applied.
+ * overlay.h - the state as it will be once everything proposed is applied.
  *
- * An entry is the whole znode in absolute values, not a difference: it may be dropped as soon as
- * its last change is applied, in any order, and never disagrees with the tree. Core thread.
+ * An entry is the whole znode, session or quota in absolute values, not a difference: it may be
+ * dropped as soon as its last change is applied, in any order, and never disagrees with the state.
+ * Core thread.
  */
 #ifndef SERVER_OVERLAY_H
 #define SERVER_OVERLAY_H
 
+#include "base/avl.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "server/state/state.h"
@@ -16,27 +18,63 @@ struct overlay_node {
     struct stat_view stat;
     uint64_t owner;   /* As stored: see txn.h. */
     uint32_t creates; /* Children ever created. */
+    struct blob *acl; /* NULL: open to all. The state's or the overlay's reference. */
     bool exists;
+};
+
+struct overlay_session {
+    uint64_t id;
+    uint64_t attach; /* Number of its last attachment; 0: never attached. */
+    uint64_t ephemeral_bytes;
+    uint32_t ephemeral_count;
+    uint8_t secret_hash[TXN_SECRET_HASH_LEN];
+    bool open; /* False: there is none. */
+};
+
+struct overlay_quota {
+    uint64_t count; /* Znodes at and below the path. */
+    uint64_t bytes; /* Of their data. */
+    int64_t count_hard;
+    int64_t bytes_hard;
+    bool exists;
+};
+
+enum overlay_kind {
+    OVERLAY_NODE,    /* Named by path. */
+    OVERLAY_SESSION, /* By the eight bytes of its id. */
+    OVERLAY_QUOTA,   /* By the path that it limits. */
+    OVERLAY_KINDS
+};
+
+union overlay_value {
+    struct overlay_node node;
+    struct overlay_session session;
+    struct overlay_quota quota;
 };
 
 struct overlay_entry {
     struct list order; /* By the zxid of the last change. */
-    zxid_t zxid;       /* Of the last change. */
-    struct overlay_node node;
-    uint16_t path_len;
-    uint8_t path[];
+    zxid_t zxid;       /* Of the last change; 0: not yet a part of any. */
+    enum overlay_kind kind;
+    union overlay_value value;
+    struct avl_node owned; /* In overlay.ephemerals when it is an ephemeral that is there. */
+    uint16_t name_len;
+    uint8_t name[];
 };
 
 /* What a change of the current request has replaced. */
 struct overlay_undo {
     struct overlay_entry *entry;
     zxid_t zxid; /* 0: there was no entry. */
-    struct overlay_node node;
+    union overlay_value value;
 };
 
 struct overlay {
-    struct map entries; /* By path. */
+    struct map entries[OVERLAY_KINDS]; /* By name. */
     struct list order;
+    struct avl ephemerals;  /* Entries of ephemerals by owner and path. */
+    struct map by_hash;     /* Entries of open sessions by the hash of their secret. */
+    uint64_t session_count; /* Open ones in all; meaningful while there are entries of sessions. */
     struct overlay_undo *undo;
     size_t undo_count;
     size_t undo_cap;
@@ -51,9 +89,35 @@ size_t overlay_count(const struct overlay *overlay);
 void overlay_get(const struct overlay *overlay, const struct state *state, struct slice path,
                  struct overlay_node *ret_node);
 
-/* Changes it, as a part of the current request. The cversion of the stat is computed here. */
+/* Changes it, as a part of the current request. The cversion of the stat is computed here; a
+ * reference of its own is taken on the ACL. */
 void overlay_put(struct overlay *overlay, struct slice path, zxid_t zxid,
                  const struct overlay_node *node);
+
+/* The session; `open` is false when there is none. */
+void overlay_session(const struct overlay *overlay, const struct state *state, uint64_t id,
+                     struct overlay_session *ret_session);
+void overlay_session_by_hash(const struct overlay *overlay, const struct state *state,
+                             const uint8_t hash[TXN_SECRET_HASH_LEN],
+                             struct overlay_session *ret_session);
+
+/* Opens, changes or closes it, as a part of the current request. */
+void overlay_put_session(struct overlay *overlay, const struct state *state, zxid_t zxid,
+                         const struct overlay_session *session);
+
+/* Open sessions. */
+uint64_t overlay_session_count(const struct overlay *overlay, const struct state *state);
+
+/* The quota on exactly that path; `exists` is false when there is none. */
+void overlay_quota(const struct overlay *overlay, const struct state *state, struct slice path,
+                   struct overlay_quota *ret_quota);
+void overlay_put_quota(struct overlay *overlay, struct slice path, zxid_t zxid,
+                       const struct overlay_quota *quota);
+bool overlay_has_quotas(const struct overlay *overlay, const struct state *state);
+
+/* Counts the znodes at and below `top`, and the bytes of their data. */
+void overlay_usage(const struct overlay *overlay, const struct state *state, struct slice top,
+                   uint64_t *ret_count, uint64_t *ret_bytes);
 
 /* Ends the current request: its changes stay, or all of them are taken back. */
 void overlay_commit(struct overlay *overlay);
@@ -66,5 +130,9 @@ void overlay_applied(struct overlay *overlay, zxid_t zxid);
  * above `count_max` and returns the count, which is then larger. */
 size_t overlay_subtree(const struct overlay *overlay, const struct state *state, struct slice top,
                        size_t count_max, struct buf *paths);
+
+/* The same of a session's ephemerals; returns how many. */
+size_t overlay_ephemerals(const struct overlay *overlay, const struct state *state,
+                          uint64_t session, struct buf *paths);
 
 #endif

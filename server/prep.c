@@ -74,6 +74,14 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
         return prep_check(step, args);
     case OP_REAP:
         return prep_reap(step, args);
+    case OP_SESSION:
+        return prep_open_session(step, args);
+    case OP_ATTACH:
+        return prep_attach(step, args);
+    case OP_CLOSE:
+        return prep_close(step, args);
+    case OP_EXPIRE:
+        return prep_expire(step, args);
     case OP_GET:
     case OP_EXISTS:
     case OP_STAT:
@@ -85,12 +93,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     case OP_ENSEMBLE:
     case OP_LIMITS:
     case OP_WHOAMI:
-    case OP_SESSION:
-    case OP_ATTACH:
     case OP_TOUCH:
     case OP_GETSESSION:
-    case OP_CLOSE:
-    case OP_EXPIRE:
     case OP_GETACL:
     case OP_SETACL:
     case OP_WATCH:
@@ -118,9 +122,14 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
     }
 }
 
+static bool may_be_element(enum op_id op)
+{
+    return op == OP_CREATE || op == OP_SET || op == OP_DELETE || op == OP_CHECK;
+}
+
 static enum err prep_element(const struct prep_step *step, const struct op_args *args)
 {
-    if (args->op == OP_REAP) {
+    if (!may_be_element(args->op)) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that a multi may hold");
     }
     return prep_one(step, args);
@@ -174,8 +183,11 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
 
     buf_clear(out);
     txn_begin(out, job->header);
-    enum err err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
+    enum err err = prep_in_session(&step);
 
+    if (err == ERR_OK) {
+        err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
+    }
     if (err == ERR_OK) {
         err = check_size(&step);
     }

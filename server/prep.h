@@ -20,7 +20,13 @@ struct prep_limits {
     uint32_t data_bytes_max; /* maxDataBytes. */
     uint32_t txn_bytes_max;  /* Whole transaction. */
     uint32_t multi_ops_max;
-    uint32_t recursive_max; /* Upper bound for max= of a recursive delete. */
+    uint32_t recursive_max;          /* Upper bound for max= of a recursive delete. */
+    uint32_t session_min_ms;         /* Bounds of a session's time-out ... */
+    uint32_t session_max_ms;         /* ... */
+    uint32_t session_default_ms;     /* ... and what it is when none is asked for. */
+    uint32_t sessions_max;           /* Open ones. */
+    uint32_t session_ephemerals_max; /* Of one session, so that closing it fits a transaction. */
+    uint32_t session_ephemeral_bytes_max; /* Of their paths. */
 };
 
 struct prep *prep_new(const struct prep_limits *limits);

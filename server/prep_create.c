@@ -20,14 +20,17 @@ static enum err check_kind(const struct prep_step *step, const struct op_args *a
         return prep_refuse(step, ERR_BAD_ARGUMENTS,
                            "an ephemeral znode or a container cannot have a ttl");
     }
-    if (args->ephemeral) {
+    if (args->ephemeral && step->session == 0) {
         return prep_refuse(step, ERR_UNKNOWN_SESSION, "an ephemeral znode needs a session");
     }
     return ERR_OK;
 }
 
-static uint64_t owner_of(const struct op_args *args)
+static uint64_t owner_of(const struct prep_step *step, const struct op_args *args)
 {
+    if (args->ephemeral) {
+        return step->session;
+    }
     if (args->container) {
         return OWNER_CONTAINER;
     }
@@ -64,47 +67,6 @@ static enum err make_path(const struct prep_step *step, const struct op_args *ar
     return ERR_OK;
 }
 
-/* Puts one znode below its parent, which exists. The effect comes last: it is the result. */
-static enum err put_node(const struct prep_step *step, struct slice path,
-                         const struct txn_effect *kind)
-{
-    struct overlay *overlay = &step->prep->overlay;
-    struct overlay_node parent;
-    struct txn_effect effect = *kind;
-    int64_t now_ms = step->header->time_ms;
-
-    prep_look(step, path_parent(path), &parent);
-    ASSERT(parent.exists);
-    if (slice_eq(path_parent(path), slice_str(STATE_CONFIG_PATH))) {
-        return prep_refuse(step, ERR_NO_AUTH, "this znode can have no children");
-    }
-    if (owner_is_session(parent.owner)) {
-        return prep_refuse(step, ERR_NO_CHILDREN_FOR_EPHEMERALS, NULL);
-    }
-    if (parent.creates >= STATE_CREATES_MAX) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS,
-                           "the parent has had 2147483647 children; its counter is exhausted");
-    }
-    parent.creates++;
-    parent.stat.num_children++;
-    parent.stat.pzxid = step->zxid;
-    overlay_put(overlay, path_parent(path), step->zxid, &parent);
-    overlay_put(overlay, path, step->zxid,
-                &(struct overlay_node){.exists = true,
-                                       .owner = effect.owner,
-                                       .stat = {.czxid = step->zxid,
-                                                .mzxid = step->zxid,
-                                                .pzxid = step->zxid,
-                                                .ctime = now_ms,
-                                                .mtime = now_ms,
-                                                .data_length = (uint32_t)effect.data.len}});
-    effect.type = TXN_CREATE;
-    effect.path = path;
-    effect.creates = parent.creates;
-    txn_put(step->out, &effect);
-    return ERR_OK;
-}
-
 /* Makes the missing ones from the root to `parent`, persistent and with null data. */
 static enum err make_parents(const struct prep_step *step, struct slice parent)
 {
@@ -118,7 +80,7 @@ static enum err make_parents(const struct prep_step *step, struct slice parent)
 
         prep_look(step, path, &node);
         if (!node.exists) {
-            err = put_node(step, path, &kind);
+            err = prep_put_node(step, path, &kind);
         }
     }
     return err;
@@ -162,9 +124,9 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     if (err != ERR_OK) {
         return err;
     }
-    return put_node(
+    return prep_put_node(
         step, path,
         &(struct txn_effect){.flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
                              .data = args->data,
-                             .owner = owner_of(args)});
+                             .owner = owner_of(step, args)});
 }

@@ -9,7 +9,7 @@ struct prep {
     struct prep_limits limits;
     struct overlay overlay;
     struct buf path;  /* Path of the znode being created, sequence number included. */
-    struct buf paths; /* Of a recursive delete. */
+    struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
 };
 
 /* One request, or one element of a multi, on its way to a transaction. */
@@ -19,12 +19,17 @@ struct prep_step {
     const struct prep_job *job;
     const struct txn_header *header;
     zxid_t zxid;
+    uint64_t session; /* Public id of the session that the request is in; 0: none. */
     struct buf *out;
     struct op_result *result; /* Of this request or element. */
 };
 
 /* Records why the request is refused; returns `err`. */
 enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail);
+
+/* The same of a znode whose version does not fit: the result carries its stat. */
+enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
+                             const char *detail);
 
 /* The znode as it will be. */
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
@@ -38,5 +43,35 @@ enum err prep_set(const struct prep_step *step, const struct op_args *args);
 enum err prep_delete(const struct prep_step *step, const struct op_args *args);
 enum err prep_check(const struct prep_step *step, const struct op_args *args);
 enum err prep_reap(const struct prep_step *step, const struct op_args *args);
+
+/* ---- Znodes. ---- */
+
+/* Puts one znode below its parent, which exists; `kind` says the rest. The effect comes last: it is
+ * the result. */
+enum err prep_put_node(const struct prep_step *step, struct slice path,
+                       const struct txn_effect *kind);
+
+/* Takes out a znode without children. */
+void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t flags);
+
+/* The same of all that stand in prep->paths, what lies deepest first; the last one gets `flags`. */
+void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags);
+
+/* ---- Sessions. ---- */
+
+/* Finds the session that the request is in, if it is in one. */
+enum err prep_in_session(struct prep_step *step);
+
+enum err prep_open_session(const struct prep_step *step, const struct op_args *args);
+enum err prep_attach(const struct prep_step *step, const struct op_args *args);
+enum err prep_close(const struct prep_step *step, const struct op_args *args);
+enum err prep_expire(const struct prep_step *step, const struct op_args *args);
+
+/* Whether the session may have one more ephemeral, at that path. */
+enum err prep_check_ephemeral(const struct prep_step *step, struct slice path);
+
+/* A znode of that owner has come or is gone; nothing when the owner is no session. */
+void prep_count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
+                          bool comes);
 
 #endif

@@ -1,18 +1,9 @@
 #include "base/check.h"
-#include "base/mem.h"
-#include "base/wire.h"
 #include "server/prep_int.h"
 #include "server/state/path.h"
 
-#include <stdlib.h>
-
-void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node)
-{
-    overlay_get(&step->prep->overlay, step->state, path, ret_node);
-}
-
-static enum err refuse_version(const struct prep_step *step, const struct overlay_node *node,
-                               const char *detail)
+enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
+                             const char *detail)
 {
     step->result->has_stat = node->exists;
     step->result->stat = node->stat;
@@ -25,11 +16,11 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
     ASSERT(node->exists);
 
     if (args->has_version && args->version != -1 && args->version != node->stat.version) {
-        return refuse_version(step, node, NULL);
+        return prep_refuse_version(step, node, NULL);
     }
     if (args->has_etag &&
         (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
-        return refuse_version(step, node, "the data has changed since that ETag");
+        return prep_refuse_version(step, node, "the data has changed since that ETag");
     }
     return ERR_OK;
 }
@@ -65,7 +56,7 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
         return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
     }
     if (args->must_be_new) {
-        return refuse_version(step, node, "If-None-Match: the znode exists");
+        return prep_refuse_version(step, node, "If-None-Match: the znode exists");
     }
     enum err err = prep_check_version(step, args, node);
 
@@ -129,31 +120,11 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
     return err;
 }
 
-static void delete_node(const struct prep_step *step, struct slice path, uint8_t flags)
-{
-    struct overlay_node parent;
-
-    prep_look(step, path_parent(path), &parent);
-    ASSERT(parent.exists && parent.stat.num_children > 0);
-    parent.stat.num_children--;
-    parent.stat.pzxid = step->zxid;
-    overlay_put(&step->prep->overlay, path_parent(path), step->zxid, &parent);
-    overlay_put(&step->prep->overlay, path, step->zxid, &(struct overlay_node){.exists = false});
-    txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE, .flags = flags, .path = path});
-}
-
-/* Descending: what lies below a znode begins with its path, so it comes first. */
-static int later_first(const void *a, const void *b)
-{
-    return slice_cmp(*(const struct slice *)b, *(const struct slice *)a);
-}
-
 static enum err delete_subtree(const struct prep_step *step, const struct op_args *args)
 {
     struct prep *prep = step->prep;
     uint32_t bound = prep->limits.recursive_max;
     uint32_t max = args->max > 0 && args->max < bound ? args->max : bound;
-    struct wire_reader reader;
 
     buf_clear(&prep->paths);
     size_t count = overlay_subtree(&prep->overlay, step->state, args->path, max, &prep->paths);
@@ -161,18 +132,7 @@ static enum err delete_subtree(const struct prep_step *step, const struct op_arg
     if (count > max) {
         return prep_refuse(step, ERR_NOT_EMPTY, "the subtree has more znodes than max allows");
     }
-    struct slice *paths = mem_zalloc(count, sizeof(*paths));
-
-    wire_reader_init(&reader, buf_slice(&prep->paths));
-    for (size_t i = 0; i < count; i++) {
-        paths[i] = wire_get_raw(&reader, wire_get_u16(&reader));
-    }
-    ASSERT(wire_reader_done(&reader));
-    qsort(paths, count, sizeof(*paths), later_first);
-    for (size_t i = 0; i < count; i++) {
-        delete_node(step, paths[i], i + 1 == count ? TXN_REPLY : 0);
-    }
-    mem_free(paths);
+    prep_delete_paths(step, count, TXN_REPLY);
     return ERR_OK;
 }
 
@@ -201,7 +161,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
     if (node.stat.num_children > 0) {
         return prep_refuse(step, ERR_NOT_EMPTY, NULL);
     }
-    delete_node(step, args->path, TXN_REPLY);
+    prep_delete_node(step, args->path, TXN_REPLY);
     return ERR_OK;
 }
 
@@ -224,8 +184,8 @@ enum err prep_reap(const struct prep_step *step, const struct op_args *args)
     int64_t due_ms = state_reap_due_ms(node.owner, node.creates, node.stat.ctime, node.stat.mtime);
 
     if (due_ms == INT64_MAX || due_ms > step->header->time_ms) {
-        return refuse_version(step, &node, "the znode is not due to be removed");
+        return prep_refuse_version(step, &node, "the znode is not due to be removed");
     }
-    delete_node(step, args->path, TXN_REPLY);
+    prep_delete_node(step, args->path, TXN_REPLY);
     return ERR_OK;
 }

@@ -33,6 +33,12 @@ static void fill_limits(const struct config *config, struct replica_options *opt
         .txn_bytes_max = ZAB_RECORD_BYTES_MAX - 4096,
         .multi_ops_max = config->multi_ops_max,
         .recursive_max = config->recursive_max,
+        .session_min_ms = config->session_min_ms,
+        .session_max_ms = config->session_max_ms,
+        .session_default_ms = config->session_default_ms,
+        .sessions_max = config->sessions_max,
+        .session_ephemerals_max = config->session_ephemerals_max,
+        .session_ephemeral_bytes_max = config->session_ephemeral_bytes_max,
     };
     options->requests_max = config->requests_max;
     options->forward_bytes_max = config->forward_bytes_max;

@@ -271,7 +271,13 @@ static struct gate *kit_gate_new(void)
     struct prep_limits prep = {.data_bytes_max = 4096,
                                .txn_bytes_max = 1 << 20,
                                .multi_ops_max = 100,
-                               .recursive_max = 1000};
+                               .recursive_max = 1000,
+                               .session_min_ms = 1000,
+                               .session_max_ms = 60000,
+                               .session_default_ms = 10000,
+                               .sessions_max = 1000,
+                               .session_ephemerals_max = 100,
+                               .session_ephemeral_bytes_max = 10000};
 
     gate->limits = (struct gate_limits){
         .data_bytes_max = 4096,

@@ -1,86 +1,13 @@
 /* What prep refuses, in which order, and what its transactions look like. */
-#include "base/mem.h"
-#include "server/prep.h"
-#include "tests/lib/state_kit.h"
-#include "tests/lib/unit.h"
+#include "tests/unit/prep_kit.h"
 
-#include <stdio.h>
-
-static const struct prep_limits limits = {
-    .data_bytes_max = 10, .txn_bytes_max = 400, .multi_ops_max = 3, .recursive_max = 4};
-
-struct fixture {
-    struct state *state;
-    struct prep *prep;
-    struct buf txn;
-    struct op_result result;
-    zxid_t zxid;
-    int64_t time_ms;
-};
-
-static int setup(void **context)
-{
-    static struct fixture fixture;
-
-    fixture = (struct fixture){.state = state_new(1), .prep = prep_new(&limits), .time_ms = 500};
-    buf_init(&fixture.txn, 1 << 20);
-    op_result_init(&fixture.result);
-    *context = &fixture;
-    return 0;
-}
-
-static int teardown(void **context)
-{
-    struct fixture *fixture = *context;
-
-    state_free(fixture->state);
-    prep_free(fixture->prep);
-    buf_release(&fixture->txn);
-    op_result_release(&fixture->result);
-    return 0;
-}
-
-/* Prepares; what succeeds is left in flight. */
-static enum err run(struct fixture *fixture, struct op_args args)
-{
-    const struct txn_header header = {.time_ms = fixture->time_ms};
-
-    op_result_release(&fixture->result);
-    op_result_init(&fixture->result);
-    enum err err = prep_request(fixture->prep, fixture->state,
-                                &(struct prep_job){.args = &args, .header = &header},
-                                fixture->zxid + 1, &fixture->txn, &fixture->result);
-
-    assert_int_equal(fixture->result.err, err);
-    fixture->zxid += err == ERR_OK ? 1 : 0;
-    return err;
-}
-
-/* Prepares and applies. */
-static enum err apply(struct fixture *fixture, struct op_args args)
-{
-    enum err err = run(fixture, args);
-
-    if (err == ERR_OK) {
-        assert_int_equal(kit_apply(fixture->state, fixture->zxid, &fixture->txn), ERR_OK);
-        prep_applied(fixture->prep, fixture->zxid);
-    }
-    return err;
-}
-
-static struct op_args op(enum op_id id, const char *path)
-{
-    return (struct op_args){.op = id, .path = slice_str(path)};
-}
-
-/* An ephemeral znode, which no request can make yet. */
+/* An ephemeral znode of a session that requests are not in. */
 static void make_ephemeral(struct fixture *fixture, const char *path)
 {
-    zxid_t session = ++fixture->zxid;
-
-    assert_int_equal(kit_session(fixture->state, session), ERR_OK);
-    kit_create(&fixture->txn, path, "", session, 1 + znode_creates(kit_find(fixture->state, "/")));
-    assert_int_equal(kit_apply(fixture->state, ++fixture->zxid, &fixture->txn), ERR_OK);
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 99)), ERR_OK);
+    be_in(fixture, 99);
+    assert_int_equal(apply(fixture, ephemeral(path)), ERR_OK);
+    be_in(fixture, 0);
 }
 
 static void test_kinds_are_checked_first(void **context)

@@ -1,0 +1,311 @@
+/* Sessions and ephemerals in flight: who is in one, what ends with it, and how much it may have. */
+#include "tests/unit/prep_kit.h"
+
+static void open_session(struct fixture *fixture, uint64_t secret)
+{
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, secret)), ERR_OK);
+}
+
+/* The effects of the transaction that was prepared last, as "type path" and the like. */
+static void assert_effects(struct fixture *fixture, const char *const *want)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+
+    assert_int_equal(txn_open(&reader, buf_slice(&fixture->txn), &header), ERR_OK);
+    while (txn_next(&reader, &effect) == ERR_OK) {
+        struct buf line;
+
+        buf_init(&line, 200);
+        buf_printf(&line, "%d", (int)effect.type);
+        if (effect.path.len > 0) {
+            buf_printf(&line, " %.*s", (int)effect.path.len, (const char *)effect.path.data);
+        }
+        if ((effect.flags & TXN_REPLY) != 0) {
+            buf_append_str(&line, " !");
+        }
+        assert_non_null(*want);
+        assert_string_equal(buf_cstr(&line), *want++);
+        buf_release(&line);
+    }
+    assert_null(*want);
+}
+
+/* Applies all that is in flight: `txns` were kept by the caller. */
+static void take(struct fixture *fixture, struct buf *txns, zxid_t *zxids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(kit_apply(fixture->state, zxids[i], &txns[i]), ERR_OK);
+        prep_applied(fixture->prep, zxids[i]);
+        buf_release(&txns[i]);
+    }
+}
+
+static void test_the_timeout_is_bounded(void **context)
+{
+    struct fixture *fixture = *context;
+
+    static const struct {
+        uint32_t expire_s;
+        uint32_t timeout_ms;
+        uint32_t want_ms;
+    } rows[] = {
+        {0, 0, 15000},   {1, 0, 2000},        {20, 0, 20000}, {0, 5000, 5000},
+        {7, 5001, 5001}, {4294967, 0, 60000}, {0, 1, 2000},   {0, UINT32_MAX, 60000},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct op_args args = session_op(fixture, OP_SESSION, 1);
+
+        args.expire_s = rows[i].expire_s;
+        args.timeout_ms = rows[i].timeout_ms;
+        assert_int_equal(apply(fixture, args), ERR_OK);
+        const struct state_session *session = state_session(fixture->state, fixture->zxid);
+
+        assert_non_null(session);
+        assert_int_equal(session->timeout_ms, rows[i].want_ms);
+        assert_true(slice_eq(session->from, slice_str("10.0.0.7")));
+        assert_int_equal(session->attach, 0);
+        assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    }
+}
+
+static void test_sessions_are_bounded_with_those_in_flight(void **context)
+{
+    struct fixture *fixture = *context;
+
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    open_session(fixture, 2);
+    open_session(fixture, 3);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 4)), ERR_THROTTLED);
+    assert_non_null(strstr(fixture->result.detail, "maxSessions"));
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    open_session(fixture, 4);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 5)), ERR_THROTTLED);
+}
+
+static void test_a_secret_opens_one_session(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = session_op(fixture, OP_SESSION, 1);
+
+    open_session(fixture, 1);
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    open_session(fixture, 1); /* Closed before it, though both are in flight. */
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_SESSION_EXPIRED);
+    args.secret_hash.len = 31;
+    assert_int_equal(run(fixture, args), ERR_BAD_ARGUMENTS);
+}
+
+static void test_a_write_needs_the_session_that_it_shows(void **context)
+{
+    struct fixture *fixture = *context;
+
+    be_in(fixture, 1);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/no/x")), ERR_SESSION_EXPIRED);
+    open_session(fixture, 1);
+    zxid_t id = fixture->zxid;
+
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a")), ERR_OK);
+    fixture->session = (struct op_session){.shown = true, .id = id};
+    assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_OK);
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_EXPIRE, .session = id}), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_SESSION_EXPIRED);
+    be_in(fixture, 1);
+    assert_int_equal(run(fixture, op(OP_SET, "/no")), ERR_SESSION_EXPIRED);
+    /* What names its session itself does not depend on the one that is shown. */
+    open_session(fixture, 2);
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 2)), ERR_OK);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_EXPIRE, .session = id}),
+                     ERR_SESSION_EXPIRED);
+}
+
+static void test_the_old_place_of_a_session_is_refused(void **context)
+{
+    struct fixture *fixture = *context;
+
+    open_session(fixture, 1);
+    zxid_t id = fixture->zxid;
+
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 7)), ERR_SESSION_EXPIRED);
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
+    zxid_t first = fixture->zxid;
+
+    fixture->session = (struct op_session){.shown = true, .id = id, .attach = first};
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a")), ERR_OK);
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_SESSION_MOVED);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_SESSION_MOVED);
+    fixture->session.attach = 0; /* Plain HTTP. */
+    assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_OK);
+    fixture->session.attach = fixture->zxid - 1;
+    assert_int_equal(run(fixture, op(OP_SET, "/a")), ERR_OK);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+}
+
+static void test_attaching_names_the_place(void **context)
+{
+    struct fixture *fixture = *context;
+
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    zxid_t id = fixture->zxid;
+
+    assert_int_equal(apply(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
+    const struct state_session *session = state_session(fixture->state, id);
+
+    assert_int_equal(session->attach, fixture->zxid);
+    assert_int_equal(session->member, 2);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+}
+
+static void test_ephemerals_have_no_children(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = ephemeral("/e/q-");
+
+    open_session(fixture, 1);
+    be_in(fixture, 1);
+    assert_int_equal(run(fixture, ephemeral("/e")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/e/x")), ERR_NO_CHILDREN_FOR_EPHEMERALS);
+    args.sequence = true;
+    assert_int_equal(run(fixture, args), ERR_NO_CHILDREN_FOR_EPHEMERALS);
+    args.path = slice_str("/q-");
+    assert_int_equal(run(fixture, args), ERR_OK);
+    static const char *const want[] = {"1 /q-0000000001 !", NULL};
+
+    assert_effects(fixture, want);
+}
+
+static void test_closing_takes_the_ephemerals_along(void **context)
+{
+    struct fixture *fixture = *context;
+    zxid_t zxids[8];
+    struct buf txns[8];
+
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    be_in(fixture, 1);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/p")), ERR_OK);
+    assert_int_equal(apply(fixture, ephemeral("/p/a")), ERR_OK);
+    assert_int_equal(apply(fixture, ephemeral("/gone")), ERR_OK);
+    const struct op_args steps[] = {
+        ephemeral("/b"),    op(OP_DELETE, "/gone"), op(OP_CREATE, "/gone"),
+        op(OP_SET, "/p/a"), ephemeral("/p/c"),      op(OP_DELETE, "/p/c"),
+    };
+    size_t count = 0;
+
+    for (; count < sizeof(steps) / sizeof(steps[0]); count++) {
+        assert_int_equal(run(fixture, steps[count]), ERR_OK);
+        zxids[count] = fixture->zxid;
+        buf_init(&txns[count], 1000);
+        buf_append_slice(&txns[count], buf_slice(&fixture->txn));
+    }
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    static const char *const want[] = {"3 /p/a", "3 /b", "7 !", NULL};
+
+    assert_effects(fixture, want);
+    assert_int_equal(run(fixture, op(OP_SET, "/p")), ERR_SESSION_EXPIRED);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_SESSION_EXPIRED);
+    be_in(fixture, 0);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/b")), ERR_NO_NODE);
+    zxids[count] = fixture->zxid;
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_EXPIRE, .session = 1}),
+                     ERR_SESSION_EXPIRED);
+    assert_int_equal(fixture->txn.len, 0);
+    take(fixture, txns, zxids, count);
+    assert_int_equal(state_ephemeral_count(fixture->state), 2);
+    prep_clear(fixture->prep);
+    assert_int_equal(apply(fixture, (struct op_args){.op = OP_EXPIRE, .session = 1}), ERR_OK);
+    assert_int_equal(state_ephemeral_count(fixture->state), 0);
+    assert_int_equal(state_session_count(fixture->state), 0);
+    assert_non_null(kit_find(fixture->state, "/gone"));
+}
+
+static void test_ephemerals_are_bounded(void **context)
+{
+    struct fixture *fixture = *context;
+
+    open_session(fixture, 1);
+    be_in(fixture, 1);
+    assert_int_equal(run(fixture, ephemeral("/1234567890")), ERR_OK);
+    assert_int_equal(run(fixture, ephemeral("/123456789")), ERR_QUOTA_EXCEEDED);
+    assert_non_null(strstr(fixture->result.detail, "maxSessionEphemeralBytes"));
+    assert_int_equal(run(fixture, ephemeral("/12345678")), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/1234567890")), ERR_OK);
+    assert_int_equal(run(fixture, ephemeral("/a")), ERR_OK);
+    assert_int_equal(run(fixture, ephemeral("/b")), ERR_OK);
+    assert_int_equal(run(fixture, ephemeral("/c")), ERR_QUOTA_EXCEEDED);
+    assert_non_null(strstr(fixture->result.detail, "maxSessionEphemerals"));
+    assert_int_equal(run(fixture, op(OP_CREATE, "/c")), ERR_OK);
+    /* Also inside a multi: each counts what those before it have taken. */
+    struct op_args ops[3] = {op(OP_DELETE, "/a"), ephemeral("/d"), ephemeral("/e")};
+    struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
+
+    assert_int_equal(run(fixture, multi), ERR_QUOTA_EXCEEDED);
+    assert_int_equal(fixture->result.failed_index, 2);
+    multi.op_count = 2;
+    assert_int_equal(run(fixture, multi), ERR_OK);
+    assert_int_equal(run(fixture, ephemeral("/e")), ERR_QUOTA_EXCEEDED);
+}
+
+static void test_a_refused_request_leaves_no_trace(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args ops[3] = {ephemeral("/a"), ephemeral("/b"), op(OP_DELETE, "/no")};
+    struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
+
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    be_in(fixture, 1);
+    assert_int_equal(run(fixture, multi), ERR_NO_NODE);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    static const char *const want[] = {"7 !", NULL};
+
+    assert_effects(fixture, want);
+}
+
+static void test_a_recursive_delete_counts_ephemerals_of_others(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_DELETE, "/p");
+
+    open_session(fixture, 1);
+    open_session(fixture, 2);
+    be_in(fixture, 1);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/p")), ERR_OK);
+    assert_int_equal(run(fixture, ephemeral("/p/a")), ERR_OK);
+    be_in(fixture, 2);
+    assert_int_equal(run(fixture, ephemeral("/p/b")), ERR_OK);
+    args.recursive = true;
+    assert_int_equal(run(fixture, args), ERR_OK);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    static const char *const want[] = {"7 !", NULL};
+
+    assert_effects(fixture, want);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
+    assert_effects(fixture, want);
+}
+
+#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PREP_TEST(test_the_timeout_is_bounded),
+        PREP_TEST(test_sessions_are_bounded_with_those_in_flight),
+        PREP_TEST(test_a_secret_opens_one_session),
+        PREP_TEST(test_a_write_needs_the_session_that_it_shows),
+        PREP_TEST(test_the_old_place_of_a_session_is_refused),
+        PREP_TEST(test_attaching_names_the_place),
+        PREP_TEST(test_ephemerals_have_no_children),
+        PREP_TEST(test_closing_takes_the_ephemerals_along),
+        PREP_TEST(test_ephemerals_are_bounded),
+        PREP_TEST(test_a_refused_request_leaves_no_trace),
+        PREP_TEST(test_a_recursive_delete_counts_ephemerals_of_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
