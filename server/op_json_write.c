@@ -1,11 +1,11 @@
-/* Results and problems into JSON. */
+/* Results into JSON. */
 #include "base/check.h"
 #include "base/utf8.h"
-#include "server/op_json.h"
+#include "server/op_json_int.h"
 #include "server/state/path.h"
 
-static void put_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
-                     bool message)
+void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
+                  bool message)
 {
     if (message) {
         jsonw_kv_hex(json, key, value);
@@ -17,20 +17,20 @@ static void put_wide(struct jsonw *json, const char *key, const char *hex_key, u
 
 void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message)
 {
-    put_wide(json, "czxid", "czxidHex", stat->czxid, message);
-    put_wide(json, "mzxid", "mzxidHex", stat->mzxid, message);
+    op_json_wide(json, "czxid", "czxidHex", stat->czxid, message);
+    op_json_wide(json, "mzxid", "mzxidHex", stat->mzxid, message);
     jsonw_kv_i64(json, "ctime", stat->ctime);
     jsonw_kv_i64(json, "mtime", stat->mtime);
     jsonw_kv_i64(json, "version", stat->version);
     jsonw_kv_i64(json, "cversion", stat->cversion);
     jsonw_kv_i64(json, "aversion", stat->aversion);
-    put_wide(json, "ephemeralOwner", "ephemeralOwnerHex", stat->ephemeral_owner, message);
+    op_json_wide(json, "ephemeralOwner", "ephemeralOwnerHex", stat->ephemeral_owner, message);
     jsonw_kv_u64(json, "dataLength", stat->data_length);
     jsonw_kv_u64(json, "numChildren", stat->num_children);
-    put_wide(json, "pzxid", "pzxidHex", stat->pzxid, message);
+    op_json_wide(json, "pzxid", "pzxidHex", stat->pzxid, message);
 }
 
-static void put_stat_object(struct jsonw *json, const struct stat_view *stat, bool message)
+void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool message)
 {
     jsonw_key(json, "stat");
     jsonw_object(json);
@@ -39,7 +39,7 @@ static void put_stat_object(struct jsonw *json, const struct stat_view *stat, bo
 }
 
 /* Null data has no member at all: that is what tells it from empty data. */
-static enum err put_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
+enum err op_json_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
 {
     struct slice bytes = blob_slice(data);
 
@@ -68,9 +68,21 @@ static enum err put_data(struct jsonw *json, const struct blob *data, enum op_da
     return ERR_OK;
 }
 
+/* Beside the data; in messages an object of its own. */
+static void put_stat(struct jsonw *json, const struct stat_view *stat, bool message)
+{
+    if (message) {
+        op_json_stat_object(json, stat, true);
+    } else {
+        op_json_stat(json, stat, false);
+    }
+}
+
 static void put_place(struct jsonw *json, struct slice path, const struct op_json_style *style)
 {
-    jsonw_kv_string(json, "path", path);
+    if (path.len > 0) {
+        jsonw_kv_string(json, "path", path);
+    }
     if (style->uri.len > 0) {
         jsonw_kv_string(json, "uri", style->uri);
     }
@@ -95,9 +107,9 @@ static enum err put_entry(struct jsonw *json, const char *key, struct slice name
     jsonw_object(json);
     jsonw_kv_string(json, key, name);
     if (args->with == OP_WITH_DATA) {
-        err = put_data(json, entry->data, args->dataformat);
+        err = op_json_data(json, entry->data, args->dataformat);
     }
-    put_stat_object(json, &entry->stat, style->message);
+    op_json_stat_object(json, &entry->stat, style->message);
     jsonw_object_end(json);
     return err;
 }
@@ -134,7 +146,7 @@ static enum err put_children(struct jsonw *json, const struct op_args *args,
     if (result->more && result->entry_count > 0) {
         jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
     }
-    put_stat_object(json, &result->stat, style->message);
+    op_json_stat_object(json, &result->stat, style->message);
     return err;
 }
 
@@ -169,18 +181,13 @@ static enum err put_tree(struct jsonw *json, const struct op_args *args,
     return err;
 }
 
-static void put_zxid(struct jsonw *json, zxid_t zxid, bool message)
-{
-    put_wide(json, "zxid", "zxidHex", zxid, message);
-}
-
 static enum err put_exists(struct jsonw *json, const struct op_args *args,
                            const struct op_result *result, const struct op_json_style *style)
 {
     put_place(json, path_of(args, result), style);
     jsonw_kv_bool(json, "exists", result->err == ERR_OK);
     if (result->err == ERR_OK) {
-        op_json_stat(json, &result->stat, style->message);
+        put_stat(json, &result->stat, style->message);
     }
     return ERR_OK;
 }
@@ -192,17 +199,56 @@ static enum err put_znode(struct jsonw *json, const struct op_args *args,
 
     put_place(json, path_of(args, result), style);
     if (ops_by_id(args->op)->shape == OP_SHAPE_DATA) {
-        err = put_data(json, result->data, args->dataformat);
+        err = op_json_data(json, result->data, args->dataformat);
     }
     if (result->has_stat) {
-        op_json_stat(json, &result->stat, style->message);
+        put_stat(json, &result->stat, style->message);
     }
     return err;
 }
 
+static void put_acl(struct jsonw *json, const struct op_args *args, const struct op_result *result,
+                    const struct op_json_style *style)
+{
+    put_place(json, path_of(args, result), style);
+    jsonw_key(json, "acl");
+    op_json_acl(json, blob_slice(result->acl));
+    jsonw_kv_i64(json, "aversion", result->stat.aversion);
+    op_json_stat_object(json, &result->stat, style->message);
+}
+
+static void put_session_facts(struct jsonw *json, const struct op_session_info *info)
+{
+    jsonw_kv_u64(json, "timeout_ms", info->timeout_ms);
+    jsonw_kv_i64(json, "opened_ms", info->opened_ms);
+    jsonw_kv_u64(json, "ephemerals", info->ephemeral_count);
+    jsonw_kv_u64(json, "ephemeral_bytes", info->ephemeral_bytes);
+}
+
+/* `id` is what a client names the session by, so it is the secret, and only for who has it. */
+static void put_session(struct jsonw *json, const struct op_args *args,
+                        const struct op_result *result, const struct op_json_style *style)
+{
+    if (style->message) {
+        jsonw_key(json, "session");
+        jsonw_object(json);
+    }
+    if (args->secret.len > 0) {
+        jsonw_kv_string(json, "id", args->secret);
+    }
+    if (style->uri.len > 0) {
+        jsonw_kv_string(json, "uri", style->uri);
+    }
+    jsonw_kv_hex(json, style->message ? "public" : "session", result->session.id);
+    put_session_facts(json, &result->session);
+    if (style->message) {
+        jsonw_object_end(json);
+    }
+}
+
 /* Everything but a multi: members into the open object. */
-static enum err put_members(struct jsonw *json, const struct op_args *args,
-                            const struct op_result *result, const struct op_json_style *style)
+enum err op_json_members(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, const struct op_json_style *style)
 {
     switch (ops_by_id(args->op)->shape) {
     case OP_SHAPE_DATA:
@@ -215,16 +261,22 @@ static enum err put_members(struct jsonw *json, const struct op_args *args,
         return put_children(json, args, result, style);
     case OP_SHAPE_TREE:
         return put_tree(json, args, result, style);
+    case OP_SHAPE_ACL:
+        put_acl(json, args, result, style);
+        return ERR_OK;
+    case OP_SHAPE_SESSION:
+        put_session(json, args, result, style);
+        return ERR_OK;
     case OP_SHAPE_ZXID:
-        put_zxid(json, result->zxid, style->message);
+        if (!style->message) { /* A reply has it already. */
+            op_json_wide(json, "zxid", "zxidHex", result->zxid, false);
+        }
         return ERR_OK;
     case OP_SHAPE_NONE:
         put_place(json, path_of(args, result), style);
         return ERR_OK;
     case OP_SHAPE_MULTI:
     case OP_SHAPE_INFO:
-    case OP_SHAPE_SESSION:
-    case OP_SHAPE_ACL:
     case OP_SHAPE_FRONT:
         break;
     }
@@ -243,29 +295,28 @@ static void put_error(struct jsonw *json, const struct op_result *result, bool m
         jsonw_kv_cstr(json, "detail", result->detail);
     }
     if (result->has_stat) {
-        put_stat_object(json, &result->stat, message);
+        op_json_stat_object(json, &result->stat, message);
     }
     jsonw_object_end(json);
 }
 
-/* An absent znode is an answer of exists, not an error. */
-static bool element_ok(const struct op_args *args, const struct op_result *result)
+bool op_json_is_answer(enum op_id op, enum err err)
 {
-    return result->err == ERR_OK || (args->op == OP_EXISTS && result->err == ERR_NO_NODE);
+    return err == ERR_OK || (op == OP_EXISTS && err == ERR_NO_NODE);
 }
 
 static enum err put_element(struct jsonw *json, const struct op_args *args,
                             const struct op_result *result, bool message)
 {
     struct op_json_style style = {.message = message};
-    bool ok = element_ok(args, result);
+    bool ok = op_json_is_answer(args->op, result->err);
     enum err err = ERR_OK;
 
     jsonw_object(json);
     jsonw_kv_cstr(json, "op", ops_by_id(args->op)->name);
     jsonw_kv_bool(json, "ok", ok);
     if (ok) {
-        err = put_members(json, args, result, &style);
+        err = op_json_members(json, args, result, &style);
     } else {
         jsonw_kv_string(json, "path", args->path);
         put_error(json, result, message);
@@ -274,8 +325,8 @@ static enum err put_element(struct jsonw *json, const struct op_args *args,
     return err;
 }
 
-static enum err put_results(struct jsonw *json, const struct op_args *args,
-                            const struct op_result *result, bool message)
+enum err op_json_results(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, bool message)
 {
     enum err err = ERR_OK;
 
@@ -296,114 +347,11 @@ enum err op_json_result(struct jsonw *json, const struct op_args *args,
 
     jsonw_object(json);
     if (args->op == OP_MULTI) {
-        put_zxid(json, result->zxid, style->message);
-        err = put_results(json, args, result, style->message);
+        op_json_wide(json, "zxid", "zxidHex", result->zxid, style->message);
+        err = op_json_results(json, args, result, style->message);
     } else {
-        err = put_members(json, args, result, style);
+        err = op_json_members(json, args, result, style);
     }
     jsonw_object_end(json);
     return err;
-}
-
-const char *op_outcome(enum op_kind kind, enum err err)
-{
-    bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_SYSTEM_ERROR || err == ERR_IO ||
-                err == ERR_CORRUPT;
-
-    return kind == OP_KIND_WRITE && open ? "unknown" : "not-applied";
-}
-
-struct op_problem op_problem_make(enum op_kind kind, enum err err)
-{
-    ASSERT(err != ERR_OK);
-
-    return (struct op_problem){.err = err, .outcome = op_outcome(kind, err)};
-}
-
-/* The wording of ZooKeeper's own REST gateway where it has one. */
-static const char *old_words(enum err err)
-{
-    if (err == ERR_NO_NODE) {
-        return "not found";
-    }
-    if (err == ERR_NODE_EXISTS) {
-        return "already exists";
-    }
-    if (err == ERR_NOT_EMPTY) {
-        return "not empty";
-    }
-    return err == ERR_BAD_VERSION ? "bad version" : NULL;
-}
-
-static void put_message(struct jsonw *json, const struct op_problem *problem, const char *detail)
-{
-    const char *words = old_words(problem->err);
-    struct buf text;
-
-    if (!words || problem->path.len == 0) {
-        jsonw_kv_cstr(json, "message", detail);
-        return;
-    }
-    buf_init(&text, SIZE_MAX / 2);
-    buf_append_slice(&text, problem->path);
-    buf_append_byte(&text, ' ');
-    buf_append_str(&text, words);
-    jsonw_kv_string(json, "message", buf_slice(&text));
-    buf_release(&text);
-}
-
-static void put_type(struct jsonw *json, enum err err)
-{
-    struct buf type;
-
-    buf_init(&type, OP_DETAIL_MAX);
-    buf_printf(&type, "urn:zabra:problem:%s", err_name(err));
-    jsonw_kv_string(json, "type", buf_slice(&type));
-    buf_release(&type);
-}
-
-static void put_optional(struct jsonw *json, const struct op_problem *problem)
-{
-    if (problem->instance) {
-        jsonw_kv_cstr(json, "instance", problem->instance);
-    }
-    if (problem->path.len > 0) {
-        jsonw_kv_string(json, "path", problem->path);
-    }
-    if (problem->retry_after_ms > 0) {
-        jsonw_kv_u64(json, "retry_after_ms", problem->retry_after_ms);
-    }
-    if (problem->has_index) {
-        jsonw_kv_u64(json, "op_index", problem->index);
-    }
-    if (problem->result && problem->result->has_stat) {
-        put_stat_object(json, &problem->result->stat, problem->message);
-    }
-    if (problem->result && problem->result->result_count > 0) {
-        (void)put_results(json, problem->args, problem->result, problem->message);
-    }
-    if (problem->request.len > 0) {
-        jsonw_kv_string(json, "request", problem->request);
-    }
-}
-
-void op_json_problem(struct jsonw *json, const struct op_problem *problem)
-{
-    const char *detail = problem->detail ? problem->detail : err_text(problem->err);
-
-    ASSERT(problem->err != ERR_OK);
-    ASSERT(problem->outcome);
-    jsonw_object(json);
-    put_type(json, problem->err);
-    jsonw_kv_cstr(json, "title", err_text(problem->err));
-    jsonw_kv_u64(json, "status",
-                 problem->status ? problem->status : (uint64_t)err_http_status(problem->err));
-    jsonw_kv_cstr(json, "detail", detail);
-    jsonw_kv_cstr(json, "code", err_name(problem->err));
-    jsonw_kv_i64(json, "zk_code", err_number(problem->err));
-    jsonw_kv_cstr(json, "outcome", problem->outcome);
-    put_zxid(json, problem->zxid, problem->message);
-    put_optional(json, problem);
-    put_message(json, problem, detail);
-    jsonw_object_end(json);
 }

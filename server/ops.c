@@ -44,6 +44,10 @@
     {                                                                    \
         "hash", OP_FIELD_HASH, OP_FROM_NOWHERE, AT(secret_hash), 0, 0, 0 \
     }
+#define WATCH_FIELD                                                 \
+    {                                                               \
+        "watch", OP_FIELD_BOOL, OP_FROM_MESSAGE, AT(watch), 0, 0, 1 \
+    }
 #define ACL_FIELD                                                     \
     {                                                                 \
         "acl", OP_FIELD_ACL, OP_FROM_BODY, AT(acl), AT(has_acl), 0, 0 \
@@ -54,7 +58,8 @@
     }
 
 static const struct op_field path_fields[] = {PATH_FIELD, END_FIELD};
-static const struct op_field get_fields[] = {PATH_FIELD, FORMAT_FIELD, END_FIELD};
+static const struct op_field stat_fields[] = {PATH_FIELD, WATCH_FIELD, END_FIELD};
+static const struct op_field get_fields[] = {PATH_FIELD, FORMAT_FIELD, WATCH_FIELD, END_FIELD};
 static const struct op_field none_fields[] = {END_FIELD};
 static const struct op_field children_fields[] = {
     PATH_FIELD,
@@ -62,6 +67,7 @@ static const struct op_field children_fields[] = {
     {"after", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
     WITH_FIELD,
     FORMAT_FIELD,
+    WATCH_FIELD,
     END_FIELD,
 };
 static const struct op_field tree_fields[] = {
@@ -125,9 +131,11 @@ static const struct op_field setacl_fields[] = {
 };
 static const struct op_field watch_fields[] = {
     PATH_FIELD,
+    {"mode", OP_FIELD_KIND, OP_FROM_QUERY, AT(kind), 0, 0, 0}, /* As ZooKeeper calls it. */
     {"kind", OP_FIELD_KIND, OP_FROM_QUERY, AT(kind), 0, 0, 0},
     {"since", OP_FIELD_SINCE, OP_FROM_QUERY, AT(since), AT(has_since), 0, 0},
     BOOL_FIELD("values", values),
+    FORMAT_FIELD,
     END_FIELD,
 };
 static const struct op_field unwatch_fields[] = {
@@ -147,9 +155,9 @@ static const struct op_field auth_fields[] = {
 static const struct op_def table[] = {
     {OP_GET, "get", "GET", ZNODES, "view=data", OP_KIND_READ, OP_SHAPE_DATA, 200, 200, get_fields,
      view_get},
-    {OP_EXISTS, "exists", "", "", "", OP_KIND_READ, OP_SHAPE_EXISTS, 200, 0, path_fields,
+    {OP_EXISTS, "exists", "", "", "", OP_KIND_READ, OP_SHAPE_EXISTS, 200, 0, stat_fields,
      view_stat},
-    {OP_STAT, "stat", "GET", ZNODES, "view=stat", OP_KIND_READ, OP_SHAPE_STAT, 200, 0, path_fields,
+    {OP_STAT, "stat", "GET", ZNODES, "view=stat", OP_KIND_READ, OP_SHAPE_STAT, 200, 0, stat_fields,
      view_stat},
     {OP_CHILDREN, "children", "GET", ZNODES, "view=children", OP_KIND_READ, OP_SHAPE_CHILDREN, 200,
      0, children_fields, view_children},
@@ -224,6 +232,11 @@ const struct op_def *ops_by_name(struct slice name)
     return NULL;
 }
 
+bool op_is_internal(enum op_id op)
+{
+    return op == OP_REAP || op == OP_EXPIRE;
+}
+
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)
 {
     for (const struct op_field *field = def->fields; field->name; field++) {
@@ -238,7 +251,10 @@ void op_args_init(struct op_args *args, enum op_id op)
 {
     ASSERT(ops_by_id(op));
 
-    *args = (struct op_args){.op = op, .version = -1};
+    *args = (struct op_args){.op = op, .version = -1, .aversion = -1, .kind = WATCH_PERSISTENT};
+    if (op == OP_WATCH) {
+        args->dataformat = OP_AUTO; /* Of events, which are made to be read at once. */
+    }
 }
 
 static bool multi_is_read(const struct op_args *args)

@@ -28,7 +28,8 @@ enum op_source {
     OP_FROM_QUERY,
     OP_FROM_HEADER, /* Not in JSON. */
     OP_FROM_BODY,
-    OP_FROM_NOWHERE /* Of the server's own making: only in the forwarded form. */
+    OP_FROM_MESSAGE, /* Only in a WebSocket message; not over HTTP. */
+    OP_FROM_NOWHERE  /* Of the server's own making: only in the forwarded form. */
 };
 
 enum op_field_type {
@@ -111,6 +112,12 @@ const struct op_def *ops_table(void);
 const struct op_def *ops_by_id(enum op_id id);
 const struct op_def *ops_by_name(struct slice name);
 
+/* True for the leader's own operations, which no client can name. */
+bool op_is_internal(enum op_id op);
+
+/* True for what an element of a multi may be. */
+bool op_may_be_in_multi(enum op_id op);
+
 /* The field of that name, or NULL. */
 const struct op_field *op_field_find(const struct op_def *def, struct slice name);
 
@@ -118,10 +125,13 @@ const struct op_field *op_field_find(const struct op_def *def, struct slice name
 void op_args_init(struct op_args *args, enum op_id op);
 
 /* Decodes the text of a query parameter or header into its place. OK, or ERR_BAD_ARGUMENTS with the
- * reason as a constant sentence. The slice of a TEXT or PATH is kept as it is. Not for NAME, BYTES
- * and OPS. */
+ * reason as a constant sentence. The slice of a TEXT or PATH is kept as it is. Not for NAME, BYTES,
+ * OPS, ACL and HASH. */
 enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
                         const char **ret_why);
+
+/* "0x1f" or "31". */
+bool op_zxid_parse(struct slice text, zxid_t *ret_zxid);
 
 /* The rules that hold across fields, and the legality of paths; elements of a multi included. Every
  * way in calls it once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */

@@ -11,6 +11,7 @@
 
 enum {
     NUMBER_TEXT_MAX = 24,
+    HEX_TEXT_MAX = 16,
     SECRET_TEXT_LEN = 36
 };
 
@@ -180,10 +181,27 @@ static enum err parse_none_match(struct slice text, struct op_args *args, const 
     return ERR_OK;
 }
 
-static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
+/* A UUID, so that it may stand in URLs and headers as it is. */
+static bool is_uuid(struct slice text)
 {
     if (text.len != SECRET_TEXT_LEN) {
-        return refuse(ret_why, "must be the id of a session: 36 characters");
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        const char *allowed = dash ? "-" : "0123456789abcdefABCDEF";
+
+        if (text.data[i] == '\0' || !strchr(allowed, text.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
+{
+    if (!is_uuid(text)) {
+        return refuse(ret_why, "must be the id of a session: a UUID of 36 characters");
     }
     args->secret = text;
     return ERR_OK;
@@ -194,6 +212,9 @@ static bool hex_parse(struct slice text, uint64_t *ret_value)
 {
     uint64_t value = 0;
 
+    if (text.len == 0 || text.len > HEX_TEXT_MAX) {
+        return false;
+    }
     for (size_t i = 0; i < text.len; i++) {
         const char *digits = "0123456789abcdef0123456789ABCDEF";
         const char *at = text.data[i] ? strchr(digits, text.data[i]) : NULL;
@@ -204,10 +225,10 @@ static bool hex_parse(struct slice text, uint64_t *ret_value)
         value = value << 4 | (uint64_t)((at - digits) % 16);
     }
     *ret_value = value;
-    return text.len > 0 && text.len <= 16;
+    return true;
 }
 
-static bool zxid_parse(struct slice text, zxid_t *ret_zxid)
+bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
 {
     int64_t number = 0;
 
@@ -221,23 +242,26 @@ static bool zxid_parse(struct slice text, zxid_t *ret_zxid)
     return true;
 }
 
-/* With the history, as the id of a stream's event: both in hex. */
+/* "<history>:<zxid>", the id of a stream's event: both in hex, with or without 0x. */
+static bool event_id_parse(struct slice text, const uint8_t *colon, struct op_args *args)
+{
+    size_t before = (size_t)(colon - text.data);
+    struct slice zxid = slice_make(colon + 1, text.len - before - 1);
+
+    if (slice_starts_with(zxid, slice_str("0x"))) {
+        zxid = slice_make(zxid.data + 2, zxid.len - 2);
+    }
+    args->has_since_history = hex_parse(slice_make(text.data, before), &args->since_history);
+    return args->has_since_history && hex_parse(zxid, &args->since);
+}
+
 static enum err parse_since(struct slice text, struct op_args *args, const char **ret_why)
 {
     const uint8_t *colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
-    bool sound = colon == NULL;
+    bool sound = colon ? event_id_parse(text, colon, args) : op_zxid_parse(text, &args->since);
 
-    if (colon != NULL) {
-        size_t before = (size_t)(colon - text.data);
-
-        sound = hex_parse(slice_make(text.data, before), &args->since_history);
-        args->has_since_history = sound;
-        text = slice_make(colon + 1, text.len - before - 1);
-    }
-    if (!sound || !zxid_parse(text, &args->since)) {
-        return refuse(ret_why, "must be a zxid, or <history>:<zxid> as in the id of an event");
-    }
-    return ERR_OK;
+    return sound ? ERR_OK
+                 : refuse(ret_why, "must be a zxid, or <history>:<zxid> as in the id of an event");
 }
 
 static enum err parse_by_type(const struct op_field *field, struct slice text, struct op_args *args,
@@ -351,16 +375,36 @@ static enum err check_conditions(const struct op_args *args, const char **ret_wh
     return ERR_OK;
 }
 
+/* What needs more than its path and is not there. */
+static enum err check_needs(const struct op_args *args, const char **ret_why)
+{
+    if (args->op == OP_SETACL && !args->has_acl) {
+        return refuse(ret_why, "acl must be given");
+    }
+    if (args->op == OP_ATTACH && args->secret.len == 0 && args->secret_hash.len == 0) {
+        return refuse(ret_why, "session must be given");
+    }
+    if (args->op == OP_UNWATCH && args->watch_id == 0) {
+        return refuse(ret_why, "watch must be given: the number that the reply to watch had");
+    }
+    if (args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0)) {
+        return refuse(ret_why, "scheme and credential must be given");
+    }
+    if (args->expire_s != 0 && args->timeout_ms != 0) {
+        return refuse(ret_why, "expire and timeout_ms exclude each other");
+    }
+    return ERR_OK;
+}
+
 static enum err check_one(const struct op_args *args, const char **ret_why)
 {
     const struct op_def *def = ops_by_id(args->op);
+    enum err err = check_needs(args, ret_why);
 
-    if (def->fields->type != OP_FIELD_PATH) {
-        return ERR_OK;
+    if (err != ERR_OK || def->fields->type != OP_FIELD_PATH) {
+        return err;
     }
-
-    enum err err = check_path(args, ret_why);
-
+    err = check_path(args, ret_why);
     if (err == ERR_OK) {
         err = check_conditions(args, ret_why);
     }
@@ -373,7 +417,7 @@ static enum err check_one(const struct op_args *args, const char **ret_why)
     return err;
 }
 
-static bool multi_may_hold(enum op_id op)
+bool op_may_be_in_multi(enum op_id op)
 {
     return op == OP_GET || op == OP_EXISTS || op == OP_STAT || op == OP_CHILDREN || op == OP_SET ||
            op == OP_CREATE || op == OP_DELETE || op == OP_CHECK;
@@ -387,11 +431,14 @@ static enum err check_multi(const struct op_args *args, const char **ret_why)
     for (uint32_t i = 0; i < args->op_count; i++) {
         const struct op_args *item = &args->ops[i];
 
-        if (!multi_may_hold(item->op)) {
+        if (!op_may_be_in_multi(item->op)) {
             return refuse(ret_why, "a multi holds create, set, delete and check, or only reads");
         }
         if (ops_by_id(item->op)->kind != ops_by_id(args->ops[0].op)->kind) {
             return refuse(ret_why, "a multi holds either reads or writes");
+        }
+        if (item->watch) {
+            return refuse(ret_why, "a multi registers no watch: ask for each by itself");
         }
 
         enum err err = check_one(item, ret_why);

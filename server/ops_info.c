@@ -3,22 +3,32 @@
 #include "server/gate.h"
 #include "server/ops.h"
 
-/* Without credentials everybody is ZooKeeper's world:anyone, seen from an address. */
-static void write_whoami(const struct op_principal *principal, struct jsonw *json)
+static void write_id(struct jsonw *json, struct slice scheme, struct slice id)
 {
     jsonw_object(json);
+    jsonw_kv_string(json, "scheme", scheme);
+    jsonw_kv_string(json, "id", id);
+    jsonw_object_end(json);
+}
+
+/* All that entries of an ACL may match: everybody is ZooKeeper's world:anyone, seen from an
+ * address; the rest has been shown. */
+static void write_whoami(const struct op_principal *principal, struct jsonw *json)
+{
+    const struct auth *auth = principal->auth;
+    uint32_t count = auth ? auth->count : 0;
+
+    jsonw_object(json);
     jsonw_kv_cstr(json, "address", principal->address);
-    jsonw_kv_bool(json, "authenticated", false);
+    jsonw_kv_bool(json, "authenticated", count > 0);
+    jsonw_kv_bool(json, "super", auth && auth->super);
     jsonw_key(json, "ids");
     jsonw_array(json);
-    jsonw_object(json);
-    jsonw_kv_cstr(json, "scheme", "world");
-    jsonw_kv_cstr(json, "id", "anyone");
-    jsonw_object_end(json);
-    jsonw_object(json);
-    jsonw_kv_cstr(json, "scheme", "ip");
-    jsonw_kv_cstr(json, "id", principal->address);
-    jsonw_object_end(json);
+    write_id(json, slice_str("world"), slice_str("anyone"));
+    write_id(json, slice_str("ip"), slice_str(principal->address));
+    for (uint32_t i = 0; i < count; i++) {
+        write_id(json, auth->ids[i].scheme, auth->ids[i].id);
+    }
     jsonw_array_end(json);
     jsonw_object_end(json);
 }

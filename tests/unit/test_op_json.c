@@ -91,7 +91,11 @@ static void bodies_that_do_not_fit_are_refused_by_name(void **state)
                    "must be given");
     assert_refused(OP_CREATE, "{\"data64\":\"a\"}", ERR_BAD_ARGUMENTS, "base64");
     assert_refused(OP_CREATE, "{\"data64\":7}", ERR_BAD_ARGUMENTS, "string");
-    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"acl\":[]}", ERR_UNIMPLEMENTED, "acl");
+    assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"acl\":[]}", ERR_INVALID_ACL, "acl");
+    assert_refused(OP_GET, "{\"path\":\"/a\",\"watch\":true}", ERR_BAD_ARGUMENTS, "watch is not");
+    assert_refused(OP_CLOSE, "{\"hash\":\"x\"}", ERR_BAD_ARGUMENTS, "hash is not");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"reap\",\"path\":\"/a\"}]}", ERR_BAD_ARGUMENTS,
+                   "reap is not");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"name\":\"x\"}", ERR_BAD_ARGUMENTS, "name");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"data\":\"x\"}", ERR_BAD_ARGUMENTS, "data ");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"sequence\":1}", ERR_BAD_ARGUMENTS, "sequence");
@@ -201,9 +205,10 @@ static void a_znode_is_flat_and_wide_numbers_have_twins(void **state)
                 "\"pzxidHex\":\"0x12\"}");
     args.dataformat = OP_NONE;
     assert_json(&args, &result, true,
-                "{\"path\":\"/a\",\"czxid\":\"0x10\",\"mzxid\":\"0x11\",\"ctime\":1,\"mtime\":2,"
-                "\"version\":3,\"cversion\":4,\"aversion\":5,\"ephemeralOwner\":\"0x6\","
-                "\"dataLength\":3,\"numChildren\":8,\"pzxid\":\"0x12\"}");
+                "{\"path\":\"/a\",\"stat\":{\"czxid\":\"0x10\",\"mzxid\":\"0x11\",\"ctime\":1,"
+                "\"mtime\":2,\"version\":3,\"cversion\":4,\"aversion\":5,"
+                "\"ephemeralOwner\":\"0x6\",\"dataLength\":3,\"numChildren\":8,"
+                "\"pzxid\":\"0x12\"}}");
     op_result_release(&result);
 }
 

@@ -144,6 +144,87 @@ static void an_if_match_is_a_star_or_a_data_tag(void **state)
     assert_int_equal(parse(OP_SET, "If-None-Match", "\"d1.0\"", &args), ERR_BAD_ARGUMENTS);
 }
 
+static void a_place_to_resume_is_a_zxid_or_the_id_of_an_event(void **state)
+{
+    const char *bad[] = {"",
+                         "0x",
+                         "-1",
+                         "0x1g",
+                         ":",
+                         "7f:",
+                         ":1a",
+                         "7f:0x",
+                         "7f:-1",
+                         "7f:1:2",
+                         "0x12345678901234567",
+                         "12345678901234567:1"};
+    struct op_args args = args_of(OP_WATCH, "/a");
+
+    (void)state;
+    assert_int_equal(parse(OP_WATCH, "since", "31", &args), ERR_OK);
+    assert_true(args.has_since && args.since == 31 && !args.has_since_history);
+    assert_int_equal(parse(OP_WATCH, "since", "0x1F", &args), ERR_OK);
+    assert_true(args.since == 31);
+    assert_int_equal(parse(OP_WATCH, "since", "000000000000007f:0x31", &args), ERR_OK);
+    assert_true(args.since == 0x31 && args.has_since_history && args.since_history == 0x7f);
+    assert_int_equal(parse(OP_WATCH, "since", "7f:31", &args), ERR_OK);
+    assert_true(args.since == 0x31);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(OP_WATCH, "since", bad[i], &args), ERR_BAD_ARGUMENTS);
+    }
+}
+
+static void a_watch_has_a_kind_by_either_name(void **state)
+{
+    struct op_args args = args_of(OP_WATCH, "/a");
+
+    (void)state;
+    assert_int_equal(args.kind, WATCH_PERSISTENT);
+    assert_int_equal(parse(OP_WATCH, "mode", "recursive", &args), ERR_OK);
+    assert_int_equal(args.kind, WATCH_RECURSIVE);
+    assert_int_equal(parse(OP_WATCH, "kind", "exists", &args), ERR_OK);
+    assert_int_equal(args.kind, WATCH_EXISTS);
+    assert_int_equal(parse(OP_WATCH, "mode", "all", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(check(&args), ERR_OK);
+    args.path = slice_str("/a/");
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+}
+
+static void a_secret_is_a_uuid(void **state)
+{
+    const char *bad[] = {"",
+                         "short",
+                         "0189abcd-1234-4abc-89ab-0123456789a",
+                         "0189abcd-1234-4abc-89ab-0123456789abc",
+                         "0189abcd/1234-4abc-89ab-0123456789ab",
+                         "0189abcd-1234-4abc-89ab-0123456789ag"};
+    struct op_args args = {.op = OP_ATTACH};
+
+    (void)state;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(parse(OP_ATTACH, "session", bad[i], &args), ERR_BAD_ARGUMENTS);
+    }
+    assert_int_equal(parse(OP_ATTACH, "session", "0189abcd-1234-4abc-89AB-0123456789ab", &args),
+                     ERR_OK);
+    assert_int_equal(check(&args), ERR_OK);
+}
+
+static void only_the_leader_names_its_own_operations(void **state)
+{
+    (void)state;
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        bool nowhere = true;
+
+        for (const struct op_field *at = def->fields; at->name; at++) {
+            nowhere = nowhere && at->source == OP_FROM_NOWHERE;
+        }
+        assert_true(!op_is_internal(def->id) || def->route[0] == '\0');
+        assert_true(op_is_internal(def->id) || !nowhere || def->fields[0].name == NULL);
+    }
+    assert_true(op_is_internal(OP_REAP) && op_is_internal(OP_EXPIRE));
+}
+
 static void paths_are_checked_and_a_sequence_may_have_no_prefix(void **state)
 {
     struct op_args args = args_of(OP_CREATE, "/q/");
@@ -228,6 +309,10 @@ int main(void)
         cmocka_unit_test(numbers_are_plain_decimals_within_their_range),
         cmocka_unit_test(words_are_exact),
         cmocka_unit_test(an_if_match_is_a_star_or_a_data_tag),
+        cmocka_unit_test(a_place_to_resume_is_a_zxid_or_the_id_of_an_event),
+        cmocka_unit_test(a_watch_has_a_kind_by_either_name),
+        cmocka_unit_test(a_secret_is_a_uuid),
+        cmocka_unit_test(only_the_leader_names_its_own_operations),
         cmocka_unit_test(paths_are_checked_and_a_sequence_may_have_no_prefix),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(a_multi_holds_writes_or_reads),
