@@ -1,6 +1,5 @@
 #include "server/replica.h"
 
-#include "server/config_text.h"
 #include "server/replica_int.h"
 
 void replica_effects_init(struct replica_effects *effects)
@@ -37,36 +36,6 @@ void replica_refresh(struct replica *replica)
     zab_status(replica->zab, &replica->status);
 }
 
-/* Transactions are stamped with no time before one that the configuration names. */
-static void take_times(struct replica *replica, const struct zab_config *config)
-{
-    for (uint32_t i = 0; i < config->count; i++) {
-        uint64_t admitted_ms = config->members[i].admitted_ms;
-
-        if (admitted_ms <= INT64_MAX && (int64_t)admitted_ms > replica->txn_time_ms) {
-            replica->txn_time_ms = (int64_t)admitted_ms;
-        }
-    }
-}
-
-/* Nor before one that is in the state, whoever stamped it and in whatever process. */
-static void take_state_time(struct replica *replica, const struct state *state)
-{
-    if (state_time_ms(state) > replica->txn_time_ms) {
-        replica->txn_time_ms = state_time_ms(state);
-    }
-}
-
-static void take_recovered_time(struct replica *replica)
-{
-    const struct state *state = view_read(replica->view);
-
-    if (state) {
-        take_state_time(replica, state);
-        view_read_done(replica->view);
-    }
-}
-
 struct replica *replica_new(const struct replica_options *options)
 {
     ASSERT(options->view);
@@ -92,10 +61,12 @@ struct replica *replica_new(const struct replica_options *options)
     replica->records_since_snap = options->records_since_snap;
     replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
     replica->reap_ms = replica->now_ms + options->reap_every_ms;
-    take_times(replica, &options->zab.config);
-    take_recovered_time(replica);
+    replica_take_times(replica);
     draw_snapshot_point(replica);
     replica_refresh(replica);
+    if (options->window) {
+        window_restart(options->window, replica->applied); /* What was recovered is whole. */
+    }
     return replica;
 }
 
@@ -141,114 +112,6 @@ bool replica_leads(const struct replica *replica)
     return replica->status.state == ZAB_LEADING && replica->status.serving;
 }
 
-/* ---- Delivery. ---- */
-
-static void apply_txn(struct replica *replica, struct state *state, const struct logrec *rec)
-{
-    struct txn_header header;
-    struct wire_reader reader;
-    bool fuzzy = rec->zxid <= replica->fuzzy_end;
-    enum err err = state_apply(state, rec->zxid, logrec_payload(rec), fuzzy, &replica->changes);
-
-    /* A committed transaction that cannot be applied is damage or a defect: this replica stops
-     * rather than go on with another tree than the others. */
-    ASSERT(err == ERR_OK);
-    err = txn_open(&reader, logrec_payload(rec), &header);
-    ASSERT(err == ERR_OK);
-    take_state_time(replica, state);
-    requests_delivered(replica, &header, rec->zxid, &replica->changes);
-}
-
-static void apply_config(struct replica *replica, struct state *state, const struct logrec *rec)
-{
-    struct zab_config config;
-    struct buf text;
-
-    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
-        state_skip(state, rec->zxid);
-        return;
-    }
-    config.version = rec->zxid;
-    take_times(replica, &config);
-    buf_init(&text, 1 << 16);
-    config_text(&config, &text);
-    state_set_config(state, rec->zxid, buf_slice(&text));
-    buf_release(&text);
-}
-
-/* Where the log covers a received snapshot, the state must be the one that its maker had. */
-static void check_end(struct replica *replica, const struct state *state)
-{
-    if (replica->end_unchecked && replica->applied == replica->fuzzy_end) {
-        replica->end_unchecked = false;
-        replica->bad_state = state_digest(state) != replica->end_digest;
-    }
-}
-
-/* Until another state is in its place, it is one of no zxid: nothing is answered from it. */
-static void disown_state(struct replica *replica)
-{
-    zxid_t end = replica->fuzzy_end;
-
-    ASSERT(replica->bad_state);
-    PROBE("replica.bad_state");
-    replica->bad_state = false;
-    replica->fuzzy_end = UINT64_MAX;
-    zab_bad_state(replica->zab, end, &replica->inner);
-}
-
-static void apply_record(struct replica *replica, struct state *state, const struct logrec *rec)
-{
-    ASSERT(rec->zxid > replica->applied);
-
-    switch (rec->type) {
-    case LOGREC_TXN:
-        apply_txn(replica, state, rec);
-        break;
-    case LOGREC_CONFIG:
-        apply_config(replica, state, rec);
-        break;
-    case LOGREC_EPOCH:
-    case LOGREC_STAMP:
-        state_skip(state, rec->zxid);
-        break;
-    }
-    replica->applied = rec->zxid;
-    replica->delivered++;
-    replica->records_since_snap++;
-    replica->bytes_since_snap += rec->len;
-    check_end(replica, state);
-    if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->fuzzy_end) {
-        zab_digest(replica->zab, rec->zxid, state_digest(state), &replica->inner);
-    }
-}
-
-/* Applies a run of deliveries, starting at effect `at`, under one hold of the lock; returns the
- * index behind it. Answers go out after the lock is free. */
-static size_t deliver_run(struct replica *replica, size_t at)
-{
-    struct state *state = view_write(replica->view);
-
-    ASSERT(state);
-    while (at < replica->inner.count && replica->inner.items[at].type == ZAB_FX_DELIVER) {
-        struct logrec *rec = replica->inner.items[at].rec;
-
-        apply_record(replica, state, rec);
-        logrec_unref(rec);
-        at++;
-    }
-    view_write_done(replica->view);
-    if (replica->bad_state) {
-        disown_state(replica);
-    }
-    if (replica->status.state == ZAB_LEADING) {
-        prep_applied(replica->prep, replica->applied);
-    }
-    requests_answer_ready(replica);
-    requests_applied(replica);
-    return at;
-}
-
 /* ---- Roles. ---- */
 
 /* A cluster has been founded or found: there is a history now, and so there is a tree. */
@@ -264,21 +127,6 @@ static void make_state(struct replica *replica)
         return;
     }
     view_replace(replica->view, state_new(config->history));
-}
-
-/* From the time it serves its state may be read, until that is doubted or another one takes its
- * place. */
-static void note_readable(struct replica *replica)
-{
-    bool doubted = replica->status.quarantined;
-
-    if (replica->status.serving && !doubted && !replica->readable) {
-        view_set_whole(replica->view, true);
-        replica->readable = true;
-    } else if (doubted && replica->readable) {
-        view_set_whole(replica->view, false);
-        replica->readable = false;
-    }
 }
 
 static void on_role(struct replica *replica, struct replica_effects *out)
@@ -297,7 +145,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
         lead_clear(replica);
         requests_role_ended(replica);
     }
-    note_readable(replica); /* Before anybody is told to read. */
+    replica_note_readable(replica); /* Before anybody is told to read. */
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }
@@ -361,7 +209,7 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
 
     while (at < replica->inner.count) {
         if (replica->inner.items[at].type == ZAB_FX_DELIVER) {
-            at = deliver_run(replica, at);
+            at = replica_deliver(replica, at);
         } else {
             take_effect(replica, at, out);
             at++;
@@ -412,28 +260,6 @@ void replica_snapshot_failed(struct replica *replica)
     replica->snapshotting = false;
 }
 
-static void restored(struct replica *replica, const struct zab_event *event)
-{
-    replica->applied = event->zxid;
-    replica->fuzzy_end = event->base;
-    replica->end_unchecked = event->base != 0;
-    replica->end_digest = event->digest;
-    replica->records_since_snap = 0;
-    replica->bytes_since_snap = 0;
-    replica->state_lost_seq = replica->request_seq;
-    replica->readable = false;
-    /* One that was taken while nothing changed has its end already. */
-    const struct state *state = view_read(replica->view);
-
-    ASSERT(state);
-    take_state_time(replica, state);
-    check_end(replica, state);
-    view_read_done(replica->view);
-    if (replica->bad_state) {
-        disown_state(replica);
-    }
-}
-
 static void before_step(struct replica *replica, const struct zab_event *event)
 {
     if (event->type == ZAB_EV_RESTORED) {
@@ -444,7 +270,7 @@ static void before_step(struct replica *replica, const struct zab_event *event)
         replica->snapshot_wanted = event->err == ERR_MISSING && event->offset == 0;
     }
     if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
-        restored(replica, event);
+        replica_restored(replica, event);
     } else if (event->type == ZAB_EV_STORED_SNAP) {
         replica->snapshotting = false;
         replica->snapshot_wanted = false;
@@ -485,7 +311,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     periodic(replica);
     take_effects(replica, effects);
     replica_refresh(replica);
-    note_readable(replica);
+    replica_note_readable(replica);
     want_snapshot(replica, effects);
 }
 

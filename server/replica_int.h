@@ -96,6 +96,7 @@ struct replica {
     bool bad_state;          /* It was not: nothing that the state says is true. */
     uint64_t state_lost_seq; /* The state was replaced by a snapshot: the outcome of requests up to
                                 this number cannot be told from deliveries. */
+    bool window_broken;      /* Another state is in place, and it is not whole yet. */
     struct state_changes changes;
     struct buf txn;            /* Scratch. */
     struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
@@ -135,14 +136,15 @@ void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
 void requests_close(struct replica *replica);
-void requests_delivered(struct replica *replica, const struct txn_header *header, zxid_t zxid,
-                        const struct state_changes *changes);
+void requests_delivered(struct replica *replica, const struct state *state,
+                        const struct txn_header *header, zxid_t zxid);
 struct op_request *request_by_id(struct replica *replica, uint64_t id);
 
 /* replica_lead.c: the leader's work for everybody's requests. */
 enum lead_outcome {
     LEAD_PROPOSED,
     LEAD_REFUSED,
+    LEAD_REPLAYED, /* Done before with the same key: `result` is the answer. */
     LEAD_LATER
 };
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
@@ -153,8 +155,38 @@ void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 void lead_reap(struct replica *replica);
 int64_t lead_time(struct replica *replica);
-void forward_encode(const struct replica *replica, const struct op_request *request,
-                    struct buf *out);
+
+/* replica_forward.c: what replicas tell each other of clients. */
+
+/* A learner's write as the leader prepares it; slices point into the message. */
+struct forwarded {
+    struct prep_job job; /* Points to what follows. */
+    struct txn_header header;
+    struct op_principal who;
+    struct op_session session;
+    struct op_args args;
+    struct op_args *multi;
+};
+
+void forward_encode(uint64_t boot, const struct op_request *request, struct buf *out);
+bool forward_decode(struct slice bytes, struct forwarded *ret); /* False: nothing to release. */
+void forwarded_release(struct forwarded *forwarded);
+
+/* replica_apply.c: committed records become state. */
+
+/* Applies the run of deliveries that starts at effect `at`, under one hold of the lock; returns the
+ * index behind it. */
+size_t replica_deliver(struct replica *replica, size_t at);
+
+/* The host has put the state of a snapshot in place. */
+void replica_restored(struct replica *replica, const struct zab_event *event);
+
+/* From the time it serves its state may be read, until that is doubted or another one takes its
+ * place. */
+void replica_note_readable(struct replica *replica);
+
+/* No transaction is stamped with a time before those of the configuration and of the state. */
+void replica_take_times(struct replica *replica);
 
 /* replica.c */
 void replica_refresh(struct replica *replica);

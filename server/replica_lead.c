@@ -1,37 +1,6 @@
 /* The leader's work: preparing requests of all replicas, and refusing those that cannot be done. */
 #include "server/replica_int.h"
 
-/* ---- What a learner sends: boot u64, principal's address, arguments. ---- */
-
-void forward_encode(const struct replica *replica, const struct op_request *request,
-                    struct buf *out)
-{
-    wire_put_u64(out, replica->options.boot);
-    wire_put_bytes(out, slice_str(request->principal.address));
-    op_args_encode(&request->args, out);
-}
-
-struct forwarded {
-    struct txn_header header;
-    struct op_args args;
-    struct op_args *multi;
-};
-
-static bool forward_decode(struct slice bytes, struct forwarded *ret)
-{
-    struct wire_reader reader;
-
-    wire_reader_init(&reader, bytes);
-    ret->header.origin_boot = wire_get_u64(&reader);
-    (void)wire_get_bytes(&reader, sizeof((struct op_principal *)0)->address);
-    if (!wire_reader_ok(&reader)) {
-        return false;
-    }
-    struct slice rest = slice_make(reader.pos, (size_t)(reader.end - reader.pos));
-
-    return op_args_decode(rest, &ret->args, &ret->multi) == ERR_OK;
-}
-
 /* ---- Preparing. ---- */
 
 /* Stamps of transactions never go back, whatever the wall clock does. */
@@ -46,7 +15,8 @@ int64_t lead_time(struct replica *replica)
 /* With a quorum's disks nearly full, only what frees space still passes. */
 static bool is_allowed_when_low(const struct op_args *args)
 {
-    return args->op == OP_DELETE || args->op == OP_REAP;
+    return args->op == OP_DELETE || args->op == OP_REAP || args->op == OP_CLOSE ||
+           args->op == OP_EXPIRE;
 }
 
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
@@ -78,6 +48,11 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
         result->err = err;
         return LEAD_REFUSED;
     }
+    if (replica->txn.len == 0) {
+        ASSERT(result->replayed);
+        PROBE("replica.replayed");
+        return LEAD_REPLAYED;
+    }
     err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
     ASSERT(err == ERR_OK);
     replica->proposals++;
@@ -95,9 +70,9 @@ static void verdict_free(struct replica *replica, struct verdict *verdict)
 }
 
 /* An error is as linearizable as a success: it leaves after a quorum round started now, and names
- * the last proposal that it rests on. */
-static void refuse(struct replica *replica, const struct forward *forward, struct op_result *result,
-                   zxid_t rests_on)
+ * the last proposal that it rests on. So does an answer that was remembered. */
+static void answer_forward(struct replica *replica, const struct forward *forward,
+                           struct op_result *result, zxid_t rests_on)
 {
     struct verdict *verdict = mem_zalloc(1, sizeof *verdict);
 
@@ -134,28 +109,25 @@ bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
 /* Returns false when it must wait for room in the pipeline. */
 static bool handle_forward(struct replica *replica, const struct forward *forward)
 {
-    struct forwarded forwarded = {0};
+    struct forwarded forwarded;
     struct op_result result;
     zxid_t zxid = 0;
-
-    op_result_init(&result);
     enum lead_outcome outcome = LEAD_REFUSED;
 
+    op_result_init(&result);
     if (forward_decode(forward->bytes, &forwarded)) {
         forwarded.header.origin_member = forward->peer;
         forwarded.header.request = forward->request;
         forwarded.header.time_ms = lead_time(replica);
-        outcome = lead_prepare(
-            replica, &(struct prep_job){.args = &forwarded.args, .header = &forwarded.header},
-            &result, &zxid);
+        outcome = lead_prepare(replica, &forwarded.job, &result, &zxid);
+        forwarded_release(&forwarded);
     } else {
         result.err = ERR_FORMAT;
         zxid = replica->status.last + 1;
     }
-    if (outcome == LEAD_REFUSED) {
-        refuse(replica, forward, &result, zxid - 1);
+    if (outcome == LEAD_REFUSED || outcome == LEAD_REPLAYED) {
+        answer_forward(replica, forward, &result, zxid - 1);
     }
-    mem_free(forwarded.multi);
     op_result_release(&result);
     return outcome != LEAD_LATER;
 }

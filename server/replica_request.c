@@ -49,6 +49,13 @@ void request_reply(struct replica *replica, struct op_request *request, enum err
     finish(replica, request);
 }
 
+/* What the leader answers without a transaction: a refusal, or the remembered result of an earlier
+ * write with the same key. */
+static bool is_verdict(const struct op_request *request)
+{
+    return request->result.err != ERR_OK || request->result.replayed;
+}
+
 /* A state loaded from a fuzzy snapshot is no state of any zxid before the snapshot's end. */
 static bool is_applied(const struct replica *replica, zxid_t zxid)
 {
@@ -113,6 +120,7 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         place(replica, request, REQUEST_PROPOSED);
         break;
     case LEAD_REFUSED:
+    case LEAD_REPLAYED:
         request->wait_zxid = zxid - 1;
         dispatch_round(replica, request);
         break;
@@ -137,7 +145,7 @@ static void dispatch_forward(struct replica *replica, struct op_request *request
         return;
     }
     buf_clear(&replica->txn);
-    forward_encode(replica, request, &replica->txn);
+    forward_encode(replica->options.boot, request, &replica->txn);
     request->wait_bytes = replica->txn.len + FORWARD_COST;
     if (!may_forward(replica, request)) {
         PROBE("replica.forward_held_back");
@@ -230,7 +238,7 @@ void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
     zxid_t wait = zxid > request->wait_zxid ? zxid : request->wait_zxid;
 
     /* A refusal rests on proposals that may not be committed yet; its answer names them. */
-    request->result.zxid = request->result.err != ERR_OK ? request->wait_zxid : 0;
+    request->result.zxid = is_verdict(request) ? request->wait_zxid : 0;
     wait_for(replica, request, wait);
 }
 
@@ -257,17 +265,53 @@ static void own_path(struct op_result *result)
     }
 }
 
-static void fill_result(struct op_result *result, const struct state_change *change)
+/* Over a fuzzy snapshot it may be that the session has been closed since: then that is so. */
+static void fill_session(struct op_result *result, const struct state *state, uint64_t id)
+{
+    const struct state_session *session = state_session(state, id);
+
+    if (session) {
+        view_fill_session(session, &result->session);
+        result->has_session = true;
+    } else {
+        result->err = ERR_SESSION_EXPIRED;
+    }
+}
+
+static void fill_znode(struct op_result *result, const struct state_change *change)
 {
     result->path = change->path;
     result->stat = change->stat;
     result->has_stat = change->type != TXN_DELETE && change->type != TXN_CHECK;
-    result->err = ERR_OK;
     own_path(result);
 }
 
+static void fill_result(struct op_result *result, const struct state *state,
+                        const struct state_change *change)
+{
+    result->err = ERR_OK;
+    switch (change->type) {
+    case TXN_CREATE:
+    case TXN_SET:
+    case TXN_DELETE:
+    case TXN_CHECK:
+    case TXN_SET_ACL:
+        fill_znode(result, change);
+        break;
+    case TXN_SESSION_OPEN:
+    case TXN_SESSION_MOVE:
+        fill_session(result, state, change->session);
+        break;
+    case TXN_SESSION_CLOSE:
+    case TXN_REMEMBER:
+    case TXN_FORGET:
+        break;
+    }
+}
+
 /* Copies what the answer needs out of the transaction, one entry per operation of a multi. */
-static void take_changes(struct op_request *request, const struct state_changes *changes)
+static void take_changes(struct op_request *request, const struct state *state,
+                         const struct state_changes *changes)
 {
     struct op_result *result = &request->result;
     uint32_t at = 0;
@@ -283,10 +327,10 @@ static void take_changes(struct op_request *request, const struct state_changes 
             continue;
         }
         if (request->def->id != OP_MULTI) {
-            fill_result(result, change);
+            fill_result(result, state, change);
         } else if (at < result->result_count) {
             op_result_init(&result->results[at]);
-            fill_result(&result->results[at], change);
+            fill_result(&result->results[at], state, change);
             at++;
         }
     }
@@ -295,8 +339,8 @@ static void take_changes(struct op_request *request, const struct state_changes 
 
 /* A transaction that this process asked for has been applied: its answer may go out, once the lock
  * on the tree is free. */
-void requests_delivered(struct replica *replica, const struct txn_header *header, zxid_t zxid,
-                        const struct state_changes *changes)
+void requests_delivered(struct replica *replica, const struct state *state,
+                        const struct txn_header *header, zxid_t zxid)
 {
     if (header->origin_member != replica->options.zab.id ||
         header->origin_boot != replica->options.boot) {
@@ -307,9 +351,9 @@ void requests_delivered(struct replica *replica, const struct txn_header *header
     if (!request) {
         return; /* Its deadline has passed: it was told that the outcome is unknown. */
     }
-    take_changes(request, changes);
     request->result.err = ERR_OK;
     request->result.zxid = zxid;
+    take_changes(request, state, &replica->changes);
     place(replica, request, 0);
     if (replica->ready_count == replica->ready_cap) {
         replica->ready_cap = replica->ready_cap ? replica->ready_cap * 2 : 64;
@@ -329,13 +373,6 @@ void requests_answer_ready(struct replica *replica)
 
 /* ---- Ends of roles. ---- */
 
-/* A refusal rests on proposals that this epoch may never commit; a larger zxid of the next one is
- * no sign that it did. */
-static bool is_refusal(const struct op_request *request)
-{
-    return request->state == REQUEST_WAITING && request->result.err != ERR_OK;
-}
-
 /* Rounds and refusals of the old role are void; what was proposed or forwarded has an outcome that
  * is not known yet. */
 void requests_role_ended(struct replica *replica)
@@ -343,7 +380,10 @@ void requests_role_ended(struct replica *replica)
     list_for_each (it, &replica->requests) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
-        if (request->state == REQUEST_CONFIRMING || is_refusal(request)) {
+        /* A verdict rests on proposals that this epoch may never commit; a larger zxid of the next
+         * one is no sign that it did. */
+        if (request->state == REQUEST_CONFIRMING ||
+            (request->state == REQUEST_WAITING && is_verdict(request))) {
             op_result_release(&request->result);
             op_result_init(&request->result);
             place(replica, request, REQUEST_QUEUED);
@@ -379,28 +419,37 @@ void requests_new_epoch(struct replica *replica)
     }
 }
 
-static void expire(struct replica *replica, struct op_request *request)
+/* Why the deadline came first. It may not say "not done" of what was done long ago. */
+static enum err late_error(const struct op_request *request, const char **ret_detail)
 {
+    if (request->result.replayed) {
+        *ret_detail = "an earlier request with this key was done; that could not be confirmed";
+        return ERR_OUTCOME_UNKNOWN;
+    }
     switch ((enum request_place)request->state) {
     case REQUEST_FORWARDED:
     case REQUEST_PROPOSED:
-        request_reply(replica, request, ERR_OUTCOME_UNKNOWN,
-                      "no quorum has acknowledged the write in time");
-        return;
+        *ret_detail = "no quorum has acknowledged the write in time";
+        return ERR_OUTCOME_UNKNOWN;
     case REQUEST_WAITING:
-        op_result_release(&request->result);
-        op_result_init(&request->result);
-        request_reply(replica, request, ERR_REPLICA_BEHIND,
-                      "this replica has not reached the zxid in time");
-        return;
+        *ret_detail = "this replica has not reached the zxid in time";
+        return ERR_REPLICA_BEHIND;
     case REQUEST_QUEUED:
     case REQUEST_CONFIRMING:
-        op_result_release(&request->result);
-        op_result_init(&request->result);
-        request_reply(replica, request, ERR_NOT_READY,
-                      "no leader with a quorum could be reached in time");
-        return;
+        break;
     }
+    *ret_detail = "no leader with a quorum could be reached in time";
+    return ERR_NOT_READY;
+}
+
+static void expire(struct replica *replica, struct op_request *request)
+{
+    const char *detail = NULL;
+    enum err err = late_error(request, &detail);
+
+    op_result_release(&request->result);
+    op_result_init(&request->result);
+    request_reply(replica, request, err, detail);
 }
 
 void requests_check_deadlines(struct replica *replica)
@@ -419,8 +468,11 @@ void requests_close(struct replica *replica)
 {
     list_for_each_safe (it, tmp, &replica->requests) {
         struct op_request *request = list_entry(it, struct op_request, node);
-        bool sent = request->state == REQUEST_FORWARDED || request->state == REQUEST_PROPOSED;
+        bool sent = request->state == REQUEST_FORWARDED || request->state == REQUEST_PROPOSED ||
+                    request->result.replayed;
 
+        op_result_release(&request->result);
+        op_result_init(&request->result);
         request_reply(replica, request, sent ? ERR_OUTCOME_UNKNOWN : ERR_NOT_READY,
                       "this replica is shutting down");
     }

@@ -19,6 +19,7 @@ enum {
 };
 
 struct state;
+struct state_session;
 struct view;
 
 struct view *view_new(void);
@@ -77,5 +78,8 @@ void view_session(struct view *view, const struct op_principal *who, const struc
  * ERR_UNKNOWN_SESSION, ERR_NOT_READY. Any thread. */
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
+
+/* What a client is told of a session; the caller holds the lock. */
+void view_fill_session(const struct state_session *session, struct op_session_info *ret_info);
 
 #endif

@@ -14,6 +14,19 @@ static const struct state_session *find(const struct state *state, const struct 
                             : state_session_by_hash(state, session->hash);
 }
 
+void view_fill_session(const struct state_session *session, struct op_session_info *ret_info)
+{
+    *ret_info = (struct op_session_info){
+        .id = session->id,
+        .timeout_ms = session->timeout_ms,
+        .attach = session->attach,
+        .member = session->member,
+        .opened_ms = session->opened_ms,
+        .ephemeral_count = session->ephemeral_count,
+        .ephemeral_bytes = session->ephemeral_bytes,
+    };
+}
+
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info)
 {
@@ -26,15 +39,7 @@ enum err view_find_session(struct view *view, const struct op_session *session,
     const struct state_session *found = find(state, session);
 
     if (found != NULL) {
-        *ret_info = (struct op_session_info){
-            .id = found->id,
-            .timeout_ms = found->timeout_ms,
-            .attach = found->attach,
-            .member = found->member,
-            .opened_ms = found->opened_ms,
-            .ephemeral_count = found->ephemeral_count,
-            .ephemeral_bytes = found->ephemeral_bytes,
-        };
+        view_fill_session(found, ret_info);
         err = ERR_OK;
     }
     view_read_done(view);

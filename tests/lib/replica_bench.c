@@ -26,6 +26,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
     bench->drive.host_ctx = bench;
     drive_prepare(&bench->drive);
     bench->view = view_new();
+    bench->window = window_new(1 << 20, 100, 0);
     view_replace(bench->view,
                  take_state ? take_state : state_new(bench->drive.init.config.history));
     struct replica_options options = {
@@ -49,6 +50,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
         .snap_bytes = 1 << 30,
         .reap_every_ms = 1000,
         .view = bench->view,
+        .window = bench->window,
     };
 
     replica_effects_init(&bench->effects);
@@ -62,6 +64,7 @@ void bench_close(struct bench *bench)
     replica_free(bench->replica);
     replica_effects_release(&bench->effects);
     drive_release(&bench->drive);
+    window_free(bench->window);
     view_free(bench->view);
 }
 
@@ -172,4 +175,52 @@ void bench_follow(struct bench *bench)
     bench_open(bench, 1, 3);
     drive_follow(&bench->drive, 3, 1);
     drive_clear(&bench->drive);
+}
+
+void bench_install(struct bench *bench, zxid_t end)
+{
+    struct drive *drive = &bench->drive;
+
+    drive->restores_by_hand = true;
+    drive->restored_end = end;
+    drive_down(drive, 3);
+    drive_clear(drive);
+    drive_follow_acked(drive, 2, 3);
+    drive_log_reset(&drive->theirs, zxid_make(2, 5), 77);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .flags = ZAB_FLAG_SNAP});
+    drive_persist(drive);
+    drive_log_reset(&drive->staged, zxid_make(2, 5), 77);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
+                                              .zxid = zxid_make(2, 5),
+                                              .chain = 77,
+                                              .commit = end,
+                                              .flags = ZAB_FLAG_SNAP_LAST});
+    if (end > zxid_make(2, 5)) {
+        drive_entry(drive, bench_record(drive, 0, "/b"), 0);
+    }
+    drive_persist(drive);
+    view_replace(bench->view, state_new(7));
+}
+
+void bench_up_to_date(struct bench *bench)
+{
+    struct drive *drive = &bench->drive;
+
+    drive_newleader(drive, drive_log_add(&drive->theirs, zxid_make(3, 0)));
+    drive_persist(drive);
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(3, 0)});
+}
+
+uint64_t bench_end_digest(void)
+{
+    struct bench bench;
+
+    bench_follow(&bench);
+    bench_install(&bench, zxid_make(2, 6));
+    drive_restored(&bench.drive);
+    bench_up_to_date(&bench);
+    uint64_t digest = bench_status(&bench).digest;
+
+    bench_close(&bench);
+    return digest;
 }

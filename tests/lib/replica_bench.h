@@ -21,6 +21,7 @@ enum {
 struct bench {
     struct drive drive;
     struct view *view;
+    struct window *window;
     struct replica *replica;
     struct replica_effects effects;
 };
@@ -61,5 +62,16 @@ void bench_commit(struct drive *drive, zxid_t zxid);
 
 /* The number of the newest request sent to the leader. */
 uint64_t bench_forwarded(const struct bench *bench);
+
+/* A follower turns to leader 2 of epoch 3, who refills it: his snapshot of (2, 5) with that end is
+ * on the disk, and the state is an empty tree, to be answered for by drive_restored. Where the end
+ * is behind its start, (2, 6) creates "/b". */
+void bench_install(struct bench *bench, zxid_t end);
+
+/* And then it serves. */
+void bench_up_to_date(struct bench *bench);
+
+/* The digest that the state of bench_install has at (2, 6). */
+uint64_t bench_end_digest(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* The life of a request in the leader, and its bounds in any replica. */
-#include "server/state/txn.h"
+#include "server/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
@@ -111,16 +111,13 @@ static void a_linearizable_read_waits_for_a_round(void **state)
 
 static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number, const char *path)
 {
-    struct op_args args;
+    struct told none;
+    struct op_request *request = bench_request(bench, OP_CREATE, path, &none);
     struct buf bytes;
 
-    op_args_init(&args, OP_CREATE);
-    args.path = slice_str(path);
-    args.data = slice_str("data");
     buf_init(&bytes, 1 << 16);
-    wire_put_u64(&bytes, 99);
-    wire_put_bytes(&bytes, slice_str("::1"));
-    op_args_encode(&args, &bytes);
+    forward_encode(99, request, &bytes);
+    op_request_free(request);
     struct zab_msg msg = {.type = ZAB_FORWARD,
                           .link = bench->drive.links[peer],
                           .epoch = bench->drive.promised,

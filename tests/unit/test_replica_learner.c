@@ -297,42 +297,6 @@ static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
     bench_close(&bench);
 }
 
-/* Follower of 2 in epoch 3, whose snapshot of (2, 5) with that end is on the disk: the state is an
- * empty tree, to be answered for by drive_restored. */
-static void install(struct bench *bench, zxid_t end)
-{
-    struct drive *drive = &bench->drive;
-
-    drive->restores_by_hand = true;
-    drive->restored_end = end;
-    drive_down(drive, 3);
-    drive_clear(drive);
-    drive_follow_acked(drive, 2, 3);
-    drive_log_reset(&drive->theirs, zxid_make(2, 5), 77);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .flags = ZAB_FLAG_SNAP});
-    drive_persist(drive);
-    drive_log_reset(&drive->staged, zxid_make(2, 5), 77);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                              .zxid = zxid_make(2, 5),
-                                              .chain = 77,
-                                              .commit = end,
-                                              .flags = ZAB_FLAG_SNAP_LAST});
-    if (end > zxid_make(2, 5)) {
-        drive_entry(drive, bench_record(drive, 0, "/b"), 0);
-    }
-    drive_persist(drive);
-    view_replace(bench->view, state_new(7));
-}
-
-static void up_to_date(struct bench *bench)
-{
-    struct drive *drive = &bench->drive;
-
-    drive_newleader(drive, drive_log_add(&drive->theirs, zxid_make(3, 0)));
-    drive_persist(drive);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(3, 0)});
-}
-
 /* The delivery may have been inside the snapshot, where no request can be recognised. */
 static void after_a_replaced_state_the_outcome_is_unknown(void **state)
 {
@@ -342,10 +306,10 @@ static void after_a_replaced_state_the_outcome_is_unknown(void **state)
     (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
-    install(&bench, zxid_make(2, 5));
+    bench_install(&bench, zxid_make(2, 5));
     bench.drive.restored_digest = bench_status(&bench).digest;
     drive_restored(&bench.drive);
-    up_to_date(&bench);
+    bench_up_to_date(&bench);
     assert_int_equal(told.answers, 1);
     assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
@@ -354,29 +318,13 @@ static void after_a_replaced_state_the_outcome_is_unknown(void **state)
 
 /* ---- Decision 6: the digest at the end of a received snapshot. ---- */
 
-/* Of the state at (2, 6), whether it is believed or not. */
-static uint64_t right_digest(void)
-{
-    struct bench bench;
-
-    bench_follow(&bench);
-    install(&bench, zxid_make(2, 6));
-    drive_restored(&bench.drive);
-    up_to_date(&bench);
-    uint64_t digest = bench_status(&bench).digest;
-
-    assert_true(bench_has(&bench, "/b"));
-    bench_close(&bench);
-    return digest;
-}
-
 static void a_snapshot_that_is_exact_is_checked_when_it_is_loaded(void **state)
 {
     struct bench bench;
 
     (void)state;
     bench_follow(&bench);
-    install(&bench, zxid_make(2, 5));
+    bench_install(&bench, zxid_make(2, 5));
     bench.drive.restored_digest = bench_status(&bench).digest ^ 1;
     drive_restored(&bench.drive);
     assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
@@ -388,14 +336,14 @@ static void a_snapshot_that_is_exact_is_checked_when_it_is_loaded(void **state)
 static void a_fuzzy_snapshot_is_checked_where_the_log_covers_it(void **state)
 {
     struct bench bench;
-    uint64_t digest = right_digest();
+    uint64_t digest = bench_end_digest();
 
     (void)state;
     bench_follow(&bench);
-    install(&bench, zxid_make(2, 6));
+    bench_install(&bench, zxid_make(2, 6));
     bench.drive.restored_digest = digest;
     drive_restored(&bench.drive);
-    up_to_date(&bench);
+    bench_up_to_date(&bench);
     assert_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
     assert_true(bench_status(&bench).zab.serving);
     assert_true(bench_status(&bench).readable);
@@ -410,14 +358,14 @@ static void from_a_state_that_differs_there_nothing_is_answered(void **state)
 
     (void)state;
     bench_follow(&bench);
-    install(&bench, zxid_make(2, 6));
+    bench_install(&bench, zxid_make(2, 6));
     bench.drive.restored_digest = 4711;
     drive_restored(&bench.drive);
     request = bench_request(&bench, OP_GET, "/", &told);
     request->min_zxid = zxid_make(2, 6);
     bench_submit(&bench, request);
     drive_clear(&bench.drive);
-    up_to_date(&bench);
+    bench_up_to_date(&bench);
     assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
     assert_int_equal(told.answers, 0);
     assert_false(bench_status(&bench).zab.serving);

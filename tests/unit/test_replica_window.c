@@ -1,0 +1,256 @@
+/* What a replica puts into the window of changes, and when that begins anew. */
+#include "server/state/state.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+enum {
+    SETS_MAX = 16
+};
+
+/* Takes up to all sets behind the mark; the mark moves on. */
+static size_t take(struct bench *bench, struct window_mark *mark, struct change_set *sets[SETS_MAX])
+{
+    size_t count = 0;
+
+    assert_int_equal(window_read(bench->window, mark, sets, SETS_MAX, &count, &mark->zxid), ERR_OK);
+    return count;
+}
+
+static void drop(struct change_set *sets[SETS_MAX], size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        change_set_unref(sets[i]);
+    }
+}
+
+static struct window_extent extent(struct bench *bench)
+{
+    struct window_extent extent;
+
+    window_extent(bench->window, &extent);
+    return extent;
+}
+
+static void each_transaction_is_a_set(void **state)
+{
+    struct bench bench;
+    struct change_set *sets[SETS_MAX];
+    struct window_mark mark;
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    assert_int_equal(mark.zxid, zxid_make(1, 0)); /* The epoch's start moved the end as well. */
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/b"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 2));
+    size_t count = take(&bench, &mark, sets);
+
+    assert_int_equal(count, 2);
+    assert_int_equal(sets[0]->zxid, zxid_make(1, 1));
+    assert_int_equal(sets[1]->zxid, zxid_make(1, 2));
+    assert_int_equal(sets[1]->count, 1);
+    assert_int_equal(sets[1]->items[0].type, TXN_CREATE);
+    assert_true(slice_eq(sets[1]->items[0].path, slice_str("/b")));
+    assert_int_equal(sets[1]->items[0].stat.czxid, zxid_make(1, 2));
+    assert_int_equal(mark.zxid, zxid_make(1, 2));
+    bench_close(&bench);
+    drop(sets, count); /* They outlive the window, the log and the state. */
+}
+
+static void what_is_not_committed_is_not_told(void **state)
+{
+    struct bench bench;
+    struct change_set *sets[SETS_MAX];
+    struct window_mark mark;
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    drive_persist(&bench.drive);
+    assert_int_equal(take(&bench, &mark, sets), 0);
+    assert_int_equal(mark.zxid, zxid_make(1, 0));
+    bench_close(&bench);
+}
+
+static void count_wakes(void *ctx)
+{
+    uint32_t *wakes = ctx;
+
+    (*wakes)++;
+}
+
+static void listeners_are_woken_once_for_a_run(void **state)
+{
+    struct bench bench;
+    uint32_t wakes = 0;
+    struct window_listener listener = {.wake = count_wakes, .ctx = &wakes};
+
+    (void)state;
+    bench_follow(&bench);
+    window_listen(bench.window, &listener);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/b"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 2));
+    assert_int_equal(wakes, 1);
+    window_unlisten(bench.window, &listener);
+    bench_close(&bench);
+}
+
+static void a_change_of_leader_goes_on_in_the_window(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+    struct change_set *sets[SETS_MAX];
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow(&bench.drive, 2, 2);
+    size_t count = take(&bench, &mark, sets);
+
+    assert_int_equal(count, 1);
+    assert_int_equal(mark.zxid, zxid_make(2, 0));
+    drop(sets, count);
+    bench_close(&bench);
+}
+
+/* A change of the members is a new text of /zookeeper/config. */
+static void a_new_configuration_is_a_change(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+    struct change_set *sets[SETS_MAX];
+    struct buf bytes;
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    buf_init(&bytes, 1 << 16);
+    zab_config_encode(&bench.drive.init.config, &bytes);
+    drive_entry(
+        &bench.drive,
+        drive_log_add_type(&bench.drive.theirs, LOGREC_CONFIG, zxid_make(1, 1), buf_slice(&bytes)),
+        0);
+    buf_release(&bytes);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    size_t count = take(&bench, &mark, sets);
+
+    assert_int_equal(count, 1);
+    assert_int_equal(sets[0]->items[0].type, TXN_SET);
+    assert_true(slice_eq(sets[0]->items[0].path, slice_str(STATE_CONFIG_PATH)));
+    assert_int_equal(sets[0]->items[0].stat.mzxid, zxid_make(1, 1));
+    assert_non_null(sets[0]->items[0].data);
+    drop(sets, count);
+    bench_close(&bench);
+}
+
+/* ---- Another state. ---- */
+
+static void what_was_recovered_is_before_the_window(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    assert_int_equal(extent(&bench).restarts, 1);
+    assert_int_equal(extent(&bench).base, 0);
+    drive_follow(&bench.drive, 3, 1);
+    assert_int_equal(extent(&bench).restarts, 1);
+    assert_int_equal(extent(&bench).last, zxid_make(1, 0));
+    bench_close(&bench);
+}
+
+static void an_exact_snapshot_begins_a_new_life_at_once(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_follow(&bench);
+    uint64_t restarts = extent(&bench).restarts;
+
+    bench_install(&bench, zxid_make(2, 5));
+    bench.drive.restored_digest = bench_status(&bench).digest;
+    assert_int_equal(extent(&bench).restarts, restarts);
+    drive_restored(&bench.drive);
+    assert_int_equal(extent(&bench).restarts, restarts + 1);
+    assert_int_equal(extent(&bench).base, zxid_make(2, 5));
+    bench_up_to_date(&bench);
+    assert_int_equal(extent(&bench).restarts, restarts + 1);
+    assert_int_equal(extent(&bench).last, zxid_make(3, 0));
+    bench_close(&bench);
+}
+
+/* What it does again on the way to its end is no history. */
+static void a_fuzzy_snapshot_begins_a_new_life_at_its_end(void **state)
+{
+    struct bench bench;
+    struct window_extent before;
+    struct window_mark mark;
+    struct change_set *sets[SETS_MAX];
+    uint64_t digest = bench_end_digest();
+
+    (void)state;
+    bench_follow(&bench);
+    bench.drive.restored_digest = digest;
+    before = extent(&bench);
+    bench_install(&bench, zxid_make(2, 6));
+    drive_restored(&bench.drive);
+    assert_int_equal(extent(&bench).restarts, before.restarts);
+    assert_int_equal(extent(&bench).last, before.last);
+    bench_up_to_date(&bench);
+    assert_true(bench_status(&bench).readable);
+    assert_int_equal(extent(&bench).restarts, before.restarts + 1);
+    assert_int_equal(extent(&bench).base, zxid_make(2, 6));
+    assert_int_equal(extent(&bench).last, zxid_make(3, 0));
+
+    window_end(bench.window, &mark);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/c"), 0);
+    bench_commit(&bench.drive, zxid_make(3, 1));
+    size_t count = take(&bench, &mark, sets);
+
+    assert_int_equal(count, 1);
+    drop(sets, count);
+    bench_close(&bench);
+}
+
+/* Nobody knows whether its changes have happened. */
+static void a_state_that_is_wrong_at_its_end_tells_nothing(void **state)
+{
+    struct bench bench;
+    uint64_t restarts;
+
+    (void)state;
+    bench_follow(&bench);
+    restarts = extent(&bench).restarts;
+    bench_install(&bench, zxid_make(2, 6));
+    bench.drive.restored_digest = 4711;
+    drive_restored(&bench.drive);
+    bench_up_to_date(&bench);
+    assert_false(bench_status(&bench).readable);
+    assert_int_equal(extent(&bench).restarts, restarts);
+    assert_int_equal(extent(&bench).last, zxid_make(1, 0));
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_transaction_is_a_set),
+        cmocka_unit_test(what_is_not_committed_is_not_told),
+        cmocka_unit_test(listeners_are_woken_once_for_a_run),
+        cmocka_unit_test(a_change_of_leader_goes_on_in_the_window),
+        cmocka_unit_test(a_new_configuration_is_a_change),
+        cmocka_unit_test(what_was_recovered_is_before_the_window),
+        cmocka_unit_test(an_exact_snapshot_begins_a_new_life_at_once),
+        cmocka_unit_test(a_fuzzy_snapshot_begins_a_new_life_at_its_end),
+        cmocka_unit_test(a_state_that_is_wrong_at_its_end_tells_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
