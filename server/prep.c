@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "server/acl.h"
 #include "server/prep_int.h"
 
 enum {
@@ -17,6 +18,7 @@ struct prep *prep_new(const struct prep_limits *limits)
     /* Longer than any legal path, so that path_check gets to see what is too long. */
     buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
+    buf_init(&prep->acl, ACL_BYTES_MAX);
     return prep;
 }
 
@@ -28,6 +30,7 @@ void prep_free(struct prep *prep)
     overlay_release(&prep->overlay);
     buf_release(&prep->path);
     buf_release(&prep->paths);
+    buf_release(&prep->acl);
     mem_free(prep);
 }
 
@@ -74,6 +77,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
         return prep_check(step, args);
     case OP_REAP:
         return prep_reap(step, args);
+    case OP_SETACL:
+        return prep_set_acl(step, args);
     case OP_SESSION:
         return prep_open_session(step, args);
     case OP_ATTACH:
@@ -96,7 +101,6 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     case OP_TOUCH:
     case OP_GETSESSION:
     case OP_GETACL:
-    case OP_SETACL:
     case OP_WATCH:
     case OP_UNWATCH:
     case OP_AUTH:

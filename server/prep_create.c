@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "server/acl.h"
 #include "server/prep_int.h"
 #include "server/state/path.h"
 
@@ -67,23 +68,49 @@ static enum err make_path(const struct prep_step *step, const struct op_args *ar
     return ERR_OK;
 }
 
-/* Makes the missing ones from the root to `parent`, persistent and with null data. */
+/* Whether a child may be made below `path`, or below what is there of it. */
+static enum err may_create(const struct prep_step *step, struct slice path)
+{
+    struct overlay_node node;
+
+    prep_look(step, path, &node);
+    while (!node.exists) {
+        ASSERT(path.len > 1); /* The root is always there. */
+        path = path_parent(path);
+        prep_look(step, path, &node);
+    }
+    return prep_may(step, &node, ACL_CREATE, NULL);
+}
+
+/* Makes the missing ones from the root to `parent`: persistent, with null data and the ACL of what
+ * was asked for, so that nothing is more open than the client said. */
 static enum err make_parents(const struct prep_step *step, struct slice parent)
 {
-    const struct txn_effect kind = {.flags = TXN_NULL_DATA};
+    const struct txn_effect kind = {.flags = TXN_NULL_DATA, .acl = buf_slice(&step->prep->acl)};
     struct overlay_node node;
     size_t pos = 0;
-    enum err err = ERR_OK;
 
-    while (err == ERR_OK && path_component(parent, &pos).len > 0) {
+    while (path_component(parent, &pos).len > 0) {
         struct slice path = slice_make(parent.data, pos);
 
         prep_look(step, path, &node);
-        if (!node.exists) {
-            err = prep_put_node(step, path, &kind);
+        if (node.exists) {
+            continue;
+        }
+        enum err err = prep_put_node(step, path, &kind);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+        prep_look(step, path, &node);
+        err = prep_may(step, &node, ACL_CREATE,
+                       "the parents would get the same ACL, which does not let the caller create "
+                       "below them");
+        if (err != ERR_OK) {
+            return err;
         }
     }
-    return err;
+    return ERR_OK;
 }
 
 static enum err check_place(const struct prep_step *step, struct slice path)
@@ -105,6 +132,9 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     if (err == ERR_OK) {
         err = check_coarse(step, args->path);
     }
+    if (err == ERR_OK) {
+        err = prep_fix_acl(step, args);
+    }
     if (err != ERR_OK) {
         return err;
     }
@@ -112,7 +142,10 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
     if (!parent.exists && !args->parents) {
         return prep_refuse(step, ERR_NO_NODE, "the parent does not exist");
     }
-    err = make_path(step, args, &parent);
+    err = may_create(step, path_parent(args->path));
+    if (err == ERR_OK) {
+        err = make_path(step, args, &parent);
+    }
     struct slice path = buf_slice(&step->prep->path);
 
     if (err == ERR_OK) {
@@ -128,5 +161,6 @@ enum err prep_create(const struct prep_step *step, const struct op_args *args)
         step, path,
         &(struct txn_effect){.flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
                              .data = args->data,
+                             .acl = buf_slice(&step->prep->acl),
                              .owner = owner_of(step, args)});
 }

@@ -10,6 +10,7 @@ struct prep {
     struct overlay overlay;
     struct buf path;  /* Path of the znode being created, sequence number included. */
     struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
+    struct buf acl;   /* The list that the current request or element sets; empty: open. */
 };
 
 /* One request, or one element of a multi, on its way to a transaction. */
@@ -31,6 +32,8 @@ enum err prep_refuse(const struct prep_step *step, enum err err, const char *det
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail);
 
+enum err prep_check_path(const struct prep_step *step, struct slice path);
+
 /* The znode as it will be. */
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
 
@@ -43,6 +46,19 @@ enum err prep_set(const struct prep_step *step, const struct op_args *args);
 enum err prep_delete(const struct prep_step *step, const struct op_args *args);
 enum err prep_check(const struct prep_step *step, const struct op_args *args);
 enum err prep_reap(const struct prep_step *step, const struct op_args *args);
+enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
+
+/* ---- ACLs. ---- */
+
+/* Whether whoever asks has one of `perms` on the znode; else it is refused with `detail`. */
+enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
+                  const char *detail);
+
+/* The list of a create, as it is stored, into prep->acl. */
+enum err prep_fix_acl(const struct prep_step *step, const struct op_args *args);
+
+/* One reference to a list for the overlay; NULL when it is open to all. */
+struct blob *prep_acl_blob(struct slice acl);
 
 /* ---- Znodes. ---- */
 

@@ -35,10 +35,12 @@ static void put_new(const struct prep_step *step, struct slice path,
 {
     int64_t now_ms = step->header->time_ms;
     uint64_t session = owner_is_session(effect->owner) ? effect->owner : 0;
+    struct blob *acl = prep_acl_blob(effect->acl);
 
     overlay_put(&step->prep->overlay, path, step->zxid,
                 &(struct overlay_node){.exists = true,
                                        .owner = effect->owner,
+                                       .acl = acl,
                                        .stat = {.czxid = step->zxid,
                                                 .mzxid = step->zxid,
                                                 .pzxid = step->zxid,
@@ -46,6 +48,7 @@ static void put_new(const struct prep_step *step, struct slice path,
                                                 .mtime = now_ms,
                                                 .ephemeral_owner = session,
                                                 .data_length = (uint32_t)effect->data.len}});
+    blob_unref(acl);
 }
 
 enum err prep_put_node(const struct prep_step *step, struct slice path,

@@ -1,12 +1,19 @@
 #include "base/check.h"
+#include "base/wire.h"
+#include "server/acl.h"
 #include "server/prep_int.h"
 #include "server/state/path.h"
 
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail)
 {
-    step->result->has_stat = node->exists;
-    step->result->stat = node->stat;
+    const struct op_principal *who = step->job->who;
+
+    /* Who deletes by the right of the parent may be one who must not see the znode itself. */
+    if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
+        step->result->has_stat = node->exists;
+        step->result->stat = node->stat;
+    }
     return prep_refuse(step, ERR_BAD_VERSION, detail);
 }
 
@@ -34,7 +41,7 @@ static enum err refuse_missing(const struct prep_step *step, const struct op_arg
     return prep_refuse(step, ERR_NO_NODE, NULL);
 }
 
-static enum err check_path(const struct prep_step *step, struct slice path)
+enum err prep_check_path(const struct prep_step *step, struct slice path)
 {
     const char *why = NULL;
 
@@ -55,10 +62,15 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
     if (is_config(args->path)) {
         return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
     }
+    enum err err = prep_may(step, node, ACL_WRITE, NULL);
+
+    if (err != ERR_OK) {
+        return err;
+    }
     if (args->must_be_new) {
         return prep_refuse_version(step, node, "If-None-Match: the znode exists");
     }
-    enum err err = prep_check_version(step, args, node);
+    err = prep_check_version(step, args, node);
 
     if (err != ERR_OK) {
         return err;
@@ -80,7 +92,7 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
 enum err prep_set(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
-    enum err err = check_path(step, args->path);
+    enum err err = prep_check_path(step, args->path);
 
     if (err != ERR_OK) {
         return err;
@@ -103,7 +115,7 @@ enum err prep_set(const struct prep_step *step, const struct op_args *args)
 enum err prep_check(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
-    enum err err = check_path(step, args->path);
+    enum err err = prep_check_path(step, args->path);
 
     if (err != ERR_OK) {
         return err;
@@ -112,10 +124,32 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
     if (!node.exists) {
         return refuse_missing(step, args);
     }
-    err = prep_check_version(step, args, &node);
+    err = prep_may(step, &node, ACL_READ, NULL);
+    if (err == ERR_OK) {
+        err = prep_check_version(step, args, &node);
+    }
     if (err == ERR_OK) {
         txn_put(step->out,
                 &(struct txn_effect){.type = TXN_CHECK, .flags = TXN_REPLY, .path = args->path});
+    }
+    return err;
+}
+
+/* Whoever deletes a subtree needs the right at each znode in it that has children. */
+static enum err may_delete_below(const struct prep_step *step, size_t count)
+{
+    struct wire_reader reader;
+    enum err err = ERR_OK;
+
+    wire_reader_init(&reader, buf_slice(&step->prep->paths));
+    for (size_t i = 0; i < count && err == ERR_OK; i++) {
+        struct overlay_node node;
+
+        prep_look(step, wire_get_raw(&reader, wire_get_u16(&reader)), &node);
+        if (node.stat.num_children > 0) {
+            err = prep_may(step, &node, ACL_DELETE,
+                           "a znode in the subtree does not let the caller delete its children");
+        }
     }
     return err;
 }
@@ -132,26 +166,25 @@ static enum err delete_subtree(const struct prep_step *step, const struct op_arg
     if (count > max) {
         return prep_refuse(step, ERR_NOT_EMPTY, "the subtree has more znodes than max allows");
     }
-    prep_delete_paths(step, count, TXN_REPLY);
-    return ERR_OK;
+    enum err err = may_delete_below(step, count);
+
+    if (err == ERR_OK) {
+        prep_delete_paths(step, count, TXN_REPLY);
+    }
+    return err;
 }
 
-enum err prep_delete(const struct prep_step *step, const struct op_args *args)
+/* The parent has let the caller delete its children. */
+static enum err delete_child(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
-    enum err err = check_path(step, args->path);
 
-    if (err != ERR_OK) {
-        return err;
-    }
-    if (path_is_builtin(args->path)) {
-        return prep_refuse(step, ERR_BAD_ARGUMENTS, "this znode cannot be deleted");
-    }
     prep_look(step, args->path, &node);
     if (!node.exists) {
         return refuse_missing(step, args);
     }
-    err = prep_check_version(step, args, &node);
+    enum err err = prep_check_version(step, args, &node);
+
     if (err != ERR_OK) {
         return err;
     }
@@ -165,11 +198,33 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
     return ERR_OK;
 }
 
+enum err prep_delete(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = prep_check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (path_is_builtin(args->path)) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "this znode cannot be deleted");
+    }
+    prep_look(step, path_parent(args->path), &node);
+    if (!node.exists) {
+        return refuse_missing(step, args);
+    }
+    err = prep_may(step, &node, ACL_DELETE, NULL);
+    if (err != ERR_OK) {
+        return err;
+    }
+    return delete_child(step, args);
+}
+
 /* The candidate was found some time ago: everything is checked again. */
 enum err prep_reap(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_node node;
-    enum err err = check_path(step, args->path);
+    enum err err = prep_check_path(step, args->path);
 
     if (err != ERR_OK) {
         return err;

@@ -1,0 +1,308 @@
+/* What ACLs refuse, in which order, and the lists that requests set. */
+#include "server/acl.h"
+#include "tests/unit/prep_kit.h"
+
+enum {
+    LIST_MAX = 256
+};
+
+/* An encoded list in memory of its own; good until the next but three. */
+static struct slice list_of(uint32_t perms, const char *scheme, const char *id)
+{
+    static uint8_t memory[4][LIST_MAX];
+    static size_t next;
+    uint8_t *to = memory[next++ % 4];
+    struct buf out;
+
+    buf_init(&out, LIST_MAX);
+    acl_put(&out,
+            &(struct acl_entry){.perms = perms, .scheme = slice_str(scheme), .id = slice_str(id)});
+    memcpy(to, out.data, out.len);
+    struct slice list = slice_make(to, out.len);
+
+    buf_release(&out);
+    return list;
+}
+
+static struct slice anyone(uint32_t perms)
+{
+    return list_of(perms, "world", "anyone");
+}
+
+/* Who asks from here on; NULL: somebody who has shown nothing. */
+static void be(struct fixture *fixture, const char *credential)
+{
+    principal_release(&fixture->who);
+    if (credential != NULL) {
+        assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str(credential),
+                                  "root:gACPGLv6WX5tMZVyE4Kd81PVMp8=", &fixture->who.auth),
+                         ERR_OK);
+    }
+}
+
+static struct op_args with_acl(struct op_args args, struct slice acl)
+{
+    args.has_acl = true;
+    args.acl = acl;
+    return args;
+}
+
+/* A znode at `path` with that list, made and applied by somebody whom nothing stops. */
+static void make(struct fixture *fixture, const char *path, struct slice acl)
+{
+    assert_int_equal(apply(fixture, with_acl(op(OP_CREATE, path), acl)), ERR_OK);
+}
+
+static struct slice acl_at(struct fixture *fixture, const char *path)
+{
+    return state_acl(fixture->state, znode_acl(kit_find(fixture->state, path)));
+}
+
+static void start_anew(struct fixture *fixture)
+{
+    prep_clear(fixture->prep);
+    state_free(fixture->state);
+    fixture->state = state_new(1);
+    fixture->zxid = 0;
+}
+
+static void test_each_operation_needs_its_right(void **context)
+{
+    struct fixture *fixture = *context;
+
+    static const struct {
+        enum op_id op;
+        const char *path;
+        uint32_t right;
+        bool on_parent;
+    } rows[] = {
+        {OP_CREATE, "/p/n/x", ACL_CREATE, false}, {OP_SET, "/p/n", ACL_WRITE, false},
+        {OP_SETACL, "/p/n", ACL_ADMIN, false},    {OP_CHECK, "/p/n", ACL_READ, false},
+        {OP_DELETE, "/p/n", ACL_DELETE, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct op_args args = op(rows[i].op, rows[i].path);
+        struct slice with = anyone(rows[i].right);
+        struct slice without = anyone(ACL_ALL & ~rows[i].right);
+
+        args.acl = anyone(ACL_ALL);
+        make(fixture, "/p", rows[i].on_parent ? without : anyone(ACL_ALL));
+        make(fixture, "/p/n", rows[i].on_parent ? with : without);
+        assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+        const char *place = rows[i].on_parent ? "/p" : "/p/n";
+        struct op_args more = with_acl(op(OP_SETACL, place), with);
+
+        start_anew(fixture);
+        make(fixture, "/p", anyone(ACL_ALL));
+        make(fixture, "/p/n", anyone(ACL_ALL));
+        assert_int_equal(run(fixture, more), ERR_OK); /* In flight, and seen. */
+        assert_int_equal(run(fixture, args), ERR_OK);
+        start_anew(fixture);
+    }
+}
+
+static void test_create_checks_list_then_parent_then_right_then_name(void **context)
+{
+    struct fixture *fixture = *context;
+    struct slice bad = list_of(ACL_ALL, "nobody", "x");
+
+    make(fixture, "/p", anyone(ACL_READ));
+    assert_int_equal(run(fixture, with_acl(op(OP_CREATE, "x"), bad)), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, with_acl(op(OP_CREATE, "/no/x"), bad)), ERR_INVALID_ACL);
+    assert_non_null(fixture->result.detail);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/no/x")), ERR_NO_NODE);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/p/..")), ERR_NO_AUTH);
+    assert_int_equal(run(fixture, with_acl(op(OP_CREATE, "/x"), slice_make(NULL, 0))),
+                     ERR_INVALID_ACL);
+}
+
+static void test_delete_checks_the_parent_before_the_znode(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_DELETE, "/p/no");
+
+    assert_int_equal(run(fixture, op(OP_DELETE, "/no/no")), ERR_NO_NODE);
+    make(fixture, "/p", anyone(ACL_ALL & ~ACL_DELETE));
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    make(fixture, "/p/n", anyone(ACL_ALL));
+    args = op(OP_DELETE, "/p/n");
+    args.has_version = true;
+    args.version = 9;
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    assert_false(fixture->result.has_stat);
+}
+
+static void test_set_checks_the_right_before_the_version(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_SET, "/n");
+
+    args.has_version = true;
+    args.version = 9;
+    make(fixture, "/n", anyone(ACL_READ));
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    args.op = OP_CHECK;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_true(fixture->result.has_stat);
+}
+
+static void test_the_stat_of_an_unreadable_znode_is_not_told(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_DELETE, "/n");
+
+    args.has_version = true;
+    args.version = 9;
+    make(fixture, "/n", anyone(ACL_WRITE));
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_false(fixture->result.has_stat);
+}
+
+static void test_setacl_checks_in_order(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = with_acl(op(OP_SETACL, "/no"), list_of(ACL_ALL, "x", "y"));
+
+    assert_int_equal(run(fixture, with_acl(op(OP_SETACL, "/no/"), args.acl)), ERR_BAD_ARGUMENTS);
+    assert_int_equal(run(fixture, args), ERR_INVALID_ACL);
+    args.acl = anyone(ACL_READ | ACL_ADMIN);
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/n")), ERR_OK);
+    args.path = slice_str("/n");
+    args.has_aversion = true;
+    args.aversion = 1;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_int_equal(fixture->result.stat.aversion, 0);
+    args.aversion = 0;
+    assert_int_equal(run(fixture, args), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* Sees the one in flight. */
+    prep_clear(fixture->prep);
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_true(slice_eq(acl_at(fixture, "/n"), args.acl));
+    args.aversion = -1;
+    args.acl = anyone(ACL_READ);
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    args.aversion = 9;
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    args.path = slice_str("/zookeeper/config");
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    args.path = slice_str("/");
+    args.has_aversion = false;
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/x")), ERR_NO_AUTH);
+}
+
+static void test_a_creator_is_told_from_others(void **context)
+{
+    struct fixture *fixture = *context;
+    struct slice creator;
+
+    assert_true(acl_standard(slice_str("creator"), &creator));
+    assert_int_equal(run(fixture, with_acl(op(OP_CREATE, "/n"), creator)), ERR_INVALID_ACL);
+    be(fixture, "ann:secret");
+    make(fixture, "/n", creator);
+    assert_int_equal(run(fixture, op(OP_SET, "/n")), ERR_OK);
+    be(fixture, "bob:secret");
+    assert_int_equal(run(fixture, op(OP_SET, "/n")), ERR_NO_AUTH);
+    be(fixture, NULL);
+    assert_int_equal(run(fixture, op(OP_SET, "/n")), ERR_NO_AUTH);
+    /* The server itself asks as nobody, and nothing stops it. */
+    const struct txn_header header = {.time_ms = 1};
+    struct op_args args = op(OP_SET, "/n");
+
+    op_result_release(&fixture->result);
+    op_result_init(&fixture->result);
+    assert_int_equal(prep_request(fixture->prep, fixture->state,
+                                  &(struct prep_job){.args = &args, .header = &header},
+                                  fixture->zxid + 1, &fixture->txn, &fixture->result),
+                     ERR_OK);
+}
+
+static void test_made_parents_have_the_same_list(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_CREATE, "/a/b/c");
+    struct slice list = anyone(ACL_READ | ACL_CREATE);
+
+    args.parents = true;
+    assert_int_equal(run(fixture, with_acl(args, anyone(ACL_READ))), ERR_NO_AUTH);
+    assert_non_null(strstr(fixture->result.detail, "parents"));
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    assert_int_equal(apply(fixture, with_acl(args, list)), ERR_OK);
+    assert_true(slice_eq(acl_at(fixture, "/a"), list));
+    assert_true(slice_eq(acl_at(fixture, "/a/b"), list));
+    assert_true(slice_eq(acl_at(fixture, "/a/b/c"), list));
+    make(fixture, "/p", anyone(ACL_READ));
+    args.path = slice_str("/p/x/y");
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    args.path = slice_str("/p/x/.."); /* Before the name is looked at. */
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+}
+
+static void test_a_recursive_delete_needs_the_right_at_each_level(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = op(OP_DELETE, "/a");
+
+    args.recursive = true;
+    make(fixture, "/a", anyone(ACL_ALL));
+    make(fixture, "/a/b", anyone(ACL_ALL & ~ACL_DELETE));
+    make(fixture, "/a/b/c", anyone(ACL_READ));
+    assert_int_equal(run(fixture, args), ERR_NO_AUTH);
+    assert_int_equal(prep_pending(fixture->prep), 0);
+    assert_int_equal(run(fixture, with_acl(op(OP_SETACL, "/a/b"), anyone(ACL_DELETE))), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_OK);
+}
+
+static void test_each_element_of_a_multi_is_checked(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args ops[3] = {with_acl(op(OP_CREATE, "/a"), anyone(ACL_READ)), op(OP_CREATE, "/b"),
+                             op(OP_CREATE, "/a/x")};
+    struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 3};
+
+    assert_int_equal(run(fixture, multi), ERR_NO_AUTH);
+    assert_int_equal(fixture->result.failed_index, 2);
+    multi.op_count = 2;
+    assert_int_equal(apply(fixture, multi), ERR_OK);
+    assert_int_equal(acl_at(fixture, "/b").len, 0);
+    assert_true(slice_eq(acl_at(fixture, "/a"), anyone(ACL_READ)));
+    ops[0] = op(OP_SETACL, "/b");
+    assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
+}
+
+static void test_closing_asks_no_acl(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = with_acl(ephemeral("/p/e"), anyone(ACL_READ));
+
+    make(fixture, "/p", anyone(ACL_CREATE));
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    be_in(fixture, 1);
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_int_equal(run(fixture, op(OP_DELETE, "/p/e")), ERR_NO_AUTH);
+    assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    assert_null(kit_find(fixture->state, "/p/e"));
+}
+
+#define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        PREP_TEST(test_each_operation_needs_its_right),
+        PREP_TEST(test_create_checks_list_then_parent_then_right_then_name),
+        PREP_TEST(test_delete_checks_the_parent_before_the_znode),
+        PREP_TEST(test_set_checks_the_right_before_the_version),
+        PREP_TEST(test_the_stat_of_an_unreadable_znode_is_not_told),
+        PREP_TEST(test_setacl_checks_in_order),
+        PREP_TEST(test_a_creator_is_told_from_others),
+        PREP_TEST(test_made_parents_have_the_same_list),
+        PREP_TEST(test_a_recursive_delete_needs_the_right_at_each_level),
+        PREP_TEST(test_each_element_of_a_multi_is_checked),
+        PREP_TEST(test_closing_asks_no_acl),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
