@@ -1,10 +1,11 @@
 /*
- * Bodies of requests in JSON, and data shown in JSON. The first byte chooses: the number of an
- * operation whose body it is, or how data is to be shown. What is accepted fits the form between
- * replicas; what is written is JSON.
+ * Bodies of requests, messages and ACLs in JSON, and data shown in JSON. The first byte chooses:
+ * the number of an operation whose body it is, a message, an ACL, or how data is to be shown. What
+ * is accepted fits the form between replicas; what is written is JSON.
  */
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "server/acl.h"
 #include "server/op_json.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -13,7 +14,9 @@
 enum {
     BODY_MAX = 64 * 1024,
     OUT_MAX = 1 << 20,
-    SHOW = 0x80 /* Data in the format of the low bits. */
+    SHOW = 0x80,    /* Data in the format of the low bits. */
+    MESSAGE = 0x40, /* Otherwise. */
+    ACL = 0x20      /* Otherwise. */
 };
 
 static void check_is_json(const struct buf *out)
@@ -25,8 +28,9 @@ static void check_is_json(const struct buf *out)
     json_decref(value);
 }
 
-static void check_fault(const struct op_fault *fault, enum err err)
+static void check_fault(const struct op_fault *fault, enum err err, bool message)
 {
+    struct op_message_id id = {.known = fault->has_index, .number = fault->index};
     struct op_problem problem = op_problem_make(OP_KIND_WRITE, fault->err);
     struct jsonw json;
     struct buf out;
@@ -34,9 +38,14 @@ static void check_fault(const struct op_fault *fault, enum err err)
     ASSERT(err != ERR_OK && fault->err == err);
     ASSERT(fault->detail[0] != '\0' && memchr(fault->detail, 0, OP_DETAIL_MAX));
     problem.detail = fault->detail;
+    problem.message = message;
     buf_init(&out, OUT_MAX);
     jsonw_init(&json, &out);
-    op_json_problem(&json, &problem);
+    if (message) {
+        op_json_reply_error(&json, &id, &problem);
+    } else {
+        op_json_problem(&json, &problem);
+    }
     check_is_json(&out);
     buf_release(&out);
 }
@@ -52,8 +61,9 @@ static void check_data(const struct op_args *args, struct slice body)
     ASSERT(args->path.len <= body.len && args->data.len <= body.len);
 }
 
-static void check_forwarded(const struct op_args *args)
+static void check_forwarded(struct op_args *args)
 {
+    uint8_t hash[TXN_SECRET_HASH_LEN];
     struct op_args back;
     struct op_args *multi = NULL;
     struct buf first;
@@ -61,6 +71,7 @@ static void check_forwarded(const struct op_args *args)
 
     buf_init(&first, OUT_MAX);
     buf_init(&second, OUT_MAX);
+    op_args_hash_secret(args, hash);
     op_args_encode(args, &first);
 
     enum err err = op_args_decode(buf_slice(&first), &back, &multi);
@@ -88,7 +99,7 @@ static bool try_body(const struct op_def *def, struct slice body)
 
     if (err != ERR_OK) {
         ASSERT(!multi);
-        check_fault(&fault, err);
+        check_fault(&fault, err, false);
     } else {
         ASSERT(args.ops == multi && args.op_count <= OPS_MULTI_MAX && op_json_valid(body));
         check_data(&args, body);
@@ -102,6 +113,83 @@ static bool try_body(const struct op_def *def, struct slice body)
         }
     }
     mem_free(multi);
+    buf_release(&memory);
+    return err == ERR_OK;
+}
+
+static bool is_within(struct slice part, const struct buf *memory)
+{
+    return part.len == 0 ||
+           (part.data >= memory->data && part.data + part.len <= memory->data + memory->len);
+}
+
+/* Nothing refers to the message any more. */
+static void check_kept(const struct op_args *args, const struct buf *memory)
+{
+    struct slice unused;
+
+    ASSERT(is_within(args->path, memory) && is_within(args->data, memory));
+    ASSERT(is_within(args->after, memory) && is_within(args->secret, memory));
+    ASSERT(is_within(args->scheme, memory) && is_within(args->credential, memory));
+    ASSERT(is_within(args->acl, memory) || args->acl.data == NULL ||
+           (acl_standard(slice_str("open"), &unused) && args->acl.len <= unused.len));
+    ASSERT(acl_is_sound(args->acl));
+}
+
+static bool try_message(struct slice text)
+{
+    struct op_request *request = op_request_new();
+    struct op_message_id id;
+    struct op_fault fault;
+    enum err err = op_json_parse_message(text, request, &id, &fault);
+
+    if (err != ERR_OK) {
+        ASSERT(!request->multi);
+        check_fault(&fault, err, true);
+    } else {
+        ASSERT(id.known && id.number <= OP_JSON_NUMBER_MAX);
+        ASSERT(request->def && !op_is_internal(request->def->id));
+        ASSERT(request->args.ops == request->multi && request->memory.len <= text.len);
+        ASSERT(is_within(request->key, &request->memory));
+        check_kept(&request->args, &request->memory);
+        for (uint32_t i = 0; i < request->args.op_count; i++) {
+            check_kept(&request->args.ops[i], &request->memory);
+        }
+        check_forwarded(&request->args);
+    }
+    op_request_free(request);
+    return err == ERR_OK;
+}
+
+/* What is read is written, and what is written is read as the same. */
+static bool try_acl(struct slice text)
+{
+    struct slice acl;
+    struct slice again;
+    struct op_fault fault;
+    struct jsonw json;
+    struct buf memory;
+    struct buf second;
+    struct buf out;
+
+    buf_init(&memory, BODY_MAX);
+    buf_init(&second, OUT_MAX);
+    buf_init(&out, OUT_MAX);
+
+    enum err err = op_json_parse_acl(text, &memory, &acl, &fault);
+
+    if (err != ERR_OK) {
+        check_fault(&fault, err, false);
+    } else {
+        ASSERT(acl.len > 0 && acl_is_sound(acl));
+        jsonw_init(&json, &out);
+        op_json_acl(&json, acl);
+        check_is_json(&out);
+        ASSERT(op_json_parse_acl(buf_slice(&out), &second, &again, &fault) == ERR_OK);
+        ASSERT(slice_eq(acl, again));
+    }
+    buf_release(&out);
+    buf_release(&second);
     buf_release(&memory);
     return err == ERR_OK;
 }
@@ -150,9 +238,13 @@ bool fuzz_one(struct slice input)
         return try_show((enum op_dataformat)(choice % (OP_NONE + 1)), text);
     }
 
-    const struct op_def *def = ops_by_id((enum op_id)(1 + choice % OP_REAP));
-
-    return try_body(def, text);
+    if (choice & MESSAGE) {
+        return try_message(text);
+    }
+    if (choice & ACL) {
+        return try_acl(text);
+    }
+    return try_body(ops_by_id((enum op_id)(1 + choice % OP_PING)), text);
 }
 
 static void seed_body(struct fuzz_sink *sink, const char *name, uint8_t choice, const char *text)
@@ -164,6 +256,32 @@ static void seed_body(struct fuzz_sink *sink, const char *name, uint8_t choice, 
     wire_put_raw(&bytes, slice_str(text));
     fuzz_seed(sink, name, buf_slice(&bytes));
     buf_release(&bytes);
+}
+
+/* One of each kind of members. */
+static void seed_messages(struct fuzz_sink *sink)
+{
+    seed_body(sink, "message-set", MESSAGE,
+              "{\"id\":3,\"op\":\"set\",\"path\":\"/svc/a\",\"dataUtf8\":\"y\",\"version\":3,"
+              "\"key\":\"5b\",\"min_zxid\":\"0x500000012\"}");
+    seed_body(sink, "message-watch", MESSAGE,
+              "{\"id\":2,\"op\":\"watch\",\"path\":\"/svc\",\"kind\":\"recursive\","
+              "\"since\":\"7f:500000001\",\"values\":true}");
+    seed_body(sink, "message-get", MESSAGE,
+              "{\"op\":\"get\",\"path\":\"/a\",\"watch\":true,\"id\":9007199254740992,"
+              "\"consistency\":\"linearizable\",\"unknown\":{\"dataJson\":[1]}}");
+    seed_body(sink, "message-attach", MESSAGE,
+              "{\"id\":1,\"op\":\"attach\",\"session\":\"0189abcd-1234-4abc-89ab-0123456789ab\"}");
+    seed_body(sink, "message-auth", MESSAGE,
+              "{\"id\":1,\"op\":\"auth\",\"scheme\":\"digest\",\"credential\":\"me:pw\"}");
+    seed_body(sink, "message-multi", MESSAGE,
+              "{\"id\":1,\"op\":\"multi\",\"dataJson\":0,\"ops\":[{\"op\":\"create\","
+              "\"path\":\"/e\",\"ephemeral\":true,\"acl\":[{\"perms\":[\"all\"],\"scheme\":"
+              "\"auth\"}],\"dataJson\":{}},{\"op\":\"delete\",\"path\":\"/f\",\"dataJson\":1}]}");
+    seed_body(sink, "acl", ACL,
+              "[{\"perms\":[\"read\",\"admin\"],\"scheme\":\"digest\",\"id\":\"me:h\\u00e9\"},"
+              "{\"perms\":[\"write\"],\"scheme\":\"ip\",\"id\":\"10.0.0.0/8\"}]");
+    seed_body(sink, "acl-name", ACL, "creator");
 }
 
 void fuzz_seeds(struct fuzz_sink *sink)
@@ -185,6 +303,8 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_body(sink, "set", OP_SET - 1,
               "{\"path\":\"/a\",\"dataJson\":[{\"deep\":{\"er\":\"\\\"}\"}},-1e5,true],"
               "\"upsert\":true,\"parents\":true}");
+    seed_body(sink, "setacl", OP_SETACL - 1, "{\"acl\":\"read\",\"aversion\":2}");
+    seed_messages(sink);
     seed_body(sink, "show-base64", SHOW + OP_BASE64 + 2, "any bytes");
     seed_body(sink, "show-utf8", SHOW + OP_UTF8 + 2, "z\xc3\xbc \x01\"\\");
     seed_body(sink, "show-auto", SHOW + OP_AUTO + 2, "not utf-8: \xff");

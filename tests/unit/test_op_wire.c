@@ -1,6 +1,7 @@
 /* The forwarded form: what goes in comes out, and hostile bytes do no harm. */
 #include "base/mem.h"
 #include "base/rng.h"
+#include "server/acl.h"
 #include "server/ops.h"
 #include "tests/lib/unit.h"
 
@@ -61,6 +62,56 @@ static void all_fields_of_a_write_arrive(void **state)
     op_args_encode(&args, &bytes);
     assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
     assert_true(got.recursive && got.max == 12 && got.must_exist && !got.has_version);
+    buf_release(&bytes);
+}
+
+/* The hash of a session's secret travels, the secret itself stays where the client is. */
+static void a_secret_stays_and_its_hash_arrives(void **state)
+{
+    const char *secret = "0189abcd-1234-4abc-89ab-0123456789ab";
+    uint8_t hash[TXN_SECRET_HASH_LEN];
+    struct op_args args;
+    struct op_args got;
+    struct op_args *multi = NULL;
+    struct buf bytes;
+
+    (void)state;
+    op_args_init(&args, OP_SESSION);
+    args.timeout_ms = 15000;
+    args.secret = slice_str(secret);
+    op_args_hash_secret(&args, hash);
+    buf_init(&bytes, 1 << 20);
+    op_args_encode(&args, &bytes);
+    assert_null(memmem(bytes.data, bytes.len, secret, strlen(secret)));
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_slice_equal(got.secret_hash, args.secret_hash);
+    assert_true(got.timeout_ms == 15000 && got.secret.len == 0);
+    bytes.len--;
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_FORMAT);
+    buf_release(&bytes);
+}
+
+static void an_acl_arrives_as_it_was_written(void **state)
+{
+    struct op_args args;
+    struct op_args got;
+    struct op_args *multi = NULL;
+    struct buf bytes;
+
+    (void)state;
+    init_args(&args, OP_SETACL, "/a");
+    args.has_acl = acl_standard(slice_str("creator"), &args.acl);
+    args.has_aversion = true;
+    args.aversion = 7;
+    buf_init(&bytes, 1 << 20);
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
+    assert_true(got.has_acl && got.has_aversion && got.aversion == 7);
+    assert_slice_equal(got.acl, args.acl);
+    buf_clear(&bytes);
+    args.has_acl = false; /* There is nothing to set. */
+    op_args_encode(&args, &bytes);
+    assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_FORMAT);
     buf_release(&bytes);
 }
 
@@ -244,6 +295,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_fields_of_a_write_arrive),
+        cmocka_unit_test(a_secret_stays_and_its_hash_arrives),
+        cmocka_unit_test(an_acl_arrives_as_it_was_written),
         cmocka_unit_test(a_multi_arrives_with_its_elements),
         cmocka_unit_test(each_cut_of_the_bytes_is_malformed),
         cmocka_unit_test(changed_bytes_do_no_harm),
