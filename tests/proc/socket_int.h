@@ -1,0 +1,48 @@
+/* socket_int.h - between the files of the WebSocket client: its state. */
+#ifndef TESTS_PROC_SOCKET_INT_H
+#define TESTS_PROC_SOCKET_INT_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/rng.h"
+#include "tests/proc/socket.h"
+
+enum {
+    SOCKET_PIECE = 64 << 10, /* Read at once. */
+    SOCKET_KEY_MAX = 64,
+    SOCKET_REASON_MAX = 128
+};
+
+struct message {
+    struct list node;
+    json_t *json;
+};
+
+struct socket {
+    int fd; /* -1: ended, or never connected. */
+    long status;
+    uint32_t code;
+    char reason[SOCKET_REASON_MAX];
+    char key[SOCKET_KEY_MAX];
+    struct rng rng;
+    struct buf in;
+    size_t in_pos; /* Taken apart up to here. */
+    struct buf out;
+    struct buf text; /* Of a message in several frames. */
+    bool in_message;
+    struct list messages; /* struct message. */
+    size_t waiting;
+    uint64_t received;
+    uint64_t next_id;
+};
+
+/* Closes the descriptor, if it is not closed yet. */
+void socket_end(struct socket *socket, uint32_t code);
+
+/* Takes apart what has come in. */
+void socket_take_frames(struct socket *socket);
+
+/* Writes what the kernel takes. */
+void socket_flush(struct socket *socket);
+
+#endif
