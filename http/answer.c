@@ -36,7 +36,24 @@ static void put_uri(struct http_conn *conn, struct slice path, struct buf *out)
     http_target_encode(out, path);
 }
 
+/* URL of the session that this request has opened; nobody else is told of it. */
+static void put_session_uri(struct http_conn *conn, struct buf *out)
+{
+    if (conn->request.args.secret.len > 0) {
+        put_uri(conn, slice_str("/"), out);
+        buf_append_slice(out, conn->request.args.secret);
+    }
+}
+
 /* ---- Problems ---- */
+
+/* What would help: another session, or credentials. */
+static const char *challenge(enum err err)
+{
+    bool session = err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED;
+
+    return session ? "Zk-Session" : HTTP_CHALLENGE_BASIC;
+}
 
 static void problem_headers(struct http_conn *conn, const struct op_problem *problem,
                             uint32_t status, struct MHD_Response *response)
@@ -50,7 +67,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
         http_header(response, "Retry-After", "1");
     }
     if (status == MHD_HTTP_UNAUTHORIZED) {
-        http_header(response, "WWW-Authenticate", "Zk-Session");
+        http_header(response, "WWW-Authenticate", challenge(problem->err));
     }
     if (problem->err == ERR_UPGRADE_REQUIRED) {
         http_header(response, "Upgrade", "websocket");
@@ -85,7 +102,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
 {
     struct http_request *request = &conn->request;
     struct op_problem problem = *given;
-    uint32_t status = (uint32_t)err_http_status(problem.err);
+    uint32_t status = problem.status ? problem.status : (uint32_t)err_http_status(problem.err);
     char instance[HTTP_INSTANCE_MAX];
     struct jsonw json;
 
@@ -99,7 +116,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     if (conn->target.len > 0 && conn->target.data[0] == '/') {
         put_base(conn, &conn->uri);
     }
-    buf_append_slice(&conn->uri, buf_slice(&conn->target));
+    http_mask_target(request->route, buf_slice(&conn->target), &conn->uri);
     problem.request = buf_slice(&conn->uri);
     buf_clear(&conn->out);
     jsonw_init(&json, &conn->out);
@@ -130,6 +147,10 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
     const struct http_request *request = &conn->request;
     struct op_problem problem = op_problem_make(kind_of(request), result->err);
 
+    /* Who has shown nothing yet may still show what the ACL asks for. */
+    if (result->err == ERR_NO_AUTH && !conn->principal.auth) {
+        problem.status = MHD_HTTP_UNAUTHORIZED;
+    }
     problem.detail = result->detail;
     problem.has_index = request->args.op_count > 0 && result->failed_index < request->args.op_count;
     problem.index = result->failed_index;
@@ -202,7 +223,11 @@ static void put_location(struct http_conn *conn, const struct op_result *result,
     struct buf location;
 
     buf_init(&location, LOCATION_MAX);
-    put_uri(conn, result->path.len > 0 ? result->path : conn->request.args.path, &location);
+    if (result->has_session) {
+        put_session_uri(conn, &location);
+    } else {
+        put_uri(conn, result->path.len > 0 ? result->path : conn->request.args.path, &location);
+    }
     if (!location.overflow) {
         http_header(response, "Location", buf_cstr(&location));
     }
@@ -253,7 +278,11 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
     struct jsonw json;
 
     buf_clear(&conn->uri);
-    put_uri(conn, addressed_path(request), &conn->uri);
+    if (result->has_session) {
+        put_session_uri(conn, &conn->uri);
+    } else {
+        put_uri(conn, addressed_path(request), &conn->uri);
+    }
     style.uri = buf_slice(&conn->uri);
     buf_clear(&conn->out);
     jsonw_init(&json, &conn->out);
@@ -274,7 +303,7 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
     if (status == MHD_HTTP_CREATED) {
         put_location(conn, result, response);
     }
-    http_header(response, "Cache-Control", "no-cache");
+    http_header(response, "Cache-Control", result->has_session ? "no-store" : "no-cache");
     http_header(response, "X-Content-Type-Options", "nosniff");
     http_header_common(conn, response, true);
     return http_send(conn, status, response);
@@ -299,6 +328,12 @@ static bool not_modified(const struct http_request *request, const char *etag)
            http_etag_matches(asked, etag);
 }
 
+/* Closing what is closed already is no error: the first answer may have been lost. */
+static bool is_gone(enum err err)
+{
+    return err == ERR_SESSION_EXPIRED || err == ERR_UNKNOWN_SESSION;
+}
+
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result)
 {
     struct http_request *request = &conn->request;
@@ -308,6 +343,10 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
 
     if (result->zxid != 0) {
         request->zxid = result->zxid;
+    }
+    request->replayed = result->replayed;
+    if (request->def->id == OP_CLOSE && is_gone(result->err)) {
+        return answer_empty(conn, result, request->def->status, "");
     }
     if (result->err != ERR_OK) {
         return answer_error(conn, result);

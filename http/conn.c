@@ -11,6 +11,7 @@
 #include "base/os_clock.h"
 #include "http/accept.h"
 #include "http/http_int.h"
+#include "server/acl.h"
 
 static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
 {
@@ -30,6 +31,7 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     buf_init(&conn->decoded, (size_t)http->limits->head_bytes_max * 4 + 2);
     buf_init(&conn->body, SIZE_MAX / 2); /* Bounded per request. */
     buf_init(&conn->strings, SIZE_MAX / 2);
+    buf_init(&conn->acl, ACL_BYTES_MAX);
     buf_init(&conn->uri, SIZE_MAX / 2);
     buf_init(&conn->out, HTTP_ANSWER_MAX);
     return conn;
@@ -43,6 +45,7 @@ static void conn_free(struct http_conn *conn)
     buf_release(&conn->decoded);
     buf_release(&conn->body);
     buf_release(&conn->strings);
+    buf_release(&conn->acl);
     buf_release(&conn->uri);
     buf_release(&conn->out);
     mem_free(conn);
@@ -126,11 +129,14 @@ void http_conn_reset(struct http_conn *conn)
     mem_free(request->multi);
     op_request_free(request->op);
     http_wait_free(request->wait);
+    principal_release(&conn->principal);
+    explicit_bzero(request->secret, sizeof(request->secret));
     *request = (struct http_request){.id = 0};
     trim_buf(&conn->target);
     trim_buf(&conn->decoded);
     trim_buf(&conn->body);
     trim_buf(&conn->strings);
+    trim_buf(&conn->acl);
     trim_buf(&conn->uri);
     trim_buf(&conn->out);
 }

@@ -93,16 +93,17 @@ static void find_route(struct http_conn *conn)
         http_refuse(conn, ERR_NOT_FOUND, "there is nothing at this URL; see /");
         return;
     }
-    request->args.path = path;
+    if (request->route->has_id) {
+        request->url_secret =
+            path.len > 1 ? slice_make(path.data + 1, path.len - 1) : slice_make(NULL, 0);
+    } else {
+        request->args.path = path;
+    }
     if (request->route->kind == HTTP_ROUTE_SOCKET) {
         request->close = true;
         http_refuse(conn, ERR_UPGRADE_REQUIRED,
                     "a WebSocket begins with GET, Upgrade: websocket and Connection: Upgrade in "
                     "the first request of a connection");
-    }
-    if (request->route->kind == HTTP_ROUTE_LATER) {
-        http_refuse(conn, ERR_UNIMPLEMENTED, "%s is not supported by this version",
-                    request->route->name);
     }
 }
 
@@ -127,10 +128,6 @@ static const struct op_def *choose_row(struct http_conn *conn)
     const struct http_param *param = key.len > 0 ? find_param(&request->target, key) : NULL;
     struct slice value = param ? param->value : slice_make(NULL, 0);
 
-    if (http_route_is_later(route, request->method, value)) {
-        http_refuse(conn, ERR_UNIMPLEMENTED, "ACLs are not supported by this version");
-        return NULL;
-    }
     if (!def) {
         http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s does not have the method %.*s", route->name,
                     quote_len(request->method), quote(request->method));
@@ -255,7 +252,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (slice_eq(param->name, slice_str("callback"))) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
     } else if (slice_eq(param->name, slice_str("session"))) {
-        http_refuse(conn, ERR_UNKNOWN_SESSION, "sessions are not supported by this version");
+        request->session_param = param->value.data ? param->value : slice_str("");
     } else if (route->kind == HTTP_ROUTE_PROBE && slice_eq(param->name, slice_str("verbose"))) {
         request->verbose = true;
     } else {
@@ -350,9 +347,6 @@ static void check_conditions(struct http_conn *conn)
     }
     if (head->if_none_match.data && !op_field_find(request->def, slice_str("If-None-Match"))) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "If-None-Match has no meaning here");
-    }
-    if (head->idempotency_key.data) {
-        http_refuse(conn, ERR_UNIMPLEMENTED, "Idempotency-Key is not supported by this version");
     }
 }
 
@@ -456,9 +450,7 @@ void http_decode_head(struct http_conn *conn)
     }
     take_query(conn);
     take_position(conn);
-    if (request->head.session.data) {
-        http_refuse(conn, ERR_UNKNOWN_SESSION, "sessions are not supported by this version");
-    }
+    http_take_who(conn);
     if (request->def) {
         take_header_fields(conn);
         check_conditions(conn);

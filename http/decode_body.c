@@ -4,14 +4,37 @@
 
 /* ---- Before it comes ---- */
 
+/* What a body may be for: data, else what only JSON can say. */
 static const struct op_field *body_field(const struct op_def *def)
 {
+    const struct op_field *first = NULL;
+
     for (const struct op_field *field = def ? def->fields : NULL; field && field->name; field++) {
-        if (field->source == OP_FROM_BODY) {
+        if (field->source == OP_FROM_BODY && field->type == OP_FIELD_BYTES) {
             return field;
         }
+        if (field->source == OP_FROM_BODY && !first) {
+            first = field;
+        }
     }
-    return NULL;
+    return first;
+}
+
+/* The one that curl makes up for -d is what people run into. */
+static void refuse_type(struct http_conn *conn, bool data)
+{
+    bool form = http_media_is(conn->request.head.content_type, "application/x-www-form-urlencoded");
+
+    if (data) {
+        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
+                    "the body must be application/octet-stream, or have no Content-Type%s",
+                    form ? ": with curl -d and --data-binary, add "
+                           "-H 'Content-Type: application/octet-stream'"
+                         : "");
+    } else {
+        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE, "the body must be application/json%s",
+                    form ? ": with curl -d, add -H 'Content-Type: application/json'" : "");
+    }
 }
 
 static void choose_form(struct http_conn *conn)
@@ -25,7 +48,7 @@ static void choose_form(struct http_conn *conn)
     if (!field) {
         return;
     }
-    if (field->type == OP_FIELD_OPS) {
+    if (field->type != OP_FIELD_BYTES) {
         request->json = true;
         raw = type.len == 0; /* For the lazy: there is only one form. */
     } else {
@@ -36,10 +59,7 @@ static void choose_form(struct http_conn *conn)
     request->body_max =
         request->json ? conn->http->limits->body_bytes_max : conn->http->limits->data_bytes_max;
     if (!json && !raw) {
-        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
-                    field->type == OP_FIELD_OPS
-                        ? "the body must be application/json"
-                        : "the body must be application/octet-stream, or have no Content-Type");
+        refuse_type(conn, field->type == OP_FIELD_BYTES);
     }
 }
 
@@ -146,7 +166,10 @@ void http_decode_body(struct http_conn *conn)
     }
     if (!request->refused && has_name_field(request->def)) {
         place_created(conn, parent);
+    } else if (request->json && request->args.path.data != parent.data) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "path is that of the URL");
     }
+    http_place_acl(conn);
     if (request->refused) {
         return;
     }

@@ -144,7 +144,7 @@ enum MHD_Result http_run_read(struct http_conn *conn)
     if (result.zxid != 0 && result.zxid < least_zxid(request)) {
         op_result_release(&result);
         op_result_init(&result);
-        result.err = ERR_NOT_READY;
+        result.err = ERR_REPLICA_BEHIND;
         result.detail = "this replica is taking over another state";
     }
     done = http_answer_result(conn, &result);
@@ -162,16 +162,35 @@ static void on_reply(struct op_request *op)
     http_suspended_drop(http);
 }
 
+/* What the core is asked: the request itself or, for what is answered here, to find its session. */
+static void fill_op(struct http_conn *conn, struct op_request *op)
+{
+    struct http_request *request = &conn->request;
+    enum op_kind kind = op_args_kind(&request->args);
+
+    op->def = request->def;
+    op->args = request->args;
+    if (kind == OP_KIND_INFO || kind == OP_KIND_FRONT) {
+        op->def = ops_by_id(OP_GETSESSION);
+        op_args_init(&op->args, OP_GETSESSION);
+        op->args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+    }
+    if (kind == OP_KIND_WRITE) {
+        op->session = request->session;
+        op->key = request->key;
+    }
+    op->multi = request->multi;
+    request->multi = NULL;
+}
+
 static struct op_request *make_op(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct op_request *op = op_request_new();
 
-    op->def = request->def;
-    op->args = request->args;
-    op->multi = request->multi;
-    request->multi = NULL;
+    fill_op(conn, op);
     op->principal = conn->principal;
+    op->principal.auth = auth_ref(conn->principal.auth);
     op->consistency = request->consistency;
     op->min_zxid = request->min_zxid;
     op->deadline_ms = os_now_ms() + conn->http->limits->request_timeout_ms;
@@ -199,24 +218,103 @@ static enum MHD_Result submit(struct http_conn *conn)
     return MHD_YES;
 }
 
+/* Writes are checked by the leader; what opens or closes a session, and what says how this replica
+ * is, is answered to anybody. */
+static bool needs_session(const struct http_request *request)
+{
+    enum op_kind kind = op_args_kind(&request->args);
+    bool checked = kind == OP_KIND_READ || kind == OP_KIND_SYNC || kind == OP_KIND_FRONT ||
+                   request->def->id == OP_WHOAMI;
+
+    return request->session.shown && checked;
+}
+
+static enum MHD_Result run_here(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    switch (op_args_kind(&request->args)) {
+    case OP_KIND_INFO:
+        return http_answer_info(conn);
+    case OP_KIND_FRONT:
+        return http_answer_front(conn);
+    case OP_KIND_READ:
+        return http_run_read(conn);
+    case OP_KIND_WRITE:
+    case OP_KIND_SYNC:
+        break;
+    }
+    UNREACHABLE();
+}
+
+/* Behind a quorum round: a session that is not there now is gone, unless this state is an older one
+ * that has been put in place since. */
+static enum err find_session(struct http_conn *conn, const char **ret_why)
+{
+    zxid_t zxid = 0;
+    enum err err = http_session_look(conn, &zxid);
+
+    *ret_why = "the session has expired, or was closed";
+    if (err == ERR_UNKNOWN_SESSION && zxid >= least_zxid(&conn->request)) {
+        return ERR_SESSION_EXPIRED;
+    }
+    if (err != ERR_OK) {
+        *ret_why = "this replica is taking over another state";
+        return ERR_REPLICA_BEHIND;
+    }
+    return ERR_OK;
+}
+
+/* A write is done, and its session may be new to this replica. */
+static enum MHD_Result answer_write(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_result *result = &request->op->result;
+    zxid_t zxid = 0;
+
+    if (result->has_session) {
+        gate_touch(conn->http->gate, result->session.id);
+    } else if (request->session.shown && request->session_id == 0) {
+        (void)http_session_look(conn, &zxid);
+    }
+    return http_answer_result(conn, result);
+}
+
 static enum MHD_Result resumed(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct op_result *result = &request->op->result;
+    enum op_kind kind = op_args_kind(&request->args);
+    const char *why = NULL;
 
     request->has_status = false;
     request->history = gate_history(conn->http->gate);
-    if (result->err == ERR_OK && op_args_kind(&request->args) == OP_KIND_READ) {
-        return http_run_read(conn);
+    if (kind == OP_KIND_WRITE) {
+        return answer_write(conn);
     }
-    return http_answer_result(conn, result);
+    if (result->err == ERR_OK && needs_session(request)) {
+        enum err err = find_session(conn, &why);
+
+        if (err != ERR_OK) {
+            http_refuse(conn, err, "%s", why);
+            return http_answer_fault(conn);
+        }
+    }
+    if (result->err != ERR_OK || kind == OP_KIND_SYNC) {
+        return http_answer_result(conn, result);
+    }
+    return run_here(conn);
 }
 
 static bool needs_core(struct http_conn *conn)
 {
     const struct http_request *request = &conn->request;
+    enum op_kind kind = op_args_kind(&request->args);
 
-    return op_args_kind(&request->args) != OP_KIND_READ ||
+    if (kind == OP_KIND_INFO) {
+        return false;
+    }
+    return kind == OP_KIND_WRITE || kind == OP_KIND_SYNC ||
            request->consistency == OP_LINEARIZABLE ||
            (request->min_zxid != 0 && request->min_zxid > http_status(conn)->applied);
 }
@@ -225,24 +323,29 @@ static enum MHD_Result run_op(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     const char *why = NULL;
+    zxid_t zxid = 0;
 
-    if (request->def->kind == OP_KIND_INFO) {
-        return http_answer_info(conn);
+    if (request->session.shown) {
+        (void)http_session_look(conn, &zxid);
     }
-    if (request->def->kind == OP_KIND_FRONT) {
-        return http_answer_front(conn);
+    if (needs_session(request) && request->session_id == 0) {
+        /* It may be so new that this replica has not heard of it. */
+        request->consistency = OP_LINEARIZABLE;
+        return submit(conn);
     }
     if (needs_core(conn)) {
         return submit(conn);
     }
 
-    enum err err = gate_check_local(conn->http->gate, &why);
+    enum err err = op_args_kind(&request->args) == OP_KIND_READ
+                       ? gate_check_local(conn->http->gate, &why)
+                       : ERR_OK;
 
     if (err != ERR_OK) {
         http_refuse(conn, err, "%s", why ? why : err_text(err));
         return http_answer_fault(conn);
     }
-    return http_run_read(conn);
+    return run_here(conn);
 }
 
 static enum MHD_Result finish(struct http_conn *conn)
@@ -269,7 +372,6 @@ static enum MHD_Result finish(struct http_conn *conn)
     case HTTP_ROUTE_OPS:
         return run_op(conn);
     case HTTP_ROUTE_SOCKET:
-    case HTTP_ROUTE_LATER:
         break; /* Refused by the decoder. */
     }
     UNREACHABLE();
@@ -302,24 +404,27 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     return request->op ? resumed(conn) : finish(conn);
 }
 
-/* One line per request: what was asked, without the query, which may hold a secret; what it cost.
- */
+/* One line per request: what was asked, without secrets and without the query; what it cost. */
 static void write_access(struct http_conn *conn, uint64_t took_us)
 {
     const struct http_request *request = &conn->request;
-    const char *target = conn->target.len > 0 ? (const char *)conn->target.data : "";
-    const char *query = memchr(target, '?', conn->target.len);
-    size_t path_len = query ? (size_t)(query - target) : conn->target.len;
-    int target_len = path_len < LOG_TARGET_MAX ? (int)path_len : LOG_TARGET_MAX;
+    struct slice target = buf_slice(&conn->target);
+    const uint8_t *query = target.len > 0 ? memchr(target.data, '?', target.len) : NULL;
+    struct buf path;
 
+    target.len = query ? (size_t)(query - target.data) : target.len;
+    target.len = target.len < LOG_TARGET_MAX ? target.len : LOG_TARGET_MAX;
+    buf_init(&path, (size_t)LOG_TARGET_MAX * 2);
+    http_mask_path(request->route, target, &path);
     log_info("http",
-             "request=%llx remote=%s method=%s route=%s target=%.*s status=%u bytes=%zu us=%llu "
+             "request=%llx remote=%s method=%s route=%s target=%s status=%u bytes=%zu us=%llu "
              "zxid=0x%llx code=%s",
              (unsigned long long)request->id, conn->principal.address,
              request->is_head ? "HEAD" : (const char *)request->method.data,
-             request->route ? request->route->name : "-", target_len, target, request->http_status,
+             request->route ? request->route->name : "-", buf_cstr(&path), request->http_status,
              request->answer_bytes, (unsigned long long)took_us, (unsigned long long)request->zxid,
              err_name(request->fault.err));
+    buf_release(&path);
 }
 
 static void count(struct http_conn *conn)

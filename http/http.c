@@ -67,7 +67,8 @@ static void http_free(struct http *http)
 {
     ASSERT(list_empty(&http->conns));
 
-    http_caps_release(&http->caps);
+    /* Those given to the library which it stopped before it opened them: it tells nobody. */
+    http_caps_release(&http->caps, atomic_load(&http->handed));
     http_names_free(http->names);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);

@@ -33,6 +33,7 @@ enum {
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
     HTTP_RETRY_AFTER_MS = 1000,
     HTTP_INSTANCE_MAX = 64,    /* Text that names a request. */
+    HTTP_UUID_LEN = 36,        /* Of a session's secret. */
     HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
     HTTP_ANSWER_MAX = 64 << 20 /* Bytes of a JSON answer. */
 };
@@ -96,13 +97,22 @@ enum http_phase {
 struct http_request {
     uint64_t id;
     uint64_t start_us;
-    bool begun;        /* The first call of the handler was made. */
-    bool refused;      /* `fault` is the answer. */
-    bool close;        /* The connection cannot be used after this answer. */
-    bool answered;     /* A response was queued. */
-    bool json;         /* The body is JSON. */
-    uint64_t body_max; /* Bytes of the body that are taken. */
-    struct slice name; /* Of the znode to create; `data` NULL: not given. */
+    bool begun;                 /* The first call of the handler was made. */
+    bool refused;               /* `fault` is the answer. */
+    bool close;                 /* The connection cannot be used after this answer. */
+    bool answered;              /* A response was queued. */
+    bool replayed;              /* The answer is that to an earlier request with the same key. */
+    bool json;                  /* The body is JSON. */
+    uint64_t body_max;          /* Bytes of the body that are taken. */
+    struct slice name;          /* Of the znode to create; `data` NULL: not given. */
+    struct slice url_secret;    /* Of a session, in the URL; `data` NULL: not given. */
+    struct slice session_param; /* The same as session=. */
+    struct op_session session;  /* By its hash. */
+    uint64_t session_id;        /* Public; 0: not found yet. */
+    char secret[HTTP_UUID_LEN + 1]; /* Of the session to be opened. */
+    uint8_t secret_hash[TXN_SECRET_HASH_LEN];
+    struct slice key; /* Idempotency-Key; empty: none. */
+    struct slice acl; /* Zk-Acl, encoded. */
     struct op_fault fault;
     struct http_target target;
     struct http_head head;
@@ -136,13 +146,14 @@ struct http_conn {
     int fd; /* The library's; valid while the connection is in the list. */
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
-    uint64_t address_key; /* Of http.caps. */
-    struct op_principal principal;
+    uint64_t address_key;          /* Of http.caps. */
+    struct op_principal principal; /* `auth` is that of the request alone. */
     struct http_request request;
     struct buf target;  /* The target as sent. */
     struct buf decoded; /* What its parts decode to. */
     struct buf body;
     struct buf strings; /* What strings of a JSON body decode to. */
+    struct buf acl;     /* What Zk-Acl decodes to. */
     struct buf uri;     /* URL of the resource addressed. */
     struct buf out;     /* The answer's body while it is sent. */
 };
@@ -178,7 +189,8 @@ enum http_cap {
 };
 
 void http_caps_init(struct http_caps *caps, const struct gate_limits *limits);
-void http_caps_release(struct http_caps *caps);
+/* `lost`: places that nobody will give back. */
+void http_caps_release(struct http_caps *caps, uint32_t lost);
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
 void http_caps_give(struct http_caps *caps, uint64_t address_key);
 
@@ -226,6 +238,27 @@ void http_decode_body(struct http_conn *conn); /* All of it is there. */
 /* Refuses the request; the first refusal stays. */
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* ---- who.c: credentials, session, key of a retry ---- */
+
+/* By the head, when the row is known. */
+void http_take_who(struct http_conn *conn);
+
+/* The ACL of the header, once the body is decoded. */
+void http_place_acl(struct http_conn *conn);
+
+/* Looks the session of the request up here, and says that its client is alive. ERR_UNKNOWN_SESSION
+ * is certain only if `*ret_zxid`, the state looked at, is that of a quorum round begun since. */
+enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
+
+/* True when the byte may stand at that place of a UUID. */
+bool http_uuid_fits(uint8_t byte, size_t pos);
+
+/* ---- mask.c: targets without secrets ---- */
+
+/* Appends the target as sent, or its path alone. `route` may be NULL. */
+void http_mask_target(const struct http_route *route, struct slice raw, struct buf *out);
+void http_mask_path(const struct http_route *route, struct slice path, struct buf *out);
 
 /* ---- answer.c: from results to responses ---- */
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);

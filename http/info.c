@@ -24,7 +24,8 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
 
     buf_clear(&conn->out);
     jsonw_init(&json, &conn->out);
-    ops_write_info(conn->http->gate, request->def->id, &conn->principal, &json);
+    ops_write_info(conn->http->gate, request->def->id, &conn->principal, request->session_id,
+                   &json);
     return send_out(conn, request->def->status, "application/json");
 }
 
@@ -32,7 +33,7 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
 
 static bool is_listed(const struct http_route *route)
 {
-    return route->kind != HTTP_ROUTE_LATER && route->kind != HTTP_ROUTE_INDEX;
+    return route->kind != HTTP_ROUTE_INDEX;
 }
 
 static void write_index_json(struct http_conn *conn)
@@ -71,7 +72,7 @@ static void write_index_html(struct http_conn *conn)
 
         if (is_listed(route)) {
             buf_printf(&conn->out, "<li><a href=\"%.*s%s\">%s</a></li>\n", (int)route->fixed_len,
-                       route->name, route->has_path ? "/" : "", route->name);
+                       route->name, route->has_path || route->has_id ? "/" : "", route->name);
         }
     }
     buf_append_str(&conn->out, "</ul></body></html>\n");
@@ -203,8 +204,8 @@ static void preflight_headers(const struct http_request *request, struct MHD_Res
     }
     http_header(response, "Access-Control-Allow-Methods", allow);
     http_header(response, "Access-Control-Allow-Headers",
-                "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, Prefer, "
-                "Zk-Session, Zk-Min-Zxid, Zk-History");
+                "Authorization, Content-Type, If-Match, If-None-Match, Idempotency-Key, "
+                "Last-Event-ID, Prefer, Zk-Acl, Zk-Session, Zk-Min-Zxid, Zk-History");
     http_header(response, "Access-Control-Max-Age", "600");
 }
 
@@ -218,7 +219,7 @@ enum MHD_Result http_answer_options(struct http_conn *conn)
     if (request->route) {
         http_route_allow(request->route, &allow);
     } else {
-        buf_append_str(&allow, "GET, HEAD, PUT, POST, DELETE, OPTIONS");
+        buf_append_str(&allow, "GET, HEAD, PUT, POST, DELETE, PATCH, OPTIONS");
     }
     http_header(response, "Allow", buf_cstr(&allow));
     preflight_headers(request, response, buf_cstr(&allow));

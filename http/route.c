@@ -3,34 +3,53 @@
 #include "base/check.h"
 
 static const char path_suffix[] = "/{path}";
+static const char id_suffix[] = "/{id}";
 
 static const struct http_route fixed_routes[] = {
-    {.kind = HTTP_ROUTE_INDEX, .name = "/"},
-    {.kind = HTTP_ROUTE_PROBE, .name = "/livez"},
-    {.kind = HTTP_ROUTE_PROBE, .name = "/readyz"},
-    {.kind = HTTP_ROUTE_METRICS, .name = "/metrics"},
-    {.kind = HTTP_ROUTE_LATER, .name = "/sessions/v1/{path}"},
+    {.kind = HTTP_ROUTE_INDEX, .name = "/"},       {.kind = HTTP_ROUTE_PROBE, .name = "/livez"},
+    {.kind = HTTP_ROUTE_PROBE, .name = "/readyz"}, {.kind = HTTP_ROUTE_METRICS, .name = "/metrics"},
     {.kind = HTTP_ROUTE_SOCKET, .name = "/ws/v1"},
 };
 
-static struct http_route *route_of(struct http_routes *routes, const char *name)
+static bool ends_with(const char *name, const char *suffix, size_t *ret_rest)
 {
     size_t len = strlen(name);
-    size_t suffix = sizeof(path_suffix) - 1;
+    size_t suffix_len = strlen(suffix);
+    bool ends = len > suffix_len && strcmp(name + len - suffix_len, suffix) == 0;
 
+    *ret_rest = ends ? len - suffix_len : len;
+    return ends;
+}
+
+static struct http_route *find_fixed(struct http_routes *routes, struct slice fixed)
+{
     for (uint32_t i = 0; i < routes->count; i++) {
-        if (strcmp(routes->items[i].name, name) == 0) {
-            return &routes->items[i];
+        struct http_route *route = &routes->items[i];
+
+        if (slice_eq(slice_make(route->name, route->fixed_len), fixed)) {
+            return route;
         }
     }
-    ASSERT(routes->count < HTTP_ROUTES_MAX);
+    return NULL;
+}
 
-    struct http_route *route = &routes->items[routes->count++];
+/* A collection and its elements are one route, named by the elements. */
+static struct http_route *route_of(struct http_routes *routes, const char *name)
+{
+    size_t fixed_len = 0;
+    bool has_path = ends_with(name, path_suffix, &fixed_len);
+    bool has_id = !has_path && ends_with(name, id_suffix, &fixed_len);
+    struct http_route *route = find_fixed(routes, slice_make(name, fixed_len));
 
-    *route = (struct http_route){.kind = HTTP_ROUTE_OPS, .name = name, .fixed_len = len};
-    if (len > suffix && strcmp(name + len - suffix, path_suffix) == 0) {
-        route->has_path = true;
-        route->fixed_len = len - suffix;
+    if (!route) {
+        ASSERT(routes->count < HTTP_ROUTES_MAX);
+        route = &routes->items[routes->count++];
+        *route = (struct http_route){
+            .kind = HTTP_ROUTE_OPS, .name = name, .fixed_len = fixed_len, .has_path = has_path};
+    }
+    if (has_id) {
+        route->name = name;
+        route->has_id = true;
     }
     return route;
 }
@@ -39,7 +58,7 @@ void http_routes_init(struct http_routes *routes)
 {
     routes->count = 0;
     for (const struct op_def *def = ops_table(); def->name; def++) {
-        if (def->route[0] == '\0' || (def->id >= OP_SESSION && def->kind != OP_KIND_FRONT)) {
+        if (def->route[0] == '\0') {
             continue;
         }
 
@@ -66,7 +85,7 @@ const struct http_route *http_route_find(const struct http_routes *routes, struc
         if (path.len == route->fixed_len) {
             return route;
         }
-        if (route->has_path && path.data[route->fixed_len] == '/') {
+        if ((route->has_path || route->has_id) && path.data[route->fixed_len] == '/') {
             *ret_path = slice_make(path.data + route->fixed_len, path.len - route->fixed_len);
             return route;
         }
@@ -105,19 +124,6 @@ const struct op_def *http_route_select(const struct http_route *route, struct sl
         }
     }
     return NULL;
-}
-
-bool http_route_is_later(const struct http_route *route, struct slice method, struct slice value)
-{
-    if (route->kind == HTTP_ROUTE_LATER) {
-        return true;
-    }
-    if (!route->has_path) {
-        return false;
-    }
-    /* ACLs. */
-    return slice_eq(method, slice_str("PATCH")) ||
-           (slice_eq(method, slice_str("GET")) && slice_eq(value, slice_str("acl")));
 }
 
 void http_route_allow(const struct http_route *route, struct buf *out)

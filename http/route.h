@@ -2,7 +2,7 @@
  * route.h - which row of the table of operations a method and a path mean.
  *
  * Built from the table at the start: routes are not written down here. Only what is no operation
- * (probes, metrics, the index) and what this version does not have yet is named by this folder.
+ * (probes, metrics, the index, the place of WebSockets) is named by this folder.
  */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
@@ -19,15 +19,15 @@ enum http_route_kind {
     HTTP_ROUTE_INDEX,
     HTTP_ROUTE_PROBE,
     HTTP_ROUTE_METRICS,
-    HTTP_ROUTE_SOCKET, /* For WebSockets: a request that gets this far is none. */
-    HTTP_ROUTE_LATER   /* Known, but not in this version. */
+    HTTP_ROUTE_SOCKET /* For WebSockets: a request that gets this far is none. */
 };
 
 struct http_route {
     enum http_route_kind kind;
     const char *name; /* As in the table, for the log: "/znodes/v1/{path}". */
-    size_t fixed_len; /* Of `name` without "/{path}". */
+    size_t fixed_len; /* Of `name` without "/{path}" or "/{id}". */
     bool has_path;    /* What follows the fixed part is the path of a znode. */
+    bool has_id;      /* It is a slash, and the id of a session or nothing. */
     const struct op_def *rows[HTTP_ROWS_MAX];
     uint32_t row_count;
 };
@@ -39,8 +39,8 @@ struct http_routes {
 
 void http_routes_init(struct http_routes *routes);
 
-/* The route of a decoded path, or NULL. `*ret_path` is the path of the znode: empty when the URL
- * has none. */
+/* The route of a decoded path, or NULL. `*ret_path` is what follows the fixed part, from its slash
+ * on: empty when there is nothing. */
 const struct http_route *http_route_find(const struct http_routes *routes, struct slice path,
                                          struct slice *ret_path);
 
@@ -53,10 +53,6 @@ struct slice http_route_key(const struct http_route *route, struct slice method)
 /* The row of that method and value of the key, or NULL. */
 const struct op_def *http_route_select(const struct http_route *route, struct slice method,
                                        struct slice value);
-
-/* True when the design knows that value (or, with an empty one, that method) but this version does
- * not have it. */
-bool http_route_is_later(const struct http_route *route, struct slice method, struct slice value);
 
 /* Appends "GET, HEAD, OPTIONS". */
 void http_route_allow(const struct http_route *route, struct buf *out);

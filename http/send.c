@@ -90,7 +90,8 @@ static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
     buf_append_slice(&origin, conn->request.head.origin);
     http_header(response, "Access-Control-Allow-Origin", buf_cstr(&origin));
     http_header(response, "Access-Control-Expose-Headers",
-                "ETag, Location, Retry-After, Zk-Zxid, Zk-History, Zk-Stat");
+                "ETag, Idempotency-Replayed, Location, Preference-Applied, Retry-After, "
+                "WWW-Authenticate, Zk-Zxid, Zk-History, Zk-Stat");
     buf_release(&origin);
 }
 
@@ -109,6 +110,9 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     if (date) {
         http_header(response, "Date", date_now());
         http_header(response, "Vary", "Accept, Origin");
+    }
+    if (request->replayed) {
+        http_header(response, "Idempotency-Replayed", "true");
     }
     cors_headers(conn, response);
     if (request->close || atomic_load_explicit(&conn->http->draining, memory_order_relaxed)) {

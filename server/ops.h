@@ -143,10 +143,11 @@ void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]
 /* The row's kind; that of a multi follows from its elements. */
 enum op_kind op_args_kind(const struct op_args *args);
 
-/* Answer of an OP_SHAPE_INFO operation: one JSON value. Any thread. */
+/* Answer of an OP_SHAPE_INFO operation: one JSON value. `session` is the public id of the one that
+ * the request is in, or 0. Any thread. */
 struct jsonw;
 void ops_write_info(struct gate *gate, enum op_id op, const struct op_principal *principal,
-                    struct jsonw *json);
+                    uint64_t session, struct jsonw *json);
 
 /* The compact form of arguments between replicas (FORWARD). Fields of the row only, in row order.
  */

@@ -13,7 +13,7 @@ static void write_id(struct jsonw *json, struct slice scheme, struct slice id)
 
 /* All that entries of an ACL may match: everybody is ZooKeeper's world:anyone, seen from an
  * address; the rest has been shown. */
-static void write_whoami(const struct op_principal *principal, struct jsonw *json)
+static void write_whoami(const struct op_principal *principal, uint64_t session, struct jsonw *json)
 {
     const struct auth *auth = principal->auth;
     uint32_t count = auth ? auth->count : 0;
@@ -30,11 +30,14 @@ static void write_whoami(const struct op_principal *principal, struct jsonw *jso
         write_id(json, auth->ids[i].scheme, auth->ids[i].id);
     }
     jsonw_array_end(json);
+    if (session != 0) {
+        jsonw_kv_hex(json, "session", session);
+    }
     jsonw_object_end(json);
 }
 
 void ops_write_info(struct gate *gate, enum op_id op, const struct op_principal *principal,
-                    struct jsonw *json)
+                    uint64_t session, struct jsonw *json)
 {
     if (op == OP_STATUS) {
         gate_write_status(gate, json);
@@ -44,6 +47,6 @@ void ops_write_info(struct gate *gate, enum op_id op, const struct op_principal 
         gate_write_limits(gate, json);
     } else {
         ASSERT(op == OP_WHOAMI);
-        write_whoami(principal, json);
+        write_whoami(principal, session, json);
     }
 }

@@ -260,13 +260,13 @@ static void test_what_is_wrong_is_said(void **state)
         {"HEAD", "/znodes/v1/?view=children", "If-Match: *", NULL, 400, NULL},
         {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 415, NULL},
         {"POST", "/sync/v1", NULL, "x", 400, "no body"},
-        {"GET", "/znodes/v1/?view=acl", NULL, NULL, 501, NULL},
-        {"PATCH", "/znodes/v1/", JSON, "{}", 501, NULL},
-        {"POST", "/sessions/v1/?op=create&expire=5", NULL, NULL, 501, NULL},
+        {"GET", "/znodes/v1/?view=acl", NULL, NULL, 200, NULL},
+        {"PATCH", "/znodes/v1/", JSON, "{}", 400, "BadArguments"},
+        {"POST", "/sessions/v1/?op=create&expire=5", NULL, NULL, 201, NULL},
         {"GET", "/watch/v1/a", NULL, NULL, 501, NULL},
         {"GET", "/ws/v1", NULL, NULL, 426, NULL},
-        {"POST", "/znodes/v1/?name=e&ephemeral=true", NULL, "", 501, NULL},
-        {"PUT", "/znodes/v1/zookeeper", "Idempotency-Key: 1", "x", 501, NULL},
+        {"POST", "/znodes/v1/?name=e&ephemeral=true", NULL, "", 401, "UnknownSession"},
+        {"PUT", "/znodes/v1/zookeeper", "Idempotency-Key: 1", "x", 400, "BadArguments"},
         {"GET", "/znodes/v1/", "Zk-Min-Zxid: 0x1\nZk-History: 1", NULL, 409, "HistoryChanged"},
     };
 

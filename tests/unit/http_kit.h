@@ -54,6 +54,7 @@ struct gate {
     _Atomic bool ready;
     _Atomic uint64_t counted; /* Calls of gate_count_op. */
     _Atomic uint64_t touched; /* The session that was touched last. */
+    _Atomic uint32_t rounds;  /* Requests that were no writes. */
 };
 
 struct view *gate_view(struct gate *gate)
@@ -171,11 +172,58 @@ const struct gate_limits *gate_limits(struct gate *gate)
     return &gate->limits;
 }
 
-/* What the leader and the delivery of its own transaction do, in one place. */
+static void kit_take_change(const struct state *state, const struct state_change *change,
+                            struct op_result *one)
+{
+    const struct state_session *session = state_session(state, change->session);
+
+    if (change->type == TXN_SESSION_OPEN) {
+        view_fill_session(session, &one->session);
+        one->has_session = true;
+        return;
+    }
+    one->has_stat =
+        change->type == TXN_CREATE || change->type == TXN_SET || change->type == TXN_SET_ACL;
+    one->stat = change->stat;
+    buf_append_slice(&one->arena, change->path);
+    one->path = buf_slice(&one->arena);
+}
+
+/* What the delivery of its own transaction does. */
+static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
+                      struct op_request *request)
+{
+    struct state_changes changes = {.items = NULL};
+    struct op_result *result = &request->result;
+    uint32_t at = 0;
+
+    gate->zxid++;
+    result->zxid = gate->zxid;
+    ASSERT(state_apply(state, gate->zxid, txn, false, &changes) == ERR_OK);
+    prep_applied(gate->prep, gate->zxid);
+    if (request->args.op == OP_MULTI) {
+        result->results = mem_zalloc(request->args.op_count, sizeof(*result->results));
+        result->result_count = request->args.op_count;
+    }
+    for (size_t i = 0; i < changes.count; i++) {
+        struct op_result *one = result->results ? &result->results[at] : result;
+
+        if (!changes.items[i].reply) {
+            continue;
+        }
+        at++;
+        if (one != result) {
+            op_result_init(one);
+        }
+        kit_take_change(state, &changes.items[i], one);
+    }
+    state_changes_release(&changes);
+}
+
+/* What the leader does. */
 static void kit_write(struct gate *gate, struct op_request *request)
 {
     struct txn_header header = {.time_ms = os_wall_ms()};
-    struct state_changes changes = {.items = NULL};
     struct op_result *result = &request->result;
     struct state *state = NULL;
     struct buf txn;
@@ -183,40 +231,18 @@ static void kit_write(struct gate *gate, struct op_request *request)
     buf_init(&txn, 64 << 20);
     state = view_write(gate->view);
     result->err = prep_request(gate->prep, state,
-                               &(struct prep_job){.args = &request->args, .header = &header},
+                               &(struct prep_job){.args = &request->args,
+                                                  .who = &request->principal,
+                                                  .session = &request->session,
+                                                  .key = request->key,
+                                                  .header = &header},
                                gate->zxid + 1, &txn, result);
     result->zxid = gate->zxid;
-    if (result->err == ERR_OK) {
-        uint32_t at = 0;
-
-        gate->zxid++;
-        result->zxid = gate->zxid;
-        ASSERT(state_apply(state, gate->zxid, buf_slice(&txn), false, &changes) == ERR_OK);
-        prep_applied(gate->prep, gate->zxid);
-        if (request->args.op == OP_MULTI) {
-            result->results = mem_zalloc(request->args.op_count, sizeof(*result->results));
-            result->result_count = request->args.op_count;
-        }
-        for (size_t i = 0; i < changes.count; i++) {
-            const struct state_change *change = &changes.items[i];
-            struct op_result *one = result->results ? &result->results[at] : result;
-
-            if (!change->reply) {
-                continue;
-            }
-            at++;
-            if (one != result) {
-                op_result_init(one);
-            }
-            one->has_stat = change->type != TXN_DELETE && change->type != TXN_CHECK;
-            one->stat = change->stat;
-            buf_append_slice(&one->arena, change->path);
-            one->path = buf_slice(&one->arena);
-        }
+    if (result->err == ERR_OK && txn.len > 0) {
+        kit_apply(gate, state, buf_slice(&txn), request);
     }
     atomic_store(&gate->applied, gate->zxid);
     view_write_done(gate->view);
-    state_changes_release(&changes);
     buf_release(&txn);
 }
 
@@ -230,6 +256,8 @@ static void kit_reply(struct gate *gate, struct op_request *request)
         kit_write(gate, request);
     } else {
         request->result.zxid = gate->zxid;
+        request->wait_zxid = gate->zxid;
+        atomic_fetch_add(&gate->rounds, 1);
     }
     atomic_fetch_sub(&gate->inside, 1);
     request->on_reply(request);
@@ -369,7 +397,7 @@ static void kit_send_bytes(int fd, const void *data, size_t len)
     }
 }
 
-static void kit_send(int fd, const char *text)
+static inline void kit_send(int fd, const char *text)
 {
     kit_send_bytes(fd, text, strlen(text));
 }
@@ -458,7 +486,7 @@ static struct kit_answer kit_read(int fd, bool no_body)
 }
 
 /* True once the server has hung up. */
-static bool kit_closed(int fd)
+static inline bool kit_closed(int fd)
 {
     struct buf buf;
     bool more = true;
@@ -470,8 +498,8 @@ static bool kit_closed(int fd)
 }
 
 /* One request on a new connection. `headers` are full lines; a body is sent with its length. */
-static struct kit_answer kit_ask(uint16_t port, const char *method, const char *target,
-                                 const char *headers, const char *body)
+static inline struct kit_answer kit_ask(uint16_t port, const char *method, const char *target,
+                                        const char *headers, const char *body)
 {
     int fd = kit_connect(port);
     struct buf out;
@@ -491,7 +519,7 @@ static struct kit_answer kit_ask(uint16_t port, const char *method, const char *
     return answer;
 }
 
-static bool kit_body_has(const struct kit_answer *answer, const char *text)
+static inline bool kit_body_has(const struct kit_answer *answer, const char *text)
 {
     return strstr((const char *)answer->body, text) != NULL;
 }

@@ -1,0 +1,116 @@
+/*
+ * Request targets as others may read them, in the access log and in problem objects. A session's
+ * secret may be part of one: as the last segment at /sessions/v1, as session=, or where it does not
+ * belong at all, when a client has made a mistake.
+ */
+#include "base/check.h"
+#include "http/http_int.h"
+
+static const char mask[] = "*";
+
+static int hex_digit(uint8_t byte)
+{
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    const char *at = byte ? strchr(digits, byte) : NULL;
+
+    return at ? (int)((at - digits) % 16) : -1;
+}
+
+/* The byte at `*pos`, which may be escaped; moves behind it. */
+static uint8_t next_byte(struct slice raw, size_t *pos)
+{
+    uint8_t byte = raw.data[*pos];
+
+    if (byte == '%' && *pos + 2 < raw.len) {
+        int high = hex_digit(raw.data[*pos + 1]);
+        int low = hex_digit(raw.data[*pos + 2]);
+
+        if (high >= 0 && low >= 0) {
+            *pos += 3;
+            return (uint8_t)(high << 4 | low);
+        }
+    }
+    *pos += 1;
+    return byte;
+}
+
+/* Where the UUID that begins at `pos` ends, or 0 when there is none. */
+static size_t uuid_end(struct slice raw, size_t pos)
+{
+    for (size_t i = 0; i < HTTP_UUID_LEN; i++) {
+        if (pos >= raw.len || !http_uuid_fits(next_byte(raw, &pos), i)) {
+            return 0;
+        }
+    }
+    return pos;
+}
+
+static void put_masked(struct slice raw, struct buf *out)
+{
+    size_t pos = 0;
+
+    while (pos < raw.len) {
+        size_t end = uuid_end(raw, pos);
+
+        if (end > 0) {
+            buf_append_str(out, mask);
+            pos = end;
+        } else {
+            buf_append_byte(out, raw.data[pos++]);
+        }
+    }
+}
+
+/* "name=value"; the value of a session is masked whatever it looks like. */
+static void put_param(struct slice raw, struct buf *out)
+{
+    static const char session[] = "session=";
+    size_t len = sizeof(session) - 1;
+
+    if (raw.len > len && strncasecmp((const char *)raw.data, session, len) == 0) {
+        buf_append_str(out, session);
+        buf_append_str(out, mask);
+    } else {
+        put_masked(raw, out);
+    }
+}
+
+static void put_query(struct slice raw, struct buf *out)
+{
+    size_t pos = 0;
+
+    while (pos < raw.len) {
+        const uint8_t *end = memchr(raw.data + pos, '&', raw.len - pos);
+        size_t len = end ? (size_t)(end - raw.data) - pos : raw.len - pos;
+
+        put_param(slice_make(raw.data + pos, len), out);
+        pos += len;
+        if (end) {
+            buf_append_byte(out, '&');
+            pos++;
+        }
+    }
+}
+
+void http_mask_path(const struct http_route *route, struct slice path, struct buf *out)
+{
+    if (!route) {
+        put_masked(path, out); /* Where nothing is known of what it means. */
+    } else if (route->has_id && path.len > route->fixed_len + 1) {
+        buf_append_str(out, route->name);
+    } else {
+        buf_append_slice(out, path);
+    }
+}
+
+void http_mask_target(const struct http_route *route, struct slice raw, struct buf *out)
+{
+    const uint8_t *mark = raw.len > 0 ? memchr(raw.data, '?', raw.len) : NULL;
+    size_t path_len = mark ? (size_t)(mark - raw.data) : raw.len;
+
+    http_mask_path(route, slice_make(raw.data, path_len), out);
+    if (mark) {
+        buf_append_byte(out, '?');
+        put_query(slice_make(mark + 1, raw.len - path_len - 1), out);
+    }
+}

@@ -1,0 +1,308 @@
+/*
+ * Who asks: credentials, the session that a request is in, the key of a retry, and the ACL of what
+ * it creates. A session's secret is read here, hashed here and made here; it goes nowhere but into
+ * the answer to whoever opens the session.
+ */
+#include "base/check.h"
+#include "base/os_rng.h"
+#include "http/http_int.h"
+#include "server/acl.h"
+
+#include <stdio.h>
+
+enum {
+    UUID_BYTES = 16,
+    UUID_VERSION = 4,
+    KEY_MAX = 256 /* Bytes of an Idempotency-Key. */
+};
+
+static bool is_hex(uint8_t byte)
+{
+    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f') ||
+           (byte >= 'A' && byte <= 'F');
+}
+
+bool http_uuid_fits(uint8_t byte, size_t pos)
+{
+    bool dash = pos == 8 || pos == 13 || pos == 18 || pos == 23;
+
+    return dash ? byte == '-' : is_hex(byte);
+}
+
+static bool is_uuid(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (!http_uuid_fits(text.data[i], i)) {
+            return false;
+        }
+    }
+    return text.len == HTTP_UUID_LEN;
+}
+
+/* ---- Credentials ---- */
+
+static void take_credentials(struct http_conn *conn)
+{
+    struct slice header = conn->request.head.authorization;
+
+    if (header.data &&
+        auth_basic(header, conn->http->limits->super_digest, &conn->principal.auth) != ERR_OK) {
+        http_refuse(conn, ERR_AUTH_FAILED,
+                    "Authorization must be Basic and the base64 of user:password");
+    }
+}
+
+/* ---- Sessions ---- */
+
+/* The same session may be named in several places, but not two of them. */
+static void take_secret(struct http_conn *conn, struct slice text)
+{
+    struct http_request *request = &conn->request;
+    struct op_session *session = &request->session;
+    struct op_args named = {.secret = text};
+    uint8_t hash[sizeof(session->hash)];
+
+    if (!text.data) {
+        return;
+    }
+    if (!is_uuid(text)) {
+        http_refuse(conn, ERR_UNKNOWN_SESSION,
+                    "a session is named by the id of 36 characters that opening it has answered");
+        return;
+    }
+    op_args_hash_secret(&named, hash);
+    if (session->shown && memcmp(session->hash, hash, sizeof(hash)) != 0) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "two different sessions are named");
+        return;
+    }
+    session->shown = true;
+    memcpy(session->hash, hash, sizeof(hash));
+}
+
+/* What is done to a session itself: its place is in the arguments. */
+static void place_session(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_field *field =
+        request->def ? op_field_find(request->def, slice_str("session")) : NULL;
+
+    if (!field || field->type != OP_FIELD_SECRET) {
+        if (request->url_secret.len > 0) {
+            http_refuse(conn, ERR_BAD_ARGUMENTS, "a session is opened at /sessions/v1/");
+        }
+        return;
+    }
+    if (!request->session.shown) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "no session is named: give its id in the URL or as Zk-Session");
+    }
+    request->args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+}
+
+/* A UUID of version 4 (RFC 9562): 122 bits of the kernel's. */
+static void make_secret(char out[HTTP_UUID_LEN + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t bytes[UUID_BYTES];
+    size_t at = 0;
+
+    os_random(bytes, sizeof(bytes));
+    bytes[6] = (uint8_t)(UUID_VERSION << 4 | (bytes[6] & 15));
+    bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f));
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        if (at == 8 || at == 13 || at == 18 || at == 23) {
+            out[at++] = '-';
+        }
+        out[at++] = digits[bytes[i] >> 4];
+        out[at++] = digits[bytes[i] & 15];
+    }
+    ASSERT(at == HTTP_UUID_LEN);
+    out[at] = '\0';
+    explicit_bzero(bytes, sizeof(bytes));
+}
+
+/* Whoever asks for a session is not in one: what an old one has become does not matter. */
+static void open_session(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    make_secret(request->secret);
+    request->args.secret = slice_make(request->secret, HTTP_UUID_LEN);
+    op_args_hash_secret(&request->args, request->secret_hash);
+}
+
+enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
+{
+    struct http_request *request = &conn->request;
+    struct op_args args;
+    struct op_result result;
+
+    ASSERT(request->session.shown);
+    op_args_init(&args, OP_GETSESSION);
+    args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+    op_result_init(&result);
+    view_session(gate_view(conn->http->gate), &conn->principal, &args, &result);
+
+    enum err err = result.err;
+
+    *ret_zxid = result.zxid;
+    if (err == ERR_OK) {
+        request->session_id = result.session.id;
+        gate_touch(conn->http->gate, request->session_id);
+    }
+    op_result_release(&result);
+    return err;
+}
+
+/* ---- Keys of retries ---- */
+
+/* A string of structured fields (RFC 9651) or its bare bytes; the quotes are not part of it. */
+static bool parse_key(struct slice text, struct slice *ret_key)
+{
+    bool quoted = text.len >= 2 && text.data[0] == '"' && text.data[text.len - 1] == '"';
+
+    *ret_key = quoted ? slice_make(text.data + 1, text.len - 2) : text;
+    for (size_t i = 0; i < ret_key->len; i++) {
+        uint8_t byte = ret_key->data[i];
+        bool escaped = i > 0 && ret_key->data[i - 1] == '\\';
+
+        if (byte < ' ' || byte > '~' || (!quoted && byte == ' ') || (byte == '"' && !escaped)) {
+            return false;
+        }
+    }
+    return ret_key->len > 0 && ret_key->len <= KEY_MAX;
+}
+
+static void take_key(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice header = request->head.idempotency_key;
+
+    if (!header.data || !request->def || request->def->kind != OP_KIND_WRITE) {
+        return; /* What changes nothing may be repeated as it is. */
+    }
+    if (request->def->id == OP_SESSION) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "a session is opened without Idempotency-Key: when the answer is lost, open "
+                    "another one; the first ends by its time-out");
+    } else if (!parse_key(header, &request->key)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "Idempotency-Key must be 1 to %d visible characters, quoted or not",
+                    (int)KEY_MAX);
+    } else if (!request->session.shown && !conn->principal.auth && !is_uuid(request->key)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "without a session or credentials an Idempotency-Key must be a UUID, so that "
+                    "nobody else has the same");
+    }
+}
+
+/* ---- ACLs ---- */
+
+static uint32_t perm_of(uint8_t letter)
+{
+    switch (letter) {
+    case 'c':
+        return ACL_CREATE;
+    case 'd':
+        return ACL_DELETE;
+    case 'r':
+        return ACL_READ;
+    case 'w':
+        return ACL_WRITE;
+    case 'a':
+        return ACL_ADMIN;
+    default:
+        return 0;
+    }
+}
+
+/* "scheme:id:cdrwa", as ZooKeeper's shell has it; the id may hold colons. */
+static bool parse_entry(struct slice text, struct acl_entry *ret_entry)
+{
+    const uint8_t *first = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
+    const uint8_t *last = text.len > 0 ? memrchr(text.data, ':', text.len) : NULL;
+
+    if (!first || first == last) {
+        return false;
+    }
+    *ret_entry = (struct acl_entry){
+        .scheme = slice_make(text.data, (size_t)(first - text.data)),
+        .id = slice_make(first + 1, (size_t)(last - first - 1)),
+    };
+    for (const uint8_t *at = last + 1; at < text.data + text.len; at++) {
+        if (perm_of(*at) == 0) {
+            return false;
+        }
+        ret_entry->perms |= perm_of(*at);
+    }
+    return ret_entry->perms != 0;
+}
+
+static bool parse_entries(struct slice list, struct buf *out)
+{
+    struct slice element;
+    struct acl_entry entry;
+
+    while (http_list_next(&list, &element)) {
+        if (!parse_entry(element, &entry)) {
+            return false;
+        }
+        acl_put(out, &entry);
+    }
+    return out->len > 0 && !out->overflow && acl_is_sound(buf_slice(out));
+}
+
+/* The leader makes it canonical; here it only has to be readable. */
+static void take_acl(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice header = request->head.acl;
+    bool creates = request->def && (request->def->id == OP_CREATE || request->def->id == OP_SET);
+
+    if (!header.data) {
+        return;
+    }
+    if (!creates) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-Acl has a meaning only where a znode is created");
+    } else if (!acl_standard(header, &request->acl)) {
+        if (!parse_entries(header, &conn->acl)) {
+            http_refuse(conn, ERR_INVALID_ACL,
+                        "Zk-Acl must be open, read, creator, or a list of scheme:id:perms with "
+                        "perms out of c, d, r, w and a");
+        }
+        request->acl = buf_slice(&conn->acl);
+    }
+}
+
+void http_place_acl(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (!request->head.acl.data || request->refused) {
+        return;
+    }
+    if (request->args.has_acl) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "the ACL is given by Zk-Acl and in the body");
+    }
+    request->args.has_acl = true;
+    request->args.acl = request->acl;
+}
+
+void http_take_who(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (request->route->kind != HTTP_ROUTE_OPS) {
+        return; /* Probes and the like are for everybody, whatever is shown. */
+    }
+    take_credentials(conn);
+    take_secret(conn, request->head.session);
+    take_secret(conn, request->session_param);
+    take_secret(conn, request->url_secret);
+    place_session(conn);
+    take_key(conn);
+    take_acl(conn);
+    if (request->def && request->def->id == OP_SESSION) {
+        open_session(conn);
+    }
+}
