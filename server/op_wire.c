@@ -8,6 +8,7 @@
 #include "base/wire.h"
 #include "server/acl.h"
 #include "server/ops.h"
+#include "server/state/state.h"
 
 enum {
     FORMAT_VERSION = 1,
@@ -15,6 +16,12 @@ enum {
     DETAIL_MAX = 1024,
     MATCH_ETAG = 1, /* Flags of a MATCH field. */
     MATCH_EXIST = 2,
+    RESULT_CREATED = 1, /* Flags of a result. */
+    RESULT_REPLAYED = 2,
+    RESULT_STAT = 4,
+    RESULT_ACL = 8,
+    RESULT_SESSION = 16,
+    RESULT_FLAGS_END = 32,
 };
 
 static const void *place(const struct op_field *field, const struct op_args *args)
@@ -319,6 +326,37 @@ static void get_stat(struct wire_reader *reader, struct stat_view *stat)
     stat->num_children = wire_get_u32(reader);
 }
 
+static void put_session(struct buf *out, const struct op_session_info *session)
+{
+    wire_put_u64(out, session->id);
+    wire_put_u32(out, session->timeout_ms);
+    wire_put_u64(out, session->attach);
+    wire_put_u32(out, session->member);
+    wire_put_u64(out, (uint64_t)session->opened_ms);
+    wire_put_u32(out, session->ephemeral_count);
+    wire_put_u64(out, session->ephemeral_bytes);
+}
+
+static void get_session(struct wire_reader *reader, struct op_session_info *session)
+{
+    session->id = wire_get_u64(reader);
+    session->timeout_ms = wire_get_u32(reader);
+    session->attach = wire_get_u64(reader);
+    session->member = wire_get_u32(reader);
+    session->opened_ms = (int64_t)wire_get_u64(reader);
+    session->ephemeral_count = wire_get_u32(reader);
+    session->ephemeral_bytes = wire_get_u64(reader);
+}
+
+/* Which of its parts a result has. */
+static uint8_t flags_of(const struct op_result *result)
+{
+    return (uint8_t)((result->created ? RESULT_CREATED : 0) |
+                     (result->replayed ? RESULT_REPLAYED : 0) |
+                     (result->has_stat ? RESULT_STAT : 0) | (result->has_acl ? RESULT_ACL : 0) |
+                     (result->has_session ? RESULT_SESSION : 0));
+}
+
 static void put_result(struct buf *out, const struct op_result *result)
 {
     size_t detail_len = result->detail ? strlen(result->detail) : 0;
@@ -326,13 +364,19 @@ static void put_result(struct buf *out, const struct op_result *result)
     detail_len = detail_len < DETAIL_MAX ? detail_len : DETAIL_MAX;
     wire_put_bytes(out, slice_str(err_symbol(result->err)));
     wire_put_bytes(out, slice_make(result->detail, detail_len));
+    wire_put_bytes(out, result->path);
     wire_put_u64(out, result->zxid);
-    wire_put_u8(out, result->created);
-    wire_put_u8(out, result->has_stat);
+    wire_put_u32(out, result->failed_index);
+    wire_put_u8(out, flags_of(result));
     if (result->has_stat) {
         put_stat(out, &result->stat);
     }
-    wire_put_u32(out, result->failed_index);
+    if (result->has_acl) {
+        wire_put_bytes(out, blob_slice(result->acl));
+    }
+    if (result->has_session) {
+        put_session(out, &result->session);
+    }
 }
 
 /* A symbol of a newer version is an error all the same. */
@@ -346,22 +390,55 @@ static enum err err_by_symbol(struct slice symbol)
     return ERR_SYSTEM_ERROR;
 }
 
+/* Both into the arena, which does not move between them. */
+static void own_texts(struct op_result *result, struct slice detail, struct slice path)
+{
+    struct buf *arena = &result->arena;
+
+    if (detail.len + path.len == 0 || buf_reserve(arena, detail.len + 1 + path.len) == NULL) {
+        return;
+    }
+    if (detail.len > 0) {
+        buf_append_slice(arena, detail);
+        buf_append_byte(arena, 0);
+        result->detail = (const char *)arena->data;
+    }
+    result->path = slice_make(arena->data + arena->len, path.len);
+    buf_append_slice(arena, path);
+}
+
+static void get_parts(struct wire_reader *reader, uint8_t flags, struct op_result *result)
+{
+    result->created = (flags & RESULT_CREATED) != 0;
+    result->replayed = (flags & RESULT_REPLAYED) != 0;
+    result->has_stat = (flags & RESULT_STAT) != 0;
+    result->has_acl = (flags & RESULT_ACL) != 0;
+    result->has_session = (flags & RESULT_SESSION) != 0;
+    if (result->has_stat) {
+        get_stat(reader, &result->stat);
+    }
+    if (result->has_acl) {
+        struct slice acl = wire_get_bytes(reader, ACL_BYTES_MAX);
+
+        result->acl = acl.len > 0 ? blob_new(acl) : NULL;
+    }
+    if (result->has_session) {
+        get_session(reader, &result->session);
+    }
+}
+
 static void get_result(struct wire_reader *reader, struct op_result *result)
 {
     enum err err = err_by_symbol(wire_get_bytes(reader, DETAIL_MAX));
     struct slice detail = wire_get_bytes(reader, DETAIL_MAX);
+    struct slice path = wire_get_bytes(reader, STATE_PATH_MAX);
 
     result->err = err;
     result->zxid = wire_get_u64(reader);
-    result->created = get_bool(reader);
-    result->has_stat = get_bool(reader);
-    if (result->has_stat) {
-        get_stat(reader, &result->stat);
-    }
     result->failed_index = wire_get_u32(reader);
-    if (wire_reader_ok(reader) && detail.len > 0) {
-        buf_append_slice(&result->arena, detail);
-        result->detail = buf_cstr(&result->arena);
+    get_parts(reader, get_below(reader, RESULT_FLAGS_END), result);
+    if (wire_reader_ok(reader)) {
+        own_texts(result, detail, path);
     }
 }
 

@@ -157,9 +157,10 @@ void op_args_encode(const struct op_args *args, struct buf *out);
  * there are none). ERR_FORMAT, ERR_TOO_LARGE. */
 enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_args **ret_multi);
 
-/* Results of writes between replicas: errors travel whole, successes are found in the log. Errors
- * go by their symbol, so that replicas one version apart agree; a decoded `detail` lives in the
- * arena of its result. Paths, data and entries do not travel. */
+/* Results of writes: errors and remembered answers on their way between replicas, and what is
+ * remembered with an idempotency key. Errors go by their symbol, so that replicas one version apart
+ * agree; a decoded `detail` or `path` lives in the arena of its result. Data and entries, which
+ * writes do not have, are left out. */
 void op_result_encode(const struct op_result *result, struct buf *out);
 enum err op_result_decode(struct slice bytes, struct op_result *result);
 

@@ -39,10 +39,24 @@ struct overlay_quota {
     bool exists;
 };
 
+/* A key whose write is in flight. */
+struct overlay_key {
+    uint8_t fingerprint[TXN_FINGERPRINT_LEN];
+};
+
+/* All results of writes with a key. */
+struct overlay_memory {
+    uint64_t count;
+    uint64_t bytes;
+    zxid_t horizon; /* What is older is being forgotten; 0: nothing is. */
+};
+
 enum overlay_kind {
     OVERLAY_NODE,    /* Named by path. */
     OVERLAY_SESSION, /* By the eight bytes of its id. */
     OVERLAY_QUOTA,   /* By the path that it limits. */
+    OVERLAY_KEY,     /* By scope and key. */
+    OVERLAY_MEMORY,  /* There is one. */
     OVERLAY_KINDS
 };
 
@@ -50,6 +64,8 @@ union overlay_value {
     struct overlay_node node;
     struct overlay_session session;
     struct overlay_quota quota;
+    struct overlay_key key;
+    struct overlay_memory memory;
 };
 
 struct overlay_entry {
@@ -118,6 +134,16 @@ bool overlay_has_quotas(const struct overlay *overlay, const struct state *state
 /* Counts the znodes at and below `top`, and the bytes of their data. */
 void overlay_usage(const struct overlay *overlay, const struct state *state, struct slice top,
                    uint64_t *ret_count, uint64_t *ret_bytes);
+
+/* The fingerprint of the write in flight with that key, or NULL. */
+const uint8_t *overlay_key(const struct overlay *overlay, struct slice scope, struct slice key);
+
+/* There is no such key in flight yet. */
+void overlay_put_key(struct overlay *overlay, zxid_t zxid, const struct txn_remember *remember);
+
+void overlay_memory(const struct overlay *overlay, const struct state *state,
+                    struct overlay_memory *ret_memory);
+void overlay_put_memory(struct overlay *overlay, zxid_t zxid, const struct overlay_memory *memory);
 
 /* Ends the current request: its changes stay, or all of them are taken back. */
 void overlay_commit(struct overlay *overlay);

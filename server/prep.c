@@ -6,7 +6,8 @@
 #include "server/prep_int.h"
 
 enum {
-    PATHS_BYTES_MAX = 1 << 30 /* Of one recursive delete; its count of znodes is the real bound. */
+    PATHS_BYTES_MAX = 1 << 30, /* Of one recursive delete; its count of znodes is the real bound. */
+    CODED_BYTES_MAX = 1 << 30  /* Of a request or answer; the front ends' limits are far below. */
 };
 
 struct prep *prep_new(const struct prep_limits *limits)
@@ -19,6 +20,8 @@ struct prep *prep_new(const struct prep_limits *limits)
     buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
     buf_init(&prep->acl, ACL_BYTES_MAX);
+    buf_init(&prep->scope, TXN_SCOPE_MAX);
+    buf_init(&prep->bytes, CODED_BYTES_MAX);
     return prep;
 }
 
@@ -31,6 +34,8 @@ void prep_free(struct prep *prep)
     buf_release(&prep->path);
     buf_release(&prep->paths);
     buf_release(&prep->acl);
+    buf_release(&prep->scope);
+    buf_release(&prep->bytes);
     mem_free(prep);
 }
 
@@ -111,6 +116,13 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
 }
 
+/* Empties the answer of a request that is not done after all. */
+static void take_back(struct op_result *result)
+{
+    op_result_release(result);
+    op_result_init(result);
+}
+
 /* Tells of each element what became of it: those before the failed one would have worked. */
 static void fail_multi(const struct op_args *args, uint32_t failed, struct op_result *result)
 {
@@ -121,6 +133,9 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
     result->has_stat = cause->has_stat;
     result->stat = cause->stat;
     result->failed_index = failed;
+    for (uint32_t i = 0; i < failed; i++) {
+        take_back(&result->results[i]);
+    }
     for (uint32_t i = failed + 1; i < args->op_count; i++) {
         result->results[i].err = ERR_RUNTIME_INCONSISTENCY;
     }
@@ -172,6 +187,33 @@ static enum err check_size(const struct prep_step *step)
     return ERR_OK;
 }
 
+/* All operations are prepared: what concerns the transaction as a whole. */
+static enum err finish(struct prep_step *step)
+{
+    struct op_result *result = step->result;
+    enum err err = prep_remember(step);
+
+    if (err == ERR_OK) {
+        err = check_size(step);
+    }
+    if (err != ERR_OK) {
+        const char *detail = result->detail;
+
+        take_back(result);
+        (void)prep_refuse(step, err, detail);
+    }
+    return err;
+}
+
+/* What it answers is found in the log, by whichever replica has the client. */
+static void forget_answer(struct op_result *result)
+{
+    bool created = result->created;
+
+    take_back(result);
+    result->created = created;
+}
+
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result)
 {
@@ -190,10 +232,17 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
     enum err err = prep_in_session(&step);
 
     if (err == ERR_OK) {
+        err = prep_look_key(&step);
+    }
+    if (err == ERR_OK && result->replayed) {
+        buf_clear(out);
+        return ERR_OK;
+    }
+    if (err == ERR_OK) {
         err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
     }
     if (err == ERR_OK) {
-        err = check_size(&step);
+        err = finish(&step);
     }
     if (err != ERR_OK) {
         overlay_rollback(&prep->overlay);
@@ -201,9 +250,6 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
         return err;
     }
     overlay_commit(&prep->overlay);
-    /* What the elements answer is found in the log. */
-    mem_free(result->results);
-    result->results = NULL;
-    result->result_count = 0;
+    forget_answer(result);
     return ERR_OK;
 }

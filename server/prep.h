@@ -27,6 +27,10 @@ struct prep_limits {
     uint32_t sessions_max;           /* Open ones. */
     uint32_t session_ephemerals_max; /* Of one session, so that closing it fits a transaction. */
     uint32_t session_ephemeral_bytes_max; /* Of their paths. */
+    uint32_t remembered_max;              /* Results of writes with an idempotency key. */
+    uint64_t remembered_bytes_max;        /* Of them, with their scopes and keys. */
+    uint32_t result_bytes_max;            /* Of one of them. */
+    uint32_t remember_ms;                 /* For how long they are kept at least. */
 };
 
 struct prep *prep_new(const struct prep_limits *limits);
@@ -48,10 +52,15 @@ struct prep_job {
  * and its changes are in the overlay; `result` is as op_result_init left it, but for `created`. On
  * error `result` says what and why (err, detail, stat of a failed version check, failed_index and
  * results of a multi) and `out` is empty; zxid is the caller's to fill. OK with an empty `out`:
- * `result` is the remembered answer to that key (`replayed`), and nothing is to be proposed. `zxid`
- * must be above all that were prepared and applied. */
+ * `result` is the remembered answer to that key (`replayed`; its zxid is that of the write), and
+ * nothing is to be proposed. `zxid` must be above all that were prepared and applied. */
 enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
                       zxid_t zxid, struct buf *out, struct op_result *result);
+
+/* Makes the transaction that forgets remembered results whose time is over, at most 1,000 at once;
+ * false, with an empty `out`, when none is due. Cheap enough to be asked at each tick. */
+bool prep_forget(struct prep *prep, const struct state *state, const struct txn_header *header,
+                 zxid_t zxid, struct buf *out);
 
 /* The state has applied up to `zxid`: overlay entries up to it are dropped. */
 void prep_applied(struct prep *prep, zxid_t zxid);

@@ -52,6 +52,7 @@ static void put_acl(const struct prep_step *step, struct slice path, struct over
                                             .path = path,
                                             .acl = acl,
                                             .version = node->stat.aversion});
+    prep_answer(step, path, true);
 }
 
 static enum err check_existing(const struct prep_step *step, const struct op_args *args,

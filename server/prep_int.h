@@ -11,6 +11,8 @@ struct prep {
     struct buf path;  /* Path of the znode being created, sequence number included. */
     struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
     struct buf acl;   /* The list that the current request or element sets; empty: open. */
+    struct buf scope; /* Of the current request's idempotency key. */
+    struct buf bytes; /* The current request or its answer, encoded. */
 };
 
 /* One request, or one element of a multi, on its way to a transaction. */
@@ -20,7 +22,8 @@ struct prep_step {
     const struct prep_job *job;
     const struct txn_header *header;
     zxid_t zxid;
-    uint64_t session; /* Public id of the session that the request is in; 0: none. */
+    uint64_t session;             /* Public id of the session that the request is in; 0: none. */
+    struct txn_remember remember; /* Its `key` is empty when nothing is to be remembered. */
     struct buf *out;
     struct op_result *result; /* Of this request or element. */
 };
@@ -47,6 +50,17 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args);
 enum err prep_check(const struct prep_step *step, const struct op_args *args);
 enum err prep_reap(const struct prep_step *step, const struct op_args *args);
 enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
+
+/* ---- Idempotency keys. ---- */
+
+/* What is known of the key of the request, if it has one. OK with result->replayed: all is done. */
+enum err prep_look_key(struct prep_step *step);
+
+/* The answer of one operation, as its effect will give it. Only with a key; else the log has it. */
+void prep_answer(const struct prep_step *step, struct slice path, bool has_stat);
+
+/* Adds the whole answer to the transaction. */
+enum err prep_remember(struct prep_step *step);
 
 /* ---- ACLs. ---- */
 

@@ -76,6 +76,9 @@ enum err prep_put_node(const struct prep_step *step, struct slice path,
     effect.path = path;
     effect.creates = parent.creates;
     txn_put(step->out, &effect);
+    if ((effect.flags & TXN_REPLY) != 0) {
+        prep_answer(step, path, true);
+    }
     return ERR_OK;
 }
 
@@ -95,6 +98,9 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     prep_count_ephemeral(step, path, node.owner, false);
     overlay_put(overlay, path, step->zxid, &(struct overlay_node){.exists = false});
     txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE, .flags = flags, .path = path});
+    if ((flags & TXN_REPLY) != 0) {
+        prep_answer(step, path, false);
+    }
 }
 
 /* Descending: what lies below a znode begins with its path, so it comes first. */

@@ -86,6 +86,7 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
                                  .path = args->path,
                                  .data = args->data,
                                  .version = node->stat.version});
+    prep_answer(step, args->path, true);
     return ERR_OK;
 }
 
@@ -131,6 +132,7 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
     if (err == ERR_OK) {
         txn_put(step->out,
                 &(struct txn_effect){.type = TXN_CHECK, .flags = TXN_REPLY, .path = args->path});
+        prep_answer(step, args->path, false);
     }
     return err;
 }

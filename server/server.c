@@ -39,6 +39,10 @@ static void fill_limits(const struct config *config, struct replica_options *opt
         .sessions_max = config->sessions_max,
         .session_ephemerals_max = config->session_ephemerals_max,
         .session_ephemeral_bytes_max = config->session_ephemeral_bytes_max,
+        .remembered_max = config->remembered_max,
+        .remembered_bytes_max = config->remembered_bytes_max,
+        .result_bytes_max = config->result_bytes_max,
+        .remember_ms = config->remember_ms,
     };
     options->requests_max = config->requests_max;
     options->forward_bytes_max = config->forward_bytes_max;

@@ -141,6 +141,13 @@ void fuzz_seeds(struct fuzz_sink *sink)
     struct op_args ops[3];
     struct op_args multi;
 
+    struct op_result answer = {.path = slice_str("/q/n-0000000007"),
+                               .created = true,
+                               .replayed = true,
+                               .has_acl = true,
+                               .has_session = true,
+                               .session = {.id = 5, .timeout_ms = 15000, .member = 2}};
+
     seed_rows(sink);
     op_args_init(&multi, OP_MULTI);
     op_args_init(&ops[0], OP_CREATE);
@@ -159,6 +166,7 @@ void fuzz_seeds(struct fuzz_sink *sink)
     seed_args(sink, "multi", &multi);
 
     seed_result(sink, "result", &result);
+    seed_result(sink, "result-answer", &answer);
     result.results = results;
     result.result_count = 2;
     result.failed_index = 1;

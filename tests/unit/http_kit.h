@@ -305,7 +305,11 @@ static struct gate *kit_gate_new(void)
                                .session_default_ms = 10000,
                                .sessions_max = 1000,
                                .session_ephemerals_max = 100,
-                               .session_ephemeral_bytes_max = 10000};
+                               .session_ephemeral_bytes_max = 10000,
+                               .remembered_max = 1000,
+                               .remembered_bytes_max = 1 << 20,
+                               .result_bytes_max = 1 << 16,
+                               .remember_ms = 60000};
 
     gate->limits = (struct gate_limits){
         .data_bytes_max = 4096,

@@ -268,6 +268,61 @@ static void results_of_a_multi_arrive_and_cuts_are_malformed(void **state)
     op_result_release(&result);
 }
 
+static void all_parts_of_an_answer_arrive(void **state)
+{
+    struct op_result result;
+    struct op_result got;
+    struct op_result element;
+    struct buf bytes;
+    struct buf again;
+
+    (void)state;
+    op_result_init(&result);
+    buf_init(&bytes, 1 << 20);
+    result.detail = "why";
+    result.path = slice_str("/a/q-0000000003");
+    result.created = true;
+    result.replayed = true;
+    result.has_acl = true;
+    result.acl = blob_new(slice_str("any bytes"));
+    result.has_session = true;
+    result.session = (struct op_session_info){.id = 7,
+                                              .timeout_ms = 8,
+                                              .attach = 9,
+                                              .member = 10,
+                                              .opened_ms = 11,
+                                              .ephemeral_count = 12,
+                                              .ephemeral_bytes = 13};
+    element = (struct op_result){.path = slice_str("/b"), .has_acl = true};
+    result.results = &element;
+    result.result_count = 1;
+    op_result_encode(&result, &bytes);
+    for (size_t len = 0; len < bytes.len; len++) {
+        op_result_init(&got);
+        assert_int_equal(op_result_decode(slice_make(bytes.data, len), &got), ERR_FORMAT);
+        op_result_release(&got);
+    }
+    op_result_init(&got);
+    assert_int_equal(op_result_decode(buf_slice(&bytes), &got), ERR_OK);
+    assert_string_equal(got.detail, "why");
+    assert_true(slice_eq(got.path, result.path));
+    assert_true(got.created && got.replayed && !got.has_stat && got.has_acl && got.has_session);
+    assert_true(slice_eq(blob_slice(got.acl), slice_str("any bytes")));
+    assert_true(got.session.id == 7 && got.session.ephemeral_bytes == 13);
+    assert_int_equal(got.result_count, 1);
+    assert_true(slice_eq(got.results[0].path, slice_str("/b")));
+    assert_true(got.results[0].has_acl && got.results[0].acl == NULL && !got.results[0].created);
+    buf_init(&again, 1 << 20);
+    op_result_encode(&got, &again);
+    assert_true(slice_eq(buf_slice(&again), buf_slice(&bytes)));
+    buf_release(&again);
+    op_result_release(&got);
+    result.results = NULL;
+    result.result_count = 0;
+    op_result_release(&result);
+    buf_release(&bytes);
+}
+
 static void an_unknown_error_is_an_error(void **state)
 {
     struct op_result result;
@@ -303,6 +358,7 @@ int main(void)
         cmocka_unit_test(a_hostile_count_allocates_nothing),
         cmocka_unit_test(an_error_arrives_with_its_sentence_and_stat),
         cmocka_unit_test(results_of_a_multi_arrive_and_cuts_are_malformed),
+        cmocka_unit_test(all_parts_of_an_answer_arrive),
         cmocka_unit_test(an_unknown_error_is_an_error),
     };
 

@@ -202,7 +202,7 @@ static void test_sizes_are_bounded(void **context)
     struct op_args ops[4] = {op(OP_CREATE, "/a"), op(OP_CREATE, "/b"), op(OP_CREATE, "/c"),
                              op(OP_CREATE, "/d")};
     struct op_args multi = {.op = OP_MULTI, .ops = ops, .op_count = 4};
-    char name[402];
+    char name[1002];
 
     args.data = slice_str("01234567890");
     assert_int_equal(run(fixture, args), ERR_TOO_LARGE);
@@ -214,7 +214,7 @@ static void test_sizes_are_bounded(void **context)
     assert_int_equal(fixture->result.result_count, 0);
     memset(name, 'x', sizeof(name));
     name[0] = '/';
-    name[401] = '\0';
+    name[1001] = '\0';
     assert_int_equal(run(fixture, op(OP_CREATE, name)), ERR_TOO_LARGE);
     assert_int_equal(prep_pending(fixture->prep), 0);
     assert_int_equal(fixture->txn.len, 0);
