@@ -81,8 +81,13 @@ struct gate_check {
 size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX]);
 
-/* Prometheus text of everything except the front ends' own connections. Any thread. */
+/* Prometheus text of everything except HTTP's own connections. Any thread. */
 void gate_write_metrics(struct gate *gate, struct buf *out);
+
+/* What a front end adds to that; `write` is called on any thread, but no more once this has
+ * returned with another one (NULL: none). */
+void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out),
+                            void *ctx);
 
 /* Front ends count here: one operation answered. `op` is a row's id or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);

@@ -144,6 +144,23 @@ static void write_storage(struct gate *gate, struct buf *out)
             log_dropped());
 }
 
+void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    gate->front_metrics = write;
+    gate->front_metrics_ctx = ctx;
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+static void write_front(struct gate *gate, struct buf *out)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    if (gate->front_metrics) {
+        gate->front_metrics(gate->front_metrics_ctx, out);
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
 void gate_write_metrics(struct gate *gate, struct buf *out)
 {
     ASSERT(gate->server);
@@ -153,4 +170,5 @@ void gate_write_metrics(struct gate *gate, struct buf *out)
     write_state(gate, out);
     write_replica(gate, out);
     write_storage(gate, out);
+    write_front(gate, out);
 }

@@ -137,6 +137,9 @@ bool op_zxid_parse(struct slice text, zxid_t *ret_zxid);
  * way in calls it once. OK, ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED. */
 enum err op_args_check(const struct op_args *args, const char **ret_why);
 
+/* The 36 characters of a UUID, in either case. */
+bool op_is_uuid(struct slice text);
+
 /* Puts the SHA-256 of args->secret into args->secret_hash, which then points into `hash`. */
 void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]);
 

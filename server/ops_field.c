@@ -182,7 +182,7 @@ static enum err parse_none_match(struct slice text, struct op_args *args, const 
 }
 
 /* A UUID, so that it may stand in URLs and headers as it is. */
-static bool is_uuid(struct slice text)
+bool op_is_uuid(struct slice text)
 {
     if (text.len != SECRET_TEXT_LEN) {
         return false;
@@ -200,7 +200,7 @@ static bool is_uuid(struct slice text)
 
 static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
 {
-    if (!is_uuid(text)) {
+    if (!op_is_uuid(text)) {
         return refuse(ret_why, "must be the id of a session: a UUID of 36 characters");
     }
     args->secret = text;

@@ -161,8 +161,10 @@ struct core {
 struct gate {
     struct server *server;
     struct gate_limits limits;
-    pthread_mutex_t mutex; /* Guards `published`. */
+    pthread_mutex_t mutex; /* Guards `published` and what a front end adds to the metrics. */
     struct publication published;
+    void (*front_metrics)(void *ctx, struct buf *out);
+    void *front_metrics_ctx;
     _Atomic uint32_t role; /* Index of the names in gate.c. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;
