@@ -4,6 +4,7 @@
 #include "http/http.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "ws/ws.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -38,7 +39,39 @@ static void report_warnings(const struct config_report *report)
     }
 }
 
-static void run_until_signal(const struct config *config, struct server *server, struct http *http)
+/* What listens to clients. */
+struct fronts {
+    struct ws *ws;
+    struct http *http;
+};
+
+/* CMD_OK, or what went wrong has been said. */
+static int start_fronts(const struct config *config, struct gate *gate, struct fronts *fronts)
+{
+    enum err err = ws_start(gate, http_seat_give, &fronts->ws);
+
+    if (err) {
+        (void)fprintf(stderr, "zabra: WebSockets cannot be served: libwebsockets, or its plugin "
+                              "for libev, does not start\n");
+        return CMD_FAILED;
+    }
+    const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fronts->ws};
+
+    err = http_start(gate, &upgrade, &fronts->http);
+    if (err) {
+        /* Somebody took it since it was tried. */
+        (void)fprintf(stderr,
+                      "zabra: clientPort: cannot listen on %s port %u (%s); stop what uses "
+                      "it or give another one\n",
+                      config->client_address, config->client_port, err_text(err));
+        return CMD_USAGE;
+    }
+    return CMD_OK;
+}
+
+/* Sockets first: their clients are told where else to go while this replica still leads. */
+static void run_until_signal(const struct config *config, struct server *server,
+                             const struct fronts *fronts)
 {
     log_info("server", "replica %u answers on http://%s:%u", config->id, config->client_address,
              config->client_port);
@@ -46,14 +79,15 @@ static void run_until_signal(const struct config *config, struct server *server,
     int signal_number = server_wait(server);
 
     log_info("server", "ending on signal %d", signal_number);
+    ws_drain(fronts->ws);
     server_drain(server);
-    http_drain(http);
+    http_drain(fronts->http);
 }
 
 static int run_server(const struct config *config)
 {
     struct server *server = NULL;
-    struct http *http = NULL;
+    struct fronts fronts = {.ws = NULL};
     char error[SERVER_ERROR_MAX];
 
     if (server_start(config, &server, error)) {
@@ -61,20 +95,13 @@ static int run_server(const struct config *config)
         return CMD_USAGE;
     }
 
-    enum err err = http_start(server_gate(server), NULL, &http);
-    int code = CMD_OK;
+    int code = start_fronts(config, server_gate(server), &fronts);
 
-    if (err) {
-        /* Somebody took it since it was tried. */
-        (void)fprintf(stderr,
-                      "zabra: clientPort: cannot listen on %s port %u (%s); stop what uses "
-                      "it or give another one\n",
-                      config->client_address, config->client_port, err_text(err));
-        code = CMD_USAGE;
-    } else {
-        run_until_signal(config, server, http);
+    if (code == CMD_OK) {
+        run_until_signal(config, server, &fronts);
     }
-    http_stop(http);
+    ws_stop(fronts.ws);
+    http_stop(fronts.http);
     server_stop(server);
     return code;
 }

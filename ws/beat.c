@@ -1,0 +1,180 @@
+/*
+ * Time: heartbeats, pings, silence, slowness, rates. One timer for each socket, which is set for
+ * the next thing that is due and looked at again when it fires, so that the common message moves no
+ * timer at all.
+ */
+#include "base/os_clock.h"
+#include "ws/ws_int.h"
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return b != 0 && b < a ? b : a;
+}
+
+static void arm(struct ws_socket *socket, uint64_t at_ms)
+{
+    struct ev_loop *loop = socket->ws->loop;
+    uint64_t now_ms = os_now_ms();
+
+    socket->due_ms = at_ms;
+    ev_timer_stop(loop, &socket->timer);
+    ev_timer_set(&socket->timer, at_ms > now_ms ? (double)(at_ms - now_ms) / 1000. : 0., 0.);
+    ev_timer_start(loop, &socket->timer);
+}
+
+void ws_beat_at(struct ws_socket *socket, uint64_t ms)
+{
+    if (ms < socket->due_ms || !ev_is_active(&socket->timer)) {
+        arm(socket, ms);
+    }
+}
+
+/* How long without a sign of the client before it is asked for one. */
+static uint64_t ping_every(const struct ws_socket *socket)
+{
+    uint64_t every_ms = socket->ws->limits->heartbeat_ms;
+
+    if (socket->session.id != 0) {
+        every_ms = earlier(every_ms, socket->session.timeout_ms / WS_BEATS_PER_TIMEOUT);
+    }
+    return every_ms;
+}
+
+static void look_at_rate(struct ws_socket *socket)
+{
+    if ((socket->stops & WS_STOP_RATE) && socket->rate_us <= os_now_us() + WS_BURST_US) {
+        ws_socket_stop(socket, WS_STOP_RATE, false);
+    }
+}
+
+/* The last words are sent, and the client neither reads nor closes. */
+static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
+{
+    if (socket->end_ms != 0 && now_ms >= socket->end_ms) {
+        ws_socket_cut(socket);
+    }
+}
+
+/* Reads nothing, or has been behind, for too long: what waits for it is thrown away. */
+static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
+{
+    uint64_t limit_ms = socket->ws->limits->slow_timeout_ms;
+    bool stalled = socket->stall_ms != 0 && now_ms >= socket->stall_ms + limit_ms;
+    bool behind = socket->slow_ms != 0 && now_ms >= socket->slow_ms + limit_ms;
+
+    if ((stalled || behind) && socket->open && !socket->farewell) {
+        ws_out_drop(socket);
+        ws_queue_release(socket);
+        socket->code = WS_CODE_NONE;
+        ws_socket_finish(socket, WS_CODE_SLOW, "slow");
+    }
+}
+
+static void look_at_silence(struct ws_socket *socket, uint64_t now_ms)
+{
+    uint64_t limit_ms = (uint64_t)socket->ws->limits->heartbeat_ms * WS_SILENT_BEATS;
+
+    if (socket->open && now_ms >= socket->heard_ms + limit_ms) {
+        ws_socket_cut(socket);
+    }
+}
+
+static void beat(struct ws_socket *socket, uint64_t now_ms)
+{
+    if (!socket->open || socket->farewell) {
+        return;
+    }
+    if (now_ms >= socket->beat_ms) {
+        socket->beat_ms = now_ms + socket->ws->limits->heartbeat_ms;
+        ws_tell_heartbeat(socket);
+    }
+    if (now_ms >= socket->ping_ms) {
+        socket->ping_ms = now_ms + ping_every(socket);
+        ws_out_ping(socket);
+    }
+}
+
+static void arm_next(struct ws_socket *socket, uint64_t now_ms)
+{
+    const struct gate_limits *limits = socket->ws->limits;
+    uint64_t at_ms = earlier(socket->beat_ms, socket->ping_ms);
+
+    at_ms = earlier(at_ms, socket->end_ms);
+    if (socket->stops & WS_STOP_RATE) {
+        at_ms = earlier(at_ms, (socket->rate_us - WS_BURST_US) / 1000 + 1);
+    }
+    if (socket->stall_ms != 0) {
+        at_ms = earlier(at_ms, socket->stall_ms + limits->slow_timeout_ms);
+    }
+    if (socket->slow_ms != 0) {
+        at_ms = earlier(at_ms, socket->slow_ms + limits->slow_timeout_ms);
+    }
+    /* What was due and could not be done is looked at again with the next beat. */
+    arm(socket, at_ms > now_ms ? at_ms : now_ms + limits->heartbeat_ms);
+}
+
+static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
+{
+    struct ws_socket *socket = timer->data;
+    uint64_t now_ms = os_now_ms();
+
+    (void)loop;
+    (void)events;
+    look_at_rate(socket);
+    look_at_pace(socket, now_ms);
+    look_at_silence(socket, now_ms);
+    look_at_end(socket, now_ms);
+    beat(socket, now_ms);
+    arm_next(socket, now_ms);
+}
+
+/* The first heartbeat comes somewhere within the interval, so that sockets which came together do
+ * not beat together for ever. */
+void ws_beat_start(struct ws_socket *socket)
+{
+    uint64_t every_ms = socket->ws->limits->heartbeat_ms;
+    uint64_t now_ms = os_now_ms();
+
+    ev_init(&socket->timer, on_timer);
+    socket->timer.data = socket;
+    socket->heard_ms = now_ms;
+    socket->beat_ms = now_ms + every_ms / 2 + rng_below(&socket->ws->rng, every_ms / 2 + 1);
+    socket->ping_ms = socket->beat_ms;
+    arm(socket, socket->beat_ms);
+}
+
+void ws_beat_stop(struct ws_socket *socket)
+{
+    ev_timer_stop(socket->ws->loop, &socket->timer);
+}
+
+void ws_beat_session(struct ws_socket *socket)
+{
+    uint64_t at_ms = os_now_ms() + ping_every(socket);
+
+    if (at_ms < socket->ping_ms) {
+        socket->ping_ms = at_ms;
+        ws_beat_at(socket, at_ms);
+    }
+}
+
+/* A replica that has been cut off has nothing to tell, and sends its clients elsewhere. */
+void ws_beat_look(struct ws *ws)
+{
+    const char *why = NULL;
+    uint64_t now_ms = os_now_ms();
+
+    if (gate_check_local(ws->gate, &why) == ERR_OK) {
+        ws->unfit_ms = 0;
+        return;
+    }
+    if (ws->unfit_ms == 0) {
+        ws->unfit_ms = now_ms;
+    }
+    if (now_ms < ws->unfit_ms + WS_UNFIT_MS) {
+        return;
+    }
+    list_for_each (it, &ws->sockets) {
+        ws_socket_finish(list_entry(it, struct ws_socket, node), WS_CODE_UNFIT, "stale");
+    }
+}

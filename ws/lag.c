@@ -1,0 +1,181 @@
+/*
+ * Clients that do not keep up. When more events wait for a client than it may have waiting, its
+ * watches are held and their events thrown away, from the beginning of one zxid on; it is told
+ * "overrun". Once it has read half of what waits, each watch catches up: from the window, or as a
+ * difference, or with a gap. What one socket does not read costs the others nothing.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "ws/ws_int.h"
+
+enum {
+    IDS_MAX = 256 /* Watches named in one overrun. */
+};
+
+static void add_lag(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap)
+{
+    struct ws *ws = socket->ws;
+
+    if (socket->lag_count == socket->lag_cap) {
+        socket->lag_cap = socket->lag_cap > 0 ? 2 * socket->lag_cap : 4;
+        socket->lags = mem_realloc(socket->lags, socket->lag_cap * sizeof(*socket->lags));
+    }
+    ASSERT(socket->lag_count < socket->lag_cap);
+    socket->lags[socket->lag_count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
+    if (socket->slow_ms == 0) {
+        socket->slow_ms = os_now_ms();
+        ws_beat_at(socket, socket->slow_ms + ws->limits->slow_timeout_ms);
+    }
+    if (list_empty(&socket->behind)) {
+        list_push_back(&ws->behind, &socket->behind);
+    }
+}
+
+/* Only between two zxids, so that what is thrown away begins with a whole one; a difference comes
+ * in one piece, and has its own bound. */
+static bool is_over(const struct ws_socket *socket, const struct watch_event *event)
+{
+    size_t unsent = ws_out_unsent(socket);
+
+    if (event->diff) {
+        return unsent > WS_DIFF_MAX;
+    }
+    return unsent > socket->ws->limits->socket_queue_bytes_max && event->zxid != socket->told;
+}
+
+struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
+                          const struct watch_event *event)
+{
+    uint32_t ids[IDS_MAX];
+    size_t count = 0;
+    struct watch *kept = NULL;
+    struct watch **end = &kept;
+
+    if (!is_over(socket, event)) {
+        return hits;
+    }
+    for (struct watch *hit = hits; hit; hit = hit->hit_next) {
+        if (watch_is_one_shot(hit->kind)) {
+            *end = hit; /* The only event that it will ever have. */
+            end = &hit->hit_next;
+            continue;
+        }
+        watch_hold(hit);
+        add_lag(socket, hit->id, event->zxid - 1, event->diff);
+        ids[count++] = hit->id;
+        if (count == IDS_MAX) {
+            ws_tell_overrun(socket, ids, count, event->zxid - 1);
+            count = 0;
+        }
+    }
+    *end = NULL;
+    if (count > 0) {
+        ws_tell_overrun(socket, ids, count, event->zxid - 1);
+    }
+    return kept;
+}
+
+/* Every watch goes on from where the subscriber lost its place. */
+void ws_lag_lost(struct ws *ws, zxid_t from)
+{
+    list_for_each (it, &ws->sockets) {
+        struct ws_socket *socket = list_entry(it, struct ws_socket, node);
+
+        list_for_each (at, &socket->owner.watches) {
+            struct watch *watch = list_entry(at, struct watch, by_owner);
+
+            if (!watch->held) {
+                watch_hold(watch);
+                add_lag(socket, watch->id, from > watch->start ? from : watch->start, false);
+            }
+        }
+    }
+}
+
+static bool is_due(const struct ws_socket *socket)
+{
+    return socket->lag_count > socket->lag_first &&
+           ws_out_unsent(socket) <= socket->ws->limits->socket_queue_bytes_max / 2;
+}
+
+/* One watch that was held; false when it has to wait. */
+static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
+{
+    struct subscriber *subscriber = socket->ws->subscriber;
+    struct watch *watch = watch_by_id(subscribe_table(subscriber), &socket->owner, lag.watch);
+    struct subscribe_result result;
+    zxid_t from = lag.gap ? subscribe_at(subscriber) : lag.from;
+
+    if (!watch) {
+        return true; /* Removed meanwhile. */
+    }
+    enum err err = subscribe_catch_up(subscriber, watch, from, &result);
+
+    if (err != ERR_OK) {
+        return false;
+    }
+    if (lag.gap || result.resumed == SUBSCRIBE_GAP) {
+        ws_tell_gap(socket, lag.watch, result.zxid);
+    }
+    return true;
+}
+
+/* Oldest first. Catching up may hold the watch again, which adds a lag at the end. */
+static bool catch_up_one(struct ws_socket *socket)
+{
+    struct ws_lag lag = socket->lags[socket->lag_first++];
+
+    if (!catch_up(socket, lag)) {
+        add_lag(socket, lag.watch, lag.from, lag.gap);
+        return false;
+    }
+    return true;
+}
+
+static void keeps_up(struct ws_socket *socket)
+{
+    list_remove(&socket->behind);
+    mem_free(socket->lags);
+    socket->lags = NULL;
+    socket->lag_first = 0;
+    socket->lag_count = 0;
+    socket->lag_cap = 0;
+    socket->slow_ms = 0;
+}
+
+/* Sockets whose turn it is not are passed by: they come back when they have read some. */
+void ws_lag_catch_up(struct ws *ws)
+{
+    size_t left = WS_CATCH_UPS;
+
+    ws_tell_changes(ws, ZXID_MAX); /* A watch may have been told of more than the others. */
+    list_for_each_safe (it, tmp, &ws->behind) {
+        struct ws_socket *socket = list_entry(it, struct ws_socket, behind);
+
+        while (left > 0 && is_due(socket) && catch_up_one(socket)) {
+            left--;
+        }
+        if (socket->lag_first == socket->lag_count) {
+            keeps_up(socket);
+        }
+        if (left == 0) {
+            ev_async_send(ws->loop, &ws->changed);
+            return;
+        }
+    }
+}
+
+zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid)
+{
+    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
+        zxid = socket->lags[i].from < zxid ? socket->lags[i].from : zxid;
+    }
+    return zxid;
+}
+
+void ws_lag_release(struct ws_socket *socket)
+{
+    list_remove(&socket->behind);
+    mem_free(socket->lags);
+}

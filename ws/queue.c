@@ -1,0 +1,264 @@
+/*
+ * The messages of a socket in order. Writes are handed to the gate as they come, one behind the
+ * other without waiting: the replica keeps their order. What reads, or is done by the front end
+ * itself, runs when all before it are answered; and no write starts before what was asked ahead of
+ * it has run, so that each message takes effect in its place. Replies leave in order.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "ws/ws_int.h"
+
+#include <stdio.h>
+
+static void message_free(struct ws_message *message)
+{
+    op_request_free(message->request);
+    mem_free(message->fault);
+    if (message->secret) {
+        explicit_bzero(message->secret, WS_SECRET_LEN);
+    }
+    mem_free(message->secret);
+    mem_free(message);
+}
+
+/* ---- Arrival ---- */
+
+static bool runs_in_order(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    enum op_kind kind = op_args_kind(&request->args);
+
+    return (kind != OP_KIND_WRITE && kind != OP_KIND_SYNC) || message->about_session;
+}
+
+static void on_reply(struct op_request *request)
+{
+    struct ws_message *message = request->ctx;
+    struct ws *ws = message->ws;
+    enum err err = mailbox_post_always(&ws->replies, &request->node);
+
+    ASSERT(err == ERR_OK);
+}
+
+static void fill(struct ws_message *message)
+{
+    struct op_request *request = message->request;
+
+    request->on_reply = on_reply;
+    request->ctx = message;
+    message->about_session = ws_is_about_session(request->def);
+    message->in_order = runs_in_order(message);
+    if (request->key.len > 0 && message->in_order) {
+        ws_refuse(message, ERR_BAD_ARGUMENTS, "this operation takes no key");
+    } else if (request->key.len > 0 && message->socket->session.id == 0 &&
+               principal_scope(&message->socket->who).len == 0 && !op_is_uuid(request->key)) {
+        ws_refuse(message, ERR_BAD_ARGUMENTS,
+                  "without a session and credentials a key must be a UUID");
+    }
+}
+
+void ws_queue_message(struct ws_socket *socket, struct slice text)
+{
+    struct ws_message *message = mem_zalloc(1, sizeof(*message));
+    struct op_fault fault;
+
+    message->ws = socket->ws;
+    message->socket = socket;
+    message->start_us = os_now_us();
+    message->request = op_request_new();
+    buf_init(&message->request->memory, SIZE_MAX / 2); /* Bounded by the message. */
+    if (op_json_parse_message(text, message->request, &message->id, &fault) != ERR_OK) {
+        message->fault = mem_dup(&fault, sizeof(fault));
+    } else {
+        fill(message);
+    }
+    list_push_back(&socket->messages, &message->node);
+    if (socket->next == &socket->messages) {
+        socket->next = &message->node;
+    }
+    socket->count++;
+    if (socket->count >= socket->ws->limits->socket_in_flight_max) {
+        ws_socket_stop(socket, WS_STOP_FULL, true);
+    }
+}
+
+void ws_refuse(struct ws_message *message, enum err err, const char *detail)
+{
+    if (message->fault) {
+        return;
+    }
+    message->fault = mem_zalloc(1, sizeof(*message->fault));
+    message->fault->err = err;
+    (void)snprintf(message->fault->detail, sizeof(message->fault->detail), "%s", detail);
+}
+
+/* ---- Starting ---- */
+
+static void hold(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+
+    ws_socket_stop(socket, WS_STOP_HELD, true);
+    if (list_empty(&socket->held)) {
+        list_push_back(&ws->held, &socket->held);
+    }
+    if (!ev_is_active(&ws->retry)) {
+        ev_timer_set(&ws->retry, WS_RETRY_MS / 1000.0, 0.);
+        ev_timer_start(ws->loop, &ws->retry);
+    }
+}
+
+bool ws_queue_submit(struct ws_message *message)
+{
+    struct ws *ws = message->ws;
+    enum err err = ERR_OK;
+
+    ASSERT(message->step != WS_INSIDE);
+    message->request->deadline_ms = os_now_ms() + ws->limits->request_timeout_ms;
+    message->step = WS_INSIDE;
+    ws->inside++;
+    err = gate_submit(ws->gate, message->request);
+    if (err == ERR_OK) {
+        return true;
+    }
+    ws->inside--;
+    message->step = WS_NEW;
+    if (err == ERR_THROTTLED) {
+        hold(message->socket);
+        return false;
+    }
+    message->step = WS_BACK;
+    message->request->result.err = err;
+    return true;
+}
+
+/* In whose name, as of now: what came before may have changed that. */
+void ws_queue_sign(struct ws_message *message)
+{
+    const struct ws_socket *socket = message->socket;
+    struct op_request *request = message->request;
+
+    principal_release(&request->principal);
+    request->principal = socket->who;
+    request->principal.auth = auth_ref(socket->who.auth);
+    if (socket->session.id != 0 && !message->about_session) {
+        request->session = (struct op_session){
+            .shown = true, .id = socket->session.id, .attach = socket->session.number};
+    }
+}
+
+static bool asks_first(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+
+    return op_args_kind(&request->args) == OP_KIND_READ &&
+           (request->consistency == OP_LINEARIZABLE ||
+            request->min_zxid > subscribe_at(message->ws->subscriber));
+}
+
+/* False when it cannot yet. */
+static bool start(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+
+    if (socket->lost != ERR_OK) {
+        ws_refuse(message, socket->lost, err_text(socket->lost));
+    }
+    if (message->fault) {
+        return true;
+    }
+    if (message->in_order) {
+        /* The round that a read needs may run while what is before it does. */
+        if (asks_first(message) && !ws_queue_submit(message)) {
+            return false;
+        }
+        message->asked = message->step != WS_NEW;
+        message->unrun = true;
+        socket->unrun++;
+        return true;
+    }
+    if (socket->unrun > 0) {
+        return false;
+    }
+    ws_queue_sign(message);
+    return ws_queue_submit(message);
+}
+
+static void start_some(struct ws_socket *socket)
+{
+    while (list_empty(&socket->held) && socket->next != &socket->messages &&
+           start(list_entry(socket->next, struct ws_message, node))) {
+        socket->next = socket->next->next;
+    }
+}
+
+/* ---- Answering ---- */
+
+/* The first message, when it can be answered now. */
+static bool answer_first(struct ws_socket *socket)
+{
+    struct ws_message *message = list_first(&socket->messages, struct ws_message, node);
+
+    if (list_empty(&socket->messages) || socket->next == &message->node ||
+        message->step == WS_INSIDE || !ws_run(message)) {
+        return false;
+    }
+    socket->unrun -= message->unrun ? 1 : 0;
+    list_remove(&message->node);
+    socket->count--;
+    message_free(message);
+    return true;
+}
+
+/* A client that does not read gets no more replies until it does. */
+static bool takes_more(struct ws_socket *socket)
+{
+    bool full = ws_out_unsent(socket) >= WS_UNREAD_BYTES;
+
+    ws_socket_stop(socket, WS_STOP_UNREAD, full);
+    return !full;
+}
+
+void ws_queue_run(struct ws_socket *socket)
+{
+    bool more = true;
+
+    while (more && takes_more(socket)) {
+        start_some(socket);
+        more = answer_first(socket);
+    }
+    if (socket->count <= socket->ws->limits->socket_in_flight_max / 2) {
+        ws_socket_stop(socket, WS_STOP_FULL, false);
+    }
+}
+
+void ws_queue_back(struct ws *ws, struct op_request *take_request)
+{
+    struct ws_message *message = take_request->ctx;
+
+    ASSERT(message->step == WS_INSIDE && ws->inside > 0);
+    ws->inside--;
+    message->step = WS_BACK;
+    if (message->socket) {
+        ws_socket_turn(message->socket);
+    } else {
+        message_free(message);
+    }
+}
+
+/* Those that the gate holds are freed when they come back. */
+void ws_queue_release(struct ws_socket *socket)
+{
+    list_for_each_safe (it, tmp, &socket->messages) {
+        struct ws_message *message = list_entry(it, struct ws_message, node);
+
+        list_remove(&message->node);
+        message->socket = NULL;
+        if (message->step != WS_INSIDE) {
+            message_free(message);
+        }
+    }
+    socket->next = &socket->messages;
+    socket->count = 0;
+}

@@ -1,0 +1,402 @@
+/*
+ * One message runs: reads here and now, what the gate has answered, and the rows that a front end
+ * does itself. Before any reply leaves, all that its state includes is told.
+ */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "ws/ws_int.h"
+
+enum {
+    RETRY_AFTER_MS = 1000,
+    STATUS_UNAUTHORIZED = 401
+};
+
+static const char too_many_watches[] = "this socket has as many watches as it may";
+
+static void count(const struct ws_message *message, bool failed)
+{
+    const struct op_def *def = message->request->def;
+
+    gate_count_op(message->ws->gate, def ? def->id : 0, failed, os_now_us() - message->start_us);
+}
+
+/* ---- Replies ---- */
+
+static void saw(struct ws_socket *socket, zxid_t zxid)
+{
+    socket->seen = zxid > socket->seen ? zxid : socket->seen;
+}
+
+static bool may_retry(enum err err)
+{
+    return err == ERR_THROTTLED || err == ERR_NOT_READY || err == ERR_REPLICA_BEHIND ||
+           err == ERR_IN_FLIGHT;
+}
+
+static enum op_kind kind_of(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+
+    return request->def && !message->fault ? op_args_kind(&request->args) : OP_KIND_INFO;
+}
+
+static void reply_problem(struct ws_message *message, struct op_problem *problem)
+{
+    struct ws_socket *socket = message->socket;
+    const struct op_request *request = message->request;
+    struct jsonw json;
+
+    problem->message = true;
+    problem->path = request->def ? request->args.path : slice_make(NULL, 0);
+    problem->zxid = problem->zxid ? problem->zxid : subscribe_at(socket->ws->subscriber);
+    problem->retry_after_ms = may_retry(problem->err) ? RETRY_AFTER_MS : 0;
+    if (problem->err == ERR_NO_AUTH && !socket->who.auth) {
+        problem->status = STATUS_UNAUTHORIZED;
+    }
+    json = ws_out_begin(socket->ws);
+    op_json_reply_error(&json, &message->id, problem);
+    (void)ws_out_end(socket); /* A problem is never that large. */
+    count(message, true);
+}
+
+void ws_reply_error(struct ws_message *message, enum err err, const char *detail)
+{
+    struct op_problem problem = op_problem_make(kind_of(message), err);
+
+    problem.detail = detail;
+    reply_problem(message, &problem);
+}
+
+static void reply_fault(struct ws_message *message)
+{
+    const struct op_fault *fault = message->fault;
+    struct op_problem problem = op_problem_make(kind_of(message), fault->err);
+
+    problem.detail = fault->detail[0] != '\0' ? fault->detail : NULL;
+    problem.has_index = fault->has_index;
+    problem.index = fault->index;
+    reply_problem(message, &problem);
+}
+
+void ws_reply_failure(struct ws_message *message, const struct op_result *result)
+{
+    const struct op_args *args = &message->request->args;
+    struct op_problem problem = op_problem_make(kind_of(message), result->err);
+
+    ws_tell_changes(message->ws, result->zxid);
+    saw(message->socket, result->zxid);
+    problem.detail = result->detail;
+    problem.zxid = result->zxid;
+    problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
+    problem.index = result->failed_index;
+    problem.result = result;
+    problem.args = args;
+    reply_problem(message, &problem);
+}
+
+bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch)
+{
+    struct jsonw json = ws_out_begin(message->ws);
+
+    if (op_json_reply(&json, message->id.number, &message->request->args, result, watch) !=
+        ERR_OK) {
+        ws_reply_error(message, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
+        return false;
+    }
+    if (!ws_out_end(message->socket)) {
+        ws_reply_error(message, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        return false;
+    }
+    saw(message->socket, result->zxid);
+    count(message, false);
+    return true;
+}
+
+void ws_reply(struct ws_message *message, const struct op_result *result)
+{
+    ws_tell_changes(message->ws, result->zxid);
+    (void)ws_reply_result(message, result, 0);
+}
+
+void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result)
+{
+    struct jsonw json = ws_out_begin(message->ws);
+
+    op_json_reply_watch(&json, message->id.number, result);
+    (void)ws_out_end(message->socket);
+    saw(message->socket, result->zxid);
+    count(message, false);
+}
+
+/* ---- Reads ---- */
+
+/* What the client has seen or demands, and what the gate has waited for. The state may have been
+ * put back by a snapshot since. */
+static zxid_t least_zxid(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    zxid_t least = message->socket->seen;
+
+    least = request->min_zxid > least ? request->min_zxid : least;
+    return message->asked && request->wait_zxid > least ? request->wait_zxid : least;
+}
+
+/* The one-shot kind that goes with a read. */
+static enum watch_kind kind_by_shape(enum op_shape shape)
+{
+    if (shape == OP_SHAPE_CHILDREN) {
+        return WATCH_CHILDREN;
+    }
+    return shape == OP_SHAPE_EXISTS ? WATCH_EXISTS : WATCH_DATA;
+}
+
+/* Begins right behind the state that was read. */
+static void reply_and_watch(struct ws_message *message, const struct op_result *result)
+{
+    const struct op_request *request = message->request;
+    const struct subscribe_request watch = {.kind = kind_by_shape(request->def->shape),
+                                            .path = request->args.path,
+                                            .since = result->zxid};
+    enum err err = ws_tell_watch(message, result, &watch);
+
+    if (err != ERR_OK) {
+        ws_reply_error(message, err, err == ERR_THROTTLED ? too_many_watches : NULL);
+    }
+}
+
+static void reply_read(struct ws_message *message, const struct op_result *result)
+{
+    const struct op_request *request = message->request;
+
+    if (result->has_session) {
+        gate_touch(message->ws->gate, result->session.id);
+    }
+    if (!op_json_is_answer(request->args.op, result->err)) {
+        ws_reply_failure(message, result);
+    } else if (request->args.watch) {
+        reply_and_watch(message, result);
+    } else {
+        ws_reply(message, result);
+    }
+}
+
+/* Has the gate wait until this replica is far enough; the message runs again after that. */
+static bool ask(struct ws_message *message)
+{
+    message->asked = true;
+    return !ws_queue_submit(message) || message->step == WS_INSIDE ? false : ws_run(message);
+}
+
+/* A session that this replica has not heard of may be known behind a round. */
+static bool may_ask_again(struct ws_message *message, const struct op_result *result)
+{
+    if (result->err != ERR_UNKNOWN_SESSION || message->asked) {
+        return false;
+    }
+    message->request->consistency = OP_LINEARIZABLE;
+    return true;
+}
+
+static bool read_now(struct ws_message *message)
+{
+    struct op_request *request = message->request;
+    struct op_result result;
+    bool again = false;
+
+    op_result_init(&result);
+    request->def->read(gate_view(message->ws->gate), &message->socket->who, &request->args,
+                       &result);
+    again = may_ask_again(message, &result);
+    if (!again && result.zxid != 0 && result.zxid < least_zxid(message)) {
+        ws_reply_error(message, ERR_REPLICA_BEHIND, "this replica is taking over another state");
+    } else if (!again) {
+        reply_read(message, &result);
+    }
+    op_result_release(&result);
+    return again ? ask(message) : true;
+}
+
+static bool run_read(struct ws_message *message)
+{
+    const char *why = NULL;
+    enum err err = message->asked ? ERR_OK : gate_check_local(message->ws->gate, &why);
+
+    if (err != ERR_OK) {
+        ws_reply_error(message, err, why);
+        return true;
+    }
+    return read_now(message);
+}
+
+/* ---- What the front end does itself ---- */
+
+static bool run_info(struct ws_message *message)
+{
+    struct ws *ws = message->ws;
+    const struct op_def *def = message->request->def;
+    struct jsonw json = ws_out_begin(ws);
+
+    op_json_reply_begin(&json, message->id.number, 0);
+    jsonw_key(&json, def->name);
+    ops_write_info(ws->gate, def->id, &message->socket->who, message->socket->session.id, &json);
+    op_json_reply_end(&json);
+    (void)ws_out_end(message->socket);
+    count(message, false);
+    return true;
+}
+
+static void reply_plain(struct ws_message *message)
+{
+    struct ws *ws = message->ws;
+    struct jsonw json;
+
+    ws_tell_changes(ws, ZXID_MAX);
+    json = ws_out_begin(ws);
+    op_json_reply_begin(&json, message->id.number, subscribe_at(ws->subscriber));
+    op_json_reply_end(&json);
+    (void)ws_out_end(message->socket);
+    count(message, false);
+}
+
+static bool run_watch(struct ws_message *message)
+{
+    const struct op_args *args = &message->request->args;
+    const struct subscribe_request watch = {
+        .kind = args->kind,
+        .path = args->path,
+        .values = args->values,
+        .has_since = args->has_since,
+        .since = args->since,
+        .has_history = args->has_since_history,
+        .since_history = args->since_history,
+    };
+
+    enum err err = ws_tell_watch(message, NULL, &watch);
+
+    if (err == ERR_REPLICA_BEHIND && !message->asked) {
+        message->request->min_zxid = args->since;
+        return ask(message);
+    }
+    if (err != ERR_OK) {
+        ws_reply_error(message, err, err == ERR_THROTTLED ? too_many_watches : NULL);
+    }
+    return true;
+}
+
+static bool run_unwatch(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+    struct watch_table *table = subscribe_table(socket->ws->subscriber);
+    struct watch *watch = watch_by_id(table, &socket->owner, message->request->args.watch_id);
+
+    if (!watch) {
+        ws_reply_error(message, ERR_NOT_FOUND, "this socket has no such watch");
+        return true;
+    }
+    watch_remove(table, watch);
+    reply_plain(message);
+    return true;
+}
+
+static bool run_auth(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+    const struct op_args *args = &message->request->args;
+    struct auth *auth = NULL;
+    enum err err = auth_add(socket->who.auth, args->scheme, args->credential,
+                            socket->ws->limits->super_digest, &auth);
+
+    if (err != ERR_OK) {
+        ws_reply_error(message, err,
+                       err == ERR_AUTH_FAILED ? "the scheme must be digest, the credential "
+                                                "user:password"
+                                              : "this socket has shown too many identities");
+        return true;
+    }
+    auth_unref(socket->who.auth);
+    socket->who.auth = auth;
+    reply_plain(message);
+    return true;
+}
+
+static bool run_detach(struct ws_message *message)
+{
+    ws_session_detach(message->socket);
+    reply_plain(message);
+    return true;
+}
+
+static bool run_ping(struct ws_message *message)
+{
+    reply_plain(message);
+    return true;
+}
+
+/* The rows that a front end does itself: the only ones known here. */
+static const struct {
+    enum op_id id;
+    bool (*run)(struct ws_message *message);
+} front[] = {
+    {OP_WATCH, run_watch},   {OP_UNWATCH, run_unwatch}, {OP_AUTH, run_auth},
+    {OP_DETACH, run_detach}, {OP_PING, run_ping},
+};
+
+static bool run_front(struct ws_message *message)
+{
+    for (size_t i = 0; i < sizeof(front) / sizeof(front[0]); i++) {
+        if (front[i].id == message->request->def->id) {
+            return front[i].run(message);
+        }
+    }
+    UNREACHABLE();
+}
+
+/* ---- All ---- */
+
+static bool run_back(struct ws_message *message)
+{
+    const struct op_result *result = &message->request->result;
+
+    if (result->err != ERR_OK) {
+        ws_reply_failure(message, result);
+    } else {
+        ws_reply(message, result);
+    }
+    return true;
+}
+
+bool ws_run(struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+
+    if (message->fault) {
+        reply_fault(message);
+        return true;
+    }
+    if (message->asked && message->step == WS_NEW) {
+        return ask(message); /* The gate had no room. */
+    }
+    if (message->asked && request->result.err != ERR_OK) {
+        ws_reply_failure(message, &request->result);
+        return true;
+    }
+    if (message->about_session && !message->prepared) {
+        message->prepared = true;
+        if (!ws_session_prepare(message)) {
+            ws_reply_error(message, ERR_UNKNOWN_SESSION, "no session is attached to this socket");
+            return true;
+        }
+    }
+    switch (op_args_kind(&request->args)) {
+    case OP_KIND_READ:
+        return run_read(message);
+    case OP_KIND_INFO:
+        return run_info(message);
+    case OP_KIND_FRONT:
+        return run_front(message);
+    case OP_KIND_WRITE:
+    case OP_KIND_SYNC:
+        return message->in_order ? ws_session_run(message) : run_back(message);
+    }
+    UNREACHABLE();
+}

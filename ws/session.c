@@ -1,0 +1,221 @@
+/*
+ * The session that is attached to a socket: opened here, brought here, lost, closed. An attachment
+ * has a number, the zxid that made it; every replica hears of each, and whoever has an older one is
+ * out. What a client asks behind that is refused: its writes must not go on without the session.
+ */
+#include "base/check.h"
+#include "base/crypto.h"
+#include "base/mem.h"
+#include "base/os_rng.h"
+#include "ws/ws_int.h"
+
+#include <stdio.h>
+
+enum {
+    UUID_BYTES = 16
+};
+
+static bool has_field(const struct op_def *def, enum op_field_type type)
+{
+    for (const struct op_field *field = def->fields; field->name; field++) {
+        if (field->type == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ws_is_about_session(const struct op_def *def)
+{
+    return has_field(def, OP_FIELD_HASH);
+}
+
+/* UUID version 4: 122 random bits. */
+static char *make_secret(void)
+{
+    uint8_t bytes[UUID_BYTES];
+    char *text = mem_zalloc(1, WS_SECRET_LEN + 1);
+    size_t at = 0;
+
+    os_random(bytes, sizeof(bytes));
+    bytes[6] = (uint8_t)((bytes[6] & 0x0f) | 0x40);
+    bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < UUID_BYTES; i++) {
+        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+
+        at +=
+            (size_t)snprintf(text + at, WS_SECRET_LEN + 1 - at, dash ? "-%02x" : "%02x", bytes[i]);
+    }
+    ASSERT(at == WS_SECRET_LEN);
+    return text;
+}
+
+bool ws_session_prepare(struct ws_message *message)
+{
+    struct op_args *args = &message->request->args;
+    const struct ws_attached *session = &message->socket->session;
+
+    if (!has_field(message->request->def, OP_FIELD_SECRET)) {
+        message->secret = make_secret();
+        args->secret = slice_make(message->secret, WS_SECRET_LEN);
+    }
+    if (args->secret.len > 0) {
+        op_args_hash_secret(args, message->hash);
+        return true;
+    }
+    memcpy(message->hash, session->hash, sizeof(message->hash));
+    args->secret_hash = slice_make(message->hash, sizeof(message->hash));
+    return session->id != 0;
+}
+
+/* ---- Out of a session ---- */
+
+void ws_session_detach(struct ws_socket *socket)
+{
+    struct map *attached = &socket->ws->attached;
+
+    if (socket->session.id != 0 && map_get_u64(attached, socket->session.id) == socket) {
+        (void)map_remove_u64(attached, socket->session.id);
+    }
+    explicit_bzero(&socket->session, sizeof(socket->session));
+    ws_beat_session(socket);
+}
+
+static void lose(struct ws_socket *socket, enum err err, const char *state, zxid_t zxid)
+{
+    ws_tell_session(socket, state, zxid);
+    ws_session_detach(socket);
+    socket->lost = err;
+    ws_socket_finish(
+        socket, err == ERR_SESSION_MOVED ? WS_CODE_SESSION_MOVED : WS_CODE_SESSION_ENDED, state);
+}
+
+void ws_session_look(struct ws_socket *socket)
+{
+    const struct op_session session = {.shown = true, .id = socket->session.id};
+    zxid_t zxid = subscribe_at(socket->ws->subscriber);
+    struct op_session_info info;
+
+    if (session.id == 0) {
+        return;
+    }
+    enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
+
+    if (err == ERR_UNKNOWN_SESSION) {
+        lose(socket, ERR_SESSION_EXPIRED, "expired", zxid);
+    } else if (err == ERR_OK && info.attach > socket->session.number) {
+        lose(socket, ERR_SESSION_MOVED, "moved", zxid);
+    }
+}
+
+void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change)
+{
+    struct ws_socket *socket = map_get_u64(&ws->attached, change->session);
+
+    if (!socket) {
+        return;
+    }
+    if (change->type == TXN_SESSION_CLOSE && socket->ending) {
+        ws_session_detach(socket); /* As it has asked itself; the reply follows. */
+    } else if (change->type == TXN_SESSION_CLOSE) {
+        lose(socket, ERR_SESSION_EXPIRED, change->expired ? "expired" : "closed", zxid);
+    } else if (socket->attaching) {
+        socket->moved_to = change->attach; /* Here, perhaps: the reply will tell. */
+    } else if (change->attach > socket->session.number) {
+        lose(socket, ERR_SESSION_MOVED, "moved", zxid);
+    }
+}
+
+/* ---- Into a session ---- */
+
+static bool is_attached(const struct ws_message *message)
+{
+    const struct ws_attached *session = &message->socket->session;
+
+    return session->id != 0 && crypto_equal(slice_make(session->hash, sizeof(session->hash)),
+                                            slice_make(message->hash, sizeof(message->hash)));
+}
+
+static void attach(struct ws_message *message, const struct op_session_info *info)
+{
+    struct ws_socket *socket = message->socket;
+    struct ws *ws = socket->ws;
+    struct ws_socket *other = map_get_u64(&ws->attached, info->id);
+
+    ws_session_detach(socket);
+    if (other && other != socket) {
+        lose(other, ERR_SESSION_MOVED, "moved", message->request->result.zxid);
+    }
+    socket->session = (struct ws_attached){
+        .id = info->id, .number = info->attach, .timeout_ms = info->timeout_ms};
+    memcpy(socket->session.hash, message->hash, sizeof(message->hash));
+    map_put_u64(&ws->attached, info->id, socket);
+    gate_touch(ws->gate, info->id);
+    ws_beat_session(socket);
+}
+
+/* The session is there; now it is attached, with a request of its own. */
+static void follow_with_attach(struct ws_message *message)
+{
+    struct op_request *request = op_request_new();
+
+    request->def = ops_by_id(OP_ATTACH);
+    request->on_reply = message->request->on_reply;
+    request->ctx = message;
+    op_args_init(&request->args, OP_ATTACH);
+    request->args.secret = slice_make(message->secret, WS_SECRET_LEN);
+    op_args_hash_secret(&request->args, message->hash);
+    op_request_free(message->request);
+    message->request = request;
+    message->step = WS_NEW;
+}
+
+static bool submit(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+    enum op_id op = message->request->def->id;
+
+    socket->attaching = op == OP_ATTACH && is_attached(message);
+    socket->ending = op == OP_CLOSE && is_attached(message);
+    socket->moved_to = 0;
+    ws_queue_sign(message);
+    return ws_queue_submit(message) && message->step == WS_BACK;
+}
+
+static void finish(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+    const struct op_result *result = &message->request->result;
+    uint64_t number = socket->session.number;
+
+    if (result->err != ERR_OK) {
+        ws_reply_failure(message, result);
+    } else {
+        ws_tell_changes(socket->ws, result->zxid);
+        if (result->has_session) {
+            attach(message, &result->session);
+            number = result->session.attach;
+        }
+        ws_reply(message, result);
+    }
+    socket->attaching = false;
+    socket->ending = false;
+    if (socket->moved_to > number || result->err == ERR_OK) {
+        ws_session_look(socket); /* It may have gone on since. */
+    }
+}
+
+bool ws_session_run(struct ws_message *message)
+{
+    if (message->step == WS_NEW && !submit(message)) {
+        return false;
+    }
+    if (message->request->def->id == OP_SESSION && message->request->result.err == ERR_OK) {
+        follow_with_attach(message);
+        if (!submit(message)) {
+            return false;
+        }
+    }
+    finish(message);
+    return true;
+}

@@ -1,0 +1,172 @@
+/* The life of a socket: taken over, opened, read piece by piece, finished, gone. */
+#include "base/check.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/utf8.h"
+#include "ws/ws_int.h"
+
+void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival)
+{
+    struct ws_socket *socket = mem_zalloc(1, sizeof(*socket));
+    const struct gate_limits *limits = ws->limits;
+    int fd = take_arrival->fd;
+
+    socket->ws = ws;
+    socket->seat = take_arrival->seat;
+    socket->who = take_arrival->who;
+    mem_free(take_arrival);
+    watch_owner_init(&socket->owner, &socket->who, limits->watches_max, limits->watch_bytes_max);
+    list_push_back(&ws->sockets, &socket->node);
+    list_init(&socket->turn);
+    list_init(&socket->held);
+    list_init(&socket->behind);
+    list_init(&socket->messages);
+    socket->next = &socket->messages;
+    buf_init(&socket->in, limits->message_bytes_max);
+    buf_init(&socket->out, SIZE_MAX / 2); /* Bounded by WS_UNREAD_BYTES and what lag.c does. */
+    ws_beat_start(socket);
+    metric_add(&ws->metrics.sockets_ever, 1);
+    atomic_fetch_add_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);
+    ws_library_adopt(socket, fd);
+}
+
+void ws_socket_opened(struct ws_socket *socket)
+{
+    socket->open = true;
+    ws_tell_hello(socket);
+    if (atomic_load(&socket->ws->draining)) {
+        ws_socket_finish(socket, WS_CODE_GOING_AWAY, "drain");
+    }
+}
+
+void ws_socket_gone(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+
+    socket->open = false;
+    if (ws->adopting == socket) {
+        ws->adopting = NULL;
+    }
+    ws_metrics_closed(ws, socket->code);
+    ws_session_detach(socket);
+    ws_queue_release(socket);
+    ws_lag_release(socket);
+    ws_beat_stop(socket);
+    watch_owner_release(subscribe_table(ws->subscriber), &socket->owner);
+    list_remove(&socket->node);
+    list_remove(&socket->turn);
+    list_remove(&socket->held);
+    buf_release(&socket->in);
+    buf_release(&socket->out);
+    principal_release(&socket->who);
+    ws->give_seat(socket->seat);
+    mem_free(socket);
+    atomic_fetch_sub_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);
+    atomic_fetch_sub(&ws->taken, 1);
+}
+
+void ws_socket_turn(struct ws_socket *socket)
+{
+    if (list_empty(&socket->turn)) {
+        list_push_back(&socket->ws->turn, &socket->turn);
+    }
+}
+
+void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
+{
+    uint32_t before = socket->stops;
+
+    socket->stops = stop ? before | why : before & ~(uint32_t)why;
+    if (socket->open && (before == 0) != (socket->stops == 0)) {
+        (void)lws_rx_flow_control(socket->wsi, socket->stops == 0);
+    }
+}
+
+void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *reason)
+{
+    if (socket->code != WS_CODE_NONE) {
+        return;
+    }
+    socket->code = code;
+    socket->reason = reason;
+    ws_socket_stop(socket, WS_STOP_CLOSING, true);
+    ws_socket_turn(socket);
+}
+
+/* The library notices by itself, also when it has stopped reading. */
+void ws_socket_cut(struct ws_socket *socket)
+{
+    socket->open = false;
+    if (socket->wsi) {
+        loop_shutdown(lws_get_socket_fd(socket->wsi));
+        lws_callback_on_writable(socket->wsi);
+    }
+}
+
+/* ---- Reading ---- */
+
+void ws_socket_heard(struct ws_socket *socket)
+{
+    socket->heard_ms = os_now_ms();
+    if (socket->session.id != 0) {
+        gate_touch(socket->ws->gate, socket->session.id);
+    }
+}
+
+/* One more message: when is it on time at the configured rate? */
+static void keep_to_rate(struct ws_socket *socket)
+{
+    uint32_t per_s = socket->ws->limits->socket_messages_per_s;
+    uint64_t now_us = os_now_us();
+
+    if (per_s == 0) {
+        return;
+    }
+    socket->rate_us = (socket->rate_us > now_us ? socket->rate_us : now_us) + 1000000 / per_s;
+    if (socket->rate_us > now_us + WS_BURST_US) {
+        ws_socket_stop(socket, WS_STOP_RATE, true);
+        ws_beat_at(socket, os_now_ms() + (socket->rate_us - now_us - WS_BURST_US) / 1000 + 1);
+    }
+}
+
+static void take_message(struct ws_socket *socket, struct slice text)
+{
+    metric_add(&socket->ws->metrics.messages, 1);
+    if (!utf8_valid(text)) {
+        ws_socket_finish(socket, WS_CODE_NOT_UTF8, "not UTF-8");
+        return;
+    }
+    ws_socket_heard(socket);
+    keep_to_rate(socket);
+    ws_queue_message(socket, text);
+    ws_socket_turn(socket);
+}
+
+/* A message that ends the socket is read no further. */
+static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text)
+{
+    if (!text) {
+        ws_socket_finish(socket, WS_CODE_NOT_TEXT, "messages are text");
+    } else if (piece.len > socket->in.size_max - socket->in.len) {
+        ws_socket_finish(socket, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
+    }
+    return socket->code == WS_CODE_NONE;
+}
+
+void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last)
+{
+    if (socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text)) {
+        return;
+    }
+    socket->heard_ms = os_now_ms();
+    if (last && socket->in.len == 0) {
+        take_message(socket, piece); /* The common one, whole. */
+        return;
+    }
+    (void)buf_append_slice(&socket->in, piece);
+    if (last) {
+        take_message(socket, buf_slice(&socket->in));
+        buf_release(&socket->in);
+    }
+}

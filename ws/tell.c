@@ -1,0 +1,282 @@
+/*
+ * What clients are told, in the order in which it happened. Everything is handed out here: before a
+ * reply leaves, the subscriber is pumped up to the state of that reply, for all sockets; so on each
+ * socket an event precedes whatever shows its effect.
+ */
+#include "base/check.h"
+#include "ws/ws_int.h"
+
+enum {
+    WATCHES_TEXT_MAX = 16 << 20 /* Bytes of the ids of all watches of a socket. */
+};
+
+static struct ws_socket *socket_of(struct watch_owner *owner)
+{
+    return list_entry(owner, struct ws_socket, owner);
+}
+
+/* ---- Events ---- */
+
+/* The first comma of an event stands behind its name. */
+static size_t split_of(const struct buf *text)
+{
+    const uint8_t *comma = memchr(text->data, ',', text->len);
+
+    ASSERT(comma);
+    return (size_t)(comma - text->data) + 1;
+}
+
+static bool holds(const struct ws_payload *payload, const struct watch_event *event, bool values)
+{
+    return payload->zxid == event->zxid && payload->change == event->change &&
+           payload->type == event->type && payload->last == event->last &&
+           payload->values == values && slice_eq(buf_slice(&payload->path), event->path);
+}
+
+/* The same for all who are told of it, but for a difference, which each has of its own. */
+static void write_payload(struct ws_payload *payload, const struct watch_event *event, bool values)
+{
+    struct jsonw json;
+
+    if (!event->diff && holds(payload, event, values)) {
+        return;
+    }
+    buf_clear(&payload->text);
+    buf_clear(&payload->path);
+    jsonw_init(&json, &payload->text);
+    op_json_event(&json, event, NULL, values, OP_AUTO);
+    (void)buf_append_slice(&payload->path, event->path);
+    payload->split = split_of(&payload->text);
+    payload->zxid = event->diff ? 0 : event->zxid;
+    payload->change = event->change;
+    payload->type = event->type;
+    payload->last = event->last;
+    payload->values = values;
+}
+
+static void send_event(struct ws_socket *socket, const struct watch *hits,
+                       const struct watch_event *event)
+{
+    struct ws *ws = socket->ws;
+    struct ws_payload *payload = &ws->payload;
+    bool values = false;
+
+    buf_clear(&ws->scratch);
+    for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
+        values = values || hit->values;
+        (void)buf_printf(&ws->scratch, hit == hits ? "\"watches\":[%u" : ",%u", hit->id);
+    }
+    (void)buf_append_str(&ws->scratch, "],");
+    write_payload(payload, event, values);
+
+    const struct slice parts[] = {
+        slice_make(payload->text.data, payload->split),
+        buf_slice(&ws->scratch),
+        slice_make(payload->text.data + payload->split, payload->text.len - payload->split),
+    };
+
+    ws_out_frame(socket, parts, sizeof(parts) / sizeof(parts[0]));
+    socket->told = event->zxid;
+    socket->seen = event->zxid > socket->seen ? event->zxid : socket->seen;
+    metric_add(&ws->metrics.events, 1);
+}
+
+/* The reply to a watch precedes what the watch has missed. */
+static void answer(struct ws *ws)
+{
+    struct ws_answering *answering = &ws->answering;
+
+    if (answering->said || answering->result.id == 0) {
+        return;
+    }
+    answering->said = true;
+    if (answering->read) {
+        answering->failed =
+            !ws_reply_result(answering->message, answering->read, answering->result.id);
+    } else {
+        ws_reply_watch(answering->message, &answering->result);
+    }
+}
+
+static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
+                     const struct watch_event *event)
+{
+    struct ws *ws = ctx;
+    struct ws_socket *socket = socket_of(owner);
+
+    if (ws->answering.message && ws->answering.message->socket == socket) {
+        answer(ws);
+    }
+    if (!socket->open || socket->farewell) {
+        return;
+    }
+    hits = ws_lag_hold(socket, hits, event);
+    if (hits) {
+        send_event(socket, hits, event);
+    }
+}
+
+enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
+                       const struct subscribe_request *request)
+{
+    struct ws *ws = message->ws;
+    struct ws_socket *socket = message->socket;
+    struct ws_answering *answering = &ws->answering;
+    enum err err = ERR_OK;
+
+    *answering = (struct ws_answering){.message = message, .read = read};
+    if (read) {
+        err = subscribe_add_at(ws->subscriber, &socket->owner, request, &answering->result);
+    } else {
+        err = subscribe_add(ws->subscriber, &socket->owner, request, &answering->result);
+    }
+    if (err == ERR_OK) {
+        answer(ws);
+    }
+    if (answering->failed && !answering->result.used_up) {
+        struct watch_table *table = subscribe_table(ws->subscriber);
+
+        watch_remove(table, watch_by_id(table, &socket->owner, answering->result.id));
+    }
+    answering->message = NULL;
+    return err;
+}
+
+/* ---- Order ---- */
+
+void ws_tell_changes(struct ws *ws, zxid_t until)
+{
+    if (until > subscribe_at(ws->subscriber)) {
+        (void)subscribe_pump(ws->subscriber, until, SIZE_MAX);
+    }
+}
+
+void ws_tell_more(struct ws *ws)
+{
+    zxid_t before = subscribe_at(ws->subscriber);
+
+    if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
+        ev_async_send(ws->loop, &ws->changed);
+    }
+    metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
+}
+
+static void on_change(void *ctx, zxid_t zxid, const struct change *change)
+{
+    if (change->type == TXN_SESSION_CLOSE || change->type == TXN_SESSION_MOVE) {
+        ws_session_changed(ctx, zxid, change);
+    }
+}
+
+static void on_lost(void *ctx, zxid_t from)
+{
+    struct ws *ws = ctx;
+
+    list_for_each (it, &ws->sockets) {
+        ws_session_look(list_entry(it, struct ws_socket, node));
+    }
+    ws_lag_lost(ws, from);
+}
+
+static void wake(void *ctx)
+{
+    struct ws *ws = ctx;
+
+    ev_async_send(ws->loop, &ws->changed);
+}
+
+void ws_tell_open(struct ws *ws)
+{
+    const struct subscribe_sink sink = {
+        .ctx = ws, .on_event = on_event, .on_change = on_change, .on_lost = on_lost};
+    struct window *window = gate_window(ws->gate);
+    struct jsonw json;
+
+    buf_init(&ws->payload.text, SIZE_MAX / 2); /* One event. */
+    buf_init(&ws->payload.path, SIZE_MAX / 2);
+    buf_init(&ws->limits_json, SIZE_MAX / 2);
+    jsonw_init(&json, &ws->limits_json);
+    gate_write_limits(ws->gate, &json);
+    ws->subscriber = subscriber_new(gate_view(ws->gate), window, &sink);
+    ws->listener = (struct window_listener){.wake = wake, .ctx = ws};
+    window_listen(window, &ws->listener);
+}
+
+void ws_tell_close(struct ws *ws)
+{
+    window_unlisten(gate_window(ws->gate), &ws->listener);
+    subscriber_free(ws->subscriber);
+    buf_release(&ws->payload.text);
+    buf_release(&ws->payload.path);
+    buf_release(&ws->limits_json);
+}
+
+/* ---- What the server says by itself ---- */
+
+void ws_tell_hello(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+    struct gate_status status;
+    struct jsonw json;
+
+    gate_status(ws->gate, &status);
+    ws_tell_changes(ws, ZXID_MAX);
+    json = ws_out_begin(ws);
+    op_json_hello(&json, &(struct op_hello){.server = status.id,
+                                            .role = status.role,
+                                            .history = status.history,
+                                            .zxid = subscribe_at(ws->subscriber),
+                                            .heartbeat_ms = ws->limits->heartbeat_ms,
+                                            .limits = buf_slice(&ws->limits_json)});
+    (void)ws_out_end(socket);
+}
+
+void ws_tell_heartbeat(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+    struct jsonw json = ws_out_begin(ws);
+
+    op_json_heartbeat(&json, ws_lag_bound(socket, subscribe_at(ws->subscriber)));
+    (void)ws_out_end(socket);
+}
+
+void ws_tell_session(struct ws_socket *socket, const char *state, zxid_t zxid)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_session_event(&json, state, socket->session.id, zxid);
+    (void)ws_out_end(socket);
+}
+
+void ws_tell_closing(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+    struct buf servers;
+    struct jsonw json;
+
+    buf_init(&servers, WS_REPLY_MAX);
+    jsonw_init(&json, &servers);
+    gate_write_servers(ws->gate, &json);
+    json = ws_out_begin(ws);
+    op_json_closing(&json, socket->reason, buf_slice(&servers));
+    (void)ws_out_end(socket);
+    buf_release(&servers);
+}
+
+void ws_tell_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_gap(&json, &watch, 1, zxid);
+    (void)ws_out_end(socket);
+    metric_add(&socket->ws->metrics.gaps, 1);
+}
+
+void ws_tell_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count, zxid_t from)
+{
+    struct jsonw json = ws_out_begin(socket->ws);
+
+    op_json_overrun(&json, watches, count, from);
+    (void)ws_out_end(socket);
+    metric_add(&socket->ws->metrics.overruns, count);
+}

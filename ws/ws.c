@@ -1,0 +1,317 @@
+/*
+ * The thread of the sockets: one libev loop, on which the library has its connections and we have
+ * our mailboxes. Sockets that have something to run or to send are gathered in a list and get their
+ * turn once all that is ready has been looked at, so that many messages leave in one system call.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_rng.h"
+#include "ws/ws_int.h"
+
+#include <unistd.h>
+
+/* ---- The end of a turn ---- */
+
+/* The last message of a socket that is to be closed, once nothing is left to answer. */
+static void take_leave(struct ws_socket *socket)
+{
+    if (socket->code == WS_CODE_NONE || socket->farewell || socket->count > 0) {
+        return;
+    }
+    ws_tell_closing(socket);
+    socket->farewell = true;
+    socket->end_ms = os_now_ms() + WS_LINGER_MS;
+    ws_beat_at(socket, socket->end_ms);
+}
+
+static void give_turn(struct ws_socket *socket)
+{
+    if (!socket->open) {
+        return;
+    }
+    ws_queue_run(socket);
+    take_leave(socket);
+    ws_out_flush(socket);
+    if (socket->open && socket->farewell) {
+        lws_callback_on_writable(socket->wsi); /* It is closed from there. */
+    }
+}
+
+/* Whoever is to be told something on the way is put at the end of the list. */
+static void give_turns(struct ws *ws)
+{
+    while (!list_empty(&ws->turn)) {
+        struct ws_socket *socket = list_first(&ws->turn, struct ws_socket, turn);
+
+        list_remove(&socket->turn);
+        give_turn(socket);
+    }
+}
+
+static void look_empty(struct ws *ws)
+{
+    if (!atomic_load(&ws->draining) || mailbox_is_closed(&ws->emptied) ||
+        !list_empty(&ws->sockets) || mailbox_count(&ws->arrivals) > 0) {
+        return;
+    }
+    mailbox_close(&ws->emptied);
+}
+
+static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int events)
+{
+    struct ws *ws = watcher->data;
+
+    (void)loop;
+    (void)events;
+    if (!list_empty(&ws->behind)) {
+        ws_lag_catch_up(ws);
+    }
+    give_turns(ws);
+    look_empty(ws);
+}
+
+/* ---- What wakes it ---- */
+
+static void on_arrivals(struct ev_loop *loop, struct ev_io *watcher, int events)
+{
+    struct ws *ws = watcher->data;
+    struct list arrivals;
+
+    (void)loop;
+    (void)events;
+    (void)mailbox_drain(&ws->arrivals, &arrivals);
+    list_for_each_safe (it, tmp, &arrivals) {
+        ws_socket_new(ws, list_entry(it, struct ws_arrival, node));
+    }
+}
+
+static void on_replies(struct ev_loop *loop, struct ev_io *watcher, int events)
+{
+    struct ws *ws = watcher->data;
+    struct list replies;
+
+    (void)loop;
+    (void)events;
+    (void)mailbox_drain(&ws->replies, &replies);
+    list_for_each_safe (it, tmp, &replies) {
+        ws_queue_back(ws, list_entry(it, struct op_request, node));
+    }
+}
+
+static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    ws_tell_more(watcher->data);
+}
+
+static void on_retry(struct ev_loop *loop, struct ev_timer *watcher, int events)
+{
+    struct ws *ws = watcher->data;
+
+    (void)loop;
+    (void)events;
+    list_for_each_safe (it, tmp, &ws->held) {
+        struct ws_socket *socket = list_entry(it, struct ws_socket, held);
+
+        list_remove(&socket->held);
+        ws_socket_stop(socket, WS_STOP_HELD, false);
+        ws_socket_turn(socket);
+    }
+}
+
+static void on_look(struct ev_loop *loop, struct ev_timer *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    ws_beat_look(watcher->data);
+}
+
+static void on_command(struct ev_loop *loop, struct ev_async *watcher, int events)
+{
+    struct ws *ws = watcher->data;
+
+    (void)events;
+    list_for_each (it, &ws->sockets) {
+        ws_socket_finish(list_entry(it, struct ws_socket, node), WS_CODE_GOING_AWAY, "drain");
+    }
+    if (atomic_load(&ws->stopping)) {
+        ev_break(loop, EVBREAK_ALL);
+    }
+}
+
+static void watch_io(struct ws *ws, struct ev_io *watcher, struct mailbox *box,
+                     void (*on_ready)(struct ev_loop *, struct ev_io *, int))
+{
+    ev_io_init(watcher, on_ready, box->event_fd, EV_READ);
+    watcher->data = ws;
+    ev_io_start(ws->loop, watcher);
+}
+
+static void watch_all(struct ws *ws)
+{
+    watch_io(ws, &ws->arrivals_io, &ws->arrivals, on_arrivals);
+    watch_io(ws, &ws->replies_io, &ws->replies, on_replies);
+    ev_async_init(&ws->changed, on_changed);
+    ev_async_init(&ws->command, on_command);
+    ev_prepare_init(&ws->turn_end, on_turn_end);
+    ev_timer_init(&ws->retry, on_retry, 0., 0.);
+    ev_timer_init(&ws->look, on_look, WS_LOOK_MS / 1000., WS_LOOK_MS / 1000.);
+    ws->changed.data = ws;
+    ws->command.data = ws;
+    ws->turn_end.data = ws;
+    ws->retry.data = ws;
+    ws->look.data = ws;
+    ev_async_start(ws->loop, &ws->changed);
+    ev_async_start(ws->loop, &ws->command);
+    ev_prepare_start(ws->loop, &ws->turn_end);
+    ev_timer_start(ws->loop, &ws->look);
+}
+
+static void unwatch_all(struct ws *ws)
+{
+    ev_io_stop(ws->loop, &ws->arrivals_io);
+    ev_io_stop(ws->loop, &ws->replies_io);
+    ev_async_stop(ws->loop, &ws->changed);
+    ev_async_stop(ws->loop, &ws->command);
+    ev_prepare_stop(ws->loop, &ws->turn_end);
+    ev_timer_stop(ws->loop, &ws->retry);
+    ev_timer_stop(ws->loop, &ws->look);
+}
+
+/* ---- Start, drain, stop ---- */
+
+static void body(void *arg)
+{
+    struct ws *ws = arg;
+
+    (void)ev_run(ws->loop, 0);
+}
+
+static void free_all(struct ws *ws)
+{
+    ASSERT(list_empty(&ws->sockets) && ws->inside == 0);
+
+    ev_loop_destroy(ws->loop);
+    mailbox_release(&ws->arrivals);
+    mailbox_release(&ws->replies);
+    mailbox_release(&ws->emptied);
+    map_release(&ws->attached);
+    buf_release(&ws->scratch);
+    mem_free(ws);
+}
+
+static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
+{
+    struct ws *ws = mem_zalloc(1, sizeof(*ws));
+
+    ws->gate = gate;
+    ws->limits = gate_limits(gate);
+    ws->give_seat = give_seat;
+    ws->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+    ASSERT(ws->loop);
+    mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
+    mailbox_init(&ws->replies, 1);
+    mailbox_init(&ws->emptied, 1);
+    list_init(&ws->sockets);
+    list_init(&ws->turn);
+    list_init(&ws->held);
+    list_init(&ws->behind);
+    map_init(&ws->attached);
+    buf_init(&ws->scratch, WS_REPLY_MAX);
+    rng_init(&ws->rng, os_random_u64());
+    return ws;
+}
+
+enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **ret_ws)
+{
+    struct ws *ws = ws_new(gate, give_seat);
+
+    if (!ws_library_open(ws)) {
+        log_error("ws", "libwebsockets does not start; is libwebsockets-evlib-ev installed?");
+        ws_library_close(ws);
+        free_all(ws);
+        return ERR_IO;
+    }
+    watch_all(ws);
+    ws_tell_open(ws);
+    gate_set_front_metrics(gate, ws_metrics_write, ws);
+    thread_start(&ws->thread, "zabra-ws", body, ws);
+    *ret_ws = ws;
+    return ERR_OK;
+}
+
+/* A place is taken before anything else is done, so that no more than may be are ever on their way.
+ */
+bool ws_adopt(void *ctx, int fd, const struct op_principal *who, void *take_seat)
+{
+    struct ws *ws = ctx;
+    struct ws_arrival *arrival = NULL;
+
+    if (atomic_load(&ws->draining)) {
+        return false;
+    }
+    if (atomic_fetch_add(&ws->taken, 1) >= ws->limits->web_sockets_max) {
+        atomic_fetch_sub(&ws->taken, 1);
+        return false;
+    }
+    arrival = mem_zalloc(1, sizeof(*arrival));
+    *arrival = (struct ws_arrival){.fd = fd, .who = *who, .seat = take_seat};
+    arrival->who.auth = auth_ref(who->auth);
+
+    enum err err = mailbox_post_always(&ws->arrivals, &arrival->node);
+
+    ASSERT(err == ERR_OK);
+    return true;
+}
+
+void ws_drain(struct ws *ws)
+{
+    atomic_store(&ws->draining, true);
+    ev_async_send(ws->loop, &ws->command);
+    (void)mailbox_wait(&ws->emptied, WS_DRAIN_MS);
+}
+
+/* No socket is left to answer to, but the gate has the requests until it has answered each. */
+static void wait_for_gate(struct ws *ws)
+{
+    while (ws->inside > 0) {
+        (void)mailbox_wait(&ws->replies, -1);
+        on_replies(ws->loop, &ws->replies_io, 0);
+    }
+}
+
+static void drop_arrivals(struct ws *ws)
+{
+    struct list arrivals;
+
+    (void)mailbox_drain(&ws->arrivals, &arrivals);
+    list_for_each_safe (it, tmp, &arrivals) {
+        struct ws_arrival *arrival = list_entry(it, struct ws_arrival, node);
+
+        close(arrival->fd);
+        ws->give_seat(arrival->seat);
+        principal_release(&arrival->who);
+        mem_free(arrival);
+    }
+}
+
+void ws_stop(struct ws *ws)
+{
+    if (!ws) {
+        return;
+    }
+    atomic_store(&ws->draining, true);
+    atomic_store(&ws->stopping, true);
+    ev_async_send(ws->loop, &ws->command);
+    thread_join(&ws->thread);
+    gate_set_front_metrics(ws->gate, NULL, NULL);
+    drop_arrivals(ws);
+    ws_library_close(ws);
+    wait_for_gate(ws);
+    ws_tell_close(ws);
+    unwatch_all(ws);
+    free_all(ws);
+}

@@ -1,0 +1,44 @@
+/*
+ * ws.h - the WebSocket front end: libwebsockets on a libev loop of its own, in one thread.
+ *
+ * It takes over connections whose handshake has been looked at and is still unread in the socket.
+ * One thread owns all sockets, their watches and their place in the window of changes, so that the
+ * order of events and replies on a socket follows from the order of its own code.
+ */
+#ifndef WS_WS_H
+#define WS_WS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct gate;
+struct op_principal;
+struct ws;
+
+enum {
+    WS_DRAIN_MS = 5000 /* ws_drain gives sockets this long. */
+};
+
+/* `give_seat` is called, on the thread of the sockets, once a connection that ws_adopt has taken is
+ * closed. `gate` must live, and keep answering, until ws_stop has returned. ERR_IO: the library or
+ * its libev plugin does not start. */
+enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **ret_ws);
+
+/*
+ * Takes over a connection: a sound request for a WebSocket that is still unread in `fd`, which does
+ * not block. `ws` is a struct ws: this is what an acceptor is given as a plain function. `who` is
+ * borrowed. False, and nothing is taken, when there is no room or the sockets are being closed. Any
+ * thread; does not wait.
+ */
+bool ws_adopt(void *ws, int fd, const struct op_principal *who, void *take_seat);
+
+/* Takes no more, answers what was asked, tells all clients where else to go and closes their
+ * sockets. Bounded by WS_DRAIN_MS. From the thread that will call ws_stop. */
+void ws_drain(struct ws *ws);
+
+/* Ends the thread and frees all. Waits for requests that the gate still holds. Nobody may call
+ * ws_adopt any more. Accepts NULL. */
+void ws_stop(struct ws *ws);
+
+#endif

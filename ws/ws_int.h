@@ -1,0 +1,361 @@
+/*
+ * ws_int.h - what the files of this folder share: the front end, a socket, one message.
+ *
+ * Owner of everything is the thread of the sockets, except for what is marked. A socket lives as
+ * long as the library's connection; a message as long as its reply is due or the gate holds its
+ * request, whichever is longer.
+ */
+#ifndef WS_WS_INT_H
+#define WS_WS_INT_H
+
+#include "base/list.h"
+#include "base/mailbox.h"
+#include "base/map.h"
+#include "base/metric.h"
+#include "base/rng.h"
+#include "base/thread.h"
+#include "server/gate.h"
+#include "server/op_json.h"
+#include "server/subscribe.h"
+#include "ws/ws.h"
+
+#include <ev.h>
+#include <libwebsockets.h>
+
+enum {
+    WS_READ_BYTES = 4096,        /* Of a connection, at a time; each has a buffer of that size. */
+    WS_SEND_BYTES = 64 << 10,    /* Whole frames handed to the library at a time, at least. */
+    WS_TURN_BYTES = 1 << 20,     /* Sent to one socket before others have their turn. */
+    WS_KERNEL_BYTES = 256 << 10, /* Of one socket that the kernel may hold. */
+    WS_UNREAD_BYTES = 1 << 20,   /* Replies that a client has not read: then no more are made. */
+    WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
+    WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
+    WS_KEEP_BYTES = 1 << 20,     /* Of scratch memory between messages. */
+    WS_PUMP_SETS = 256,          /* Transactions told before sockets have their turn. */
+    WS_CATCH_UPS = 64,           /* Watches that catch up before sockets have their turn. */
+    WS_RETRY_MS = 5,             /* Until the gate is asked again after it had no room. */
+    WS_LOOK_MS = 500,            /* Between looks at whether this replica may answer at all. */
+    WS_UNFIT_MS = 1000,          /* How long it may be unfit before sockets are closed. */
+    WS_LINGER_MS = 3000,         /* For a client to take the last bytes and close. */
+    WS_SILENT_BEATS = 3,         /* Heartbeats without a sign of the client: it is gone. */
+    WS_BEATS_PER_TIMEOUT = 3,    /* Pings within the time-out of an attached session. */
+    WS_BURST_US = 1000000,       /* How far ahead of its rate a socket may be. */
+    WS_CODES = 9,                /* Close codes, none included. */
+    WS_SECRET_LEN = 36
+};
+
+/* Close codes, documented in README.md. */
+enum ws_code {
+    WS_CODE_NONE = 0,
+    WS_CODE_GOING_AWAY = 1001,
+    WS_CODE_NOT_TEXT = 1003,
+    WS_CODE_NOT_UTF8 = 1007,
+    WS_CODE_TOO_LARGE = 1009,
+    WS_CODE_SESSION_ENDED = 4408,
+    WS_CODE_SESSION_MOVED = 4409,
+    WS_CODE_UNFIT = 4503,
+    WS_CODE_SLOW = 4508,
+};
+
+struct ws_socket;
+
+struct ws_metrics {
+    struct metric_counter sockets; /* Open now. */
+    struct metric_counter sockets_ever;
+    struct metric_counter messages;
+    struct metric_counter events;
+    struct metric_counter overruns; /* Watches whose events were thrown away. */
+    struct metric_counter gaps;
+    struct metric_counter sent_bytes;
+    struct metric_counter watches;
+    struct metric_counter closes[WS_CODES]; /* By row of the table in metrics.c. */
+};
+
+/* The last event in JSON without its "watches": fan-out is copying it. */
+struct ws_payload {
+    struct buf text;
+    struct buf path; /* Of the event. */
+    size_t split;    /* Where "watches" go. */
+    zxid_t zxid;     /* 0: none. */
+    const struct change *change;
+    enum watch_event_type type;
+    bool last;
+    bool values;
+};
+
+struct ws {
+    struct gate *gate;
+    const struct gate_limits *limits;
+    void (*give_seat)(void *seat);
+    struct thread thread;
+    struct ev_loop *loop;
+    struct lws_context *context;
+    struct lws_vhost *vhost;
+    struct ws_socket *adopting; /* Being handed to the library; NULL once it is gone. */
+
+    struct mailbox arrivals; /* Any thread; of struct ws_arrival. */
+    struct mailbox replies;  /* Core thread; of op_request.node. */
+    struct ev_io arrivals_io;
+    struct ev_io replies_io;
+    struct ev_async changed; /* The window has grown. */
+    struct ev_async command; /* `draining` or `stopping` has been set. */
+    struct ev_prepare turn_end;
+    struct ev_timer retry; /* Runs while `held` is not empty. */
+    struct ev_timer look;
+    struct window_listener listener;
+
+    struct subscriber *subscriber;
+    struct list sockets; /* Of ws_socket.node. */
+    struct list turn;    /* Of ws_socket.turn: something to run or to send. */
+    struct list held;    /* Of ws_socket.held: the gate had no room. */
+    struct list behind;  /* Of ws_socket.behind: with watches that have to catch up. */
+    struct map attached; /* Of the public id of a session to the socket it is attached to. */
+    uint64_t inside;     /* Requests that the gate holds. */
+    uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
+    struct rng rng;
+    struct buf scratch; /* The reply or event being written. */
+    struct buf limits_json;
+    struct ws_payload payload;
+
+    struct ws_answering {
+        struct ws_message *message;   /* A watch is being added for it: the reply goes first. */
+        const struct op_result *read; /* It goes with this answer; NULL: it was asked for alone. */
+        struct subscribe_result result;
+        bool said;
+        bool failed; /* The answer could not be given. */
+    } answering;
+
+    _Atomic uint32_t taken; /* Any thread: connections taken and not closed. */
+    _Atomic bool draining;
+    _Atomic bool stopping;
+    struct mailbox emptied; /* Closed once it is draining and no socket is left. */
+    struct ws_metrics metrics;
+};
+
+/* Why a socket is not read now; any of these. */
+enum ws_stop {
+    WS_STOP_FULL = 1,    /* maxInFlight. */
+    WS_STOP_RATE = 2,    /* maxMessagesPerSecond. */
+    WS_STOP_HELD = 4,    /* The gate has no room. */
+    WS_STOP_UNREAD = 8,  /* The client does not read its replies. */
+    WS_STOP_CLOSING = 16 /* For good. */
+};
+
+/* The session attached here. */
+struct ws_attached {
+    uint64_t id; /* Public; 0: none. */
+    uint64_t number;
+    uint32_t timeout_ms;
+    uint8_t hash[TXN_SECRET_HASH_LEN];
+};
+
+/* A watch whose events are thrown away until it catches up. */
+struct ws_lag {
+    uint32_t watch;
+    bool gap; /* It cannot: only a gap can be told. */
+    zxid_t from;
+};
+
+struct ws_socket {
+    struct ws *ws;
+    struct lws *wsi; /* NULL before it is adopted. */
+    struct list node;
+    struct list turn;
+    struct list held;
+    struct list behind;
+    void *seat;
+    struct op_principal who;
+    struct watch_owner owner;
+    bool open;      /* The handshake is done, and the library still takes bytes. */
+    uint32_t stops; /* Of enum ws_stop. */
+
+    /* What it asks. */
+    struct buf in;        /* A message that comes in pieces. */
+    bool skipping;        /* The rest of a message that ends the socket. */
+    struct list messages; /* Of ws_message.node, in order of arrival. */
+    struct list *next;    /* First of them that is not started; `messages` itself: none. */
+    uint32_t count;       /* Of them. */
+    uint32_t unrun;       /* Started ones that run only when all before them are answered. */
+    uint64_t rate_us;     /* When it would be on time again at its rate. */
+
+    /* What it is told. */
+    struct buf out;      /* Whole frames. */
+    size_t out_at;       /* Bytes of them that the library has. */
+    zxid_t seen;         /* Highest zxid that it was told. */
+    zxid_t told;         /* Of its last event. */
+    struct ws_lag *lags; /* From `lag_first` to `lag_count`. */
+    uint32_t lag_first;
+    uint32_t lag_count;
+    uint32_t lag_cap;
+
+    /* Its session. */
+    struct ws_attached session;
+    bool attaching;    /* It is being attached here once more ... */
+    uint64_t moved_to; /* ... and has got this number meanwhile; 0: no. */
+    bool ending;       /* It is being closed from here. */
+    enum err lost;     /* It went without being asked: what is asked now is refused with this. */
+
+    /* Time, in ms. */
+    struct ev_timer timer;
+    uint64_t heard_ms; /* A sign of the client. */
+    uint64_t beat_ms;  /* Next heartbeat. */
+    uint64_t ping_ms;  /* Next ping. */
+    uint64_t slow_ms;  /* Since when it has watches that are held; 0: none. */
+    uint64_t stall_ms; /* Since when it has taken nothing of what waits; 0: nothing waits. */
+    uint64_t sent;     /* Bytes handed to the library. */
+    uint64_t due_ms;   /* When the timer fires. */
+    uint64_t end_ms;   /* Then it is cut off; 0: not ending. */
+    enum ws_code code; /* It is to be closed with this; 0: it is not. */
+    const char *reason;
+    bool farewell; /* The closing event is in `out`. */
+};
+
+enum ws_step {
+    WS_NEW,    /* Not started, or waiting for its turn to run. */
+    WS_INSIDE, /* The gate has its request. */
+    WS_BACK    /* It came back. */
+};
+
+/* One message of a client. */
+struct ws_message {
+    struct list node;
+    struct ws *ws;
+    struct ws_socket *socket; /* NULL: gone. */
+    struct op_request *request;
+    struct op_message_id id;
+    enum ws_step step;
+    bool in_order;          /* Runs when all before it are answered. */
+    bool about_session;     /* Its row names a session by itself. */
+    bool prepared;          /* ws_session_prepare was called. */
+    bool unrun;             /* Counted in its socket's `unrun`. */
+    bool asked;             /* The gate was asked to let it read. */
+    struct op_fault *fault; /* It was refused, or NULL. */
+    char *secret;           /* Of the session that it opens, or NULL. */
+    uint8_t hash[TXN_SECRET_HASH_LEN];
+    uint64_t start_us;
+};
+
+/* ---- library.c: what libwebsockets asks and is told ---- */
+bool ws_library_open(struct ws *ws);
+void ws_library_close(struct ws *ws);
+
+/* The connection is the library's afterwards; when it cannot be, it is closed and the socket gone.
+ */
+void ws_library_adopt(struct ws_socket *socket, int fd);
+
+/* ---- socket.c: the life of a socket ---- */
+struct ws_arrival {
+    struct list node;
+    int fd;
+    struct op_principal who;
+    void *seat;
+};
+
+void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival);
+void ws_socket_opened(struct ws_socket *socket);
+void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
+
+/* A piece of a message; `last` ends it. */
+void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last);
+void ws_socket_heard(struct ws_socket *socket); /* A sign of life. */
+
+/* Something is to be run or sent at the end of this turn of the loop. */
+void ws_socket_turn(struct ws_socket *socket);
+
+/* Reading stops and goes on. */
+void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
+
+/* Answers what was asked, says why, and closes; the first reason stays. */
+void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *reason);
+void ws_socket_cut(struct ws_socket *socket); /* At once, without a word. */
+
+/* ---- queue.c: messages in order ---- */
+void ws_queue_message(struct ws_socket *socket, struct slice text);
+void ws_queue_run(struct ws_socket *socket);
+void ws_queue_back(struct ws *ws, struct op_request *take_request);
+void ws_queue_release(struct ws_socket *socket);
+
+/* Refuses a message when its turn comes; the first refusal stays. */
+void ws_refuse(struct ws_message *message, enum err err, const char *detail);
+
+/* Puts principal and session into the request, as they are now. */
+void ws_queue_sign(struct ws_message *message);
+
+/* Hands the message's request to the gate. False: no room, the socket is held. */
+bool ws_queue_submit(struct ws_message *message);
+
+/* ---- run.c: one message ---- */
+
+/* Everything before it is answered. True when it is answered, too. */
+bool ws_run(struct ws_message *message);
+
+void ws_reply(struct ws_message *message, const struct op_result *result);
+void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
+void ws_reply_failure(struct ws_message *message, const struct op_result *result);
+
+/* These two tell nothing before: for within a callback. False: an error was replied instead. */
+bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch);
+void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result);
+
+/* ---- session.c ---- */
+bool ws_is_about_session(const struct op_def *def); /* Its row names a session by itself. */
+
+/* When its turn has come: the secret is hashed, made, or that of what is attached. False: it means
+ * the session attached, and there is none. */
+bool ws_session_prepare(struct ws_message *message);
+bool ws_session_run(struct ws_message *message); /* As ws_run, for writes about a session. */
+void ws_session_detach(struct ws_socket *socket);
+void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change);
+void ws_session_look(struct ws_socket *socket); /* Changes were missed: is it still attached? */
+
+/* ---- tell.c: events, and their order with replies ---- */
+void ws_tell_open(struct ws *ws);
+void ws_tell_close(struct ws *ws);
+void ws_tell_changes(struct ws *ws, zxid_t until); /* All up to there. */
+void ws_tell_more(struct ws *ws);                  /* What there is, a bounded part. */
+
+/* Adds a watch; the reply to `message` leaves before the first event of it. With `read` it is
+ * registered behind that answer, which is the reply. On an error there is no reply yet. */
+enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
+                       const struct subscribe_request *request);
+void ws_tell_hello(struct ws_socket *socket);
+void ws_tell_heartbeat(struct ws_socket *socket);
+void ws_tell_session(struct ws_socket *socket, const char *state, zxid_t zxid);
+void ws_tell_closing(struct ws_socket *socket);
+void ws_tell_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
+void ws_tell_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count, zxid_t from);
+
+/* ---- lag.c: clients that do not keep up ---- */
+
+/* On an event: takes hits that must wait off the list and holds them. */
+struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
+                          const struct watch_event *event);
+void ws_lag_lost(struct ws *ws, zxid_t from);
+void ws_lag_catch_up(struct ws *ws);                              /* A bounded part. */
+zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
+void ws_lag_release(struct ws_socket *socket);
+
+/* ---- out.c: bytes on their way ---- */
+
+/* The writer for one message into ws->scratch, and its end: one text frame. False: too large; then
+ * nothing was queued. */
+struct jsonw ws_out_begin(struct ws *ws);
+bool ws_out_end(struct ws_socket *socket);
+void ws_out_frame(struct ws_socket *socket, const struct slice *parts, size_t count);
+void ws_out_ping(struct ws_socket *socket);
+size_t ws_out_unsent(const struct ws_socket *socket);
+void ws_out_flush(struct ws_socket *socket);
+void ws_out_drop(struct ws_socket *socket); /* What the library does not have yet. */
+
+/* ---- beat.c: time ---- */
+void ws_beat_start(struct ws_socket *socket);
+void ws_beat_stop(struct ws_socket *socket);
+void ws_beat_at(struct ws_socket *socket, uint64_t ms); /* Not later than that. */
+void ws_beat_session(struct ws_socket *socket);         /* What is attached has changed. */
+void ws_beat_look(struct ws *ws);                       /* May this replica answer at all? */
+
+/* ---- metrics.c ---- */
+void ws_metrics_closed(struct ws *ws, enum ws_code code);
+void ws_metrics_write(void *ws, struct buf *out); /* Any thread. */
+
+#endif
