@@ -51,6 +51,18 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args);
 enum err prep_reap(const struct prep_step *step, const struct op_args *args);
 enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
 
+/* ---- Quotas. ---- */
+
+/* Whether all quotas above `path` allow so many more znodes and bytes of data. */
+enum err prep_check_quota(const struct prep_step *step, struct slice path, int64_t count,
+                          int64_t bytes);
+void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
+                      int64_t bytes);
+
+/* The data of a znode has been set, or the znode is gone: it may be one that limits others. */
+void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);
+void prep_limits_gone(const struct prep_step *step, struct slice path);
+
 /* ---- Idempotency keys. ---- */
 
 /* What is known of the key of the request, if it has one. OK with result->replayed: all is done. */

@@ -63,6 +63,9 @@ enum err prep_put_node(const struct prep_step *step, struct slice path,
     if (err == ERR_OK && owner_is_session(effect.owner)) {
         err = prep_check_ephemeral(step, path);
     }
+    if (err == ERR_OK) {
+        err = prep_check_quota(step, path, 1, (int64_t)effect.data.len);
+    }
     if (err != ERR_OK) {
         return err;
     }
@@ -72,6 +75,8 @@ enum err prep_put_node(const struct prep_step *step, struct slice path,
     overlay_put(&step->prep->overlay, path_parent(path), step->zxid, &parent);
     put_new(step, path, &effect);
     prep_count_ephemeral(step, path, effect.owner, true);
+    prep_count_quota(step, path, 1, (int64_t)effect.data.len);
+    prep_limits_set(step, path, effect.data);
     effect.type = TXN_CREATE;
     effect.path = path;
     effect.creates = parent.creates;
@@ -97,6 +102,8 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     overlay_put(overlay, path_parent(path), step->zxid, &parent);
     prep_count_ephemeral(step, path, node.owner, false);
     overlay_put(overlay, path, step->zxid, &(struct overlay_node){.exists = false});
+    prep_count_quota(step, path, -1, -(int64_t)node.stat.data_length);
+    prep_limits_gone(step, path);
     txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE, .flags = flags, .path = path});
     if ((flags & TXN_REPLY) != 0) {
         prep_answer(step, path, false);

@@ -56,6 +56,27 @@ static bool is_config(struct slice path)
     return slice_eq(path, slice_str(STATE_CONFIG_PATH));
 }
 
+static void put_data(const struct prep_step *step, const struct op_args *args,
+                     struct overlay_node *node)
+{
+    int64_t grown = (int64_t)args->data.len - node->stat.data_length;
+
+    node->stat.version = stat_version_next(node->stat.version);
+    node->stat.mzxid = step->zxid;
+    node->stat.mtime = step->header->time_ms;
+    node->stat.data_length = (uint32_t)args->data.len;
+    overlay_put(&step->prep->overlay, args->path, step->zxid, node);
+    prep_count_quota(step, args->path, 0, grown);
+    prep_limits_set(step, args->path, args->data);
+    txn_put(step->out,
+            &(struct txn_effect){.type = TXN_SET,
+                                 .flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
+                                 .path = args->path,
+                                 .data = args->data,
+                                 .version = node->stat.version});
+    prep_answer(step, args->path, true);
+}
+
 static enum err set_existing(const struct prep_step *step, const struct op_args *args,
                              struct overlay_node *node)
 {
@@ -64,30 +85,20 @@ static enum err set_existing(const struct prep_step *step, const struct op_args 
     }
     enum err err = prep_may(step, node, ACL_WRITE, NULL);
 
-    if (err != ERR_OK) {
-        return err;
+    if (err == ERR_OK) {
+        err =
+            prep_check_quota(step, args->path, 0, (int64_t)args->data.len - node->stat.data_length);
     }
-    if (args->must_be_new) {
-        return prep_refuse_version(step, node, "If-None-Match: the znode exists");
+    if (err == ERR_OK && args->must_be_new) {
+        err = prep_refuse_version(step, node, "If-None-Match: the znode exists");
     }
-    err = prep_check_version(step, args, node);
-
-    if (err != ERR_OK) {
-        return err;
+    if (err == ERR_OK) {
+        err = prep_check_version(step, args, node);
     }
-    node->stat.version = stat_version_next(node->stat.version);
-    node->stat.mzxid = step->zxid;
-    node->stat.mtime = step->header->time_ms;
-    node->stat.data_length = (uint32_t)args->data.len;
-    overlay_put(&step->prep->overlay, args->path, step->zxid, node);
-    txn_put(step->out,
-            &(struct txn_effect){.type = TXN_SET,
-                                 .flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
-                                 .path = args->path,
-                                 .data = args->data,
-                                 .version = node->stat.version});
-    prep_answer(step, args->path, true);
-    return ERR_OK;
+    if (err == ERR_OK) {
+        put_data(step, args, node);
+    }
+    return err;
 }
 
 enum err prep_set(const struct prep_step *step, const struct op_args *args)

@@ -70,13 +70,14 @@ static void verdict_free(struct replica *replica, struct verdict *verdict)
 }
 
 /* An error is as linearizable as a success: it leaves after a quorum round started now, and names
- * the last proposal that it rests on. So does an answer that was remembered. */
+ * the last proposal that it rests on. An answer that was remembered leaves likewise, and names what
+ * it named then: that has been applied here, and the asker waits for it. */
 static void answer_forward(struct replica *replica, const struct forward *forward,
                            struct op_result *result, zxid_t rests_on)
 {
     struct verdict *verdict = mem_zalloc(1, sizeof *verdict);
 
-    result->zxid = rests_on;
+    result->zxid = result->replayed ? result->zxid : rests_on;
     verdict->token = ++replica->request_seq;
     verdict->peer = forward->peer;
     verdict->link = forward->link;

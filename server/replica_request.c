@@ -237,8 +237,11 @@ void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
     }
     zxid_t wait = zxid > request->wait_zxid ? zxid : request->wait_zxid;
 
-    /* A refusal rests on proposals that may not be committed yet; its answer names them. */
-    request->result.zxid = is_verdict(request) ? request->wait_zxid : 0;
+    /* A refusal rests on proposals that may not be committed yet; its answer names them. What is
+     * answered again is the answer of then. */
+    if (!request->result.replayed) {
+        request->result.zxid = is_verdict(request) ? request->wait_zxid : 0;
+    }
     wait_for(replica, request, wait);
 }
 

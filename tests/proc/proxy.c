@@ -1,0 +1,187 @@
+#include "tests/proc/proxy.h"
+
+#include "base/loop.h"
+#include "tests/lib/unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    POLL_MS = 50,
+    SEND_MS = 10000 /* For the other side to take what was read. */
+};
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return addr;
+}
+
+static void link_close(struct proxy_link *link)
+{
+    close(link->client);
+    close(link->server);
+    *link = (struct proxy_link){.client = -1, .server = -1};
+}
+
+static struct proxy_link *link_unused(struct proxy *proxy)
+{
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
+        if (proxy->links[i].client < 0) {
+            return &proxy->links[i];
+        }
+    }
+    return NULL;
+}
+
+/* Blocks: a replica on loopback is there at once or not at all. */
+static int dial(uint16_t port)
+{
+    struct sockaddr_in addr = loopback(port);
+    int fd = loop_connect((const struct sockaddr *)&addr, sizeof(addr));
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+
+    if (fd < 0 || poll(&ready, 1, SEND_MS) != 1 || loop_connect_result(fd) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static void take_client(struct proxy *proxy)
+{
+    struct sockaddr_storage from;
+    int client = loop_accept(proxy->listen_fd, &from);
+    struct proxy_link *link = link_unused(proxy);
+    int server = client >= 0 && link ? dial(proxy->target) : -1;
+
+    if (client < 0) {
+        return;
+    }
+    if (server < 0) {
+        close(client);
+        return;
+    }
+    *link = (struct proxy_link){.client = client, .server = server};
+}
+
+static bool send_all(int fd, const uint8_t *bytes, size_t len)
+{
+    while (len > 0) {
+        struct pollfd ready = {.fd = fd, .events = POLLOUT};
+        ssize_t sent = poll(&ready, 1, SEND_MS) == 1 ? loop_send(fd, bytes, len) : -EPIPE;
+
+        if (sent < 0 && sent != -EAGAIN) {
+            return false;
+        }
+        bytes += sent > 0 ? sent : 0;
+        len -= sent > 0 ? (size_t)sent : 0;
+    }
+    return true;
+}
+
+/* Moves what is there; false when that was the end. */
+static bool pass(struct proxy *proxy, int from, int to)
+{
+    ssize_t got = read(from, proxy->bytes, sizeof(proxy->bytes));
+
+    if (got < 0) {
+        return errno == EAGAIN;
+    }
+    return got > 0 && send_all(to, proxy->bytes, (size_t)got);
+}
+
+static void serve_client(struct proxy *proxy, struct proxy_link *link)
+{
+    if (pass(proxy, link->client, link->server)) {
+        link->asked = true;
+    } else {
+        link_close(link);
+    }
+}
+
+static void serve_server(struct proxy *proxy, struct proxy_link *link)
+{
+    bool answer = link->asked;
+
+    link->asked = false;
+    if (answer && rng_below(&proxy->rng, 100) < proxy->drop_percent) {
+        atomic_fetch_add(&proxy->dropped, 1);
+        link_close(link);
+        return;
+    }
+    atomic_fetch_add(&proxy->passed, answer ? 1 : 0);
+    if (!pass(proxy, link->server, link->client)) {
+        link_close(link);
+    }
+}
+
+static void turn(struct proxy *proxy)
+{
+    struct pollfd polls[1 + 2 * PROXY_CONNECTIONS];
+
+    polls[0] = (struct pollfd){.fd = proxy->listen_fd, .events = POLLIN};
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
+        polls[1 + 2 * i] = (struct pollfd){.fd = proxy->links[i].client, .events = POLLIN};
+        polls[2 + 2 * i] = (struct pollfd){.fd = proxy->links[i].server, .events = POLLIN};
+    }
+    if (poll(polls, sizeof(polls) / sizeof(polls[0]), POLL_MS) <= 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
+        struct proxy_link *link = &proxy->links[i];
+
+        if (link->client >= 0 && polls[1 + 2 * i].revents) {
+            serve_client(proxy, link);
+        }
+        if (link->client >= 0 && polls[2 + 2 * i].revents) {
+            serve_server(proxy, link);
+        }
+    }
+    if (polls[0].revents) {
+        take_client(proxy);
+    }
+}
+
+static void run(void *arg)
+{
+    struct proxy *proxy = arg;
+
+    while (!atomic_load(&proxy->stopping)) {
+        turn(proxy);
+    }
+}
+
+void proxy_start(struct proxy *proxy, uint16_t target, uint32_t drop_percent, uint64_t seed)
+{
+    struct sockaddr_in addr = loopback(0);
+
+    memset(proxy, 0, sizeof(*proxy));
+    proxy->target = target;
+    proxy->drop_percent = drop_percent;
+    rng_init(&proxy->rng, seed);
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
+        proxy->links[i] = (struct proxy_link){.client = -1, .server = -1};
+    }
+    proxy->listen_fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), PROXY_CONNECTIONS);
+    assert_true(proxy->listen_fd >= 0);
+    proxy->port = loop_local_port(proxy->listen_fd);
+    thread_start(&proxy->thread, "proxy", run, proxy);
+}
+
+void proxy_stop(struct proxy *proxy)
+{
+    atomic_store(&proxy->stopping, true);
+    thread_join(&proxy->thread);
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
+        if (proxy->links[i].client >= 0) {
+            link_close(&proxy->links[i]);
+        }
+    }
+    close(proxy->listen_fd);
+}

@@ -1,0 +1,106 @@
+/* Writes with an idempotency key, as the clients of any replica see them. */
+#include "server/replica_int.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+static void create_with_key(struct bench *bench, const char *path, const char *key,
+                            struct told *told)
+{
+    struct op_request *request = bench_request(bench, OP_CREATE, path, told);
+
+    request->key = slice_str(key);
+    bench_submit(bench, request);
+}
+
+static void an_answer_is_given_again_as_it_was(void **state)
+{
+    struct bench bench;
+    struct told first;
+    struct told other;
+    struct told again;
+
+    (void)state;
+    bench_open(&bench, 1, 1);
+    drive_persist(&bench.drive);
+    create_with_key(&bench, "/a", "key", &first);
+    drive_persist(&bench.drive);
+    bench_create(&bench, "/b", &other);
+    drive_persist(&bench.drive);
+    create_with_key(&bench, "/a", "key", &again);
+    assert_int_equal(again.answers, 1);
+    assert_int_equal(again.err, ERR_OK);
+    assert_true(again.has_stat);
+    assert_true(again.zxid == first.zxid && other.zxid > first.zxid);
+    create_with_key(&bench, "/c", "key", &again);
+    assert_int_equal(again.err, ERR_KEY_REUSED);
+    bench_close(&bench);
+}
+
+static void learner_forwards(struct bench *bench, uint64_t number)
+{
+    struct told none;
+    struct op_request *request = bench_request(bench, OP_CREATE, "/a", &none);
+    struct buf bytes;
+
+    request->key = slice_str("key");
+    buf_init(&bytes, 1 << 16);
+    forward_encode(99, request, &bytes);
+    op_request_free(request);
+    drive_recv(&bench->drive, 1,
+               &(struct zab_msg){.type = ZAB_FORWARD,
+                                 .link = bench->drive.links[1],
+                                 .epoch = bench->drive.promised,
+                                 .round = number,
+                                 .bytes = buf_slice(&bytes)});
+    buf_release(&bytes);
+}
+
+static void confirm_round(struct bench *bench, uint32_t peer)
+{
+    drive_recv(&bench->drive, peer,
+               &(struct zab_msg){.type = ZAB_CONFIRM_ACK,
+                                 .link = bench->drive.links[peer],
+                                 .epoch = bench->drive.promised,
+                                 .round = drive_sent(&bench->drive, peer, ZAB_CONFIRM)->round});
+}
+
+static void a_learner_is_sent_the_answer_after_a_round(void **state)
+{
+    struct bench bench;
+    struct told other;
+    struct op_result result;
+
+    (void)state;
+    bench_lead(&bench);
+    learner_forwards(&bench, 17);
+    bench_create(&bench, "/b", &other);
+    drive_persist(&bench.drive);
+    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 2));
+    assert_int_equal(other.err, ERR_OK);
+    drive_clear(&bench.drive);
+    learner_forwards(&bench, 18);
+    assert_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
+    assert_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
+    confirm_round(&bench, 2);
+    const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
+
+    assert_int_equal(reply->round, 18);
+    op_result_init(&result);
+    assert_int_equal(op_result_decode(reply->bytes, &result), ERR_OK);
+    assert_int_equal(result.err, ERR_OK);
+    assert_true(result.replayed && result.has_stat);
+    assert_true(slice_eq(result.path, slice_str("/a")));
+    assert_int_equal(result.zxid, zxid_make(1, 1));
+    op_result_release(&result);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_is_given_again_as_it_was),
+        cmocka_unit_test(a_learner_is_sent_the_answer_after_a_round),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
