@@ -79,7 +79,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
         buf_release(&allow);
     }
     if (problem->result && problem->result->has_stat) {
-        http_etag_data(&problem->result->stat, etag);
+        http_etag_changed(conn->request.args.op, &problem->result->stat, etag);
         http_header(response, "ETag", etag);
     }
 }

@@ -48,7 +48,7 @@ static char *put_decimal(char *at, int64_t value)
     return at;
 }
 
-void http_etag_data(const struct stat_view *stat, char out[HTTP_ETAG_MAX])
+static void data_tag(const struct stat_view *stat, char out[HTTP_ETAG_MAX])
 {
     char *at = put_text(out, "\"d");
 
@@ -57,6 +57,20 @@ void http_etag_data(const struct stat_view *stat, char out[HTTP_ETAG_MAX])
     at = put_decimal(at, stat->version);
     at = put_text(at, "\"");
     *at = '\0';
+}
+
+static void acl_tag(const struct stat_view *stat, char out[HTTP_ETAG_MAX])
+{
+    (void)snprintf(out, HTTP_ETAG_MAX, "\"a%" PRIx64 ".%" PRId32 "\"", stat->czxid, stat->aversion);
+}
+
+void http_etag_changed(enum op_id op, const struct stat_view *stat, char out[HTTP_ETAG_MAX])
+{
+    if (op == OP_SETACL) {
+        acl_tag(stat, out);
+    } else {
+        data_tag(stat, out);
+    }
 }
 
 static zxid_t newest(const struct op_result *result)
@@ -82,7 +96,9 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
     if (!result->has_stat) {
         return;
     }
-    if (def->shape == OP_SHAPE_STAT && def->kind == OP_KIND_READ) {
+    if (def->shape == OP_SHAPE_ACL) {
+        acl_tag(stat, out);
+    } else if (def->shape == OP_SHAPE_STAT && def->kind == OP_KIND_READ) {
         (void)snprintf(out, HTTP_ETAG_MAX, "\"s%" PRIx64 ".%" PRIx64 ".%" PRIx64 ".%" PRId32 "\"",
                        stat->czxid, stat->mzxid, stat->pzxid, stat->aversion);
     } else if (def->shape == OP_SHAPE_CHILDREN) {
@@ -95,7 +111,7 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
         (void)snprintf(out, HTTP_ETAG_MAX, "\"t%" PRIx64 ".%" PRIx64 "\"", stat->czxid,
                        newest(result));
     } else {
-        http_etag_data(stat, out);
+        http_etag_changed(args->op, stat, out);
     }
 }
 

@@ -68,6 +68,7 @@ static enum form form_of(enum op_field_type type)
     case OP_FIELD_OPS:
     case OP_FIELD_NAME:
     case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
     case OP_FIELD_NONE_MATCH:
     case OP_FIELD_HASH:
     case OP_FIELD_ACL:

@@ -71,6 +71,7 @@ static void put_field(const struct op_field *field, const struct op_args *args, 
         wire_put_u8(out, (uint8_t)args->dataformat);
         break;
     case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
         put_match(out, args);
         break;
     case OP_FIELD_OPS:
@@ -198,6 +199,7 @@ static void get_field(struct wire_reader *reader, const struct op_field *field,
         args->dataformat = (enum op_dataformat)get_below(reader, OP_NONE + 1);
         break;
     case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
         get_match(reader, args);
         break;
     case OP_FIELD_OPS:

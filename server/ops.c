@@ -82,6 +82,8 @@ static const struct op_field set_fields[] = {
     {"If-None-Match", OP_FIELD_NONE_MATCH, OP_FROM_HEADER, AT(must_be_new), 0, 0, 0},
     BOOL_FIELD("upsert", upsert),
     BOOL_FIELD("parents", parents),
+    BOOL_FIELD("ephemeral", ephemeral),
+    ACL_FIELD,
     END_FIELD,
 };
 static const struct op_field create_fields[] = {
@@ -127,6 +129,7 @@ static const struct op_field setacl_fields[] = {
     PATH_FIELD,
     ACL_FIELD,
     {"aversion", OP_FIELD_I32, OP_FROM_BODY, AT(aversion), AT(has_aversion), INT32_MIN, INT32_MAX},
+    {"If-Match", OP_FIELD_ACL_MATCH, OP_FROM_HEADER, AT(has_etag), 0, 0, 0},
     END_FIELD,
 };
 static const struct op_field watch_fields[] = {

@@ -46,6 +46,7 @@ enum op_field_type {
     OP_FIELD_OPS,
     OP_FIELD_NAME,       /* Last component, joined to the path; query only, no place of its own. */
     OP_FIELD_MATCH,      /* If-Match: has_etag, etag_czxid, etag_version, must_exist. */
+    OP_FIELD_ACL_MATCH,  /* The same with the ETag of the ACL; etag_version is its aversion. */
     OP_FIELD_NONE_MATCH, /* If-None-Match: *: must_be_new. */
     OP_FIELD_SECRET,     /* A session's secret: text that never leaves this process. */
     OP_FIELD_HASH,       /* TXN_SECRET_HASH_LEN bytes; travels only. */

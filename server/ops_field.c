@@ -111,14 +111,14 @@ static enum err parse_bool(const struct op_field *field, struct slice text, stru
     return ERR_OK;
 }
 
-/* "<czxid hex>.<version>" between the letter d and the closing quote. */
-static bool etag_parse(struct slice text, struct op_args *args)
+/* "<czxid hex>.<version>" between the letter of the kind and the closing quote. */
+static bool etag_parse(struct slice text, const char *start, struct op_args *args)
 {
     uint64_t czxid = 0;
     size_t pos = 2;
     int64_t version = 0;
 
-    if (text.len < 6 || !slice_starts_with(text, slice_str("\"d")) ||
+    if (text.len < 6 || !slice_starts_with(text, slice_str(start)) ||
         text.data[text.len - 1] != '"') {
         return false;
     }
@@ -141,14 +141,18 @@ static bool etag_parse(struct slice text, struct op_args *args)
     return true;
 }
 
-static enum err parse_match(struct slice text, struct op_args *args, const char **ret_why)
+static enum err parse_match(const struct op_field *field, struct slice text, struct op_args *args,
+                            const char **ret_why)
 {
+    bool acl = field->type == OP_FIELD_ACL_MATCH;
+
     if (slice_eq(text, slice_str("*"))) {
         args->must_exist = true;
         return ERR_OK;
     }
-    if (!etag_parse(text, args)) {
-        return refuse(ret_why, "must be * or the ETag of the znode's data");
+    if (!etag_parse(text, acl ? "\"a" : "\"d", args)) {
+        return refuse(ret_why, acl ? "must be * or the ETag of the znode's ACL"
+                                   : "must be * or the ETag of the znode's data");
     }
     return ERR_OK;
 }
@@ -283,7 +287,8 @@ static enum err parse_by_type(const struct op_field *field, struct slice text, s
     case OP_FIELD_DATAFORMAT:
         return parse_word(field, text, args, ret_why);
     case OP_FIELD_MATCH:
-        return parse_match(text, args, ret_why);
+    case OP_FIELD_ACL_MATCH:
+        return parse_match(field, text, args, ret_why);
     case OP_FIELD_NONE_MATCH:
         return parse_none_match(text, args, ret_why);
     case OP_FIELD_SECRET:
@@ -352,6 +357,24 @@ static enum err check_create(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
+/* What says how a znode is to be made has no meaning for one that is there. */
+static enum err check_set(const struct op_args *args, const char **ret_why)
+{
+    bool makes = args->upsert || args->must_be_new;
+
+    if (args->parents && !makes) {
+        return refuse(ret_why, "parents needs upsert=true or If-None-Match: *");
+    }
+    if (args->ephemeral && !makes) {
+        return refuse(ret_why, "ephemeral needs upsert=true or If-None-Match: *");
+    }
+    if (args->has_acl && !makes) {
+        return refuse(ret_why, "an ACL needs upsert=true or If-None-Match: *; that of a znode "
+                               "that is there is set by PATCH");
+    }
+    return ERR_OK;
+}
+
 static enum err check_conditions(const struct op_args *args, const char **ret_why)
 {
     bool if_match = args->has_etag || args->must_exist;
@@ -369,10 +392,11 @@ static enum err check_conditions(const struct op_args *args, const char **ret_wh
     if (args->max != 0 && !args->recursive) {
         return refuse(ret_why, "max needs recursive=true");
     }
-    if (args->op == OP_SET && args->parents && !args->upsert && !args->must_be_new) {
-        return refuse(ret_why, "parents needs upsert=true or If-None-Match: *");
+    if (args->op == OP_SETACL && args->has_etag && args->has_aversion && args->aversion != -1 &&
+        args->aversion != args->etag_version) {
+        return refuse(ret_why, "aversion and If-Match contradict each other");
     }
-    return ERR_OK;
+    return args->op == OP_SET ? check_set(args, ret_why) : ERR_OK;
 }
 
 /* What needs more than its path and is not there. */

@@ -69,6 +69,10 @@ static enum err check_existing(const struct prep_step *step, const struct op_arg
     if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
         return prep_refuse_version(step, node, "the ACL has another aversion");
     }
+    if (args->has_etag &&
+        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.aversion)) {
+        return prep_refuse_version(step, node, "the ACL has changed since that ETag");
+    }
     return ERR_OK;
 }
 
@@ -85,7 +89,7 @@ enum err prep_set_acl(const struct prep_step *step, const struct op_args *args)
     }
     prep_look(step, args->path, &node);
     if (!node.exists) {
-        return prep_refuse(step, ERR_NO_NODE, NULL);
+        return prep_refuse_missing(step, args);
     }
     err = check_existing(step, args, &node);
     if (err == ERR_OK) {

@@ -37,6 +37,9 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
 
 enum err prep_check_path(const struct prep_step *step, struct slice path);
 
+/* The same of a request about a znode that is not there. */
+enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args);
+
 /* The znode as it will be. */
 void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
 

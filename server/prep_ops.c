@@ -33,7 +33,7 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
 }
 
 /* A missing znode meets no condition on what it is; a plain request is told that it is missing. */
-static enum err refuse_missing(const struct prep_step *step, const struct op_args *args)
+enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args)
 {
     if (args->has_etag || args->must_exist) {
         return prep_refuse(step, ERR_BAD_VERSION, "If-Match: the znode does not exist");
@@ -114,7 +114,7 @@ enum err prep_set(const struct prep_step *step, const struct op_args *args)
         return set_existing(step, args, &node);
     }
     if (args->has_etag || args->must_exist || (!args->upsert && !args->must_be_new)) {
-        return refuse_missing(step, args);
+        return prep_refuse_missing(step, args);
     }
     if (args->has_version && args->version != -1) {
         return prep_refuse(step, ERR_BAD_VERSION, "the znode does not exist, so it has no version");
@@ -134,7 +134,7 @@ enum err prep_check(const struct prep_step *step, const struct op_args *args)
     }
     prep_look(step, args->path, &node);
     if (!node.exists) {
-        return refuse_missing(step, args);
+        return prep_refuse_missing(step, args);
     }
     err = prep_may(step, &node, ACL_READ, NULL);
     if (err == ERR_OK) {
@@ -194,7 +194,7 @@ static enum err delete_child(const struct prep_step *step, const struct op_args 
 
     prep_look(step, args->path, &node);
     if (!node.exists) {
-        return refuse_missing(step, args);
+        return prep_refuse_missing(step, args);
     }
     enum err err = prep_check_version(step, args, &node);
 
@@ -224,7 +224,7 @@ enum err prep_delete(const struct prep_step *step, const struct op_args *args)
     }
     prep_look(step, path_parent(args->path), &node);
     if (!node.exists) {
-        return refuse_missing(step, args);
+        return prep_refuse_missing(step, args);
     }
     err = prep_may(step, &node, ACL_DELETE, NULL);
     if (err != ERR_OK) {

@@ -65,7 +65,7 @@ static void check_etag(struct op_args *args, struct slice seed)
     wire_reader_init(&reader, seed);
     stat = (struct stat_view){.version = (int32_t)wire_get_u32(&reader),
                               .czxid = wire_get_u64(&reader)};
-    http_etag_data(&stat, etag);
+    http_etag_changed(OP_SET, &stat, etag);
     op_args_init(&back, OP_SET);
 
     enum err err = op_field_parse(field, slice_str(etag), &back, &why);

@@ -202,7 +202,7 @@ static void tags_and_stats_are_written(void **state)
     char text[HTTP_STAT_MAX];
 
     (void)state;
-    http_etag_data(&stat, etag);
+    http_etag_changed(OP_SET, &stat, etag);
     assert_string_equal(etag, "\"dffffffffffffffff.-7\"");
     http_stat_text(&stat, text);
     assert_non_null(strstr(text, "mzxid=0x0, ctime=-9223372036854775808, "));

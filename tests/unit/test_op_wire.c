@@ -103,10 +103,14 @@ static void an_acl_arrives_as_it_was_written(void **state)
     args.has_acl = acl_standard(slice_str("creator"), &args.acl);
     args.has_aversion = true;
     args.aversion = 7;
+    args.has_etag = true;
+    args.etag_czxid = 0x100000009;
+    args.etag_version = 7;
     buf_init(&bytes, 1 << 20);
     op_args_encode(&args, &bytes);
     assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
     assert_true(got.has_acl && got.has_aversion && got.aversion == 7);
+    assert_true(got.has_etag && got.etag_czxid == 0x100000009 && got.etag_version == 7);
     assert_slice_equal(got.acl, args.acl);
     buf_clear(&bytes);
     args.has_acl = false; /* There is nothing to set. */

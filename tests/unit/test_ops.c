@@ -281,6 +281,43 @@ static void contradictions_are_refused(void **state)
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
 }
 
+static void what_makes_a_znode_needs_leave_to_make_it(void **state)
+{
+    struct op_args args = args_of(OP_SET, "/a");
+
+    (void)state;
+    args.ephemeral = true;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.upsert = true;
+    assert_int_equal(check(&args), ERR_OK);
+    args = args_of(OP_SET, "/a");
+    args.has_acl = true;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.must_be_new = true;
+    assert_int_equal(check(&args), ERR_OK);
+}
+
+/* Each tag has its letter, so that one is not taken for the other. */
+static void an_acl_has_a_tag_of_its_own(void **state)
+{
+    struct op_args args = args_of(OP_SETACL, "/a");
+
+    (void)state;
+    args.has_acl = true;
+    assert_int_equal(parse(OP_SETACL, "If-Match", "\"d1f.3\"", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_SET, "If-Match", "\"a1f.3\"", &args), ERR_BAD_ARGUMENTS);
+    assert_int_equal(parse(OP_SETACL, "If-Match", "\"a1f.3\"", &args), ERR_OK);
+    assert_true(args.has_etag && args.etag_czxid == 0x1f && args.etag_version == 3);
+    assert_int_equal(check(&args), ERR_OK);
+    args.has_aversion = true;
+    args.aversion = 4;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args.aversion = -1;
+    assert_int_equal(check(&args), ERR_OK);
+    assert_int_equal(parse(OP_SETACL, "If-Match", "*", &args), ERR_OK);
+    assert_true(args.must_exist);
+}
+
 static void a_multi_holds_writes_or_reads(void **state)
 {
     struct op_args items[2] = {args_of(OP_SET, "/a"), args_of(OP_CHECK, "/b")};
@@ -315,6 +352,8 @@ int main(void)
         cmocka_unit_test(only_the_leader_names_its_own_operations),
         cmocka_unit_test(paths_are_checked_and_a_sequence_may_have_no_prefix),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(what_makes_a_znode_needs_leave_to_make_it),
+        cmocka_unit_test(an_acl_has_a_tag_of_its_own),
         cmocka_unit_test(a_multi_holds_writes_or_reads),
     };
 

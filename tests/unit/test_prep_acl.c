@@ -193,6 +193,34 @@ static void test_setacl_checks_in_order(void **context)
     assert_int_equal(run(fixture, op(OP_CREATE, "/x")), ERR_NO_AUTH);
 }
 
+static zxid_t czxid_at(struct fixture *fixture, const char *path)
+{
+    struct stat_view stat;
+
+    znode_stat(kit_find(fixture->state, path), &stat);
+    return stat.czxid;
+}
+
+/* By the ETag of the ACL, which is another one after the znode was made anew. */
+static void test_setacl_by_the_tag_of_the_acl(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = with_acl(op(OP_SETACL, "/t"), anyone(ACL_ALL));
+
+    args.has_etag = true;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION); /* If-Match of what is not there. */
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/t")), ERR_OK);
+    args.etag_czxid = czxid_at(fixture, "/t");
+    assert_int_equal(apply(fixture, args), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_int_equal(fixture->result.stat.aversion, 1);
+    assert_int_equal(apply(fixture, op(OP_DELETE, "/t")), ERR_OK);
+    assert_int_equal(apply(fixture, op(OP_CREATE, "/t")), ERR_OK);
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    args.etag_czxid = czxid_at(fixture, "/t");
+    assert_int_equal(run(fixture, args), ERR_OK);
+}
+
 static void test_a_creator_is_told_from_others(void **context)
 {
     struct fixture *fixture = *context;
@@ -297,6 +325,7 @@ int main(void)
         PREP_TEST(test_set_checks_the_right_before_the_version),
         PREP_TEST(test_the_stat_of_an_unreadable_znode_is_not_told),
         PREP_TEST(test_setacl_checks_in_order),
+        PREP_TEST(test_setacl_by_the_tag_of_the_acl),
         PREP_TEST(test_a_creator_is_told_from_others),
         PREP_TEST(test_made_parents_have_the_same_list),
         PREP_TEST(test_a_recursive_delete_needs_the_right_at_each_level),

@@ -1,0 +1,300 @@
+/* Who asks, what that lets them do, and what becomes of a request that is sent twice. */
+#include "tests/unit/http_kit.h"
+
+#define JSON  "Content-Type: application/json\r\n"
+#define BOB   "Authorization: Basic Ym9iOnB3\r\n"         /* bob:pw */
+#define EVE   "Authorization: basic   ZXZlOng6eTp6\r\n"   /* eve:x:y:z */
+#define ROOT  "Authorization: Basic c3VwZXI6cm9vdA==\r\n" /* super:root */
+#define KEY   "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd\r\n"
+#define OTHER "Idempotency-Key: \"01234567-89ab-4cde-8f01-23456789abce\"\r\n"
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int setup(void **state)
+{
+    (void)state;
+    gate = kit_gate_new();
+    gate->limits.super_digest = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="; /* super:root */
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+/* Status; `has` must be in the head or the body. */
+static int ask(const char *method, const char *target, const char *headers, const char *body,
+               const char *has)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+    int status = answer.status;
+
+    if (has && !kit_body_has(&answer, has) && !strstr(answer.head, has)) {
+        fail_msg("%s %s: %d without %s: %s\n%s", method, target, status, has, answer.head,
+                 (const char *)answer.body);
+    }
+    kit_free(&answer);
+    return status;
+}
+
+static int get(const char *target, const char *headers)
+{
+    return ask("GET", target, headers, NULL, NULL);
+}
+
+static void credentials_are_of_one_request(void **state)
+{
+    int fd = kit_connect(port);
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct kit_answer answer;
+
+        kit_send(fd, "GET /whoami/v1 HTTP/1.1\r\nHost: localhost\r\n");
+        kit_send(fd, i % 2 == 0 ? BOB "\r\n" : "\r\n");
+        answer = kit_read(fd, false);
+        assert_int_equal(answer.status, 200);
+        assert_int_equal(kit_body_has(&answer, "\"authenticated\":true"), i % 2 == 0);
+        assert_int_equal(kit_body_has(&answer, "\"bob:"), i % 2 == 0);
+        assert_true(kit_body_has(&answer, "\"super\":false"));
+        assert_true(kit_body_has(&answer, "\"address\":\"127.0.0.1\""));
+        kit_free(&answer);
+    }
+    close(fd);
+    assert_int_equal(ask("GET", "/whoami/v1", ROOT, NULL, "\"super\":true"), 200);
+}
+
+static void malformed_credentials_are_refused(void **state)
+{
+    const char *const bad[] = {
+        "Authorization: Bearer x\r\n",
+        "Authorization: Basic\r\n",
+        "Authorization: Basic !\r\n",
+        "Authorization: Basic Ym9i\r\n" /* bob */,
+        "Authorization: Basic OnB3\r\n" /* :pw */,
+        "Authorization:\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(ask("GET", "/znodes/v1/", bad[i], NULL, "AuthFailed"), 401);
+        assert_int_equal(
+            ask("GET", "/whoami/v1", bad[i], NULL, "WWW-Authenticate: Basic realm=\"zabra\""), 401);
+        assert_int_equal(get("/livez", bad[i]), 200);
+    }
+    assert_int_equal(get("/znodes/v1/", BOB BOB), 400);
+}
+
+static void who_has_shown_nothing_is_asked_to(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
+    assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "WWW-Authenticate: Basic"), 401);
+    assert_int_equal(ask("GET", "/znodes/v1/a", "", NULL, "\"status\":401"), 401);
+    assert_int_equal(ask("PUT", "/znodes/v1/a", "", "y", "\"code\":\"NoAuth\""), 401);
+    assert_int_equal(ask("GET", "/znodes/v1/a", EVE, NULL, "\"status\":403"), 403);
+    assert_int_equal(ask("PUT", "/znodes/v1/a", EVE, "y", "NoAuth"), 403);
+    assert_int_equal(get("/znodes/v1/a", BOB), 200);
+    assert_int_equal(ask("PUT", "/znodes/v1/a", BOB, "y", NULL), 200);
+    assert_int_equal(ask("PUT", "/znodes/v1/a", ROOT, "z", NULL), 200);
+    /* An Origin is no matter of credentials. */
+    assert_int_equal(ask("PUT", "/znodes/v1/a", "Origin: https://evil.test\r\n", "y", NULL), 403);
+}
+
+static void lists_may_be_given_where_a_znode_is_made(void **state)
+{
+    const char *const bad[] = {"anyone", "world:anyone", "world:anyone:rx",
+                               "a:b:",   "world:any:r,", "digest:bob:hash,r",
+                               "",       "::r"};
+    const char *list = "Zk-Acl: world:anyone:r, digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa\r\n";
+
+    (void)state;
+    assert_int_equal(ask("POST", "/znodes/v1/?name=l", list, "x", NULL), 201);
+    assert_int_equal(get("/znodes/v1/l", ""), 200);
+    assert_int_equal(ask("PUT", "/znodes/v1/l", EVE, "y", NULL), 403);
+    assert_int_equal(ask("PUT", "/znodes/v1/l", BOB, "y", NULL), 200);
+    assert_int_equal(ask("PUT", "/znodes/v1/u?upsert=true", "Zk-Acl: read\r\n", "y", NULL), 201);
+    assert_int_equal(ask("PUT", "/znodes/v1/u", "", "y", NULL), 401);
+    assert_int_equal(ask("PUT", "/znodes/v1/v", "If-None-Match: *\r\nZk-Acl: read\r\n", "y", NULL),
+                     201);
+    assert_int_equal(ask("PUT", "/znodes/v1/v", "Zk-Acl: open\r\n", "y", "upsert=true"), 400);
+    assert_int_equal(ask("POST", "/znodes/v1/", JSON,
+                         "{\"path\":\"/j\",\"acl\":[{\"perms\":[\"read\"],\"scheme\":\"world\","
+                         "\"id\":\"anyone\"}]}",
+                         NULL),
+                     201);
+    assert_int_equal(ask("PUT", "/znodes/v1/j", "", "y", NULL), 401);
+    assert_int_equal(ask("POST", "/znodes/v1/", JSON "Zk-Acl: open\r\n",
+                         "{\"path\":\"/k\",\"acl\":\"open\"}", "and in the body"),
+                     400);
+    assert_int_equal(ask("GET", "/znodes/v1/", "Zk-Acl: open\r\n", NULL, "Zk-Acl"), 400);
+    assert_int_equal(ask("POST", "/multi/v1", JSON "Zk-Acl: open\r\n", "{}", "Zk-Acl"), 400);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char header[100];
+
+        (void)snprintf(header, sizeof(header), "Zk-Acl: %s\r\n", bad[i]);
+        assert_int_equal(ask("POST", "/znodes/v1/?name=bad", header, "x", "InvalidACL"), 400);
+    }
+}
+
+static void a_list_is_read_and_set_by_its_tag(void **state)
+{
+    static const char open[] = "{\"acl\":\"open\"}";
+    char tag[200];
+    struct kit_answer answer;
+
+    (void)state;
+    assert_int_equal(ask("POST", "/znodes/v1/?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
+    assert_int_equal(get("/znodes/v1/a?view=acl", ""), 401);
+    answer = kit_ask(port, "GET", "/znodes/v1/a?view=acl", BOB, NULL);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(kit_header(&answer, "ETag"), "\"a100000001.0\"");
+    assert_true(kit_body_has(&answer, "\"aversion\":0"));
+    assert_true(kit_body_has(&answer, "\"scheme\":\"digest\""));
+    (void)snprintf(tag, sizeof(tag), "%sIf-Match: %s\r\n", BOB JSON, kit_header(&answer, "ETag"));
+    kit_free(&answer);
+
+    assert_int_equal(ask("PATCH", "/znodes/v1/a", EVE JSON, open, NULL), 403);
+    assert_int_equal(ask("PATCH", "/znodes/v1/a", tag, open, "ETag: \"a100000001.1\""), 200);
+    assert_int_equal(ask("PATCH", "/znodes/v1/a", tag, open, "ETag: \"a100000001.1\""), 412);
+    assert_int_equal(
+        ask("PATCH", "/znodes/v1/a", JSON, "{\"acl\":\"open\",\"aversion\":0}", "BadVersion"), 412);
+    assert_int_equal(ask("PATCH", "/znodes/v1/a", JSON, "{\"acl\":\"read\",\"aversion\":1}", NULL),
+                     200);
+    assert_int_equal(ask("PATCH", "/znodes/v1/none", JSON, open, NULL), 404);
+    assert_int_equal(ask("PATCH", "/znodes/v1/a", "If-Match: \"d100000001.0\"\r\n" JSON, open,
+                         "ETag of the znode's ACL"),
+                     400);
+    assert_int_equal(
+        ask("GET", "/znodes/v1/a?view=acl", "If-None-Match: \"a100000001.2\"\r\n", NULL, NULL),
+        304);
+}
+
+static void a_patch_must_be_sound(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{}", "acl must be given"), 400);
+    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"all\"}", "InvalidACL"), 400);
+    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":[]}", "InvalidACL"), 400);
+    assert_int_equal(
+        ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"path\":\"/x\"}", "path"), 400);
+    assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"data64\":\"\"}", NULL),
+                     400);
+    assert_int_equal(ask("PATCH", "/znodes/v1/", "Content-Type: text/plain\r\n", "x", NULL), 415);
+}
+
+static void what_curl_makes_of_data_is_explained(void **state)
+{
+    const char *form = "Content-Type: application/x-www-form-urlencoded\r\n";
+
+    (void)state;
+    assert_int_equal(
+        ask("PUT", "/znodes/v1/a", form, "x", "add -H 'Content-Type: application/octet-stream'"),
+        415);
+    assert_int_equal(ask("POST", "/znodes/v1/?name=a", form, "x", "with curl"), 415);
+    assert_int_equal(
+        ask("POST", "/multi/v1", form, "{}", "add -H 'Content-Type: application/json'"), 415);
+}
+
+static void ephemerals_may_be_put(void **state)
+{
+    struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1/?op=create", "", NULL);
+    char header[100];
+
+    (void)state;
+    (void)snprintf(header, sizeof(header), "Zk-Session: %.36s\r\n",
+                   strstr((const char *)answer.body, "\"id\":\"") + 6);
+    kit_free(&answer);
+    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true", header, "x", "upsert=true"), 400);
+    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", "", "x", NULL), 401);
+    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", header, "x",
+                         "\"ephemeralOwner\":4294967297"),
+                     201);
+    assert_int_equal(ask("PUT", "/znodes/v1/e?ephemeral=true&upsert=true", header, "y", NULL), 200);
+    assert_int_equal(ask("DELETE", "/sessions/v1/", header, NULL, NULL), 204);
+    assert_int_equal(get("/znodes/v1/e", ""), 404);
+}
+
+static void a_write_sent_twice_is_done_once(void **state)
+{
+    const char *create = "/znodes/v1/?op=create&name=q-&sequence=true";
+
+    (void)state;
+    assert_int_equal(ask("POST", create, KEY, "x", "/q-0000000000"), 201);
+    assert_int_equal(ask("POST", create, KEY, "x", "Idempotency-Replayed: true"), 201);
+    assert_int_equal(ask("POST", create, KEY, "x", "/q-0000000000"), 201);
+    assert_int_equal(ask("POST", create, KEY, "y", "IdempotencyKeyReused"), 422);
+    assert_int_equal(ask("POST", create, OTHER, "y", "/q-0000000001"), 201);
+    assert_int_equal(
+        ask("DELETE", "/znodes/v1/q-0000000001", BOB "Idempotency-Key: d\r\n", NULL, NULL), 204);
+    assert_int_equal(ask("DELETE", "/znodes/v1/q-0000000001", BOB "Idempotency-Key: \"d\"\r\n",
+                         NULL, "Idempotency-Replayed: true"),
+                     204);
+    assert_int_equal(
+        ask("DELETE", "/znodes/v1/q-0000000001", EVE "Idempotency-Key: d\r\n", NULL, NULL), 404);
+    atomic_store(&gate->reply_err, ERR_IN_FLIGHT);
+    assert_int_equal(ask("POST", create, KEY, "x", "Retry-After"), 409);
+}
+
+static void keys_must_be_sound(void **state)
+{
+    const char *const bad[] = {"", "\"\"", "a b", "\"a\"b\"", "\x80", "\xc3\xa9"};
+    char header[400];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %s\r\n", bad[i]);
+        assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", "Idempotency-Key"), 400);
+    }
+    (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %0256d\r\n", 1);
+    assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", NULL), 200);
+    (void)snprintf(header, sizeof(header), BOB "Idempotency-Key: %0257d\r\n", 1);
+    assert_int_equal(ask("PUT", "/znodes/v1/zookeeper", header, "x", NULL), 400);
+    assert_int_equal(
+        ask("PUT", "/znodes/v1/zookeeper", "Idempotency-Key: mine\r\n", "x", "must be a UUID"),
+        400);
+    assert_int_equal(get("/znodes/v1/", "Idempotency-Key: mine\r\n"), 200);
+    assert_int_equal(ask("POST", "/sync/v1", "Idempotency-Key: mine\r\n", NULL, NULL), 200);
+}
+
+static void pages_may_read_what_they_need(void **state)
+{
+    struct kit_answer answer =
+        kit_ask(port, "GET", "/znodes/v1/", "Origin: https://app.test\r\n", NULL);
+    const char *exposed = kit_header(&answer, "Access-Control-Expose-Headers");
+
+    (void)state;
+    assert_non_null(strstr(exposed, "Idempotency-Replayed"));
+    assert_non_null(strstr(exposed, "WWW-Authenticate"));
+    kit_free(&answer);
+    answer = kit_ask(port, "OPTIONS", "/znodes/v1/a",
+                     "Origin: https://app.test\r\nAccess-Control-Request-Method: PATCH\r\n", NULL);
+    assert_non_null(strstr(kit_header(&answer, "Access-Control-Allow-Methods"), "PATCH"));
+    assert_non_null(strstr(kit_header(&answer, "Access-Control-Allow-Headers"), "Zk-Acl"));
+    kit_free(&answer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(credentials_are_of_one_request),       TEST(malformed_credentials_are_refused),
+        TEST(who_has_shown_nothing_is_asked_to),    TEST(lists_may_be_given_where_a_znode_is_made),
+        TEST(a_list_is_read_and_set_by_its_tag),    TEST(a_patch_must_be_sound),
+        TEST(what_curl_makes_of_data_is_explained), TEST(ephemerals_may_be_put),
+        TEST(a_write_sent_twice_is_done_once),      TEST(keys_must_be_sound),
+        TEST(pages_may_read_what_they_need),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
