@@ -61,6 +61,10 @@ struct replica *replica_new(const struct replica_options *options)
     replica->records_since_snap = options->records_since_snap;
     replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
     replica->reap_ms = replica->now_ms + options->reap_every_ms;
+    replica->report_every_ms =
+        options->zab.limits.tick_ms / 2 > 0 ? options->zab.limits.tick_ms / 2 : 1;
+    replica->report_ms = replica->now_ms + replica->report_every_ms;
+    replica->expiry = expiry_new(replica->report_every_ms);
     replica_take_times(replica);
     draw_snapshot_point(replica);
     replica_refresh(replica);
@@ -102,6 +106,7 @@ void replica_free(struct replica *replica)
     buf_release(&replica->txn);
     state_changes_release(&replica->changes);
     zab_effects_release(&replica->inner);
+    expiry_free(replica->expiry);
     prep_free(replica->prep);
     zab_free(replica->zab);
     mem_free(replica);
@@ -143,12 +148,14 @@ static void on_role(struct replica *replica, struct replica_effects *out)
         }
         prep_clear(replica->prep);
         lead_clear(replica);
+        sessions_role_ended(replica);
         requests_role_ended(replica);
     }
     replica_note_readable(replica); /* Before anybody is told to read. */
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }
+    sessions_role_began(replica);
 }
 
 /* ---- Effects. ---- */
@@ -170,7 +177,8 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
 
     switch (effect.type) {
     case ZAB_FX_CONFIRMED:
-        if (!lead_confirmed(replica, effect.token, effect.zxid)) {
+        if (!sessions_confirmed(replica, effect.token) &&
+            !lead_confirmed(replica, effect.token, effect.zxid)) {
             requests_confirmed(replica, effect.token, effect.zxid);
         }
         break;
@@ -183,8 +191,11 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     case ZAB_FX_ROLE:
         on_role(replica, out);
         break;
-    case ZAB_FX_SEND:
     case ZAB_FX_DISCONNECT:
+        sessions_peer_lost(replica, effect.peer);
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_SEND:
     case ZAB_FX_PERSIST:
     case ZAB_FX_FETCH:
     case ZAB_FX_SNAP_FETCH:
@@ -262,6 +273,9 @@ void replica_snapshot_failed(struct replica *replica)
 
 static void before_step(struct replica *replica, const struct zab_event *event)
 {
+    if (event->type == ZAB_EV_PEER_DOWN) {
+        sessions_peer_lost(replica, event->peer);
+    }
     if (event->type == ZAB_EV_RESTORED) {
         ASSERT(replica->loading > 0);
         replica->loading--;
@@ -279,6 +293,7 @@ static void before_step(struct replica *replica, const struct zab_event *event)
 
 static void periodic(struct replica *replica)
 {
+    sessions_turn(replica);
     if (replica->now_ms >= replica->deadline_ms) {
         replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
         requests_check_deadlines(replica);
@@ -362,6 +377,10 @@ uint64_t replica_wake_ms(const struct replica *replica)
     if (replica->request_count > 0 && replica->deadline_ms < wake_ms) {
         wake_ms = replica->deadline_ms;
     }
+    if (replica->expire_more) {
+        return replica->now_ms;
+    }
+    wake_ms = replica->report_ms < wake_ms ? replica->report_ms : wake_ms;
     return replica->reap_ms < wake_ms ? replica->reap_ms : wake_ms;
 }
 
@@ -374,6 +393,7 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .delivered = replica->delivered,
         .retried = replica->retried,
         .elections = replica->elections,
+        .expired = replica->expired,
         .draining = replica->draining,
         .readable = replica->readable,
     };

@@ -11,6 +11,7 @@
 
 #include "server/op.h"
 #include "server/prep.h"
+#include "server/touch.h"
 #include "server/view.h"
 #include "server/window.h"
 #include "zab/zab.h"
@@ -28,8 +29,9 @@ struct replica_options {
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Or that many bytes. */
     uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
-    struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
-    struct window *window; /* Where changes go; NULL: nobody watches. */
+    struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct window *window;     /* Where changes go; NULL: nobody watches. */
+    struct touch_set *touched; /* Sessions heard of here; NULL: none ever. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
 };
 
@@ -79,6 +81,7 @@ struct replica_status {
     uint64_t delivered;
     uint64_t retried;   /* Forwarded or proposed again after a change of leader. */
     uint64_t elections; /* Times this replica went looking. */
+    uint64_t expired;   /* Sessions that it has ended as leader. */
     bool draining;
     bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
                       local reads. */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/probe.h"
 #include "base/rng.h"
+#include "server/expiry.h"
 #include "server/ops.h"
 #include "server/replica.h"
 #include "server/state/state.h"
@@ -20,9 +21,11 @@ enum {
     DEADLINE_SCAN_MS =
         50, /* How often requests are looked through for a deadline that has passed. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
-    FORWARDS_MAX = 65536, /* Learners' requests waiting for room in the pipeline. */
-    FORWARD_COST = 64,    /* Bytes that each of them counts for, besides its own. */
-    REAP_MAX = 1000,      /* Znodes reaped at a time. */
+    FORWARDS_MAX = 65536,   /* Learners' requests waiting for room in the pipeline. */
+    FORWARD_COST = 64,      /* Bytes that each of them counts for, besides its own. */
+    REAP_MAX = 1000,        /* Znodes reaped at a time. */
+    REPORT_NUMBER = 0,      /* In place of a request's number: no request but a report. */
+    REPORT_IDS_MAX = 65536, /* In one part of it. */
 };
 
 enum request_place {
@@ -117,10 +120,17 @@ struct replica {
     uint64_t snap_at_bytes;
     uint64_t reap_ms;
 
+    struct expiry *expiry;    /* The leader's. */
+    uint32_t report_every_ms; /* Half a tick. */
+    uint64_t report_ms;       /* Next report of sessions, and look at those that are over. */
+    bool expire_more;         /* More were over than one turn takes. */
+    uint64_t renew_token;     /* Of the round since the process stood still; 0: none. */
+
     uint64_t proposals;
     uint64_t delivered;
     uint64_t retried;
     uint64_t elections;
+    uint64_t expired; /* Sessions that this leader has ended. */
 };
 
 /* replica_request.c: the life of a request of this replica's own clients. */
@@ -171,6 +181,20 @@ struct forwarded {
 void forward_encode(uint64_t boot, const struct op_request *request, struct buf *out);
 bool forward_decode(struct slice bytes, struct forwarded *ret); /* False: nothing to release. */
 void forwarded_release(struct forwarded *forwarded);
+
+/* A report of sessions; the reader then stands before `ret_count` ids of 8 bytes. */
+void report_encode(const uint64_t *ids, size_t count, bool last, struct buf *out);
+bool report_decode(struct slice bytes, struct wire_reader *ret_ids, size_t *ret_count,
+                   bool *ret_last);
+
+/* replica_sessions.c: whose clients were heard of, and which sessions are over. */
+void sessions_turn(struct replica *replica); /* In each step. */
+void sessions_role_began(struct replica *replica);
+void sessions_role_ended(struct replica *replica);
+void sessions_applied(struct replica *replica, const struct state *state);
+void sessions_reported(struct replica *replica, uint32_t peer, struct slice bytes);
+void sessions_peer_lost(struct replica *replica, uint32_t peer);
+bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not its round. */
 
 /* replica_apply.c: committed records become state. */
 

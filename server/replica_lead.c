@@ -31,7 +31,8 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
     if (replica->status.quorum_low && !is_allowed_when_low(job->args)) {
         PROBE("replica.quorum_low");
         result->err = ERR_DISK_FULL;
-        result->detail = "a quorum of replicas has almost no disk space left: only deletes pass";
+        result->detail = "a quorum of replicas has almost no disk space left: only deletes and the "
+                         "closing of sessions pass";
         /* It rests on no proposal, and those in flight may wait for space. */
         *ret_zxid = replica->status.delivered + 1;
         return LEAD_REFUSED;
@@ -224,6 +225,10 @@ void lead_forwarded(struct replica *replica, const struct zab_effect *effect)
         .bytes = effect->bytes,
     };
 
+    if (effect->token == REPORT_NUMBER) {
+        sessions_reported(replica, effect->peer, effect->bytes);
+        return;
+    }
     /* Not before the step that serves is over: deliveries of the initial history may still stand
      * behind this effect, and preparing against a tree without them would be wrong. */
     if (!replica_leads(replica) || !list_empty(&replica->forwards) ||

@@ -164,6 +164,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     server->options.boot = os_random_u64() | 1;
     server->options.view = server->view;
     server->options.window = server->window;
+    server->options.touched = server->touched;
     server->options.zab.id = config->id;
     server->options.zab.incarnation = os_random_u64() | 1;
     server->options.zab.seeds = server->seeds;

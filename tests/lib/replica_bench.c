@@ -27,6 +27,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
     drive_prepare(&bench->drive);
     bench->view = view_new();
     bench->window = window_new(1 << 20, 100, 0);
+    bench->touched = touch_set_new(200000);
     view_replace(bench->view,
                  take_state ? take_state : state_new(bench->drive.init.config.history));
     struct replica_options options = {
@@ -37,7 +38,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
                  .recursive_max = 100,
                  .session_min_ms = 1000,
                  .session_max_ms = 60000,
-                 .session_default_ms = 10000,
+                 .session_default_ms = BENCH_SESSION_MS,
                  .sessions_max = 1000,
                  .session_ephemerals_max = 100,
                  .session_ephemeral_bytes_max = 10000,
@@ -55,6 +56,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
         .reap_every_ms = 1000,
         .view = bench->view,
         .window = bench->window,
+        .touched = bench->touched,
     };
 
     replica_effects_init(&bench->effects);
@@ -68,6 +70,7 @@ void bench_close(struct bench *bench)
     replica_free(bench->replica);
     replica_effects_release(&bench->effects);
     drive_release(&bench->drive);
+    touch_set_free(bench->touched);
     window_free(bench->window);
     view_free(bench->view);
 }
@@ -86,6 +89,9 @@ static void on_reply(struct op_request *request)
     told->err = request->result.err;
     told->zxid = request->result.zxid;
     told->has_stat = request->result.has_stat;
+    told->replayed = request->result.replayed;
+    told->has_session = request->result.has_session;
+    told->session = request->result.session;
     op_request_free(request);
 }
 

@@ -15,13 +15,15 @@ enum {
     BENCH_FORWARD_BYTES_MAX = 3000,
     BENCH_FORWARD_PEER_BYTES_MAX = 2000,
     BENCH_FORWARD_OUT_BYTES_MAX = 500,
-    BENCH_TIMEOUT_MS = 1000
+    BENCH_TIMEOUT_MS = 1000,
+    BENCH_SESSION_MS = 4000
 };
 
 struct bench {
     struct drive drive;
     struct view *view;
     struct window *window;
+    struct touch_set *touched;
     struct replica *replica;
     struct replica_effects effects;
 };
@@ -32,6 +34,9 @@ struct told {
     enum err err;
     zxid_t zxid;
     bool has_stat;
+    bool replayed;
+    bool has_session;
+    struct op_session_info session;
 };
 
 /* Replica `id` of `voters` with an empty tree and log. */

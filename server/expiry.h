@@ -1,0 +1,65 @@
+/*
+ * expiry.h - by when the leader must have heard of each session, and which ones are over.
+ *
+ * The rule that decides everything: silence counts only where somebody has listened. Time in which
+ * this process stood still does not pass here; no session is over before every replica that reports
+ * has done so behind its deadline; and a replica that is lost may have heard of any session since
+ * it last reported, so that counts as a touch, once for each replica until the session is heard of
+ * again. Pure: the caller brings the time. Core thread of the leader.
+ */
+#ifndef SERVER_EXPIRY_H
+#define SERVER_EXPIRY_H
+
+#include "base/slice.h"
+#include "server/state/state.h"
+
+enum {
+    EXPIRY_DUE_MAX = 1000,     /* Sessions that end in one turn. */
+    EXPIRY_SILENT_REPORTS = 8, /* Report intervals after which a replica counts as lost. */
+};
+
+struct expiry;
+
+/* Replicas report every `report_ms`. */
+struct expiry *expiry_new(uint32_t report_ms);
+void expiry_free(struct expiry *expiry); /* Accepts NULL. */
+
+/* The leader begins to serve: all sessions of the state have their whole time-out from now on. */
+void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now_ms);
+
+/* It leads no more: nothing is known, and nothing is over. */
+void expiry_end(struct expiry *expiry);
+bool expiry_is_on(const struct expiry *expiry);
+
+/* Time goes on; to be called in each turn, before anything else, and at least once in a report
+ * interval. */
+void expiry_turn(struct expiry *expiry, uint64_t now_ms);
+
+/* The process has stood still for longer than that: nothing is over until a quorum has said since
+ * then that this is still its leader, and one more interval has passed. */
+bool expiry_stands(const struct expiry *expiry);
+void expiry_renewed(struct expiry *expiry);
+
+/* As transactions are applied. What is not known, or known already, is ignored. */
+void expiry_opened(struct expiry *expiry, uint64_t session, uint32_t timeout_ms);
+void expiry_closed(struct expiry *expiry, uint64_t session);
+
+/* Somebody has heard of the session. */
+void expiry_touch(struct expiry *expiry, uint64_t session);
+
+/* All that `member` has heard of up to now has been touched. */
+void expiry_reported(struct expiry *expiry, uint32_t member);
+
+/* The connection to `member` is gone. */
+void expiry_lost(struct expiry *expiry, uint32_t member);
+
+/* The sessions that are over, at most `max`; each is given again until it is proposed, touched or
+ * closed. */
+size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max);
+
+/* Its end is proposed: it cannot be saved any more. */
+void expiry_proposed(struct expiry *expiry, uint64_t session);
+
+size_t expiry_count(const struct expiry *expiry); /* Sessions known. */
+
+#endif

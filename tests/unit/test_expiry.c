@@ -1,0 +1,429 @@
+/* expiry: silence counts only where somebody has listened. */
+#include "base/mem.h"
+#include "server/expiry.h"
+#include "tests/lib/unit.h"
+
+enum {
+    REPORT_MS = 500,
+    TIMEOUT_MS = 4000,
+    SELF = 3,
+    OTHER = 1,
+    S1 = 101,
+    S2 = 102
+};
+
+/* Time of the test; everybody who `reports` does so at each interval. */
+struct clock {
+    struct expiry *expiry;
+    uint64_t now_ms;
+    bool other_reports;
+};
+
+static struct state *state_with(const uint64_t *ids, size_t count)
+{
+    struct state *state = state_new(7);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct txn_header header = {.time_ms = 5};
+        struct txn_session_open open = {.session = ids[i], .timeout_ms = TIMEOUT_MS};
+        struct buf txn;
+
+        open.secret_hash[0] = (uint8_t)ids[i];
+        open.secret_hash[1] = (uint8_t)(ids[i] >> 8);
+        open.secret_hash[2] = (uint8_t)(ids[i] >> 16);
+        buf_init(&txn, 4096);
+        txn_begin(&txn, &header);
+        txn_put_session_open(&txn, 0, &open);
+        assert_int_equal(state_apply(state, ids[i], buf_slice(&txn), false, NULL), ERR_OK);
+        buf_release(&txn);
+    }
+    return state;
+}
+
+static void begin(struct clock *clock, const uint64_t *ids, size_t count)
+{
+    struct state *state = state_with(ids, count);
+
+    *clock =
+        (struct clock){.expiry = expiry_new(REPORT_MS), .now_ms = 1000000, .other_reports = true};
+    expiry_begin(clock->expiry, state, clock->now_ms);
+    state_free(state);
+}
+
+static void report(struct clock *clock)
+{
+    expiry_reported(clock->expiry, SELF);
+    if (clock->other_reports) {
+        expiry_reported(clock->expiry, OTHER);
+    }
+}
+
+/* Lets time pass in intervals. */
+static void pass(struct clock *clock, uint64_t ms)
+{
+    for (uint64_t end_ms = clock->now_ms + ms; clock->now_ms < end_ms;) {
+        clock->now_ms += end_ms - clock->now_ms < REPORT_MS ? end_ms - clock->now_ms : REPORT_MS;
+        expiry_turn(clock->expiry, clock->now_ms);
+        report(clock);
+    }
+}
+
+static size_t due(struct clock *clock)
+{
+    uint64_t out[EXPIRY_DUE_MAX];
+
+    return expiry_due(clock->expiry, out, EXPIRY_DUE_MAX);
+}
+
+/* Ms until the first session is over, in intervals. */
+static uint64_t lives_ms(struct clock *clock)
+{
+    uint64_t from_ms = clock->now_ms;
+
+    while (due(clock) == 0) {
+        assert_true(clock->now_ms < from_ms + 100 * TIMEOUT_MS);
+        pass(clock, REPORT_MS);
+    }
+    return clock->now_ms - from_ms;
+}
+
+static const uint64_t two[] = {S1, S2};
+
+static void a_silent_session_is_over_after_its_timeout(void **state)
+{
+    struct clock clock;
+    uint64_t out[EXPIRY_DUE_MAX];
+
+    (void)state;
+    begin(&clock, two, 1);
+    uint64_t lived_ms = lives_ms(&clock);
+
+    /* Its time-out and an interval for the report; what is over is looked for once an interval. */
+    assert_in_range(lived_ms, TIMEOUT_MS + REPORT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+    assert_int_equal(expiry_due(clock.expiry, out, EXPIRY_DUE_MAX), 1);
+    assert_int_equal(out[0], S1);
+    expiry_free(clock.expiry);
+}
+
+static void a_new_leader_gives_the_whole_timeout(void **state)
+{
+    struct clock clock;
+    struct state *tree = state_with(two, 2);
+
+    (void)state;
+    begin(&clock, two, 2);
+    pass(&clock, TIMEOUT_MS);
+    expiry_end(clock.expiry);
+    assert_false(expiry_is_on(clock.expiry));
+    assert_int_equal(expiry_count(clock.expiry), 0);
+    pass(&clock, 10 * TIMEOUT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_begin(clock.expiry, tree, clock.now_ms);
+    assert_int_equal(expiry_count(clock.expiry), 2);
+    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
+    state_free(tree);
+    expiry_free(clock.expiry);
+}
+
+static void a_touch_gives_the_whole_timeout_again(void **state)
+{
+    struct clock clock;
+    uint64_t out[EXPIRY_DUE_MAX];
+
+    (void)state;
+    begin(&clock, two, 2);
+    for (int i = 0; i < 20; i++) {
+        pass(&clock, TIMEOUT_MS / 2);
+        expiry_touch(clock.expiry, S1);
+        expiry_touch(clock.expiry, 4711); /* Nobody knows it. */
+    }
+    assert_int_equal(expiry_due(clock.expiry, out, EXPIRY_DUE_MAX), 1);
+    assert_int_equal(out[0], S2);
+    expiry_closed(clock.expiry, S2);
+    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
+    expiry_free(clock.expiry);
+}
+
+static void one_that_is_due_may_still_be_touched(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    (void)lives_ms(&clock);
+    assert_int_equal(due(&clock), 1);
+    expiry_touch(clock.expiry, S1);
+    assert_int_equal(due(&clock), 0);
+    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
+    expiry_free(clock.expiry);
+}
+
+static void what_is_proposed_is_not_given_again(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    (void)lives_ms(&clock);
+    expiry_proposed(clock.expiry, S1);
+    assert_int_equal(due(&clock), 0);
+    expiry_touch(clock.expiry, S1);
+    pass(&clock, 10 * TIMEOUT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_closed(clock.expiry, S1);
+    assert_int_equal(expiry_count(clock.expiry), 0);
+    expiry_closed(clock.expiry, S1);
+    expiry_free(clock.expiry);
+}
+
+static void a_session_that_opens_later_counts_from_then(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 0);
+    pass(&clock, 10 * TIMEOUT_MS);
+    expiry_opened(clock.expiry, S2, 2 * TIMEOUT_MS);
+    expiry_opened(clock.expiry, S2, 1); /* Known already. */
+    assert_in_range(lives_ms(&clock), 2 * TIMEOUT_MS, 2 * TIMEOUT_MS + 3 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+/* The replica that the client speaks to may have the touch and not have told it yet. */
+static void none_is_over_before_all_have_reported_behind_its_deadline(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS); /* The other one reports until here. */
+    clock.other_reports = false;
+    pass(&clock, EXPIRY_SILENT_REPORTS * REPORT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_reported(clock.expiry, OTHER);
+    assert_int_equal(due(&clock), 1);
+    expiry_free(clock.expiry);
+}
+
+static void a_report_after_the_deadline_may_save_it(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS);
+    clock.other_reports = false;
+    pass(&clock, 4 * REPORT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_touch(clock.expiry, S1);
+    expiry_reported(clock.expiry, OTHER);
+    assert_int_equal(due(&clock), 0);
+    expiry_free(clock.expiry);
+}
+
+static void a_lost_replica_counts_as_a_touch(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS);
+    clock.other_reports = false;
+    expiry_lost(clock.expiry, OTHER);
+    expiry_lost(clock.expiry, OTHER);
+    expiry_lost(clock.expiry, 99); /* It never reported. */
+    assert_in_range(lives_ms(&clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+static void a_silent_replica_is_lost_in_the_end(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, REPORT_MS);
+    clock.other_reports = false;
+    uint64_t lived_ms = lives_ms(&clock);
+    uint64_t silent_ms = EXPIRY_SILENT_REPORTS * REPORT_MS;
+
+    assert_in_range(lived_ms, silent_ms + TIMEOUT_MS, silent_ms + TIMEOUT_MS + 4 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+/* Else nothing would ever end beside a replica that starts again and again. */
+static void a_replica_that_comes_and_goes_counts_once(void **state)
+{
+    struct clock clock;
+    uint64_t lived_ms = 0;
+
+    (void)state;
+    begin(&clock, two, 1);
+    while (due(&clock) == 0) {
+        pass(&clock, 4 * REPORT_MS);
+        expiry_lost(clock.expiry, OTHER);
+        lived_ms += 4 * REPORT_MS;
+        assert_true(lived_ms < 3 * TIMEOUT_MS);
+    }
+    /* Another one that is lost has not counted yet. */
+    expiry_reported(clock.expiry, 2);
+    expiry_lost(clock.expiry, 2);
+    assert_int_equal(due(&clock), 0);
+    /* And it counts again once the session has been heard of. */
+    pass(&clock, TIMEOUT_MS);
+    expiry_touch(clock.expiry, S1);
+    pass(&clock, TIMEOUT_MS);
+    expiry_lost(clock.expiry, OTHER);
+    clock.other_reports = false;
+    assert_true(lives_ms(&clock) >= TIMEOUT_MS);
+    expiry_free(clock.expiry);
+}
+
+/* ---- A process that stood still. ---- */
+
+static void time_that_stood_still_does_not_count(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS / 2);
+    clock.now_ms += 10 * TIMEOUT_MS;
+    expiry_turn(clock.expiry, clock.now_ms);
+    assert_true(expiry_stands(clock.expiry));
+    report(&clock);
+    expiry_renewed(clock.expiry);
+    assert_false(expiry_stands(clock.expiry));
+    assert_in_range(lives_ms(&clock), TIMEOUT_MS / 2, TIMEOUT_MS / 2 + 3 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+static void nothing_is_over_before_the_quorum_is_renewed(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    (void)lives_ms(&clock);
+    clock.now_ms += 3 * REPORT_MS;
+    expiry_turn(clock.expiry, clock.now_ms);
+    assert_int_equal(due(&clock), 0);
+    pass(&clock, 10 * REPORT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_renewed(clock.expiry);
+    assert_int_equal(due(&clock), 1);
+    expiry_free(clock.expiry);
+}
+
+/* What clients have sent meanwhile is still in the sockets. */
+static void nor_before_one_more_interval(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    (void)lives_ms(&clock);
+    clock.now_ms += 3 * REPORT_MS;
+    expiry_turn(clock.expiry, clock.now_ms);
+    expiry_renewed(clock.expiry);
+    pass(&clock, REPORT_MS - 1);
+    assert_int_equal(due(&clock), 0);
+    pass(&clock, 1);
+    assert_int_equal(due(&clock), 1);
+    expiry_free(clock.expiry);
+}
+
+static void a_turn_that_is_a_little_late_is_no_stop(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    for (uint64_t ms = 0; ms < TIMEOUT_MS + 4 * REPORT_MS; ms += 2 * REPORT_MS) {
+        clock.now_ms += 2 * REPORT_MS;
+        expiry_turn(clock.expiry, clock.now_ms);
+        report(&clock);
+        assert_false(expiry_stands(clock.expiry));
+    }
+    assert_int_equal(due(&clock), 1);
+    expiry_free(clock.expiry);
+}
+
+/* ---- Bounds. ---- */
+
+static void many_end_in_portions(void **state)
+{
+    enum {
+        MANY = 2500
+    };
+
+    uint64_t *ids = mem_alloc(MANY * sizeof(uint64_t));
+    uint64_t out[EXPIRY_DUE_MAX];
+    struct clock clock;
+    bool seen[MANY + 1] = {false};
+
+    (void)state;
+    for (uint64_t i = 0; i < MANY; i++) {
+        ids[i] = i + 1;
+    }
+    begin(&clock, ids, MANY);
+    mem_free(ids);
+    pass(&clock, TIMEOUT_MS + 3 * REPORT_MS);
+    for (size_t left = MANY; left > 0;) {
+        size_t count = expiry_due(clock.expiry, out, EXPIRY_DUE_MAX);
+
+        assert_int_equal(count, left < EXPIRY_DUE_MAX ? left : EXPIRY_DUE_MAX);
+        for (size_t i = 0; i < count; i++) {
+            assert_false(seen[out[i]]);
+            seen[out[i]] = true;
+            expiry_proposed(clock.expiry, out[i]);
+        }
+        left -= count;
+    }
+    assert_int_equal(due(&clock), 0);
+    expiry_free(clock.expiry);
+}
+
+/* Longer than the wheel goes round. */
+static void long_timeouts_are_kept(void **state)
+{
+    struct clock clock;
+    uint64_t hour_ms = 3600000;
+
+    (void)state;
+    begin(&clock, two, 0);
+    expiry_opened(clock.expiry, S1, (uint32_t)hour_ms);
+    uint64_t from_ms = clock.now_ms;
+
+    while (due(&clock) == 0) {
+        assert_true(clock.now_ms < from_ms + 2 * hour_ms);
+        pass(&clock, REPORT_MS);
+    }
+    assert_in_range(clock.now_ms - from_ms, hour_ms, hour_ms + 3 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_silent_session_is_over_after_its_timeout),
+        cmocka_unit_test(a_new_leader_gives_the_whole_timeout),
+        cmocka_unit_test(a_touch_gives_the_whole_timeout_again),
+        cmocka_unit_test(one_that_is_due_may_still_be_touched),
+        cmocka_unit_test(what_is_proposed_is_not_given_again),
+        cmocka_unit_test(a_session_that_opens_later_counts_from_then),
+        cmocka_unit_test(none_is_over_before_all_have_reported_behind_its_deadline),
+        cmocka_unit_test(a_report_after_the_deadline_may_save_it),
+        cmocka_unit_test(a_lost_replica_counts_as_a_touch),
+        cmocka_unit_test(a_silent_replica_is_lost_in_the_end),
+        cmocka_unit_test(a_replica_that_comes_and_goes_counts_once),
+        cmocka_unit_test(time_that_stood_still_does_not_count),
+        cmocka_unit_test(nothing_is_over_before_the_quorum_is_renewed),
+        cmocka_unit_test(nor_before_one_more_interval),
+        cmocka_unit_test(a_turn_that_is_a_little_late_is_no_stop),
+        cmocka_unit_test(many_end_in_portions),
+        cmocka_unit_test(long_timeouts_are_kept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

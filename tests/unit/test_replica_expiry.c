@@ -1,0 +1,245 @@
+/* The end of sessions that are silent, as the leader brings it about. */
+#include "tests/unit/session_kit.h"
+
+static void a_silent_session_ends_with_its_ephemerals_at_once(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct window_mark mark;
+    struct change_set *set;
+    size_t count;
+    zxid_t upto;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &told));
+    bench_submit(&bench, ephemeral_request(&bench, "/f", 0, &told));
+    commit_all(&bench);
+    window_end(bench.window, &mark);
+    assert_in_range(lives_ms(&bench, &both, id), BENCH_SESSION_MS,
+                    BENCH_SESSION_MS + 4 * REPORT_MS);
+    assert_false(bench_has(&bench, "/e"));
+    assert_false(bench_has(&bench, "/f"));
+    assert_int_equal(bench_status(&bench).expired, 1);
+    assert_int_equal(window_read(bench.window, &mark, &set, 1, &count, &upto), ERR_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(set->count, 3);
+    assert_int_equal(set->items[2].type, TXN_SESSION_CLOSE);
+    assert_true(set->items[2].expired);
+    change_set_unref(set);
+    bench_close(&bench);
+}
+
+static void touches_at_the_leader_keep_it(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    for (int i = 0; i < 8; i++) {
+        pass(&bench, &both, BENCH_SESSION_MS / 2);
+        commit_all(&bench);
+        assert_true(session_lives(&bench, id));
+        touch_add(bench.touched, id);
+    }
+    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
+    bench_close(&bench);
+}
+
+static void reports_of_a_learner_keep_it(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    for (int i = 0; i < 8; i++) {
+        pass(&bench, &both, BENCH_SESSION_MS / 2);
+        commit_all(&bench);
+        assert_true(session_lives(&bench, id));
+        learner_reports(&bench, 1, &id, 1, true);
+    }
+    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
+    bench_close(&bench);
+}
+
+static void an_attachment_keeps_it(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    for (int i = 0; i < 4; i++) {
+        pass(&bench, &both, BENCH_SESSION_MS / 2);
+        bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
+        commit_all(&bench);
+        assert_int_equal(told.err, ERR_OK);
+    }
+    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
+    bench_close(&bench);
+}
+
+/* It may be that the client speaks to the learner from which nothing comes. */
+static void the_end_waits_for_the_reports_of_all(void **state)
+{
+    struct bench bench;
+    struct alive silent = both;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    silent.reports[2] = false;
+    pass(&bench, &silent, 6 * REPORT_MS);
+    commit_all(&bench);
+    assert_true(session_lives(&bench, id));
+    learner_reports(&bench, 2, &id, 1, true); /* As it was. */
+    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
+    bench_close(&bench);
+}
+
+/* The first part of a report says nothing of those in the second. */
+static void a_part_is_no_whole_report(void **state)
+{
+    struct bench bench;
+    struct alive silent = both;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    silent.reports[2] = false;
+    pass(&bench, &silent, 4 * REPORT_MS);
+    learner_reports(&bench, 2, NULL, 0, false);
+    pass(&bench, &silent, 2 * REPORT_MS);
+    commit_all(&bench);
+    assert_true(session_lives(&bench, id));
+    learner_reports(&bench, 2, NULL, 0, true);
+    pass(&bench, &both, REPORT_MS);
+    commit_all(&bench);
+    assert_false(session_lives(&bench, id));
+    bench_close(&bench);
+}
+
+static void losing_a_learner_counts_as_a_touch(void **state)
+{
+    struct bench bench;
+    struct alive one = both;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS);
+    drive_down(&bench.drive, 2);
+    one.is[2] = false;
+    one.reports[2] = false;
+    assert_in_range(lives_ms(&bench, &one, id), BENCH_SESSION_MS, BENCH_SESSION_MS + 4 * REPORT_MS);
+    bench_close(&bench);
+}
+
+static void a_malformed_report_is_ignored(void **state)
+{
+    struct bench bench;
+    struct zab_msg msg = {.type = ZAB_FORWARD, .bytes = slice_str("\x01?odd")};
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    msg.link = bench.drive.links[1];
+    msg.epoch = bench.drive.promised;
+    drive_recv(&bench.drive, 1, &msg);
+    assert_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
+    assert_true(session_lives(&bench, id));
+    bench_close(&bench);
+}
+
+static void a_new_leader_gives_a_whole_timeout(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS);
+    drive_down(&bench.drive, 1);
+    drive_down(&bench.drive, 2);
+    assert_int_equal(bench_status(&bench).zab.state, ZAB_LOOKING);
+    drive_tick(&bench.drive, 3 * BENCH_SESSION_MS);
+    drive_clear(&bench.drive);
+    drive_lead(&bench.drive);
+    assert_true(bench_status(&bench).zab.serving);
+    assert_int_equal(bench_status(&bench).zab.epoch, 2);
+    assert_true(session_lives(&bench, id));
+    assert_in_range(lives_ms(&bench, &both, id), BENCH_SESSION_MS,
+                    BENCH_SESSION_MS + 4 * REPORT_MS);
+    bench_close(&bench);
+}
+
+/* While it stood others may have been elected, and touches may wait in its sockets. */
+static void a_leader_that_stood_still_renews_its_quorum_first(void **state)
+{
+    struct bench bench;
+    struct zab_msg confirm = {.type = ZAB_CONFIRM_ACK};
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS);
+    drive_clear(&bench.drive);
+    drive_pause(&bench.drive, 3 * REPORT_MS);
+    assert_non_null(drive_sent(&bench.drive, 1, ZAB_CONFIRM));
+    confirm.link = bench.drive.links[1];
+    confirm.epoch = bench.drive.promised;
+    confirm.round = drive_sent(&bench.drive, 1, ZAB_CONFIRM)->round;
+    pass(&bench, &both, 4 * REPORT_MS);
+    commit_all(&bench);
+    assert_true(session_lives(&bench, id));
+    drive_recv(&bench.drive, 1, &confirm);
+    pass(&bench, &both, 2 * REPORT_MS);
+    commit_all(&bench);
+    assert_false(session_lives(&bench, id));
+    bench_close(&bench);
+}
+
+static void a_session_may_be_closed_while_it_expires(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    bench_submit(&bench, session_request(&bench, OP_CLOSE, &told)); /* Not committed yet. */
+    zxid_t last = bench_status(&bench).zab.last;
+
+    pass(&bench, &both, 4 * REPORT_MS);
+    assert_int_equal(bench_status(&bench).zab.last, last);
+    assert_int_equal(bench_status(&bench).expired, 0);
+    commit_all(&bench);
+    assert_false(session_lives(&bench, id));
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_silent_session_ends_with_its_ephemerals_at_once),
+        cmocka_unit_test(touches_at_the_leader_keep_it),
+        cmocka_unit_test(reports_of_a_learner_keep_it),
+        cmocka_unit_test(an_attachment_keeps_it),
+        cmocka_unit_test(the_end_waits_for_the_reports_of_all),
+        cmocka_unit_test(a_part_is_no_whole_report),
+        cmocka_unit_test(losing_a_learner_counts_as_a_touch),
+        cmocka_unit_test(a_malformed_report_is_ignored),
+        cmocka_unit_test(a_new_leader_gives_a_whole_timeout),
+        cmocka_unit_test(a_leader_that_stood_still_renews_its_quorum_first),
+        cmocka_unit_test(a_session_may_be_closed_while_it_expires),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

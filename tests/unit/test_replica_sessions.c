@@ -1,0 +1,283 @@
+/* Sessions as a replica sees to them: writes in them, and reports of touches. */
+#include "tests/unit/session_kit.h"
+
+#include <stdio.h>
+
+/* ---- Writes in a session. ---- */
+
+static void a_leaders_client_opens_uses_and_closes(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    bench_submit(&bench, ephemeral_request(&bench, "/e", 0, &told));
+    commit_all(&bench);
+    assert_int_equal(told.err, ERR_OK);
+    assert_true(bench_has(&bench, "/e"));
+    bench_submit(&bench, session_request(&bench, OP_CLOSE, &told));
+    commit_all(&bench);
+    assert_int_equal(told.err, ERR_OK);
+    assert_false(told.has_session);
+    assert_false(bench_has(&bench, "/e"));
+    assert_false(session_lives(&bench, id));
+    bench_close(&bench);
+}
+
+static void a_move_answers_with_the_new_attachment(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct told late;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
+    commit_all(&bench);
+    assert_int_equal(told.session.id, id);
+    assert_int_equal(told.session.attach, told.zxid);
+    assert_int_equal(told.session.member, LEADER);
+    uint64_t first = told.session.attach;
+
+    bench_submit(&bench, session_request(&bench, OP_ATTACH, &told));
+    commit_all(&bench);
+    assert_true(told.session.attach > first);
+
+    /* The old socket is refused, the new one and plain HTTP are not. */
+    bench_submit(&bench, ephemeral_request(&bench, "/old", first, &late));
+    drive_recv(&bench.drive, 1,
+               &(struct zab_msg){.type = ZAB_CONFIRM_ACK,
+                                 .link = bench.drive.links[1],
+                                 .epoch = bench.drive.promised,
+                                 .round = drive_sent(&bench.drive, 1, ZAB_CONFIRM)->round});
+    assert_int_equal(late.err, ERR_SESSION_MOVED);
+    bench_submit(&bench, ephemeral_request(&bench, "/new", told.session.attach, &told));
+    bench_submit(&bench, ephemeral_request(&bench, "/http", 0, &late));
+    commit_all(&bench);
+    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(late.err, ERR_OK);
+    bench_close(&bench);
+}
+
+static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number,
+                             struct op_request *take_request)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, 1 << 16);
+    forward_encode(99, take_request, &bytes);
+    struct zab_msg msg = {.type = ZAB_FORWARD,
+                          .link = bench->drive.links[peer],
+                          .epoch = bench->drive.promised,
+                          .round = number,
+                          .bytes = buf_slice(&bytes)};
+
+    drive_recv(&bench->drive, peer, &msg);
+    buf_release(&bytes);
+    op_request_free(take_request);
+}
+
+static void a_learners_write_is_in_its_session(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct stat_view stat;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    learner_forwards(&bench, 1, 7, ephemeral_request(&bench, "/e", 0, &told));
+    commit_all(&bench);
+    const struct state *tree = view_read(bench.view);
+
+    assert_non_null(state_find(tree, slice_str("/e")));
+    znode_stat(state_find(tree, slice_str("/e")), &stat);
+    view_read_done(bench.view);
+    assert_int_equal(stat.ephemeral_owner, id);
+    bench_close(&bench);
+}
+
+static void a_forward_carries_all_there_is(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct forwarded got;
+    struct buf bytes;
+
+    (void)state;
+    bench_lead(&bench);
+    struct op_request *request = ephemeral_request(&bench, "/e", 77, &told);
+
+    request->key = slice_str("5b7c");
+    (void)snprintf(request->principal.address, sizeof request->principal.address, "::1");
+    assert_int_equal(
+        auth_add(NULL, slice_str("digest"), slice_str("u:p"), "", &request->principal.auth),
+        ERR_OK);
+    buf_init(&bytes, 1 << 16);
+    forward_encode(99, request, &bytes);
+    assert_true(forward_decode(buf_slice(&bytes), &got));
+    assert_int_equal(got.header.origin_boot, 99);
+    assert_string_equal(got.job.who->address, "::1");
+    assert_int_equal(got.job.who->auth->count, 1);
+    assert_true(got.job.session->shown);
+    assert_int_equal(got.job.session->attach, 77);
+    assert_memory_equal(got.job.session->hash, request->session.hash, TXN_SECRET_HASH_LEN);
+    assert_true(slice_eq(got.job.key, slice_str("5b7c")));
+    assert_true(got.job.args->ephemeral);
+    forwarded_release(&got);
+    /* Whatever is cut off is no request. */
+    for (size_t len = 0; len < bytes.len; len++) {
+        assert_false(forward_decode(slice_make(bytes.data, len), &got));
+    }
+    buf_release(&bytes);
+    op_request_free(request);
+    bench_close(&bench);
+}
+
+/* ---- A learner. ---- */
+
+static struct logrec *session_record(struct bench *bench, uint64_t request)
+{
+    const struct txn_header header = {
+        .origin_member = 1, .origin_boot = BENCH_BOOT, .request = request, .time_ms = 5};
+    zxid_t zxid = drive_log_last(&bench->drive.theirs) + 1;
+    struct txn_session_open open = {.session = zxid, .timeout_ms = BENCH_SESSION_MS};
+    struct buf txn;
+
+    memset(open.secret_hash, HASH, sizeof open.secret_hash);
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put_session_open(&txn, TXN_REPLY, &open);
+    struct logrec *rec =
+        drive_log_add_type(&bench->drive.theirs, LOGREC_TXN, zxid, buf_slice(&txn));
+
+    buf_release(&txn);
+    return rec;
+}
+
+static void a_session_opens_on_a_learner(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_submit(&bench, session_request(&bench, OP_SESSION, &told));
+    drive_entry(&bench.drive, session_record(&bench, bench_forwarded(&bench)), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    assert_true(told.has_session);
+    assert_int_equal(told.session.id, zxid_make(1, 1));
+    assert_int_equal(told.session.timeout_ms, BENCH_SESSION_MS);
+    assert_true(session_lives(&bench, zxid_make(1, 1)));
+    bench_close(&bench);
+}
+
+/* The newest report that left, decoded; -1 when there is none. */
+static int report_sent(struct bench *bench, uint32_t leader, uint64_t *ret_first)
+{
+    const struct zab_msg *msg = drive_sent(&bench->drive, leader, ZAB_FORWARD);
+    struct wire_reader ids;
+    size_t count;
+    bool last;
+
+    if (!msg || msg->round != REPORT_NUMBER) {
+        return -1;
+    }
+    assert_true(report_decode(msg->bytes, &ids, &count, &last));
+    assert_true(last);
+    *ret_first = count > 0 ? wire_get_u64(&ids) : 0;
+    return (int)count;
+}
+
+static void a_learner_reports_twice_a_tick(void **state)
+{
+    struct bench bench;
+    uint64_t first = 0;
+
+    (void)state;
+    bench_follow(&bench);
+    touch_add(bench.touched, 55);
+    touch_add(bench.touched, 55);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(report_sent(&bench, LEADER, &first), 1);
+    assert_int_equal(first, 55);
+    drive_clear(&bench.drive);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(drive_sent_count(&bench.drive, LEADER, ZAB_FORWARD), 1);
+    assert_int_equal(report_sent(&bench, LEADER, &first), 0); /* Nobody: that is news, too. */
+    bench_close(&bench);
+}
+
+static void many_touches_are_told_in_parts(void **state)
+{
+    struct bench bench;
+    uint64_t first = 0;
+
+    (void)state;
+    bench_follow(&bench);
+    for (uint64_t i = 1; i <= REPORT_IDS_MAX + 1; i++) {
+        assert_true(touch_add(bench.touched, i));
+    }
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(drive_sent_count(&bench.drive, LEADER, ZAB_FORWARD), 2);
+    assert_int_equal(report_sent(&bench, LEADER, &first), 1);
+    assert_int_equal(first, REPORT_IDS_MAX + 1);
+    bench_close(&bench);
+}
+
+/* A heartbeat that was accepted is not lost with the leader. */
+static void touches_wait_for_the_next_leader(void **state)
+{
+    struct bench bench;
+    uint64_t first = 0;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_down(&bench.drive, LEADER);
+    touch_add(bench.touched, 55);
+    drive_tick(&bench.drive, REPORT_MS);
+    drive_clear(&bench.drive);
+    drive_follow(&bench.drive, 2, 2);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(report_sent(&bench, 2, &first), 1);
+    assert_int_equal(first, 55);
+    bench_close(&bench);
+}
+
+static void a_learner_expires_nobody(void **state)
+{
+    struct bench bench;
+    zxid_t last;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_entry(&bench.drive, session_record(&bench, 1), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    last = bench_status(&bench).zab.last;
+    drive_tick(&bench.drive, 2 * BENCH_SESSION_MS);
+    assert_int_equal(bench_status(&bench).zab.last, last);
+    assert_int_equal(bench_status(&bench).expired, 0);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leaders_client_opens_uses_and_closes),
+        cmocka_unit_test(a_move_answers_with_the_new_attachment),
+        cmocka_unit_test(a_learners_write_is_in_its_session),
+        cmocka_unit_test(a_forward_carries_all_there_is),
+        cmocka_unit_test(a_session_opens_on_a_learner),
+        cmocka_unit_test(a_learner_reports_twice_a_tick),
+        cmocka_unit_test(many_touches_are_told_in_parts),
+        cmocka_unit_test(touches_wait_for_the_next_leader),
+        cmocka_unit_test(a_learner_expires_nobody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
