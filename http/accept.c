@@ -143,9 +143,10 @@ static void refuse(struct pending *pending, enum err err, uint32_t status, const
     pending->deadline_ms = os_now_ms() + LINGER_MS;
 }
 
-static void hand_over(struct pending *pending)
+static void hand_over(struct pending *pending, struct slice head)
 {
     struct http *http = pending->accept->http;
+    struct MHD_Daemon *daemon = http_head_waits(head) ? http->waiting_daemon : http->daemon;
     int fd = pending->watch.fd;
     struct sockaddr_storage address = pending->address;
     socklen_t len =
@@ -155,7 +156,7 @@ static void hand_over(struct pending *pending)
     pending_drop(pending, false);
     atomic_fetch_add(&http->handed, 1);
     /* On failure the library has closed the socket and will not tell us. */
-    if (MHD_add_connection(http->daemon, fd, (const struct sockaddr *)&address, len) != MHD_YES) {
+    if (MHD_add_connection(daemon, fd, (const struct sockaddr *)&address, len) != MHD_YES) {
         http_caps_give(&http->caps, http_address_key((const struct sockaddr *)&address));
         atomic_fetch_sub(&http->handed, 1);
     }
@@ -193,7 +194,7 @@ static void admit(struct pending *pending, struct slice head)
     struct http_upgrade_request request;
 
     if (!http_upgrade_read(pending->accept->http, head, &request)) {
-        hand_over(pending);
+        hand_over(pending, head);
     } else if (request.err != ERR_OK) {
         refuse(pending, request.err, (uint32_t)err_http_status(request.err), request.detail);
     } else {

@@ -357,6 +357,9 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
         if (request->wait_ms > 0 && http_wait_begin(conn, result)) {
             return MHD_YES;
         }
+        if (request->refused) {
+            return http_answer_fault(conn);
+        }
         return answer_empty(conn, result, MHD_HTTP_NOT_MODIFIED, etag);
     }
     if (raw && request->def->shape == OP_SHAPE_DATA) {

@@ -129,6 +129,7 @@ void http_conn_reset(struct http_conn *conn)
     mem_free(request->multi);
     op_request_free(request->op);
     http_wait_free(request->wait);
+    http_stream_drop(request->stream);
     principal_release(&conn->principal);
     explicit_bzero(request->secret, sizeof(request->secret));
     *request = (struct http_request){.id = 0};

@@ -168,9 +168,11 @@ static void choose(struct http_conn *conn)
 
 /* ---- Query parameters ---- */
 
+/* In a URL the kind of a watch is its mode. */
 static const struct op_field *query_field(const struct op_def *def, struct slice name)
 {
-    const struct op_field *field = def ? op_field_find(def, name) : NULL;
+    bool mode = slice_eq(name, slice_str("mode"));
+    const struct op_field *field = def ? op_field_find(def, mode ? slice_str("kind") : name) : NULL;
 
     return field && (field->source == OP_FROM_QUERY) ? field : NULL;
 }
@@ -318,6 +320,17 @@ static void take_position(struct http_conn *conn)
     }
 }
 
+/* What a browser sends by itself when it comes back is newer than the `since` of its URL. */
+static void take_last_event(struct http_conn *conn)
+{
+    const struct op_field *field = op_field_find(conn->request.def, slice_str("since"));
+    struct slice value = conn->request.head.last_event_id;
+
+    if (field && value.len > 0) {
+        take_field(conn, field, value);
+    }
+}
+
 static void take_header_fields(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -331,6 +344,7 @@ static void take_header_fields(struct http_conn *conn)
             take_field(conn, field, value);
         }
     }
+    take_last_event(conn);
 }
 
 /* A condition that would be passed over in silence is refused. */

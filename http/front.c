@@ -4,9 +4,7 @@
 
 enum MHD_Result http_answer_front(struct http_conn *conn)
 {
-    ASSERT(conn->request.def->kind == OP_KIND_FRONT);
+    ASSERT(conn->request.def->id == OP_WATCH); /* The one of them that has a route. */
 
-    http_refuse(conn, ERR_UNIMPLEMENTED, "%s is not supported by this version",
-                conn->request.route->name);
-    return http_answer_fault(conn);
+    return http_stream_begin(conn);
 }

@@ -401,6 +401,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     if (request->wait) {
         return http_wait_over(conn);
     }
+    if (request->stream) {
+        return http_stream_opened(conn);
+    }
     return request->op ? resumed(conn) : finish(conn);
 }
 
@@ -435,8 +438,10 @@ static void count(struct http_conn *conn)
     uint32_t status_class = request->http_status / 100;
 
     metric_add(&http->metrics.requests[status_class < 6 ? status_class : 0], 1);
-    metric_observe_us(&http->metrics.latency, took_us);
-    if (request->def) {
+    if (!request->waited) {
+        metric_observe_us(&http->metrics.latency, took_us);
+    }
+    if (request->def && !request->waited) {
         gate_count_op(http->gate, request->def->id, request->http_status >= 400, took_us);
     }
     if (http->limits->access_log) {

@@ -327,6 +327,17 @@ const char *http_head_read(struct slice bytes, struct http_line *ret_line,
     return fault;
 }
 
+bool http_head_waits(struct slice bytes)
+{
+    struct http_line line;
+    struct http_head head;
+
+    if (http_head_read(bytes, &line, &head)) {
+        return false;
+    }
+    return head.prefer.data || slice_starts_with(line.target, slice_str("/watch/v1"));
+}
+
 const char *http_head_check(struct slice bytes)
 {
     struct http_line line;

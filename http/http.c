@@ -7,6 +7,7 @@
 #include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "http/http_int.h"
+#include "http/watcher.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,31 +37,47 @@ static size_t pool_bytes(const struct gate_limits *limits)
 }
 
 /* The caps are the acceptor's; the library's own, per thread, must never be the tighter one. */
-static unsigned int library_limit(const struct gate_limits *limits)
+static unsigned int library_limit(const struct gate_limits *limits, uint32_t threads)
 {
-    return (limits->connections_max + 64) * limits->http_threads;
+    return (limits->connections_max + 64) * threads;
 }
 
-static struct MHD_Daemon *start_daemon(struct http *http)
+static struct MHD_Daemon *start_daemon(struct http *http, uint32_t threads)
 {
     const struct gate_limits *limits = http->limits;
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC |
                          MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                          MHD_USE_SUPPRESS_DATE_NO_CLOCK;
     struct MHD_OptionItem pool[] = {
-        {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)limits->http_threads, NULL},
+        {MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)threads, NULL},
         {MHD_OPTION_END, 0, NULL},
     };
     struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
 
     return MHD_start_daemon(
         flags, 0, NULL, NULL, http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_ARRAY, limits->http_threads > 1 ? pool : none,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool_bytes(limits), MHD_OPTION_CONNECTION_LIMIT,
-        library_limit(limits), MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_ARRAY, threads > 1 ? pool : none, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        pool_bytes(limits), MHD_OPTION_CONNECTION_LIMIT, library_limit(limits, threads),
+        MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_URI_LOG_CALLBACK, http_on_target, http, MHD_OPTION_NOTIFY_COMPLETED,
         http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, http_conn_notify, http,
         MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+}
+
+static enum err start_daemons(struct http *http)
+{
+    http->daemon = start_daemon(http, http->limits->http_threads);
+    http->waiting_daemon = http->daemon ? start_daemon(http, 1) : NULL;
+    if (http->daemon && !http->waiting_daemon) {
+        MHD_stop_daemon(http->daemon);
+    }
+    return http->waiting_daemon ? ERR_OK : ERR_IO;
+}
+
+static void stop_daemons(struct http *http)
+{
+    MHD_stop_daemon(http->daemon);
+    MHD_stop_daemon(http->waiting_daemon);
 }
 
 static void http_free(struct http *http)
@@ -79,7 +96,6 @@ static void http_free(struct http *http)
 enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struct http **ret_http)
 {
     struct http *http = mem_zalloc(1, sizeof(*http));
-    enum err err = ERR_OK;
 
     http->gate = gate;
     http->limits = gate_limits(gate);
@@ -92,14 +108,17 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     pthread_mutex_init(&http->wait_mutex, NULL);
     pthread_cond_init(&http->changed, NULL);
     list_init(&http->conns);
-    http->daemon = start_daemon(http);
-    if (!http->daemon) {
+    enum err err = start_daemons(http);
+
+    if (err != ERR_OK) {
         http_free(http);
-        return ERR_IO;
+        return err;
     }
+    http->watcher = http_watcher_start(http);
     err = http_accept_start(http, &http->accept);
     if (err != ERR_OK) {
-        MHD_stop_daemon(http->daemon);
+        stop_daemons(http);
+        http_watcher_stop(http->watcher);
         http_free(http);
         return err;
     }
@@ -139,6 +158,7 @@ void http_drain(struct http *http)
 
     atomic_store(&http->draining, true); /* Answers end their connections from now on. */
     http_accept_close(http->accept);
+    http_watcher_drain(http->watcher);
     http_accept_finish(http->accept, end_ms);
 }
 
@@ -159,8 +179,10 @@ void http_stop(struct http *http)
     }
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
+    http_watcher_drain(http->watcher);
     wait_for_gate(http);
-    MHD_stop_daemon(http->daemon);
+    stop_daemons(http);
+    http_watcher_stop(http->watcher);
     http_free(http);
 }
 

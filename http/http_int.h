@@ -25,7 +25,9 @@
 
 struct http_accept;
 struct http_conn;
+struct http_stream;
 struct http_wait;
+struct http_watcher;
 
 enum {
     HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
@@ -69,6 +71,10 @@ struct http {
     struct http_names *names;
     struct http_caps caps;
     struct MHD_Daemon *daemon;
+    /* One thread for connections that begin with a stream or a long poll: each resumption walks all
+     * suspended connections of its daemon, and those of the other one must not pay for them. */
+    struct MHD_Daemon *waiting_daemon;
+    struct http_watcher *watcher;
     struct http_accept *accept;
     struct http_upgrade upgrade; /* `take` NULL: no WebSockets. */
     uint16_t port;
@@ -125,9 +131,12 @@ struct http_request {
     struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
     enum op_consistency consistency;
     zxid_t min_zxid;
-    uint32_t wait_ms;       /* Prefer: wait; 0: answered at once. */
-    struct http_wait *wait; /* Of wait.c, while and after the answer waits for a change. */
-    bool cors;              /* The Origin is on the list. */
+    uint32_t wait_ms;           /* Prefer: wait; 0: answered at once. */
+    struct http_wait *wait;     /* Of wait.c, while and after the answer waits for a change. */
+    struct http_stream *stream; /* Of stream.c, until its answer begins. */
+    bool streaming;             /* The answer has no end of its own, and no deadline. */
+    bool waited;                /* On purpose: how long says nothing about this replica. */
+    bool cors;                  /* The Origin is on the list. */
     bool verbose;
     struct op_request *op;     /* While the gate has it, and its result after. */
     struct gate_status status; /* By http_status. */
@@ -287,11 +296,19 @@ enum MHD_Result http_answer_info(struct http_conn *conn);
 /* ---- front.c: rows that the front end does itself ---- */
 enum MHD_Result http_answer_front(struct http_conn *conn);
 
+/* ---- stream.c: events as they happen ---- */
+enum MHD_Result http_stream_begin(struct http_conn *conn);
+
+/* The connection was resumed: the stream has been opened, or refused. */
+enum MHD_Result http_stream_opened(struct http_conn *conn);
+void http_stream_drop(struct http_stream *stream); /* Nobody will answer. Accepts NULL. */
+void http_stream_free(struct http_stream *stream); /* Watcher's thread. */
+
 /* ---- wait.c: long polls ---- */
 
 /* The answer would be 304, and the client would rather wait (request.wait_ms). True: the connection
  * is suspended, and the handler calls http_wait_over once it is resumed; `result` is what was read.
- * False: answered at once. */
+ * False: answered at once, or refused (request.refused). */
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
 enum MHD_Result http_wait_over(struct http_conn *conn);
 void http_wait_free(struct http_wait *wait); /* Accepts NULL. */

@@ -1,6 +1,7 @@
 /* What is no operation: the index, probes, metrics, OPTIONS; and bodies about this replica. */
 #include "base/check.h"
 #include "http/http_int.h"
+#include "http/watcher.h"
 
 #include <stdio.h>
 
@@ -191,6 +192,7 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn)
     buf_clear(&conn->out);
     gate_write_metrics(conn->http->gate, &conn->out);
     write_own_metrics(conn->http, &conn->out);
+    http_watcher_write_metrics(conn->http->watcher, &conn->out);
     return send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 

@@ -114,6 +114,10 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     if (request->replayed) {
         http_header(response, "Idempotency-Replayed", "true");
     }
+    if (request->wait) {
+        (void)snprintf(text, sizeof(text), "wait=%u", (request->wait_ms + 999) / 1000);
+        http_header(response, "Preference-Applied", text);
+    }
     cors_headers(conn, response);
     if (request->close || atomic_load_explicit(&conn->http->draining, memory_order_relaxed)) {
         http_header(response, "Connection", "close");
@@ -145,8 +149,9 @@ struct MHD_Response *http_response_empty(void)
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response)
 {
     struct http_request *request = &conn->request;
-    uint64_t limit_ms =
-        conn->http->limits->body_timeout_ms + request->answer_bytes / HTTP_BYTES_PER_MS;
+    uint64_t limit_ms = request->streaming ? 0
+                                           : conn->http->limits->body_timeout_ms +
+                                                 request->answer_bytes / HTTP_BYTES_PER_MS;
     enum MHD_Result done = MHD_NO;
 
     ASSERT(!request->answered);

@@ -1,20 +1,220 @@
-/* Long polls: `Prefer: wait` is a preference (RFC 7240), and is answered at once. */
+/*
+ * Long polls: a read whose entity tag the client already has, with `Prefer: wait=N`, is answered
+ * when the tag changes. The watch begins at exactly the state that was read, so no change falls in
+ * between; each change of the znode wakes the request, which reads again and compares. What is
+ * waited for follows from the shape of the answer: a tag has a letter for what it covers.
+ */
 #include "base/check.h"
-#include "http/http_int.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "http/watcher.h"
+
+struct http_wait {
+    struct watcher_client client;
+    struct http *http;
+    struct http_conn *conn;
+    struct subscribe_request request;
+    bool acl;        /* The tag changes with the ACL, too. */
+    uint64_t end_ms; /* Of the whole wait. */
+    bool over;       /* Time is up, or there is nothing to wait for here any more. */
+    bool gone;       /* The client has hung up. */
+};
+
+static struct http_wait *wait_of(struct watcher_client *client)
+{
+    return list_entry(client, struct http_wait, client);
+}
+
+/* ---- The watcher's thread. ---- */
+
+/* The connection is the library's again, and the wait with it. */
+static void finish(struct http_wait *wait)
+{
+    struct http *http = wait->http;
+
+    watcher_remove(&wait->client);
+    atomic_fetch_sub_explicit(&http->watcher->metrics.waits.value, 1, memory_order_relaxed);
+    MHD_resume_connection(wait->conn->mhd);
+    http_suspended_drop(http);
+}
+
+static void give_up(struct http_wait *wait)
+{
+    wait->over = true;
+    finish(wait);
+}
+
+static void begin(struct http_wait *wait)
+{
+    struct http_watcher *watcher = wait->client.watcher;
+    struct subscribe_result result = {.resumed = SUBSCRIBE_GAP};
+
+    metric_add(&watcher->metrics.waits, 1);
+    if (!watcher_add(&wait->client, wait->conn->fd) || watcher->ended) {
+        give_up(wait);
+        return;
+    }
+    if (wait->acl) {
+        watcher_listen(&wait->client);
+    }
+    watcher_ask_by(watcher, wait->end_ms);
+
+    enum err err =
+        subscribe_add_at(watcher->subscriber, &wait->client.owner, &wait->request, &result);
+
+    /* Behind the state that was read there may be a change already: it is read again. */
+    if (err != ERR_OK || result.resumed != SUBSCRIBE_FRESH) {
+        finish(wait);
+    }
+}
+
+static void on_call(struct watcher_client *client, uint32_t calls)
+{
+    ASSERT(calls == WATCHER_BEGIN);
+
+    begin(wait_of(client));
+}
+
+static void on_event(struct watcher_client *client, struct watch *hits,
+                     const struct watch_event *event)
+{
+    (void)hits;
+    (void)event;
+    watcher_due(client);
+}
+
+static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
+{
+    (void)zxid;
+    if (change->type == TXN_SET_ACL && slice_eq(change->path, wait_of(client)->request.path)) {
+        watcher_due(client);
+    }
+}
+
+static void on_lost(struct watcher_client *client, zxid_t from)
+{
+    (void)from;
+    watcher_due(client);
+}
+
+static void on_due(struct watcher_client *client)
+{
+    finish(wait_of(client));
+}
+
+static void on_hangup(struct watcher_client *client)
+{
+    wait_of(client)->gone = true;
+    finish(wait_of(client));
+}
+
+static void on_end(struct watcher_client *client, enum watcher_end end)
+{
+    (void)end;
+    give_up(wait_of(client));
+}
+
+static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
+{
+    struct http_wait *wait = wait_of(client);
+    uint64_t end_ms = wait->end_ms;
+
+    if (now_ms >= end_ms) {
+        give_up(wait);
+        return UINT64_MAX;
+    }
+    return end_ms;
+}
+
+static const struct watcher_ops wait_ops = {
+    .on_call = on_call,
+    .on_event = on_event,
+    .on_change = on_change,
+    .on_lost = on_lost,
+    .on_due = on_due,
+    .on_hangup = on_hangup,
+    .on_end = on_end,
+    .on_time = on_time,
+};
+
+/* ---- The library's threads. ---- */
+
+/* Whose events cover all that the tag covers, but for the ACL. */
+static enum watch_kind kind_for(enum op_shape shape)
+{
+    if (shape == OP_SHAPE_CHILDREN) {
+        return WATCH_CHILDREN;
+    }
+    if (shape == OP_SHAPE_STAT) {
+        return WATCH_PERSISTENT;
+    }
+    return shape == OP_SHAPE_TREE ? WATCH_RECURSIVE : WATCH_DATA;
+}
+
+static struct http_wait *wait_new(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    enum op_shape shape = request->def->shape;
+    struct http_wait *wait = mem_zalloc(1, sizeof(*wait));
+
+    watcher_client_init(&wait->client, &wait_ops, conn);
+    wait->http = conn->http;
+    wait->conn = conn;
+    wait->acl = shape == OP_SHAPE_STAT || shape == OP_SHAPE_ACL;
+    wait->end_ms = os_now_ms() + request->wait_ms;
+    wait->request = (struct subscribe_request){.kind = kind_for(shape), .path = request->args.path};
+    return wait;
+}
 
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
 {
-    ASSERT(conn->request.wait_ms > 0 && result->err == ERR_OK);
+    struct http_request *request = &conn->request;
 
-    return false;
+    ASSERT(request->wait_ms > 0 && result->err == ERR_OK);
+    if (request->wait && request->wait->over) {
+        return false;
+    }
+    if (!request->wait) {
+        if (!watcher_take_place(conn->http->watcher)) {
+            http_refuse(conn, ERR_THROTTLED,
+                        "all places to wait on this replica are taken (maxStreams)");
+            return false;
+        }
+        request->wait = wait_new(conn);
+        request->waited = true;
+    }
+    request->wait->request.since = result->zxid;
+    if (result->zxid > request->min_zxid) {
+        request->min_zxid = result->zxid; /* The next answer is no older one. */
+    }
+    http_suspended_add(conn->http);
+    MHD_suspend_connection(conn->mhd);
+    watcher_call(&request->wait->client, WATCHER_BEGIN);
+    return true;
 }
 
 enum MHD_Result http_wait_over(struct http_conn *conn)
 {
+    const char *why = NULL;
+
+    if (conn->request.wait->gone) {
+        return MHD_NO;
+    }
+    conn->request.has_status = false;
+
+    enum err err = gate_check_local(conn->http->gate, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why ? why : err_text(err));
+        return http_answer_fault(conn);
+    }
     return http_run_read(conn);
 }
 
 void http_wait_free(struct http_wait *wait)
 {
-    ASSERT(!wait);
+    if (wait) {
+        watcher_client_release(&wait->client);
+        mem_free(wait);
+    }
 }

@@ -166,7 +166,7 @@ void op_json_hello(struct jsonw *json, const struct op_hello *hello);
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
 
 /* Events behind `from` were thrown away because the client is slow ("overrun"); what they led to
- * follows by and by. */
+ * follows by and by. `watches` NULL: no such member. */
 void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
 
 /* What happened up to `zxid` cannot be told any more ("gap"): read anew. What comes after it is

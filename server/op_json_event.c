@@ -46,6 +46,9 @@ static void put_data(struct jsonw *json, const struct blob *data, enum op_datafo
 
 static void put_watches(struct jsonw *json, const uint32_t *watches, size_t count)
 {
+    if (!watches) {
+        return;
+    }
     jsonw_key(json, "watches");
     jsonw_array(json);
     for (size_t i = 0; i < count; i++) {

@@ -263,7 +263,7 @@ static void test_what_is_wrong_is_said(void **state)
         {"GET", "/znodes/v1/?view=acl", NULL, NULL, 200, NULL},
         {"PATCH", "/znodes/v1/", JSON, "{}", 400, "BadArguments"},
         {"POST", "/sessions/v1/?op=create&expire=5", NULL, NULL, 201, NULL},
-        {"GET", "/watch/v1/a", NULL, NULL, 501, NULL},
+        {"GET", "/watch/v1/a?since=x", NULL, NULL, 400, "BadArguments"},
         {"GET", "/ws/v1", NULL, NULL, 426, NULL},
         {"POST", "/znodes/v1/?name=e&ephemeral=true", NULL, "", 401, "UnknownSession"},
         {"PUT", "/znodes/v1/zookeeper", "Idempotency-Key: 1", "x", 400, "BadArguments"},

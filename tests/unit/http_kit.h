@@ -189,7 +189,18 @@ static void kit_take_change(const struct state *state, const struct state_change
     one->path = buf_slice(&one->arena);
 }
 
-/* What the delivery of its own transaction does. */
+static void kit_publish(struct gate *gate, struct logrec *rec, const struct state_changes *changes)
+{
+    struct change_set *set = change_set_new(gate->zxid, rec, changes);
+
+    if (set) {
+        window_append(gate->window, set);
+    } else {
+        window_skip(gate->window, gate->zxid);
+    }
+}
+
+/* What the delivery of its own transaction does, under the write lock. */
 static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
                       struct op_request *request)
 {
@@ -199,7 +210,12 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
 
     gate->zxid++;
     result->zxid = gate->zxid;
-    ASSERT(state_apply(state, gate->zxid, txn, false, &changes) == ERR_OK);
+
+    struct logrec *rec = logrec_new(LOGREC_TXN, gate->zxid, gate->zxid - 1, 0, txn);
+
+    ASSERT(state_apply(state, gate->zxid, logrec_payload(rec), false, &changes) == ERR_OK);
+    kit_publish(gate, rec, &changes);
+    logrec_unref(rec);
     prep_applied(gate->prep, gate->zxid);
     if (request->args.op == OP_MULTI) {
         result->results = mem_zalloc(request->args.op_count, sizeof(*result->results));
@@ -243,6 +259,7 @@ static void kit_write(struct gate *gate, struct op_request *request)
     }
     atomic_store(&gate->applied, gate->zxid);
     view_write_done(gate->view);
+    window_wake(gate->window);
     buf_release(&txn);
 }
 
@@ -323,6 +340,8 @@ static struct gate *kit_gate_new(void)
         .request_timeout_ms = 5000,
         .children_page_max = 500,
         .http_threads = 2,
+        .socket_queue_bytes_max = 64 << 10,
+        .slow_timeout_ms = 5000,
         .allowed_hosts = "zabra.test",
         .allowed_origins = "https://app.test",
         .client_address = "127.0.0.1",

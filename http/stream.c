@@ -1,0 +1,225 @@
+/* The library's side of a stream: from request to response, and the bytes out of its queue. */
+#include "http/stream.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+
+enum {
+    RESPONSE_BLOCK = 1024 /* Only HTTP/1.0 passes through it. */
+};
+
+/* ---- The queue. ---- */
+
+/* With the mutex held: the bytes taken are dropped when that is cheap. */
+static void trim_queue(struct http_stream *stream)
+{
+    struct buf *queue = &stream->queue;
+
+    if (stream->read_at == queue->len) {
+        stream->read_at = 0;
+        buf_clear(queue);
+        if (queue->cap > STREAM_KEEP_BYTES) {
+            buf_release(queue);
+            buf_init(queue, SIZE_MAX / 2);
+        }
+    } else if (stream->read_at > STREAM_KEEP_BYTES && stream->read_at > queue->len / 2) {
+        buf_consume(queue, stream->read_at);
+        stream->read_at = 0;
+    }
+}
+
+static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
+{
+    size_t left = stream->queue.len - stream->read_at;
+    size_t len = left < max ? left : max;
+
+    if (len == 0) {
+        return 0;
+    }
+    memcpy(to, stream->queue.data + stream->read_at, len);
+    stream->read_at += len;
+    stream->moved_ms = os_now_ms();
+    trim_queue(stream);
+    return len;
+}
+
+/* With the mutex held, and nothing left in the queue. */
+static ssize_t idle(struct http_stream *stream)
+{
+    if (stream->ended) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    if (stream->wants_room) {
+        stream->wants_room = false;
+        watcher_call(&stream->client, WATCHER_ROOM);
+    }
+    stream->parked = true;
+    MHD_suspend_connection(stream->mhd);
+    return 0;
+}
+
+/* The library asks again when the socket has taken what it got. */
+static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
+{
+    struct http_stream *stream = cls;
+    ssize_t len = MHD_CONTENT_READER_END_WITH_ERROR;
+
+    (void)pos;
+    pthread_mutex_lock(&stream->mutex);
+    if (!stream->broken) {
+        len = (ssize_t)take_bytes(stream, to, max);
+        if (len == 0) {
+            len = idle(stream);
+        }
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    return len;
+}
+
+/* The response is done with, and so is whoever may have taken from the queue. */
+static void on_free(void *cls)
+{
+    struct http_stream *stream = cls;
+
+    watcher_call(&stream->client, WATCHER_GONE);
+}
+
+/* ---- Begin. ---- */
+
+static struct http_stream *stream_new(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    const struct op_args *args = &request->args;
+    enum watch_kind kind = args->kind ? args->kind : WATCH_PERSISTENT;
+    struct http_stream *stream = mem_zalloc(1, sizeof(*stream));
+
+    watcher_client_init(&stream->client, &stream_ops, conn);
+    stream->http = conn->http;
+    stream->mhd = conn->mhd;
+    stream->fd = conn->fd;
+    stream->sse = request->media == HTTP_MEDIA_SSE;
+    stream->history = request->history;
+    stream->session = request->session_id;
+    stream->beat_every_ms = conn->http->limits->heartbeat_ms;
+    stream->limit_ms = os_now_ms() + conn->http->limits->request_timeout_ms;
+    buf_init(&stream->path, SIZE_MAX / 2);
+    buf_append_slice(&stream->path, args->path);
+    stream->request = (struct subscribe_request){.kind = kind,
+                                                 .path = buf_slice(&stream->path),
+                                                 .values = args->values,
+                                                 .has_since = args->has_since,
+                                                 .since = args->since};
+    stream->least = request->min_zxid;
+    if (args->has_since && args->since > stream->least) {
+        stream->least = args->since;
+    }
+    buf_init(&stream->queue, SIZE_MAX / 2);
+    pthread_mutex_init(&stream->mutex, NULL);
+    return stream;
+}
+
+void http_stream_free(struct http_stream *stream)
+{
+    watcher_client_release(&stream->client);
+    buf_release(&stream->path);
+    buf_release(&stream->queue);
+    pthread_mutex_destroy(&stream->mutex);
+    mem_free(stream);
+}
+
+/* What the watcher need not be asked about. */
+static bool may_begin(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    const struct op_args *args = &request->args;
+    const char *why = NULL;
+    enum err err = gate_check_local(conn->http->gate, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why ? why : err_text(err));
+    } else if (atomic_load(&conn->http->draining)) {
+        http_refuse(conn, ERR_NOT_READY, "this replica is being stopped: go to another one");
+    } else if (args->has_since_history && args->since_history != request->history) {
+        http_refuse(conn, ERR_HISTORY_CHANGED,
+                    "this ensemble has another history: read anew, then watch without since");
+    }
+    return !request->refused;
+}
+
+static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *response)
+{
+    bool sse = conn->request.media == HTTP_MEDIA_SSE;
+
+    http_header(response, "Content-Type", sse ? "text/event-stream" : "application/x-ndjson");
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Accel-Buffering", "no");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_common(conn, response, true);
+    return http_send(conn, MHD_HTTP_OK, response);
+}
+
+enum MHD_Result http_stream_begin(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (!may_begin(conn)) {
+        return http_answer_fault(conn);
+    }
+    if (request->is_head) {
+        return answer_head(conn, http_response_empty());
+    }
+    if (!watcher_take_place(conn->http->watcher)) {
+        http_refuse(conn, ERR_THROTTLED, "all streams of this replica are taken (maxStreams)");
+        return http_answer_fault(conn);
+    }
+    request->stream = stream_new(conn);
+    request->waited = true;
+    http_suspended_add(conn->http);
+    MHD_suspend_connection(conn->mhd);
+    watcher_call(&request->stream->client, WATCHER_BEGIN);
+    return MHD_YES;
+}
+
+/* ---- Answer. ---- */
+
+static const char *refusal_text(enum err err)
+{
+    if (err == ERR_REPLICA_BEHIND) {
+        return "this replica has not come as far as since or Zk-Min-Zxid: try again or elsewhere";
+    }
+    if (err == ERR_NOT_READY) {
+        return "this replica is being stopped, or is cut off: go to another one";
+    }
+    return err_text(err);
+}
+
+enum MHD_Result http_stream_opened(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct http_stream *stream = request->stream;
+    struct MHD_Response *response = NULL;
+
+    request->has_status = false;
+    if (stream->broken) {
+        return MHD_NO; /* The client has hung up. */
+    }
+    if (stream->err != ERR_OK) {
+        http_refuse(conn, stream->err, "%s", refusal_text(stream->err));
+        return http_answer_fault(conn);
+    }
+    request->zxid = stream->zxid;
+    request->stream = NULL; /* From here on the response's. */
+    request->streaming = true;
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream,
+                                                 on_free);
+    ASSERT(response);
+    return answer_head(conn, response);
+}
+
+void http_stream_drop(struct http_stream *stream)
+{
+    if (stream) {
+        watcher_call(&stream->client, WATCHER_GONE);
+    }
+}

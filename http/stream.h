@@ -1,0 +1,90 @@
+/*
+ * stream.h - one stream of events: GET /watch/v1/{path} as Server-Sent Events or NDJSON.
+ *
+ * The watcher's thread writes frames into the stream's queue; the library's thread takes them out
+ * when the socket has room, and suspends the connection when there is nothing. The window of
+ * changes is the one buffer for those who are slow: when a queue is full the watch is held, and
+ * catches up from the window once the queue is empty. Only when the window has moved on as well is
+ * anything coalesced, and then the client is told.
+ */
+#ifndef HTTP_STREAM_H
+#define HTTP_STREAM_H
+
+#include "http/watcher.h"
+
+enum {
+    STREAM_KEEP_BYTES = 16 << 10 /* A queue that has grown beyond is freed when it is empty. */
+};
+
+enum stream_place {
+    STREAM_OPENING, /* Not answered yet; it may wait for `least`. */
+    STREAM_OPEN,
+    STREAM_ENDED /* Its last frame is in the queue; or it was refused. */
+};
+
+struct http_stream {
+    struct watcher_client client;
+    struct http *http;
+    struct MHD_Connection *mhd;
+    struct buf path;
+    struct subscribe_request request; /* `path` is the one above. */
+    zxid_t least;                     /* Not answered before this replica has come so far. */
+    uint64_t history;
+    uint64_t session; /* Public id of the session it is in, or 0. */
+    uint32_t beat_every_ms;
+    int fd;   /* The library's. */
+    bool sse; /* Else NDJSON. */
+
+    /* The watcher's thread; the first two are read by the library's thread once it is resumed. */
+    enum err err;
+    zxid_t zxid; /* State that the answer reflects. */
+    enum stream_place place;
+    uint32_t watch;          /* Its id. */
+    zxid_t group;            /* Of which not all is told yet, or 0. */
+    bool held;               /* Events behind `from` are not in the queue. */
+    bool cut;                /* A difference is larger than the queue may be. */
+    bool finished;           /* A one-shot watch is used up. */
+    const char *session_end; /* "closed", or NULL while the session lives. */
+    zxid_t session_end_zxid;
+    bool ask_session; /* Changes were lost: its end may have been among them. */
+    zxid_t from;
+    uint64_t behind_ms; /* Since when it is held, or 0. */
+    uint64_t beat_ms;   /* When the next heartbeat is due. */
+    uint64_t limit_ms;  /* Opening: until when. Ended: until when its queue may be read. */
+
+    pthread_mutex_t mutex; /* Of what follows. */
+    struct buf queue;
+    size_t read_at;    /* Bytes of `queue` that the library has taken. */
+    bool parked;       /* Suspended for want of bytes. */
+    bool ended;        /* Behind the queue comes the end. */
+    bool broken;       /* The connection is of no use any more. */
+    bool wants_room;   /* WATCHER_ROOM when the queue is empty. */
+    uint64_t moved_ms; /* When the library took bytes, or first found some. */
+};
+
+static inline struct http_stream *stream_of(struct watcher_client *client)
+{
+    return list_entry(client, struct http_stream, client);
+}
+
+/* ---- stream_tell.c ---- */
+extern const struct watcher_ops stream_ops;
+
+/* ---- stream_frame.c: what a stream says ---- */
+
+/* The events of a pump are the same for many streams: the frame belongs to the watcher and is good
+ * until the next call. */
+struct slice stream_event_frame(struct http_stream *stream, const struct watch_event *event);
+
+/* Each appends one frame. */
+void stream_put_event(const struct http_stream *stream, struct buf *out,
+                      const struct watch_event *event);
+void stream_put_hello(const struct http_stream *stream, struct buf *out,
+                      const struct subscribe_result *result);
+void stream_put_heartbeat(const struct http_stream *stream, struct buf *out, zxid_t zxid);
+void stream_put_overrun(const struct http_stream *stream, struct buf *out, zxid_t from);
+void stream_put_gap(const struct http_stream *stream, struct buf *out, zxid_t zxid);
+void stream_put_session(const struct http_stream *stream, struct buf *out);
+void stream_put_closing(const struct http_stream *stream, struct buf *out, const char *reason);
+
+#endif

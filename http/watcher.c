@@ -1,0 +1,416 @@
+/* The watcher's thread: calls, changes, timers, and the end of it all. */
+#include "http/watcher.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    CHECK_MS = 250,  /* How often the gate is asked whether this replica may still answer. */
+    ASK_MS_MIN = 10, /* Between two walks over all clients. */
+    FOREVER_MS = 1000
+};
+
+/* ---- Any thread. ---- */
+
+bool watcher_take_place(struct http_watcher *watcher)
+{
+    uint32_t max = watcher->http->limits->streams_max;
+
+    if (atomic_fetch_add(&watcher->places, 1) < max) {
+        return true;
+    }
+    watcher_give_place(watcher);
+    return false;
+}
+
+void watcher_give_place(struct http_watcher *watcher)
+{
+    uint32_t before = atomic_fetch_sub(&watcher->places, 1);
+
+    ASSERT(before > 0);
+}
+
+void watcher_client_init(struct watcher_client *client, const struct watcher_ops *ops,
+                         struct http_conn *conn)
+{
+    client->ops = ops;
+    client->watcher = conn->http->watcher;
+    client->who = conn->principal;
+    client->who.auth = auth_ref(conn->principal.auth);
+    watch_owner_init(&client->owner, &client->who, 1, SIZE_MAX);
+    list_init(&client->call);
+    list_init(&client->node);
+    list_init(&client->listening);
+    list_init(&client->due);
+    client->hangup.fd = -1;
+}
+
+void watcher_client_release(struct watcher_client *client)
+{
+    ASSERT(!client->known && client->hangup.fd < 0);
+
+    principal_release(&client->who);
+    watcher_give_place(client->watcher);
+}
+
+void watcher_call(struct watcher_client *client, enum watcher_call call)
+{
+    struct http_watcher *watcher = client->watcher;
+
+    if (atomic_fetch_or(&client->calls, (uint32_t)call) == 0) {
+        enum err err = mailbox_post_always(&watcher->inbox, &client->call);
+
+        ASSERT(err == ERR_OK);
+    }
+}
+
+static void wake(struct http_watcher *watcher)
+{
+    uint64_t one = 1;
+
+    if (!atomic_exchange(&watcher->woken, true)) {
+        (void)!write(watcher->wake.fd, &one, sizeof(one));
+    }
+}
+
+/* Core thread. With nobody waiting there is nothing to tell, and adding a watch looks for itself.
+ */
+static void on_news(void *ctx)
+{
+    struct http_watcher *watcher = ctx;
+
+    if (atomic_load(&watcher->places) > 0) {
+        wake(watcher);
+    }
+}
+
+/* ---- Clients. ---- */
+
+static void on_hangup(struct loop_watch *watch, uint32_t ready)
+{
+    struct watcher_client *client = watch->ctx;
+
+    (void)ready;
+    client->ops->on_hangup(client);
+}
+
+bool watcher_add(struct watcher_client *client, int fd)
+{
+    struct http_watcher *watcher = client->watcher;
+    int copy = loop_dup(fd);
+
+    ASSERT(!client->known);
+    if (copy < 0) {
+        return false;
+    }
+    client->hangup = (struct loop_watch){
+        .fd = copy, .interest = LOOP_PEER_END, .on_ready = on_hangup, .ctx = client};
+    loop_add(&watcher->loop, &client->hangup);
+    list_push_back(&watcher->clients, &client->node);
+    client->known = true;
+    return true;
+}
+
+void watcher_listen(struct watcher_client *client)
+{
+    list_push_back(&client->watcher->listeners, &client->listening);
+}
+
+void watcher_remove(struct watcher_client *client)
+{
+    struct http_watcher *watcher = client->watcher;
+
+    watch_owner_release(subscribe_table(watcher->subscriber), &client->owner);
+    list_remove(&client->node);
+    list_remove(&client->listening);
+    list_remove(&client->due);
+    client->known = false;
+    if (client->hangup.fd >= 0) {
+        loop_remove(&watcher->loop, &client->hangup);
+        close(client->hangup.fd);
+        client->hangup.fd = -1;
+    }
+}
+
+void watcher_due(struct watcher_client *client)
+{
+    if (list_empty(&client->due)) {
+        list_push_back(&client->watcher->due, &client->due);
+    }
+}
+
+void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms)
+{
+    if (at_ms < watcher->next_ms) {
+        watcher->next_ms = at_ms;
+    }
+}
+
+/* ---- What the subscriber says. ---- */
+
+static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
+                     const struct watch_event *event)
+{
+    struct watcher_client *client = list_entry(owner, struct watcher_client, owner);
+
+    (void)ctx;
+    client->ops->on_event(client, hits, event);
+}
+
+static void on_change(void *ctx, zxid_t zxid, const struct change *change)
+{
+    struct http_watcher *watcher = ctx;
+
+    if (change->type != TXN_SET_ACL && change->type != TXN_SESSION_CLOSE) {
+        return;
+    }
+    list_for_each (it, &watcher->listeners) {
+        struct watcher_client *client = list_entry(it, struct watcher_client, listening);
+
+        client->ops->on_change(client, zxid, change);
+    }
+}
+
+static void on_lost(void *ctx, zxid_t from)
+{
+    struct http_watcher *watcher = ctx;
+
+    list_for_each (it, &watcher->clients) {
+        struct watcher_client *client = list_entry(it, struct watcher_client, node);
+
+        client->ops->on_lost(client, from);
+    }
+}
+
+/* ---- A turn. ---- */
+
+static void serve_due(struct http_watcher *watcher)
+{
+    while (!list_empty(&watcher->due)) {
+        struct watcher_client *client = list_first(&watcher->due, struct watcher_client, due);
+
+        list_remove(&client->due);
+        client->ops->on_due(client);
+    }
+}
+
+static void take_calls(struct http_watcher *watcher)
+{
+    struct list batch;
+
+    mailbox_drain(&watcher->inbox, &batch);
+    while (!list_empty(&batch)) {
+        struct watcher_client *client = list_first(&batch, struct watcher_client, call);
+
+        /* Out of the list first: from the exchange on it may be posted again. */
+        list_remove(&client->call);
+        client->ops->on_call(client, atomic_exchange(&client->calls, 0));
+    }
+}
+
+static void pump(struct http_watcher *watcher)
+{
+    zxid_t before = subscribe_at(watcher->subscriber);
+
+    watcher->more = false;
+    if (list_empty(&watcher->clients)) {
+        return;
+    }
+    /* What is read ahead of the last look is told in the next turn, behind calls and timers. */
+    watcher->more = subscribe_pump(watcher->subscriber, ZXID_MAX, WATCHER_SETS) != before;
+}
+
+static void end_all(struct http_watcher *watcher, enum watcher_end end)
+{
+    list_for_each_safe (it, next, &watcher->clients) {
+        struct watcher_client *client = list_entry(it, struct watcher_client, node);
+
+        client->ops->on_end(client, end);
+    }
+}
+
+/* A client must not sit in silence on a replica that hears of nothing any more. */
+static void check_replica(struct http_watcher *watcher)
+{
+    const char *why = NULL;
+
+    if (atomic_load(&watcher->drain)) {
+        if (!watcher->ended) {
+            end_all(watcher, WATCHER_DRAIN);
+        }
+        watcher->ended = true;
+        return;
+    }
+    if (watcher->now_ms < watcher->check_ms) {
+        return;
+    }
+    watcher->check_ms = watcher->now_ms + CHECK_MS;
+    if (gate_check_local(watcher->http->gate, &why) != ERR_OK) {
+        end_all(watcher, WATCHER_CUT_OFF);
+    }
+}
+
+static void ask_all(struct http_watcher *watcher)
+{
+    uint64_t now_ms = watcher->now_ms;
+
+    if (now_ms < watcher->next_ms) {
+        return;
+    }
+    watcher->next_ms = now_ms + FOREVER_MS;
+    list_for_each_safe (it, next, &watcher->clients) {
+        struct watcher_client *client = list_entry(it, struct watcher_client, node);
+
+        watcher_ask_by(watcher, client->ops->on_time(client, now_ms));
+    }
+    if (watcher->next_ms < now_ms + ASK_MS_MIN) {
+        watcher->next_ms = now_ms + ASK_MS_MIN;
+    }
+}
+
+static int wait_ms(const struct http_watcher *watcher)
+{
+    uint64_t until_ms = watcher->next_ms;
+
+    if (watcher->more) {
+        return 0;
+    }
+    if (list_empty(&watcher->clients)) {
+        return -1;
+    }
+    if (!watcher->ended && watcher->check_ms < until_ms) {
+        until_ms = watcher->check_ms;
+    }
+    return until_ms > watcher->now_ms ? (int)(until_ms - watcher->now_ms) : 0;
+}
+
+static void turn(struct http_watcher *watcher)
+{
+    loop_run_once(&watcher->loop, wait_ms(watcher));
+    watcher->now_ms = os_now_ms();
+    take_calls(watcher);
+    serve_due(watcher);
+    pump(watcher);
+    serve_due(watcher);
+    check_replica(watcher);
+    ask_all(watcher);
+    serve_due(watcher);
+}
+
+static void run(void *arg)
+{
+    struct http_watcher *watcher = arg;
+
+    while (!atomic_load(&watcher->stop) || mailbox_count(&watcher->inbox) > 0) {
+        turn(watcher);
+    }
+}
+
+/* ---- Start and stop. ---- */
+
+/* The mailbox is drained in each turn; here its descriptor has only ended the wait. */
+static void on_inbox(struct loop_watch *watch, uint32_t ready)
+{
+    (void)watch;
+    (void)ready;
+}
+
+static void on_wake(struct loop_watch *watch, uint32_t ready)
+{
+    struct http_watcher *watcher = watch->ctx;
+    uint64_t count = 0;
+
+    (void)ready;
+    (void)!read(watch->fd, &count, sizeof(count));
+    /* What is appended from here on wakes again; what came before is pumped in this turn. */
+    atomic_store(&watcher->woken, false);
+}
+
+static void watch_descriptors(struct http_watcher *watcher)
+{
+    watcher->inbox_watch = (struct loop_watch){
+        .fd = watcher->inbox.event_fd, .interest = LOOP_READ, .on_ready = on_inbox, .ctx = watcher};
+    watcher->wake = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                        .interest = LOOP_READ,
+                                        .on_ready = on_wake,
+                                        .ctx = watcher};
+    ASSERT(watcher->wake.fd >= 0);
+    loop_add(&watcher->loop, &watcher->inbox_watch);
+    loop_add(&watcher->loop, &watcher->wake);
+}
+
+struct http_watcher *http_watcher_start(struct http *http)
+{
+    struct http_watcher *watcher = mem_zalloc(1, sizeof(*watcher));
+    const struct subscribe_sink sink = {
+        .ctx = watcher, .on_event = on_event, .on_change = on_change, .on_lost = on_lost};
+    enum err err = loop_init(&watcher->loop);
+
+    ASSERT(err == ERR_OK);
+    watcher->http = http;
+    mailbox_init(&watcher->inbox, http->limits->streams_max);
+    list_init(&watcher->clients);
+    list_init(&watcher->listeners);
+    list_init(&watcher->due);
+    buf_init(&watcher->gather, SIZE_MAX / 2);
+    for (size_t i = 0; i < WATCHER_FRAMES; i++) {
+        buf_init(&watcher->frames.text[i], SIZE_MAX / 2);
+    }
+    watcher->subscriber = subscriber_new(gate_view(http->gate), gate_window(http->gate), &sink);
+    watch_descriptors(watcher);
+    watcher->listener = (struct window_listener){.wake = on_news, .ctx = watcher};
+    window_listen(gate_window(http->gate), &watcher->listener);
+    thread_start(&watcher->thread, "watcher", run, watcher);
+    return watcher;
+}
+
+void http_watcher_drain(struct http_watcher *watcher)
+{
+    atomic_store(&watcher->drain, true);
+    wake(watcher);
+}
+
+void http_watcher_stop(struct http_watcher *watcher)
+{
+    window_unlisten(gate_window(watcher->http->gate), &watcher->listener);
+    atomic_store(&watcher->stop, true);
+    wake(watcher);
+    thread_join(&watcher->thread);
+    ASSERT(list_empty(&watcher->clients) && atomic_load(&watcher->places) == 0);
+    subscriber_free(watcher->subscriber);
+    for (size_t i = 0; i < WATCHER_FRAMES; i++) {
+        buf_release(&watcher->frames.text[i]);
+    }
+    buf_release(&watcher->gather);
+    close(watcher->wake.fd);
+    mailbox_release(&watcher->inbox);
+    loop_release(&watcher->loop);
+    mem_free(watcher);
+}
+
+static void put_one(struct buf *out, const char *name, const char *type, const char *help,
+                    const struct metric_counter *counter)
+{
+    metric_head(out, name, type, help);
+    metric_put(out, name, NULL, metric_get(counter));
+}
+
+void http_watcher_write_metrics(const struct http_watcher *watcher, struct buf *out)
+{
+    const struct watcher_metrics *metrics = &watcher->metrics;
+
+    put_one(out, "zabra_http_streams", "gauge", "Open streams of events.", &metrics->streams);
+    put_one(out, "zabra_http_waits", "gauge", "Long polls that wait.", &metrics->waits);
+    put_one(out, "zabra_http_stream_events_total", "counter", "Events written to streams.",
+            &metrics->events);
+    put_one(out, "zabra_http_stream_overruns_total", "counter",
+            "Slow streams that were given a difference.", &metrics->overruns);
+    put_one(out, "zabra_http_stream_gaps_total", "counter",
+            "Streams that were told of a gap and have to read anew.", &metrics->gaps);
+    put_one(out, "zabra_http_stream_slow_total", "counter",
+            "Streams that were closed because nobody reads them.", &metrics->slow);
+}

@@ -1,0 +1,266 @@
+#include "tests/lib/stream_kit.h"
+
+#include "base/check.h"
+#include "tests/lib/unit.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    WAIT_MS = 30000,
+    READ_BYTES = 65536,
+    TOLD_MAX = 4096,
+    MEMBER_MAX = 2048
+};
+
+static int connect_to(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+/* More bytes into `raw`; false once the server has hung up. */
+static bool receive(struct kit_stream *stream)
+{
+    struct pollfd wait = {.fd = stream->fd, .events = POLLIN};
+    uint8_t *to = buf_reserve(&stream->raw, READ_BYTES);
+
+    ASSERT(to);
+    if (poll(&wait, 1, WAIT_MS) != 1) {
+        fail_msg("nothing came; not taken apart: %s; the last frame was %s",
+                 buf_cstr(&stream->text), buf_cstr(&stream->frame));
+    }
+
+    ssize_t got = recv(stream->fd, to, READ_BYTES, 0);
+
+    if (got <= 0) {
+        stream->closed = true;
+        return false;
+    }
+    stream->raw.len += (size_t)got;
+    return true;
+}
+
+static void read_head(struct kit_stream *stream)
+{
+    const uint8_t *end = NULL;
+
+    while (!(end = stream->raw.len ? memmem(stream->raw.data, stream->raw.len, "\r\n\r\n", 4)
+                                   : NULL)) {
+        assert_true(receive(stream));
+    }
+
+    size_t len = (size_t)(end - stream->raw.data) + 4;
+
+    assert_true(len < sizeof(stream->head));
+    memcpy(stream->head, stream->raw.data, len);
+    stream->head[len] = '\0';
+    buf_consume(&stream->raw, len);
+    assert_int_equal(sscanf(stream->head, "HTTP/1.1 %d", &stream->status), 1);
+    stream->chunked = strcasestr(stream->head, "transfer-encoding: chunked") != NULL;
+    stream->lines = strstr(stream->head, "text/event-stream") == NULL;
+}
+
+void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char *target,
+                    const char *headers)
+{
+    char text[STREAM_KIT_HEAD_MAX];
+    int len = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost:%u\r\n%s\r\n",
+                       target, port, headers);
+
+    *stream = (struct kit_stream){.fd = fd};
+    buf_init(&stream->raw, STREAM_KIT_TEXT_MAX);
+    buf_init(&stream->text, STREAM_KIT_TEXT_MAX);
+    buf_init(&stream->frame, STREAM_KIT_TEXT_MAX);
+    assert_true(len > 0 && (size_t)len < sizeof(text));
+    assert_int_equal(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
+    read_head(stream);
+}
+
+void kit_stream_open(struct kit_stream *stream, uint16_t port, const char *target,
+                     const char *headers)
+{
+    kit_stream_ask(stream, connect_to(port), port, target, headers);
+}
+
+void kit_stream_close(struct kit_stream *stream)
+{
+    close(stream->fd);
+    buf_release(&stream->raw);
+    buf_release(&stream->text);
+    buf_release(&stream->frame);
+}
+
+/* ---- Chunks. ---- */
+
+/* The size of the next chunk; false when its line is not whole. */
+static bool begin_chunk(struct kit_stream *stream)
+{
+    const uint8_t *from = stream->raw.data;
+    const uint8_t *end = stream->raw.len ? memmem(from, stream->raw.len, "\r\n", 2) : NULL;
+    char line[32] = "";
+
+    if (!end) {
+        return false;
+    }
+    assert_true((size_t)(end - from) < sizeof(line));
+    memcpy(line, from, (size_t)(end - from));
+    stream->chunk_left = strtoull(line, NULL, 16);
+    /* Behind the last chunk there is a blank line, which belongs to it. */
+    size_t len = (size_t)(end - from) + (stream->chunk_left == 0 ? 4 : 2);
+
+    if (stream->raw.len < len) {
+        return false;
+    }
+    stream->complete = stream->chunk_left == 0;
+    stream->in_chunk = !stream->complete;
+    buf_consume(&stream->raw, len);
+    return true;
+}
+
+/* Moves bytes of the body from `raw` to `text`; false when that needs more bytes. */
+static bool take_apart(struct kit_stream *stream)
+{
+    size_t left = stream->chunk_left;
+    size_t len = stream->raw.len < left ? stream->raw.len : left;
+
+    if (!stream->chunked) {
+        buf_append_slice(&stream->text, buf_slice(&stream->raw));
+        buf_clear(&stream->raw);
+        return false;
+    }
+    if (stream->complete || (!stream->in_chunk && !begin_chunk(stream))) {
+        return false;
+    }
+    if (!stream->in_chunk || stream->chunk_left != left) {
+        return !stream->complete;
+    }
+    buf_append(&stream->text, stream->raw.data, len);
+    buf_consume(&stream->raw, len);
+    stream->chunk_left -= len;
+    if (stream->chunk_left == 0 && stream->raw.len >= 2) {
+        buf_consume(&stream->raw, 2);
+        stream->in_chunk = false;
+        return true;
+    }
+    return false;
+}
+
+static bool cut_frame(struct kit_stream *stream)
+{
+    const char *mark = stream->lines ? "\n" : "\n\n";
+    const uint8_t *end =
+        stream->text.len ? memmem(stream->text.data, stream->text.len, mark, strlen(mark)) : NULL;
+
+    if (!end) {
+        return false;
+    }
+
+    size_t len = (size_t)(end - stream->text.data);
+
+    buf_clear(&stream->frame);
+    buf_append(&stream->frame, stream->text.data, len);
+    buf_consume(&stream->text, len + strlen(mark));
+    return true;
+}
+
+const char *kit_stream_next(struct kit_stream *stream)
+{
+    for (;;) {
+        while (take_apart(stream)) {
+        }
+        if (cut_frame(stream)) {
+            return buf_cstr(&stream->frame);
+        }
+        if (stream->complete || stream->closed) {
+            return NULL;
+        }
+        (void)receive(stream);
+    }
+}
+
+/* ---- What it says. ---- */
+
+const char *kit_stream_member(struct kit_stream *stream, const char *name)
+{
+    static char value[MEMBER_MAX];
+    char mark[64];
+    const char *at = NULL;
+
+    (void)snprintf(mark, sizeof(mark), "\"%s\":", name);
+    at = strstr(buf_cstr(&stream->frame), mark);
+    value[0] = '\0';
+    if (at) {
+        bool quoted = at[strlen(mark)] == '"';
+        const char *from = at + strlen(mark) + quoted;
+
+        (void)snprintf(value, sizeof(value), "%.*s", (int)strcspn(from, quoted ? "\"" : ",}"),
+                       from);
+    }
+    return value;
+}
+
+const char *kit_stream_id(struct kit_stream *stream)
+{
+    static char id[64];
+    const char *at = strstr(buf_cstr(&stream->frame), "\nid: ");
+
+    id[0] = '\0';
+    if (at) {
+        (void)snprintf(id, sizeof(id), "%.*s", (int)strcspn(at + 5, "\n"), at + 5);
+    }
+    return id;
+}
+
+static size_t put(char *told, size_t at, const char *before, const char *text, const char *after)
+{
+    if (text[0] == '\0') {
+        return at;
+    }
+    return at + (size_t)snprintf(told + at, TOLD_MAX - at, "%s%s%s", before, text, after);
+}
+
+static void check_name(struct kit_stream *stream, const char *name)
+{
+    char line[64];
+
+    (void)snprintf(line, sizeof(line), "event: %s\n", name);
+    if (!stream->lines && !strstr(buf_cstr(&stream->frame), line)) {
+        fail_msg("the frame has not the name of its object: %s", buf_cstr(&stream->frame));
+    }
+}
+
+const char *kit_stream_told(struct kit_stream *stream)
+{
+    static char told[TOLD_MAX];
+    size_t at = 0;
+
+    do {
+        if (!kit_stream_next(stream)) {
+            return NULL;
+        }
+    } while (strcmp(kit_stream_member(stream, "event"), "heartbeat") == 0);
+    check_name(stream, kit_stream_member(stream, "event"));
+    at = put(told, at, "", kit_stream_member(stream, "event"), "");
+    if (strncmp(told, "Node", 4) == 0) {
+        at = put(told, at, " ", kit_stream_member(stream, "path"), "");
+        at = put(told, at, " ='", kit_stream_member(stream, "dataUtf8"), "'");
+        at = put(told, at, "", kit_stream_member(stream, "diff")[0] ? " diff" : "", "");
+        at = put(told, at, "", strcmp(kit_stream_member(stream, "end"), "true") ? "" : " end", "");
+    }
+    at = put(told, at, " ", kit_stream_member(stream, "resumed"), "");
+    at = put(told, at, " ", kit_stream_member(stream, "reason"), "");
+    (void)put(told, at, " ", kit_stream_member(stream, "state"), "");
+    return told;
+}

@@ -1,0 +1,332 @@
+/* Long polls: answered when the tag changes and not before, in time when it does not. */
+#include "tests/unit/http_kit.h"
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int start(void (*change)(struct gate_limits *limits))
+{
+    gate = kit_gate_new();
+    if (change) {
+        change(&gate->limits);
+    }
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return start(NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+static int ask(const char *method, const char *target, const char *headers, const char *body)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+    int status = answer.status;
+
+    kit_free(&answer);
+    return status;
+}
+
+static void create(const char *target)
+{
+    assert_int_equal(ask("PUT", target, "If-None-Match: *\r\n", "x"), 201);
+}
+
+/* The tag that the client has now. */
+static void tag_of(const char *target, char tag[128])
+{
+    struct kit_answer answer = kit_ask(port, "GET", target, "", NULL);
+
+    assert_int_equal(answer.status, 200);
+    (void)snprintf(tag, 128, "%s", kit_header(&answer, "ETag"));
+    kit_free(&answer);
+}
+
+static void send_wait(int fd, const char *target, const char *tag, int seconds)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof(text),
+                   "GET %s HTTP/1.1\r\nHost: localhost:%u\r\nIf-None-Match: %s\r\n"
+                   "Prefer: wait=%d\r\n\r\n",
+                   target, port, tag, seconds);
+    kit_send(fd, text);
+}
+
+/* The value of a metric of this replica. */
+static long metric(const char *name)
+{
+    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
+    char line[128];
+    const char *at = NULL;
+    long value = -1;
+
+    (void)snprintf(line, sizeof(line), "\n%s ", name);
+    at = strstr((const char *)answer.body, line);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(line), "%ld", &value), 1);
+    kit_free(&answer);
+    return value;
+}
+
+static void wait_for_metric(const char *name, long value)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (metric(name) != value) {
+        assert_true(os_now_ms() < end_ms);
+    }
+}
+
+/* Sends it on a connection and comes back once it waits. */
+static int begin_wait(const char *target, int seconds)
+{
+    int fd = kit_connect(port);
+    char tag[128];
+
+    tag_of(target, tag);
+    send_wait(fd, target, tag, seconds);
+    wait_for_metric("zabra_http_waits", 1);
+    return fd;
+}
+
+static void expect(int fd, int status, const char *applied)
+{
+    struct kit_answer answer = kit_read(fd, false);
+
+    assert_int_equal(answer.status, status);
+    if (applied) {
+        assert_string_equal(kit_header(&answer, "Preference-Applied"), applied);
+    } else {
+        assert_null(kit_header(&answer, "Preference-Applied"));
+    }
+    kit_free(&answer);
+}
+
+static bool is_quiet(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    return poll(&wait, 1, 0) == 0;
+}
+
+static void a_change_answers(void **state)
+{
+    int fd = 0;
+
+    (void)state;
+    create("/znodes/v1/a");
+    create("/znodes/v1/b");
+    fd = begin_wait("/znodes/v1/a", 5);
+    assert_int_equal(ask("PUT", "/znodes/v1/b", "", "y"), 200);
+    assert_int_equal(ask("POST", "/znodes/v1/a?op=create&name=c", "", "y"), 201);
+    assert_int_equal(metric("zabra_http_waits"), 1); /* Neither is a change of its data. */
+    assert_true(is_quiet(fd));
+    assert_int_equal(ask("PUT", "/znodes/v1/a", "", "y"), 200);
+    expect(fd, 200, "wait=5");
+    wait_for_metric("zabra_http_waits", 0);
+    close(fd);
+}
+
+/* Each view waits for what its own tag covers. */
+static void each_view_waits_for_what_it_shows(void **state)
+{
+    static const struct {
+        const char *target;
+        const char *method;
+        const char *change;
+        const char *headers;
+        const char *body;
+        int done;
+    } rows[] = {
+        {"/znodes/v1/a?view=children", "POST", "/znodes/v1/a?op=create&name=c1", "", "x", 201},
+        {"/znodes/v1/a?view=children", "DELETE", "/znodes/v1/a/c1", "", NULL, 204},
+        {"/znodes/v1/a?view=stat", "PUT", "/znodes/v1/a", "", "x", 200},
+        {"/znodes/v1/a?view=stat", "POST", "/znodes/v1/a?op=create&name=c2", "", "x", 201},
+        {"/znodes/v1/a?view=tree", "PUT", "/znodes/v1/a/c2", "", "x", 200},
+        {"/znodes/v1/a?view=tree", "DELETE", "/znodes/v1/a/c2", "", NULL, 204},
+    };
+
+    (void)state;
+    create("/znodes/v1/a");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int fd = begin_wait(rows[i].target, 5);
+
+        assert_int_equal(ask(rows[i].method, rows[i].change, rows[i].headers, rows[i].body),
+                         rows[i].done);
+        expect(fd, 200, "wait=5");
+        wait_for_metric("zabra_http_waits", 0);
+        close(fd);
+    }
+}
+
+static void a_deletion_answers(void **state)
+{
+    int fd = 0;
+
+    (void)state;
+    create("/znodes/v1/a");
+    fd = begin_wait("/znodes/v1/a", 5);
+    assert_int_equal(ask("DELETE", "/znodes/v1/a", "", NULL), 204);
+    expect(fd, 404, "wait=5");
+    close(fd);
+}
+
+static void without_a_change_the_answer_comes_in_time(void **state)
+{
+    int fd = 0;
+    uint64_t start_ms = os_now_ms();
+
+    (void)state;
+    create("/znodes/v1/a");
+    fd = begin_wait("/znodes/v1/a", 1);
+    expect(fd, 304, "wait=1");
+    assert_true(os_now_ms() - start_ms >= 1000);
+    /* The connection lives on. */
+    kit_send(fd, "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    expect(fd, 200, NULL);
+    close(fd);
+}
+
+static void short_waits(struct gate_limits *limits)
+{
+    limits->wait_max_ms = 1000;
+    limits->streams_max = 1;
+}
+
+static int setup_short_waits(void **state)
+{
+    (void)state;
+    return start(short_waits);
+}
+
+static void a_wait_is_bounded_in_time_and_number(void **state)
+{
+    int fd = 0;
+    char tag[128];
+    char headers[256];
+
+    (void)state;
+    create("/znodes/v1/a");
+    tag_of("/znodes/v1/a", tag);
+    fd = begin_wait("/znodes/v1/a", 3600);
+    (void)snprintf(headers, sizeof(headers), "If-None-Match: %s\r\nPrefer: wait=1\r\n", tag);
+    assert_int_equal(ask("GET", "/znodes/v1/a", headers, NULL), 429);
+    expect(fd, 304, "wait=1");
+    close(fd);
+}
+
+/* What the client does not have yet is told at once, and the answer does not claim to have waited.
+ */
+static void there_is_nothing_to_wait_for(void **state)
+{
+    int fd = kit_connect(port);
+
+    (void)state;
+    create("/znodes/v1/a");
+    send_wait(fd, "/znodes/v1/a", "\"d1.9\"", 5);
+    expect(fd, 200, NULL);
+    kit_send(fd, "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\nPrefer: wait=5\r\n\r\n");
+    expect(fd, 200, NULL);
+    send_wait(fd, "/znodes/v1/none", "\"d1.9\"", 5);
+    expect(fd, 404, NULL);
+    close(fd);
+}
+
+static void a_client_that_hangs_up_gives_its_place_back(void **state)
+{
+    (void)state;
+    create("/znodes/v1/a");
+    close(begin_wait("/znodes/v1/a", 5));
+    wait_for_metric("zabra_http_waits", 0);
+}
+
+static void a_replica_that_is_cut_off_does_not_keep_anybody_waiting(void **state)
+{
+    int fd = 0;
+
+    (void)state;
+    create("/znodes/v1/a");
+    fd = begin_wait("/znodes/v1/a", 5);
+    atomic_store(&gate->local_err, ERR_NOT_READY);
+    expect(fd, 503, "wait=5");
+    close(fd);
+}
+
+static void draining_answers_at_once(void **state)
+{
+    int fd = 0;
+
+    (void)state;
+    create("/znodes/v1/a");
+    fd = begin_wait("/znodes/v1/a", 5);
+    http_drain(http);
+    expect(fd, 304, "wait=5");
+    close(fd);
+}
+
+/* Writers and those who wait for them: each wait ends by a change, none is missed. */
+static void no_change_falls_between_the_read_and_the_wait(void **state)
+{
+    enum {
+        ROUNDS = 300
+    };
+
+    int fd = kit_connect(port);
+    int writer = kit_connect(port);
+    char tag[128];
+
+    (void)state;
+    create("/znodes/v1/a");
+    tag_of("/znodes/v1/a", tag);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct kit_answer answer;
+
+        send_wait(fd, "/znodes/v1/a", tag, 5);
+        kit_send(writer, "PUT /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Length: 1\r\n\r\nx");
+        answer = kit_read(fd, false);
+        assert_int_equal(answer.status, 200);
+        (void)snprintf(tag, sizeof(tag), "%s", kit_header(&answer, "ETag"));
+        kit_free(&answer);
+        answer = kit_read(writer, false);
+        assert_int_equal(answer.status, 200);
+        kit_free(&answer);
+    }
+    close(fd);
+    close(writer);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_change_answers),
+        TEST(each_view_waits_for_what_it_shows),
+        TEST(a_deletion_answers),
+        TEST(without_a_change_the_answer_comes_in_time),
+        cmocka_unit_test_setup_teardown(a_wait_is_bounded_in_time_and_number, setup_short_waits,
+                                        teardown),
+        TEST(there_is_nothing_to_wait_for),
+        TEST(a_client_that_hangs_up_gives_its_place_back),
+        TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting),
+        TEST(draining_answers_at_once),
+        TEST(no_change_falls_between_the_read_and_the_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* Streams of events and long polls against the front end alive: what is told, and what it costs
+ * those who do not read. */
+#include "tests/lib/stream_kit.h"
+#include "tests/unit/http_kit.h"
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int start(void (*change)(struct gate_limits *limits))
+{
+    gate = kit_gate_new();
+    if (change) {
+        change(&gate->limits);
+    }
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return start(NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+static int ask(const char *method, const char *target, const char *headers, const char *body)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+    int status = answer.status;
+
+    kit_free(&answer);
+    return status;
+}
+
+static void create(const char *path, const char *data)
+{
+    char target[300];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
+    assert_int_equal(ask("PUT", target, "If-None-Match: *\r\n", data), 201);
+}
+
+static void set(const char *path, const char *data)
+{
+    char target[300];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
+    assert_int_equal(ask("PUT", target, "", data), 200);
+}
+
+static void delete (const char *path)
+{
+    char target[300];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
+    assert_int_equal(ask("DELETE", target, "", NULL), 204);
+}
+
+static void open_stream(struct kit_stream *stream, const char *target)
+{
+    kit_stream_open(stream, port, target, "");
+    assert_int_equal(stream->status, 200);
+    assert_non_null(kit_stream_told(stream));
+}
+
+#define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
+
+/* ---- What is told. ---- */
+
+static void a_stream_begins_at_once_and_tells_what_happens(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/a", "x");
+    kit_stream_open(&stream, port, "/watch/v1/a?mode=recursive&values=true", "");
+    assert_int_equal(stream.status, 200);
+    assert_non_null(strstr(stream.head, "Content-Type: text/event-stream\r\n"));
+    assert_non_null(strstr(stream.head, "Cache-Control: no-store\r\n"));
+    assert_non_null(strstr(stream.head, "Zk-Zxid: 0x100000001\r\n"));
+    TOLD(&stream, "watch fresh");
+    assert_string_equal(kit_stream_id(&stream), "000000001234abcd:0x100000001");
+    set("/a", "y");
+    TOLD(&stream, "NodeDataChanged /a ='y' end");
+    assert_string_equal(kit_stream_id(&stream), "000000001234abcd:0x100000002");
+    create("/a/b", "z");
+    TOLD(&stream, "NodeCreated /a/b ='z' end");
+    delete ("/a/b");
+    TOLD(&stream, "NodeDeleted /a/b end");
+    kit_stream_close(&stream);
+}
+
+static void ndjson_has_the_same_objects_one_per_line(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    kit_stream_open(&stream, port, "/watch/v1/?mode=recursive", "Accept: application/x-ndjson\r\n");
+    assert_non_null(strstr(stream.head, "Content-Type: application/x-ndjson\r\n"));
+    TOLD(&stream, "watch fresh");
+    create("/a", "x");
+    TOLD(&stream, "NodeCreated /a end");
+    assert_null(strstr((const char *)stream.frame.data, "event:"));
+    kit_stream_close(&stream);
+}
+
+static void only_the_last_event_of_a_transaction_may_be_resumed_from(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    open_stream(&stream, "/watch/v1/?mode=recursive");
+    assert_int_equal(ask("POST", "/multi/v1", "Content-Type: application/json\r\n",
+                         "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\"},"
+                         "{\"op\":\"create\",\"path\":\"/b\"}]}"),
+                     200);
+    TOLD(&stream, "NodeCreated /a");
+    assert_string_equal(kit_stream_id(&stream), "");
+    TOLD(&stream, "NodeCreated /b end");
+    assert_string_equal(kit_stream_id(&stream), "000000001234abcd:0x100000001");
+    kit_stream_close(&stream);
+}
+
+static void a_one_shot_stream_ends_after_its_event(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/a", "x");
+    open_stream(&stream, "/watch/v1/a?mode=data");
+    set("/a", "y");
+    TOLD(&stream, "NodeDataChanged /a end");
+    assert_null(kit_stream_next(&stream));
+    assert_true(stream.complete); /* Not just cut off. */
+    kit_stream_close(&stream);
+}
+
+/* A connection that has served other requests, and goes on to. */
+static void a_stream_may_follow_other_requests_of_its_connection(void **state)
+{
+    int fd = kit_connect(port);
+    struct kit_stream stream;
+    struct kit_answer answer;
+
+    (void)state;
+    create("/a", "x");
+    for (int i = 0; i < 3; i++) {
+        kit_send(fd, "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        answer = kit_read(fd, false);
+        assert_int_equal(answer.status, 200);
+        kit_free(&answer);
+        kit_stream_ask(&stream, fd, port, "/watch/v1/a?mode=data", "");
+        TOLD(&stream, "watch fresh");
+        set("/a", "y");
+        TOLD(&stream, "NodeDataChanged /a end");
+        assert_null(kit_stream_next(&stream));
+        stream.fd = dup(fd);
+        kit_stream_close(&stream);
+    }
+    close(fd);
+}
+
+static void heartbeats_carry_the_zxid(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    open_stream(&stream, "/watch/v1/a?mode=persistent");
+    create("/b", "x"); /* Nothing that concerns it. */
+    do {
+        assert_non_null(kit_stream_next(&stream));
+        assert_string_equal(kit_stream_member(&stream, "event"), "heartbeat");
+    } while (strcmp(kit_stream_id(&stream), "000000001234abcd:0x100000001") != 0);
+    kit_stream_close(&stream);
+}
+
+/* ---- Resuming. ---- */
+
+static void a_stream_goes_on_from_where_another_has_ended(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/a", "1");
+    set("/a", "2");
+    delete ("/a");
+    kit_stream_open(&stream, port, "/watch/v1/a?mode=persistent&since=0x100000001", "");
+    TOLD(&stream, "watch replayed");
+    assert_string_equal(kit_stream_id(&stream), "");
+    TOLD(&stream, "NodeDataChanged /a end");
+    TOLD(&stream, "NodeDeleted /a end");
+    create("/a", "3");
+    TOLD(&stream, "NodeCreated /a end");
+    kit_stream_close(&stream);
+    kit_stream_open(&stream, port, "/watch/v1/a?mode=persistent",
+                    "Last-Event-ID: 000000001234abcd:0x100000003\r\n");
+    TOLD(&stream, "watch replayed");
+    TOLD(&stream, "NodeCreated /a end");
+    kit_stream_close(&stream);
+}
+
+static void a_missed_one_shot_event_ends_the_stream_at_once(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/a", "1");
+    set("/a", "2");
+    set("/a", "3");
+    kit_stream_open(&stream, port, "/watch/v1/a?mode=data&since=0x100000001", "");
+    TOLD(&stream, "watch replayed");
+    TOLD(&stream, "NodeDataChanged /a end");
+    assert_null(kit_stream_next(&stream));
+    kit_stream_close(&stream);
+}
+
+static void another_history_is_no_place_to_resume_from(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=persistent",
+                         "Last-Event-ID: 0000000000000001:0x100000001\r\n", NULL),
+                     409);
+}
+
+static void a_stream_waits_for_a_zxid_that_is_not_here_yet(void **state)
+{
+    struct kit_stream stream;
+    int fd = kit_connect(port);
+    char text[256];
+
+    (void)state;
+    create("/a", "1");
+    (void)snprintf(text, sizeof(text),
+                   "GET /watch/v1/a?mode=persistent&since=0x100000002 HTTP/1.1\r\n"
+                   "Host: localhost:%u\r\n\r\n",
+                   port);
+    kit_send(fd, text);
+    set("/a", "2");
+    set("/a", "3");
+    kit_stream_open(&stream, port, "/watch/v1/a?mode=persistent&since=0x100000002", "");
+    TOLD(&stream, "watch replayed");
+    TOLD(&stream, "NodeDataChanged /a end");
+    kit_stream_close(&stream);
+    close(fd);
+}
+
+static void short_requests(struct gate_limits *limits)
+{
+    limits->request_timeout_ms = 100;
+}
+
+static int setup_short_requests(void **state)
+{
+    (void)state;
+    return start(short_requests);
+}
+
+static void a_replica_that_stays_behind_says_so(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=persistent&since=0x100000009", "", NULL), 503);
+}
+
+/* ---- Refusals. ---- */
+
+static void what_cannot_be_watched_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=nonsense", "", NULL), 400);
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=data&since=nonsense", "", NULL), 400);
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=data&what=1", "", NULL), 400);
+    assert_int_equal(ask("GET", "/watch/v1/a/../b?mode=data", "", NULL), 400);
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=data", "Accept: image/png\r\n", NULL), 406);
+    assert_int_equal(ask("PUT", "/watch/v1/a?mode=data", "", NULL), 405);
+    assert_int_equal(ask("HEAD", "/watch/v1/a?mode=data", "", NULL), 200);
+    atomic_store(&gate->local_err, ERR_NOT_READY);
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=data", "", NULL), 503);
+}
+
+static void few_streams(struct gate_limits *limits)
+{
+    limits->streams_max = 2;
+}
+
+static int setup_few_streams(void **state)
+{
+    (void)state;
+    return start(few_streams);
+}
+
+static void there_are_no_more_streams_than_allowed(void **state)
+{
+    struct kit_stream a;
+    struct kit_stream b;
+    int status = 0;
+
+    (void)state;
+    open_stream(&a, "/watch/v1/a?mode=data");
+    open_stream(&b, "/watch/v1/a?mode=data");
+    assert_int_equal(ask("GET", "/watch/v1/a?mode=data", "", NULL), 429);
+    kit_stream_close(&b); /* A client that hangs up gives its place back. */
+    for (uint64_t end = os_now_ms() + KIT_DEADLINE_MS; status != 200 && os_now_ms() < end;) {
+        kit_stream_open(&b, port, "/watch/v1/a?mode=data", "");
+        status = b.status;
+        if (status != 200) {
+            kit_stream_close(&b);
+        }
+    }
+    assert_int_equal(status, 200);
+    kit_stream_close(&a);
+    kit_stream_close(&b);
+}
+
+/* ---- The end. ---- */
+
+static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    open_stream(&stream, "/watch/v1/a?mode=persistent");
+    atomic_store(&gate->local_err, ERR_NOT_READY);
+    TOLD(&stream, "closing cut-off");
+    assert_non_null(strstr((const char *)stream.frame.data, "127.0.0.1:9998"));
+    assert_null(kit_stream_next(&stream));
+    kit_stream_close(&stream);
+}
+
+static void draining_ends_streams(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    open_stream(&stream, "/watch/v1/a?mode=persistent");
+    http_drain(http);
+    TOLD(&stream, "closing drain");
+    assert_null(kit_stream_next(&stream));
+    kit_stream_close(&stream);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_stream_begins_at_once_and_tells_what_happens),
+        TEST(ndjson_has_the_same_objects_one_per_line),
+        TEST(only_the_last_event_of_a_transaction_may_be_resumed_from),
+        TEST(a_one_shot_stream_ends_after_its_event),
+        TEST(a_stream_may_follow_other_requests_of_its_connection),
+        TEST(heartbeats_carry_the_zxid),
+        TEST(a_stream_goes_on_from_where_another_has_ended),
+        TEST(a_missed_one_shot_event_ends_the_stream_at_once),
+        TEST(another_history_is_no_place_to_resume_from),
+        TEST(a_stream_waits_for_a_zxid_that_is_not_here_yet),
+        cmocka_unit_test_setup_teardown(a_replica_that_stays_behind_says_so, setup_short_requests,
+                                        teardown),
+        TEST(what_cannot_be_watched_is_refused),
+        cmocka_unit_test_setup_teardown(there_are_no_more_streams_than_allowed, setup_few_streams,
+                                        teardown),
+        TEST(a_replica_that_is_cut_off_sends_its_streams_away),
+        TEST(draining_ends_streams),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
