@@ -35,7 +35,6 @@ enum {
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
     HTTP_RETRY_AFTER_MS = 1000,
     HTTP_INSTANCE_MAX = 64,    /* Text that names a request. */
-    HTTP_UUID_LEN = 36,        /* Of a session's secret. */
     HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
     HTTP_ANSWER_MAX = 64 << 20 /* Bytes of a JSON answer. */
 };
@@ -115,7 +114,7 @@ struct http_request {
     struct slice session_param; /* The same as session=. */
     struct op_session session;  /* By its hash. */
     uint64_t session_id;        /* Public; 0: not found yet. */
-    char secret[HTTP_UUID_LEN + 1]; /* Of the session to be opened. */
+    char secret[OP_SECRET_LEN + 1]; /* Of the session to be opened. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
     struct slice key; /* Idempotency-Key; empty: none. */
     struct slice acl; /* Zk-Acl, encoded. */
@@ -259,9 +258,6 @@ void http_place_acl(struct http_conn *conn);
 /* Looks the session of the request up here, and says that its client is alive. ERR_UNKNOWN_SESSION
  * is certain only if `*ret_zxid`, the state looked at, is that of a quorum round begun since. */
 enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
-
-/* True when the byte may stand at that place of a UUID. */
-bool http_uuid_fits(uint8_t byte, size_t pos);
 
 /* ---- mask.c: targets without secrets ---- */
 

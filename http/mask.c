@@ -37,12 +37,15 @@ static uint8_t next_byte(struct slice raw, size_t *pos)
 /* Where the UUID that begins at `pos` ends, or 0 when there is none. */
 static size_t uuid_end(struct slice raw, size_t pos)
 {
-    for (size_t i = 0; i < HTTP_UUID_LEN; i++) {
-        if (pos >= raw.len || !http_uuid_fits(next_byte(raw, &pos), i)) {
+    uint8_t text[OP_SECRET_LEN];
+
+    for (size_t i = 0; i < sizeof(text); i++) {
+        if (pos >= raw.len) {
             return 0;
         }
+        text[i] = next_byte(raw, &pos);
     }
-    return pos;
+    return op_is_uuid(slice_make(text, sizeof(text))) ? pos : 0;
 }
 
 static void put_masked(struct slice raw, struct buf *out)

@@ -4,40 +4,12 @@
  * the answer to whoever opens the session.
  */
 #include "base/check.h"
-#include "base/os_rng.h"
 #include "http/http_int.h"
 #include "server/acl.h"
 
-#include <stdio.h>
-
 enum {
-    UUID_BYTES = 16,
-    UUID_VERSION = 4,
     KEY_MAX = 256 /* Bytes of an Idempotency-Key. */
 };
-
-static bool is_hex(uint8_t byte)
-{
-    return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f') ||
-           (byte >= 'A' && byte <= 'F');
-}
-
-bool http_uuid_fits(uint8_t byte, size_t pos)
-{
-    bool dash = pos == 8 || pos == 13 || pos == 18 || pos == 23;
-
-    return dash ? byte == '-' : is_hex(byte);
-}
-
-static bool is_uuid(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        if (!http_uuid_fits(text.data[i], i)) {
-            return false;
-        }
-    }
-    return text.len == HTTP_UUID_LEN;
-}
 
 /* ---- Credentials ---- */
 
@@ -65,7 +37,7 @@ static void take_secret(struct http_conn *conn, struct slice text)
     if (!text.data) {
         return;
     }
-    if (!is_uuid(text)) {
+    if (!op_is_uuid(text)) {
         http_refuse(conn, ERR_UNKNOWN_SESSION,
                     "a session is named by the id of 36 characters that opening it has answered");
         return;
@@ -99,35 +71,13 @@ static void place_session(struct http_conn *conn)
     request->args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
 }
 
-/* A UUID of version 4 (RFC 9562): 122 bits of the kernel's. */
-static void make_secret(char out[HTTP_UUID_LEN + 1])
-{
-    static const char digits[] = "0123456789abcdef";
-    uint8_t bytes[UUID_BYTES];
-    size_t at = 0;
-
-    os_random(bytes, sizeof(bytes));
-    bytes[6] = (uint8_t)(UUID_VERSION << 4 | (bytes[6] & 15));
-    bytes[8] = (uint8_t)(0x80 | (bytes[8] & 0x3f));
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        if (at == 8 || at == 13 || at == 18 || at == 23) {
-            out[at++] = '-';
-        }
-        out[at++] = digits[bytes[i] >> 4];
-        out[at++] = digits[bytes[i] & 15];
-    }
-    ASSERT(at == HTTP_UUID_LEN);
-    out[at] = '\0';
-    explicit_bzero(bytes, sizeof(bytes));
-}
-
 /* Whoever asks for a session is not in one: what an old one has become does not matter. */
 static void open_session(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
-    make_secret(request->secret);
-    request->args.secret = slice_make(request->secret, HTTP_UUID_LEN);
+    op_secret_make(request->secret);
+    request->args.secret = slice_make(request->secret, OP_SECRET_LEN);
     op_args_hash_secret(&request->args, request->secret_hash);
 }
 
@@ -189,7 +139,7 @@ static void take_key(struct http_conn *conn)
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "Idempotency-Key must be 1 to %d visible characters, quoted or not",
                     (int)KEY_MAX);
-    } else if (!request->session.shown && !conn->principal.auth && !is_uuid(request->key)) {
+    } else if (!request->session.shown && !conn->principal.auth && !op_is_uuid(request->key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "without a session or credentials an Idempotency-Key must be a UUID, so that "
                     "nobody else has the same");

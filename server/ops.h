@@ -74,6 +74,7 @@ enum op_shape {
 
 enum {
     OPS_FIELDS_MAX = 24,
+    OP_SECRET_LEN = 36,            /* Characters of a session's secret. */
     OPS_MULTI_MAX = 10000,         /* Elements of a multi that may be decoded at all. */
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of what maxDataBytes may be set to. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
@@ -140,6 +141,9 @@ enum err op_args_check(const struct op_args *args, const char **ret_why);
 
 /* The 36 characters of a UUID, in either case. */
 bool op_is_uuid(struct slice text);
+
+/* A new secret, as text: a UUID of version 4 (RFC 9562), 122 bits of the kernel's. Any thread. */
+void op_secret_make(char ret_secret[OP_SECRET_LEN + 1]);
 
 /* Puts the SHA-256 of args->secret into args->secret_hash, which then points into `hash`. */
 void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN]);

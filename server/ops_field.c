@@ -1,7 +1,6 @@
 /* Arguments out of text, and the rules that hold across them. */
 #include "base/buf.h"
 #include "base/check.h"
-#include "base/crypto.h"
 #include "server/ops.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
@@ -185,23 +184,6 @@ static enum err parse_none_match(struct slice text, struct op_args *args, const 
     return ERR_OK;
 }
 
-/* A UUID, so that it may stand in URLs and headers as it is. */
-bool op_is_uuid(struct slice text)
-{
-    if (text.len != SECRET_TEXT_LEN) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        const char *allowed = dash ? "-" : "0123456789abcdefABCDEF";
-
-        if (text.data[i] == '\0' || !strchr(allowed, text.data[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
 {
     if (!op_is_uuid(text)) {
@@ -318,12 +300,6 @@ enum err op_field_parse(const struct op_field *field, struct slice text, struct 
         *((bool *)((uint8_t *)args + field->has_offset)) = true;
     }
     return err;
-}
-
-void op_args_hash_secret(struct op_args *args, uint8_t hash[TXN_SECRET_HASH_LEN])
-{
-    crypto_sha256(args->secret, hash);
-    args->secret_hash = slice_make(hash, TXN_SECRET_HASH_LEN);
 }
 
 /* A sequential name is checked as it will be: the ten digits may complete an empty prefix. */

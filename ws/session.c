@@ -6,14 +6,7 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/mem.h"
-#include "base/os_rng.h"
 #include "ws/ws_int.h"
-
-#include <stdio.h>
-
-enum {
-    UUID_BYTES = 16
-};
 
 static bool has_field(const struct op_def *def, enum op_field_type type)
 {
@@ -30,23 +23,11 @@ bool ws_is_about_session(const struct op_def *def)
     return has_field(def, OP_FIELD_HASH);
 }
 
-/* UUID version 4: 122 random bits. */
 static char *make_secret(void)
 {
-    uint8_t bytes[UUID_BYTES];
     char *text = mem_zalloc(1, WS_SECRET_LEN + 1);
-    size_t at = 0;
 
-    os_random(bytes, sizeof(bytes));
-    bytes[6] = (uint8_t)((bytes[6] & 0x0f) | 0x40);
-    bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
-    for (size_t i = 0; i < UUID_BYTES; i++) {
-        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-
-        at +=
-            (size_t)snprintf(text + at, WS_SECRET_LEN + 1 - at, dash ? "-%02x" : "%02x", bytes[i]);
-    }
-    ASSERT(at == WS_SECRET_LEN);
+    op_secret_make(text);
     return text;
 }
 

@@ -41,7 +41,7 @@ enum {
     WS_BEATS_PER_TIMEOUT = 3,    /* Pings within the time-out of an attached session. */
     WS_BURST_US = 1000000,       /* How far ahead of its rate a socket may be. */
     WS_CODES = 9,                /* Close codes, none included. */
-    WS_SECRET_LEN = 36
+    WS_SECRET_LEN = OP_SECRET_LEN
 };
 
 /* Close codes, documented in README.md. */

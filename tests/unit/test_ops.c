@@ -297,6 +297,24 @@ static void what_makes_a_znode_needs_leave_to_make_it(void **state)
     assert_int_equal(check(&args), ERR_OK);
 }
 
+static void a_secret_is_a_random_uuid(void **state)
+{
+    char secrets[2][OP_SECRET_LEN + 1];
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        op_secret_make(secrets[i % 2]);
+        assert_true(op_is_uuid(slice_str(secrets[i % 2])));
+        assert_int_equal(secrets[i % 2][14], '4');
+        assert_non_null(strchr("89ab", secrets[i % 2][19]));
+        assert_true(i == 0 || strcmp(secrets[0], secrets[1]) != 0);
+    }
+    assert_false(op_is_uuid(slice_str("01234567-89ab-4cde-8f01-23456789abc")));
+    assert_false(op_is_uuid(slice_str("0123456789ab-4cde-8f01-23456789abcdef")));
+    assert_false(op_is_uuid(slice_str("01234567-89ab-4cde-8f01-23456789abcg")));
+    assert_true(op_is_uuid(slice_str("01234567-89AB-4CDE-8F01-23456789ABCD")));
+}
+
 /* Each tag has its letter, so that one is not taken for the other. */
 static void an_acl_has_a_tag_of_its_own(void **state)
 {
@@ -354,6 +372,7 @@ int main(void)
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(what_makes_a_znode_needs_leave_to_make_it),
         cmocka_unit_test(an_acl_has_a_tag_of_its_own),
+        cmocka_unit_test(a_secret_is_a_random_uuid),
         cmocka_unit_test(a_multi_holds_writes_or_reads),
     };
 
