@@ -1,8 +1,8 @@
-#include "tests/sim/sim.h"
-
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "tests/sim/sim_session.h"
+#include "tests/sim/sim_watch.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -191,6 +191,7 @@ struct sim *sim_new(const struct sim_options *options)
     sim_check_init(sim);
     sim_net_init(sim);
     sim_client_init(sim);
+    sim_sockets_init(sim);
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         sim_node_init(sim, &sim->nodes[id], id);
     }
@@ -203,6 +204,8 @@ void sim_free(struct sim *sim)
         sim_node_release(sim, &sim->nodes[id]);
     }
     sim_client_release(sim);
+    sim_sockets_release(sim);
+    sim_session_release(sim);
     sim_net_release(sim);
     sim_check_release(sim);
     for (size_t i = 0; i < sim->heap.count; i++) {
@@ -330,6 +333,8 @@ void sim_finish(struct sim *sim)
     (void)sim_run(sim, sim->now_us + 2 * SIM_SECOND, NULL);
     sim->clients_stop = true;
     sim_settle(sim);
+    if (getenv("GONE"))
+        sim_sockets_finish(sim);
     enter(sim, SIM_DONE, "checks");
     sim_check_end(sim);
     sim_history_check(sim);

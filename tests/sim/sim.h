@@ -17,13 +17,14 @@
 #include "server/recover.h"
 #include "server/replica.h"
 #include "server/snap_send.h"
+#include "server/touch.h"
 #include "storage/store.h"
+#include "tests/sim/sim_op.h"
 
 #include <stdio.h>
 
 enum {
     SIM_NODES_MAX = 7,
-    SIM_CLIENTS_MAX = 12,
     SIM_MS = 1000,
     SIM_SECOND = 1000000,
     SIM_REASON_MAX = 400,
@@ -81,6 +82,18 @@ struct sim_knobs {
     uint32_t think_ms;  /* Of a client, at most. */
     uint32_t burst_ppm; /* Share of client turns that send many at once. */
     uint32_t lost_ppm;  /* Share of answers that never reach the client. */
+    /* Coordination. */
+    uint32_t sessions;          /* Of each client, at most; 0: none. */
+    uint32_t timeout_ticks_max; /* Of a session, at least 2. */
+    uint32_t ephemerals_max;    /* Of a session. */
+    uint32_t acl_ppm;           /* Share of writes about ACLs, and of creates with one. */
+    uint32_t quota_ppm;         /* Share of writes about the one quota. */
+    uint32_t key_ppm;           /* Share of writes with an idempotency key. */
+    uint32_t remembered_max;    /* Results. */
+    uint32_t remember_ms;       /* Of transaction time. */
+    uint32_t watch_ppm;         /* Share of reads that register a watch; 0: no watches at all. */
+    uint32_t window_sets;       /* Transactions in the window of recent changes. */
+    uint32_t front_max_us;      /* A front end looks at the window at most this late. */
     /* Faults. */
     uint32_t crash_ms;     /* A process or its machine dies at a random instant. */
     uint32_t crash_fx_ms;  /* ... in the middle of a list of effects. */
@@ -178,6 +191,10 @@ struct sim_node {
     uint32_t life; /* Counts processes. */
     uint64_t boot; /* Random number of the process, as its transactions name it. */
     uint64_t born_us;
+    uint64_t steady_us;        /* Its role, leader or epoch changed then. */
+    uint64_t awake_us;         /* It woke from a pause then. */
+    struct touch_set *touched; /* Sessions that its front end has heard of. */
+    struct sim_front *front;   /* Its front end (sim_watch.c). */
     struct vfs_mem *disk;
     struct vfs vfs;
     struct store *store;
@@ -220,73 +237,6 @@ struct sim_node {
     zxid_t committed;
 };
 
-/* ---- Clients (sim_client.c, sim_history.c). ---- */
-
-enum sim_outcome {
-    SIM_PENDING,
-    SIM_OK,
-    SIM_ERROR,   /* A verdict on the operation, at a zxid. */
-    SIM_REFUSED, /* Certainly not applied; says nothing about the tree. */
-    SIM_UNKNOWN,
-};
-
-struct sim_sub { /* An operation, or an element of a multi. */
-    enum op_id id;
-    char path[48];
-    char data[24];
-    bool sequence;
-    bool has_version;
-    int32_t version;
-};
-
-enum {
-    SIM_SUBS_MAX = 4
-};
-
-struct sim_op {
-    struct sim *sim;
-    uint32_t number;
-    uint32_t client;
-    uint32_t node;
-    uint32_t life;
-    enum op_id id; /* OP_MULTI: see subs. */
-    struct sim_sub subs[SIM_SUBS_MAX];
-    uint32_t sub_count;
-    bool linearizable;
-    zxid_t min_zxid;
-    uint64_t begin_us;
-    uint64_t end_us;
-    zxid_t floor; /* Newest zxid anybody had been told of when it began. */
-    enum sim_outcome outcome;
-    bool lost; /* The answer must not reach the client. */
-    bool sent; /* The replica has it. */
-    uint32_t replied;
-    uint64_t patience_us;
-    enum err err;
-    zxid_t zxid;
-    uint64_t boot; /* Who it is in the log. */
-    uint64_t request;
-    bool has_stat;
-    struct stat_view stat;
-    char path[64]; /* As answered. */
-    bool has_data;
-    char data[24];
-    uint32_t failed_index;
-    zxid_t logged;          /* Where it is in the log; 0: nowhere. */
-    struct op_request *req; /* While it is inside. */
-    struct op_args args[SIM_SUBS_MAX];
-    uint8_t *pads[SIM_SUBS_MAX]; /* Data with its padding; heap. */
-    struct sim_op *next_at;      /* sim_history.c: others to be checked at the same zxid. */
-};
-
-struct sim_client {
-    uint32_t id;
-    uint32_t inside; /* Operations without an answer. */
-    uint32_t node;   /* Replica it talks to. */
-    zxid_t seen;     /* Token for read-your-writes. */
-    bool tokens;     /* Sends it. */
-};
-
 /* ---- Network (sim_net.c). ---- */
 
 struct sim_packet {
@@ -309,7 +259,8 @@ struct sim_link {             /* One direction. */
     size_t cap;
     uint64_t last_us; /* Arrival of the newest one. */
     bool scheduled;
-    uint32_t cuts; /* Reasons why nothing gets through now. */
+    uint32_t cuts;     /* Reasons why nothing gets through now. */
+    uint64_t since_us; /* The last cut healed, or the connection was made or ended. */
     uint32_t delay_factor;
 };
 
@@ -341,6 +292,18 @@ struct sim_totals {
     uint64_t full;
     uint64_t committed;
     uint64_t messages;
+    uint64_t opened; /* Sessions. */
+    uint64_t closed;
+    uint64_t expired;
+    uint64_t moved;
+    uint64_t ephemerals;
+    uint64_t retries;
+    uint64_t replayed; /* Answers by an idempotency key. */
+    uint64_t told;     /* Events of watches. */
+    uint64_t resumed;  /* Watches, on another socket. */
+    uint64_t diffed;
+    uint64_t gaps;
+    uint64_t lost;        /* Subscribers that fell behind. */
     uint64_t converge_ms; /* Longest. */
 };
 
@@ -391,7 +354,10 @@ struct sim {
     uint32_t pending; /* Operations without an answer. */
     zxid_t told;      /* Newest zxid that any client was told of. */
     bool clients_stop;
-    sim_hook hook;         /* NULL: none. */
+    struct sim_session *sessions; /* SIM_SESSIONS_MAX of them; NULL while there is none. */
+    uint32_t session_count;
+    struct sim_sockets *sockets; /* sim_watch.c; NULL: nobody watches. */
+    sim_hook hook;               /* NULL: none. */
     bool hook_stays;       /* A process that dies by the hook is not started again by itself. */
     uint32_t spoil_loaded; /* The next state that this node loads is harmed; 0: none. */
     bool may_halt;         /* A process that halts just ends, and stays down. */
@@ -478,6 +444,8 @@ void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *eve
 void sim_node_effects(struct sim *sim, struct sim_node *node);
 void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us);
 void sim_node_resume(struct sim *sim, struct sim_node *node);
+/* Its front end has heard of the client of this session. */
+void sim_node_touch(struct sim *sim, struct sim_node *node, uint64_t session);
 struct sim_node *sim_leader(struct sim *sim); /* Newest one that broadcasts, or NULL. */
 
 /* ---- sim_disk.c ---- */
@@ -529,6 +497,8 @@ void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to);
 void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent);
 void sim_net_greet_again(struct sim *sim, struct sim_node *node);
 void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b);
+/* Whatever one of them has said to the other since then has been on its way without a fault. */
+bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us);
 void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_heal_all(struct sim *sim);
@@ -539,16 +509,6 @@ void sim_fault_begin(struct sim *sim);
 void sim_fault_end(struct sim *sim); /* Everything is mended; no new faults. */
 /* True when the claim still holds with one more voter's disk harmed. */
 bool sim_fault_may_harm(struct sim *sim, struct sim_node *node);
-
-/* ---- sim_client.c ---- */
-
-void sim_client_init(struct sim *sim);
-void sim_client_release(struct sim *sim);
-void sim_client_begin(struct sim *sim);
-/* One operation of a scenario, sent now; the answer is awaited with sim_run. */
-struct sim_op *sim_client_send(struct sim *sim, uint32_t node, const struct sim_sub *sub,
-                               bool linearizable);
-void sim_client_lost(struct sim *sim, struct sim_node *node); /* The process died. */
 
 /* ---- sim_history.c, sim_model.c: after the run. ---- */
 

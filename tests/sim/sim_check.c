@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
+#include "tests/sim/sim_session.h"
 
 #include <inttypes.h>
 
@@ -112,6 +113,7 @@ static void broadcast(struct sim *sim, struct sim_node *node, struct logrec *rec
         establish(sim, node, zxid_epoch(rec->zxid));
     } else {
         check_leader(sim, node, rec);
+        sim_session_proposed(sim, node, rec);
     }
     made = mem_zalloc(1, sizeof(*made));
     made->rec = logrec_ref(rec);

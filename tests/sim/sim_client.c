@@ -1,9 +1,11 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "server/acl.h"
 #include "server/ops.h"
 #include "server/view.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_session.h"
+#include "tests/sim/sim_watch.h"
 
 #include <inttypes.h>
 
@@ -14,10 +16,6 @@
  */
 
 enum {
-    DIRS = 6,
-    LEAVES = 5,
-    BURST_MAX = 24,
-    INSIDE_MAX = 30,
     PATIENCE_MORE_US = 500 * SIM_MS, /* A client waits this much longer than it told the server. */
     HOP_MAX_US = 2 * SIM_MS,
 };
@@ -33,6 +31,12 @@ static void free_request(struct sim *sim, struct sim_event *event)
 
     op_request_free(op->req);
     op->req = NULL;
+}
+
+/* It says something of the state at a zxid. */
+static bool is_told(enum sim_outcome outcome)
+{
+    return outcome == SIM_OK || outcome == SIM_ERROR;
 }
 
 static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome, enum err err)
@@ -51,7 +55,11 @@ static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome,
     sim->totals.unknown += outcome == SIM_UNKNOWN;
     SIM_TRACE(sim, "op %u ends: %d %s zxid %" PRIx64, op->number, (int)outcome, err_symbol(err),
               op->zxid);
-    if (outcome != SIM_OK && outcome != SIM_ERROR) {
+    sim_session_told(sim, op);
+    if (op->key != 0 && outcome == SIM_UNKNOWN) {
+        client->keyed = op->key;
+    }
+    if (!is_told(outcome)) {
         return;
     }
     if (client->seen < op->zxid) {
@@ -72,6 +80,13 @@ static enum sim_outcome outcome_of(enum err err)
     case ERR_BAD_VERSION:
     case ERR_NODE_EXISTS:
     case ERR_NOT_EMPTY:
+    case ERR_NO_AUTH:
+    case ERR_NO_CHILDREN_FOR_EPHEMERALS:
+    case ERR_QUOTA_EXCEEDED:
+    case ERR_UNKNOWN_SESSION:
+    case ERR_SESSION_EXPIRED:
+    case ERR_SESSION_MOVED:
+    case ERR_KEY_REUSED:
         return SIM_ERROR;
     case ERR_OUTCOME_UNKNOWN:
         return SIM_UNKNOWN;
@@ -79,6 +94,7 @@ static enum sim_outcome outcome_of(enum err err)
     case ERR_REPLICA_BEHIND:
     case ERR_THROTTLED:
     case ERR_DISK_FULL:
+    case ERR_IN_FLIGHT:
     case ERR_CLOSED:
         return SIM_REFUSED;
     default:
@@ -88,7 +104,12 @@ static enum sim_outcome outcome_of(enum err err)
 
 static bool is_read(const struct sim_op *op)
 {
-    return op->id == OP_GET || op->id == OP_EXISTS || op->id == OP_CHILDREN;
+    return ops_by_id(op->id)->kind == OP_KIND_READ;
+}
+
+bool sim_op_is_write(const struct sim_op *op)
+{
+    return ops_by_id(op->id)->kind == OP_KIND_WRITE;
 }
 
 /* Names of children, in order, as one number. */
@@ -118,11 +139,13 @@ static void take_result(struct sim_op *op, const struct op_result *result)
     op->has_stat = result->has_stat;
     op->stat = result->stat;
     op->failed_index = result->failed_index;
+    op->replayed = result->replayed;
+    op->told = result->session;
     copy_slice(op->path, sizeof(op->path), result->path);
     if (op->id == OP_GET && result->data) {
         op->has_data = true;
         copy_slice(op->data, sizeof(op->data), blob_slice(result->data));
-        op->data[strcspn(op->data, "x")] = 0; /* The padding. */
+        op->data[strcspn(op->data, "x")] = 0; /* The padding; no data of ours has one. */
     } else if (op->id == OP_CHILDREN && result->err == ERR_OK) {
         op->has_data = true;
         (void)snprintf(op->data, sizeof(op->data), "%" PRIx64, names_hash(result));
@@ -138,7 +161,7 @@ static void conclude(struct sim *sim, struct sim_op *op, const struct op_result 
                  op->subs[0].path, err_symbol(result->err));
     }
     take_result(op, result);
-    if ((outcome == SIM_OK || outcome == SIM_ERROR) && op->zxid < op->min_zxid) {
+    if (is_told(outcome) && op->zxid < op->min_zxid) {
         sim_fail(sim, "A28", "operation %u answered from %" PRIx64 ", asked for %" PRIx64,
                  op->number, op->zxid, op->min_zxid);
     }
@@ -160,6 +183,9 @@ static void deliver(struct sim *sim, struct sim_event *event)
     struct sim_op *op = sim->ops[event->a];
 
     if (op->outcome == SIM_PENDING && !op->lost) {
+        if (is_told(outcome_of(op->req->result.err))) {
+            sim_front_answers(sim, &sim->nodes[op->node], op->req->result.zxid);
+        }
         conclude(sim, op, &op->req->result);
     }
     free_request(sim, event);
@@ -178,6 +204,9 @@ static void on_reply(struct op_request *request)
     if (!still_there(sim, op)) {
         op->lost = true;
     }
+    if (is_read(op) && request->result.err == ERR_OK && op->need < request->result.zxid) {
+        op->need = request->result.zxid;
+    }
     if (is_read(op) && request->result.err == ERR_OK && !op->lost) {
         struct sim_event *event = sim_after(sim, rng_below(&sim->rng, HOP_MAX_US), read_now, "read",
                                             &sim->nodes[op->node]);
@@ -193,13 +222,27 @@ static void on_reply(struct op_request *request)
 
 static const struct op_principal sim_nobody = {.address = "127.0.0.1"};
 
+static void ask_core(struct sim *sim, struct sim_node *node, struct sim_op *op);
+
+/* A watch that is registered with a read begins at the very state that was read. */
 static void read_view(struct sim *sim, struct sim_op *op)
 {
+    struct sim_node *node = &sim->nodes[op->node];
     struct op_result result;
 
     op_result_init(&result);
-    ops_by_id(op->id)->read(sim->nodes[op->node].view, &sim_nobody, &op->args[0], &result);
-    conclude(sim, op, &result);
+    ops_by_id(op->id)->read(node->view, &sim_nobody, &op->args[0], &result);
+    if (result.zxid < op->need) { /* A snapshot has replaced the state meanwhile. */
+        result.err = ERR_REPLICA_BEHIND;
+    }
+    sim_front_read(sim, node, op, &result);
+    if (op->id == OP_TOUCH && result.err == ERR_UNKNOWN_SESSION && op->need == 0) {
+        op->need = 1;
+        ask_core(sim, node, op); /* The leader may know of it. */
+    } else {
+        sim_session_heard(sim, node, op);
+        conclude(sim, op, &result);
+    }
     op_result_release(&result);
 }
 
@@ -212,8 +255,7 @@ static void read_now(struct sim *sim, struct sim_event *event)
     }
 }
 
-/* A local read is refused while this replica is out of step or has been cut off for too long. */
-static bool may_read_local(struct sim *sim, struct sim_node *node)
+bool sim_client_may_read(struct sim *sim, struct sim_node *node)
 {
     const struct zab_status *zab = &node->status.zab;
     uint64_t bound_ms = (uint64_t)sim->knobs.limits.tick_ms * sim->knobs.limits.sync_limit * 2;
@@ -235,30 +277,20 @@ static struct op_request *make_request(struct sim *sim, struct sim_op *op)
     } else {
         request->args = op->args[0];
     }
-    request->consistency = op->linearizable ? OP_LINEARIZABLE : OP_LOCAL;
+    request->consistency = op->linearizable || op->id == OP_TOUCH ? OP_LINEARIZABLE : OP_LOCAL;
     request->min_zxid = op->min_zxid;
+    request->principal = sim_nobody;
+    sim_session_show(op, &request->session);
+    request->key = slice_str(op->key_text);
     request->deadline_ms = sim_node_ms(sim, &sim->nodes[op->node]) + left_us / SIM_MS;
     request->on_reply = on_reply;
     request->ctx = op;
     return request;
 }
 
-static void submit(struct sim *sim, struct sim_event *event)
+/* Whatever needs more than the state that this replica has now. */
+static void ask_core(struct sim *sim, struct sim_node *node, struct sim_op *op)
 {
-    struct sim_op *op = sim->ops[event->a];
-    struct sim_node *node = &sim->nodes[op->node];
-
-    if (op->outcome != SIM_PENDING) {
-        return; /* The client has gone. */
-    }
-    if (is_read(op) && !op->linearizable && op->min_zxid == 0) {
-        if (may_read_local(sim, node)) {
-            read_view(sim, op);
-        } else {
-            finish(sim, op, SIM_REFUSED, ERR_NOT_READY);
-        }
-        return;
-    }
     op->req = make_request(sim, op);
     op->sent = true;
     op->boot = node->boot;
@@ -273,19 +305,50 @@ static void submit(struct sim *sim, struct sim_event *event)
     sim_node_effects(sim, node);
 }
 
+static void submit(struct sim *sim, struct sim_event *event)
+{
+    struct sim_op *op = sim->ops[event->a];
+    struct sim_node *node = &sim->nodes[op->node];
+
+    op->came = true;
+    if (op->outcome != SIM_PENDING) {
+        return; /* The client has gone. */
+    }
+    sim_session_heard(sim, node, op);
+    if (!is_read(op) || op->linearizable || op->min_zxid != 0) {
+        ask_core(sim, node, op);
+    } else if (sim_client_may_read(sim, node)) {
+        read_view(sim, op);
+    } else {
+        finish(sim, op, SIM_REFUSED, ERR_NOT_READY);
+    }
+}
+
 /* ---- Making operations. ---- */
 
 /* The tag, and then as many x as this world's data have. */
 static struct slice padded(struct sim_op *op, uint32_t index)
 {
     const char *tag = op->subs[index].data;
-    size_t pad = op->sim->knobs.pad_bytes;
+    size_t pad = op->subs[index].plain ? 0 : op->sim->knobs.pad_bytes;
     size_t len = strlen(tag);
 
     op->pads[index] = mem_alloc(len + pad + 1);
     memcpy(op->pads[index], tag, len);
     memset(op->pads[index] + len, 'x', pad);
     return slice_make(op->pads[index], len + pad);
+}
+
+/* What everybody may do, whoever it is. */
+static void put_acl(struct sim_op *op, uint32_t index)
+{
+    struct acl_entry entry = {
+        .perms = op->subs[index].perms, .scheme = slice_str("world"), .id = slice_str("anyone")};
+
+    buf_init(&op->acls[index], ACL_BYTES_MAX);
+    acl_put(&op->acls[index], &entry);
+    op->args[index].has_acl = true;
+    op->args[index].acl = buf_slice(&op->acls[index]);
 }
 
 static void fill_args(struct sim_op *op, uint32_t index)
@@ -298,8 +361,21 @@ static void fill_args(struct sim_op *op, uint32_t index)
     args->sequence = sub->sequence;
     args->has_version = sub->has_version;
     args->version = sub->has_version ? sub->version : -1;
+    args->ephemeral = sub->ephemeral;
     if (sub->id == OP_CREATE || sub->id == OP_SET) {
         args->data = padded(op, index);
+    }
+    if (sub->id == OP_SETACL || (sub->perms != 0 && sub->perms != SIM_PERMS_OPEN)) {
+        put_acl(op, index);
+    }
+    if (sub->id == OP_SETACL) {
+        args->has_aversion = sub->has_version;
+        args->aversion = args->version;
+        args->has_version = false;
+        args->version = -1;
+    }
+    if (op->session) {
+        sim_session_args(op->session, args);
     }
 }
 
@@ -313,7 +389,7 @@ static void give_up(struct sim *sim, struct sim_event *event)
     }
 }
 
-static struct sim_op *new_op(struct sim *sim, uint32_t client, uint32_t node)
+struct sim_op *sim_op_new(struct sim *sim, uint32_t client, uint32_t node)
 {
     struct sim_op *op = mem_zalloc(1, sizeof(*op));
 
@@ -334,12 +410,15 @@ static struct sim_op *new_op(struct sim *sim, uint32_t client, uint32_t node)
     return op;
 }
 
-/* Sends it off; from here on it ends by an answer, by its client's patience or by a crash. */
-static void launch(struct sim *sim, struct sim_op *op)
+void sim_op_launch(struct sim *sim, struct sim_op *op)
 {
     struct sim_node *node = &sim->nodes[op->node];
     const struct sim_sub *sub = &op->subs[0];
+    uint64_t hop_us;
 
+    if (op->key != 0) {
+        (void)snprintf(op->key_text, sizeof(op->key_text), "key-%u", op->key);
+    }
     for (uint32_t i = 0; i < op->sub_count; i++) {
         fill_args(op, i);
     }
@@ -355,143 +434,24 @@ static void launch(struct sim *sim, struct sim_op *op)
         finish(sim, op, SIM_REFUSED, ERR_CLOSED);
         return;
     }
-    sim_after(sim, rng_below(&sim->rng, HOP_MAX_US), submit, "submit", node)->a = op->number;
+    hop_us = rng_below(&sim->rng, HOP_MAX_US);
+    op->arrival_us = sim->now_us + hop_us;
+    sim_after(sim, hop_us, submit, "submit", node)->a = op->number;
+    sim_session_sent(sim, op);
     sim_after(sim, op->patience_us + PATIENCE_MORE_US, give_up, "give up", NULL)->a = op->number;
-}
-
-static void draw_path(struct sim *sim, char *out, size_t size, bool leaf)
-{
-    uint32_t dir = (uint32_t)rng_below(&sim->rng, DIRS);
-
-    if (leaf) {
-        (void)snprintf(out, size, "/k%u/c%u", dir, (uint32_t)rng_below(&sim->rng, LEAVES));
-    } else {
-        (void)snprintf(out, size, "/k%u", dir);
-    }
-}
-
-static void draw_write(struct sim *sim, const struct sim_op *op, struct sim_sub *sub)
-{
-    static const enum op_id kinds[] = {OP_CREATE, OP_CREATE, OP_CREATE, OP_SET,
-                                       OP_SET,    OP_SET,    OP_DELETE};
-
-    sub->id = kinds[rng_below(&sim->rng, sizeof(kinds) / sizeof(kinds[0]))];
-    draw_path(sim, sub->path, sizeof(sub->path), rng_chance(&sim->rng, 650000));
-    (void)snprintf(sub->data, sizeof(sub->data), "op%u.%u", op->number, op->sub_count);
-    if (sub->id == OP_CREATE && rng_chance(&sim->rng, 250000)) {
-        draw_path(sim, sub->path, sizeof(sub->path), false);
-        (void)snprintf(sub->path + strlen(sub->path), sizeof(sub->path) - strlen(sub->path), "/s-");
-        sub->sequence = true;
-    }
-    if (sub->id != OP_CREATE && rng_chance(&sim->rng, 400000)) {
-        sub->has_version = true;
-        sub->version = (int32_t)rng_below(&sim->rng, 6);
-    }
-}
-
-/* Deletes what an earlier sequential create has made, so that the tree does not just grow. */
-static bool draw_cleanup(struct sim *sim, struct sim_sub *sub)
-{
-    const struct sim_op *old;
-
-    if (sim->op_count < 2 || !rng_chance(&sim->rng, 120000)) {
-        return false;
-    }
-    old = sim->ops[rng_below(&sim->rng, sim->op_count - 1)];
-    if (old->outcome != SIM_OK || old->id != OP_CREATE || !old->subs[0].sequence) {
-        return false;
-    }
-    sub->id = OP_DELETE;
-    (void)snprintf(sub->path, sizeof(sub->path), "%.47s", old->path);
-    return true;
-}
-
-static void draw_multi(struct sim *sim, struct sim_op *op)
-{
-    uint32_t count = (uint32_t)rng_range(&sim->rng, 2, SIM_SUBS_MAX);
-
-    op->id = OP_MULTI;
-    while (op->sub_count < count) {
-        struct sim_sub *sub = &op->subs[op->sub_count];
-
-        draw_write(sim, op, sub);
-        if (sub->id == OP_SET && rng_chance(&sim->rng, 300000)) {
-            sub->id = OP_CHECK;
-        }
-        op->sub_count++;
-    }
-}
-
-static void draw_read(struct sim *sim, struct sim_op *op)
-{
-    static const enum op_id kinds[] = {OP_GET, OP_GET, OP_EXISTS, OP_CHILDREN};
-    struct sim_client *client = &sim->clients[op->client];
-
-    op->id = kinds[rng_below(&sim->rng, 4)];
-    op->subs[0].id = op->id;
-    op->linearizable = rng_chance(&sim->rng, 500000);
-    op->min_zxid = client->tokens ? client->seen : 0;
-    draw_path(sim, op->subs[0].path, sizeof(op->subs[0].path),
-              op->id != OP_CHILDREN && rng_chance(&sim->rng, 700000));
-    op->sub_count = 1;
-}
-
-static void draw_op(struct sim *sim, struct sim_op *op)
-{
-    uint64_t dice = rng_below(&sim->rng, 100);
-
-    if (dice < 30) {
-        draw_read(sim, op);
-    } else if (dice < 35) {
-        op->id = OP_SYNC;
-        op->subs[0].id = OP_SYNC;
-        op->sub_count = 1;
-    } else if (dice < 45) {
-        draw_multi(sim, op);
-    } else {
-        if (!draw_cleanup(sim, &op->subs[0])) {
-            draw_write(sim, op, &op->subs[0]);
-        }
-        op->id = op->subs[0].id;
-        op->sub_count = 1;
-    }
-}
-
-static void turn(struct sim *sim, struct sim_event *event)
-{
-    struct sim_client *client = &sim->clients[event->a];
-    uint64_t think_us = rng_below(&sim->rng, (uint64_t)sim->knobs.think_ms * SIM_MS) + 1;
-    uint32_t count = 1;
-
-    if (sim->clients_stop) {
-        return;
-    }
-    if (rng_chance(&sim->rng, 200000) || !sim->nodes[client->node].up) {
-        client->node = (uint32_t)rng_range(&sim->rng, 1, sim->knobs.nodes);
-    }
-    if (rng_chance(&sim->rng, sim->knobs.burst_ppm)) {
-        count = (uint32_t)rng_range(&sim->rng, 2, BURST_MAX);
-    }
-    for (uint32_t i = 0; i < count && client->inside < INSIDE_MAX; i++) {
-        struct sim_op *op = new_op(sim, client->id, client->node);
-
-        draw_op(sim, op);
-        launch(sim, op);
-    }
-    sim_after(sim, think_us, turn, "turn", NULL)->a = client->id;
 }
 
 struct sim_op *sim_client_send(struct sim *sim, uint32_t node, const struct sim_sub *sub,
                                bool linearizable)
 {
-    struct sim_op *op = new_op(sim, 0, node);
+    struct sim_op *op = sim_op_new(sim, 0, node);
 
     op->id = sub->id;
     op->lost = false;
     op->subs[0] = *sub;
     op->sub_count = 1;
     op->linearizable = linearizable;
-    launch(sim, op);
+    sim_op_launch(sim, op);
     return op;
 }
 
@@ -522,19 +482,13 @@ void sim_client_init(struct sim *sim)
     }
 }
 
-void sim_client_begin(struct sim *sim)
-{
-    for (uint32_t i = 0; i < sim->knobs.clients; i++) {
-        sim_after(sim, rng_below(&sim->rng, SIM_SECOND), turn, "turn", NULL)->a = i;
-    }
-}
-
 void sim_client_release(struct sim *sim)
 {
     for (size_t i = 0; i < sim->op_count; i++) {
         op_request_free(sim->ops[i]->req);
         for (uint32_t k = 0; k < SIM_SUBS_MAX; k++) {
             mem_free(sim->ops[i]->pads[k]);
+            buf_release(&sim->ops[i]->acls[k]);
         }
         mem_free(sim->ops[i]);
     }

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "server/acl.h"
 #include "server/state/state.h"
 #include "server/view.h"
 #include "tests/sim/sim.h"
@@ -23,16 +24,12 @@ struct history {
     struct sim_op **looks; /* Reads and verdicts, ascending by zxid. */
     size_t look_count;
     size_t look_next;
+    struct sim_diffs *diffs;
 };
 
 static uint64_t request_key(uint64_t boot, uint64_t request)
 {
     return hash64_mix(boot, request);
-}
-
-static bool is_write(const struct sim_op *op)
-{
-    return op->id == OP_CREATE || op->id == OP_SET || op->id == OP_DELETE || op->id == OP_MULTI;
 }
 
 static int by_zxid(const void *a, const void *b)
@@ -55,10 +52,10 @@ static void gather(struct history *history)
         struct sim_op *op = sim->ops[i];
         bool told = op->outcome == SIM_OK || op->outcome == SIM_ERROR;
 
-        if (is_write(op) && op->sent) {
+        if (sim_op_is_write(op) && op->sent) {
             (void)map_put_u64(&history->by_request, request_key(op->boot, op->request), op);
         }
-        if (told && (!is_write(op) || op->outcome == SIM_ERROR)) {
+        if (told && (!sim_op_is_write(op) || op->outcome == SIM_ERROR || op->replayed)) {
             history->looks[history->look_count++] = op;
         }
     }
@@ -74,6 +71,7 @@ static void compare_stat(struct history *history, const struct sim_op *op,
     if (got->czxid != want.czxid || got->mzxid != want.mzxid || got->pzxid != want.pzxid ||
         got->version != want.version || got->cversion != want.cversion ||
         got->num_children != want.num_children || got->data_length != want.data_length ||
+        got->ephemeral_owner != want.ephemeral_owner || got->aversion != want.aversion ||
         got->ctime != want.ctime || got->mtime != want.mtime) {
         sim_fail(history->sim, "A19",
                  "operation %u on %s at %" PRIx64 ": stat is not the model's: version %d/%d "
@@ -86,6 +84,23 @@ static void compare_stat(struct history *history, const struct sim_op *op,
 }
 
 /* ---- Transactions. ---- */
+
+static void check_session_answer(struct history *history, const struct sim_op *op,
+                                 const struct model_answer *answer)
+{
+    bool attach = op->id == OP_ATTACH;
+
+    if ((op->id != OP_SESSION && !attach) ||
+        (op->told.id == answer->session && (!attach || op->told.attach == op->zxid) &&
+         op->told.timeout_ms == op->session->timeout_ms)) {
+        return;
+    }
+    sim_fail(history->sim, "A19",
+             "operation %u is told of session %" PRIx64 " attached %" PRIx64 " with %u ms, the "
+             "model says %" PRIx64 " and %u ms",
+             op->number, op->told.id, op->told.attach, op->told.timeout_ms, answer->session,
+             op->session->timeout_ms);
+}
 
 static void check_answer(struct history *history, const struct sim_op *op, zxid_t zxid,
                          const struct model_answer *answer)
@@ -103,13 +118,151 @@ static void check_answer(struct history *history, const struct sim_op *op, zxid_
         sim_fail(sim, "A19", "operation %u says zxid %" PRIx64 ", but is in the log at %" PRIx64,
                  op->number, op->zxid, zxid);
     }
+    if (op->replayed) {
+        sim_fail(sim, "A19", "operation %u got an earlier answer, but is in the log at %" PRIx64,
+                 op->number, zxid);
+    }
     if (op->id == OP_CREATE && strcmp(op->path, answer->path) != 0) {
         sim_fail(sim, "A19", "operation %u created %s, the model %s", op->number, op->path,
                  answer->path);
     }
+    check_session_answer(history, op, answer);
     if (op->has_stat && answer->has_node && op->sub_count == 1) {
         compare_stat(history, op, &answer->node);
     }
+}
+
+/* The ephemerals of a session go with it: all of them, in this transaction. */
+static void take_close(struct history *history, const struct logrec *rec,
+                       const struct txn_session_close *close)
+{
+    uint64_t attach;
+    uint32_t left = model_owned(&history->model, close->session);
+
+    if (!model_session(&history->model, close->session, &attach)) {
+        sim_fail(history->sim, "A22", "%" PRIx64 " closes session %" PRIx64 ", which is not open",
+                 rec->zxid, close->session);
+    }
+    if (left > 0) {
+        sim_fail(history->sim, "A21",
+                 "%" PRIx64 " closes session %" PRIx64 " and leaves %u of its ephemerals",
+                 rec->zxid, close->session, left);
+    }
+    model_session_close(&history->model, close->session);
+    history->sim->totals.closed++;
+    history->sim->totals.expired += close->reason == TXN_CLOSED_EXPIRED;
+}
+
+static void take_forget(struct history *history, const struct logrec *rec,
+                        const struct txn_forget *forget, int64_t time_ms)
+{
+    int64_t newest_ms = model_forget(&history->model, forget->horizon);
+
+    if (newest_ms != INT64_MIN && newest_ms + history->sim->knobs.remember_ms > time_ms) {
+        sim_fail(history->sim, "A19",
+                 "%" PRIx64 " forgets a result that is %" PRId64 " ms old only", rec->zxid,
+                 time_ms - newest_ms);
+    }
+}
+
+/* Effects that follow from no operation of a client alone: the end of a session, of results.
+ * Returns whether there was one. */
+static bool take_effects(struct history *history, const struct logrec *rec,
+                         struct wire_reader reader, int64_t time_ms)
+{
+    struct txn_effect effect;
+    struct txn_session_close close;
+    struct txn_forget forget;
+    bool any = false;
+
+    while (txn_next(&reader, &effect) == ERR_OK) {
+        if (effect.type == TXN_SESSION_CLOSE && txn_get_session_close(&effect, &close) == ERR_OK) {
+            take_close(history, rec, &close);
+            any = true;
+        } else if (effect.type == TXN_FORGET && txn_get_forget(&effect, &forget) == ERR_OK) {
+            take_forget(history, rec, &forget, time_ms);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* The deletions of a transaction that ends a session, in its order. */
+static void take_deletions(struct history *history, const struct logrec *rec,
+                           struct wire_reader reader, uint64_t session)
+{
+    struct txn_effect effect;
+    char path[64];
+
+    while (txn_next(&reader, &effect) == ERR_OK) {
+        const struct model_node *node;
+
+        if (effect.type != TXN_DELETE) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "%.*s", (int)effect.path.len,
+                       (const char *)effect.path.data);
+        node = model_find(&history->model, path);
+        if (!node || node->owner != session || !model_drop(&history->model, path, rec->zxid)) {
+            sim_fail(history->sim, "A21",
+                     "%" PRIx64 " ends session %" PRIx64 " and deletes %s, which is not its own",
+                     rec->zxid, session, path);
+        }
+    }
+}
+
+/* Which session a transaction ends; 0: none. */
+static uint64_t session_ended(struct wire_reader reader)
+{
+    struct txn_effect effect;
+    struct txn_session_close close;
+
+    while (txn_next(&reader, &effect) == ERR_OK) {
+        if (effect.type == TXN_SESSION_CLOSE && txn_get_session_close(&effect, &close) == ERR_OK) {
+            return close.session;
+        }
+    }
+    return 0;
+}
+
+/* The leader's own: it expires a session, or forgets old results. */
+static void take_own(struct history *history, const struct logrec *rec, struct wire_reader reader,
+                     const struct txn_header *header)
+{
+    uint64_t session = session_ended(reader);
+
+    if (session != 0) {
+        take_deletions(history, rec, reader, session);
+    }
+    if (!take_effects(history, rec, reader, header->time_ms) || header->origin_member != 0) {
+        sim_fail(history->sim, "A6", "nobody asked for the transaction %" PRIx64, rec->zxid);
+    }
+}
+
+static void run_op(struct history *history, struct sim_op *op, const struct logrec *rec,
+                   const struct txn_header *header)
+{
+    struct sim *sim = history->sim;
+    struct model_answer answer;
+
+    if (op->logged != 0) {
+        sim_fail(sim, "A19", "operation %u is in the log twice: %" PRIx64 " and %" PRIx64,
+                 op->number, op->logged, rec->zxid);
+    }
+    op->logged = rec->zxid;
+    model_run(&history->model, op, rec->zxid, header->time_ms, &answer);
+    if (answer.was) {
+        sim_fail(sim, "A19",
+                 "operation %u is in the log at %" PRIx64 ", but operation %u with the same key "
+                 "was done at %" PRIx64,
+                 op->number, rec->zxid, answer.was->number, answer.was->logged);
+    }
+    if (answer.err != ERR_OK) {
+        sim_fail(sim, "A19",
+                 "operation %u is in the log at %" PRIx64 ", but must fail there with %s",
+                 op->number, rec->zxid, err_symbol(answer.err));
+    }
+    check_answer(history, op, rec->zxid, &answer);
 }
 
 static void take_txn(struct history *history, const struct logrec *rec)
@@ -117,7 +270,6 @@ static void take_txn(struct history *history, const struct logrec *rec)
     struct sim *sim = history->sim;
     struct wire_reader reader;
     struct txn_header header;
-    struct model_answer answer;
 
     if (txn_open(&reader, logrec_payload(rec), &header) != ERR_OK) {
         sim_fail(sim, "A6", "the transaction %" PRIx64 " is malformed", rec->zxid);
@@ -127,30 +279,24 @@ static void take_txn(struct history *history, const struct logrec *rec)
         map_get_u64(&history->by_request, request_key(header.origin_boot, header.request));
 
     if (!op) {
-        sim_fail(sim, "A6", "nobody asked for the transaction %" PRIx64, rec->zxid);
+        take_own(history, rec, reader, &header);
+        return;
     }
-    if (op->logged != 0) {
-        sim_fail(sim, "A19", "operation %u is in the log twice: %" PRIx64 " and %" PRIx64,
-                 op->number, op->logged, rec->zxid);
+    run_op(history, op, rec, &header);
+    if (op->id == OP_CLOSE) {
+        take_deletions(history, rec, reader,
+                       model_session_id(&history->model, op->session->number));
     }
-    op->logged = rec->zxid;
-    model_run(&history->model, op, rec->zxid, header.time_ms, &answer);
-    if (answer.err != ERR_OK) {
-        sim_fail(sim, "A19",
-                 "operation %u is in the log at %" PRIx64 ", but must fail there with %s",
-                 op->number, rec->zxid, err_symbol(answer.err));
-    }
-    check_answer(history, op, rec->zxid, &answer);
+    (void)take_effects(history, rec, reader, header.time_ms);
 }
 
 /* ---- Reads and verdicts. ---- */
 
 static void check_verdict(struct history *history, const struct sim_op *op)
 {
-    struct model scratch;
+    struct model scratch = {.scratch = true, .book = history->model.book};
     struct model_answer answer;
 
-    model_init(&scratch);
     model_copy(&scratch, &history->model);
     model_run(&scratch, op, op->zxid, 0, &answer);
     if (answer.err != op->err || (op->sub_count > 1 && answer.failed_index != op->failed_index)) {
@@ -159,16 +305,65 @@ static void check_verdict(struct history *history, const struct sim_op *op)
                  op->number, op->subs[0].path, err_symbol(op->err), op->failed_index, op->zxid,
                  err_symbol(answer.err), answer.failed_index);
     }
-    if (op->err == ERR_BAD_VERSION && op->has_stat && op->sub_count == 1) {
+    if (op->err == ERR_BAD_VERSION && op->has_stat && op->sub_count == 1 && !answer.hidden) {
         compare_stat(history, op, &answer.node);
+    } else if (op->err == ERR_BAD_VERSION && op->has_stat && answer.hidden) {
+        sim_fail(history->sim, "A19", "operation %u is told of a znode that nobody may read",
+                 op->number);
     }
     model_release(&scratch);
+}
+
+/* The first one with that key, in the log up to here. */
+static const struct sim_op *first_with_key(const struct sim *sim, const struct sim_op *op)
+{
+    for (size_t i = 0; i < sim->op_count; i++) {
+        const struct sim_op *other = sim->ops[i];
+
+        if (other->key == op->key && other->session == op->session && other->logged != 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+/* The first answer is given again, whatever has become of the znode since. */
+static void check_replayed(struct history *history, const struct sim_op *op)
+{
+    struct sim *sim = history->sim;
+    const struct sim_op *first = first_with_key(sim, op);
+
+    if (op->key == 0 || !first || !model_is_same(first, op)) {
+        sim_fail(sim, "A19", "operation %u got an earlier answer at %" PRIx64 ", but there is none",
+                 op->number, op->zxid);
+    }
+    if (first->outcome == SIM_OK &&
+        (strcmp(first->path, op->path) != 0 || first->has_stat != op->has_stat ||
+         first->stat.czxid != op->stat.czxid || first->stat.mzxid != op->stat.mzxid ||
+         first->stat.version != op->stat.version)) {
+        sim_fail(sim, "A19", "operation %u got %s, the first answer (operation %u) was %s",
+                 op->number, op->path, first->number, first->path);
+    }
+    sim->totals.replayed++;
+}
+
+/* A session is there, or it is not. */
+static void check_touch(struct history *history, const struct sim_op *op)
+{
+    uint64_t id = model_session_id(&history->model, op->session->number);
+
+    if ((id != 0) != (op->outcome == SIM_OK) || (id != 0 && op->told.id != id)) {
+        sim_fail(history->sim, "A21",
+                 "operation %u looks session %u up at %" PRIx64 ": %s %" PRIx64
+                 ", the model says %" PRIx64,
+                 op->number, op->session->number, op->zxid, err_symbol(op->err), op->told.id, id);
+    }
 }
 
 static void check_data(struct history *history, const struct sim_op *op,
                        const struct model_node *node)
 {
-    char want[24];
+    char want[48];
 
     if (op->id == OP_CHILDREN) {
         (void)snprintf(want, sizeof(want), "%" PRIx64,
@@ -190,6 +385,17 @@ static void check_read(struct history *history, const struct sim_op *op)
     if (op->id == OP_SYNC) {
         return;
     }
+    if (op->id == OP_TOUCH) {
+        check_touch(history, op);
+        return;
+    }
+    if (node && !(node->perms & ACL_READ)) {
+        if (op->err != ERR_NO_AUTH) {
+            sim_fail(history->sim, "A19", "operation %u read %s at %" PRIx64 ", which nobody may",
+                     op->number, op->subs[0].path, op->zxid);
+        }
+        return;
+    }
     if ((node == NULL) != (op->outcome == SIM_ERROR)) {
         sim_fail(history->sim, "A19",
                  "operation %u read %s at %" PRIx64 ": %s, but in the model it %s", op->number,
@@ -207,7 +413,9 @@ static void check_looks(struct history *history, zxid_t before)
            history->looks[history->look_next]->zxid < before) {
         struct sim_op *op = history->looks[history->look_next++];
 
-        if (is_write(op)) {
+        if (op->replayed) {
+            check_replayed(history, op);
+        } else if (sim_op_is_write(op)) {
             check_verdict(history, op);
         } else {
             check_read(history, op);
@@ -221,12 +429,17 @@ static void check_looks(struct history *history, zxid_t before)
 static void check_time(struct sim *sim, const struct sim_op *op)
 {
     bool told = op->outcome == SIM_OK || op->outcome == SIM_ERROR;
-    bool binding = is_write(op) || op->id == OP_SYNC || op->linearizable;
+    bool binding = sim_op_is_write(op) || op->id == OP_SYNC || op->linearizable;
 
     if (!told || !binding) {
         return;
     }
-    if (op->zxid < op->floor || (is_write(op) && op->outcome == SIM_OK && op->zxid == op->floor)) {
+    bool made = sim_op_is_write(op) && op->outcome == SIM_OK;
+
+    if (op->replayed) {
+        return; /* The first answer, with its zxid. */
+    }
+    if (op->zxid < op->floor || (made && op->zxid == op->floor)) {
         sim_fail(sim, "A28",
                  "operation %u (%d on %s at node %u) answered from %" PRIx64 ", but %" PRIx64
                  " had been told before it began",
@@ -240,7 +453,7 @@ static void check_ops(struct sim *sim)
         const struct sim_op *op = sim->ops[i];
 
         check_time(sim, op);
-        if (is_write(op) && op->outcome == SIM_OK && op->logged == 0) {
+        if (sim_op_is_write(op) && op->outcome == SIM_OK && op->logged == 0 && !op->replayed) {
             sim_fail(sim, "A13", "operation %u was acknowledged at %" PRIx64 " and is lost",
                      op->number, op->zxid);
         }
@@ -266,7 +479,8 @@ static void check_tree(struct history *history, const struct sim_node *node)
         struct slice data = blob_slice(znode ? znode_data(znode) : NULL);
 
         if (!znode || !slice_starts_with(data, slice_str(want->data)) ||
-            data.len != strlen(want->data) + history->sim->knobs.pad_bytes) {
+            data.len != strlen(want->data) + (want->plain ? 0 : history->sim->knobs.pad_bytes) ||
+            znode_owner(znode) != want->owner) {
             sim_fail(history->sim, "A17", "node %u differs from the model at %s", node->id,
                      want->path);
         }
@@ -275,7 +489,19 @@ static void check_tree(struct history *history, const struct sim_node *node)
         sim_fail(history->sim, "A17", "node %u has %" PRIu64 " znodes, the model %zu", node->id,
                  state_node_count(state), history->model.count + 4);
     }
+    if (state_session_count(state) != model_session_count(&history->model)) {
+        sim_fail(history->sim, "A21", "node %u has %" PRIu64 " sessions, the model %zu", node->id,
+                 state_session_count(state), model_session_count(&history->model));
+    }
     view_read_done(node->view);
+}
+
+static void check_streams(struct history *history)
+{
+    size_t count;
+    const struct sim_trigger *triggers = model_triggers(&history->model, &count);
+
+    sim_streams_check(history->sim, triggers, count);
 }
 
 void sim_history_check(struct sim *sim)
@@ -286,6 +512,7 @@ void sim_history_check(struct sim *sim)
     model_init(&history.model);
     map_init(&history.by_request);
     gather(&history);
+    history.diffs = sim_diffs_new(sim);
     for (size_t i = 0; i < sim->log_count; i++) {
         const struct logrec *rec = sim->log[i]->rec;
 
@@ -295,17 +522,21 @@ void sim_history_check(struct sim *sim)
         }
         last = rec->zxid;
         check_looks(&history, rec->zxid);
+        sim_diffs_check(history.diffs, &history.model, rec->zxid);
         if (rec->type == LOGREC_TXN) {
             take_txn(&history, rec);
         }
     }
     check_looks(&history, UINT64_MAX);
+    sim_diffs_check(history.diffs, &history.model, UINT64_MAX);
     check_ops(sim);
+    check_streams(&history);
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         if (sim->nodes[id].up) {
             check_tree(&history, &sim->nodes[id]);
         }
     }
+    sim_diffs_free(history.diffs);
     mem_free(history.looks);
     map_release(&history.by_request);
     model_release(&history.model);

@@ -3,15 +3,23 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "server/acl.h"
+#include "server/state/state.h"
+
+#include <stdlib.h>
 
 void model_init(struct model *model)
 {
     *model = (struct model){0};
+    model_book_init(model);
 }
 
 void model_release(struct model *model)
 {
     mem_free(model->nodes);
+    if (!model->scratch) {
+        model_book_release(model);
+    }
     *model = (struct model){0};
 }
 
@@ -25,6 +33,7 @@ void model_copy(struct model *to, const struct model *from)
         memcpy(to->nodes, from->nodes, from->count * sizeof(*to->nodes));
     }
     to->count = from->count;
+    to->root_pzxid = from->root_pzxid;
 }
 
 /* Where `path` is, or would be. */
@@ -83,20 +92,28 @@ static void parent_path(const char *path, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", (int)(slash - path), path);
 }
 
-/* The root is not kept: it always exists, and nobody looks at its counters. */
+/* The root and what is built in are not kept: they always exist, and nobody looks at their
+ * counters. */
+static bool is_above_all(const char *path)
+{
+    return path[0] == 0 || strcmp(path, STATE_QUOTA_PATH) == 0;
+}
+
 static bool has_parent(const struct model *model, const char *path, struct model_node **ret_parent)
 {
     char parent[64];
 
     parent_path(path, parent, sizeof(parent));
-    *ret_parent = parent[0] ? find(model, parent) : NULL;
-    return parent[0] == 0 || *ret_parent != NULL;
+    *ret_parent = is_above_all(parent) ? NULL : find(model, parent);
+    return is_above_all(parent) || *ret_parent != NULL;
 }
 
 /* One element, at its place in the transaction. */
 struct step {
     struct model *model;
     const struct sim_sub *sub;
+    uint64_t session; /* In which it is asked; 0: none. */
+    uint32_t ephemerals_max;
     zxid_t zxid;
     int64_t time_ms;
     struct model_answer *answer;
@@ -112,14 +129,132 @@ static enum err tell(struct step *step, const struct model_node *node, enum err 
     return err;
 }
 
+static bool may(const struct model_node *node, uint32_t perms)
+{
+    return !node || (node->perms & perms) != 0;
+}
+
+static void fire(const struct step *step, enum watch_event_type type, const struct model_node *node)
+{
+    if (!step->model->scratch) {
+        model_fire(step->model, type, node->path, step->zxid, may(node, ACL_READ));
+    }
+}
+
+static void fire_parent(struct model *model, const char *path, const struct model_node *parent,
+                        zxid_t zxid)
+{
+    char name[64];
+
+    parent_path(path, name, sizeof(name));
+    if (!model->scratch) {
+        model_fire(model, WATCH_CHILDREN_CHANGED, name, zxid, may(parent, ACL_READ));
+    }
+}
+
+/* ---- Quotas. ---- */
+
+static bool is_within(const char *path, const char *root)
+{
+    size_t len = strlen(root);
+
+    return strncmp(path, root, len) == 0 && (path[len] == 0 || path[len] == '/');
+}
+
+static uint32_t count_within(const struct model *model, const char *root)
+{
+    uint32_t count = 0;
+
+    for (size_t i = place(model, root); i < model->count; i++) {
+        if (strncmp(model->nodes[i].path, root, strlen(root)) != 0) {
+            break;
+        }
+        count += is_within(model->nodes[i].path, root);
+    }
+    return count;
+}
+
+uint32_t model_owned(const struct model *model, uint64_t session)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < model->count; i++) {
+        count += model->nodes[i].owner == session;
+    }
+    return count;
+}
+
+/* The one quota that clients set; see sim_draw.c. */
+static bool is_over_quota(const struct model *model, const char *path)
+{
+    const struct model_node *limits = find(model, STATE_QUOTA_PATH "/k1/" STATE_LIMITS_NAME);
+    const char *hard = limits ? strstr(limits->data, "countHardLimit=") : NULL;
+
+    return hard && is_within(path, "/k1") &&
+           count_within(model, "/k1") + 1 > (uint32_t)strtoul(hard + 15, NULL, 10);
+}
+
+/* ---- The operations. ---- */
+
+static enum err check_place(const struct step *step, const struct model_node *parent,
+                            const char *path)
+{
+    const struct sim_sub *sub = step->sub;
+
+    if (find(step->model, path)) {
+        return ERR_NODE_EXISTS;
+    }
+    if (parent && parent->owner != 0) {
+        return ERR_NO_CHILDREN_FOR_EPHEMERALS;
+    }
+    if (sub->ephemeral && model_owned(step->model, step->session) >= step->ephemerals_max) {
+        return ERR_QUOTA_EXCEEDED;
+    }
+    return is_over_quota(step->model, path) ? ERR_QUOTA_EXCEEDED : ERR_OK;
+}
+
+static void note_child(struct model *model, const char *path, struct model_node *parent,
+                       zxid_t zxid)
+{
+    if (parent) {
+        parent->pzxid = zxid;
+    } else if (path[1] == 'k') {
+        model->root_pzxid = zxid;
+    }
+}
+
+static enum err put_node(struct step *step, const char *path)
+{
+    const struct sim_sub *sub = step->sub;
+    struct model_node *node = insert(step->model, path);
+    struct model_node *parent;
+
+    node->czxid = step->zxid;
+    node->mzxid = step->zxid;
+    node->pzxid = step->zxid;
+    node->ctime = step->time_ms;
+    node->mtime = step->time_ms;
+    node->owner = sub->ephemeral ? step->session : 0;
+    node->perms = sub->perms ? sub->perms : SIM_PERMS_OPEN;
+    (void)snprintf(node->data, sizeof(node->data), "%s", sub->data);
+    node->plain = sub->plain;
+    fire(step, WATCH_CREATED, node);
+    (void)has_parent(step->model, path, &parent);
+    fire_parent(step->model, path, parent, step->zxid);
+    return tell(step, node, ERR_OK);
+}
+
 static enum err run_create(struct step *step)
 {
     struct model_node *parent;
-    struct model_node *node;
     char path[64];
+    enum err err;
 
     if (!has_parent(step->model, step->sub->path, &parent)) {
         return ERR_NO_NODE;
+    }
+    if (!may(parent, ACL_CREATE)) {
+        return ERR_NO_AUTH;
     }
     if (step->sub->sequence) {
         ASSERT(parent);
@@ -127,27 +262,27 @@ static enum err run_create(struct step *step)
     } else {
         (void)snprintf(path, sizeof(path), "%s", step->sub->path);
     }
-    if (find(step->model, path)) {
-        return ERR_NODE_EXISTS;
+    err = check_place(step, parent, path);
+    if (err != ERR_OK) {
+        return err;
     }
     if (parent) {
         parent->creates++;
         parent->children++;
-        parent->pzxid = step->zxid;
     }
-    node = insert(step->model, path);
-    node->czxid = step->zxid;
-    node->mzxid = step->zxid;
-    node->pzxid = step->zxid;
-    node->ctime = step->time_ms;
-    node->mtime = step->time_ms;
-    (void)snprintf(node->data, sizeof(node->data), "%s", step->sub->data);
-    return tell(step, node, ERR_OK);
+    note_child(step->model, path, parent, step->zxid);
+    return put_node(step, path);
 }
 
 static bool version_differs(const struct sim_sub *sub, const struct model_node *node)
 {
     return sub->has_version && sub->version != node->version;
+}
+
+static enum err refuse_version(struct step *step, const struct model_node *node)
+{
+    step->answer->hidden = !may(node, ACL_READ);
+    return tell(step, node, ERR_BAD_VERSION);
 }
 
 static enum err run_set(struct step *step)
@@ -157,14 +292,37 @@ static enum err run_set(struct step *step)
     if (!node) {
         return ERR_NO_NODE;
     }
+    if (!may(node, ACL_WRITE)) {
+        return ERR_NO_AUTH;
+    }
     if (version_differs(step->sub, node)) {
-        return tell(step, node, ERR_BAD_VERSION);
+        return refuse_version(step, node);
     }
     node->version++;
     node->mzxid = step->zxid;
     node->mtime = step->time_ms;
     (void)snprintf(node->data, sizeof(node->data), "%s", step->sub->data);
+    node->plain = step->sub->plain;
+    fire(step, WATCH_DATA_CHANGED, node);
     return tell(step, node, ERR_OK);
+}
+
+static void remove_node(struct step *step, struct model_node *node, struct model_node *parent)
+{
+    struct model *model = step->model;
+    char path[64];
+    size_t at = (size_t)(node - model->nodes);
+
+    (void)snprintf(path, sizeof(path), "%s", node->path);
+    if (parent) {
+        parent->deletes++;
+        parent->children--;
+    }
+    note_child(model, path, parent, step->zxid);
+    fire(step, WATCH_DELETED, node);
+    fire_parent(model, path, parent, step->zxid);
+    memmove(node, node + 1, (model->count - at - 1) * sizeof(*node));
+    model->count--;
 }
 
 static enum err run_delete(struct step *step)
@@ -172,26 +330,37 @@ static enum err run_delete(struct step *step)
     struct model *model = step->model;
     struct model_node *node = find(model, step->sub->path);
     struct model_node *parent;
-    size_t at;
 
+    if (!has_parent(model, step->sub->path, &parent)) {
+        return ERR_NO_NODE;
+    }
+    if (!may(parent, ACL_DELETE)) {
+        return ERR_NO_AUTH;
+    }
     if (!node) {
         return ERR_NO_NODE;
     }
     if (version_differs(step->sub, node)) {
-        return tell(step, node, ERR_BAD_VERSION);
+        return refuse_version(step, node);
     }
     if (node->children > 0) {
         return ERR_NOT_EMPTY;
     }
-    if (has_parent(model, step->sub->path, &parent) && parent) {
-        parent->deletes++;
-        parent->children--;
-        parent->pzxid = step->zxid;
-    }
-    at = (size_t)(node - model->nodes);
-    memmove(node, node + 1, (model->count - at - 1) * sizeof(*node));
-    model->count--;
+    remove_node(step, node, parent);
     return ERR_OK;
+}
+
+bool model_drop(struct model *model, const char *path, zxid_t zxid)
+{
+    struct step step = {.model = model, .zxid = zxid};
+    struct model_node *node = find(model, path);
+    struct model_node *parent;
+
+    if (!node || node->children > 0 || !has_parent(model, path, &parent)) {
+        return false;
+    }
+    remove_node(&step, node, parent);
+    return true;
 }
 
 static enum err run_check(struct step *step)
@@ -201,7 +370,28 @@ static enum err run_check(struct step *step)
     if (!node) {
         return ERR_NO_NODE;
     }
+    if (!may(node, ACL_READ)) {
+        return ERR_NO_AUTH;
+    }
     return tell(step, node, version_differs(step->sub, node) ? ERR_BAD_VERSION : ERR_OK);
+}
+
+static enum err run_set_acl(struct step *step)
+{
+    struct model_node *node = find(step->model, step->sub->path);
+
+    if (!node) {
+        return ERR_NO_NODE;
+    }
+    if (!may(node, ACL_ADMIN)) {
+        return ERR_NO_AUTH;
+    }
+    if (step->sub->has_version && step->sub->version != node->aversion) {
+        return refuse_version(step, node);
+    }
+    node->aversion++;
+    node->perms = step->sub->perms;
+    return tell(step, node, ERR_OK);
 }
 
 static enum err run_sub(struct step *step)
@@ -215,32 +405,120 @@ static enum err run_sub(struct step *step)
         return run_delete(step);
     case OP_CHECK:
         return run_check(step);
+    case OP_SETACL:
+        return run_set_acl(step);
     default:
         UNREACHABLE();
     }
 }
 
-void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_t time_ms,
-               struct model_answer *ret_answer)
+/* Opens, attaches or closes; the ephemerals that go with it are in the transaction. */
+static enum err run_session(struct model *model, const struct sim_op *op, zxid_t zxid,
+                            struct model_answer *answer)
 {
-    struct model before;
-    struct step step = {.model = model, .zxid = zxid, .time_ms = time_ms, .answer = ret_answer};
+    uint64_t id = model_session_id(model, op->session->number);
 
-    *ret_answer = (struct model_answer){.err = ERR_OK};
-    model_init(&before);
+    if (op->id == OP_SESSION) {
+        ASSERT(id == 0); /* Each secret is used once. */
+        answer->session = zxid;
+        if (!model->scratch) {
+            model_session_open(model, op->session, zxid);
+        }
+        return ERR_OK;
+    }
+    if (id == 0) {
+        return ERR_SESSION_EXPIRED;
+    }
+    answer->session = id;
+    if (op->id == OP_ATTACH && !model->scratch) {
+        model_session_move(model, id, zxid);
+    }
+    return ERR_OK;
+}
+
+/* In whose session, and whether that may still do something from there. */
+static enum err admit(const struct model *model, const struct sim_op *op, uint64_t *ret_session)
+{
+    uint64_t attach;
+
+    *ret_session = op->session ? model_session_id(model, op->session->number) : 0;
+    if (!op->session) {
+        return ERR_OK;
+    }
+    if (!model_session(model, *ret_session, &attach)) {
+        return ERR_SESSION_EXPIRED;
+    }
+    return op->attach != 0 && op->attach != attach ? ERR_SESSION_MOVED : ERR_OK;
+}
+
+static bool is_same_sub(const struct sim_sub *a, const struct sim_sub *b)
+{
+    return a->id == b->id && strcmp(a->path, b->path) == 0 && strcmp(a->data, b->data) == 0 &&
+           a->sequence == b->sequence && a->ephemeral == b->ephemeral && a->perms == b->perms &&
+           a->has_version == b->has_version && a->version == b->version;
+}
+
+bool model_is_same(const struct sim_op *a, const struct sim_op *b)
+{
+    bool same = a->id == b->id && a->sub_count == b->sub_count;
+
+    for (uint32_t i = 0; same && i < a->sub_count; i++) {
+        same = is_same_sub(&a->subs[i], &b->subs[i]);
+    }
+    return same;
+}
+
+static enum err run_subs(struct model *model, const struct sim_op *op, struct step *step)
+{
+    struct model_answer *answer = step->answer;
+    struct model before = {.scratch = true};
+    enum err err = ERR_OK;
+
     if (op->sub_count > 1) {
         model_copy(&before, model);
     }
-    for (uint32_t i = 0; i < op->sub_count && ret_answer->err == ERR_OK; i++) {
-        step.sub = &op->subs[i];
-        ret_answer->has_node = false;
-        ret_answer->err = run_sub(&step);
-        ret_answer->failed_index = i;
+    for (uint32_t i = 0; i < op->sub_count && err == ERR_OK; i++) {
+        step->sub = &op->subs[i];
+        answer->has_node = false;
+        answer->hidden = false;
+        err = run_sub(step);
+        answer->failed_index = i;
     }
-    if (ret_answer->err != ERR_OK && op->sub_count > 1) {
+    if (err != ERR_OK && op->sub_count > 1) {
         model_copy(model, &before);
     }
     model_release(&before);
+    return err;
+}
+
+void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_t time_ms,
+               struct model_answer *ret_answer)
+{
+    struct step step = {.model = model,
+                        .zxid = zxid,
+                        .time_ms = time_ms,
+                        .ephemerals_max = op->sim->knobs.ephemerals_max,
+                        .answer = ret_answer};
+
+    *ret_answer = (struct model_answer){.err = ERR_OK};
+    if (op->id == OP_SESSION || op->id == OP_ATTACH || op->id == OP_CLOSE) {
+        ret_answer->err = run_session(model, op, zxid, ret_answer);
+        return;
+    }
+    ret_answer->err = admit(model, op, &step.session);
+    if (ret_answer->err == ERR_OK && op->key != 0) {
+        ret_answer->was = model_remembered(model, step.session, op->key);
+    }
+    if (ret_answer->was) {
+        ret_answer->err = model_is_same(ret_answer->was, op) ? ERR_OK : ERR_KEY_REUSED;
+        return;
+    }
+    if (ret_answer->err == ERR_OK) {
+        ret_answer->err = run_subs(model, op, &step);
+    }
+    if (ret_answer->err == ERR_OK && op->key != 0 && !model->scratch) {
+        model_remember(model, step.session, op, zxid, time_ms);
+    }
 }
 
 struct stat_view model_stat(const struct model_node *node, uint32_t pad_bytes)
@@ -252,7 +530,10 @@ struct stat_view model_stat(const struct model_node *node, uint32_t pad_bytes)
                               .mtime = node->mtime,
                               .version = node->version,
                               .cversion = (int32_t)(node->creates + node->deletes),
-                              .data_length = (uint32_t)strlen(node->data) + pad_bytes,
+                              .aversion = node->aversion,
+                              .ephemeral_owner = node->owner,
+                              .data_length =
+                                  (uint32_t)strlen(node->data) + (node->plain ? 0 : pad_bytes),
                               .num_children = node->children};
 }
 

@@ -5,11 +5,13 @@
 #ifndef TESTS_SIM_SIM_MODEL_H
 #define TESTS_SIM_SIM_MODEL_H
 
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_session.h"
+#include "tests/sim/sim_watch.h"
 
 struct model_node {
     char path[64];
-    char data[24];
+    char data[48];
+    bool plain; /* The data are not padded. */
     zxid_t czxid;
     zxid_t mzxid;
     zxid_t pzxid;
@@ -19,12 +21,21 @@ struct model_node {
     uint32_t creates; /* Of children, ever. */
     uint32_t deletes;
     uint32_t children;
+    uint64_t owner; /* Session of an ephemeral; 0: none. */
+    uint32_t perms; /* Of everybody. */
+    int32_t aversion;
 };
+
+/* What a copy of the tree shares with it: what is open and remembered, and what has fired. */
+struct model_book;
 
 struct model {
     struct model_node *nodes; /* Ascending by path. */
     size_t count;
     size_t cap;
+    zxid_t root_pzxid;
+    struct model_book *book;
+    bool scratch; /* A copy: what it does is not noted in the book. */
 };
 
 /* What an operation would answer. */
@@ -34,6 +45,9 @@ struct model_answer {
     char path[64];
     struct model_node node; /* After it; with BAD_VERSION the current one. */
     bool has_node;
+    bool hidden;              /* The client may not see the stat of that node. */
+    uint64_t session;         /* That was opened. */
+    const struct sim_op *was; /* The first one with that key, which was done already; or NULL. */
 };
 
 void model_init(struct model *model);
@@ -44,6 +58,42 @@ void model_copy(struct model *to, const struct model *from);
  * changed. */
 void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_t time_ms,
                struct model_answer *ret_answer);
+
+/* ---- sim_model_book.c ---- */
+
+void model_book_init(struct model *model);
+void model_book_release(struct model *model);
+
+/* An open session; its attachment. */
+bool model_session(const struct model *model, uint64_t id, uint64_t *ret_attach);
+/* The open session with that number of sim_session, or 0. */
+uint64_t model_session_id(const struct model *model, uint32_t number);
+size_t model_session_count(const struct model *model);
+void model_session_open(struct model *model, const struct sim_session *session, zxid_t zxid);
+void model_session_move(struct model *model, uint64_t id, uint64_t attach);
+void model_session_close(struct model *model, uint64_t id);
+
+/* Whose key it is: a session's, or nobody's. */
+const struct sim_op *model_remembered(const struct model *model, uint64_t scope, uint32_t key);
+void model_remember(struct model *model, uint64_t scope, const struct sim_op *op, zxid_t zxid,
+                    int64_t time_ms);
+/* Forgets what was done before `horizon`; the time of the newest of them, or INT64_MIN. */
+int64_t model_forget(struct model *model, zxid_t horizon);
+
+void model_fire(struct model *model, enum watch_event_type type, const char *path, zxid_t zxid,
+                bool readable);
+const struct sim_trigger *model_triggers(const struct model *model, size_t *ret_count);
+
+/* ---- sim_model.c ---- */
+
+/* The same request, whoever asks. */
+bool model_is_same(const struct sim_op *a, const struct sim_op *b);
+
+/* Removes a childless znode, as part of a transaction. */
+bool model_drop(struct model *model, const char *path, zxid_t zxid);
+
+/* Ephemerals of a session. */
+uint32_t model_owned(const struct model *model, uint64_t session);
 
 const struct model_node *model_find(const struct model *model, const char *path);
 struct stat_view model_stat(const struct model_node *node, uint32_t pad_bytes);

@@ -33,6 +33,13 @@ static uint64_t delay_us(struct sim *sim, const struct sim_link *link)
     return us;
 }
 
+/* What `at` believes of its connection to `peer` from now on. */
+static void set_end(struct sim *sim, uint32_t at, uint32_t peer, uint64_t conn)
+{
+    sim->ends[at][peer] = conn;
+    sim->links[at][peer].since_us = sim->now_us;
+}
+
 static struct sim_packet *head(struct sim_link *link)
 {
     return &link->items[link->head];
@@ -144,7 +151,7 @@ static void on_dial(struct sim *sim, struct sim_node *node, uint32_t peer,
     struct sim_packet answer = {.kind = PACKET_ACCEPT, .conn = packet->conn, .life = packet->life};
 
     SIM_TRACE(sim, "net %u accepts %u conn %lu", node->id, peer, (unsigned long)packet->conn);
-    sim->ends[node->id][peer] = packet->conn;
+    set_end(sim, node->id, peer, packet->conn);
     greet(&answer, node);
     push(sim, node->id, peer, answer);
     tell(sim, node, peer_up, "up", peer, packet);
@@ -157,14 +164,14 @@ static void on_accept(struct sim *sim, struct sim_node *node, uint32_t peer,
         fin(sim, node->id, peer, packet->conn);
         return;
     }
-    sim->ends[node->id][peer] = packet->conn;
+    set_end(sim, node->id, peer, packet->conn);
     tell(sim, node, peer_up, "up", peer, packet);
 }
 
 static void on_fin(struct sim *sim, struct sim_node *node, uint32_t peer, uint64_t conn)
 {
     if (sim->ends[node->id][peer] == conn) {
-        sim->ends[node->id][peer] = 0;
+        set_end(sim, node->id, peer, 0);
         tell(sim, node, peer_down, "down", peer, NULL);
     }
 }
@@ -284,7 +291,7 @@ void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to)
         return;
     }
     SIM_TRACE(sim, "net %u closes %u", from->id, to);
-    sim->ends[from->id][to] = 0;
+    set_end(sim, from->id, to, 0);
     fin(sim, from->id, to, conn);
     tell(sim, from, peer_down, "down", to, NULL);
 }
@@ -295,7 +302,7 @@ void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent)
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         uint64_t conn = sim->ends[node->id][id];
 
-        sim->ends[node->id][id] = 0;
+        set_end(sim, node->id, id, 0);
         if (conn != 0 && !silent) {
             fin(sim, node->id, id, conn);
         }
@@ -328,7 +335,7 @@ static void find_half_open(struct sim *sim, uint32_t at, uint32_t peer)
     uint64_t conn = sim->ends[at][peer];
 
     if (conn != 0 && sim->ends[peer][at] != conn) {
-        sim->ends[at][peer] = 0;
+        set_end(sim, at, peer, 0);
         tell(sim, &sim->nodes[at], peer_down, "down", peer, NULL);
     }
 }
@@ -373,10 +380,20 @@ void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b)
         }
         link->last_us = sim->now_us;
         if (conn != 0 && sim->nodes[from].up) {
-            sim->ends[from][to] = 0;
+            set_end(sim, from, to, 0);
             tell(sim, &sim->nodes[from], peer_down, "down", to, NULL);
         }
     }
+}
+
+bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us)
+{
+    const struct sim_link *there = &sim->links[a][b];
+    const struct sim_link *back = &sim->links[b][a];
+
+    return a == b || (there->cuts == 0 && back->cuts == 0 && there->since_us <= since_us &&
+                      back->since_us <= since_us && sim->ends[a][b] != 0 &&
+                      sim->ends[a][b] == sim->ends[b][a]);
 }
 
 void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to)
@@ -392,6 +409,7 @@ void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to)
         return;
     }
     link->cuts--;
+    link->since_us = sim->now_us;
     schedule(sim, from, to);
 }
 
@@ -399,6 +417,7 @@ void sim_net_heal_all(struct sim *sim)
 {
     for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
         for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+            sim->links[a][b].since_us = sim->now_us;
             sim->links[a][b].cuts = 0;
             schedule(sim, a, b);
         }

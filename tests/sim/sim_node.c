@@ -1,7 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/state.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_watch.h"
 
 #include <inttypes.h>
 
@@ -29,6 +29,12 @@ uint64_t sim_node_ms(struct sim *sim, struct sim_node *node)
 int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node)
 {
     return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS) + node->wall_off_ms;
+}
+
+void sim_node_touch(struct sim *sim, struct sim_node *node, uint64_t session)
+{
+    (void)sim;
+    (void)touch_add(node->touched, session);
 }
 
 /* ---- Timers. ---- */
@@ -195,10 +201,15 @@ static void trace_role(struct sim *sim, const struct sim_node *node, const struc
 static void look(struct sim *sim, struct sim_node *node)
 {
     struct zab_status old = node->status.zab;
+    const struct zab_status *now = &node->status.zab;
 
     replica_status(node->replica, &node->status);
     if (sim->options.trace) {
         trace_role(sim, node, &old);
+    }
+    if (old.state != now->state || old.leader != now->leader || old.epoch != now->epoch ||
+        old.serving != now->serving) {
+        node->steady_us = sim->now_us;
     }
     sim_mix(sim, node->status.applied ^ (uint64_t)node->status.zab.state << 60);
 }
@@ -226,16 +237,16 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
                  .txn_bytes_max = 4 << 20,
                  .multi_ops_max = 100,
                  .recursive_max = 1000,
-                 .session_min_ms = 1000,
+                 .session_min_ms = 1,
                  .session_max_ms = 60000,
                  .session_default_ms = 10000,
-                 .sessions_max = 1000,
-                 .session_ephemerals_max = 100,
+                 .sessions_max = SIM_SESSIONS_MAX,
+                 .session_ephemerals_max = knobs->ephemerals_max,
                  .session_ephemeral_bytes_max = 10000,
-                 .remembered_max = 1000,
+                 .remembered_max = knobs->remembered_max,
                  .remembered_bytes_max = 1 << 20,
                  .result_bytes_max = 1 << 16,
-                 .remember_ms = 60000},
+                 .remember_ms = knobs->remember_ms},
         .boot = rng_u64(&sim->rng),
         .requests_max = knobs->requests_max,
         .forward_bytes_max = knobs->forward_bytes,
@@ -245,6 +256,8 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,
         .reap_every_ms = REAP_EVERY_MS,
+        .window = sim_front_window(node),
+        .touched = node->touched,
     };
     options->zab.id = node->id;
     options->zab.incarnation = rng_u64(&sim->rng) | 1;
@@ -320,6 +333,7 @@ static enum err open_and_recover(struct sim *sim, struct sim_node *node,
         snap_send_init(&node->send, node->store);
         node->view = view_new();
         options->view = node->view;
+        sim_front_start(sim, node);
         sim->current = node;
         err = recover(node->store, report, node->view, options, &node->identity);
         sim->current = NULL;
@@ -363,6 +377,8 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->state = NULL;
     node->committed = 0;
     node->crash_fx = 0;
+    touch_set_free(node->touched);
+    node->touched = touch_set_new(SIM_SESSIONS_MAX);
     replica_effects_init(&node->effects);
 }
 
@@ -373,6 +389,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
 
     ASSERT(!node->up);
     reset_process(sim, node);
+    sim_front_open(sim, node);
     fill_options(sim, node, options);
     node->boot = options->boot;
     if (sim->phase == SIM_SAFETY && rng_chance(&sim->rng, sim->knobs.again_ppm)) {
@@ -413,11 +430,13 @@ void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how)
     sim->totals.power_cuts += how == SIM_POWER;
     sim_net_node_down(sim, node, how == SIM_POWER && rng_chance(&sim->rng, 700000));
     sim_disk_drop(sim, node, how);
+    sim_front_stop(sim, node);
     if (node->replica) {
         replica_free(node->replica);
         node->replica = NULL;
     }
     sim_client_lost(sim, node);
+    sim_front_close(node);
     if (node->store) {
         store_close(node->store, how == SIM_STOP);
         node->store = NULL;
@@ -500,6 +519,7 @@ void sim_node_resume(struct sim *sim, struct sim_node *node)
 {
     SIM_TRACE(sim, "resume %u with %zu events", node->id, node->inbox_count);
     node->paused = false;
+    node->awake_us = sim->now_us;
     if (rng_chance(&sim->rng, 500000)) {
         sim_after(sim, 0, tick, "tick", node)->a = 1;
     }
@@ -553,6 +573,7 @@ void sim_node_release(struct sim *sim, struct sim_node *node)
         sim_node_crash(sim, node, SIM_KILL);
     }
     sim_disk_release(node);
+    touch_set_free(node->touched);
     mem_free(node->inbox);
     mem_free(node->issues);
 }

@@ -207,6 +207,13 @@ void run_print(const struct run_result *result)
                  "; quarantines %" PRIu64 ", admissions %" PRIu64 "; longest convergence %" PRIu64
                  " ms\n",
                  t->rotted, t->emptied, t->full, t->quarantines, t->admissions, t->converge_ms);
+    (void)printf(
+        "sessions opened %" PRIu64 ", closed %" PRIu64 " (expired %" PRIu64 "), moved %" PRIu64
+        "; ephemerals %" PRIu64 "; retries %" PRIu64 ", answered from memory %" PRIu64 "\n",
+        t->opened, t->closed, t->expired, t->moved, t->ephemerals, t->retries, t->replayed);
+    (void)printf("watches told %" PRIu64 ", resumed %" PRIu64 ", by difference %" PRIu64
+                 ", gaps %" PRIu64 ", subscribers fallen behind %" PRIu64 "\n",
+                 t->told, t->resumed, t->diffed, t->gaps, t->lost);
     for (uint32_t i = 0; i < result->failure_count; i++) {
         (void)printf("FAILED seed %" PRIu64 ": %s\n", result->failures[i].seed,
                      result->failures[i].text);

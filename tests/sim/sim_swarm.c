@@ -59,6 +59,25 @@ static void draw_shape(struct rng *rng, struct sim_knobs *knobs)
     knobs->lost_ppm = PICK(rng, 0, 10000, 100000);
 }
 
+/* Half of the seeds know nothing of all this, so that they go as deep as ever into the rest. */
+static void draw_coordination(struct rng *rng, struct sim_knobs *knobs)
+{
+    bool sessions = rng_chance(rng, 500000);
+    bool watches = rng_chance(rng, 400000);
+
+    knobs->sessions = sessions ? PICK(rng, 1, 2, 4) : 0;
+    knobs->timeout_ticks_max = PICK(rng, 4, 10);
+    knobs->ephemerals_max = PICK(rng, 2, 100, 100);
+    knobs->acl_ppm = PICK(rng, 0, 0, 0, 60000);
+    knobs->quota_ppm = 0;
+    knobs->key_ppm = PICK(rng, 0, 0, 300000, 900000);
+    knobs->remembered_max = PICK(rng, 5, 1000, 1000);
+    knobs->remember_ms = PICK(rng, 5000, 600000);
+    knobs->watch_ppm = watches ? PICK(rng, 50000, 300000) : 0;
+    knobs->window_sets = PICK(rng, 4, 32, 1000);
+    knobs->front_max_us = PICK(rng, 2000, 2000, 500000);
+}
+
 /* A fault exists in `share_percent` of the seeds; its mean interval is drawn. */
 static uint32_t every_ms(struct rng *rng, uint32_t share_percent, uint32_t low_ms, uint32_t high_ms)
 {
@@ -95,5 +114,6 @@ void sim_draw(struct rng *rng, struct sim_knobs *knobs)
 {
     draw_limits(rng, &knobs->limits);
     draw_shape(rng, knobs);
+    draw_coordination(rng, knobs);
     draw_faults(rng, knobs);
 }

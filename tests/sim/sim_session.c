@@ -1,0 +1,426 @@
+#include "tests/sim/sim_session.h"
+
+#include "base/check.h"
+#include "base/crypto.h"
+#include "base/mem.h"
+#include "server/state/state.h"
+#include "server/view.h"
+
+#include <inttypes.h>
+
+enum {
+    OPEN_PPM = 60000, /* Of a client's turns. */
+    CLOSE_PPM = 8000,
+    ATTACH_PPM = 40000,
+    SILENT_PPM = 15000,
+    LATE_PPM = 30000, /* Of operations by socket: through the attachment before. */
+    GONE_MORE_US = 30 * SIM_SECOND,
+};
+
+/* ---- What a client knows. ---- */
+
+static struct sim_session *session_at(const struct sim *sim, uint32_t number)
+{
+    ASSERT(number < sim->session_count);
+    return &sim->sessions[number];
+}
+
+bool sim_session_is_open(const struct sim_session *session)
+{
+    return session->state == SIM_SESSION_OPEN;
+}
+
+static bool is_kept(const struct sim_session *session)
+{
+    return session->state == SIM_SESSION_OPENING || session->state == SIM_SESSION_OPEN;
+}
+
+static struct sim_session *new_session(struct sim *sim, uint32_t client)
+{
+    uint32_t ticks = (uint32_t)rng_range(&sim->rng, 2, sim->knobs.timeout_ticks_max);
+    struct sim_session *session;
+
+    if (!sim->sessions) {
+        sim->sessions = mem_zalloc(SIM_SESSIONS_MAX, sizeof(*session));
+    }
+    session = &sim->sessions[sim->session_count];
+    session->number = sim->session_count++;
+    session->client = client;
+    session->timeout_ms = ticks * sim->knobs.limits.tick_ms;
+    (void)snprintf(session->secret, sizeof(session->secret), "%08x-0000-4000-8000-%012" PRIx64,
+                   session->number, rng_u64(&sim->rng) >> 16);
+    crypto_sha256(slice_str(session->secret), session->hash);
+    return session;
+}
+
+static struct sim_op *make_op(struct sim *sim, struct sim_session *session, enum op_id id)
+{
+    struct sim_op *op = sim_op_new(sim, session->client, sim->clients[session->client].node);
+
+    op->id = id;
+    op->subs[0].id = id;
+    op->sub_count = 1;
+    op->session = session;
+    return op;
+}
+
+static struct sim_session *some_session(struct sim *sim, uint32_t client)
+{
+    struct sim_session *session;
+
+    if (sim->session_count == 0) {
+        return NULL;
+    }
+    session = session_at(sim, (uint32_t)rng_below(&sim->rng, sim->session_count));
+    for (uint32_t i = 0; i < sim->session_count; i++) {
+        if (session->client == client && sim_session_is_open(session)) {
+            return session;
+        }
+        session = session_at(sim, (session->number + 1) % sim->session_count);
+    }
+    return NULL;
+}
+
+static uint32_t count_kept(const struct sim *sim, uint32_t client)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < sim->session_count; i++) {
+        count += sim->sessions[i].client == client && is_kept(&sim->sessions[i]);
+    }
+    return count;
+}
+
+void sim_session_turn(struct sim *sim, const struct sim_client *client)
+{
+    struct sim_session *session;
+
+    if (sim->knobs.sessions == 0) {
+        return;
+    }
+    if (rng_chance(&sim->rng, OPEN_PPM) && sim->session_count < SIM_SESSIONS_MAX &&
+        count_kept(sim, client->id) < sim->knobs.sessions) {
+        sim_op_launch(sim, make_op(sim, new_session(sim, client->id), OP_SESSION));
+        return;
+    }
+    session = some_session(sim, client->id);
+    if (!session) {
+        return;
+    }
+    if (rng_chance(&sim->rng, SILENT_PPM)) {
+        session->state = SIM_SESSION_SILENT;
+    } else if (rng_chance(&sim->rng, CLOSE_PPM)) {
+        sim_op_launch(sim, make_op(sim, session, OP_CLOSE));
+    } else if (rng_chance(&sim->rng, ATTACH_PPM)) {
+        sim_op_launch(sim, make_op(sim, session, OP_ATTACH));
+    }
+}
+
+void sim_session_join(struct sim *sim, struct sim_op *op)
+{
+    struct sim_session *session;
+
+    if (sim->knobs.sessions == 0 || !rng_chance(&sim->rng, 500000)) {
+        return;
+    }
+    session = some_session(sim, op->client);
+    op->session = session;
+    if (session && session->attach != 0 && session->at_node == op->node) {
+        op->attach = rng_chance(&sim->rng, LATE_PPM) && session->before != 0 ? session->before
+                                                                             : session->attach;
+    }
+}
+
+/* ---- The front end. ---- */
+
+/* An operation about the session itself names it by its arguments. */
+static bool is_about(enum op_id id)
+{
+    return id == OP_SESSION || id == OP_ATTACH || id == OP_CLOSE || id == OP_TOUCH;
+}
+
+void sim_session_args(struct sim_session *session, struct op_args *args)
+{
+    if (!is_about(args->op)) {
+        return;
+    }
+    args->secret = slice_str(session->secret);
+    args->secret_hash = slice_make(session->hash, sizeof(session->hash));
+    args->timeout_ms = args->op == OP_SESSION ? session->timeout_ms : 0;
+}
+
+void sim_session_show(const struct sim_op *op, struct op_session *ret_session)
+{
+    *ret_session = (struct op_session){0};
+    if (!op->session || is_about(op->id)) {
+        return;
+    }
+    ret_session->shown = true;
+    if (op->attach != 0) {
+        ret_session->id = op->session->id;
+        ret_session->attach = op->attach;
+    } else {
+        memcpy(ret_session->hash, op->session->hash, sizeof(ret_session->hash));
+    }
+}
+
+void sim_session_sent(struct sim *sim, const struct sim_op *op)
+{
+    struct sim_session *session = op->session;
+
+    (void)sim;
+    if (session && op->id != OP_CLOSE) {
+        session->touches[session->touch_count++ % SIM_TOUCHES_MAX] = op->number;
+    }
+}
+
+/* Whoever shows a session that this replica knows touches it. */
+void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op)
+{
+    struct op_session who = {.shown = true};
+    struct op_session_info info;
+
+    if (!op->session || op->touched || op->id == OP_CLOSE) {
+        return;
+    }
+    memcpy(who.hash, op->session->hash, sizeof(who.hash));
+    if (view_find_session(node->view, &who, &info) == ERR_OK) {
+        sim_node_touch(sim, node, info.id);
+        op->touched = true;
+    }
+}
+
+/* ---- Keeping it alive. ---- */
+
+static void beat(struct sim *sim, struct sim_event *event)
+{
+    struct sim_session *session = session_at(sim, (uint32_t)event->a);
+    struct sim_op *op;
+
+    if (sim->clients_stop || !is_kept(session)) {
+        return;
+    }
+    op = make_op(sim, session, OP_TOUCH);
+    op->patience_us = (uint64_t)session->timeout_ms * SIM_MS / 3;
+    sim_op_launch(sim, op);
+}
+
+static void beat_after(struct sim *sim, const struct sim_session *session, uint64_t max_us)
+{
+    sim_after(sim, rng_below(&sim->rng, max_us) + 1, beat, "beat", NULL)->a = session->number;
+}
+
+static void told_touch(struct sim *sim, struct sim_session *session, const struct sim_op *op)
+{
+    uint64_t timeout_us = (uint64_t)session->timeout_ms * SIM_MS;
+
+    if (op->outcome == SIM_OK) {
+        session->id = op->told.id;
+        session->state = session->state == SIM_SESSION_OPENING ? SIM_SESSION_OPEN : session->state;
+        beat_after(sim, session, timeout_us / 2);
+    } else if (op->outcome == SIM_ERROR) {
+        session->state = SIM_SESSION_GONE;
+    } else {
+        sim->clients[op->client].node = (uint32_t)rng_range(&sim->rng, 1, sim->knobs.nodes);
+        beat_after(sim, session, timeout_us / 10);
+    }
+}
+
+static void told_session(struct sim *sim, struct sim_session *session, const struct sim_op *op)
+{
+    if (op->outcome == SIM_OK) {
+        session->id = op->told.id;
+        session->state = SIM_SESSION_OPEN;
+    } else if (op->outcome != SIM_UNKNOWN) {
+        session->state = SIM_SESSION_GONE;
+    }
+    if (is_kept(session)) { /* Perhaps it is there all the same: that will be seen. */
+        beat_after(sim, session, (uint64_t)session->timeout_ms * SIM_MS / 3);
+    }
+}
+
+void sim_session_told(struct sim *sim, struct sim_op *op)
+{
+    struct sim_session *session = op->session;
+
+    if (!session) {
+        return;
+    }
+    if (op->id == OP_SESSION) {
+        told_session(sim, session, op);
+    } else if (op->id == OP_TOUCH) {
+        told_touch(sim, session, op);
+    } else if (op->id == OP_ATTACH && op->outcome == SIM_OK) {
+        session->before = session->attach;
+        session->attach = op->told.attach;
+        session->at_node = op->node;
+    } else if (op->id == OP_CLOSE && op->outcome != SIM_REFUSED) {
+        session->state = SIM_SESSION_GONE;
+    }
+    if (op->err == ERR_SESSION_EXPIRED && op->outcome == SIM_ERROR) {
+        session->state = SIM_SESSION_GONE;
+    }
+}
+
+/* ---- The truth about expiry. ---- */
+
+/* What a leader's clock may make of a time-out at the least. */
+static uint64_t least_us(const struct sim *sim, const struct sim_session *session)
+{
+    uint64_t us = (uint64_t)session->timeout_ms * SIM_MS;
+
+    return us - us / 1000000 * sim->knobs.drift_ppm -
+           us % 1000000 * sim->knobs.drift_ppm / 1000000 - 2 * SIM_MS;
+}
+
+/* By then a touch has come to the leader, when nothing has gone wrong in between. */
+static uint64_t report_us(const struct sim *sim)
+{
+    return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS + (uint64_t)sim->knobs.delay_max_us * 20;
+}
+
+/* Since then this replica has been in step with that leader, with nothing in between. */
+static bool was_in_step(struct sim *sim, const struct sim_node *node, const struct sim_node *leader,
+                        uint64_t since_us)
+{
+    const struct zab_status *zab = &node->status.zab;
+
+    return node->up && !node->paused && zab->serving && zab->leader == leader->id &&
+           zab->epoch == leader->status.zab.epoch && node->steady_us <= since_us &&
+           leader->steady_us <= since_us && (node == leader || node->awake_us <= since_us) &&
+           sim_net_was_calm(sim, node->id, leader->id, since_us);
+}
+
+static void check_touch(struct sim *sim, const struct sim_node *leader,
+                        const struct sim_session *session, uint64_t id, const struct sim_op *op)
+{
+    const struct sim_node *node = &sim->nodes[op->node];
+    uint64_t ago_us = sim->now_us - op->arrival_us;
+
+    if (op->arrival_us > sim->now_us || ago_us >= least_us(sim, session) ||
+        ago_us <= report_us(sim) || op->life != node->life || (op->came && !op->touched)) {
+        return;
+    }
+    if (was_in_step(sim, node, leader, op->arrival_us)) {
+        sim_fail(sim, "A22",
+                 "leader %u expires session %" PRIx64 " of %u ms, but node %u heard of it %" PRIu64
+                 " ms ago (operation %u)",
+                 leader->id, id, session->timeout_ms, node->id, ago_us / SIM_MS, op->number);
+    }
+}
+
+static void check_expiry(struct sim *sim, const struct sim_node *leader,
+                         const struct sim_session *session, const struct sim_opening *made)
+{
+    uint64_t least = least_us(sim, session);
+    uint32_t kept = session->touch_count < SIM_TOUCHES_MAX ? session->touch_count : SIM_TOUCHES_MAX;
+
+    SIM_TRACE(sim, "leader %u expires session %" PRIx64, leader->id, made->zxid);
+    if (sim->now_us - leader->steady_us < least) {
+        sim_fail(sim, "A22",
+                 "leader %u expires session %" PRIx64 " of %u ms, but it has led for %" PRIu64
+                 " ms only",
+                 leader->id, made->zxid, session->timeout_ms,
+                 (sim->now_us - leader->steady_us) / SIM_MS);
+    }
+    if (sim->now_us - made->at_us < least) {
+        sim_fail(sim, "A22",
+                 "leader %u expires session %" PRIx64 " of %u ms, %" PRIu64
+                 " ms after it was opened",
+                 leader->id, made->zxid, session->timeout_ms, (sim->now_us - made->at_us) / SIM_MS);
+    }
+    for (uint32_t i = 0; i < kept; i++) {
+        check_touch(sim, leader, session, made->zxid, sim->ops[session->touches[i]]);
+    }
+}
+
+static void expired(struct sim *sim, const struct sim_node *leader, uint64_t id)
+{
+    for (uint32_t i = 0; i < sim->session_count; i++) {
+        const struct sim_session *session = &sim->sessions[i];
+
+        for (uint32_t k = 0; k < SIM_MADE_MAX; k++) {
+            if (session->made[k].zxid == id) {
+                check_expiry(sim, leader, session, &session->made[k]);
+                return;
+            }
+        }
+    }
+    sim_fail(sim, "A22", "leader %u ends session %" PRIx64 ", which nobody opened", leader->id, id);
+}
+
+static void note_open(struct sim *sim, const struct sim_node *leader, zxid_t zxid,
+                      const struct txn_session_open *open)
+{
+    for (uint32_t i = 0; i < sim->session_count; i++) {
+        struct sim_session *session = &sim->sessions[i];
+
+        if (memcmp(session->hash, open->secret_hash, sizeof(session->hash)) == 0) {
+            SIM_TRACE(sim, "leader %u opens session %u: %" PRIx64, leader->id, session->number,
+                      zxid);
+            session->made[session->made_count++ % SIM_MADE_MAX] =
+                (struct sim_opening){.zxid = zxid, .at_us = sim->now_us};
+            sim->totals.opened++;
+        }
+    }
+}
+
+void sim_session_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+    struct txn_session_open open;
+    struct txn_session_close close;
+
+    if (sim->session_count == 0 || rec->type != LOGREC_TXN ||
+        txn_open(&reader, logrec_payload(rec), &header) != ERR_OK) {
+        return;
+    }
+    while (txn_next(&reader, &effect) == ERR_OK) {
+        if (effect.type == TXN_SESSION_OPEN && txn_get_session_open(&effect, &open) == ERR_OK) {
+            note_open(sim, leader, rec->zxid, &open);
+        } else if (effect.type == TXN_SESSION_CLOSE &&
+                   txn_get_session_close(&effect, &close) == ERR_OK &&
+                   close.reason == TXN_CLOSED_EXPIRED) {
+            expired(sim, leader, close.session);
+        }
+    }
+}
+
+/* ---- The end. ---- */
+
+static bool is_any_open(const struct sim *sim)
+{
+    bool any = false;
+
+    for (uint32_t id = 1; id <= sim->knobs.nodes && !any; id++) {
+        const struct sim_node *node = &sim->nodes[id];
+        const struct state *state = node->up ? view_read(node->view) : NULL;
+
+        if (state) {
+            any = state_session_count(state) > 0;
+            view_read_done(node->view);
+        }
+    }
+    return any;
+}
+
+void sim_session_wait_gone(struct sim *sim)
+{
+    uint64_t longest_us =
+        (uint64_t)sim->knobs.timeout_ticks_max * sim->knobs.limits.tick_ms * SIM_MS;
+    uint64_t bound_us = sim->now_us + 2 * longest_us + GONE_MORE_US;
+
+    while (is_any_open(sim)) {
+        (void)sim_run(sim, sim->now_us + longest_us / 4, NULL);
+        if (sim->now_us > bound_us) {
+            sim_fail(sim, "A24", "a session outlives its client");
+        }
+    }
+}
+
+void sim_session_release(struct sim *sim)
+{
+    mem_free(sim->sessions);
+}
