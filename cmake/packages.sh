@@ -2,7 +2,8 @@
 
 build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev
   libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev)
-test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 curl)
+test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 curl
+  nodejs)
 
 # Installs what is missing; asks for root only then.
 install_packages() {

@@ -1,0 +1,121 @@
+"""Client processes: the programs of a page, in their three languages."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+from ensemble import wait
+from pages import LANGUAGES
+
+COMMANDS = {"sh": "sh", "mjs": "node", "py": sys.executable}
+SESSION_S = 12  # The time-out of sessions,
+SHORT_S = 5     # and where the test waits for their end.
+
+
+class Client:
+    """One process. What it has printed is in `lines`, its calls, as it logged them, in `calls`."""
+
+    def __init__(self, language, command, directory, environment):
+        self.language = language
+        self.lines = []
+        self.calls = []
+        self.errors = []
+        self.process = subprocess.Popen(
+            command, cwd=directory, env=environment, text=True, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        self.readers = [
+            threading.Thread(target=self.read_output, daemon=True),
+            threading.Thread(target=self.read_errors, daemon=True),
+        ]
+        for reader in self.readers:
+            reader.start()
+
+    def read_output(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def read_errors(self):
+        for line in self.process.stderr:
+            words = line.split()
+            if words[:1] == ["call"]:
+                self.calls.append(words[2:])
+            else:
+                self.errors.append(line)
+
+    def runs(self):
+        return self.process.poll() is None
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        """Only the process itself, as if it had crashed; a command that it runs lives on."""
+        self.process.kill()
+        self.process.wait()
+
+    def end(self, seconds=60):
+        """Its exit code, when it ends by itself."""
+        wait(lambda: not self.runs(), f"{self.process.args} ends", seconds)
+        for reader in self.readers:
+            reader.join(seconds)
+        return self.process.returncode
+
+    def close(self):
+        """Kills it and all that it has started."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+    def __str__(self):
+        errors = "".join(self.errors)
+        return f"{self.process.args}: {self.process.returncode}\n{self.lines}\n{errors}"
+
+
+class World:
+    """What a recipe's test works with."""
+
+    def __init__(self, recipe, ensemble, directory):
+        self.recipe = recipe
+        self.ensemble = ensemble
+        self.directory = directory
+        self.session_s = SESSION_S
+        self.clients = []
+
+    def start(self, language, *args):
+        command = [COMMANDS[language], f"{self.recipe}.{language}", *map(str, args)]
+        environment = {
+            **os.environ,
+            "ZABRA": ",".join(self.ensemble.servers),
+            "ZABRA_TIMEOUT": str(self.session_s),
+            "ZABRA_LOG": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        client = Client(language, command, self.directory, environment)
+        self.clients.append(client)
+        return client
+
+    def start_each(self, *args, times=1):
+        """One in each language, with the same arguments."""
+        return [self.start(language, *args) for _ in range(times) for language in LANGUAGES]
+
+    def run(self, language, *args):
+        """What it has printed, when it has succeeded."""
+        client = self.start(language, *args)
+        assert client.end() == 0, client
+        return client.lines
+
+    def file(self, name):
+        return os.path.join(self.directory, name)
+
+    def touch(self, name):
+        with open(self.file(name), "w", encoding="utf-8"):
+            pass
+
+    def close(self):
+        for client in self.clients:
+            client.close()

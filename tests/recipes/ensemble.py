@@ -1,0 +1,166 @@
+"""Three replicas on free ports of loopback, started by `zabra dev` as a user would."""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+
+NODES = 3
+PEERS_AT = 1000     # Peer ports lie that far above the client ports.
+PORT_FIRST = 12000  # Below the kernel's ports for outgoing connections.
+PORT_COUNT = 18000
+START_S = 60
+END_S = 20
+CALL_S = 15         # For one answer; it may be asked for again.
+BREATH_S = 0.05
+COMPLAINTS = re.compile(r"Sanitizer|runtime error:|assertion failed")
+
+
+def wait(condition, what, seconds=60):
+    """Looks again until it holds; what it is then."""
+    end = time.monotonic() + seconds
+    while True:
+        held = condition()
+        if held:
+            return held
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(BREATH_S)
+
+
+def is_free(port):
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_base():
+    """The first of NODES client ports. Programs that run at the same time begin elsewhere."""
+    for i in range(PORT_COUNT):
+        base = PORT_FIRST + (os.getpid() * 97 + i * 10) % PORT_COUNT
+        if all(is_free(base + n + peers) for n in range(NODES) for peers in (0, PEERS_AT)):
+            return base
+    raise AssertionError("no free ports")
+
+
+class Ensemble:
+    def __init__(self, binary, data):
+        self.data = pathlib.Path(data)
+        self.base = free_base()
+        self.servers = [f"127.0.0.1:{self.base + n}" for n in range(NODES)]
+        self.output = open(self.data / "dev.log", "wb")
+        command = [binary, "dev", f"--port={self.base}", f"--data={data}", "--snapCount=100"]
+        self.dev = subprocess.Popen(command, stdout=self.output, stderr=self.output)
+        try:
+            wait(self.serves, "all replicas serve", START_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def serves(self):
+        if self.dev.poll() is not None:
+            raise AssertionError(f"zabra dev has ended with {self.dev.returncode}")
+        return all(self.ask(n, "GET", "/readyz")[0] == 200 for n in range(NODES))
+
+    # --- Calls of the test's own, which are no client's ---
+
+    def ask(self, n, method, url, body=None, headers=None):
+        """Status and body; 0 when there is no answer."""
+        connection = http.client.HTTPConnection(self.servers[n], timeout=CALL_S)
+        try:
+            connection.request(method, url, body, headers or {})
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
+    def call(self, method, url, body=None, statuses=(200, 201, 204)):
+        """Until a replica answers with one of these; then the body."""
+        for attempt in range(10000):
+            status, text = self.ask(attempt % NODES, method, url, body)
+            if status in statuses:
+                return text
+            if status not in (0, 503):
+                raise AssertionError(f"{method} {url}: {status} {text}")
+            time.sleep(BREATH_S)
+        raise AssertionError(f"{method} {url}: no answer")
+
+    def create(self, path, data=""):
+        parent, name = path.rsplit("/", 1)
+        query = f"?op=create&name={name}&parents=true"
+        self.call("POST", f"/znodes/v1{parent or '/'}{query}", data, (201, 409))
+
+    def children(self, path):
+        """Names as all agree on now; none when there is no such znode."""
+        url = f"/znodes/v1{path}?view=children&consistency=linearizable"
+        return json.loads(self.call("GET", url, statuses=(200, 404))).get("children", [])
+
+    def value(self, path):
+        url = f"/znodes/v1{path}?dataformat=utf8&consistency=linearizable"
+        return json.loads(self.call("GET", url))["dataUtf8"]
+
+    def values(self, path):
+        """Those of all children, in the order of their names."""
+        url = f"/znodes/v1{path}?view=children&with=data&dataformat=utf8&consistency=linearizable"
+        return [child["dataUtf8"] for child in json.loads(self.call("GET", url))["children"]]
+
+    # --- Failures ---
+
+    def leader(self):
+        """Its number, or None."""
+        for n in range(NODES):
+            status, body = self.ask(n, "GET", "/status/v1")
+            if status == 200 and json.loads(body)["role"] == "leader":
+                return n
+        return None
+
+    def pid(self, n):
+        mark = f"{self.data}/{n + 1}.cfg".encode()
+        for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if mark in entry.read_bytes().split(b"\0"):
+                    return int(entry.parent.name)
+            except OSError:
+                continue
+        return None
+
+    def leader_pid(self):
+        leader = self.leader()
+        return None if leader is None else self.pid(leader)
+
+    def kill_leader(self):
+        """kill -9. `zabra dev` starts it again."""
+        pid = wait(self.leader_pid, "there is a leader")
+        os.kill(pid, signal.SIGKILL)
+
+    # --- The end ---
+
+    def close(self):
+        if self.dev.poll() is None:
+            self.dev.terminate()
+            try:
+                self.dev.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self.dev.kill()
+                self.dev.wait()
+        self.output.close()
+
+    def complaint(self):
+        """What a sanitizer or an assertion has said in any of the logs."""
+        for path in self.data.glob("*.log"):
+            text = path.read_text(errors="replace")
+            found = COMPLAINTS.search(text)
+            if found:
+                return f"{path.name}: {text[found.start():found.start() + 3000]}"
+        return None

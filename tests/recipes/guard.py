@@ -1,0 +1,59 @@
+"""A resource that notices who uses it without right: the command that lock tests run in a lock.
+
+guard.py write|read DIRECTORY. Violations are written down there; nothing is prevented.
+"""
+
+import os
+import pathlib
+import sys
+import time
+
+READERS = 2      # The first reader waits for company: reading together is part of the lock.
+COMPANY_S = 30
+INSIDE_S = 0.02  # Long enough for another to come in, were it let.
+
+
+def violation(here, text):
+    with open(here / "violations", "a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def write(here, fence):
+    """Not atomic on purpose: two at once lose an update."""
+    try:
+        os.mkdir(here / "writing")
+    except FileExistsError:
+        violation(here, f"{fence} is not alone")
+    for reader in here.glob("reading-*"):
+        violation(here, f"{fence} writes while {reader.name} is there")
+    lines = (here / "written").read_text().split()
+    if lines and fence <= int(lines[-1]):
+        violation(here, f"{fence} comes after {lines[-1]}")
+    time.sleep(INSIDE_S)
+    (here / "written").write_text("\n".join([*lines, str(fence)]) + "\n")
+    os.rmdir(here / "writing")
+
+
+def read(here, fence):
+    mine = here / f"reading-{fence}"
+    mine.touch()
+    end = time.monotonic() + COMPANY_S
+    while not (here / "company").exists():
+        if len(list(here.glob("reading-*"))) >= READERS:
+            (here / "company").touch()
+        elif time.monotonic() > end:
+            violation(here, f"{fence} reads alone")
+            break
+        time.sleep(INSIDE_S)
+    if (here / "writing").exists():
+        violation(here, f"{fence} reads while somebody writes")
+    mine.unlink()
+
+
+def main():
+    kind, directory = sys.argv[1:]
+    here = pathlib.Path(directory)
+    {"write": write, "read": read}[kind](here, int(os.environ["ZABRA_FENCE"]))
+
+
+main()

@@ -1,0 +1,25 @@
+"""The programs on the pages of docs/recipes, exactly as they stand there."""
+
+import pathlib
+import re
+import shutil
+
+LANGUAGES = ("sh", "mjs", "py")
+BLOCK = re.compile(r"^```(?:sh|js|python)\n((?:#|//) ([\w-]+)\.(sh|mjs|py)\b.*?)^```$", re.S | re.M)
+
+
+def extract(page):
+    """Pairs of a file's name and its text."""
+    return [(f"{name}.{suffix}", text) for text, name, suffix in BLOCK.findall(page.read_text())]
+
+
+def write_all(docs, name, out):
+    """Puts the page's programs, one for each language, and what they share into a directory."""
+    found = dict(extract(docs / f"{name}.md"))
+    expected = {f"{name}.{suffix}" for suffix in LANGUAGES}
+    if set(found) != expected:
+        raise AssertionError(f"{name}.md has {sorted(found)}, not {sorted(expected)}")
+    for file, text in found.items():
+        (pathlib.Path(out) / file).write_text(text)
+    for suffix in LANGUAGES:
+        shutil.copy(docs / f"zabra.{suffix}", out)

@@ -1,0 +1,42 @@
+"""Double barrier: nobody begins before all have come, nobody leaves before all have finished."""
+
+import os
+
+from clients import LANGUAGES
+from ensemble import wait
+
+PATH = "/barriers/step-1"
+COUNT = 6
+
+
+def come(world, i):
+    """It shows that it has begun, and finishes when it is told to."""
+    begun, end = world.file(f"begun-{i}"), world.file(f"end-{i}")
+    script = f'touch "{begun}"; until [ -e "{end}" ]; do sleep 0.02; done'
+    return world.start(LANGUAGES[i % 3], PATH, f"m{i}", COUNT, "sh", "-c", script)
+
+
+def begun(world):
+    return [i for i in range(COUNT) if os.path.exists(world.file(f"begun-{i}"))]
+
+
+def members(world):
+    return len(world.ensemble.children(f"{PATH}/members"))
+
+
+def check(world):
+    clients = [come(world, i) for i in range(COUNT - 1)]
+    wait(lambda: members(world) == COUNT - 1, "all but one have come")
+    world.ensemble.kill_leader()
+    wait(lambda: world.ensemble.leader() is not None, "there is another leader")
+    assert members(world) == COUNT - 1 and not begun(world), "nobody begins before the last"
+    clients.append(come(world, COUNT - 1))
+    wait(lambda: len(begun(world)) == COUNT, "all begin")
+    for i in range(COUNT - 1):
+        world.touch(f"end-{i}")
+    wait(lambda: members(world) == 1, "all but one have finished")
+    assert all(client.runs() for client in clients), "nobody leaves before the last"
+    world.touch(f"end-{COUNT - 1}")
+    for client in clients:
+        assert client.end() == 0, client
+    assert members(world) == 0

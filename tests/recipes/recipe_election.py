@@ -1,0 +1,58 @@
+"""Leader election: one at a time in the order of zxids, although old leaders go on writing."""
+
+import itertools
+import signal
+
+from clients import LANGUAGES, SHORT_S
+from ensemble import wait
+
+PATH = "/election/scheduler"
+JOURNAL = "/journal"
+LINES = 3      # Written by each leader before it is ended.
+TURNS_MAX = 10000
+
+
+def stand(world, language, name):
+    """As a leader it writes without end, until it is refused."""
+    append = f'sh election.sh append "$ZABRA_CANDIDATE" {JOURNAL}'
+    loop = f'i=0; while [ $i -lt {TURNS_MAX} ] && {append} "{name} $i"; do i=$((i + 1)); done'
+    return world.start(language, "stand", PATH, name, "sh", "-c", loop)
+
+
+def reign(world, name):
+    """Waits until it leads, and has written."""
+    def written():
+        return sum(line.startswith(f"{name} ") for line in world.ensemble.values(JOURNAL)) >= LINES
+    wait(written, f"{name} leads")
+    for language in LANGUAGES:
+        assert world.run(language, "leader", PATH) == [name]
+
+
+def check_journal(lines, names):
+    terms = [(name, [int(line.split()[1]) for line in group])
+             for name, group in itertools.groupby(lines, lambda line: line.split()[0])]
+    assert [name for name, _ in terms] == names, "two leaders have mixed, or one came twice"
+    for name, numbers in terms:
+        assert numbers == list(range(len(numbers))), f"{name} has lost or doubled a line"
+
+
+def check(world):
+    world.session_s = SHORT_S
+    world.ensemble.create(JOURNAL)
+    names = []
+    clients = {}
+    for i, language in enumerate([*LANGUAGES, "py"]):
+        names.append(f"{language}-{i}")
+        clients[names[-1]] = stand(world, language, names[-1])
+        wait(lambda: len(world.ensemble.children(PATH)) == len(names), "one more stands")
+    reign(world, names[0])
+    clients[names[0]].kill()  # Its command lives on, and writes until the session is over.
+    reign(world, names[1])
+    world.ensemble.kill_leader()
+    clients[names[1]].signal(signal.SIGTERM)
+    reign(world, names[2])
+    clients[names[2]].signal(signal.SIGTERM)
+    reign(world, names[3])
+    clients[names[3]].signal(signal.SIGTERM)
+    wait(lambda: world.ensemble.children(PATH) == [], "nobody leads")
+    check_journal(world.ensemble.values(JOURNAL), names)

@@ -1,0 +1,42 @@
+"""Group membership: who lives is on the list, also when the leader dies; who dies is off it."""
+
+import signal
+
+from clients import LANGUAGES, SHORT_S
+from ensemble import wait
+
+PATH = "/groups/web"
+
+
+def all_see(followers, names):
+    line = " ".join(sorted(names))
+    return lambda: all(client.lines and client.lines[-1] == line for client in followers)
+
+
+def join(world, name, language):
+    return world.start(language, "join", PATH, name, f"address of {name}")
+
+
+def check(world):
+    world.session_s = SHORT_S
+    followers = world.start_each("follow", PATH)
+    members = {
+        f"{language}-{i}": join(world, f"{language}-{i}", language)
+        for i in range(2) for language in LANGUAGES
+    }
+    wait(all_see(followers, members), "all members are on the list")
+    seen = [len(client.lines) for client in followers]
+    world.ensemble.kill_leader()
+    wait(lambda: world.ensemble.leader() is not None, "there is another leader")
+    assert sorted(world.ensemble.children(PATH)) == sorted(members)
+
+    members.pop("sh-0").signal(signal.SIGTERM)
+    wait(all_see(followers, members), "who has left is off the list")
+    for language in LANGUAGES:
+        members.pop(f"{language}-1").kill()
+    wait(all_see(followers, members), "who has died is off the list")
+    join(world, "sh-1", "py")  # The name of a dead one.
+    wait(all_see(followers, [*members, "sh-1"]), "it has come back")
+    for client, count in zip(followers, seen):
+        for line in client.lines[count:]:
+            assert set(members) <= set(line.split()), f"a living member was missing: {client}"

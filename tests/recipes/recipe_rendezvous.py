@@ -1,0 +1,38 @@
+"""Rendezvous: one master fills it, all workers get that address and are told of the end."""
+
+import signal
+
+from clients import LANGUAGES
+from ensemble import wait
+
+
+def path_of(language):
+    return f"/meet/{language}"
+
+
+def fill(world, language):
+    """All three masters try; the address that one of them has left there."""
+    masters = [world.start(other, "fill", path_of(language), f"at-{other}") for other in LANGUAGES]
+    codes = [master.end() for master in masters]
+    assert codes.count(0) == 1, "\n".join(map(str, masters))
+    return f"at-{LANGUAGES[codes.index(0)]}"
+
+
+def check(world):
+    openers = {language: world.start(language, "open", path_of(language)) for language in LANGUAGES}
+    wait(lambda: len(world.ensemble.children("/meet")) == len(openers), "all are open")
+    workers = {language: world.start_each("meet", path_of(language)) for language in LANGUAGES}
+    everybody = [worker for group in workers.values() for worker in group]
+    wait(lambda: all(worker.calls for worker in everybody), "the workers wait")
+    assert not any(worker.lines for worker in everybody), "nothing is there to be read yet"
+    world.ensemble.kill_leader()
+    addresses = {language: fill(world, language) for language in LANGUAGES}
+    wait(lambda: all(worker.lines for worker in everybody), "all workers know the address")
+    for language in LANGUAGES:
+        assert all(worker.lines == [addresses[language]] for worker in workers[language])
+        openers[language].signal(signal.SIGTERM)
+    for language in LANGUAGES:
+        openers[language].end()
+        for worker in workers[language]:
+            assert worker.end() == 0, worker
+            assert worker.lines == [addresses[language], "gone"], worker

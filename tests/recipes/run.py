@@ -1,0 +1,62 @@
+"""Runs the programs of one page of docs/recipes and checks the property of the recipe.
+
+run.py --zabra BINARY RECIPE. Exit code 77: something is missing here, nothing was tested.
+"""
+
+import argparse
+import importlib
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import pages
+from clients import COMMANDS, World
+from ensemble import Ensemble
+
+SKIPPED = 77
+TAIL = 3000  # Bytes of each log that are shown when a test fails.
+
+
+def show(world, ensemble):
+    for client in world.clients:
+        print(client)
+    for path in sorted(ensemble.data.glob("*.log")):
+        print(f"--- {path.name}\n{path.read_text(errors='replace')[-TAIL:]}")
+
+
+def run(recipe, binary, root):
+    check = importlib.import_module(f"recipe_{recipe.replace('-', '_')}").check
+    programs = root / "programs"
+    data = root / "data"
+    programs.mkdir()
+    data.mkdir()
+    pages.write_all(pathlib.Path(__file__).parents[2] / "docs" / "recipes", recipe, programs)
+    ensemble = Ensemble(binary, data)
+    world = World(recipe, ensemble, programs)
+    try:
+        check(world)
+    except BaseException:
+        show(world, ensemble)
+        raise
+    finally:
+        world.close()
+        ensemble.close()
+    complaint = ensemble.complaint()
+    assert not complaint, complaint
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--zabra", required=True)
+    parser.add_argument("recipe")
+    options = parser.parse_args()
+    missing = [name for name in [*COMMANDS.values(), "curl"] if not shutil.which(name)]
+    if missing:
+        print("skipped: there is no", *missing)
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory(prefix="zabra-recipe-") as root:
+        run(options.recipe, options.zabra, pathlib.Path(root))
+
+
+main()
