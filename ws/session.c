@@ -58,7 +58,7 @@ void ws_session_detach(struct ws_socket *socket)
     if (socket->session.id != 0 && map_get_u64(attached, socket->session.id) == socket) {
         (void)map_remove_u64(attached, socket->session.id);
     }
-    explicit_bzero(&socket->session, sizeof(socket->session));
+    socket->session = (struct ws_attached){0};
     ws_beat_session(socket);
 }
 
