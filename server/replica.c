@@ -301,6 +301,7 @@ static void periodic(struct replica *replica)
     if (replica->now_ms >= replica->reap_ms) {
         replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
         lead_reap(replica);
+        lead_forget(replica);
     }
 }
 

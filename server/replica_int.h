@@ -164,6 +164,7 @@ bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 void lead_reap(struct replica *replica);
+void lead_forget(struct replica *replica);
 int64_t lead_time(struct replica *replica);
 
 /* replica_forward.c: what replicas tell each other of clients. */

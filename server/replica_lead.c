@@ -297,3 +297,27 @@ void lead_reap(struct replica *replica)
     ASSERT(wire_reader_ok(&reader));
     buf_release(&paths);
 }
+
+/* ---- Remembered answers whose time is over. ---- */
+
+void lead_forget(struct replica *replica)
+{
+    zxid_t zxid = replica_leads(replica) ? zab_next_zxid(replica->zab) : 0;
+
+    if (zxid == 0) {
+        return;
+    }
+    const struct txn_header header = {.time_ms = lead_time(replica)};
+    const struct state *state = view_read(replica->view);
+
+    ASSERT(state);
+    bool due = prep_forget(replica->prep, state, &header, zxid, &replica->txn);
+
+    view_read_done(replica->view);
+    if (due) {
+        enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+
+        ASSERT(err == ERR_OK);
+        replica->proposals++;
+    }
+}

@@ -7,7 +7,7 @@ static void host(void *ctx, const struct zab_event *event, struct zab_effects *e
 {
     struct bench *bench = ctx;
 
-    replica_step(bench->replica, event, 1000000, &bench->effects);
+    replica_step(bench->replica, event, bench->wall_ms, &bench->effects);
     zab_effects_release(effects);
     *effects = bench->effects.zab;
     bench->effects.zab = (struct zab_effects){0};
@@ -20,7 +20,7 @@ void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
 
 void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state)
 {
-    *bench = (struct bench){0};
+    *bench = (struct bench){.wall_ms = 1000000};
     drive_init(&bench->drive, id, voters);
     bench->drive.host = host;
     bench->drive.host_ctx = bench;
@@ -45,7 +45,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
                  .remembered_max = 1000,
                  .remembered_bytes_max = 1 << 20,
                  .result_bytes_max = 1 << 16,
-                 .remember_ms = 60000},
+                 .remember_ms = BENCH_REMEMBER_MS},
         .boot = BENCH_BOOT,
         .requests_max = BENCH_REQUESTS_MAX,
         .forward_bytes_max = BENCH_FORWARD_BYTES_MAX,
@@ -113,7 +113,7 @@ struct op_request *bench_request(struct bench *bench, enum op_id op, const char 
 
 void bench_submit(struct bench *bench, struct op_request *request)
 {
-    replica_request(bench->replica, request, bench->drive.now_ms, 1000000, &bench->effects);
+    replica_request(bench->replica, request, bench->drive.now_ms, bench->wall_ms, &bench->effects);
     bench_take(bench);
 }
 

@@ -16,7 +16,8 @@ enum {
     BENCH_FORWARD_PEER_BYTES_MAX = 2000,
     BENCH_FORWARD_OUT_BYTES_MAX = 500,
     BENCH_TIMEOUT_MS = 1000,
-    BENCH_SESSION_MS = 4000
+    BENCH_SESSION_MS = 4000,
+    BENCH_REMEMBER_MS = 60000
 };
 
 struct bench {
@@ -26,6 +27,7 @@ struct bench {
     struct touch_set *touched;
     struct replica *replica;
     struct replica_effects effects;
+    int64_t wall_ms; /* Of all steps; stands still unless the test moves it. */
 };
 
 /* What one request was told. */

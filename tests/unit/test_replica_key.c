@@ -95,11 +95,43 @@ static void a_learner_is_sent_the_answer_after_a_round(void **state)
     bench_close(&bench);
 }
 
+static uint64_t remembered(struct bench *bench)
+{
+    const struct state *state = view_read(bench->view);
+    uint64_t count = state_remembered_count(state);
+
+    view_read_done(bench->view);
+    return count;
+}
+
+static void an_answer_is_forgotten_when_its_time_is_over(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_open(&bench, 1, 1);
+    drive_persist(&bench.drive);
+    create_with_key(&bench, "/a", "key", &told);
+    drive_persist(&bench.drive);
+    assert_int_equal(remembered(&bench), 1);
+    bench.wall_ms += BENCH_REMEMBER_MS - 1;
+    drive_tick(&bench.drive, 2000);
+    drive_persist(&bench.drive);
+    assert_int_equal(remembered(&bench), 1);
+    bench.wall_ms += BENCH_REMEMBER_MS;
+    drive_tick(&bench.drive, 2000);
+    drive_persist(&bench.drive);
+    assert_int_equal(remembered(&bench), 0);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_given_again_as_it_was),
         cmocka_unit_test(a_learner_is_sent_the_answer_after_a_round),
+        cmocka_unit_test(an_answer_is_forgotten_when_its_time_is_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
