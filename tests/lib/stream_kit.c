@@ -19,13 +19,17 @@ enum {
     MEMBER_MAX = 2048
 };
 
-static int connect_to(uint16_t port)
+int kit_stream_connect(uint16_t port, int receive_bytes)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     assert_true(fd >= 0);
+    if (receive_bytes > 0) {
+        assert_int_equal(
+            setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes)), 0);
+    }
     assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
     return fd;
 }
@@ -91,7 +95,7 @@ void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char
 void kit_stream_open(struct kit_stream *stream, uint16_t port, const char *target,
                      const char *headers)
 {
-    kit_stream_ask(stream, connect_to(port), port, target, headers);
+    kit_stream_ask(stream, kit_stream_connect(port, 0), port, target, headers);
 }
 
 void kit_stream_close(struct kit_stream *stream)

@@ -29,6 +29,9 @@ struct kit_stream {
     bool lines;    /* Frames are lines: NDJSON, or the body of an answer. */
 };
 
+/* A connection whose kernel takes in few bytes ahead of the reader; 0: as it comes. */
+int kit_stream_connect(uint16_t port, int receive_bytes);
+
 /* Connects, asks for `target` with these header lines and reads the head. */
 void kit_stream_open(struct kit_stream *stream, uint16_t port, const char *target,
                      const char *headers);

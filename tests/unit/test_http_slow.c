@@ -1,0 +1,253 @@
+/* Streams whose clients do not read: what it costs them, and that it costs nobody else. */
+#include "tests/lib/stream_kit.h"
+#include "tests/unit/http_kit.h"
+
+enum {
+    DATA_BYTES = 1024,
+    RECEIVE_BYTES = 4096,
+    WINDOW_SETS = 1000 /* As the kit has it. */
+};
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+static int writer; /* A connection that is kept. */
+
+static int start(uint32_t slow_timeout_ms)
+{
+    gate = kit_gate_new();
+    gate->limits.socket_queue_bytes_max = 4096;
+    gate->limits.slow_timeout_ms = slow_timeout_ms;
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    writer = kit_connect(port);
+    return 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    return start(KIT_DEADLINE_MS);
+}
+
+static int setup_impatient(void **state)
+{
+    (void)state;
+    return start(300);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close(writer);
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+static void write_one(const char *method, const char *path, const char *headers, int number)
+{
+    char data[DATA_BYTES + 1];
+    struct buf out;
+    struct kit_answer answer;
+
+    (void)snprintf(data, sizeof(data), "%0*d", DATA_BYTES, number);
+    buf_init(&out, KIT_ANSWER_MAX);
+    buf_printf(&out,
+               "%s /znodes/v1%s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s",
+               method, path, headers, DATA_BYTES, data);
+    kit_send_bytes(writer, out.data, out.len);
+    buf_release(&out);
+    answer = kit_read(writer, false);
+    assert_true(answer.status == 200 || answer.status == 201);
+    kit_free(&answer);
+}
+
+static void create(const char *path)
+{
+    write_one("PUT", path, "If-None-Match: *\r\n", 0);
+}
+
+static void set_many(const char *path, int from, int count)
+{
+    for (int i = from; i < from + count; i++) {
+        write_one("PUT", path, "", i);
+    }
+}
+
+static int number_of(struct kit_stream *stream)
+{
+    int number = -1;
+
+    assert_int_equal(sscanf(kit_stream_member(stream, "dataUtf8"), "%d", &number), 1);
+    return number;
+}
+
+static void open_stream(struct kit_stream *stream, const char *target, int receive_bytes)
+{
+    kit_stream_ask(stream, kit_stream_connect(port, receive_bytes), port, target, "");
+    assert_int_equal(stream->status, 200);
+    assert_string_equal(kit_stream_told(stream), "watch fresh");
+}
+
+static long metric(const char *name)
+{
+    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
+    char line[128];
+    const char *at = NULL;
+    long value = -1;
+
+    (void)snprintf(line, sizeof(line), "\n%s ", name);
+    at = strstr((const char *)answer.body, line);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(line), "%ld", &value), 1);
+    kit_free(&answer);
+    return value;
+}
+
+/* Each is told, in order, from `from` on; returns what comes behind. */
+static int read_numbers(struct kit_stream *stream, int from, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const char *told = kit_stream_told(stream);
+
+        assert_non_null(told);
+        if (strncmp(told, "NodeDataChanged", 15) != 0 || strstr(told, " diff")) {
+            return from + i;
+        }
+        assert_int_equal(number_of(stream), from + i);
+    }
+    return from + count;
+}
+
+/* The window still has what did not fit. */
+static void a_reader_that_stops_for_a_while_loses_nothing(void **state)
+{
+    enum {
+        COUNT = 800
+    };
+
+    struct kit_stream slow;
+    struct kit_stream quick;
+
+    (void)state;
+    create("/a");
+    open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
+    open_stream(&quick, "/watch/v1/a?mode=persistent&values=true", 0);
+    for (int i = 0; i < COUNT; i++) {
+        set_many("/a", i, 1);
+        assert_int_equal(read_numbers(&quick, i, 1), i + 1); /* Is not kept waiting. */
+    }
+    assert_int_equal(read_numbers(&slow, 0, COUNT), COUNT);
+    set_many("/a", COUNT, 1);
+    assert_int_equal(read_numbers(&slow, COUNT, 1), COUNT + 1);
+    assert_int_equal(metric("zabra_http_stream_overruns_total"), 0);
+    kit_stream_close(&slow);
+    kit_stream_close(&quick);
+}
+
+/* The window has moved on: what is left to tell is told as a difference, and that it is one. */
+static void a_reader_that_stops_for_long_is_told_of_the_overrun(void **state)
+{
+    enum {
+        COUNT = 4 * WINDOW_SETS
+    };
+
+    struct kit_stream slow;
+    int next = 0;
+
+    (void)state;
+    create("/a");
+    open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
+    set_many("/a", 0, COUNT);
+    next = read_numbers(&slow, 0, COUNT);
+    assert_true(next < COUNT);
+    assert_string_equal(kit_stream_member(&slow, "event"), "overrun");
+    assert_string_equal(kit_stream_id(&slow), "");
+    assert_non_null(strstr(kit_stream_told(&slow), " diff end"));
+    assert_int_equal(number_of(&slow), COUNT - 1);
+    set_many("/a", COUNT, 3);
+    assert_int_equal(read_numbers(&slow, COUNT, 3), COUNT + 3);
+    assert_int_equal(metric("zabra_http_stream_overruns_total"), 1);
+    assert_int_equal(metric("zabra_http_stream_gaps_total"), 0);
+    kit_stream_close(&slow);
+}
+
+/* A difference larger than a queue is no use to somebody who is slow. */
+static void what_is_too_much_to_tell_is_a_gap(void **state)
+{
+    struct kit_stream slow;
+    char path[32];
+    int told = 0;
+
+    (void)state;
+    create("/a");
+    open_stream(&slow, "/watch/v1/a?mode=recursive&values=true", RECEIVE_BYTES);
+    for (int i = 0; i < 4 * WINDOW_SETS; i++) {
+        (void)snprintf(path, sizeof(path), "/a/%d", i);
+        create(path);
+    }
+    while (strncmp(kit_stream_told(&slow), "NodeCreated", 11) == 0) {
+        told++;
+    }
+    assert_true(told < 4 * WINDOW_SETS);
+    assert_string_equal(kit_stream_member(&slow, "event"), "gap");
+    assert_string_not_equal(kit_stream_id(&slow), ""); /* From here on all is told. */
+    set_many("/a", 0, 3);
+    assert_int_equal(read_numbers(&slow, 0, 3), 3);
+    assert_int_equal(metric("zabra_http_stream_gaps_total"), 1);
+    kit_stream_close(&slow);
+}
+
+static void a_resumption_that_is_too_much_is_a_gap_from_the_start(void **state)
+{
+    struct kit_stream stream;
+    char path[32];
+
+    (void)state;
+    create("/a");
+    for (int i = 0; i < 2 * WINDOW_SETS; i++) {
+        (void)snprintf(path, sizeof(path), "/a/%d", i);
+        create(path);
+    }
+    kit_stream_open(&stream, port, "/watch/v1/a?mode=recursive&since=0x100000001", "");
+    assert_string_equal(kit_stream_told(&stream), "watch gap");
+    create("/a/new");
+    assert_string_equal(kit_stream_told(&stream), "NodeCreated /a/new end");
+    kit_stream_close(&stream);
+}
+
+static void whoever_never_reads_is_cut_off(void **state)
+{
+    struct kit_stream slow;
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    (void)state;
+    create("/a");
+    open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
+    for (int i = 0; metric("zabra_http_stream_slow_total") == 0; i++) {
+        set_many("/a", i, 1);
+        assert_true(os_now_ms() < end_ms);
+    }
+    assert_int_equal(metric("zabra_http_streams"), 0);
+    while (metric("zabra_http_connections") > 2) { /* The writer's, and who asks. */
+        assert_true(os_now_ms() < end_ms);
+    }
+    kit_stream_close(&slow);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_reader_that_stops_for_a_while_loses_nothing),
+        TEST(a_reader_that_stops_for_long_is_told_of_the_overrun),
+        TEST(what_is_too_much_to_tell_is_a_gap),
+        TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start),
+        cmocka_unit_test_setup_teardown(whoever_never_reads_is_cut_off, setup_impatient, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* Streams and who reads them: rights, and sessions that live and end. */
+#include "tests/lib/stream_kit.h"
+#include "tests/unit/http_kit.h"
+
+#define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int setup(void **state)
+{
+    (void)state;
+    gate = kit_gate_new();
+    gate->limits.heartbeat_ms = 100;
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+static int ask(const char *method, const char *target, const char *headers, const char *body)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+    int status = answer.status;
+
+    kit_free(&answer);
+    return status;
+}
+
+static void open_stream(struct kit_stream *stream, const char *target, const char *headers)
+{
+    kit_stream_open(stream, port, target, headers);
+    assert_int_equal(stream->status, 200);
+    assert_string_equal(kit_stream_told(stream), "watch fresh");
+}
+
+#define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
+
+/* ---- Rights. ---- */
+
+static void what_may_not_be_read_is_not_told(void **state)
+{
+    struct kit_stream anybody;
+    struct kit_stream bob;
+
+    (void)state;
+    open_stream(&anybody, "/watch/v1/?mode=recursive", "");
+    open_stream(&bob, "/watch/v1/?mode=recursive", BOB);
+    assert_int_equal(
+        ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"), 201);
+    assert_int_equal(ask("PUT", "/znodes/v1/secret", BOB, "y"), 200);
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=open", "", "x"), 201);
+    TOLD(&anybody, "NodeCreated /open end");
+    TOLD(&bob, "NodeCreated /secret end");
+    TOLD(&bob, "NodeDataChanged /secret end");
+    TOLD(&bob, "NodeCreated /open end");
+    kit_stream_close(&anybody);
+    kit_stream_close(&bob);
+}
+
+/* What is resumed is no way around it. */
+static void what_may_not_be_read_is_not_replayed(void **state)
+{
+    struct kit_stream anybody;
+
+    (void)state;
+    assert_int_equal(
+        ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"), 201);
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=open", "", "x"), 201);
+    kit_stream_open(&anybody, port, "/watch/v1/?mode=recursive&since=0x100000000", "");
+    TOLD(&anybody, "watch replayed");
+    TOLD(&anybody, "NodeCreated /open end");
+    kit_stream_close(&anybody);
+}
+
+static void wrong_credentials_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/watch/v1/?mode=recursive", "Authorization: Basic x\r\n", NULL),
+                     401);
+}
+
+/* ---- Sessions. ---- */
+
+/* Opens a session; its header line. */
+static void open_session(char header[128], const char *seconds)
+{
+    char target[64];
+    struct kit_answer answer;
+    const char *id = NULL;
+
+    (void)snprintf(target, sizeof(target), "/sessions/v1/?op=create&expire=%s", seconds);
+    answer = kit_ask(port, "POST", target, "", NULL);
+    assert_int_equal(answer.status, 201);
+    id = strstr((const char *)answer.body, "\"id\":\"");
+    assert_non_null(id);
+    (void)snprintf(header, 128, "Zk-Session: %.36s\r\n", id + strlen("\"id\":\""));
+    kit_free(&answer);
+}
+
+static void a_stream_keeps_its_session_alive(void **state)
+{
+    struct kit_stream stream;
+    char header[128];
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    (void)state;
+    open_session(header, "5");
+    open_stream(&stream, "/watch/v1/a?mode=persistent", header);
+    atomic_store(&gate->touched, 0);
+    while (atomic_load(&gate->touched) == 0) {
+        assert_non_null(kit_stream_next(&stream));
+        assert_true(os_now_ms() < end_ms);
+    }
+    assert_int_equal(atomic_load(&gate->touched), 0x100000001);
+    kit_stream_close(&stream);
+}
+
+static void the_end_of_a_session_ends_its_streams(void **state)
+{
+    struct kit_stream stream;
+    struct kit_stream other;
+    char header[128];
+    char target[128];
+
+    (void)state;
+    open_session(header, "5");
+    open_stream(&stream, "/watch/v1/a?mode=persistent", header);
+    open_stream(&other, "/watch/v1/a?mode=persistent", "");
+    (void)snprintf(target, sizeof(target), "/sessions/v1/%.36s", header + strlen("Zk-Session: "));
+    assert_int_equal(ask("DELETE", target, "", NULL), 204);
+    TOLD(&stream, "session closed");
+    assert_string_equal(kit_stream_member(&stream, "session"), "0x100000001");
+    assert_null(kit_stream_next(&stream));
+    assert_true(stream.complete);
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=a", "", "x"), 201);
+    TOLD(&other, "NodeCreated /a end");
+    kit_stream_close(&stream);
+    kit_stream_close(&other);
+}
+
+static void an_unknown_session_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("GET", "/watch/v1/?mode=recursive",
+                         "Zk-Session: 123e4567-e89b-42d3-a456-426614174000\r\n", NULL),
+                     401);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_may_not_be_read_is_not_told),      TEST(what_may_not_be_read_is_not_replayed),
+        TEST(wrong_credentials_are_refused),         TEST(a_stream_keeps_its_session_alive),
+        TEST(the_end_of_a_session_ends_its_streams), TEST(an_unknown_session_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
