@@ -201,7 +201,7 @@ enum MHD_Result http_stream_opened(struct http_conn *conn)
     struct MHD_Response *response = NULL;
 
     request->has_status = false;
-    if (stream->broken) {
+    if (stream->err == ERR_CLOSED) {
         return MHD_NO; /* The client has hung up. */
     }
     if (stream->err != ERR_OK) {

@@ -56,7 +56,7 @@ static bool receive(struct kit_stream *stream)
     return true;
 }
 
-static void read_head(struct kit_stream *stream)
+void kit_stream_read_head(struct kit_stream *stream)
 {
     const uint8_t *end = NULL;
 
@@ -76,8 +76,8 @@ static void read_head(struct kit_stream *stream)
     stream->lines = strstr(stream->head, "text/event-stream") == NULL;
 }
 
-void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char *target,
-                    const char *headers)
+void kit_stream_send(struct kit_stream *stream, int fd, uint16_t port, const char *target,
+                     const char *headers)
 {
     char text[STREAM_KIT_HEAD_MAX];
     int len = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: localhost:%u\r\n%s\r\n",
@@ -89,7 +89,20 @@ void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char
     buf_init(&stream->frame, STREAM_KIT_TEXT_MAX);
     assert_true(len > 0 && (size_t)len < sizeof(text));
     assert_int_equal(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
-    read_head(stream);
+}
+
+void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char *target,
+                    const char *headers)
+{
+    kit_stream_send(stream, fd, port, target, headers);
+    kit_stream_read_head(stream);
+}
+
+bool kit_stream_has_more(const struct kit_stream *stream)
+{
+    struct pollfd wait = {.fd = stream->fd, .events = POLLIN};
+
+    return poll(&wait, 1, 0) == 1;
 }
 
 void kit_stream_open(struct kit_stream *stream, uint16_t port, const char *target,

@@ -39,6 +39,14 @@ void kit_stream_open(struct kit_stream *stream, uint16_t port, const char *targe
 /* The same on a connection that was used before. */
 void kit_stream_ask(struct kit_stream *stream, int fd, uint16_t port, const char *target,
                     const char *headers);
+
+/* The two halves of that: for an answer that takes its time. */
+void kit_stream_send(struct kit_stream *stream, int fd, uint16_t port, const char *target,
+                     const char *headers);
+void kit_stream_read_head(struct kit_stream *stream);
+
+/* True when the server has said something that was not read yet. */
+bool kit_stream_has_more(const struct kit_stream *stream);
 void kit_stream_close(struct kit_stream *stream);
 
 /* The next frame: an event of SSE without its blank line, or a line; NULL at the end. Good until

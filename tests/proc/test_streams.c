@@ -1,0 +1,581 @@
+/* Streams of events and long polls against a real ensemble: what fires what, in which order, on any
+ * replica, through kills, slow readers and the end of a replica. */
+#include "tests/lib/stream_kit.h"
+#include "tests/proc/ensemble.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    PATH_MAX_LEN = 128,
+    STEPS_MAX = 12
+};
+
+static struct ensemble ensemble;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* ---- In few words. ---- */
+
+static uint32_t follower(void)
+{
+    return (ensemble_wait_leader(&ensemble) + 1) % ensemble.count;
+}
+
+static void call(uint32_t index, const char *method, const char *target, const char *body,
+                 const char *headers, long status)
+{
+    const struct web_call web = {.method = method,
+                                 .port = ensemble.replicas[index].client_port,
+                                 .path = target,
+                                 .body = body,
+                                 .headers = headers};
+    long got = web_do(ensemble.web, &web, &ensemble.reply);
+
+    if (got != status) {
+        print_message("%s %s: %ld %s\n", method, target, got, web_text(&ensemble.reply));
+        ensemble_check(&ensemble, false, "the status is the expected one");
+    }
+}
+
+/* "+" creates, "=" sets, "-" deletes, "!" changes the ACL; then the path below `base`. */
+static void change(uint32_t index, const char *base, const char *word)
+{
+    char target[PATH_MAX_LEN];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s%s", base, word + 1);
+    switch (word[0]) {
+    case '+':
+        call(index, "PUT", target, "x", "If-None-Match: *", 201);
+        break;
+    case '=':
+        call(index, "PUT", target, "y", NULL, 200);
+        break;
+    case '-':
+        call(index, "DELETE", target, NULL, NULL, 204);
+        break;
+    default:
+        call(index, "PATCH", target, "{\"acl\":\"open\"}", "Content-Type: application/json", 200);
+        break;
+    }
+}
+
+/* Opens on a replica that knows all that was answered so far. */
+static void open_at(struct kit_stream *stream, uint32_t index, const char *target,
+                    const char *headers, const char *begin)
+{
+    char all[512];
+    const char *zxid = web_header(&ensemble.reply, "Zk-Zxid");
+
+    (void)snprintf(all, sizeof(all), "%sZk-Min-Zxid: %s\r\n", headers, zxid ? zxid : "0x0");
+    kit_stream_open(stream, ensemble.replicas[index].client_port, target, all);
+    assert_int_equal(stream->status, 200);
+    assert_string_equal(kit_stream_told(stream), begin);
+}
+
+#define TOLD(stream, text) assert_string_equal(kit_stream_told(stream), text)
+
+/* ---- The table of ZooKeeper. ---- */
+
+struct row {
+    const char *mode;
+    const char *before[STEPS_MAX]; /* Done before the stream is opened. */
+    const char *after[STEPS_MAX];  /* Done behind it. */
+    const char *told[STEPS_MAX];   /* Of the znode "" and what is below it; each ends its zxid. */
+};
+
+/* One-shot kinds: what comes before the change that uses the watch up fires nothing. */
+static const struct row table[] = {
+    {"data", {"+"}, {"!", "+/c", "=/c", "-/c", "="}, {"NodeDataChanged "}},
+    {"data", {"+"}, {"!", "-"}, {"NodeDeleted "}},
+    {"exists", {NULL}, {"+"}, {"NodeCreated "}},
+    {"exists", {"+"}, {"!", "+/c", "=/c", "-/c", "="}, {"NodeDataChanged "}},
+    {"exists", {"+"}, {"!", "-"}, {"NodeDeleted "}},
+    {"children", {"+"}, {"!", "=", "+/c"}, {"NodeChildrenChanged "}},
+    {"children",
+     {"+", "+/c"},
+     {"!", "=", "=/c", "+/c/d", "-/c/d", "-/c"},
+     {"NodeChildrenChanged "}},
+    {"children", {"+"}, {"=", "-"}, {"NodeDeleted "}},
+    {"persistent",
+     {NULL},
+     {"+", "!", "=", "=", "+/c", "=/c", "+/c/d", "-/c/d", "-/c", "-", "+"},
+     {"NodeCreated ", "NodeDataChanged ", "NodeDataChanged ", "NodeChildrenChanged ",
+      "NodeChildrenChanged ", "NodeDeleted ", "NodeCreated "}},
+    {"recursive",
+     {NULL},
+     {"+", "!", "=", "+/c", "=/c", "+/c/d", "-/c/d", "-/c", "-", "+"},
+     {"NodeCreated ", "NodeDataChanged ", "NodeCreated /c", "NodeDataChanged /c",
+      "NodeCreated /c/d", "NodeDeleted /c/d", "NodeDeleted /c", "NodeDeleted ", "NodeCreated "}},
+};
+
+static void check_row(const struct row *row, uint32_t writer, uint32_t reader, const char *base)
+{
+    bool one_shot = strcmp(row->mode, "persistent") != 0 && strcmp(row->mode, "recursive") != 0;
+    char target[PATH_MAX_LEN];
+    struct kit_stream stream;
+
+    for (size_t i = 0; row->before[i]; i++) {
+        change(writer, base, row->before[i]);
+    }
+    (void)snprintf(target, sizeof(target), "/watch/v1%s?mode=%s", base, row->mode);
+    open_at(&stream, reader, target, "", "watch fresh");
+    for (size_t i = 0; row->after[i]; i++) {
+        change(writer, base, row->after[i]);
+    }
+    for (size_t i = 0; row->told[i]; i++) {
+        size_t name_len = strcspn(row->told[i], " ") + 1;
+        char line[PATH_MAX_LEN];
+
+        (void)snprintf(line, sizeof(line), "%.*s%s%s end", (int)name_len, row->told[i], base,
+                       row->told[i] + name_len);
+        TOLD(&stream, line);
+    }
+    if (one_shot) {
+        assert_null(kit_stream_told(&stream));
+        assert_true(stream.complete);
+    }
+    kit_stream_close(&stream);
+}
+
+static void each_kind_is_told_of_what_concerns_it(void **state)
+{
+    uint32_t reader = follower();
+    uint32_t writer = (reader + 1) % ensemble.count;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char base[PATH_MAX_LEN];
+
+        (void)snprintf(base, sizeof(base), "/row%zu", i);
+        check_row(&table[i], writer, reader, base);
+    }
+}
+
+static void multi(uint32_t index, const char *ops)
+{
+    call(index, "POST", "/multi/v1", ops, "Content-Type: application/json", 200);
+}
+
+static void a_multi_is_told_element_by_element(void **state)
+{
+    uint32_t reader = follower();
+    struct kit_stream tree;
+    struct kit_stream one;
+    char zxid[64];
+
+    (void)state;
+    change(reader, "/m", "+");
+    open_at(&tree, reader, "/watch/v1/m?mode=recursive", "", "watch fresh");
+    open_at(&one, reader, "/watch/v1/m?mode=persistent", "", "watch fresh");
+    multi(reader,
+          "{\"ops\":[{\"op\":\"create\",\"path\":\"/m/a\"},{\"op\":\"check\",\"path\":\"/m\","
+          "\"version\":0},{\"op\":\"set\",\"path\":\"/m/a\",\"dataUtf8\":\"1\"},"
+          "{\"op\":\"delete\",\"path\":\"/m/a\"},{\"op\":\"set\",\"path\":\"/m\","
+          "\"dataUtf8\":\"2\"}]}");
+    TOLD(&tree, "NodeCreated /m/a");
+    assert_string_equal(kit_stream_id(&tree), "");
+    (void)snprintf(zxid, sizeof(zxid), "%s", kit_stream_member(&tree, "zxid"));
+    TOLD(&tree, "NodeDataChanged /m/a");
+    TOLD(&tree, "NodeDeleted /m/a");
+    TOLD(&tree, "NodeDataChanged /m end");
+    assert_string_equal(kit_stream_member(&tree, "zxid"), zxid);
+    assert_non_null(strstr(kit_stream_id(&tree), zxid));
+    TOLD(&one, "NodeChildrenChanged /m");
+    TOLD(&one, "NodeChildrenChanged /m");
+    TOLD(&one, "NodeDataChanged /m end");
+    kit_stream_close(&tree);
+    kit_stream_close(&one);
+}
+
+static void what_does_not_happen_is_not_told(void **state)
+{
+    uint32_t reader = follower();
+    struct kit_stream stream;
+
+    (void)state;
+    change(reader, "/n", "+");
+    open_at(&stream, reader, "/watch/v1/n?mode=recursive", "", "watch fresh");
+    call(reader, "PUT", "/znodes/v1/n?version=7", "x", NULL, 412);
+    call(reader, "POST", "/multi/v1",
+         "{\"ops\":[{\"op\":\"set\",\"path\":\"/n\",\"dataUtf8\":\"1\"},{\"op\":\"delete\","
+         "\"path\":\"/n/none\"}]}",
+         "Content-Type: application/json", 404);
+    call(reader, "POST", "/sync/v1", NULL, NULL, 200);
+    change(reader, "/n", "=");
+    TOLD(&stream, "NodeDataChanged /n end");
+    kit_stream_close(&stream);
+}
+
+/* ---- Resuming. ---- */
+
+enum {
+    MISSED = 300 /* Rounds of changes; each is five events in three transactions. */
+};
+
+static void change_round(uint32_t index, int round)
+{
+    char path[PATH_MAX_LEN];
+    char ops[512];
+
+    (void)snprintf(path, sizeof(path), "/znodes/v1/r/%d", round);
+    call(index, "PUT", path, "x", "If-None-Match: *", 201);
+    call(index, "DELETE", path, NULL, NULL, 204);
+    (void)snprintf(
+        ops, sizeof(ops),
+        "{\"ops\":[{\"op\":\"set\",\"path\":\"/r\",\"dataUtf8\":\"%d\"},"
+        "{\"op\":\"create\",\"path\":\"/r/m%d\"},{\"op\":\"delete\",\"path\":\"/r/m%d\"}]}",
+        round, round, round);
+    multi(index, ops);
+}
+
+/* True when all of it came; false when the stream ended before. `*at` is the next event. */
+static bool read_rounds(struct kit_stream *stream, int *at, int end, char id[128])
+{
+    static const struct {
+        const char *before;
+        bool numbered;
+        const char *behind;
+    } events[] = {{"NodeCreated /r/", true, " end"},
+                  {"NodeDeleted /r/", true, " end"},
+                  {"NodeDataChanged /r", false, ""},
+                  {"NodeCreated /r/m", true, ""},
+                  {"NodeDeleted /r/m", true, " end"}};
+
+    for (; *at < end; (*at)++) {
+        const char *told = kit_stream_told(stream);
+        char number[16] = "";
+        char line[PATH_MAX_LEN];
+
+        if (!told) {
+            return false;
+        }
+        if (events[*at % 5].numbered) {
+            (void)snprintf(number, sizeof(number), "%d", *at / 5);
+        }
+        (void)snprintf(line, sizeof(line), "%s%s%s", events[*at % 5].before, number,
+                       events[*at % 5].behind);
+        assert_string_equal(told, line);
+        if (kit_stream_id(stream)[0] != '\0') {
+            (void)snprintf(id, 128, "%s", kit_stream_id(stream));
+        }
+    }
+    return true;
+}
+
+/* Behind its last id there may be events of a transaction that was not complete. */
+static int resume_at(int at)
+{
+    return at % 5 < 2 ? at : at / 5 * 5 + 2;
+}
+
+static void a_stream_goes_on_at_another_replica(void **state)
+{
+    uint32_t lost = follower();
+    uint32_t writer = ensemble_wait_leader(&ensemble);
+    uint32_t other = 3 - lost - writer;
+    struct kit_stream stream;
+    char id[128] = "";
+    char header[256];
+    int at = 0;
+
+    (void)state;
+    change(writer, "/r", "+");
+    open_at(&stream, lost, "/watch/v1/r?mode=recursive", "", "watch fresh");
+    for (int i = 0; i < MISSED; i++) {
+        if (i == MISSED / 3) {
+            assert_true(read_rounds(&stream, &at, 5 * (MISSED / 4), id));
+            ensemble_kill(&ensemble, lost);
+        }
+        change_round(writer, i);
+    }
+    (void)read_rounds(&stream, &at, 5 * MISSED, id); /* What it had sent before it died. */
+    kit_stream_close(&stream);
+    (void)snprintf(header, sizeof(header), "Last-Event-ID: %s\r\n", id);
+    open_at(&stream, other, "/watch/v1/r?mode=recursive", header, "watch replayed");
+    at = resume_at(at);
+    assert_true(read_rounds(&stream, &at, 5 * MISSED, id));
+    change_round(writer, MISSED);
+    assert_true(read_rounds(&stream, &at, 5 * MISSED + 5, id));
+    kit_stream_close(&stream);
+    ensemble_start(&ensemble, lost);
+    ensemble_wait_ready(&ensemble, lost);
+}
+
+static void another_history_is_refused(void **state)
+{
+    (void)state;
+    call(0, "GET", "/watch/v1/x?since=1:0x100000001", NULL, NULL, 409);
+}
+
+/* ---- Sessions. ---- */
+
+static void open_session(uint32_t index, int seconds, char id[64])
+{
+    char target[PATH_MAX_LEN];
+    json_t *json = NULL;
+
+    (void)snprintf(target, sizeof(target), "/sessions/v1/?op=create&expire=%d", seconds);
+    call(index, "POST", target, NULL, NULL, 201);
+    json = web_json(&ensemble.reply);
+    (void)snprintf(id, 64, "%s", json_string_value(json_object_get(json, "id")));
+    json_decref(json);
+}
+
+/* The stream alone keeps the session alive, far beyond its time-out; without it the ephemeral goes,
+ * and whoever watches is told once. */
+static void a_stream_keeps_an_ephemeral(void **state)
+{
+    enum {
+        SECONDS = 4
+    };
+
+    uint32_t reader = follower();
+    uint64_t end_ms = 0;
+    struct kit_stream in_session;
+    struct kit_stream watcher;
+    char id[64];
+    char header[128];
+
+    (void)state;
+    change(reader, "/e", "+");
+    open_session(reader, SECONDS, id);
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s", id);
+    call(reader, "POST", "/znodes/v1/e?op=create&name=x&ephemeral=true", "x", header, 201);
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", id);
+    open_at(&in_session, reader, "/watch/v1/e?mode=persistent", header, "watch fresh");
+    open_at(&watcher, ensemble_wait_leader(&ensemble), "/watch/v1/e?mode=recursive", "",
+            "watch fresh");
+    end_ms = os_now_ms() + 2 * SECONDS * 1000;
+    while (os_now_ms() < end_ms) {
+        assert_non_null(kit_stream_next(&in_session));
+        assert_string_equal(kit_stream_member(&in_session, "event"), "heartbeat");
+    }
+    call(reader, "GET", "/znodes/v1/e/x", NULL, NULL, 200);
+    kit_stream_close(&in_session);
+    TOLD(&watcher, "NodeDeleted /e/x end");
+    kit_stream_close(&watcher);
+}
+
+static void closing_a_session_is_told(void **state)
+{
+    uint32_t reader = follower();
+    struct kit_stream stream;
+    char id[64];
+    char header[128];
+    char target[PATH_MAX_LEN];
+
+    (void)state;
+    open_session(ensemble_wait_leader(&ensemble), 30, id);
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", id);
+    open_at(&stream, reader, "/watch/v1/e?mode=persistent", header, "watch fresh");
+    (void)snprintf(target, sizeof(target), "/sessions/v1/%s", id);
+    call(ensemble_wait_leader(&ensemble), "DELETE", target, NULL, NULL, 204);
+    TOLD(&stream, "session closed");
+    assert_null(kit_stream_told(&stream));
+    kit_stream_close(&stream);
+}
+
+/* ---- Long polls. ---- */
+
+/* Asks with the tag of the present, and does not wait for the answer. */
+static void begin_wait(struct kit_stream *wait, uint32_t index, const char *target)
+{
+    uint16_t port = ensemble.replicas[index].client_port;
+    char headers[512];
+    const char *etag = NULL;
+
+    call(index, "GET", target, NULL, NULL, 200);
+    etag = web_header(&ensemble.reply, "ETag");
+    assert_non_null(etag);
+    (void)snprintf(headers, sizeof(headers), "If-None-Match: %s\r\nPrefer: wait=20\r\n", etag);
+    kit_stream_send(wait, kit_stream_connect(port, 0), port, target, headers);
+}
+
+/* Many wait, each for another znode: one change wakes exactly one. */
+static void a_long_poll_wakes_on_its_change_alone(void **state)
+{
+    enum {
+        WAITS = 20
+    };
+
+    uint32_t reader = follower();
+    struct kit_stream waits[WAITS];
+    char path[PATH_MAX_LEN];
+
+    (void)state;
+    for (int i = 0; i < WAITS; i++) {
+        (void)snprintf(path, sizeof(path), "/znodes/v1/w%d", i);
+        call(reader, "PUT", path, "x", "If-None-Match: *", 201);
+        begin_wait(&waits[i], reader, path);
+    }
+    for (int i = 0; i < WAITS; i++) {
+        for (int j = i; j < WAITS; j++) {
+            assert_false(kit_stream_has_more(&waits[j]));
+        }
+        (void)snprintf(path, sizeof(path), "/znodes/v1/w%d", i);
+        call((reader + 1) % 3, "PUT", path, "y", NULL, 200);
+        kit_stream_read_head(&waits[i]);
+        assert_int_equal(waits[i].status, 200);
+        assert_non_null(strstr(waits[i].head, "Preference-Applied: wait=20\r\n"));
+        kit_stream_close(&waits[i]);
+    }
+}
+
+/* ---- The end of a replica. ---- */
+
+static void a_replica_that_is_stopped_sends_its_streams_away(void **state)
+{
+    uint32_t reader = follower();
+    struct kit_stream stream;
+    struct kit_stream wait;
+
+    (void)state;
+    change(reader, "/d", "+");
+    open_at(&stream, reader, "/watch/v1/d?mode=persistent", "", "watch fresh");
+    begin_wait(&wait, reader, "/znodes/v1/d");
+    assert_int_equal(ensemble_stop(&ensemble, reader), 0);
+    TOLD(&stream, "closing drain");
+    assert_non_null(strstr(buf_cstr(&stream.frame), "\"servers\":["));
+    assert_null(kit_stream_told(&stream));
+    assert_true(stream.complete);
+    kit_stream_read_head(&wait);
+    assert_int_equal(wait.status, 304);
+    kit_stream_close(&stream);
+    kit_stream_close(&wait);
+    ensemble_start(&ensemble, reader);
+    ensemble_wait_ready(&ensemble, reader);
+}
+
+/* ---- Small limits. ---- */
+
+static int open_small(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3,
+                    "maxWindow=50\nmaxSocketQueueBytes=4096\nheartbeatInterval=200\n"
+                    "staleLimit=1000\n");
+    return 0;
+}
+
+static void set_many(uint32_t index, const char *target, int count)
+{
+    static char data[4096];
+
+    memset(data, 'x', sizeof(data) - 1);
+    for (int i = 0; i < count; i++) {
+        call(index, "PUT", target, data, NULL, 200);
+    }
+}
+
+static void a_reader_that_stops_is_told_of_the_overrun(void **state)
+{
+    uint32_t reader = follower();
+    uint16_t port = ensemble.replicas[reader].client_port;
+    struct kit_stream stream;
+    const char *told = NULL;
+    int count = 0;
+
+    (void)state;
+    change(reader, "/o", "+");
+    kit_stream_ask(&stream, kit_stream_connect(port, 4096), port,
+                   "/watch/v1/o?mode=persistent&values=true", "");
+    TOLD(&stream, "watch fresh");
+    set_many(reader, "/znodes/v1/o", 1500);
+    change(reader, "/o", "=");
+    while ((told = kit_stream_told(&stream)) && strncmp(told, "NodeDataChanged", 15) == 0) {
+        count++;
+    }
+    assert_in_range(count, 1, 1499);
+    assert_string_equal(told, "overrun");
+    TOLD(&stream, "NodeDataChanged /o ='y' diff end");
+    change(reader, "/o", "-");
+    TOLD(&stream, "NodeDeleted /o end");
+    kit_stream_close(&stream);
+}
+
+static void what_was_missed_long_ago_is_a_difference_or_a_gap(void **state)
+{
+    uint32_t reader = follower();
+    struct kit_stream stream;
+    char since[128];
+    char target[256];
+
+    (void)state;
+    change(reader, "/g", "+");
+    (void)snprintf(since, sizeof(since), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
+    change(reader, "/g", "+/a");
+    for (int i = 0; i < 60; i++) {
+        change(reader, "/g", "=");
+    }
+    (void)snprintf(target, sizeof(target), "/watch/v1/g?mode=recursive&since=%s", since);
+    open_at(&stream, reader, target, "", "watch diffed");
+    TOLD(&stream, "NodeChildrenChanged /g diff");
+    TOLD(&stream, "NodeCreated /g/a diff");
+    TOLD(&stream, "NodeDataChanged /g diff end");
+    kit_stream_close(&stream);
+    for (int i = 0; i < 100; i++) {
+        char word[32];
+
+        (void)snprintf(word, sizeof(word), "+/%d", i);
+        change(reader, "/g", word);
+    }
+    open_at(&stream, reader, target, "", "watch gap"); /* More than a queue may hold. */
+    change(reader, "/g", "=");
+    TOLD(&stream, "NodeDataChanged /g end");
+    kit_stream_close(&stream);
+}
+
+/* Nobody sits in silence on a replica that has lost the others. */
+static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
+{
+    uint32_t reader = follower();
+    struct kit_stream stream;
+
+    (void)state;
+    open_at(&stream, reader, "/watch/v1/x?mode=persistent", "", "watch fresh");
+    ensemble_kill(&ensemble, (reader + 1) % 3);
+    ensemble_kill(&ensemble, (reader + 2) % 3);
+    TOLD(&stream, "closing cut-off");
+    assert_null(kit_stream_told(&stream));
+    kit_stream_close(&stream);
+    call(reader, "GET", "/watch/v1/x?mode=persistent", NULL, NULL, 503);
+}
+
+int main(void)
+{
+    const struct CMUnitTest usual[] = {
+        cmocka_unit_test(each_kind_is_told_of_what_concerns_it),
+        cmocka_unit_test(a_multi_is_told_element_by_element),
+        cmocka_unit_test(what_does_not_happen_is_not_told),
+        cmocka_unit_test(another_history_is_refused),
+        cmocka_unit_test(a_stream_goes_on_at_another_replica),
+        cmocka_unit_test(a_stream_keeps_an_ephemeral),
+        cmocka_unit_test(closing_a_session_is_told),
+        cmocka_unit_test(a_long_poll_wakes_on_its_change_alone),
+        cmocka_unit_test(a_replica_that_is_stopped_sends_its_streams_away),
+    };
+    const struct CMUnitTest small[] = {
+        cmocka_unit_test(a_reader_that_stops_is_told_of_the_overrun),
+        cmocka_unit_test(what_was_missed_long_ago_is_a_difference_or_a_gap),
+        cmocka_unit_test(a_replica_that_is_cut_off_sends_its_streams_away),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(usual, open_three, close_all) +
+           cmocka_run_group_tests(small, open_small, close_all);
+}
