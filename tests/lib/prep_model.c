@@ -1,7 +1,9 @@
 #include "tests/lib/prep_model.h"
 
+#include "base/check.h"
+#include "server/acl.h"
 #include "server/state/path.h"
-#include "tests/lib/unit.h"
+#include "tests/lib/prep_model_int.h"
 
 #include <stdio.h>
 
@@ -15,6 +17,7 @@ struct model_node *model_find(struct model *model, const char *path)
     return NULL;
 }
 
+/* Also of what is no path yet: "/" is its own. */
 static void parent_of(const char *path, char parent[MODEL_PATH_MAX])
 {
     size_t len = (size_t)(strrchr(path, '/') - path);
@@ -38,22 +41,26 @@ static void touch_parent(struct model *model, const char *path, zxid_t zxid, int
     parent->creates += created ? 1 : 0;
 }
 
-static struct model_node *add(struct model *model, const char *path, struct model_moment at)
+static struct model_node *add(const struct model_step *step, const char *path)
 {
-    assert_true(model->count < MODEL_NODES_MAX);
+    struct model *model = step->model;
+    zxid_t zxid = step->ask->zxid;
+
+    ASSERT(model->count < MODEL_NODES_MAX);
     struct model_node *node = &model->nodes[model->count++];
 
     *node = (struct model_node){.null = true,
-                                .stat = {.czxid = at.zxid,
-                                         .mzxid = at.zxid,
-                                         .pzxid = at.zxid,
-                                         .ctime = at.time_ms,
-                                         .mtime = at.time_ms}};
+                                .list = step->list,
+                                .stat = {.czxid = zxid,
+                                         .mzxid = zxid,
+                                         .pzxid = zxid,
+                                         .ctime = step->ask->time_ms,
+                                         .mtime = step->ask->time_ms}};
     (void)snprintf(node->path, MODEL_PATH_MAX, "%s", path);
     return node;
 }
 
-static void take_out(struct model *model, const char *path, zxid_t zxid)
+void model_take_out(struct model *model, const char *path, zxid_t zxid)
 {
     struct model_node *node = model_find(model, path);
 
@@ -61,18 +68,35 @@ static void take_out(struct model *model, const char *path, zxid_t zxid)
     *node = model->nodes[--model->count];
 }
 
-void model_init(struct model *model)
+void model_init(struct model *model, const struct prep_limits *limits)
 {
     static const char *const paths[] = {"/", "/zookeeper", "/zookeeper/quota", STATE_CONFIG_PATH};
+    const struct model_ask ask = {.zxid = 0};
 
     model->count = 0;
+    model->session_count = 0;
+    model->key_count = 0;
+    model->applied = 0;
+    model->limits = limits;
     for (size_t i = 0; i < 4; i++) {
-        add(model, paths[i], (struct model_moment){0});
+        (void)add(&(struct model_step){.model = model, .ask = &ask}, paths[i]);
     }
     model->nodes[0].stat.num_children = 1;
     model->nodes[0].stat.cversion = -1;
     model->nodes[1].stat.num_children = 2;
     model->nodes[1].stat.cversion = -2;
+}
+
+uint64_t model_owner(const struct model_node *node)
+{
+    return node->owner >> 56 < 0x80 ? node->owner : 0;
+}
+
+bool model_is_within(const char *path, const char *top)
+{
+    size_t len = strlen(top);
+
+    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
 static void copy_data(struct model_node *node, const struct op_args *args)
@@ -83,16 +107,25 @@ static void copy_data(struct model_node *node, const struct op_args *args)
     node->stat.data_length = (uint32_t)args->data.len;
 }
 
-static void answer(struct model_verdict *verdict, const char *path, const struct model_node *node)
+void model_answer(const struct model_step *step, const char *path, const struct model_node *node,
+                  bool has_stat)
 {
+    struct model_verdict *verdict = step->verdict;
     struct model_reply *reply = &verdict->replies[verdict->reply_count++];
 
-    *reply = (struct model_reply){.stat = node != NULL ? node->stat : (struct stat_view){0}};
+    *reply = (struct model_reply){.has_stat = has_stat};
+    if (node != NULL) {
+        reply->stat = node->stat;
+    }
     (void)snprintf(reply->path, MODEL_PATH_MAX, "%s", path);
 }
 
-static enum err model_kind(const struct op_args *args)
+/* ---- Create. ---- */
+
+static enum err check_kind(const struct model_step *step)
 {
+    const struct op_args *args = step->args;
+
     if (args->container && (args->sequence || args->ephemeral)) {
         return ERR_BAD_ARGUMENTS;
     }
@@ -102,70 +135,140 @@ static enum err model_kind(const struct op_args *args)
     if (args->ttl_ms > 0 && (args->ephemeral || args->container)) {
         return ERR_BAD_ARGUMENTS;
     }
-    return args->ephemeral ? ERR_UNKNOWN_SESSION : ERR_OK;
+    return args->ephemeral && step->session == 0 ? ERR_UNKNOWN_SESSION : ERR_OK;
 }
 
-static void model_parents(struct model *model, const char *path, struct model_moment at)
+/* Whether there may be a znode at `path`, whose parent is there. */
+static enum err check_place(const struct model_step *step, const char *path, bool ephemeral,
+                            size_t bytes)
+{
+    char parent_path[MODEL_PATH_MAX];
+    enum err err = ERR_OK;
+
+    parent_of(path, parent_path);
+    if (strcmp(parent_path, STATE_CONFIG_PATH) == 0) {
+        return ERR_NO_AUTH;
+    }
+    if (model_owner(model_find(step->model, parent_path)) != 0) {
+        return ERR_NO_CHILDREN_FOR_EPHEMERALS;
+    }
+    if (ephemeral) {
+        err = model_ephemerals(step->model, path, step->session);
+    }
+    return err == ERR_OK ? model_quota(step->model, path, 1, (int64_t)bytes) : err;
+}
+
+static enum err make_parents(const struct model_step *step, const char *path)
 {
     char part[MODEL_PATH_MAX];
 
     for (size_t i = 1; path[i] != '\0'; i++) {
         (void)snprintf(part, MODEL_PATH_MAX, "%.*s", (int)i, path);
-        if (path[i] == '/' && model_find(model, part) == NULL) {
-            add(model, part, at);
-            touch_parent(model, part, at.zxid, 1);
+        if (path[i] != '/' || model_find(step->model, part) != NULL) {
+            continue;
+        }
+        enum err err = check_place(step, part, false, 0);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+        const struct model_node *node = add(step, part);
+
+        touch_parent(step->model, part, step->ask->zxid, 1);
+        if (!model_may(step, node, ACL_CREATE)) {
+            return ERR_NO_AUTH;
         }
     }
+    return ERR_OK;
 }
 
-static enum err model_create(struct model *model, const struct op_args *args,
-                             struct model_moment at, struct model_verdict *verdict)
+static bool may_create(const struct model_step *step, const char *path)
 {
-    char path[MODEL_PATH_MAX];
-    char parent_path[MODEL_PATH_MAX];
-    enum err err = model_kind(args);
+    char above[MODEL_PATH_MAX];
+    char next[MODEL_PATH_MAX];
 
+    parent_of(path, above);
+    while (model_find(step->model, above) == NULL) {
+        parent_of(above, next);
+        (void)snprintf(above, sizeof(above), "%s", next);
+    }
+    return model_may(step, model_find(step->model, above), ACL_CREATE);
+}
+
+/* The name with its number; what cannot be a path is refused. */
+static enum err make_path(const struct model_step *step, char path[MODEL_PATH_MAX])
+{
+    char parent_path[MODEL_PATH_MAX];
+    size_t len = strlen(path);
+
+    parent_of(path, parent_path);
+    const struct model_node *parent = model_find(step->model, parent_path);
+
+    if (parent == NULL && !step->args->parents) {
+        return ERR_NO_NODE;
+    }
+    if (!may_create(step, path)) {
+        return ERR_NO_AUTH;
+    }
+    if (step->args->sequence) {
+        (void)snprintf(path + len, MODEL_PATH_MAX - len, "%010u",
+                       parent != NULL ? parent->creates : 0);
+    }
+    return strlen(path) > 1 && path[strlen(path) - 1] == '/' ? ERR_BAD_ARGUMENTS : ERR_OK;
+}
+
+static void put_node(const struct model_step *step, const char *path)
+{
+    const struct op_args *args = step->args;
+    struct model_node *node = add(step, path);
+
+    copy_data(node, args);
+    node->owner = args->container ? OWNER_CONTAINER : 0;
+    node->owner = args->ttl_ms > 0 ? OWNER_TTL_MARK | (uint64_t)args->ttl_ms : node->owner;
+    node->owner = args->ephemeral ? step->session : node->owner;
+    node->stat.ephemeral_owner = args->ephemeral ? step->session : 0;
+    touch_parent(step->model, path, step->ask->zxid, 1);
+    model_answer(step, path, node, true);
+}
+
+static enum err do_create(struct model_step *step)
+{
+    const struct op_args *args = step->args;
+    char path[MODEL_PATH_MAX];
+    enum err err = check_kind(step);
+
+    if (err == ERR_OK) {
+        err = model_fix(step->ask->who, step->list, &step->list);
+    }
     if (err != ERR_OK) {
         return err;
     }
     (void)snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len,
                    (const char *)args->path.data);
-    parent_of(path, parent_path);
-    struct model_node *parent = model_find(model, parent_path);
-
-    if (parent == NULL && !args->parents) {
-        return ERR_NO_NODE;
+    err = make_path(step, path);
+    if (err == ERR_OK && model_find(step->model, path) != NULL) {
+        err = ERR_NODE_EXISTS;
     }
-    if (args->sequence) {
-        size_t len = strlen(path);
-
-        (void)snprintf(path + len, MODEL_PATH_MAX - len, "%010u",
-                       parent != NULL ? parent->creates : 0);
+    if (err == ERR_OK) {
+        err = make_parents(step, path);
     }
-    if (strlen(path) > 1 && path[strlen(path) - 1] == '/') {
-        return ERR_BAD_ARGUMENTS;
+    if (err == ERR_OK) {
+        err = check_place(step, path, args->ephemeral, args->data.len);
     }
-    if (model_find(model, path) != NULL) {
-        return ERR_NODE_EXISTS;
+    if (err == ERR_OK) {
+        put_node(step, path);
     }
-    if (strncmp(path, STATE_CONFIG_PATH, strlen(STATE_CONFIG_PATH)) == 0) {
-        return ERR_NO_AUTH;
-    }
-    model_parents(model, path, at);
-    struct model_node *node = add(model, path, at);
-
-    copy_data(node, args);
-    node->owner = args->container ? OWNER_CONTAINER : 0;
-    node->owner = args->ttl_ms > 0 ? OWNER_TTL_MARK | (uint64_t)args->ttl_ms : node->owner;
-    touch_parent(model, path, at.zxid, 1);
-    answer(verdict, path, node);
-    return ERR_OK;
+    return err;
 }
 
-static enum err model_bad_version(const struct model_node *node, struct model_verdict *verdict)
+/* ---- Set, delete, check. ---- */
+
+static enum err bad_version(const struct model_step *step, const struct model_node *node)
 {
-    verdict->has_stat = node != NULL;
-    verdict->stat = node != NULL ? node->stat : (struct stat_view){0};
+    if (node != NULL && model_may(step, node, ACL_READ)) {
+        step->verdict->has_stat = true;
+        step->verdict->stat = node->stat;
+    }
     return ERR_BAD_VERSION;
 }
 
@@ -178,56 +281,76 @@ static bool version_fits(const struct op_args *args, const struct model_node *no
            (args->etag_czxid == node->stat.czxid && args->etag_version == node->stat.version);
 }
 
-static enum err model_set(struct model *model, const struct op_args *args, struct model_moment at,
-                          struct model_node *node, struct model_verdict *verdict)
+static enum err missing(const struct op_args *args)
 {
-    if (node == NULL) {
-        bool makes = args->upsert || args->must_be_new;
+    return args->has_etag || args->must_exist ? ERR_BAD_VERSION : ERR_NO_NODE;
+}
 
-        if (args->has_etag || args->must_exist) {
-            return model_bad_version(NULL, verdict);
-        }
-        if (!makes) {
-            return ERR_NO_NODE;
-        }
-        if (args->has_version && args->version != -1) {
-            return model_bad_version(NULL, verdict);
-        }
-        return model_create(model, args, at, verdict);
+static enum err set_missing(struct model_step *step)
+{
+    const struct op_args *args = step->args;
+
+    if (args->has_etag || args->must_exist || (!args->upsert && !args->must_be_new)) {
+        return missing(args);
     }
-    if (strcmp(node->path, STATE_CONFIG_PATH) == 0) {
+    if (args->has_version && args->version != -1) {
+        return ERR_BAD_VERSION;
+    }
+    enum err err = do_create(step);
+
+    step->verdict->created = err == ERR_OK && step->ask->args == args;
+    return err;
+}
+
+static enum err do_set(struct model_step *step, struct model_node *node)
+{
+    const struct op_args *args = step->args;
+
+    if (node == NULL) {
+        return set_missing(step);
+    }
+    if (strcmp(node->path, STATE_CONFIG_PATH) == 0 || !model_may(step, node, ACL_WRITE)) {
         return ERR_NO_AUTH;
     }
+    enum err err =
+        model_quota(step->model, node->path, 0, (int64_t)args->data.len - node->stat.data_length);
+
+    if (err != ERR_OK) {
+        return err;
+    }
     if (args->must_be_new || !version_fits(args, node)) {
-        return model_bad_version(node, verdict);
+        return bad_version(step, node);
     }
     copy_data(node, args);
     node->stat.version++;
-    node->stat.mzxid = at.zxid;
-    node->stat.mtime = at.time_ms;
-    answer(verdict, node->path, node);
+    node->stat.mzxid = step->ask->zxid;
+    node->stat.mtime = step->ask->time_ms;
+    model_answer(step, node->path, node, true);
     return ERR_OK;
 }
 
-static bool is_within(const char *path, const char *top)
-{
-    size_t len = strlen(top);
-
-    return strncmp(path, top, len) == 0 && (path[len] == '\0' || path[len] == '/');
-}
-
 /* Deletes the longest path first, again and again: slow, and surely bottom up. */
-static enum err model_delete_tree(struct model *model, const char *top, uint32_t max,
-                                  struct model_moment at)
+static enum err delete_tree(const struct model_step *step, const char *top)
 {
-    uint32_t bound = model->limits.recursive_max;
+    struct model *model = step->model;
+    uint32_t bound = model->limits->recursive_max;
+    uint32_t max = step->args->max;
     size_t count = 0;
+    bool may = true;
 
     for (size_t i = 0; i < model->count; i++) {
-        count += is_within(model->nodes[i].path, top) ? 1 : 0;
+        const struct model_node *node = &model->nodes[i];
+
+        if (model_is_within(node->path, top)) {
+            count++;
+            may = may && (node->stat.num_children == 0 || model_may(step, node, ACL_DELETE));
+        }
     }
     if (count > (max > 0 && max < bound ? max : bound)) {
         return ERR_NOT_EMPTY;
+    }
+    if (!may) {
+        return ERR_NO_AUTH;
     }
     for (; count > 0; count--) {
         const char *longest = NULL;
@@ -236,49 +359,107 @@ static enum err model_delete_tree(struct model *model, const char *top, uint32_t
         for (size_t i = 0; i < model->count; i++) {
             const char *one = model->nodes[i].path;
 
-            if (is_within(one, top) && (longest == NULL || strlen(one) > strlen(longest))) {
+            if (model_is_within(one, top) && (longest == NULL || strlen(one) > strlen(longest))) {
                 longest = one;
             }
         }
         (void)snprintf(path, MODEL_PATH_MAX, "%s", longest);
-        take_out(model, path, at.zxid);
+        model_take_out(model, path, step->ask->zxid);
     }
     return ERR_OK;
 }
 
-static enum err model_delete(struct model *model, const struct op_args *args,
-                             struct model_moment at, struct model_node *node,
-                             struct model_verdict *verdict)
+static enum err delete_node(const struct model_step *step, const struct model_node *node)
 {
+    const struct op_args *args = step->args;
     char path[MODEL_PATH_MAX];
     enum err err = ERR_OK;
 
-    if (path_is_builtin(args->path)) {
-        return ERR_BAD_ARGUMENTS;
-    }
-    if (node == NULL) {
-        return args->has_etag || args->must_exist ? model_bad_version(NULL, verdict) : ERR_NO_NODE;
-    }
     if (!version_fits(args, node)) {
-        return model_bad_version(node, verdict);
+        return bad_version(step, node);
     }
     (void)snprintf(path, MODEL_PATH_MAX, "%s", node->path);
     if (args->recursive) {
-        err = model_delete_tree(model, path, args->max, at);
+        err = delete_tree(step, path);
     } else if (node->stat.num_children > 0) {
         return ERR_NOT_EMPTY;
     } else {
-        take_out(model, path, at.zxid);
+        model_take_out(step->model, path, step->ask->zxid);
     }
     if (err == ERR_OK) {
-        answer(verdict, path, NULL);
+        model_answer(step, path, NULL, false);
     }
     return err;
 }
 
-static enum err model_reap(struct model *model, struct model_moment at, struct model_node *node,
-                           struct model_verdict *verdict)
+static enum err do_delete(const struct model_step *step, const char *path,
+                          const struct model_node *node)
 {
+    char parent_path[MODEL_PATH_MAX];
+
+    if (path_is_builtin(step->args->path)) {
+        return ERR_BAD_ARGUMENTS;
+    }
+    parent_of(path, parent_path);
+    const struct model_node *parent = model_find(step->model, parent_path);
+
+    if (parent == NULL) {
+        return missing(step->args);
+    }
+    if (!model_may(step, parent, ACL_DELETE)) {
+        return ERR_NO_AUTH;
+    }
+    return node == NULL ? missing(step->args) : delete_node(step, node);
+}
+
+static enum err do_check(const struct model_step *step, const struct model_node *node)
+{
+    if (node == NULL) {
+        return ERR_NO_NODE;
+    }
+    if (!model_may(step, node, ACL_READ)) {
+        return ERR_NO_AUTH;
+    }
+    if (!version_fits(step->args, node)) {
+        return bad_version(step, node);
+    }
+    model_answer(step, node->path, node, false);
+    return ERR_OK;
+}
+
+/* ---- The others. ---- */
+
+static enum err do_set_acl(const struct model_step *step, struct model_node *node)
+{
+    const struct op_args *args = step->args;
+    enum model_list list = MODEL_OPEN;
+    enum err err = model_fix(step->ask->who, step->list, &list);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (node == NULL) {
+        return missing(args);
+    }
+    if (!model_may(step, node, ACL_ADMIN) || strcmp(node->path, STATE_CONFIG_PATH) == 0) {
+        return ERR_NO_AUTH;
+    }
+    if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
+        return bad_version(step, node);
+    }
+    if (args->has_etag &&
+        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.aversion)) {
+        return bad_version(step, node);
+    }
+    node->list = list;
+    node->stat.aversion++;
+    model_answer(step, node->path, node, true);
+    return ERR_OK;
+}
+
+static enum err do_reap(const struct model_step *step, const struct model_node *node)
+{
+    int64_t now_ms = step->ask->time_ms;
     char path[MODEL_PATH_MAX];
     bool due = false;
 
@@ -289,69 +470,103 @@ static enum err model_reap(struct model *model, struct model_moment at, struct m
         return ERR_NOT_EMPTY;
     }
     if (node->owner == OWNER_CONTAINER) {
-        due = node->creates > 0 || node->stat.ctime + STATE_CONTAINER_UNUSED_MS <= at.time_ms;
-    } else if (node->owner != 0) {
-        due = node->stat.mtime + (int64_t)(node->owner & OWNER_TTL_MASK) <= at.time_ms;
+        due = node->creates > 0 || node->stat.ctime + STATE_CONTAINER_UNUSED_MS <= now_ms;
+    } else if (node->owner != 0 && model_owner(node) == 0) {
+        due = node->stat.mtime + (int64_t)(node->owner & OWNER_TTL_MASK) <= now_ms;
     }
     if (!due) {
-        return model_bad_version(node, verdict);
+        return bad_version(step, node);
     }
     (void)snprintf(path, MODEL_PATH_MAX, "%s", node->path);
-    take_out(model, path, at.zxid);
-    answer(verdict, path, NULL);
+    model_take_out(step->model, path, step->ask->zxid);
+    model_answer(step, path, NULL, false);
     return ERR_OK;
 }
 
-static enum err model_one(struct model *model, const struct op_args *args, struct model_moment at,
-                          struct model_verdict *verdict)
+static enum err do_one(struct model_step *step)
 {
+    const struct op_args *args = step->args;
     char path[MODEL_PATH_MAX];
 
-    if (args->data.len > model->limits.data_bytes_max) {
+    if (args->data.len > step->model->limits->data_bytes_max) {
         return ERR_TOO_LARGE;
     }
     (void)snprintf(path, MODEL_PATH_MAX, "%.*s", (int)args->path.len,
                    (const char *)args->path.data);
-    struct model_node *node = model_find(model, path);
+    struct model_node *node = model_find(step->model, path);
 
     if (args->op == OP_CREATE) {
-        return model_create(model, args, at, verdict);
+        return do_create(step);
     }
     if (args->op == OP_SET) {
-        return model_set(model, args, at, node, verdict);
+        return do_set(step, node);
     }
     if (args->op == OP_DELETE) {
-        return model_delete(model, args, at, node, verdict);
+        return do_delete(step, path, node);
     }
-    if (args->op == OP_REAP) {
-        return model_reap(model, at, node, verdict);
+    if (args->op == OP_CHECK) {
+        return do_check(step, node);
     }
-    if (node == NULL) {
-        return ERR_NO_NODE;
+    if (args->op == OP_SETACL) {
+        return do_set_acl(step, node);
     }
-    if (!version_fits(args, node)) {
-        return model_bad_version(node, verdict);
-    }
-    answer(verdict, path, node);
-    return ERR_OK;
+    return args->op == OP_REAP ? do_reap(step, node) : model_session_op(step);
 }
 
-void model_request(struct model *model, const struct prep_limits *limits,
-                   const struct op_args *args, struct model_moment at,
-                   struct model_verdict *verdict)
+static void do_all(const struct model_step *step)
+{
+    bool multi = step->args->op == OP_MULTI;
+    uint32_t count = multi ? step->args->op_count : 1;
+
+    for (uint32_t i = 0; i < count && step->verdict->err == ERR_OK; i++) {
+        struct model_step element = *step;
+
+        element.args = multi ? &step->args->ops[i] : step->args;
+        element.list = step->ask->lists[i];
+        step->verdict->err = do_one(&element);
+        step->verdict->failed = i;
+    }
+}
+
+static void copy_model(struct model *to, const struct model *from)
+{
+    memcpy(to->nodes, from->nodes, from->count * sizeof(from->nodes[0]));
+    to->count = from->count;
+    memcpy(to->sessions, from->sessions, sizeof(from->sessions));
+    to->session_count = from->session_count;
+}
+
+static void refuse(struct model_verdict *verdict, enum err err)
+{
+    *verdict = (struct model_verdict){.err = err, .whole = true};
+}
+
+void model_request(struct model *model, const struct model_ask *ask, struct model_verdict *verdict)
 {
     static struct model backup;
-    bool multi = args->op == OP_MULTI;
-    uint32_t count = multi ? args->op_count : 1;
+    struct model_step step = {.model = model, .ask = ask, .args = ask->args, .verdict = verdict};
 
     *verdict = (struct model_verdict){.err = ERR_OK};
-    model->limits = *limits;
-    memcpy(&backup, model, sizeof(backup));
-    for (uint32_t i = 0; i < count && verdict->err == ERR_OK; i++) {
-        verdict->err = model_one(model, multi ? &args->ops[i] : args, at, verdict);
-        verdict->failed = i;
+    enum err err = model_in_session(&step);
+
+    if (err == ERR_OK) {
+        err = model_key_known(&step);
+    }
+    if (err != ERR_MISSING) {
+        if (err != ERR_OK) {
+            refuse(verdict, err);
+        }
+        return;
+    }
+    copy_model(&backup, model);
+    do_all(&step);
+    if (verdict->err == ERR_OK) {
+        err = model_remember(&step);
+        if (err != ERR_OK) {
+            refuse(verdict, err);
+        }
     }
     if (verdict->err != ERR_OK) {
-        memcpy(model, &backup, sizeof(backup));
+        copy_model(model, &backup);
     }
 }

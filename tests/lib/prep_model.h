@@ -12,8 +12,37 @@
 enum {
     MODEL_NODES_MAX = 600,
     MODEL_PATH_MAX = 64,
-    MODEL_DATA_MAX = 16,
-    MODEL_REPLIES_MAX = 5
+    MODEL_DATA_MAX = 20,
+    MODEL_REPLIES_MAX = 5,
+    MODEL_SESSIONS_MAX = 8,
+    MODEL_KEYS_MAX = 8,
+    MODEL_SCOPE_MAX = 80
+};
+
+/* Who asks. Ann and Bob have shown a digest, and root is the super user. */
+enum model_who {
+    MODEL_SERVER, /* The server itself, whom nothing stops. */
+    MODEL_NOBODY,
+    MODEL_ANN,
+    MODEL_BOB,
+    MODEL_ROOT,
+    MODEL_WHO_COUNT
+};
+
+/* The lists that requests set; the last three are what "creator" becomes. */
+enum model_list {
+    MODEL_OPEN,    /* world:anyone has all rights. */
+    MODEL_READ,    /* ... READ only. */
+    MODEL_GROW,    /* ... READ, WRITE and CREATE. */
+    MODEL_KEEP,    /* ... all but DELETE. */
+    MODEL_ANN_ALL, /* ... READ, and Ann all. */
+    MODEL_CREATOR, /* auth: all rights of whoever sets it. */
+    MODEL_BAD,     /* An unknown scheme. */
+    MODEL_EMPTY,   /* No entry. */
+    MODEL_ANNS,
+    MODEL_BOBS,
+    MODEL_ROOTS,
+    MODEL_LIST_COUNT
 };
 
 struct model_node {
@@ -23,40 +52,83 @@ struct model_node {
     struct stat_view stat;
     uint64_t owner;
     uint32_t creates;
+    enum model_list list;
+};
+
+struct model_session {
+    uint64_t id;
+    uint64_t secret;
+    uint64_t attach;
+    uint32_t member;
+    uint32_t timeout_ms;
+};
+
+struct model_reply {
+    char path[MODEL_PATH_MAX];
+    bool has_stat;
+    struct stat_view stat; /* Zero after a delete, and where there is no znode. */
+};
+
+struct model_verdict {
+    enum err err;
+    bool whole;      /* The request as a whole is refused, not an element of it. */
+    uint32_t failed; /* Element of a multi. */
+    bool has_stat;
+    struct stat_view stat; /* Of the znode whose version does not fit. */
+    bool created;          /* A set that created. */
+    zxid_t replayed;       /* The request was done by that transaction; 0: just now. */
+    struct model_reply replies[MODEL_REPLIES_MAX];
+    size_t reply_count;
+};
+
+/* A write with a key, in flight or remembered. */
+struct model_key {
+    char scope[MODEL_SCOPE_MAX];
+    char key[MODEL_PATH_MAX];
+    uint64_t request;
+    zxid_t zxid;
+    int64_t time_ms;
+    struct model_verdict verdict;
 };
 
 struct model {
     struct model_node nodes[MODEL_NODES_MAX]; /* In no order. */
     size_t count;
-    struct prep_limits limits;
+    struct model_session sessions[MODEL_SESSIONS_MAX];
+    size_t session_count;
+    struct model_key keys[MODEL_KEYS_MAX]; /* By zxid. */
+    size_t key_count;
+    zxid_t applied; /* Newer writes with a key are still in flight. */
+    const struct prep_limits *limits;
 };
 
-struct model_reply {
-    char path[MODEL_PATH_MAX];
-    struct stat_view stat; /* Zero after a delete. */
-};
-
-struct model_verdict {
-    enum err err;
-    uint32_t failed; /* Element of a multi. */
-    bool has_stat;
-    struct stat_view stat; /* Of the znode whose version does not fit. */
-    struct model_reply replies[MODEL_REPLIES_MAX];
-    size_t reply_count;
-};
-
-struct model_moment {
+/* A request, and all that the answer depends on. */
+struct model_ask {
+    const struct op_args *args;
+    const enum model_list *lists; /* That the operation, or each element, sets. */
+    enum model_who who;
+    const char *identity; /* Of who, as the scope of a key. */
+    bool in_session;      /* One is shown: */
+    uint64_t session;     /* by its id, or */
+    uint64_t secret;      /* by its secret when that is 0; */
+    uint64_t attach;      /* and in this place of it, if not 0. */
+    uint64_t named;       /* Secret of the session that the operation is about. */
+    const char *key;      /* Empty: none. */
+    uint64_t request;     /* The same for the same request. */
+    uint32_t member;
     zxid_t zxid;
     int64_t time_ms;
 };
 
 /* The built-in znodes. */
-void model_init(struct model *model);
+void model_init(struct model *model, const struct prep_limits *limits);
 struct model_node *model_find(struct model *model, const char *path);
+struct model_session *model_session_by_secret(struct model *model, uint64_t secret);
 
 /* Does the request, or nothing at all. */
-void model_request(struct model *model, const struct prep_limits *limits,
-                   const struct op_args *args, struct model_moment at,
-                   struct model_verdict *verdict);
+void model_request(struct model *model, const struct model_ask *ask, struct model_verdict *verdict);
+
+/* Forgets what is due; false when nothing is. */
+bool model_forget(struct model *model, int64_t time_ms);
 
 #endif
