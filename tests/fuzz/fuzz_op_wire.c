@@ -120,6 +120,7 @@ static void seed_rows(struct fuzz_sink *sink)
         if (def->id != OP_CHECK && def->id != OP_MULTI) {
             args.path = slice_str("/a/b");
             args.data = slice_str("data");
+            args.upsert = true; /* A set may bring an ACL only then. */
             args.session = 77;
             args.watch_id = 5;
             args.scheme = slice_str("digest");
@@ -140,7 +141,6 @@ void fuzz_seeds(struct fuzz_sink *sink)
                                .stat = {.czxid = 5, .version = 3}};
     struct op_args ops[3];
     struct op_args multi;
-
     struct op_result answer = {.path = slice_str("/q/n-0000000007"),
                                .created = true,
                                .replayed = true,
