@@ -101,9 +101,6 @@ struct prep_play *prep_play_new(void)
         make_principal(play, (enum model_who)who);
     }
     make_lists(play);
-    for (int i = 0; i < PLAY_KEYS; i++) {
-        (void)snprintf(play->keys[i], sizeof(play->keys[i]), "k%d", i);
-    }
     return play;
 }
 
@@ -308,6 +305,8 @@ static uint64_t identity_of(const struct op_args *args)
     return identity;
 }
 
+static const char *const keys[PLAY_KEYS] = {"one", "two", "three", "four"};
+
 /* A request with a key may be one that was made before. */
 static struct play_request *read_request(struct prep_play *play, struct wire_reader *reader,
                                          bool with_key, struct model_ask *ask)
@@ -322,7 +321,7 @@ static struct play_request *read_request(struct prep_play *play, struct wire_rea
     ask->args = &request->args;
     ask->lists = request->lists;
     ask->named = request->named;
-    ask->key = with_key ? play->keys[at] : "";
+    ask->key = with_key ? keys[at] : "";
     ask->request = identity_of(&request->args);
     return request;
 }

@@ -46,7 +46,6 @@ struct prep_play {
     struct buf lists[MODEL_LIST_COUNT];   /* Encoded. */
     struct play_request request;          /* The current one without a key ... */
     struct play_request keyed[PLAY_KEYS]; /* ... and the last one with each. */
-    char keys[PLAY_KEYS][4];
 };
 
 /* Draws a request anew. */
