@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -229,11 +229,20 @@ int loop_dup(int fd)
     return copy < 0 ? -errno : copy;
 }
 
-bool loop_all_acked(int fd)
+bool loop_is_read(int fd, uint64_t *acked)
 {
+    struct tcp_info info = {.tcpi_bytes_acked = 0};
+    socklen_t len = sizeof(info);
     int left = 0;
 
-    return ioctl(fd, SIOCOUTQ, &left) == 0 && left == 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || ioctl(fd, SIOCOUTQ, &left)) {
+        return false;
+    }
+
+    bool more = info.tcpi_bytes_acked > *acked;
+
+    *acked = info.tcpi_bytes_acked;
+    return more || left == 0;
 }
 
 ssize_t loop_send(int fd, const void *data, size_t len)

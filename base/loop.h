@@ -63,8 +63,9 @@ uint16_t loop_local_port(int fd);
  * else reads, writes and closes. */
 int loop_dup(int fd);
 
-/* True when the peer's kernel has acknowledged all that was sent. */
-bool loop_all_acked(int fd);
+/* True when the peer's kernel has acknowledged all that was sent, or more than at the last call,
+ * which `*acked` remembers (0 at first). */
+bool loop_is_read(int fd, uint64_t *acked);
 
 /* Sends at once what the socket takes; bytes, or a negative errno. */
 ssize_t loop_send(int fd, const void *data, size_t len);

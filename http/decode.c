@@ -177,7 +177,9 @@ static const struct op_field *query_field(const struct op_def *def, struct slice
     return field && (field->source == OP_FROM_QUERY) ? field : NULL;
 }
 
-static void take_field(struct http_conn *conn, const struct op_field *field, struct slice value)
+/* `name` is what the client called it. */
+static void take_field(struct http_conn *conn, const struct op_field *field, struct slice name,
+                       struct slice value)
 {
     struct http_request *request = &conn->request;
     const char *why = NULL;
@@ -193,7 +195,7 @@ static void take_field(struct http_conn *conn, const struct op_field *field, str
     enum err err = op_field_parse(field, value, &request->args, &why);
 
     if (err != ERR_OK) {
-        http_refuse(conn, err, "%s %s", field->name, why);
+        http_refuse(conn, err, "%.*s %s", quote_len(name), quote(name), why);
     }
 }
 
@@ -242,7 +244,7 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     const struct op_field *field = query_field(request->def, param->name);
 
     if (field) {
-        take_field(conn, field, param->value);
+        take_field(conn, field, param->name, param->value);
     } else if (slice_eq(param->name, slice_str("dataformat"))) {
         check_dataformat(conn, param->value);
     } else if (slice_eq(param->name, http_route_key(route, request->method))) {
@@ -327,7 +329,7 @@ static void take_last_event(struct http_conn *conn)
     struct slice value = conn->request.head.last_event_id;
 
     if (field && value.len > 0) {
-        take_field(conn, field, value);
+        take_field(conn, field, slice_str("Last-Event-ID"), value);
     }
 }
 
@@ -341,7 +343,7 @@ static void take_header_fields(struct http_conn *conn)
                                  : slice_make(NULL, 0);
 
         if (value.data) {
-            take_field(conn, field, value);
+            take_field(conn, field, slice_str(field->name), value);
         }
     }
     take_last_event(conn);

@@ -48,6 +48,7 @@ struct http_stream {
     zxid_t session_end_zxid;
     bool ask_session; /* Changes were lost: its end may have been among them. */
     zxid_t from;
+    uint64_t acked;     /* Bytes that the client's kernel had taken in at the last heartbeat. */
     uint64_t behind_ms; /* Since when it is held, or 0. */
     uint64_t beat_ms;   /* When the next heartbeat is due. */
     uint64_t limit_ms;  /* Opening: until when. Ended: until when its queue may be read. */
@@ -67,8 +68,30 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
     return list_entry(client, struct http_stream, client);
 }
 
-/* ---- stream_tell.c ---- */
+/* ---- stream_tell.c: queue, calls, time ---- */
 extern const struct watcher_ops stream_ops;
+
+void stream_put(struct http_stream *stream, struct slice bytes);
+size_t stream_queue_len(struct http_stream *stream);
+
+/* ---- stream_missed.c: changes ---- */
+void stream_on_event(struct watcher_client *client, struct watch *hits,
+                     const struct watch_event *event);
+void stream_on_lost(struct watcher_client *client, zxid_t from);
+
+/* Goes on from where its watch was held. */
+void stream_catch_up(struct http_stream *stream);
+
+void stream_begin(struct http_stream *stream);
+
+/* Opens it, refuses it, or leaves it for another try. */
+void stream_try_open(struct http_stream *stream);
+
+/* Gives the connection back to the library, which asks http_stream_opened. */
+void stream_answer(struct http_stream *stream, enum err err);
+
+/* Its end, if it comes later than this look, will be among the changes. */
+enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info);
 
 /* ---- stream_frame.c: what a stream says ---- */
 

@@ -95,6 +95,9 @@ static void on_hangup(struct loop_watch *watch, uint32_t ready)
     struct watcher_client *client = watch->ctx;
 
     (void)ready;
+    /* It would be reported again until the descriptor is closed. */
+    loop_remove(&client->watcher->loop, &client->hangup);
+    client->watched = false;
     client->ops->on_hangup(client);
 }
 
@@ -110,6 +113,7 @@ bool watcher_add(struct watcher_client *client, int fd)
     client->hangup = (struct loop_watch){
         .fd = copy, .interest = LOOP_PEER_END, .on_ready = on_hangup, .ctx = client};
     loop_add(&watcher->loop, &client->hangup);
+    client->watched = true;
     list_push_back(&watcher->clients, &client->node);
     client->known = true;
     return true;
@@ -129,8 +133,11 @@ void watcher_remove(struct watcher_client *client)
     list_remove(&client->listening);
     list_remove(&client->due);
     client->known = false;
-    if (client->hangup.fd >= 0) {
+    if (client->watched) {
         loop_remove(&watcher->loop, &client->hangup);
+        client->watched = false;
+    }
+    if (client->hangup.fd >= 0) {
         close(client->hangup.fd);
         client->hangup.fd = -1;
     }
@@ -141,6 +148,18 @@ void watcher_due(struct watcher_client *client)
     if (list_empty(&client->due)) {
         list_push_back(&client->watcher->due, &client->due);
     }
+}
+
+bool watcher_is_tired(struct watcher_client *client)
+{
+    struct http_watcher *watcher = client->watcher;
+
+    if (os_now_us() - watcher->turn_us < WATCHER_WORK_US) {
+        return false;
+    }
+    list_remove(&client->due);
+    list_push_back(&watcher->later, &client->due);
+    return true;
 }
 
 void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms)
@@ -276,7 +295,7 @@ static int wait_ms(const struct http_watcher *watcher)
 {
     uint64_t until_ms = watcher->next_ms;
 
-    if (watcher->more) {
+    if (watcher->more || !list_empty(&watcher->later)) {
         return 0;
     }
     if (list_empty(&watcher->clients)) {
@@ -288,10 +307,23 @@ static int wait_ms(const struct http_watcher *watcher)
     return until_ms > watcher->now_ms ? (int)(until_ms - watcher->now_ms) : 0;
 }
 
+/* What was put off in the last turn. */
+static void take_later(struct http_watcher *watcher)
+{
+    while (!list_empty(&watcher->later)) {
+        struct list *node = watcher->later.next;
+
+        list_remove(node);
+        list_push_back(&watcher->due, node);
+    }
+}
+
 static void turn(struct http_watcher *watcher)
 {
     loop_run_once(&watcher->loop, wait_ms(watcher));
     watcher->now_ms = os_now_ms();
+    watcher->turn_us = os_now_us();
+    take_later(watcher);
     take_calls(watcher);
     serve_due(watcher);
     pump(watcher);
@@ -356,6 +388,7 @@ struct http_watcher *http_watcher_start(struct http *http)
     list_init(&watcher->clients);
     list_init(&watcher->listeners);
     list_init(&watcher->due);
+    list_init(&watcher->later);
     buf_init(&watcher->gather, SIZE_MAX / 2);
     for (size_t i = 0; i < WATCHER_FRAMES; i++) {
         buf_init(&watcher->frames.text[i], SIZE_MAX / 2);

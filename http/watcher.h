@@ -17,9 +17,10 @@
 #include "server/subscribe.h"
 
 enum {
-    WATCHER_FRAMES = 8,    /* Forms of one event. */
-    WATCHER_RETRY_MS = 20, /* Between two looks at what is not there yet. */
-    WATCHER_SETS = 64      /* Transactions told before those that wait are served. */
+    WATCHER_FRAMES = 8,     /* Forms of one event. */
+    WATCHER_RETRY_MS = 20,  /* Between two looks at what is not there yet. */
+    WATCHER_WORK_US = 5000, /* For what clients have missed, before changes have their turn. */
+    WATCHER_SETS = 64       /* Transactions told before those that wait are served. */
 };
 
 /* What a library thread asks for. */
@@ -61,8 +62,9 @@ struct watcher_client {
     struct list call;         /* In watcher.inbox. */
     struct list node;         /* In watcher.clients. */
     struct list listening;    /* In watcher.listeners. */
-    struct list due;          /* In watcher.due. */
+    struct list due;          /* In watcher.due, or watcher.later. */
     struct loop_watch hangup; /* fd -1: not watched. */
+    bool watched;             /* For a hang-up. */
     bool known;               /* In watcher.clients. */
 };
 
@@ -104,10 +106,12 @@ struct http_watcher {
     struct list clients;
     struct list listeners;
     struct list due;
+    struct list later;               /* Due in the next turn. */
     struct watcher_client *gatherer; /* Is being told what it has missed, into `gather`. */
     struct buf gather;
     struct watcher_frames frames;
     uint64_t now_ms;
+    uint64_t turn_us;  /* When the turn began. */
     uint64_t next_ms;  /* When somebody wants to be asked. */
     uint64_t check_ms; /* When to ask whether this replica may still answer. */
     bool more;         /* The window holds more than was told in this turn. */
@@ -150,6 +154,10 @@ void watcher_remove(struct watcher_client *client);
 
 /* on_due will be called when the subscriber is done. */
 void watcher_due(struct watcher_client *client);
+
+/* True when what clients have missed has taken long enough in this turn: on_due will be called in
+ * the next one. Others must not wait while a thousand are told of last week. */
+bool watcher_is_tired(struct watcher_client *client);
 
 /* on_time will be called at `at_ms` at the latest. */
 void watcher_ask_by(struct http_watcher *watcher, uint64_t at_ms);

@@ -218,6 +218,33 @@ static void a_resumption_that_is_too_much_is_a_gap_from_the_start(void **state)
     kit_stream_close(&stream);
 }
 
+/* As when a replica has died and its clients come to the others. */
+static void many_resume_at_once(void **state)
+{
+    enum {
+        STREAMS = 40,
+        COUNT = 400
+    };
+
+    struct kit_stream streams[STREAMS];
+
+    (void)state;
+    create("/a");
+    set_many("/a", 0, COUNT);
+    for (int i = 0; i < STREAMS; i++) {
+        kit_stream_send(&streams[i], kit_stream_connect(port, RECEIVE_BYTES), port,
+                        "/watch/v1/a?mode=persistent&values=true&since=0x100000001", "");
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        kit_stream_read_head(&streams[i]);
+        assert_string_equal(kit_stream_told(&streams[i]), "watch replayed");
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        assert_int_equal(read_numbers(&streams[i], 0, COUNT), COUNT);
+        kit_stream_close(&streams[i]);
+    }
+}
+
 static void whoever_never_reads_is_cut_off(void **state)
 {
     struct kit_stream slow;
@@ -245,6 +272,7 @@ int main(void)
         TEST(a_reader_that_stops_for_a_while_loses_nothing),
         TEST(a_reader_that_stops_for_long_is_told_of_the_overrun),
         TEST(what_is_too_much_to_tell_is_a_gap),
+        TEST(many_resume_at_once),
         TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start),
         cmocka_unit_test_setup_teardown(whoever_never_reads_is_cut_off, setup_impatient, teardown),
     };

@@ -1,0 +1,288 @@
+/* What a stream is told of changes: as they happen, or later what it has missed of them, because it
+ * was not open yet, its queue was full, or the window was lost. */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "http/stream.h"
+
+enum {
+    SESSION_BEATS = 3 /* Heartbeats in the time-out of a session. */
+};
+
+enum err stream_find_session(const struct http_stream *stream, struct op_session_info *ret_info)
+{
+    const struct op_session session = {.shown = true, .id = stream->session};
+
+    return view_find_session(gate_view(stream->http->gate), &session, ret_info);
+}
+
+/* ---- Told, or held. ---- */
+
+static bool is_one_shot(const struct http_stream *stream)
+{
+    return watch_is_one_shot(stream->request.kind);
+}
+
+/* Events from this one on stay in the window. */
+static void hold(struct http_stream *stream, struct watch *watch, zxid_t zxid)
+{
+    watch_hold(watch);
+    stream->held = true;
+    stream->from = zxid - 1;
+    stream->group = 0;
+    if (stream->behind_ms == 0) {
+        stream->behind_ms = os_now_ms();
+    }
+    pthread_mutex_lock(&stream->mutex);
+    stream->wants_room = true;
+    pthread_mutex_unlock(&stream->mutex);
+    watcher_due(&stream->client); /* The queue may be empty by now. */
+}
+
+static void told(struct http_stream *stream, const struct watch_event *event)
+{
+    metric_add(&stream->client.watcher->metrics.events, 1);
+    stream->group = event->last ? 0 : event->zxid;
+    if (event->last && is_one_shot(stream)) {
+        stream->finished = true;
+        watcher_due(&stream->client);
+    }
+}
+
+/* A full queue is looked at between transactions only: each is told as a whole. */
+static bool is_full(const struct http_stream *stream, const struct watch_event *event, size_t len)
+{
+    return len >= stream->http->limits->socket_queue_bytes_max && stream->group != event->zxid &&
+           !is_one_shot(stream);
+}
+
+/* What was missed goes to the watcher's own buffer, because the frame that says how it was made up
+ * comes first. A difference is of use only as a whole. */
+static void gather(struct http_stream *stream, struct watch *watch, const struct watch_event *event)
+{
+    struct buf *out = &stream->client.watcher->gather;
+    size_t max = stream->http->limits->socket_queue_bytes_max;
+
+    if (event->diff && (stream->cut || (out->len >= max && !is_one_shot(stream)))) {
+        stream->cut = true;
+    } else if (!event->diff && is_full(stream, event, out->len)) {
+        hold(stream, watch, event->zxid);
+    } else {
+        stream_put_event(stream, out, event);
+        told(stream, event);
+    }
+}
+
+void stream_on_event(struct watcher_client *client, struct watch *hits,
+                     const struct watch_event *event)
+{
+    struct http_stream *stream = stream_of(client);
+
+    if (client->watcher->gatherer == client) {
+        gather(stream, hits, event);
+    } else if (is_full(stream, event, stream_queue_len(stream))) {
+        hold(stream, hits, event->zxid);
+    } else {
+        stream_put(stream, stream_event_frame(stream, event));
+        told(stream, event);
+    }
+}
+
+/* ---- Gathering. ---- */
+
+static void gather_begin(struct http_stream *stream)
+{
+    buf_clear(&stream->client.watcher->gather);
+    stream->client.watcher->gatherer = &stream->client;
+    stream->cut = false;
+}
+
+/* A difference that is too large is none. */
+static void gather_end(struct http_stream *stream, struct subscribe_result *result)
+{
+    struct http_watcher *watcher = stream->client.watcher;
+
+    watcher->gatherer = NULL;
+    if (stream->cut) {
+        buf_clear(&watcher->gather);
+        result->resumed = SUBSCRIBE_GAP;
+        stream->group = 0;
+    }
+    if (result->resumed == SUBSCRIBE_GAP) {
+        metric_add(&watcher->metrics.gaps, 1);
+    }
+}
+
+static void put_gathered(struct http_stream *stream)
+{
+    struct buf *gathered = &stream->client.watcher->gather;
+
+    stream_put(stream, buf_slice(gathered));
+    if (gathered->cap > STREAM_KEEP_BYTES) {
+        buf_release(gathered);
+        buf_init(gathered, SIZE_MAX / 2);
+    }
+}
+
+/* Says that not each change is told one by one. */
+static void put_notice(struct http_stream *stream, const struct subscribe_result *result,
+                       zxid_t from)
+{
+    struct buf out;
+
+    buf_init(&out, SIZE_MAX / 2);
+    if (result->resumed == SUBSCRIBE_GAP) {
+        stream_put_gap(stream, &out, result->zxid);
+    } else if (result->resumed == SUBSCRIBE_DIFFED) {
+        metric_add(&stream->client.watcher->metrics.overruns, 1);
+        stream_put_overrun(stream, &out, from);
+    }
+    stream_put(stream, buf_slice(&out));
+    buf_release(&out);
+}
+
+void stream_catch_up(struct http_stream *stream)
+{
+    if (watcher_is_tired(&stream->client)) {
+        return;
+    }
+
+    struct subscriber *subscriber = stream->client.watcher->subscriber;
+    struct watch *watch =
+        watch_by_id(subscribe_table(subscriber), &stream->client.owner, stream->watch);
+    struct subscribe_result result = {.resumed = SUBSCRIBE_REPLAYED};
+    zxid_t from = stream->from;
+
+    ASSERT(stream->held && watch);
+    gather_begin(stream);
+    stream->held = false;
+
+    enum err err = subscribe_catch_up(subscriber, watch, from, &result);
+
+    gather_end(stream, &result);
+    if (err != ERR_OK) {
+        stream->held = true; /* The state is not whole yet. */
+        return;
+    }
+    put_notice(stream, &result, from);
+    put_gathered(stream);
+    if (!stream->held) {
+        stream->behind_ms = 0;
+    }
+}
+
+void stream_on_lost(struct watcher_client *client, zxid_t from)
+{
+    struct http_stream *stream = stream_of(client);
+    struct watch *watch = NULL;
+
+    if (stream->place != STREAM_OPEN) {
+        return;
+    }
+    stream->ask_session = stream->session != 0;
+    watcher_due(client);
+    watch =
+        watch_by_id(subscribe_table(client->watcher->subscriber), &client->owner, stream->watch);
+    if (watch && !stream->held) {
+        hold(stream, watch, (from > watch->start ? from : watch->start) + 1);
+    }
+}
+
+/* ---- Begin. ---- */
+
+static enum err try_add(struct http_stream *stream, struct subscribe_result *ret_result)
+{
+    struct subscriber *subscriber = stream->client.watcher->subscriber;
+    enum err err = ERR_REPLICA_BEHIND;
+
+    gather_begin(stream);
+    if (subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX) >= stream->least) {
+        err = subscribe_add(subscriber, &stream->client.owner, &stream->request, ret_result);
+    }
+    gather_end(stream, ret_result);
+    return err;
+}
+
+void stream_answer(struct http_stream *stream, enum err err)
+{
+    struct http *http = stream->http;
+
+    stream->err = err;
+    if (err != ERR_OK) {
+        stream->place = STREAM_ENDED;
+        stream->limit_ms = UINT64_MAX;
+        watch_owner_release(subscribe_table(stream->client.watcher->subscriber),
+                            &stream->client.owner);
+    }
+    MHD_resume_connection(stream->mhd);
+    http_suspended_drop(http);
+}
+
+static void open(struct http_stream *stream, const struct subscribe_result *result)
+{
+    struct http_watcher *watcher = stream->client.watcher;
+    struct buf hello;
+
+    stream->place = STREAM_OPEN;
+    stream->watch = result->id;
+    stream->zxid = result->zxid;
+    stream->beat_ms = watcher->now_ms + stream->beat_every_ms;
+    watcher_ask_by(watcher, stream->beat_ms);
+    metric_add(&watcher->metrics.streams, 1);
+    if (stream->session != 0) {
+        watcher_listen(&stream->client);
+    }
+    buf_init(&hello, SIZE_MAX / 2);
+    stream_put_hello(stream, &hello, result);
+    stream_put(stream, buf_slice(&hello));
+    buf_release(&hello);
+    put_gathered(stream);
+}
+
+/* It must be heard of often enough. */
+static enum err enter_session(struct http_stream *stream)
+{
+    struct op_session_info info;
+    enum err err = stream_find_session(stream, &info);
+
+    if (err != ERR_OK) {
+        return err == ERR_UNKNOWN_SESSION ? ERR_SESSION_EXPIRED : err;
+    }
+    if (info.timeout_ms / SESSION_BEATS < stream->beat_every_ms) {
+        stream->beat_every_ms = info.timeout_ms / SESSION_BEATS;
+    }
+    return ERR_OK;
+}
+
+void stream_try_open(struct http_stream *stream)
+{
+    if (stream->request.has_since && watcher_is_tired(&stream->client)) {
+        return;
+    }
+
+    struct http_watcher *watcher = stream->client.watcher;
+    struct subscribe_result result = {.resumed = SUBSCRIBE_FRESH};
+    enum err err = try_add(stream, &result);
+
+    if (err == ERR_REPLICA_BEHIND && watcher->now_ms < stream->limit_ms) {
+        watcher_ask_by(watcher, watcher->now_ms + WATCHER_RETRY_MS);
+        return;
+    }
+    if (err == ERR_OK && stream->session != 0) {
+        err = enter_session(stream);
+    }
+    if (err == ERR_OK) {
+        open(stream, &result);
+    }
+    stream_answer(stream, err);
+}
+
+void stream_begin(struct http_stream *stream)
+{
+    bool added = watcher_add(&stream->client, stream->fd);
+
+    if (!added || stream->client.watcher->ended) {
+        stream_answer(stream, ERR_NOT_READY);
+    } else {
+        stream_try_open(stream);
+    }
+}
