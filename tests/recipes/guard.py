@@ -8,7 +8,7 @@ import pathlib
 import sys
 import time
 
-READERS = 2      # The first reader waits for company: reading together is part of the lock.
+READERS = 4      # The first ones wait for each other: reading together is part of the lock.
 COMPANY_S = 30
 INSIDE_S = 0.02  # Long enough for another to come in, were it let.
 

@@ -34,12 +34,12 @@ def check(world):
     clients = {name: register_all(world, name) for name in NAMES}
     wait(lambda: any(client.lines for client, _ in clients[NAMES[0]]), "the first is registered")
     world.ensemble.kill_leader()
-    for name in NAMES:
-        owner = owner_of(clients[name])
-        for language in LANGUAGES:
-            assert world.run(language, "resolve", path_of(name)) == [owner]
     for name, language in zip(NAMES, LANGUAGES):
-        owner = world.ensemble.value(path_of(name))
-        assert world.start(language, "release", path_of(name), "not mine").end() != 0
+        owner = owner_of(clients[name])
+        others = [world.start(language, "resolve", path_of(name)),
+                  world.start(language, "release", path_of(name), "not mine")]
+        assert [client.end() for client in others] == [0, 1], f"{others[0]}\n{others[1]}"
+        assert others[0].lines == [owner], others[0]
         world.run(language, "release", path_of(name), owner)
+    for name, language in zip(NAMES, reversed(LANGUAGES)):
         assert world.run(language, "register", path_of(name), "another") == [REGISTERED]

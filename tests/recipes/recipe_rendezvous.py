@@ -11,11 +11,12 @@ def path_of(language):
 
 
 def fill(world, language):
-    """All three masters try; the address that one of them has left there."""
-    masters = [world.start(other, "fill", path_of(language), f"at-{other}") for other in LANGUAGES]
-    codes = [master.end() for master in masters]
-    assert codes.count(0) == 1, "\n".join(map(str, masters))
-    return f"at-{LANGUAGES[codes.index(0)]}"
+    """Three masters try; the address that the first of them has left there."""
+    world.run(language, "fill", path_of(language), f"at-{language}")
+    late = [world.start(other, "fill", path_of(language), f"at-{other}")
+            for other in LANGUAGES if other != language]
+    assert all(master.end() != 0 for master in late), "\n".join(map(str, late))
+    return f"at-{language}"
 
 
 def check(world):

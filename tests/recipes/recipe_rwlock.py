@@ -1,5 +1,6 @@
 """Read/write lock: writers are alone, readers are not, nobody overtakes."""
 
+from clients import LANGUAGES
 from ensemble import wait
 from guarded import Resource
 
@@ -10,11 +11,13 @@ def check(world):
     resource = Resource(world)
     holder = world.start("mjs", "write", PATH, *resource.hold_until("go"))
     wait(lambda: resource.is_held("go"), "the first one holds the lock")
-    clients = world.start_each("read", PATH, *resource.read())
-    wait(lambda: len(world.ensemble.children(PATH)) == 4, "the readers wait")
-    for _ in range(2):
-        clients += world.start_each("write", PATH, *resource.write())
-        clients += world.start_each("read", PATH, *resource.read())
+    clients = []
+    for language in [*LANGUAGES, LANGUAGES[0]]:  # Those who must read together: guard.READERS.
+        clients.append(world.start(language, "read", PATH, *resource.read()))
+        wait(lambda: len(world.ensemble.children(PATH)) == len(clients) + 1, "one more waits")
+    clients += world.start_each("write", PATH, *resource.write())
+    clients += world.start_each("read", PATH, *resource.read())
+    clients += world.start_each("write", PATH, *resource.write())
     wait(lambda: len(world.ensemble.children(PATH)) >= 9, "more wait")
     assert not resource.readers(), "nobody reads while the first one writes"
     world.touch("go")

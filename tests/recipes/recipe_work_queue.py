@@ -6,11 +6,12 @@ from clients import LANGUAGES
 from ensemble import wait
 
 PATH = "/queues/mail"
-ITEMS = 20
+ITEMS = 20     # Of each producer.
+CONSUMERS = 2  # In each language.
 
 
 def check(world):
-    consumers = world.start_each("take", PATH, ITEMS)
+    consumers = world.start_each("take", PATH, ITEMS // CONSUMERS, times=CONSUMERS)
     producers = [
         world.start(language, "put", PATH, *(f"{language}:{i}" for i in range(ITEMS)))
         for language in LANGUAGES
