@@ -280,17 +280,19 @@ void expiry_turn(struct expiry *expiry, uint64_t now_ms)
     if (!expiry->on) {
         return;
     }
-    ASSERT(now_ms >= expiry->now_ms);
+    ASSERT(now_ms >= expiry->now_ms || MUTANT(32));
     expiry->now_ms = now_ms;
     /* Late by more than one interval when it is due after one. */
-    if (elapsed_ms > 2 * (uint64_t)expiry->report_ms) {
+    if (elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(25) && !MUTANT(32)) {
         PROBE("expiry.stood_still");
         expiry->standing = true;
         expiry->hold_ms = expiry->clock_ms + expiry->report_ms;
         return;
     }
     expiry->clock_ms += elapsed_ms;
-    lose_the_silent(expiry);
+    if (!MUTANT(32)) {
+        lose_the_silent(expiry);
+    }
 }
 
 bool expiry_stands(const struct expiry *expiry)
@@ -372,7 +374,7 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
             continue;
         }
         list_push_back(&later, &entry->node);
-        if (entry->deadline_ms < reported_ms) {
+        if (entry->deadline_ms < reported_ms || MUTANT(25)) {
             out[count++] = entry->id;
         }
     }

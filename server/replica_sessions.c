@@ -31,6 +31,12 @@ void sessions_applied(struct replica *replica, const struct state *state)
 
 /* ---- Roles. ---- */
 
+/* Of the monotonic clock alone: what anybody does to the wall clock moves no deadline. */
+static uint64_t expiry_now_ms(const struct replica *replica)
+{
+    return MUTANT(32) ? (uint64_t)replica->wall_ms : replica->now_ms;
+}
+
 void sessions_role_began(struct replica *replica)
 {
     if (!replica_leads(replica) || expiry_is_on(replica->expiry)) {
@@ -39,7 +45,7 @@ void sessions_role_began(struct replica *replica)
     const struct state *state = view_read(replica->view);
 
     ASSERT(state);
-    expiry_begin(replica->expiry, state, replica->now_ms);
+    expiry_begin(replica->expiry, state, expiry_now_ms(replica));
     view_read_done(replica->view);
 }
 
@@ -197,7 +203,7 @@ bool sessions_confirmed(struct replica *replica, uint64_t token)
 
 void sessions_turn(struct replica *replica)
 {
-    (void)expiry_turn(replica->expiry, replica->now_ms);
+    (void)expiry_turn(replica->expiry, expiry_now_ms(replica));
     if (expiry_stands(replica->expiry) && replica->renew_token == 0) {
         renew_quorum(replica);
     }
