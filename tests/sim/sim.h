@@ -85,6 +85,7 @@ struct sim_knobs {
     /* Coordination. */
     uint32_t sessions;          /* Of each client, at most; 0: none. */
     uint32_t timeout_ticks_max; /* Of a session, at least 2. */
+    uint32_t close_ppm;         /* Share of a client's turns that close one. */
     uint32_t ephemerals_max;    /* Of a session. */
     uint32_t acl_ppm;           /* Share of writes about ACLs, and of creates with one. */
     uint32_t quota_ppm;         /* Share of writes about the one quota. */

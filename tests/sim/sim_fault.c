@@ -144,6 +144,7 @@ static void fault_jump(struct sim *sim)
     int64_t year_ms = INT64_C(31536000000);
 
     node->wall_off_ms = (int64_t)rng_below(&sim->rng, (uint64_t)(20 * year_ms)) - 10 * year_ms;
+    SIM_TRACE(sim, "fault: the wall clock of %u jumps to %" PRId64, node->id, node->wall_off_ms);
 }
 
 /* ---- Network. ---- */

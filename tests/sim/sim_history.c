@@ -250,6 +250,10 @@ static void run_op(struct history *history, struct sim_op *op, const struct logr
                  op->number, op->logged, rec->zxid);
     }
     op->logged = rec->zxid;
+    sim->totals.moved += op->id == OP_ATTACH;
+    for (uint32_t i = 0; i < op->sub_count; i++) {
+        sim->totals.ephemerals += op->subs[i].id == OP_CREATE && op->subs[i].ephemeral;
+    }
     model_run(&history->model, op, rec->zxid, header->time_ms, &answer);
     if (answer.was) {
         sim_fail(sim, "A19",

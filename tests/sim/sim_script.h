@@ -40,5 +40,6 @@ struct script {
 extern const struct script scripts_sync[];
 extern const struct script scripts_disk[];
 extern const struct script scripts_net[];
+extern const struct script scripts_session[];
 
 #endif

@@ -10,7 +10,6 @@
 
 enum {
     OPEN_PPM = 60000, /* Of a client's turns. */
-    CLOSE_PPM = 8000,
     ATTACH_PPM = 40000,
     SILENT_PPM = 15000,
     LATE_PPM = 30000, /* Of operations by socket: through the attachment before. */
@@ -98,7 +97,7 @@ void sim_session_turn(struct sim *sim, const struct sim_client *client)
     if (sim->knobs.sessions == 0) {
         return;
     }
-    if (rng_chance(&sim->rng, OPEN_PPM) && sim->session_count < SIM_SESSIONS_MAX &&
+    if (rng_chance(&sim->rng, OPEN_PPM + sim->knobs.close_ppm) && sim->session_count < SIM_SESSIONS_MAX &&
         count_kept(sim, client->id) < sim->knobs.sessions) {
         sim_op_launch(sim, make_op(sim, new_session(sim, client->id), OP_SESSION));
         return;
@@ -109,7 +108,7 @@ void sim_session_turn(struct sim *sim, const struct sim_client *client)
     }
     if (rng_chance(&sim->rng, SILENT_PPM)) {
         session->state = SIM_SESSION_SILENT;
-    } else if (rng_chance(&sim->rng, CLOSE_PPM)) {
+    } else if (rng_chance(&sim->rng, sim->knobs.close_ppm)) {
         sim_op_launch(sim, make_op(sim, session, OP_CLOSE));
     } else if (rng_chance(&sim->rng, ATTACH_PPM)) {
         sim_op_launch(sim, make_op(sim, session, OP_ATTACH));

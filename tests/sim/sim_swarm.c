@@ -67,6 +67,7 @@ static void draw_coordination(struct rng *rng, struct sim_knobs *knobs)
 
     knobs->sessions = sessions ? PICK(rng, 1, 2, 4) : 0;
     knobs->timeout_ticks_max = PICK(rng, 4, 10);
+    knobs->close_ppm = PICK(rng, 5000, 10000, 100000);
     knobs->ephemerals_max = PICK(rng, 2, 100, 100);
     knobs->acl_ppm = PICK(rng, 0, 0, 0, 60000);
     knobs->quota_ppm = 0;
