@@ -44,6 +44,8 @@ static void draw_quota(struct sim *sim, struct sim_sub *sub)
 
     sub->id = kinds[rng_below(&sim->rng, sizeof(kinds) / sizeof(kinds[0]))];
     sub->sequence = false;
+    sub->ephemeral = false;
+    sub->has_version = false;
     sub->plain = true;
     sub->perms = 0;
     (void)snprintf(sub->path, sizeof(sub->path), "/zookeeper/quota/k1%s",

@@ -97,7 +97,8 @@ void sim_session_turn(struct sim *sim, const struct sim_client *client)
     if (sim->knobs.sessions == 0) {
         return;
     }
-    if (rng_chance(&sim->rng, OPEN_PPM + sim->knobs.close_ppm) && sim->session_count < SIM_SESSIONS_MAX &&
+    if (rng_chance(&sim->rng, OPEN_PPM + sim->knobs.close_ppm) &&
+        sim->session_count < SIM_SESSIONS_MAX &&
         count_kept(sim, client->id) < sim->knobs.sessions) {
         sim_op_launch(sim, make_op(sim, new_session(sim, client->id), OP_SESSION));
         return;

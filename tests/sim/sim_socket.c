@@ -97,13 +97,22 @@ static struct sim_stream *stream_of(struct sim_socket *socket, const struct watc
     return socket->only;
 }
 
-/* Its owner takes no more: from this zxid on all is thrown away, also what came before of it. */
-static void hold(struct sim_stream *stream, struct watch *watch, zxid_t from)
+/* Its owner takes no more: from this zxid on all is thrown away, also what came before of it. What
+ * lies before is complete, and its client is told so; but of a difference nothing is. */
+static void hold(struct sim_stream *stream, struct watch *watch, zxid_t from, bool diff)
 {
     watch_hold(watch);
     stream->held = true;
     stream->held_from = from;
-    go_back(stream, newest_safe(stream));
+    if (diff) {
+        go_back(stream, newest_safe(stream));
+        return;
+    }
+    while (stream->told_count > newest_safe(stream)->count &&
+           stream->told[stream->told_count - 1].zxid >= from) {
+        stream->told_count--;
+    }
+    reach(stream, from - 1);
 }
 
 static void tell(struct sim_stream *stream, const struct watch *watch,
@@ -136,7 +145,7 @@ void sim_socket_event(struct sim_socket *socket, struct watch *hits,
                   (int)event->path.len, (const char *)event->path.data, event->zxid,
                   event->diff ? " diff" : "", event->last ? " last" : "");
         if (full && !watch_is_one_shot(stream->kind)) {
-            hold(stream, watch, event->zxid);
+            hold(stream, watch, event->zxid, event->diff);
         } else {
             tell(stream, watch, event);
         }
@@ -214,7 +223,7 @@ void sim_socket_lost(struct sim_socket *socket, zxid_t from)
             continue;
         }
         if (socket->stalled || rng_chance(&socket->sim->rng, HOLD_LOST_PPM)) {
-            hold(stream, watch, (from > watch->start ? from : watch->start) + 1);
+            hold(stream, watch, (from > watch->start ? from : watch->start) + 1, false);
         } else {
             catch_up(socket, stream, from);
         }

@@ -70,7 +70,7 @@ static void draw_coordination(struct rng *rng, struct sim_knobs *knobs)
     knobs->close_ppm = PICK(rng, 5000, 10000, 100000);
     knobs->ephemerals_max = PICK(rng, 2, 100, 100);
     knobs->acl_ppm = PICK(rng, 0, 0, 0, 60000);
-    knobs->quota_ppm = 0;
+    knobs->quota_ppm = PICK(rng, 0, 0, 0, 40000);
     knobs->key_ppm = PICK(rng, 0, 0, 300000, 900000);
     knobs->remembered_max = PICK(rng, 5, 1000, 1000);
     knobs->remember_ms = PICK(rng, 5000, 600000);
