@@ -16,7 +16,8 @@
 enum {
     PATH_MAX_BYTES = 512,
     HEADERS_MAX_BYTES = 12000,
-    DEADLINE_MS = 20000 * ENSEMBLE_FACTOR
+    DEADLINE_MS = 20000 * ENSEMBLE_FACTOR,
+    REAP_MS = 90000 * ENSEMBLE_FACTOR /* The leader looks once a minute, at the latest. */
 };
 
 #define JSON  "Content-Type: application/json"
@@ -234,6 +235,95 @@ static void test_multi_is_all_or_nothing(void **state)
     RUN(exchanges);
 }
 
+#define KEY "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd"
+#define BOB "Authorization: Basic Ym9iOnB3"
+
+/* Each on another replica than the one before. */
+static void test_a_write_sent_twice_is_done_once(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"POST", "/znodes/v1/?name=key-&sequence=true", KEY, "x", 201, "/key-00"},
+        {"POST", "/znodes/v1/?name=key-&sequence=true", KEY, "x", 201, "/key-00"},
+        {"POST", "/znodes/v1/?name=key-&sequence=true", KEY, "y", 422, "IdempotencyKeyReused"},
+        {"PUT", "/znodes/v1/zookeeper", KEY, "x", 422, NULL},
+        {"PUT", "/znodes/v1/key?upsert=true", BOB "\nIdempotency-Key: k1", "x", 201, NULL},
+        {"PUT", "/znodes/v1/key?upsert=true", BOB "\nIdempotency-Key: \"k1\"", "x", 201, NULL},
+        {"GET", "/znodes/v1/key", NULL, NULL, 200, "\"version\":0"},
+        {"PUT", "/znodes/v1/key?upsert=true", BOB "\nIdempotency-Key: k2", "x", 200, NULL},
+        {"POST", "/multi/v1", JSON "\n" BOB "\nIdempotency-Key: m",
+         "{\"ops\":[{\"op\":\"create\",\"path\":\"/key/s-\",\"sequence\":true}]}", 200,
+         "/key/s-0000000000"},
+        {"POST", "/multi/v1", JSON "\n" BOB "\nIdempotency-Key: m",
+         "{\"ops\":[{\"op\":\"create\",\"path\":\"/key/s-\",\"sequence\":true}]}", 200,
+         "/key/s-0000000000"},
+        {"DELETE", "/znodes/v1/key/s-0000000000", BOB "\nIdempotency-Key: d", NULL, 204, NULL},
+        {"DELETE", "/znodes/v1/key/s-0000000000", BOB "\nIdempotency-Key: d", NULL, 204, NULL},
+        {"DELETE", "/znodes/v1/key/s-0000000000", BOB, NULL, 404, NULL},
+        /* An error was not applied, so it is not remembered. */
+        {"PUT", "/znodes/v1/key/late", BOB "\nIdempotency-Key: e", "x", 404, NULL},
+        {"POST", "/znodes/v1/key?name=late", NULL, "", 201, NULL},
+        {"PUT", "/znodes/v1/key/late", BOB "\nIdempotency-Key: e", "x", 200, NULL},
+    };
+
+    (void)state;
+    RUN(exchanges);
+    assert_null(web_header(&ensemble.reply, "Idempotency-Replayed"));
+    run(&exchanges[0]);
+    assert_string_equal(web_header(&ensemble.reply, "Idempotency-Replayed"), "true");
+}
+
+static void test_quotas_hold(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"POST", "/znodes/v1/?name=full", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/zookeeper/quota/full?name=zookeeper_limits&parents=true", NULL,
+         "count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=3", 201, NULL},
+        {"POST", "/znodes/v1/full?name=a", NULL, "12345", 201, NULL},
+        {"PUT", "/znodes/v1/full/a", NULL, "12345678901", 507, "QuotaExceeded"},
+        {"POST", "/znodes/v1/full?name=b", NULL, "12345", 201, NULL},
+        {"POST", "/znodes/v1/full?name=c", NULL, "", 507, "QuotaExceeded"},
+        {"POST", "/multi/v1", JSON,
+         "{\"ops\":[{\"op\":\"delete\",\"path\":\"/full/a\"},"
+         "{\"op\":\"create\",\"path\":\"/full/c\"}]}",
+         200, NULL},
+        {"DELETE", "/znodes/v1/zookeeper/quota/full/zookeeper_limits", NULL, NULL, 204, NULL},
+        {"POST", "/znodes/v1/full?name=d", NULL, "1234567890", 201, NULL},
+    };
+
+    (void)state;
+    RUN(exchanges);
+}
+
+static bool is_missing(const char *path)
+{
+    return run_on(turn++ % ensemble.count,
+                  &(struct exchange){"GET", path, NULL, NULL, 404, NULL}) == 404;
+}
+
+static void test_what_is_over_is_reaped(void **state)
+{
+    static const struct exchange exchanges[] = {
+        {"POST", "/znodes/v1/?name=box&container=true", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/box?name=in", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/?name=empty&container=true", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/?name=brief&ttl=100", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/brief?name=holds", NULL, "", 201, NULL},
+        {"POST", "/znodes/v1/?name=short&ttl=100", NULL, "", 201, NULL},
+    };
+
+    (void)state;
+    RUN(exchanges);
+    ENSEMBLE_WAIT(&ensemble, REAP_MS, is_missing("/znodes/v1/short"));
+    one("GET", "/znodes/v1/box", NULL, NULL, 200);
+    one("GET", "/znodes/v1/empty", NULL, NULL, 200); /* It has had nothing to lose yet. */
+    one("GET", "/znodes/v1/brief", NULL, NULL, 200);
+    one("DELETE", "/znodes/v1/box/in", NULL, NULL, 204);
+    one("DELETE", "/znodes/v1/brief/holds", NULL, NULL, 204);
+    ENSEMBLE_WAIT(&ensemble, REAP_MS, is_missing("/znodes/v1/box"));
+    ENSEMBLE_WAIT(&ensemble, REAP_MS, is_missing("/znodes/v1/brief"));
+    one("GET", "/znodes/v1/empty", NULL, NULL, 200);
+}
+
 static void test_what_is_wrong_is_said(void **state)
 {
     static const struct exchange exchanges[] = {
@@ -259,6 +349,11 @@ static void test_what_is_wrong_is_said(void **state)
         {"GET", "/znodes/v1/", "If-Match: \"d0.0\"", NULL, 400, "If-Match has no meaning"},
         {"HEAD", "/znodes/v1/?view=children", "If-Match: *", NULL, 400, NULL},
         {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 415, NULL},
+        {"PUT", "/znodes/v1/zookeeper", "Content-Type: application/x-www-form-urlencoded", "x", 415,
+         "with curl"},
+        {"GET", "/whoami/v1", "Authorization: Bearer x", NULL, 401, "AuthFailed"},
+        {"GET", "/znodes/v1/", "Zk-Acl: open", NULL, 400, "Zk-Acl"},
+        {"POST", "/znodes/v1/?name=e", "Zk-Acl: nobody", "", 400, "InvalidACL"},
         {"POST", "/sync/v1", NULL, "x", 400, "no body"},
         {"GET", "/znodes/v1/?view=acl", NULL, NULL, 200, NULL},
         {"PATCH", "/znodes/v1/", JSON, "{}", 400, "BadArguments"},
@@ -432,6 +527,9 @@ int main(void)
         cmocka_unit_test(test_znodes_live_and_die),
         cmocka_unit_test(test_conditions_hold_across_recreation),
         cmocka_unit_test(test_multi_is_all_or_nothing),
+        cmocka_unit_test(test_a_write_sent_twice_is_done_once),
+        cmocka_unit_test(test_quotas_hold),
+        cmocka_unit_test(test_what_is_over_is_reaped),
         cmocka_unit_test(test_what_is_wrong_is_said),
         cmocka_unit_test(test_information_is_given),
         cmocka_unit_test(test_limits_are_answered),

@@ -1,0 +1,392 @@
+/* Sessions on real replicas: the same on each of them, ended by the leader alone when nobody has
+ * heard of them, outliving the loss of any replica and of all; with what hangs on them. */
+#include "tests/proc/ensemble.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    UUID_LEN = 36,
+    TIMEOUT_MS = 2000 * ENSEMBLE_FACTOR,
+    EXPIRY_MS = 15000 * ENSEMBLE_FACTOR, /* Until what is over has been noticed, at the latest. */
+    NEW_SESSIONS = 60,
+    CROWD = 90, /* Sessions that live through the loss of replicas. */
+    PATH_MAX_BYTES = 400
+};
+
+struct session {
+    char secret[UUID_LEN + 1];
+    char header[100]; /* Zk-Session: ... */
+    uint64_t touched_ms;
+};
+
+static struct ensemble ensemble;
+static struct session sessions[CROWD];
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int open_bounded(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3,
+                    "maxSessionEphemerals=3\nmaxSessions=4\nminSessionTimeout=4000\n"
+                    "maxSessionTimeout=9000\nsessionTimeout=5000\n");
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static long call(uint32_t index, const char *method, const char *path, const char *headers,
+                 const char *body)
+{
+    return web_do(ensemble.web,
+                  &(struct web_call){.method = method,
+                                     .port = ensemble.replicas[index].client_port,
+                                     .path = path,
+                                     .headers = headers,
+                                     .body = body},
+                  &ensemble.reply);
+}
+
+static void expect(uint32_t index, const char *method, const char *path, const char *headers,
+                   long status)
+{
+    if (call(index, method, path, headers, NULL) != status) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("replica %u, %s %s: %ld, not %ld: %s", index + 1, method, path,
+                 ensemble.reply.status, status, web_text(&ensemble.reply));
+    }
+}
+
+static bool says(const char *text)
+{
+    return strstr(web_text(&ensemble.reply), text) != NULL;
+}
+
+static void open_session(uint32_t index, struct session *session)
+{
+    char path[100];
+
+    (void)snprintf(path, sizeof(path), "/sessions/v1/?op=create&expire=%d", TIMEOUT_MS / 1000);
+    expect(index, "POST", path, NULL, 201);
+
+    json_t *body = web_json(&ensemble.reply);
+
+    (void)snprintf(session->secret, sizeof(session->secret), "%s",
+                   json_string_value(json_object_get(body, "id")));
+    json_decref(body);
+    assert_int_equal(strlen(session->secret), UUID_LEN);
+    (void)snprintf(session->header, sizeof(session->header), "Zk-Session: %s", session->secret);
+    session->touched_ms = os_now_ms();
+}
+
+static bool touch(uint32_t index, struct session *session)
+{
+    uint64_t now_ms = os_now_ms();
+    bool done = call(index, "PUT", "/sessions/v1/", session->header, NULL) == 200;
+
+    session->touched_ms = done ? now_ms : session->touched_ms;
+    return done;
+}
+
+static void make_ephemeral(uint32_t index, const struct session *session, const char *name)
+{
+    char path[PATH_MAX_BYTES];
+
+    (void)snprintf(path, sizeof(path), "/znodes/v1/?op=create&name=%s&ephemeral=true", name);
+    expect(index, "POST", path, session->header, 201);
+}
+
+/* Of all replicas that run, as they are after all that was acknowledged. */
+static void expect_everywhere(const char *path, long status)
+{
+    char linear[PATH_MAX_BYTES];
+
+    (void)snprintf(linear, sizeof(linear), "%s%sconsistency=linearizable", path,
+                   strchr(path, '?') ? "&" : "?");
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        if (ensemble.replicas[i].pid != 0) {
+            expect(i, "GET", linear, NULL, status);
+        }
+    }
+}
+
+static void test_a_session_is_the_same_on_every_replica(void **state)
+{
+    struct session session;
+    char url[100];
+
+    (void)state;
+    open_session(0, &session);
+    (void)snprintf(url, sizeof(url), "/sessions/v1/%s", session.secret);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, "GET", url, NULL, 200);
+        expect(i, "PUT", url, NULL, 200);
+        expect(i, "GET", "/whoami/v1", session.header, 200);
+        ENSEMBLE_CHECK(&ensemble, says("\"session\":\"0x"));
+    }
+    make_ephemeral(1, &session, "one");
+    make_ephemeral(2, &session, "two");
+    expect(0, "POST", "/znodes/v1/one?name=child", session.header, 409);
+    expect_everywhere("/znodes/v1/one", 200);
+    ENSEMBLE_CHECK(&ensemble, !says("\"ephemeralOwner\":0,"));
+    expect(2, "GET", "/sessions/v1/?consistency=linearizable", session.header, 200);
+    ENSEMBLE_CHECK(&ensemble, says("\"ephemerals\":2"));
+    expect(1, "DELETE", url, NULL, 204);
+    expect_everywhere("/znodes/v1/one", 404);
+    expect_everywhere("/znodes/v1/two", 404);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, "GET", "/znodes/v1/?consistency=linearizable", session.header, 401);
+        expect(i, "PUT", url, NULL, 401);
+        ENSEMBLE_CHECK(&ensemble, says("SessionExpired"));
+        expect(i, "DELETE", url, NULL, 204);
+    }
+}
+
+/* Whoever has been told of a session may use it anywhere at once, though not every replica has
+ * heard of it; and the other way round for its end. */
+static void test_a_new_session_is_found_everywhere(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < NEW_SESSIONS; i++) {
+        struct session session;
+        char name[32];
+        char path[PATH_MAX_BYTES];
+
+        open_session(i % 3, &session);
+        expect((i + 1) % 3, "GET", "/znodes/v1/", session.header, 200);
+        (void)snprintf(name, sizeof(name), "new-%u", i);
+        make_ephemeral((i + 2) % 3, &session, name);
+        expect(i % 3, "DELETE", "/sessions/v1/", session.header, 204);
+        (void)snprintf(path, sizeof(path), "/znodes/v1/%s", name);
+        expect_everywhere(path, 404);
+        expect((i + 1) % 3, "POST", "/znodes/v1/?name=late&ephemeral=true", session.header, 401);
+    }
+}
+
+static bool is_gone(uint32_t index, const char *path)
+{
+    return call(index, "GET", path, NULL, NULL) == 404;
+}
+
+/* Any request is a sign of life, on any replica. */
+static bool gone_while_lively(const char *path, const struct session *lively, uint32_t turn)
+{
+    expect(turn % 3, "GET", "/status/v1", lively->header, 200);
+    return is_gone(turn % 3, path);
+}
+
+static void test_who_is_silent_expires_and_who_is_not_lives(void **state)
+{
+    struct session silent;
+    struct session lively;
+    uint32_t turn = 0;
+
+    (void)state;
+    open_session(0, &silent);
+    open_session(1, &lively);
+    make_ephemeral(1, &silent, "silent");
+    make_ephemeral(2, &lively, "lively");
+    (void)touch(2, &silent);
+    ENSEMBLE_WAIT(&ensemble, TIMEOUT_MS + EXPIRY_MS,
+                  gone_while_lively("/znodes/v1/silent", &lively, turn++));
+    assert_true(os_now_ms() - silent.touched_ms >= TIMEOUT_MS);
+    expect_everywhere("/znodes/v1/silent", 404);
+    expect_everywhere("/znodes/v1/lively", 200);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, "GET", "/znodes/v1/?consistency=linearizable", silent.header, 401);
+    }
+    expect(0, "DELETE", "/sessions/v1/", lively.header, 204);
+    expect_everywhere("/znodes/v1/lively", 404);
+}
+
+static uint32_t live_index(uint32_t from)
+{
+    for (uint32_t i = 0; i < ensemble.count; i++) {
+        if (ensemble.replicas[(from + i) % ensemble.count].pid != 0) {
+            return (from + i) % ensemble.count;
+        }
+    }
+    fail_msg("no replica runs");
+    return 0;
+}
+
+/* Each session says that it is alive, wherever that works. */
+static void touch_all(uint32_t turn)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        (void)touch(live_index(turn + i), &sessions[i]);
+    }
+}
+
+static void touch_for(uint64_t time_ms)
+{
+    uint64_t end_ms = os_now_ms() + time_ms;
+
+    for (uint32_t turn = 0; os_now_ms() < end_ms; turn++) {
+        touch_all(turn);
+        ensemble_breathe();
+    }
+}
+
+static void open_crowd(void)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        char name[32];
+
+        open_session(i % 3, &sessions[i]);
+        (void)snprintf(name, sizeof(name), "crowd-%u", i);
+        make_ephemeral((i + 1) % 3, &sessions[i], name);
+    }
+}
+
+static void expect_crowd(long status)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/znodes/v1/crowd-%u?consistency=linearizable", i);
+        expect(live_index(i), "GET", path, NULL, status);
+    }
+}
+
+/* What a replica had heard of is not lost with it: nobody expires who goes on in time. */
+static void test_sessions_outlive_replicas(void **state)
+{
+    (void)state;
+    open_crowd();
+
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t follower = (leader + 1) % 3;
+
+    touch_all(0);
+    ensemble_kill(&ensemble, follower);
+    touch_for(2 * TIMEOUT_MS);
+    expect_crowd(200);
+    ensemble_start(&ensemble, follower);
+    ensemble_wait_ready(&ensemble, follower);
+    touch_all(1);
+    ensemble_kill(&ensemble, leader);
+    touch_for(2 * TIMEOUT_MS);
+    expect_crowd(200);
+    ensemble_start(&ensemble, leader);
+    ensemble_wait_ready(&ensemble, leader);
+    touch_all(2);
+    expect_crowd(200);
+}
+
+static bool crowd_is_gone(void)
+{
+    for (uint32_t i = 0; i < CROWD; i++) {
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/znodes/v1/crowd-%u", i);
+        if (!is_gone(i % 3, path)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All of them silent, and all replicas killed: the new leader gives each a whole time-out, then
+ * they end with all that hung on them. */
+static void test_sessions_outlive_all_and_end(void **state)
+{
+    uint64_t ready_ms = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_kill(&ensemble, i);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    (void)ensemble_wait_leader(&ensemble);
+    ready_ms = os_now_ms();
+    ensemble_wait_all_ready(&ensemble);
+    ENSEMBLE_WAIT(&ensemble, TIMEOUT_MS + EXPIRY_MS, crowd_is_gone());
+    /* Looked at a moment after it led. */
+    assert_true(os_now_ms() - ready_ms + 1000 * ENSEMBLE_FACTOR >= TIMEOUT_MS);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        expect(i % 3, "GET", "/sessions/v1/", sessions[i].header, 401);
+    }
+}
+
+static uint32_t timeout_for(const char *query)
+{
+    char path[100];
+    struct session session;
+
+    (void)snprintf(path, sizeof(path), "/sessions/v1/?op=create%s", query);
+    expect(1, "POST", path, NULL, 201);
+
+    json_t *body = web_json(&ensemble.reply);
+    uint32_t timeout_ms = (uint32_t)json_integer_value(json_object_get(body, "timeout_ms"));
+
+    (void)snprintf(session.header, sizeof(session.header), "Zk-Session: %s",
+                   json_string_value(json_object_get(body, "id")));
+    json_decref(body);
+    expect(2, "DELETE", "/sessions/v1/", session.header, 204);
+    return timeout_ms;
+}
+
+static void test_time_outs_are_negotiated(void **state)
+{
+    (void)state;
+    assert_int_equal(timeout_for(""), 5000);
+    assert_int_equal(timeout_for("&expire=1"), 4000);
+    assert_int_equal(timeout_for("&expire=6"), 6000);
+    assert_int_equal(timeout_for("&timeout_ms=6001"), 6001);
+    assert_int_equal(timeout_for("&expire=4000000"), 9000);
+}
+
+static void test_sessions_are_bounded(void **state)
+{
+    struct session four[4];
+    const char *one = "/znodes/v1/?name=full-&sequence=true&ephemeral=true";
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        open_session(i % 3, &four[i]);
+    }
+    expect(0, "POST", "/sessions/v1/?op=create", NULL, 429);
+    ENSEMBLE_CHECK(&ensemble, web_header(&ensemble.reply, "Retry-After") != NULL);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, "POST", one, four[0].header, 201);
+    }
+    expect(1, "POST", one, four[0].header, 507);
+    ENSEMBLE_CHECK(&ensemble, says("maxSessionEphemerals"));
+    expect(1, "POST", one, four[1].header, 201);
+    expect(2, "DELETE", "/sessions/v1/", four[0].header, 204);
+    expect(0, "POST", "/sessions/v1/?op=create", NULL, 201);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_session_is_the_same_on_every_replica),
+        cmocka_unit_test(test_a_new_session_is_found_everywhere),
+        cmocka_unit_test(test_who_is_silent_expires_and_who_is_not_lives),
+        cmocka_unit_test(test_sessions_outlive_replicas),
+        cmocka_unit_test(test_sessions_outlive_all_and_end),
+    };
+    const struct CMUnitTest bounded[] = {
+        cmocka_unit_test(test_time_outs_are_negotiated),
+        cmocka_unit_test(test_sessions_are_bounded),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_three, close_three) +
+           cmocka_run_group_tests(bounded, open_bounded, close_three);
+}
