@@ -72,6 +72,7 @@ static uint32_t timeout_of(const struct prep_limits *limits, const struct op_arg
 static enum err find_named(const struct prep_step *step, const struct op_args *args,
                            struct overlay_session *ret_session)
 {
+    *ret_session = (struct overlay_session){.open = false};
     if (args->secret_hash.len != TXN_SECRET_HASH_LEN) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "the hash of a session's secret has 32 bytes");
     }
