@@ -67,6 +67,7 @@ void gate_init(struct gate *gate, struct server *server)
         .session_min_ms = config->session_min_ms,
         .session_max_ms = config->session_max_ms,
         .session_default_ms = config->session_default_ms,
+        .requests_max = config->requests_max,
         .web_sockets_max = config->web_sockets_max,
         .socket_in_flight_max = config->socket_in_flight_max,
         .socket_messages_per_s = config->socket_messages_per_s,

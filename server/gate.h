@@ -114,6 +114,7 @@ struct gate_limits {
     uint32_t session_min_ms;
     uint32_t session_max_ms;
     uint32_t session_default_ms;
+    uint32_t requests_max; /* Of all front ends together, in the gate. */
     uint32_t web_sockets_max;
     uint32_t socket_in_flight_max;   /* Requests of one socket that are not answered yet. */
     uint32_t socket_messages_per_s;  /* Of one socket; 0: no bound. */

@@ -55,19 +55,20 @@ static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* Reads nothing, or has been behind, for too long: what waits for it is thrown away. */
+/* Has taken nothing for too long: what waits for it is thrown away. */
 static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t limit_ms = socket->ws->limits->slow_timeout_ms;
-    bool stalled = socket->stall_ms != 0 && now_ms >= socket->stall_ms + limit_ms;
-    bool behind = socket->slow_ms != 0 && now_ms >= socket->slow_ms + limit_ms;
 
-    if ((stalled || behind) && socket->open && !socket->farewell) {
-        ws_out_drop(socket);
-        ws_queue_release(socket);
-        socket->code = WS_CODE_NONE;
-        ws_socket_finish(socket, WS_CODE_SLOW, "slow");
+    if (socket->stall_ms == 0 || now_ms < socket->stall_ms + limit_ms || !socket->open ||
+        socket->farewell) {
+        return;
     }
+    ws_out_drop(socket);
+    ws_queue_release(socket);
+    socket->mute = true;
+    socket->code = WS_CODE_NONE;
+    ws_socket_finish(socket, WS_CODE_SLOW, "slow");
 }
 
 static void look_at_silence(struct ws_socket *socket, uint64_t now_ms)
@@ -81,7 +82,7 @@ static void look_at_silence(struct ws_socket *socket, uint64_t now_ms)
 
 static void beat(struct ws_socket *socket, uint64_t now_ms)
 {
-    if (!socket->open || socket->farewell) {
+    if (!socket->open || socket->farewell || socket->mute) {
         return;
     }
     if (now_ms >= socket->beat_ms) {
@@ -105,9 +106,6 @@ static void arm_next(struct ws_socket *socket, uint64_t now_ms)
     }
     if (socket->stall_ms != 0) {
         at_ms = earlier(at_ms, socket->stall_ms + limits->slow_timeout_ms);
-    }
-    if (socket->slow_ms != 0) {
-        at_ms = earlier(at_ms, socket->slow_ms + limits->slow_timeout_ms);
     }
     /* What was due and could not be done is looked at again with the next beat. */
     arm(socket, at_ms > now_ms ? at_ms : now_ms + limits->heartbeat_ms);

@@ -10,7 +10,7 @@
 #include "ws/ws_int.h"
 
 enum {
-    IDS_MAX = 256 /* Watches named in one overrun. */
+    IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX /* Watches of one owner that one event can match. */
 };
 
 static void add_lag(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap)
@@ -23,10 +23,6 @@ static void add_lag(struct ws_socket *socket, uint32_t watch, zxid_t from, bool 
     }
     ASSERT(socket->lag_count < socket->lag_cap);
     socket->lags[socket->lag_count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
-    if (socket->slow_ms == 0) {
-        socket->slow_ms = os_now_ms();
-        ws_beat_at(socket, socket->slow_ms + ws->limits->slow_timeout_ms);
-    }
     if (list_empty(&socket->behind)) {
         list_push_back(&ws->behind, &socket->behind);
     }
@@ -44,9 +40,11 @@ static bool is_over(const struct ws_socket *socket, const struct watch_event *ev
     return unsent > socket->ws->limits->socket_queue_bytes_max && event->zxid != socket->told;
 }
 
+/* Holds the watches that can be told later; those that cannot are left in the chain. */
 struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
                           const struct watch_event *event)
 {
+    zxid_t from = event->zxid - 1;
     uint32_t ids[IDS_MAX];
     size_t count = 0;
     struct watch *kept = NULL;
@@ -62,16 +60,14 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
             continue;
         }
         watch_hold(hit);
-        add_lag(socket, hit->id, event->zxid - 1, event->diff);
-        ids[count++] = hit->id;
-        if (count == IDS_MAX) {
-            ws_tell_overrun(socket, ids, count, event->zxid - 1);
-            count = 0;
+        add_lag(socket, hit->id, from, event->diff);
+        if (count < IDS_MAX) {
+            ids[count++] = hit->id;
         }
     }
     *end = NULL;
-    if (count > 0) {
-        ws_tell_overrun(socket, ids, count, event->zxid - 1);
+    if (count > 0 && !socket->catching) {
+        ws_tell_overrun(socket, ids, count, from); /* Once, however long it takes. */
     }
     return kept;
 }
@@ -95,7 +91,7 @@ void ws_lag_lost(struct ws *ws, zxid_t from)
 
 static bool is_due(const struct ws_socket *socket)
 {
-    return socket->lag_count > socket->lag_first &&
+    return socket->lag_count > socket->lag_first && !socket->mute &&
            ws_out_unsent(socket) <= socket->ws->limits->socket_queue_bytes_max / 2;
 }
 
@@ -125,12 +121,15 @@ static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
 static bool catch_up_one(struct ws_socket *socket)
 {
     struct ws_lag lag = socket->lags[socket->lag_first++];
+    bool caught = false;
 
-    if (!catch_up(socket, lag)) {
+    socket->catching = true;
+    caught = catch_up(socket, lag);
+    socket->catching = false;
+    if (!caught) {
         add_lag(socket, lag.watch, lag.from, lag.gap);
-        return false;
     }
-    return true;
+    return caught;
 }
 
 static void keeps_up(struct ws_socket *socket)
@@ -141,7 +140,6 @@ static void keeps_up(struct ws_socket *socket)
     socket->lag_first = 0;
     socket->lag_count = 0;
     socket->lag_cap = 0;
-    socket->slow_ms = 0;
 }
 
 /* Sockets whose turn it is not are passed by: they come back when they have read some. */

@@ -115,6 +115,10 @@ bool ws_queue_submit(struct ws_message *message)
     enum err err = ERR_OK;
 
     ASSERT(message->step != WS_INSIDE);
+    if (ws->inside >= ws->inside_max) {
+        hold(message->socket);
+        return false;
+    }
     message->request->deadline_ms = os_now_ms() + ws->limits->request_timeout_ms;
     message->step = WS_INSIDE;
     ws->inside++;

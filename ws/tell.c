@@ -107,7 +107,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     if (ws->answering.message && ws->answering.message->socket == socket) {
         answer(ws);
     }
-    if (!socket->open || socket->farewell) {
+    if (!socket->open || socket->farewell || socket->mute) {
         return;
     }
     hits = ws_lag_hold(socket, hits, event);

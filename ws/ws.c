@@ -87,6 +87,18 @@ static void on_arrivals(struct ev_loop *loop, struct ev_io *watcher, int events)
     }
 }
 
+/* There may be room in the gate. */
+static void resume_held(struct ws *ws)
+{
+    list_for_each_safe (it, tmp, &ws->held) {
+        struct ws_socket *socket = list_entry(it, struct ws_socket, held);
+
+        list_remove(&socket->held);
+        ws_socket_stop(socket, WS_STOP_HELD, false);
+        ws_socket_turn(socket);
+    }
+}
+
 static void on_replies(struct ev_loop *loop, struct ev_io *watcher, int events)
 {
     struct ws *ws = watcher->data;
@@ -98,6 +110,7 @@ static void on_replies(struct ev_loop *loop, struct ev_io *watcher, int events)
     list_for_each_safe (it, tmp, &replies) {
         ws_queue_back(ws, list_entry(it, struct op_request, node));
     }
+    resume_held(ws);
 }
 
 static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
@@ -109,17 +122,9 @@ static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int event
 
 static void on_retry(struct ev_loop *loop, struct ev_timer *watcher, int events)
 {
-    struct ws *ws = watcher->data;
-
     (void)loop;
     (void)events;
-    list_for_each_safe (it, tmp, &ws->held) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, held);
-
-        list_remove(&socket->held);
-        ws_socket_stop(socket, WS_STOP_HELD, false);
-        ws_socket_turn(socket);
-    }
+    resume_held(watcher->data);
 }
 
 static void on_look(struct ev_loop *loop, struct ev_timer *watcher, int events)
@@ -212,6 +217,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     ws->give_seat = give_seat;
     ws->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
     ASSERT(ws->loop);
+    ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
     mailbox_init(&ws->replies, 1);
     mailbox_init(&ws->emptied, 1);

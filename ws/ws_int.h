@@ -111,6 +111,7 @@ struct ws {
     struct list behind;  /* Of ws_socket.behind: with watches that have to catch up. */
     struct map attached; /* Of the public id of a session to the socket it is attached to. */
     uint64_t inside;     /* Requests that the gate holds. */
+    uint64_t inside_max; /* Half of what it takes: beyond all of it single ones would be refused. */
     uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
     struct buf scratch; /* The reply or event being written. */
@@ -187,6 +188,7 @@ struct ws_socket {
     uint32_t lag_first;
     uint32_t lag_count;
     uint32_t lag_cap;
+    bool catching; /* One of them catches up. */
 
     /* Its session. */
     struct ws_attached session;
@@ -200,13 +202,13 @@ struct ws_socket {
     uint64_t heard_ms; /* A sign of the client. */
     uint64_t beat_ms;  /* Next heartbeat. */
     uint64_t ping_ms;  /* Next ping. */
-    uint64_t slow_ms;  /* Since when it has watches that are held; 0: none. */
     uint64_t stall_ms; /* Since when it has taken nothing of what waits; 0: nothing waits. */
     uint64_t sent;     /* Bytes handed to the library. */
     uint64_t due_ms;   /* When the timer fires. */
     uint64_t end_ms;   /* Then it is cut off; 0: not ending. */
     enum ws_code code; /* It is to be closed with this; 0: it is not. */
     const char *reason;
+    bool mute;     /* What waited for it was thrown away: nothing more is told but the end. */
     bool farewell; /* The closing event is in `out`. */
 };
 

@@ -1,0 +1,360 @@
+/*
+ * WebSockets as a whole, on three replicas of loopback: writes in a pipeline and one after another,
+ * fan-out to many watchers, memory of idle ones and what they cost an active client. Bytes are sent
+ * and counted raw after the handshake, so that the client costs little.
+ */
+#include "base/mem.h"
+#include "tests/proc/ensemble.h"
+#include "tests/proc/socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    PIPELINED = 5000,
+    ROUNDS = 15,
+    SINGLE = 2000,
+    DATA_LEN = 1024,
+    WATCHERS = 1000,
+    FAN_OUTS = 60,
+    IDLE = 10000,
+    ECHOES = 4000,
+    BUF_MAX = 64 << 20,
+    WAIT_MS = 30000
+};
+
+static struct ensemble ensemble;
+
+/* ---- Raw frames ---- */
+
+struct line {
+    struct socket *socket;
+    int fd;
+    struct buf in; /* Not yet a whole frame. */
+};
+
+static void line_open(struct line *line, uint32_t index)
+{
+    struct socket *socket = socket_open(ensemble.replicas[index].client_port, NULL);
+
+    ENSEMBLE_CHECK(&ensemble, socket_status(socket) == 101);
+    json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
+    *line = (struct line){.socket = socket, .fd = socket_fd(socket)};
+    buf_init(&line->in, BUF_MAX);
+}
+
+static void line_close(struct line *line)
+{
+    socket_close(line->socket);
+    buf_release(&line->in);
+}
+
+/* Masked with zeros, so that the bytes are those of the text. */
+static void put_frame(struct buf *out, const char *text)
+{
+    size_t len = strlen(text);
+    uint8_t head[8] = {0x81, (uint8_t)(0x80 | (len < 126 ? len : 126))};
+    size_t at = 2;
+
+    if (len >= 126) {
+        head[at++] = (uint8_t)(len >> 8);
+        head[at++] = (uint8_t)len;
+    }
+    buf_append(out, head, at + 4 <= sizeof(head) ? at + 4 : sizeof(head));
+    buf_append_str(out, text);
+}
+
+/* Text frames that are whole now; others are passed by. */
+static int take_frames(struct line *line)
+{
+    int texts = 0;
+
+    for (size_t at = 0;;) {
+        const uint8_t *frame = line->in.data + at;
+        size_t have = line->in.len - at;
+        size_t head = have >= 2 && frame[1] == 126 ? 4 : 2;
+        size_t len = have < head ? 0 : head == 4 ? (size_t)frame[2] << 8 | frame[3] : frame[1];
+
+        if (have < head + len || have < 2) {
+            buf_consume(&line->in, at);
+            return texts;
+        }
+        texts += frame[0] == 0x81;
+        at += head + len;
+    }
+}
+
+/* Reads what there is; text frames. */
+static int line_read(struct line *line)
+{
+    ssize_t got = recv(line->fd, buf_reserve(&line->in, 256 << 10), 256 << 10, MSG_DONTWAIT);
+
+    if (got <= 0) {
+        return 0;
+    }
+    line->in.len += (size_t)got;
+    return take_frames(line);
+}
+
+/* Sends all while reading, until so many text frames have come. */
+static void converse(struct line *line, struct slice bytes, int frames)
+{
+    size_t sent = 0;
+
+    while (frames > 0) {
+        struct pollfd wait = {.fd = line->fd, .events = POLLIN};
+
+        wait.events |= sent < bytes.len ? POLLOUT : 0;
+        ENSEMBLE_CHECK(&ensemble, poll(&wait, 1, WAIT_MS) == 1);
+        if (wait.revents & POLLOUT) {
+            ssize_t now =
+                send(line->fd, bytes.data + sent, bytes.len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+            sent += now > 0 ? (size_t)now : 0;
+        }
+        if (wait.revents & POLLIN) {
+            frames -= line_read(line);
+        }
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+
+    return left < right ? -1 : left > right;
+}
+
+static void print(const char *what, uint64_t *us, size_t count)
+{
+    qsort(us, count, sizeof(*us), by_value);
+    (void)printf("%-52s %9.3f ms median %9.3f best %9.3f p99\n", what, (double)us[count / 2] / 1000,
+                 (double)us[0] / 1000, (double)us[count * 99 / 100] / 1000);
+}
+
+static void put_set(struct buf *out, int id)
+{
+    static char text[2 * DATA_LEN];
+    static char data[DATA_LEN + 1];
+
+    memset(data, 'd', DATA_LEN);
+    (void)snprintf(text, sizeof(text),
+                   "{\"id\":%d,\"op\":\"set\",\"path\":\"/bench\",\"dataUtf8\":\"%s\"}", id, data);
+    put_frame(out, text);
+}
+
+/* ---- Writes ---- */
+
+static void bench_pipeline(const char *what, uint32_t index)
+{
+    uint64_t us[ROUNDS];
+    struct line line;
+    struct buf bytes;
+
+    line_open(&line, index);
+    buf_init(&bytes, BUF_MAX);
+    for (int i = 0; i < PIPELINED; i++) {
+        put_set(&bytes, i);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t start_us = os_now_us();
+
+        converse(&line, buf_slice(&bytes), PIPELINED);
+        us[round] = os_now_us() - start_us;
+    }
+    print(what, us, ROUNDS);
+    buf_release(&bytes);
+    line_close(&line);
+}
+
+static void bench_single(const char *what, uint32_t index)
+{
+    uint64_t *us = mem_zalloc(SINGLE, sizeof(*us));
+    struct line line;
+    struct buf bytes;
+
+    line_open(&line, index);
+    buf_init(&bytes, BUF_MAX);
+    put_set(&bytes, 1);
+    for (int i = 0; i < SINGLE; i++) {
+        uint64_t start_us = os_now_us();
+
+        converse(&line, buf_slice(&bytes), 1);
+        us[i] = os_now_us() - start_us;
+    }
+    print(what, us, SINGLE);
+    mem_free(us);
+    buf_release(&bytes);
+    line_close(&line);
+}
+
+/* ---- Many sockets ---- */
+
+static void open_watchers(struct line *lines, int count, uint32_t index, uint32_t replicas,
+                          const char *path)
+{
+    for (int i = 0; i < count; i++) {
+        char text[256];
+        struct buf bytes;
+
+        line_open(&lines[i], (index + (uint32_t)i % replicas) % 3);
+        buf_init(&bytes, sizeof(text) * 2);
+        (void)snprintf(text, sizeof(text),
+                       "{\"id\":1,\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"persistent\"}", path);
+        put_frame(&bytes, text);
+        converse(&lines[i], buf_slice(&bytes), 1);
+        buf_release(&bytes);
+    }
+}
+
+static void close_lines(struct line *lines, int count)
+{
+    for (int i = 0; i < count; i++) {
+        line_close(&lines[i]);
+    }
+}
+
+static int watch_lines(struct line *lines, int count)
+{
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+    for (int i = 0; i < count; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data = {.ptr = &lines[i]}};
+
+        ENSEMBLE_CHECK(&ensemble, epoll_ctl(epoll_fd, EPOLL_CTL_ADD, lines[i].fd, &event) == 0);
+    }
+    return epoll_fd;
+}
+
+static void take_events(int epoll_fd, int count)
+{
+    struct epoll_event events[256];
+
+    while (count > 0) {
+        int ready = epoll_wait(epoll_fd, events, 256, WAIT_MS);
+
+        ENSEMBLE_CHECK(&ensemble, ready > 0);
+        for (int i = 0; i < ready; i++) {
+            count -= line_read(events[i].data.ptr);
+        }
+    }
+}
+
+/* From the set on its way to the last event read. */
+static void bench_fan_out(const char *what, uint32_t index, uint32_t replicas)
+{
+    struct line *lines = mem_zalloc(WATCHERS, sizeof(*lines));
+    uint64_t us[FAN_OUTS];
+    struct line writer;
+    struct buf bytes;
+
+    open_watchers(lines, WATCHERS, index, replicas, "/bench");
+    line_open(&writer, (index + 1) % 3);
+    buf_init(&bytes, BUF_MAX);
+    put_frame(&bytes, "{\"id\":1,\"op\":\"set\",\"path\":\"/bench\",\"dataUtf8\":\"x\"}");
+
+    int epoll_fd = watch_lines(lines, WATCHERS);
+
+    for (int i = 0; i < FAN_OUTS; i++) {
+        uint64_t start_us = os_now_us();
+
+        (void)!send(writer.fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+        take_events(epoll_fd, WATCHERS);
+        us[i] = os_now_us() - start_us;
+        converse(&writer, slice_make(NULL, 0), 1);
+    }
+    print(what, us, FAN_OUTS);
+    close(epoll_fd);
+    close_lines(lines, WATCHERS);
+    line_close(&writer);
+    buf_release(&bytes);
+    mem_free(lines);
+}
+
+static uint64_t resident_kib(uint32_t index)
+{
+    char path[64];
+    char text[4096] = "";
+    const char *at = NULL;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)ensemble.replicas[index].pid);
+
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = read(fd, text, sizeof(text) - 1);
+
+    close(fd);
+    at = got > 0 ? strstr(text, "VmRSS:") : NULL;
+    return at ? strtoull(at + strlen("VmRSS:"), NULL, 10) : 0;
+}
+
+static void bench_echo(const char *what, uint32_t index)
+{
+    uint64_t *us = mem_zalloc(ECHOES, sizeof(*us));
+    struct line line;
+    struct buf bytes;
+
+    line_open(&line, index);
+    buf_init(&bytes, 256);
+    put_frame(&bytes, "{\"id\":1,\"op\":\"ping\"}");
+    for (int i = 0; i < ECHOES; i++) {
+        uint64_t start_us = os_now_us();
+
+        converse(&line, buf_slice(&bytes), 1);
+        us[i] = os_now_us() - start_us;
+    }
+    print(what, us, ECHOES);
+    mem_free(us);
+    buf_release(&bytes);
+    line_close(&line);
+}
+
+static void bench_idle(uint32_t index)
+{
+    struct line *lines = mem_zalloc(IDLE, sizeof(*lines));
+    uint64_t before = 0;
+    uint64_t after = 0;
+
+    bench_echo("ping, nobody else", index);
+    before = resident_kib(index);
+    open_watchers(lines, IDLE, index, 1, "/bench");
+    after = resident_kib(index);
+    (void)printf("%-52s %9.1f KiB each\n", "10,000 idle watchers",
+                 (double)(after - before) / (double)IDLE);
+    bench_echo("ping, beside 10,000 idle watchers", index);
+    close_lines(lines, IDLE);
+    mem_free(lines);
+}
+
+int main(void)
+{
+    struct rlimit files;
+    uint32_t leader = 0;
+
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    web_setup();
+    ensemble_launch(&ensemble, 3,
+                    "maxConnections=30000\nmaxConnectionsPerAddress=30000\nmaxWebSockets=20000\n"
+                    "heartbeatInterval=60000\n");
+    leader = ensemble_wait_leader(&ensemble);
+    ensemble_call_until(&ensemble, leader, "POST", "/znodes/v1/?op=create&name=bench", NULL, 201);
+    bench_pipeline("5,000 sets of 1 KiB pipelined, at the leader", leader);
+    bench_pipeline("5,000 sets of 1 KiB pipelined, at a follower", (leader + 1) % 3);
+    bench_single("one set of 1 KiB after another, at the leader", leader);
+    bench_single("one set of 1 KiB after another, at a follower", (leader + 1) % 3);
+    bench_fan_out("1,000 watchers of one znode, on one replica", (leader + 1) % 3, 1);
+    bench_fan_out("1,000 watchers of one znode, on three replicas", leader, 3);
+    bench_idle((leader + 1) % 3);
+    ensemble_close(&ensemble);
+    return 0;
+}

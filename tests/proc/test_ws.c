@@ -1,0 +1,385 @@
+/* Sockets as such: handshakes that are refused, frames that must not be, limits, drain, and that
+ * nobody notices. */
+#include "base/mem.h"
+#include "tests/proc/talk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    END_MS = 20000 * ENSEMBLE_FACTOR,
+    MESSAGE_MAX = 64 << 10,
+    FRAME_TEXT = 0x81,
+    FRAME_TEXT_MORE = 0x01,
+    FRAME_REST = 0x80,
+    FRAME_REST_MORE = 0x00,
+    FRAME_BINARY = 0x82,
+    FRAME_PING = 0x89,
+    NO_TEXT = 1003,
+    NO_UTF8 = 1007,
+    TOO_LARGE = 1009,
+    PROTOCOL = 1002,
+    DRAIN = 1001,
+    BEAT_MS = 1000 /* As configured. */
+};
+
+static struct ensemble ensemble;
+
+static int open_one(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1,
+                    "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
+                    "maxWatches=10\nheartbeatInterval=1000\nallowedOrigins=https://app.test\n");
+    return 0;
+}
+
+static int close_one(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static uint16_t port(void)
+{
+    return ensemble.replicas[0].client_port;
+}
+
+/* Others go on as if nothing had been. */
+static void check_others(void)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    talk_ok(&ensemble, socket, "\"op\":\"get\",\"path\":\"/\"");
+    socket_close(socket);
+}
+
+/* ---- Handshakes ---- */
+
+static long status_of(const struct socket_options *options)
+{
+    struct socket *socket = socket_open(port(), options);
+    long status = socket_status(socket);
+
+    socket_close(socket);
+    return status;
+}
+
+static void test_a_handshake_must_be_what_it_has_to_be(void **state)
+{
+    (void)state;
+    assert_int_equal(status_of(NULL), 101);
+    assert_int_equal(status_of(&(struct socket_options){.protocol = ""}), 400);
+    assert_int_equal(status_of(&(struct socket_options){.protocol = "zabra.v9.json"}), 400);
+    assert_int_equal(status_of(&(struct socket_options){.protocol = "chat, zabra.v1.json"}), 101);
+    assert_int_equal(
+        status_of(&(struct socket_options){.headers = "Origin: https://evil.test\r\n"}), 403);
+    assert_int_equal(status_of(&(struct socket_options){.headers = "Origin: https://app.test\r\n"}),
+                     101);
+    assert_int_equal(status_of(&(struct socket_options){.headers = "Authorization: Bearer x\r\n"}),
+                     401);
+    assert_int_equal(status_of(&(struct socket_options){.path = "/ws/v1?session=x"}), 400);
+    assert_int_equal(status_of(&(struct socket_options){.path = "/ws/v2"}), 404);
+    check_others();
+}
+
+static void test_no_more_sockets_than_configured(void **state)
+{
+    struct socket *sockets[20];
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        sockets[i] = talk_open(&ensemble, 0, NULL);
+    }
+    assert_int_equal(status_of(NULL), 503);
+    for (int i = 0; i < 20; i++) {
+        talk_ok(&ensemble, sockets[i], "\"op\":\"ping\"");
+        socket_close(sockets[i]);
+    }
+    ENSEMBLE_WAIT(&ensemble, END_MS, status_of(NULL) == 101);
+}
+
+/* ---- Frames ---- */
+
+static void check_code(struct socket *socket, uint32_t code)
+{
+    ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, END_MS));
+    assert_int_equal(socket_close_code(socket), code);
+    socket_close(socket);
+    check_others();
+}
+
+static void test_binary_messages_end_the_socket(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    socket_send_frame(socket, FRAME_BINARY, "{}", 2, true);
+    check_code(socket, NO_TEXT);
+}
+
+static void test_what_is_no_utf8_ends_the_socket(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    socket_send_frame(socket, FRAME_TEXT, "{\"id\":1,\"op\":\"\xff\"}", 17, true);
+    check_code(socket, NO_UTF8);
+}
+
+static void test_messages_have_a_largest_size(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    char *text = mem_alloc(MESSAGE_MAX + 1);
+    int len = snprintf(text, MESSAGE_MAX, "{\"id\":1,\"op\":\"ping\",\"pad\":\"");
+
+    (void)state;
+    memset(text + len, 'x', (size_t)(MESSAGE_MAX + 1 - len));
+    text[MESSAGE_MAX - 2] = '"';
+    text[MESSAGE_MAX - 1] = '}';
+    socket_send_text(socket, text, MESSAGE_MAX);
+
+    json_t *reply = socket_reply(socket, 1, SOCKET_TIMEOUT_MS);
+
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    socket_send_text(socket, text, MESSAGE_MAX + 1);
+    check_code(socket, TOO_LARGE);
+    mem_free(text);
+}
+
+/* What was asked before is answered first. */
+static void test_a_socket_that_is_ended_answers_what_it_was_asked(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    uint64_t first = socket_request(socket, "\"op\":\"create\",\"path\":\"/before\"");
+    uint64_t second = socket_request(socket, "\"op\":\"get\",\"path\":\"/before\"");
+    json_t *reply = NULL;
+
+    (void)state;
+    socket_send_frame(socket, FRAME_BINARY, "{}", 2, true);
+    reply = socket_reply(socket, first, SOCKET_TIMEOUT_MS);
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    reply = socket_reply(socket, second, SOCKET_TIMEOUT_MS);
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    check_code(socket, NO_TEXT);
+}
+
+static void test_a_message_may_come_in_pieces(void **state)
+{
+    static const char text[] = "{\"id\":77,\"op\":\"ping\"}";
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    size_t len = strlen(text);
+
+    (void)state;
+    for (size_t i = 0; i < len; i++) {
+        uint8_t first = i == 0 ? FRAME_TEXT_MORE : i + 1 < len ? FRAME_REST_MORE : FRAME_REST;
+
+        socket_send_frame(socket, first, text + i, 1, true);
+        socket_send_frame(socket, FRAME_PING, "p", 1, true); /* Between them, as it may. */
+    }
+    json_t *reply = socket_reply(socket, 77, SOCKET_TIMEOUT_MS);
+
+    ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    socket_close(socket);
+}
+
+static void check_malformed(uint8_t first, const char *data, size_t len)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    socket_send_frame(socket, first, data, len, true);
+    ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, END_MS));
+    assert_true(socket_close_code(socket) == PROTOCOL || socket_close_code(socket) == SOCKET_LOST);
+    socket_close(socket);
+    check_others();
+}
+
+static void test_malformed_frames_end_the_socket(void **state)
+{
+    (void)state;
+    check_malformed(0x83, "x", 1);       /* An opcode that is not there. */
+    check_malformed(0xC1, "x", 1);       /* A reserved bit. */
+    check_malformed(FRAME_REST, "x", 1); /* The rest of nothing. */
+    check_malformed(0x09, "x", 1);       /* A ping in pieces. */
+}
+
+/* The library takes frames that are not masked: they do no harm. */
+static void test_frames_without_a_mask_do_no_harm(void **state)
+{
+    static const char text[] = "{\"id\":5,\"op\":\"ping\"}";
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    socket_send_frame(socket, FRAME_TEXT, text, strlen(text), false);
+    json_decref(socket_reply(socket, 5, 200));
+    socket_close(socket);
+    check_others();
+}
+
+/* ---- Messages ---- */
+
+static void test_messages_that_mean_nothing_are_answered(void **state)
+{
+    static const char *const texts[] = {
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        "{\"op\":\"ping\"}",
+        "{\"id\":-1,\"op\":\"ping\"}",
+        "{\"id\":\"1\",\"op\":\"ping\"}",
+        "\"",
+        "{\"id\":1,\"op\":\"ping\"}x",
+    };
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        json_t *reply = NULL;
+
+        socket_send_text(socket, texts[i], strlen(texts[i]));
+        do {
+            json_decref(reply);
+            reply = socket_next(socket, SOCKET_TIMEOUT_MS);
+            ENSEMBLE_CHECK(&ensemble, reply != NULL);
+        } while (json_object_get(reply, "event"));
+        assert_true(json_is_false(json_object_get(reply, "ok")));
+        assert_true(json_is_null(json_object_get(reply, "id")));
+        assert_string_equal(talk_text(json_object_get(reply, "error"), "outcome"), "not-applied");
+        json_decref(reply);
+    }
+    talk_ok(&ensemble, socket, "\"op\":\"ping\"");
+    socket_close(socket);
+}
+
+static void test_operations_of_the_leader_alone_are_not_there(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    assert_string_equal(talk_error(socket, "\"op\":\"reap\",\"path\":\"/\""), "Unimplemented");
+    assert_string_equal(talk_error(socket, "\"op\":\"expire\",\"session\":1"), "Unimplemented");
+    assert_string_equal(talk_error(socket, "\"op\":\"check\",\"path\":\"/\""), "BadArguments");
+    socket_close(socket);
+}
+
+static void test_a_socket_has_only_so_many_watches(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"/%d\",\"kind\":\"exists\"", i);
+    }
+    assert_string_equal(
+        talk_error(socket, "\"op\":\"watch\",\"path\":\"/more\",\"kind\":\"exists\""),
+        "ThrottledOp");
+    assert_string_equal(talk_error(socket, "\"op\":\"get\",\"path\":\"/\",\"watch\":true"),
+                        "ThrottledOp");
+    talk_ok(&ensemble, socket, "\"op\":\"unwatch\",\"watch\":1");
+    talk_ok(&ensemble, socket, "\"op\":\"get\",\"path\":\"/\",\"watch\":true");
+    socket_close(socket);
+}
+
+static void test_heartbeats_name_what_was_told(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    char zxid[TALK_FIELD_MAX];
+    uint64_t named = 0;
+
+    (void)state;
+    (void)snprintf(zxid, sizeof(zxid), "%s",
+                   talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/beat\""));
+    while (named < talk_hex(zxid)) {
+        json_t *event = socket_event(socket, "heartbeat", END_MS);
+
+        ENSEMBLE_CHECK(&ensemble, event != NULL);
+        assert_true(talk_hex(talk_text(event, "zxid")) >= named);
+        named = talk_hex(talk_text(event, "zxid"));
+        json_decref(event);
+    }
+    socket_close(socket);
+}
+
+/* A client that is gone without a word, or that does not answer pings. */
+static void test_a_silent_client_is_cut_off(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    uint64_t end_ms = os_now_ms() + 4 * BEAT_MS;
+
+    (void)state;
+    while (os_now_ms() < end_ms) {
+        ensemble_breathe(); /* It reads nothing, so it answers nothing. */
+    }
+    ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, END_MS));
+    assert_int_equal(socket_close_code(socket), SOCKET_LOST);
+    socket_close(socket);
+}
+
+static void test_metrics_count(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    struct web_reply *reply = &ensemble.reply;
+
+    (void)state;
+    talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"/\",\"kind\":\"recursive\"");
+    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/counted\"");
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/metrics", NULL), 200);
+    assert_non_null(strstr(web_text(reply), "\nzabra_ws_sockets "));
+    assert_non_null(strstr(web_text(reply), "\nzabra_ws_messages_total "));
+    assert_null(strstr(web_text(reply), "\nzabra_ws_events_total 0\n"));
+    assert_null(strstr(web_text(reply), "zabra_ws_closed_total{code=\"1009\"} 0\n"));
+    socket_close(socket);
+}
+
+/* ---- Drain ---- */
+
+/* The last test: it ends the replica. */
+static void test_draining_says_so_and_closes(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    json_t *event = NULL;
+
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGTERM);
+    event = socket_event(socket, "closing", END_MS);
+    ENSEMBLE_CHECK(&ensemble, event != NULL);
+    assert_string_equal(talk_text(event, "reason"), "drain");
+    json_decref(event);
+    assert_true(socket_wait_end(socket, END_MS));
+    assert_int_equal(socket_close_code(socket), DRAIN);
+    assert_int_equal(ensemble_wait_end(&ensemble, 0, END_MS), 0);
+    socket_close(socket);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_handshake_must_be_what_it_has_to_be),
+        cmocka_unit_test(test_no_more_sockets_than_configured),
+        cmocka_unit_test(test_binary_messages_end_the_socket),
+        cmocka_unit_test(test_what_is_no_utf8_ends_the_socket),
+        cmocka_unit_test(test_messages_have_a_largest_size),
+        cmocka_unit_test(test_a_socket_that_is_ended_answers_what_it_was_asked),
+        cmocka_unit_test(test_a_message_may_come_in_pieces),
+        cmocka_unit_test(test_malformed_frames_end_the_socket),
+        cmocka_unit_test(test_frames_without_a_mask_do_no_harm),
+        cmocka_unit_test(test_messages_that_mean_nothing_are_answered),
+        cmocka_unit_test(test_operations_of_the_leader_alone_are_not_there),
+        cmocka_unit_test(test_a_socket_has_only_so_many_watches),
+        cmocka_unit_test(test_heartbeats_name_what_was_told),
+        cmocka_unit_test(test_a_silent_client_is_cut_off),
+        cmocka_unit_test(test_metrics_count),
+        cmocka_unit_test(test_draining_says_so_and_closes),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_one, close_one);
+}

@@ -1,0 +1,288 @@
+/* Clients that do not keep up, and servers that have no room: slower, never wrong. */
+#include "base/mem.h"
+#include "tests/proc/talk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CHANGES = 2500,
+    DATA_LEN = 1000,
+    RECEIVE_BYTES = 32 << 10,
+    PIPELINED = 3000,
+    REPLY_LEN = 8 << 10,
+    RATED = 150,
+    END_MS = 60000 * ENSEMBLE_FACTOR
+};
+
+static struct ensemble ensemble;
+
+static int close_one(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
+
+/* CHANGES sets, each of its number and a long tail. */
+static void change(struct socket *writer, const char *path)
+{
+    char *tail = mem_zalloc(1, DATA_LEN + 1);
+
+    memset(tail, '.', DATA_LEN);
+    for (int i = 1; i <= CHANGES; i++) {
+        socket_request(writer, "\"op\":\"set\",\"path\":\"%s\",\"dataUtf8\":\"%d %s\"", path, i,
+                       tail);
+    }
+    mem_free(tail);
+    talk_ok(&ensemble, writer, "\"op\":\"sync\"");
+}
+
+static bool counter_is_above(const char *name, long least)
+{
+    const char *at = NULL;
+
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/metrics", NULL), 200);
+    at = strstr(web_text(&ensemble.reply), name);
+    assert_non_null(at);
+    return talk_number(at + strlen(name)) > least;
+}
+
+/* ---- A client that does not read ---- */
+
+static int open_lagging(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nheartbeatInterval=60000\n");
+    return 0;
+}
+
+/* It misses nothing: what was thrown away comes again, from the window. */
+static void test_who_falls_behind_is_told_and_catches_up(void **state)
+{
+    struct socket *writer = talk_open(&ensemble, 0, NULL);
+    struct socket *slow = talk_open(&ensemble, 0, &narrow);
+    int overruns = 0;
+
+    (void)state;
+    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/slow\",\"dataUtf8\":\"0\"");
+    talk_ok(&ensemble, slow,
+            "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
+    change(writer, "/slow");
+    for (int seen = 0; seen < CHANGES;) {
+        json_t *event = socket_next(slow, END_MS);
+        const char *name = talk_text(event, "event");
+
+        ENSEMBLE_CHECK(&ensemble, event != NULL);
+        if (strcmp(name, "overrun") == 0) {
+            overruns++;
+            assert_int_equal(json_array_size(json_object_get(event, "watches")), 1);
+        } else if (strcmp(name, "heartbeat") != 0) {
+            assert_string_equal(name, "NodeDataChanged");
+            assert_int_equal(talk_number(talk_text(event, "dataUtf8")), ++seen);
+        }
+        json_decref(event);
+    }
+    assert_true(overruns > 0);
+    assert_true(counter_is_above("\nzabra_ws_overruns_total ", 0));
+    /* From now on as before. */
+    const char *zxid = talk_ok(&ensemble, writer, "\"op\":\"delete\",\"path\":\"/slow\"");
+
+    assert_string_equal(talk_events(&ensemble, slow, zxid), "NodeDeleted /slow.");
+    socket_close(writer);
+    socket_close(slow);
+}
+
+/* The event of a one-shot watch is its only one. */
+static void test_one_shot_watches_are_told_all_the_same(void **state)
+{
+    struct socket *writer = talk_open(&ensemble, 0, NULL);
+    struct socket *slow = talk_open(&ensemble, 0, &narrow);
+    json_t *event = NULL;
+
+    (void)state;
+    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/loud\"");
+    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/once\"");
+    talk_ok(&ensemble, slow,
+            "\"op\":\"watch\",\"path\":\"/loud\",\"kind\":\"persistent\",\"values\":true");
+    talk_ok(&ensemble, slow, "\"op\":\"watch\",\"path\":\"/once\",\"kind\":\"data\"");
+    change(writer, "/loud");
+    talk_ok(&ensemble, writer, "\"op\":\"delete\",\"path\":\"/once\"");
+    event = socket_event(slow, "NodeDeleted", END_MS);
+    ENSEMBLE_CHECK(&ensemble, event != NULL);
+    assert_string_equal(talk_text(event, "path"), "/once");
+    json_decref(event);
+    socket_close(writer);
+    socket_close(slow);
+}
+
+/* Replies that nobody reads are not made: a few wait, the others are asked again by nobody. */
+static void test_replies_wait_for_who_does_not_read(void **state)
+{
+    struct socket *writer = talk_open(&ensemble, 0, NULL);
+    struct socket *slow = talk_open(&ensemble, 0, &narrow);
+    char *data = mem_zalloc(1, REPLY_LEN + 1);
+    uint64_t id = 0;
+
+    (void)state;
+    memset(data, 'r', REPLY_LEN);
+    for (int i = 0; i < 4; i++) {
+        socket_request(writer, "\"op\":\"create\",\"path\":\"/r%d\",\"dataUtf8\":\"%s\"", i, data);
+    }
+    talk_ok(&ensemble, writer, "\"op\":\"sync\"");
+    for (int i = 0; i < PIPELINED / 10; i++) {
+        id = socket_request(slow, "\"op\":\"get\",\"path\":\"/r%d\"", i % 4);
+    }
+    json_t *reply = socket_reply(slow, id, END_MS);
+
+    ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    mem_free(data);
+    socket_close(writer);
+    socket_close(slow);
+}
+
+static int open_impatient(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nslowTimeout=1000\n");
+    return 0;
+}
+
+static void test_who_reads_nothing_is_closed_and_nobody_else(void **state)
+{
+    struct socket *writer = talk_open(&ensemble, 0, NULL);
+    struct socket *reader = talk_open(&ensemble, 0, NULL);
+    struct socket *slow = talk_open(&ensemble, 0, &narrow);
+
+    (void)state;
+    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/slow\"");
+    talk_ok(&ensemble, slow,
+            "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
+    change(writer, "/slow");
+    ENSEMBLE_WAIT(&ensemble, END_MS,
+                  counter_is_above("\nzabra_ws_closed_total{code=\"4508\"} ", 0) &&
+                      socket_pump(reader) && socket_pump(writer));
+    talk_ok(&ensemble, reader, "\"op\":\"get\",\"path\":\"/slow\"");
+    talk_ok(&ensemble, writer, "\"op\":\"ping\"");
+    socket_close(writer);
+    socket_close(reader);
+    socket_close(slow);
+}
+
+static int open_forgetful(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1, "maxSocketQueueBytes=65536\nmaxWindow=100\n");
+    return 0;
+}
+
+/* What the window does not hold any more comes as a difference: the last state, marked. */
+static void test_beyond_the_window_there_is_a_difference(void **state)
+{
+    struct socket *writer = talk_open(&ensemble, 0, NULL);
+    struct socket *slow = talk_open(&ensemble, 0, &narrow);
+    bool diff = false;
+    int last = 0;
+
+    (void)state;
+    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/slow\",\"dataUtf8\":\"0\"");
+    talk_ok(&ensemble, slow,
+            "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
+    change(writer, "/slow");
+    while (last < CHANGES) {
+        json_t *event = socket_event(slow, "NodeDataChanged", END_MS);
+        int number = 0;
+
+        ENSEMBLE_CHECK(&ensemble, event != NULL);
+        number = (int)talk_number(talk_text(event, "dataUtf8"));
+        assert_true(number > last);
+        assert_true(number == last + 1 || json_is_true(json_object_get(event, "diff")));
+        diff = diff || number > last + 1;
+        last = number;
+        json_decref(event);
+    }
+    assert_true(diff);
+    socket_close(writer);
+    socket_close(slow);
+}
+
+/* ---- A server without room ---- */
+
+static int open_small(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1, "maxRequests=2\nmaxInFlight=1000\n");
+    return 0;
+}
+
+/* The gate takes two at a time: the socket waits, no message fails, none overtakes. */
+static void test_a_full_gate_delays_and_loses_nothing(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/v\"");
+    uint64_t id = 0;
+
+    for (int i = 0; i < PIPELINED; i++) {
+        id = socket_request(socket,
+                            "\"op\":\"set\",\"path\":\"/v\",\"dataUtf8\":\"x\",\"version\":%d", i);
+    }
+    json_t *reply = socket_reply(socket, id, END_MS);
+
+    ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    socket_close(socket);
+}
+
+static int open_rated(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1, "maxMessagesPerSecond=50\n");
+    return 0;
+}
+
+/* One second's worth at once, the rest as the rate allows; another socket has its own. */
+static void test_a_rate_slows_down(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    struct socket *other = talk_open(&ensemble, 0, NULL);
+    uint64_t start_ms = os_now_ms();
+    uint64_t id = 0;
+
+    (void)state;
+    for (int i = 0; i < RATED; i++) {
+        id = socket_request(socket, "\"op\":\"ping\"");
+    }
+    talk_ok(&ensemble, other, "\"op\":\"ping\"");
+    assert_null(socket_reply(socket, id, 0));
+
+    json_t *reply = socket_reply(socket, id, END_MS);
+
+    ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
+    assert_true(os_now_ms() - start_ms >= 1900);
+    json_decref(reply);
+    socket_close(socket);
+    socket_close(other);
+}
+
+#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, close_one)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_who_falls_behind_is_told_and_catches_up, open_lagging),
+        TEST(test_one_shot_watches_are_told_all_the_same, open_lagging),
+        TEST(test_replies_wait_for_who_does_not_read, open_lagging),
+        TEST(test_who_reads_nothing_is_closed_and_nobody_else, open_impatient),
+        TEST(test_beyond_the_window_there_is_a_difference, open_forgetful),
+        TEST(test_a_full_gate_delays_and_loses_nothing, open_small),
+        TEST(test_a_rate_slows_down, open_rated),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
