@@ -171,7 +171,7 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
     struct http_request *request = &conn->request;
 
     ASSERT(request->wait_ms > 0 && result->err == ERR_OK);
-    if (request->wait && request->wait->over) {
+    if ((request->wait && request->wait->over) || atomic_load(&conn->http->draining)) {
         return false;
     }
     if (!request->wait) {

@@ -1,6 +1,9 @@
 /* Long polls: answered when the tag changes and not before, in time when it does not. */
 #include "tests/unit/http_kit.h"
 
+#define JSON "Content-Type: application/json\r\n"
+#define ACL  "{\"acl\":\"open\"}"
+
 static struct gate *gate;
 static struct http *http;
 static uint16_t port;
@@ -156,6 +159,8 @@ static void each_view_waits_for_what_it_shows(void **state)
         {"/znodes/v1/a?view=children", "DELETE", "/znodes/v1/a/c1", "", NULL, 204},
         {"/znodes/v1/a?view=stat", "PUT", "/znodes/v1/a", "", "x", 200},
         {"/znodes/v1/a?view=stat", "POST", "/znodes/v1/a?op=create&name=c2", "", "x", 201},
+        {"/znodes/v1/a?view=stat", "PATCH", "/znodes/v1/a", JSON, ACL, 200},
+        {"/znodes/v1/a?view=acl", "PATCH", "/znodes/v1/a", JSON, ACL, 200},
         {"/znodes/v1/a?view=tree", "PUT", "/znodes/v1/a/c2", "", "x", 200},
         {"/znodes/v1/a?view=tree", "DELETE", "/znodes/v1/a/c2", "", NULL, 204},
     };
@@ -266,6 +271,22 @@ static void a_replica_that_is_cut_off_does_not_keep_anybody_waiting(void **state
     close(fd);
 }
 
+/* It reads again, and goes on waiting. */
+static void a_state_that_is_replaced_keeps_who_has_the_same(void **state)
+{
+    int fd = 0;
+
+    (void)state;
+    create("/znodes/v1/a");
+    fd = begin_wait("/znodes/v1/a", 5);
+    kit_replace(gate);
+    assert_int_equal(ask("POST", "/znodes/v1/a?op=create&name=c", "", "y"), 201);
+    assert_true(is_quiet(fd));
+    assert_int_equal(ask("PUT", "/znodes/v1/a", "", "y"), 200);
+    expect(fd, 200, "wait=5");
+    close(fd);
+}
+
 static void draining_answers_at_once(void **state)
 {
     int fd = 0;
@@ -324,6 +345,7 @@ int main(void)
         TEST(there_is_nothing_to_wait_for),
         TEST(a_client_that_hangs_up_gives_its_place_back),
         TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting),
+        TEST(a_state_that_is_replaced_keeps_who_has_the_same),
         TEST(draining_answers_at_once),
         TEST(no_change_falls_between_the_read_and_the_wait),
     };

@@ -271,6 +271,27 @@ static void a_replica_that_stays_behind_says_so(void **state)
     assert_int_equal(ask("GET", "/watch/v1/a?mode=persistent&since=0x100000009", "", NULL), 503);
 }
 
+static void a_state_that_is_replaced_is_told_as_a_difference(void **state)
+{
+    struct kit_stream stream;
+    struct kit_stream one_shot;
+
+    (void)state;
+    create("/a", "1");
+    open_stream(&stream, "/watch/v1/a?mode=persistent");
+    open_stream(&one_shot, "/watch/v1/b?mode=exists");
+    kit_replace(gate);
+    TOLD(&stream, "overrun");
+    set("/a", "2");
+    TOLD(&stream, "NodeDataChanged /a end");
+    create("/b", "1");
+    TOLD(&one_shot, "overrun");
+    TOLD(&one_shot, "NodeCreated /b end");
+    assert_null(kit_stream_next(&one_shot));
+    kit_stream_close(&stream);
+    kit_stream_close(&one_shot);
+}
+
 /* ---- Refusals. ---- */
 
 static void what_cannot_be_watched_is_refused(void **state)
@@ -365,6 +386,7 @@ int main(void)
         TEST(a_stream_waits_for_a_zxid_that_is_not_here_yet),
         cmocka_unit_test_setup_teardown(a_replica_that_stays_behind_says_so, setup_short_requests,
                                         teardown),
+        TEST(a_state_that_is_replaced_is_told_as_a_difference),
         TEST(what_cannot_be_watched_is_refused),
         cmocka_unit_test_setup_teardown(there_are_no_more_streams_than_allowed, setup_few_streams,
                                         teardown),
