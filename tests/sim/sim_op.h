@@ -86,6 +86,8 @@ struct sim_op {
     char data[48];
     uint32_t failed_index;
     struct op_session_info told;
+    struct stat_view due; /* By the model, when it was done. */
+    char due_path[64];
     zxid_t logged;          /* Where it is in the log; 0: nowhere. */
     struct op_request *req; /* While it is inside. */
     struct op_args args[SIM_SUBS_MAX];

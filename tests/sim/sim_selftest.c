@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "tests/sim/sim_run.h"
+#include "tests/sim/sim_watch.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,11 +16,6 @@ struct corruption {
     const char *name;
     bool (*apply)(struct sim *sim); /* False: this run has nothing to corrupt like that. */
 };
-
-static bool is_write(const struct sim_op *op)
-{
-    return op->id == OP_CREATE || op->id == OP_SET || op->id == OP_DELETE || op->id == OP_MULTI;
-}
 
 /* The newest operation that fits; late ones have the longest history before them. */
 static struct sim_op *find(struct sim *sim, bool (*fits)(const struct sim_op *op))
@@ -47,10 +43,30 @@ static bool fits_missing(const struct sim_op *op)
     return op->id == OP_GET && op->outcome == SIM_ERROR;
 }
 
+static bool fits_touch(const struct sim_op *op)
+{
+    return op->id == OP_TOUCH && op->outcome == SIM_OK;
+}
+
+static bool fits_replayed(const struct sim_op *op)
+{
+    return op->outcome == SIM_OK && op->replayed && op->has_stat && op->sub_count == 1;
+}
+
+static bool fits_keyed(const struct sim_op *op)
+{
+    return op->outcome == SIM_OK && op->key != 0 && !op->replayed;
+}
+
+static bool fits_ephemeral(const struct sim_op *op)
+{
+    return op->id == OP_CREATE && op->outcome == SIM_OK && op->subs[0].ephemeral && !op->replayed;
+}
+
 static bool fits_linearizable(const struct sim_op *op)
 {
-    return !is_write(op) && op->id != OP_SYNC && op->linearizable && op->outcome == SIM_OK &&
-           op->floor > 1;
+    return !sim_op_is_write(op) && op->id != OP_SYNC && op->id != OP_TOUCH && op->linearizable &&
+           op->outcome == SIM_OK && op->floor > 1;
 }
 
 static bool fits_sync(const struct sim_op *op)
@@ -60,22 +76,22 @@ static bool fits_sync(const struct sim_op *op)
 
 static bool fits_create(const struct sim_op *op)
 {
-    return op->id == OP_CREATE && op->outcome == SIM_OK;
+    return op->id == OP_CREATE && op->outcome == SIM_OK && !op->replayed;
 }
 
 static bool fits_set(const struct sim_op *op)
 {
-    return op->id == OP_SET && op->outcome == SIM_OK && op->has_stat;
+    return op->id == OP_SET && op->outcome == SIM_OK && op->has_stat && !op->replayed;
 }
 
 static bool fits_write(const struct sim_op *op)
 {
-    return is_write(op) && op->outcome == SIM_OK;
+    return sim_op_is_write(op) && op->outcome == SIM_OK && !op->replayed;
 }
 
 static bool fits_verdict(const struct sim_op *op)
 {
-    return is_write(op) && op->outcome == SIM_ERROR && op->err == ERR_NO_NODE;
+    return sim_op_is_write(op) && op->outcome == SIM_ERROR && op->err == ERR_NO_NODE;
 }
 
 static bool wrong_data(struct sim *sim)
@@ -260,6 +276,179 @@ static bool swapped_writes(struct sim *sim)
     return true;
 }
 
+/* ---- Sessions and keys. ---- */
+
+static bool touched_after_its_end(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_touch);
+
+    if (op) {
+        op->outcome = SIM_ERROR;
+        op->err = ERR_UNKNOWN_SESSION;
+    }
+    return op != NULL;
+}
+
+static bool foreign_replay(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_replayed);
+
+    if (op) {
+        op->stat.mzxid++;
+    }
+    return op != NULL;
+}
+
+static bool replay_of_nothing(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_replayed);
+
+    if (op) {
+        op->key = UINT32_MAX;
+    }
+    return op != NULL;
+}
+
+/* Two writes are taken for one that was asked for again. */
+static bool done_twice(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_keyed);
+
+    for (size_t i = 0; op && i < op->number; i++) {
+        struct sim_op *other = sim->ops[i];
+
+        if (fits_keyed(other) && other->session == op->session &&
+            zxid_epoch(other->zxid) == zxid_epoch(op->zxid)) {
+            other->key = op->key;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool wrong_owner(struct sim *sim)
+{
+    struct sim_op *op = find(sim, fits_ephemeral);
+
+    if (op) {
+        op->subs[0].ephemeral = false;
+    }
+    return op != NULL;
+}
+
+/* ---- Streams. ---- */
+
+/* The last event of the longest stream that was told of no difference. */
+static struct sim_stream *long_stream(struct sim *sim)
+{
+    struct sim_stream *best = NULL;
+
+    for (size_t i = 0; sim->sockets && i < sim->sockets->count; i++) {
+        struct sim_stream *stream = sim->sockets->streams[i];
+        bool plain = true;
+
+        for (size_t at = 0; at < stream->told_count; at++) {
+            plain = plain && stream->told[at].what == SIM_TOLD_EVENT;
+        }
+        if (plain && stream->told_count > 3 && (!best || stream->told_count > best->told_count)) {
+            best = stream;
+        }
+    }
+    return best;
+}
+
+static bool event_missing(struct sim *sim)
+{
+    struct sim_stream *stream = long_stream(sim);
+
+    if (stream) {
+        stream->told[1] = stream->told[0];
+        stream->told[0].what = SIM_TOLD_FROM;
+        stream->told[0].zxid = stream->begin;
+    }
+    return stream != NULL;
+}
+
+static bool event_twice(struct sim *sim)
+{
+    struct sim_stream *stream = long_stream(sim);
+
+    if (stream) {
+        stream->told[1] = stream->told[0];
+    }
+    return stream != NULL;
+}
+
+static bool last_event_missing(struct sim *sim)
+{
+    struct sim_stream *stream = long_stream(sim);
+
+    if (stream) {
+        stream->told_count--;
+    }
+    return stream != NULL;
+}
+
+static bool events_swapped(struct sim *sim)
+{
+    struct sim_stream *stream = long_stream(sim);
+
+    if (stream) {
+        struct sim_told first = stream->told[0];
+
+        stream->told[0] = stream->told[1];
+        stream->told[1] = first;
+    }
+    return stream != NULL;
+}
+
+static bool wrong_event(struct sim *sim)
+{
+    struct sim_stream *stream = long_stream(sim);
+
+    if (stream) {
+        stream->told[0].type =
+            stream->told[0].type == WATCH_CREATED ? WATCH_DELETED : WATCH_CREATED;
+    }
+    return stream != NULL;
+}
+
+/* One stream's difference says nothing, or something else. */
+static struct sim_told *event_of_diff(struct sim *sim)
+{
+    for (size_t i = 0; sim->sockets && i < sim->sockets->count; i++) {
+        struct sim_stream *stream = sim->sockets->streams[i];
+
+        for (size_t at = 0; at + 1 < stream->told_count; at++) {
+            if (stream->told[at].what == SIM_TOLD_DIFF && stream->told[at + 1].diff) {
+                return &stream->told[at + 1];
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool wrong_diff(struct sim *sim)
+{
+    struct sim_told *told = event_of_diff(sim);
+
+    if (told) {
+        (void)snprintf(told->path, sizeof(told->path), "/elsewhere");
+    }
+    return told != NULL;
+}
+
+static bool longer_diff(struct sim *sim)
+{
+    struct sim_told *told = event_of_diff(sim);
+
+    if (told) {
+        told[-1].since++;
+        told[-1].zxid = told[-1].since;
+    }
+    return told != NULL;
+}
+
 static const struct corruption corruptions[] = {
     {"a read returns foreign data", wrong_data},
     {"a listing returns foreign names", wrong_names},
@@ -277,6 +466,18 @@ static const struct corruption corruptions[] = {
     {"an acknowledged write is lost", lost_write},
     {"a write is in the log twice", doubled_write},
     {"two writes are swapped", swapped_writes},
+    {"a session is not found while it is open", touched_after_its_end},
+    {"an earlier answer is another one", foreign_replay},
+    {"an earlier answer is of no request", replay_of_nothing},
+    {"a write with a key is done twice", done_twice},
+    {"an ephemeral has no owner", wrong_owner},
+    {"a watcher misses a change", event_missing},
+    {"a watcher is told twice", event_twice},
+    {"a watcher misses the last change", last_event_missing},
+    {"two events are swapped", events_swapped},
+    {"an event is of another kind", wrong_event},
+    {"a difference tells of another znode", wrong_diff},
+    {"a difference reaches less far than it says", longer_diff},
 };
 
 /* In a process of its own: 0 not noticed, 2 nothing to corrupt; noticed means that it aborts. */

@@ -10,6 +10,7 @@
 
 enum {
     OPEN_PPM = 60000, /* Of a client's turns. */
+    RECENT_MAX = 64,
     ATTACH_PPM = 40000,
     SILENT_PPM = 15000,
     LATE_PPM = 30000, /* Of operations by socket: through the attachment before. */
@@ -63,19 +64,24 @@ static struct sim_op *make_op(struct sim *sim, struct sim_session *session, enum
     return op;
 }
 
+/* Older ones than these have ended long ago, or nearly all. */
+static uint32_t oldest_recent(const struct sim *sim)
+{
+    return sim->session_count > RECENT_MAX ? sim->session_count - RECENT_MAX : 0;
+}
+
 static struct sim_session *some_session(struct sim *sim, uint32_t client)
 {
-    struct sim_session *session;
+    uint32_t first = oldest_recent(sim);
+    uint32_t count = sim->session_count - first;
+    uint32_t from = count > 0 ? (uint32_t)rng_below(&sim->rng, count) : 0;
 
-    if (sim->session_count == 0) {
-        return NULL;
-    }
-    session = session_at(sim, (uint32_t)rng_below(&sim->rng, sim->session_count));
-    for (uint32_t i = 0; i < sim->session_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
+        struct sim_session *session = session_at(sim, first + (from + i) % count);
+
         if (session->client == client && sim_session_is_open(session)) {
             return session;
         }
-        session = session_at(sim, (session->number + 1) % sim->session_count);
     }
     return NULL;
 }
@@ -84,7 +90,7 @@ static uint32_t count_kept(const struct sim *sim, uint32_t client)
 {
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < sim->session_count; i++) {
+    for (uint32_t i = oldest_recent(sim); i < sim->session_count; i++) {
         count += sim->sessions[i].client == client && is_kept(&sim->sessions[i]);
     }
     return count;
