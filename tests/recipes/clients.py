@@ -17,8 +17,7 @@ SHORT_S = 5     # and where the test waits for their end.
 class Client:
     """One process. What it has printed is in `lines`, its calls, as it logged them, in `calls`."""
 
-    def __init__(self, language, command, directory, environment):
-        self.language = language
+    def __init__(self, command, directory, environment):
         self.lines = []
         self.calls = []
         self.errors = []
@@ -79,15 +78,19 @@ class Client:
 class World:
     """What a recipe's test works with."""
 
-    def __init__(self, recipe, ensemble, directory):
+    def __init__(self, recipe, ensemble, directory, docs):
         self.recipe = recipe
+        self.docs = docs
         self.ensemble = ensemble
         self.directory = directory
         self.session_s = SESSION_S
         self.clients = []
 
     def start(self, language, *args):
-        command = [COMMANDS[language], f"{self.recipe}.{language}", *map(str, args)]
+        """The page's program in that language."""
+        return self.execute(COMMANDS[language], f"{self.recipe}.{language}", *map(str, args))
+
+    def execute(self, *command):
         environment = {
             **os.environ,
             "ZABRA": ",".join(self.ensemble.servers),
@@ -95,7 +98,7 @@ class World:
             "ZABRA_LOG": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        client = Client(language, command, self.directory, environment)
+        client = Client(command, self.directory, environment)
         self.clients.append(client)
         return client
 

@@ -144,6 +144,10 @@ class Ensemble:
         pid = wait(self.leader_pid, "there is a leader")
         os.kill(pid, signal.SIGKILL)
 
+    def signal_all(self, number):
+        for n in range(NODES):
+            os.kill(self.pid(n), number)
+
     # --- The end ---
 
     def close(self):

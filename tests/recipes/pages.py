@@ -7,10 +7,31 @@ import shutil
 LANGUAGES = ("sh", "mjs", "py")
 BLOCK = re.compile(r"^```(?:sh|js|python)\n((?:#|//) ([\w-]+)\.(sh|mjs|py)\b.*?)^```$", re.S | re.M)
 
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
+NOT_RECIPES = ("README", "client")
+
+
+def names(docs):
+    return sorted(page.stem for page in docs.glob("*.md") if page.stem not in NOT_RECIPES)
+
 
 def extract(page):
     """Pairs of a file's name and its text."""
     return [(f"{name}.{suffix}", text) for text, name, suffix in BLOCK.findall(page.read_text())]
+
+
+def examples(docs, name):
+    """What is to be tried: pairs of a command and the lines that are shown below it."""
+    found = []
+    for block in CONSOLE.findall((docs / f"{name}.md").read_text()):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    if not found:
+        raise AssertionError(f"{name}.md has no example")
+    return found
 
 
 def write_all(docs, name, out):

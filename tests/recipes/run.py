@@ -1,6 +1,6 @@
 """Runs the programs of one page of docs/recipes and checks the property of the recipe.
 
-run.py --zabra BINARY RECIPE. Exit code 77: something is missing here, nothing was tested.
+run.py --zabra BINARY RECIPE; RECIPE "examples": what all pages give to try. Exit code 77: something is missing here, nothing was tested.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import pages
 from clients import COMMANDS, World
 from ensemble import Ensemble
 
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "recipes"
 SKIPPED = 77
 TAIL = 3000  # Bytes of each log that are shown when a test fails.
 
@@ -31,9 +32,10 @@ def run(recipe, binary, root):
     data = root / "data"
     programs.mkdir()
     data.mkdir()
-    pages.write_all(pathlib.Path(__file__).parents[2] / "docs" / "recipes", recipe, programs)
+    for name in pages.names(DOCS) if recipe == "examples" else [recipe]:
+        pages.write_all(DOCS, name, programs)
     ensemble = Ensemble(binary, data)
-    world = World(recipe, ensemble, programs)
+    world = World(recipe, ensemble, programs, DOCS)
     try:
         check(world)
     except BaseException:
