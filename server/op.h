@@ -193,6 +193,8 @@ struct op_request {
     struct op_principal principal; /* Its `auth` is a reference of the request's own. */
     struct op_session session;
     struct slice key; /* Idempotency-Key; empty: none. */
+    uint32_t lane;    /* Writes of one lane take effect in their order, also when the leader changes
+                         between them; 0: there is no other one to be in order with. */
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
     uint64_t deadline_ms;  /* Monotonic; answered by then, whatever happens. */

@@ -26,6 +26,7 @@ enum {
     REAP_MAX = 1000,        /* Znodes reaped at a time. */
     REPORT_NUMBER = 0,      /* In place of a request's number: no request but a report. */
     REPORT_IDS_MAX = 65536, /* In one part of it. */
+    LANES = 4096,           /* Places for lanes; two that share one are kept in order, too. */
 };
 
 enum request_place {
@@ -79,9 +80,10 @@ struct replica {
     size_t request_count;
     size_t queued_count;
     size_t waiting_count;
-    uint64_t forwarded_bytes; /* Of those that are at the leader. */
-    zxid_t waiting_min;       /* No waiting request is satisfied below this. */
-    uint64_t deadline_ms;     /* Next look. */
+    uint64_t forwarded_bytes;  /* Of those that are at the leader. */
+    uint64_t lane_done[LANES]; /* By lane: the newest write that was done, or may have been. */
+    zxid_t waiting_min;        /* No waiting request is satisfied below this. */
+    uint64_t deadline_ms;      /* Next look. */
 
     struct list verdicts; /* Of struct verdict. */
     struct map verdict_by_token;

@@ -41,9 +41,34 @@ static void finish(struct replica *replica, struct op_request *request)
     request->on_reply(request);
 }
 
+/* What was done, or may have been, is not to be overtaken by what came before it in its lane. */
+static void note_done(struct replica *replica, const struct op_request *request)
+{
+    uint64_t *done = &replica->lane_done[request->lane % LANES];
+
+    if (request->lane != 0) {
+        *done = request->id > *done ? request->id : *done;
+    }
+}
+
+/*
+ * A write of its lane behind this one was done, so this one was at that leader before it, and was
+ * refused; the refusal is lost with the leader. Done now, it would come behind: a client that has
+ * deleted a znode and created it anew would lose the new one. The same where the state was replaced
+ * since, and nobody can tell what was done.
+ */
+static bool is_overtaken(const struct replica *replica, const struct op_request *request)
+{
+    return request->lane != 0 && (request->id < replica->lane_done[request->lane % LANES] ||
+                                  request->id <= replica->state_lost_seq);
+}
+
 void request_reply(struct replica *replica, struct op_request *request, enum err err,
                    const char *detail)
 {
+    if (err == ERR_OUTCOME_UNKNOWN) {
+        note_done(replica, request);
+    }
     request->result.err = err;
     request->result.detail = detail;
     finish(replica, request);
@@ -193,6 +218,12 @@ void requests_run_queue(struct replica *replica)
             continue;
         }
         place(replica, request, 0);
+        if (is_write(request) && is_overtaken(replica, request)) {
+            request_reply(replica, request, ERR_NOT_READY,
+                          "the leader was lost with the answer to this write, which was refused; "
+                          "a later one of the same connection was done");
+            continue;
+        }
         if (!is_write(request)) {
             dispatch_read(replica, request);
         } else if (replica->status.state == ZAB_LEADING) {
@@ -354,6 +385,7 @@ void requests_delivered(struct replica *replica, const struct state *state,
     if (!request) {
         return; /* Its deadline has passed: it was told that the outcome is unknown. */
     }
+    note_done(replica, request);
     request->result.err = ERR_OK;
     request->result.zxid = zxid;
     take_changes(request, state, &replica->changes);

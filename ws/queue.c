@@ -119,6 +119,7 @@ bool ws_queue_submit(struct ws_message *message)
         hold(message->socket);
         return false;
     }
+    message->request->lane = message->socket->lane;
     message->request->deadline_ms = os_now_ms() + ws->limits->request_timeout_ms;
     message->step = WS_INSIDE;
     ws->inside++;

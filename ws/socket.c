@@ -13,6 +13,7 @@ void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival)
     int fd = take_arrival->fd;
 
     socket->ws = ws;
+    socket->lane = ++ws->lanes;
     socket->seat = take_arrival->seat;
     socket->who = take_arrival->who;
     mem_free(take_arrival);

@@ -112,6 +112,7 @@ struct ws {
     struct map attached; /* Of the public id of a session to the socket it is attached to. */
     uint64_t inside;     /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of what it takes: beyond all of it single ones would be refused. */
+    uint32_t lanes;      /* Given to sockets so far. */
     uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
     struct buf scratch; /* The reply or event being written. */
@@ -167,6 +168,7 @@ struct ws_socket {
     void *seat;
     struct op_principal who;
     struct watch_owner owner;
+    uint32_t lane;  /* Of its requests: its writes take effect in order. */
     bool open;      /* The handshake is done, and the library still takes bytes. */
     uint32_t stops; /* Of enum ws_stop. */
 

@@ -276,6 +276,76 @@ static void a_write_that_survived_its_leader_is_not_repeated(void **state)
     bench_close(&bench);
 }
 
+static void create_in_lane(struct bench *bench, const char *path, uint32_t lane, struct told *told)
+{
+    struct op_request *request = bench_request(bench, OP_CREATE, path, told);
+
+    request->lane = lane;
+    bench_submit(bench, request);
+}
+
+/* Two writes, of which the second is in the history of the next epoch: the leader has refused the
+ * first one, and nobody knows any more why. */
+static void lose_a_refusal(struct bench *bench, uint32_t first_lane, struct told told[2])
+{
+    bench_follow(bench);
+    create_in_lane(bench, "/a", first_lane, &told[0]);
+    create_in_lane(bench, "/b", 7, &told[1]);
+    drive_entry(&bench->drive, bench_record(&bench->drive, bench_forwarded(bench), "/b"), 0);
+    drive_persist(&bench->drive);
+    drive_down(&bench->drive, 3);
+    drive_clear(&bench->drive);
+    drive_follow(&bench->drive, 2, 2);
+    assert_int_equal(told[1].answers, 1);
+    assert_int_equal(told[1].err, ERR_OK);
+}
+
+/* Done again it would come after the write behind it. */
+static void a_write_overtaken_by_one_of_its_lane_is_not_done(void **state)
+{
+    struct bench bench;
+    struct told told[2];
+
+    (void)state;
+    lose_a_refusal(&bench, 7, told);
+    assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    assert_int_equal(told[0].answers, 1);
+    assert_int_equal(told[0].err, ERR_NOT_READY);
+    bench_close(&bench);
+    lose_a_refusal(&bench, 8, told); /* Of another client, whose order is another one. */
+    assert_int_equal(told[0].answers, 0);
+    assert_non_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+    lose_a_refusal(&bench, 0, told); /* Or of one that has no order. */
+    assert_int_equal(told[0].answers, 0);
+    assert_non_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+/* A write whose outcome is unknown may have been done. */
+static void a_write_behind_an_unknown_one_is_not_done_again(void **state)
+{
+    struct bench bench;
+    struct told told[2];
+
+    (void)state;
+    bench_follow(&bench);
+    create_in_lane(&bench, "/a", 7, &told[0]);
+    create_in_lane(&bench, "/b", 7, &told[1]);
+    leader_refuses(&bench, bench_forwarded(&bench) - 1, ERR_NODE_EXISTS, zxid_make(1, 9));
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow_stream(&bench.drive, 3, 1);
+    drive_newleader(&bench.drive, NULL);
+    drive_leader_says(&bench.drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 0)});
+    assert_int_equal(told[1].err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(told[0].answers, 1);
+    assert_int_equal(told[0].err, ERR_NOT_READY);
+    assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
 /* The same epoch again: its leader may have the write, and may still get it into the log. */
 static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
 {
@@ -419,6 +489,8 @@ int main(void)
         cmocka_unit_test(a_write_at_the_leader_past_its_deadline_is_unknown),
         cmocka_unit_test(a_lost_write_is_sent_to_the_next_leader),
         cmocka_unit_test(a_write_that_survived_its_leader_is_not_repeated),
+        cmocka_unit_test(a_write_overtaken_by_one_of_its_lane_is_not_done),
+        cmocka_unit_test(a_write_behind_an_unknown_one_is_not_done_again),
         cmocka_unit_test(back_at_the_same_epoch_the_outcome_is_unknown),
         cmocka_unit_test(after_a_replaced_state_the_outcome_is_unknown),
         cmocka_unit_test(a_snapshot_that_is_exact_is_checked_when_it_is_loaded),
