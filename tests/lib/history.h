@@ -1,0 +1,173 @@
+/*
+ * history.h - what clients of a running ensemble did and saw, and whether that can be.
+ *
+ * Every answer names the zxid of the state that it reflects, so nothing has to be searched for: all
+ * that anybody was told is put into one order by zxid and held against a naive model of a few keys.
+ * A write whose outcome nobody knows may have happened or not; it is found by its value, which no
+ * other write has, or it may hide where nobody has looked.
+ *
+ * Each client or watcher records into a log of its own, from one thread; the check runs afterwards.
+ */
+#ifndef TESTS_LIB_HISTORY_H
+#define TESTS_LIB_HISTORY_H
+
+#include "base/logrec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HISTORY_KEYS = 8,
+    HISTORY_ROOT = HISTORY_KEYS, /* The parent of all keys, as the key of an event. */
+    HISTORY_STEPS_MAX = 4,       /* Of a multi, each of another key. */
+    HISTORY_LOGS_MAX = 32,
+    HISTORY_ITEMS_MAX = 4 << 20, /* Of one log. */
+    HISTORY_TEXT_MAX = 512
+};
+
+enum history_what {
+    HISTORY_GET,
+    HISTORY_LIST, /* The names of all keys that are there. */
+    HISTORY_CREATE,
+    HISTORY_SET,
+    HISTORY_DELETE,
+    HISTORY_CHECK,  /* Only in a multi. */
+    HISTORY_CHANGED /* Only of an event: children of the root, in a difference. */
+};
+
+enum history_outcome {
+    HISTORY_OK,
+    HISTORY_NO_NODE, /* Refused, by the state at the zxid of the answer. */
+    HISTORY_NODE_EXISTS,
+    HISTORY_BAD_VERSION,
+    HISTORY_NOT_DONE, /* Not applied, for another reason. */
+    HISTORY_UNKNOWN
+};
+
+/* A key as somebody saw it. */
+struct history_seen {
+    bool present;
+    zxid_t czxid;
+    zxid_t mzxid;
+    int32_t version;
+    uint32_t value; /* Number of a value, each written once at most; 0: not seen. */
+};
+
+struct history_step {
+    enum history_what what;
+    uint32_t key;
+    uint32_t value;   /* CREATE, SET: what is written. */
+    bool has_version; /* SET, DELETE, CHECK: only if the version is `version`. */
+    int32_t version;
+    bool has_seen; /* GET: what was read. CREATE, SET: the stat that the answer told. */
+    struct history_seen seen;
+};
+
+struct history_op {
+    uint32_t connection; /* Unique; its answers come in the order of the log. */
+    uint64_t start_us;
+    uint64_t end_us;
+    bool linearizable; /* Of reads; writes always are. */
+    zxid_t min_zxid;   /* Of reads: 0: none was demanded. */
+    enum history_outcome outcome;
+    uint32_t failed; /* Step that was refused. */
+    zxid_t zxid;     /* Of the answer. */
+    uint32_t listed; /* LIST: a bit for each key. */
+    uint32_t count;
+    struct history_step steps[HISTORY_STEPS_MAX];
+};
+
+static inline bool history_is_write(const struct history_step *step)
+{
+    return step->what == HISTORY_CREATE || step->what == HISTORY_SET ||
+           step->what == HISTORY_DELETE;
+}
+
+static inline bool history_changes(const struct history_op *op)
+{
+    for (uint32_t i = 0; i < op->count; i++) {
+        if (history_is_write(&op->steps[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Answered by the state at its zxid. */
+static inline bool history_is_told(const struct history_op *op)
+{
+    return op->outcome < HISTORY_NOT_DONE;
+}
+
+enum history_item_kind {
+    HISTORY_STARTED,  /* A watch of the root and all below, from `zxid` on. */
+    HISTORY_REPLAYED, /* Resumed behind `since`; what follows is exact. */
+    HISTORY_DIFFED,   /* Resumed: the difference between `since` and `zxid` follows. */
+    HISTORY_GAP,      /* What happened up to `zxid` is not told. */
+    HISTORY_EVENT,
+    HISTORY_BOOKMARK, /* All up to `zxid` has been told: a heartbeat, or an answer there. */
+    HISTORY_LOST,     /* The connection; what is not whole yet is told again. */
+    HISTORY_OVERRUN   /* What is behind `since` was thrown away and follows again. */
+};
+
+struct history_item {
+    enum history_item_kind kind;
+    uint64_t at_us;
+    zxid_t zxid;
+    zxid_t since;
+    enum history_what what; /* Of an event. */
+    uint32_t key;
+    bool end;  /* The last of its zxid. */
+    bool diff; /* Of a difference. */
+    bool has_seen;
+    struct history_seen seen;
+};
+
+/* What one client or watcher has recorded. */
+struct history_log {
+    char name[32];
+    struct history_op *ops;
+    size_t op_count;
+    struct history_item *items;
+    size_t item_count;
+};
+
+void history_log_init(struct history_log *log, const char *name);
+void history_log_release(struct history_log *log);
+void history_add_op(struct history_log *log, const struct history_op *op);
+void history_add_item(struct history_log *log, const struct history_item *item);
+
+struct history_report {
+    const char *rule; /* That does not hold; NULL: all do. */
+    char text[HISTORY_TEXT_MAX];
+    uint32_t writes; /* Acknowledged. */
+    uint32_t reads;
+    uint32_t refused;
+    uint32_t unknown;
+    uint32_t found; /* Of the unknown: seen to have happened. */
+    uint32_t changes;
+    uint32_t events;
+    uint32_t diffs;
+    uint32_t gaps;
+};
+
+/*
+ * The rules:
+ *
+ * once        each acknowledged write has one zxid of its own; no value appears at two
+ * refused     what was answered as not done is never seen
+ * nobody      no change that nobody asked for, none seen before it was asked for
+ * one-story   all that is told of one zxid and key agrees
+ * model       the changes of a key by zxid are what a naive key does: versions, czxids, conditions
+ * state       a read or a refusal is what the model has at the zxid of the answer
+ * real-time   an answer to a write or a linearizable read is not behind what anybody was told
+ * before it was asked; a write is ahead of it order       answers on one connection do not go back;
+ * writes go forward minimum     no answer is behind the zxid that was demanded watch       a
+ * watcher is told of each change once, in order, before an answer that includes it; of a difference
+ * it is told what has changed
+ */
+void history_check(const struct history_log *const *logs, size_t count,
+                   struct history_report *ret_report);
+
+#endif

@@ -1,0 +1,69 @@
+/* history_int.h - between the files of the check. */
+#ifndef TESTS_LIB_HISTORY_INT_H
+#define TESTS_LIB_HISTORY_INT_H
+
+#include "base/map.h"
+#include "tests/lib/history.h"
+
+/* One change of one key: something that somebody was told. */
+struct history_fact {
+    zxid_t zxid;
+    uint32_t key;
+    enum history_what what;      /* CREATE, SET, DELETE. */
+    uint32_t value;              /* 0: not known. */
+    int32_t version;             /* After it; -1: not known. */
+    zxid_t czxid;                /* 0: not known. */
+    const struct history_op *op; /* Whose change it is, if that is known. */
+};
+
+/* An operation, and what the check finds out about it. */
+struct history_use {
+    const struct history_op *op;
+    zxid_t floor; /* The highest zxid that anybody was told of before it was asked for. */
+    zxid_t found; /* Of an unknown one: where it happened; 0: not seen. */
+};
+
+/* All changes in (from, to] have been told to somebody, exactly. */
+struct history_span {
+    zxid_t from;
+    zxid_t to;
+};
+
+struct history_case {
+    const struct history_log *const *logs;
+    size_t log_count;
+    struct history_use *uses;
+    size_t use_count;
+    const struct history_use **open; /* Those whose outcome nobody has found out. */
+    size_t open_count;
+    struct map by_value; /* Number of a value -> struct history_use. */
+    struct history_fact *facts;
+    size_t fact_count;
+    size_t fact_cap;
+    struct history_fact **by_zxid; /* The facts, by zxid and key; `facts` is by key and zxid. */
+    struct history_span *spans;
+    size_t span_count;
+    size_t span_cap;
+    struct history_report *report;
+};
+
+/* The first complaint is kept; always false. */
+bool history_complain(struct history_case *the_case, const char *rule, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Each: true when the rules hold. In this order. */
+bool history_gather(struct history_case *the_case); /* once, refused, nobody, one-story */
+bool history_check_time(struct history_case *the_case);
+bool history_check_watches(struct history_case *the_case); /* Also notes the spans. */
+bool history_check_model(struct history_case *the_case);   /* model, state */
+
+/* The last change of the key up to `zxid`; NULL: none is known. */
+const struct history_fact *history_at(const struct history_case *the_case, uint32_t key,
+                                      zxid_t zxid);
+
+/* How many writes of unknown outcome may have done `what` to the key between, without anybody being
+ * told. */
+uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum history_what what,
+                        zxid_t from, zxid_t to);
+
+#endif

@@ -1,0 +1,159 @@
+/* What the clock and the connections say: real time, order, demanded zxids. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "tests/lib/history_int.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Somebody was told of a zxid. */
+struct told {
+    uint64_t at_us;
+    zxid_t zxid;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct told *left = a;
+    const struct told *right = b;
+
+    return left->at_us < right->at_us ? -1 : left->at_us > right->at_us;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct history_use *left = a;
+    const struct history_use *right = b;
+
+    return left->op->start_us < right->op->start_us ? -1 : left->op->start_us > right->op->start_us;
+}
+
+static bool tells(const struct history_item *item)
+{
+    return item->kind == HISTORY_EVENT || item->kind == HISTORY_BOOKMARK;
+}
+
+static size_t count_told(const struct history_case *the_case)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < the_case->log_count; i++) {
+        count += the_case->logs[i]->op_count + the_case->logs[i]->item_count;
+    }
+    return count;
+}
+
+static size_t gather_told(const struct history_case *the_case, struct told *told)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < the_case->log_count; i++) {
+        const struct history_log *log = the_case->logs[i];
+
+        for (size_t k = 0; k < log->op_count; k++) {
+            if (history_is_told(&log->ops[k])) {
+                told[count++] = (struct told){log->ops[k].end_us, log->ops[k].zxid};
+            }
+        }
+        for (size_t k = 0; k < log->item_count; k++) {
+            if (tells(&log->items[k])) {
+                told[count++] = (struct told){log->items[k].at_us, log->items[k].zxid};
+            }
+        }
+    }
+    return count;
+}
+
+/* Sorts the uses by start; each floor is the highest zxid that was told before. */
+static void find_floors(struct history_case *the_case)
+{
+    struct told *told = mem_alloc((count_told(the_case) + 1) * sizeof(*told));
+    size_t count = gather_told(the_case, told);
+    size_t next = 0;
+    zxid_t floor = 0;
+
+    if (count > 0) {
+        qsort(told, count, sizeof(*told), by_time);
+    }
+    if (the_case->use_count > 0) {
+        qsort(the_case->uses, the_case->use_count, sizeof(*the_case->uses), by_start);
+    }
+    for (size_t i = 0; i < the_case->use_count; i++) {
+        for (; next < count && told[next].at_us < the_case->uses[i].op->start_us; next++) {
+            floor = told[next].zxid > floor ? told[next].zxid : floor;
+        }
+        the_case->uses[i].floor = floor;
+    }
+    mem_free(told);
+}
+
+static bool check_floor(struct history_case *the_case, const struct history_use *use)
+{
+    const struct history_op *op = use->op;
+    bool changes = history_changes(op);
+
+    if (!history_is_told(op) || (!changes && !op->linearizable)) {
+        return true;
+    }
+
+    bool ahead =
+        changes && op->outcome == HISTORY_OK ? op->zxid > use->floor : op->zxid >= use->floor;
+
+    return ahead || history_complain(the_case, "real-time",
+                                     "connection %u: %s of key %u answered at zxid %" PRIx64
+                                     ", and somebody had been told of %" PRIx64 " before",
+                                     op->connection, changes ? "a write" : "a linearizable read",
+                                     op->steps[0].key, op->zxid, use->floor);
+}
+
+/* The answers of one log, which has one connection after the other. */
+static bool check_order(struct history_case *the_case, const struct history_log *log)
+{
+    const struct history_op *last = NULL;
+
+    for (size_t i = 0; i < log->op_count; i++) {
+        const struct history_op *op = &log->ops[i];
+
+        if (!history_is_told(op)) {
+            continue;
+        }
+
+        bool same = last && last->connection == op->connection;
+        bool write = history_changes(op) && op->outcome == HISTORY_OK;
+
+        if (same && (write ? op->zxid <= last->zxid : op->zxid < last->zxid)) {
+            return history_complain(the_case, "order",
+                                    "connection %u was answered zxid %" PRIx64 " behind %" PRIx64,
+                                    op->connection, op->zxid, last->zxid);
+        }
+        last = op;
+    }
+    return true;
+}
+
+static bool check_minimum(struct history_case *the_case, const struct history_op *op)
+{
+    if (op->outcome != HISTORY_OK || op->zxid >= op->min_zxid) {
+        return true;
+    }
+    return history_complain(the_case, "minimum",
+                            "connection %u demanded zxid %" PRIx64 " and was answered %" PRIx64,
+                            op->connection, op->min_zxid, op->zxid);
+}
+
+bool history_check_time(struct history_case *the_case)
+{
+    find_floors(the_case);
+    for (size_t i = 0; i < the_case->use_count; i++) {
+        if (!check_floor(the_case, &the_case->uses[i]) ||
+            !check_minimum(the_case, the_case->uses[i].op)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < the_case->log_count; i++) {
+        if (!check_order(the_case, the_case->logs[i])) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,329 @@
+/*
+ * What watchers were told, against the changes that anybody knows of. `at` is up to where a watcher
+ * has been told everything; it moves by whole zxids, by bookmarks and by answers on its socket.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "tests/lib/history_int.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    GROUP_MAX = 64, /* Events of one zxid. */
+    GROW = 1024
+};
+
+struct watcher {
+    const struct history_log *log;
+    bool started;
+    zxid_t at;
+    zxid_t span_from;                            /* Exact since here. */
+    const struct history_item *group[GROUP_MAX]; /* Events of a zxid that has not ended. */
+    size_t group_count;
+    bool in_diff;
+    bool diff_ended; /* All its events are here; what follows is to come. */
+    zxid_t diff_since;
+    zxid_t diff_upto;
+    uint32_t diff_told[HISTORY_KEYS + 1]; /* Bits of enum history_what, by key. */
+};
+
+static bool complain(struct history_case *the_case, const struct watcher *watcher, zxid_t zxid,
+                     const char *why)
+{
+    return history_complain(the_case, "watch",
+                            "%s: %s; zxid %" PRIx64 ", told of everything up to %" PRIx64,
+                            watcher->log->name, why, zxid, watcher->at);
+}
+
+static void close_span(struct history_case *the_case, const struct watcher *watcher)
+{
+    if (!watcher->started || watcher->at <= watcher->span_from) {
+        return;
+    }
+    if (the_case->span_count == the_case->span_cap) {
+        the_case->span_cap += GROW;
+        the_case->spans =
+            mem_realloc(the_case->spans, the_case->span_cap * sizeof(*the_case->spans));
+    }
+    the_case->spans[the_case->span_count++] =
+        (struct history_span){.from = watcher->span_from, .to = watcher->at};
+}
+
+/* Everything up to `zxid` is behind, though not each change was told. */
+static void jump(struct history_case *the_case, struct watcher *watcher, zxid_t zxid)
+{
+    close_span(the_case, watcher);
+    watcher->at = zxid;
+    watcher->span_from = zxid;
+}
+
+/* The first change behind `zxid`. */
+static size_t first_behind(const struct history_case *the_case, zxid_t zxid)
+{
+    size_t low = 0;
+    size_t high = the_case->fact_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (the_case->by_zxid[middle]->zxid <= zxid) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* Nothing has changed in (at, zxid]. */
+static bool pass_quiet(struct history_case *the_case, struct watcher *watcher, zxid_t zxid)
+{
+    size_t next = first_behind(the_case, watcher->at);
+
+    if (next < the_case->fact_count && the_case->by_zxid[next]->zxid <= zxid) {
+        return complain(the_case, watcher, the_case->by_zxid[next]->zxid,
+                        "it was not told of a change");
+    }
+    watcher->at = zxid > watcher->at ? zxid : watcher->at;
+    return true;
+}
+
+/* ---- Exact events. ---- */
+
+static bool group_has(const struct watcher *watcher, const struct history_fact *fact)
+{
+    for (size_t i = 0; i < watcher->group_count; i++) {
+        if (watcher->group[i]->key == fact->key && watcher->group[i]->what == fact->what) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A zxid has ended: its events are its changes, each once. */
+static bool end_group(struct history_case *the_case, struct watcher *watcher, zxid_t zxid)
+{
+    size_t count = 0;
+
+    if (!pass_quiet(the_case, watcher, zxid - 1)) {
+        return false;
+    }
+    for (size_t i = first_behind(the_case, zxid - 1);
+         i < the_case->fact_count && the_case->by_zxid[i]->zxid == zxid; i++) {
+        count++;
+        if (!group_has(watcher, the_case->by_zxid[i])) {
+            return complain(the_case, watcher, zxid, "it was not told of all changes of a zxid");
+        }
+    }
+    if (count != watcher->group_count) {
+        return complain(the_case, watcher, zxid, "it was told of a change twice");
+    }
+    watcher->group_count = 0;
+    watcher->at = zxid;
+    return true;
+}
+
+static bool take_exact(struct history_case *the_case, struct watcher *watcher,
+                       const struct history_item *item)
+{
+    if (item->zxid <= watcher->at) {
+        return complain(the_case, watcher, item->zxid, "it was told of what it had before");
+    }
+    if (watcher->group_count > 0 && watcher->group[0]->zxid != item->zxid) {
+        return complain(the_case, watcher, item->zxid, "a zxid began before another had ended");
+    }
+    if (item->what == HISTORY_CHANGED || watcher->group_count == GROUP_MAX) {
+        return complain(the_case, watcher, item->zxid, "an event that no recursive watch has");
+    }
+    watcher->group[watcher->group_count++] = item;
+    return item->end ? end_group(the_case, watcher, item->zxid) : true;
+}
+
+/* ---- Differences. ---- */
+
+static bool was_there(const struct history_fact *fact)
+{
+    return fact && fact->what != HISTORY_DELETE;
+}
+
+/* What must have been told of one key. */
+static bool check_key_diff(struct history_case *the_case, struct watcher *watcher, uint32_t key)
+{
+    const struct history_fact *before = history_at(the_case, key, watcher->diff_since);
+    const struct history_fact *after = history_at(the_case, key, watcher->diff_upto);
+    uint32_t told = watcher->diff_told[key];
+    uint32_t want = 0;
+
+    if (!after || after->zxid <= watcher->diff_since) {
+        return true;
+    }
+    if (was_there(after)) {
+        want =
+            (1U << HISTORY_CREATE) | (after->czxid > watcher->diff_since ? 0 : 1U << HISTORY_SET);
+        return (told & want) != 0 ||
+               complain(the_case, watcher, after->zxid, "a difference left a write out");
+    }
+    /* A deletion leaves no other trace than the children of the parent. */
+    want = 1U << HISTORY_CHANGED;
+    return !was_there(before) || (watcher->diff_told[HISTORY_ROOT] & want) != 0 ||
+           complain(the_case, watcher, after->zxid, "a difference left a deletion out");
+}
+
+static bool end_diff(struct history_case *the_case, struct watcher *watcher)
+{
+    watcher->in_diff = false;
+    the_case->report->diffs++;
+    for (uint32_t key = 0; key < HISTORY_KEYS; key++) {
+        if (!check_key_diff(the_case, watcher, key)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void begin_diff(struct history_case *the_case, struct watcher *watcher, zxid_t since,
+                       zxid_t upto)
+{
+    jump(the_case, watcher, upto);
+    watcher->in_diff = true;
+    watcher->diff_ended = false;
+    watcher->diff_since = since;
+    watcher->diff_upto = upto;
+    memset(watcher->diff_told, 0, sizeof(watcher->diff_told));
+}
+
+static bool take_diff(struct history_case *the_case, struct watcher *watcher,
+                      const struct history_item *item)
+{
+    /* On a connection that goes on, nothing says beforehand how far it goes. But each change
+     * leaves a trace at its key or at the root, so the newest one that is seen says it. */
+    zxid_t seen = item->has_seen && item->seen.mzxid > item->zxid ? item->seen.mzxid : item->zxid;
+
+    if (!watcher->in_diff) {
+        begin_diff(the_case, watcher, watcher->at, seen);
+    }
+    if (seen > watcher->diff_upto) {
+        watcher->diff_upto = seen;
+        watcher->at = seen;
+        watcher->span_from = seen;
+    }
+    if (item->key != HISTORY_ROOT && !history_at(the_case, item->key, UINT64_MAX)) {
+        return complain(the_case, watcher, item->zxid, "a difference tells of a key without one");
+    }
+    watcher->diff_ended = watcher->diff_ended || item->end;
+    watcher->diff_told[item->key] |= 1U << item->what;
+    return true;
+}
+
+/* ---- One item after the other. ---- */
+
+static bool take_event(struct history_case *the_case, struct watcher *watcher,
+                       const struct history_item *item)
+{
+    if (!watcher->started) {
+        return complain(the_case, watcher, item->zxid, "an event before there was a watch");
+    }
+    if (item->diff) {
+        return take_diff(the_case, watcher, item);
+    }
+    if (watcher->in_diff && !end_diff(the_case, watcher)) {
+        return false;
+    }
+    return take_exact(the_case, watcher, item);
+}
+
+static bool take_bookmark(struct history_case *the_case, struct watcher *watcher,
+                          const struct history_item *item)
+{
+    if (!watcher->started) {
+        return true;
+    }
+    if (watcher->group_count > 0) {
+        return complain(the_case, watcher, item->zxid, "something came before a zxid had ended");
+    }
+    if (watcher->in_diff && !end_diff(the_case, watcher)) {
+        return false;
+    }
+    return pass_quiet(the_case, watcher, item->zxid);
+}
+
+static bool take_resumed(struct history_case *the_case, struct watcher *watcher,
+                         const struct history_item *item)
+{
+    if (item->since > watcher->at) {
+        return complain(the_case, watcher, item->since, "it resumed from where it had not been");
+    }
+    if (item->kind == HISTORY_DIFFED) {
+        begin_diff(the_case, watcher, item->since, item->zxid);
+    } else if (item->since < watcher->at) {
+        jump(the_case, watcher, item->since);
+    }
+    return true;
+}
+
+/* A difference that was cut off is told again from its beginning. */
+static bool take_lost(struct history_case *the_case, struct watcher *watcher)
+{
+    watcher->group_count = 0;
+    if (watcher->in_diff && watcher->diff_ended) {
+        return end_diff(the_case, watcher);
+    }
+    if (watcher->in_diff) {
+        watcher->in_diff = false;
+        watcher->at = watcher->diff_since;
+        watcher->span_from = watcher->diff_since;
+    }
+    return true;
+}
+
+static bool take(struct history_case *the_case, struct watcher *watcher,
+                 const struct history_item *item)
+{
+    switch (item->kind) {
+    case HISTORY_STARTED:
+        jump(the_case, watcher, item->zxid);
+        watcher->started = true;
+        return true;
+    case HISTORY_REPLAYED:
+    case HISTORY_DIFFED:
+        return take_resumed(the_case, watcher, item);
+    case HISTORY_GAP:
+        the_case->report->gaps++;
+        watcher->group_count = 0;
+        watcher->in_diff = false;
+        jump(the_case, watcher, item->zxid);
+        return true;
+    case HISTORY_EVENT:
+        return take_event(the_case, watcher, item);
+    case HISTORY_BOOKMARK:
+        return take_bookmark(the_case, watcher, item);
+    case HISTORY_LOST:
+        return take_lost(the_case, watcher);
+    case HISTORY_OVERRUN:
+        watcher->group_count = 0;
+        if (item->since < watcher->at) {
+            jump(the_case, watcher, item->since);
+        }
+        return true;
+    }
+    UNREACHABLE();
+}
+
+bool history_check_watches(struct history_case *the_case)
+{
+    for (size_t i = 0; i < the_case->log_count; i++) {
+        struct watcher watcher = {.log = the_case->logs[i]};
+
+        for (size_t k = 0; k < watcher.log->item_count; k++) {
+            if (!take(the_case, &watcher, &watcher.log->items[k])) {
+                return false;
+            }
+        }
+        if (watcher.in_diff && !end_diff(the_case, &watcher)) {
+            return false;
+        }
+        close_span(the_case, &watcher);
+    }
+    return true;
+}

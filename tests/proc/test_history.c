@@ -1,0 +1,259 @@
+/*
+ * Histories of real processes: clients by every front end work on a few keys of a three-replica
+ * ensemble whose replicas are killed and stopped all the while, and what they did and saw must be
+ * possible.
+ *
+ *     proc.test_history [--seconds N] [--seed N] [--print FILE]
+ *
+ * The operations follow from the seed; when the tricks hit them does not.
+ */
+#include "base/os_rng.h"
+#include "tests/proc/history_run.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SECONDS = 20,
+    REPLICAS = 3,
+    QUIET_ANSWERS = 300, /* Between tricks, if they come within ... */
+    QUIET_MS = 1500 * ENSEMBLE_FACTOR,
+    SETTLE_MS = 60000 * ENSEMBLE_FACTOR
+};
+
+/* A small window and frequent snapshots: watchers that were away meet all of replays, differences
+ * and replicas that know nothing of the past. */
+static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\n";
+
+static struct ensemble ensemble;
+static struct history_run run;
+static uint32_t seconds = SECONDS;
+static const char *print_path;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, REPLICAS, keys);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* ---- Tricks. ---- */
+
+static void wait_a_while(uint64_t wait_ms, uint64_t answers)
+{
+    uint64_t end_ms = os_now_ms() + wait_ms;
+    uint64_t target = atomic_load(&run.answers) + answers;
+
+    while (os_now_ms() < end_ms && atomic_load(&run.answers) < target) {
+        ensemble_breathe();
+    }
+}
+
+static uint32_t pick_victim(struct rng *rng)
+{
+    return rng_below(rng, 2) == 0 ? ensemble_wait_leader(&ensemble)
+                                  : (uint32_t)rng_below(rng, REPLICAS);
+}
+
+static void kill_one(struct rng *rng)
+{
+    uint32_t victim = pick_victim(rng);
+
+    ensemble_kill(&ensemble, victim);
+    wait_a_while(rng_range(rng, 50, 1500), rng_range(rng, 50, 2000));
+    ensemble_start(&ensemble, victim);
+}
+
+static void stop_one(struct rng *rng)
+{
+    uint32_t victim = pick_victim(rng);
+
+    ensemble_signal(&ensemble, victim, SIGSTOP);
+    wait_a_while(rng_range(rng, 50, 2500), UINT32_MAX);
+    ensemble_signal(&ensemble, victim, SIGCONT);
+}
+
+static void kill_all(void)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_signal(&ensemble, i, SIGKILL);
+    }
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        (void)ensemble_wait_end(&ensemble, i, SETTLE_MS);
+        ensemble_start(&ensemble, i);
+    }
+}
+
+static void play_tricks(void)
+{
+    uint64_t end_ms = os_now_ms() + (uint64_t)seconds * 1000;
+    struct rng rng;
+    uint32_t count = 0;
+
+    rng_init(&rng, run.seed);
+    while (os_now_ms() < end_ms) {
+        uint64_t dice = rng_below(&rng, 10);
+
+        wait_a_while(QUIET_MS, QUIET_ANSWERS);
+        if (dice < 5) {
+            kill_one(&rng);
+        } else if (dice < 9) {
+            stop_one(&rng);
+        } else {
+            kill_all();
+        }
+        count++;
+        ensemble_wait_all_ready(&ensemble);
+    }
+    print_message("%u replicas or groups of them were killed or stopped\n", count);
+}
+
+/* ---- The end. ---- */
+
+/* A write that can only be the last one. */
+static zxid_t write_last(struct history_client *client)
+{
+    struct history_op op;
+    uint64_t end_ms = os_now_ms() + SETTLE_MS;
+    bool create = true;
+    enum history_outcome outcome = HISTORY_NOT_DONE;
+
+    while (outcome != HISTORY_OK) {
+        op = (struct history_op){.count = 1};
+        op.steps[0].what = create ? HISTORY_CREATE : HISTORY_SET;
+        op.steps[0].value = client->number << 20 | ++client->values;
+        outcome = history_http_one(client, 0, &op);
+        create = outcome == HISTORY_NODE_EXISTS ? false : outcome == HISTORY_NO_NODE;
+        ensemble_check(&ensemble, os_now_ms() < end_ms, "the last write is done in time");
+    }
+    return op.zxid;
+}
+
+/* What is left, on each replica. */
+static void read_all(struct history_client *client)
+{
+    for (uint32_t server = 0; server < REPLICAS; server++) {
+        for (uint32_t key = 0; key < HISTORY_KEYS; key++) {
+            uint64_t end_ms = os_now_ms() + SETTLE_MS;
+            enum history_outcome outcome = HISTORY_NOT_DONE;
+
+            while (outcome != HISTORY_OK) {
+                struct history_op op = {.count = 1, .linearizable = true};
+
+                op.steps[0] = (struct history_step){.what = HISTORY_GET, .key = key};
+                outcome = history_http_one(client, server, &op);
+                ensemble_check(&ensemble, os_now_ms() < end_ms, "the last read is done in time");
+            }
+        }
+    }
+}
+
+static void judge(void)
+{
+    const struct history_log *logs[HISTORY_CLIENTS_MAX];
+    struct history_report report;
+
+    for (uint32_t i = 0; i < run.count; i++) {
+        logs[i] = &run.clients[i].log;
+    }
+    if (print_path) {
+        history_print(logs, run.count, print_path);
+    }
+    for (uint32_t i = 0; i < run.count; i++) {
+        if (run.clients[i].wrong[0]) {
+            ensemble_print_logs(&ensemble);
+            fail_msg("%s, seed %" PRIu64 ": %s", run.clients[i].log.name, run.seed,
+                     run.clients[i].wrong);
+        }
+    }
+    history_check(logs, run.count, &report);
+    print_message("%u writes, %u reads, %u refusals, %u of unknown outcome (%u found); %u changes, "
+                  "%u events, %u differences, %u gaps\n",
+                  report.writes, report.reads, report.refused, report.unknown, report.found,
+                  report.changes, report.events, report.diffs, report.gaps);
+    if (report.rule) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("seed %" PRIu64 ": the rule '%s' is broken: %s", run.seed, report.rule,
+                 report.text);
+    }
+    assert_true(report.writes > 0 && report.reads > 0 && report.events > 0);
+}
+
+static void what_clients_saw_is_possible(void **state)
+{
+    struct history_client *last = NULL;
+
+    (void)state;
+    print_message("seed %" PRIu64 "\n", run.seed);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
+    run.port_count = REPLICAS;
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_call_until(&ensemble, i, "GET", "/znodes/v1/h?consistency=linearizable", NULL,
+                            200);
+        run.ports[i] = ensemble.replicas[i].client_port;
+    }
+    (void)history_client_add(&run, HISTORY_HTTP, "http 1");
+    (void)history_client_add(&run, HISTORY_HTTP, "http 2");
+    (void)history_client_add(&run, HISTORY_RAW, "raw 1");
+    (void)history_client_add(&run, HISTORY_RAW, "raw 2");
+    (void)history_client_add(&run, HISTORY_SOCKET, "socket 1");
+    (void)history_client_add(&run, HISTORY_SOCKET, "socket 2");
+    (void)history_client_add(&run, HISTORY_SSE, "sse");
+    (void)history_client_add(&run, HISTORY_NDJSON, "ndjson");
+    for (uint32_t i = 0; i < run.count; i++) {
+        history_client_start(&run.clients[i]);
+    }
+    last = history_client_add(&run, HISTORY_HTTP, "last");
+    play_tricks();
+    atomic_store(&run.stopping, true);
+    ensemble_wait_all_ready(&ensemble);
+    atomic_store(&run.end_ms, os_now_ms() + HISTORY_LAST_MS);
+    atomic_store(&run.end_zxid, write_last(last));
+    for (uint32_t i = 0; i + 1 < run.count; i++) {
+        thread_join(&run.clients[i].thread);
+    }
+    read_all(last);
+    judge();
+    history_run_release(&run);
+}
+
+static bool take_options(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--seconds") == 0) {
+            seconds = (uint32_t)strtoul(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            run.seed = strtoull(argv[i + 1], NULL, 10);
+        } else if (strcmp(argv[i], "--print") == 0) {
+            print_path = argv[i + 1];
+        } else {
+            return false;
+        }
+    }
+    return argc % 2 == 1;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_clients_saw_is_possible, open_three, close_three),
+    };
+
+    run.seed = os_random_u64() % 1000000;
+    if (!take_options(argc, argv)) {
+        (void)fprintf(stderr, "usage: %s [--seconds N] [--seed N] [--print FILE]\n", argv[0]);
+        return 2;
+    }
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
