@@ -47,6 +47,14 @@ static void look_at_rate(struct ws_socket *socket)
     }
 }
 
+/* A message that never ends would keep its memory. */
+static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
+{
+    if (socket->in_end_ms != 0 && now_ms >= socket->in_end_ms) {
+        ws_socket_finish(socket, WS_CODE_POLICY, "the message takes too long");
+    }
+}
+
 /* The last words are sent, and the client neither reads nor closes. */
 static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
 {
@@ -95,20 +103,24 @@ static void beat(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
+/* What was due and could not be done is looked at again with the next heartbeat. */
 static void arm_next(struct ws_socket *socket, uint64_t now_ms)
 {
     const struct gate_limits *limits = socket->ws->limits;
-    uint64_t at_ms = earlier(socket->beat_ms, socket->ping_ms);
+    const uint64_t due_ms[] = {
+        socket->beat_ms,
+        socket->ping_ms,
+        socket->end_ms,
+        socket->in_end_ms,
+        socket->stall_ms != 0 ? socket->stall_ms + limits->slow_timeout_ms : 0,
+        (socket->stops & WS_STOP_RATE) ? (socket->rate_us - WS_BURST_US) / 1000 + 1 : 0,
+    };
+    uint64_t at_ms = now_ms + limits->heartbeat_ms;
 
-    at_ms = earlier(at_ms, socket->end_ms);
-    if (socket->stops & WS_STOP_RATE) {
-        at_ms = earlier(at_ms, (socket->rate_us - WS_BURST_US) / 1000 + 1);
+    for (size_t i = 0; i < sizeof(due_ms) / sizeof(due_ms[0]); i++) {
+        at_ms = due_ms[i] > now_ms ? earlier(at_ms, due_ms[i]) : at_ms;
     }
-    if (socket->stall_ms != 0) {
-        at_ms = earlier(at_ms, socket->stall_ms + limits->slow_timeout_ms);
-    }
-    /* What was due and could not be done is looked at again with the next beat. */
-    arm(socket, at_ms > now_ms ? at_ms : now_ms + limits->heartbeat_ms);
+    arm(socket, at_ms);
 }
 
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
@@ -119,6 +131,7 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
     (void)loop;
     (void)events;
     look_at_rate(socket);
+    look_at_message(socket, now_ms);
     look_at_pace(socket, now_ms);
     look_at_silence(socket, now_ms);
     look_at_end(socket, now_ms);

@@ -72,19 +72,39 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
     return kept;
 }
 
-/* Every watch goes on from where the subscriber lost its place. */
+/* What happens to the watches of one socket when the subscriber has lost its place. */
+static void lose_place(struct ws_socket *socket, zxid_t from)
+{
+    uint32_t ids[IDS_MAX];
+    size_t count = 0;
+
+    list_for_each (it, &socket->owner.watches) {
+        struct watch *watch = list_entry(it, struct watch, by_owner);
+
+        if (watch->held) {
+            continue;
+        }
+        watch_hold(watch);
+        add_lag(socket, watch->id, from > watch->start ? from : watch->start, false);
+        ids[count++] = watch->id;
+        if (count == IDS_MAX) {
+            ws_tell_overrun(socket, ids, count, from);
+            count = 0;
+        }
+    }
+    if (count > 0) {
+        ws_tell_overrun(socket, ids, count, from);
+    }
+}
+
+/* Replies may overtake what is told again, so that is said first. */
 void ws_lag_lost(struct ws *ws, zxid_t from)
 {
     list_for_each (it, &ws->sockets) {
         struct ws_socket *socket = list_entry(it, struct ws_socket, node);
 
-        list_for_each (at, &socket->owner.watches) {
-            struct watch *watch = list_entry(at, struct watch, by_owner);
-
-            if (!watch->held) {
-                watch_hold(watch);
-                add_lag(socket, watch->id, from > watch->start ? from : watch->start, false);
-            }
+        if (socket->open && !socket->farewell && !socket->mute) {
+            lose_place(socket, from);
         }
     }
 }

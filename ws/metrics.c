@@ -5,9 +5,9 @@
 
 /* The codes that a socket of ours is closed with; 0: by its client, or by a broken connection. */
 static const enum ws_code codes[] = {
-    WS_CODE_NONE,          WS_CODE_GOING_AWAY, WS_CODE_NOT_TEXT,
-    WS_CODE_NOT_UTF8,      WS_CODE_TOO_LARGE,  WS_CODE_SESSION_ENDED,
-    WS_CODE_SESSION_MOVED, WS_CODE_UNFIT,      WS_CODE_SLOW,
+    WS_CODE_NONE,   WS_CODE_GOING_AWAY, WS_CODE_NOT_TEXT,      WS_CODE_NOT_UTF8,
+    WS_CODE_POLICY, WS_CODE_TOO_LARGE,  WS_CODE_SESSION_ENDED, WS_CODE_SESSION_MOVED,
+    WS_CODE_UNFIT,  WS_CODE_SLOW,
 };
 
 enum {

@@ -58,6 +58,39 @@ static void fill(struct ws_message *message)
     }
 }
 
+/* What a client may have in flight; half of it when it has been stopped. */
+static bool is_full(const struct ws_socket *socket, uint32_t part)
+{
+    return socket->count >= socket->ws->limits->socket_in_flight_max / part ||
+           socket->bytes >= WS_FLIGHT_BYTES / part || socket->ws->bytes >= WS_ALL_BYTES;
+}
+
+static void count_in(struct ws_message *message, size_t bytes)
+{
+    struct ws_socket *socket = message->socket;
+
+    message->bytes = bytes;
+    socket->count++;
+    socket->bytes += bytes;
+    socket->ws->bytes += bytes;
+    if (is_full(socket, 1)) {
+        ws_socket_stop(socket, WS_STOP_FULL, true);
+    }
+}
+
+static void count_out(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+
+    ASSERT(socket->count > 0 && socket->bytes >= message->bytes);
+    socket->count--;
+    socket->bytes -= message->bytes;
+    socket->ws->bytes -= message->bytes;
+    if ((socket->stops & WS_STOP_FULL) && (socket->count == 0 || !is_full(socket, 2))) {
+        ws_socket_stop(socket, WS_STOP_FULL, false);
+    }
+}
+
 void ws_queue_message(struct ws_socket *socket, struct slice text)
 {
     struct ws_message *message = mem_zalloc(1, sizeof(*message));
@@ -77,10 +110,7 @@ void ws_queue_message(struct ws_socket *socket, struct slice text)
     if (socket->next == &socket->messages) {
         socket->next = &message->node;
     }
-    socket->count++;
-    if (socket->count >= socket->ws->limits->socket_in_flight_max) {
-        ws_socket_stop(socket, WS_STOP_FULL, true);
-    }
+    count_in(message, text.len);
 }
 
 void ws_refuse(struct ws_message *message, enum err err, const char *detail)
@@ -211,7 +241,7 @@ static bool answer_first(struct ws_socket *socket)
     }
     socket->unrun -= message->unrun ? 1 : 0;
     list_remove(&message->node);
-    socket->count--;
+    count_out(message);
     message_free(message);
     return true;
 }
@@ -232,9 +262,6 @@ void ws_queue_run(struct ws_socket *socket)
     while (more && takes_more(socket)) {
         start_some(socket);
         more = answer_first(socket);
-    }
-    if (socket->count <= socket->ws->limits->socket_in_flight_max / 2) {
-        ws_socket_stop(socket, WS_STOP_FULL, false);
     }
 }
 
@@ -259,11 +286,11 @@ void ws_queue_release(struct ws_socket *socket)
         struct ws_message *message = list_entry(it, struct ws_message, node);
 
         list_remove(&message->node);
+        count_out(message);
         message->socket = NULL;
         if (message->step != WS_INSIDE) {
             message_free(message);
         }
     }
     socket->next = &socket->messages;
-    socket->count = 0;
 }

@@ -161,7 +161,7 @@ void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, 
         return;
     }
     socket->heard_ms = os_now_ms();
-    if (last && socket->in.len == 0) {
+    if (last && socket->in_end_ms == 0) {
         take_message(socket, piece); /* The common one, whole. */
         return;
     }
@@ -169,5 +169,9 @@ void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, 
     if (last) {
         take_message(socket, buf_slice(&socket->in));
         buf_release(&socket->in);
+        socket->in_end_ms = 0;
+    } else if (socket->in_end_ms == 0) {
+        socket->in_end_ms = socket->heard_ms + socket->ws->limits->body_timeout_ms;
+        ws_beat_at(socket, socket->in_end_ms);
     }
 }

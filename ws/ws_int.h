@@ -28,6 +28,8 @@ enum {
     WS_TURN_BYTES = 1 << 20,     /* Sent to one socket before others have their turn. */
     WS_KERNEL_BYTES = 256 << 10, /* Of one socket that the kernel may hold. */
     WS_UNREAD_BYTES = 1 << 20,   /* Replies that a client has not read: then no more are made. */
+    WS_FLIGHT_BYTES = 16 << 20,  /* Of messages of one socket that are not answered yet. */
+    WS_ALL_BYTES = 256 << 20,    /* The same of all; beyond it each socket may have one. */
     WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
     WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
     WS_KEEP_BYTES = 1 << 20,     /* Of scratch memory between messages. */
@@ -40,7 +42,7 @@ enum {
     WS_SILENT_BEATS = 3,         /* Heartbeats without a sign of the client: it is gone. */
     WS_BEATS_PER_TIMEOUT = 3,    /* Pings within the time-out of an attached session. */
     WS_BURST_US = 1000000,       /* How far ahead of its rate a socket may be. */
-    WS_CODES = 9,                /* Close codes, none included. */
+    WS_CODES = 10,               /* Close codes, none included. */
     WS_SECRET_LEN = OP_SECRET_LEN
 };
 
@@ -50,6 +52,7 @@ enum ws_code {
     WS_CODE_GOING_AWAY = 1001,
     WS_CODE_NOT_TEXT = 1003,
     WS_CODE_NOT_UTF8 = 1007,
+    WS_CODE_POLICY = 1008,
     WS_CODE_TOO_LARGE = 1009,
     WS_CODE_SESSION_ENDED = 4408,
     WS_CODE_SESSION_MOVED = 4409,
@@ -110,6 +113,7 @@ struct ws {
     struct list held;    /* Of ws_socket.held: the gate had no room. */
     struct list behind;  /* Of ws_socket.behind: with watches that have to catch up. */
     struct map attached; /* Of the public id of a session to the socket it is attached to. */
+    size_t bytes;        /* Of messages that are not answered yet. */
     uint64_t inside;     /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of what it takes: beyond all of it single ones would be refused. */
     uint32_t lanes;      /* Given to sockets so far. */
@@ -136,7 +140,7 @@ struct ws {
 
 /* Why a socket is not read now; any of these. */
 enum ws_stop {
-    WS_STOP_FULL = 1,    /* maxInFlight. */
+    WS_STOP_FULL = 1,    /* maxInFlight, or bytes of what is in flight. */
     WS_STOP_RATE = 2,    /* maxMessagesPerSecond. */
     WS_STOP_HELD = 4,    /* The gate has no room. */
     WS_STOP_UNREAD = 8,  /* The client does not read its replies. */
@@ -173,11 +177,12 @@ struct ws_socket {
     uint32_t stops; /* Of enum ws_stop. */
 
     /* What it asks. */
-    struct buf in;        /* A message that comes in pieces. */
-    bool skipping;        /* The rest of a message that ends the socket. */
+    struct buf in;        /* A message that comes in pieces ... */
+    uint64_t in_end_ms;   /* ... and must be whole by then; 0: none. */
     struct list messages; /* Of ws_message.node, in order of arrival. */
     struct list *next;    /* First of them that is not started; `messages` itself: none. */
     uint32_t count;       /* Of them. */
+    size_t bytes;         /* Of their texts. */
     uint32_t unrun;       /* Started ones that run only when all before them are answered. */
     uint64_t rate_us;     /* When it would be on time again at its rate. */
 
@@ -228,6 +233,7 @@ struct ws_message {
     struct op_request *request;
     struct op_message_id id;
     enum ws_step step;
+    size_t bytes;           /* Of its text. */
     bool in_order;          /* Runs when all before it are answered. */
     bool about_session;     /* Its row names a session by itself. */
     bool prepared;          /* ws_session_prepare was called. */

@@ -18,6 +18,7 @@ enum {
     FRAME_PING = 0x89,
     NO_TEXT = 1003,
     NO_UTF8 = 1007,
+    TOO_SLOW = 1008,
     TOO_LARGE = 1009,
     PROTOCOL = 1002,
     DRAIN = 1001,
@@ -29,9 +30,10 @@ static struct ensemble ensemble;
 static int open_one(void **state)
 {
     (void)state;
-    ensemble_launch(&ensemble, 1,
-                    "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
-                    "maxWatches=10\nheartbeatInterval=1000\nallowedOrigins=https://app.test\n");
+    ensemble_launch(
+        &ensemble, 1,
+        "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
+        "maxWatches=10\nbodyTimeout=2000\nheartbeatInterval=1000\nallowedOrigins=https://app.test\n");
     return 0;
 }
 
@@ -187,6 +189,16 @@ static void test_a_message_may_come_in_pieces(void **state)
     ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
     socket_close(socket);
+}
+
+/* One that never ends is not waited for. */
+static void test_a_message_in_pieces_must_end(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)state;
+    socket_send_frame(socket, FRAME_TEXT_MORE, "{", 1, true);
+    check_code(socket, TOO_SLOW);
 }
 
 static void check_malformed(uint8_t first, const char *data, size_t len)
@@ -369,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_messages_have_a_largest_size),
         cmocka_unit_test(test_a_socket_that_is_ended_answers_what_it_was_asked),
         cmocka_unit_test(test_a_message_may_come_in_pieces),
+        cmocka_unit_test(test_a_message_in_pieces_must_end),
         cmocka_unit_test(test_malformed_frames_end_the_socket),
         cmocka_unit_test(test_frames_without_a_mask_do_no_harm),
         cmocka_unit_test(test_messages_that_mean_nothing_are_answered),

@@ -1,0 +1,180 @@
+/* Watches that outlive their socket: what is missed while a client changes replicas comes once, in
+ * order; and a replica that is cut off says so. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "tests/proc/talk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CHANGES = 1000,
+    PATHS = 7,
+    CUTS = 6,
+    END_MS = 30000 * ENSEMBLE_FACTOR,
+    UNFIT = 4503
+};
+
+static struct ensemble ensemble;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, "staleLimit=3000\n");
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* One change by chance: sets, pairs of create and delete, multis. All of it succeeds. */
+static void change(struct socket *writer, struct rng *rng, int number)
+{
+    int path = (int)rng_below(rng, PATHS);
+
+    switch (rng_below(rng, 3)) {
+    case 0:
+        socket_request(writer, "\"op\":\"set\",\"path\":\"/r/%d\",\"dataUtf8\":\"%d\"", path,
+                       number);
+        break;
+    case 1:
+        socket_request(writer, "\"op\":\"create\",\"path\":\"/r/%d/x\"", path);
+        socket_request(writer, "\"op\":\"delete\",\"path\":\"/r/%d/x\"", path);
+        break;
+    default:
+        socket_request(writer,
+                       "\"op\":\"multi\",\"ops\":[{\"op\":\"create\",\"path\":\"/r/%d/m\"},"
+                       "{\"op\":\"set\",\"path\":\"/r/%d\",\"dataUtf8\":\"%d\"},"
+                       "{\"op\":\"delete\",\"path\":\"/r/%d/m\"}]",
+                       path, path, number, path);
+        break;
+    }
+}
+
+static void watch_from(struct socket *socket, const char *since)
+{
+    talk_ok(&ensemble, socket,
+            "\"op\":\"watch\",\"path\":\"/r\",\"kind\":\"recursive\",\"values\":true,"
+            "\"since\":\"%s\"",
+            since);
+}
+
+/* Takes events until the one of `last`, or so many groups; `since` moves with each whole group, and
+ * what belongs to no whole one is dropped: it comes again. */
+static bool take_groups(struct socket *socket, struct buf *out, char *since, int groups,
+                        const char *last)
+{
+    size_t whole = out->len;
+
+    while (groups > 0 && strcmp(since, last) != 0) {
+        json_t *event = socket_next(socket, SOCKET_TIMEOUT_MS);
+
+        ENSEMBLE_CHECK(&ensemble, event != NULL);
+        if (json_object_get(event, "path")) {
+            talk_put_event(out, event);
+        }
+        if (json_is_true(json_object_get(event, "end"))) {
+            (void)snprintf(since, TALK_FIELD_MAX, "%s", talk_text(event, "zxid"));
+            whole = out->len;
+            groups--;
+        }
+        json_decref(event);
+    }
+    out->len = whole;
+    return strcmp(since, last) == 0;
+}
+
+static void test_a_client_that_changes_replicas_misses_nothing(void **state)
+{
+    struct socket *writer = talk_open(&ensemble, 0, NULL);
+    struct socket *steady = talk_open(&ensemble, 1, NULL);
+    char start[TALK_FIELD_MAX];
+    char since[TALK_FIELD_MAX];
+    char last[TALK_FIELD_MAX];
+    struct buf all;
+    struct buf told;
+    struct rng rng;
+
+    (void)state;
+    rng_init(&rng, 11);
+    buf_init(&all, TALK_TEXT_MAX * 4);
+    buf_init(&told, TALK_TEXT_MAX * 4);
+    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/r\"");
+    for (int i = 0; i < PATHS; i++) {
+        talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/r/%d\",\"dataUtf8\":\"0\"", i);
+    }
+    (void)snprintf(start, sizeof(start), "%s", talk_ok(&ensemble, writer, "\"op\":\"sync\""));
+    (void)snprintf(since, sizeof(since), "%s", start);
+    watch_from(steady, start);
+    for (int i = 1; i <= CHANGES; i++) {
+        change(writer, &rng, i);
+    }
+    (void)snprintf(
+        last, sizeof(last), "%s",
+        talk_ok(&ensemble, writer, "\"op\":\"set\",\"path\":\"/r\",\"dataUtf8\":\"end\""));
+    /* One socket after the other, each on another replica, each cut off in the middle. */
+    for (int i = 0; i < CUTS; i++) {
+        struct socket *socket = talk_open(&ensemble, (uint32_t)i % 3, NULL);
+        int groups = i + 1 < CUTS ? (int)rng_below(&rng, CHANGES / 4) : CHANGES * 3;
+
+        watch_from(socket, since);
+        (void)take_groups(socket, &told, since, groups, last);
+        socket_close(socket);
+    }
+    assert_true(take_groups(steady, &all, start, CHANGES * 3, last));
+    assert_string_equal(buf_cstr(&told), buf_cstr(&all));
+    assert_true(all.len > CHANGES * strlen("NodeDataChanged /r/0."));
+    buf_release(&all);
+    buf_release(&told);
+    socket_close(writer);
+    socket_close(steady);
+}
+
+static void test_a_place_in_the_future_is_waited_for_or_refused(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 2, NULL);
+
+    (void)state;
+    assert_string_equal(talk_error(socket, "\"op\":\"watch\",\"path\":\"/r\",\"kind\":\"data\","
+                                           "\"since\":\"0x7fff00000000\""),
+                        "ReplicaBehind");
+    assert_string_equal(talk_error(socket, "\"op\":\"watch\",\"path\":\"/r\",\"kind\":\"data\","
+                                           "\"since\":\"0000000000000001:0x1\""),
+                        "HistoryChanged");
+    socket_close(socket);
+}
+
+/* The last test: it leaves one replica alone. */
+static void test_a_replica_that_is_cut_off_closes_its_sockets(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 2, NULL);
+    json_t *event = NULL;
+
+    (void)state;
+    ensemble_kill(&ensemble, 0);
+    ensemble_kill(&ensemble, 1);
+    event = socket_event(socket, "closing", END_MS);
+    ENSEMBLE_CHECK(&ensemble, event != NULL);
+    assert_string_equal(talk_text(event, "reason"), "stale");
+    json_decref(event);
+    assert_true(socket_wait_end(socket, END_MS));
+    assert_int_equal(socket_close_code(socket), UNFIT);
+    socket_close(socket);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_client_that_changes_replicas_misses_nothing),
+        cmocka_unit_test(test_a_place_in_the_future_is_waited_for_or_refused),
+        cmocka_unit_test(test_a_replica_that_is_cut_off_closes_its_sockets),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_three, close_three);
+}
