@@ -7,10 +7,6 @@
 #include "http/http_int.h"
 #include "server/acl.h"
 
-enum {
-    KEY_MAX = 256 /* Bytes of an Idempotency-Key. */
-};
-
 /* ---- Credentials ---- */
 
 static void take_credentials(struct http_conn *conn)
@@ -120,7 +116,7 @@ static bool parse_key(struct slice text, struct slice *ret_key)
             return false;
         }
     }
-    return ret_key->len > 0 && ret_key->len <= KEY_MAX;
+    return ret_key->len > 0 && ret_key->len <= TXN_KEY_MAX;
 }
 
 static void take_key(struct http_conn *conn)
@@ -138,7 +134,7 @@ static void take_key(struct http_conn *conn)
     } else if (!parse_key(header, &request->key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "Idempotency-Key must be 1 to %d visible characters, quoted or not",
-                    (int)KEY_MAX);
+                    (int)TXN_KEY_MAX);
     } else if (!request->session.shown && !conn->principal.auth && !op_is_uuid(request->key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "without a session or credentials an Idempotency-Key must be a UUID, so that "

@@ -58,11 +58,17 @@ void view_session(struct view *view, const struct op_principal *who, const struc
         view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
         return;
     }
-    result->zxid = state_applied(state);
-    view_read_done(view);
+    /* One look: whoever does not find it must know in which state that was. */
     memcpy(session.hash, args->secret_hash.data, sizeof session.hash);
-    result->err = view_find_session(view, &session, &result->session);
-    result->has_session = result->err == ERR_OK;
+    const struct state_session *found = find(state, &session);
+
+    result->zxid = state_applied(state);
+    result->err = found != NULL ? ERR_OK : ERR_UNKNOWN_SESSION;
+    result->has_session = found != NULL;
+    if (found != NULL) {
+        view_fill_session(found, &result->session);
+    }
+    view_read_done(view);
 }
 
 /* ZooKeeper's: who may not administer sees the names of digest ids, not their hashes. */
