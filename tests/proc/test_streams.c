@@ -360,7 +360,7 @@ static void a_stream_keeps_an_ephemeral(void **state)
     open_at(&in_session, reader, "/watch/v1/e?mode=persistent", header, "watch fresh");
     open_at(&watcher, ensemble_wait_leader(&ensemble), "/watch/v1/e?mode=recursive", "",
             "watch fresh");
-    end_ms = os_now_ms() + 2 * SECONDS * 1000;
+    end_ms = os_now_ms() + UINT64_C(2000) * SECONDS;
     while (os_now_ms() < end_ms) {
         assert_non_null(kit_stream_next(&in_session));
         assert_string_equal(kit_stream_member(&in_session, "event"), "heartbeat");
