@@ -183,7 +183,8 @@ static void write_own_metrics(struct http *http, struct buf *out)
     metric_head(out, "zabra_http_request_seconds", "histogram",
                 "From the request line to the end of the answer.");
     metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
-    metric_head(out, "zabra_http_suspended", "gauge", "Requests that wait for the core.");
+    metric_head(out, "zabra_http_suspended", "gauge",
+                "Requests that wait for the core, or for a change.");
     metric_put(out, "zabra_http_suspended", NULL, http_suspended(http));
 }
 
