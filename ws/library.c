@@ -9,6 +9,10 @@
 
 #include <sys/socket.h>
 
+enum {
+    REASON_MAX = 64 /* Bytes of the text in a close frame. */
+};
+
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                       size_t len);
 
@@ -93,7 +97,8 @@ static void opened(struct ws_socket *socket, struct lws *wsi)
 /* The library closes the connection when this is not 0. */
 static int writable(struct ws_socket *socket)
 {
-    const char *reason = socket->reason;
+    unsigned char reason[REASON_MAX];
+    size_t len = 0;
 
     if (!socket->open) {
         return -1;
@@ -103,9 +108,10 @@ static int writable(struct ws_socket *socket)
         return 0;
     }
     socket->open = false;
-    /* The library copies the text and does not change it. */
-    lws_close_reason(socket->wsi, (enum lws_close_status)socket->code,
-                     (unsigned char *)(uintptr_t)reason, strlen(reason));
+    len = strlen(socket->reason);
+    ASSERT(len < sizeof(reason));
+    memcpy(reason, socket->reason, len);
+    lws_close_reason(socket->wsi, (enum lws_close_status)socket->code, reason, len);
     return -1;
 }
 

@@ -236,7 +236,11 @@ static bool answer_first(struct ws_socket *socket)
     struct ws_message *message = list_first(&socket->messages, struct ws_message, node);
 
     if (list_empty(&socket->messages) || socket->next == &message->node ||
-        message->step == WS_INSIDE || !ws_run(message)) {
+        message->step == WS_INSIDE) {
+        return false;
+    }
+    /* Once more when the gate has refused at once what it was asked. */
+    if (!ws_run(message) && (message->step != WS_BACK || !ws_run(message))) {
         return false;
     }
     socket->unrun -= message->unrun ? 1 : 0;

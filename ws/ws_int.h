@@ -296,7 +296,8 @@ bool ws_queue_submit(struct ws_message *message);
 
 /* ---- run.c: one message ---- */
 
-/* Everything before it is answered. True when it is answered, too. */
+/* Everything before it is answered. True when it is answered, too; false when the gate has been
+ * asked: it runs again when that is back. */
 bool ws_run(struct ws_message *message);
 
 void ws_reply(struct ws_message *message, const struct op_result *result);
@@ -366,6 +367,6 @@ void ws_beat_look(struct ws *ws);                       /* May this replica answ
 
 /* ---- metrics.c ---- */
 void ws_metrics_closed(struct ws *ws, enum ws_code code);
-void ws_metrics_write(void *ws, struct buf *out); /* Any thread. */
+void ws_metrics_write(void *ctx, struct buf *out); /* Of a struct ws; any thread. */
 
 #endif

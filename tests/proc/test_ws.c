@@ -30,10 +30,10 @@ static struct ensemble ensemble;
 static int open_one(void **state)
 {
     (void)state;
-    ensemble_launch(
-        &ensemble, 1,
-        "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
-        "maxWatches=10\nbodyTimeout=2000\nheartbeatInterval=1000\nallowedOrigins=https://app.test\n");
+    ensemble_launch(&ensemble, 1,
+                    "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
+                    "maxWatches=10\nbodyTimeout=2000\nheartbeatInterval=1000\n"
+                    "allowedOrigins=https://app.test\n");
     return 0;
 }
 

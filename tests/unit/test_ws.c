@@ -309,6 +309,7 @@ static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
     json_decref(event);
     assert_true(socket_wait_end(fixture->socket, SOCKET_TIMEOUT_MS));
     assert_int_equal(socket_close_code(fixture->socket), 4503);
+    wait_until(none_open, fixture);
     assert_int_equal(counter("zabra_ws_closed_total{code=\"4503\"} "), 1);
 }
 
