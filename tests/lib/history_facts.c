@@ -315,11 +315,11 @@ static bool order_facts(struct history_case *the_case)
 {
     size_t count = the_case->fact_count;
 
-    the_case->by_zxid = mem_zalloc(count + 1, sizeof(*the_case->by_zxid));
+    the_case->by_zxid = mem_zalloc(count + 1, sizeof(struct history_fact *));
     for (size_t i = 0; i < count; i++) {
         the_case->by_zxid[i] = &the_case->facts[i];
     }
-    qsort(the_case->by_zxid, count, sizeof(*the_case->by_zxid), fact_order);
+    qsort(the_case->by_zxid, count, sizeof(struct history_fact *), fact_order);
     for (size_t i = 1; i < count; i++) {
         const struct history_fact *before = the_case->by_zxid[i - 1];
         const struct history_fact *fact = the_case->by_zxid[i];
@@ -335,7 +335,7 @@ static bool order_facts(struct history_case *the_case)
 
 static void note_open(struct history_case *the_case)
 {
-    the_case->open = mem_zalloc(the_case->use_count + 1, sizeof(*the_case->open));
+    the_case->open = mem_zalloc(the_case->use_count + 1, sizeof(const struct history_use *));
     for (size_t i = 0; i < the_case->use_count; i++) {
         const struct history_use *use = &the_case->uses[i];
 
