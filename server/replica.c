@@ -363,11 +363,15 @@ bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effe
         replica->drain_ms = now_ms;
         replica_step(replica, &event, replica->wall_ms, effects);
     }
-    /* With nobody to hand over to, the wait for it is short. */
-    bool kept = replica->status.state == ZAB_LEADING &&
-                now_ms - replica->drain_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms &&
+    /* With nobody to hand over to, the wait for it is short; so is that for another leader, since
+     * the others may be ending as well. */
+    bool early = now_ms - replica->drain_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
+    bool kept = replica->status.state == ZAB_LEADING && early &&
                 zab_config_voters(zab_config(replica->zab)) > 1;
 
+    if (!early && !replica->status.serving) {
+        requests_give_up(replica);
+    }
     return replica->request_count == 0 && !kept;
 }
 

@@ -147,6 +147,7 @@ void requests_refused(struct replica *replica, uint64_t token, struct slice byte
 void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
+void requests_give_up(struct replica *replica); /* On what waits for a leader. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);

@@ -487,6 +487,17 @@ static void expire(struct replica *replica, struct op_request *request)
     request_reply(replica, request, err, detail);
 }
 
+void requests_give_up(struct replica *replica)
+{
+    list_for_each_safe (it, tmp, &replica->requests) {
+        struct op_request *request = list_entry(it, struct op_request, node);
+
+        if (request->state == REQUEST_QUEUED) {
+            expire(replica, request);
+        }
+    }
+}
+
 void requests_check_deadlines(struct replica *replica)
 {
     list_for_each_safe (it, tmp, &replica->requests) {

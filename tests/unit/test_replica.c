@@ -3,6 +3,10 @@
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
+enum {
+    GIVE_UP_MS = 2000 /* Two ticks. */
+};
+
 static void a_write_is_answered_when_it_is_applied(void **state)
 {
     struct bench bench;
@@ -316,6 +320,29 @@ static void draining_refuses_the_new_and_finishes_the_old(void **state)
     bench_close(&bench);
 }
 
+/* All may be ending at once: then nobody comes whom a write could wait for. */
+static void draining_does_not_wait_for_a_leader(void **state)
+{
+    struct bench bench;
+    struct told queued;
+    struct op_request *request = NULL;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_down(&bench.drive, 3);
+    request = bench_request(&bench, OP_CREATE, "/a", &queued);
+    request->deadline_ms += GIVE_UP_MS;
+    bench_submit(&bench, request);
+    assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    bench_take(&bench);
+    assert_int_equal(queued.answers, 0);
+    drive_tick(&bench.drive, GIVE_UP_MS);
+    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    assert_int_equal(queued.err, ERR_NOT_READY);
+    bench_take(&bench);
+    bench_close(&bench);
+}
+
 static void a_draining_leader_hands_over(void **state)
 {
     struct bench bench;
@@ -385,6 +412,7 @@ int main(void)
         cmocka_unit_test(too_many_requests_are_refused_at_once),
         cmocka_unit_test(waiting_writes_of_learners_are_bounded_in_bytes),
         cmocka_unit_test(draining_refuses_the_new_and_finishes_the_old),
+        cmocka_unit_test(draining_does_not_wait_for_a_leader),
         cmocka_unit_test(a_draining_leader_hands_over),
         cmocka_unit_test(closing_answers_everybody),
         cmocka_unit_test(a_snapshot_is_taken_when_none_can_be_sent),
