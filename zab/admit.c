@@ -273,6 +273,10 @@ void admit_tick(struct zab *zab)
         return;
     }
     zab->admit_ms = zab->now_ms + zab->limits.tick_ms / 2;
+    /* Told of what a later leader has committed: this one can commit nothing any more. */
+    if (zab->config.version > zab->trail.last) {
+        return;
+    }
     /* A quorum of the whole configuration must be here without the disk in question; the stranger
      * itself is not counted, since its incarnation is not in the configuration. */
     if (!quorum_has(zab, true, is_present)) {

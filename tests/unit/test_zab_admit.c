@@ -120,6 +120,29 @@ static void an_admission_commits_what_waited_for_it(void **state)
     drive_release(&drive);
 }
 
+/* Peers in step with a later leader tell what that one has committed. Whoever still leads behind it
+ * can commit nothing any more, so it admits nobody. */
+static void a_leader_behind_the_configuration_admits_nobody(void **state)
+{
+    struct drive drive;
+    struct zab_config config;
+    struct buf bytes;
+
+    (void)state;
+    new_disk(&drive);
+    config = *zab_config(drive.zab);
+    config.version = zxid_make(7, 1);
+    buf_init(&bytes, 1 << 16);
+    zab_config_encode(&config, &bytes);
+    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_FOUND, .bytes = buf_slice(&bytes)});
+    assert_int_equal(zab_config(drive.zab)->version, config.version);
+    drive_clear(&drive);
+    pass(&drive, 12000, 1, 2);
+    assert_null(proposed_config(&drive));
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
 static void a_disk_that_lags_is_not_admitted(void **state)
 {
     struct drive drive;
@@ -420,6 +443,7 @@ int main(void)
         cmocka_unit_test(a_new_disk_is_admitted_after_the_old_one_stayed_away),
         cmocka_unit_test(an_admission_needs_both_quorums),
         cmocka_unit_test(an_admission_commits_what_waited_for_it),
+        cmocka_unit_test(a_leader_behind_the_configuration_admits_nobody),
         cmocka_unit_test(a_disk_that_lags_is_not_admitted),
         cmocka_unit_test(the_quorum_is_counted_without_the_disk_in_question),
         cmocka_unit_test(one_admission_at_a_time),
