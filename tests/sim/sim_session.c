@@ -274,9 +274,9 @@ void sim_session_told(struct sim *sim, struct sim_op *op)
 static uint64_t least_us(const struct sim *sim, const struct sim_session *session)
 {
     uint64_t us = (uint64_t)session->timeout_ms * SIM_MS;
+    uint64_t rounding_us = (uint64_t)2 * SIM_MS;
 
-    return us - us / 1000000 * sim->knobs.drift_ppm -
-           us % 1000000 * sim->knobs.drift_ppm / 1000000 - 2 * SIM_MS;
+    return us - us * sim->knobs.drift_ppm / 1000000 - rounding_us;
 }
 
 /* By then a touch has come to the leader, when nothing has gone wrong in between. */
@@ -355,20 +355,25 @@ static void expired(struct sim *sim, const struct sim_node *leader, uint64_t id)
     sim_fail(sim, "A22", "leader %u ends session %" PRIx64 ", which nobody opened", leader->id, id);
 }
 
+static struct sim_session *session_with(struct sim *sim, const uint8_t *hash)
+{
+    for (uint32_t i = 0; i < sim->session_count; i++) {
+        if (memcmp(sim->sessions[i].hash, hash, sizeof(sim->sessions[i].hash)) == 0) {
+            return &sim->sessions[i];
+        }
+    }
+    sim_fail(sim, "A22", "a leader opens a session that nobody asked for");
+}
+
 static void note_open(struct sim *sim, const struct sim_node *leader, zxid_t zxid,
                       const struct txn_session_open *open)
 {
-    for (uint32_t i = 0; i < sim->session_count; i++) {
-        struct sim_session *session = &sim->sessions[i];
+    struct sim_session *session = session_with(sim, open->secret_hash);
 
-        if (memcmp(session->hash, open->secret_hash, sizeof(session->hash)) == 0) {
-            SIM_TRACE(sim, "leader %u opens session %u: %" PRIx64, leader->id, session->number,
-                      zxid);
-            session->made[session->made_count++ % SIM_MADE_MAX] =
-                (struct sim_opening){.zxid = zxid, .at_us = sim->now_us};
-            sim->totals.opened++;
-        }
-    }
+    SIM_TRACE(sim, "leader %u opens session %u: %" PRIx64, leader->id, session->number, zxid);
+    session->made[session->made_count++ % SIM_MADE_MAX] =
+        (struct sim_opening){.zxid = zxid, .at_us = sim->now_us};
+    sim->totals.opened++;
 }
 
 void sim_session_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec)

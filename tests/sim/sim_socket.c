@@ -136,7 +136,7 @@ void sim_socket_event(struct sim_socket *socket, struct watch *hits,
                       const struct watch_event *event)
 {
     bool full = socket->stalled && socket->queued >= SIM_QUEUE_MAX;
-    struct sim_stream *stream = NULL;
+    struct sim_stream *stream = stream_of(socket, hits);
 
     for (struct watch *watch = hits; watch; watch = watch->hit_next) {
         stream = stream_of(socket, watch);
