@@ -25,8 +25,10 @@ void gate_touch(struct gate *gate, uint64_t session);
 
 /* Any thread. Takes the request; `on_reply` will be called exactly once, on the core thread, by the
  * request's deadline at the latest. For a write the result is complete. For a read (linearizable or
- * with a minimum zxid) ERR_OK means: now run its read function. ERR_THROTTLED when the bounded
- * queue is full: the request stays the caller's. ERR_CLOSED while shutting down. */
+ * with a minimum zxid) ERR_OK means: now run its read function; what that answers of a state below
+ * `wait_zxid` is ERR_REPLICA_BEHIND, for a snapshot may have replaced the state in between.
+ * ERR_THROTTLED when the bounded queue is full: the request stays the caller's. ERR_CLOSED while
+ * shutting down. */
 enum err gate_submit(struct gate *gate, struct op_request *take_request);
 
 /* Any thread: may a local read be answered now? OK, or ERR_NOT_READY with the reason in `ret_why`.

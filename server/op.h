@@ -132,6 +132,7 @@ struct op_entry {      /* A child, or a znode of a tree. */
     struct slice path; /* Name of a child; path relative to the tree's root (empty: itself). */
     struct stat_view stat;
     struct blob *data; /* Reference; NULL when null or not asked for. */
+    bool hidden; /* Who asks may not read it: there is only the name, which is its parent's. */
 };
 
 /* A session as its client is told of it. */
@@ -206,7 +207,7 @@ struct op_request {
     struct list node;    /* The gate's and the replica's while it is theirs. */
     uint64_t id;         /* Number given by the replica. */
     uint32_t state;      /* The replica's. */
-    zxid_t wait_zxid;    /* The replica's. */
+    zxid_t wait_zxid;    /* The replica's; given back: what a read has waited for. */
     uint32_t wait_epoch; /* The replica's. */
     size_t wait_bytes;   /* The replica's. */
 };

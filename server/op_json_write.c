@@ -106,6 +106,11 @@ static enum err put_entry(struct jsonw *json, const char *key, struct slice name
     }
     jsonw_object(json);
     jsonw_kv_string(json, key, name);
+    if (entry->hidden) {
+        jsonw_kv_bool(json, "hidden", true);
+        jsonw_object_end(json);
+        return ERR_OK;
+    }
     if (args->with == OP_WITH_DATA) {
         err = op_json_data(json, entry->data, args->dataformat);
     }

@@ -43,9 +43,10 @@ const struct state *view_read(struct view *view);
 const struct state *view_read_whole(struct view *view);
 void view_read_done(struct view *view);
 
-/* Read operations, one function per row; `who` must be let by the ACL. each takes the lock for a
- * bounded look, fills `result` (err, zxid and data; not the path, which is that of `args`) and lets
- * go. Any thread.
+/* Read operations, one function per row. Each takes the lock for a bounded look, fills `result`
+ * (err, zxid and data; not the path, which is that of `args`) and lets go. Any thread. First
+ * ERR_NO_NODE, then ERR_NO_AUTH when the znode's ACL does not let `who` read; of children and
+ * entries of a tree that are closed to `who` there is the name alone.
  *
  * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more` tells
  * that the list goes on. A page of up to 1,000 children with stat or data is one state; a longer

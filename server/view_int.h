@@ -31,8 +31,8 @@ bool view_page_more(const struct state *state, const struct op_args *args, struc
 /* After the last part: names of entries become valid. */
 void view_page_end(struct op_result *result);
 
-/* Adds one entry; its name is appended to the arena. Data that page->who may not read stays away.
- * False when the arena is full. */
+/* Adds one entry; its name is appended to the arena. Of what page->who may not read stat and data
+ * stay away. False when the arena is full. */
 bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
                     struct slice name, struct view_page *page, struct op_result *result);
 

@@ -29,8 +29,11 @@ bool view_add_entry(const struct state *state, const struct op_args *args, const
 
     /* The arena still moves: until view_page_end only the length is known. */
     *entry = (struct op_entry){.path = slice_make(NULL, name.len)};
-    znode_stat(node, &entry->stat);
-    if (args->with == OP_WITH_DATA && view_may_read(state, page->who, node)) {
+    entry->hidden = args->with != OP_WITH_NAMES && !view_may_read(state, page->who, node);
+    if (!entry->hidden) {
+        znode_stat(node, &entry->stat);
+    }
+    if (args->with == OP_WITH_DATA && !entry->hidden) {
         entry->data = blob_ref(znode_data(node));
         page->data_bytes += entry->stat.data_length;
         page->full = page->data_bytes >= VIEW_DATA_BYTES_MAX;
@@ -74,8 +77,8 @@ bool view_page_more(const struct state *state, const struct op_args *args, struc
         view_look(state, page->who, args, result);
     }
     result->more = false;
-    if (node == NULL || result->err != ERR_OK) {
-        /* Deleted between two holds: the page ends with what was there. */
+    if (node == NULL || result->err != ERR_OK || !view_may_read(state, page->who, node)) {
+        /* Deleted or closed to us between two holds: the page ends with what was there. */
         return false;
     }
     const struct znode *child = znode_first_child(node, after_of(args, result));

@@ -1,11 +1,9 @@
 /* Reads about sessions and ACLs. */
 #include "base/check.h"
-#include "base/mem.h"
 #include "server/acl.h"
 #include "server/view.h"
 #include "server/view_int.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct state_session *find(const struct state *state, const struct op_session *session)
@@ -71,31 +69,39 @@ void view_session(struct view *view, const struct op_principal *who, const struc
     view_read_done(view);
 }
 
+/* A digest id without what stands behind its colon; `scratch` lends the bytes. */
+static struct slice name_only(struct slice id, struct buf *scratch)
+{
+    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
+
+    if (colon == NULL) {
+        return id;
+    }
+    buf_clear(scratch);
+    buf_append_slice(scratch, slice_make(id.data, (size_t)(colon - id.data)));
+    buf_append_str(scratch, ":x");
+    return buf_slice(scratch);
+}
+
 /* ZooKeeper's: who may not administer sees the names of digest ids, not their hashes. */
 static struct blob *without_hashes(struct slice acl)
 {
     struct buf out;
+    struct buf scratch;
     struct acl_entry entry;
 
     buf_init(&out, ACL_BYTES_MAX);
+    buf_init(&scratch, ACL_BYTES_MAX);
     while (acl_next(&acl, &entry)) {
-        const uint8_t *colon = memchr(entry.id.data, ':', entry.id.len);
-
-        if (slice_eq(entry.scheme, slice_str("digest")) && colon != NULL) {
-            char id[AUTH_CREDENTIAL_MAX + 4];
-            int len = snprintf(id, sizeof id, "%.*s:x", (int)(colon - entry.id.data),
-                               (const char *)entry.id.data);
-
-            ASSERT(len > 0 && (size_t)len < sizeof id);
-            entry.id = slice_make(id, (size_t)len);
-            acl_put(&out, &entry);
-        } else {
-            acl_put(&out, &entry);
+        if (slice_eq(entry.scheme, slice_str("digest"))) {
+            entry.id = name_only(entry.id, &scratch);
         }
+        acl_put(&out, &entry);
     }
-    ASSERT(!out.overflow);
+    ASSERT(!out.overflow && !scratch.overflow);
     struct blob *blob = blob_new(buf_slice(&out));
 
+    buf_release(&scratch);
     buf_release(&out);
     return blob;
 }

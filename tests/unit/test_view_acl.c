@@ -1,0 +1,408 @@
+/* What a client may read, by ZooKeeper's rules; and reads of ACLs and sessions. */
+#include "base/mem.h"
+#include "server/acl.h"
+#include "server/ops.h"
+#include "server/view.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+struct fixture {
+    struct view *view;
+    struct state *state; /* The view's. */
+    struct op_result result;
+    zxid_t zxid;
+    struct op_principal nobody;
+    struct op_principal alice;
+    struct op_principal root;
+    struct buf acl;
+};
+
+/* Text with zeros in it does not fit the kit's. */
+static void create(struct fixture *fixture, const char *path, const char *data, struct slice acl)
+{
+    struct buf txn;
+    struct state *state = view_write(fixture->view);
+    const char *slash = strrchr(path, '/');
+    size_t parent_len = slash == path ? 1 : (size_t)(slash - path);
+    const struct znode *parent = state_find(state, slice_make(path, parent_len));
+
+    buf_init(&txn, 1 << 20);
+    kit_begin(&txn, KIT_TIME_MS);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_CREATE,
+                                       .path = slice_str(path),
+                                       .data = slice_str(data),
+                                       .acl = acl,
+                                       .creates = znode_creates(parent) + 1});
+    assert_int_equal(kit_apply(state, ++fixture->zxid, &txn), ERR_OK);
+    buf_release(&txn);
+    view_write_done(fixture->view);
+}
+
+static void put(struct fixture *fixture, uint32_t perms, const char *scheme, const char *id)
+{
+    acl_put(&fixture->acl,
+            &(struct acl_entry){.perms = perms, .scheme = slice_str(scheme), .id = slice_str(id)});
+}
+
+static struct slice alices(struct fixture *fixture, uint32_t perms)
+{
+    char id[256];
+    struct auth_id shown = fixture->alice.auth->ids[0];
+
+    (void)snprintf(id, sizeof id, "%.*s", (int)shown.id.len, (const char *)shown.id.data);
+    buf_clear(&fixture->acl);
+    put(fixture, perms, "digest", id);
+    return buf_slice(&fixture->acl);
+}
+
+static int setup(void **context)
+{
+    static struct fixture fixture;
+
+    fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
+    view_replace(fixture.view, fixture.state);
+    view_set_whole(fixture.view, true);
+    op_result_init(&fixture.result);
+    buf_init(&fixture.acl, ACL_BYTES_MAX);
+    assert_int_equal(
+        auth_add(NULL, slice_str("digest"), slice_str("alice:secret"), "", &fixture.alice.auth),
+        ERR_OK);
+    create(&fixture, "/open", "o", slice_make(NULL, 0));
+    create(&fixture, "/open/mine", "m", alices(&fixture, ACL_ALL));
+    create(&fixture, "/open/other", "x", slice_make(NULL, 0));
+    create(&fixture, "/open/mine/below", "b", slice_make(NULL, 0));
+    *context = &fixture;
+    return 0;
+}
+
+static int teardown(void **context)
+{
+    struct fixture *fixture = *context;
+
+    op_result_release(&fixture->result);
+    auth_unref(fixture->alice.auth);
+    auth_unref(fixture->root.auth);
+    buf_release(&fixture->acl);
+    view_free(fixture->view);
+    return 0;
+}
+
+static struct op_result *read_op(struct fixture *fixture, const struct op_principal *who,
+                                 struct op_args args)
+{
+    struct op_result *result = &fixture->result;
+
+    op_result_release(result);
+    op_result_init(result);
+    ops_by_id(args.op)->read(fixture->view, who, &args, result);
+    return result;
+}
+
+static struct op_args about(enum op_id op, const char *path)
+{
+    struct op_args args;
+
+    op_args_init(&args, op);
+    args.path = slice_str(path);
+    return args;
+}
+
+/* ---- READ ---- */
+
+static void each_read_needs_the_permission(void **context)
+{
+    static const enum op_id ops[] = {OP_GET, OP_STAT, OP_EXISTS, OP_CHILDREN, OP_TREE};
+    struct fixture *fixture = *context;
+
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        struct op_args args = about(ops[i], "/open/mine");
+        struct op_result *result = read_op(fixture, &fixture->nobody, args);
+
+        assert_int_equal(result->err, ERR_NO_AUTH);
+        assert_false(result->has_stat);
+        assert_null(result->data);
+        assert_int_equal(result->entry_count, 0);
+        assert_int_equal(result->zxid, fixture->zxid);
+        assert_int_equal(read_op(fixture, &fixture->alice, args)->err, ERR_OK);
+    }
+}
+
+/* It is the znode's own list that counts: nothing is inherited. */
+static void what_lies_below_has_its_own_list(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_result *result =
+        read_op(fixture, &fixture->nobody, about(OP_GET, "/open/mine/below"));
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_true(slice_eq(blob_slice(result->data), slice_str("b")));
+}
+
+static void what_is_not_there_is_no_secret(void **context)
+{
+    struct fixture *fixture = *context;
+
+    assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_GET, "/open/mine/no"))->err,
+                     ERR_NO_NODE);
+    assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_EXISTS, "/open/no"))->err,
+                     ERR_NO_NODE);
+}
+
+static void the_super_user_reads_all(void **context)
+{
+    struct fixture *fixture = *context;
+    struct auth *auth = fixture->alice.auth;
+    char digest[256];
+
+    (void)snprintf(digest, sizeof digest, "%.*s", (int)auth->ids[0].id.len,
+                   (const char *)auth->ids[0].id.data);
+    assert_int_equal(
+        auth_add(NULL, slice_str("digest"), slice_str("alice:secret"), digest, &fixture->root.auth),
+        ERR_OK);
+    assert_true(fixture->root.auth->super);
+    buf_clear(&fixture->acl);
+    put(fixture, ACL_READ, "ip", "10.1.2.3");
+    create(fixture, "/far", "f", buf_slice(&fixture->acl));
+    assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GET, "/far"))->err, ERR_NO_AUTH);
+    assert_int_equal(read_op(fixture, &fixture->root, about(OP_GET, "/far"))->err, ERR_OK);
+}
+
+static void other_permissions_are_no_leave_to_read(void **context)
+{
+    struct fixture *fixture = *context;
+
+    create(fixture, "/w", "w", alices(fixture, ACL_ALL & ~(uint32_t)ACL_READ));
+    assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GET, "/w"))->err, ERR_NO_AUTH);
+    assert_int_equal(read_op(fixture, &fixture->alice, about(OP_EXISTS, "/w"))->err, ERR_NO_AUTH);
+}
+
+/* ---- Lists of more than one znode. ---- */
+
+/* Names are the parent's; stat and data are not. */
+static void children_that_may_not_be_read_are_names(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = about(OP_CHILDREN, "/open");
+
+    args.with = OP_WITH_DATA;
+    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->entry_count, 2);
+    assert_true(slice_eq(result->entries[0].path, slice_str("mine")));
+    assert_true(result->entries[0].hidden);
+    assert_int_equal(result->entries[0].stat.czxid, 0);
+    assert_null(result->entries[0].data);
+    assert_false(result->entries[1].hidden);
+    assert_true(slice_eq(blob_slice(result->entries[1].data), slice_str("x")));
+
+    result = read_op(fixture, &fixture->alice, args);
+    assert_false(result->entries[0].hidden);
+    assert_true(slice_eq(blob_slice(result->entries[0].data), slice_str("m")));
+}
+
+static void a_tree_ends_where_reading_does(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = about(OP_TREE, "/open");
+
+    args.with = OP_WITH_STAT;
+    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->entry_count, 3); /* Itself, mine, other; nothing below mine. */
+    assert_true(slice_eq(result->entries[1].path, slice_str("mine")));
+    assert_true(result->entries[1].hidden);
+    assert_false(result->entries[2].hidden);
+    assert_int_equal(read_op(fixture, &fixture->alice, args)->entry_count, 4);
+}
+
+static void each_element_of_a_list_has_its_own_error(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args ops[] = {about(OP_GET, "/open/mine"),    about(OP_GET, "/open"),
+                            about(OP_EXISTS, "/open/mine"), about(OP_CHILDREN, "/open/mine"),
+                            about(OP_GET, "/no"),           about(OP_CHILDREN, "/open")};
+
+    static const enum err errs[] = {ERR_NO_AUTH, ERR_OK,      ERR_NO_AUTH,
+                                    ERR_NO_AUTH, ERR_NO_NODE, ERR_OK};
+    struct op_args args = about(OP_MULTI, "");
+
+    args.ops = ops;
+    args.op_count = sizeof ops / sizeof ops[0];
+    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_int_equal(result->result_count, args.op_count);
+    for (size_t i = 0; i < args.op_count; i++) {
+        assert_int_equal(result->results[i].err, errs[i]);
+        assert_int_equal(result->results[i].zxid, fixture->zxid);
+    }
+    assert_null(result->results[0].data);
+    assert_int_equal(result->results[3].entry_count, 0);
+    assert_int_equal(result->results[5].entry_count, 2);
+}
+
+/* ---- The list itself. ---- */
+
+static bool shown_id_is(const struct op_result *result, const char *id)
+{
+    struct slice rest = blob_slice(result->acl);
+    struct acl_entry entry;
+
+    return acl_next(&rest, &entry) && slice_eq(entry.id, slice_str(id));
+}
+
+static void an_open_znode_has_no_list(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_result *result = read_op(fixture, &fixture->nobody, about(OP_GETACL, "/open"));
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_true(result->has_acl && result->has_stat);
+    assert_null(result->acl);
+}
+
+static void a_list_needs_read_or_admin(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args args = about(OP_GETACL, "/open/mine");
+
+    assert_int_equal(read_op(fixture, &fixture->nobody, args)->err, ERR_NO_AUTH);
+    assert_int_equal(read_op(fixture, &fixture->alice, args)->err, ERR_OK);
+    create(fixture, "/admin", "", alices(fixture, ACL_ADMIN));
+    assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GETACL, "/admin"))->err, ERR_OK);
+    create(fixture, "/write", "", alices(fixture, ACL_WRITE));
+    assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GETACL, "/write"))->err,
+                     ERR_NO_AUTH);
+    assert_int_equal(read_op(fixture, &fixture->alice, about(OP_GETACL, "/no"))->err, ERR_NO_NODE);
+}
+
+static void only_who_administers_sees_hashes(void **context)
+{
+    struct fixture *fixture = *context;
+    char id[64];
+
+    (void)snprintf(id, sizeof id, "%.*s", (int)fixture->alice.auth->ids[0].id.len,
+                   (const char *)fixture->alice.auth->ids[0].id.data);
+    create(fixture, "/r", "", alices(fixture, ACL_READ));
+    assert_true(shown_id_is(read_op(fixture, &fixture->alice, about(OP_GETACL, "/r")), "alice:x"));
+    assert_true(shown_id_is(read_op(fixture, &fixture->alice, about(OP_GETACL, "/open/mine")), id));
+}
+
+/* As long as an id may be: more than who shows it could have. */
+static void long_names_are_shown_as_well(void **context)
+{
+    struct fixture *fixture = *context;
+    size_t len = 4000;
+    char *id = mem_alloc(len + 32);
+
+    memset(id, 'u', len);
+    (void)snprintf(id + len, 32, ":%s", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=");
+    buf_clear(&fixture->acl);
+    put(fixture, ACL_READ, "digest", id);
+    put(fixture, ACL_READ, "world", "anyone");
+    create(fixture, "/long", "", buf_slice(&fixture->acl));
+    struct op_result *result = read_op(fixture, &fixture->nobody, about(OP_GETACL, "/long"));
+
+    assert_int_equal(result->err, ERR_OK);
+    (void)snprintf(id + len, 32, ":x");
+    assert_true(shown_id_is(result, id));
+    mem_free(id);
+}
+
+/* ---- Sessions. ---- */
+
+static uint64_t open_session(struct fixture *fixture)
+{
+    struct state *state = view_write(fixture->view);
+
+    assert_int_equal(kit_session(state, ++fixture->zxid), ERR_OK);
+    view_write_done(fixture->view);
+    return fixture->zxid;
+}
+
+static void a_session_is_found_by_secret_and_by_id(void **context)
+{
+    struct fixture *fixture = *context;
+    uint64_t id = open_session(fixture);
+    struct op_session session = {.shown = true, .id = id};
+    struct op_session_info info = {0};
+
+    assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_OK);
+    assert_int_equal(info.id, id);
+    assert_true(info.timeout_ms > 0);
+    session.id = 0;
+    kit_hash(id, session.hash);
+    info = (struct op_session_info){0};
+    assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_OK);
+    assert_int_equal(info.id, id);
+    session.hash[31] ^= 1;
+    assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_UNKNOWN_SESSION);
+    session.id = id + 1;
+    assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_UNKNOWN_SESSION);
+}
+
+static void a_session_is_inspected_by_its_secret(void **context)
+{
+    struct fixture *fixture = *context;
+    uint64_t id = open_session(fixture);
+    uint8_t hash[TXN_SECRET_HASH_LEN];
+    struct op_args args;
+
+    op_args_init(&args, OP_GETSESSION);
+    kit_hash(id, hash);
+    args.secret_hash = slice_make(hash, sizeof hash);
+    struct op_result *result = read_op(fixture, &fixture->nobody, args);
+
+    assert_int_equal(result->err, ERR_OK);
+    assert_true(result->has_session);
+    assert_int_equal(result->session.id, id);
+    assert_int_equal(result->zxid, fixture->zxid);
+    hash[0] ^= 1;
+    result = read_op(fixture, &fixture->nobody, args);
+    assert_int_equal(result->err, ERR_UNKNOWN_SESSION);
+    assert_false(result->has_session);
+}
+
+static void a_state_that_is_not_whole_knows_nobody(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_session session = {.shown = true, .id = open_session(fixture)};
+    struct op_session_info info;
+    uint8_t hash[TXN_SECRET_HASH_LEN];
+    struct op_args args;
+
+    op_args_init(&args, OP_TOUCH);
+    kit_hash(session.id, hash);
+    args.secret_hash = slice_make(hash, sizeof hash);
+    view_set_whole(fixture->view, false);
+    assert_int_equal(view_find_session(fixture->view, &session, &info), ERR_NOT_READY);
+    assert_int_equal(read_op(fixture, &fixture->nobody, args)->err, ERR_NOT_READY);
+    assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_GETACL, "/"))->err, ERR_NOT_READY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_read_needs_the_permission, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_lies_below_has_its_own_list, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_there_is_no_secret, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_super_user_reads_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_permissions_are_no_leave_to_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(children_that_may_not_be_read_are_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_tree_ends_where_reading_does, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_element_of_a_list_has_its_own_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_open_znode_has_no_list, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_list_needs_read_or_admin, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_who_administers_sees_hashes, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_names_are_shown_as_well, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_session_is_found_by_secret_and_by_id, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_session_is_inspected_by_its_secret, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_state_that_is_not_whole_knows_nobody, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
