@@ -4,6 +4,7 @@
 #include "base/os_clock.h"
 #include "server/gate.h"
 #include "server/server_int.h"
+#include "server/state/state.h"
 
 #include <stdio.h>
 
@@ -28,6 +29,37 @@ static void write_cluster(struct jsonw *json, const struct zab_config *config)
     (void)snprintf(history, sizeof history, "%016llx", (unsigned long long)config->history);
     jsonw_kv_cstr(json, "cluster", hex);
     jsonw_kv_cstr(json, "history", history);
+}
+
+void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
+{
+    const struct state *state = view_read(gate->server->view);
+
+    *ret_figures = (struct gate_figures){0};
+    if (state) {
+        *ret_figures = (struct gate_figures){
+            .nodes = state_node_count(state),
+            .data_bytes = state_data_bytes(state),
+            .ephemerals = state_ephemeral_count(state),
+            .sessions = state_session_count(state),
+            .remembered = state_remembered_count(state),
+            .remembered_bytes = state_remembered_bytes(state),
+        };
+        view_read_done(gate->server->view);
+    }
+}
+
+static void write_figures(struct gate *gate, struct jsonw *json)
+{
+    struct gate_figures figures;
+    struct window_extent extent;
+
+    gate_figures(gate, &figures);
+    window_extent(gate->server->window, &extent);
+    jsonw_kv_u64(json, "znodes", figures.nodes);
+    jsonw_kv_u64(json, "sessions", figures.sessions);
+    jsonw_kv_u64(json, "ephemerals", figures.ephemerals);
+    jsonw_kv_hex(json, "window_base", extent.base);
 }
 
 void gate_write_status(struct gate *gate, struct jsonw *json)
@@ -55,6 +87,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "lag_ms", status.lag_ms);
     jsonw_kv_hex(json, "digest", status.digest);
     write_cluster(json, &copy->config);
+    write_figures(gate, json);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
     jsonw_kv_cstr(json, "reason", zab->reason);

@@ -5,7 +5,6 @@
 #include "server/gate.h"
 #include "server/ops.h"
 #include "server/server_int.h"
-#include "server/state/state.h"
 
 #include <stdio.h>
 
@@ -44,20 +43,45 @@ static void write_operations(struct gate *gate, struct buf *out)
 
 static void write_state(struct gate *gate, struct buf *out)
 {
-    const struct state *state = view_read(gate->server->view);
-    uint64_t nodes = 0;
-    uint64_t bytes = 0;
-    uint64_t ephemerals = 0;
+    struct gate_figures figures;
 
-    if (state) {
-        nodes = state_node_count(state);
-        bytes = state_data_bytes(state);
-        ephemerals = state_ephemeral_count(state);
-        view_read_done(gate->server->view);
-    }
-    gauge(out, "zabra_znode_count", "Znodes in the tree.", nodes);
-    gauge(out, "zabra_approximate_data_bytes", "Bytes of data and names in the tree.", bytes);
-    gauge(out, "zabra_ephemerals_count", "Ephemeral znodes.", ephemerals);
+    gate_figures(gate, &figures);
+    gauge(out, "zabra_znode_count", "Znodes in the tree.", figures.nodes);
+    gauge(out, "zabra_approximate_data_bytes", "Bytes of data and names in the tree.",
+          figures.data_bytes);
+    gauge(out, "zabra_ephemerals_count", "Ephemeral znodes.", figures.ephemerals);
+    gauge(out, "zabra_sessions", "Open sessions of the ensemble.", figures.sessions);
+    gauge(out, "zabra_remembered_results", "Results kept for an Idempotency-Key.",
+          figures.remembered);
+    gauge(out, "zabra_remembered_result_bytes", "Bytes of them, with their keys.",
+          figures.remembered_bytes);
+}
+
+static void write_sessions(struct gate *gate, struct buf *out)
+{
+    uint64_t expired = 0;
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    expired = gate->published.replica.expired;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    counter(out, "zabra_sessions_expired_total", "Silent sessions ended by this replica as leader.",
+            expired);
+    counter(out, "zabra_session_touches_total", "Times a session was heard of by this replica.",
+            touch_count(gate->server->touched));
+    counter(out, "zabra_session_touches_lost_total",
+            "Touches that found no room until the next report.", metric_get(&gate->touches_lost));
+}
+
+static void write_window(struct gate *gate, struct buf *out)
+{
+    struct window_extent extent;
+
+    window_extent(gate->server->window, &extent);
+    gauge(out, "zabra_window_base_zxid", "Watchers that have this zxid miss nothing.", extent.base);
+    gauge(out, "zabra_window_transactions", "Recent transactions kept for watchers.", extent.sets);
+    gauge(out, "zabra_window_bytes", "Bytes of them.", extent.bytes);
+    counter(out, "zabra_window_restarts_total", "Times another state has taken the place of this.",
+            extent.restarts);
 }
 
 static void write_role(struct gate *gate, struct buf *out)
@@ -168,6 +192,8 @@ void gate_write_metrics(struct gate *gate, struct buf *out)
     write_role(gate, out);
     write_operations(gate, out);
     write_state(gate, out);
+    write_sessions(gate, out);
+    write_window(gate, out);
     write_replica(gate, out);
     write_storage(gate, out);
     write_front(gate, out);

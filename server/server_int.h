@@ -207,4 +207,16 @@ void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 void gate_publish(struct gate *gate);
 
+/* What the state holds now; zero while there is none. Any thread. */
+struct gate_figures {
+    uint64_t nodes;
+    uint64_t data_bytes;
+    uint64_t ephemerals;
+    uint64_t sessions;
+    uint64_t remembered;
+    uint64_t remembered_bytes;
+};
+
+void gate_figures(struct gate *gate, struct gate_figures *ret_figures);
+
 #endif
