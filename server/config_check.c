@@ -1,4 +1,6 @@
+#include "base/base64.h"
 #include "base/check.h"
+#include "base/crypto.h"
 #include "server/config_int.h"
 
 #include <arpa/inet.h>
@@ -11,7 +13,8 @@
 
 enum {
     SEGMENT_ALIGN = 4096,
-    TXN_OVERHEAD = 4096 /* A transaction holds the data plus path, stat and header. */
+    TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
+    MIN_SESSION_TICKS = 2
 };
 
 bool config_is_loopback(const char *host)
@@ -144,6 +147,58 @@ static enum err check_sizes(struct config_loader *loader)
     return ERR_OK;
 }
 
+/* Reports of touched sessions come twice a tick, and a session outlives some of them. */
+static enum err check_sessions(struct config_loader *loader)
+{
+    const struct config *config = loader->config;
+
+    if (config->session_min_ms > config->session_max_ms) {
+        return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
+                           config->session_min_ms, config->session_max_ms);
+    }
+    if (config->session_default_ms < config->session_min_ms ||
+        config->session_default_ms > config->session_max_ms) {
+        return config_fail(loader,
+                           "sessionTimeout: %u is not between minSessionTimeout=%u and "
+                           "maxSessionTimeout=%u; give a number between them",
+                           config->session_default_ms, config->session_min_ms,
+                           config->session_max_ms);
+    }
+    if (config->session_min_ms < MIN_SESSION_TICKS * config->tick_ms) {
+        return config_fail(loader,
+                           "minSessionTimeout: %u is shorter than %d ticks of %u ms; give at least "
+                           "%u or lower tickTime",
+                           config->session_min_ms, MIN_SESSION_TICKS, config->tick_ms,
+                           MIN_SESSION_TICKS * config->tick_ms);
+    }
+    return ERR_OK;
+}
+
+/* "user:base64(SHA1(user:password))". */
+static enum err check_super(struct config_loader *loader)
+{
+    const char *text = loader->config->super_digest;
+    const char *colon = strchr(text, ':');
+    struct buf hash;
+
+    if (text[0] == '\0') {
+        return ERR_OK;
+    }
+    buf_init(&hash, CONFIG_HOST_MAX);
+    bool sound = colon && colon != text && base64_decode(&hash, slice_str(colon + 1)) == ERR_OK &&
+                 hash.len == CRYPTO_SHA1_LEN;
+
+    buf_release(&hash);
+    if (!sound) {
+        return config_fail(
+            loader,
+            "superDigest: \"%.64s\" is not user:base64(SHA1(user:password)); make "
+            "the hash with: printf %%s user:password | openssl sha1 -binary | base64",
+            text);
+    }
+    return ERR_OK;
+}
+
 /* Reads at most CONFIG_SECRET_MAX bytes; a longer file is refused, not cut. */
 static enum err read_secret(struct config_loader *loader, int fd)
 {
@@ -226,6 +281,12 @@ enum err config_check(struct config_loader *loader)
     }
     if (err == ERR_OK) {
         err = check_sizes(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_sessions(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_super(loader);
     }
     return err == ERR_OK ? check_secret(loader) : err;
 }
