@@ -273,6 +273,15 @@ static void lose_the_silent(struct expiry *expiry)
 
 /* ---- Time. ---- */
 
+/* A turn is due after one interval; this one is late by more than another. */
+static bool stood_still(const struct expiry *expiry, uint64_t elapsed_ms)
+{
+    if (MUTANT(25)) {
+        return false;
+    }
+    return elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(32);
+}
+
 void expiry_turn(struct expiry *expiry, uint64_t now_ms)
 {
     uint64_t elapsed_ms = now_ms - expiry->now_ms;
@@ -282,8 +291,7 @@ void expiry_turn(struct expiry *expiry, uint64_t now_ms)
     }
     ASSERT(now_ms >= expiry->now_ms || MUTANT(32));
     expiry->now_ms = now_ms;
-    /* Late by more than one interval when it is due after one. */
-    if (elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(25) && !MUTANT(32)) {
+    if (stood_still(expiry, elapsed_ms)) {
         PROBE("expiry.stood_still");
         expiry->standing = true;
         expiry->hold_ms = expiry->clock_ms + expiry->report_ms;

@@ -165,6 +165,35 @@ static void test_bad_values(void **state)
     assert_refused("id=1\ndataDir=/d\nmaxDataBytes=8388608\n", "maxMultiBytes", "at least");
 }
 
+static void test_sessions(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=1000\nminSessionTimeout=2000\n"),
+                     ERR_OK);
+    assert_refused("id=1\ndataDir=/d\nminSessionTimeout=70000\n", "minSessionTimeout: 70000",
+                   "maxSessionTimeout=60000");
+    assert_refused("id=1\ndataDir=/d\nmaxSessionTimeout=10000\n", "sessionTimeout: 15000",
+                   "maxSessionTimeout=10000");
+    assert_refused("id=1\ndataDir=/d\nsessionTimeout=1000\n", "sessionTimeout: 1000",
+                   "minSessionTimeout=2000");
+    assert_refused("id=1\ndataDir=/d\nminSessionTimeout=1999\n", "minSessionTimeout: 1999",
+                   "at least 2000");
+    assert_refused("id=1\ndataDir=/d\ntickTime=2000\n", "minSessionTimeout: 2000", "at least 4000");
+}
+
+static void test_super_digest(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=1\ndataDir=/d\nsuperDigest=root:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"),
+                     ERR_OK);
+    assert_int_equal(load_text("id=1\ndataDir=/d\nsuperDigest=\n"), ERR_OK);
+    assert_refused("id=1\ndataDir=/d\nsuperDigest=root\n", "superDigest", "openssl sha1");
+    assert_refused("id=1\ndataDir=/d\nsuperDigest=:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\n", "superDigest",
+                   "openssl sha1");
+    assert_refused("id=1\ndataDir=/d\nsuperDigest=root:password\n", "superDigest", "openssl sha1");
+    assert_refused("id=1\ndataDir=/d\nsuperDigest=root:AAAA\n", "superDigest", "openssl sha1");
+}
+
 static void test_required(void **state)
 {
     (void)state;
@@ -271,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_defaults),         cmocka_unit_test(test_single_replica),
         cmocka_unit_test(test_order_of_sources), cmocka_unit_test(test_flag_alone),
         cmocka_unit_test(test_unknown_key),      cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_sessions),         cmocka_unit_test(test_super_digest),
         cmocka_unit_test(test_required),         cmocka_unit_test(test_servers),
         cmocka_unit_test(test_beyond_loopback),  cmocka_unit_test(test_secret),
         cmocka_unit_test(test_missing_file),     cmocka_unit_test(test_listing),
