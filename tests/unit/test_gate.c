@@ -1,0 +1,194 @@
+/* The front door without a core behind it: what was published, what the state holds, touches. */
+#include "base/mem.h"
+#include "server/server_int.h"
+#include "server/state/state.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+enum {
+    TEXT_MAX = 1 << 16
+};
+
+struct fixture {
+    struct config config;
+    struct server server;
+    struct buf text;
+};
+
+static int setup(void **context)
+{
+    static const char *const args[] = {"--id=2",
+                                       "--dataDir=/d",
+                                       "--server.1=localhost:1",
+                                       "--server.2=localhost:2",
+                                       "--server.3=localhost:3:observer",
+                                       "--advertiseClient=two.test:9998",
+                                       "--maxSessions=10"};
+    const struct config_sources sources = {.args = args, .arg_count = sizeof args / sizeof args[0]};
+    struct fixture *fixture = mem_zalloc(1, sizeof(*fixture));
+    struct config_report report;
+    struct server *server = &fixture->server;
+
+    assert_int_equal(config_load(&sources, &fixture->config, &report), ERR_OK);
+    server->config = &fixture->config;
+    server->view = view_new();
+    server->window = window_new(1 << 20, 10, 7);
+    server->touched = touch_set_new(10);
+    gate_init(&server->gate, server);
+    server->gate.published.replica.zab.state = ZAB_LOOKING;
+    buf_init(&fixture->text, TEXT_MAX);
+    *context = fixture;
+    return 0;
+}
+
+static int teardown(void **context)
+{
+    struct fixture *fixture = *context;
+
+    gate_release(&fixture->server.gate);
+    touch_set_free(fixture->server.touched);
+    window_free(fixture->server.window);
+    view_free(fixture->server.view);
+    buf_release(&fixture->text);
+    mem_free(fixture);
+    return 0;
+}
+
+/* What `write` says, as text that lives until the next call. */
+static const char *said(struct fixture *fixture,
+                        void (*write)(struct gate *gate, struct jsonw *json))
+{
+    struct jsonw json;
+
+    buf_clear(&fixture->text);
+    jsonw_init(&json, &fixture->text);
+    write(&fixture->server.gate, &json);
+    return buf_cstr(&fixture->text);
+}
+
+static void put_state(struct fixture *fixture)
+{
+    struct state *state = state_new(1);
+    struct buf txn;
+
+    assert_int_equal(kit_session(state, 1), ERR_OK);
+    buf_init(&txn, 4096);
+    kit_begin(&txn, KIT_TIME_MS);
+    kit_create(&txn, "/e", "x", 1, 1);
+    kit_create(&txn, "/f", "x", 1, 2);
+    assert_int_equal(kit_apply(state, 2, &txn), ERR_OK);
+    buf_release(&txn);
+    view_replace(fixture->server.view, state);
+}
+
+static void touches_reach_the_core(void **context)
+{
+    struct fixture *fixture = *context;
+    size_t count = 0;
+
+    gate_touch(&fixture->server.gate, 5);
+    gate_touch(&fixture->server.gate, 6);
+    gate_touch(&fixture->server.gate, 5);
+    const uint64_t *ids = touch_take(fixture->server.touched, &count);
+
+    assert_int_equal(count, 2);
+    assert_int_equal(ids[0], 5);
+    assert_int_equal(metric_get(&fixture->server.gate.touches_lost), 0);
+    for (uint64_t id = 1; id <= 12; id++) {
+        gate_touch(&fixture->server.gate, id);
+    }
+    assert_int_equal(metric_get(&fixture->server.gate.touches_lost), 2);
+}
+
+static void the_window_is_the_servers(void **context)
+{
+    struct fixture *fixture = *context;
+    struct window_mark end;
+
+    window_end(gate_window(&fixture->server.gate), &end);
+    assert_int_equal(end.zxid, 7);
+}
+
+/* Addresses that are not known yet are left out. */
+static void clients_are_told_where_else_to_go(void **context)
+{
+    struct fixture *fixture = *context;
+    struct publication *published = &fixture->server.gate.published;
+
+    assert_string_equal(said(fixture, gate_write_servers), "[\"two.test:9998\"]");
+    (void)snprintf(published->told[2].advertise, sizeof published->told[2].advertise,
+                   "three.test:1");
+    assert_string_equal(said(fixture, gate_write_servers), "[\"two.test:9998\",\"three.test:1\"]");
+}
+
+static void every_limit_is_listed(void **context)
+{
+    struct fixture *fixture = *context;
+    const char *text = said(fixture, gate_write_limits);
+    const struct config_row *rows;
+    size_t count = config_rows(&rows);
+
+    assert_non_null(strstr(text, "\"maxSessions\":10,"));
+    for (size_t i = 0; i < count; i++) {
+        char key[80];
+
+        (void)snprintf(key, sizeof key, "\"%s\":", rows[i].key);
+        assert_int_equal(strstr(text, key) != NULL, rows[i].is_limit);
+    }
+}
+
+static void the_status_counts_what_the_state_holds(void **context)
+{
+    struct fixture *fixture = *context;
+
+    assert_non_null(strstr(said(fixture, gate_write_status), "\"sessions\":0,\"ephemerals\":0,"));
+    put_state(fixture);
+    const char *text = said(fixture, gate_write_status);
+
+    assert_non_null(strstr(text, "\"sessions\":1,\"ephemerals\":2,"));
+    assert_non_null(strstr(text, "\"window_base\":\"0x7\""));
+    assert_non_null(strstr(text, "\"zxid\":\"0x2\""));
+}
+
+/* Nobody may be told less than what the tree has shown. */
+static void what_is_applied_is_committed_and_durable(void **context)
+{
+    struct fixture *fixture = *context;
+    struct gate_status status;
+
+    put_state(fixture);
+    gate_status(&fixture->server.gate, &status);
+    assert_int_equal(status.applied, 2);
+    assert_true(status.committed >= 2 && status.durable >= 2 && status.logged >= 2);
+}
+
+static void nothing_is_read_before_the_state_is_readable(void **context)
+{
+    struct fixture *fixture = *context;
+    struct gate *gate = &fixture->server.gate;
+    const char *why = NULL;
+
+    assert_int_equal(gate_check_local(gate, &why), ERR_NOT_READY);
+    assert_non_null(strstr(why, "in step"));
+    atomic_store(&gate->readable, true);
+    atomic_store(&gate->heard_ms, UINT64_MAX);
+    assert_int_equal(gate_check_local(gate, &why), ERR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(touches_reach_the_core, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_window_is_the_servers, setup, teardown),
+        cmocka_unit_test_setup_teardown(clients_are_told_where_else_to_go, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_limit_is_listed, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_status_counts_what_the_state_holds, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_applied_is_committed_and_durable, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
+                                        teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
