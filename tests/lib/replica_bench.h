@@ -9,6 +9,8 @@
 #include "server/replica.h"
 #include "tests/lib/zab_drive.h"
 
+#define BENCH_SESSION_MS UINT64_C(4000) /* Time-out of a session. */
+
 enum {
     BENCH_BOOT = 4242,
     BENCH_REQUESTS_MAX = 8,
@@ -16,7 +18,6 @@ enum {
     BENCH_FORWARD_PEER_BYTES_MAX = 2000,
     BENCH_FORWARD_OUT_BYTES_MAX = 500,
     BENCH_TIMEOUT_MS = 1000,
-    BENCH_SESSION_MS = 4000,
     BENCH_REMEMBER_MS = 60000
 };
 

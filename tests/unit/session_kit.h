@@ -10,8 +10,9 @@
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
+#define REPORT_MS UINT64_C(500) /* Half a tick. */
+
 enum {
-    REPORT_MS = 500, /* Half a tick. */
     STEP_MS = 200,
     LEADER = 3,
     HASH = 0xab /* Each byte of the hash of the secret. */

@@ -3,9 +3,10 @@
 #include "server/expiry.h"
 #include "tests/lib/unit.h"
 
+#define REPORT_MS  UINT64_C(500)
+#define TIMEOUT_MS UINT64_C(4000)
+
 enum {
-    REPORT_MS = 500,
-    TIMEOUT_MS = 4000,
     SELF = 3,
     OTHER = 1,
     S1 = 101,

@@ -115,7 +115,7 @@ static void test_none_is_lost_between_threads(void **state)
             seen[ids[i]] = true;
         }
     }
-    for (size_t i = 1; i <= THREADS * 50; i++) {
+    for (size_t i = 1; i <= (size_t)THREADS * 50; i++) {
         assert_true(seen[i]);
     }
     assert_int_equal(touch_count(set), (uint64_t)THREADS * ROUNDS * 50);
