@@ -1,0 +1,265 @@
+/* Many sessions with an ephemeral znode each lose a replica, then the leader, and are kept alive at
+ * the others: none expires and no znode is gone. Then nobody speaks for them any more: all are
+ * gone, and each watcher is told of each once. */
+#include "tests/proc/tail.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+#ifdef ZABRA_SLOW
+    SESSIONS = 400,
+    TIMEOUT_S = 12,
+#else
+    SESSIONS = 2000,
+    TIMEOUT_S = 6,
+#endif
+    KEEPERS = 4,
+    EACH = SESSIONS / KEEPERS,
+    SECRET_LEN = 36,
+    MAKE_MS = 60000 * ENSEMBLE_FACTOR,
+    CALL_MS = 3000 * ENSEMBLE_FACTOR,
+    TRIES_MAX = 200
+};
+
+struct keeper {
+    struct thread thread;
+    uint32_t number;
+    char secrets[EACH][SECRET_LEN + 1];
+    _Atomic uint32_t made;
+    _Atomic uint32_t rounds;   /* All sessions touched. */
+    _Atomic uint32_t worst_ms; /* Longest time between two touches of a session. */
+    uint64_t touched_ms[EACH];
+    char wrong[256];
+};
+
+static struct ensemble ensemble;
+static struct keeper keepers[KEEPERS];
+static struct tail tails[3];
+static _Atomic bool silent;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static void note_wrong(struct keeper *keeper, struct web_reply *reply)
+{
+    if (!keeper->wrong[0]) {
+        (void)snprintf(keeper->wrong, sizeof(keeper->wrong), "%ld %.200s", reply->status,
+                       reply->why ? reply->why : web_text(reply));
+    }
+}
+
+/* The call until it is answered with `status`, beginning at the replica where this session is at
+ * home: what was not done is tried elsewhere, everything else is wrong. */
+static bool call(struct keeper *keeper, struct web *web, struct web_reply *reply, uint32_t home,
+                 struct web_call *call, long status)
+{
+    for (uint32_t i = 0; i < TRIES_MAX; i++) {
+        call->port = ensemble.replicas[(home + i) % 3].client_port;
+        call->timeout_ms = CALL_MS;
+        web_do(web, call, reply);
+        if (reply->status == status) {
+            return true;
+        }
+        if (reply->status != 0 && reply->status != 503) {
+            break;
+        }
+        ensemble_breathe();
+    }
+    note_wrong(keeper, reply);
+    return false;
+}
+
+static bool make(struct keeper *keeper, struct web *web, struct web_reply *reply, uint32_t index)
+{
+    char path[128];
+    char header[64];
+    uint32_t number = keeper->number * EACH + index;
+    json_t *answer = NULL;
+    const char *secret = NULL;
+
+    (void)snprintf(path, sizeof(path), "/sessions/v1/?op=create&expire=%d", TIMEOUT_S);
+    if (!call(keeper, web, reply, number, &(struct web_call){.method = "POST", .path = path},
+              201)) {
+        return false;
+    }
+    answer = web_json(reply);
+    secret = json_string_value(json_object_get(answer, "id"));
+    (void)snprintf(keeper->secrets[index], SECRET_LEN + 1, "%s", secret ? secret : "");
+    json_decref(answer);
+    keeper->touched_ms[index] = os_now_ms();
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s", keeper->secrets[index]);
+    (void)snprintf(path, sizeof(path), "/znodes/v1/live?op=create&name=s%04u&ephemeral=true",
+                   number);
+    return call(keeper, web, reply, number,
+                &(struct web_call){.method = "POST", .path = path, .headers = header}, 201);
+}
+
+static void touch(struct keeper *keeper, struct web *web, struct web_reply *reply, uint32_t index)
+{
+    char header[64];
+    uint32_t gap_ms = 0;
+
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s", keeper->secrets[index]);
+    if (call(keeper, web, reply, keeper->number * EACH + index,
+             &(struct web_call){.method = "PUT", .path = "/sessions/v1/", .headers = header},
+             200)) {
+        gap_ms = (uint32_t)(os_now_ms() - keeper->touched_ms[index]);
+        keeper->touched_ms[index] += gap_ms;
+    }
+    if (gap_ms > atomic_load(&keeper->worst_ms)) {
+        atomic_store(&keeper->worst_ms, gap_ms);
+    }
+}
+
+static void run(void *arg)
+{
+    struct keeper *keeper = arg;
+    struct web *web = web_open();
+    struct web_reply reply;
+
+    web_reply_init(&reply);
+    for (uint32_t i = 0; i < EACH && !keeper->wrong[0]; i++) {
+        if (make(keeper, web, &reply, i)) {
+            atomic_store(&keeper->made, i + 1);
+        }
+        /* The first ones must not wait until the last one is made. */
+        touch(keeper, web, &reply, i / 2);
+    }
+    while (!atomic_load(&silent) && !keeper->wrong[0]) {
+        for (uint32_t i = 0; i < EACH && !atomic_load(&silent); i++) {
+            touch(keeper, web, &reply, i);
+        }
+        atomic_fetch_add(&keeper->rounds, 1);
+    }
+    web_reply_release(&reply);
+    web_close(web);
+}
+
+static uint32_t lowest(bool of_rounds)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        uint32_t value =
+            of_rounds ? atomic_load(&keepers[i].rounds) : atomic_load(&keepers[i].made);
+
+        assert_string_equal(keepers[i].wrong, "");
+        least = value < least ? value : least;
+    }
+    return least;
+}
+
+static size_t count_live(uint32_t index)
+{
+    if (ensemble_call(&ensemble, index, "GET", "/znodes/v1/live?view=stat&consistency=linearizable",
+                      NULL) != 200) {
+        return SIZE_MAX;
+    }
+    json_t *answer = web_json(&ensemble.reply);
+    size_t count = (size_t)json_integer_value(json_object_get(answer, "numChildren"));
+
+    json_decref(answer);
+    return count;
+}
+
+static uint32_t other_than(uint32_t index)
+{
+    return (index + 1) % 3;
+}
+
+/* One replica dies; all sessions live on without it for longer than their time-out. */
+static void lose(uint32_t index)
+{
+    uint64_t end_ms = 0;
+
+    ensemble_kill(&ensemble, index);
+    end_ms = os_now_ms() + (uint64_t)TIMEOUT_S * 1250;
+    ENSEMBLE_WAIT(&ensemble, MAKE_MS, lowest(true) > 0 && os_now_ms() >= end_ms);
+    ENSEMBLE_WAIT(&ensemble, MAKE_MS, count_live(other_than(index)) != SIZE_MAX);
+    ENSEMBLE_CHECK(&ensemble, count_live(other_than(index)) == SESSIONS);
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+}
+
+static void verify_told_once(struct tail *tail)
+{
+    char path[32];
+
+    for (uint32_t i = 0; i < SESSIONS; i++) {
+        (void)snprintf(path, sizeof(path), "/live/s%04u", i);
+        ENSEMBLE_CHECK(&ensemble, tail_count(tail, "NodeCreated", path) == 1);
+        ENSEMBLE_CHECK(&ensemble, tail_count(tail, "NodeDeleted", path) == 1);
+    }
+    ENSEMBLE_CHECK(&ensemble, atomic_load(&tail->gaps) == 0 && atomic_load(&tail->diffed) == 0);
+}
+
+static void keep_through_kills(void)
+{
+    uint32_t leader = 0;
+
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        keepers[i].number = i;
+        thread_start(&keepers[i].thread, "keeper", run, &keepers[i]);
+    }
+    ENSEMBLE_WAIT(&ensemble, MAKE_MS, lowest(false) == EACH);
+    leader = ensemble_wait_leader(&ensemble);
+    lose(other_than(leader));
+    leader = ensemble_wait_leader(&ensemble);
+    lose(leader);
+}
+
+static void test_sessions_survive_replicas_and_then_expire(void **state)
+{
+    uint32_t worst_ms = 0;
+    uint64_t silent_ms = 0;
+
+    (void)state;
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/live?upsert=true", "", 201);
+    for (uint32_t i = 0; i < 3; i++) {
+        tail_start(&tails[i], &ensemble, i, "/watch/v1/live?mode=recursive");
+    }
+    keep_through_kills();
+    atomic_store(&silent, true);
+    silent_ms = os_now_ms();
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        thread_join(&keepers[i].thread);
+        assert_string_equal(keepers[i].wrong, "");
+        worst_ms = keepers[i].worst_ms > worst_ms ? keepers[i].worst_ms : worst_ms;
+    }
+    print_message("%d sessions; longest time between two touches of one: %d ms\n", SESSIONS,
+                  (int)worst_ms);
+    ENSEMBLE_WAIT(&ensemble, MAKE_MS, count_live(0) == 0);
+    print_message("all expired %d ms after the last touch\n", (int)(os_now_ms() - silent_ms));
+    for (uint32_t i = 0; i < 3; i++) {
+        ENSEMBLE_WAIT(&ensemble, MAKE_MS,
+                      tail_count(&tails[i], "NodeDeleted", "/live/") >= SESSIONS);
+        tail_stop(&tails[i]);
+        verify_told_once(&tails[i]);
+        tail_release(&tails[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sessions_survive_replicas_and_then_expire, open_three,
+                                        close_three),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
