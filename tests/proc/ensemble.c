@@ -289,6 +289,23 @@ void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *
                   ensemble_call(ensemble, index, method, path, body) == status);
 }
 
+uint64_t ensemble_metric(struct ensemble *ensemble, uint32_t index, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (ensemble_call(ensemble, index, "GET", "/metrics", NULL) != 200) {
+        return 0;
+    }
+    for (const char *line = web_text(&ensemble->reply); line; line = strchr(line, '\n')) {
+        line += line[0] == '\n';
+        if (strncmp(line, name, len) == 0 && line[len] == ' ') {
+            return strtoull(line + len + 1, NULL, 10);
+        }
+    }
+    ensemble_check(ensemble, false, name);
+    return 0;
+}
+
 static long ask_quickly(struct ensemble *ensemble, uint32_t index, const char *path)
 {
     struct web_call call = {

@@ -84,6 +84,9 @@ long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method
 void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
                          const char *path, const char *body, long status);
 
+/* A figure of /metrics, by its name with its labels; 0 without an answer. */
+uint64_t ensemble_metric(struct ensemble *ensemble, uint32_t index, const char *name);
+
 /* Removes what is in the data directory. */
 void ensemble_empty(struct ensemble *ensemble, uint32_t index);
 

@@ -53,17 +53,6 @@ static uint32_t log_count(uint32_t index, const char *text)
     return count;
 }
 
-/* The refusals that a replica has counted. */
-static uint64_t refused(uint32_t index)
-{
-    static const char name[] = "\nzabra_peer_refused_total ";
-    const char *at = NULL;
-
-    (void)ensemble_call(&ensemble, index, "GET", "/metrics", NULL);
-    at = strstr(web_text(&ensemble.reply), name);
-    return at ? strtoull(at + sizeof(name) - 1, NULL, 10) : 0;
-}
-
 static bool shows(uint32_t index, const char *path, const char *text)
 {
     (void)ensemble_call(&ensemble, index, "GET", path, NULL);
@@ -107,7 +96,8 @@ static void test_another_secret_is_told(void **state)
     ENSEMBLE_WAIT(&ensemble, WAIT_MS, log_has(0, "peer 3 is refused: its secret is another one"));
     ENSEMBLE_WAIT(&ensemble, WAIT_MS, log_has(1, "peer 3 is refused: its secret is another one"));
     ENSEMBLE_WAIT(&ensemble, WAIT_MS, log_has(2, "peer 1 is refused: it hangs up"));
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, refused(0) >= ATTEMPTS);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS,
+                  ensemble_metric(&ensemble, 0, "zabra_peer_refused_total") >= ATTEMPTS);
     assert_int_equal(log_count(0, "peer 3 is refused"), 1);
     ENSEMBLE_WAIT(&ensemble, WAIT_MS,
                   shows(0, "/ensemble/v1", "\"refused\":\"its secret is another one"));
@@ -147,7 +137,8 @@ static void test_another_cluster_is_told(void **state)
     ensemble_start(&ensemble, 2);
     ENSEMBLE_WAIT(&ensemble, WAIT_MS,
                   log_has(0, "peer 3 is refused: it belongs to another cluster"));
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, refused(0) >= ATTEMPTS);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS,
+                  ensemble_metric(&ensemble, 0, "zabra_peer_refused_total") >= ATTEMPTS);
     assert_int_equal(log_count(0, "peer 3 is refused"), 1);
     ENSEMBLE_WAIT(&ensemble, WAIT_MS, shows(0, "/ensemble/v1", "it belongs to another cluster"));
     ensemble_close(&ensemble);
@@ -187,7 +178,8 @@ static void test_what_is_no_replica_is_told(void **state)
     for (uint32_t i = 0; i < STRANGERS; i++) {
         greet_wrongly(ensemble.replicas[0].peer_port, request);
     }
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, refused(0) >= STRANGERS);
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS,
+                  ensemble_metric(&ensemble, 0, "zabra_peer_refused_total") >= STRANGERS);
     assert_int_equal(log_count(0, "a connection to the peer port is refused: what connected is no"),
                      1);
     ensemble_close(&ensemble);

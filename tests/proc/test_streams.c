@@ -423,6 +423,8 @@ static void a_long_poll_wakes_on_its_change_alone(void **state)
         call(reader, "PUT", path, "x", "If-None-Match: *", 201);
         begin_wait(&waits[i], reader, path);
     }
+    ENSEMBLE_WAIT(&ensemble, ENSEMBLE_START_MS,
+                  ensemble_metric(&ensemble, reader, "zabra_http_waits") == WAITS);
     for (int i = 0; i < WAITS; i++) {
         for (int j = i; j < WAITS; j++) {
             assert_false(kit_stream_has_more(&waits[j]));
@@ -448,6 +450,8 @@ static void a_replica_that_is_stopped_sends_its_streams_away(void **state)
     change(reader, "/d", "+");
     open_at(&stream, reader, "/watch/v1/d?mode=persistent", "", "watch fresh");
     begin_wait(&wait, reader, "/znodes/v1/d");
+    ENSEMBLE_WAIT(&ensemble, ENSEMBLE_START_MS,
+                  ensemble_metric(&ensemble, reader, "zabra_http_waits") == 1);
     assert_int_equal(ensemble_stop(&ensemble, reader), 0);
     TOLD(&stream, "closing drain");
     assert_non_null(strstr(buf_cstr(&stream.frame), "\"servers\":["));
