@@ -23,8 +23,8 @@ enum {
     QUEUE_BYTES = 1 << 20, /* maxSocketQueueBytes. */
     WINDOW_BYTES = 8 << 20,
     /* Beside what was there: queues, what the kernel's buffers do not take of an event in the
-     * making, the window, and the log's cache of recent records. */
-    GROWTH_BYTES = SLOW * 2 * QUEUE_BYTES + WINDOW_BYTES + (128 << 20),
+     * making, the window, and what the allocator keeps. */
+    GROWTH_BYTES = SLOW * 2 * QUEUE_BYTES + WINDOW_BYTES + (32 << 20),
     WAIT_MS = 60000 * ENSEMBLE_FACTOR
 };
 
@@ -186,8 +186,8 @@ static void test_who_never_reads_hurts_only_himself(void **state)
     print_message("memory %d MiB, with %d watchers that do not read %d MiB; 99th percentile of a "
                   "write and a read %d us, beside them %d us\n",
                   (int)(before >> 20), SLOW, (int)(after >> 20), (int)calm_us, (int)busy_us);
+#ifndef ZABRA_SLOW /* A sanitizer keeps what is freed, and slows one more than another. */
     ENSEMBLE_CHECK(&ensemble, after < before + GROWTH_BYTES);
-#ifndef ZABRA_SLOW
     ENSEMBLE_CHECK(&ensemble, busy_us <= 2 * calm_us);
 #endif
     for (uint32_t i = 0; i < SLOW; i++) {
