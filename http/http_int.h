@@ -289,6 +289,9 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
 
+/* ---- document.c: the contract in writing ---- */
+enum MHD_Result http_answer_document(struct http_conn *conn);
+
 /* ---- front.c: rows that the front end does itself ---- */
 enum MHD_Result http_answer_front(struct http_conn *conn);
 

@@ -1,14 +1,19 @@
 #include "http/route.h"
 
 #include "base/check.h"
+#include "openapi/documents.h"
 
 static const char path_suffix[] = "/{path}";
 static const char id_suffix[] = "/{id}";
 
 static const struct http_route fixed_routes[] = {
-    {.kind = HTTP_ROUTE_INDEX, .name = "/"},       {.kind = HTTP_ROUTE_PROBE, .name = "/livez"},
-    {.kind = HTTP_ROUTE_PROBE, .name = "/readyz"}, {.kind = HTTP_ROUTE_METRICS, .name = "/metrics"},
+    {.kind = HTTP_ROUTE_INDEX, .name = "/"},
+    {.kind = HTTP_ROUTE_PROBE, .name = "/livez"},
+    {.kind = HTTP_ROUTE_PROBE, .name = "/readyz"},
+    {.kind = HTTP_ROUTE_METRICS, .name = "/metrics"},
     {.kind = HTTP_ROUTE_SOCKET, .name = "/ws/v1"},
+    {.kind = HTTP_ROUTE_DOCUMENT, .name = DOCUMENT_OPENAPI},
+    {.kind = HTTP_ROUTE_DOCUMENT, .name = DOCUMENT_ASYNCAPI},
 };
 
 static bool ends_with(const char *name, const char *suffix, size_t *ret_rest)

@@ -2,7 +2,7 @@
  * route.h - which row of the table of operations a method and a path mean.
  *
  * Built from the table at the start: routes are not written down here. Only what is no operation
- * (probes, metrics, the index, the place of WebSockets) is named by this folder.
+ * (probes, metrics, the index, the contract, the place of WebSockets) is named by this folder.
  */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
@@ -19,6 +19,7 @@ enum http_route_kind {
     HTTP_ROUTE_INDEX,
     HTTP_ROUTE_PROBE,
     HTTP_ROUTE_METRICS,
+    HTTP_ROUTE_DOCUMENT,
     HTTP_ROUTE_SOCKET /* For WebSockets: a request that gets this far is none. */
 };
 

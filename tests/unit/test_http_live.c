@@ -329,6 +329,28 @@ static void probes_and_information_answer(void **state)
     assert_int_equal(ask("DELETE", "/livez", "", NULL, NULL), 405);
 }
 
+static void the_contract_is_served(void **state)
+{
+    struct kit_answer answer = kit_ask(port, "GET", "/openapi.json", "", NULL);
+    char known[256];
+
+    (void)state;
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(kit_header(&answer, "Content-Type"), "application/json");
+    assert_true(kit_body_has(&answer, "\"/znodes/v1/{path}\""));
+    assert_int_equal(answer.body[answer.body_len - 1], '\n');
+    (void)snprintf(known, sizeof(known), "If-None-Match: \"x\", %s\r\n",
+                   kit_header(&answer, "ETag"));
+    kit_free(&answer);
+    assert_int_equal(ask("GET", "/openapi.json", known, NULL, NULL), 304);
+    assert_int_equal(ask("GET", "/asyncapi.json", known, NULL, "zabra.v1.json"), 200);
+    assert_int_equal(ask("HEAD", "/asyncapi.json", "", NULL, NULL), 200);
+    assert_int_equal(ask("PUT", "/asyncapi.json", "", "{}", NULL), 405);
+    assert_int_equal(ask("GET", "/", "", NULL, "\"/openapi.json\",\"/asyncapi.json\""), 200);
+    assert_int_equal(ask("GET", "/", "Accept: text/html\r\n", NULL, "<a href=\"/openapi.json\">"),
+                     200);
+}
+
 static void bodies_have_limits(void **state)
 {
     static char large[5000];
@@ -428,6 +450,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(odd_urls_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(other_hosts_and_origins_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(probes_and_information_answer, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_contract_is_served, setup, teardown),
         cmocka_unit_test_setup_teardown(bodies_have_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(consistency_goes_through_the_core, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_may_hang_up_while_it_waits, setup, teardown),

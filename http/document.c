@@ -1,0 +1,55 @@
+/* The contract in writing: documents that never change while the process lives. */
+#include "base/check.h"
+#include "base/crypto.h"
+#include "http/etag.h"
+#include "http/http_int.h"
+#include "openapi/documents.h"
+
+#include <stdio.h>
+
+enum {
+    TAG_BYTES = 8 /* Of the hash: enough to tell one version from another. */
+};
+
+static void tag_of(struct slice text, char out[HTTP_ETAG_MAX])
+{
+    uint8_t hash[CRYPTO_SHA256_LEN];
+    size_t at = 1;
+
+    crypto_sha256(text, hash);
+    out[0] = '"';
+    for (size_t i = 0; i < TAG_BYTES; i++, at += 2) {
+        (void)snprintf(out + at, HTTP_ETAG_MAX - at, "%02x", hash[i]);
+    }
+    (void)snprintf(out + at, HTTP_ETAG_MAX - at, "\"");
+}
+
+enum MHD_Result http_answer_document(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct slice asked = request->head.if_none_match;
+    struct MHD_Response *response = NULL;
+    struct slice text = slice_make(NULL, 0);
+    char etag[HTTP_ETAG_MAX];
+    bool found = document_find(request->route->name, &text);
+
+    ASSERT(found);
+    tag_of(text, etag);
+    if (asked.data && http_etag_matches(asked, etag)) {
+        response = http_response_empty();
+        request->http_status = MHD_HTTP_NOT_MODIFIED;
+    } else {
+        /* The library does not write to it: its signature is older than that promise. */
+        response = MHD_create_response_from_buffer(text.len, (void *)(uintptr_t)text.data,
+                                                   MHD_RESPMEM_PERSISTENT);
+        ASSERT(response);
+        request->answer_bytes = text.len;
+        request->http_status = MHD_HTTP_OK;
+        http_header(response, "Content-Type", "application/json");
+        http_header(response, "X-Content-Type-Options", "nosniff");
+    }
+    http_header(response, "ETag", etag);
+    http_header(response, "Cache-Control", "no-cache");
+    http_header_common(conn, response, true);
+    return http_send(conn, request->http_status, response);
+}
