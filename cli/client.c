@@ -1,44 +1,536 @@
-#include "cli/client.h"
-
 #include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "cli/client_int.h"
+#include "cli/cmd.h"
+#include "cli/url.h"
+#include "server/ops.h"
 
-#include <curl/curl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-void client_init(void)
+enum {
+    REFUSED_MS = 1000,   /* So long it is tried again when nobody listens anywhere. */
+    PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
+    PAUSE_MAX_MS = 1000, /* twice as long each time. */
+    POLL_MS = 1000,
+    HTTP_TOO_MANY = 429,
+    HTTP_UNAVAILABLE = 503,
+    HTTP_UNKNOWN = 504
+};
+
+/* One request and its tries. */
+struct asking {
+    const struct client_request *request;
+    char key[OP_SECRET_LEN + 1];
+    uint64_t start_ms;
+    uint64_t end_ms;
+    uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
+    uint32_t pause_ms;
+    int tries;
+};
+
+/* What came of one try. */
+enum outcome {
+    ANSWERED,
+    ELSEWHERE, /* Another replica may do better. */
+    AGAIN,     /* This one, in a moment. */
+    INTERRUPTED
+};
+
+/* ---- Life ---- */
+
+struct client *client_open(struct settings *settings)
 {
+    struct client *client = mem_zalloc(1, sizeof(*client));
+    const char *fault = NULL;
+
+    client->settings = settings;
+    client->interrupt_fd = -1;
+    buf_init(&client->reply.body, CLIENT_BODY_MAX);
     ASSERT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+    client->multi = curl_multi_init();
+    client->easy = curl_easy_init();
+    ASSERT(client->multi && client->easy);
+    client_enter(client, settings->session);
+    if (settings->min_zxid) {
+        client_seen(client, settings->min_zxid);
+    }
+    if (!endpoints_parse(&client->endpoints, settings->endpoints, &fault)) {
+        (void)snprintf(settings->error, sizeof(settings->error),
+                       "--endpoints: \"%s\" does not begin with host:port (at most %d of them)",
+                       fault, (int)ENDPOINTS_MAX);
+        client_close(client);
+        return NULL;
+    }
+    return client;
 }
 
-void client_release(void)
+static void drop_json(struct client *client)
 {
-    curl_global_cleanup();
+    json_decref(client->json);
+    client->json = NULL;
 }
+
+void client_close(struct client *client)
+{
+    if (!client) {
+        return;
+    }
+    drop_json(client);
+    json_decref(client->error.problem);
+    buf_release(&client->reply.body);
+    curl_easy_cleanup(client->easy);
+    (void)curl_multi_cleanup(client->multi);
+    curl_global_cleanup();
+    explicit_bzero(client->password, sizeof(client->password));
+    explicit_bzero(client->session, sizeof(client->session));
+    mem_free(client);
+}
+
+void client_enter(struct client *client, const char *session)
+{
+    (void)snprintf(client->session, sizeof(client->session), "%s", session ? session : "");
+}
+
+void client_interrupt_by(struct client *client, int fd)
+{
+    client->interrupt_fd = fd;
+}
+
+struct endpoints *client_endpoints(struct client *client)
+{
+    return &client->endpoints;
+}
+
+const struct client_reply *client_reply(const struct client *client)
+{
+    return &client->reply;
+}
+
+const struct client_error *client_error(const struct client *client)
+{
+    return &client->error;
+}
+
+json_t *client_json(struct client *client)
+{
+    char error[JSONR_ERROR_MAX];
+
+    if (!client->json) {
+        client->json = jsonr_parse(buf_slice(&client->reply.body), error);
+    }
+    return client->json;
+}
+
+void client_seen(struct client *client, const char *zxid)
+{
+    uint64_t number = strtoull(zxid, NULL, 0);
+
+    client->seen_zxid = number > client->seen_zxid ? number : client->seen_zxid;
+}
+
+bool client_changes(const struct client_request *request)
+{
+    const char *method = request->method ? request->method : "GET";
+
+    return !request->reads && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
+}
+
+/* ---- Preparing ---- */
+
+static struct curl_slist *put(struct curl_slist *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static struct curl_slist *put(struct curl_slist *list, const char *format, ...)
+{
+    struct buf line;
+    va_list args;
+    int len = 0;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(len >= 0);
+    buf_init(&line, (size_t)len + 1);
+
+    char *to = (char *)buf_reserve(&line, (size_t)len + 1);
+
+    ASSERT(to);
+    va_start(args, format);
+    (void)vsnprintf(to, (size_t)len + 1, format, args);
+    va_end(args);
+    list = curl_slist_append(list, to);
+    ASSERT(list);
+    buf_release(&line);
+    return list;
+}
+
+static int take_password(struct client *client)
+{
+    if (!client->settings->user || client->has_password) {
+        return CMD_OK;
+    }
+    if (!settings_password(client->settings, client->password)) {
+        return client_fail(client, CMD_USAGE, "Usage", "%s", client->settings->error);
+    }
+    client->has_password = true;
+    return CMD_OK;
+}
+
+static struct curl_slist *common_headers(const struct client *client,
+                                         const struct client_request *request)
+{
+    struct curl_slist *list = NULL;
+
+    list = put(list, "Accept: %s", request->accept ? request->accept : "application/json");
+    list = put(list, "Expect:");
+    if (request->has_body) {
+        list = put(list, "Content-Type: %s",
+                   request->type ? request->type : "application/octet-stream");
+    }
+    if (client->seen_zxid) {
+        list = put(list, "Zk-Min-Zxid: 0x%" PRIx64, client->seen_zxid);
+    }
+    if (client->session[0]) {
+        list = put(list, "Zk-Session: %s", client->session);
+    }
+    for (int i = 0; i < CLIENT_HEADERS_MAX && request->headers[i]; i++) {
+        list = put(list, "%s", request->headers[i]);
+    }
+    return list;
+}
+
+int client_prepare(struct client *client, void *easy, const struct client_request *request,
+                   const char *url, struct curl_slist **ret_headers)
+{
+    const char *method = request->method ? request->method : "GET";
+    int code = take_password(client);
+
+    *ret_headers = NULL;
+    if (code != CMD_OK) {
+        return code;
+    }
+    curl_easy_reset(easy);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* Replicas are asked directly. */
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    if (strcmp(method, "HEAD") == 0) {
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+    }
+    if (request->has_body) {
+        const void *bytes = request->body.len > 0 ? (const void *)request->body.data : "";
+
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, bytes);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+    }
+    if (client->has_password) {
+        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+        curl_easy_setopt(easy, CURLOPT_USERNAME, client->settings->user);
+        curl_easy_setopt(easy, CURLOPT_PASSWORD, client->password);
+    }
+    *ret_headers = common_headers(client, request);
+    return CMD_OK;
+}
+
+/* ---- Answers ---- */
 
 static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 {
-    struct buf *body = ctx;
+    struct client *client = ctx;
 
-    if (body) {
-        buf_append(body, data, size * count);
-    }
-    return size * count;
+    return buf_append(&client->reply.body, data, size * count) ? size * count : 0;
 }
 
-long client_get(const char *url, long timeout_ms, struct buf *body)
-{
-    CURL *curl = curl_easy_init();
-    long status = 0;
+static const struct {
+    const char *name;
+    size_t offset;
+} wanted[] = {
+    {"etag", offsetof(struct client_reply, etag)},
+    {"zk-zxid", offsetof(struct client_reply, zxid)},
+    {"zk-history", offsetof(struct client_reply, history)},
+    {"location", offsetof(struct client_reply, location)},
+    {"zk-stat", offsetof(struct client_reply, stat)},
+};
 
-    ASSERT(curl);
-    curl_easy_setopt(curl, CURLOPT_URL, url);
-    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
-    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* Replicas are asked directly. */
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
-    curl_easy_setopt(curl, CURLOPT_WRITEDATA, (void *)body);
-    if (curl_easy_perform(curl) == CURLE_OK) {
-        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+static size_t take_header(char *data, size_t size, size_t count, void *ctx)
+{
+    struct client *client = ctx;
+    size_t len = size * count;
+    const char *colon = memchr(data, ':', len);
+    size_t name_len = colon ? (size_t)(colon - data) : 0;
+
+    for (size_t i = 0; colon && i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        char *to = (char *)&client->reply + wanted[i].offset;
+        const char *value = colon + 1;
+
+        if (strlen(wanted[i].name) != name_len ||
+            strncasecmp(wanted[i].name, data, name_len) != 0) {
+            continue;
+        }
+        while (value < data + len && *value == ' ') {
+            value++;
+        }
+
+        int value_len = (int)(data + len - value);
+
+        while (value_len > 0 && (value[value_len - 1] == '\n' || value[value_len - 1] == '\r')) {
+            value_len--;
+        }
+        (void)snprintf(to, CLIENT_HEADER_MAX, "%.*s", value_len, value);
     }
-    curl_easy_cleanup(curl);
-    return status;
+    return len;
+}
+
+static void clear_reply(struct client *client)
+{
+    struct buf body = client->reply.body;
+
+    buf_clear(&body);
+    drop_json(client);
+    client->reply = (struct client_reply){.body = body};
+}
+
+/* ---- Errors ---- */
+
+static int nobody(struct client *client)
+{
+    return client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
+                       "nobody answers at %s; is it running, and are --endpoints right?",
+                       client->settings->endpoints);
+}
+
+static int too_late(struct client *client, const struct client_request *request)
+{
+    return client_fail(client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s%s",
+                       client->settings->endpoints,
+                       client_changes(request) ? "; the write may or may not have been done" : "");
+}
+
+/* ---- One try ---- */
+
+/* Runs the handle to its end. False: the descriptor that interrupts has become readable. */
+static bool run(struct client *client, CURLcode *ret_result)
+{
+    int running = 1;
+    bool interrupted = false;
+
+    (void)curl_multi_add_handle(client->multi, client->easy);
+    (void)curl_multi_perform(client->multi, &running);
+    while (running && !interrupted) {
+        struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
+        unsigned int extra = client->interrupt_fd >= 0 ? 1 : 0;
+
+        (void)curl_multi_poll(client->multi, &fd, extra, POLL_MS, NULL);
+        interrupted = extra == 1 && fd.revents != 0;
+        (void)curl_multi_perform(client->multi, &running);
+    }
+    *ret_result = CURLE_OPERATION_TIMEDOUT;
+    for (int left = 1; left;) {
+        CURLMsg *message = curl_multi_info_read(client->multi, &left);
+
+        if (!message) {
+            break;
+        }
+        *ret_result = message->data.result;
+        interrupted = false; /* It was quick enough. */
+    }
+    (void)curl_multi_remove_handle(client->multi, client->easy);
+    return !interrupted;
+}
+
+static bool is_refused(CURLcode result)
+{
+    return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST;
+}
+
+/* A share of the time that is left: one replica that hangs must not use up all of it. */
+static long try_ms(const struct client *client, const struct asking *asking)
+{
+    uint64_t now_ms = os_now_ms();
+    uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 1;
+    int others = asking->request->only ? 1 : client->endpoints.count - asking->tries;
+
+    return (long)(others > 1 ? left_ms / (uint64_t)others + 1 : left_ms);
+}
+
+static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
+{
+    struct client_reply *reply = &client->reply;
+
+    if (result == CURLE_WRITE_ERROR) {
+        (void)client_fail(client, CMD_LIMIT, "TooLarge", "the answer is larger than %d bytes",
+                          (int)CLIENT_BODY_MAX);
+        return ANSWERED;
+    }
+    if (result != CURLE_OK) {
+        uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
+
+        asking->refused_since_ms = is_refused(result) ? since_ms : 0;
+        (void)(is_refused(result) ? nobody(client) : too_late(client, asking->request));
+        return ELSEWHERE;
+    }
+    asking->refused_since_ms = 0;
+    (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &reply->status);
+
+    curl_off_t wait_s = 0;
+
+    (void)curl_easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &wait_s);
+    reply->retry_after_ms = (int64_t)wait_s * 1000;
+    reply->endpoint = client->endpoints.current;
+    client_seen(client, reply->zxid);
+    (void)client_judge(client, reply->status, buf_slice(&reply->body));
+    if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
+        return ELSEWHERE;
+    }
+    return reply->status == HTTP_TOO_MANY || strcmp(client->error.code, "InFlight") == 0 ? AGAIN
+                                                                                         : ANSWERED;
+}
+
+void client_url(const struct client *client, const struct client_request *request, struct buf *url)
+{
+    bool read = !request->method || strcmp(request->method, "GET") == 0;
+    bool znode = strncmp(request->target, "/znodes/", 8) == 0;
+
+    buf_init(url, CLIENT_URL_MAX);
+    buf_append_str(url, endpoints_url(&client->endpoints));
+    buf_append_str(url, request->target);
+    if (client->settings->linearizable && read && znode) {
+        url_param(url, "consistency", "linearizable");
+    }
+}
+
+static enum outcome try_once(struct client *client, struct asking *asking)
+{
+    const struct client_request *request = asking->request;
+    struct curl_slist *headers = NULL;
+    CURLcode result = CURLE_OK;
+    struct buf url;
+
+    clear_reply(client);
+    client_url(client, request, &url);
+    if (client_prepare(client, client->easy, request, buf_cstr(&url), &headers) != CMD_OK) {
+        buf_release(&url);
+        return ANSWERED;
+    }
+    if (client_changes(request) && !request->keyless) {
+        headers = put(headers, "Idempotency-Key: %s", asking->key);
+    }
+    curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, try_ms(client, asking));
+    curl_easy_setopt(client->easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(client->easy, CURLOPT_WRITEDATA, (void *)client);
+    curl_easy_setopt(client->easy, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(client->easy, CURLOPT_HEADERDATA, (void *)client);
+
+    bool whole = run(client, &result);
+
+    if (client->settings->verbose) {
+        long status = 0;
+
+        (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+        (void)fprintf(stderr, "%s %s: %ld %s\n", request->method ? request->method : "GET",
+                      buf_cstr(&url), status, result == CURLE_OK ? "" : curl_easy_strerror(result));
+    }
+    curl_slist_free_all(headers);
+    buf_release(&url);
+    return whole ? judge(client, asking, result) : INTERRUPTED;
+}
+
+/* ---- All tries ---- */
+
+/* False when it was interrupted. */
+static bool pause_for(struct client *client, uint64_t wait_ms)
+{
+    uint64_t until_ms = os_now_ms() + wait_ms;
+
+    for (uint64_t now_ms = os_now_ms(); now_ms < until_ms; now_ms = os_now_ms()) {
+        struct curl_waitfd fd = {.fd = client->interrupt_fd, .events = CURL_WAIT_POLLIN};
+        unsigned int extra = client->interrupt_fd >= 0 ? 1 : 0;
+
+        (void)curl_multi_poll(client->multi, &fd, extra, (int)(until_ms - now_ms), NULL);
+        if (extra == 1 && fd.revents != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_over(const struct asking *asking, uint64_t now_ms)
+{
+    bool refused = asking->refused_since_ms && now_ms >= asking->refused_since_ms + REFUSED_MS;
+
+    return now_ms >= asking->end_ms || refused;
+}
+
+/* Where to go next, and when. False: there is no more time, or it was interrupted. */
+static bool go_on(struct client *client, struct asking *asking, enum outcome outcome)
+{
+    bool here = outcome == AGAIN || asking->request->only;
+    uint64_t now_ms = os_now_ms();
+    uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 0;
+
+    asking->tries++;
+    if (!here) {
+        endpoints_turn(&client->endpoints);
+    }
+
+    bool round = here || asking->tries % client->endpoints.count == 0;
+
+    if (round && is_over(asking, now_ms)) {
+        return false;
+    }
+    if (round) {
+        uint64_t wait_ms = asking->pause_ms < left_ms ? asking->pause_ms : left_ms;
+
+        asking->pause_ms =
+            asking->pause_ms * 2 < PAUSE_MAX_MS ? asking->pause_ms * 2 : PAUSE_MAX_MS;
+        return pause_for(client, wait_ms);
+    }
+    return left_ms > 0;
+}
+
+static int show(const struct client *client, const struct client_request *request)
+{
+    struct buf line;
+
+    buf_init(&line, 8 * (CLIENT_URL_MAX + request->body.len));
+    client_put_curl(client, request, &line);
+    (void)printf("%s", buf_cstr(&line));
+    buf_release(&line);
+    return CMD_SHOWN;
+}
+
+int client_ask(struct client *client, const struct client_request *request)
+{
+    struct asking asking = {.request = request, .pause_ms = PAUSE_MIN_MS};
+    int64_t time_ms = request->timeout_ms ? request->timeout_ms : client->settings->timeout_ms;
+    enum outcome outcome = AGAIN;
+
+    if (request->only) {
+        client->endpoints.current = request->only - 1;
+    }
+    if (client->settings->curl) {
+        int shown = show(client, request);
+
+        if (request->last || client_changes(request)) {
+            return shown;
+        }
+    }
+    op_secret_make(asking.key);
+    asking.start_ms = os_now_ms();
+    asking.end_ms = asking.start_ms + (uint64_t)time_ms;
+    do {
+        outcome = try_once(client, &asking);
+        if (outcome == INTERRUPTED) {
+            return client_fail(client, CMD_FAILED, "Interrupted", "interrupted");
+        }
+    } while (outcome != ANSWERED && go_on(client, &asking, outcome));
+    return client->error.exit_code;
 }

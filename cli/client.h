@@ -1,15 +1,100 @@
-/* client.h - asks a replica over HTTP, with libcurl. */
+/*
+ * client.h - one request after the other, to whichever replica answers, with libcurl.
+ *
+ * The client stays with the replica that answered last, goes on to the next one when that does not
+ * serve, and shows each the newest zxid that it has seen, so that what it reads never goes back.
+ * Each write has an Idempotency-Key: trying it again is always safe, and is done until the time of
+ * the request is over. One thread.
+ */
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
-#include "base/buf.h"
+#include "cli/endpoints.h"
+#include "cli/jsonr.h"
+#include "cli/settings.h"
 
-/* Once per process, before the first request and after the last one. */
-void client_init(void);
-void client_release(void);
+enum {
+    CLIENT_BODY_MAX = 64 << 20, /* Of an answer. */
+    CLIENT_HEADERS_MAX = 8,     /* Of the caller's own. */
+    CLIENT_HEADER_MAX = 1024,
+    CLIENT_MESSAGE_MAX = 1024,
+    CLIENT_CODE_MAX = 64
+};
 
-/* GET; the body goes to `body` as far as it fits (NULL: away). Returns the status, 0 when there was
- * no answer within `timeout_ms`. */
-long client_get(const char *url, long timeout_ms, struct buf *body);
+struct client_request {
+    const char *method; /* NULL: GET. */
+    const char *target; /* Path and query, as url.h makes them. */
+    struct slice body;
+    bool has_body;
+    const char *body_from; /* What --curl shows in place of the body: "@FILE", "@-"; or NULL. */
+    const char *type;      /* Of the body; NULL: application/octet-stream. */
+    const char *accept;    /* NULL: application/json. */
+    const char *headers[CLIENT_HEADERS_MAX]; /* More of them, "Name: value"; ends with NULL. */
+    bool reads;                              /* Changes nothing, though its method may. */
+    bool keyless;                            /* A write that takes no Idempotency-Key. */
+    bool last; /* Nothing is asked that depends on the answer: with --curl it is only shown. */
+    int only;  /* Number of the one replica to ask, from 1; 0: any. */
+    int64_t timeout_ms; /* 0: as the settings say. */
+};
+
+struct client_reply {
+    long status; /* 0: there was no answer. */
+    struct buf body;
+    char etag[CLIENT_HEADER_MAX];
+    char zxid[CLIENT_HEADER_MAX];
+    char history[CLIENT_HEADER_MAX];
+    char location[CLIENT_HEADER_MAX];
+    char stat[CLIENT_HEADER_MAX];
+    int64_t retry_after_ms;
+    int endpoint; /* Who has answered. */
+};
+
+/* What went wrong with the last request. */
+struct client_error {
+    int exit_code;              /* CMD_OK: nothing. */
+    long status;                /* Of HTTP, 0 without an answer. */
+    char code[CLIENT_CODE_MAX]; /* "NoNode"; of the client's own: "NoEnsemble", "TimedOut". */
+    char message[CLIENT_MESSAGE_MAX];
+    json_t *problem; /* As the replica has told it, or NULL. */
+};
+
+struct client;
+
+/* Takes nothing over; `settings` must stay. NULL: told in `settings->error`. */
+struct client *client_open(struct settings *settings);
+void client_close(struct client *client);
+
+/* Asks. CMD_OK for an answer of 2xx or 3xx, else an exit code, and client_error() says why. With
+ * --curl, what changes something or is the last one is printed and CMD_SHOWN comes back. */
+int client_ask(struct client *client, const struct client_request *request);
+
+/* Of the last request; good until the next one. */
+const struct client_reply *client_reply(const struct client *client);
+const struct client_error *client_error(const struct client *client);
+
+/* Its body as JSON, which belongs to the client; NULL when it is none. */
+json_t *client_json(struct client *client);
+
+/* The secret of the session that requests are in from now on; NULL: none. It is copied. */
+void client_enter(struct client *client, const char *session);
+
+/* When this descriptor becomes readable a request ends with CMD_FAILED and code "Interrupted"; -1:
+ * none. */
+void client_interrupt_by(struct client *client, int fd);
+
+struct endpoints *client_endpoints(struct client *client);
+
+/* For requests that are made elsewhere (stream.h, live.h): credentials, session, the newest zxid
+ * and what the request says, put into a handle. The list of headers is to be freed by the caller
+ * with curl_slist_free_all once the handle is done. CMD_OK, or told in client_error(). */
+struct curl_slist;
+int client_prepare(struct client *client, void *easy, const struct client_request *request,
+                   const char *url, struct curl_slist **ret_headers);
+
+/* What an answer's status and body mean, into client_error(). Returns its exit code. */
+int client_judge(struct client *client, long status, struct slice body);
+
+/* A zxid that an answer has shown ("0x1f"). */
+void client_seen(struct client *client, const char *zxid);
 
 #endif

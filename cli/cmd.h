@@ -1,43 +1,117 @@
 /*
  * cmd.h - the commands of the one binary: one row each.
  *
- * A command writes what it was asked for to stdout, everything else to stderr, and returns the
+ * A row says all there is to say about a command: help, manual page and completion are written from
+ * it. A command writes what it was asked for to stdout, everything else to stderr, and returns the
  * process's exit code. Only cli/ may end the process.
  */
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+/* Exit codes; cmd_exit_codes has the words. */
 enum {
     CMD_OK = 0,
     CMD_FAILED = 1,
-    CMD_USAGE = 2, /* Also a wrong configuration. */
+    CMD_USAGE = 2, /* Also a wrong configuration, and what a replica finds malformed. */
+    CMD_NO_NODE = 3,
+    CMD_CONFLICT = 4,
+    CMD_DENIED = 5,
+    CMD_NO_ENSEMBLE = 6,
+    CMD_TIMED_OUT = 7,
+    CMD_EXPIRED = 8,
+    CMD_PARTLY = 9,
+    CMD_LIMIT = 10,
+
+    /* Of commands that run another one; else they end with its code, or 128 and its signal. */
+    CMD_CHILD_LOST = 122,
+    CMD_CHILD_TIMED_OUT = 124,
+    CMD_CHILD_FAILED = 125,
+    CMD_CHILD_NOT_RUN = 126,
+    CMD_CHILD_NOT_FOUND = 127,
+    CMD_SIGNAL = 128,
+
+    /* Not for the outside: `--curl` has printed the request that would come next. It is handed up
+     * like a failure, and the process ends with CMD_OK. */
+    CMD_SHOWN = -1
 };
+
+struct cmd_exit_code {
+    int code;
+    const char *name;
+    const char *meaning;
+};
+
+/* Ends with a NULL name. */
+extern const struct cmd_exit_code cmd_exit_codes[];
+
+struct cmd_option {
+    const char *name;  /* Without the two dashes. */
+    char letter;       /* The short form, or 0. */
+    const char *value; /* What help calls its value, words to choose from as "a|b|c"; NULL: none. */
+    const char *help;  /* Begins in lower case, no full stop. */
+    const char *env;   /* Variable that it may come from, or NULL. */
+};
+
+struct cmd_example {
+    const char *line; /* As typed. */
+    const char *what;
+};
+
+/* What completion offers for an operand. */
+enum cmd_operand {
+    CMD_OPERAND_NONE, /* Nothing, and no more operands. */
+    CMD_OPERAND_TEXT, /* Nothing. */
+    CMD_OPERAND_PATH, /* Paths of znodes. */
+    CMD_OPERAND_FILE,
+    CMD_OPERAND_COMMAND, /* Names of commands. */
+};
+
+enum {
+    CMD_OPERANDS_MAX = 4
+};
+
+struct cli;
 
 struct cmd {
     const char *name;
-    const char *summary; /* One line. */
-    const char *usage;   /* What follows the name. */
-    const char *text;    /* More lines for `zabra help NAME`, or NULL. */
-    void (*more)(void);  /* Prints even more help, or NULL. */
+    const char *summary;                /* One line. */
+    const char *usage;                  /* What follows the name and the options. */
+    const char *text;                   /* More lines for help and manual, each ended, or NULL. */
+    const struct cmd_option *options;   /* Its own; ends with a NULL name. NULL: none. */
+    const struct cmd_example *examples; /* Ends with a NULL line. NULL: none. */
+    enum cmd_operand operands[CMD_OPERANDS_MAX];
+    int operands_min;
+    int operands_max;
+    bool has_child; /* What follows "--" is a command to run. */
+    bool hidden;    /* Not listed. */
 
-    /* `args` are those after the command's name. */
-    int (*run)(int arg_count, char **args);
+    /* One of these. With `run` the options above and the common ones (settings.h) have been taken,
+     * and there is a client; with `run_alone` the command line is the command's business: `args`
+     * are those after its name. */
+    int (*run)(struct cli *cli);
+    int (*run_alone)(int arg_count, char **args);
+    void (*more)(void); /* Prints even more help, or NULL. */
 };
 
-/* One row per command; the table is in main.c. */
-extern const struct cmd cmd_serve;
-extern const struct cmd cmd_dev;
-extern const struct cmd cmd_inspect;
-extern const struct cmd cmd_recover;
+/* All rows, in the order of help; ends with NULL. In cmd_table.c. */
+extern const struct cmd *const cmd_table[];
 
-/* Tells on stderr what is wrong with the command line; returns CMD_USAGE. */
+/* The row of that name, or NULL. */
+const struct cmd *cmd_find(const char *name);
+
+/* The name of a command that `name` may have been meant for, or NULL. */
+const char *cmd_guess(const char *name);
+
+/* For those with `run_alone`: tells on stderr what is wrong with the command line; CMD_USAGE. */
 int cmd_usage_error(const struct cmd *cmd, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* When `args[*pos]` is `--name VALUE` or `--name=VALUE`, gives the value and moves past it. NULL
- * when it is another option; an empty text when the value is missing. */
+/* For those with `run_alone`: when `args[*pos]` is `--name VALUE` or `--name=VALUE`, gives the
+ * value and moves past it. NULL when it is another option; an empty text when the value is missing.
+ */
 const char *cmd_option(const char *name, int arg_count, char **args, int *pos);
 
 #endif

@@ -1,8 +1,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
-#include "cli/client.h"
-#include "cli/cmd.h"
+#include "cli/ask.h"
+#include "cli/commands.h"
 #include "cli/dev.h"
 #include "server/server.h"
 
@@ -289,7 +289,7 @@ static uint32_t count_ready(struct dev *dev)
 
         if (child->pid > 0 && !child->ready) {
             (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz", child->client_port);
-            child->ready = client_get(url, ASK_MS, NULL) == 200;
+            child->ready = ask_get(url, ASK_MS, NULL) == 200;
         }
         count += child->ready ? 1U : 0U;
     }
@@ -305,7 +305,7 @@ static void tell_unready(const struct child *child)
     buf_init(&text, DEV_LINE_MAX);
     (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz?verbose", child->client_port);
 
-    long status = child->pid > 0 ? client_get(url, ASK_MS, &text) : 0;
+    long status = child->pid > 0 ? ask_get(url, ASK_MS, &text) : 0;
 
     (void)fprintf(stderr, "zabra dev: replica %u does not serve; its log: %s\n", child->id,
                   child->log_path);
@@ -447,9 +447,9 @@ static int run_prepared(struct dev *dev)
     if (code == CMD_OK) {
         ASSERT(loop_init(&dev->loop) == ERR_OK);
         open_signals(dev);
-        client_init();
+        ask_init();
         code = run_ensemble(dev);
-        client_release();
+        ask_release();
         loop_remove(&dev->loop, &dev->signals);
         close(dev->signals.fd);
         loop_release(&dev->loop);
@@ -488,4 +488,4 @@ const struct cmd cmd_dev = {
             "A replica that ends is started again, each time a little later. Ctrl-C ends all.\n"
             "Exit code 1 when a replica refuses its start, or when no majority serves after\n"
             "SECONDS (default 60).\n",
-    .run = run};
+    .run_alone = run};

@@ -1,7 +1,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/cmd.h"
+#include "cli/commands.h"
 #include "cli/inspect_files.h"
 #include "storage/store.h"
 
@@ -443,4 +443,4 @@ const struct cmd cmd_inspect = {
             "and says whether all is sound. Reads everything, changes nothing. --records lists\n"
             "each record of the log; --json prints one object instead of text.\n"
             "Exit code 0: sound; 1: not, or it cannot be read; 2: wrong usage.\n",
-    .run = run};
+    .run_alone = run};

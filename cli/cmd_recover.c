@@ -1,7 +1,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os_rng.h"
-#include "cli/cmd.h"
+#include "cli/commands.h"
 #include "server/survivor.h"
 
 #include <inttypes.h>
@@ -239,4 +239,4 @@ const struct cmd cmd_recover = {
             "with empty directories: they are refilled and become voters again, one by one.\n"
             "Choose the replica with the newest last record. Exit code 0: done; 1: refused or\n"
             "not confirmed, and nothing was changed; or the disk failed, as is then said.\n",
-    .run = run};
+    .run_alone = run};

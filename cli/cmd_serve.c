@@ -1,6 +1,6 @@
 #include "base/log.h"
 #include "base/mem.h"
-#include "cli/cmd.h"
+#include "cli/commands.h"
 #include "http/http.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -160,4 +160,4 @@ const struct cmd cmd_serve = {
             "file. Without any server.N the replica is an ensemble of its own.\n"
             "SIGTERM hands leadership over, answers what is in flight and ends.\n\nKeys:\n",
     .more = print_keys,
-    .run = run};
+    .run_alone = run};

@@ -1,0 +1,196 @@
+#include "cli/cli.h"
+
+#include "base/mem.h"
+#include "cli/help.h"
+#include "cli/url.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* For what a command finds out by itself. */
+static int tell(const struct cli *cli, int exit_code, const char *code, const char *message)
+{
+    out_error(&cli->out, exit_code, code, message, NULL);
+    return exit_code;
+}
+
+int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
+{
+    char message[CLI_MESSAGE_MAX];
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof(message), format, list);
+    va_end(list);
+    return tell(cli, exit_code, code, message);
+}
+
+int cli_usage(const struct cli *cli, const char *format, ...)
+{
+    char message[CLI_MESSAGE_MAX];
+    size_t len = 0;
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof(message), format, list);
+    va_end(list);
+    len = strlen(message);
+    (void)snprintf(message + len, sizeof(message) - len, "; see 'zabra help %s'", cli->cmd->name);
+    return tell(cli, CMD_USAGE, "Usage", message);
+}
+
+/* Members of a problem that a program may want, without the words. */
+static json_t *extra_of(const struct client_error *error)
+{
+    static const char *const members[] = {"path",     "outcome", "zxidHex", "zk_code",
+                                          "op_index", "stat",    "instance"};
+    json_t *extra = json_object();
+
+    if (error->status) {
+        (void)json_object_set_new(extra, "status", json_integer(error->status));
+    }
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        json_t *value = json_object_get(error->problem, members[i]);
+
+        if (value) {
+            (void)json_object_set(extra, members[i], value);
+        }
+    }
+    return extra;
+}
+
+int cli_tell(const struct cli *cli)
+{
+    const struct client_error *error = client_error(cli->client);
+    json_t *extra = extra_of(error);
+
+    out_error(&cli->out, error->exit_code, error->code, error->message, extra);
+    json_decref(extra);
+    return error->exit_code;
+}
+
+int cli_ask(const struct cli *cli, const struct client_request *request)
+{
+    int code = client_ask(cli->client, request);
+
+    return code > CMD_OK ? cli_tell(cli) : code;
+}
+
+json_t *cli_json(const struct cli *cli)
+{
+    json_t *json = client_json(cli->client);
+
+    if (!json) {
+        (void)cli_fail(cli, CMD_FAILED, "BadAnswer",
+                       "the answer is no JSON; is this a replica of zabra? %s",
+                       endpoints_url(client_endpoints(cli->client)));
+    }
+    return json;
+}
+
+bool cli_path(const struct cli *cli, int operand, const char **ret_path)
+{
+    const char *path = args_operand(&cli->args, operand);
+    const char *fault = path ? url_path_fault(path, false) : NULL;
+
+    *ret_path = path ? path : "/";
+    if (fault) {
+        (void)cli_usage(cli, "the path \"%s\" %s", path, fault);
+    }
+    return !fault;
+}
+
+bool cli_number(const struct cli *cli, const char *option, struct args_range range,
+                int64_t *ret_number)
+{
+    const char *text = args_get(&cli->args, option);
+
+    *ret_number = range.otherwise;
+    if (!text || args_number(text, range, ret_number)) {
+        return true;
+    }
+    (void)cli_usage(cli, "--%s: \"%s\" is not a number from %" PRId64 " to %" PRId64, option, text,
+                    range.min, range.max);
+    return false;
+}
+
+bool cli_duration(const struct cli *cli, const char *option, struct args_range range,
+                  int64_t *ret_ms)
+{
+    const char *text = args_get(&cli->args, option);
+
+    *ret_ms = range.otherwise;
+    if (!text || args_duration_ms(text, range, ret_ms)) {
+        return true;
+    }
+    (void)cli_usage(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", option, text);
+    return false;
+}
+
+/* ---- Life of a command ---- */
+
+static bool asks_help(int arg_count, char **args)
+{
+    for (int i = 0; i < arg_count && strcmp(args[i], "--") != 0; i++) {
+        if (strcmp(args[i], "--help") == 0 || strcmp(args[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run_opened(struct cli *cli)
+{
+    int code = CMD_USAGE;
+
+    cli->client = client_open(&cli->settings);
+    if (!cli->client) {
+        return cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
+    }
+    code = cli->cmd->run(cli);
+    client_close(cli->client);
+    return code == CMD_SHOWN ? CMD_OK : code;
+}
+
+static int run_parsed(struct cli *cli)
+{
+    int code = CMD_USAGE;
+
+    if (settings_load(&cli->settings, &cli->args)) {
+        cli->out.format = cli->settings.format;
+        cli->out.color = cli->settings.color;
+        cli->out.silent = cli->settings.curl;
+        code = run_opened(cli);
+    } else {
+        code = cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
+    }
+    settings_release(&cli->settings);
+    return code;
+}
+
+int cli_run(const struct cmd *cmd, int arg_count, char **args)
+{
+    struct cli *cli = NULL;
+    int code = CMD_USAGE;
+
+    if (asks_help(arg_count, args)) {
+        help_one(cmd);
+        return CMD_OK;
+    }
+    if (cmd->run_alone) {
+        return cmd->run_alone(arg_count, args);
+    }
+    cli = mem_zalloc(1, sizeof(*cli));
+    cli->cmd = cmd;
+    cli->out.cmd = cmd->name;
+    cli->out.format = settings_glance(arg_count, args);
+    if (args_parse(&cli->args, cmd, settings_options, arg_count, args)) {
+        code = run_parsed(cli);
+    } else {
+        code = cli_usage(cli, "%s", cli->args.error);
+    }
+    mem_free(cli);
+    return code;
+}

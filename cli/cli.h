@@ -1,0 +1,57 @@
+/*
+ * cli.h - what a command that talks to the ensemble works with: its arguments, the settings, where
+ * its output goes, the client; and the short ways to ask and to tell. One per process, one thread.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "cli/args.h"
+#include "cli/client.h"
+#include "cli/cmd.h"
+#include "cli/out.h"
+#include "cli/settings.h"
+
+enum {
+    CLI_MESSAGE_MAX = 1024
+};
+
+struct cli {
+    const struct cmd *cmd;
+    struct args args;
+    struct settings settings;
+    struct out out;
+    struct client *client;
+};
+
+/* Runs the command of that row; `args` are those after its name. The process's exit code. */
+int cli_run(const struct cmd *cmd, int arg_count, char **args);
+
+/* client_ask(), and what went wrong is told. CMD_OK, CMD_SHOWN or an exit code: but for CMD_OK the
+ * command is over, and returns it. */
+int cli_ask(const struct cli *cli, const struct client_request *request);
+
+/* Tells what went wrong with the last request of the client. Returns its exit code. */
+int cli_tell(const struct cli *cli);
+
+/* The JSON of the last answer, which belongs to the client; NULL: told. */
+json_t *cli_json(const struct cli *cli);
+
+/* Tells what the command itself has found; `code` is one word. Returns the exit code. */
+int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The same for what is wrong with the command line. */
+int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* An operand that is the path of a znode ("/" when it is not there): false, and told, when it is
+ * not a legal one. */
+bool cli_path(const struct cli *cli, int operand, const char **ret_path);
+
+/* A number, or a time in ms, that an option gives: false, and told, when it is none, or not within
+ * the range. */
+bool cli_number(const struct cli *cli, const char *option, struct args_range range,
+                int64_t *ret_number);
+bool cli_duration(const struct cli *cli, const char *option, struct args_range range,
+                  int64_t *ret_ms);
+
+#endif

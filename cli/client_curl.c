@@ -1,0 +1,163 @@
+/*
+ * The line for a shell that asks the same. No secret stands in it, or on the command line of a
+ * process that it starts: the password's file is read by the shell, and goes to curl as a piece of
+ * its configuration through a pipe; so does the session, which is in the environment.
+ */
+#include "cli/client_int.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    ARGUMENT_MAX = 32 << 10 /* Longer ones do not fit a command line everywhere. */
+};
+
+static void put_quoted(struct buf *out, struct slice text)
+{
+    buf_append_byte(out, '\'');
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] == '\'') {
+            buf_append_str(out, "'\\''");
+        } else {
+            buf_append_byte(out, text.data[i]);
+        }
+    }
+    buf_append_byte(out, '\'');
+}
+
+/* Characters of a quoted string of curl's configuration, within a replacement of sed's, within
+ * single quotes. */
+static void put_for_sed(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("\\\"", *text)) {
+            buf_append_str(out, *text == '"' ? "\\\\\"" : "\\\\\\\\");
+        } else if (strchr("/&", *text)) {
+            buf_printf(out, "\\%c", *text);
+        } else if (*text == '\'') {
+            buf_append_str(out, "'\\''");
+        } else {
+            buf_append_byte(out, (uint8_t)*text);
+        }
+    }
+}
+
+static bool has_secrets(const struct client *client)
+{
+    bool password = client->settings->user && client->settings->password_file;
+
+    return password || client->session[0];
+}
+
+/* Prints lines of curl's configuration. */
+static void put_secrets(const struct client *client, struct buf *out)
+{
+    const struct settings *settings = client->settings;
+
+    if (client->session[0]) {
+        buf_append_str(out, "printf 'header = \"Zk-Session: %s\"\\n' \"$ZABRA_SESSION\"");
+    }
+    if (settings->user && settings->password_file) {
+        buf_append_str(out, client->session[0] ? "; " : "");
+        buf_append_str(out, "sed -n '1{s/[\"\\\\]/\\\\&/g;s/.*/user = \"");
+        put_for_sed(out, settings->user);
+        buf_append_str(out, ":&\"/p;}' ");
+        put_quoted(out, slice_str(settings->password_file));
+    }
+}
+
+static void put_header(struct buf *out, const char *name, const char *value)
+{
+    struct buf line;
+
+    buf_init(&line, CLIENT_HEADER_MAX + strlen(name) + strlen(value));
+    buf_printf(&line, "%s%s%s", name, *name ? ": " : "", value);
+    buf_append_str(out, " -H ");
+    put_quoted(out, buf_slice(&line));
+    buf_release(&line);
+}
+
+static void put_headers(const struct client *client, const struct client_request *request,
+                        struct buf *out)
+{
+    if (request->accept) {
+        put_header(out, "Accept", request->accept);
+    }
+    if (request->has_body) {
+        put_header(out, "Content-Type", request->type ? request->type : "application/octet-stream");
+    }
+    if (client->settings->min_zxid) {
+        put_header(out, "Zk-Min-Zxid", client->settings->min_zxid);
+    }
+    for (int i = 0; i < CLIENT_HEADERS_MAX && request->headers[i]; i++) {
+        put_header(out, "", request->headers[i]);
+    }
+}
+
+static bool is_long(const struct client_request *request)
+{
+    return request->has_body && !request->body_from && request->body.len > ARGUMENT_MAX;
+}
+
+/* The body is what stands there, a file, or the standard input: of the line, or of its pipe. */
+static void put_body(const struct client_request *request, bool piped, struct buf *out)
+{
+    bool input = is_long(request) || (request->body_from && strcmp(request->body_from, "@-") == 0);
+
+    if (input) {
+        buf_append_str(out, piped ? " --data-binary @/dev/fd/3" : " --data-binary @-");
+    } else if (request->body_from) {
+        buf_append_str(out, " --data-binary ");
+        put_quoted(out, slice_str(request->body_from));
+    } else {
+        buf_append_str(out, " --data-raw ");
+        put_quoted(out, request->body);
+    }
+}
+
+static void put_command(const struct client *client, const struct client_request *request,
+                        struct buf *out)
+{
+    const char *method = request->method ? request->method : "GET";
+    bool piped = has_secrets(client);
+    struct buf url;
+
+    buf_append_str(out, piped ? "curl -K - -sS" : "curl -sS");
+    if (strcmp(method, "HEAD") == 0) {
+        buf_append_str(out, " -I");
+    } else if (strcmp(method, "GET") != 0) {
+        buf_printf(out, " -X %s", method);
+    }
+    if (client->settings->user && !client->settings->password_file) {
+        buf_append_str(out, " -u ");
+        put_quoted(out, slice_str(client->settings->user));
+    }
+    put_headers(client, request, out);
+    if (request->has_body) {
+        put_body(request, piped, out);
+    }
+    client_url(client, request, &url);
+    buf_append_byte(out, ' ');
+    put_quoted(out, buf_slice(&url));
+    buf_release(&url);
+}
+
+void client_put_curl(const struct client *client, const struct client_request *request,
+                     struct buf *out)
+{
+    bool piped = has_secrets(client);
+    bool input = request->has_body && piped;
+
+    if (is_long(request)) {
+        buf_append_str(out, "printf %s ");
+        put_quoted(out, request->body);
+        buf_append_str(out, " | ");
+    }
+    if (piped) {
+        buf_append_str(out, input ? "{ { " : "{ ");
+        put_secrets(client, out);
+        buf_append_str(out, "; } | ");
+    }
+    put_command(client, request, out);
+    buf_append_str(out, input ? "; } 3<&0\n" : "\n");
+}

@@ -1,0 +1,97 @@
+/* What went wrong: words and exit codes. */
+#include "cli/client_int.h"
+#include "cli/cmd.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    NOW_MAX = 48
+};
+
+int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
+{
+    struct client_error *error = &client->error;
+    va_list list;
+
+    json_decref(error->problem);
+    *error = (struct client_error){.exit_code = exit_code};
+    (void)snprintf(error->code, sizeof(error->code), "%s", code);
+    va_start(list, format);
+    (void)vsnprintf(error->message, sizeof(error->message), format, list);
+    va_end(list);
+    return exit_code;
+}
+
+/* Codes that say more than their status does. */
+static const struct {
+    const char *code;
+    int exit_code;
+} by_code[] = {
+    {"UnknownSession", CMD_EXPIRED},
+    {"SessionExpired", CMD_EXPIRED},
+    {"NotFound", CMD_FAILED},
+};
+
+static const struct {
+    long status;
+    int exit_code;
+} by_status[] = {
+    {400, CMD_USAGE},    {401, CMD_DENIED},      {403, CMD_DENIED},    {404, CMD_NO_NODE},
+    {409, CMD_CONFLICT}, {412, CMD_CONFLICT},    {413, CMD_LIMIT},     {429, CMD_LIMIT},
+    {431, CMD_LIMIT},    {503, CMD_NO_ENSEMBLE}, {504, CMD_TIMED_OUT}, {507, CMD_LIMIT},
+};
+
+static int exit_code_of(long status, const char *code)
+{
+    for (size_t i = 0; i < sizeof(by_code) / sizeof(by_code[0]); i++) {
+        if (strcmp(by_code[i].code, code) == 0) {
+            return by_code[i].exit_code;
+        }
+    }
+    for (size_t i = 0; i < sizeof(by_status) / sizeof(by_status[0]); i++) {
+        if (by_status[i].status == status) {
+            return by_status[i].exit_code;
+        }
+    }
+    return CMD_FAILED;
+}
+
+/* What the version is, for who has asked for another one. */
+static void put_now(const json_t *problem, const char *code, char now[NOW_MAX])
+{
+    if (strcmp(code, "BadVersion") == 0 && jsonr_at(problem, "stat")) {
+        (void)snprintf(now, NOW_MAX, "; it is %" PRId64 " now",
+                       jsonr_number(problem, "stat.version"));
+    }
+}
+
+int client_judge(struct client *client, long status, struct slice body)
+{
+    char fault[JSONR_ERROR_MAX];
+    json_t *problem = jsonr_parse(body, fault);
+    const char *code = jsonr_text(problem, "code");
+    const char *path = jsonr_text(problem, "path");
+    const char *detail = jsonr_text(problem, "detail");
+    char now[NOW_MAX] = "";
+
+    if (status / 100 == 2 || status / 100 == 3) {
+        json_decref(problem);
+        client->error.exit_code = CMD_OK;
+        return CMD_OK;
+    }
+    if (!*code) {
+        json_decref(problem);
+        (void)client_fail(client, exit_code_of(status, ""), "Http",
+                          "the replica answered with status %ld and no reason", status);
+        client->error.status = status;
+        return client->error.exit_code;
+    }
+    put_now(problem, code, now);
+    (void)client_fail(client, exit_code_of(status, code), code, "%s%s%s (%s)%s", path,
+                      *path ? ": " : "", detail, code, now);
+    client->error.status = status;
+    client->error.problem = problem;
+    return client->error.exit_code;
+}

@@ -1,0 +1,43 @@
+/* client_int.h - what client.c and its parts share. */
+#ifndef CLI_CLIENT_INT_H
+#define CLI_CLIENT_INT_H
+
+#include "cli/client.h"
+
+#include <curl/curl.h>
+
+enum {
+    CLIENT_URL_MAX = 256 << 10,
+    CLIENT_SESSION_MAX = 64
+};
+
+struct client {
+    struct settings *settings;
+    struct endpoints endpoints;
+    CURLM *multi;
+    CURL *easy;
+    struct client_reply reply;
+    struct client_error error;
+    json_t *json;       /* Of the reply's body, once it was asked for. */
+    uint64_t seen_zxid; /* Newest that was seen. */
+    char session[CLIENT_SESSION_MAX];
+    char password[SETTINGS_PASSWORD_MAX];
+    bool has_password;
+    int interrupt_fd;
+};
+
+/* True when the request changes something. */
+bool client_changes(const struct client_request *request);
+
+/* Appends the line for a shell that asks the same of the endpoint, with its line feed. */
+void client_put_curl(const struct client *client, const struct client_request *request,
+                     struct buf *out);
+
+/* The URL of the request at the present endpoint; makes the buffer. */
+void client_url(const struct client *client, const struct client_request *request, struct buf *url);
+
+/* Sets client->error. Returns the exit code. */
+int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,130 @@
+/* api: any request, with the endpoints, credentials and retries of the other commands. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const methods[] = {"GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"};
+
+static const char *method_of(const char *word)
+{
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        if (strcasecmp(methods[i], word) == 0) {
+            return methods[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_target(const char *target)
+{
+    for (const char *at = target; *at; at++) {
+        if (*at <= ' ' || *at > '~' || *at == '#') {
+            return false;
+        }
+    }
+    return target[0] == '/';
+}
+
+/* Opening a session is the one write that takes no key. */
+static bool is_keyless(const char *target)
+{
+    return strncmp(target, "/sessions/", 10) == 0;
+}
+
+/* False: told. */
+static bool take_headers(const struct cli *cli, struct client_request *request)
+{
+    const char *header = NULL;
+    int count = 0;
+
+    while ((header = args_nth(&cli->args, "header", count))) {
+        if (count == CLIENT_HEADERS_MAX - 1 || !strchr(header, ':')) {
+            (void)cli_usage(cli,
+                            "--header: \"%s\" is not of the form Name: value, or is more than "
+                            "the %dth",
+                            header, (int)CLIENT_HEADERS_MAX - 1);
+            return false;
+        }
+        request->headers[count++] = header;
+    }
+    return true;
+}
+
+static int ask(struct cli *cli, struct client_request *request)
+{
+    int code = CMD_OK;
+
+    request->last = true;
+    request->keyless = is_keyless(request->target);
+    if (args_has(&cli->args, "json")) {
+        request->type = "application/json";
+    }
+    request->accept = args_get(&cli->args, "accept");
+    code = take_headers(cli, request) ? cli_ask(cli, request) : CMD_USAGE;
+    if (code == CMD_OK) {
+        struct slice body = buf_slice(&client_reply(cli->client)->body);
+
+        out_bytes(&cli->out, body);
+        if (body.len > 0 && body.data[0] == '{') {
+            (void)putchar('\n');
+        }
+    }
+    return code;
+}
+
+static int run(struct cli *cli)
+{
+    struct client_request request = {.method = method_of(args_operand(&cli->args, 0)),
+                                     .target = args_operand(&cli->args, 1)};
+    struct value value;
+    int code = CMD_FAILED;
+
+    if (!request.method) {
+        return cli_usage(cli, "\"%s\" is no method of HTTP that is served",
+                         args_operand(&cli->args, 0));
+    }
+    if (!is_target(request.target)) {
+        return cli_usage(cli,
+                         "\"%s\" is no target: it begins with a slash, and what URLs do not "
+                         "allow is escaped",
+                         request.target);
+    }
+    if (value_read(cli, args_operand(&cli->args, 2), &value)) {
+        value_put(&value, &request);
+        code = ask(cli, &request);
+    }
+    value_release(&value);
+    return code;
+}
+
+static const struct cmd_option options[] = {
+    {"header", 'H', "HEADER", "one more header, \"Name: value\"; may be repeated", NULL},
+    {"json", 'j', NULL, "the data is JSON (else bytes)", NULL},
+    {"accept", 0, "TYPE", "what is to be answered (application/json)", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra api GET /ensemble/v1", "whatever has no command of its own"},
+    {"zabra api POST /multi/v1 @ops.json --json", "a body from a file"},
+    {"zabra api GET '/znodes/v1/app?view=tree' --curl", "the same as a line for a shell"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_api = {
+    .name = "api",
+    .summary = "make any request of the HTTP interface",
+    .usage = "METHOD TARGET [DATA | @FILE | -]",
+    .text =
+        "TARGET is path and query of the URL. The body of the answer is printed as it is.\n"
+        "A write gets an Idempotency-Key, so that it may be tried again elsewhere.\n" VALUE_HELP,
+    .options = options,
+    .examples = examples,
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_TEXT, CMD_OPERAND_FILE},
+    .operands_min = 2,
+    .operands_max = 3,
+    .run = run,
+};

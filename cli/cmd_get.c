@@ -1,0 +1,211 @@
+/* get, stat, whoami: what one read answers. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/url.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- get ---- */
+
+static const struct out_column data_columns[] = {
+    {"path", "path", false},       {"text", "dataUtf8", false},    {"base64", "data64", false},
+    {"version", "version", false}, {"bytes", "dataLength", false}, {.title = NULL},
+};
+
+static int get_bytes(struct cli *cli, const char *target)
+{
+    struct client_request request = {
+        .target = target, .accept = "application/octet-stream", .last = true};
+    int code = cli_ask(cli, &request);
+
+    if (code == CMD_OK) {
+        struct slice body = buf_slice(&client_reply(cli->client)->body);
+        bool ends = body.len == 0 || body.data[body.len - 1] == '\n';
+
+        out_bytes(&cli->out, body);
+        if (!ends && isatty(STDOUT_FILENO)) {
+            (void)putchar('\n'); /* Or the prompt would follow on the same line. */
+        }
+    }
+    return code;
+}
+
+static int get_json(struct cli *cli, const char *target)
+{
+    int code = cli_ask(cli, &(struct client_request){.target = target, .last = true});
+    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+
+    if (!json) {
+        return code == CMD_OK ? CMD_FAILED : code;
+    }
+    if (cli->out.format == SETTINGS_TABLE) {
+        out_facts(&cli->out, json, data_columns);
+    } else {
+        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    }
+    return CMD_OK;
+}
+
+static int run_get(struct cli *cli)
+{
+    const char *path = NULL;
+    struct buf url;
+    int code = CMD_USAGE;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    url_init(&url, "/znodes/v1", path);
+    if (cli->settings.format == SETTINGS_TEXT) {
+        code = get_bytes(cli, buf_cstr(&url));
+    } else {
+        url_param(&url, "dataformat", "auto");
+        code = get_json(cli, buf_cstr(&url));
+    }
+    buf_release(&url);
+    return code;
+}
+
+static const struct cmd_example get_examples[] = {
+    {"zabra get /app/config", "the bytes of the znode, and nothing else"},
+    {"zabra get /app/config -o json", "with its version, times and the like"},
+    {"zabra get /app/config --linearizable", "never stale, whichever replica answers"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_get = {
+    .name = "get",
+    .summary = "print the data of a znode",
+    .usage = "PATH",
+    .text = "Prints the bytes as they are. Null data prints nothing, as empty data does; -o json\n"
+            "tells them apart.\n",
+    .examples = get_examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .run = run_get,
+};
+
+/* ---- stat ---- */
+
+static const struct out_column stat_columns[] = {
+    {"path", "path", false},
+    {"version", "version", false},
+    {"bytes", "dataLength", false},
+    {"children", "numChildren", false},
+    {"created", "created", false},
+    {"modified", "modified", false},
+    {"czxid", "czxidHex", false},
+    {"mzxid", "mzxidHex", false},
+    {"pzxid", "pzxidHex", false},
+    {"cversion", "cversion", false},
+    {"aversion", "aversion", false},
+    {"owner", "ephemeralOwnerHex", false},
+    {.title = NULL},
+};
+
+/* The answer, with times that people can read. */
+static json_t *with_times(json_t *answer)
+{
+    json_t *value = json_copy(answer);
+    char created[OUT_TIME_MAX];
+    char modified[OUT_TIME_MAX];
+
+    out_time(jsonr_number(answer, "ctime"), created);
+    out_time(jsonr_number(answer, "mtime"), modified);
+    (void)json_object_set_new(value, "created", json_string(created));
+    (void)json_object_set_new(value, "modified", json_string(modified));
+    return value;
+}
+
+static int ask_stat(struct cli *cli, const char *target)
+{
+    int code = cli_ask(cli, &(struct client_request){.target = target, .last = true});
+    json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    bool words = cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE;
+
+    if (!json) {
+        return code == CMD_OK ? CMD_FAILED : code;
+    }
+    if (words) {
+        json_t *value = with_times(json);
+
+        out_facts(&cli->out, value, stat_columns);
+        json_decref(value);
+    } else {
+        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    }
+    return CMD_OK;
+}
+
+static int run_stat(struct cli *cli)
+{
+    const char *path = NULL;
+    struct buf url;
+    int code = CMD_USAGE;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "stat");
+    code = ask_stat(cli, buf_cstr(&url));
+    buf_release(&url);
+    return code;
+}
+
+static const struct cmd_example stat_examples[] = {
+    {"zabra stat /app", "version, sizes, times, who owns it"},
+    {"zabra stat /app >/dev/null && echo there", "exit code 3 says that it is not there"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_stat = {
+    .name = "stat",
+    .summary = "tell about a znode: version, size, times, owner",
+    .usage = "PATH",
+    .examples = stat_examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .run = run_stat,
+};
+
+/* ---- whoami ---- */
+
+static const struct out_column id_columns[] = {
+    {"SCHEME", "scheme", false}, {"ID", "id", false}, {.title = NULL}};
+
+static int run_whoami(struct cli *cli)
+{
+    int code = cli_ask(cli, &(struct client_request){.target = "/whoami/v1", .last = true});
+    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+
+    if (!json) {
+        return code == CMD_OK ? CMD_FAILED : code;
+    }
+    if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
+        out_list(&cli->out, json, "ids", id_columns);
+        if (json_is_true(jsonr_at(json, "super"))) {
+            out_say(&cli->out, "super: no ACL holds\n");
+        }
+    } else {
+        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    }
+    return CMD_OK;
+}
+
+static const struct cmd_example whoami_examples[] = {
+    {"zabra whoami --user bob --password-file ~/.zabra-password", "what ACLs may call you"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_whoami = {
+    .name = "whoami",
+    .summary = "tell as whom a replica sees you",
+    .usage = "",
+    .text = "A line for each identity that an entry of an ACL may name.\n",
+    .examples = whoami_examples,
+    .run = run_whoami,
+};

@@ -1,0 +1,129 @@
+/* The table of commands, that of exit codes, and what commands with a line of their own share. */
+#include "cli/args.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    GUESS_WITHIN = 2 /* Letters that may be wrong in a name. */
+};
+
+const struct cmd *const cmd_table[] = {
+    /* Data. */
+    &cmd_get,
+    &cmd_set,
+    &cmd_create,
+    &cmd_rm,
+    &cmd_ls,
+    &cmd_tree,
+    &cmd_stat,
+    /* Rights and limits. */
+    &cmd_whoami,
+    /* The rest of HTTP. */
+    &cmd_api,
+    /* Replicas here. */
+    &cmd_serve,
+    &cmd_dev,
+    &cmd_inspect,
+    &cmd_recover,
+    /* About itself. */
+    &cmd_version,
+    &cmd_help,
+    NULL,
+};
+
+const struct cmd_exit_code cmd_exit_codes[] = {
+    {CMD_OK, "ok", "done"},
+    {CMD_FAILED, "failed", "any other failure"},
+    {CMD_USAGE, "usage", "wrong usage or configuration, or a replica found the request malformed"},
+    {CMD_NO_NODE, "no-node", "there is no such znode"},
+    {CMD_CONFLICT, "conflict", "another version, exists already, or is not empty"},
+    {CMD_DENIED, "denied", "not authenticated, or no permission"},
+    {CMD_NO_ENSEMBLE, "no-ensemble", "nobody answers, or there is no quorum"},
+    {CMD_TIMED_OUT, "timed-out", "no answer in time; a write may or may not have been done"},
+    {CMD_EXPIRED, "expired", "the session has expired"},
+    {CMD_PARTLY, "partly", "only a part was done (import, rm -r)"},
+    {CMD_LIMIT, "limit", "a limit or quota, or too large"},
+    {CMD_CHILD_LOST, "lost", "the lock, place or session was lost while the command ran"},
+    {CMD_CHILD_TIMED_OUT, "wait-over", "the time to wait was over before the command could run"},
+    {CMD_CHILD_FAILED, "zabra-failed", "zabra itself failed before the command could run"},
+    {CMD_CHILD_NOT_RUN, "not-run", "the command could not be run"},
+    {CMD_CHILD_NOT_FOUND, "not-found", "there is no such command"},
+    {.name = NULL},
+};
+
+const struct cmd *cmd_find(const char *name)
+{
+    for (const struct cmd *const *at = cmd_table; *at; at++) {
+        if (strcmp((*at)->name, name) == 0) {
+            return *at;
+        }
+    }
+    return NULL;
+}
+
+/* What other tools of the trade call it. */
+static const char *const other_names[][2] = {
+    {"put", "set"},    {"delete", "rm"},   {"remove", "rm"},      {"list", "ls"},
+    {"txn", "multi"},  {"exists", "stat"}, {"deleteall", "rm"},   {"rmr", "rm"},
+    {"getAcl", "acl"}, {"setAcl", "acl"},  {"setquota", "quota"}, {"listquota", "quota"},
+};
+
+const char *cmd_guess(const char *name)
+{
+    const char *best = NULL;
+    int least_wrong = GUESS_WITHIN + 1;
+
+    for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++) {
+        if (strcmp(other_names[i][0], name) == 0) {
+            return other_names[i][1];
+        }
+    }
+    for (const struct cmd *const *at = cmd_table; *at; at++) {
+        int wrong = args_distance(name, (*at)->name, GUESS_WITHIN);
+
+        if (!(*at)->hidden && wrong < least_wrong && wrong < (int)strlen((*at)->name)) {
+            least_wrong = wrong;
+            best = (*at)->name;
+        }
+    }
+    return best;
+}
+
+int cmd_usage_error(const struct cmd *cmd, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)fprintf(stderr, "zabra %s: ", cmd->name);
+    (void)vfprintf(stderr, format, args);
+    (void)fprintf(stderr, "; see 'zabra help %s'\n", cmd->name);
+    va_end(args);
+    return CMD_USAGE;
+}
+
+const char *cmd_option(const char *name, int arg_count, char **args, int *pos)
+{
+    const char *arg = args[*pos];
+    size_t len = strlen(name);
+
+    if (strncmp(arg, "--", 2) != 0 || strncmp(arg + 2, name, len) != 0) {
+        return NULL;
+    }
+    arg += 2 + len;
+    if (*arg == '=') {
+        (*pos)++;
+        return arg + 1;
+    }
+    if (*arg) {
+        return NULL;
+    }
+
+    const char *value = *pos + 1 < arg_count ? args[*pos + 1] : "";
+
+    *pos += 2;
+    return value;
+}

@@ -1,0 +1,28 @@
+/* commands.h - the rows of the table of commands, each in the file that does its work. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/cmd.h"
+
+/* Data. */
+extern const struct cmd cmd_get;
+extern const struct cmd cmd_set;
+extern const struct cmd cmd_create;
+extern const struct cmd cmd_rm;
+extern const struct cmd cmd_ls;
+extern const struct cmd cmd_tree;
+extern const struct cmd cmd_stat;
+
+/* Rights and limits. */
+extern const struct cmd cmd_whoami;
+
+/* The rest of HTTP. */
+extern const struct cmd cmd_api;
+
+/* Replicas here. */
+extern const struct cmd cmd_serve;
+extern const struct cmd cmd_dev;
+extern const struct cmd cmd_inspect;
+extern const struct cmd cmd_recover;
+
+#endif

@@ -1,0 +1,160 @@
+#include "cli/help.h"
+
+#include "cli/settings.h"
+
+#include <string.h>
+
+enum {
+    OPTION_MAX = 96,
+    OPTION_WIDTH = 28,
+    COLUMNS = 96
+};
+
+/* ---- One command ---- */
+
+/* "-o, --output text|json" */
+static void name_option(const struct cmd_option *option, char text[OPTION_MAX])
+{
+    int len = option->letter ? snprintf(text, OPTION_MAX, "-%c, ", option->letter)
+                             : snprintf(text, OPTION_MAX, "    ");
+
+    (void)snprintf(text + len, (size_t)(OPTION_MAX - len), "--%s%s%s", option->name,
+                   option->value ? " " : "", option->value ? option->value : "");
+}
+
+/* Breaks lines between words; `column` is where all but the first begin. */
+static void print_wrapped(const char *text, int column)
+{
+    int at = column;
+
+    while (*text) {
+        int len = (int)strcspn(text, " ");
+
+        if (at > column && at + len > COLUMNS) {
+            (void)printf("\n%*s", column, "");
+            at = column;
+        }
+        (void)printf("%.*s", len, text);
+        at += len;
+        text += len;
+        if (*text == ' ' && at + 1 < COLUMNS) {
+            (void)putchar(' ');
+            at++;
+        }
+        text += strspn(text, " ");
+    }
+    (void)putchar('\n');
+}
+
+static void print_options(const char *title, const struct cmd_option *options)
+{
+    if (!options || !options->name) {
+        return;
+    }
+    (void)printf("\n%s\n", title);
+    for (const struct cmd_option *at = options; at->name; at++) {
+        char name[OPTION_MAX];
+
+        name_option(at, name);
+        (void)printf("  %-*s", OPTION_WIDTH, name);
+        if (strlen(name) >= OPTION_WIDTH) {
+            (void)printf("\n%*s", OPTION_WIDTH + 2, "");
+        }
+        print_wrapped(at->help, OPTION_WIDTH + 2);
+    }
+}
+
+static void print_examples(const struct cmd *cmd)
+{
+    if (!cmd->examples) {
+        return;
+    }
+    (void)printf("\nExamples:\n");
+    for (const struct cmd_example *at = cmd->examples; at->line; at++) {
+        (void)printf("  %s\n", at->line);
+        (void)printf("      %s\n", at->what);
+    }
+}
+
+void help_one(const struct cmd *cmd)
+{
+    const char *options = cmd->options && cmd->run ? "[OPTIONS] " : "";
+
+    (void)printf("usage: zabra %s %s%s\n\n%s\n", cmd->name, options, cmd->usage, cmd->summary);
+    if (cmd->text) {
+        (void)printf("\n%s", cmd->text);
+    }
+    print_examples(cmd);
+    print_options("Options:", cmd->options);
+    if (cmd->run) {
+        print_options("Options of all commands that talk to the ensemble:", settings_options);
+        (void)printf(
+            "\nThey may also come from the environment (--endpoints: ZABRA_ENDPOINTS) and "
+            "from lines\nname=value in $XDG_CONFIG_HOME/zabra/config, which must have mode "
+            "0600. ZABRA_SESSION: the\nsession that requests are in. Exit codes: 'zabra "
+            "help exit-codes'.\n");
+    }
+    if (cmd->more) {
+        cmd->more();
+    }
+}
+
+/* ---- All ---- */
+
+void help_all(FILE *to)
+{
+    (void)fprintf(to, "zabra: one tree of znodes on a few replicas, served over HTTP\n\n");
+    (void)fprintf(to, "usage: zabra COMMAND [OPTIONS]\n\n");
+    for (const struct cmd *const *at = cmd_table; *at; at++) {
+        if (!(*at)->hidden) {
+            (void)fprintf(to, "  %-10s %s\n", (*at)->name, (*at)->summary);
+        }
+    }
+    (void)fprintf(to, "\n'zabra help COMMAND' says more, 'zabra help exit-codes' what the codes "
+                      "mean. To begin: zabra dev --nodes 3\n");
+}
+
+void help_exit_codes(void)
+{
+    for (const struct cmd_exit_code *at = cmd_exit_codes; at->name; at++) {
+        (void)printf("%4d  %-12s %s\n", at->code, at->name, at->meaning);
+    }
+    (void)printf("\nCommands that run another one (lock, elect, semaphore, session, watch -- "
+                 "COMMAND) end with its\ncode, or with 128 and the number of the signal that "
+                 "ended it; from %d on the codes are theirs.\n",
+                 (int)CMD_CHILD_LOST);
+}
+
+static int run_version(int arg_count, char **args)
+{
+    if (arg_count > 0) {
+        return cmd_usage_error(&cmd_version, "\"%s\" is not understood", args[0]);
+    }
+    (void)printf("zabra %s\n", ZABRA_VERSION);
+    return CMD_OK;
+}
+
+static int run_help(int arg_count, char **args)
+{
+    const struct cmd *cmd = arg_count > 0 ? cmd_find(args[0]) : NULL;
+
+    if (arg_count == 0) {
+        help_all(stdout);
+    } else if (strcmp(args[0], "exit-codes") == 0) {
+        help_exit_codes();
+    } else if (cmd) {
+        help_one(cmd);
+    } else {
+        return cmd_usage_error(&cmd_help, "there is no command \"%s\"", args[0]);
+    }
+    return CMD_OK;
+}
+
+const struct cmd cmd_version = {
+    .name = "version", .summary = "print the version", .usage = "", .run_alone = run_version};
+
+const struct cmd cmd_help = {.name = "help",
+                             .summary = "explain a command, or the exit codes",
+                             .usage = "[COMMAND | exit-codes]",
+                             .operands = {CMD_OPERAND_COMMAND},
+                             .run_alone = run_help};

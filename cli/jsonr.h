@@ -1,0 +1,35 @@
+/*
+ * jsonr.h - reads JSON into jansson's values, and writes them.
+ *
+ * An owner's number of containers and znodes with a time to live is beyond what jansson can hold,
+ * so an integer of more than 18 digits is read as a string of them. Where it matters answers have
+ * the same number in hex, in a member of its own.
+ */
+#ifndef CLI_JSONR_H
+#define CLI_JSONR_H
+
+#include "base/buf.h"
+
+#include <jansson.h>
+
+enum {
+    JSONR_ERROR_MAX = 256
+};
+
+/* The value, which the caller drops with json_decref; NULL: `error` says what is wrong and where.
+ */
+json_t *jsonr_parse(struct slice text, char error[JSONR_ERROR_MAX]);
+
+/* Appends the value in one line. */
+void jsonr_put(struct buf *out, const json_t *value);
+
+/* A member by its path, "stat.version"; NULL when it is not there. */
+json_t *jsonr_at(const json_t *value, const char *path);
+
+/* The same as text: "" when it is not there or no string. */
+const char *jsonr_text(const json_t *value, const char *path);
+
+/* The same as a number: 0 when it is not there or none. */
+int64_t jsonr_number(const json_t *value, const char *path);
+
+#endif

@@ -1,0 +1,356 @@
+#include "cli/live.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "cli/live_int.h"
+#include "cli/url.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum {
+    POLL_MAX_MS = 60000,
+    TOUCHES = 3,     /* In a time-out. */
+    RETRY_MS = 100,  /* From a touch that failed to the next one. */
+    CLOSE_MS = 2000, /* For the session's end: else it ends by its time-out. */
+    HTTP_OK = 200,
+    HTTP_UNAUTHORIZED = 401
+};
+
+static const int taken_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+/* ---- Life ---- */
+
+struct live *live_open(struct cli *cli)
+{
+    struct live *live = mem_zalloc(1, sizeof(*live));
+    sigset_t set;
+    int failed = sigemptyset(&set);
+
+    for (size_t i = 0; i < sizeof(taken_signals) / sizeof(taken_signals[0]); i++) {
+        failed |= sigaddset(&set, taken_signals[i]);
+    }
+    live->cli = cli;
+    live->child_fd = -1;
+    failed |= pthread_sigmask(SIG_BLOCK, &set, &live->old_mask);
+    live->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    live->multi = curl_multi_init();
+    live->touch = curl_easy_init();
+    ASSERT(!failed && live->signal_fd >= 0 && live->multi && live->touch);
+    client_interrupt_by(cli->client, live->signal_fd);
+    return live;
+}
+
+static void stop_touch(struct live *live)
+{
+    if (live->touching) {
+        (void)curl_multi_remove_handle(live->multi, live->touch);
+        live->touching = false;
+    }
+    curl_slist_free_all(live->touch_headers);
+    live->touch_headers = NULL;
+}
+
+/* Whatever becomes of it: a session that is not closed ends by its time-out. */
+static void close_session(struct live *live)
+{
+    struct client_request request = {
+        .method = "DELETE", .target = "/sessions/v1/", .keyless = true, .timeout_ms = CLOSE_MS};
+
+    if (live->session[0] && !live->lost) {
+        (void)client_ask(live->cli->client, &request);
+    }
+    client_enter(live->cli->client, live->cli->settings.session);
+    explicit_bzero(live->session, sizeof(live->session));
+}
+
+void live_close(struct live *live)
+{
+    if (!live) {
+        return;
+    }
+    client_interrupt_by(live->cli->client, -1);
+    live_kill_child(live);
+    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
+        stream_close(live->streams[i]);
+    }
+    stop_touch(live);
+    close_session(live);
+    curl_easy_cleanup(live->touch);
+    (void)curl_multi_cleanup(live->multi);
+    close(live->signal_fd);
+    (void)pthread_sigmask(SIG_SETMASK, &live->old_mask, NULL);
+    mem_free(live);
+}
+
+/* ---- The session ---- */
+
+int live_session(struct live *live, int64_t timeout_ms)
+{
+    struct client_request request = {.method = "POST", .keyless = true};
+    struct buf url;
+    const json_t *json = NULL;
+    uint64_t now_ms = os_now_ms();
+    int code = CMD_OK;
+
+    ASSERT(!live->session[0]);
+    url_init(&url, "/sessions/v1/", NULL);
+    url_param(&url, "op", "create");
+    if (timeout_ms) {
+        url_param_number(&url, "timeout_ms", timeout_ms);
+    }
+    request.target = buf_cstr(&url);
+    code = cli_ask(live->cli, &request);
+    buf_release(&url);
+    if (code != CMD_OK) {
+        return code;
+    }
+    json = cli_json(live->cli);
+    if (!json) {
+        return CMD_FAILED;
+    }
+    (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));
+    live->timeout_ms = jsonr_number(json, "timeout_ms");
+    live->heard_ms = now_ms; /* When it was asked for: the replica's clock began later. */
+    live->touch_ms = now_ms + (uint64_t)live->timeout_ms / TOUCHES;
+    live->endpoint = client_reply(live->cli->client)->endpoint;
+    client_enter(live->cli->client, live->session);
+    return CMD_OK;
+}
+
+const char *live_session_secret(const struct live *live)
+{
+    return live->session[0] ? live->session : NULL;
+}
+
+int64_t live_session_timeout_ms(const struct live *live)
+{
+    return live->timeout_ms;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): the library's type. */
+static size_t drop_body(char *data, size_t size, size_t count, void *ctx)
+{
+    (void)data;
+    (void)ctx;
+    return size * count;
+}
+
+static void begin_touch(struct live *live, uint64_t now_ms)
+{
+    struct client_request request = {.method = "PUT"};
+    struct endpoints *endpoints = client_endpoints(live->cli->client);
+    struct buf url;
+
+    buf_init(&url, ENDPOINT_MAX + 64);
+    buf_append_str(&url, endpoints->urls[live->endpoint]);
+    buf_append_str(&url, "/sessions/v1/");
+    if (client_prepare(live->cli->client, live->touch, &request, buf_cstr(&url),
+                       &live->touch_headers) == CMD_OK) {
+        curl_easy_setopt(live->touch, CURLOPT_HTTPHEADER, live->touch_headers);
+        curl_easy_setopt(live->touch, CURLOPT_TIMEOUT_MS,
+                         (long)live->timeout_ms / (2L * TOUCHES) + 1);
+        curl_easy_setopt(live->touch, CURLOPT_WRITEFUNCTION, drop_body);
+        live->touching = true;
+        live->sent_ms = now_ms;
+        (void)curl_multi_add_handle(live->multi, live->touch);
+    }
+    buf_release(&url);
+}
+
+static void end_touch(struct live *live, CURLcode result, uint64_t now_ms)
+{
+    long status = 0;
+
+    if (result == CURLE_OK) {
+        (void)curl_easy_getinfo(live->touch, CURLINFO_RESPONSE_CODE, &status);
+    }
+    stop_touch(live);
+    if (status == HTTP_OK) {
+        live->heard_ms = live->sent_ms;
+        live->touch_ms = live->sent_ms + (uint64_t)live->timeout_ms / TOUCHES;
+        return;
+    }
+    live->endpoint = (live->endpoint + 1) % client_endpoints(live->cli->client)->count;
+    live->touch_ms = now_ms + RETRY_MS;
+    live->expired = status == HTTP_UNAUTHORIZED;
+}
+
+/* When nothing more can be known about it; the rest of the time-out is for ending the child. */
+static uint64_t doubt_ms(const struct live *live)
+{
+    return live->heard_ms + (uint64_t)live->timeout_ms * 2 / TOUCHES;
+}
+
+/* Returns when to look again. */
+static uint64_t keep_session(struct live *live, uint64_t now_ms)
+{
+    if (!live->session[0] || live->lost) {
+        return UINT64_MAX;
+    }
+    if (!live->touching && now_ms >= live->touch_ms) {
+        begin_touch(live, now_ms);
+    }
+    return live->touching || doubt_ms(live) < live->touch_ms ? doubt_ms(live) : live->touch_ms;
+}
+
+static bool is_lost(struct live *live, uint64_t now_ms)
+{
+    if (!live->session[0] || live->lost || (!live->expired && now_ms < doubt_ms(live))) {
+        return false;
+    }
+    live->lost = true;
+    stop_touch(live);
+    return true;
+}
+
+/* ---- Watches ---- */
+
+struct stream *live_watch(struct live *live, const struct stream_request *request)
+{
+    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
+        if (!live->streams[i]) {
+            live->streams[i] = stream_open(live->cli->client, live->multi, request);
+            return live->streams[i];
+        }
+    }
+    return NULL;
+}
+
+void live_unwatch(struct live *live, struct stream *stream)
+{
+    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
+        if (live->streams[i] == stream) {
+            live->streams[i] = NULL;
+            live->told_over[i] = false;
+        }
+    }
+    stream_close(stream);
+}
+
+static bool take_event(struct live *live, struct live_news *news)
+{
+    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
+        struct stream *stream = live->streams[i];
+
+        news->event = stream ? stream_next(stream) : NULL;
+        news->stream = stream;
+        if (news->event) {
+            news->kind = LIVE_EVENT;
+            return true;
+        }
+        if (stream && stream_is_over(stream) && !live->told_over[i]) {
+            live->told_over[i] = true;
+            news->kind = LIVE_OVER;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Waiting ---- */
+
+static bool take_signal(struct live *live, struct live_news *news)
+{
+    struct signalfd_siginfo info;
+
+    while (read(live->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (!live_has_child(live)) {
+            news->kind = LIVE_SIGNAL;
+            news->signal_number = (int)info.ssi_signo;
+            return true;
+        }
+        if (info.ssi_code != SI_KERNEL) {
+            (void)kill(live->child, (int)info.ssi_signo);
+        }
+    }
+    return false;
+}
+
+static bool take_news(struct live *live, uint64_t now_ms, struct live_news *news)
+{
+    *news = (struct live_news){.kind = LIVE_TIME};
+    if (take_signal(live, news)) {
+        return true;
+    }
+    if (live_take_child(live, &news->status)) {
+        news->kind = LIVE_CHILD;
+        return true;
+    }
+    if (is_lost(live, now_ms)) {
+        news->kind = LIVE_LOST;
+        return true;
+    }
+    return take_event(live, news);
+}
+
+static void take_ends(struct live *live)
+{
+    CURLMsg *message = NULL;
+    int left = 0;
+
+    while ((message = curl_multi_info_read(live->multi, &left))) {
+        CURL *easy = message->easy_handle;
+        CURLcode result = message->data.result;
+        uint64_t now_ms = os_now_ms();
+
+        if (easy == live->touch) {
+            end_touch(live, result, now_ms);
+            continue;
+        }
+        for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
+            if (live->streams[i] && stream_take_end(live->streams[i], easy, (int)result, now_ms)) {
+                break;
+            }
+        }
+    }
+}
+
+/* Does what is due; returns when something will be. */
+static uint64_t turn(struct live *live, uint64_t now_ms)
+{
+    uint64_t due_ms = keep_session(live, now_ms);
+    int running = 0;
+
+    for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
+        uint64_t stream_ms = live->streams[i] ? stream_turn(live->streams[i], now_ms) : UINT64_MAX;
+
+        due_ms = stream_ms < due_ms ? stream_ms : due_ms;
+    }
+    (void)curl_multi_perform(live->multi, &running);
+    take_ends(live);
+    return due_ms;
+}
+
+static void poll_until(struct live *live, uint64_t until_ms)
+{
+    struct curl_waitfd fds[2] = {{.fd = live->signal_fd, .events = CURL_WAIT_POLLIN},
+                                 {.fd = live->child_fd, .events = CURL_WAIT_POLLIN}};
+    uint64_t now_ms = os_now_ms();
+    uint64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    int running = 0;
+
+    if (wait_ms > POLL_MAX_MS) {
+        wait_ms = POLL_MAX_MS;
+    }
+    (void)curl_multi_poll(live->multi, fds, live->child_fd >= 0 ? 2 : 1, (int)wait_ms, NULL);
+    (void)curl_multi_perform(live->multi, &running);
+    take_ends(live);
+}
+
+void live_wait(struct live *live, uint64_t until_ms, struct live_news *news)
+{
+    (void)fflush(stdout);
+    for (;;) {
+        uint64_t now_ms = os_now_ms();
+        uint64_t due_ms = turn(live, now_ms);
+
+        if (take_news(live, now_ms, news) || now_ms >= until_ms) {
+            return;
+        }
+        poll_until(live, due_ms < until_ms ? due_ms : until_ms);
+    }
+}

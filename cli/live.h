@@ -1,0 +1,76 @@
+/*
+ * live.h - what goes on while a command waits: one thread, one place to wait in.
+ *
+ * A session is kept alive, watches are read, a child runs and signals come in; live_wait() returns
+ * with the next thing that has happened, so that a command is read from top to bottom. While a
+ * child runs signals are passed on to it; else they are told to the command. The child has the
+ * process group of zabra: what the terminal sends (Ctrl-C) it has got already, and is not passed on
+ * twice.
+ */
+#ifndef CLI_LIVE_H
+#define CLI_LIVE_H
+
+#include "cli/cli.h"
+#include "cli/stream.h"
+
+enum {
+    LIVE_STREAMS_MAX = 4,
+    LIVE_ENV_MAX = 16 /* More variables for a child. */
+};
+
+enum live_kind {
+    LIVE_TIME,   /* The time to wait is over. */
+    LIVE_EVENT,  /* A watch has told something. */
+    LIVE_OVER,   /* A watch has ended; client_error() says why, if it was refused. */
+    LIVE_SIGNAL, /* And there is no child. */
+    LIVE_CHILD,  /* The child has ended. */
+    LIVE_LOST,   /* The session is over, or may be: nothing was heard of it for two thirds of its
+                    time-out. Told once. */
+};
+
+struct live_news {
+    enum live_kind kind;
+    struct stream *stream; /* LIVE_EVENT, LIVE_OVER: whose. */
+    json_t *event;         /* LIVE_EVENT; the caller drops it. */
+    int signal_number;     /* LIVE_SIGNAL. */
+    int status;            /* LIVE_CHILD: as waitpid gives it. */
+};
+
+struct live;
+
+/* Takes over the signals: from here on INT, TERM, HUP, QUIT, USR1 and USR2 arrive here, and a
+ * request of the client is interrupted by them. */
+struct live *live_open(struct cli *cli);
+
+/* Ends what is left: child (SIGKILL), streams, session (it is closed, if there is an answer in
+ * time). */
+void live_close(struct live *live);
+
+/* Opens a session, in which all requests are from now on, and which is kept alive in live_wait.
+ * CMD_OK or an exit code, which has been told. */
+int live_session(struct live *live, int64_t timeout_ms);
+
+/* Its secret, for a child's environment; what the replica has granted; NULL and 0 without one. */
+const char *live_session_secret(const struct live *live);
+int64_t live_session_timeout_ms(const struct live *live);
+
+/* Begins a watch; live_unwatch ends it, else live_close. NULL: there are too many. */
+struct stream *live_watch(struct live *live, const struct stream_request *request);
+void live_unwatch(struct live *live, struct stream *stream);
+
+/* Starts a command, without a shell: `args` ends with NULL, `env` has "NAME=value" (ends with NULL)
+ * beside our own environment, `input` is its standard input (-1: ours). It dies with us. CMD_OK,
+ * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN, which has been told. */
+int live_run(struct live *live, char **args, char *const *env, int input);
+bool live_has_child(const struct live *live);
+
+/* SIGTERM, and SIGKILL when it has not ended after `grace_ms`. Returns its status. */
+int live_end_child(struct live *live, int64_t grace_ms);
+
+/* The exit code that stands for a status of waitpid. */
+int live_exit_code(int status);
+
+/* Waits for the next thing until `until_ms` (monotonic; UINT64_MAX: for ever). */
+void live_wait(struct live *live, uint64_t until_ms, struct live_news *news);
+
+#endif

@@ -1,0 +1,207 @@
+/* The child of a command: started without a shell, ended with us. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "cli/live_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+bool live_has_child(const struct live *live)
+{
+    return live->child > 0;
+}
+
+/* ---- The start ---- */
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t len = strcspn(a, "=");
+
+    return strncmp(a, b, len + 1) == 0;
+}
+
+static bool is_replaced(const char *variable, char *const *env)
+{
+    for (; *env; env++) {
+        if (same_name(variable, *env)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Our environment and these variables, which win; freed by mem_free. */
+static char **join_env(char *const *env)
+{
+    size_t count = 0;
+    size_t used = 0;
+    char **all = NULL;
+
+    for (char **at = environ; *at; at++) {
+        count++;
+    }
+    all = mem_zalloc(count + LIVE_ENV_MAX + 1, sizeof(*all));
+    for (char **at = environ; *at; at++) {
+        if (!is_replaced(*at, env)) {
+            all[used++] = *at;
+        }
+    }
+    for (int i = 0; env[i]; i++) {
+        ASSERT(i < LIVE_ENV_MAX);
+        all[used++] = env[i];
+    }
+    return all;
+}
+
+struct start {
+    char **args;
+    char **env;
+    int input;
+    int told_fd; /* Gets errno when the command cannot be run. */
+    pid_t parent;
+};
+
+/* In the new process: nothing but calls that are safe between fork and exec. */
+static _Noreturn void become_child(const struct live *live, const struct start *start)
+{
+    int why = 0;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != start->parent) {
+        _exit(CMD_CHILD_FAILED); /* We were gone before we could say so. */
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &live->old_mask, NULL);
+    if (start->input < 0 || dup2(start->input, STDIN_FILENO) >= 0) {
+        execvpe(start->args[0], start->args, start->env);
+    }
+    why = errno;
+    if (write(start->told_fd, &why, sizeof(why)) != (ssize_t)sizeof(why)) {
+        why = EIO;
+    }
+    _exit(why == ENOENT ? CMD_CHILD_NOT_FOUND : CMD_CHILD_NOT_RUN);
+}
+
+/* The reason why it did not become the command; 0: it did. */
+static int read_why(int fd)
+{
+    int why = 0;
+    ssize_t got = 0;
+
+    do {
+        got = read(fd, &why, sizeof(why));
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof(why) ? why : 0;
+}
+
+static int fail(struct live *live, const char *name, int why)
+{
+    int code = why == ENOENT ? CMD_CHILD_NOT_FOUND : CMD_CHILD_NOT_RUN;
+
+    return cli_fail(live->cli, code, why == ENOENT ? "CommandNotFound" : "CommandNotRun",
+                    "%s: cannot be run: %s", name, strerrordesc_np(why));
+}
+
+int live_run(struct live *live, char **args, char *const *env, int input)
+{
+    static char *const none[] = {NULL};
+    struct start start = {.args = args, .input = input, .parent = getpid()};
+    int fds[2];
+    int why = 0;
+
+    ASSERT(!live_has_child(live) && args[0]);
+    (void)fflush(stdout);
+    if (pipe2(fds, O_CLOEXEC)) {
+        return fail(live, args[0], errno);
+    }
+    start.env = join_env(env ? env : none);
+    start.told_fd = fds[1];
+    live->child = fork();
+    if (live->child == 0) {
+        become_child(live, &start);
+    }
+    why = live->child < 0 ? errno : 0;
+    close(fds[1]);
+    mem_free(start.env);
+    if (live->child > 0) {
+        live->child_fd = (int)syscall(SYS_pidfd_open, live->child, 0);
+        ASSERT(live->child_fd >= 0);
+        why = read_why(fds[0]);
+    }
+    close(fds[0]);
+    if (why) {
+        live_kill_child(live);
+        return fail(live, args[0], why);
+    }
+    return CMD_OK;
+}
+
+/* ---- The end ---- */
+
+bool live_take_child(struct live *live, int *ret_status)
+{
+    if (live->child <= 0 || waitpid(live->child, ret_status, WNOHANG) != live->child) {
+        return false;
+    }
+    close(live->child_fd);
+    live->child_fd = -1;
+    live->child = 0;
+    return true;
+}
+
+/* Waits for it to end; false: the time was over. */
+static bool wait_child(struct live *live, int64_t wait_ms, int *ret_status)
+{
+    uint64_t until_ms = os_now_ms() + (uint64_t)wait_ms;
+
+    while (!live_take_child(live, ret_status)) {
+        struct pollfd fd = {.fd = live->child_fd, .events = POLLIN};
+        uint64_t now_ms = os_now_ms();
+
+        if (now_ms >= until_ms) {
+            return false;
+        }
+        (void)poll(&fd, 1, (int)(until_ms - now_ms));
+    }
+    return true;
+}
+
+void live_kill_child(struct live *live)
+{
+    int status = 0;
+
+    if (live->child > 0) {
+        (void)kill(live->child, SIGKILL);
+        (void)waitpid(live->child, &status, 0);
+        close(live->child_fd);
+    }
+    live->child_fd = -1;
+    live->child = 0;
+}
+
+int live_end_child(struct live *live, int64_t grace_ms)
+{
+    int status = 0;
+
+    ASSERT(live_has_child(live));
+    (void)kill(live->child, SIGTERM);
+    (void)kill(live->child, SIGCONT); /* One that is stopped could not end. */
+    if (!wait_child(live, grace_ms, &status)) {
+        (void)kill(live->child, SIGKILL);
+        (void)waitpid(live->child, &status, 0);
+        close(live->child_fd);
+        live->child_fd = -1;
+        live->child = 0;
+    }
+    return status;
+}
+
+int live_exit_code(int status)
+{
+    return WIFSIGNALED(status) ? CMD_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,47 @@
+/* live_int.h - what live.c and live_child.c share. */
+#ifndef CLI_LIVE_INT_H
+#define CLI_LIVE_INT_H
+
+#include "cli/live.h"
+
+#include <curl/curl.h>
+#include <signal.h>
+#include <sys/types.h>
+
+enum {
+    LIVE_SECRET_MAX = 64
+};
+
+struct live {
+    struct cli *cli;
+    CURLM *multi;
+    int signal_fd;
+    sigset_t old_mask;
+
+    /* The session. Times are monotonic, in ms. */
+    char session[LIVE_SECRET_MAX]; /* "": none. */
+    int64_t timeout_ms;
+    CURL *touch;
+    struct curl_slist *touch_headers;
+    bool touching;
+    bool expired; /* A replica has said so. */
+    bool lost;    /* That was told. */
+    int endpoint;
+    uint64_t touch_ms; /* When the next sign of life is due. */
+    uint64_t sent_ms;  /* When the one under way was sent, */
+    uint64_t heard_ms; /* and the last one that was answered. */
+
+    struct stream *streams[LIVE_STREAMS_MAX];
+    bool told_over[LIVE_STREAMS_MAX];
+
+    pid_t child;  /* 0: none. */
+    int child_fd; /* Its pidfd, -1: none. */
+};
+
+/* True when the child has ended: it is forgotten. */
+bool live_take_child(struct live *live, int *ret_status);
+
+/* SIGKILL, and waits. */
+void live_kill_child(struct live *live);
+
+#endif

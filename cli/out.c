@@ -1,0 +1,334 @@
+#include "cli/out.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BOLD  "\033[1m"
+#define RED   "\033[31m"
+#define PLAIN "\033[0m"
+
+enum {
+    COLUMNS_MAX = 16,
+    CELL_MAX = 256, /* Bytes of what stands in a table; longer is cut. */
+    TEXT_MAX = 256 << 20
+};
+
+static bool is_json(const struct out *out)
+{
+    return out->format == SETTINGS_JSON || out->format == SETTINGS_NDJSON;
+}
+
+bool out_is_text(const struct out *out)
+{
+    return out->format == SETTINGS_TEXT || out->silent;
+}
+
+void out_say(const struct out *out, const char *format, ...)
+{
+    va_list list;
+
+    if (out->silent || is_json(out)) {
+        return;
+    }
+    va_start(list, format);
+    (void)vprintf(format, list);
+    va_end(list);
+}
+
+void out_bytes(const struct out *out, struct slice bytes)
+{
+    if (!out->silent && bytes.len > 0) {
+        (void)fwrite(bytes.data, 1, bytes.len, stdout);
+    }
+}
+
+void out_answer(const struct out *out, struct slice json)
+{
+    if (!out->silent && json.len > 0) {
+        out_bytes(out, json);
+        (void)putchar('\n');
+    }
+}
+
+void out_json(const struct out *out, const json_t *value)
+{
+    struct buf text;
+
+    buf_init(&text, TEXT_MAX);
+    jsonr_put(&text, value);
+    out_answer(out, buf_slice(&text));
+    buf_release(&text);
+}
+
+/* ---- Cells ---- */
+
+/* Names of znodes hold no control characters, but data may. */
+static void put_visible(struct buf *cell, struct slice text)
+{
+    size_t pos = 0;
+
+    while (pos < text.len && cell->len < CELL_MAX - 4) {
+        size_t start = pos;
+        int32_t point = utf8_next(text, &pos);
+
+        if (point >= 0x20 && point != 0x7f && !(point >= 0x80 && point < 0xa0)) {
+            buf_append(cell, text.data + start, pos - start);
+            continue;
+        }
+        buf_append_byte(cell, '?');
+        pos = point < 0 ? start + 1 : pos;
+    }
+}
+
+/* The member of that path, or the item itself. */
+static const json_t *member_of(const json_t *item, const struct out_column *column)
+{
+    return *column->member ? jsonr_at(item, column->member) : item;
+}
+
+static void put_cell(struct buf *cell, const json_t *value)
+{
+    buf_clear(cell);
+    if (json_is_string(value)) {
+        put_visible(cell, slice_make(json_string_value(value), json_string_length(value)));
+    } else if (json_is_integer(value)) {
+        buf_printf(cell, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else if (json_is_boolean(value)) {
+        buf_append_str(cell, json_is_true(value) ? "yes" : "no");
+    } else if (json_is_real(value)) {
+        buf_printf(cell, "%.3f", json_real_value(value));
+    } else {
+        buf_append_byte(cell, '-');
+    }
+}
+
+/* Characters, as far as each takes one place. */
+static int width_of(struct slice text)
+{
+    int width = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        width += (text.data[i] & 0xc0) != 0x80 ? 1 : 0;
+    }
+    return width;
+}
+
+static void print_padded(struct slice text, int width, const struct out_column *column, bool last)
+{
+    int blanks = width - width_of(text);
+
+    if (column->right) {
+        (void)printf("%*s", blanks, "");
+    }
+    (void)fwrite(text.data, 1, text.len, stdout);
+    if (!column->right && !last) {
+        (void)printf("%*s", blanks, "");
+    }
+    (void)fputs(last ? "\n" : "  ", stdout);
+}
+
+/* ---- Facts ---- */
+
+void out_facts(const struct out *out, const json_t *value, const struct out_column *columns)
+{
+    struct buf cell;
+    int width = 0;
+
+    if (out->silent) {
+        return;
+    }
+    if (is_json(out)) {
+        out_json(out, value);
+        return;
+    }
+    for (const struct out_column *at = columns; at->title; at++) {
+        int len = (int)strlen(at->title);
+
+        width = jsonr_at(value, at->member) && len > width ? len : width;
+    }
+    buf_init(&cell, CELL_MAX);
+    for (const struct out_column *at = columns; at->title; at++) {
+        const json_t *member = jsonr_at(value, at->member);
+
+        if (member) {
+            put_cell(&cell, member);
+            (void)printf("%-*s  %s\n", width, at->title, buf_cstr(&cell));
+        }
+    }
+    buf_release(&cell);
+}
+
+/* ---- Lists ---- */
+
+static void print_lines(const struct out *out, const json_t *list)
+{
+    const json_t *item = NULL;
+    size_t i = 0;
+
+    json_array_foreach(list, i, item)
+    {
+        json_t *line = json_is_object(item) ? json_deep_copy(item) : json_object();
+
+        if (!json_is_object(item)) {
+            (void)json_object_set_new(line, "name", json_deep_copy(item));
+        }
+        out_json(out, line);
+        json_decref(line);
+    }
+}
+
+static void print_titles(const struct out *out, const struct out_column *columns, const int *widths)
+{
+    (void)fputs(out->color ? BOLD : "", stdout);
+    for (int i = 0; columns[i].title; i++) {
+        print_padded(slice_str(columns[i].title), widths[i], &columns[i], !columns[i + 1].title);
+    }
+    (void)fputs(out->color ? PLAIN : "", stdout);
+}
+
+static void measure(const json_t *list, const struct out_column *columns, bool titles, int *widths)
+{
+    const json_t *item = NULL;
+    struct buf cell;
+    size_t row = 0;
+
+    buf_init(&cell, CELL_MAX);
+    for (int i = 0; columns[i].title; i++) {
+        ASSERT(i < COLUMNS_MAX);
+        widths[i] = titles ? width_of(slice_str(columns[i].title)) : 0;
+        json_array_foreach(list, row, item)
+        {
+            put_cell(&cell, member_of(item, &columns[i]));
+
+            int width = width_of(buf_slice(&cell));
+
+            widths[i] = width > widths[i] ? width : widths[i];
+        }
+    }
+    buf_release(&cell);
+}
+
+static void print_table(const struct out *out, const json_t *list, const struct out_column *columns)
+{
+    bool titles = out->format == SETTINGS_TABLE;
+    int widths[COLUMNS_MAX] = {0};
+    const json_t *item = NULL;
+    struct buf cell;
+    size_t row = 0;
+
+    measure(list, columns, titles, widths);
+    if (titles) {
+        print_titles(out, columns, widths);
+    }
+    buf_init(&cell, CELL_MAX);
+    json_array_foreach(list, row, item)
+    {
+        for (int i = 0; columns[i].title; i++) {
+            put_cell(&cell, member_of(item, &columns[i]));
+            print_padded(buf_slice(&cell), widths[i], &columns[i], !columns[i + 1].title);
+        }
+    }
+    buf_release(&cell);
+}
+
+void out_list(const struct out *out, const json_t *value, const char *member,
+              const struct out_column *columns)
+{
+    const json_t *list = jsonr_at(value, member);
+
+    if (out->silent) {
+        return;
+    }
+    if (out->format == SETTINGS_JSON) {
+        out_json(out, value);
+    } else if (out->format == SETTINGS_NDJSON) {
+        print_lines(out, list);
+    } else {
+        print_table(out, list, columns);
+    }
+}
+
+/* ---- Errors ---- */
+
+static void put_json_error(struct buf *text, const struct out *out, int exit_code, const char *code,
+                           const char *message, const json_t *extra)
+{
+    json_t *error = extra ? json_deep_copy(extra) : json_object();
+    json_t *whole = json_pack("{s:o}", "error", error);
+
+    ASSERT(whole);
+    (void)json_object_set_new(error, "code", json_string(code));
+    (void)json_object_set_new(error, "message", json_string(message));
+    (void)json_object_set_new(error, "command", json_string(out->cmd));
+    (void)json_object_set_new(error, "exit_code", json_integer(exit_code));
+    jsonr_put(text, whole);
+    json_decref(whole);
+}
+
+void out_error(const struct out *out, int exit_code, const char *code, const char *message,
+               const json_t *extra)
+{
+    bool color = out->color && isatty(STDERR_FILENO);
+    struct buf text;
+
+    (void)fflush(stdout);
+    if (!is_json(out)) {
+        (void)fprintf(stderr, "%szabra %s:%s %s\n", color ? RED : "", out->cmd, color ? PLAIN : "",
+                      message);
+        return;
+    }
+    buf_init(&text, TEXT_MAX);
+    put_json_error(&text, out, exit_code, code, message, extra);
+    (void)printf("%s\n", buf_cstr(&text));
+    buf_release(&text);
+}
+
+/* ---- Words ---- */
+
+/* Days since 1970 into year, month and day: the civil calendar, years that begin in March. */
+static void civil(int64_t days, int64_t *year, int64_t *month, int64_t *day)
+{
+    int64_t z = days + 719468;
+    int64_t era = (z >= 0 ? z : z - 146096) / 146097;
+    int64_t doe = z - era * 146097;
+    int64_t yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
+    int64_t mp = (5 * doy + 2) / 153;
+
+    *day = doy - (153 * mp + 2) / 5 + 1;
+    *month = mp < 10 ? mp + 3 : mp - 9;
+    *year = yoe + era * 400 + (*month <= 2 ? 1 : 0);
+}
+
+void out_time(int64_t ms, char text[OUT_TIME_MAX])
+{
+    int64_t seconds = ms >= 0 ? ms / 1000 : (ms - 999) / 1000;
+    int64_t days = seconds >= 0 ? seconds / 86400 : (seconds - 86399) / 86400;
+    int64_t rest = seconds - days * 86400;
+    int64_t year = 0;
+    int64_t month = 0;
+    int64_t day = 0;
+
+    civil(days, &year, &month, &day);
+    /* The remainders say to the compiler how long it can be. */
+    (void)snprintf(text, OUT_TIME_MAX, "%04u-%02u-%02uT%02u:%02u:%02uZ",
+                   (unsigned int)(year % 10000), (unsigned int)(month % 100),
+                   (unsigned int)(day % 100), (unsigned int)(rest / 3600 % 24),
+                   (unsigned int)(rest / 60 % 60), (unsigned int)(rest % 60));
+}
+
+bool out_is_utf8(void)
+{
+    const char *locale = settings_env("LC_ALL");
+
+    locale = locale ? locale : settings_env("LC_CTYPE");
+    locale = locale ? locale : settings_env("LANG");
+    return locale && (strcasestr(locale, "utf-8") || strcasestr(locale, "utf8"));
+}

@@ -1,0 +1,64 @@
+/*
+ * out.h - what a command prints: text for people, JSON for programs, lines of it, or a table; and
+ * errors, in the same form.
+ *
+ * Data goes to stdout, in JSON also errors, so that a program reads one place; in text errors go to
+ * stderr. With --curl nothing but the request is printed.
+ */
+#ifndef CLI_OUT_H
+#define CLI_OUT_H
+
+#include "cli/jsonr.h"
+#include "cli/settings.h"
+
+struct out {
+    const char *cmd; /* Its name, for errors. */
+    enum settings_format format;
+    bool color;
+    bool silent; /* Data is not printed. */
+};
+
+/* A column of a table, or a line of facts. */
+struct out_column {
+    const char *title;
+    const char *member; /* Path in the object, "stat.version"; "" for an item that is no object. */
+    bool right;         /* Numbers stand at the right. */
+};
+
+/* True when the command itself puts what it found into words; false when out_answer() and the like
+ * are to be used. Text with --curl: nothing is said, and true. */
+bool out_is_text(const struct out *out);
+
+/* A line, or part of one; with text and table only. */
+void out_say(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Bytes as they are; whatever the format is. */
+void out_bytes(const struct out *out, struct slice bytes);
+
+/* One result as JSON: text of it that a replica has sent, or a value. */
+void out_answer(const struct out *out, struct slice json);
+void out_json(const struct out *out, const json_t *value);
+
+/* One result: a line of each column that is there, or JSON. */
+void out_facts(const struct out *out, const json_t *value, const struct out_column *columns);
+
+/* Many: `value` has them in the list `member`, which JSON prints as it is; NDJSON is one line each,
+ * text and table have columns (ended by a NULL title), text without their titles. */
+void out_list(const struct out *out, const json_t *value, const char *member,
+              const struct out_column *columns);
+
+/* An error: `extra` (or NULL) has more members for JSON. */
+void out_error(const struct out *out, int exit_code, const char *code, const char *message,
+               const json_t *extra);
+
+/* "2026-11-22T07:04:51Z"; ms since 1970. */
+enum {
+    OUT_TIME_MAX = 40
+};
+
+void out_time(int64_t ms, char text[OUT_TIME_MAX]);
+
+/* True when the terminal shows UTF-8. */
+bool out_is_utf8(void);
+
+#endif

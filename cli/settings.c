@@ -1,0 +1,411 @@
+#include "cli/settings.h"
+
+#include "base/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define DEFAULT_ENDPOINTS "127.0.0.1:9998,127.0.0.1:9999,127.0.0.1:10000"
+
+enum {
+    TIMEOUT_DEFAULT_MS = 15000,
+    TIMEOUT_MAX_MS = 3600 * 1000,
+    OPEN_TO_OTHERS = 077, /* Mode bits that the file may not have. */
+    OPEN_TO_ALL = 007,    /* And a password: a group may share it. */
+    NAME_MAX_LEN = 4096
+};
+
+const struct cmd_option settings_options[] = {
+    {"endpoints", 0, "HOST:PORT,...", "replicas, asked in this order (" DEFAULT_ENDPOINTS ")",
+     "ZABRA_ENDPOINTS"},
+    {"output", 'o', "text|json|ndjson|table", "what is printed, errors included (text)",
+     "ZABRA_OUTPUT"},
+    {"timeout", 0, "TIME", "for one request, all its tries together: 500ms, 15s, 2m (15s)",
+     "ZABRA_TIMEOUT"},
+    {"user", 0, "NAME", "whose rights to use; the password is asked for on the terminal",
+     "ZABRA_USER"},
+    {"password-file", 0, "FILE", "its first line is the password", "ZABRA_PASSWORD_FILE"},
+    {"linearizable", 0, NULL, "no read is stale: a majority is asked first", "ZABRA_LINEARIZABLE"},
+    {"min-zxid", 0, "ZXID", "no read is older than this", "ZABRA_MIN_ZXID"},
+    {"curl", 0, NULL, "print the request as a line for a shell; change nothing", NULL},
+    {"no-color", 0, NULL, "plain text on a terminal too", "NO_COLOR"},
+    {"verbose", 'v', NULL, "say on stderr which replica is asked what", "ZABRA_VERBOSE"},
+    {"help", 'h', NULL, "explain the command", NULL},
+    {.name = NULL},
+};
+
+static bool refuse(struct settings *settings, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct settings *settings, const char *format, ...)
+{
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(settings->error, sizeof(settings->error), format, list);
+    va_end(list);
+    return false;
+}
+
+const char *settings_env(const char *name)
+{
+    size_t len = strlen(name);
+
+    for (char **at = environ; *at; at++) {
+        if (strncmp(*at, name, len) == 0 && (*at)[len] == '=') {
+            return (*at)[len + 1] ? *at + len + 1 : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* ---- The file ---- */
+
+/* $XDG_CONFIG_HOME/zabra/config, or that below ~/.config. False when there is no home either. */
+static bool file_name(char name[NAME_MAX_LEN])
+{
+    const char *config = settings_env("XDG_CONFIG_HOME");
+    const char *home = settings_env("HOME");
+    int len = -1;
+
+    if (config) {
+        len = snprintf(name, NAME_MAX_LEN, "%s/zabra/config", config);
+    } else if (home) {
+        len = snprintf(name, NAME_MAX_LEN, "%s/.config/zabra/config", home);
+    }
+    return len > 0 && len < NAME_MAX_LEN;
+}
+
+static bool read_all(int fd, struct buf *out)
+{
+    ssize_t got = 1;
+
+    while (got > 0 && !out->overflow) {
+        char bytes[4096];
+
+        got = read(fd, bytes, sizeof(bytes));
+        if (got > 0) {
+            buf_append(out, bytes, (size_t)got);
+        }
+    }
+    return got == 0 && !out->overflow;
+}
+
+static bool read_file(struct settings *settings, int fd, const char *name)
+{
+    struct stat stat;
+
+    if (fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0) {
+        return refuse(settings, "%s: others may read or change it; run: chmod 600 %s", name, name);
+    }
+    return read_all(fd, &settings->file) ||
+           refuse(settings, "%s: cannot be read, or is longer than %d bytes", name,
+                  (int)SETTINGS_FILE_MAX);
+}
+
+static char *trim(char *text)
+{
+    size_t len = 0;
+
+    text += strspn(text, " \t");
+    len = strlen(text);
+    while (len > 0 && strchr(" \t\r", text[len - 1])) {
+        text[--len] = '\0';
+    }
+    return text;
+}
+
+/* What a line gives to the setting of that name; NULL when it is about something else. Cut free of
+ * blanks in place. */
+static char *value_in(char *line, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (strncmp(line, name, len) != 0) {
+        return NULL;
+    }
+    line += len;
+    line += strspn(line, " \t");
+    return *line == '=' ? trim(line + 1) : NULL;
+}
+
+static bool check_line(struct settings *settings, char *line, int number, const char *file)
+{
+    if (*line == '\0' || *line == '#') {
+        return true;
+    }
+    for (const struct cmd_option *at = settings_options; at->name; at++) {
+        if (at->env && value_in(line, at->name)) {
+            return true;
+        }
+    }
+    return refuse(settings,
+                  "%s line %d: \"%.*s\" is no setting; they are the long options, as in "
+                  "endpoints=host:port",
+                  file, number, (int)strcspn(line, "= "), line);
+}
+
+static bool split_file(struct settings *settings, const char *name)
+{
+    char *text = buf_cstr(&settings->file);
+    char *end = text + settings->file.len;
+    int number = 0;
+
+    if (strlen(text) != settings->file.len) {
+        return refuse(settings, "%s: is no text", name);
+    }
+    for (char *line = text; line < end; number++) {
+        char *next = strchrnul(line, '\n');
+
+        *next = '\0';
+        if (!check_line(settings, trim(line), number + 1, name)) {
+            return false;
+        }
+        line = next + 1;
+    }
+    return true;
+}
+
+static bool load_file(struct settings *settings)
+{
+    char name[NAME_MAX_LEN];
+    int fd = file_name(name) ? open(name, O_RDONLY | O_CLOEXEC) : -1;
+
+    if (fd < 0) {
+        return true; /* Most have none. */
+    }
+
+    bool ok = read_file(settings, fd, name) && split_file(settings, name);
+
+    close(fd);
+    return ok;
+}
+
+/* The last line with this name wins. */
+static const char *from_file(struct settings *settings, const char *name)
+{
+    const char *found = NULL;
+    char *text = settings->file.len > 0 ? buf_cstr(&settings->file) : NULL;
+
+    for (size_t at = 0; text && at < settings->file.len; at += strlen(text + at) + 1) {
+        char *value = value_in(trim(text + at), name);
+
+        found = value ? value : found;
+    }
+    return found;
+}
+
+/* ---- Values ---- */
+
+static const struct cmd_option *option_of(const char *name)
+{
+    const struct cmd_option *at = settings_options;
+
+    while (at->name && strcmp(at->name, name) != 0) {
+        at++;
+    }
+    ASSERT(at->name);
+    return at;
+}
+
+static const char *value_of(struct settings *settings, const struct args *args, const char *name)
+{
+    const struct cmd_option *option = option_of(name);
+    const char *value = args_get(args, name);
+
+    if (!value && option->env) {
+        value = settings_env(option->env);
+    }
+    return value ? value : from_file(settings, name);
+}
+
+/* A switch is on when it is given; from elsewhere unless it says no. */
+static bool is_on(struct settings *settings, const struct args *args, const char *name)
+{
+    const char *value = value_of(settings, args, name);
+
+    return value && strcmp(value, "0") != 0 && strcmp(value, "false") != 0 &&
+           strcmp(value, "no") != 0;
+}
+
+static bool format_of(const char *word, enum settings_format *ret_format)
+{
+    static const char *const words[] = {"text", "json", "ndjson", "table"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(words[i], word) == 0) {
+            *ret_format = (enum settings_format)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum settings_format settings_glance(int word_count, char **words)
+{
+    enum settings_format format = SETTINGS_TEXT;
+    const char *env = settings_env("ZABRA_OUTPUT");
+
+    if (env) {
+        (void)format_of(env, &format);
+    }
+    for (int i = 0; i < word_count && strcmp(words[i], "--") != 0; i++) {
+        const char *next = i + 1 < word_count ? words[i + 1] : "";
+
+        if (strncmp(words[i], "--output=", 9) == 0) {
+            (void)format_of(words[i] + 9, &format);
+        } else if (strcmp(words[i], "--output") == 0 || strcmp(words[i], "-o") == 0) {
+            (void)format_of(next, &format);
+        } else if (strncmp(words[i], "-o", 2) == 0) {
+            (void)format_of(words[i] + 2, &format);
+        }
+    }
+    return format;
+}
+
+static bool take_format(struct settings *settings, const struct args *args)
+{
+    const char *word = value_of(settings, args, "output");
+
+    return !word || format_of(word, &settings->format) ||
+           refuse(settings, "--output: \"%s\" is not one of text, json, ndjson and table", word);
+}
+
+static bool take_timeout(struct settings *settings, const struct args *args)
+{
+    struct args_range range = {.min = 1, .max = TIMEOUT_MAX_MS};
+    const char *text = value_of(settings, args, "timeout");
+
+    settings->timeout_ms = TIMEOUT_DEFAULT_MS;
+    return !text || args_duration_ms(text, range, &settings->timeout_ms) ||
+           refuse(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
+                  text);
+}
+
+/* NO_COLOR counts whatever it says (no-color.org). */
+static bool has_color(struct settings *settings, const struct args *args)
+{
+    const char *term = settings_env("TERM");
+
+    return !settings_env("NO_COLOR") && !is_on(settings, args, "no-color") && term &&
+           strcmp(term, "dumb") != 0 && isatty(STDOUT_FILENO);
+}
+
+bool settings_load(struct settings *settings, const struct args *args)
+{
+    *settings = (struct settings){.format = SETTINGS_TEXT};
+    buf_init(&settings->file, SETTINGS_FILE_MAX);
+    if (!load_file(settings)) {
+        return false;
+    }
+    settings->endpoints = value_of(settings, args, "endpoints");
+    if (!settings->endpoints) {
+        settings->endpoints = DEFAULT_ENDPOINTS;
+    }
+    settings->user = value_of(settings, args, "user");
+    settings->password_file = value_of(settings, args, "password-file");
+    settings->min_zxid = value_of(settings, args, "min-zxid");
+    settings->session = settings_env("ZABRA_SESSION");
+    settings->linearizable = is_on(settings, args, "linearizable");
+    settings->curl = args_has(args, "curl");
+    settings->color = has_color(settings, args);
+    settings->verbose = is_on(settings, args, "verbose");
+    if (settings->user && strchr(settings->user, ':')) {
+        return refuse(settings, "--user: a name has no colon; a password is never given on the "
+                                "command line, but by --password-file");
+    }
+    return take_format(settings, args) && take_timeout(settings, args);
+}
+
+void settings_release(struct settings *settings)
+{
+    buf_release(&settings->file);
+}
+
+/* ---- Passwords ---- */
+
+/* Keeps the first line. */
+static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
+{
+    size_t len = 0;
+
+    while (len < SETTINGS_PASSWORD_MAX - 1) {
+        ssize_t got = read(fd, password + len, 1);
+
+        if (got < 0) {
+            return false;
+        }
+        if (got == 0 || password[len] == '\n') {
+            break;
+        }
+        len++;
+    }
+    if (len > 0 && password[len - 1] == '\r') {
+        len--;
+    }
+    password[len] = '\0';
+    return len < SETTINGS_PASSWORD_MAX - 1;
+}
+
+static bool password_of_file(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
+{
+    const char *name = settings->password_file;
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    struct stat stat;
+
+    if (fd < 0) {
+        return refuse(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
+    }
+
+    bool open_to_all =
+        fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (stat.st_mode & OPEN_TO_ALL) != 0;
+    bool ok = !open_to_all && take_line(fd, password);
+
+    close(fd);
+    if (open_to_all) {
+        return refuse(settings, "--password-file: everybody may read %s; run: chmod 600 %s", name,
+                      name);
+    }
+    return ok || refuse(settings, "--password-file: %s has no line that can be a password", name);
+}
+
+static bool ask_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
+{
+    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    struct termios shown;
+
+    if (fd < 0 || tcgetattr(fd, &shown) != 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return refuse(settings,
+                      "there is no terminal to ask for the password of %s; give "
+                      "--password-file",
+                      settings->user);
+    }
+
+    struct termios hidden = shown;
+
+    hidden.c_lflag &= ~(tcflag_t)ECHO;
+    (void)dprintf(fd, "password of %s: ", settings->user);
+    (void)tcsetattr(fd, TCSAFLUSH, &hidden);
+
+    bool ok = take_line(fd, password);
+
+    (void)tcsetattr(fd, TCSAFLUSH, &shown);
+    (void)dprintf(fd, "\n");
+    close(fd);
+    return ok || refuse(settings, "that cannot be a password");
+}
+
+bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
+{
+    return settings->password_file ? password_of_file(settings, password)
+                                   : ask_password(settings, password);
+}

@@ -1,0 +1,60 @@
+/*
+ * settings.h - what holds for all commands that talk to the ensemble: a flag wins over the
+ * environment, that over the file $XDG_CONFIG_HOME/zabra/config, that over the default.
+ *
+ * Secrets come from files, a terminal or the environment, never from the command line.
+ */
+#ifndef CLI_SETTINGS_H
+#define CLI_SETTINGS_H
+
+#include "base/buf.h"
+#include "cli/args.h"
+
+enum settings_format {
+    SETTINGS_TEXT,
+    SETTINGS_JSON,
+    SETTINGS_NDJSON,
+    SETTINGS_TABLE
+};
+
+enum {
+    SETTINGS_FILE_MAX = 64 << 10,
+    SETTINGS_PASSWORD_MAX = 1024,
+    SETTINGS_ERROR_MAX = 512
+};
+
+struct settings {
+    const char *endpoints; /* "host:port,host:port". */
+    const char *user;      /* Of HTTP Basic, or NULL. */
+    const char *password_file;
+    const char *session; /* Secret of the session that all requests are in, or NULL. */
+    const char *min_zxid;
+    int64_t timeout_ms; /* For one request, all its tries together. */
+    enum settings_format format;
+    bool linearizable;
+    bool curl;
+    bool color;
+    bool verbose;
+    struct buf file; /* The texts above may point into it. */
+    char error[SETTINGS_ERROR_MAX];
+};
+
+/* The options of all these commands; ends with a NULL name. */
+extern const struct cmd_option settings_options[];
+
+/* False: `error` says what is wrong, and where. Release in both cases. */
+bool settings_load(struct settings *settings, const struct args *args);
+void settings_release(struct settings *settings);
+
+/* The format that a command line asks for, as far as it can be seen: for what is wrong with that
+ * command line itself. */
+enum settings_format settings_glance(int word_count, char **words);
+
+/* Reads the password: first line of the file, else asked for on the terminal without an echo.
+ * False: told in `error`. */
+bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX]);
+
+/* A variable of the environment, or NULL when it is not there or empty. */
+const char *settings_env(const char *name);
+
+#endif

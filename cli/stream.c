@@ -1,0 +1,364 @@
+#include "cli/stream.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "cli/url.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+
+enum {
+    BOOKMARK_MAX = 128,
+    HISTORY_MAX = 32,
+    BEAT_DEFAULT_MS = 10000,
+    BEATS_SILENT = 2,    /* After so many without a byte the connection is dead. */
+    PAUSE_MIN_MS = 100,  /* Between two connections, */
+    PAUSE_MAX_MS = 2000, /* twice as long each time that one has told nothing. */
+    CONNECT_MS = 3000
+};
+
+struct stream {
+    struct client *client;
+    CURLM *multi;
+    CURL *easy;
+    struct curl_slist *headers;
+    int endpoint;
+
+    char *path;
+    char *kind;
+    bool values;
+    bool once; /* The kind tells one event. */
+
+    char history[HISTORY_MAX];
+    char bookmark[BOOKMARK_MAX];
+
+    struct buf line; /* Begun and not ended; of a refusal, all of its body. */
+    json_t *pending; /* Array: events of a transaction that is not whole. */
+    json_t *ready;   /* Array: to hand out. */
+    size_t ready_at; /* The next one of it. */
+    bool running;    /* A transfer is under way. */
+    bool broken;     /* What came was no event: the connection is given up. */
+    bool over;       /* There will be no more. */
+    bool told;       /* The connection has told something. */
+    uint32_t pause_ms;
+    uint64_t connect_ms; /* When to connect next. */
+    uint64_t heard_ms;   /* When the last byte came. */
+    uint64_t beat_ms;    /* How often a heartbeat comes. */
+    uint64_t down_ms;    /* Since when nothing serves it; 0: something does. */
+};
+
+static bool is_once(const char *kind)
+{
+    return strcmp(kind, "data") == 0 || strcmp(kind, "exists") == 0 ||
+           strcmp(kind, "children") == 0;
+}
+
+struct stream *stream_open(struct client *client, void *multi, const struct stream_request *request)
+{
+    struct stream *stream = mem_zalloc(1, sizeof(*stream));
+
+    stream->client = client;
+    stream->multi = multi;
+    stream->easy = curl_easy_init();
+    ASSERT(stream->easy);
+    stream->endpoint = client_endpoints(client)->current;
+    stream->path = mem_strdup(request->path);
+    stream->kind = mem_strdup(request->kind);
+    stream->values = request->values;
+    stream->once = is_once(request->kind);
+    (void)snprintf(stream->bookmark, sizeof(stream->bookmark), "%s",
+                   request->since ? request->since : "");
+    buf_init(&stream->line, STREAM_LINE_MAX);
+    stream->pending = json_array();
+    stream->ready = json_array();
+    stream->pause_ms = PAUSE_MIN_MS;
+    stream->beat_ms = BEAT_DEFAULT_MS;
+    stream->down_ms = os_now_ms();
+    return stream;
+}
+
+static void stop(struct stream *stream)
+{
+    if (stream->running) {
+        (void)curl_multi_remove_handle(stream->multi, stream->easy);
+        stream->running = false;
+    }
+    curl_slist_free_all(stream->headers);
+    stream->headers = NULL;
+    buf_clear(&stream->line);
+    (void)json_array_clear(stream->pending);
+}
+
+void stream_close(struct stream *stream)
+{
+    if (!stream) {
+        return;
+    }
+    stop(stream);
+    curl_easy_cleanup(stream->easy);
+    json_decref(stream->pending);
+    json_decref(stream->ready);
+    buf_release(&stream->line);
+    mem_free(stream->path);
+    mem_free(stream->kind);
+    mem_free(stream);
+}
+
+/* ---- Events ---- */
+
+static void remember(struct stream *stream, const json_t *event)
+{
+    const char *history = jsonr_text(event, "history");
+    const char *zxid = jsonr_text(event, "zxid");
+
+    if (*history) {
+        (void)snprintf(stream->history, sizeof(stream->history), "%s", history);
+    }
+    if (*zxid && stream->history[0]) {
+        (void)snprintf(stream->bookmark, sizeof(stream->bookmark), "%s:%s", stream->history, zxid);
+    }
+}
+
+/* Hands out what is pending: it is whole. */
+static void release(struct stream *stream)
+{
+    (void)json_array_extend(stream->ready, stream->pending);
+    (void)json_array_clear(stream->pending);
+}
+
+/* Resumption begins behind what the greeting names only where nothing is missing before it. */
+static bool is_bookmark(const json_t *event, const char *name)
+{
+    const char *resumed = jsonr_text(event, "resumed");
+
+    if (strcmp(name, "watch") == 0) {
+        return strcmp(resumed, "fresh") == 0 || strcmp(resumed, "gap") == 0;
+    }
+    return strcmp(name, "heartbeat") == 0 || strcmp(name, "gap") == 0 ||
+           json_is_true(jsonr_at(event, "end"));
+}
+
+static void take_watch(struct stream *stream, const json_t *event)
+{
+    const char *history = jsonr_text(event, "history");
+    int64_t beat_ms = jsonr_number(event, "heartbeat_ms");
+
+    (void)snprintf(stream->history, sizeof(stream->history), "%s", history);
+    stream->beat_ms = beat_ms > 0 ? (uint64_t)beat_ms : BEAT_DEFAULT_MS;
+    stream->down_ms = 0;
+    stream->told = true;
+    stream->pause_ms = PAUSE_MIN_MS;
+}
+
+/* Takes the event over. */
+static void take_event(struct stream *stream, json_t *event)
+{
+    const char *name = jsonr_text(event, "event");
+    bool change = strncmp(name, "Node", 4) == 0;
+    bool bookmark = is_bookmark(event, name);
+
+    if (strcmp(name, "watch") == 0) {
+        take_watch(stream, event);
+    }
+    if (bookmark) {
+        remember(stream, event);
+    }
+    if (!change) {
+        (void)json_array_append_new(stream->ready, event);
+        return;
+    }
+    (void)json_array_append_new(stream->pending, event);
+    if (stream->once || bookmark) {
+        release(stream);
+    }
+    stream->over = stream->over || stream->once;
+}
+
+static bool is_full(const struct stream *stream)
+{
+    return json_array_size(stream->pending) + json_array_size(stream->ready) >= STREAM_PENDING_MAX;
+}
+
+/* Takes the lines that are whole. False: what came is no event. */
+static bool take_lines(struct stream *stream)
+{
+    char error[JSONR_ERROR_MAX];
+    size_t at = 0;
+    const uint8_t *end = NULL;
+
+    while (at < stream->line.len &&
+           (end = memchr(stream->line.data + at, '\n', stream->line.len - at))) {
+        size_t len = (size_t)(end - stream->line.data) - at;
+        json_t *event =
+            len > 0 ? jsonr_parse(slice_make(stream->line.data + at, len), error) : NULL;
+
+        if (len > 0 && (!event || is_full(stream))) {
+            json_decref(event);
+            return false;
+        }
+        if (event) {
+            take_event(stream, event);
+        }
+        at += len + 1;
+    }
+    buf_consume(&stream->line, at);
+    return true;
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+{
+    struct stream *stream = ctx;
+    long status = 0;
+
+    (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
+    stream->heard_ms = os_now_ms();
+    if (!buf_append(&stream->line, data, size * count) || (status == 200 && !take_lines(stream))) {
+        stream->broken = true;
+        return 0;
+    }
+    return size * count;
+}
+
+/* ---- Connections ---- */
+
+static void put_url(const struct stream *stream, struct buf *url)
+{
+    const struct endpoints *endpoints = client_endpoints(stream->client);
+    struct buf target;
+
+    url_init(&target, "/watch/v1", stream->path);
+    url_param(&target, "kind", stream->kind);
+    if (stream->values) {
+        url_param(&target, "values", NULL);
+    }
+    if (stream->bookmark[0]) {
+        url_param(&target, "since", stream->bookmark);
+    }
+    buf_init(url, URL_MAX + ENDPOINT_MAX);
+    buf_append_str(url, endpoints->urls[stream->endpoint]);
+    buf_append_slice(url, buf_slice(&target));
+    buf_release(&target);
+}
+
+static void connect_to(struct stream *stream, uint64_t now_ms)
+{
+    struct client_request request = {.accept = "application/x-ndjson"};
+    struct buf url;
+
+    put_url(stream, &url);
+    if (client_prepare(stream->client, stream->easy, &request, buf_cstr(&url), &stream->headers) !=
+        CMD_OK) {
+        stream->over = true;
+        buf_release(&url);
+        return;
+    }
+    buf_release(&url);
+    curl_easy_setopt(stream->easy, CURLOPT_HTTPHEADER, stream->headers);
+    curl_easy_setopt(stream->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    curl_easy_setopt(stream->easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
+    curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream has its own. */
+    stream->broken = false;
+    stream->told = false;
+    stream->heard_ms = now_ms;
+    stream->running = true;
+    (void)curl_multi_add_handle(stream->multi, stream->easy);
+}
+
+/* Elsewhere, in a moment. */
+static void try_next(struct stream *stream, uint64_t now_ms)
+{
+    stream->endpoint = (stream->endpoint + 1) % client_endpoints(stream->client)->count;
+    stream->connect_ms = now_ms + stream->pause_ms;
+    stream->pause_ms = stream->pause_ms * 2 < PAUSE_MAX_MS ? stream->pause_ms * 2 : PAUSE_MAX_MS;
+    stream->down_ms = stream->down_ms ? stream->down_ms : now_ms;
+}
+
+uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
+{
+    uint64_t dead_ms = stream->heard_ms + BEATS_SILENT * stream->beat_ms;
+
+    if (stream->running && now_ms >= dead_ms) {
+        stop(stream);
+        try_next(stream, now_ms);
+    }
+    if (!stream->running && !stream->over && now_ms >= stream->connect_ms) {
+        connect_to(stream, now_ms);
+    }
+    if (stream->over) {
+        return UINT64_MAX;
+    }
+    return stream->running ? stream->heard_ms + BEATS_SILENT * stream->beat_ms : stream->connect_ms;
+}
+
+/* What was there before has another history now: begin anew, and say that something may be missing.
+ */
+static void begin_anew(struct stream *stream)
+{
+    stream->bookmark[0] = '\0';
+    (void)json_array_append_new(stream->ready,
+                                json_pack("{s:s,s:s}", "event", "gap", "reason", "HistoryChanged"));
+}
+
+/* A refusal that is the same everywhere ends the stream. */
+static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
+{
+    int code = client_judge(stream->client, status, buf_slice(&stream->line));
+
+    if (strcmp(client_error(stream->client)->code, "HistoryChanged") == 0) {
+        begin_anew(stream);
+    } else if (status != 503 && status != 504 && status != 429 && code != CMD_OK) {
+        stream->over = true;
+    }
+    try_next(stream, now_ms);
+}
+
+bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t now_ms)
+{
+    long status = 0;
+
+    if (easy != stream->easy) {
+        return false;
+    }
+    (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
+    (void)curl_code; /* A stream that ends, for whatever reason, is gone on with elsewhere. */
+    if (stream->over || status == 0 || status == 200) {
+        try_next(stream, now_ms);
+    } else {
+        take_refusal(stream, status, now_ms);
+    }
+    stop(stream);
+    return true;
+}
+
+/* ---- Asking ---- */
+
+json_t *stream_next(struct stream *stream)
+{
+    json_t *event = NULL;
+
+    if (stream->ready_at < json_array_size(stream->ready)) {
+        event = json_incref(json_array_get(stream->ready, stream->ready_at++));
+    }
+    if (stream->ready_at == json_array_size(stream->ready)) {
+        (void)json_array_clear(stream->ready);
+        stream->ready_at = 0;
+    }
+    return event;
+}
+
+bool stream_is_over(const struct stream *stream)
+{
+    return stream->over && stream->ready_at == json_array_size(stream->ready);
+}
+
+uint64_t stream_down_since(const struct stream *stream)
+{
+    return stream->down_ms;
+}
+
+const char *stream_bookmark(const struct stream *stream)
+{
+    return stream->bookmark;
+}

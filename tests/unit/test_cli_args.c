@@ -1,0 +1,281 @@
+/* Command lines: options, operands, numbers, guesses; and what all commands have in common. */
+#include "cli/cmd.h"
+#include "cli/settings.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    WORDS_MAX = 16
+};
+
+static const struct cmd_option own[] = {
+    {"version", 0, "N", "", NULL},
+    {"recursive", 'r', NULL, "", NULL},
+    {"limit", 'n', "N", "", NULL},
+    {"header", 'H', "H", "", NULL},
+    {.name = NULL},
+};
+static const struct cmd plain = {
+    .name = "x", .usage = "PATH", .options = own, .operands_min = 1, .operands_max = 2};
+static const struct cmd runner = {
+    .name = "lock", .usage = "NAME -- CMD", .options = own, .operands_max = 1, .has_child = true};
+
+static struct args args;
+static char *words[WORDS_MAX + 1];
+
+/* Words are parted by one blank. */
+static bool parse(const struct cmd *cmd, const char *line)
+{
+    static char text[256];
+    int count = 0;
+
+    (void)snprintf(text, sizeof(text), "%s", line);
+    for (char *word = text; word && *word; count++) {
+        char *blank = strchr(word, ' ');
+
+        assert_true(count < WORDS_MAX);
+        words[count] = word;
+        if (blank) {
+            *blank = '\0';
+        }
+        word = blank ? blank + 1 : NULL;
+    }
+    words[count] = NULL;
+    return args_parse(&args, cmd, settings_options, count, words);
+}
+
+static void options_stand_anywhere(void **state)
+{
+    (void)state;
+    assert_true(parse(&plain, "--version 3 /a -r b --limit=5"));
+    assert_int_equal(args.operand_count, 2);
+    assert_string_equal(args_operand(&args, 0), "/a");
+    assert_string_equal(args_operand(&args, 1), "b");
+    assert_null(args_operand(&args, 2));
+    assert_string_equal(args_get(&args, "version"), "3");
+    assert_string_equal(args_get(&args, "limit"), "5");
+    assert_true(args_has(&args, "recursive"));
+    assert_false(args_has(&args, "output"));
+}
+
+static void short_options_are_joined(void **state)
+{
+    (void)state;
+    assert_true(parse(&plain, "-rn7 /a"));
+    assert_true(args_has(&args, "recursive"));
+    assert_string_equal(args_get(&args, "limit"), "7");
+    assert_true(parse(&plain, "-rojson /a"));
+    assert_string_equal(args_get(&args, "output"), "json");
+}
+
+static void the_last_one_wins_and_all_can_be_seen(void **state)
+{
+    (void)state;
+    assert_true(parse(&plain, "/a -H a:1 -H b:2"));
+    assert_string_equal(args_get(&args, "header"), "b:2");
+    assert_string_equal(args_nth(&args, "header", 0), "a:1");
+    assert_string_equal(args_nth(&args, "header", 1), "b:2");
+    assert_null(args_nth(&args, "header", 2));
+}
+
+static void dashes_that_are_no_options(void **state)
+{
+    (void)state;
+    assert_true(parse(&plain, "/a -"));
+    assert_string_equal(args_operand(&args, 1), "-");
+    assert_true(parse(&plain, "/a -5"));
+    assert_string_equal(args_operand(&args, 1), "-5");
+    assert_true(parse(&plain, "/a -- --version"));
+    assert_string_equal(args_operand(&args, 1), "--version");
+}
+
+static void a_child_is_left_as_it_is(void **state)
+{
+    (void)state;
+    assert_true(parse(&runner, "/lock -r -- make -n --limit=1"));
+    assert_int_equal(args.operand_count, 1);
+    assert_int_equal(args.child_count, 3);
+    assert_string_equal(args.child[0], "make");
+    assert_string_equal(args.child[2], "--limit=1");
+    assert_null(args.child[3]);
+    assert_false(args_has(&args, "limit"));
+    assert_true(parse(&runner, "/lock"));
+    assert_null(args.child);
+}
+
+static void mistakes_are_told(void **state)
+{
+    (void)state;
+    assert_false(parse(&plain, "/a --versoin 3"));
+    assert_string_equal(args.error, "there is no option --versoin; did you mean --version?");
+    assert_false(parse(&plain, "/a -q"));
+    assert_string_equal(args.error, "there is no option -q");
+    assert_false(parse(&plain, "/a --version"));
+    assert_non_null(strstr(args.error, "--version needs a value"));
+    assert_false(parse(&plain, "/a --recursive=1"));
+    assert_string_equal(args.error, "--recursive takes no value");
+    assert_false(parse(&plain, "-r"));
+    assert_non_null(strstr(args.error, "missing"));
+    assert_false(parse(&plain, "/a b c"));
+    assert_non_null(strstr(args.error, "\"c\" is one too many"));
+}
+
+static void numbers_and_times(void **state)
+{
+    struct args_range range = {.min = -5, .max = 100000};
+    int64_t got = 0;
+
+    (void)state;
+    assert_true(args_number("-5", range, &got) && got == -5);
+    assert_false(args_number("-6", range, &got));
+    assert_false(args_number("5x", range, &got));
+    assert_false(args_number("", range, &got));
+    assert_false(args_number("99999999999999999999", range, &got));
+    assert_true(args_duration_ms("250ms", range, &got) && got == 250);
+    assert_true(args_duration_ms("10", range, &got) && got == 10000);
+    assert_true(args_duration_ms("10s", range, &got) && got == 10000);
+    assert_true(args_duration_ms("1m", range, &got) && got == 60000);
+    assert_false(args_duration_ms("2h", range, &got));
+    assert_false(args_duration_ms("1d", range, &got));
+}
+
+static void commands_are_guessed(void **state)
+{
+    (void)state;
+    assert_string_equal(cmd_guess("gett"), "get");
+    assert_string_equal(cmd_guess("put"), "set");
+    assert_null(cmd_guess("xyzzy"));
+    for (const struct cmd *const *at = cmd_table; *at; at++) {
+        assert_ptr_equal(cmd_find((*at)->name), *at);
+        assert_true(!(*at)->run != !(*at)->run_alone);
+        assert_non_null((*at)->usage);
+    }
+}
+
+/* ---- Settings ---- */
+
+static char dir[] = "/tmp/zabra-cli-XXXXXX";
+
+static void write_config(const char *text, mode_t mode)
+{
+    char name[128];
+    FILE *file = NULL;
+
+    (void)snprintf(name, sizeof(name), "%s/zabra", dir);
+    (void)mkdir(name, 0700);
+    (void)snprintf(name, sizeof(name), "%s/zabra/config", dir);
+    file = fopen(name, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(name, mode), 0);
+}
+
+static void settings_come_in_order(void **state)
+{
+    struct settings settings;
+
+    (void)state;
+    write_config("# mine\n endpoints = a:1 \ntimeout=2s\nuser=file\n\nuser=bob\n", 0600);
+    assert_int_equal(setenv("ZABRA_ENDPOINTS", "b:2", 1), 0);
+    assert_true(parse(&plain, "/a --timeout 3s"));
+    assert_true(settings_load(&settings, &args));
+    assert_string_equal(settings.endpoints, "b:2");
+    assert_int_equal(settings.timeout_ms, 3000);
+    assert_string_equal(settings.user, "bob");
+    assert_null(settings.password_file);
+    settings_release(&settings);
+    assert_int_equal(unsetenv("ZABRA_ENDPOINTS"), 0);
+    assert_true(parse(&plain, "/a"));
+    assert_true(settings_load(&settings, &args));
+    assert_string_equal(settings.endpoints, "a:1");
+    assert_int_equal(settings.timeout_ms, 2000);
+    settings_release(&settings);
+}
+
+static void refuse_config(const char *text, mode_t mode, const char *why)
+{
+    struct settings settings;
+
+    write_config(text, mode);
+    assert_true(parse(&plain, "/a"));
+    assert_false(settings_load(&settings, &args));
+    assert_non_null(strstr(settings.error, why));
+    settings_release(&settings);
+}
+
+static void a_bad_file_is_refused(void **state)
+{
+    (void)state;
+    refuse_config("user=bob\n", 0644, "chmod 600");
+    refuse_config("user=bob\nendpoint=a\n", 0600, "line 2: \"endpoint\" is no setting");
+    refuse_config("user=bob\nhello\n", 0600, "line 2");
+    refuse_config("timeout=soon\n", 0600, "\"soon\" is not a time");
+    write_config("", 0600);
+}
+
+static void passwords_come_from_files(void **state)
+{
+    char password[SETTINGS_PASSWORD_MAX];
+    struct settings settings;
+    char line[256];
+
+    (void)state;
+    write_config("secret word\r\nmore\n", 0600);
+    (void)snprintf(line, sizeof(line), "/a --user bob --password-file %s/zabra/config", dir);
+    assert_int_equal(setenv("XDG_CONFIG_HOME", "/nowhere", 1), 0);
+    assert_true(parse(&plain, line));
+    assert_true(settings_load(&settings, &args));
+    assert_true(settings_password(&settings, password));
+    assert_string_equal(password, "secret word");
+    write_config("secret\n", 0604);
+    assert_false(settings_password(&settings, password));
+    assert_non_null(strstr(settings.error, "everybody may read"));
+    settings_release(&settings);
+    assert_true(parse(&plain, "/a --user bob:secret"));
+    assert_false(settings_load(&settings, &args));
+    settings_release(&settings);
+    assert_int_equal(setenv("XDG_CONFIG_HOME", dir, 1), 0);
+}
+
+static int open_dir(void **state)
+{
+    (void)state;
+    return mkdtemp(dir) && setenv("XDG_CONFIG_HOME", dir, 1) == 0 ? 0 : -1;
+}
+
+static int remove_dir(void **state)
+{
+    char name[128];
+
+    (void)state;
+    (void)snprintf(name, sizeof(name), "%s/zabra/config", dir);
+    (void)unlink(name);
+    (void)snprintf(name, sizeof(name), "%s/zabra", dir);
+    (void)rmdir(name);
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_stand_anywhere),
+        cmocka_unit_test(short_options_are_joined),
+        cmocka_unit_test(the_last_one_wins_and_all_can_be_seen),
+        cmocka_unit_test(dashes_that_are_no_options),
+        cmocka_unit_test(a_child_is_left_as_it_is),
+        cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(numbers_and_times),
+        cmocka_unit_test(commands_are_guessed),
+        cmocka_unit_test(settings_come_in_order),
+        cmocka_unit_test(a_bad_file_is_refused),
+        cmocka_unit_test(passwords_come_from_files),
+    };
+
+    return cmocka_run_group_tests(tests, open_dir, remove_dir);
+}

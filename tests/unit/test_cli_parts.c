@@ -1,0 +1,167 @@
+/* Small parts of the command line: URLs, endpoints, JSON, times, the lines that --curl prints. */
+#include "cli/client_int.h"
+#include "cli/out.h"
+#include "cli/url.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+static void urls_are_escaped(void **state)
+{
+    struct buf url;
+
+    (void)state;
+    url_init(&url, "/znodes/v1", "/a b/\xc3\xa9%?#");
+    url_param(&url, "name", "x&y=z");
+    url_param(&url, "null", NULL);
+    url_param_number(&url, "version", -1);
+    assert_string_equal(buf_cstr(&url),
+                        "/znodes/v1/a%20b/%C3%A9%25%3F%23?name=x%26y%3Dz&null=true&version=-1");
+    buf_release(&url);
+}
+
+static void paths_are_checked_and_split(void **state)
+{
+    struct buf parent;
+
+    (void)state;
+    buf_init(&parent, URL_MAX);
+    assert_null(url_path_fault("/", false));
+    assert_null(url_path_fault("/a/b", false));
+    assert_non_null(url_path_fault("a", false));
+    assert_non_null(url_path_fault("/a/", false));
+    assert_non_null(url_path_fault("/a//b", true));
+    assert_non_null(url_path_fault("/a/../b", false));
+    assert_null(url_path_fault("/a/", true));
+    assert_string_equal(url_split("/a/b", &parent), "b");
+    assert_string_equal(buf_cstr(&parent), "/a");
+    assert_string_equal(url_split("/a", &parent), "a");
+    assert_string_equal(buf_cstr(&parent), "/");
+    buf_release(&parent);
+}
+
+static void endpoints_are_a_list(void **state)
+{
+    struct endpoints endpoints;
+    const char *fault = NULL;
+
+    (void)state;
+    assert_true(endpoints_parse(&endpoints, "a:1, http://b/ ,[::1]:3,[::1]", &fault));
+    assert_int_equal(endpoints.count, 4);
+    assert_string_equal(endpoints_url(&endpoints), "http://a:1");
+    endpoints_turn(&endpoints);
+    assert_string_equal(endpoints_url(&endpoints), "http://b:9998");
+    assert_string_equal(endpoints.urls[2], "http://[::1]:3");
+    assert_string_equal(endpoints.urls[3], "http://[::1]:9998");
+    assert_false(endpoints_parse(&endpoints, "a:1,,b", &fault));
+    assert_string_equal(fault, ",b");
+    assert_false(endpoints_parse(&endpoints, "bob:pw@a:1", &fault));
+    assert_false(endpoints_parse(&endpoints, "", &fault));
+}
+
+static void long_integers_are_read(void **state)
+{
+    char error[JSONR_ERROR_MAX];
+    json_t *value = jsonr_parse(slice_str("{\"a\":9223372036854775808,\"b\":-12,\"c\":\"1\\\""
+                                          "12345678901234567890\",\"d\":{\"e\":[1.5]}}"),
+                                error);
+    struct buf out;
+
+    (void)state;
+    assert_non_null(value);
+    assert_string_equal(jsonr_text(value, "a"), "9223372036854775808");
+    assert_int_equal(jsonr_number(value, "b"), -12);
+    assert_string_equal(jsonr_text(value, "c"), "1\"12345678901234567890");
+    assert_true(json_is_array(jsonr_at(value, "d.e")));
+    assert_null(jsonr_at(value, "d.x"));
+    assert_null(jsonr_at(value, "b.x"));
+    buf_init(&out, 1024);
+    jsonr_put(&out, jsonr_at(value, "d"));
+    assert_string_equal(buf_cstr(&out), "{\"e\":[1.5]}");
+    buf_release(&out);
+    json_decref(value);
+    assert_null(jsonr_parse(slice_str("{\"a\":"), error));
+    assert_non_null(strstr(error, "line 1"));
+}
+
+static void times_are_civil(void **state)
+{
+    char text[OUT_TIME_MAX];
+
+    (void)state;
+    out_time(0, text);
+    assert_string_equal(text, "1970-01-01T00:00:00Z");
+    out_time(INT64_C(1709210096789), text);
+    assert_string_equal(text, "2024-02-29T12:34:56Z");
+    out_time(-1, text);
+    assert_string_equal(text, "1969-12-31T23:59:59Z");
+}
+
+static void expect_line(struct settings *settings, const struct client_request *request,
+                        const char *line)
+{
+    struct client *client = client_open(settings);
+    struct buf out;
+
+    assert_non_null(client);
+    buf_init(&out, 1 << 20);
+    client_put_curl(client, request, &out);
+    assert_string_equal(buf_cstr(&out), line);
+    buf_release(&out);
+    client_close(client);
+}
+
+static void requests_are_shown_as_curl(void **state)
+{
+    struct settings settings = {.endpoints = "h:1"};
+    struct client_request request = {.target = "/znodes/v1/a"};
+
+    (void)state;
+    expect_line(&settings, &request, "curl -sS 'http://h:1/znodes/v1/a'\n");
+    settings.linearizable = true;
+    expect_line(&settings, &request,
+                "curl -sS 'http://h:1/znodes/v1/a?consistency=linearizable'\n");
+    request.method = "PUT";
+    request.has_body = true;
+    request.body = slice_str("it's");
+    request.headers[0] = "If-Match: \"d1.0\"";
+    expect_line(&settings, &request,
+                "curl -sS -X PUT -H 'Content-Type: application/octet-stream' -H 'If-Match: "
+                "\"d1.0\"' --data-raw 'it'\\''s' 'http://h:1/znodes/v1/a'\n");
+    request.body_from = "@-";
+    request.headers[0] = NULL;
+    expect_line(&settings, &request,
+                "curl -sS -X PUT -H 'Content-Type: application/octet-stream' --data-binary @- "
+                "'http://h:1/znodes/v1/a'\n");
+}
+
+static void secrets_are_not_shown(void **state)
+{
+    struct settings settings = {.endpoints = "h:1", .user = "b\"o'b", .password_file = "/p w"};
+    struct client_request request = {.target = "/a"};
+
+    (void)state;
+    expect_line(
+        &settings, &request,
+        "{ sed -n '1{s/[\"\\\\]/\\\\&/g;s/.*/user = \"b\\\\\"o'\\''b:&\"/p;}' '/p w'; } | curl "
+        "-K - -sS 'http://h:1/a'\n");
+    settings = (struct settings){.endpoints = "h:1", .session = "5e55"};
+    request = (struct client_request){
+        .target = "/a", .method = "POST", .has_body = true, .body_from = "@-", .type = "x/y"};
+    expect_line(
+        &settings, &request,
+        "{ { printf 'header = \"Zk-Session: %s\"\\n' \"$ZABRA_SESSION\"; } | curl -K - -sS -X "
+        "POST -H 'Content-Type: x/y' --data-binary @/dev/fd/3 'http://h:1/a'; } 3<&0\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(urls_are_escaped),      cmocka_unit_test(paths_are_checked_and_split),
+        cmocka_unit_test(endpoints_are_a_list),  cmocka_unit_test(long_integers_are_read),
+        cmocka_unit_test(times_are_civil),       cmocka_unit_test(requests_are_shown_as_curl),
+        cmocka_unit_test(secrets_are_not_shown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
