@@ -469,10 +469,14 @@ static void a_replica_that_is_stopped_sends_its_streams_away(void **state)
 
 static int open_small(void **state)
 {
+    char keys[128];
+
     (void)state;
-    ensemble_launch(&ensemble, 3,
-                    "maxWindow=50\nmaxSocketQueueBytes=4096\nheartbeatInterval=200\n"
-                    "staleLimit=1000\n");
+    (void)snprintf(keys, sizeof(keys),
+                   "maxWindow=50\nmaxSocketQueueBytes=4096\nheartbeatInterval=200\n"
+                   "staleLimit=%d\n",
+                   1000 * ENSEMBLE_FACTOR);
+    ensemble_launch(&ensemble, 3, keys);
     return 0;
 }
 
