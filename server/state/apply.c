@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/probe.h"
 #include "server/state/apply_int.h"
+#include "server/state/cut_int.h"
 #include "server/state/path.h"
 
 static struct blob *data_of(const struct txn_effect *effect)
@@ -99,6 +100,7 @@ static enum err apply_create(struct apply *apply, const struct txn_effect *effec
     zxid_t pzxid = parent->pzxid;
     uint32_t creates = parent->creates;
 
+    cuts_before(state, parent, path_parent(effect->path));
     state_sum_out(state, parent);
     if (node != NULL) {
         create_again(apply, effect, node);
@@ -134,6 +136,7 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     if (!apply->fuzzy) {
         undo_set(&state->undo, node);
     }
+    cuts_before(state, node, effect->path);
     state_sum_out(state, node);
     blob_unref(state_swap_data(state, node, data_of(effect)));
     node->mzxid = apply->zxid;
@@ -200,6 +203,8 @@ static enum err apply_delete(struct apply *apply, const struct txn_effect *effec
     apply->acl = node->acl;
     apply->parent_acl = parent->acl;
     apply->session = owner_is_session(node->owner) ? node->owner : 0;
+    cuts_before(state, node, effect->path);
+    cuts_before(state, parent, path_parent(effect->path));
     state_sum_out(state, parent);
     if (apply->fuzzy) {
         delete_fuzzy(apply, node);
@@ -235,6 +240,7 @@ static enum err apply_set_acl(struct apply *apply, const struct txn_effect *effe
     if (!apply->fuzzy) {
         undo_set_acl(&state->undo, node);
     }
+    cuts_before(state, node, effect->path);
     state_sum_out(state, node);
     state_set_acl(state, node, acls_intern(&state->acls, effect->acl));
     node->aversion = effect->version;
@@ -368,6 +374,9 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
         changes_clear(ret_changes);
     }
     acls_collect(&state->acls);
+    if (fuzzy) {
+        state_cuts_lose(state); /* It is not the state of any zxid now. */
+    }
     if (check_bytes(&apply, txn) != ERR_OK) {
         return ERR_FORMAT;
     }

@@ -158,6 +158,25 @@ bool path_is_within(struct slice path, struct slice ancestor)
            (path.len == ancestor.len || path.data[ancestor.len] == '/');
 }
 
+int path_order(struct slice a, struct slice b)
+{
+    ASSERT(a.len > 0 && b.len > 0);
+    size_t len = a.len < b.len ? a.len : b.len;
+    size_t i = 0;
+
+    while (i < len && a.data[i] == b.data[i]) {
+        i++;
+    }
+    if (i == len) {
+        return a.len < b.len ? -1 : a.len > b.len;
+    }
+    /* What ends here comes before what goes on: no name holds a byte below that of a slash. */
+    int left = a.data[i] == '/' ? 0 : a.data[i];
+    int right = b.data[i] == '/' ? 0 : b.data[i];
+
+    return left - right;
+}
+
 struct slice path_component(struct slice path, size_t *pos)
 {
     size_t start = *pos;

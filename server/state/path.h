@@ -20,6 +20,9 @@ bool path_is_builtin(struct slice path);
 /* True when `path` is `ancestor` or below it. */
 bool path_is_within(struct slice path, struct slice ancestor);
 
+/* Order of a walk, which goes by components: "/a", "/a/x", "/a-". As slice_cmp. */
+int path_order(struct slice a, struct slice b);
+
 /* Next component of a path, starting at *pos = 0; empty slice at the end. */
 struct slice path_component(struct slice path, size_t *pos);
 

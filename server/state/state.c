@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "server/state/cut_int.h"
 #include "server/state/state_int.h"
 
 static uint64_t size_of(const struct znode *node)
@@ -29,6 +30,7 @@ struct state *state_new(uint64_t history)
     remembers_init(&state->remembers);
     quotas_init(&state->quotas);
     buf_init(&state->restore_path, STATE_PATH_MAX);
+    list_init(&state->cuts);
     state->root = tree_node_new(slice_make(NULL, 0));
     state->node_count = 1;
     state_sum_in(state, state->root);
@@ -47,6 +49,7 @@ void state_free(struct state *state)
         return;
     }
     ASSERT(state->undo.count == 0 && state->root->parent == NULL);
+    ASSERT(list_empty(&state->cuts));
     tree_dismantle(state->root, NULL, NULL);
     reap_release(state);
     acls_release(&state->acls);
@@ -131,6 +134,13 @@ const struct znode *state_find(const struct state *state, struct slice path)
     ASSERT(path.len > 0 && path.data[0] == '/');
 
     return tree_find(state->root, path);
+}
+
+const struct znode *state_after(const struct state *state, struct slice path)
+{
+    ASSERT(path.len > 0 && path.data[0] == '/');
+
+    return tree_after(state->root, path);
 }
 
 struct slice state_acl(const struct state *state, uint32_t acl)
@@ -282,6 +292,7 @@ void state_set_config(struct state *state, zxid_t zxid, struct slice text)
 
     ASSERT(node != NULL && node->owner == 0);
     if (zxid > node->mzxid) {
+        cuts_before(state, node, slice_str(STATE_CONFIG_PATH));
         state_sum_out(state, node);
         blob_unref(state_swap_data(state, node, blob_new(text)));
         node->mzxid = zxid;

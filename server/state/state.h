@@ -98,6 +98,10 @@ const struct znode *znode_first_child(const struct znode *parent, struct slice a
 const struct znode *znode_next(const struct znode *child);
 const struct znode *znode_parent(const struct znode *node);
 struct slice znode_name(const struct znode *node);
+/* Depth first: the first znode behind `path`, whether there is one at `path` or not; and the next
+ * one that is not below `node`. NULL at the end. */
+const struct znode *state_after(const struct state *state, struct slice path);
+const struct znode *znode_skip(const struct znode *node);
 struct blob *znode_data(const struct znode *node); /* NULL for null data; not a new reference. */
 void znode_stat(const struct znode *node, struct stat_view *ret_stat);
 uint64_t znode_owner(const struct znode *node);   /* Stored owner: see txn.h. */

@@ -8,6 +8,7 @@
 #ifndef SERVER_STATE_STATE_INT_H
 #define SERVER_STATE_STATE_INT_H
 
+#include "base/list.h"
 #include "base/map.h"
 #include "server/state/acls_int.h"
 #include "server/state/quota_int.h"
@@ -73,6 +74,7 @@ struct state {
     uint64_t restore_after;   /* Last session or zxid of a result that was restored in it. */
     struct buf restore_path;  /* Last path that was restored. */
     struct undo undo;         /* Of the transaction being applied. */
+    struct list cuts;         /* Of struct state_cut: who reads what it was. */
 };
 
 /* Lets go of what the changes refer to. */

@@ -238,6 +238,13 @@ struct slice znode_name(const struct znode *node)
     return slice_make(node->name, node->name_len);
 }
 
+const struct znode *znode_skip(const struct znode *node)
+{
+    ASSERT(node != NULL);
+
+    return tree_skip(node);
+}
+
 struct blob *znode_data(const struct znode *node)
 {
     return node->data;

@@ -1,0 +1,18 @@
+/* cut_int.h - what a transaction does for the readers of cuts before it changes a znode. */
+#ifndef SERVER_STATE_CUT_INT_H
+#define SERVER_STATE_CUT_INT_H
+
+#include "server/state/cut.h"
+#include "server/state/state_int.h"
+
+void cuts_save(struct state *state, const struct znode *node, struct slice path);
+
+/* Before any change of the fields, the data, the ACL, or the number of children of `node`. */
+static inline void cuts_before(struct state *state, const struct znode *node, struct slice path)
+{
+    if (!list_empty(&state->cuts)) {
+        cuts_save(state, node, path);
+    }
+}
+
+#endif
