@@ -234,7 +234,7 @@ static void check_dataformat(struct http_conn *conn, struct slice value)
 
 static bool reads_tree(const struct op_def *def)
 {
-    return def && def->read;
+    return def && (def->read || def->id == OP_EXPORT);
 }
 
 static void take_param(struct http_conn *conn, const struct http_param *param)
@@ -404,12 +404,16 @@ static void choose_media(struct http_conn *conn)
 
     static const enum http_media streams[] = {HTTP_MEDIA_SSE, HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
 
+    static const enum http_media lines[] = {HTTP_MEDIA_NDJSON, HTTP_MEDIA_NONE};
+
     static const enum http_media text[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_NONE};
     struct http_request *request = &conn->request;
     const enum http_media *offered = json_only;
 
     if (request->def && request->def->shape == OP_SHAPE_FRONT) {
         offered = streams;
+    } else if (request->def && request->def->shape == OP_SHAPE_LINES) {
+        offered = lines;
     } else if (request->def) {
         offered = request->def->status_raw ? json_or_raw : json_only;
     } else if (request->route->kind == HTTP_ROUTE_INDEX) {

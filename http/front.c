@@ -4,7 +4,9 @@
 
 enum MHD_Result http_answer_front(struct http_conn *conn)
 {
-    ASSERT(conn->request.def->id == OP_WATCH); /* The one of them that has a route. */
-
+    if (conn->request.def->id == OP_EXPORT) {
+        return http_export_begin(conn);
+    }
+    ASSERT(conn->request.def->id == OP_WATCH); /* The others have no route. */
     return http_stream_begin(conn);
 }

@@ -125,7 +125,7 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
 }
 
 /* The state may have been put back by a snapshot since it was found new enough. */
-static zxid_t least_zxid(const struct http_request *request)
+zxid_t http_least_zxid(const struct http_request *request)
 {
     zxid_t waited = request->op ? request->op->wait_zxid : 0;
 
@@ -141,7 +141,7 @@ enum MHD_Result http_run_read(struct http_conn *conn)
     ASSERT(request->def->read);
     op_result_init(&result);
     request->def->read(gate_view(conn->http->gate), &conn->principal, &request->args, &result);
-    if (result.zxid != 0 && result.zxid < least_zxid(request)) {
+    if (result.zxid != 0 && result.zxid < http_least_zxid(request)) {
         op_result_release(&result);
         op_result_init(&result);
         result.err = ERR_REPLICA_BEHIND;
@@ -255,7 +255,7 @@ static enum err find_session(struct http_conn *conn, const char **ret_why)
     enum err err = http_session_look(conn, &zxid);
 
     *ret_why = "the session has expired, or was closed";
-    if (err == ERR_UNKNOWN_SESSION && zxid >= least_zxid(&conn->request)) {
+    if (err == ERR_UNKNOWN_SESSION && zxid >= http_least_zxid(&conn->request)) {
         return ERR_SESSION_EXPIRED;
     }
     if (err != ERR_OK) {

@@ -335,7 +335,9 @@ bool http_head_waits(struct slice bytes)
     if (http_head_read(bytes, &line, &head)) {
         return false;
     }
-    return head.prefer.data || slice_starts_with(line.target, slice_str("/watch/v1"));
+    return head.prefer.data || slice_starts_with(line.target, slice_str("/watch/v1")) ||
+           slice_starts_with(line.target, slice_str("/export/v1")) ||
+           slice_starts_with(line.target, slice_str("/import/v1"));
 }
 
 const char *http_head_check(struct slice bytes)

@@ -81,7 +81,8 @@ const char *http_head_read(struct slice bytes, struct http_line *ret_line,
 /* The same for its verdict alone. */
 const char *http_head_check(struct slice bytes);
 
-/* A whole head: its request is one that waits on purpose, for hours perhaps. A guess is enough. */
+/* A whole head: its request is one that waits on purpose, for hours perhaps, or moves a whole
+ * subtree. A guess is enough. */
 bool http_head_waits(struct slice bytes);
 
 /* Where the head ends (behind its blank line), or 0 when it is not complete. Blank lines before the

@@ -61,6 +61,15 @@ struct http_caps {
     uint32_t address_max;
 };
 
+/* Exports and imports. */
+struct http_transfers {
+    _Atomic uint32_t places;              /* Taken, of gate_limits.transfers_max. */
+    struct metric_counter exports;        /* Under way. */
+    struct metric_counter exports_ever;   /* Begun. */
+    struct metric_counter exports_failed; /* Ended without their last line. */
+    struct metric_counter exported_znodes;
+};
+
 struct http_names; /* Host and Origin lists: hosts.c. */
 
 struct http {
@@ -85,6 +94,7 @@ struct http {
     pthread_mutex_t wait_mutex; /* Of `suspended`; http_drain and http_stop wait on `changed`. */
     pthread_cond_t changed;
     uint32_t suspended; /* Requests that the gate holds. */
+    struct http_transfers transfers;
     struct http_metrics metrics;
 };
 
@@ -235,6 +245,9 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
 /* Runs the row's read function and answers; again as often as need be. Library thread. */
 enum MHD_Result http_run_read(struct http_conn *conn);
 
+/* An answer must not be of an older state than this. */
+zxid_t http_least_zxid(const struct http_request *request);
+
 /* What the gate knows now; asked once for each request, and only when something depends on it. */
 const struct gate_status *http_status(struct http_conn *conn);
 
@@ -311,6 +324,15 @@ void http_stream_free(struct http_stream *stream); /* Watcher's thread. */
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
 enum MHD_Result http_wait_over(struct http_conn *conn);
 void http_wait_free(struct http_wait *wait); /* Accepts NULL. */
+
+/* ---- transfer.c: exports, and what they share with imports ---- */
+enum MHD_Result http_export_begin(struct http_conn *conn);
+
+/* A place for one more; false, with the request refused, when all are taken or this replica may not
+ * answer. */
+bool http_transfer_begin(struct http_conn *conn);
+void http_transfer_end(struct http *http);
+void http_transfer_write_metrics(const struct http *http, struct buf *out);
 
 /* ---- raw.c: answers without the library ---- */
 

@@ -194,6 +194,7 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn)
     gate_write_metrics(conn->http->gate, &conn->out);
     write_own_metrics(conn->http, &conn->out);
     http_watcher_write_metrics(conn->http->watcher, &conn->out);
+    http_transfer_write_metrics(conn->http, &conn->out);
     return send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 

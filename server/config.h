@@ -114,6 +114,8 @@ struct config {
     uint32_t watch_bytes_max;
     uint32_t streams_max;
     uint32_t wait_max_ms;
+    uint32_t transfers_max;
+    uint64_t export_bytes_max;
 
     /* Logging. */
     uint32_t log_level;  /* enum log_level. */

@@ -79,6 +79,8 @@ void gate_init(struct gate *gate, struct server *server)
         .watch_bytes_max = config->watch_bytes_max,
         .streams_max = config->streams_max,
         .wait_max_ms = config->wait_max_ms,
+        .transfers_max = config->transfers_max,
+        .export_bytes_max = config->export_bytes_max,
     };
 }
 

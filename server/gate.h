@@ -128,6 +128,8 @@ struct gate_limits {
     uint32_t watch_bytes_max;        /* Of their paths. */
     uint32_t streams_max;            /* SSE and NDJSON. */
     uint32_t wait_max_ms;            /* Of a long poll. */
+    uint32_t transfers_max;          /* Exports and imports. */
+    uint64_t export_bytes_max;       /* Of changed znodes kept for an export. */
 };
 const struct gate_limits *gate_limits(struct gate *gate);
 

@@ -5,6 +5,7 @@
 #include "server/gate.h"
 #include "server/server_int.h"
 #include "server/state/state.h"
+#include "server/view.h"
 
 #include <stdio.h>
 
@@ -238,5 +239,6 @@ void gate_write_limits(struct gate *gate, struct jsonw *json)
             jsonw_kv_u64(json, rows[i].key, config_number(gate->server->config, &rows[i]));
         }
     }
+    jsonw_kv_u64(json, "maxSearchNodes", VIEW_SEARCH_NODES_MAX); /* Fixed. */
     jsonw_object_end(json);
 }

@@ -47,6 +47,8 @@ enum op_id {
     OP_AUTH = 27,
     OP_DETACH = 28,
     OP_PING = 29,
+    OP_SEARCH = 30,
+    OP_EXPORT = 31, /* Over HTTP alone, like the next one. */
 };
 
 enum op_consistency {
@@ -89,10 +91,11 @@ struct op_args {
     bool container;
     int64_t ttl_ms; /* 0: none. */
     bool recursive;
-    uint32_t max;       /* Bound of a recursive delete. */
-    uint32_t limit;     /* Page size of children. */
-    struct slice after; /* Children after this name. */
-    uint32_t depth;     /* Of tree. */
+    uint32_t max;         /* Bound of a recursive delete. */
+    uint32_t limit;       /* Page size of children. */
+    struct slice after;   /* Children after this name; search: znodes behind this path. */
+    struct slice pattern; /* search: what names must be like; empty: any. See glob.h. */
+    uint32_t depth;       /* Of tree. */
     enum op_with with;
     enum op_dataformat dataformat;
     struct op_args *ops; /* Elements of a multi. */
@@ -164,6 +167,8 @@ struct op_result {
     struct op_entry *entries; /* children, tree. */
     uint32_t entry_count;
     bool more;                 /* The page ends before the list does. */
+    uint32_t looked;           /* search: znodes looked at. */
+    struct slice after;        /* search: path of the last of them. */
     struct op_result *results; /* Of a multi, one per element. */
     uint32_t result_count;
     uint32_t failed_index; /* Element that failed, when err is not OK. */

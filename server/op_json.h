@@ -93,6 +93,37 @@ bool op_json_is_answer(enum op_id op, enum err err);
 enum err op_json_result(struct jsonw *json, const struct op_args *args,
                         const struct op_result *result, const struct op_json_style *style);
 
+/* ---- Lines of an export: one JSON object each, without the end of the line ---- */
+
+enum {
+    OP_JSON_EXPORT = 1 /* Version of the form, in the first line. */
+};
+
+void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uint64_t history);
+
+/* A znode in the form of an element of a multi that creates it, with its path below the top and
+ * with its stat. */
+struct op_export_znode {
+    struct slice path; /* Empty: the top itself. */
+    struct stat_view stat;
+    struct slice acl; /* Empty: open, and no such member. */
+    const struct blob *data;
+    bool container;
+    int64_t ttl_ms; /* 0: none. */
+};
+
+void op_json_export_znode(struct jsonw *json, const struct op_export_znode *znode,
+                          enum op_dataformat format);
+
+/* What is in the last line: without it the lines have been cut off. */
+struct op_export_figures {
+    uint64_t znodes;
+    uint64_t ephemerals; /* Left out. */
+    uint64_t unreadable; /* Left out with all that is below them. */
+};
+
+void op_json_export_end(struct jsonw *json, const struct op_export_figures *figures);
+
 /* The problem object (RFC 9457 and what ZooKeeper's clients know). Made by op_problem_make: one
  * that does not say what became of the write is of no use to a client. */
 struct op_problem {
@@ -117,6 +148,9 @@ struct op_problem {
 struct op_problem op_problem_make(enum op_kind kind, enum err err);
 
 void op_json_problem(struct jsonw *json, const struct op_problem *problem);
+
+/* {"error":{the problem}}: the last line of an export that could not be ended. */
+void op_json_export_error(struct jsonw *json, const struct op_problem *problem);
 
 /* "unknown" when an error of a write leaves open whether it was applied. */
 const char *op_outcome(enum op_kind kind, enum err err);

@@ -106,6 +106,11 @@ static enum err take_root(struct op_json_parse *parse, json_t *root, struct op_r
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "op", "must be given as a string");
     }
     request->def = ops_by_name(op_json_string(name));
+    if (request->def && op_is_http_only(request->def->id)) {
+        request->def = NULL;
+        return op_json_fail(parse, ERR_UNIMPLEMENTED, json_string_value(name),
+                            "is a route of HTTP, and no operation of a socket");
+    }
     if (!request->def || op_is_internal(request->def->id)) {
         request->def = NULL;
         return op_json_fail(parse, ERR_UNIMPLEMENTED, json_string_value(name),

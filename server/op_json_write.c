@@ -165,8 +165,9 @@ static void join_path(struct buf *full, struct slice root, struct slice relative
     buf_append_slice(full, relative);
 }
 
-static enum err put_tree(struct jsonw *json, const struct op_args *args,
-                         const struct op_result *result, const struct op_json_style *style)
+/* Of a tree, or what a search has found in one. */
+static enum err put_nodes(struct jsonw *json, const struct op_args *args,
+                          const struct op_result *result, const struct op_json_style *style)
 {
     enum err err = ERR_OK;
     struct slice root = path_of(args, result);
@@ -183,6 +184,18 @@ static enum err put_tree(struct jsonw *json, const struct op_args *args,
     jsonw_array_end(json);
     jsonw_kv_bool(json, "more", result->more);
     buf_release(&full);
+    return err;
+}
+
+static enum err put_found(struct jsonw *json, const struct op_args *args,
+                          const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = put_nodes(json, args, result, style);
+
+    if (result->more) {
+        jsonw_kv_string(json, "after", result->after);
+    }
+    jsonw_kv_u64(json, "looked", result->looked);
     return err;
 }
 
@@ -265,7 +278,9 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_CHILDREN:
         return put_children(json, args, result, style);
     case OP_SHAPE_TREE:
-        return put_tree(json, args, result, style);
+        return put_nodes(json, args, result, style);
+    case OP_SHAPE_SEARCH:
+        return put_found(json, args, result, style);
     case OP_SHAPE_ACL:
         put_acl(json, args, result, style);
         return ERR_OK;
@@ -283,6 +298,7 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_MULTI:
     case OP_SHAPE_INFO:
     case OP_SHAPE_FRONT:
+    case OP_SHAPE_LINES:
         break;
     }
     UNREACHABLE();

@@ -73,6 +73,17 @@ static const struct op_field children_fields[] = {
 static const struct op_field tree_fields[] = {
     PATH_FIELD, U32_FIELD("depth", depth, 1), WITH_FIELD, FORMAT_FIELD, END_FIELD,
 };
+static const struct op_field search_fields[] = {
+    PATH_FIELD,
+    {"name", OP_FIELD_TEXT, OP_FROM_QUERY, AT(pattern), 0, 0, 0},
+    {"data", OP_FIELD_TEXT, OP_FROM_QUERY, AT(data), 0, 0, 0},
+    U32_FIELD("limit", limit, 1),
+    {"after", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
+    WITH_FIELD,
+    FORMAT_FIELD,
+    END_FIELD,
+};
+static const struct op_field export_fields[] = {PATH_FIELD, FORMAT_FIELD, END_FIELD};
 static const struct op_field set_fields[] = {
     PATH_FIELD,
     DATA_FIELD,
@@ -206,7 +217,15 @@ static const struct op_def table[] = {
     {OP_AUTH, "auth", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, auth_fields, NULL},
     {OP_DETACH, "detach", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, none_fields, NULL},
     {OP_PING, "ping", "", "", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0, none_fields, NULL},
+    {OP_SEARCH, "search", "GET", "/search/v1/{path}", "", OP_KIND_READ, OP_SHAPE_SEARCH, 200, 0,
+     search_fields, view_search},
+    {OP_EXPORT, "export", "GET", "/export/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_LINES, 200, 0,
+     export_fields, NULL},
     {.name = NULL},
+};
+
+enum {
+    ROWS = sizeof(table) / sizeof(table[0]) - 1
 };
 
 const struct op_def *ops_table(void)
@@ -218,7 +237,7 @@ const struct op_def *ops_by_id(enum op_id id)
 {
     size_t row = (size_t)id - 1;
 
-    if (id < OP_GET || id > OP_PING) {
+    if (id < OP_GET || row >= ROWS) {
         return NULL;
     }
     ASSERT(table[row].id == id); /* Rows are in the order of their numbers. */
@@ -238,6 +257,11 @@ const struct op_def *ops_by_name(struct slice name)
 bool op_is_internal(enum op_id op)
 {
     return op == OP_REAP || op == OP_EXPIRE;
+}
+
+bool op_is_http_only(enum op_id op)
+{
+    return op == OP_EXPORT;
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)

@@ -63,13 +63,15 @@ enum op_shape {
     OP_SHAPE_EXISTS,   /* The same, or exists=false. */
     OP_SHAPE_CHILDREN, /* Names or objects, and the stat of the parent. */
     OP_SHAPE_TREE,     /* Entries of a subtree. */
+    OP_SHAPE_SEARCH,   /* The same, and where to go on. */
     OP_SHAPE_CREATED,  /* Path, URI and the stat. */
     OP_SHAPE_MULTI,    /* Results in order. */
     OP_SHAPE_ZXID,     /* The zxid alone. */
     OP_SHAPE_INFO,     /* Written by ops_write_info. */
     OP_SHAPE_SESSION,  /* Of a session: secret (when it is new), public id, time-out. */
     OP_SHAPE_ACL,      /* Entries of a list, and the stat. */
-    OP_SHAPE_FRONT,    /* The front end's. */
+    OP_SHAPE_FRONT,    /* The front end's: events as they happen. */
+    OP_SHAPE_LINES,    /* The front end's: one JSON value a line, with an end. */
 };
 
 enum {
@@ -79,6 +81,7 @@ enum {
     OPS_DATA_BYTES_MAX = 64 << 20, /* Upper bound of what maxDataBytes may be set to. */
     OPS_RECURSIVE_DEFAULT = 1000,  /* max= of a recursive delete when not given. */
     OPS_TTL_MS_MAX_BITS = 40,      /* A TTL is stored in that many bits. */
+    OPS_PATTERN_MAX = 256,         /* Bytes of a pattern for names. */
 };
 
 /* One argument: name in query and JSON, place in struct op_args, limits. */
@@ -116,6 +119,9 @@ const struct op_def *ops_by_name(struct slice name);
 
 /* True for the leader's own operations, which no client can name. */
 bool op_is_internal(enum op_id op);
+
+/* True for what only a route of HTTP can carry. */
+bool op_is_http_only(enum op_id op);
 
 /* True for what an element of a multi may be. */
 bool op_may_be_in_multi(enum op_id op);

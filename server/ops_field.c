@@ -396,6 +396,30 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
+/* A cursor is a path, for whoever makes one by hand as well. */
+static enum err check_search(const struct op_args *args, const char **ret_why)
+{
+    bool sound = args->after.len == 0 || (path_check(args->after, NULL) == ERR_OK &&
+                                          path_is_within(args->after, args->path));
+
+    if (!sound) {
+        return refuse(ret_why, "after must be what an earlier answer to this search has said");
+    }
+    if (args->pattern.len > OPS_PATTERN_MAX) {
+        return refuse(ret_why, "name is longer than 256 bytes");
+    }
+    return ERR_OK;
+}
+
+/* Some data would not fit the others, and nobody could be told in the middle of the lines. */
+static enum err check_export(const struct op_args *args, const char **ret_why)
+{
+    if (args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO) {
+        return refuse(ret_why, "dataformat of an export must be base64 or auto");
+    }
+    return ERR_OK;
+}
+
 static enum err check_one(const struct op_args *args, const char **ret_why)
 {
     const struct op_def *def = ops_by_id(args->op);
@@ -413,6 +437,12 @@ static enum err check_one(const struct op_args *args, const char **ret_why)
     }
     if (err == ERR_OK && args->data_null && args->data.len > 0) {
         err = refuse(ret_why, "null excludes data");
+    }
+    if (err == ERR_OK && args->op == OP_SEARCH) {
+        err = check_search(args, ret_why);
+    }
+    if (err == ERR_OK && args->op == OP_EXPORT) {
+        err = check_export(args, ret_why);
     }
     return err;
 }

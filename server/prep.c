@@ -111,6 +111,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     case OP_AUTH:
     case OP_DETACH:
     case OP_PING:
+    case OP_SEARCH:
+    case OP_EXPORT:
         break;
     }
     return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");

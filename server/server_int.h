@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 
 enum {
-    GATE_OPS = 32, /* Rows of the table, by id. */
+    GATE_OPS = 40, /* Rows of the table, by id. */
     BULK_JOBS_MAX = 1024,
     SPACE_RETRY_MS = 500,
     PEER_REFUSED_MAX = 200,

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/acl.h"
+#include "server/state/cut.h"
 #include "server/state/state.h"
 #include "server/view_int.h"
 
@@ -10,7 +11,9 @@
 
 struct view {
     pthread_rwlock_t lock;
-    struct state *state; /* NULL until recovery has put one in place. */
+    pthread_mutex_t cuts_mutex; /* Under the read lock: who puts cuts into the state or takes them
+                                   out. */
+    struct state *state;        /* NULL until recovery has put one in place. */
     bool whole;
 };
 
@@ -23,6 +26,7 @@ struct view *view_new(void)
     ASSERT(pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) == 0);
     ASSERT(pthread_rwlock_init(&view->lock, &attr) == 0);
     ASSERT(pthread_rwlockattr_destroy(&attr) == 0);
+    ASSERT(pthread_mutex_init(&view->cuts_mutex, NULL) == 0);
     return view;
 }
 
@@ -32,6 +36,7 @@ void view_free(struct view *view)
         return;
     }
     ASSERT(pthread_rwlock_destroy(&view->lock) == 0);
+    ASSERT(pthread_mutex_destroy(&view->cuts_mutex) == 0);
     state_free(view->state);
     mem_free(view);
 }
@@ -53,6 +58,9 @@ void view_replace(struct view *view, struct state *take_state)
     struct state *old = view_write(view);
 
     ASSERT(old == NULL || old != take_state);
+    if (old != NULL) {
+        state_cuts_lose(old);
+    }
     view->state = take_state;
     view->whole = false;
     view_write_done(view);
@@ -62,9 +70,12 @@ void view_replace(struct view *view, struct state *take_state)
 
 void view_set_whole(struct view *view, bool whole)
 {
-    const struct state *state = view_write(view);
+    struct state *state = view_write(view);
 
     ASSERT(state != NULL || !whole);
+    if (state != NULL && !whole) {
+        state_cuts_lose(state);
+    }
     view->whole = whole;
     view_write_done(view);
 }
@@ -190,4 +201,58 @@ void view_children(struct view *view, const struct op_principal *who, const stru
         view_read_done(view);
     }
     view_page_end(result);
+}
+
+enum err view_cut_begin(struct view *view, const struct op_principal *who, struct slice path,
+                        size_t bytes_max, struct state_cut *cut, zxid_t *ret_zxid)
+{
+    const struct state *state = view_read_whole(view);
+    const struct znode *node = NULL;
+    enum err err = ERR_OK;
+
+    *ret_zxid = 0;
+    if (state == NULL) {
+        return ERR_NOT_READY;
+    }
+    *ret_zxid = state_applied(state);
+    node = state_find(state, path);
+    if (node == NULL) {
+        err = ERR_NO_NODE;
+    } else if (!view_may_read(state, who, node)) {
+        err = ERR_NO_AUTH;
+    } else {
+        ASSERT(pthread_mutex_lock(&view->cuts_mutex) == 0);
+        state_cut_begin(cut, view->state, path, bytes_max);
+        ASSERT(pthread_mutex_unlock(&view->cuts_mutex) == 0);
+    }
+    view_read_done(view);
+    return err;
+}
+
+/* The lock keeps transactions away, the mutex other readers; a lost cut is out already. */
+void view_cut_end(struct view *view, struct state_cut *cut)
+{
+    ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);
+    ASSERT(pthread_mutex_lock(&view->cuts_mutex) == 0);
+    state_cut_end(cut);
+    ASSERT(pthread_mutex_unlock(&view->cuts_mutex) == 0);
+    view_read_done(view);
+    state_cut_release(cut);
+}
+
+bool view_cut_enter(struct view *view, struct state_cut *cut)
+{
+    ASSERT(pthread_rwlock_rdlock(&view->lock) == 0);
+    if (cut->fate != STATE_CUT_GOOD) {
+        view_read_done(view);
+        return false;
+    }
+    state_cut_enter(cut, view->state);
+    return true;
+}
+
+void view_cut_leave(struct view *view, struct state_cut *cut)
+{
+    state_cut_leave(cut);
+    view_read_done(view);
 }

@@ -14,8 +14,10 @@
 
 enum {
     VIEW_NODES_MAX = 1000,
-    VIEW_BYTES_MAX = 1 << 20,      /* Of names and paths. */
-    VIEW_DATA_BYTES_MAX = 16 << 20 /* Of data that one answer refers to; a page ends behind it. */
+    VIEW_BYTES_MAX = 1 << 20,       /* Of names and paths. */
+    VIEW_DATA_BYTES_MAX = 16 << 20, /* Of data that one answer refers to; a page ends behind it. */
+    VIEW_SEARCH_NODES_MAX = 10000,  /* Znodes that one search looks at. */
+    VIEW_SEARCH_US = 20000          /* Time after which it leaves the rest to the next one. */
 };
 
 struct state;
@@ -65,6 +67,28 @@ void view_tree(struct view *view, const struct op_principal *who, const struct o
                struct op_result *result);
 void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
                 struct op_result *result);
+
+/* search: entries whose name is like args->pattern (glob.h) and whose data holds the bytes of
+ * args->data (empty: any), depth first, behind args->after; at most args->limit (0: 1,000, which is
+ * also the most). It looks at VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX of data at most,
+ * for about VIEW_SEARCH_US; when `more`, it goes on behind result->after. Below a znode that `who`
+ * may not read nothing is found, and of its own there is the name alone. A search of more than
+ * 1,000 znodes spans several states: zxid is that of the first. */
+void view_search(struct view *view, const struct op_principal *who, const struct op_args *args,
+                 struct op_result *result);
+
+/* A subtree as it is now, to be read in slices (state/cut.h): OK, ERR_NO_NODE, ERR_NO_AUTH,
+ * ERR_NOT_READY; `*ret_zxid` is that of the state either way (0 without one). Any thread, but a cut
+ * is used by one at a time, and ended by view_cut_end, which need not be the same one. */
+struct state_cut;
+enum err view_cut_begin(struct view *view, const struct op_principal *who, struct slice path,
+                        size_t bytes_max, struct state_cut *cut, zxid_t *ret_zxid);
+void view_cut_end(struct view *view, struct state_cut *cut);
+
+/* The lock for one slice; false, and no lock, when the cut cannot be read any more: its fate says
+ * why. */
+bool view_cut_enter(struct view *view, struct state_cut *cut);
+void view_cut_leave(struct view *view, struct state_cut *cut);
 
 /* acl: READ or ADMIN is needed; without ADMIN the hashes of digest ids are not shown. */
 void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,

@@ -368,6 +368,8 @@ static struct gate *kit_gate_new(void)
         .watch_bytes_max = 1 << 20,
         .streams_max = 100,
         .wait_max_ms = 5000,
+        .transfers_max = 2,
+        .export_bytes_max = 64 << 10,
     };
     gate->zxid = zxid_make(1, 0);
     gate->applied = gate->zxid;

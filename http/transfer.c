@@ -1,0 +1,211 @@
+/*
+ * Exports: whole subtrees as they are at one zxid. The library asks for bytes when the socket has
+ * room, so the reader sets the pace, and only what is being sent is written: nothing waits in a
+ * queue. What a slow reader costs are the znodes that are kept for it (maxExportBytes), and its
+ * place; who is slower than any body may be is cut off.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "http/http_int.h"
+#include "server/export.h"
+
+enum {
+    RESPONSE_BLOCK = 1024 /* Only HTTP/1.0 passes through it. */
+};
+
+struct http_export {
+    struct http *http;
+    struct http_conn *conn; /* While the response is read. */
+    struct export *export;
+    struct buf out;
+    size_t taken; /* Bytes of it. */
+    bool more;    /* Behind `out` there is more. */
+    uint64_t start_ms;
+    uint64_t sent; /* Bytes. */
+};
+
+/* ---- Places ---- */
+
+bool http_transfer_begin(struct http_conn *conn)
+{
+    struct http *http = conn->http;
+    const char *why = NULL;
+    enum err err = gate_check_local(http->gate, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why ? why : err_text(err));
+        return false;
+    }
+    if (atomic_load(&http->draining)) {
+        http_refuse(conn, ERR_NOT_READY, "this replica is being stopped: go to another one");
+        return false;
+    }
+    if (atomic_fetch_add(&http->transfers.places, 1) < http->limits->transfers_max) {
+        return true;
+    }
+    http_transfer_end(http);
+    http_refuse(conn, ERR_THROTTLED,
+                "this replica does as many exports and imports as it may (maxTransfers): try again "
+                "later, or elsewhere");
+    return false;
+}
+
+void http_transfer_end(struct http *http)
+{
+    uint32_t before = atomic_fetch_sub(&http->transfers.places, 1);
+
+    ASSERT(before > 0);
+}
+
+/* ---- The answer ---- */
+
+/* Nobody may take longer than this from now on, nor longer than a body may in all. */
+static bool set_deadline(struct http_export *export)
+{
+    uint64_t slow_ms = export->http->limits->slow_timeout_ms;
+    uint64_t end_ms = export->start_ms + slow_ms + export->sent / HTTP_BYTES_PER_MS;
+    uint64_t now_ms = os_now_ms();
+    uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 0;
+
+    left_ms = left_ms < slow_ms ? left_ms : slow_ms;
+    return left_ms > 0 && http_conn_enter(export->conn, HTTP_SENDING, left_ms);
+}
+
+static void write_more(struct http_export *export)
+{
+    buf_clear(&export->out);
+    export->taken = 0;
+    if (atomic_load(&export->http->draining)) {
+        export_stop(export->export, &export->out, ERR_NOT_READY,
+                    "this replica is being stopped: begin anew elsewhere");
+        export->more = false;
+        return;
+    }
+    export->more = export_write(export->export, &export->out);
+}
+
+static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
+{
+    struct http_export *export = cls;
+
+    (void)pos;
+    if (export->taken == export->out.len && export->more) {
+        write_more(export);
+    }
+
+    size_t left = export->out.len - export->taken;
+    size_t len = left < max ? left : max;
+
+    if (len == 0) {
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    }
+    memcpy(to, export->out.data + export->taken, len);
+    export->taken += len;
+    export->sent += len;
+    return set_deadline(export) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
+/* The response is done with: sent, or nobody is there to take it. */
+static void on_free(void *cls)
+{
+    struct http_export *export = cls;
+    struct http_transfers *transfers = &export->http->transfers;
+    bool whole =
+        !export->more && export->taken == export->out.len && export_error(export->export) == ERR_OK;
+
+    metric_add(&transfers->exported_znodes, export_figures(export->export)->znodes);
+    metric_add(&transfers->exports_failed, whole ? 0 : 1);
+    atomic_fetch_sub_explicit(&transfers->exports.value, 1, memory_order_relaxed);
+    export_free(export->export);
+    http_transfer_end(export->http);
+    buf_release(&export->out);
+    mem_free(export);
+}
+
+static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *response)
+{
+    http_header(response, "Content-Type", "application/x-ndjson");
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_common(conn, response, true);
+    return http_send(conn, MHD_HTTP_OK, response);
+}
+
+static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_export)
+{
+    struct http *http = conn->http;
+    struct http_export *export = mem_zalloc(1, sizeof(*export));
+    struct MHD_Response *response = NULL;
+
+    export->http = http;
+    export->conn = conn;
+    export->export = take_export;
+    export->more = true;
+    export->start_ms = os_now_ms();
+    buf_init(&export->out, SIZE_MAX / 2); /* One znode more than export_write's measure. */
+    metric_add(&http->transfers.exports, 1);
+    metric_add(&http->transfers.exports_ever, 1);
+    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export,
+                                                 on_free);
+    ASSERT(response);
+    conn->request.streaming = true;
+    conn->request.waited = true;
+    return answer_head(conn, response);
+}
+
+static enum MHD_Result begin(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_result result;
+    struct export *export = NULL;
+    enum MHD_Result done = MHD_NO;
+
+    op_result_init(&result);
+    export = export_new(gate_view(conn->http->gate), &conn->principal, &request->args,
+                        request->history, conn->http->limits->export_bytes_max, &result);
+    if (export && result.zxid < http_least_zxid(request)) {
+        export_free(export);
+        export = NULL;
+        result.err = ERR_REPLICA_BEHIND;
+        result.detail = "this replica is taking over another state";
+    }
+    request->zxid = result.zxid;
+    if (export && !request->is_head) {
+        done = answer_lines(conn, export);
+    } else {
+        http_transfer_end(conn->http);
+        export_free(export);
+        done = result.err == ERR_OK ? answer_head(conn, http_response_empty())
+                                    : http_answer_result(conn, &result);
+    }
+    op_result_release(&result);
+    return done;
+}
+
+enum MHD_Result http_export_begin(struct http_conn *conn)
+{
+    return http_transfer_begin(conn) ? begin(conn) : http_answer_fault(conn);
+}
+
+/* ---- Metrics ---- */
+
+static void put_one(struct buf *out, const char *name, const char *type, const char *help,
+                    const struct metric_counter *counter)
+{
+    metric_head(out, name, type, help);
+    metric_put(out, name, NULL, metric_get(counter));
+}
+
+void http_transfer_write_metrics(const struct http *http, struct buf *out)
+{
+    const struct http_transfers *transfers = &http->transfers;
+
+    put_one(out, "zabra_http_exports", "gauge", "Exports under way.", &transfers->exports);
+    put_one(out, "zabra_http_exports_total", "counter", "Exports begun.", &transfers->exports_ever);
+    put_one(out, "zabra_http_exports_failed_total", "counter",
+            "Exports that ended without their last line: overrun, cut off, or hung up.",
+            &transfers->exports_failed);
+    put_one(out, "zabra_http_exported_znodes_total", "counter", "Znodes written by exports.",
+            &transfers->exported_znodes);
+}

@@ -1,0 +1,108 @@
+/* What a name is like. */
+#include "base/os_clock.h"
+#include "server/glob.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+static bool match(const char *pattern, const char *text)
+{
+    return glob_match(slice_str(pattern), slice_str(text));
+}
+
+static void text_is_looked_for_anywhere(void **state)
+{
+    (void)state;
+    assert_true(match("", "anything"));
+    assert_true(match("", ""));
+    assert_true(match("lock", "lock-0000000001"));
+    assert_true(match("000", "lock-0000000001"));
+    assert_true(match("1", "lock-0000000001"));
+    assert_false(match("Lock", "lock-0000000001"));
+    assert_false(match("lock-00000000012", "lock-0000000001"));
+    assert_true(match("[a]", "x[a]y"));
+}
+
+static void a_glob_is_the_whole_name(void **state)
+{
+    (void)state;
+    assert_true(match("*", ""));
+    assert_true(match("*", "a"));
+    assert_true(match("**", "ab"));
+    assert_true(match("lock-*", "lock-"));
+    assert_true(match("lock-*", "lock-7"));
+    assert_false(match("lock-*", "a-lock-7"));
+    assert_true(match("*-lock-*", "a-lock-7"));
+    assert_false(match("*-lock", "a-lock-7"));
+    assert_true(match("*a*b*c*", "xxaxxbxxcxx"));
+    assert_false(match("*a*b*c*", "xxaxxcxxbxx"));
+    assert_true(match("*ab", "aab"));
+    assert_true(match("a*a*a", "aaaa"));
+    assert_false(match("?", ""));
+    assert_true(match("?", "a"));
+    assert_false(match("?", "ab"));
+    assert_true(match("a?c*", "abcd"));
+}
+
+static void a_question_mark_is_one_character(void **state)
+{
+    (void)state;
+    assert_true(match("?", "\xc3\xa9"));
+    assert_true(match("?", "\xf0\x9f\x8d\x80"));
+    assert_false(match("??", "\xc3\xa9"));
+    assert_true(match("*?", "\xc3\xa9"));
+    assert_true(match("caf?", "caf\xc3\xa9"));
+}
+
+static void a_backslash_takes_the_next_as_it_is(void **state)
+{
+    (void)state;
+    assert_true(match("a\\*", "a*"));
+    assert_false(match("a\\*", "ab"));
+    assert_true(match("\\?", "?"));
+    assert_true(match("\\\\", "\\"));
+    assert_true(match("a\\", "a\\"));
+    assert_false(match("a\\", "a"));
+}
+
+static void bytes_are_found_in_data(void **state)
+{
+    (void)state;
+    assert_true(glob_holds(slice_make("a\0bc", 4), slice_make("\0b", 2)));
+    assert_false(glob_holds(slice_make("a\0bc", 4), slice_make("\0c", 2)));
+    assert_true(glob_holds(slice_make(NULL, 0), slice_make(NULL, 0)));
+    assert_false(glob_holds(slice_make(NULL, 0), slice_str("a")));
+}
+
+/* What makes a naive matcher take for ever. */
+static void a_hostile_pattern_takes_no_long_time(void **state)
+{
+    static char pattern[257];
+    static char text[4097];
+
+    (void)state;
+    for (size_t i = 0; i + 2 < sizeof(pattern); i += 2) {
+        memcpy(pattern + i, "*a", 2);
+    }
+    pattern[254] = 'b';
+    memset(text, 'a', sizeof(text) - 1);
+
+    uint64_t start_ms = os_now_ms();
+
+    assert_false(match(pattern, text));
+    assert_true(os_now_ms() - start_ms < 5000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_is_looked_for_anywhere),
+        cmocka_unit_test(a_glob_is_the_whole_name),
+        cmocka_unit_test(a_question_mark_is_one_character),
+        cmocka_unit_test(a_backslash_takes_the_next_as_it_is),
+        cmocka_unit_test(bytes_are_found_in_data),
+        cmocka_unit_test(a_hostile_pattern_takes_no_long_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,405 @@
+/* Searches and exports against the front end alive: what is said, to whom, and how it ends. */
+#include "tests/lib/stream_kit.h"
+#include "tests/unit/http_kit.h"
+
+enum {
+    LARGE = 4000, /* Bytes of data; a few hundred do not fit any buffer on the way. */
+    MANY = 1500,
+    SMALL_BUFFER = 4096
+};
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int setup(void **state)
+{
+    (void)state;
+    gate = kit_gate_new();
+    gate->limits.slow_timeout_ms = 1000;
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+static int ask(const char *method, const char *target, const char *headers, const char *body)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+    int status = answer.status;
+
+    kit_free(&answer);
+    return status;
+}
+
+static void create(const char *path, const char *headers, const char *data)
+{
+    char target[300];
+    char lines[300];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
+    (void)snprintf(lines, sizeof(lines), "If-None-Match: *\r\n%s", headers);
+    assert_int_equal(ask("PUT", target, lines, data), 201);
+}
+
+static void make_tree(void)
+{
+    create("/app", "", "top");
+    create("/app/a", "", "one");
+    create("/app/a/x", "", "two");
+    create("/app/b", "Zk-Acl: digest:bob:AAAAAAAAAAAAAAAAAAAAAAAAAAA=:cdrwa\r\n", "closed");
+    assert_int_equal(ask("POST", "/znodes/v1/app?op=create&name=c&container=true", "", ""), 201);
+    assert_int_equal(ask("POST", "/znodes/v1/app?op=create&name=n&null=true&ttl=5000", "", NULL),
+                     201);
+    create("/apple", "", "two");
+}
+
+static void expect(const char *target, const char *headers, int status, const char *text)
+{
+    struct kit_answer answer = kit_ask(port, "GET", target, headers, NULL);
+
+    if (answer.status != status || !kit_body_has(&answer, text)) {
+        fail_msg("%s: %d %s, not %d %s", target, answer.status, (const char *)answer.body, status,
+                 text);
+    }
+    kit_free(&answer);
+}
+
+/* ---- Searches ---- */
+
+static void a_search_answers_with_paths_and_says_where_to_go_on(void **state)
+{
+    (void)state;
+    make_tree();
+    expect("/search/v1/app?name=x", "", 200, "\"nodes\":[\"/app/a/x\"],\"more\":false");
+    expect("/search/v1/app?data=two", "", 200, "\"nodes\":[\"/app/a/x\"],\"more\":false");
+    expect("/search/v1/?data=two&with=stat", "", 200, "{\"path\":\"/apple\",\"stat\":{");
+    expect("/search/v1?path=/app&name=%2A&with=stat", "", 200,
+           "{\"path\":\"/app/b\",\"hidden\":true}");
+    expect("/search/v1/app?limit=1", "", 200,
+           "\"nodes\":[\"/app\"],\"more\":true,\"after\":\"/app\",\"looked\":1}");
+    expect("/search/v1/app?name=x&with=data&dataformat=utf8", "", 200, "\"dataUtf8\":\"two\"");
+    expect("/search/v1/app?after=/apple", "", 400, "after must be");
+    expect("/search/v1/app/none", "", 404, "NoNode");
+    expect("/search/v1/app/b", "", 401, "NoAuth");
+    expect("/search/v1/app?depth=2", "", 400, "unknown query parameter depth");
+    assert_int_equal(ask("POST", "/search/v1/app", "", NULL), 405);
+}
+
+/* ---- Exports ---- */
+
+static void open_export(struct kit_stream *stream, const char *target, const char *headers)
+{
+    kit_stream_open(stream, port, target, headers);
+    assert_int_equal(stream->status, 200);
+    assert_non_null(strstr(stream->head, "application/x-ndjson"));
+}
+
+static void next_has(struct kit_stream *stream, const char *text)
+{
+    const char *line = kit_stream_next(stream);
+
+    if (!line || !strstr(line, text)) {
+        fail_msg("%s, not %s", line ? line : "nothing", text);
+    }
+}
+
+static void ends(struct kit_stream *stream)
+{
+    assert_null(kit_stream_next(stream));
+    assert_true(stream->complete);
+    kit_stream_close(stream);
+}
+
+static uint64_t metric(const char *name)
+{
+    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
+    char line[128];
+    unsigned long long value = 0;
+
+    (void)snprintf(line, sizeof(line), "\n%s ", name);
+    const char *at = strstr((const char *)answer.body, line);
+
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(line), "%llu", &value), 1);
+    kit_free(&answer);
+    return value;
+}
+
+static void wait_for(const char *name, uint64_t value)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (metric(name) != value) {
+        assert_true(os_now_ms() < end_ms);
+    }
+}
+
+static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    make_tree();
+    open_export(&stream, "/export/v1/app", "");
+    next_has(&stream, "{\"export\":1,\"path\":\"/app\",\"zxid\":\"0x");
+    next_has(&stream, "{\"path\":\"\",\"data64\":\"dG9w\",\"stat\":{\"czxid\":\"0x");
+    next_has(&stream, "{\"path\":\"a\",\"data64\":\"b25l\",");
+    next_has(&stream, "{\"path\":\"a/x\",\"data64\":\"dHdv\",");
+    next_has(&stream, "{\"path\":\"c\",\"data64\":\"\",\"container\":true,");
+    next_has(&stream, "{\"path\":\"n\",\"null\":true,\"ttl\":5000,");
+    next_has(&stream, "{\"end\":true,\"znodes\":5,\"skippedEphemerals\":0,"
+                      "\"skippedUnreadable\":1}");
+    ends(&stream);
+    open_export(&stream, "/export/v1/app/a/x?dataformat=auto", "");
+    next_has(&stream, "\"export\":1");
+    next_has(&stream, "{\"path\":\"\",\"dataUtf8\":\"two\",");
+    next_has(&stream, "\"znodes\":1");
+    ends(&stream);
+    assert_int_equal(metric("zabra_http_exports_total"), 2);
+    wait_for("zabra_http_exported_znodes_total", 6);
+    wait_for("zabra_http_exports", 0);
+    assert_int_equal(metric("zabra_http_exports_failed_total"), 0);
+}
+
+static void the_root_goes_without_what_belongs_to_the_ensemble(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/only", "", "1");
+    open_export(&stream, "/export/v1/", "");
+    next_has(&stream, "\"path\":\"/\"");
+    next_has(&stream, "{\"path\":\"\",");
+    next_has(&stream, "{\"path\":\"only\",");
+    next_has(&stream, "\"znodes\":2");
+    ends(&stream);
+    open_export(&stream, "/export/v1/zookeeper", "");
+    next_has(&stream, "\"path\":\"/zookeeper\"");
+    next_has(&stream, "{\"path\":\"\",");
+    next_has(&stream, "{\"path\":\"config\",");
+    next_has(&stream, "{\"path\":\"quota\",");
+    next_has(&stream, "\"znodes\":3");
+    ends(&stream);
+}
+
+static void ephemerals_are_left_out_and_counted(void **state)
+{
+    struct kit_stream stream;
+    char headers[128];
+    struct kit_answer answer = kit_ask(port, "POST", "/sessions/v1/?op=create", "", NULL);
+    const char *id = strstr((const char *)answer.body, "\"id\":\"");
+
+    (void)state;
+    assert_non_null(id);
+    (void)snprintf(headers, sizeof(headers), "Zk-Session: %.36s\r\n", id + 6);
+    kit_free(&answer);
+    create("/app", "", "top");
+    assert_int_equal(ask("POST", "/znodes/v1/app?op=create&name=e&ephemeral=true", headers, "x"),
+                     201);
+    open_export(&stream, "/export/v1/app", headers);
+    next_has(&stream, "\"export\":1");
+    next_has(&stream, "{\"path\":\"\",");
+    next_has(&stream, "\"znodes\":1,\"skippedEphemerals\":1,\"skippedUnreadable\":0");
+    ends(&stream);
+}
+
+static void what_cannot_be_exported_is_said_at_once(void **state)
+{
+    (void)state;
+    make_tree();
+    expect("/export/v1/none", "", 404, "NoNode");
+    expect("/export/v1/app/b", "", 401, "NoAuth");
+    expect("/export/v1/app?dataformat=utf8", "", 400, "base64 or auto");
+    expect("/export/v1/app?with=data", "", 400, "unknown query parameter");
+    expect("/export/v1/app", "Accept: application/json\r\n", 406, "NotAcceptable");
+    expect("/export/v1/app", "If-Match: *\r\n", 400, "If-Match");
+    assert_int_equal(ask("POST", "/export/v1/app", "", NULL), 405);
+    assert_int_equal(ask("HEAD", "/export/v1/app", "", NULL), 200);
+    assert_int_equal(ask("HEAD", "/export/v1/none", "", NULL), 404);
+    atomic_store(&gate->local_err, ERR_NOT_READY);
+    expect("/export/v1/app", "", 503, "cut off");
+    atomic_store(&gate->local_err, ERR_OK);
+    assert_int_equal(metric("zabra_http_exports_total"), 0);
+}
+
+/* So much that the server has to wait for its reader. */
+static void make_many(void)
+{
+    static char data[LARGE + 1];
+    char path[64];
+
+    memset(data, 'd', LARGE);
+    create("/many", "", "");
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(path, sizeof(path), "/many/%05d", i);
+        create(path, "", data);
+    }
+}
+
+/* The export is under way, and its reader has taken the head alone. */
+static void open_slow(struct kit_stream *stream)
+{
+    kit_stream_ask(stream, kit_stream_connect(port, SMALL_BUFFER), port, "/export/v1/many", "");
+    assert_int_equal(stream->status, 200);
+}
+
+static uint32_t read_znodes(struct kit_stream *stream, const char **ret_last)
+{
+    const char *line = NULL;
+    uint32_t count = 0;
+
+    while ((line = kit_stream_next(stream)) && strstr(line, "{\"path\":") == line) {
+        assert_null(strstr(line, "bmV3")); /* "new" */
+        count++;
+    }
+    *ret_last = line;
+    return count;
+}
+
+static void writes_go_on_and_the_export_does_not_see_them(void **state)
+{
+    struct kit_stream stream;
+    const char *last = NULL;
+
+    (void)state;
+    make_many();
+    open_slow(&stream);
+    assert_int_equal(ask("PUT", "/znodes/v1/many/01499", "", "new"), 200);
+    assert_int_equal(ask("DELETE", "/znodes/v1/many/01498", "", NULL), 204);
+    create("/many/00700-", "", "new");
+    next_has(&stream, "\"export\":1");
+    assert_int_equal(read_znodes(&stream, &last), MANY + 1);
+    assert_non_null(last);
+    assert_non_null(strstr(last, "\"znodes\":1501"));
+    ends(&stream);
+}
+
+static void too_many_changes_end_it_with_an_error(void **state)
+{
+    struct kit_stream stream;
+    const char *last = NULL;
+    char target[64];
+
+    (void)state;
+    make_many();
+    open_slow(&stream);
+    for (int i = MANY - 1; i > MANY - 30; i--) {
+        (void)snprintf(target, sizeof(target), "/znodes/v1/many/%05d", i);
+        assert_int_equal(ask("PUT", target, "", "new"), 200);
+    }
+    next_has(&stream, "\"export\":1");
+    assert_true(read_znodes(&stream, &last) < MANY);
+    assert_non_null(last);
+    assert_non_null(strstr(last, "{\"error\":{"));
+    assert_non_null(strstr(last, "maxExportBytes"));
+    ends(&stream);
+    wait_for("zabra_http_exports_failed_total", 1);
+}
+
+static void another_state_ends_it_with_an_error(void **state)
+{
+    struct kit_stream stream;
+    const char *last = NULL;
+    struct state *other = state_new(KIT_HISTORY);
+
+    (void)state;
+    make_many();
+    open_slow(&stream);
+    state_skip(other, gate->zxid);
+    view_replace(gate->view, other);
+    view_set_whole(gate->view, true);
+    next_has(&stream, "\"export\":1");
+    assert_true(read_znodes(&stream, &last) < MANY);
+    assert_non_null(last);
+    assert_non_null(strstr(last, "another state"));
+    ends(&stream);
+}
+
+static void places_are_bounded_and_given_back(void **state)
+{
+    struct kit_stream first;
+    struct kit_stream second;
+
+    (void)state;
+    make_many();
+    open_slow(&first);
+    open_slow(&second);
+    struct kit_answer answer = kit_ask(port, "GET", "/export/v1/many", "", NULL);
+
+    assert_int_equal(answer.status, 429);
+    assert_string_equal(kit_header(&answer, "Retry-After"), "1");
+    kit_free(&answer);
+    kit_stream_close(&first);
+    wait_for("zabra_http_exports", 1);
+    open_slow(&first);
+    kit_stream_close(&first);
+    kit_stream_close(&second);
+    wait_for("zabra_http_exports", 0);
+    assert_int_equal(metric("zabra_http_exports_failed_total"), 3);
+}
+
+static void who_reads_nothing_is_cut_off(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    make_many();
+    open_slow(&stream);
+    wait_for("zabra_http_exports", 0);
+    assert_int_equal(metric("zabra_http_exports_failed_total"), 1);
+    kit_stream_close(&stream);
+}
+
+static void drain(void *arg)
+{
+    (void)arg;
+    http_drain(http);
+}
+
+static void a_replica_that_stops_ends_it_with_an_error(void **state)
+{
+    struct kit_stream stream;
+    struct thread stopper;
+    const char *last = NULL;
+
+    (void)state;
+    make_many();
+    open_slow(&stream);
+    next_has(&stream, "\"export\":1");
+    thread_start(&stopper, "stopper", drain, NULL);
+    assert_true(read_znodes(&stream, &last) < MANY);
+    assert_non_null(last);
+    assert_non_null(strstr(last, "being stopped"));
+    kit_stream_close(&stream);
+    thread_join(&stopper);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_search_answers_with_paths_and_says_where_to_go_on),
+        TEST(an_export_has_a_head_a_line_for_each_znode_and_an_end),
+        TEST(the_root_goes_without_what_belongs_to_the_ensemble),
+        TEST(ephemerals_are_left_out_and_counted),
+        TEST(what_cannot_be_exported_is_said_at_once),
+        TEST(writes_go_on_and_the_export_does_not_see_them),
+        TEST(too_many_changes_end_it_with_an_error),
+        TEST(another_state_ends_it_with_an_error),
+        TEST(places_are_bounded_and_given_back),
+        TEST(who_reads_nothing_is_cut_off),
+        TEST(a_replica_that_stops_ends_it_with_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* Searching a subtree: what is found, for whom, and how a search goes on. */
+#include "base/mem.h"
+#include "server/acl.h"
+#include "server/ops.h"
+#include "server/view.h"
+#include "tests/lib/state_kit.h"
+#include "tests/lib/unit.h"
+
+#include <stdio.h>
+
+enum {
+    TEXT_MAX = 1 << 16,
+    MANY = 25000
+};
+
+struct fixture {
+    struct view *view;
+    struct state *state; /* The view's. */
+    struct op_result result;
+    struct op_args args;
+    zxid_t zxid;
+    struct op_principal nobody;
+    struct op_principal root;
+    char text[TEXT_MAX]; /* What was found, separated by blanks. */
+};
+
+static void make(struct fixture *fixture, const char *path, const char *data)
+{
+    assert_int_equal(kit_make(fixture->state, ++fixture->zxid, path, data), ERR_OK);
+}
+
+static void close_to_all(struct fixture *fixture, const char *path)
+{
+    struct buf txn;
+    struct buf acl;
+
+    buf_init(&txn, 1 << 16);
+    buf_init(&acl, ACL_BYTES_MAX);
+    acl_put(&acl, &(struct acl_entry){
+                      .perms = ACL_READ, .scheme = slice_str("digest"), .id = slice_str("me:x")});
+    kit_begin(&txn, KIT_TIME_MS);
+    txn_put(&txn, &(struct txn_effect){
+                      .type = TXN_SET_ACL, .path = slice_str(path), .acl = buf_slice(&acl)});
+    assert_int_equal(kit_apply(fixture->state, ++fixture->zxid, &txn), ERR_OK);
+    buf_release(&txn);
+    buf_release(&acl);
+}
+
+static int setup(void **context)
+{
+    static struct fixture fixture;
+
+    fixture = (struct fixture){.view = view_new(), .state = state_new(1)};
+    view_replace(fixture.view, fixture.state);
+    view_set_whole(fixture.view, true);
+    op_result_init(&fixture.result);
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("super:root"),
+                              "super:zUZ0bpqYS7FucDXsnUgxOWTto1s=", &fixture.root.auth),
+                     ERR_OK);
+    make(&fixture, "/app", "top");
+    make(&fixture, "/app/alpha", "one");
+    make(&fixture, "/app/alpha/lock-1", "two");
+    make(&fixture, "/app/alpha/lock-2", NULL);
+    make(&fixture, "/app/alpha-", "one two");
+    make(&fixture, "/app/beta", "");
+    make(&fixture, "/app/beta/lock-3", "two");
+    make(&fixture, "/apple", "two");
+    *context = &fixture;
+    return 0;
+}
+
+static int teardown(void **context)
+{
+    struct fixture *fixture = *context;
+
+    op_result_release(&fixture->result);
+    auth_unref(fixture->root.auth);
+    view_free(fixture->view);
+    return 0;
+}
+
+static void begin(struct fixture *fixture, const char *path, const char *name, const char *data)
+{
+    op_args_init(&fixture->args, OP_SEARCH);
+    fixture->args.path = slice_str(path);
+    fixture->args.pattern = slice_str(name);
+    fixture->args.data = slice_str(data);
+}
+
+static const char *search(struct fixture *fixture, const struct op_principal *who)
+{
+    struct op_result *result = &fixture->result;
+    const char *why = NULL;
+    size_t len = 0;
+
+    op_result_release(result);
+    op_result_init(result);
+    assert_int_equal(op_args_check(&fixture->args, &why), ERR_OK);
+    view_search(fixture->view, who, &fixture->args, result);
+    fixture->text[0] = '\0';
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        struct slice path = result->entries[i].path;
+
+        len += (size_t)snprintf(fixture->text + len, TEXT_MAX - len, "%s%s%.*s", i > 0 ? " " : "",
+                                result->entries[i].hidden ? "!" : "", (int)path.len,
+                                (const char *)path.data);
+    }
+    return fixture->text;
+}
+
+static const char *find(struct fixture *fixture, const char *path, const char *name,
+                        const char *data)
+{
+    begin(fixture, path, name, data);
+    return search(fixture, &fixture->nobody);
+}
+
+static void names_and_data_are_found_in_the_order_of_a_walk(void **context)
+{
+    struct fixture *fixture = *context;
+
+    assert_string_equal(find(fixture, "/app", "lock-*", ""),
+                        "alpha/lock-1 alpha/lock-2 beta/lock-3");
+    assert_false(fixture->result.more);
+    assert_int_equal(fixture->result.looked, 7);
+    assert_int_equal(fixture->result.zxid, fixture->zxid);
+    assert_string_equal(find(fixture, "/app", "", "two"), "alpha/lock-1 alpha- beta/lock-3");
+    assert_string_equal(find(fixture, "/app", "alpha", ""), "alpha alpha-");
+    assert_string_equal(find(fixture, "/app", "alpha", "two"), "alpha-");
+    assert_string_equal(find(fixture, "/app", "no such", ""), "");
+    assert_string_equal(find(fixture, "/app/alpha", "", ""), " lock-1 lock-2");
+    assert_string_equal(find(fixture, "/app/alpha", "alph?", ""), "");
+    assert_int_equal(fixture->result.entry_count, 1);
+    assert_string_equal(find(fixture, "/", "", "two"),
+                        "app/alpha/lock-1 app/alpha- app/beta/lock-3 apple");
+    assert_string_equal(find(fixture, "/", "*o*", ""),
+                        "app/alpha/lock-1 app/alpha/lock-2 app/beta/lock-3 zookeeper "
+                        "zookeeper/config zookeeper/quota");
+}
+
+static void what_was_asked_for_comes_along(void **context)
+{
+    struct fixture *fixture = *context;
+
+    begin(fixture, "/app", "lock", "two");
+    search(fixture, &fixture->nobody);
+    assert_int_equal(fixture->result.entry_count, 2);
+    assert_null(fixture->result.entries[0].data);
+    fixture->args.with = OP_WITH_DATA;
+    search(fixture, &fixture->nobody);
+    assert_true(slice_eq(blob_slice(fixture->result.entries[1].data), slice_str("two")));
+    assert_int_equal(fixture->result.entries[1].stat.data_length, 3);
+}
+
+static void a_missing_or_closed_top_is_refused(void **context)
+{
+    struct fixture *fixture = *context;
+
+    find(fixture, "/none", "", "");
+    assert_int_equal(fixture->result.err, ERR_NO_NODE);
+    assert_false(fixture->result.more);
+    close_to_all(fixture, "/app");
+    find(fixture, "/app", "", "");
+    assert_int_equal(fixture->result.err, ERR_NO_AUTH);
+    assert_int_equal(fixture->result.entry_count, 0);
+    view_set_whole(fixture->view, false);
+    find(fixture, "/app", "", "");
+    assert_int_equal(fixture->result.err, ERR_NOT_READY);
+}
+
+static void what_is_closed_shows_its_name_alone(void **context)
+{
+    struct fixture *fixture = *context;
+
+    close_to_all(fixture, "/app/alpha");
+    assert_string_equal(find(fixture, "/app", "*a", ""), "alpha beta");
+    assert_string_equal(find(fixture, "/app", "", "one"), "alpha-");
+    begin(fixture, "/app", "*a", "");
+    fixture->args.with = OP_WITH_STAT;
+    assert_string_equal(search(fixture, &fixture->nobody), "!alpha beta");
+    assert_string_equal(search(fixture, &fixture->root), "alpha beta");
+    fixture->args.pattern = slice_str("lock");
+    assert_string_equal(search(fixture, &fixture->root), "alpha/lock-1 alpha/lock-2 beta/lock-3");
+    assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
+    /* A cursor that was made up leads into nothing closed. */
+    fixture->args.after = slice_str("/app/alpha/lock-1");
+    assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
+    assert_string_equal(search(fixture, &fixture->root), "alpha/lock-2 beta/lock-3");
+    fixture->args.after = slice_str("/app/alpha");
+    assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
+}
+
+static void a_search_goes_on_behind_its_cursor(void **context)
+{
+    struct fixture *fixture = *context;
+    char cursor[256] = "";
+
+    static const char *const expected[] = {"alpha/lock-1", "alpha/lock-2", "beta/lock-3"};
+
+    for (size_t i = 0; i < 3; i++) {
+        begin(fixture, "/app", "lock", "");
+        fixture->args.limit = 1;
+        fixture->args.after = slice_str(cursor);
+        assert_string_equal(search(fixture, &fixture->nobody), expected[i]);
+        assert_int_equal(fixture->result.more, i < 2);
+        (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)fixture->result.after.len,
+                       fixture->result.more ? (const char *)fixture->result.after.data : "");
+    }
+}
+
+static void a_cursor_is_a_path_within_the_subtree(void **context)
+{
+    struct fixture *fixture = *context;
+    const char *why = NULL;
+
+    begin(fixture, "/app", "", "");
+    fixture->args.after = slice_str("/apple");
+    assert_int_equal(op_args_check(&fixture->args, &why), ERR_BAD_ARGUMENTS);
+    fixture->args.after = slice_str("alpha");
+    assert_int_equal(op_args_check(&fixture->args, &why), ERR_BAD_ARGUMENTS);
+    fixture->args.after = slice_str("/app/zzz");
+    assert_string_equal(search(fixture, &fixture->nobody), "");
+    assert_false(fixture->result.more);
+}
+
+/* More than one search looks at. */
+static void a_large_subtree_takes_several_searches(void **context)
+{
+    struct fixture *fixture = *context;
+    uint32_t searches = 0;
+    uint32_t looked = 0;
+    uint32_t found = 0;
+    char path[64];
+    char cursor[64] = "";
+
+    make(fixture, "/many", "");
+    for (uint32_t i = 0; i < MANY; i++) {
+        (void)snprintf(path, sizeof(path), "/many/%06u", i);
+        make(fixture, path, i % 1000 == 7 ? "seven" : "x");
+    }
+    do {
+        begin(fixture, "/many", "", "even");
+        fixture->args.after = slice_str(cursor);
+        search(fixture, &fixture->nobody);
+        assert_int_equal(fixture->result.err, ERR_OK);
+        assert_true(fixture->result.looked > 0 && fixture->result.looked <= VIEW_SEARCH_NODES_MAX);
+        looked += fixture->result.looked;
+        found += fixture->result.entry_count;
+        (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)fixture->result.after.len,
+                       fixture->result.more ? (const char *)fixture->result.after.data : "");
+        searches++;
+    } while (fixture->result.more);
+    assert_int_equal(looked, MANY + 1);
+    assert_int_equal(found, MANY / 1000);
+    assert_true(searches >= 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(names_and_data_are_found_in_the_order_of_a_walk, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_was_asked_for_comes_along, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_missing_or_closed_top_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_closed_shows_its_name_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_search_goes_on_behind_its_cursor, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cursor_is_a_path_within_the_subtree, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_subtree_takes_several_searches, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
