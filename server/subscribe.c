@@ -217,8 +217,6 @@ static enum err add(struct subscriber *subscriber, struct watch_owner *owner,
     if (watch == NULL) {
         return ERR_THROTTLED;
     }
-    bool held = watch->held;
-
     watch->values = request->values;
     if (missed->resumed == SUBSCRIBE_FRESH) {
         *ret_result = (struct subscribe_result){.id = watch->id, .zxid = missed->upto};
@@ -227,9 +225,6 @@ static enum err add(struct subscriber *subscriber, struct watch_owner *owner,
     /* Held since some event, but the client says up to where it has them all. */
     watch->held = false;
     tell_missed(subscriber, watch, missed, ret_result);
-    if (held && !ret_result->used_up) {
-        watch_hold(watch);
-    }
     return ERR_OK;
 }
 

@@ -90,7 +90,7 @@ struct subscribe_result {
  * ERR_NOT_READY (no state).
  *
  * The same watch again keeps its id and its start; with `since` it is told of what the client says
- * it has missed.
+ * it has missed, and is held no more.
  */
 enum err subscribe_add(struct subscriber *subscriber, struct watch_owner *owner,
                        const struct subscribe_request *request,

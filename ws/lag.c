@@ -10,21 +10,68 @@
 #include "ws/ws_int.h"
 
 enum {
+    LAGS_CAP_MIN = 4,
     IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX /* Watches of one owner that one event can match. */
 };
+
+/* Forgets those that have caught up, and those whose watch was removed meanwhile: there are never
+ * more than watches. */
+static void tidy(struct ws_socket *socket)
+{
+    const struct watch_table *table = subscribe_table(socket->ws->subscriber);
+    uint32_t kept = 0;
+
+    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
+        if (watch_by_id(table, &socket->owner, socket->lags[i].watch)) {
+            socket->lags[kept++] = socket->lags[i];
+        }
+    }
+    socket->lag_first = 0;
+    socket->lag_count = kept;
+    ASSERT(kept <= socket->owner.count);
+}
+
+static void make_room(struct ws_socket *socket)
+{
+    if (socket->lag_count < socket->lag_cap) {
+        return;
+    }
+    tidy(socket);
+    if (socket->lag_count >= socket->lag_cap / 2) {
+        socket->lag_cap = socket->lag_cap > 0 ? 2 * socket->lag_cap : LAGS_CAP_MIN;
+        socket->lags = mem_realloc(socket->lags, socket->lag_cap * sizeof(*socket->lags));
+    }
+}
 
 static void add_lag(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap)
 {
     struct ws *ws = socket->ws;
 
-    if (socket->lag_count == socket->lag_cap) {
-        socket->lag_cap = socket->lag_cap > 0 ? 2 * socket->lag_cap : 4;
-        socket->lags = mem_realloc(socket->lags, socket->lag_cap * sizeof(*socket->lags));
-    }
+    make_room(socket);
     ASSERT(socket->lag_count < socket->lag_cap);
     socket->lags[socket->lag_count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
     if (list_empty(&socket->behind)) {
         list_push_back(&ws->behind, &socket->behind);
+    }
+}
+
+/* What was thrown away on the way here is still to be told. */
+void ws_lag_resumed(struct ws_socket *socket, uint32_t id)
+{
+    const struct watch_table *table = subscribe_table(socket->ws->subscriber);
+    const struct watch *watch = watch_by_id(table, &socket->owner, id);
+    bool held = watch && watch->held;
+
+    for (uint32_t i = socket->lag_count; i > socket->lag_first; i--) {
+        if (socket->lags[i - 1].watch != id) {
+            continue;
+        }
+        if (!held) {
+            memmove(&socket->lags[i - 1], &socket->lags[i],
+                    (socket->lag_count - i) * sizeof(*socket->lags));
+            socket->lag_count--;
+        }
+        held = false;
     }
 }
 

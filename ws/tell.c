@@ -133,6 +133,12 @@ enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
     if (err == ERR_OK) {
         answer(ws);
     }
+    if (err == ERR_OK && answering->result.resumed != SUBSCRIBE_FRESH) {
+        ws_lag_resumed(socket, answering->result.id);
+    }
+    if (read && !answering->failed && answering->result.resumed == SUBSCRIBE_GAP) {
+        ws_tell_gap(socket, answering->result.id, answering->result.zxid);
+    }
     if (answering->failed && !answering->result.used_up) {
         struct watch_table *table = subscribe_table(ws->subscriber);
 

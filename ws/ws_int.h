@@ -341,6 +341,7 @@ void ws_tell_overrun(struct ws_socket *socket, const uint32_t *watches, size_t c
 /* On an event: takes hits that must wait off the list and holds them. */
 struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
                           const struct watch_event *event);
+void ws_lag_resumed(struct ws_socket *socket, uint32_t id); /* A watch that says what it has. */
 void ws_lag_lost(struct ws *ws, zxid_t from);
 void ws_lag_catch_up(struct ws *ws);                              /* A bounded part. */
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */

@@ -298,103 +298,6 @@ static void test_the_same_watch_again_with_since_is_told_anew(void **context)
     assert_int_equal(left(), 1);
 }
 
-/* ---- Holding. ---- */
-
-static void test_a_held_watch_catches_up_from_where_it_stopped(void **context)
-{
-    struct watch *recursive;
-    struct watch *data;
-
-    (void)context;
-    APPLY("+/a");
-    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
-    recursive = find(&fixture.a, fixture.result.id);
-    assert_int_equal(add(&fixture.a, WATCH_DATA, "/a"), ERR_OK);
-    data = find(&fixture.a, fixture.result.id);
-    fixture.a.holds = true;
-    APPLY("=/a=1", "+/a/x");
-    APPLY("=/a=2");
-    pump(ZXID_MAX);
-    assert_true(recursive->held && data->held);
-    fixture.a.holds = false;
-    APPLY("=/a=3");
-    pump(ZXID_MAX);
-    assert_string_equal(told(), "");
-    assert_int_equal(subscribe_catch_up(fixture.subscriber, recursive, 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeDataChanged /a [1] ='1'\n"
-                                "a NodeCreated /a/x [1] end\n"
-                                "a NodeDataChanged /a [1] ='2' end\n"
-                                "a NodeDataChanged /a [1] ='3' end\n");
-    assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
-    assert_int_equal(subscribe_catch_up(fixture.subscriber, data, 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeDataChanged /a [2] ='1' end\n");
-    assert_true(fixture.result.used_up);
-    APPLY("-/a/x");
-    pump(ZXID_MAX);
-    assert_string_equal(told(), "a NodeDeleted /a/x [1] end\n");
-}
-
-static void test_a_watch_may_be_held_again_while_it_catches_up(void **context)
-{
-    struct watch *watch;
-
-    (void)context;
-    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
-    watch = find(&fixture.a, fixture.result.id);
-    watch_hold(watch);
-    APPLY("+/a");
-    APPLY("+/b");
-    pump(ZXID_MAX);
-    fixture.a.holds = true;
-    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
-    assert_true(watch->held);
-    fixture.a.holds = false;
-    assert_string_equal(told(), "");
-    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 0, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeCreated /a [1] end\na NodeCreated /b [1] end\n");
-}
-
-static void test_a_watch_may_be_held_while_it_resumes(void **context)
-{
-    struct watch *watch;
-
-    (void)context;
-    APPLY("+/a");
-    APPLY("+/b");
-    fixture.a.holds = true;
-    assert_int_equal(add_since(&fixture.a, WATCH_EXISTS, "/b", 0), ERR_OK);
-    assert_false(fixture.result.used_up);
-    fixture.a.holds = false;
-    APPLY("=/b");
-    pump(ZXID_MAX);
-    assert_string_equal(told(), "");
-    watch = find(&fixture.a, fixture.result.id);
-    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 1, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeCreated /b [1] end\n");
-    assert_true(fixture.result.used_up);
-}
-
-static void test_a_difference_that_was_cut_is_told_as_a_whole(void **context)
-{
-    struct watch *watch;
-
-    (void)context;
-    APPLY("+/a", "+/b");
-    APPLY("-/b");
-    for (int i = 0; i < SETS_MAX; i++) {
-        APPLY("=/a");
-    }
-    APPLY("+/c");
-    fixture.a.holds = true;
-    /* Gone for certain at 7; the change that it comes from is older. */
-    assert_int_equal(add_since(&fixture.a, WATCH_EXISTS, "/b", 1), ERR_OK);
-    fixture.a.holds = false;
-    watch = find(&fixture.a, fixture.result.id);
-    assert_int_equal(subscribe_catch_up(fixture.subscriber, watch, 6, &fixture.result), ERR_OK);
-    assert_string_equal(told(), "a NodeDeleted /b [1] diff end\n");
-    assert_true(fixture.result.used_up);
-}
-
 /* ---- Loss. ---- */
 
 static void outrun(void *ctx)
@@ -577,10 +480,6 @@ int main(void)
         TEST(test_without_a_state_only_what_needs_none_works),
         TEST(test_the_limits_of_an_owner_are_an_error),
         TEST(test_the_same_watch_again_with_since_is_told_anew),
-        TEST(test_a_held_watch_catches_up_from_where_it_stopped),
-        TEST(test_a_watch_may_be_held_again_while_it_catches_up),
-        TEST(test_a_watch_may_be_held_while_it_resumes),
-        TEST(test_a_difference_that_was_cut_is_told_as_a_whole),
         TEST(test_a_window_outrun_during_a_difference_is_a_gap),
         TEST(test_a_state_replaced_during_a_difference_is_a_gap),
         TEST(test_who_falls_behind_the_window_is_told),
