@@ -51,10 +51,6 @@ static void fill(struct ws_message *message)
     message->in_order = runs_in_order(message);
     if (request->key.len > 0 && message->in_order) {
         ws_refuse(message, ERR_BAD_ARGUMENTS, "this operation takes no key");
-    } else if (request->key.len > 0 && message->socket->session.id == 0 &&
-               principal_scope(&message->socket->who).len == 0 && !op_is_uuid(request->key)) {
-        ws_refuse(message, ERR_BAD_ARGUMENTS,
-                  "without a session and credentials a key must be a UUID");
     }
 }
 
@@ -183,6 +179,19 @@ void ws_queue_sign(struct ws_message *message)
     }
 }
 
+/* What came before may have opened a session, or shown who asks. */
+static void check_key(struct ws_message *message)
+{
+    const struct ws_socket *socket = message->socket;
+    struct slice key = message->request->key;
+
+    if (key.len > 0 && socket->session.id == 0 && principal_scope(&socket->who).len == 0 &&
+        !op_is_uuid(key)) {
+        ws_refuse(message, ERR_BAD_ARGUMENTS,
+                  "without a session and credentials a key must be a UUID");
+    }
+}
+
 static bool asks_first(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -215,6 +224,10 @@ static bool start(struct ws_message *message)
     }
     if (socket->unrun > 0) {
         return false;
+    }
+    check_key(message);
+    if (message->fault) {
+        return true;
     }
     ws_queue_sign(message);
     return ws_queue_submit(message);

@@ -122,15 +122,18 @@ static void attach(struct ws_message *message, const struct op_session_info *inf
     struct ws_socket *socket = message->socket;
     struct ws *ws = socket->ws;
     struct ws_socket *other = map_get_u64(&ws->attached, info->id);
+    bool newest = !other || other == socket || other->session.number < info->attach;
 
     ws_session_detach(socket);
-    if (other && other != socket) {
+    if (newest && other && other != socket) {
         lose(other, ERR_SESSION_MOVED, "moved", message->request->result.zxid);
     }
     socket->session = (struct ws_attached){
         .id = info->id, .number = info->attach, .timeout_ms = info->timeout_ms};
     memcpy(socket->session.hash, message->hash, sizeof(message->hash));
-    map_put_u64(&ws->attached, info->id, socket);
+    if (newest) { /* Else it has been moved on already, as ws_session_look will find. */
+        map_put_u64(&ws->attached, info->id, socket);
+    }
     gate_touch(ws->gate, info->id);
     ws_beat_session(socket);
 }

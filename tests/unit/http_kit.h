@@ -50,6 +50,7 @@ struct gate {
     _Atomic uint32_t submit_err; /* What gate_submit answers. */
     _Atomic uint32_t reply_err;  /* What every reply says. */
     _Atomic bool held;           /* Requests stay inside. */
+    _Atomic bool reversed;       /* Of those that were held the last one is answered first. */
     _Atomic uint32_t inside;
     _Atomic bool ready;
     _Atomic uint64_t counted; /* Calls of gate_count_op. */
@@ -177,7 +178,7 @@ static void kit_take_change(const struct state *state, const struct state_change
 {
     const struct state_session *session = state_session(state, change->session);
 
-    if (change->type == TXN_SESSION_OPEN) {
+    if (change->type == TXN_SESSION_OPEN || change->type == TXN_SESSION_MOVE) {
         view_fill_session(session, &one->session);
         one->has_session = true;
         return;
@@ -276,8 +277,38 @@ static void kit_reply(struct gate *gate, struct op_request *request)
         request->wait_zxid = gate->zxid;
         atomic_fetch_add(&gate->rounds, 1);
     }
-    atomic_fetch_sub(&gate->inside, 1);
-    request->on_reply(request);
+}
+
+static void kit_answer(struct gate *gate, struct list *done)
+{
+    list_for_each_safe (it, tmp, done) {
+        struct op_request *request = list_entry(it, struct op_request, node);
+
+        list_remove(it);
+        atomic_fetch_sub(&gate->inside, 1);
+        request->on_reply(request);
+    }
+}
+
+/* All that are inside, in order, and their answers in that order or the other. */
+static void kit_run(struct gate *gate, struct list *held)
+{
+    struct list done;
+
+    list_init(&done);
+    while (!atomic_load(&gate->held) && !list_empty(held)) {
+        struct op_request *request = list_first(held, struct op_request, node);
+
+        list_remove(&request->node);
+        kit_reply(gate, request);
+        if (atomic_load(&gate->reversed)) {
+            list_push_back(done.next, &request->node); /* Before all others. */
+        } else {
+            list_push_back(&done, &request->node);
+            kit_answer(gate, &done);
+        }
+    }
+    kit_answer(gate, &done);
 }
 
 static void kit_core(void *arg)
@@ -298,12 +329,7 @@ static void kit_core(void *arg)
             list_remove(node);
             list_push_back(&held, node);
         }
-        while (!atomic_load(&gate->held) && !list_empty(&held)) {
-            struct op_request *request = list_first(&held, struct op_request, node);
-
-            list_remove(&request->node);
-            kit_reply(gate, request);
-        }
+        kit_run(gate, &held);
         pthread_mutex_lock(&gate->box.mutex);
         closed = gate->box.closed ? ERR_CLOSED : ERR_OK;
         pthread_mutex_unlock(&gate->box.mutex);
@@ -475,7 +501,7 @@ static const char *kit_header(const struct kit_answer *answer, const char *name)
     return NULL;
 }
 
-static void kit_free(struct kit_answer *answer)
+static inline void kit_free(struct kit_answer *answer)
 {
     mem_free(answer->head);
     mem_free(answer->body);

@@ -1,114 +1,15 @@
 /* Sockets before a gate that holds, refuses, forgets and goes back: what real replicas do only by
  * chance. */
 #include "server/state/state.h"
-#include "tests/proc/socket.h"
-#include "tests/unit/http_kit.h"
-#include "ws/ws.h"
+#include "tests/unit/ws_kit.h"
 
-struct fixture {
-    struct gate *gate;
-    struct ws *ws;
-    struct http *http;
-    struct socket *socket;
+enum {
+    MOVED = 4409
 };
-
-static void (*front_metrics)(void *ctx, struct buf *out);
-static void *front_metrics_ctx;
-
-void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
-{
-    (void)gate;
-    front_metrics = write;
-    front_metrics_ctx = ctx;
-}
-
-static struct socket *open_socket(const struct fixture *fixture)
-{
-    struct socket *socket = socket_open(http_port(fixture->http), NULL);
-
-    assert_int_equal(socket_status(socket), 101);
-    json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
-    return socket;
-}
 
 static int setup(void **state)
 {
-    struct fixture *fixture = mem_zalloc(1, sizeof(*fixture));
-
-    fixture->gate = kit_gate_new();
-    fixture->gate->limits.requests_max = 1000;
-    fixture->gate->limits.web_sockets_max = 10;
-    fixture->gate->limits.socket_in_flight_max = 100;
-    fixture->gate->limits.message_bytes_max = 64 << 10;
-    assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
-
-    const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fixture->ws};
-
-    assert_int_equal(http_start(fixture->gate, &upgrade, &fixture->http), ERR_OK);
-    fixture->socket = open_socket(fixture);
-    *state = fixture;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *fixture = *state;
-
-    atomic_store(&fixture->gate->held, false);
-    socket_close(fixture->socket);
-    ws_drain(fixture->ws);
-    http_drain(fixture->http);
-    ws_stop(fixture->ws);
-    http_stop(fixture->http);
-    kit_gate_free(fixture->gate);
-    mem_free(fixture);
-    return 0;
-}
-
-/* The counter of that name, as /metrics would show it. */
-static uint64_t counter(const char *name)
-{
-    struct buf out;
-    uint64_t value = 0;
-
-    buf_init(&out, 1 << 16);
-    front_metrics(front_metrics_ctx, &out);
-
-    const char *at = strstr(buf_cstr(&out), name);
-
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + strlen(name), "%lu", &value), 1);
-    buf_release(&out);
-    return value;
-}
-
-static void wait_until(bool (*holds)(const struct fixture *fixture), const struct fixture *fixture)
-{
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-
-    while (!holds(fixture)) {
-        assert_true(os_now_ms() < end_ms);
-        (void)poll(NULL, 0, 1);
-    }
-}
-
-/* The code of the error in the reply to a request; "" when it was ok. */
-static void check_reply(struct fixture *fixture, uint64_t id, const char *code)
-{
-    json_t *reply = socket_reply(fixture->socket, id, SOCKET_TIMEOUT_MS);
-    const json_t *error = json_object_get(reply, "error");
-    const char *got = json_string_value(json_object_get(error, "code"));
-
-    assert_non_null(reply);
-    assert_string_equal(got ? got : "", code);
-    json_decref(reply);
-}
-
-static uint64_t ask_set(struct fixture *fixture, int version)
-{
-    return socket_request(fixture->socket,
-                          "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"x\",\"version\":%d",
-                          version);
+    return setup_with(state, 100, 1000);
 }
 
 static void test_a_plain_request_is_told_to_upgrade(void **state)
@@ -235,6 +136,62 @@ static void test_requests_outlive_their_socket(void **state)
     wait_until(none_inside, fixture);
 }
 
+/* ---- Sessions ---- */
+
+/* What is asked in one go is judged when its turn has come. */
+static void test_a_key_counts_in_the_session_that_was_asked_for_before_it(void **state)
+{
+    struct fixture *fixture = *state;
+    uint64_t ids[4];
+
+    ids[0] = socket_request(fixture->socket, "\"op\":\"session\"");
+    ids[1] = socket_request(fixture->socket, "\"op\":\"create\",\"path\":\"/a\",\"key\":\"1\"");
+    ids[2] = socket_request(fixture->socket, "\"op\":\"detach\"");
+    ids[3] = socket_request(fixture->socket, "\"op\":\"create\",\"path\":\"/b\",\"key\":\"2\"");
+    for (int i = 0; i < 3; i++) {
+        check_reply(fixture, ids[i], "");
+    }
+    check_reply(fixture, ids[3], "BadArguments");
+}
+
+static uint64_t ask_attach(struct socket *socket, const struct session *session)
+{
+    uint64_t id = socket_request(socket, "\"op\":\"attach\",\"session\":\"%s\"", session->secret);
+
+    (void)socket_pump(socket);
+    return id;
+}
+
+/* Also when the one before it hears of its own attachment afterwards. */
+static void test_who_attached_last_keeps_the_session(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *first = open_socket(fixture);
+    struct socket *last = open_socket(fixture);
+    struct session session;
+    uint64_t id = 0;
+
+    open_session(fixture, &session);
+    json_decref(socket_call(fixture->socket, "\"op\":\"detach\""));
+    atomic_store(&fixture->gate->held, true);
+    (void)ask_attach(first, &session);
+    wait_until(one_inside, fixture);
+    id = ask_attach(last, &session);
+    wait_until(two_inside, fixture);
+    atomic_store(&fixture->gate->reversed, true);
+    atomic_store(&fixture->gate->held, false);
+    assert_true(socket_wait_end(first, SOCKET_TIMEOUT_MS));
+    assert_int_equal(socket_close_code(first), MOVED);
+    json_decref(socket_reply(last, id, SOCKET_TIMEOUT_MS));
+
+    json_t *reply = socket_call(last, "\"op\":\"getsession\"");
+
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    socket_close(first);
+    socket_close(last);
+}
+
 /* ---- The state goes back ---- */
 
 /* Another state takes the place of this one, as after a snapshot. */
@@ -334,6 +291,8 @@ int main(void)
         TEST(test_a_gate_that_is_closed_is_an_error),
         TEST(test_what_the_core_says_is_passed_on),
         TEST(test_requests_outlive_their_socket),
+        TEST(test_a_key_counts_in_the_session_that_was_asked_for_before_it),
+        TEST(test_who_attached_last_keeps_the_session),
         TEST(test_no_reply_shows_less_than_the_one_before),
         TEST(test_watches_survive_a_state_that_is_replaced),
         TEST(test_who_may_not_answer_sends_its_clients_elsewhere),

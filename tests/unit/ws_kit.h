@@ -1,0 +1,152 @@
+/*
+ * ws_kit.h - WebSockets and HTTP before a gate that is one replica in memory, and one client.
+ *
+ * Included by one test program each, as http_kit.h is.
+ */
+#ifndef TESTS_UNIT_WS_KIT_H
+#define TESTS_UNIT_WS_KIT_H
+
+#include "tests/proc/socket.h"
+#include "tests/unit/http_kit.h"
+#include "ws/ws.h"
+
+enum {
+    WS_KIT_BODY_MS = 400,  /* For a message in pieces. */
+    WS_KIT_SLOW_MS = 1500, /* For a client that takes nothing. */
+};
+
+struct fixture {
+    struct gate *gate;
+    struct ws *ws;
+    struct http *http;
+    struct socket *socket;
+};
+
+static void (*front_metrics)(void *ctx, struct buf *out);
+static void *front_metrics_ctx;
+
+void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
+{
+    (void)gate;
+    front_metrics = write;
+    front_metrics_ctx = ctx;
+}
+
+static inline struct socket *open_socket(const struct fixture *fixture)
+{
+    struct socket *socket = socket_open(http_port(fixture->http), NULL);
+
+    assert_int_equal(socket_status(socket), 101);
+    json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
+    return socket;
+}
+
+static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t heartbeat_ms)
+{
+    struct fixture *fixture = mem_zalloc(1, sizeof(*fixture));
+
+    fixture->gate = kit_gate_new();
+    fixture->gate->limits.requests_max = 1000;
+    fixture->gate->limits.web_sockets_max = 10;
+    fixture->gate->limits.socket_in_flight_max = in_flight_max;
+    fixture->gate->limits.message_bytes_max = 64 << 10;
+    fixture->gate->limits.heartbeat_ms = heartbeat_ms;
+    fixture->gate->limits.body_timeout_ms = WS_KIT_BODY_MS;
+    fixture->gate->limits.slow_timeout_ms = WS_KIT_SLOW_MS;
+    assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
+
+    const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fixture->ws};
+
+    assert_int_equal(http_start(fixture->gate, &upgrade, &fixture->http), ERR_OK);
+    fixture->socket = open_socket(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    struct fixture *fixture = *state;
+
+    atomic_store(&fixture->gate->held, false);
+    socket_close(fixture->socket);
+    ws_drain(fixture->ws);
+    http_drain(fixture->http);
+    ws_stop(fixture->ws);
+    http_stop(fixture->http);
+    kit_gate_free(fixture->gate);
+    mem_free(fixture);
+    return 0;
+}
+
+/* The counter of that name, as /metrics would show it. */
+static inline uint64_t counter(const char *name)
+{
+    struct buf out;
+    uint64_t value = 0;
+
+    buf_init(&out, 1 << 16);
+    front_metrics(front_metrics_ctx, &out);
+
+    const char *at = strstr(buf_cstr(&out), name);
+
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(name), "%lu", &value), 1);
+    buf_release(&out);
+    return value;
+}
+
+static inline void wait_until(bool (*holds)(const struct fixture *fixture),
+                              const struct fixture *fixture)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (!holds(fixture)) {
+        assert_true(os_now_ms() < end_ms);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* The code of the error in the reply to a request; "" when it was ok. */
+static inline void check_reply(struct fixture *fixture, uint64_t id, const char *code)
+{
+    json_t *reply = socket_reply(fixture->socket, id, SOCKET_TIMEOUT_MS);
+    const json_t *error = json_object_get(reply, "error");
+    const char *got = json_string_value(json_object_get(error, "code"));
+
+    assert_non_null(reply);
+    assert_string_equal(got ? got : "", code);
+    json_decref(reply);
+}
+
+static inline uint64_t ask_set(struct fixture *fixture, int version)
+{
+    return socket_request(fixture->socket,
+                          "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"x\",\"version\":%d",
+                          version);
+}
+
+static inline bool one_inside(const struct fixture *fixture)
+{
+    return atomic_load(&fixture->gate->inside) == 1;
+}
+
+struct session {
+    char secret[OP_SECRET_LEN + 1];
+    uint64_t id;
+};
+
+static inline void open_session(struct fixture *fixture, struct session *ret_session)
+{
+    json_t *reply = socket_call(fixture->socket, "\"op\":\"session\",\"timeout_ms\":1000");
+    const json_t *session = json_object_get(reply, "session");
+    const char *secret = json_string_value(json_object_get(session, "id"));
+    const char *id = json_string_value(json_object_get(session, "public"));
+
+    assert_non_null(secret);
+    assert_non_null(id);
+    (void)snprintf(ret_session->secret, sizeof(ret_session->secret), "%s", secret);
+    assert_int_equal(sscanf(id, "%lx", &ret_session->id), 1);
+    json_decref(reply);
+}
+
+#endif
