@@ -12,7 +12,12 @@ enum {
     IN_FLIGHT_MAX = 100,
     MIXED = 3000,
     FLIPS = 300,
-    READY_PARTS = 5,
+    READY_PARTS = 6, /* The first is `ready` itself. */
+    SHOWN = 20000 / ENSEMBLE_FACTOR,
+    WRITERS = 8,
+    OWN_SETS = 1000 / ENSEMBLE_FACTOR,
+    LIST_MIN = 2000,
+    LIST_MAX = 5000,
     DATA_LEN = 1024
 };
 
@@ -194,84 +199,197 @@ static void test_replies_come_in_order_whatever_they_are(void **state)
 
 /* ---- Events and replies ---- */
 
+/* As many of them in flight as may be, so that the tree moves on while replies are written. */
+struct pipe {
+    struct socket *socket;
+    int asked;
+    int answered;
+};
+
+static bool has_room(const struct pipe *pipe)
+{
+    return pipe->asked - pipe->answered < IN_FLIGHT_MAX;
+}
+
+/* Drops what has been answered, which nobody looks at. */
+static void take_answers(struct pipe *pipe)
+{
+    json_t *message = socket_next(pipe->socket, 0);
+
+    while (message) {
+        pipe->answered += json_object_get(message, "id") != NULL;
+        json_decref(message);
+        message = socket_next(pipe->socket, 0);
+    }
+}
+
 /* Whatever a reply shows, its event came before. */
 static void test_an_event_precedes_every_reply_that_shows_it(void **state)
 {
     uint32_t at = follower();
-    struct socket *writer = talk_open(&ensemble, (at + 1) % 3, NULL);
-    struct socket *reader = talk_open(&ensemble, at, NULL);
+    struct pipe writer = {.socket = talk_open(&ensemble, (at + 1) % 3, NULL)};
+    struct pipe reader = {.socket = talk_open(&ensemble, at, NULL)};
     uint64_t seen = 0;
-    int replies = 0;
 
     (void)state;
-    talk_ok(&ensemble, writer, "\"op\":\"create\",\"path\":\"/shown\"");
-    talk_ok(&ensemble, reader, "\"op\":\"sync\"");
-    talk_ok(&ensemble, reader, "\"op\":\"watch\",\"path\":\"/shown\",\"kind\":\"persistent\"");
-    for (int i = 0; i < FLIPS; i++) {
-        socket_request(writer, "\"op\":\"set\",\"path\":\"/shown\",\"dataUtf8\":\"%d\"", i);
-        socket_request(reader, "\"op\":\"get\",\"path\":\"/shown\"");
-        (void)socket_pump(writer);
-        (void)socket_pump(reader);
-    }
-    while (replies < FLIPS) {
-        json_t *message = socket_next(reader, SOCKET_TIMEOUT_MS);
+    talk_ok(&ensemble, writer.socket, "\"op\":\"create\",\"path\":\"/shown\"");
+    talk_ok(&ensemble, reader.socket, "\"op\":\"sync\"");
+    talk_ok(&ensemble, reader.socket,
+            "\"op\":\"watch\",\"path\":\"/shown\",\"kind\":\"persistent\"");
+    while (reader.answered < SHOWN) {
+        json_t *message = NULL;
 
-        assert_non_null(message);
+        for (; has_room(&writer); writer.asked++) {
+            socket_request(writer.socket, "\"op\":\"set\",\"path\":\"/shown\",\"dataUtf8\":\"%d\"",
+                           writer.asked);
+        }
+        for (; has_room(&reader); reader.asked++) {
+            socket_request(reader.socket, "\"op\":\"get\",\"path\":\"/shown\"");
+        }
+        take_answers(&writer);
+        message = socket_next(reader.socket, SOCKET_TIMEOUT_MS);
+        ENSEMBLE_CHECK(&ensemble, message != NULL);
         if (json_object_get(message, "id")) {
             const json_t *stat = json_object_get(message, "stat");
-            uint64_t shown = talk_hex(talk_text(stat, "mzxid"));
 
-            replies++;
-            assert_true(number_of(stat, "version") == 0 || shown <= seen);
+            reader.answered++;
+            assert_true(number_of(stat, "version") == 0 ||
+                        talk_hex(talk_text(stat, "mzxid")) <= seen);
         } else if (strcmp(talk_text(message, "event"), "NodeDataChanged") == 0) {
             seen = talk_hex(talk_text(message, "zxid"));
         }
         json_decref(message);
     }
-    socket_close(writer);
-    socket_close(reader);
+    socket_close(writer.socket);
+    socket_close(reader.socket);
 }
 
-/* Also a reply to one's own write. */
-static void test_the_reply_to_a_write_follows_its_own_events(void **state)
+/* The number in the name of the last child that a list shows. */
+static int last_child(const json_t *reply)
 {
-    struct socket *socket = talk_open(&ensemble, follower(), NULL);
+    const json_t *children = json_object_get(reply, "children");
+    const char *name = json_string_value(json_array_get(children, json_array_size(children) - 1));
+
+    assert_non_null(name);
+    return (int)talk_number(name + 1);
+}
+
+/* A long list is put together from several states; its zxid is that of the first. */
+static void test_a_long_list_shows_nothing_that_was_not_told(void **state)
+{
+    uint32_t at = follower();
+    struct pipe writer = {.socket = talk_open(&ensemble, (at + 1) % 3, NULL)};
+    struct socket *reader = talk_open(&ensemble, at, NULL);
     int told = 0;
+    int lists = 0;
 
     (void)state;
-    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/own\"");
-    talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"/own\",\"kind\":\"recursive\"");
-    for (int i = 0; i < FLIPS; i++) {
-        socket_request(socket, "\"op\":\"set\",\"path\":\"/own\",\"dataUtf8\":\"%d\"", i);
-    }
-    for (int replies = 0; replies < FLIPS;) {
-        json_t *message = socket_next(socket, SOCKET_TIMEOUT_MS);
+    talk_ok(&ensemble, writer.socket, "\"op\":\"create\",\"path\":\"/long\"");
+    talk_ok(&ensemble, reader, "\"op\":\"sync\"");
+    talk_ok(&ensemble, reader, "\"op\":\"watch\",\"path\":\"/long\",\"kind\":\"recursive\"");
+    while (told < LIST_MAX) {
+        json_t *message = NULL;
 
-        assert_non_null(message);
+        for (; writer.asked <= LIST_MAX && has_room(&writer); writer.asked++) {
+            socket_request(writer.socket, "\"op\":\"create\",\"path\":\"/long/n%08d\"",
+                           writer.asked);
+        }
+        take_answers(&writer);
+        if (told > LIST_MIN && lists == 0) {
+            socket_request(reader, "\"op\":\"children\",\"path\":\"/long\",\"limit\":%d",
+                           LIST_MAX + 1);
+            lists++;
+        }
+        message = socket_next(reader, SOCKET_TIMEOUT_MS);
+        ENSEMBLE_CHECK(&ensemble, message != NULL);
         if (json_object_get(message, "id")) {
-            replies++;
-            assert_true(told >= replies);
-        } else {
-            told += strcmp(talk_text(message, "event"), "NodeDataChanged") == 0;
+            lists--;
+            assert_true(last_child(message) <= told);
+        } else if (strcmp(talk_text(message, "event"), "NodeCreated") == 0) {
+            told = (int)talk_number(talk_text(message, "path") + sizeof("/long/n") - 1);
         }
         json_decref(message);
     }
-    assert_int_equal(told, FLIPS);
-    socket_close(socket);
+    socket_close(writer.socket);
+    socket_close(reader);
+}
+
+struct own {
+    struct socket *socket;
+    int told;
+    int answered;
+};
+
+/* What has come: each reply to a write follows its event. */
+static void take_own(struct own *own)
+{
+    json_t *message = socket_next(own->socket, 0);
+
+    while (message) {
+        if (json_object_get(message, "id")) {
+            ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(message, "ok")));
+            own->answered++;
+            assert_true(own->told >= own->answered);
+        } else {
+            own->told += strcmp(talk_text(message, "event"), "NodeDataChanged") == 0;
+        }
+        json_decref(message);
+        message = socket_next(own->socket, 0);
+    }
+}
+
+static bool take_all_own(struct own owns[WRITERS])
+{
+    bool all = true;
+
+    for (int i = 0; i < WRITERS; i++) {
+        take_own(&owns[i]);
+        all = all && owns[i].answered == OWN_SETS;
+    }
+    return all;
+}
+
+/* Also a reply to one's own write, when more is written at once than is told at a time. */
+static void test_the_reply_to_a_write_follows_its_own_events(void **state)
+{
+    struct own owns[WRITERS] = {{.told = 0}};
+    uint32_t at = follower();
+
+    (void)state;
+    for (int i = 0; i < WRITERS; i++) {
+        owns[i].socket = talk_open(&ensemble, at, NULL);
+        talk_ok(&ensemble, owns[i].socket, "\"op\":\"create\",\"path\":\"/own%d\"", i);
+        talk_ok(&ensemble, owns[i].socket,
+                "\"op\":\"watch\",\"path\":\"/own%d\",\"kind\":\"recursive\"", i);
+    }
+    for (int set = 0; set < OWN_SETS; set++) {
+        for (int i = 0; i < WRITERS; i++) {
+            socket_request(owns[i].socket, "\"op\":\"set\",\"path\":\"/own%d\",\"dataUtf8\":\"%d\"",
+                           i, set);
+        }
+    }
+    ENSEMBLE_WAIT(&ensemble, SOCKET_TIMEOUT_MS * ENSEMBLE_FACTOR, take_all_own(owns));
+    for (int i = 0; i < WRITERS; i++) {
+        assert_int_equal(owns[i].told, OWN_SETS);
+        socket_close(owns[i].socket);
+    }
 }
 
 /* ---- The `ready` znode of the ZooKeeper paper, section 2.3 ---- */
 
+static const char *const ready_parts[READY_PARTS] = {"ready", "a", "b", "c", "d", "e"};
+
 /* The new leader of a system changes its configuration: deletes `ready`, changes all parts, creates
- * `ready` anew. All of it in one pipeline. */
+ * `ready` anew, with the number of that change in each. All of it in one pipeline. */
 static void reconfigure(struct socket *leader, int generation)
 {
     socket_request(leader, "\"op\":\"delete\",\"path\":\"/conf/ready\"");
-    for (int part = 0; part < READY_PARTS; part++) {
-        socket_request(leader, "\"op\":\"set\",\"path\":\"/conf/%d\",\"dataUtf8\":\"%d\"", part,
-                       generation);
+    for (int part = 1; part < READY_PARTS; part++) {
+        socket_request(leader, "\"op\":\"set\",\"path\":\"/conf/%s\",\"dataUtf8\":\"%d\"",
+                       ready_parts[part], generation);
     }
-    socket_request(leader, "\"op\":\"create\",\"path\":\"/conf/ready\"");
+    socket_request(leader, "\"op\":\"create\",\"path\":\"/conf/ready\",\"dataUtf8\":\"%d\"",
+                   generation);
 }
 
 /* What a client knows while it reads. */
@@ -284,20 +402,20 @@ struct reader {
     int whole; /* Configurations that were read while `ready` was there all along. */
 };
 
-/* One pipeline: is it ready, with a watch, and all parts. */
+/* One pipeline: is it ready, with a watch, and then `ready` itself and all parts. */
 static void read_all(struct reader *reader)
 {
     reader->ready_id =
         socket_request(reader->socket, "\"op\":\"exists\",\"path\":\"/conf/ready\",\"watch\":true");
     for (int part = 0; part < READY_PARTS; part++) {
-        socket_request(reader->socket, "\"op\":\"get\",\"path\":\"/conf/%d\"", part);
+        socket_request(reader->socket, "\"op\":\"get\",\"path\":\"/conf/%s\"", ready_parts[part]);
     }
     reader->count = -1;
     reader->warned = false;
 }
 
-/* A client that saw `ready`, and was not told that it went, has read one configuration: no reply
- * with something of the next may come before that event. */
+/* A client that saw `ready`, and was not told that it went, reads the configuration of that
+ * `ready`: no reply with something of the next, even with all of it, may come before that event. */
 static void take_reply(struct reader *reader, const json_t *reply)
 {
     if ((uint64_t)number_of(reply, "id") == reader->ready_id) {
@@ -307,6 +425,7 @@ static void take_reply(struct reader *reader, const json_t *reply)
     }
     reader->parts[reader->count++] = (int)talk_number(talk_text(reply, "dataUtf8"));
     if (!reader->warned) {
+        assert_true(json_is_true(json_object_get(reply, "ok")));
         assert_int_equal(reader->parts[reader->count - 1], reader->parts[0]);
     }
     if (reader->count == READY_PARTS) {
@@ -325,10 +444,9 @@ static void test_whoever_saw_ready_reads_no_half_changed_configuration(void **st
     (void)state;
     talk_ok(&ensemble, leader, "\"op\":\"create\",\"path\":\"/conf\"");
     for (int part = 0; part < READY_PARTS; part++) {
-        talk_ok(&ensemble, leader, "\"op\":\"create\",\"path\":\"/conf/%d\",\"dataUtf8\":\"0\"",
-                part);
+        talk_ok(&ensemble, leader, "\"op\":\"create\",\"path\":\"/conf/%s\",\"dataUtf8\":\"0\"",
+                ready_parts[part]);
     }
-    talk_ok(&ensemble, leader, "\"op\":\"create\",\"path\":\"/conf/ready\"");
     talk_ok(&ensemble, reader.socket, "\"op\":\"sync\"");
     read_all(&reader);
     while (generation < FLIPS || reader.whole < FLIPS) {
@@ -357,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_reads_see_what_was_asked_before_them_and_nothing_else),
         cmocka_unit_test(test_replies_come_in_order_whatever_they_are),
         cmocka_unit_test(test_an_event_precedes_every_reply_that_shows_it),
+        cmocka_unit_test(test_a_long_list_shows_nothing_that_was_not_told),
         cmocka_unit_test(test_the_reply_to_a_write_follows_its_own_events),
         cmocka_unit_test(test_whoever_saw_ready_reads_no_half_changed_configuration),
     };
