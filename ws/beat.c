@@ -50,7 +50,7 @@ static void look_at_rate(struct ws_socket *socket)
 /* A message that never ends would keep its memory. */
 static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
 {
-    if (socket->in_end_ms != 0 && now_ms >= socket->in_end_ms) {
+    if (socket->in_end_ms != 0 && socket->stops == 0 && now_ms >= socket->in_end_ms) {
         ws_socket_finish(socket, WS_CODE_POLICY, "the message takes too long");
     }
 }
@@ -72,11 +72,26 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
         socket->farewell) {
         return;
     }
+    if (ws_out_is_taken(socket, &socket->taken)) {
+        socket->stall_ms = now_ms; /* The library has more than it could send in that time. */
+        return;
+    }
     ws_out_drop(socket);
     ws_queue_release(socket);
     socket->mute = true;
     socket->code = WS_CODE_NONE;
     ws_socket_finish(socket, WS_CODE_SLOW, "slow");
+}
+
+/* While we do not read what the client says, or while our ping has to wait behind other things that
+ * we say, it shows that it lives by taking them. */
+static void look_for_life(struct ws_socket *socket)
+{
+    bool deaf = socket->stops != 0 || socket->stall_ms != 0;
+
+    if (deaf && ws_out_is_taken(socket, &socket->alive)) {
+        ws_socket_heard(socket);
+    }
 }
 
 static void look_at_silence(struct ws_socket *socket, uint64_t now_ms)
@@ -99,6 +114,7 @@ static void beat(struct ws_socket *socket, uint64_t now_ms)
     }
     if (now_ms >= socket->ping_ms) {
         socket->ping_ms = now_ms + ping_every(socket);
+        look_for_life(socket);
         ws_out_ping(socket);
     }
 }

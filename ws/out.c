@@ -5,6 +5,7 @@
  * take, and puts its own control frames between runs of ours, so a run ends with a whole frame.
  */
 #include "base/check.h"
+#include "base/loop.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
@@ -138,6 +139,11 @@ static void compact(struct ws_socket *socket)
     }
 }
 
+bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken)
+{
+    return socket->open && loop_is_read(lws_get_socket_fd(socket->wsi), taken);
+}
+
 /* Does it take what waits for it? */
 static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
 {
@@ -148,6 +154,9 @@ static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
         return;
     }
     lws_callback_on_writable(socket->wsi);
+    if (socket->stall_ms == 0) {
+        (void)ws_out_is_taken(socket, &socket->taken);
+    }
     if (socket->stall_ms == 0 || socket->sent != sent_before) {
         socket->stall_ms = os_now_ms();
         ws_beat_at(socket, socket->stall_ms + socket->ws->limits->slow_timeout_ms);

@@ -280,6 +280,7 @@ void ws_queue_run(struct ws_socket *socket)
         start_some(socket);
         more = answer_first(socket);
     }
+    ws_socket_stop(socket, WS_STOP_HELD, !list_empty(&socket->held));
 }
 
 void ws_queue_back(struct ws *ws, struct op_request *take_request)

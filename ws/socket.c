@@ -74,12 +74,24 @@ void ws_socket_turn(struct ws_socket *socket)
     }
 }
 
+static void await_rest(struct ws_socket *socket)
+{
+    socket->in_end_ms = os_now_ms() + socket->ws->limits->body_timeout_ms;
+    ws_beat_at(socket, socket->in_end_ms);
+}
+
 void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
 {
     uint32_t before = socket->stops;
 
     socket->stops = stop ? before | why : before & ~(uint32_t)why;
-    if (socket->open && (before == 0) != (socket->stops == 0)) {
+    if ((before == 0) == (socket->stops == 0)) {
+        return;
+    }
+    if (socket->stops == 0 && socket->in_end_ms != 0) {
+        await_rest(socket); /* The time in which we did not read was not the client's. */
+    }
+    if (socket->open) {
         (void)lws_rx_flow_control(socket->wsi, socket->stops == 0);
     }
 }
@@ -138,7 +150,6 @@ static void take_message(struct ws_socket *socket, struct slice text)
         ws_socket_finish(socket, WS_CODE_NOT_UTF8, "not UTF-8");
         return;
     }
-    ws_socket_heard(socket);
     keep_to_rate(socket);
     ws_queue_message(socket, text);
     ws_socket_turn(socket);
@@ -160,7 +171,7 @@ void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, 
     if (socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text)) {
         return;
     }
-    socket->heard_ms = os_now_ms();
+    ws_socket_heard(socket);
     if (last && socket->in_end_ms == 0) {
         take_message(socket, piece); /* The common one, whole. */
         return;
@@ -171,7 +182,6 @@ void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, 
         buf_release(&socket->in);
         socket->in_end_ms = 0;
     } else if (socket->in_end_ms == 0) {
-        socket->in_end_ms = socket->heard_ms + socket->ws->limits->body_timeout_ms;
-        ws_beat_at(socket, socket->in_end_ms);
+        await_rest(socket);
     }
 }

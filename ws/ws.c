@@ -94,7 +94,6 @@ static void resume_held(struct ws *ws)
         struct ws_socket *socket = list_entry(it, struct ws_socket, held);
 
         list_remove(&socket->held);
-        ws_socket_stop(socket, WS_STOP_HELD, false);
         ws_socket_turn(socket);
     }
 }

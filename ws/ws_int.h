@@ -211,6 +211,8 @@ struct ws_socket {
     uint64_t ping_ms;  /* Next ping. */
     uint64_t stall_ms; /* Since when it has taken nothing of what waits; 0: nothing waits. */
     uint64_t sent;     /* Bytes handed to the library. */
+    uint64_t taken;    /* Bytes that have arrived at the client, as of `stall_ms` ... */
+    uint64_t alive;    /* ... and of the last look whether there is a client. */
     uint64_t due_ms;   /* When the timer fires. */
     uint64_t end_ms;   /* Then it is cut off; 0: not ending. */
     enum ws_code code; /* It is to be closed with this; 0: it is not. */
@@ -357,6 +359,10 @@ void ws_out_frame(struct ws_socket *socket, const struct slice *parts, size_t co
 void ws_out_ping(struct ws_socket *socket);
 size_t ws_out_unsent(const struct ws_socket *socket);
 void ws_out_flush(struct ws_socket *socket);
+
+/* Has more arrived at the client than `*taken` bytes, which is raised to that? Also true when there
+ * is nothing that could. */
+bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken);
 void ws_out_drop(struct ws_socket *socket); /* What the library does not have yet. */
 
 /* ---- beat.c: time ---- */

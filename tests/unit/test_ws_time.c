@@ -1,0 +1,193 @@
+/* Time that a client is given: what the server does not read is not held against it, and who reads
+ * slowly is not taken for one who does not read. */
+#include "tests/unit/ws_kit.h"
+
+enum {
+    BEAT_MS = 200,
+    DATA_LEN = 4000,
+    RECEIVE_BYTES = 32 << 10,
+    PIECE_BYTES = 16 << 10, /* That a slow client takes at a time, */
+    PAUSE_MS = 20,          /* and how long it does something else then. */
+    READS = 1000,           /* Answers that it takes many heartbeats to read. */
+    READS_BYTES = 2 << 20,  /* With that taken of them the server still does not read. */
+    CHILDREN = 900,         /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
+    BEATS = 6               /* More of them than a silent client may miss. */
+};
+
+/* One request at a time; clients have to say something often. */
+static int setup_single(void **state)
+{
+    return setup_with(state, 1, BEAT_MS);
+}
+
+static int setup_busy(void **state)
+{
+    return setup_with(state, 100, BEAT_MS);
+}
+
+static int setup_calm(void **state)
+{
+    return setup_with(state, 100, 10000);
+}
+
+static int setup_many(void **state)
+{
+    return setup_with(state, 10000, BEAT_MS);
+}
+
+/* ---- The server does not read ---- */
+
+static bool is_touched(const struct fixture *fixture)
+{
+    return atomic_load(&fixture->gate->touched) != 0;
+}
+
+static void take_beats(const struct fixture *fixture, int count)
+{
+    for (int i = 0; i < count; i++) {
+        json_t *event = socket_event(fixture->socket, "heartbeat", SOCKET_TIMEOUT_MS);
+
+        assert_non_null(event);
+        json_decref(event);
+    }
+}
+
+/* With as much in flight as may be the socket is not read: neither is its client silent then, nor
+ * has its session been left. */
+static void test_who_is_not_read_is_not_silent(void **state)
+{
+    struct fixture *fixture = *state;
+    struct session session;
+    uint64_t id = 0;
+
+    open_session(fixture, &session);
+    atomic_store(&fixture->gate->held, true);
+    id = ask_set(fixture, 0);
+    wait_until(one_inside, fixture);
+    take_beats(fixture, 1); /* What was on its way has arrived. */
+    atomic_store(&fixture->gate->touched, 0);
+    take_beats(fixture, BEATS);
+    assert_int_equal(atomic_load(&fixture->gate->touched), session.id);
+    atomic_store(&fixture->gate->held, false);
+    check_reply(fixture, id, "");
+}
+
+static bool all_have_come(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_messages_total ") >= 4; /* The session was the first. */
+}
+
+/* A long message is a sign of life from its first piece, and has its time only while we read it. */
+static void test_a_message_is_given_the_time_in_which_it_is_read(void **state)
+{
+    static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
+    struct fixture *fixture = *state;
+    struct session session;
+    uint64_t ids[3];
+
+    open_session(fixture, &session);
+    atomic_store(&fixture->gate->held, true);
+    ids[0] = ask_set(fixture, 0);
+    ids[1] = socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\"");
+    ids[2] = ask_set(fixture, 1); /* Starts behind the read, and finds no room. */
+    wait_until(all_have_come, fixture);
+    atomic_store(&fixture->gate->touched, 0);
+    socket_send_frame(fixture->socket, 0x01, text, 5, true);
+    wait_until(is_touched, fixture);
+    atomic_store(&fixture->gate->submit_err, ERR_THROTTLED);
+    atomic_store(&fixture->gate->held, false);
+    check_reply(fixture, ids[0], "");
+    check_reply(fixture, ids[1], "");
+    take_beats(fixture, BEATS); /* Longer than WS_KIT_BODY_MS. */
+    atomic_store(&fixture->gate->submit_err, ERR_OK);
+    check_reply(fixture, ids[2], "");
+    socket_send_frame(fixture->socket, 0x80, text + 5, sizeof(text) - 1 - 5, true);
+    check_reply(fixture, 1000, "");
+}
+
+/* ---- The client reads slowly ---- */
+
+static struct socket *open_narrow(const struct fixture *fixture)
+{
+    const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
+    struct socket *socket = socket_open(http_port(fixture->http), &narrow);
+
+    assert_int_equal(socket_status(socket), 101);
+    return socket;
+}
+
+/* A piece from time to time, until so many bytes have come. */
+static void read_slowly(const struct socket *socket, size_t bytes)
+{
+    uint64_t end_ms = os_now_ms() + 6 * KIT_DEADLINE_MS;
+    char piece[PIECE_BYTES];
+
+    for (size_t taken = 0; taken < bytes;) {
+        ssize_t got = recv(socket_fd(socket), piece, sizeof(piece), MSG_DONTWAIT);
+
+        assert_true(os_now_ms() < end_ms);
+        assert_true(got > 0 || (got < 0 && errno == EAGAIN)); /* It is not closed. */
+        taken += got > 0 ? (size_t)got : 0;
+        (void)poll(NULL, 0, PAUSE_MS);
+    }
+}
+
+static void fill_data(char data[DATA_LEN + 1])
+{
+    memset(data, 'd', DATA_LEN);
+    data[DATA_LEN] = '\0';
+}
+
+/* Its pongs wait behind what it asks, which is not read before it has taken its answers. */
+static void test_who_reads_slowly_is_not_silent(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = open_narrow(fixture);
+    char data[DATA_LEN + 1];
+
+    fill_data(data);
+    check_reply(
+        fixture,
+        socket_request(fixture->socket, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"%s\"", data),
+        "");
+    for (int i = 0; i < READS; i++) {
+        socket_request(slow, "\"op\":\"get\",\"path\":\"/\"");
+    }
+    read_slowly(slow, READS_BYTES);
+    socket_close(slow);
+}
+
+/* The library has all of a large answer at once: that it moves is seen from how it arrives. */
+static void test_who_takes_long_for_one_answer_is_not_closed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = open_narrow(fixture);
+    char data[DATA_LEN + 1];
+
+    fill_data(data);
+    for (int i = 0; i < CHILDREN; i++) {
+        check_reply(fixture,
+                    socket_request(fixture->socket,
+                                   "\"op\":\"create\",\"path\":\"/%d\",\"dataUtf8\":\"%s\"", i,
+                                   data),
+                    "");
+    }
+    socket_request(slow, "\"op\":\"children\",\"path\":\"/\",\"with\":\"data\"");
+    read_slowly(slow, CHILDREN * DATA_LEN);
+    socket_close(slow);
+}
+
+#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_who_is_not_read_is_not_silent, setup_single),
+        TEST(test_a_message_is_given_the_time_in_which_it_is_read, setup_busy),
+        TEST(test_who_reads_slowly_is_not_silent, setup_many),
+        TEST(test_who_takes_long_for_one_answer_is_not_closed, setup_calm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
