@@ -64,8 +64,8 @@ void gate_write_status(struct gate *gate, struct jsonw *json);
 void gate_write_ensemble(struct gate *gate, struct jsonw *json);
 void gate_write_limits(struct gate *gate, struct jsonw *json);
 
-/* One JSON array: the client addresses ("host:port") of all replicas as far as known, for clients
- * that have to go elsewhere. Any thread. */
+/* One JSON array: the client addresses ("host:port") of the other replicas as far as they advertise
+ * them (advertiseClient), for clients that have to go elsewhere. Any thread. */
 void gate_write_servers(struct gate *gate, struct jsonw *json);
 
 enum {

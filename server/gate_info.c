@@ -216,10 +216,9 @@ void gate_write_servers(struct gate *gate, struct jsonw *json)
 
     jsonw_array(json);
     for (uint32_t i = 0; i < config->server_count; i++) {
-        bool self = config->servers[i].id == config->id;
-        const char *address = self ? config->advertise_client : copy->told[i].advertise;
+        const char *address = copy->told[i].advertise;
 
-        if (address[0] != '\0') {
+        if (config->servers[i].id != config->id && address[0] != '\0') {
             jsonw_cstr(json, address);
         }
     }
