@@ -4,8 +4,9 @@
 
 const char *op_outcome(enum op_kind kind, enum err err)
 {
-    bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_SYSTEM_ERROR || err == ERR_IO ||
-                err == ERR_CORRUPT;
+    /* In flight: not done by this request, but it may be by the one before it with the same key. */
+    bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_IN_FLIGHT || err == ERR_SYSTEM_ERROR ||
+                err == ERR_IO || err == ERR_CORRUPT;
 
     return kind == OP_KIND_WRITE && open ? "unknown" : "not-applied";
 }

@@ -243,6 +243,7 @@ static void a_write_sent_twice_is_done_once(void **state)
         ask("DELETE", "/znodes/v1/q-0000000001", EVE "Idempotency-Key: d\r\n", NULL, NULL), 404);
     atomic_store(&gate->reply_err, ERR_IN_FLIGHT);
     assert_int_equal(ask("POST", create, KEY, "x", "Retry-After"), 409);
+    assert_int_equal(ask("POST", create, KEY, "x", "\"outcome\":\"unknown\""), 409);
 }
 
 static void keys_must_be_sound(void **state)

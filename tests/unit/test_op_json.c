@@ -240,6 +240,7 @@ static void the_outcome_of_a_write_is_told(void **state)
 {
     (void)state;
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_OUTCOME_UNKNOWN), "unknown");
+    assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_IN_FLIGHT), "unknown");
     assert_string_equal(op_outcome(OP_KIND_WRITE, ERR_NOT_READY), "not-applied");
     assert_string_equal(op_outcome(OP_KIND_READ, ERR_SYSTEM_ERROR), "not-applied");
 }
