@@ -1,6 +1,7 @@
 #include "http/etag.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "http/head.h"
 
 #include <inttypes.h>
@@ -87,6 +88,20 @@ static zxid_t newest(const struct op_result *result)
     return zxid;
 }
 
+/* Which znodes this reader is shown, and their ACLs: no zxid tells of a change of these. */
+static uint64_t shown(const struct op_result *result)
+{
+    uint64_t hash = 0;
+
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        const struct op_entry *entry = &result->entries[i];
+
+        hash = hash64_mix(hash, entry->hidden ? UINT64_MAX : entry->stat.czxid);
+        hash = hash64_mix(hash, (uint32_t)entry->stat.aversion);
+    }
+    return hash;
+}
+
 void http_etag(const struct op_args *args, const struct op_result *result, char out[HTTP_ETAG_MAX])
 {
     const struct op_def *def = ops_by_id(args->op);
@@ -108,8 +123,8 @@ void http_etag(const struct op_args *args, const struct op_result *result, char 
                            stat->cversion);
         }
     } else if (def->shape == OP_SHAPE_TREE) {
-        (void)snprintf(out, HTTP_ETAG_MAX, "\"t%" PRIx64 ".%" PRIx64 "\"", stat->czxid,
-                       newest(result));
+        (void)snprintf(out, HTTP_ETAG_MAX, "\"t%" PRIx64 ".%" PRIx64 ".%" PRIx64 "\"", stat->czxid,
+                       newest(result), shown(result));
     } else {
         http_etag_changed(args->op, stat, out);
     }

@@ -2,8 +2,9 @@
  * etag.h - entity tags: a letter for what they cover, then the numbers that change with it.
  *
  * d data: czxid.version · s stat: czxid.mzxid.pzxid.aversion · c names of children: czxid.cversion
- * · a ACL: czxid.aversion · t tree: czxid of its top, then the newest zxid in it. zxids in hex. The
- * czxid makes a tag safe across delete and recreate, where ZooKeeper's version starts again at 0.
+ * · a ACL: czxid.aversion · t tree: czxid of its top, then the newest zxid in it, then a hash of
+ * what the reader is shown. zxids in hex. The czxid makes a tag safe across delete and recreate,
+ * where ZooKeeper's version starts again at 0.
  */
 #ifndef HTTP_ETAG_H
 #define HTTP_ETAG_H

@@ -109,7 +109,7 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     http_header(response, "Zk-History", text);
     if (date) {
         http_header(response, "Date", date_now());
-        http_header(response, "Vary", "Accept, Origin");
+        http_header(response, "Vary", "Accept, Authorization, Origin");
     }
     if (request->replayed) {
         http_header(response, "Idempotency-Replayed", "true");

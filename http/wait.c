@@ -14,7 +14,7 @@ struct http_wait {
     struct http *http;
     struct http_conn *conn;
     struct subscribe_request request;
-    bool acl;        /* The tag changes with the ACL, too. */
+    bool acl;        /* The tag changes with ACLs, too. */
     uint64_t end_ms; /* Of the whole wait. */
     bool over;       /* Time is up, or there is nothing to wait for here any more. */
     bool gone;       /* The client has hung up. */
@@ -85,8 +85,13 @@ static void on_event(struct watcher_client *client, struct watch *hits,
 
 static void on_change(struct watcher_client *client, zxid_t zxid, const struct change *change)
 {
+    const struct subscribe_request *request = &wait_of(client)->request;
+    /* Of a tree a few too many: it is read again, and the tag decides. */
+    bool covered = request->kind == WATCH_RECURSIVE ? slice_starts_with(change->path, request->path)
+                                                    : slice_eq(change->path, request->path);
+
     (void)zxid;
-    if (change->type == TXN_SET_ACL && slice_eq(change->path, wait_of(client)->request.path)) {
+    if (change->type == TXN_SET_ACL && covered) {
         watcher_due(client);
     }
 }
@@ -160,7 +165,7 @@ static struct http_wait *wait_new(struct http_conn *conn)
     watcher_client_init(&wait->client, &wait_ops, conn);
     wait->http = conn->http;
     wait->conn = conn;
-    wait->acl = shape == OP_SHAPE_STAT || shape == OP_SHAPE_ACL;
+    wait->acl = shape == OP_SHAPE_STAT || shape == OP_SHAPE_ACL || shape == OP_SHAPE_TREE;
     wait->end_ms = os_now_ms() + request->wait_ms;
     wait->request = (struct subscribe_request){.kind = kind_for(shape), .path = request->args.path};
     return wait;

@@ -179,6 +179,43 @@ static void a_list_is_read_and_set_by_its_tag(void **state)
         304);
 }
 
+/* The tag that `headers` see of a tree. */
+static void tree_tag(const char *target, const char *headers, char tag[200])
+{
+    struct kit_answer answer = kit_ask(port, "GET", target, headers, NULL);
+
+    assert_int_equal(answer.status, 200);
+    assert_non_null(strstr(kit_header(&answer, "Vary"), "Authorization"));
+    (void)snprintf(tag, 200, "%sIf-None-Match: %s\r\n", headers, kit_header(&answer, "ETag"));
+    kit_free(&answer);
+}
+
+/* What a tree shows depends on the reader and on ACLs, of which its zxids say nothing. */
+static void the_tag_of_a_tree_is_that_of_what_is_shown(void **state)
+{
+    const char *const targets[] = {"/znodes/v1/t?view=tree", "/znodes/v1/t?view=tree&with=stat"};
+    char mine[200];
+    char theirs[200];
+
+    (void)state;
+    assert_int_equal(ask("POST", "/znodes/v1/?name=t", "", "x", NULL), 201);
+    assert_int_equal(ask("POST", "/znodes/v1/t?name=a", BOB "Zk-Acl: creator\r\n", "x", NULL), 201);
+    assert_int_equal(ask("POST", "/znodes/v1/t/a?name=b", BOB, "x", NULL), 201);
+    assert_int_equal(ask("PUT", "/znodes/v1/t", "", "y", NULL), 200);
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        tree_tag(targets[i], BOB, mine);
+        tree_tag(targets[i], "", theirs);
+        assert_string_not_equal(mine + strlen(BOB), theirs);
+        assert_int_equal(get(targets[i], mine), 304);
+        assert_int_equal(get(targets[i], theirs), 304);
+        assert_int_equal(ask("PATCH", "/znodes/v1/t/a", BOB JSON, "{\"acl\":\"open\"}", NULL), 200);
+        assert_int_equal(get(targets[i], mine), 200);
+        assert_int_equal(get(targets[i], theirs), 200);
+        assert_int_equal(ask("PATCH", "/znodes/v1/t/a", BOB JSON, "{\"acl\":\"creator\"}", NULL),
+                         200);
+    }
+}
+
 static void a_patch_must_be_sound(void **state)
 {
     (void)state;
@@ -289,11 +326,17 @@ static void pages_may_read_what_they_need(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(credentials_are_of_one_request),       TEST(malformed_credentials_are_refused),
-        TEST(who_has_shown_nothing_is_asked_to),    TEST(lists_may_be_given_where_a_znode_is_made),
-        TEST(a_list_is_read_and_set_by_its_tag),    TEST(a_patch_must_be_sound),
-        TEST(what_curl_makes_of_data_is_explained), TEST(ephemerals_may_be_put),
-        TEST(a_write_sent_twice_is_done_once),      TEST(keys_must_be_sound),
+        TEST(credentials_are_of_one_request),
+        TEST(malformed_credentials_are_refused),
+        TEST(who_has_shown_nothing_is_asked_to),
+        TEST(lists_may_be_given_where_a_znode_is_made),
+        TEST(a_list_is_read_and_set_by_its_tag),
+        TEST(the_tag_of_a_tree_is_that_of_what_is_shown),
+        TEST(a_patch_must_be_sound),
+        TEST(what_curl_makes_of_data_is_explained),
+        TEST(ephemerals_may_be_put),
+        TEST(a_write_sent_twice_is_done_once),
+        TEST(keys_must_be_sound),
         TEST(pages_may_read_what_they_need),
     };
 

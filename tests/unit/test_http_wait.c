@@ -162,6 +162,7 @@ static void each_view_waits_for_what_it_shows(void **state)
         {"/znodes/v1/a?view=stat", "PATCH", "/znodes/v1/a", JSON, ACL, 200},
         {"/znodes/v1/a?view=acl", "PATCH", "/znodes/v1/a", JSON, ACL, 200},
         {"/znodes/v1/a?view=tree", "PUT", "/znodes/v1/a/c2", "", "x", 200},
+        {"/znodes/v1/a?view=tree", "PATCH", "/znodes/v1/a/c2", JSON, ACL, 200},
         {"/znodes/v1/a?view=tree", "DELETE", "/znodes/v1/a/c2", "", NULL, 204},
     };
 
