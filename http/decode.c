@@ -309,8 +309,10 @@ static void take_position(struct http_conn *conn)
     struct http_request *request = &conn->request;
     uint64_t history = 0;
 
-    if (request->head.min_zxid.data && !parse_hex(request->head.min_zxid, &request->min_zxid)) {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-Min-Zxid is not a hexadecimal number");
+    if (request->head.min_zxid.data && !op_zxid_parse(request->head.min_zxid, &request->min_zxid)) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "Zk-Min-Zxid must be a zxid as in Zk-Zxid, 0x and hexadecimal digits, or the "
+                    "same as a decimal number");
     }
     if (!request->head.history.data) {
         return;
