@@ -99,6 +99,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
     stream->mhd = conn->mhd;
     stream->fd = conn->fd;
     stream->sse = request->media == HTTP_MEDIA_SSE;
+    stream->format = args->values ? args->dataformat : OP_AUTO;
     stream->history = request->history;
     stream->session = request->session_id;
     stream->beat_every_ms = conn->http->limits->heartbeat_ms;

@@ -32,8 +32,9 @@ struct http_stream {
     uint64_t history;
     uint64_t session; /* Public id of the session it is in, or 0. */
     uint32_t beat_every_ms;
-    int fd;   /* The library's. */
-    bool sse; /* Else NDJSON. */
+    int fd;                    /* The library's. */
+    bool sse;                  /* Else NDJSON. */
+    enum op_dataformat format; /* Of values. */
 
     /* The watcher's thread; the first two are read by the library's thread once it is resumed. */
     enum err err;

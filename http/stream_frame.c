@@ -44,7 +44,7 @@ void stream_put_event(const struct http_stream *stream, struct buf *out,
 
     frame_begin(stream, out, watch_event_name(event->type));
     jsonw_init(&json, out);
-    op_json_event(&json, event, NULL, stream->request.values, OP_AUTO);
+    op_json_event(&json, event, NULL, stream->request.values, stream->format);
     frame_end(stream, out, event->last ? event->zxid : 0);
 }
 
@@ -57,8 +57,8 @@ static bool same_event(const struct watcher_frames *frames, const struct watch_e
 struct slice stream_event_frame(struct http_stream *stream, const struct watch_event *event)
 {
     struct watcher_frames *frames = &stream->client.watcher->frames;
-    size_t form =
-        (size_t)stream->sse | (size_t)stream->request.values << 1 | (size_t)event->last << 2;
+    size_t form = (size_t)stream->sse | (size_t)stream->request.values << 1 |
+                  (size_t)event->last << 2 | (size_t)stream->format << 3;
 
     ASSERT(form < WATCHER_FRAMES);
     if (!same_event(frames, event)) {

@@ -17,8 +17,9 @@
 #include "server/subscribe.h"
 
 enum {
-    WATCHER_FRAMES = 8,     /* Forms of one event. */
-    WATCHER_RETRY_MS = 20,  /* Between two looks at what is not there yet. */
+    WATCHER_FORMATS = OP_NONE + 1,        /* Of data. */
+    WATCHER_FRAMES = 8 * WATCHER_FORMATS, /* Forms of one event. */
+    WATCHER_RETRY_MS = 20,                /* Between two looks at what is not there yet. */
     WATCHER_WORK_US = 5000, /* For what clients have missed, before changes have their turn. */
     WATCHER_SETS = 64       /* Transactions told before those that wait are served. */
 };

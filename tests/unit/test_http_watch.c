@@ -114,6 +114,39 @@ static void ndjson_has_the_same_objects_one_per_line(void **state)
     kit_stream_close(&stream);
 }
 
+/* Those who are told the same change in different words do not get each other's. */
+static void values_come_in_the_format_asked_for(void **state)
+{
+    static const struct {
+        const char *query;
+        const char *data;
+    } rows[] = {
+        {"", "\"dataUtf8\":\"[1]\""},
+        {"&dataformat=base64", "\"data64\":\"WzFd\""},
+        {"&dataformat=json", "\"dataJson\":[1]"},
+        {"&dataformat=utf8", "\"dataUtf8\":\"[1]\""},
+        {"&dataformat=none", "\"numChildren\":0"},
+    };
+    struct kit_stream streams[sizeof(rows) / sizeof(rows[0])];
+
+    (void)state;
+    create("/a", "x");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char target[100];
+
+        (void)snprintf(target, sizeof(target), "/watch/v1/a?values=true%s", rows[i].query);
+        open_stream(&streams[i], target);
+    }
+    set("/a", "[1]");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_non_null(kit_stream_told(&streams[i]));
+        assert_non_null(strstr(buf_cstr(&streams[i].frame), rows[i].data));
+        assert_int_equal(strstr(buf_cstr(&streams[i].frame), "[1]") != NULL,
+                         strstr(rows[i].data, "[1]") != NULL);
+        kit_stream_close(&streams[i]);
+    }
+}
+
 static void only_the_last_event_of_a_transaction_may_be_resumed_from(void **state)
 {
     struct kit_stream stream;
@@ -376,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_stream_begins_at_once_and_tells_what_happens),
         TEST(ndjson_has_the_same_objects_one_per_line),
+        TEST(values_come_in_the_format_asked_for),
         TEST(only_the_last_event_of_a_transaction_may_be_resumed_from),
         TEST(a_one_shot_stream_ends_after_its_event),
         TEST(a_stream_may_follow_other_requests_of_its_connection),
