@@ -74,7 +74,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     }
     if (problem->err == ERR_METHOD_NOT_ALLOWED) {
         buf_init(&allow, HTTP_KEEP_BYTES);
-        http_route_allow(conn->request.route, &allow);
+        http_route_allow(conn->request.route, conn->request.url_secret.len > 0, &allow);
         http_header(response, "Allow", buf_cstr(&allow));
         buf_release(&allow);
     }

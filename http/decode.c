@@ -128,7 +128,7 @@ static const struct op_def *choose_row(struct http_conn *conn)
     const struct http_param *param = key.len > 0 ? find_param(&request->target, key) : NULL;
     struct slice value = param ? param->value : slice_make(NULL, 0);
 
-    if (!def) {
+    if (!def || !http_route_is_of(def, request->url_secret.len > 0)) {
         http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s does not have the method %.*s", route->name,
                     quote_len(request->method), quote(request->method));
         return NULL;

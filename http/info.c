@@ -221,7 +221,7 @@ enum MHD_Result http_answer_options(struct http_conn *conn)
 
     buf_init(&allow, HTTP_KEEP_BYTES);
     if (request->route) {
-        http_route_allow(request->route, &allow);
+        http_route_allow(request->route, request->url_secret.len > 0, &allow);
     } else {
         buf_append_str(&allow, "GET, HEAD, PUT, POST, DELETE, PATCH, OPTIONS");
     }

@@ -131,14 +131,22 @@ const struct op_def *http_route_select(const struct http_route *route, struct sl
     return NULL;
 }
 
-void http_route_allow(const struct http_route *route, struct buf *out)
+bool http_route_is_of(const struct op_def *def, bool element)
+{
+    size_t rest = 0;
+
+    return !element || ends_with(def->route, id_suffix, &rest);
+}
+
+void http_route_allow(const struct http_route *route, bool element, struct buf *out)
 {
     bool get = route->kind != HTTP_ROUTE_OPS;
 
     for (uint32_t i = 0; i < route->row_count; i++) {
         const struct op_def *def = route->rows[i];
 
-        if (http_route_method(route, slice_str(def->method)) == def) {
+        if (http_route_method(route, slice_str(def->method)) == def &&
+            http_route_is_of(def, element)) {
             get = get || strcmp(def->method, "GET") == 0;
             buf_append_str(out, def->method);
             buf_append_str(out, ", ");

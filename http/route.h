@@ -55,7 +55,11 @@ struct slice http_route_key(const struct http_route *route, struct slice method)
 const struct op_def *http_route_select(const struct http_route *route, struct slice method,
                                        struct slice value);
 
+/* Whether a row of a collection and its elements is there for an element, too: a session is opened
+ * at the collection alone. */
+bool http_route_is_of(const struct op_def *def, bool element);
+
 /* Appends "GET, HEAD, OPTIONS". */
-void http_route_allow(const struct http_route *route, struct buf *out);
+void http_route_allow(const struct http_route *route, bool element, struct buf *out);
 
 #endif

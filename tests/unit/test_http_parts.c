@@ -180,8 +180,15 @@ static void routes_follow_from_the_table(void **state)
     assert_null(http_route_find(&routes, slice_str("/status/v1/"), &path));
     assert_null(http_route_find(&routes, slice_str(""), &path));
     buf_init(&allow, 200);
-    http_route_allow(route, &allow);
+    http_route_allow(route, false, &allow);
     assert_string_equal(buf_cstr(&allow), "GET, PUT, POST, DELETE, PATCH, HEAD, OPTIONS");
+    buf_clear(&allow);
+    route = http_route_find(&routes, slice_str("/sessions/v1/x"), &path);
+    http_route_allow(route, false, &allow);
+    assert_string_equal(buf_cstr(&allow), "POST, PUT, GET, DELETE, HEAD, OPTIONS");
+    buf_clear(&allow);
+    http_route_allow(route, true, &allow);
+    assert_string_equal(buf_cstr(&allow), "PUT, GET, DELETE, HEAD, OPTIONS");
     buf_release(&allow);
 }
 

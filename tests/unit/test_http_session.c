@@ -173,7 +173,8 @@ static void a_session_must_be_named_soundly(void **state)
                          "two different sessions"),
                      400);
     assert_int_equal(ask("PUT", "/sessions/v1/", "", "no session is named"), 400);
-    assert_int_equal(ask("POST", with("/sessions/v1/", secret, ""), "", "opened at"), 400);
+    assert_int_equal(ask("POST", with("/sessions/v1/", secret, ""), "", "the method POST"), 405);
+    assert_int_equal(ask("POST", with("/sessions/v1/", secret, "?op=create"), "", NULL), 405);
     assert_int_equal(ask("POST", "/sessions/v1/?op=create&expire=0", "", "out of range"), 400);
     assert_int_equal(ask("POST", "/sessions/v1/?op=create&expire=soon", "", "expire"), 400);
     assert_int_equal(ask("POST", "/sessions/v1/?op=destroy", "", "op"), 400);
