@@ -20,17 +20,32 @@ static const struct op_field *body_field(const struct op_def *def)
     return first;
 }
 
-/* The one that curl makes up for -d is what people run into. */
+/* Those that curl makes up for -d, and fetch for a string, are what people run into. */
+static const char *hint_for(struct slice type)
+{
+    if (http_media_is(type, "application/x-www-form-urlencoded")) {
+        return ": with curl -d and --data-binary, add "
+               "-H 'Content-Type: application/octet-stream'";
+    }
+    if (http_media_is(type, "text/plain")) {
+        return ": fetch calls a string text/plain unless it is given headers: "
+               "{'Content-Type': 'application/octet-stream'}";
+    }
+    if (http_media_is(type, "application/json")) {
+        return ": JSON is stored as it is when it is sent as one of these";
+    }
+    return "";
+}
+
 static void refuse_type(struct http_conn *conn, bool data)
 {
-    bool form = http_media_is(conn->request.head.content_type, "application/x-www-form-urlencoded");
+    struct slice type = conn->request.head.content_type;
+    bool form = http_media_is(type, "application/x-www-form-urlencoded");
 
     if (data) {
         http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
                     "the body must be application/octet-stream, or have no Content-Type%s",
-                    form ? ": with curl -d and --data-binary, add "
-                           "-H 'Content-Type: application/octet-stream'"
-                         : "");
+                    hint_for(type));
     } else {
         http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE, "the body must be application/json%s",
                     form ? ": with curl -d, add -H 'Content-Type: application/json'" : "");

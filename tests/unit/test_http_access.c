@@ -229,9 +229,10 @@ static void a_patch_must_be_sound(void **state)
     assert_int_equal(ask("PATCH", "/znodes/v1/", "Content-Type: text/plain\r\n", "x", NULL), 415);
 }
 
-static void what_curl_makes_of_data_is_explained(void **state)
+static void what_clients_make_of_data_is_explained(void **state)
 {
     const char *form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    const char *text = "Content-Type: text/plain;charset=UTF-8\r\n";
 
     (void)state;
     assert_int_equal(
@@ -240,6 +241,10 @@ static void what_curl_makes_of_data_is_explained(void **state)
     assert_int_equal(ask("POST", "/znodes/v1/?name=a", form, "x", "with curl"), 415);
     assert_int_equal(
         ask("POST", "/multi/v1", form, "{}", "add -H 'Content-Type: application/json'"), 415);
+    assert_int_equal(ask("PUT", "/znodes/v1/a", text, "x", "fetch calls a string text/plain"), 415);
+    assert_int_equal(ask("POST", "/znodes/v1/?name=a", text, "x", "application/octet-stream'}"),
+                     415);
+    assert_int_equal(ask("PUT", "/znodes/v1/a", JSON, "{}", "stored as it is"), 415);
 }
 
 static void ephemerals_may_be_put(void **state)
@@ -333,7 +338,7 @@ int main(void)
         TEST(a_list_is_read_and_set_by_its_tag),
         TEST(the_tag_of_a_tree_is_that_of_what_is_shown),
         TEST(a_patch_must_be_sound),
-        TEST(what_curl_makes_of_data_is_explained),
+        TEST(what_clients_make_of_data_is_explained),
         TEST(ephemerals_may_be_put),
         TEST(a_write_sent_twice_is_done_once),
         TEST(keys_must_be_sound),
