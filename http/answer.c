@@ -328,6 +328,19 @@ static bool not_modified(const struct http_request *request, const char *etag)
            http_etag_matches(asked, etag);
 }
 
+/* A client that has nothing yet, and there is nothing. */
+static bool is_awaited(const struct http_request *request, const struct op_result *result)
+{
+    return request->def->kind == OP_KIND_READ && result->err == ERR_NO_NODE &&
+           !request->head.if_none_match.data;
+}
+
+/* The client would rather wait for a change than have this answer, and does. */
+static bool waits(struct http_conn *conn, const struct op_result *result)
+{
+    return conn->request.wait_ms > 0 && http_wait_begin(conn, result);
+}
+
 /* Closing what is closed already is no error: the first answer may have been lost. */
 static bool is_gone(enum err err)
 {
@@ -339,6 +352,7 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
     struct http_request *request = &conn->request;
     bool raw = request->media == HTTP_MEDIA_RAW;
     char etag[HTTP_ETAG_MAX];
+    bool unchanged = false;
     uint32_t status = 0;
 
     if (result->zxid != 0) {
@@ -348,20 +362,21 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
     if (request->def->id == OP_CLOSE && is_gone(result->err)) {
         return answer_empty(conn, result, request->def->status, "");
     }
+    http_etag(&request->args, result, etag);
+    unchanged = result->err == ERR_OK && not_modified(request, etag);
+    if ((unchanged || is_awaited(request, result)) && waits(conn, result)) {
+        return MHD_YES;
+    }
+    if (request->refused) {
+        return http_answer_fault(conn);
+    }
     if (result->err != ERR_OK) {
         return answer_error(conn, result);
     }
-    http_etag(&request->args, result, etag);
-    status = status_of(request, result);
-    if (not_modified(request, etag)) {
-        if (request->wait_ms > 0 && http_wait_begin(conn, result)) {
-            return MHD_YES;
-        }
-        if (request->refused) {
-            return http_answer_fault(conn);
-        }
+    if (unchanged) {
         return answer_empty(conn, result, MHD_HTTP_NOT_MODIFIED, etag);
     }
+    status = status_of(request, result);
     if (raw && request->def->shape == OP_SHAPE_DATA) {
         return answer_bytes(conn, result, etag);
     }

@@ -318,9 +318,9 @@ void http_stream_free(struct http_stream *stream); /* Watcher's thread. */
 
 /* ---- wait.c: long polls ---- */
 
-/* The answer would be 304, and the client would rather wait (request.wait_ms). True: the connection
- * is suspended, and the handler calls http_wait_over once it is resumed; `result` is what was read.
- * False: answered at once, or refused (request.refused). */
+/* The answer would be 304, or 404, and the client would rather wait (request.wait_ms). True: the
+ * connection is suspended, and the handler calls http_wait_over once it is resumed; `result` is
+ * what was read. False: answered at once, or refused (request.refused). */
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
 enum MHD_Result http_wait_over(struct http_conn *conn);
 void http_wait_free(struct http_wait *wait); /* Accepts NULL. */

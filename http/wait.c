@@ -1,8 +1,9 @@
 /*
  * Long polls: a read whose entity tag the client already has, with `Prefer: wait=N`, is answered
- * when the tag changes. The watch begins at exactly the state that was read, so no change falls in
- * between; each change of the znode wakes the request, which reads again and compares. What is
- * waited for follows from the shape of the answer: a tag has a letter for what it covers.
+ * when the tag changes, and one of a znode that is not there when it is made. The watch begins at
+ * exactly the state that was read, so no change falls in between; each change of the znode wakes
+ * the request, which reads again and compares. What is waited for follows from the shape of the
+ * answer: a tag has a letter for what it covers.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -145,8 +146,11 @@ static const struct watcher_ops wait_ops = {
 /* ---- The library's threads. ---- */
 
 /* Whose events cover all that the tag covers, but for the ACL. */
-static enum watch_kind kind_for(enum op_shape shape)
+static enum watch_kind kind_for(enum op_shape shape, bool missing)
 {
+    if (missing) {
+        return WATCH_EXISTS;
+    }
     if (shape == OP_SHAPE_CHILDREN) {
         return WATCH_CHILDREN;
     }
@@ -156,7 +160,7 @@ static enum watch_kind kind_for(enum op_shape shape)
     return shape == OP_SHAPE_TREE ? WATCH_RECURSIVE : WATCH_DATA;
 }
 
-static struct http_wait *wait_new(struct http_conn *conn)
+static struct http_wait *wait_new(struct http_conn *conn, bool missing)
 {
     const struct http_request *request = &conn->request;
     enum op_shape shape = request->def->shape;
@@ -167,7 +171,8 @@ static struct http_wait *wait_new(struct http_conn *conn)
     wait->conn = conn;
     wait->acl = shape == OP_SHAPE_STAT || shape == OP_SHAPE_ACL || shape == OP_SHAPE_TREE;
     wait->end_ms = os_now_ms() + request->wait_ms;
-    wait->request = (struct subscribe_request){.kind = kind_for(shape), .path = request->args.path};
+    wait->request =
+        (struct subscribe_request){.kind = kind_for(shape, missing), .path = request->args.path};
     return wait;
 }
 
@@ -175,7 +180,7 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
 {
     struct http_request *request = &conn->request;
 
-    ASSERT(request->wait_ms > 0 && result->err == ERR_OK);
+    ASSERT(request->wait_ms > 0 && (result->err == ERR_OK || result->err == ERR_NO_NODE));
     if ((request->wait && request->wait->over) || atomic_load(&conn->http->draining)) {
         return false;
     }
@@ -185,7 +190,7 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
                         "all places to wait on this replica are taken (maxStreams)");
             return false;
         }
-        request->wait = wait_new(conn);
+        request->wait = wait_new(conn, result->err == ERR_NO_NODE);
         request->waited = true;
     }
     request->wait->request.since = result->zxid;
@@ -206,6 +211,7 @@ enum MHD_Result http_wait_over(struct http_conn *conn)
         return MHD_NO;
     }
     conn->request.has_status = false;
+    conn->request.history = gate_history(conn->http->gate);
 
     enum err err = gate_check_local(conn->http->gate, &why);
 

@@ -191,6 +191,61 @@ static void a_deletion_answers(void **state)
     close(fd);
 }
 
+/* Asks for what is not there, with nothing in hand, and comes back once that waits. */
+static int begin_absent(const char *target, int seconds)
+{
+    int fd = kit_connect(port);
+    char text[512];
+
+    (void)snprintf(text, sizeof(text),
+                   "GET %s HTTP/1.1\r\nHost: localhost:%u\r\nPrefer: wait=%d\r\n\r\n", target, port,
+                   seconds);
+    kit_send(fd, text);
+    wait_for_metric("zabra_http_waits", 1);
+    return fd;
+}
+
+static void what_is_not_there_is_waited_for(void **state)
+{
+    static const char *const views[] = {"", "?view=stat", "?view=children", "?view=tree",
+                                        "?view=acl"};
+    char target[100];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
+        int fd = 0;
+
+        (void)snprintf(target, sizeof(target), "/znodes/v1/a%s", views[i]);
+        fd = begin_absent(target, 5);
+        create("/znodes/v1/b");
+        assert_true(is_quiet(fd));
+        create("/znodes/v1/a");
+        expect(fd, 200, "wait=5");
+        assert_int_equal(ask("DELETE", "/znodes/v1/a", "", NULL), 204);
+        assert_int_equal(ask("DELETE", "/znodes/v1/b", "", NULL), 204);
+        close(fd);
+    }
+}
+
+static void what_stays_away_is_told_in_time(void **state)
+{
+    uint64_t start_ms = os_now_ms();
+    int fd = begin_absent("/znodes/v1/a", 1);
+
+    (void)state;
+    expect(fd, 404, "wait=1");
+    assert_true(os_now_ms() - start_ms >= 1000);
+    close(fd);
+    fd = begin_absent("/znodes/v1/a", 5);
+    kit_replace(gate); /* It reads again, and goes on waiting. */
+    wait_for_metric("zabra_http_waits", 1);
+    create("/znodes/v1/a");
+    expect(fd, 200, "wait=5");
+    close(fd);
+    /* Writes wait for nothing. */
+    assert_int_equal(ask("PUT", "/znodes/v1/none", "Prefer: wait=5\r\n", "x"), 404);
+}
+
 static void without_a_change_the_answer_comes_in_time(void **state)
 {
     int fd = 0;
@@ -340,6 +395,8 @@ int main(void)
         TEST(a_change_answers),
         TEST(each_view_waits_for_what_it_shows),
         TEST(a_deletion_answers),
+        TEST(what_is_not_there_is_waited_for),
+        TEST(what_stays_away_is_told_in_time),
         TEST(without_a_change_the_answer_comes_in_time),
         cmocka_unit_test_setup_teardown(a_wait_is_bounded_in_time_and_number, setup_short_waits,
                                         teardown),
