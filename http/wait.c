@@ -45,6 +45,19 @@ static void give_up(struct http_wait *wait)
     finish(wait);
 }
 
+/*
+ * Whether the watch says all that has changed since the state that was read. Changes that it has
+ * missed in between were told by now, so those of other znodes need no second look: among many
+ * writes a request would read and read again. Changes of ACLs are not replayed.
+ */
+static bool is_watched(const struct http_wait *wait, const struct subscribe_result *result)
+{
+    if (result->resumed == SUBSCRIBE_FRESH) {
+        return true;
+    }
+    return result->resumed == SUBSCRIBE_REPLAYED && !result->used_up && !wait->acl;
+}
+
 static void begin(struct http_wait *wait)
 {
     struct http_watcher *watcher = wait->client.watcher;
@@ -63,8 +76,7 @@ static void begin(struct http_wait *wait)
     enum err err =
         subscribe_add_at(watcher->subscriber, &wait->client.owner, &wait->request, &result);
 
-    /* Behind the state that was read there may be a change already: it is read again. */
-    if (err != ERR_OK || result.resumed != SUBSCRIBE_FRESH) {
+    if (err != ERR_OK || !is_watched(wait, &result)) {
         finish(wait);
     }
 }
