@@ -32,6 +32,25 @@ static void write_cluster(struct jsonw *json, const struct zab_config *config)
     jsonw_kv_cstr(json, "history", history);
 }
 
+static bool is_exceeded(const struct state_quota *quota)
+{
+    return (quota->count_limit >= 0 && quota->count > (uint64_t)quota->count_limit) ||
+           (quota->bytes_limit >= 0 && quota->bytes > (uint64_t)quota->bytes_limit);
+}
+
+/* As many as one hold of the lock may look at. */
+static uint64_t quotas_exceeded(const struct state *state)
+{
+    const struct state_quota *quota = state_quota_after(state, slice_make(NULL, 0));
+    uint64_t count = 0;
+
+    for (int i = 0; quota && i < VIEW_NODES_MAX; i++) {
+        count += is_exceeded(quota);
+        quota = state_quota_after(state, quota->path);
+    }
+    return count;
+}
+
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
 {
     const struct state *state = view_read(gate->server->view);
@@ -45,6 +64,7 @@ void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
             .sessions = state_session_count(state),
             .remembered = state_remembered_count(state),
             .remembered_bytes = state_remembered_bytes(state),
+            .quotas_exceeded = quotas_exceeded(state),
         };
         view_read_done(gate->server->view);
     }

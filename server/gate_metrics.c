@@ -55,6 +55,9 @@ static void write_state(struct gate *gate, struct buf *out)
           figures.remembered);
     gauge(out, "zabra_remembered_result_bytes", "Bytes of them, with their keys.",
           figures.remembered_bytes);
+    gauge(out, "zabra_quotas_exceeded",
+          "Quotas whose soft limits (count, bytes) what is there exceeds.",
+          figures.quotas_exceeded);
 }
 
 static void write_sessions(struct gate *gate, struct buf *out)

@@ -215,6 +215,7 @@ struct gate_figures {
     uint64_t sessions;
     uint64_t remembered;
     uint64_t remembered_bytes;
+    uint64_t quotas_exceeded; /* Soft ones; of very many the first are looked at. */
 };
 
 void gate_figures(struct gate *gate, struct gate_figures *ret_figures);

@@ -154,6 +154,36 @@ static void the_status_counts_what_the_state_holds(void **context)
     assert_non_null(strstr(text, "\"zxid\":\"0x2\""));
 }
 
+/* Soft limits refuse nothing: this is all that they say. */
+static void soft_quotas_that_are_exceeded_are_counted(void **context)
+{
+    static const char *const limits[] = {"count=2,bytes=-1",          "count=1", "count=-1,bytes=1",
+                                         "count=1=;countHardLimit=9", "bytes=2", "nonsense"};
+    struct fixture *fixture = *context;
+    struct state *state = state_new(1);
+    struct gate_figures figures;
+    struct buf txn;
+    char path[80];
+
+    buf_init(&txn, 8192);
+    kit_begin(&txn, KIT_TIME_MS);
+    for (uint32_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        (void)snprintf(path, sizeof path, "/q%u", i);
+        kit_create(&txn, path, "x", 0, i + 1);
+        (void)snprintf(path, sizeof path, "/q%u/c", i);
+        kit_create(&txn, path, "x", 0, 1);
+        (void)snprintf(path, sizeof path, "/zookeeper/quota/q%u", i);
+        kit_create(&txn, path, "", 0, i + 1);
+        (void)snprintf(path, sizeof path, "/zookeeper/quota/q%u/zookeeper_limits", i);
+        kit_create(&txn, path, limits[i], 0, 1);
+    }
+    assert_int_equal(kit_apply(state, 1, &txn), ERR_OK);
+    buf_release(&txn);
+    view_replace(fixture->server.view, state);
+    gate_figures(&fixture->server.gate, &figures);
+    assert_int_equal(figures.quotas_exceeded, 3);
+}
+
 /* Nobody may be told less than what the tree has shown. */
 static void what_is_applied_is_committed_and_durable(void **context)
 {
@@ -187,6 +217,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(clients_are_told_where_else_to_go, setup, teardown),
         cmocka_unit_test_setup_teardown(every_limit_is_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(the_status_counts_what_the_state_holds, setup, teardown),
+        cmocka_unit_test_setup_teardown(soft_quotas_that_are_exceeded_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_applied_is_committed_and_durable, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
                                         teardown),
