@@ -42,7 +42,7 @@ static int open_three(void **state)
     (void)state;
     (void)snprintf(keys, sizeof(keys),
                    "tickTime=300\nminSessionTimeout=%d\nsessionTimeout=%d\nmaxSessionTimeout=%d\n"
-                   "heartbeatInterval=1000\naccessLog=true\nlogLevel=debug\n",
+                   "accessLog=true\nlogLevel=debug\n",
                    SHORT_MS, MIDDLE_MS, LONG_MS);
     ensemble_launch(&ensemble, 3, keys);
     return 0;
