@@ -241,11 +241,24 @@ int client_prepare(struct client *client, void *easy, const struct client_reques
 
 /* ---- Answers ---- */
 
+/* Bytes up to the end of the last line that is wanted. */
+static size_t wanted_len(struct client *client, const char *data, size_t len)
+{
+    for (size_t i = 0; client->lines_left >= 0 && i < len; i++) {
+        if (data[i] == '\n' && --client->lines_left == 0) {
+            return i + 1;
+        }
+    }
+    return len;
+}
+
 static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 {
     struct client *client = ctx;
+    size_t len = wanted_len(client, data, size * count);
+    bool fits = buf_append(&client->reply.body, data, len);
 
-    return buf_append(&client->reply.body, data, size * count) ? size * count : 0;
+    return fits && client->lines_left != 0 ? size * count : 0; /* 0 ends the transfer. */
 }
 
 static const struct {
@@ -364,6 +377,9 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
 {
     struct client_reply *reply = &client->reply;
 
+    if (result == CURLE_WRITE_ERROR && client->lines_left == 0) {
+        result = CURLE_OK; /* We have ended it ourselves. */
+    }
     if (result == CURLE_WRITE_ERROR) {
         (void)client_fail(client, CMD_LIMIT, "TooLarge", "the answer is larger than %d bytes",
                           (int)CLIENT_BODY_MAX);
@@ -414,6 +430,7 @@ static enum outcome try_once(struct client *client, struct asking *asking)
     struct buf url;
 
     clear_reply(client);
+    client->lines_left = request->lines_max > 0 ? request->lines_max : -1;
     client_url(client, request, &url);
     if (client_prepare(client, client->easy, request, buf_cstr(&url), &headers) != CMD_OK) {
         buf_release(&url);

@@ -32,8 +32,9 @@ struct client_request {
     const char *headers[CLIENT_HEADERS_MAX]; /* More of them, "Name: value"; ends with NULL. */
     bool reads;                              /* Changes nothing, though its method may. */
     bool keyless;                            /* A write that takes no Idempotency-Key. */
-    bool last; /* Nothing is asked that depends on the answer: with --curl it is only shown. */
-    int only;  /* Number of the one replica to ask, from 1; 0: any. */
+    bool last;     /* Nothing is asked that depends on the answer: with --curl it is only shown. */
+    int lines_max; /* The answer is cut behind so many lines; 0: it is taken whole. */
+    int only;      /* Number of the one replica to ask, from 1; 0: any. */
     int64_t timeout_ms; /* 0: as the settings say. */
 };
 

@@ -67,12 +67,23 @@ static void put_now(const json_t *problem, const char *code, char now[NOW_MAX])
     }
 }
 
+/* The element of a multi that has failed, or NULL. */
+static const json_t *failed_element(const json_t *problem)
+{
+    const json_t *index = jsonr_at(problem, "op_index");
+
+    return json_is_integer(index)
+               ? json_array_get(jsonr_at(problem, "results"), (size_t)json_integer_value(index))
+               : NULL;
+}
+
 int client_judge(struct client *client, long status, struct slice body)
 {
     char fault[JSONR_ERROR_MAX];
     json_t *problem = jsonr_parse(body, fault);
     const char *code = jsonr_text(problem, "code");
-    const char *path = jsonr_text(problem, "path");
+    const json_t *element = failed_element(problem);
+    const char *path = jsonr_text(element ? element : problem, "path");
     const char *detail = jsonr_text(problem, "detail");
     char now[NOW_MAX] = "";
 

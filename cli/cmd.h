@@ -100,7 +100,7 @@ struct cmd {
 extern const struct cmd *const cmd_table[];
 
 /* The row of that name, or NULL. */
-const struct cmd *cmd_find(const char *name);
+const struct cmd *cmd_by_name(const char *name);
 
 /* The name of a command that `name` may have been meant for, or NULL. */
 const char *cmd_guess(const char *name);

@@ -63,12 +63,13 @@ static int ask(struct cli *cli, struct client_request *request)
         request->type = "application/json";
     }
     request->accept = args_get(&cli->args, "accept");
+    request->accept = request->accept ? request->accept : "*/*";
     code = take_headers(cli, request) ? cli_ask(cli, request) : CMD_USAGE;
     if (code == CMD_OK) {
         struct slice body = buf_slice(&client_reply(cli->client)->body);
 
         out_bytes(&cli->out, body);
-        if (body.len > 0 && body.data[0] == '{') {
+        if (body.len > 0 && body.data[0] == '{' && body.data[body.len - 1] != '\n') {
             (void)putchar('\n');
         }
     }
@@ -103,7 +104,7 @@ static int run(struct cli *cli)
 static const struct cmd_option options[] = {
     {"header", 'H', "HEADER", "one more header, \"Name: value\"; may be repeated", NULL},
     {"json", 'j', NULL, "the data is JSON (else bytes)", NULL},
-    {"accept", 0, "TYPE", "what is to be answered (application/json)", NULL},
+    {"accept", 0, "TYPE", "what is to be answered (*/*)", NULL},
     {.name = NULL},
 };
 

@@ -87,15 +87,7 @@ static int fetch(struct cli *cli, struct listing *listing)
 
 static const char *kind_of(const json_t *stat)
 {
-    const char *owner = jsonr_text(stat, "ephemeralOwnerHex");
-
-    if (strcmp(owner, "0x0") == 0) {
-        return "-";
-    }
-    if (strcmp(owner, "0x8000000000000000") == 0) {
-        return "container";
-    }
-    return strlen(owner) == 18 && strncmp(owner, "0xff", 4) == 0 ? "ttl" : "ephemeral";
+    return strcmp(jsonr_text(stat, "ephemeralOwnerHex"), "0x0") == 0 ? "-" : "ephemeral";
 }
 
 /* For people: when, and what kind of znode. */

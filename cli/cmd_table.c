@@ -20,7 +20,16 @@ const struct cmd *const cmd_table[] = {
     &cmd_ls,
     &cmd_tree,
     &cmd_stat,
+    &cmd_cp,
+    &cmd_mv,
+    &cmd_edit,
+    &cmd_find,
+    &cmd_touch,
+    &cmd_incr,
+    &cmd_multi,
     /* Rights and limits. */
+    &cmd_acl,
+    &cmd_quota,
     &cmd_whoami,
     /* The rest of HTTP. */
     &cmd_api,
@@ -55,7 +64,7 @@ const struct cmd_exit_code cmd_exit_codes[] = {
     {.name = NULL},
 };
 
-const struct cmd *cmd_find(const char *name)
+const struct cmd *cmd_by_name(const char *name)
 {
     for (const struct cmd *const *at = cmd_table; *at; at++) {
         if (strcmp((*at)->name, name) == 0) {

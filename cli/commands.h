@@ -12,8 +12,17 @@ extern const struct cmd cmd_rm;
 extern const struct cmd cmd_ls;
 extern const struct cmd cmd_tree;
 extern const struct cmd cmd_stat;
+extern const struct cmd cmd_cp;
+extern const struct cmd cmd_mv;
+extern const struct cmd cmd_edit;
+extern const struct cmd cmd_find;
+extern const struct cmd cmd_touch;
+extern const struct cmd cmd_incr;
+extern const struct cmd cmd_multi;
 
 /* Rights and limits. */
+extern const struct cmd cmd_acl;
+extern const struct cmd cmd_quota;
 extern const struct cmd cmd_whoami;
 
 /* The rest of HTTP. */

@@ -136,7 +136,7 @@ static int run_version(int arg_count, char **args)
 
 static int run_help(int arg_count, char **args)
 {
-    const struct cmd *cmd = arg_count > 0 ? cmd_find(args[0]) : NULL;
+    const struct cmd *cmd = arg_count > 0 ? cmd_by_name(args[0]) : NULL;
 
     if (arg_count == 0) {
         help_all(stdout);

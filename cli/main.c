@@ -29,7 +29,7 @@ static int run(int arg_count, char **args)
     }
 
     const char *name = strcmp(args[1], "--version") ? args[1] : "version";
-    const struct cmd *cmd = cmd_find(name);
+    const struct cmd *cmd = cmd_by_name(name);
 
     return cmd ? cli_run(cmd, arg_count - 2, args + 2) : unknown(arg_count - 1, args + 1);
 }

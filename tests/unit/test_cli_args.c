@@ -151,7 +151,7 @@ static void commands_are_guessed(void **state)
     assert_string_equal(cmd_guess("put"), "set");
     assert_null(cmd_guess("xyzzy"));
     for (const struct cmd *const *at = cmd_table; *at; at++) {
-        assert_ptr_equal(cmd_find((*at)->name), *at);
+        assert_ptr_equal(cmd_by_name((*at)->name), *at);
         assert_true(!(*at)->run != !(*at)->run_alone);
         assert_non_null((*at)->usage);
     }

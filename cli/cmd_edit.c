@@ -1,0 +1,173 @@
+/* edit: a znode in an editor, and back only if nobody else has changed it meanwhile. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/live.h"
+#include "cli/revise.h"
+#include "cli/value.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    NAME_MAX_LEN = 512,
+    COMMAND_MAX = 1024
+};
+
+/* Writes the data to a new file that only we may read. False: told. */
+static bool write_file(const struct revise *revise, char name[NAME_MAX_LEN])
+{
+    const char *dir = settings_env("TMPDIR");
+    int len = snprintf(name, NAME_MAX_LEN, "%.400s/zabra-edit-XXXXXX", dir ? dir : "/tmp");
+    int fd = len < NAME_MAX_LEN ? mkstemp(name) : -1;
+    const struct buf *data = &revise->data;
+    bool ok = fd >= 0;
+
+    for (size_t at = 0; ok && at < data->len;) {
+        ssize_t put = write(fd, data->data + at, data->len - at);
+
+        ok = put > 0;
+        at += ok ? (size_t)put : 0;
+    }
+    ok = fd >= 0 && close(fd) == 0 && ok;
+    if (!ok) {
+        (void)cli_fail(revise->cli, CMD_FAILED, "File", "%s: %s", name, strerrordesc_np(errno));
+    }
+    return ok;
+}
+
+/* Waits for the editor to end. True when it was content. */
+static bool wait_editor(struct live *live, int *ret_code)
+{
+    struct live_news news;
+
+    do {
+        live_wait(live, UINT64_MAX, &news);
+    } while (news.kind != LIVE_CHILD);
+    *ret_code = live_exit_code(news.status);
+    return *ret_code == 0;
+}
+
+/* $VISUAL and $EDITOR may hold options, so a shell takes them apart, as it does for everybody. */
+static int run_editor(struct cli *cli, char *name)
+{
+    const char *editor = settings_env("VISUAL");
+    char command[COMMAND_MAX];
+    char shell[] = "sh";
+    char option[] = "-c";
+    char zero[] = "zabra";
+    char *args[] = {shell, option, command, zero, name, NULL};
+    struct live *live = NULL;
+    int editor_code = 0;
+    int code = CMD_OK;
+
+    editor = editor ? editor : settings_env("EDITOR");
+    (void)snprintf(command, sizeof(command), "%.900s \"$1\"", editor ? editor : "vi");
+    live = live_open(cli);
+    code = live_run(live, args, NULL, -1) == CMD_OK ? CMD_OK : CMD_FAILED;
+    if (code == CMD_OK && !wait_editor(live, &editor_code)) {
+        code = cli_fail(cli, CMD_FAILED, "Editor",
+                        "the editor ended with code %d: nothing was saved; your text is in %s",
+                        editor_code, name);
+    }
+    live_close(live);
+    return code;
+}
+
+static int save(struct revise *revise, const char *name, const struct buf *edited)
+{
+    int code = CMD_OK;
+
+    revise->end_ms = 0; /* Somebody else's change must be seen first, by a person. */
+    code = revise_write(revise, buf_slice(edited), false);
+    if (code > CMD_OK) {
+        (void)fprintf(stderr, "zabra edit: your text is in %s\n", name);
+    }
+    return code;
+}
+
+static int edit(struct revise *revise, char *name, struct buf *edited)
+{
+    int code = run_editor(revise->cli, name);
+
+    if (code != CMD_OK) {
+        return code;
+    }
+    if (!value_read_file(revise->cli, name, edited)) {
+        return CMD_FAILED;
+    }
+    if (slice_eq(buf_slice(edited), buf_slice(&revise->data)) && revise->exists) {
+        (void)fprintf(stderr, "zabra edit: not changed\n");
+        return CMD_OK;
+    }
+    return save(revise, name, edited);
+}
+
+static int edit_file(struct revise *revise)
+{
+    char name[NAME_MAX_LEN];
+    struct buf edited;
+    int code = CMD_FAILED;
+
+    if (!write_file(revise, name)) {
+        return CMD_FAILED;
+    }
+    buf_init(&edited, VALUE_MAX);
+    code = edit(revise, name, &edited);
+    buf_release(&edited);
+    if (code <= CMD_OK) {
+        (void)unlink(name);
+    }
+    return code;
+}
+
+static int run(struct cli *cli)
+{
+    const char *path = NULL;
+    struct revise revise;
+    int code = CMD_OK;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    revise_init(&revise, cli, path);
+    revise.parents = args_has(&cli->args, "parents");
+    code = revise_read(&revise);
+    if (code == CMD_OK && !revise.exists && !args_has(&cli->args, "create")) {
+        code = cli_tell(cli);
+    }
+    if (code == CMD_OK) {
+        code = edit_file(&revise);
+    }
+    revise_release(&revise);
+    return code;
+}
+
+static const struct cmd_option options[] = {
+    {"create", 'c', NULL, "begin with an empty one when it is not there", NULL},
+    {"parents", 'p', NULL, "with --create: make missing parents too", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra edit /app/config", "in $VISUAL, $EDITOR, or vi"},
+    {"EDITOR='code --wait' zabra edit /app/config", "an editor with options"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_edit = {
+    .name = "edit",
+    .summary = "edit the data of a znode",
+    .usage = "PATH",
+    .text =
+        "Saves only if nobody has changed it since it was read. Otherwise the exit code is 4, and\n"
+        "the file with your text is kept and named.\n",
+    .options = options,
+    .examples = examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .run = run,
+};

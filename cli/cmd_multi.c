@@ -1,0 +1,178 @@
+/* multi: several changes at once or none; or several reads of one state. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/value.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct out_column columns[] = {
+    {"OP", "op", false},          {"OK", "ok", false},
+    {"VERSION", "version", true}, {"ERROR", "error.code", false},
+    {"PATH", "path", false},      {.title = NULL},
+};
+
+static const char *const reads[] = {"get", "children", "stat", "exists"};
+
+/* Only reads, so that it may be shown and made. */
+static bool is_read(const json_t *ops)
+{
+    const char *first = jsonr_text(json_array_get(ops, 0), "op");
+
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+        if (strcmp(reads[i], first) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next line that has anything in it; an empty slice at the end. */
+static struct slice next_line(struct slice *rest)
+{
+    while (rest->len > 0) {
+        const uint8_t *end = memchr(rest->data, '\n', rest->len);
+        size_t len = end ? (size_t)(end - rest->data) : rest->len;
+        struct slice line = slice_make(rest->data, len);
+
+        *rest = slice_make(rest->data + len, rest->len - len);
+        if (rest->len > 0) {
+            *rest = slice_make(rest->data + 1, rest->len - 1);
+        }
+        while (line.len > 0 && strchr(" \t\r", line.data[0])) {
+            line = slice_make(line.data + 1, line.len - 1);
+        }
+        if (line.len > 0) {
+            return line;
+        }
+    }
+    return slice_make(NULL, 0);
+}
+
+/* One operation a line. */
+static json_t *parse_lines(struct slice text, char error[JSONR_ERROR_MAX])
+{
+    json_t *ops = json_array();
+    struct slice line;
+
+    while (ops && (line = next_line(&text)).len > 0) {
+        json_t *op = jsonr_parse(line, error);
+
+        if (!op) {
+            json_decref(ops);
+            return NULL;
+        }
+        (void)json_array_append_new(ops, op);
+    }
+    return ops;
+}
+
+/* {"ops":[...]}, the list alone, or lines; the list. */
+static json_t *parse(struct slice text, char error[JSONR_ERROR_MAX])
+{
+    json_t *value = jsonr_parse(text, error);
+    json_t *ops = value;
+
+    if (!value) {
+        return parse_lines(text, error);
+    }
+    if (json_is_object(value) && jsonr_at(value, "ops")) {
+        ops = json_incref(jsonr_at(value, "ops"));
+        json_decref(value);
+    } else if (json_is_object(value)) {
+        ops = json_pack("[o]", value);
+    }
+    return ops;
+}
+
+/* Reads have an error each, and that of the last one is the command's. */
+static int judge(const json_t *results)
+{
+    const json_t *result = NULL;
+    size_t i = 0;
+
+    json_array_foreach(results, i, result)
+    {
+        if (!json_is_true(jsonr_at(result, "ok"))) {
+            return CMD_PARTLY;
+        }
+    }
+    return CMD_OK;
+}
+
+static int ask(struct cli *cli, const json_t *ops)
+{
+    struct client_request request = {.method = "POST",
+                                     .target = "/multi/v1",
+                                     .has_body = true,
+                                     .type = "application/json",
+                                     .reads = is_read(ops),
+                                     .last = true};
+    struct buf body;
+    const json_t *json = NULL;
+    int code = CMD_OK;
+
+    buf_init(&body, VALUE_MAX);
+    buf_append_str(&body, "{\"ops\":");
+    jsonr_put(&body, ops);
+    buf_append_str(&body, "}");
+    request.body = buf_slice(&body);
+    code = cli_ask(cli, &request);
+    buf_release(&body);
+    if (code != CMD_OK) {
+        return code;
+    }
+    json = cli_json(cli);
+    if (!json) {
+        return CMD_FAILED;
+    }
+    out_list(&cli->out, json, "results", columns);
+    return judge(jsonr_at(json, "results"));
+}
+
+static int run(struct cli *cli)
+{
+    const char *name = args_operand(&cli->args, 0);
+    char error[JSONR_ERROR_MAX] = "";
+    struct buf text;
+    json_t *ops = NULL;
+    int code = CMD_FAILED;
+
+    buf_init(&text, VALUE_MAX);
+    if (value_read_file(cli, name ? name : "-", &text)) {
+        ops = parse(buf_slice(&text), error);
+        code = json_is_array(ops)
+                   ? ask(cli, ops)
+                   : cli_fail(cli, CMD_USAGE, "BadArguments", "the operations are no JSON list: %s",
+                              *error ? error : "neither a list nor an object with ops");
+    }
+    json_decref(ops);
+    buf_release(&text);
+    return code;
+}
+
+static const struct cmd_example examples[] = {
+    {"zabra multi ops.json", "all of it or nothing"},
+    {"echo '{\"op\":\"set\",\"path\":\"/a\",\"dataUtf8\":\"x\",\"version\":3}' | zabra multi",
+     "one operation a line"},
+    {"echo '[{\"op\":\"get\",\"path\":\"/a\"},{\"op\":\"get\",\"path\":\"/b\"}]' | zabra multi -o "
+     "json",
+     "both as they were at one moment"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_multi = {
+    .name = "multi",
+    .summary = "make several changes at once or none, or read several znodes of one state",
+    .usage = "[FILE | -]",
+    .text =
+        "FILE (or standard input) has {\"ops\":[...]}, the list alone, or one operation a line.\n"
+        "Changes: create, set, delete, check. Reads: get, children, stat, exists; each has an\n"
+        "error of its own, and the exit code is 9 when there is one.\n"
+        "Members: op, path, version; dataUtf8, data64 or dataJson; sequence, ephemeral, parents,\n"
+        "container, ttl, acl.\n",
+    .examples = examples,
+    .operands = {CMD_OPERAND_FILE},
+    .operands_max = 1,
+    .run = run,
+};

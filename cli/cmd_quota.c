@@ -1,0 +1,327 @@
+/* quota: how much there may be at and below a znode. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/revise.h"
+#include "cli/url.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROOT "/zookeeper/quota"
+#define NAME "zookeeper_limits"
+
+enum {
+    LIMITS = 4,
+    TEXT_MAX = 256,
+    NONE = -1
+};
+
+/* As ZooKeeper's text has them. */
+static const struct {
+    const char *key;
+    const char *option;
+    const char *member; /* In JSON. */
+} limits[LIMITS] = {
+    {"count", "soft-count", "softCount"},
+    {"bytes", "soft-bytes", "softBytes"},
+    {"countHardLimit", "count", "count"},
+    {"byteHardLimit", "bytes", "bytes"},
+};
+
+static const struct out_column columns[] = {
+    {"COUNT", "count", true},          {"BYTES", "bytes", true}, {"SOFT-COUNT", "softCount", true},
+    {"SOFT-BYTES", "softBytes", true}, {"PATH", "path", false},  {.title = NULL},
+};
+
+/* ---- The text: "count=N,bytes=N=;byteHardLimit=N;countHardLimit=N" ---- */
+
+static void parse(struct slice text, int64_t values[LIMITS])
+{
+    size_t pos = 0;
+
+    for (int i = 0; i < LIMITS; i++) {
+        values[i] = NONE;
+    }
+    while (pos < text.len) {
+        char pair[TEXT_MAX];
+        size_t len = 0;
+
+        while (pos + len < text.len && !strchr(",;", text.data[pos + len])) {
+            len++;
+        }
+        (void)snprintf(pair, sizeof(pair), "%.*s", (int)len, (const char *)text.data + pos);
+        for (int i = 0; i < LIMITS; i++) {
+            size_t key = strlen(limits[i].key);
+
+            if (strncmp(pair, limits[i].key, key) == 0 && pair[key] == '=') {
+                (void)sscanf(pair + key + 1, "%" SCNd64, &values[i]);
+            }
+        }
+        pos += len + 1;
+    }
+}
+
+static void put(const int64_t values[LIMITS], char text[TEXT_MAX])
+{
+    (void)snprintf(text, TEXT_MAX,
+                   "count=%" PRId64 ",bytes=%" PRId64 "=;byteHardLimit=%" PRId64
+                   ";countHardLimit=%" PRId64,
+                   values[0], values[1], values[3], values[2]);
+}
+
+static json_t *to_json(const char *path, const int64_t values[LIMITS])
+{
+    json_t *value = json_pack("{s:s}", "path", path);
+
+    for (int i = 0; i < LIMITS; i++) {
+        (void)json_object_set_new(value, limits[i].member,
+                                  values[i] == NONE ? json_null() : json_integer(values[i]));
+    }
+    return value;
+}
+
+static void limits_path(const char *path, struct buf *out)
+{
+    buf_init(out, URL_MAX);
+    buf_printf(out, ROOT "%s/" NAME, path);
+}
+
+/* ---- Showing ---- */
+
+/* Bare numbers would say little: text has titles too. */
+static void print_list(const struct cli *cli, json_t *list)
+{
+    struct out out = cli->out;
+    json_t *whole = json_pack("{s:o}", "quotas", list);
+
+    out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
+    out_list(&out, whole, "quotas", columns);
+    json_decref(whole);
+}
+
+static void print_one(const struct cli *cli, const char *path, struct slice text)
+{
+    int64_t values[LIMITS];
+
+    parse(text, values);
+    print_list(cli, json_pack("[o]", to_json(path, values)));
+}
+
+static int show(struct cli *cli, const char *path)
+{
+    struct client_request request = {.accept = "application/octet-stream", .last = true};
+    struct buf limits_at;
+    struct buf url;
+    int code = CMD_OK;
+
+    limits_path(path, &limits_at);
+    url_init(&url, "/znodes/v1", buf_cstr(&limits_at));
+    request.target = buf_cstr(&url);
+    code = client_ask(cli->client, &request);
+    buf_release(&url);
+    buf_release(&limits_at);
+    if (code == CMD_NO_NODE) {
+        return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
+    }
+    if (code == CMD_OK) {
+        print_one(cli, path, buf_slice(&client_reply(cli->client)->body));
+    }
+    return code > CMD_OK ? cli_tell(cli) : code;
+}
+
+/* The path that a limits znode limits, or NULL. */
+static const char *limited(const char *path, struct buf *out)
+{
+    size_t len = strlen(path);
+    size_t less = strlen(ROOT) + strlen("/" NAME);
+
+    if (len <= less || strcmp(path + len - strlen("/" NAME), "/" NAME) != 0) {
+        return NULL;
+    }
+    buf_clear(out);
+    buf_append(out, path + strlen(ROOT), len - less);
+    return buf_cstr(out);
+}
+
+static json_t *collect(const json_t *nodes)
+{
+    json_t *list = json_array();
+    const json_t *node = NULL;
+    struct buf path;
+    size_t i = 0;
+
+    buf_init(&path, URL_MAX);
+    json_array_foreach(nodes, i, node)
+    {
+        const char *top = limited(jsonr_text(node, "path"), &path);
+        int64_t values[LIMITS];
+
+        if (top) {
+            parse(slice_str(jsonr_text(node, "dataUtf8")), values);
+            (void)json_array_append_new(list, to_json(top, values));
+        }
+    }
+    buf_release(&path);
+    return list;
+}
+
+static int show_all(struct cli *cli)
+{
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", ROOT);
+    url_param(&url, "view", "tree");
+    url_param(&url, "with", "data");
+    url_param(&url, "dataformat", "auto");
+    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    buf_release(&url);
+    if (code != CMD_OK) {
+        return code;
+    }
+    print_list(cli, collect(jsonr_at(client_json(cli->client), "nodes")));
+    return CMD_OK;
+}
+
+/* ---- Setting ---- */
+
+/* Limits that are given, -1 for "none". False: told. */
+static bool take(const struct cli *cli, int64_t values[LIMITS])
+{
+    struct args_range range = {.min = 0, .max = INT64_C(999999999999999999)};
+
+    for (int i = 0; i < LIMITS; i++) {
+        const char *text = args_get(&cli->args, limits[i].option);
+
+        range.otherwise = values[i];
+        if (text && strcmp(text, "none") == 0) {
+            values[i] = NONE;
+        } else if (!cli_number(cli, limits[i].option, range, &values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int set_once(struct revise *revise, int64_t values[LIMITS])
+{
+    char text[TEXT_MAX];
+    int code = revise_read(revise);
+
+    if (code != CMD_OK) {
+        return code;
+    }
+    parse(buf_slice(&revise->data), values);
+    if (!take(revise->cli, values)) {
+        return CMD_USAGE;
+    }
+    put(values, text);
+    return revise_write(revise, slice_str(text), false);
+}
+
+static int set(struct cli *cli, const char *path)
+{
+    int64_t values[LIMITS];
+    struct revise revise;
+    struct buf limits_at;
+    int code = CMD_OK;
+
+    limits_path(path, &limits_at);
+    revise_init(&revise, cli, buf_cstr(&limits_at));
+    revise.parents = true;
+    do {
+        code = set_once(&revise, values);
+    } while (code == REVISE_AGAIN);
+    revise_release(&revise);
+    buf_release(&limits_at);
+    if (code == CMD_OK && !out_is_text(&cli->out)) {
+        print_list(cli, json_pack("[o]", to_json(path, values)));
+    }
+    return code;
+}
+
+/* ---- Clearing ---- */
+
+static int delete (struct cli *cli, const char *path)
+{
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", path);
+    code = client_ask(cli->client,
+                      &(struct client_request){.method = "DELETE", .target = buf_cstr(&url)});
+    buf_release(&url);
+    return code;
+}
+
+/* And what was made only to hold it, up to what holds something else too. */
+static int clear(struct cli *cli, const char *path)
+{
+    struct buf at;
+    int code = CMD_OK;
+
+    limits_path(path, &at);
+    code = delete (cli, buf_cstr(&at));
+    if (code == CMD_NO_NODE) {
+        buf_release(&at);
+        return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
+    }
+    for (bool more = code == CMD_OK; more;) {
+        at.len = (size_t)(strrchr(buf_cstr(&at), '/') - (char *)at.data);
+        more = at.len > strlen(ROOT) && delete (cli, buf_cstr(&at)) == CMD_OK;
+    }
+    buf_release(&at);
+    return code > CMD_OK ? cli_tell(cli) : code;
+}
+
+static int run(struct cli *cli)
+{
+    const char *path = NULL;
+    bool sets = false;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    for (int i = 0; i < LIMITS; i++) {
+        sets = sets || args_has(&cli->args, limits[i].option);
+    }
+    if (path[1] == '\0' && (sets || args_has(&cli->args, "clear"))) {
+        return cli_usage(cli, "the root has no quota");
+    }
+    if (args_has(&cli->args, "clear")) {
+        return sets ? cli_usage(cli, "--clear excludes limits") : clear(cli, path);
+    }
+    if (sets) {
+        return set(cli, path);
+    }
+    return path[1] == '\0' ? show_all(cli) : show(cli, path);
+}
+
+static const struct cmd_option options[] = {
+    {"count", 0, "N|none", "at most N znodes, the top one included", NULL},
+    {"bytes", 0, "N|none", "at most N bytes of data in all", NULL},
+    {"soft-count", 0, "N|none", "kept for those who look at it: nothing is refused", NULL},
+    {"soft-bytes", 0, "N|none", "the same for bytes", NULL},
+    {"clear", 0, NULL, "there is no quota any more", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra quota", "all there are"},
+    {"zabra quota /app --count 1000 --bytes 10000000", "beyond it writes fail with exit code 10"},
+    {"zabra quota /app --count none", "the limit of bytes stays"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_quota = {
+    .name = "quota",
+    .summary = "show or set how much there may be at and below a znode",
+    .usage = "[PATH]",
+    .text = "Limits are kept where ZooKeeper keeps them, in " ROOT "PATH/" NAME ".\n",
+    .options = options,
+    .examples = examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_max = 1,
+    .run = run,
+};

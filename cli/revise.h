@@ -1,0 +1,37 @@
+/*
+ * revise.h - read a znode, and write it back only if nobody else was quicker: what every change
+ * that depends on what was there is made of.
+ */
+#ifndef CLI_REVISE_H
+#define CLI_REVISE_H
+
+#include "cli/cli.h"
+
+enum {
+    REVISE_AGAIN = -2 /* Somebody was quicker: read again. */
+};
+
+struct revise {
+    struct cli *cli;
+    const char *path;
+    bool parents;    /* Makes missing parents when it makes the znode. */
+    uint64_t end_ms; /* Until then it is worth trying. */
+
+    /* What was read. */
+    bool exists;
+    bool null;
+    struct buf data;
+    char match[CLIENT_HEADER_MAX]; /* The header that asks for just that. */
+};
+
+void revise_init(struct revise *revise, struct cli *cli, const char *path);
+void revise_release(struct revise *revise);
+
+/* CMD_OK also when there is no such znode; else told. */
+int revise_read(struct revise *revise);
+
+/* CMD_OK, REVISE_AGAIN, CMD_SHOWN, or an exit code that was told: when there is no more time for
+ * another try that is CMD_CONFLICT. */
+int revise_write(struct revise *revise, struct slice data, bool null);
+
+#endif
