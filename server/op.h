@@ -154,6 +154,7 @@ struct op_result {
     enum err err;
     const char *detail; /* A constant sentence that says more than err_text, or NULL. */
     zxid_t zxid;        /* State the answer reflects. */
+    zxid_t upto;        /* children, search: the last state that it shows something of. */
     bool has_stat;
     struct stat_view stat; /* Of the znode; with ERR_BAD_VERSION the current one. */
     struct slice path;     /* Full path, created name included. */

@@ -76,6 +76,7 @@ bool view_page_more(const struct state *state, const struct op_args *args, struc
     if (first) {
         view_look(state, page->who, args, result);
     }
+    result->upto = state_applied(state);
     result->more = false;
     if (node == NULL || result->err != ERR_OK || !view_may_read(state, page->who, node)) {
         /* Deleted or closed to us between two holds: the page ends with what was there. */

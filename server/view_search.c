@@ -139,6 +139,7 @@ static enum err look_and_list(struct view *view, struct search *search)
         list_some(state, search, state_find(state, search->args->path));
     }
     view_read_done(view);
+    search->result->upto = look.zxid;
     if (search->result->zxid == 0) {
         search->result->zxid = look.zxid;
     }

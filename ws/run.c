@@ -171,8 +171,9 @@ static void reply_read(struct ws_message *message, const struct op_result *resul
     if (result->has_session) {
         gate_touch(message->ws->gate, result->session.id);
     }
-    if (request->def->shape == OP_SHAPE_CHILDREN) {
-        ws_tell_changes(message->ws, ZXID_MAX); /* A long page shows more than its zxid says. */
+    if (result->upto > result->zxid) {
+        ws_tell_changes(message->ws, result->upto);
+        saw(message->socket, result->upto);
     }
     if (!op_json_is_answer(request->args.op, result->err)) {
         ws_reply_failure(message, result);

@@ -96,7 +96,8 @@ void history_check(const struct history_log *const *logs, size_t count,
     note_uses(&the_case);
 
     bool sound = history_check_time(&the_case) && history_gather(&the_case) &&
-                 history_check_watches(&the_case) && history_check_model(&the_case);
+                 history_check_watches(&the_case) && history_check_model(&the_case) &&
+                 history_check_sessions(&the_case);
 
     ASSERT(sound == (ret_report->rule == NULL));
     mem_free(the_case.open);

@@ -33,6 +33,7 @@ enum history_what {
     HISTORY_SET,
     HISTORY_DELETE,
     HISTORY_CHECK,  /* Only in a multi. */
+    HISTORY_CLOSE,  /* Ends the session of the operation; deletes all that belongs to it. */
     HISTORY_CHANGED /* Only of an event: children of the root, in a difference. */
 };
 
@@ -50,6 +51,7 @@ struct history_seen {
     bool present;
     zxid_t czxid;
     zxid_t mzxid;
+    zxid_t owner; /* Its session; 0: it is no ephemeral. */
     int32_t version;
     uint32_t value; /* Number of a value, each written once at most; 0: not seen. */
 };
@@ -58,6 +60,7 @@ struct history_step {
     enum history_what what;
     uint32_t key;
     uint32_t value;   /* CREATE, SET: what is written. */
+    bool ephemeral;   /* CREATE: in the session of the operation. */
     bool has_version; /* SET, DELETE, CHECK: only if the version is `version`. */
     int32_t version;
     bool has_seen; /* GET: what was read. CREATE, SET: the stat that the answer told. */
@@ -71,9 +74,11 @@ struct history_op {
     bool linearizable; /* Of reads; writes always are. */
     zxid_t min_zxid;   /* Of reads: 0: none was demanded. */
     enum history_outcome outcome;
-    uint32_t failed; /* Step that was refused. */
-    zxid_t zxid;     /* Of the answer. */
-    uint32_t listed; /* LIST: a bit for each key. */
+    uint32_t failed;   /* Step that was refused. */
+    zxid_t zxid;       /* Of the answer. */
+    zxid_t session;    /* That it was asked for in; 0: none. */
+    zxid_t not_before; /* UNKNOWN: another try was told that it was not done by then; or 0. */
+    uint32_t listed;   /* LIST: a bit for each key. */
     uint32_t count;
     struct history_step steps[HISTORY_STEPS_MAX];
 };
@@ -92,6 +97,12 @@ static inline bool history_changes(const struct history_op *op)
         }
     }
     return false;
+}
+
+/* It asks for the end of its session, and for nothing else. */
+static inline bool history_closes(const struct history_op *op)
+{
+    return op->count == 1 && op->steps[0].what == HISTORY_CLOSE;
 }
 
 /* Answered by the state at its zxid. */
@@ -147,6 +158,8 @@ struct history_report {
     uint32_t unknown;
     uint32_t found; /* Of the unknown: seen to have happened. */
     uint32_t changes;
+    uint32_t closed; /* Sessions. */
+    uint32_t lives;  /* Of ephemerals, in sessions that were closed. */
     uint32_t events;
     uint32_t diffs;
     uint32_t gaps;
@@ -155,17 +168,21 @@ struct history_report {
 /*
  * The rules:
  *
- * once        each acknowledged write has one zxid of its own; no value appears at two
- * refused     what was answered as not done is never seen
- * nobody      no change that nobody asked for, none seen before it was asked for
- * one-story   all that is told of one zxid and key agrees
- * model       the changes of a key by zxid are what a naive key does: versions, czxids, conditions
- * state       a read or a refusal is what the model has at the zxid of the answer
- * real-time   an answer to a write or a linearizable read is not behind what anybody was told
- * before it was asked; a write is ahead of it order       answers on one connection do not go back;
- * writes go forward minimum     no answer is behind the zxid that was demanded watch       a
- * watcher is told of each change once, in order, before an answer that includes it; of a difference
- * it is told what has changed
+ * - once: each acknowledged write has one zxid of its own; no value appears at two.
+ * - refused: what was answered as not done is never seen.
+ * - nobody: no change that nobody asked for, none seen before it was asked for.
+ * - one-story: all that is told of one zxid and key agrees.
+ * - model: the changes of a key by zxid are what a naive key does: versions, czxids, conditions.
+ * - state: a read or a refusal is what the model has at the zxid of the answer.
+ * - session: what belongs to a session goes with it, in one transaction, and none comes later.
+ * - real-time: an answer to a write or a linearizable read is not behind what anybody was told
+ *   before it was asked; a write is ahead of it.
+ * - order: answers on one connection do not go back; writes go forward.
+ * - minimum: no answer is behind the zxid that was demanded.
+ * - watch: a watcher is told of each change once, in order, before an answer that includes it; of a
+ *   difference it is told what has changed.
+ *
+ * A write that was tried several times with one key is one operation, from its first try on.
  */
 void history_check(const struct history_log *const *logs, size_t count,
                    struct history_report *ret_report);

@@ -23,8 +23,11 @@ static void add(struct history_case *the_case, const struct history_fact *fact)
 /* A key that was seen tells of its creation, and of the write that it shows. */
 static bool add_seen(struct history_case *the_case, uint32_t key, const struct history_seen *seen)
 {
-    struct history_fact fact = {
-        .zxid = seen->czxid, .key = key, .what = HISTORY_CREATE, .czxid = seen->czxid};
+    struct history_fact fact = {.zxid = seen->czxid,
+                                .key = key,
+                                .what = HISTORY_CREATE,
+                                .czxid = seen->czxid,
+                                .owner = seen->owner};
 
     if (!seen->present) {
         return true;
@@ -41,6 +44,7 @@ static bool add_seen(struct history_case *the_case, uint32_t key, const struct h
     }
     add(the_case, &fact);
     fact.what = HISTORY_SET;
+    fact.owner = 0;
     fact.zxid = seen->mzxid;
     fact.value = seen->value;
     fact.version = seen->version;
@@ -60,6 +64,7 @@ static void add_step(struct history_case *the_case, const struct history_op *op,
                                 .value = step->value,
                                 .version = set ? -1 : 0,
                                 .czxid = set ? 0 : zxid,
+                                .owner = step->ephemeral ? op->session : 0,
                                 .op = op};
 
     if (set && seen) {
@@ -191,13 +196,19 @@ static bool claim_values(struct history_case *the_case)
 }
 
 /* One that is found by one of its values has done all its steps there. */
-static void add_found(struct history_case *the_case)
+static bool add_found(struct history_case *the_case)
 {
     for (size_t i = 0; i < the_case->use_count; i++) {
         const struct history_use *use = &the_case->uses[i];
 
         if (use->op->outcome != HISTORY_UNKNOWN || use->found == 0) {
             continue;
+        }
+        if (use->found <= use->floor) {
+            return history_complain(the_case, "nobody",
+                                    "a write of key %u is there at zxid %" PRIx64
+                                    ", and was asked for behind %" PRIx64,
+                                    use->op->steps[0].key, use->found, use->floor);
         }
         the_case->report->found++;
         for (uint32_t k = 0; k < use->op->count; k++) {
@@ -206,6 +217,7 @@ static void add_found(struct history_case *the_case)
             }
         }
     }
+    return true;
 }
 
 /* ---- One story for each zxid and key. ---- */
@@ -225,7 +237,8 @@ static bool agree(const struct history_fact *a, const struct history_fact *b)
 {
     return a->what == b->what && (a->value == b->value || a->value == 0 || b->value == 0) &&
            (a->version == b->version || a->version < 0 || b->version < 0) &&
-           (a->czxid == b->czxid || a->czxid == 0 || b->czxid == 0);
+           (a->czxid == b->czxid || a->czxid == 0 || b->czxid == 0) &&
+           (a->owner == b->owner || a->owner == 0 || b->owner == 0);
 }
 
 static bool merge_into(struct history_case *the_case, struct history_fact *to,
@@ -246,6 +259,7 @@ static bool merge_into(struct history_case *the_case, struct history_fact *to,
     to->value = to->value ? to->value : from->value;
     to->version = to->version >= 0 ? to->version : from->version;
     to->czxid = to->czxid ? to->czxid : from->czxid;
+    to->owner = to->owner ? to->owner : from->owner;
     to->op = to->op ? to->op : from->op;
     return true;
 }
@@ -285,10 +299,29 @@ static bool may_have_done(const struct history_use *use, const struct history_fa
     return false;
 }
 
+/* The end of a session deletes what belongs to it, all at one zxid. */
+static bool may_have_closed(struct history_case *the_case, struct history_use *use,
+                            const struct history_fact *fact)
+{
+    const struct history_fact *life = NULL;
+
+    if (!history_may_close(use->op) || fact->what != HISTORY_DELETE || use->floor >= fact->zxid ||
+        (use->op->outcome == HISTORY_OK && use->op->zxid < fact->zxid)) {
+        return false;
+    }
+    life = history_life_at(the_case, fact->key, fact->zxid - 1);
+    if (!life || life->owner != use->op->session || (use->found && use->found != fact->zxid)) {
+        return false;
+    }
+    use->found = fact->zxid;
+    return true;
+}
+
 static bool check_asked(struct history_case *the_case, const struct history_fact *fact)
 {
     for (size_t i = 0; i < the_case->use_count && !fact->op; i++) {
-        if (may_have_done(&the_case->uses[i], fact)) {
+        if (may_have_done(&the_case->uses[i], fact) ||
+            may_have_closed(the_case, &the_case->uses[i], fact)) {
             return true;
         }
     }
@@ -339,7 +372,9 @@ static void note_open(struct history_case *the_case)
     for (size_t i = 0; i < the_case->use_count; i++) {
         const struct history_use *use = &the_case->uses[i];
 
-        if (use->op->outcome == HISTORY_UNKNOWN && use->found == 0 && history_changes(use->op)) {
+        bool lost = use->op->outcome == HISTORY_UNKNOWN && use->found == 0;
+
+        if (history_may_close(use->op) || (lost && history_changes(use->op))) {
             the_case->open[the_case->open_count++] = use;
         }
     }
@@ -348,10 +383,9 @@ static void note_open(struct history_case *the_case)
 bool history_gather(struct history_case *the_case)
 {
     note_values(the_case);
-    if (!add_all(the_case) || !claim_values(the_case)) {
+    if (!add_all(the_case) || !claim_values(the_case) || !add_found(the_case)) {
         return false;
     }
-    add_found(the_case);
     note_open(the_case);
     if (!merge(the_case) || !order_facts(the_case)) {
         return false;
@@ -382,4 +416,15 @@ const struct history_fact *history_at(const struct history_case *the_case, uint3
         }
     }
     return low > 0 && the_case->facts[low - 1].key == key ? &the_case->facts[low - 1] : NULL;
+}
+
+const struct history_fact *history_life_at(const struct history_case *the_case, uint32_t key,
+                                           zxid_t zxid)
+{
+    const struct history_fact *fact = history_at(the_case, key, zxid);
+
+    while (fact && fact->what == HISTORY_SET) {
+        fact = fact > the_case->facts && fact[-1].key == key ? fact - 1 : NULL;
+    }
+    return fact && fact->what == HISTORY_CREATE ? fact : NULL;
 }

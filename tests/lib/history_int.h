@@ -13,6 +13,7 @@ struct history_fact {
     uint32_t value;              /* 0: not known. */
     int32_t version;             /* After it; -1: not known. */
     zxid_t czxid;                /* 0: not known. */
+    zxid_t owner;                /* Of a CREATE: its session; 0: none, or not known. */
     const struct history_op *op; /* Whose change it is, if that is known. */
 };
 
@@ -34,7 +35,7 @@ struct history_case {
     size_t log_count;
     struct history_use *uses;
     size_t use_count;
-    const struct history_use **open; /* Those whose outcome nobody has found out. */
+    const struct history_use **open; /* Whose outcome nobody has found out; and all closes. */
     size_t open_count;
     struct map by_value; /* Number of a value -> struct history_use. */
     struct history_fact *facts;
@@ -47,6 +48,12 @@ struct history_case {
     struct history_report *report;
 };
 
+/* It may have ended its session. */
+static inline bool history_may_close(const struct history_op *op)
+{
+    return history_closes(op) && (op->outcome == HISTORY_OK || op->outcome == HISTORY_UNKNOWN);
+}
+
 /* The first complaint is kept; always false. */
 bool history_complain(struct history_case *the_case, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -56,10 +63,16 @@ bool history_gather(struct history_case *the_case); /* once, refused, nobody, on
 bool history_check_time(struct history_case *the_case);
 bool history_check_watches(struct history_case *the_case); /* Also notes the spans. */
 bool history_check_model(struct history_case *the_case);   /* model, state */
+bool history_check_sessions(struct history_case *the_case);
 
 /* The last change of the key up to `zxid`; NULL: none is known. */
 const struct history_fact *history_at(const struct history_case *the_case, uint32_t key,
                                       zxid_t zxid);
+
+/* The CREATE of the life of a key that goes on at `zxid`; NULL: it is absent, or nobody has seen
+ * its beginning. */
+const struct history_fact *history_life_at(const struct history_case *the_case, uint32_t key,
+                                           zxid_t zxid);
 
 /* How many writes of unknown outcome may have done `what` to the key between, without anybody being
  * told. */

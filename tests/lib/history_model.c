@@ -22,6 +22,13 @@ static bool is_covered(const struct history_case *the_case, zxid_t from, zxid_t 
     return false;
 }
 
+/* Whatever the key was then may have belonged to the session. */
+static bool may_close(const struct history_use *use, zxid_t from, zxid_t to)
+{
+    return history_may_close(use->op) && use->floor < to &&
+           (use->op->outcome != HISTORY_OK || use->op->zxid > from);
+}
+
 uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum history_what what,
                         zxid_t from, zxid_t to)
 {
@@ -36,6 +43,7 @@ uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum 
         for (uint32_t k = 0; use->floor < to && k < use->op->count; k++) {
             count += use->op->steps[k].what == what && use->op->steps[k].key == key;
         }
+        count += what == HISTORY_DELETE && may_close(use, from, to);
     }
     return count;
 }
@@ -243,6 +251,9 @@ static bool check_step(struct history_case *the_case, const struct history_op *o
     }
     if (step->what == HISTORY_GET) {
         return check_seen(the_case, &look);
+    }
+    if (step->what == HISTORY_CLOSE) {
+        return true;
     }
     return !step->has_version || check_version(the_case, &look, true);
 }

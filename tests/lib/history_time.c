@@ -64,7 +64,8 @@ static size_t gather_told(const struct history_case *the_case, struct told *told
     return count;
 }
 
-/* Sorts the uses by start; each floor is the highest zxid that was told before. */
+/* Sorts the uses by start; each floor is the highest zxid that was told before, or up to which it
+ * was told that it was not done. */
 static void find_floors(struct history_case *the_case)
 {
     struct told *told = mem_alloc((count_told(the_case) + 1) * sizeof(*told));
@@ -82,7 +83,9 @@ static void find_floors(struct history_case *the_case)
         for (; next < count && told[next].at_us < the_case->uses[i].op->start_us; next++) {
             floor = told[next].zxid > floor ? told[next].zxid : floor;
         }
-        the_case->uses[i].floor = floor;
+        zxid_t not_before = the_case->uses[i].op->not_before;
+
+        the_case->uses[i].floor = not_before > floor ? not_before : floor;
     }
     mem_free(told);
 }

@@ -1,4 +1,5 @@
-/* Clients by HTTP: one request after the other, as JSON or as bytes. */
+/* Clients by HTTP: one request after the other, as JSON or as bytes. Some writes have a key, and
+ * are tried again, at another replica, until it is known what has become of them. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
@@ -10,9 +11,11 @@
 #include <string.h>
 
 enum {
-    HEADERS_MAX = 256,
+    HEADERS_MAX = 512,
     BODY_MAX = 4096,
-    WANDER_ONE_IN = 8 /* Operations of a wandering client. */
+    WANDER_ONE_IN = 8, /* Operations of a wandering client. */
+    KEYED_ONE_IN = 3,  /* Writes. */
+    TRIES_MAX = 50     /* Of one with a key. */
 };
 
 /* A request as text. */
@@ -23,6 +26,7 @@ struct text {
     struct buf body;
     bool has_body;
     bool raw;
+    bool keyed; /* With an Idempotency-Key. */
 };
 
 static void put_multi(struct text *text, const struct history_op *op)
@@ -63,8 +67,8 @@ static void put_write(struct text *text, const struct history_op *op)
     }
     if (step->what == HISTORY_CREATE) {
         text->method = "POST";
-        (void)snprintf(text->target, sizeof(text->target), "/znodes/v1/h?op=create&name=k%u",
-                       step->key);
+        (void)snprintf(text->target, sizeof(text->target), "/znodes/v1/h?op=create&name=k%u%s",
+                       step->key, step->ephemeral ? "&ephemeral=true" : "");
     } else {
         text->method = step->what == HISTORY_SET ? "PUT" : "DELETE";
         (void)snprintf(text->target, sizeof(text->target), "/znodes/v1/h/k%u%s", step->key,
@@ -76,12 +80,16 @@ static void put_write(struct text *text, const struct history_op *op)
     }
 }
 
-static void put_op(struct text *text, const struct history_op *op)
+static void put_op(struct text *text, const struct history_client *client,
+                   const struct history_op *op)
 {
     buf_clear(&text->body);
     text->has_body = false;
     if (op->count > 1) {
         put_multi(text, op);
+    } else if (history_closes(op)) {
+        text->method = "DELETE";
+        (void)snprintf(text->target, sizeof(text->target), "/sessions/v1/");
     } else if (history_is_write(&op->steps[0])) {
         put_write(text, op);
     } else {
@@ -96,8 +104,19 @@ static void put_op(struct text *text, const struct history_op *op)
                         "Content-Type: application/json\r\n");
     }
     if (op->min_zxid != 0) {
+        len += snprintf(text->headers + len, sizeof(text->headers) - (size_t)len,
+                        "Zk-Min-Zxid: 0x%" PRIx64 "\r\n", op->min_zxid);
+    }
+    if (op->session != 0) {
+        len += snprintf(text->headers + len, sizeof(text->headers) - (size_t)len,
+                        "Zk-Session: %s\r\n", client->secret);
+    }
+    if (text->keyed) {
+        char key[WEB_KEY_LEN + 1];
+
+        web_make_key(key);
         (void)snprintf(text->headers + len, sizeof(text->headers) - (size_t)len,
-                       "Zk-Min-Zxid: 0x%" PRIx64 "\r\n", op->min_zxid);
+                       "Idempotency-Key: %s\r\n", key);
     }
 }
 
@@ -125,6 +144,7 @@ static void take_raw(struct history_step *step, struct plain_answer *answer)
         .present = true,
         .czxid = hex_after(stat, "czxid="),
         .mzxid = hex_after(stat, "mzxid="),
+        .owner = hex_after(stat, "ephemeralOwner="),
         .version = version,
         .value = step->value,
     };
@@ -156,8 +176,9 @@ static enum history_outcome take_answer(struct history_client *client, struct hi
     return outcome;
 }
 
-static void do_op(struct history_client *client, struct plain *plain, struct text *text,
-                  struct history_op *op)
+/* One try. */
+static void ask(struct history_client *client, struct plain *plain, struct text *text,
+                struct history_op *op)
 {
     struct plain_call call = {.method = text->method,
                               .target = text->target,
@@ -167,7 +188,6 @@ static void do_op(struct history_client *client, struct plain *plain, struct tex
 
     plain_answer_init(&answer);
     op->connection = history_connection(client);
-    op->start_us = os_now_us();
     plain_do(plain, &call, HISTORY_CALL_MS, &answer);
     op->end_us = os_now_us();
     if (answer.status == 0) {
@@ -176,6 +196,13 @@ static void do_op(struct history_client *client, struct plain *plain, struct tex
         op->outcome = take_answer(client, op, text, &answer);
     }
     plain_answer_release(&answer);
+}
+
+static void do_op(struct history_client *client, struct plain *plain, struct text *text,
+                  struct history_op *op)
+{
+    op->start_us = os_now_us();
+    ask(client, plain, text, op);
     history_keep(client, op);
 }
 
@@ -192,6 +219,59 @@ static struct plain *reconnect(struct history_client *client, struct plain *old)
         ensemble_breathe();
     }
     return plain;
+}
+
+/* The same write with the same key, or the same close, until it is known what has become of it.
+ * Done is done, whichever try it was. But a refusal says only that no try had done it by then: one
+ * that was lost on its way may still arrive, and do it. Returns the connection, or NULL. */
+static struct plain *do_surely(struct history_client *client, struct plain *plain,
+                               struct text *text, struct history_op *op)
+{
+    const struct history_op asked = *op;
+    bool open = false;
+    uint32_t tries = 0;
+
+    op->start_us = os_now_us();
+    ask(client, plain, text, op);
+    while (!history_is_told(op) && tries < TRIES_MAX && !atomic_load(&client->run->stopping)) {
+        uint64_t start_us = op->start_us;
+
+        open = open || op->outcome == HISTORY_UNKNOWN;
+        plain = reconnect(client, plain);
+        tries++;
+        if (plain) {
+            *op = asked;
+            op->start_us = start_us;
+            ask(client, plain, text, op);
+        }
+    }
+    if (open && op->outcome != HISTORY_OK) {
+        op->not_before = history_is_told(op) ? op->zxid : 0;
+        op->outcome = HISTORY_UNKNOWN;
+    }
+    client->retried += open && op->outcome == HISTORY_OK;
+    history_keep(client, op);
+    return plain;
+}
+
+/* It never expires here: so whatever goes without being asked for is a fault. */
+static void open_session(struct history_client *client, struct plain *plain)
+{
+    const struct plain_call call = {.method = "POST",
+                                    .target = "/sessions/v1/?op=create&expire=3600"};
+    struct plain_answer answer;
+
+    plain_answer_init(&answer);
+    plain_do(plain, &call, HISTORY_CALL_MS, &answer);
+    if (answer.status == 201) {
+        json_t *json = plain_json(&answer);
+        const char *secret = json_string_value(json_object_get(json, "id"));
+
+        (void)snprintf(client->secret, sizeof(client->secret), "%s", secret ? secret : "");
+        client->session = history_zxid(json_object_get(json, "session"));
+        json_decref(json);
+    }
+    plain_answer_release(&answer);
 }
 
 void history_run_http(struct history_client *client)
@@ -211,11 +291,23 @@ void history_run_http(struct history_client *client)
         if (!plain) {
             continue;
         }
+        if (wanders && client->session == 0) {
+            open_session(client, plain);
+            continue;
+        }
         history_plan(client, &op);
         op.min_zxid = wanders && !history_changes(&op) ? client->seen : 0;
         text.raw = client->kind == HISTORY_RAW;
-        put_op(&text, &op);
-        do_op(client, plain, &text, &op);
+        text.keyed = history_changes(&op) && rng_below(&client->rng, KEYED_ONE_IN) == 0;
+        put_op(&text, client, &op);
+        if (text.keyed || history_closes(&op)) {
+            plain = do_surely(client, plain, &text, &op);
+        } else {
+            do_op(client, plain, &text, &op);
+        }
+        if (history_closes(&op)) {
+            client->session = 0;
+        }
     }
     plain_close(plain);
     buf_release(&text.body);
@@ -225,14 +317,14 @@ enum history_outcome history_http_one(struct history_client *client, uint32_t se
                                       struct history_op *op)
 {
     struct plain *plain = plain_open(client->run->ports[server], HISTORY_CALL_MS);
-    struct text text = {.raw = false};
+    struct text text = {.raw = false, .keyed = false};
 
     if (!plain) {
         return HISTORY_NOT_DONE;
     }
     client->connections++;
     buf_init(&text.body, BODY_MAX);
-    put_op(&text, op);
+    put_op(&text, client, op);
     do_op(client, plain, &text, op);
     buf_release(&text.body);
     plain_close(plain);

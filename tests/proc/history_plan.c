@@ -8,6 +8,7 @@
 enum {
     VALUE_BITS = 20,
     CONNECTION_BITS = 16,
+    CLOSE_ONE_IN = 40, /* Operations of a client with a session. */
     PERCENT = 100
 };
 
@@ -98,6 +99,9 @@ static void add_step(struct history_client *client, struct history_op *op, enum 
     if (what == HISTORY_CREATE || what == HISTORY_SET) {
         step.value = next_value(client);
     }
+    if (what == HISTORY_CREATE && client->session != 0) {
+        step.ephemeral = rng_below(&client->rng, 2) == 0;
+    }
     if (conditional && client->versions[step.key] >= 0) {
         step.has_version = true;
         step.version = client->versions[step.key];
@@ -133,8 +137,10 @@ void history_plan(struct history_client *client, struct history_op *op)
 {
     uint64_t dice = rng_below(&client->rng, PERCENT);
 
-    *op = (struct history_op){.linearizable = false};
-    if (dice < 40) {
+    *op = (struct history_op){.session = client->session};
+    if (client->session != 0 && rng_below(&client->rng, CLOSE_ONE_IN) == 0) {
+        op->steps[op->count++].what = HISTORY_CLOSE;
+    } else if (dice < 40) {
         op->linearizable = dice < 12;
         add_step(client, op, HISTORY_GET, false);
     } else if (dice < 45) {
@@ -166,6 +172,9 @@ void history_put_step(struct buf *out, const struct history_step *step)
     buf_printf(out, "\"op\":\"%s\",\"path\":\"/h/k%u\"", names[step->what], step->key);
     if (step->value != 0) {
         buf_printf(out, ",\"dataUtf8\":\"%u\"", step->value);
+    }
+    if (step->ephemeral) {
+        buf_append_str(out, ",\"ephemeral\":true");
     }
     if (step->has_version) {
         buf_printf(out, ",\"version\":%d", step->version);

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const char *const what_names[] = {"get",    "list",  "create",  "set",
-                                         "delete", "check", "children"};
+static const char *const what_names[] = {"get",    "list",  "create", "set",
+                                         "delete", "check", "close",  "children"};
 static const char *const outcome_names[] = {"ok",         "NoNode",   "NodeExists",
                                             "BadVersion", "not done", "unknown"};
 static const char *const kind_names[] = {"started", "replayed", "diffed", "gap",
@@ -19,6 +19,9 @@ static void print_seen(FILE *file, const struct history_seen *seen)
     }
     (void)fprintf(file, " c=%" PRIx64 " m=%" PRIx64 " v=%d #%u", seen->czxid, seen->mzxid,
                   seen->version, seen->value);
+    if (seen->owner) {
+        (void)fprintf(file, " of %" PRIx64, seen->owner);
+    }
 }
 
 static void print_op(FILE *file, const char *name, const struct history_op *op)
@@ -32,6 +35,9 @@ static void print_op(FILE *file, const char *name, const struct history_op *op)
         (void)fprintf(file, "; %s k%u", what_names[step->what], step->key);
         if (step->value) {
             (void)fprintf(file, " #%u", step->value);
+        }
+        if (step->ephemeral || step->what == HISTORY_CLOSE) {
+            (void)fprintf(file, " session %" PRIx64, op->session);
         }
         if (step->has_version) {
             (void)fprintf(file, " if v=%d", step->version);

@@ -3,8 +3,10 @@
  * watchers of all that; each records what it did and saw (tests/lib/history.h).
  *
  * A client is a thread with its own seed, connections and log. What it does next follows from the
- * seed; what it is told depends on the ensemble, on which somebody plays tricks meanwhile. An
- * answer that no client should ever get is kept as `wrong`.
+ * seed; what it is told depends on the ensemble, on which somebody plays tricks meanwhile. Clients
+ * by HTTP in JSON are in sessions, which they close now and then; their ephemerals go with them.
+ * Some writes have a key, and are tried again with it. An answer that no client should ever get is
+ * kept as `wrong`.
  */
 #ifndef TESTS_PROC_HISTORY_RUN_H
 #define TESTS_PROC_HISTORY_RUN_H
@@ -42,10 +44,13 @@ struct history_client {
     struct history_log log;
     struct rng rng;
     uint32_t values;                /* Written so far. */
+    uint32_t retried;               /* Writes whose key was asked for again, and that are done. */
     uint32_t connections;           /* So far. */
     uint32_t server;                /* Index of its replica. */
     int32_t versions[HISTORY_KEYS]; /* As last seen; -1: never. */
     zxid_t seen;                    /* Highest zxid in an answer. */
+    zxid_t session;                 /* Public id; 0: none is open. */
+    char secret[WEB_KEY_LEN + 1];   /* Of the session. */
     bool watching;                  /* It was told of everything up to ... */
     zxid_t at;                      /* ... here; it may resume from here. */
     char wrong[HISTORY_WRONG_MAX];

@@ -35,6 +35,7 @@ static void take_stat(struct history_seen *seen, const json_t *stat)
     seen->present = true;
     seen->czxid = history_zxid(json_object_get(stat, "czxid"));
     seen->mzxid = history_zxid(json_object_get(stat, "mzxid"));
+    seen->owner = history_zxid(json_object_get(stat, "ephemeralOwner"));
     seen->version = (int32_t)json_integer_value(json_object_get(stat, "version"));
 }
 
@@ -141,6 +142,9 @@ enum history_outcome history_take_problem(struct history_client *client, struct 
     if (is_code(problem, "BadVersion")) {
         return HISTORY_BAD_VERSION;
     }
+    if (is_code(problem, "InFlight")) {
+        return HISTORY_UNKNOWN; /* An earlier try. */
+    }
     if (!outcome || (!open && status != 503 && status != 429) || (open && status != 504)) {
         const char *detail = json_string_value(json_object_get(problem, "detail"));
 
@@ -159,7 +163,7 @@ static void learn(struct history_client *client, const struct history_step *step
 
 void history_keep(struct history_client *client, const struct history_op *op)
 {
-    if (!history_is_told(op) && !history_changes(op)) {
+    if (!history_is_told(op) && !history_changes(op) && !history_closes(op)) {
         return; /* A read that was not answered is nothing. */
     }
     history_add_op(&client->log, op);

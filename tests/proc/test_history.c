@@ -26,7 +26,8 @@ enum {
 
 /* A small window and frequent snapshots: watchers that were away meet all of replays, differences
  * and replicas that know nothing of the past. */
-static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\n";
+static const char keys[] =
+    "tickTime=300\nsnapCount=3000\nmaxWindow=400\nmaxSessionTimeout=3600000\n";
 
 static struct ensemble ensemble;
 static struct history_run run;
@@ -162,9 +163,11 @@ static void judge(void)
 {
     const struct history_log *logs[HISTORY_CLIENTS_MAX];
     struct history_report report;
+    uint32_t retried = 0;
 
     for (uint32_t i = 0; i < run.count; i++) {
         logs[i] = &run.clients[i].log;
+        retried += run.clients[i].retried;
     }
     if (print_path) {
         history_print(logs, run.count, print_path);
@@ -177,10 +180,12 @@ static void judge(void)
         }
     }
     history_check(logs, run.count, &report);
-    print_message("%u writes, %u reads, %u refusals, %u of unknown outcome (%u found); %u changes, "
-                  "%u events, %u differences, %u gaps\n",
-                  report.writes, report.reads, report.refused, report.unknown, report.found,
-                  report.changes, report.events, report.diffs, report.gaps);
+    print_message(
+        "%u writes, %u reads, %u refusals, %u of unknown outcome (%u found); %u changes, "
+        "%u events, %u differences, %u gaps; %u writes of unknown outcome were done when asked "
+        "for again by their key; %u sessions were closed, with %u ephemerals\n",
+        report.writes, report.reads, report.refused, report.unknown, report.found, report.changes,
+        report.events, report.diffs, report.gaps, retried, report.closed, report.lives);
     if (report.rule) {
         ensemble_print_logs(&ensemble);
         fail_msg("seed %" PRIu64 ": the rule '%s' is broken: %s", run.seed, report.rule,

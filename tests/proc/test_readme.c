@@ -1,11 +1,12 @@
 /*
  * The front page is what a stranger tries first: its curl lines are run as they stand there,
- * against three replicas, and must print what it shows. Only the ports are exchanged. In what is
- * shown
- * "..." stands for anything; zxids and times are those of another day.
+ * against three replicas, and must print what it shows; the conversation on the page of WebSockets
+ * is held likewise. Only the ports are exchanged. In what is shown "..." stands for anything; zxids
+ * and times are those of another day.
  */
 #include "base/buf.h"
 #include "tests/proc/ensemble.h"
+#include "tests/proc/socket.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@ enum {
     TEXT_MAX = 1 << 20,
     PORT_SHOWN = 9998, /* Of the first replica; the others follow. */
     LINES_MIN = 10,
+    MESSAGES_MIN = 14,
     NOT_FOUND = 127,
     WAIT_MS = 10000 * ENSEMBLE_FACTOR /* A read elsewhere may be a moment behind. */
 };
@@ -164,23 +166,33 @@ static int run_line(const char *line, struct buf *printed)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool prints(const char *line, const char *shown)
+/* What came behind `line` is what is shown there. */
+static bool is_shown(const char *line, const char *came, const char *shown)
 {
-    struct buf printed;
     struct buf got;
 
-    buf_init(&printed, TEXT_MAX);
     buf_init(&got, TEXT_MAX);
-    assert_int_equal(run_line(line, &printed), 0);
-    plain(buf_cstr(&printed), &got);
+    plain(came, &got);
 
     bool same = shown[0] && matches(shown, buf_cstr(&got));
 
     if (!same) {
         print_message("%s\nprinted: %s\nshown:   %s\n", line, buf_cstr(&got), shown);
     }
-    buf_release(&printed);
     buf_release(&got);
+    return same;
+}
+
+static bool prints(const char *line, const char *shown)
+{
+    struct buf printed;
+
+    buf_init(&printed, TEXT_MAX);
+    assert_int_equal(run_line(line, &printed), 0);
+
+    bool same = is_shown(line, buf_cstr(&printed), shown);
+
+    buf_release(&printed);
     return same;
 }
 
@@ -242,6 +254,57 @@ static void test_the_front_page_is_true(void **state)
     assert_true(count >= LINES_MIN);
 }
 
+/* ---- The page of WebSockets ---- */
+
+static void expect_message(struct socket *socket, const char *asked, const char *shown)
+{
+    json_t *message = socket_next(socket, SOCKET_TIMEOUT_MS);
+    struct buf came;
+    struct buf shown_here;
+
+    buf_init(&came, TEXT_MAX);
+    buf_init(&shown_here, TEXT_MAX);
+    ENSEMBLE_CHECK(&ensemble, message != NULL);
+    came.len =
+        json_dumpb(message, (char *)buf_reserve(&came, TEXT_MAX / 2), TEXT_MAX / 2, JSON_COMPACT);
+    assert_in_range(came.len, 1, TEXT_MAX / 2);
+    plain(shown, &shown_here);
+    ENSEMBLE_CHECK(&ensemble, is_shown(asked, buf_cstr(&came), buf_cstr(&shown_here)));
+    buf_release(&came);
+    buf_release(&shown_here);
+    json_decref(message);
+}
+
+/* What stands behind "C> " is sent, and what stands behind "S> " is the next that comes. */
+static void test_the_page_of_websockets_is_true(void **state)
+{
+    struct socket *socket = socket_open(ensemble.replicas[0].client_port, NULL);
+    const char *asked = "";
+    struct buf page;
+    uint32_t count = 0;
+
+    (void)state;
+    buf_init(&page, TEXT_MAX);
+    read_file(ZABRA_DOCS "/websocket.md", &page);
+    for (char *line = buf_cstr(&page), *next = NULL; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) {
+            *next++ = '\0';
+        }
+        if (!strncmp(line, "C> ", 3)) {
+            asked = line + 3;
+            socket_send_text(socket, asked, strlen(asked));
+        } else if (!strncmp(line, "S> ", 3)) {
+            expect_message(socket, asked, line + 3);
+            count++;
+        }
+    }
+    buf_release(&page);
+    socket_close(socket);
+    print_message("%u messages\n", count);
+    assert_true(count >= MESSAGES_MIN);
+}
+
 /* A comparison that lets everything pass would prove nothing. */
 static void test_another_answer_is_noticed(void **state)
 {
@@ -274,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_front_page_is_true),
+        cmocka_unit_test(test_the_page_of_websockets_is_true),
         cmocka_unit_test(test_another_answer_is_noticed),
     };
     int status = system("curl --version >/dev/null 2>&1"); /* NOLINT(concurrency-mt-unsafe) */

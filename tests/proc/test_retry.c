@@ -1,6 +1,5 @@
 /* Answers are lost while clients create sequential znodes, each with an Idempotency-Key, and
  * leaders are killed: each key makes one znode, and each acknowledged znode is there. */
-#include "base/os_rng.h"
 #include "tests/proc/ensemble.h"
 #include "tests/proc/proxy.h"
 
@@ -15,7 +14,6 @@ enum {
     TRIES_MAX = 2000,
     DROP_PERCENT = 30,
     KILLS = 3,
-    KEY_LEN = 36,
     NAME_MAX_LEN = 64,
     RUN_MS = 120000 * ENSEMBLE_FACTOR,
     TIMEOUT_MS = 5000
@@ -24,7 +22,7 @@ enum {
 struct client {
     struct thread thread;
     uint32_t number;
-    char keys[ZNODES][KEY_LEN + 1];
+    char keys[ZNODES][WEB_KEY_LEN + 1];
     char names[ZNODES][NAME_MAX_LEN]; /* As acknowledged. */
     _Atomic uint32_t done;
     uint32_t replayed;
@@ -56,22 +54,6 @@ static int close_three(void **state)
     return 0;
 }
 
-/* A random UUID, version 4. */
-static void make_key(char key[KEY_LEN + 1])
-{
-    uint8_t bytes[16];
-    size_t at = 0;
-
-    os_random(bytes, sizeof(bytes));
-    bytes[6] = (uint8_t)((bytes[6] & 0x0f) | 0x40);
-    bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-
-        at += (size_t)snprintf(key + at, KEY_LEN + 1 - at, "%s%02x", dash ? "-" : "", bytes[i]);
-    }
-}
-
 /* True once it is acknowledged; what leaves the outcome open is tried again with the same key. */
 static bool take_answer(struct client *client, struct web_reply *reply, uint32_t index)
 {
@@ -99,7 +81,7 @@ static bool create(struct client *client, struct web *web, struct web_reply *rep
 {
     char headers[128];
 
-    make_key(client->keys[index]);
+    web_make_key(client->keys[index]);
     (void)snprintf(headers, sizeof(headers), "Idempotency-Key: %s", client->keys[index]);
     for (uint32_t attempt = 0; attempt < TRIES_MAX; attempt++) {
         struct web_call call = {.method = "POST",

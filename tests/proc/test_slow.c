@@ -1,6 +1,8 @@
-/* Watchers that never read what they are sent, with values of many kilobytes: the replica's memory
- * stays bounded, and whoever reads and writes beside them hardly notices. */
+/* Watchers by streams and by WebSockets that never read what they are sent, with values of many
+ * kilobytes: the replica's memory stays bounded, and whoever reads and writes beside them hardly
+ * notices. */
 #include "base/loop.h"
+#include "tests/proc/socket.h"
 #include "tests/proc/tail.h"
 
 #include <arpa/inet.h>
@@ -12,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    SLOW = 20, /* Watchers that never read. */
+    SLOW = 10, /* Streams that nobody reads, and as many sockets. */
     VALUE_BYTES = 65536,
     TURNS = 6,
     FILL_ROUNDS = 1000 / ENSEMBLE_FACTOR, /* Until caches and window are full. */
@@ -22,13 +24,14 @@ enum {
     WINDOW_BYTES = 8 << 20,
     /* Beside what was there: queues, what the kernel's buffers do not take of an event in the
      * making, the window, and what the allocator keeps. */
-    GROWTH_BYTES = SLOW * 2 * QUEUE_BYTES + WINDOW_BYTES + (32 << 20),
+    GROWTH_BYTES = 2 * SLOW * 2 * QUEUE_BYTES + WINDOW_BYTES + (32 << 20),
     WAIT_MS = 60000 * ENSEMBLE_FACTOR
 };
 
 static struct ensemble ensemble;
 static struct tail tail;
 static int slow[SLOW];
+static struct socket *slow_sockets[SLOW];
 static struct thread writer;
 static _Atomic uint32_t written; /* Large values. */
 static _Atomic bool enough;
@@ -69,6 +72,20 @@ static int open_slow(uint16_t port)
     ENSEMBLE_WAIT(&ensemble, WAIT_MS, loop_connect_result(fd) == 0);
     assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
     return fd;
+}
+
+static struct socket *open_slow_socket(uint16_t port)
+{
+    const struct socket_options narrow = {.receive_bytes = 4096};
+    struct socket *socket = socket_open(port, &narrow);
+    json_t *reply = NULL;
+
+    assert_int_equal(socket_status(socket), 101);
+    reply = socket_call(socket, "\"op\":\"watch\",\"path\":\"/big\",\"kind\":\"persistent\","
+                                "\"values\":true");
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    return socket;
 }
 
 static uint64_t resident_bytes(pid_t pid)
@@ -150,6 +167,7 @@ static void take_turn(uint32_t watched, uint64_t *calm_us, uint64_t *busy_us, ui
     *calm_us = us < *calm_us ? us : *calm_us;
     for (uint32_t i = 0; i < SLOW; i++) {
         slow[i] = open_slow(ensemble.replicas[watched].client_port);
+        slow_sockets[i] = open_slow_socket(ensemble.replicas[watched].client_port);
     }
     wait_written(ROUNDS);
     us = measure(watched);
@@ -158,9 +176,11 @@ static void take_turn(uint32_t watched, uint64_t *calm_us, uint64_t *busy_us, ui
     *bytes = us > *bytes ? us : *bytes;
     for (uint32_t i = 0; i < SLOW; i++) {
         close(slow[i]);
+        socket_close(slow_sockets[i]);
     }
     ENSEMBLE_WAIT(&ensemble, WAIT_MS,
-                  ensemble_metric(&ensemble, watched, "zabra_http_streams") == 1);
+                  ensemble_metric(&ensemble, watched, "zabra_http_streams") == 1 &&
+                      ensemble_metric(&ensemble, watched, "zabra_ws_sockets") == 0);
 }
 
 /* Turns alternate and the calmest of each kind counts: another program's busy second is not ours.
@@ -190,7 +210,7 @@ static void test_who_never_reads_hurts_only_himself(void **state)
     thread_join(&writer);
     print_message("memory %d MiB, with %d watchers that do not read %d MiB; 99th percentile of a "
                   "write and a read %d us, beside them %d us\n",
-                  (int)(before >> 20), SLOW, (int)(after >> 20), (int)calm_us, (int)busy_us);
+                  (int)(before >> 20), 2 * SLOW, (int)(after >> 20), (int)calm_us, (int)busy_us);
 #ifndef ZABRA_SLOW /* A sanitizer keeps what is freed, and slows one more than another. */
     ENSEMBLE_CHECK(&ensemble, after < before + GROWTH_BYTES);
     ENSEMBLE_CHECK(&ensemble, busy_us <= 2 * calm_us);

@@ -1,5 +1,5 @@
-/* Every row of ZooKeeper's table of watches, over WebSockets: watcher and writer on different
- * replicas. */
+/* Watches over WebSockets beyond the table that all front ends share: registered with reads, many
+ * on one socket, values, rights. Watcher and writer are on different replicas. */
 #include "tests/proc/talk.h"
 
 #include <stdio.h>
@@ -35,177 +35,6 @@ static int close_all(void **state)
 }
 
 static const char *const kinds[KINDS] = {"data", "exists", "children", "persistent", "recursive"};
-
-/* What a client can do; # stands for the znode's path. */
-struct deed {
-    const char *name;
-    const char *before; /* Messages that make what must be there, separated by line feeds. */
-    const char *message;
-    const char *told[KINDS]; /* By kind; # as well. */
-    bool fails;
-};
-
-#define CREATE_N  "\"op\":\"create\",\"path\":\"#\",\"dataUtf8\":\"0\""
-#define CREATE_C  "\"op\":\"create\",\"path\":\"#/c\""
-#define CREATED   "NodeCreated #."
-#define DELETED   "NodeDeleted #."
-#define CHANGED   "NodeDataChanged #."
-#define CHILDREN  "NodeChildrenChanged #."
-#define RECURSIVE "NodeCreated #/c."
-
-static const struct deed deeds[] = {
-    {.name = "create",
-     .before = "",
-     .message = CREATE_N,
-     .told = {"", CREATED, "", CREATED, CREATED}},
-    {.name = "delete",
-     .before = CREATE_N,
-     .message = "\"op\":\"delete\",\"path\":\"#\"",
-     .told = {DELETED, DELETED, DELETED, DELETED, DELETED}},
-    {.name = "set",
-     .before = CREATE_N,
-     .message = "\"op\":\"set\",\"path\":\"#\",\"dataUtf8\":\"1\"",
-     .told = {CHANGED, CHANGED, "", CHANGED, CHANGED}},
-    {.name = "setacl",
-     .before = CREATE_N,
-     .message = "\"op\":\"setacl\",\"path\":\"#\",\"acl\":\"open\"",
-     .told = {"", "", "", "", ""}},
-    {.name = "create of a child",
-     .before = CREATE_N,
-     .message = CREATE_C,
-     .told = {"", "", CHILDREN, CHILDREN, RECURSIVE}},
-    {.name = "set of a child",
-     .before = CREATE_N "\n" CREATE_C,
-     .message = "\"op\":\"set\",\"path\":\"#/c\",\"dataUtf8\":\"1\"",
-     .told = {"", "", "", "", "NodeDataChanged #/c."}},
-    {.name = "delete of a child",
-     .before = CREATE_N "\n" CREATE_C,
-     .message = "\"op\":\"delete\",\"path\":\"#/c\"",
-     .told = {"", "", CHILDREN, CHILDREN, "NodeDeleted #/c."}},
-    {.name = "create of a grandchild",
-     .before = CREATE_N "\n" CREATE_C,
-     .message = "\"op\":\"create\",\"path\":\"#/c/d\"",
-     .told = {"", "", "", "", "NodeCreated #/c/d."}},
-    {.name = "multi",
-     .before = CREATE_N,
-     .message = "\"op\":\"multi\",\"ops\":[{\"op\":\"create\",\"path\":\"#/c\"},"
-                "{\"op\":\"set\",\"path\":\"#\",\"dataUtf8\":\"1\"},"
-                "{\"op\":\"check\",\"path\":\"#\",\"version\":1},"
-                "{\"op\":\"delete\",\"path\":\"#/c\"}]",
-     .told = {CHANGED, CHANGED, CHILDREN,
-              "NodeChildrenChanged #;NodeDataChanged #;NodeChildrenChanged #.",
-              "NodeCreated #/c;NodeDataChanged #;NodeDeleted #/c."}},
-    {.name = "multi that creates and deletes it",
-     .before = "",
-     .message = "\"op\":\"multi\",\"ops\":[{\"op\":\"create\",\"path\":\"#\"},"
-                "{\"op\":\"delete\",\"path\":\"#\"}]",
-     .told = {DELETED, CREATED, DELETED, "NodeCreated #;NodeDeleted #.",
-              "NodeCreated #;NodeDeleted #."}},
-    {.name = "set that fails",
-     .before = CREATE_N,
-     .message = "\"op\":\"set\",\"path\":\"#\",\"dataUtf8\":\"1\",\"version\":7",
-     .told = {"", "", "", "", ""},
-     .fails = true},
-    {.name = "sync",
-     .before = CREATE_N,
-     .message = "\"op\":\"sync\"",
-     .told = {"", "", "", "", ""}},
-};
-
-/* Puts the path in place of each #. */
-static void fill_in(struct buf *out, const char *template, const char *path)
-{
-    buf_clear(out);
-    for (const char *at = template; *at; at++) {
-        if (*at == '#') {
-            buf_append_str(out, path);
-        } else {
-            buf_append_byte(out, (uint8_t)*at);
-        }
-    }
-}
-
-static void prepare(const struct deed *deed, const char *path)
-{
-    const char *at = deed->before;
-    struct buf text;
-    struct buf line;
-
-    buf_init(&text, TALK_TEXT_MAX);
-    buf_init(&line, TALK_TEXT_MAX);
-    while (*at) {
-        size_t len = strcspn(at, "\n");
-
-        buf_clear(&line);
-        buf_append(&line, at, len);
-        fill_in(&text, buf_cstr(&line), path);
-        talk_ok(&ensemble, writer, "%s", buf_cstr(&text));
-        at += len + (at[len] == '\n');
-    }
-    buf_release(&line);
-    buf_release(&text);
-}
-
-/* Returns the id of the watch. */
-static int begin(const char *kind, const char *path, const char *zxid)
-{
-    json_t *reply =
-        socket_call(watcher, "\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"%s\",\"since\":\"%s\"",
-                    path, kind, zxid);
-    int id = 0;
-
-    assert_non_null(reply);
-    ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
-    id = (int)json_integer_value(json_object_get(reply, "watch"));
-    json_decref(reply);
-    return id;
-}
-
-static void check_row(const struct deed *deed, size_t number, int kind)
-{
-    char path[NAME_LEN];
-    char zxid[TALK_FIELD_MAX];
-    struct buf text;
-    bool one_shot = kind <= 2;
-    int id = 0;
-
-    buf_init(&text, TALK_TEXT_MAX);
-    (void)snprintf(path, sizeof(path), "/row%zu-%d", number, kind);
-    prepare(deed, path);
-    (void)snprintf(zxid, sizeof(zxid), "%s", talk_ok(&ensemble, writer, "\"op\":\"sync\""));
-    id = begin(kinds[kind], path, zxid);
-    fill_in(&text, deed->message, path);
-    if (deed->fails) {
-        assert_string_not_equal(talk_error(writer, "%s", buf_cstr(&text)), "");
-    } else {
-        talk_ok(&ensemble, writer, "%s", buf_cstr(&text));
-    }
-    (void)snprintf(zxid, sizeof(zxid), "%s", talk_ok(&ensemble, writer, "\"op\":\"sync\""));
-    fill_in(&text, deed->told[kind], path);
-
-    const char *told = talk_events(&ensemble, watcher, zxid);
-
-    if (strcmp(told, buf_cstr(&text)) != 0) {
-        (void)fprintf(stderr, "%s, %s: told '%s', not '%s'\n", deed->name, kinds[kind], told,
-                      buf_cstr(&text));
-        fail();
-    }
-    /* A one-shot watch is there until it has been told, the others until they are removed. */
-    const char *gone = talk_error(watcher, "\"op\":\"unwatch\",\"watch\":%d", id);
-
-    assert_string_equal(gone, one_shot && text.len > 0 ? "NotFound" : "");
-    buf_release(&text);
-}
-
-static void test_every_row_of_the_table(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
-        for (int kind = 0; kind < KINDS; kind++) {
-            check_row(&deeds[i], i, kind);
-        }
-    }
-}
 
 /* ---- Registered with a read ---- */
 
@@ -367,7 +196,6 @@ static void test_ephemerals_are_told_when_their_session_closes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_row_of_the_table),
         cmocka_unit_test(test_reads_register_their_kind),
         cmocka_unit_test(test_a_read_of_nothing_registers_only_exists),
         cmocka_unit_test(test_many_watches_of_one_socket_are_told_once),

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "base/os_rng.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -155,4 +156,20 @@ const char *web_text(struct web_reply *reply)
 json_t *web_json(struct web_reply *reply)
 {
     return json_loadb((const char *)reply->body.data, reply->body.len, JSON_DECODE_ANY, NULL);
+}
+
+void web_make_key(char ret_key[WEB_KEY_LEN + 1])
+{
+    uint8_t bytes[16];
+    size_t at = 0;
+
+    os_random(bytes, sizeof(bytes));
+    bytes[6] = (uint8_t)((bytes[6] & 0x0f) | 0x40);
+    bytes[8] = (uint8_t)((bytes[8] & 0x3f) | 0x80);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+
+        at += (size_t)snprintf(ret_key + at, WEB_KEY_LEN + 1 - at, "%s%02x", dash ? "-" : "",
+                               bytes[i]);
+    }
 }

@@ -12,7 +12,8 @@
 
 enum {
     WEB_TIMEOUT_MS = 15000,
-    WEB_BODY_MAX = 64 << 20
+    WEB_BODY_MAX = 64 << 20,
+    WEB_KEY_LEN = 36
 };
 
 struct web_call {
@@ -50,6 +51,9 @@ void web_reply_release(struct web_reply *reply);
 
 /* The value of a header, in a buffer of the reply that the next call overwrites; NULL: absent. */
 const char *web_header(struct web_reply *reply, const char *name);
+
+/* A new Idempotency-Key: a random UUID of version 4. */
+void web_make_key(char ret_key[WEB_KEY_LEN + 1]);
 
 /* The body as C string. */
 const char *web_text(struct web_reply *reply);

@@ -1,0 +1,503 @@
+/*
+ * The rules of sessions where the front ends meet: one session held by a WebSocket, by a stream and
+ * by plain requests on different replicas, and what each of them is told. Also what must never be
+ * seen: a secret in a log.
+ */
+#include "tests/lib/stream_kit.h"
+#include "tests/proc/talk.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    SECRET_LEN = 36,
+    SECRETS_MAX = 32,
+    TEXT_LEN = 512,
+    SHORT_MS = 1000 * ENSEMBLE_FACTOR,
+    LONG_MS = 8000 * ENSEMBLE_FACTOR,
+    MIDDLE_MS = 3000 * ENSEMBLE_FACTOR,
+    END_MS = 60000 * ENSEMBLE_FACTOR,
+    LOG_MAX = 64 << 20,
+    MOVED = 4409,
+    ENDED = 4408
+};
+
+struct session {
+    char secret[SECRET_LEN + 1];
+    char public[TALK_FIELD_MAX];
+    char header[64]; /* Zk-Session: ... */
+};
+
+static struct ensemble ensemble;
+static char secrets[SECRETS_MAX][SECRET_LEN + 1]; /* All that were ever told. */
+static size_t secret_count;
+
+static int open_three(void **state)
+{
+    static char keys[256];
+
+    (void)state;
+    (void)snprintf(keys, sizeof(keys),
+                   "tickTime=300\nminSessionTimeout=%d\nsessionTimeout=%d\nmaxSessionTimeout=%d\n"
+                   "accessLog=true\nlogLevel=debug\n",
+                   SHORT_MS, MIDDLE_MS, LONG_MS);
+    ensemble_launch(&ensemble, 3, keys);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* ---- In few words ---- */
+
+static long call(uint32_t index, const char *method, const char *path, const char *headers)
+{
+    return web_do(ensemble.web,
+                  &(struct web_call){.method = method,
+                                     .port = ensemble.replicas[index].client_port,
+                                     .path = path,
+                                     .headers = headers},
+                  &ensemble.reply);
+}
+
+static void expect(uint32_t index, const char *method, const char *path, const char *headers,
+                   long status)
+{
+    if (call(index, method, path, headers) != status) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("replica %u, %s %s: %ld, not %ld: %s", index + 1, method, path,
+                 ensemble.reply.status, status, web_text(&ensemble.reply));
+    }
+}
+
+static void take_session(const json_t *answer, const char *public, struct session *ret_session)
+{
+    (void)snprintf(ret_session->secret, sizeof(ret_session->secret), "%s", talk_text(answer, "id"));
+    (void)snprintf(ret_session->public, sizeof(ret_session->public), "%s",
+                   talk_text(answer, public));
+    (void)snprintf(ret_session->header, sizeof(ret_session->header), "Zk-Session: %s",
+                   ret_session->secret);
+    assert_int_equal(strlen(ret_session->secret), SECRET_LEN);
+    assert_true(secret_count < SECRETS_MAX);
+    memcpy(secrets[secret_count++], ret_session->secret, SECRET_LEN + 1);
+}
+
+static void open_by_socket(struct socket *socket, uint32_t timeout_ms, struct session *session)
+{
+    json_t *reply =
+        socket_call(socket, "\"op\":\"session\",\"timeout_ms\":%u", (unsigned)timeout_ms);
+
+    assert_non_null(reply);
+    take_session(json_object_get(reply, "session"), "public", session);
+    json_decref(reply);
+}
+
+static void open_by_http(uint32_t index, struct session *session)
+{
+    json_t *answer = NULL;
+
+    expect(index, "POST", "/sessions/v1/?op=create", NULL, 201);
+    answer = web_json(&ensemble.reply);
+    take_session(answer, "session", session);
+    json_decref(answer);
+}
+
+/* A stream at a replica, from the state of the last answer on; in a session, or NULL. */
+static void open_stream(struct kit_stream *stream, uint32_t index, const char *target,
+                        const struct session *session)
+{
+    const char *zxid = web_header(&ensemble.reply, "Zk-Zxid");
+    char headers[TEXT_LEN];
+
+    (void)snprintf(headers, sizeof(headers), "Zk-Min-Zxid: %s\r\n%s%s", zxid ? zxid : "0x0",
+                   session ? session->header : "", session ? "\r\n" : "");
+    kit_stream_open(stream, ensemble.replicas[index].client_port, target, headers);
+    assert_int_equal(stream->status, 200);
+    assert_string_equal(kit_stream_told(stream), "watch fresh");
+}
+
+static bool is_there(uint32_t index, const char *path)
+{
+    char target[TEXT_LEN];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s?view=stat&consistency=linearizable", path);
+    return call(index, "GET", target, NULL) != 404;
+}
+
+/* ---- The end of a session ---- */
+
+enum ending {
+    CLOSED_BY_HTTP,
+    CLOSED_BY_SOCKET,
+    EXPIRED
+};
+
+/* All that knows of one session. */
+struct scene {
+    uint32_t home; /* Replica of those in the session, no leader. */
+    uint32_t away;
+    struct session session;
+    char parent[32];
+    struct socket *in_session;
+    struct kit_stream stream_in_session;
+    struct socket *watcher;
+    struct kit_stream watching;
+};
+
+static void set_scene(struct scene *scene, const char *parent)
+{
+    char target[TEXT_LEN];
+
+    scene->home = (ensemble_wait_leader(&ensemble) + 1) % 3;
+    scene->away = (scene->home + 1) % 3;
+    (void)snprintf(scene->parent, sizeof(scene->parent), "%s", parent);
+    scene->in_session = talk_open(&ensemble, scene->home, NULL);
+    scene->watcher = talk_open(&ensemble, scene->away, NULL);
+    open_by_socket(scene->in_session, SHORT_MS, &scene->session);
+    talk_ok(&ensemble, scene->in_session, "\"op\":\"create\",\"path\":\"%s\"", parent);
+    talk_ok(&ensemble, scene->in_session,
+            "\"op\":\"create\",\"path\":\"%s/by-socket\",\"ephemeral\":true", parent);
+    (void)snprintf(target, sizeof(target),
+                   "/znodes/v1%s?name=by-http-&ephemeral=true&sequence=true", parent);
+    expect(scene->away, "POST", target, scene->session.header, 201);
+    open_stream(&scene->stream_in_session, scene->home, "/watch/v1/none?mode=persistent",
+                &scene->session);
+    (void)snprintf(target, sizeof(target), "/watch/v1%s?mode=recursive", parent);
+    open_stream(&scene->watching, scene->away, target, NULL);
+    talk_ok(&ensemble, scene->watcher, "\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"recursive\"",
+            parent);
+}
+
+static void leave_scene(struct scene *scene)
+{
+    socket_close(scene->in_session);
+    socket_close(scene->watcher);
+    kit_stream_close(&scene->stream_in_session);
+    kit_stream_close(&scene->watching);
+}
+
+/* The replica that serves the session stands still, so that nothing is heard of it. */
+static void expire(struct scene *scene)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "%s/by-socket", scene->parent);
+    ensemble_signal(&ensemble, scene->home, SIGSTOP);
+    ENSEMBLE_WAIT(&ensemble, END_MS, socket_pump(scene->watcher) && !is_there(scene->away, path));
+    ensemble_signal(&ensemble, scene->home, SIGCONT);
+}
+
+static void end_session(struct scene *scene, enum ending ending)
+{
+    struct socket *other = NULL;
+
+    switch (ending) {
+    case CLOSED_BY_HTTP:
+        expect(scene->away, "DELETE", "/sessions/v1/", scene->session.header, 204);
+        break;
+    case CLOSED_BY_SOCKET:
+        other = talk_open(&ensemble, scene->away, NULL);
+        talk_ok(&ensemble, other, "\"op\":\"close\",\"session\":\"%s\"", scene->session.secret);
+        socket_close(other);
+        break;
+    case EXPIRED:
+        expire(scene);
+        break;
+    }
+}
+
+/* Both ephemerals went in one transaction, and each watcher was told of each once. */
+static void check_watchers(struct scene *scene)
+{
+    char zxid[TALK_FIELD_MAX];
+    char orders[2][TEXT_LEN];
+    char first[TEXT_LEN];
+    const char *told = NULL;
+
+    (void)snprintf(orders[0], TEXT_LEN,
+                   "NodeDeleted %s/by-socket;NodeDeleted %s/by-http-0000000001.", scene->parent,
+                   scene->parent);
+    (void)snprintf(orders[1], TEXT_LEN,
+                   "NodeDeleted %s/by-http-0000000001;NodeDeleted %s/by-socket.", scene->parent,
+                   scene->parent);
+    expect(scene->away, "POST", "/sync/v1", NULL, 200);
+    (void)snprintf(zxid, sizeof(zxid), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
+    told = talk_events(&ensemble, scene->watcher, zxid);
+    if (strcmp(told, orders[0]) != 0 && strcmp(told, orders[1]) != 0) {
+        fail_msg("the socket was told: %s", told);
+    }
+    (void)snprintf(first, sizeof(first), "%s", kit_stream_told(&scene->watching));
+    assert_null(strstr(first, " end"));
+    (void)snprintf(orders[0], TEXT_LEN, "%s", kit_stream_told(&scene->watching));
+    assert_non_null(strstr(orders[0], " end"));
+    assert_true((strstr(first, "/by-socket") && strstr(orders[0], "/by-http-")) ||
+                (strstr(first, "/by-http-") && strstr(orders[0], "/by-socket")));
+}
+
+static void check_told(struct scene *scene, const char *state)
+{
+    json_t *event = socket_event(scene->in_session, "session", END_MS);
+    char line[64];
+
+    ENSEMBLE_CHECK(&ensemble, event != NULL);
+    assert_string_equal(talk_text(event, "state"), state);
+    assert_string_equal(talk_text(event, "session"), scene->session.public);
+    json_decref(event);
+    assert_true(socket_wait_end(scene->in_session, END_MS));
+    assert_int_equal(socket_close_code(scene->in_session), ENDED);
+    (void)snprintf(line, sizeof(line), "session %s", state);
+    assert_string_equal(kit_stream_told(&scene->stream_in_session), line);
+    assert_string_equal(kit_stream_member(&scene->stream_in_session, "session"),
+                        scene->session.public);
+    assert_null(kit_stream_told(&scene->stream_in_session));
+    assert_true(scene->stream_in_session.complete);
+}
+
+/* Nobody is in it any more, anywhere. */
+static void check_gone(const struct session *session)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        struct socket *socket = talk_open(&ensemble, i, NULL);
+        char headers[128];
+        struct kit_stream stream;
+
+        assert_string_equal(
+            talk_error(socket, "\"op\":\"attach\",\"session\":\"%s\"", session->secret),
+            "SessionExpired");
+        socket_close(socket);
+        expect(i, "PUT", "/sessions/v1/", session->header, 401);
+        expect(i, "GET", "/znodes/v1/", session->header, 401);
+        expect(i, "POST", "/znodes/v1/?name=late&ephemeral=true", session->header, 401);
+        (void)snprintf(headers, sizeof(headers), "%s\r\n", session->header);
+        kit_stream_open(&stream, ensemble.replicas[i].client_port, "/watch/v1/x", headers);
+        assert_int_equal(stream.status, 401);
+        kit_stream_close(&stream);
+        expect(i, "DELETE", "/sessions/v1/", session->header, 204);
+    }
+}
+
+static void play_ending(const char *parent, enum ending ending)
+{
+    struct scene scene;
+
+    set_scene(&scene, parent);
+    end_session(&scene, ending);
+    check_watchers(&scene);
+    check_told(&scene, ending == EXPIRED ? "expired" : "closed");
+    check_gone(&scene.session);
+    leave_scene(&scene);
+}
+
+static void test_who_is_in_a_closed_session_is_told(void **state)
+{
+    (void)state;
+    play_ending("/closed-by-http", CLOSED_BY_HTTP);
+    play_ending("/closed-by-socket", CLOSED_BY_SOCKET);
+}
+
+static void test_who_is_in_an_expired_session_is_told(void **state)
+{
+    (void)state;
+    play_ending("/expired", EXPIRED);
+}
+
+/* ---- Places ---- */
+
+/* Plain requests and streams never move a session, and go on when it moves. */
+static void test_only_attaching_moves_a_session(void **state)
+{
+    struct socket *first = talk_open(&ensemble, 0, NULL);
+    struct socket *second = talk_open(&ensemble, 1, NULL);
+    struct session session;
+    struct kit_stream stream;
+    json_t *closing = NULL;
+
+    (void)state;
+    open_by_socket(first, LONG_MS, &session);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, "PUT", "/sessions/v1/", session.header, 200);
+        expect(i, "POST", "/znodes/v1/?name=placed-&sequence=true&ephemeral=true", session.header,
+               201);
+    }
+    open_stream(&stream, 2, "/watch/v1/moves?mode=persistent", &session);
+    talk_ok(&ensemble, first, "\"op\":\"create\",\"path\":\"/placed\",\"ephemeral\":true");
+    assert_true(socket_is_open(first));
+    talk_ok(&ensemble, second, "\"op\":\"attach\",\"session\":\"%s\"", session.secret);
+    closing = socket_event(first, "closing", END_MS);
+    assert_string_equal(talk_text(closing, "reason"), "moved");
+    json_decref(closing);
+    assert_true(socket_wait_end(first, END_MS));
+    assert_int_equal(socket_close_code(first), MOVED);
+    for (uint32_t i = 0; i < 3; i++) {
+        expect(i, "POST", "/znodes/v1/?name=placed-&sequence=true&ephemeral=true", session.header,
+               201);
+    }
+    talk_ok(&ensemble, second, "\"op\":\"create\",\"path\":\"/moves\",\"ephemeral\":true");
+    assert_string_equal(kit_stream_told(&stream), "NodeCreated /moves end");
+    assert_string_equal(talk_field(second, "stat.ephemeralOwner",
+                                   "\"op\":\"get\",\"path\":\"/placed\",\"consistency\":"
+                                   "\"linearizable\""),
+                        session.public);
+    talk_ok(&ensemble, second, "\"op\":\"close\"");
+    assert_string_equal(kit_stream_told(&stream), "NodeDeleted /moves end");
+    assert_string_equal(kit_stream_told(&stream), "session closed");
+    assert_false(is_there(0, "/placed"));
+    kit_stream_close(&stream);
+    socket_close(first);
+    socket_close(second);
+}
+
+/* ---- Time-outs ---- */
+
+static void test_time_outs_are_negotiated_on_sockets(void **state)
+{
+    static const struct {
+        uint32_t asked_ms; /* 0: nothing is asked. */
+        int64_t granted_ms;
+    } rows[] = {{0, MIDDLE_MS},
+                {1, SHORT_MS},
+                {SHORT_MS + 1, SHORT_MS + 1},
+                {LONG_MS, LONG_MS},
+                {LONG_MS + 1, LONG_MS}};
+    struct socket *socket = talk_open(&ensemble, 1, NULL);
+    char members[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        (void)snprintf(members, sizeof(members),
+                       rows[i].asked_ms ? "\"op\":\"session\",\"timeout_ms\":%u"
+                                        : "\"op\":\"session\"",
+                       (unsigned)rows[i].asked_ms);
+        assert_int_equal(talk_number(talk_field(socket, "session.timeout_ms", "%s", members)),
+                         rows[i].granted_ms);
+        talk_ok(&ensemble, socket, "\"op\":\"close\"");
+    }
+    socket_close(socket);
+}
+
+/* ---- Ephemerals ---- */
+
+static const char *const multi = "{\"ops\":[{\"op\":\"create\",\"path\":\"/m\"},"
+                                 "{\"op\":\"create\",\"path\":\"/m/e\",\"ephemeral\":true},"
+                                 "{\"op\":\"create\",\"path\":\"/m/e/c\"}]}";
+
+static void expect_multi(uint32_t index, const char *headers, const char *code)
+{
+    const struct web_call post = {.method = "POST",
+                                  .port = ensemble.replicas[index].client_port,
+                                  .path = "/multi/v1",
+                                  .headers = headers,
+                                  .body = multi};
+
+    web_do(ensemble.web, &post, &ensemble.reply);
+    if (!strstr(web_text(&ensemble.reply), code)) {
+        fail_msg("%s, not %s", web_text(&ensemble.reply), code);
+    }
+}
+
+/* By either front end, alone and within a multi, which does nothing then. */
+static void test_ephemerals_have_no_children_and_need_a_session(void **state)
+{
+    const char *ops = strchr(multi, '[');
+    int ops_len = (int)strlen(ops) - 1;
+    struct socket *socket = talk_open(&ensemble, 2, NULL);
+    struct session session;
+    char headers[128];
+
+    (void)state;
+    assert_string_equal(
+        talk_error(socket, "\"op\":\"create\",\"path\":\"/alone\",\"ephemeral\":true"),
+        "UnknownSession");
+    expect(0, "POST", "/znodes/v1/?name=alone&ephemeral=true", NULL, 401);
+    open_by_socket(socket, LONG_MS, &session);
+    (void)snprintf(headers, sizeof(headers), "%s\nContent-Type: application/json", session.header);
+    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/alone\",\"ephemeral\":true");
+    assert_string_equal(talk_error(socket, "\"op\":\"create\",\"path\":\"/alone/c\""),
+                        "NoChildrenForEphemerals");
+    expect(1, "POST", "/znodes/v1/alone?name=c", session.header, 409);
+    assert_string_equal(talk_error(socket, "\"op\":\"multi\",\"ops\":%.*s", ops_len, ops),
+                        "NoChildrenForEphemerals");
+    expect_multi(1, headers, "\"op_index\":2");
+    expect_multi(0, headers, "NoChildrenForEphemerals");
+    expect_multi(0, "Content-Type: application/json", "UnknownSession");
+    assert_false(is_there(0, "/m"));
+    talk_ok(&ensemble, socket, "\"op\":\"close\"");
+    assert_false(is_there(0, "/alone"));
+    socket_close(socket);
+}
+
+/* ---- Secrets ---- */
+
+static void read_log(const struct replica *replica, struct buf *out)
+{
+    int fd = open(replica->log, O_RDONLY | O_CLOEXEC);
+    ssize_t got = 1;
+
+    assert_true(fd >= 0);
+    buf_clear(out);
+    while (got > 0) {
+        uint8_t *to = buf_reserve(out, BUFSIZ);
+
+        assert_non_null(to);
+        got = read(fd, to, BUFSIZ);
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+}
+
+/* Shown in each way there is, to replicas that log all there is to log. */
+static void test_no_secret_is_in_a_log(void **state)
+{
+    struct session session;
+    struct socket *socket = talk_open(&ensemble, 1, NULL);
+    struct buf log;
+    char path[128];
+
+    (void)state;
+    open_by_http(0, &session);
+    (void)snprintf(path, sizeof(path), "/sessions/v1/%s", session.secret);
+    expect(1, "GET", path, NULL, 200);
+    expect(1, "PUT", path, NULL, 200);
+    (void)snprintf(path, sizeof(path), "/znodes/v1/none?session=%s", session.secret);
+    expect(2, "GET", path, NULL, 404);
+    assert_null(strstr(web_text(&ensemble.reply), session.secret));
+    talk_ok(&ensemble, socket, "\"op\":\"attach\",\"session\":\"%s\"", session.secret);
+    assert_string_not_equal(
+        talk_error(socket, "\"op\":\"attach\",\"session\":\"%s!\"", session.secret), "");
+    talk_ok(&ensemble, socket, "\"op\":\"close\"");
+    socket_close(socket);
+    buf_init(&log, LOG_MAX);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(ensemble_stop(&ensemble, i), 0); /* What it has to say is written. */
+        read_log(&ensemble.replicas[i], &log);
+        assert_non_null(strstr(buf_cstr(&log), "/sessions/v1"));
+        for (size_t k = 0; k < secret_count; k++) {
+            if (strstr(buf_cstr(&log), secrets[k])) {
+                fail_msg("the log of replica %u has the secret of a session", i + 1);
+            }
+        }
+    }
+    buf_release(&log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_is_in_a_closed_session_is_told),
+        cmocka_unit_test(test_who_is_in_an_expired_session_is_told),
+        cmocka_unit_test(test_only_attaching_moves_a_session),
+        cmocka_unit_test(test_time_outs_are_negotiated_on_sockets),
+        cmocka_unit_test(test_ephemerals_have_no_children_and_need_a_session),
+        cmocka_unit_test(test_no_secret_is_in_a_log), /* The last one: it ends all replicas. */
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_three, close_three);
+}
