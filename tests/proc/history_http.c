@@ -15,6 +15,7 @@ enum {
     BODY_MAX = 4096,
     WANDER_ONE_IN = 8, /* Operations of a wandering client. */
     KEYED_ONE_IN = 3,  /* Writes. */
+    LOST_ONE_IN = 4,   /* First answers to them, which the client never hears. */
     TRIES_MAX = 50     /* Of one with a key. */
 };
 
@@ -223,7 +224,8 @@ static struct plain *reconnect(struct history_client *client, struct plain *old)
 
 /* The same write with the same key, or the same close, until it is known what has become of it.
  * Done is done, whichever try it was. But a refusal says only that no try had done it by then: one
- * that was lost on its way may still arrive, and do it. Returns the connection, or NULL. */
+ * that was lost on its way may still arrive, and do it. Some first answers are dropped, or nothing
+ * would ever be asked for twice. Returns the connection, or NULL. */
 static struct plain *do_surely(struct history_client *client, struct plain *plain,
                                struct text *text, struct history_op *op)
 {
@@ -233,6 +235,9 @@ static struct plain *do_surely(struct history_client *client, struct plain *plai
 
     op->start_us = os_now_us();
     ask(client, plain, text, op);
+    if (rng_below(&client->rng, LOST_ONE_IN) == 0) {
+        op->outcome = HISTORY_UNKNOWN;
+    }
     while (!history_is_told(op) && tries < TRIES_MAX && !atomic_load(&client->run->stopping)) {
         uint64_t start_us = op->start_us;
 
