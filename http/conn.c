@@ -130,6 +130,7 @@ void http_conn_reset(struct http_conn *conn)
     op_request_free(request->op);
     http_wait_free(request->wait);
     http_stream_drop(request->stream);
+    http_import_free(conn);
     principal_release(&conn->principal);
     explicit_bzero(request->secret, sizeof(request->secret));
     *request = (struct http_request){.id = 0};

@@ -52,6 +52,21 @@ static void refuse_type(struct http_conn *conn, bool data)
     }
 }
 
+/* Lines, as many as there are: they are done as they come. */
+static void choose_lines(struct http_conn *conn)
+{
+    struct slice type = conn->request.head.content_type;
+
+    conn->request.body_max = UINT64_MAX;
+    if (type.len > 0 && !http_media_is(type, "application/x-ndjson") &&
+        !http_media_is(type, "application/octet-stream")) {
+        http_refuse(
+            conn, ERR_UNSUPPORTED_MEDIA_TYPE,
+            "the body must be application/x-ndjson, or have no Content-Type: with curl, use "
+            "-T FILE -X POST, or --data-binary and -H 'Content-Type: application/x-ndjson'");
+    }
+}
+
 static void choose_form(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -60,6 +75,9 @@ static void choose_form(struct http_conn *conn)
     bool json = http_media_is(type, "application/json");
     bool raw = type.len == 0 || http_media_is(type, "application/octet-stream");
 
+    if (request->def && request->def->shape == OP_SHAPE_IMPORT) {
+        choose_lines(conn);
+    }
     if (!field) {
         return;
     }

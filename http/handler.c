@@ -84,6 +84,9 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method)
     if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {
         return MHD_NO;
     }
+    if (!request->refused && request->def && request->def->id == OP_IMPORT) {
+        http_import_begin(conn);
+    }
     return must_answer_now(request) ? http_answer_fault(conn) : MHD_YES;
 }
 
@@ -108,6 +111,9 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
 {
     struct http_request *request = &conn->request;
 
+    if (request->import && !request->refused) {
+        return http_import_take(conn, data, len);
+    }
     request->body_seen += *len;
     if (!request->refused && request->body_seen > request->body_max) {
         http_refuse(conn, request->body_max ? ERR_TOO_LARGE : ERR_BAD_ARGUMENTS,
@@ -193,18 +199,18 @@ static struct op_request *make_op(struct http_conn *conn)
     op->principal.auth = auth_ref(conn->principal.auth);
     op->consistency = request->consistency;
     op->min_zxid = request->min_zxid;
-    op->deadline_ms = os_now_ms() + conn->http->limits->request_timeout_ms;
-    op->on_reply = on_reply;
-    op->ctx = conn;
     return op;
 }
 
 /* Suspended first: the reply may come before the submission returns. */
-static enum MHD_Result submit(struct http_conn *conn)
+enum MHD_Result http_submit(struct http_conn *conn, struct op_request *op)
 {
     struct http *http = conn->http;
-    struct op_request *op = make_op(conn);
 
+    ASSERT(!conn->request.op);
+    op->deadline_ms = os_now_ms() + http->limits->request_timeout_ms;
+    op->on_reply = on_reply;
+    op->ctx = conn;
     conn->request.op = op;
     http_suspended_add(http);
     MHD_suspend_connection(conn->mhd);
@@ -331,10 +337,10 @@ static enum MHD_Result run_op(struct http_conn *conn)
     if (needs_session(request) && request->session_id == 0) {
         /* It may be so new that this replica has not heard of it. */
         request->consistency = OP_LINEARIZABLE;
-        return submit(conn);
+        return http_submit(conn, make_op(conn));
     }
     if (needs_core(conn)) {
-        return submit(conn);
+        return http_submit(conn, make_op(conn));
     }
 
     enum err err = op_args_kind(&request->args) == OP_KIND_READ
@@ -399,6 +405,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     }
     if (request->answered) {
         return MHD_YES;
+    }
+    if (request->import) {
+        return http_import_over(conn);
     }
     if (request->wait) {
         return http_wait_over(conn);

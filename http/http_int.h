@@ -25,6 +25,7 @@
 
 struct http_accept;
 struct http_conn;
+struct http_import;
 struct http_stream;
 struct http_wait;
 struct http_watcher;
@@ -68,6 +69,10 @@ struct http_transfers {
     struct metric_counter exports_ever;   /* Begun. */
     struct metric_counter exports_failed; /* Ended without their last line. */
     struct metric_counter exported_znodes;
+    struct metric_counter imports;         /* Under way. */
+    struct metric_counter imports_ever;    /* Begun. */
+    struct metric_counter imports_failed;  /* Not done to their end. */
+    struct metric_counter imported_znodes; /* Created or overwritten. */
 };
 
 struct http_names; /* Host and Origin lists: hosts.c. */
@@ -143,6 +148,7 @@ struct http_request {
     uint32_t wait_ms;           /* Prefer: wait; 0: answered at once. */
     struct http_wait *wait;     /* Of wait.c, while and after the answer waits for a change. */
     struct http_stream *stream; /* Of stream.c, until its answer begins. */
+    struct http_import *import; /* Of import.c, from the end of the head on. */
     bool streaming;             /* The answer has no end of its own, and no deadline. */
     bool waited;                /* On purpose: how long says nothing about this replica. */
     bool cors;                  /* The Origin is on the list. */
@@ -242,6 +248,10 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
 void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
 
+/* Hands the request to the gate and suspends the connection; the handler goes on when the answer is
+ * here. Takes `op`. */
+enum MHD_Result http_submit(struct http_conn *conn, struct op_request *op);
+
 /* Runs the row's read function and answers; again as often as need be. Library thread. */
 enum MHD_Result http_run_read(struct http_conn *conn);
 
@@ -333,6 +343,17 @@ enum MHD_Result http_export_begin(struct http_conn *conn);
 bool http_transfer_begin(struct http_conn *conn);
 void http_transfer_end(struct http *http);
 void http_transfer_write_metrics(const struct http *http, struct buf *out);
+
+/* ---- import.c: bodies that are done as they come ---- */
+void http_import_begin(struct http_conn *conn); /* The head is here; it may be refused. */
+
+/* The next bytes of the body; `*len` is what was left of them. Suspends the connection while a
+ * batch is under way. */
+enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_t *len);
+
+/* The body is over, perhaps with a batch still to come: suspends again, or answers. */
+enum MHD_Result http_import_over(struct http_conn *conn);
+void http_import_free(struct http_conn *conn); /* Accepts that there is none. */
 
 /* ---- raw.c: answers without the library ---- */
 

@@ -208,4 +208,10 @@ void http_transfer_write_metrics(const struct http *http, struct buf *out)
             &transfers->exports_failed);
     put_one(out, "zabra_http_exported_znodes_total", "counter", "Znodes written by exports.",
             &transfers->exported_znodes);
+    put_one(out, "zabra_http_imports", "gauge", "Imports under way.", &transfers->imports);
+    put_one(out, "zabra_http_imports_total", "counter", "Imports begun.", &transfers->imports_ever);
+    put_one(out, "zabra_http_imports_failed_total", "counter",
+            "Imports that were not done to their end.", &transfers->imports_failed);
+    put_one(out, "zabra_http_imported_znodes_total", "counter",
+            "Znodes created or overwritten by imports.", &transfers->imported_znodes);
 }

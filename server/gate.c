@@ -81,6 +81,7 @@ void gate_init(struct gate *gate, struct server *server)
         .wait_max_ms = config->wait_max_ms,
         .transfers_max = config->transfers_max,
         .export_bytes_max = config->export_bytes_max,
+        .multi_ops_max = config->multi_ops_max,
     };
 }
 

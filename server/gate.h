@@ -130,6 +130,7 @@ struct gate_limits {
     uint32_t wait_max_ms;            /* Of a long poll. */
     uint32_t transfers_max;          /* Exports and imports. */
     uint64_t export_bytes_max;       /* Of changed znodes kept for an export. */
+    uint32_t multi_ops_max;          /* Elements of a multi. */
 };
 const struct gate_limits *gate_limits(struct gate *gate);
 

@@ -49,6 +49,7 @@ enum op_id {
     OP_PING = 29,
     OP_SEARCH = 30,
     OP_EXPORT = 31, /* Over HTTP alone, like the next one. */
+    OP_IMPORT = 32,
 };
 
 enum op_consistency {
@@ -70,6 +71,13 @@ enum op_dataformat {
     OP_AUTO,
     OP_JSON,
     OP_NONE
+};
+
+/* What an import does with a znode that is there. */
+enum op_conflict {
+    OP_CONFLICT_FAIL,
+    OP_CONFLICT_SKIP,
+    OP_CONFLICT_OVERWRITE
 };
 
 struct op_args {
@@ -125,6 +133,10 @@ struct op_args {
     zxid_t since;           /* resume behind this zxid ... */
     bool has_since_history; /* ... which is of this history: */
     uint64_t since_history;
+
+    /* import. */
+    enum op_conflict conflict;
+    bool dry_run;
 
     /* auth. */
     struct slice scheme;

@@ -115,6 +115,40 @@ struct op_export_znode {
 void op_json_export_znode(struct jsonw *json, const struct op_export_znode *znode,
                           enum op_dataformat format);
 
+/* What a line of an import says. */
+enum op_line_kind {
+    OP_LINE_ZNODE,
+    OP_LINE_HEAD,
+    OP_LINE_END,
+    OP_LINE_ERROR
+};
+
+struct op_line {
+    enum op_line_kind kind;
+    struct op_args args; /* ZNODE: a create; the path is as it is written, and not checked. */
+    uint64_t znodes;     /* END: how many there are. */
+};
+
+/* One line of an export, or one like it; `stat` is passed over, any other member that a znode does
+ * not have is an error. Slices point into `memory`, which must be empty. */
+enum err op_json_parse_line(struct slice text, struct op_line *ret_line, struct buf *memory,
+                            struct op_fault *ret_fault);
+
+/* How far an import is. */
+struct op_import_figures {
+    uint64_t lines; /* Znodes that are done: the sum of the next three. */
+    uint64_t created;
+    uint64_t overwritten;
+    uint64_t skipped;
+    uint64_t multis; /* Transactions. */
+    zxid_t zxid;     /* Of the last one; 0: none. */
+    uint64_t line;   /* Where it has failed; 0: it has not. */
+    bool dry_run;    /* Nothing is done: the figures say what would be. */
+};
+
+/* One value: what an import answers, and in its problems the member "import". */
+void op_json_import(struct jsonw *json, const struct op_import_figures *figures);
+
 /* What is in the last line: without it the lines have been cut off. */
 struct op_export_figures {
     uint64_t znodes;
@@ -138,9 +172,10 @@ struct op_problem {
     uint64_t retry_after_ms; /* 0: none. */
     bool message;            /* The form of messages, without what only older clients read. */
     bool has_index;
-    uint32_t index;                 /* Element of a multi that failed. */
-    const struct op_result *result; /* Its stat and results, or NULL. */
-    const struct op_args *args;     /* For the results of a multi. */
+    uint32_t index;                         /* Element of a multi that failed. */
+    const struct op_result *result;         /* Its stat and results, or NULL. */
+    const struct op_args *args;             /* For the results of a multi. */
+    const struct op_import_figures *import; /* How far an import has come, or NULL. */
 };
 
 /* With error and outcome; the rest is for the caller to fill in. `kind` is that of the request,

@@ -1,4 +1,4 @@
-/* Lines of an export. */
+/* Lines of an export, and what an import says. */
 #include "base/check.h"
 #include "server/op_json_int.h"
 
@@ -66,5 +66,23 @@ void op_json_export_error(struct jsonw *json, const struct op_problem *problem)
     jsonw_object(json);
     jsonw_key(json, "error");
     op_json_problem(json, problem);
+    jsonw_object_end(json);
+}
+
+void op_json_import(struct jsonw *json, const struct op_import_figures *figures)
+{
+    jsonw_object(json);
+    jsonw_kv_bool(json, "dryRun", figures->dry_run);
+    jsonw_kv_u64(json, "lines", figures->lines);
+    jsonw_kv_u64(json, "created", figures->created);
+    jsonw_kv_u64(json, "overwritten", figures->overwritten);
+    jsonw_kv_u64(json, "skipped", figures->skipped);
+    jsonw_kv_u64(json, "multis", figures->multis);
+    if (figures->zxid != 0) {
+        op_json_wide(json, "zxid", "zxidHex", figures->zxid, false);
+    }
+    if (figures->line != 0) {
+        jsonw_kv_u64(json, "line", figures->line);
+    }
     jsonw_object_end(json);
 }

@@ -61,6 +61,7 @@ static enum form form_of(enum op_field_type type)
     case OP_FIELD_DATAFORMAT:
     case OP_FIELD_SECRET:
     case OP_FIELD_KIND:
+    case OP_FIELD_CONFLICT:
         return FORM_TEXT;
     case OP_FIELD_SINCE:
         return FORM_EITHER;

@@ -80,6 +80,10 @@ static void put_optional(struct jsonw *json, const struct op_problem *problem)
     if (problem->result && problem->result->result_count > 0) {
         (void)op_json_results(json, problem->args, problem->result, problem->message);
     }
+    if (problem->import) {
+        jsonw_key(json, "import");
+        op_json_import(json, problem->import);
+    }
     if (problem->request.len > 0) {
         jsonw_kv_string(json, "request", problem->request);
     }

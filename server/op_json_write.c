@@ -299,6 +299,7 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_INFO:
     case OP_SHAPE_FRONT:
     case OP_SHAPE_LINES:
+    case OP_SHAPE_IMPORT:
         break;
     }
     UNREACHABLE();

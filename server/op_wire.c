@@ -85,6 +85,7 @@ static void put_field(const struct op_field *field, const struct op_args *args, 
     case OP_FIELD_SECRET: /* Stays here; its hash travels. */
     case OP_FIELD_KIND:   /* Of operations that never travel. */
     case OP_FIELD_SINCE:
+    case OP_FIELD_CONFLICT:
         break;
     }
 }
@@ -218,6 +219,7 @@ static void get_field(struct wire_reader *reader, const struct op_field *field,
     case OP_FIELD_SECRET:
     case OP_FIELD_KIND:
     case OP_FIELD_SINCE:
+    case OP_FIELD_CONFLICT:
         break;
     }
 }

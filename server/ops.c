@@ -84,6 +84,13 @@ static const struct op_field search_fields[] = {
     END_FIELD,
 };
 static const struct op_field export_fields[] = {PATH_FIELD, FORMAT_FIELD, END_FIELD};
+static const struct op_field import_fields[] = {
+    PATH_FIELD,
+    BOOL_FIELD("dryRun", dry_run),
+    {"conflict", OP_FIELD_CONFLICT, OP_FROM_QUERY, AT(conflict), 0, 0, 0},
+    BOOL_FIELD("parents", parents),
+    END_FIELD,
+};
 static const struct op_field set_fields[] = {
     PATH_FIELD,
     DATA_FIELD,
@@ -221,6 +228,8 @@ static const struct op_def table[] = {
      search_fields, view_search},
     {OP_EXPORT, "export", "GET", "/export/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_LINES, 200, 0,
      export_fields, NULL},
+    {OP_IMPORT, "import", "POST", "/import/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_IMPORT, 200, 0,
+     import_fields, NULL},
     {.name = NULL},
 };
 
@@ -261,7 +270,7 @@ bool op_is_internal(enum op_id op)
 
 bool op_is_http_only(enum op_id op)
 {
-    return op == OP_EXPORT;
+    return op == OP_EXPORT || op == OP_IMPORT;
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)

@@ -53,6 +53,7 @@ enum op_field_type {
     OP_FIELD_ACL,   /* Encoded list; as JSON an array of entries or the name of a standard one. */
     OP_FIELD_KIND,  /* Of a watch, by name. */
     OP_FIELD_SINCE, /* "0x1f", "31", or "<history hex>:<zxid hex>". */
+    OP_FIELD_CONFLICT,
 };
 
 /* What an answer looks like; one writer each in op_json. */
@@ -72,6 +73,7 @@ enum op_shape {
     OP_SHAPE_ACL,      /* Entries of a list, and the stat. */
     OP_SHAPE_FRONT,    /* The front end's: events as they happen. */
     OP_SHAPE_LINES,    /* The front end's: one JSON value a line, with an end. */
+    OP_SHAPE_IMPORT,   /* The front end's: how far an import has come. */
 };
 
 enum {
@@ -123,8 +125,10 @@ bool op_is_internal(enum op_id op);
 /* True for what only a route of HTTP can carry. */
 bool op_is_http_only(enum op_id op);
 
-/* True for what an element of a multi may be. */
+/* True for what an element of a client's multi may be; and of a multi at all: an import sets ACLs
+ * as well. */
 bool op_may_be_in_multi(enum op_id op);
+bool op_multi_may_hold(enum op_id op);
 
 /* The field of that name, or NULL. */
 const struct op_field *op_field_find(const struct op_def *def, struct slice name);

@@ -33,6 +33,13 @@ static const struct word dataformat_words[] = {
     {"json", OP_JSON},     {"none", OP_NONE}, {NULL, 0},
 };
 
+static const struct word conflict_words[] = {
+    {"fail", OP_CONFLICT_FAIL},
+    {"skip", OP_CONFLICT_SKIP},
+    {"overwrite", OP_CONFLICT_OVERWRITE},
+    {NULL, 0},
+};
+
 static bool word_find(const struct word *words, struct slice text, uint32_t *ret_value)
 {
     for (const struct word *word = words; word->text; word++) {
@@ -168,6 +175,13 @@ static enum err parse_word(const struct op_field *field, struct slice text, stru
         args->with = (enum op_with)value;
         return ERR_OK;
     }
+    if (field->type == OP_FIELD_CONFLICT) {
+        if (!word_find(conflict_words, text, &value)) {
+            return refuse(ret_why, "must be fail, skip or overwrite");
+        }
+        args->conflict = (enum op_conflict)value;
+        return ERR_OK;
+    }
     if (!word_find(dataformat_words, text, &value)) {
         return refuse(ret_why, "must be base64, utf8, auto, json or none");
     }
@@ -267,6 +281,7 @@ static enum err parse_by_type(const struct op_field *field, struct slice text, s
         return ERR_OK;
     case OP_FIELD_WITH:
     case OP_FIELD_DATAFORMAT:
+    case OP_FIELD_CONFLICT:
         return parse_word(field, text, args, ret_why);
     case OP_FIELD_MATCH:
     case OP_FIELD_ACL_MATCH:
@@ -453,6 +468,11 @@ bool op_may_be_in_multi(enum op_id op)
            op == OP_CREATE || op == OP_DELETE || op == OP_CHECK;
 }
 
+bool op_multi_may_hold(enum op_id op)
+{
+    return op_may_be_in_multi(op) || op == OP_SETACL;
+}
+
 static enum err check_multi(const struct op_args *args, const char **ret_why)
 {
     if (args->op_count == 0) {
@@ -461,7 +481,7 @@ static enum err check_multi(const struct op_args *args, const char **ret_why)
     for (uint32_t i = 0; i < args->op_count; i++) {
         const struct op_args *item = &args->ops[i];
 
-        if (!op_may_be_in_multi(item->op)) {
+        if (!op_multi_may_hold(item->op)) {
             return refuse(ret_why, "a multi holds create, set, delete and check, or only reads");
         }
         if (ops_by_id(item->op)->kind != ops_by_id(args->ops[0].op)->kind) {

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/acl.h"
+#include "server/ops.h"
 #include "server/prep_int.h"
 
 enum {
@@ -113,6 +114,7 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     case OP_PING:
     case OP_SEARCH:
     case OP_EXPORT:
+    case OP_IMPORT:
         break;
     }
     return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
@@ -143,14 +145,9 @@ static void fail_multi(const struct op_args *args, uint32_t failed, struct op_re
     }
 }
 
-static bool may_be_element(enum op_id op)
-{
-    return op == OP_CREATE || op == OP_SET || op == OP_DELETE || op == OP_CHECK;
-}
-
 static enum err prep_element(const struct prep_step *step, const struct op_args *args)
 {
-    if (!may_be_element(args->op)) {
+    if (!op_multi_may_hold(args->op) || ops_by_id(args->op)->kind != OP_KIND_WRITE) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that a multi may hold");
     }
     return prep_one(step, args);

@@ -244,7 +244,7 @@ bool fuzz_one(struct slice input)
     if (choice & ACL) {
         return try_acl(text);
     }
-    return try_body(ops_by_id((enum op_id)(1 + choice % OP_EXPORT)), text);
+    return try_body(ops_by_id((enum op_id)(1 + choice % OP_IMPORT)), text);
 }
 
 static void seed_body(struct fuzz_sink *sink, const char *name, uint8_t choice, const char *text)

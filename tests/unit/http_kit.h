@@ -396,6 +396,7 @@ static struct gate *kit_gate_new(void)
         .wait_max_ms = 5000,
         .transfers_max = 2,
         .export_bytes_max = 64 << 10,
+        .multi_ops_max = 100,
     };
     gate->zxid = zxid_make(1, 0);
     gate->applied = gate->zxid;

@@ -1,0 +1,209 @@
+/*
+ * Imports: the body is done as it comes, a batch at a time, and read on only when that batch is
+ * answered; so its length is bounded by nothing, and the client's own progress is that of the
+ * import. The library takes no answer before the end of the body: the one answer comes then, and
+ * what was wrong in the middle is said after the rest has been read, or the connection ends.
+ */
+#include "server/import.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "http/http_int.h"
+
+struct http_import {
+    struct import *import;
+    uint64_t start_ms;
+    uint64_t held_ms;  /* Spent on batches: the client's time stood still. */
+    uint64_t asked_ms; /* When the last one was submitted. */
+};
+
+void http_import_begin(struct http_conn *conn)
+{
+    const struct gate_limits *limits = conn->http->limits;
+    struct http_request *request = &conn->request;
+    struct http_transfers *transfers = &conn->http->transfers;
+    const struct import_limits import_limits = {.data_bytes_max = limits->data_bytes_max,
+                                                .multi_ops_max = limits->multi_ops_max,
+                                                .multi_bytes_max = limits->body_bytes_max};
+    const char *why = NULL;
+    zxid_t zxid = 0;
+    enum err err = op_args_check(&request->args, &why);
+
+    if (request->session.shown) {
+        (void)http_session_look(conn, &zxid);
+    }
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why);
+        return;
+    }
+    if (request->head.idempotency_key.data) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "an import takes no Idempotency-Key: repeat it with conflict=skip or "
+                    "conflict=overwrite");
+        return;
+    }
+    if (!http_transfer_begin(conn)) {
+        return;
+    }
+    request->import = mem_zalloc(1, sizeof(*request->import));
+    request->import->import =
+        import_new(gate_view(conn->http->gate), &conn->principal, &request->args, &import_limits);
+    request->import->start_ms = os_now_ms();
+    request->waited = true;
+    metric_add(&transfers->imports, 1);
+    metric_add(&transfers->imports_ever, 1);
+}
+
+void http_import_free(struct http_conn *conn)
+{
+    struct http_import *import = conn->request.import;
+    struct http_transfers *transfers = &conn->http->transfers;
+
+    if (!import) {
+        return;
+    }
+    const struct op_import_figures *figures = import_figures(import->import);
+
+    metric_add(&transfers->imported_znodes,
+               conn->request.args.dry_run ? 0 : figures->created + figures->overwritten);
+    metric_add(&transfers->imports_failed, import_state(import->import) == IMPORT_DONE ? 0 : 1);
+    atomic_fetch_sub_explicit(&transfers->imports.value, 1, memory_order_relaxed);
+    http_transfer_end(conn->http);
+    import_free(import->import);
+    mem_free(import);
+    conn->request.import = NULL;
+}
+
+/* The body may take as long as one of its length may, besides what we have taken ourselves. */
+static bool set_deadline(struct http_conn *conn)
+{
+    struct http_import *import = conn->request.import;
+    uint64_t body_ms = conn->http->limits->body_timeout_ms;
+    uint64_t end_ms =
+        import->start_ms + import->held_ms + body_ms + conn->request.body_seen / HTTP_BYTES_PER_MS;
+    uint64_t now_ms = os_now_ms();
+    uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 1;
+
+    return http_conn_enter(conn, HTTP_BODY, left_ms < body_ms ? left_ms : body_ms);
+}
+
+static enum MHD_Result submit(struct http_conn *conn)
+{
+    struct http_import *import = conn->request.import;
+    struct op_request *op = NULL;
+
+    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
+        return MHD_NO;
+    }
+    op = op_request_new();
+    import_fill(import->import, op);
+    op->principal = conn->principal;
+    op->principal.auth = auth_ref(conn->principal.auth);
+    op->session = conn->request.session;
+    import->asked_ms = os_now_ms();
+    return http_submit(conn, op);
+}
+
+/* What the gate has answered, if it was asked. */
+static void take_answer(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct http_import *import = request->import;
+
+    if (!request->op) {
+        return;
+    }
+    import->held_ms += os_now_ms() - import->asked_ms;
+    import_answer(import->import, &request->op->result);
+    op_request_free(request->op);
+    request->op = NULL;
+    request->has_status = false;
+}
+
+/* From here on the body is only swallowed. */
+static void refuse(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_fault *fault = import_fault(request->import->import);
+
+    http_refuse(conn, fault->err, "%s", fault->detail);
+    request->body_seen = 0;
+}
+
+enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_t *len)
+{
+    struct import *import = conn->request.import->import;
+    size_t used = 0;
+
+    take_answer(conn);
+    if (import_state(import) == IMPORT_TAKES) {
+        used = import_take(import, slice_make(data, *len));
+    }
+    conn->request.body_seen += used;
+    *len -= used;
+    if (import_state(import) == IMPORT_READY) {
+        return submit(conn);
+    }
+    if (import_state(import) == IMPORT_FAILED) {
+        refuse(conn);
+        *len = 0;
+    }
+    return set_deadline(conn) ? MHD_YES : MHD_NO;
+}
+
+/* ---- The answer ---- */
+
+static enum MHD_Result answer_problem(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    struct op_problem problem = op_problem_make(OP_KIND_WRITE, request->fault.err);
+
+    if (problem.err == ERR_NO_AUTH && !conn->principal.auth) {
+        problem.status = MHD_HTTP_UNAUTHORIZED;
+    }
+    problem.detail = request->fault.detail;
+    problem.import = import_figures(request->import->import);
+    return http_answer_problem(conn, &problem);
+}
+
+static enum MHD_Result answer_done(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_import_figures *figures = import_figures(request->import->import);
+    struct MHD_Response *response = NULL;
+    struct jsonw json;
+
+    if (figures->zxid != 0) {
+        request->zxid = figures->zxid;
+    }
+    buf_clear(&conn->out);
+    jsonw_init(&json, &conn->out);
+    op_json_import(&json, figures);
+    response = http_response_out(conn, "application/json");
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_common(conn, response, true);
+    return http_send(conn, request->def->status, response);
+}
+
+enum MHD_Result http_import_over(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct import *import = request->import->import;
+
+    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
+        return MHD_NO;
+    }
+    take_answer(conn);
+    while (import_state(import) == IMPORT_TAKES) {
+        import_end(import);
+    }
+    if (import_state(import) == IMPORT_READY) {
+        return submit(conn);
+    }
+    if (import_state(import) == IMPORT_FAILED && !request->refused) {
+        refuse(conn);
+    }
+    return request->refused ? answer_problem(conn) : answer_done(conn);
+}

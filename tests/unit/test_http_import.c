@@ -1,0 +1,467 @@
+/* Imports against the front end alive: what becomes of each line, and how far a failure came. */
+#include "tests/lib/stream_kit.h"
+#include "tests/unit/http_kit.h"
+
+enum {
+    MANY = 500,
+    TEXT_MAX = 4 << 20
+};
+
+#define BOB    "Authorization: Basic Ym9iOnNlY3JldA==\r\n"
+#define HEAD   "{\"export\":1,\"path\":\"/x\",\"zxid\":\"0x1\",\"history\":\"00\"}\n"
+#define TOP    "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
+#define END(n) "{\"end\":true,\"znodes\":" #n ",\"skippedEphemerals\":0,\"skippedUnreadable\":0}\n"
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+static int setup(void **state)
+{
+    (void)state;
+    gate = kit_gate_new();
+    gate->limits.body_timeout_ms = 1500;
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+static void expect(const char *method, const char *target, const char *headers, const char *body,
+                   int status, const char *text)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+
+    if (answer.status != status || !kit_body_has(&answer, text)) {
+        fail_msg("%s: %d %s, not %d %s", target, answer.status, (const char *)answer.body, status,
+                 text);
+    }
+    kit_free(&answer);
+}
+
+static void import(const char *target, const char *body, int status, const char *text)
+{
+    expect("POST", target, "", body, status, text);
+}
+
+static void get(const char *path, int status, const char *text)
+{
+    char target[200];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s?dataformat=utf8", path);
+    expect("GET", target, "", NULL, status, text);
+}
+
+static uint64_t metric(const char *name)
+{
+    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
+    char line[128];
+    unsigned long long value = 0;
+
+    (void)snprintf(line, sizeof(line), "\n%s ", name);
+    const char *at = strstr((const char *)answer.body, line);
+
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(line), "%llu", &value), 1);
+    kit_free(&answer);
+    return value;
+}
+
+static void wait_for(const char *name, uint64_t value)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (metric(name) != value) {
+        assert_true(os_now_ms() < end_ms);
+    }
+}
+
+/* The lines of an export without what only the original has. */
+static void export(const char *target, struct buf *out)
+{
+    struct kit_stream stream;
+    const char *line = NULL;
+
+    kit_stream_open(&stream, port, target, "");
+    assert_int_equal(stream.status, 200);
+    while ((line = kit_stream_next(&stream))) {
+        const char *stat = strstr(line, ",\"stat\":");
+
+        if (strstr(line, "{\"export\"") != line) {
+            (void)buf_append(out, line, stat ? (size_t)(stat - line) : strlen(line));
+            (void)buf_append_str(out, stat ? "}\n" : "\n");
+        }
+    }
+    kit_stream_close(&stream);
+}
+
+/* ---- What becomes of lines ---- */
+
+static void what_was_exported_comes_back(void **state)
+{
+    struct buf first;
+    struct buf second;
+
+    (void)state;
+    buf_init(&first, TEXT_MAX);
+    buf_init(&second, TEXT_MAX);
+    import("/import/v1/app",
+           HEAD TOP "{\"path\":\"a\",\"null\":true,\"acl\":[{\"perms\":[\"read\",\"write\"],"
+                    "\"scheme\":\"world\",\"id\":\"anyone\"}]}\n"
+                    "{\"path\":\"a-\",\"data64\":\"\",\"container\":true}\n"
+                    "{\"path\":\"b\",\"data64\":\"AAH/\",\"ttl\":60000}\n"
+                    "{\"path\":\"b/c\",\"dataUtf8\":\"\\u00e9\",\"stat\":{\"version\":7}}\n" END(5),
+           200,
+           "{\"dryRun\":false,\"lines\":5,\"created\":5,\"overwritten\":0,\"skipped\":0,"
+           "\"multis\":1,\"zxid\":");
+    export("/export/v1/app", &first);
+    import("/import/v1/copy", buf_cstr(&first), 200, "\"created\":5");
+    export("/export/v1/copy", &second);
+    assert_string_equal(buf_cstr(&second), buf_cstr(&first));
+    assert_non_null(strstr(buf_cstr(&first), "{\"path\":\"b\",\"data64\":\"AAH/\",\"ttl\":60000}"));
+    assert_non_null(strstr(buf_cstr(&first), "{\"path\":\"a\",\"null\":true,\"acl\":[{"));
+    wait_for("zabra_http_imported_znodes_total", 10);
+    wait_for("zabra_http_imports", 0);
+    assert_int_equal(metric("zabra_http_imports_failed_total"), 0);
+    buf_release(&first);
+    buf_release(&second);
+}
+
+static void lines_may_be_written_by_hand(void **state)
+{
+    (void)state;
+    import("/import/v1/?conflict=skip",
+           "{\"path\":\"h\",\"dataUtf8\":\"x\"}\n\r\n{\"path\":\"h/i\"}", 200, "\"created\":2");
+    get("/h", 200, "\"dataUtf8\":\"x\"");
+    get("/h/i", 200, "\"dataUtf8\":\"\"");
+    import("/import/v1/", "{\"path\":\"k\",\"dataJson\": {\"a\": 1.50} }\n", 200, "\"created\":1");
+    get("/k", 200, "{\\\"a\\\": 1.50}");
+    import("/import/v1/deep/er", TOP, 404, "line 1: /deep/er: the parent does not exist");
+    import("/import/v1/deep/er?parents=true", TOP, 200, "\"created\":1");
+    import("/import/v1/none", "", 200, "\"lines\":0");
+}
+
+static void what_is_there_is_a_conflict_kept_or_replaced(void **state)
+{
+    static const char body[] =
+        HEAD TOP "{\"path\":\"a\",\"dataUtf8\":\"new\"}\n{\"path\":\"b\",\"dataUtf8\":\"new\","
+                 "\"acl\":[{\"perms\":[\"all\"],\"scheme\":\"ip\",\"id\":\"127.0.0.1\"}]}\n" END(3);
+
+    (void)state;
+    import("/import/v1/app", HEAD TOP "{\"path\":\"a\",\"dataUtf8\":\"old\"}\n" END(2), 200,
+           "\"created\":2");
+    import("/import/v1/app", body, 409, "line 2: /app: znode already exists");
+    get("/app/b", 404, "");
+    import("/import/v1/app?conflict=skip", body, 200,
+           "\"created\":1,\"overwritten\":0,\"skipped\":2");
+    get("/app/a", 200, "\"dataUtf8\":\"old\"");
+    import("/import/v1/app?conflict=overwrite", body, 200,
+           "\"created\":0,\"overwritten\":3,\"skipped\":0");
+    get("/app/a", 200, "\"dataUtf8\":\"new\"");
+    expect("GET", "/znodes/v1/app/b?view=acl", "", NULL, 200, "\"aversion\":0");
+    /* The ACL is that of the line, also where that has none. */
+    import("/import/v1/app?conflict=overwrite", "{\"path\":\"b\"}\n", 200, "\"overwritten\":1");
+    expect("GET", "/znodes/v1/app/b?view=acl", "", NULL, 200, "\"id\":\"anyone\"}],\"aversion\":1");
+    import("/import/v1/app?conflict=never", body, 400, "conflict must be fail, skip or overwrite");
+}
+
+static void built_in_znodes_are_no_conflict(void **state)
+{
+    (void)state;
+    import("/import/v1/", HEAD TOP "{\"path\":\"n\"}\n" END(2), 200,
+           "\"created\":1,\"overwritten\":0,\"skipped\":1");
+    get("/", 200, "\"dataLength\":0");
+    import("/import/v1/?conflict=overwrite", HEAD TOP "{\"path\":\"zookeeper/config\"}\n" END(2),
+           200, "\"overwritten\":1,\"skipped\":1");
+    get("/", 200, "\"dataUtf8\":\"top\"");
+}
+
+static void a_dry_run_changes_nothing_and_says_what_would_be(void **state)
+{
+    (void)state;
+    import(
+        "/import/v1/app?dryRun=true", HEAD TOP "{\"path\":\"a\"}\n{\"path\":\"a/b\"}\n" END(3), 200,
+        "{\"dryRun\":true,\"lines\":3,\"created\":3,\"overwritten\":0,\"skipped\":0,\"multis\":0}");
+    get("/app", 404, "");
+    import("/import/v1/app?dryRun=true", HEAD TOP "{\"path\":\"x/b\"}\n" END(2), 404,
+           "line 3: /app/x/b: the parent does not exist");
+    import("/import/v1/app?dryRun=true", TOP "{\"path\":\"b\"}\n{\"path\":\"b\"}\n", 409,
+           "line 3: /app/b: znode already exists");
+    import("/import/v1/app", HEAD TOP END(1), 200, "\"created\":1");
+    import("/import/v1/app?dryRun=true", HEAD TOP END(1), 409,
+           "line 2: /app: znode already exists");
+    import("/import/v1/app?dryRun=true&conflict=overwrite", HEAD TOP END(1), 200,
+           "\"overwritten\":1");
+    import("/import/v1/app?dryRun=true",
+           "{\"path\":\"c\",\"acl\":[{\"perms\":[\"all\"],\"scheme\":\"digest\",\"id\":\"me\"}]}\n",
+           400, "line 1: /app/c: each entry needs");
+    wait_for("zabra_http_imported_znodes_total", 1);
+}
+
+static void an_import_has_the_rights_of_its_caller(void **state)
+{
+    static const char body[] = "{\"path\":\"a\"}\n";
+
+    (void)state;
+    expect("PUT", "/znodes/v1/bobs", BOB "If-None-Match: *\r\nZk-Acl: creator\r\n", "", 201, "");
+    import("/import/v1/bobs", body, 401, "line 1: /bobs/a: permission denied");
+    import("/import/v1/bobs?dryRun=true", body, 401, "line 1: /bobs/a: permission denied");
+    expect("POST", "/import/v1/bobs?dryRun=true", BOB, body, 200, "\"created\":1");
+    expect("POST", "/import/v1/bobs", BOB, body, 200, "\"created\":1");
+    expect("POST", "/import/v1/bobs?conflict=overwrite", "", "{\"path\":\"\"}\n", 401,
+           "permission denied");
+}
+
+/* ---- What is wrong ---- */
+
+static void what_is_no_import_is_refused_by_its_line(void **state)
+{
+    (void)state;
+    import("/import/v1/app", "{\"path\":\"\"}\nnonsense\n", 400,
+           "line 2: the body is not valid JSON");
+    import("/import/v1/app", "{\"path\":\"\",\"dat64\":\"\"}\n", 400,
+           "line 1: dat64 is not a member of this operation");
+    import("/import/v1/app", "{\"data64\":\"\"}\n", 400, "line 1: path must be given");
+    import("/import/v1/app", "[]\n", 400, "must be a JSON object");
+    import("/import/v1/app", "{\"path\":\"../b\"}\n", 400, "component");
+    import("/import/v1/app", "{\"path\":\"/b\"}\n", 400, "empty component");
+    import("/import/v1/app", "{\"path\":\"b\",\"ephemeral\":true}\n", 400,
+           "no meaning in an import");
+    import("/import/v1/app", "{\"path\":\"b\",\"ttl\":5,\"container\":true}\n", 400,
+           "exclude each other");
+    import("/import/v1/app", "{\"export\":2}\n", 400, "export must be 1");
+    import("/import/v1/app", HEAD TOP, 400, "the export was cut off");
+    get("/app", 200, "\"dataUtf8\":\"top\"");
+    import("/import/v1/app", HEAD "{\"path\":\"a\"}\n" END(2), 400, "lines were lost");
+    import("/import/v1/app", HEAD "{\"path\":\"b\"}\n{\"error\":{}}\n", 400, "ended by an error");
+    import("/import/v1/app", HEAD END(0) "{\"path\":\"c\"}\n", 400, "behind the last line");
+    import("/import/v1/app", HEAD HEAD, 400, "begins in another");
+    get("/app/a", 404, "");
+    expect("POST", "/import/v1/app", "Content-Type: application/json\r\n", TOP, 415, "x-ndjson");
+    expect("POST", "/import/v1/app",
+           "Idempotency-Key: \"0189abcd-1234-4abc-89ab-0123456789ab\"\r\n", TOP, 400,
+           "conflict=skip");
+    expect("POST", "/import/v1/app?name=x", "", TOP, 400, "unknown query parameter");
+    expect("GET", "/import/v1/app", "", NULL, 405, "");
+}
+
+/* Batches of fifty lines; the one with the bad line is not done, those before it are. */
+static void make_many(struct buf *out, int bad)
+{
+    (void)buf_append_str(out, HEAD TOP);
+    for (int i = 1; i < MANY; i++) {
+        buf_printf(out, "{\"path\":\"%s%04d\",\"dataUtf8\":\"%d\"}\n", i == bad ? "none/" : "", i,
+                   i);
+    }
+    (void)buf_append_str(out, END(500));
+}
+
+static void a_failure_tells_how_far_it_came(void **state)
+{
+    struct buf body;
+
+    (void)state;
+    buf_init(&body, TEXT_MAX);
+    make_many(&body, 420);
+    import("/import/v1/app", buf_cstr(&body), 404,
+           "\"import\":{\"dryRun\":false,\"lines\":400,\"created\":400,\"overwritten\":0,"
+           "\"skipped\":0,\"multis\":8,\"zxid\":");
+    import("/import/v1/app?conflict=skip", buf_cstr(&body), 404, "\"line\":422}");
+    get("/app/0399", 200, "");
+    get("/app/0400", 404, "");
+    buf_clear(&body);
+    make_many(&body, 0);
+    import("/import/v1/app?conflict=skip", buf_cstr(&body), 200,
+           "\"lines\":500,\"created\":100,\"overwritten\":0,\"skipped\":400,\"multis\":2");
+    atomic_store(&gate->reply_err, ERR_OUTCOME_UNKNOWN);
+    import("/import/v1/app?conflict=overwrite", buf_cstr(&body), 504, "\"outcome\":\"unknown\"");
+    atomic_store(&gate->reply_err, ERR_OK);
+    atomic_store(&gate->submit_err, ERR_THROTTLED);
+    import("/import/v1/app?conflict=overwrite", buf_cstr(&body), 429, "\"lines\":0");
+    atomic_store(&gate->submit_err, ERR_OK);
+    buf_release(&body);
+}
+
+static void a_line_is_bounded(void **state)
+{
+    static char line[(256 << 10) + 4096 * 2 + 100];
+    static char data[6000];
+
+    (void)state;
+    memset(line, ' ', sizeof(line) - 1);
+    line[0] = '{';
+    import("/import/v1/app", line, 413, "line 1: the line is longer");
+    (void)snprintf(data, sizeof(data), "{\"path\":\"\",\"dataUtf8\":\"%05000d\"}\n", 0);
+    import("/import/v1/app", data, 413, "maxDataBytes");
+}
+
+/* ---- How the body comes ---- */
+
+static void send_chunk(int fd, const char *text, size_t len)
+{
+    char size[32];
+
+    (void)snprintf(size, sizeof(size), "%zx\r\n", len);
+    kit_send(fd, size);
+    kit_send_bytes(fd, text, len);
+    kit_send(fd, "\r\n");
+}
+
+static int begin_chunked(const char *target)
+{
+    int fd = kit_connect(port);
+    char head[256];
+
+    (void)snprintf(head, sizeof(head),
+                   "POST %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+                   target);
+    kit_send(fd, head);
+    return fd;
+}
+
+static void a_body_in_pieces_is_the_same_body(void **state)
+{
+    static const size_t pieces[] = {1, 7, 333, 20000};
+    struct buf body;
+
+    (void)state;
+    buf_init(&body, TEXT_MAX);
+    make_many(&body, 0);
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        int fd = begin_chunked(i == 0 ? "/import/v1/app" : "/import/v1/app?conflict=overwrite");
+
+        for (size_t at = 0; at < body.len; at += pieces[i]) {
+            size_t left = body.len - at;
+
+            send_chunk(fd, (const char *)body.data + at, left < pieces[i] ? left : pieces[i]);
+        }
+        kit_send(fd, "0\r\n\r\n");
+        struct kit_answer answer = kit_read(fd, false);
+
+        assert_int_equal(answer.status, 200);
+        assert_true(kit_body_has(&answer, "\"lines\":500"));
+        kit_free(&answer);
+        close(fd);
+    }
+    wait_for("zabra_http_imported_znodes_total", MANY * 4);
+    buf_release(&body);
+}
+
+static void places_are_bounded_and_given_back(void **state)
+{
+    int first = begin_chunked("/import/v1/app");
+    int second = begin_chunked("/import/v1/app");
+
+    (void)state;
+    wait_for("zabra_http_imports", 2);
+    import("/import/v1/app", TOP, 429, "maxTransfers");
+    expect("GET", "/export/v1/", "", NULL, 429, "maxTransfers");
+    close(first);
+    wait_for("zabra_http_imports", 1);
+    import("/import/v1/app", TOP, 200, "\"created\":1");
+    close(second);
+    wait_for("zabra_http_imports", 0);
+    assert_int_equal(metric("zabra_http_imports_failed_total"), 2);
+}
+
+static void who_sends_nothing_is_cut_off(void **state)
+{
+    int fd = begin_chunked("/import/v1/app");
+    struct kit_answer answer;
+
+    (void)state;
+    send_chunk(fd, TOP, sizeof(TOP) - 1);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 408);
+    kit_free(&answer);
+    close(fd);
+    wait_for("zabra_http_imports", 0);
+    get("/app", 404, "");
+}
+
+/* More than is read of a body that is refused. */
+static void a_failure_in_a_long_body_is_told(void **state)
+{
+    static char blank[64 << 10];
+    int fd = begin_chunked("/import/v1/app");
+    struct kit_answer answer;
+
+    (void)state;
+    memset(blank, ' ', sizeof(blank));
+    blank[sizeof(blank) - 1] = '\n';
+    kit_send(fd, "9\r\nnonsense\n\r\n");
+    for (int i = 0; i < 200; i++) {
+        send_chunk(fd, blank, sizeof(blank));
+    }
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 400);
+    assert_true(kit_body_has(&answer, "line 1: "));
+    kit_free(&answer);
+    close(fd);
+}
+
+/* Others write the same at the same time: what was planned is planned anew. */
+static void a_race_is_no_failure(void **state)
+{
+    int fd = begin_chunked("/import/v1/app?conflict=skip");
+    struct kit_answer answer;
+
+    (void)state;
+    atomic_store(&gate->held, true);
+    send_chunk(fd, TOP, sizeof(TOP) - 1);
+    int other = kit_connect(port);
+
+    kit_send(other, "PUT /znodes/v1/app HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\n"
+                    "Content-Length: 1\r\n\r\nx");
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (atomic_load(&gate->inside) < 1) {
+        assert_true(os_now_ms() < end_ms);
+    }
+    kit_send(fd, "0\r\n\r\n");
+    while (atomic_load(&gate->inside) < 2) {
+        assert_true(os_now_ms() < end_ms);
+    }
+    atomic_store(&gate->held, false);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 200);
+    assert_true(kit_body_has(&answer, "\"created\":0,\"overwritten\":0,\"skipped\":1"));
+    kit_free(&answer);
+    answer = kit_read(other, false);
+    assert_int_equal(answer.status, 201);
+    kit_free(&answer);
+    close(fd);
+    close(other);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_was_exported_comes_back),
+        TEST(lines_may_be_written_by_hand),
+        TEST(what_is_there_is_a_conflict_kept_or_replaced),
+        TEST(built_in_znodes_are_no_conflict),
+        TEST(a_dry_run_changes_nothing_and_says_what_would_be),
+        TEST(an_import_has_the_rights_of_its_caller),
+        TEST(what_is_no_import_is_refused_by_its_line),
+        TEST(a_failure_tells_how_far_it_came),
+        TEST(a_line_is_bounded),
+        TEST(a_body_in_pieces_is_the_same_body),
+        TEST(places_are_bounded_and_given_back),
+        TEST(who_sends_nothing_is_cut_off),
+        TEST(a_failure_in_a_long_body_is_told),
+        TEST(a_race_is_no_failure),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
