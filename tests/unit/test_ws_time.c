@@ -120,14 +120,14 @@ static struct socket *open_narrow(const struct fixture *fixture)
 /* A piece from time to time, until so many bytes have come. */
 static void read_slowly(const struct socket *socket, size_t bytes)
 {
-    uint64_t end_ms = os_now_ms() + 6 * KIT_DEADLINE_MS;
+    uint64_t end_ms = os_now_ms() + (uint64_t)6 * KIT_DEADLINE_MS;
     char piece[PIECE_BYTES];
 
     for (size_t taken = 0; taken < bytes;) {
         ssize_t got = recv(socket_fd(socket), piece, sizeof(piece), MSG_DONTWAIT);
 
-        assert_true(os_now_ms() < end_ms);
         assert_true(got > 0 || (got < 0 && errno == EAGAIN)); /* It is not closed. */
+        assert_true(os_now_ms() < end_ms);
         taken += got > 0 ? (size_t)got : 0;
         (void)poll(NULL, 0, PAUSE_MS);
     }
@@ -174,7 +174,7 @@ static void test_who_takes_long_for_one_answer_is_not_closed(void **state)
                     "");
     }
     socket_request(slow, "\"op\":\"children\",\"path\":\"/\",\"with\":\"data\"");
-    read_slowly(slow, CHILDREN * DATA_LEN);
+    read_slowly(slow, (size_t)CHILDREN * DATA_LEN);
     socket_close(slow);
 }
 

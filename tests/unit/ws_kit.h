@@ -10,6 +10,8 @@
 #include "tests/unit/http_kit.h"
 #include "ws/ws.h"
 
+#include <stdlib.h>
+
 enum {
     WS_KIT_BODY_MS = 400,  /* For a message in pieces. */
     WS_KIT_SLOW_MS = 1500, /* For a client that takes nothing. */
@@ -145,7 +147,7 @@ static inline void open_session(struct fixture *fixture, struct session *ret_ses
     assert_non_null(secret);
     assert_non_null(id);
     (void)snprintf(ret_session->secret, sizeof(ret_session->secret), "%s", secret);
-    assert_int_equal(sscanf(id, "%lx", &ret_session->id), 1);
+    ret_session->id = strtoull(id, NULL, 16);
     json_decref(reply);
 }
 
