@@ -21,7 +21,7 @@ struct entry {
     bool proposed;
 };
 
-/* A replica that has reported since this leader began. */
+/* A replica that has reported since this leader began, or was connected to it. */
 struct member {
     uint32_t id;
     bool lost;
@@ -205,32 +205,31 @@ static uint64_t reported_by_all_ms(const struct expiry *expiry)
     return least;
 }
 
-static struct member *member_of(struct expiry *expiry, uint32_t id)
+static struct member *need_member(struct expiry *expiry, uint32_t id)
 {
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         if (expiry->members[i].id == id) {
             return &expiry->members[i];
         }
     }
-    return NULL;
+    ASSERT(expiry->member_count < ZAB_MEMBERS_MAX);
+    struct member *member = &expiry->members[expiry->member_count++];
+
+    *member = (struct member){.id = id};
+    return member;
 }
 
 void expiry_reported(struct expiry *expiry, uint32_t member_id)
 {
-    struct member *member = member_of(expiry, member_id);
-
-    if (!expiry->on) {
-        return;
+    if (expiry->on) {
+        *need_member(expiry, member_id) =
+            (struct member){.id = member_id, .reported_ms = expiry->clock_ms};
     }
-    if (member == NULL) {
-        ASSERT(expiry->member_count < ZAB_MEMBERS_MAX);
-        member = &expiry->members[expiry->member_count++];
-    }
-    *member = (struct member){.id = member_id, .reported_ms = expiry->clock_ms};
 }
 
-/* It may have heard of any session since its last report, and told that client so. A replica that
- * comes and goes does not keep for ever what nobody else has heard of. */
+/* It may have heard of any session since its last report, and told that client so; one that was
+ * gone before its first report, too. A replica that comes and goes does not keep for ever what
+ * nobody else has heard of. */
 static void lose(struct expiry *expiry, struct member *member)
 {
     uint64_t bit = UINT64_C(1) << (member - expiry->members);
@@ -250,7 +249,7 @@ static void lose(struct expiry *expiry, struct member *member)
 
 void expiry_lost(struct expiry *expiry, uint32_t member_id)
 {
-    struct member *member = member_of(expiry, member_id);
+    struct member *member = expiry->on ? need_member(expiry, member_id) : NULL;
 
     if (member != NULL && !member->lost) {
         lose(expiry, member);

@@ -232,8 +232,22 @@ static void a_lost_replica_counts_as_a_touch(void **state)
     clock.other_reports = false;
     expiry_lost(clock.expiry, OTHER);
     expiry_lost(clock.expiry, OTHER);
-    expiry_lost(clock.expiry, 99); /* It never reported. */
     assert_in_range(lives_ms(&clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+/* Its clients may have been heard of in the time before that. */
+static void one_lost_before_its_first_report_counts_as_well(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS);
+    expiry_lost(clock.expiry, 2);
+    assert_in_range(lives_ms(&clock), TIMEOUT_MS, TIMEOUT_MS + 3 * REPORT_MS);
+    expiry_lost(clock.expiry, 2);
+    assert_int_equal(due(&clock), 1);
     expiry_free(clock.expiry);
 }
 
@@ -416,6 +430,7 @@ int main(void)
         cmocka_unit_test(none_is_over_before_all_have_reported_behind_its_deadline),
         cmocka_unit_test(a_report_after_the_deadline_may_save_it),
         cmocka_unit_test(a_lost_replica_counts_as_a_touch),
+        cmocka_unit_test(one_lost_before_its_first_report_counts_as_well),
         cmocka_unit_test(a_silent_replica_is_lost_in_the_end),
         cmocka_unit_test(a_replica_that_comes_and_goes_counts_once),
         cmocka_unit_test(time_that_stood_still_does_not_count),
