@@ -99,6 +99,14 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
     }
 }
 
+/* A verdict that could not be confirmed is none: the request will be prepared anew. */
+static void queue_again(struct replica *replica, struct op_request *request)
+{
+    op_result_release(&request->result);
+    op_result_init(&request->result);
+    place(replica, request, REQUEST_QUEUED);
+}
+
 /* ---- Dispatch. ---- */
 
 static void dispatch_round(struct replica *replica, struct op_request *request)
@@ -106,7 +114,7 @@ static void dispatch_round(struct replica *replica, struct op_request *request)
     /* The place first: with one voter the round ends within the call. */
     place(replica, request, REQUEST_CONFIRMING);
     if (zab_confirm(replica->zab, request->id, &replica->inner) != ERR_OK) {
-        place(replica, request, REQUEST_QUEUED);
+        queue_again(replica, request);
     }
 }
 
@@ -419,9 +427,7 @@ void requests_role_ended(struct replica *replica)
          * one is no sign that it did. */
         if (request->state == REQUEST_CONFIRMING ||
             (request->state == REQUEST_WAITING && is_verdict(request))) {
-            op_result_release(&request->result);
-            op_result_init(&request->result);
-            place(replica, request, REQUEST_QUEUED);
+            queue_again(replica, request);
         }
     }
 }
@@ -448,9 +454,7 @@ void requests_new_epoch(struct replica *replica)
         }
         PROBE("replica.request_retried");
         replica->retried++;
-        op_result_release(&request->result);
-        op_result_init(&request->result);
-        place(replica, request, REQUEST_QUEUED);
+        queue_again(replica, request);
     }
 }
 

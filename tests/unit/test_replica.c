@@ -95,6 +95,44 @@ static void a_refusal_is_forgotten_with_the_role(void **state)
     bench_close(&bench);
 }
 
+/* As many rounds wait as may: so does the refusal, and it is worked out anew when there is room. */
+static void a_refusal_waits_for_room_for_its_round(void **state)
+{
+    enum {
+        ROUNDS_MAX = 65536
+    };
+
+    struct bench bench;
+    struct told told;
+    struct op_args element;
+    struct op_request *multi;
+
+    (void)state;
+    bench_lead(&bench);
+    for (uint64_t i = 0; i <= ROUNDS_MAX; i++) {
+        drive_recv(&bench.drive, 1,
+                   &(struct zab_msg){.type = ZAB_READ_INDEX,
+                                     .link = bench.drive.links[1],
+                                     .epoch = bench.drive.promised,
+                                     .round = i + 1});
+    }
+    op_args_init(&element, OP_DELETE);
+    element.path = slice_str("/none");
+    multi = bench_request(&bench, OP_MULTI, "/", &told);
+    multi->args.ops = &element;
+    multi->args.op_count = 1;
+    bench_submit(&bench, multi);
+    drive_tick(&bench.drive, 10);
+    assert_int_equal(told.answers, 0);
+    for (int round = 0; round < 3 && told.answers == 0; round++) {
+        confirm_round(&bench, 2);
+        drive_tick(&bench.drive, 10);
+    }
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_NO_NODE);
+    bench_close(&bench);
+}
+
 static void a_linearizable_read_waits_for_a_round(void **state)
 {
     struct bench bench;
@@ -403,6 +441,7 @@ int main(void)
         cmocka_unit_test(a_refusal_waits_for_a_round),
         cmocka_unit_test(a_refusal_waits_for_what_it_rests_on),
         cmocka_unit_test(a_refusal_is_forgotten_with_the_role),
+        cmocka_unit_test(a_refusal_waits_for_room_for_its_round),
         cmocka_unit_test(a_linearizable_read_waits_for_a_round),
         cmocka_unit_test(a_learners_write_names_its_origin),
         cmocka_unit_test(a_learners_refusal_waits_for_a_round),
