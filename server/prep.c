@@ -64,6 +64,20 @@ enum err prep_refuse(const struct prep_step *step, enum err err, const char *det
     return err;
 }
 
+/* With a quorum's disks nearly full the rest of their space is for what gives some back. */
+static enum err check_space(const struct prep_step *step)
+{
+    enum op_id op = step->job->args->op;
+    bool frees = op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE;
+
+    if (step->job->disk_low && !frees) {
+        return prep_refuse(step, ERR_DISK_FULL,
+                           "a quorum of replicas has almost no disk space left: only deletes and "
+                           "the closing of sessions pass");
+    }
+    return ERR_OK;
+}
+
 static enum err prep_one(const struct prep_step *step, const struct op_args *args)
 {
     if (args->data.len > step->prep->limits.data_bytes_max) {
@@ -236,6 +250,9 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
     if (err == ERR_OK && result->replayed) {
         buf_clear(out);
         return ERR_OK;
+    }
+    if (err == ERR_OK) {
+        err = check_space(&step);
     }
     if (err == ERR_OK) {
         err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);

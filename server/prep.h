@@ -46,6 +46,7 @@ struct prep_job {
     const struct op_session *session; /* In whose session; NULL: none. */
     struct slice key;                 /* Idempotency-Key; empty: none. */
     const struct txn_header *header;  /* Origin and time. */
+    bool disk_low;                    /* Nothing but what frees space is prepared. */
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,

@@ -12,11 +12,19 @@ int64_t lead_time(struct replica *replica)
     return replica->txn_time_ms;
 }
 
-/* With a quorum's disks nearly full, only what frees space still passes. */
-static bool is_allowed_when_low(const struct op_args *args)
+/* Only the core thread writes the tree, so it may read it without the lock. */
+static enum err prepare(struct replica *replica, const struct prep_job *job, zxid_t zxid,
+                        struct op_result *result)
 {
-    return args->op == OP_DELETE || args->op == OP_REAP || args->op == OP_CLOSE ||
-           args->op == OP_EXPIRE;
+    const struct state *state = view_read(replica->view);
+    struct prep_job now = *job;
+
+    ASSERT(state);
+    now.disk_low = replica->status.quorum_low;
+    buf_clear(&replica->txn);
+    result->err = prep_request(replica->prep, state, &now, zxid, &replica->txn, result);
+    view_read_done(replica->view);
+    return result->err;
 }
 
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
@@ -28,25 +36,14 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
         return LEAD_LATER;
     }
     *ret_zxid = zxid;
-    if (replica->status.quorum_low && !is_allowed_when_low(job->args)) {
+    enum err err = prepare(replica, job, zxid, result);
+
+    if (err == ERR_DISK_FULL) {
         PROBE("replica.quorum_low");
-        result->err = ERR_DISK_FULL;
-        result->detail = "a quorum of replicas has almost no disk space left: only deletes and the "
-                         "closing of sessions pass";
         /* It rests on no proposal, and those in flight may wait for space. */
         *ret_zxid = replica->status.delivered + 1;
-        return LEAD_REFUSED;
     }
-    /* Only the core thread writes the tree, so it may read it without the lock. */
-    const struct state *state = view_read(replica->view);
-
-    ASSERT(state);
-    buf_clear(&replica->txn);
-    enum err err = prep_request(replica->prep, state, job, zxid, &replica->txn, result);
-
-    view_read_done(replica->view);
     if (err != ERR_OK) {
-        result->err = err;
         return LEAD_REFUSED;
     }
     if (replica->txn.len == 0) {

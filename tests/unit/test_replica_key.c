@@ -95,6 +95,31 @@ static void a_learner_is_sent_the_answer_after_a_round(void **state)
     bench_close(&bench);
 }
 
+/* Nothing new is done; but what was done takes no space to be told again. */
+static void an_answer_is_given_again_from_full_disks(void **state)
+{
+    struct zab_event low = {.type = ZAB_EV_SPACE, .flag = true};
+    struct bench bench;
+    struct told first;
+    struct told again;
+
+    (void)state;
+    bench_open(&bench, 1, 1);
+    drive_persist(&bench.drive);
+    create_with_key(&bench, "/a", "key", &first);
+    drive_persist(&bench.drive);
+    drive_step(&bench.drive, &low);
+    assert_true(bench_status(&bench).zab.quorum_low);
+    create_with_key(&bench, "/a", "key", &again);
+    assert_int_equal(again.err, ERR_OK);
+    assert_true(again.replayed && again.zxid == first.zxid);
+    create_with_key(&bench, "/b", "other", &again);
+    assert_int_equal(again.err, ERR_DISK_FULL);
+    create_with_key(&bench, "/b", "key", &again);
+    assert_int_equal(again.err, ERR_KEY_REUSED);
+    bench_close(&bench);
+}
+
 static uint64_t remembered(struct bench *bench)
 {
     const struct state *state = view_read(bench->view);
@@ -131,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_given_again_as_it_was),
         cmocka_unit_test(a_learner_is_sent_the_answer_after_a_round),
+        cmocka_unit_test(an_answer_is_given_again_from_full_disks),
         cmocka_unit_test(an_answer_is_forgotten_when_its_time_is_over),
     };
 
