@@ -139,6 +139,11 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     struct zab_status before = replica->status;
 
     replica_refresh(replica);
+    /* It serves since this step, and its last deliveries stand behind this effect; another one like
+     * this stands behind them. */
+    if (!before.serving && replica->applied < replica->status.delivered) {
+        replica->status.serving = false;
+    }
     out->status_changed = true;
     make_state(replica);
     if (before.state != replica->status.state || before.leader != replica->status.leader ||

@@ -307,17 +307,13 @@ static void own_path(struct op_result *result)
     }
 }
 
-/* Over a fuzzy snapshot it may be that the session has been closed since: then that is so. */
 static void fill_session(struct op_result *result, const struct state *state, uint64_t id)
 {
     const struct state_session *session = state_session(state, id);
 
-    if (session) {
-        view_fill_session(session, &result->session);
-        result->has_session = true;
-    } else {
-        result->err = ERR_SESSION_EXPIRED;
-    }
+    ASSERT(session);
+    view_fill_session(session, &result->session);
+    result->has_session = true;
 }
 
 static void fill_znode(struct op_result *result, const struct state_change *change)
@@ -379,8 +375,9 @@ static void take_changes(struct op_request *request, const struct state *state,
     ASSERT(request->def->id != OP_MULTI || at == result->result_count);
 }
 
-/* A transaction that this process asked for has been applied: its answer may go out, once the lock
- * on the tree is free. */
+/* A transaction that this process asked for has been applied to the state before it: its answer may
+ * go out, once the lock on the tree is free. (Not over a fuzzy snapshot: what the change finds
+ * there is of a later time, and so would the answer be.) */
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid)
 {

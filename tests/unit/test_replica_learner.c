@@ -367,6 +367,31 @@ static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
     bench_close(&bench);
 }
 
+/* Unless it is in the log by now: then its delivery tells. */
+static void back_at_the_same_epoch_the_log_tells(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_create(&bench, "/a", &told);
+    uint64_t number = bench_forwarded(&bench);
+
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow_stream(&bench.drive, 3, 1);
+    drive_entry(&bench.drive, bench_record(&bench.drive, number, "/a"), 0);
+    drive_newleader(&bench.drive, NULL);
+    drive_persist(&bench.drive);
+    drive_leader_says(&bench.drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 1)});
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OK);
+    assert_int_equal(told.zxid, zxid_make(1, 1));
+    bench_close(&bench);
+}
+
 /* The delivery may have been inside the snapshot, where no request can be recognised. */
 static void after_a_replaced_state_the_outcome_is_unknown(void **state)
 {
@@ -383,6 +408,48 @@ static void after_a_replaced_state_the_outcome_is_unknown(void **state)
     assert_int_equal(told.answers, 1);
     assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
     assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+static struct logrec *set_record(struct drive *drive, uint64_t request, const char *path)
+{
+    const struct txn_header header = {
+        .origin_member = 1, .origin_boot = BENCH_BOOT, .request = request, .time_ms = 5};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){
+                      .type = TXN_SET, .flags = TXN_REPLY, .path = slice_str(path), .version = 1});
+    struct logrec *rec = drive_log_add_type(&drive->theirs, LOGREC_TXN,
+                                            drive_log_last(&drive->theirs) + 1, buf_slice(&txn));
+
+    buf_release(&txn);
+    return rec;
+}
+
+/* The snapshot was still being written when the write was done, and the znode deleted: nothing here
+ * tells what its stat was then. */
+static void inside_a_fuzzy_snapshot_the_outcome_is_unknown(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_submit(&bench, bench_request(&bench, OP_SET, "/gone", &told));
+    uint64_t number = bench_forwarded(&bench);
+
+    bench_install(&bench, zxid_make(2, 7));
+    drive_entry(&bench.drive, set_record(&bench.drive, number, "/gone"), 0);
+    drive_persist(&bench.drive);
+    bench.drive.restored_digest = bench_end_digest();
+    drive_restored(&bench.drive);
+    bench_up_to_date(&bench);
+    assert_true(bench_has(&bench, "/b"));
+    assert_int_equal(told.answers, 1);
+    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    assert_false(told.has_stat);
     bench_close(&bench);
 }
 
@@ -492,7 +559,9 @@ int main(void)
         cmocka_unit_test(a_write_overtaken_by_one_of_its_lane_is_not_done),
         cmocka_unit_test(a_write_behind_an_unknown_one_is_not_done_again),
         cmocka_unit_test(back_at_the_same_epoch_the_outcome_is_unknown),
+        cmocka_unit_test(back_at_the_same_epoch_the_log_tells),
         cmocka_unit_test(after_a_replaced_state_the_outcome_is_unknown),
+        cmocka_unit_test(inside_a_fuzzy_snapshot_the_outcome_is_unknown),
         cmocka_unit_test(a_snapshot_that_is_exact_is_checked_when_it_is_loaded),
         cmocka_unit_test(a_fuzzy_snapshot_is_checked_where_the_log_covers_it),
         cmocka_unit_test(from_a_state_that_differs_there_nothing_is_answered),
