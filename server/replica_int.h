@@ -24,6 +24,7 @@ enum {
     FORWARDS_MAX = 65536,   /* Learners' requests waiting for room in the pipeline. */
     FORWARD_COST = 64,      /* Bytes that each of them counts for, besides its own. */
     REAP_MAX = 1000,        /* Znodes reaped at a time. */
+    FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
     REPORT_NUMBER = 0,      /* In place of a request's number: no request but a report. */
     REPORT_IDS_MAX = 65536, /* In one part of it. */
     LANES = 4096,           /* Places for lanes; two that share one are kept in order, too. */

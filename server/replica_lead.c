@@ -297,12 +297,13 @@ void lead_reap(struct replica *replica)
 
 /* ---- Remembered answers whose time is over. ---- */
 
-void lead_forget(struct replica *replica)
+/* False when nothing is due, or there is no room for another proposal. */
+static bool forget_some(struct replica *replica)
 {
-    zxid_t zxid = replica_leads(replica) ? zab_next_zxid(replica->zab) : 0;
+    zxid_t zxid = zab_next_zxid(replica->zab);
 
     if (zxid == 0) {
-        return;
+        return false;
     }
     const struct txn_header header = {.time_ms = lead_time(replica)};
     const struct state *state = view_read(replica->view);
@@ -316,5 +317,16 @@ void lead_forget(struct replica *replica)
 
         ASSERT(err == ERR_OK);
         replica->proposals++;
+    }
+    return due;
+}
+
+/* Several transactions at a time: as many answers are to be forgotten as are remembered. */
+void lead_forget(struct replica *replica)
+{
+    bool more = replica_leads(replica);
+
+    for (int i = 0; i < FORGETS_MAX && more; i++) {
+        more = forget_some(replica);
     }
 }

@@ -151,6 +151,41 @@ static void an_answer_is_forgotten_when_its_time_is_over(void **state)
     bench_close(&bench);
 }
 
+static struct state *state_that_remembers(uint64_t count)
+{
+    struct state *state = state_new(7);
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    for (uint64_t zxid = 1; zxid <= count; zxid++) {
+        const struct txn_header header = {.time_ms = 5};
+        const struct txn_remember remember = {.scope = slice_str("ann"),
+                                              .key = slice_make(&zxid, sizeof(zxid))};
+
+        buf_clear(&txn);
+        txn_begin(&txn, &header);
+        txn_put_remember(&txn, &remember);
+        assert_int_equal(state_apply(state, zxid, buf_slice(&txn), false, NULL), ERR_OK);
+    }
+    buf_release(&txn);
+    return state;
+}
+
+/* One transaction forgets a thousand of them. */
+static void all_that_is_due_is_forgotten_at_once(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_open_with(&bench, 1, 1, state_that_remembers(2500));
+    drive_persist(&bench.drive);
+    bench.wall_ms += 2 * BENCH_REMEMBER_MS;
+    drive_tick(&bench.drive, 1000);
+    drive_persist(&bench.drive);
+    assert_int_equal(remembered(&bench), 0);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +193,7 @@ int main(void)
         cmocka_unit_test(a_learner_is_sent_the_answer_after_a_round),
         cmocka_unit_test(an_answer_is_given_again_from_full_disks),
         cmocka_unit_test(an_answer_is_forgotten_when_its_time_is_over),
+        cmocka_unit_test(all_that_is_due_is_forgotten_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
