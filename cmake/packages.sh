@@ -4,7 +4,7 @@ build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev lib
   libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev
   python3 python3-yaml)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 curl
-  nodejs)
+  jq nodejs)
 
 # Installs what is missing; asks for root only then.
 install_packages() {
@@ -14,19 +14,34 @@ install_packages() {
       missing+=("$name")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
-  local root=()
-  if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || {
-      echo "These packages are needed: ${missing[*]}. Install them as root, or install sudo." >&2
-      return 1
-    }
-    root=(sudo)
+  if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+    echo "These packages are needed: ${missing[*]}. Install them as root, or install sudo." >&2
+    return 1
   fi
   echo "Installing ${missing[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  quietly "${root[@]}" apt-get update -q
-  quietly "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  quietly as_root apt-get update -q
+  quietly as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -q -y --no-install-recommends "${missing[@]}"
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# take_promtool DIR: puts the checker of alert rules into DIR, out of Debian's package prometheus. The
+# package is not installed: it would start a server.
+take_promtool() {
+  [ ! -x "$1/promtool" ] || return 0
+  mkdir -p "$1"
+  (
+    cd "$1" || exit 1
+    apt-get download -q prometheus >/dev/null 2>&1 || {
+      quietly as_root apt-get update -q
+      quietly apt-get download -q prometheus
+    }
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x --strip-components=3 ./usr/bin/promtool
+    rm -f prometheus_*.deb
+  )
 }
 
 # Runs a command; what it says is shown only when it fails.

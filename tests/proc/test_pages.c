@@ -1,0 +1,600 @@
+/*
+ * The front page and the pages of docs/ are what a stranger tries: each command in their "console"
+ * blocks is run as it stands there, and must print what is shown below it; the conversation on the
+ * page of WebSockets is held likewise. Each page has three
+ * replicas and a directory of its own; what a line sets, the next ones know. Only the ports are
+ * exchanged. In what is shown "..." stands for anything; zxids, times and secrets are those of
+ * another day.
+ */
+#include "base/buf.h"
+#include "tests/proc/ensemble.h"
+#include "tests/proc/socket.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    TEXT_MAX = 1 << 20,
+    PATH_ROOM = 512,
+    PORT_SHOWN = 9998, /* Of the first replica; the others follow. */
+    REPLICAS = 3,
+    LINES_MIN = 90, /* Of all pages. */
+    MESSAGES_MIN = 14,
+    ZXID_DIGITS_MIN = 9,
+    HISTORY_DIGITS = 16,
+    TIME_DIGITS = 13,
+    CURL_TIMED_OUT = 28,
+    NOT_FOUND = 127,
+    WAIT_MS = 10000 * ENSEMBLE_FACTOR /* A read elsewhere may be a moment behind. */
+};
+
+static struct ensemble ensemble;
+
+static void read_file(const char *path, struct buf *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = 1;
+
+    assert_true(fd >= 0);
+    buf_clear(out);
+    while (got > 0) {
+        uint8_t *to = buf_reserve(out, BUFSIZ);
+
+        assert_non_null(to);
+        got = read(fd, to, BUFSIZ);
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+}
+
+/* ---- What differs from day to day ---- */
+
+static bool is_moving(struct slice key)
+{
+    static const char *const keys[] = {"czxid", "mzxid", "pzxid",   "zxid",
+                                       "ctime", "mtime", "instance"};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        if (slice_eq(key, slice_str(keys[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The length of `"key":` when a value that changes begins behind it, else 0. */
+static size_t moving_key_len(const char *text)
+{
+    const char *end = *text == '"' ? strchr(text + 1, '"') : NULL;
+    bool moving = end && end[1] == ':' && is_moving(slice_make(text + 1, (size_t)(end - text - 1)));
+
+    return moving ? (size_t)(end + 2 - text) : 0;
+}
+
+/* The length of the start of a line that changes, else 0. */
+static size_t moving_line_len(const char *line)
+{
+    static const char *const starts[] = {"Date: ", "Zk-Zxid: ", "Zk-History: ", "retry: "};
+
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        if (strncmp(line, starts[i], strlen(starts[i])) == 0) {
+            return strlen(starts[i]);
+        }
+    }
+    return 0;
+}
+
+static size_t hex_len(const char *text)
+{
+    return strspn(text, "0123456789abcdef");
+}
+
+/* The length of a UUID, else 0. */
+static size_t uuid_len(const char *text)
+{
+    static const size_t parts[] = {8, 4, 4, 4, 12};
+    const char *at = text;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if ((i > 0 && *at++ != '-') || hex_len(at) != parts[i]) {
+            return 0;
+        }
+        at += parts[i];
+    }
+    return (size_t)(at - text);
+}
+
+/* The length of a word that changes: a zxid, one in an entity tag, a secret, a history, a time. */
+static size_t moving_word_len(const char *text, bool in_tag)
+{
+    size_t digits = hex_len(text);
+
+    if (uuid_len(text) > 0) {
+        return uuid_len(text);
+    }
+    if (isalnum(text[digits])) {
+        return 0;
+    }
+    if (digits == HISTORY_DIGITS || (in_tag && digits >= ZXID_DIGITS_MIN)) {
+        return digits;
+    }
+    return digits == TIME_DIGITS && strspn(text, "0123456789") == digits ? digits : 0;
+}
+
+/* True behind the start of an entity tag, and behind its dot. */
+static bool is_in_tag(const char *start, const char *at)
+{
+    if (at - start >= 2 && strchr("dscta", at[-1]) && at[-2] == '"') {
+        return true;
+    }
+    return at > start && at[-1] == '.';
+}
+
+/* The length of what is to be left out at `at`, with what stands before it put into `out`. */
+static size_t mask_one(const char *start, const char *at, struct buf *out)
+{
+    bool line_starts = at == start || at[-1] == '\n';
+    bool word_starts = at == start || !isalnum(at[-1]) || is_in_tag(start, at);
+    size_t len = moving_key_len(at);
+
+    if (len > 0) {
+        buf_append(out, at, len);
+        return len + strcspn(at + len, ",}]\n");
+    }
+    len = line_starts ? moving_line_len(at) : 0;
+    if (len > 0) {
+        buf_append(out, at, len);
+        return len + strcspn(at + len, "\n");
+    }
+    if (word_starts && at[0] == '0' && at[1] == 'x' && hex_len(at + 2) >= ZXID_DIGITS_MIN) {
+        return 2 + hex_len(at + 2);
+    }
+    return word_starts ? moving_word_len(at, is_in_tag(start, at)) : 0;
+}
+
+/* Puts "#" in the place of values that change; without white space at the end. */
+static void mask(const char *text, struct buf *out)
+{
+    buf_clear(out);
+    for (const char *at = text; *at;) {
+        size_t len = mask_one(text, at, out);
+
+        if (len > 0) {
+            buf_append_byte(out, '#');
+            at += len;
+        } else if (*at == '\r') {
+            at++;
+        } else {
+            buf_append_byte(out, (uint8_t)*at++);
+        }
+    }
+    while (out->len > 0 && isspace(out->data[out->len - 1])) {
+        out->len--;
+    }
+}
+
+/* The length of the address of one of the replicas, else 0. */
+static size_t address_len(const char *text, unsigned *ret_index)
+{
+    static const char host[] = "127.0.0.1:";
+    size_t host_len = sizeof(host) - 1;
+    unsigned port = 0;
+
+    if (strncmp(text, host, host_len) != 0 || sscanf(text + host_len, "%5u", &port) != 1 ||
+        port < PORT_SHOWN || port >= PORT_SHOWN + ensemble.count) {
+        return 0;
+    }
+    *ret_index = port - PORT_SHOWN;
+    return host_len + strspn(text + host_len, "0123456789");
+}
+
+static void exchange_ports(const char *text, struct buf *out)
+{
+    buf_clear(out);
+    while (*text) {
+        unsigned index = 0;
+        size_t len = address_len(text, &index);
+
+        if (len > 0) {
+            buf_printf(out, "127.0.0.1:%u", ensemble.replicas[index].client_port);
+            text += len;
+        } else {
+            buf_append_byte(out, (uint8_t)*text++);
+        }
+    }
+}
+
+/* ---- The comparison ---- */
+
+/* Cuts what stands before the next "..." off `shown`, without the blanks around that; what is left
+ * is NULL behind the last one. */
+static struct slice next_piece(const char **shown)
+{
+    const char *gap = strstr(*shown, "...");
+    struct slice piece = slice_make(*shown, gap ? (size_t)(gap - *shown) : strlen(*shown));
+
+    while (gap && piece.len > 0 && piece.data[piece.len - 1] == ' ') {
+        piece.len--;
+    }
+    *shown = gap ? gap + 3 + strspn(gap + 3, " ") : NULL;
+    return piece;
+}
+
+/* Each piece in its order, the first at the start, the last at the end. */
+static bool matches(const char *shown, const char *printed)
+{
+    bool first = true;
+
+    while (shown) {
+        struct slice piece = next_piece(&shown);
+        size_t left = strlen(printed);
+        const char *found = printed;
+
+        if (piece.len > left) {
+            return false;
+        }
+        if (!first) {
+            found =
+                shown ? memmem(printed, left, piece.data, piece.len) : printed + left - piece.len;
+        }
+        if (!found || memcmp(found, piece.data, piece.len) != 0) {
+            return false;
+        }
+        printed = found + piece.len;
+        first = false;
+    }
+    return *printed == '\0';
+}
+
+/* ---- Running it ---- */
+
+/* In a shell that knows what the lines before have set, and leaves what it has set itself. */
+static int run_line(const char *line, struct buf *printed)
+{
+    char path[PATH_ROOM];
+    struct buf command;
+
+    buf_init(&command, TEXT_MAX);
+    buf_printf(&command,
+               "cd %s/page && set -a && . ../set && { %s\n} >../printed 2>../said </dev/null\n"
+               "status=$?; export -p >../set; exit $status",
+               ensemble.dir, line);
+
+    int status = system(buf_cstr(&command)); /* NOLINT(concurrency-mt-unsafe): one thread. */
+
+    buf_release(&command);
+    (void)snprintf(path, sizeof(path), "%s/printed", ensemble.dir);
+    read_file(path, printed);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A stream is read for as long as the line says. */
+static bool is_end(int code, const char *line)
+{
+    return code == 0 || (code == CURL_TIMED_OUT && strstr(line, " -m "));
+}
+
+/* What came behind `line` is what is shown there. */
+static bool is_shown(const char *line, const char *came, const char *shown)
+{
+    struct buf got;
+
+    buf_init(&got, TEXT_MAX);
+    mask(came, &got);
+
+    bool same = matches(shown, buf_cstr(&got));
+
+    if (!same) {
+        print_message("%s\nprinted: %s\nshown:   %s\n", line, buf_cstr(&got), shown);
+    }
+    buf_release(&got);
+    return same;
+}
+
+static bool prints(const char *line, const char *shown)
+{
+    struct buf printed;
+
+    buf_init(&printed, TEXT_MAX);
+
+    int code = run_line(line, &printed);
+    bool same = is_shown(line, buf_cstr(&printed), shown);
+
+    if (!is_end(code, line)) {
+        print_message("%s\nended with %d\n", line, code);
+    }
+    buf_release(&printed);
+    return same && is_end(code, line);
+}
+
+/* Only what changes nothing may be tried again. */
+static bool is_read(const char *line)
+{
+    static const char *const marks[] = {" -X ", " -d ", " -T ", "--data"};
+
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+        if (strstr(line, marks[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void try_line(const char *line, const char *shown)
+{
+    struct buf here;
+    struct buf line_here;
+    struct buf shown_here;
+
+    buf_init(&here, TEXT_MAX);
+    buf_init(&line_here, TEXT_MAX);
+    buf_init(&shown_here, TEXT_MAX);
+    exchange_ports(line, &line_here);
+    exchange_ports(shown, &here);
+    mask(buf_cstr(&here), &shown_here);
+    if (is_read(line)) {
+        ENSEMBLE_WAIT(&ensemble, WAIT_MS, prints(buf_cstr(&line_here), buf_cstr(&shown_here)));
+    } else {
+        ENSEMBLE_CHECK(&ensemble, prints(buf_cstr(&line_here), buf_cstr(&shown_here)));
+    }
+    buf_release(&here);
+    buf_release(&line_here);
+    buf_release(&shown_here);
+}
+
+/* ---- Pages ---- */
+
+/* A command and what is shown below it. */
+struct example {
+    struct buf line;
+    struct buf shown;
+    bool continued; /* The command goes on in the next line. */
+};
+
+static uint32_t example_end(struct example *example)
+{
+    uint32_t count = example->line.len > 0 ? 1 : 0;
+
+    if (count > 0) {
+        try_line(buf_cstr(&example->line), buf_cstr(&example->shown));
+    }
+    buf_clear(&example->line);
+    buf_clear(&example->shown);
+    return count;
+}
+
+/* A command goes on in the next line behind a backslash, and inside of quotes. */
+static bool goes_on(char *command)
+{
+    bool quoted = false;
+    size_t len = strlen(command);
+
+    for (const char *at = command; *at; at++) {
+        quoted ^= *at == '\'';
+    }
+    return quoted || (len > 0 && command[len - 1] == '\\');
+}
+
+/* Returns how many commands have been tried. */
+static uint32_t example_take(struct example *example, const char *line)
+{
+    uint32_t count = 0;
+
+    if (!example->continued && strncmp(line, "$ ", 2) == 0) {
+        count = example_end(example);
+        buf_append_str(&example->line, line + 2);
+    } else if (example->continued) {
+        buf_printf(&example->line, "\n%s", line);
+    } else {
+        assert_true(example->line.len > 0);
+        buf_printf(&example->shown, "%s\n", line);
+        return 0;
+    }
+    example->continued = goes_on(buf_cstr(&example->line));
+    return count;
+}
+
+static uint32_t run_page(char *page)
+{
+    struct example example = {.continued = false};
+    bool inside = false;
+    uint32_t count = 0;
+
+    buf_init(&example.line, TEXT_MAX);
+    buf_init(&example.shown, TEXT_MAX);
+    for (char *line = page, *next = NULL; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) {
+            *next++ = '\0';
+        }
+        if (strncmp(line, "```", 3) == 0) {
+            count += example_end(&example);
+            inside = !inside && strcmp(line, "```console") == 0;
+        } else if (inside) {
+            count += example_take(&example, line);
+        }
+    }
+    assert_false(inside);
+    buf_release(&example.line);
+    buf_release(&example.shown);
+    return count;
+}
+
+static void open_page(void)
+{
+    char path[PATH_ROOM];
+
+    ensemble_launch(&ensemble, REPLICAS, NULL);
+    (void)snprintf(path, sizeof(path), "%s/page", ensemble.dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(path, sizeof(path), "%s/set", ensemble.dir);
+
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static uint32_t try_page(const char *path)
+{
+    struct buf page;
+    uint32_t count = 0;
+
+    buf_init(&page, TEXT_MAX);
+    read_file(path, &page);
+    if (strstr(buf_cstr(&page), "\n```console\n")) {
+        open_page();
+        count = run_page(buf_cstr(&page));
+        ensemble_close(&ensemble);
+        assert_true(count > 0);
+    }
+    buf_release(&page);
+    return count;
+}
+
+static void test_the_pages_are_true(void **state)
+{
+    glob_t pages = {.gl_pathc = 0};
+    uint32_t sum = 0;
+
+    (void)state;
+    assert_int_equal(glob(ZABRA_TOP "/README.md", 0, NULL, &pages), 0);
+    assert_int_equal(glob(ZABRA_TOP "/docs/*.md", GLOB_APPEND, NULL, &pages), 0);
+    for (size_t i = 0; i < pages.gl_pathc; i++) {
+        uint32_t count = try_page(pages.gl_pathv[i]);
+
+        print_message("%3u commands: %s\n", count, pages.gl_pathv[i] + strlen(ZABRA_TOP) + 1);
+        sum += count;
+    }
+    globfree(&pages);
+    assert_true(sum >= LINES_MIN);
+}
+
+/* ---- The conversation of the page of WebSockets ---- */
+
+static void expect_message(struct socket *socket, const char *asked, const char *shown)
+{
+    json_t *message = socket_next(socket, SOCKET_TIMEOUT_MS);
+    struct buf came;
+    struct buf shown_here;
+
+    buf_init(&came, TEXT_MAX);
+    buf_init(&shown_here, TEXT_MAX);
+    ENSEMBLE_CHECK(&ensemble, message != NULL);
+    came.len =
+        json_dumpb(message, (char *)buf_reserve(&came, TEXT_MAX / 2), TEXT_MAX / 2, JSON_COMPACT);
+    assert_in_range(came.len, 1, TEXT_MAX / 2);
+    mask(shown, &shown_here);
+    ENSEMBLE_CHECK(&ensemble, is_shown(asked, buf_cstr(&came), buf_cstr(&shown_here)));
+    buf_release(&came);
+    buf_release(&shown_here);
+    json_decref(message);
+}
+
+/* What stands behind "C> " is sent, and what stands behind "S> " is the next that comes. */
+static uint32_t hold_conversation(struct socket *socket, char *page)
+{
+    const char *asked = "";
+    uint32_t count = 0;
+
+    for (char *line = page, *next = NULL; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) {
+            *next++ = '\0';
+        }
+        if (strncmp(line, "C> ", 3) == 0) {
+            asked = line + 3;
+            socket_send_text(socket, asked, strlen(asked));
+        } else if (strncmp(line, "S> ", 3) == 0) {
+            expect_message(socket, asked, line + 3);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void test_the_conversation_is_true(void **state)
+{
+    struct socket *socket = NULL;
+    struct buf page;
+    uint32_t count = 0;
+
+    (void)state;
+    ensemble_launch(&ensemble, REPLICAS, NULL);
+    socket = socket_open(ensemble.replicas[0].client_port, NULL);
+    buf_init(&page, TEXT_MAX);
+    read_file(ZABRA_TOP "/docs/websocket.md", &page);
+    count = hold_conversation(socket, buf_cstr(&page));
+    buf_release(&page);
+    socket_close(socket);
+    ensemble_close(&ensemble);
+    print_message("%u messages\n", count);
+    assert_true(count >= MESSAGES_MIN);
+}
+
+/* ---- A comparison that lets everything pass would prove nothing ---- */
+
+static void test_another_answer_is_noticed(void **state)
+{
+    (void)state;
+    assert_true(matches("{\"a\":1, ... ,\"z\":2}", "{\"a\":1,\"b\":3,\"z\":2}"));
+    assert_true(matches("a ... b ... c", "a1b2b3c"));
+    assert_true(matches("a", "a"));
+    assert_true(matches("", ""));
+    assert_false(matches("", "a"));
+    assert_false(matches("a", "ab"));
+    assert_false(matches("a ... c", "a b d"));
+    assert_false(matches("a ... b ... c", "a c c"));
+    assert_false(matches("... c", "cd"));
+    assert_false(matches("a ...", "b"));
+}
+
+static void check_mask(const char *text, const char *expected)
+{
+    struct buf got;
+
+    buf_init(&got, TEXT_MAX);
+    mask(text, &got);
+    assert_string_equal(buf_cstr(&got), expected);
+    buf_release(&got);
+}
+
+static void test_only_what_changes_is_masked(void **state)
+{
+    (void)state;
+    check_mask("{\"czxid\":4294967297,\"version\":3}", "{\"czxid\":#,\"version\":3}");
+    check_mask("{\"czxidHex\":\"0x100000001\"}", "{\"czxidHex\":\"#\"}");
+    check_mask("{\"ephemeralOwnerHex\":\"0x0\"}", "{\"ephemeralOwnerHex\":\"0x0\"}");
+    check_mask("ETag: \"d100000001.2\"\r\n", "ETag: \"d#.2\"");
+    check_mask("ETag: \"t100000001.100000002\"", "ETag: \"t#.#\"");
+    check_mask("Zk-Zxid: 0x100000001\r\nA: b", "Zk-Zxid: #\nA: b");
+    check_mask("id: 6c58b88fd6d06dab:0x100000002", "id: #:#");
+    check_mask("\"0b4ed4a1-7b0c-4c5e-9d3f-0123456789ab\"", "\"#\"");
+    check_mask("job-0000000012 d41d8cd98f00b204e9800998ecf8427e",
+               "job-0000000012 d41d8cd98f00b204e9800998ecf8427e");
+    check_mask("mtime=1795234305052, version=1", "mtime=#, version=1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_answer_is_noticed),
+        cmocka_unit_test(test_only_what_changes_is_masked),
+        cmocka_unit_test(test_the_pages_are_true),
+        cmocka_unit_test(test_the_conversation_is_true),
+    };
+    int status = system("curl --version >/dev/null 2>&1"); /* NOLINT(concurrency-mt-unsafe) */
+
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == NOT_FOUND) {
+        print_message("skipped: there is no curl\n");
+        return 77;
+    }
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
