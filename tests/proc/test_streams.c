@@ -562,6 +562,7 @@ static void a_replica_that_is_cut_off_sends_its_streams_away(void **state)
     assert_null(kit_stream_told(&stream));
     kit_stream_close(&stream);
     call(reader, "GET", "/watch/v1/x?mode=persistent", NULL, NULL, 503);
+    call(reader, "GET", "/znodes/v1/", NULL, NULL, 503); /* Nor are plain reads answered. */
 }
 
 int main(void)
