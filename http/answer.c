@@ -193,6 +193,7 @@ static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *re
     http_header(response, "Zk-Stat", stat);
     http_header(response, "X-Content-Type-Options", "nosniff");
     http_header(response, "Content-Security-Policy", "sandbox");
+    http_header(response, "Cache-Control", "no-store"); /* JSON of this URL has the same tag. */
     http_header_common(conn, response, false);
     return http_send(conn, empty ? MHD_HTTP_NO_CONTENT : MHD_HTTP_OK, response);
 }

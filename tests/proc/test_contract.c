@@ -201,6 +201,10 @@ static void test_conditions_hold_across_recreation(void **state)
     one("GET", "/znodes/v1/tagged", none_match, NULL, 304);
     assert_string_equal(web_header(&ensemble.reply, "ETag"), etag);
     assert_string_equal(web_header(&ensemble.reply, "Cache-Control"), "no-cache");
+    /* The bytes have the tag of the JSON: no cache may answer with one for the other. */
+    one("GET", "/znodes/v1/tagged", "Accept: application/octet-stream", NULL, 200);
+    assert_string_equal(web_header(&ensemble.reply, "ETag"), etag);
+    assert_string_equal(web_header(&ensemble.reply, "Cache-Control"), "no-store");
     one("DELETE", "/znodes/v1/tagged", NULL, NULL, 204);
     one("POST", "/znodes/v1/?name=tagged", NULL, "1", 201);
     /* The version is 0 again; the tag knows better. */

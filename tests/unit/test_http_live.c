@@ -69,7 +69,7 @@ static void a_znode_can_be_created_read_set_and_deleted(void **state)
                      404);
 }
 
-static void a_raw_read_has_eight_headers(void **state)
+static void a_raw_read_has_nine_headers(void **state)
 {
     (void)state;
     assert_int_equal(create("/", "name=raw", "bytes"), 201);
@@ -83,9 +83,10 @@ static void a_raw_read_has_eight_headers(void **state)
     for (const char *at = strchr(answer.head, '\n'); at; at = strchr(at + 1, '\n')) {
         headers++;
     }
-    assert_int_equal(headers, 8);
+    assert_int_equal(headers, 9);
     assert_string_equal(kit_header(&answer, "X-Content-Type-Options"), "nosniff");
     assert_string_equal(kit_header(&answer, "Content-Security-Policy"), "sandbox");
+    assert_string_equal(kit_header(&answer, "Cache-Control"), "no-store");
     assert_string_equal(kit_header(&answer, "Content-Type"), "application/octet-stream");
     assert_non_null(strstr(kit_header(&answer, "Zk-Stat"), "czxid=0x100000001, mzxid="));
     assert_non_null(strstr(kit_header(&answer, "ETag"), "\"d100000001.0\""));
@@ -446,7 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_znode_can_be_created_read_set_and_deleted, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_raw_read_has_eight_headers, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_raw_read_has_nine_headers, setup, teardown),
         cmocka_unit_test_setup_teardown(conditions_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(children_are_listed_in_pages, setup, teardown),
         cmocka_unit_test_setup_teardown(a_create_answers_as_the_old_gateway_did, setup, teardown),
