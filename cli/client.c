@@ -363,6 +363,15 @@ static bool is_refused(CURLcode result)
     return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST;
 }
 
+/* Nothing of what was never sent can have been done. */
+static bool was_sent(const struct client *client)
+{
+    long bytes = 0;
+
+    (void)curl_easy_getinfo(client->easy, CURLINFO_REQUEST_SIZE, &bytes);
+    return bytes > 0;
+}
+
 /* A share of the time that is left: one replica that hangs must not use up all of it. */
 static long try_ms(const struct client *client, const struct asking *asking)
 {
@@ -389,7 +398,7 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
         uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
 
         asking->refused_since_ms = is_refused(result) ? since_ms : 0;
-        (void)(is_refused(result) ? nobody(client) : too_late(client, asking->request));
+        (void)(was_sent(client) ? too_late(client, asking->request) : nobody(client));
         return ELSEWHERE;
     }
     asking->refused_since_ms = 0;

@@ -1,0 +1,328 @@
+/* What commands wait with: a session that is kept alive, watches that go on at another replica, a
+ * child that gets the signals, and the loss of it all. */
+#include "base/mem.h"
+#include "cli/live.h"
+#include "tests/proc/ensemble.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    TIMEOUT_MS = 4000, /* Waited for, and so the same with a sanitizer. */
+    WAIT_MS = 30000 * ENSEMBLE_FACTOR,
+    CHANGES = 40,
+    CHILD_CODE = 7,
+    GRACE_MS = 200
+};
+
+static struct ensemble ensemble;
+static char endpoints[256];
+static struct cli cli;
+static struct live *live;
+
+static int launch(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, "tickTime=100\nminSessionTimeout=200\n");
+    (void)snprintf(endpoints, sizeof(endpoints), "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u",
+                   ensemble.replicas[0].client_port, ensemble.replicas[1].client_port,
+                   ensemble.replicas[2].client_port);
+    return 0;
+}
+
+static int close_ensemble(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+static int open_live(void **state)
+{
+    static const struct cmd cmd = {.name = "test", .usage = ""};
+
+    (void)state;
+    cli = (struct cli){.cmd = &cmd,
+                       .settings = {.endpoints = endpoints, .timeout_ms = WAIT_MS},
+                       .out = {.cmd = "test"}};
+    cli.client = client_open(&cli.settings);
+    live = cli.client ? live_open(&cli) : NULL;
+    return live ? 0 : -1;
+}
+
+static int close_live(void **state)
+{
+    (void)state;
+    live_close(live);
+    client_close(cli.client);
+    return 0;
+}
+
+static int ask(const char *method, const char *target)
+{
+    return client_ask(cli.client, &(struct client_request){.method = method, .target = target});
+}
+
+static uint64_t soon(int64_t ms)
+{
+    return os_now_ms() + (uint64_t)ms;
+}
+
+/* The next thing but heartbeats, which must be of this kind. */
+static void expect(enum live_kind kind, struct live_news *news)
+{
+    uint64_t end_ms = soon(WAIT_MS);
+
+    for (;;) {
+        live_wait(live, end_ms, news);
+        if (news->kind != LIVE_EVENT || strcmp(jsonr_text(news->event, "event"), "heartbeat")) {
+            break;
+        }
+        json_decref(news->event);
+    }
+    if (news->kind != kind) {
+        ensemble_print_logs(&ensemble);
+        fail_msg("%d has happened, not %d", (int)news->kind, (int)kind);
+    }
+}
+
+static void a_session_is_kept_alive(void **state)
+{
+    struct live_news news;
+    char secret[64];
+
+    (void)state;
+    assert_int_equal(live_session(live, TIMEOUT_MS), CMD_OK);
+    assert_int_equal(live_session_timeout_ms(live), TIMEOUT_MS);
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=eph&ephemeral=true"), CMD_OK);
+    live_wait(live, soon(TIMEOUT_MS * INT64_C(3) / 2), &news);
+    assert_int_equal(news.kind, LIVE_TIME);
+    client_enter(cli.client, NULL); /* Or asking would keep it alive too. */
+    assert_int_equal(ask("GET", "/znodes/v1/eph"), CMD_OK);
+    (void)snprintf(secret, sizeof(secret), "%s", live_session_secret(live));
+    client_enter(cli.client, secret);
+    live_close(live);
+    live = live_open(&cli);
+    assert_int_equal(ask("GET", "/znodes/v1/eph?consistency=linearizable"), CMD_NO_NODE);
+}
+
+/* Who serves the stream, by the number that it says. */
+static uint32_t begin_watch(struct stream **ret_stream)
+{
+    struct live_news news;
+    uint32_t server = 0;
+
+    *ret_stream = live_watch(live, &(struct stream_request){.path = "/w", .kind = "recursive"});
+    assert_non_null(*ret_stream);
+    expect(LIVE_EVENT, &news);
+    assert_string_equal(jsonr_text(news.event, "event"), "watch");
+    server = (uint32_t)jsonr_number(news.event, "server");
+    json_decref(news.event);
+    return server;
+}
+
+static void take_changes(int from, int count)
+{
+    for (int i = from; i < from + count;) {
+        struct live_news news;
+        char path[64];
+
+        expect(LIVE_EVENT, &news);
+        (void)snprintf(path, sizeof(path), "/w/n%d", i);
+        if (strcmp(jsonr_text(news.event, "event"), "NodeCreated") == 0) {
+            assert_string_equal(jsonr_text(news.event, "path"), path);
+            i++;
+        } else {
+            assert_string_equal(jsonr_text(news.event, "event"), "watch");
+            assert_string_equal(jsonr_text(news.event, "resumed"), "replayed");
+        }
+        json_decref(news.event);
+    }
+}
+
+static void make_changes(int from, int count)
+{
+    for (int i = from; i < from + count; i++) {
+        char target[96];
+
+        (void)snprintf(target, sizeof(target), "/znodes/v1/w?op=create&name=n%d", i);
+        assert_int_equal(ask("POST", target), CMD_OK);
+    }
+}
+
+static void a_watch_goes_on_elsewhere(void **state)
+{
+    struct stream *stream = NULL;
+    uint32_t server = 0;
+
+    (void)state;
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=w"), CMD_OK);
+    server = begin_watch(&stream);
+    make_changes(0, CHANGES);
+    take_changes(0, CHANGES / 2);
+    ensemble_kill(&ensemble, server - 1);
+    make_changes(CHANGES, CHANGES);
+    take_changes(CHANGES / 2, CHANGES + CHANGES / 2);
+    assert_int_equal(stream_down_since(stream), 0);
+    live_unwatch(live, stream);
+    ensemble_start(&ensemble, server - 1);
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void a_watch_that_tells_once_is_over(void **state)
+{
+    struct live_news news;
+
+    (void)state;
+    assert_non_null(live_watch(live, &(struct stream_request){.path = "/once", .kind = "exists"}));
+    expect(LIVE_EVENT, &news);
+    json_decref(news.event);
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=once"), CMD_OK);
+    expect(LIVE_EVENT, &news);
+    assert_string_equal(jsonr_text(news.event, "event"), "NodeCreated");
+    json_decref(news.event);
+    expect(LIVE_OVER, &news);
+    assert_int_equal(client_error(cli.client)->exit_code, CMD_OK);
+    live_unwatch(live, news.stream);
+    assert_non_null(
+        live_watch(live, &(struct stream_request){.path = "/no//path", .kind = "data"}));
+    expect(LIVE_OVER, &news);
+    assert_int_equal(client_error(cli.client)->exit_code, CMD_USAGE);
+}
+
+/* ---- Children ---- */
+
+static void start(const char *command, char *const *env)
+{
+    static char text[256];
+    static char shell[] = "sh";
+    static char option[] = "-c";
+    char *args[] = {shell, option, text, NULL};
+
+    (void)snprintf(text, sizeof(text), "%s", command);
+    assert_int_equal(live_run(live, args, env, -1), CMD_OK);
+}
+
+static void children_end_with_their_codes(void **state)
+{
+    static char variable[] = "WHAT=7";
+    static char none[] = "/no/such/command";
+    static char no_program[] = "/etc/passwd";
+    char *const env[] = {variable, NULL};
+    char *missing[] = {none, NULL};
+    char *denied[] = {no_program, NULL};
+    struct live_news news;
+
+    (void)state;
+    start("exit $WHAT", env);
+    expect(LIVE_CHILD, &news);
+    assert_int_equal(live_exit_code(news.status), CHILD_CODE);
+    assert_false(live_has_child(live));
+    start("kill -KILL $$", NULL);
+    expect(LIVE_CHILD, &news);
+    assert_int_equal(live_exit_code(news.status), CMD_SIGNAL + SIGKILL);
+    assert_int_equal(live_run(live, missing, NULL, -1), CMD_CHILD_NOT_FOUND);
+    assert_int_equal(live_run(live, denied, NULL, -1), CMD_CHILD_NOT_RUN);
+}
+
+/* Waits until the child has made the file, and removes it. */
+static void wait_file(const char *name)
+{
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, access(name, F_OK) == 0);
+    assert_int_equal(unlink(name), 0);
+}
+
+static void signals_are_passed_on(void **state)
+{
+    char command[256];
+    char name[ENSEMBLE_PATH_MAX + 16];
+    struct live_news news;
+
+    (void)state;
+    (void)snprintf(name, sizeof(name), "%s/ready", ensemble.dir);
+    (void)snprintf(command, sizeof(command),
+                   "trap 'exit 7' TERM; : >%s; while :; do sleep 0.05; done", name);
+    start(command, NULL);
+    wait_file(name);
+    assert_int_equal(kill(getpid(), SIGTERM), 0);
+    expect(LIVE_CHILD, &news);
+    assert_int_equal(live_exit_code(news.status), CHILD_CODE);
+    assert_int_equal(kill(getpid(), SIGHUP), 0);
+    expect(LIVE_SIGNAL, &news);
+    assert_int_equal(news.signal_number, SIGHUP);
+}
+
+static void a_child_that_does_not_end_is_killed(void **state)
+{
+    char command[256];
+    char name[ENSEMBLE_PATH_MAX + 16];
+
+    (void)state;
+    (void)snprintf(name, sizeof(name), "%s/ready", ensemble.dir);
+    (void)snprintf(command, sizeof(command), "trap '' TERM; : >%s; while :; do sleep 0.05; done",
+                   name);
+    start(command, NULL);
+    wait_file(name);
+    assert_int_equal(live_exit_code(live_end_child(live, GRACE_MS)), CMD_SIGNAL + SIGKILL);
+}
+
+/* A request gives way to a signal, also when nobody answers. */
+static void requests_are_interrupted(void **state)
+{
+    struct live_news news;
+
+    (void)state;
+    assert_int_equal(kill(getpid(), SIGINT), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_signal(&ensemble, i, SIGSTOP);
+    }
+    assert_int_equal(ask("GET", "/znodes/v1/"), CMD_FAILED);
+    assert_string_equal(client_error(cli.client)->code, "Interrupted");
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_signal(&ensemble, i, SIGCONT);
+    }
+    expect(LIVE_SIGNAL, &news);
+    assert_int_equal(news.signal_number, SIGINT);
+}
+
+/* Told once, and before the session can be over: so that what it holds is let go in time. */
+static void a_session_is_lost(void **state)
+{
+    struct live_news news;
+    uint64_t start_ms = 0;
+
+    (void)state;
+    ensemble_wait_all_ready(&ensemble);
+    assert_int_equal(live_session(live, TIMEOUT_MS), CMD_OK);
+    start_ms = os_now_ms();
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_signal(&ensemble, i, SIGSTOP);
+    }
+    expect(LIVE_LOST, &news);
+    assert_true(os_now_ms() < start_ms + TIMEOUT_MS);
+    live_wait(live, soon(TIMEOUT_MS), &news);
+    assert_int_equal(news.kind, LIVE_TIME);
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_signal(&ensemble, i, SIGCONT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_session_is_kept_alive, open_live, close_live),
+        cmocka_unit_test_setup_teardown(a_watch_goes_on_elsewhere, open_live, close_live),
+        cmocka_unit_test_setup_teardown(a_watch_that_tells_once_is_over, open_live, close_live),
+        cmocka_unit_test_setup_teardown(children_end_with_their_codes, open_live, close_live),
+        cmocka_unit_test_setup_teardown(signals_are_passed_on, open_live, close_live),
+        cmocka_unit_test_setup_teardown(a_child_that_does_not_end_is_killed, open_live, close_live),
+        cmocka_unit_test_setup_teardown(requests_are_interrupted, open_live, close_live),
+        cmocka_unit_test_setup_teardown(a_session_is_lost, open_live, close_live),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, launch, close_ensemble);
+}
