@@ -182,18 +182,22 @@ def fetch(url, process):
     raise AssertionError(f"no answer from {url}")
 
 
-def printed_metrics(zabra):
-    """Pairs of name and type, as a replica prints them."""
+def replica_says(zabra, path):
+    """What a replica of its own answers there."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="zabra-docs-") as data:
         process = subprocess.Popen([zabra, "serve", "--id=1", f"--dataDir={data}/1",
                                     f"--clientPort={port}"], stderr=subprocess.DEVNULL)
         try:
-            text = fetch(f"http://127.0.0.1:{port}/metrics", process)
+            return fetch(f"http://127.0.0.1:{port}{path}", process)
         finally:
             process.terminate()
             process.wait()
-    return dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M))
+
+
+def printed_metrics(zabra):
+    """Pairs of name and type, as a replica prints them."""
+    return dict(re.findall(r"^# TYPE (\w+) (\w+)$", replica_says(zabra, "/metrics"), re.M))
 
 
 def told_metrics():
@@ -235,6 +239,15 @@ def check_dashboard(_options, report):
         taken |= cells
         if panel["type"] != "row" and not all(t["expr"] for t in panel["targets"]):
             report.fail("grafana.json", f"{panel['title']} asks nothing")
+
+
+def check_routes(options, report):
+    """docs/api.md tells of each resource that a replica lists."""
+    text = (DOCS / "api.md").read_text()
+    for name in json.loads(replica_says(options.zabra, "/"))["resources"]:
+        report.look()
+        if not re.search(re.escape(name.partition("{")[0].rstrip("/")) + r"\b", text):
+            report.fail("docs/api.md", f"{name} is missing")
 
 
 # --- alerts ---
