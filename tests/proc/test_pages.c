@@ -1,9 +1,9 @@
 /*
  * The front page and the pages of docs/ are what a stranger tries: each command in their "console"
  * blocks is run as it stands there, and must print what is shown below it; the conversation on the
- * page of WebSockets is held likewise. Each page has three replicas and a directory of its own; what
- * a line sets, the next ones know. Only the ports are exchanged. In what is shown "..." stands for
- * anything; zxids, times and secrets are those of another day.
+ * page of WebSockets is held likewise. Each page has three replicas and a directory of its own;
+ * what a line sets, the next ones know. Only the ports are exchanged. In what is shown "..." stands
+ * for anything; zxids, times and secrets are those of another day.
  */
 #include "base/buf.h"
 #include "tests/proc/ensemble.h"
