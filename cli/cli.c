@@ -74,8 +74,9 @@ int cli_tell(const struct cli *cli)
 int cli_ask(const struct cli *cli, const struct client_request *request)
 {
     int code = client_ask(cli->client, request);
+    bool interrupted = strcmp(client_error(cli->client)->code, CLIENT_INTERRUPTED) == 0;
 
-    return code > CMD_OK ? cli_tell(cli) : code;
+    return code > CMD_OK && !interrupted ? cli_tell(cli) : code;
 }
 
 json_t *cli_json(const struct cli *cli)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 enum {
+    TRY_MIN_MS = 1000,   /* Of one try, as far as there is time. */
     REFUSED_MS = 1000,   /* So long it is tried again when nobody listens anywhere. */
     PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
     PAUSE_MAX_MS = 1000, /* twice as long each time. */
@@ -377,9 +378,12 @@ static long try_ms(const struct client *client, const struct asking *asking)
 {
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 1;
-    int others = asking->request->only ? 1 : client->endpoints.count - asking->tries;
+    uint64_t share_ms = left_ms / (asking->request->only ? 1 : (uint64_t)client->endpoints.count);
 
-    return (long)(others > 1 ? left_ms / (uint64_t)others + 1 : left_ms);
+    if (share_ms < TRY_MIN_MS) {
+        share_ms = TRY_MIN_MS;
+    }
+    return (long)(share_ms < left_ms ? share_ms : left_ms);
 }
 
 static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
@@ -513,7 +517,13 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
         return false;
     }
     if (round) {
-        uint64_t wait_ms = asking->pause_ms < left_ms ? asking->pause_ms : left_ms;
+        uint64_t asked_ms = (uint64_t)client->reply.retry_after_ms;
+        uint64_t wait_ms = asking->pause_ms;
+
+        if (client->reply.status == HTTP_TOO_MANY && asked_ms > wait_ms) {
+            wait_ms = asked_ms;
+        }
+        wait_ms = wait_ms < left_ms ? wait_ms : left_ms;
 
         asking->pause_ms =
             asking->pause_ms * 2 < PAUSE_MAX_MS ? asking->pause_ms * 2 : PAUSE_MAX_MS;
@@ -555,7 +565,7 @@ int client_ask(struct client *client, const struct client_request *request)
     do {
         outcome = try_once(client, &asking);
         if (outcome == INTERRUPTED) {
-            return client_fail(client, CMD_FAILED, "Interrupted", "interrupted");
+            return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
         }
     } while (outcome != ANSWERED && go_on(client, &asking, outcome));
     return client->error.exit_code;

@@ -79,8 +79,8 @@ json_t *client_json(struct client *client);
 /* The secret of the session that requests are in from now on; NULL: none. It is copied. */
 void client_enter(struct client *client, const char *session);
 
-/* When this descriptor becomes readable a request ends with CMD_FAILED and code "Interrupted"; -1:
- * none. */
+/* When this descriptor becomes readable a request ends with CMD_FAILED and this code; -1: none. */
+#define CLIENT_INTERRUPTED "Interrupted"
 void client_interrupt_by(struct client *client, int fd);
 
 struct endpoints *client_endpoints(struct client *client);

@@ -77,32 +77,44 @@ static const json_t *failed_element(const json_t *problem)
                : NULL;
 }
 
-int client_judge(struct client *client, long status, struct slice body)
+/* Of an answer that is none of zabra's. */
+static int judge_bare(struct client *client, long status)
 {
-    char fault[JSONR_ERROR_MAX];
-    json_t *problem = jsonr_parse(body, fault);
-    const char *code = jsonr_text(problem, "code");
+    (void)client_fail(client, exit_code_of(status, ""), "Http",
+                      "the replica answered with status %ld and no reason", status);
+    client->error.status = status;
+    return client->error.exit_code;
+}
+
+static int judge_problem(struct client *client, long status, json_t *problem)
+{
     const json_t *element = failed_element(problem);
     const char *path = jsonr_text(element ? element : problem, "path");
-    const char *detail = jsonr_text(problem, "detail");
+    const char *code = jsonr_text(problem, "code");
     char now[NOW_MAX] = "";
 
-    if (status / 100 == 2 || status / 100 == 3) {
-        json_decref(problem);
-        client->error.exit_code = CMD_OK;
-        return CMD_OK;
-    }
-    if (!*code) {
-        json_decref(problem);
-        (void)client_fail(client, exit_code_of(status, ""), "Http",
-                          "the replica answered with status %ld and no reason", status);
-        client->error.status = status;
-        return client->error.exit_code;
-    }
     put_now(problem, code, now);
     (void)client_fail(client, exit_code_of(status, code), code, "%s%s%s (%s)%s", path,
-                      *path ? ": " : "", detail, code, now);
+                      *path ? ": " : "", jsonr_text(problem, "detail"), code, now);
     client->error.status = status;
     client->error.problem = problem;
     return client->error.exit_code;
+}
+
+int client_judge(struct client *client, long status, struct slice body)
+{
+    char fault[JSONR_ERROR_MAX];
+    json_t *problem = NULL;
+
+    if (status / 100 == 2 || status / 100 == 3) {
+        json_decref(client->error.problem);
+        client->error = (struct client_error){.exit_code = CMD_OK};
+        return CMD_OK;
+    }
+    problem = jsonr_parse(body, fault);
+    if (!*jsonr_text(problem, "code")) {
+        json_decref(problem);
+        return judge_bare(client, status);
+    }
+    return judge_problem(client, status, problem);
 }

@@ -39,7 +39,8 @@ struct live_news {
 struct live;
 
 /* Takes over the signals: from here on INT, TERM, HUP, QUIT, USR1 and USR2 arrive here, and a
- * request of the client is interrupted by them. */
+ * request of the client is interrupted by them, of which cli_ask says nothing: live_wait tells of
+ * the signal next. */
 struct live *live_open(struct cli *cli);
 
 /* Ends what is left: child (SIGKILL), streams, session (it is closed, if there is an answer in

@@ -2,6 +2,7 @@
  * what can become of it, exit codes, errors as JSON, and the lines of --curl, which must do the
  * same. */
 #include "tests/proc/ensemble.h"
+#include "tests/proc/proxy.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@ enum {
     OUTPUT_MAX = 1 << 20,
     COUNTERS = 8,
     COUNTS = 5,
+    TRIES = 15,
+    LOST_PERCENT = 50,
     MODE_SECRET = 0600
 };
 
@@ -452,6 +455,32 @@ static void test_other_replicas_are_asked(void **state)
     expect("zabra get $P/here --endpoints ${ZABRA_ENDPOINTS%%,*} --linearizable", 0, "hello");
 }
 
+/* Half of the answers are lost: what was done already is not done a second time. */
+static void test_tries_are_safe(void **state)
+{
+    static struct proxy proxies[3];
+
+    (void)state;
+    make_fixture();
+    for (uint32_t i = 0; i < 3; i++) {
+        proxy_start(&proxies[i], ensemble.replicas[i].client_port, LOST_PERCENT, i + 1);
+    }
+    assert_int_equal(
+        shell("export ZABRA_ENDPOINTS=127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u; for i in "
+              "$(seq %d); do zabra incr $P/num --timeout 60s && zabra create -s "
+              "$P/here/job- --timeout 60s || exit 1; done",
+              proxies[0].port, proxies[1].port, proxies[2].port, (int)TRIES),
+        0);
+    for (uint32_t i = 0; i < 3; i++) {
+        proxy_stop(&proxies[i]);
+    }
+    ENSEMBLE_CHECK(&ensemble, atomic_load(&proxies[0].dropped) > 0);
+    assert_int_equal(shell("zabra get $P/num"), 0);
+    assert_int_equal(strtoul(output, NULL, 10), 5 + TRIES);
+    assert_int_equal(shell("zabra ls $P/here | grep -c job"), 0);
+    assert_int_equal(strtoul(output, NULL, 10), TRIES);
+}
+
 /* Many at once: none is lost, no sum comes twice. */
 static void test_counting_together(void **state)
 {
@@ -532,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_forms_of_output),
         cmocka_unit_test(test_credentials),
         cmocka_unit_test(test_other_replicas_are_asked),
+        cmocka_unit_test(test_tries_are_safe),
         cmocka_unit_test(test_counting_together),
         cmocka_unit_test(test_an_edit_is_not_lost),
         cmocka_unit_test(test_what_is_copied),
