@@ -43,8 +43,8 @@ static bool ask_person(const char *path, int64_t nodes)
         (void)fprintf(stderr, "delete %s with more znodes below it than can be counted? [y/N] ",
                       path);
     } else {
-        (void)fprintf(stderr, "delete %s and the %" PRId64 " znodes below it? [y/N] ", path,
-                      nodes - 1);
+        (void)fprintf(stderr, "delete %s and the %" PRId64 " znode%s below it? [y/N] ", path,
+                      nodes - 1, nodes == 2 ? "" : "s");
     }
     return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
 }

@@ -422,6 +422,18 @@ static void test_forms_of_output(void **state)
     expect("ZABRA_OUTPUT=json zabra get $P/nope", 3, "{\"error\":{");
 }
 
+/* On a terminal a person is asked; script(1) makes one. */
+static void test_a_person_is_asked(void **state)
+{
+    (void)state;
+    make_fixture();
+    expect("echo n | script -qec 'zabra rm -r $P/here' /dev/null", 1, "and the 1 znode below it?");
+    expect("zabra ls $P/here", 0, "kid");
+    expect("echo y | script -qec 'zabra rm -r $P/here' /dev/null", 0, "[y/N]");
+    expect("zabra ls $P/here", 3, "NoNode");
+    expect("echo y | script -qec 'zabra rm -r $P/num' /dev/null && zabra stat $P/num", 3, "NoNode");
+}
+
 /* ---- Who, where, again ---- */
 
 static void test_credentials(void **state)
@@ -559,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_shown_writes_do_the_same),
         cmocka_unit_test(test_shown_lines_hold_no_secret),
         cmocka_unit_test(test_forms_of_output),
+        cmocka_unit_test(test_a_person_is_asked),
         cmocka_unit_test(test_credentials),
         cmocka_unit_test(test_other_replicas_are_asked),
         cmocka_unit_test(test_tries_are_safe),

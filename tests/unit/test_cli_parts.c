@@ -1,5 +1,7 @@
-/* Small parts of the command line: URLs, endpoints, JSON, times, the lines that --curl prints. */
+/* Small parts of the command line: URLs, endpoints, JSON, times, ACLs, the lines of --curl. */
+#include "cli/acl_text.h"
 #include "cli/client_int.h"
+#include "cli/copy.h"
 #include "cli/out.h"
 #include "cli/url.h"
 #include "tests/lib/unit.h"
@@ -154,13 +156,70 @@ static void secrets_are_not_shown(void **state)
         "POST -H 'Content-Type: x/y' --data-binary @/dev/fd/3 'http://h:1/a'; } 3<&0\n");
 }
 
+static void acls_are_text(void **state)
+{
+    json_t *list = acl_text_parse("world:anyone:r, digest:bob:x=:cdrwa");
+    struct buf out;
+
+    (void)state;
+    assert_int_equal(json_array_size(list), 2);
+    acl_text_add(list, acl_text_entry(slice_str("world:anyone:rw")));
+    acl_text_add(list, acl_text_entry(slice_str("ip:10.0.0.0/8:a")));
+    assert_false(acl_text_remove(list, "world:nobody"));
+    assert_true(acl_text_remove(list, "digest:bob:x="));
+    buf_init(&out, 1024);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        acl_text_put(json_array_get(list, i), &out);
+        buf_append_byte(&out, ' ');
+    }
+    assert_string_equal(buf_cstr(&out), "world:anyone:rw ip:10.0.0.0/8:a ");
+    buf_release(&out);
+    json_decref(list);
+    list = acl_text_parse("creator");
+    assert_string_equal(json_string_value(list), "creator");
+    json_decref(list);
+    assert_null(acl_text_parse("world:anyone"));
+    assert_null(acl_text_parse("world:anyone:rx"));
+    assert_null(acl_text_parse("world:anyone:"));
+    assert_null(acl_text_parse("world:anyone:r,"));
+    assert_null(acl_text_parse(""));
+}
+
+/* What a later version may add to a line is passed over. */
+static void exported_znodes_are_created(void **state)
+{
+    char error[JSONR_ERROR_MAX];
+    json_t *line = jsonr_parse(slice_str("{\"path\":\"a\",\"data64\":\"eA==\",\"ttl\":5,"
+                                         "\"acl\":[1],\"stat\":{},\"new\":1}"),
+                               error);
+    json_t *op = copy_create_op(line, "/b", true);
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 1024);
+    jsonr_put(&out, op);
+    assert_string_equal(buf_cstr(&out), "{\"op\":\"create\",\"path\":\"/b\",\"data64\":\"eA==\","
+                                        "\"ttl\":5,\"acl\":[1]}");
+    buf_release(&out);
+    json_decref(op);
+    op = copy_create_op(line, "/b", false);
+    assert_null(json_object_get(op, "acl"));
+    json_decref(op);
+    json_decref(line);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(urls_are_escaped),      cmocka_unit_test(paths_are_checked_and_split),
-        cmocka_unit_test(endpoints_are_a_list),  cmocka_unit_test(long_integers_are_read),
-        cmocka_unit_test(times_are_civil),       cmocka_unit_test(requests_are_shown_as_curl),
+        cmocka_unit_test(urls_are_escaped),
+        cmocka_unit_test(paths_are_checked_and_split),
+        cmocka_unit_test(endpoints_are_a_list),
+        cmocka_unit_test(long_integers_are_read),
+        cmocka_unit_test(times_are_civil),
+        cmocka_unit_test(requests_are_shown_as_curl),
         cmocka_unit_test(secrets_are_not_shown),
+        cmocka_unit_test(acls_are_text),
+        cmocka_unit_test(exported_znodes_are_created),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
