@@ -26,7 +26,6 @@ enum {
     LINES_MIN = 120, /* Of all pages. */
     MESSAGES_MIN = 14,
     CURL_TIMED_OUT = 28,
-    NOT_FOUND = 127,
     WAIT_MS = 10000 * ENSEMBLE_FACTOR /* A read elsewhere may be a moment behind. */
 };
 
@@ -435,10 +434,11 @@ int main(void)
         cmocka_unit_test(test_the_pages_are_true),
         cmocka_unit_test(test_the_conversation_is_true),
     };
-    int status = system("curl --version >/dev/null 2>&1"); /* NOLINT(concurrency-mt-unsafe) */
+    int status = system(/* NOLINT(concurrency-mt-unsafe): one thread. */
+                        "command -v curl >/dev/null && command -v jq >/dev/null");
 
-    if (!WIFEXITED(status) || WEXITSTATUS(status) == NOT_FOUND) {
-        print_message("skipped: there is no curl\n");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        print_message("skipped: there is no curl, or no jq\n");
         return 77;
     }
     web_setup();
