@@ -296,7 +296,13 @@ static void test_each_element_of_a_multi_is_checked(void **context)
     assert_int_equal(apply(fixture, multi), ERR_OK);
     assert_int_equal(acl_at(fixture, "/b").len, 0);
     assert_true(slice_eq(acl_at(fixture, "/a"), anyone(ACL_READ)));
-    ops[0] = op(OP_SETACL, "/b");
+    ops[0] = with_acl(op(OP_SETACL, "/a"), anyone(ACL_WRITE)); /* As an import does. */
+    ops[1] = op(OP_CREATE, "/c");
+    assert_int_equal(run(fixture, multi), ERR_NO_AUTH);
+    ops[0].path = slice_str("/b");
+    assert_int_equal(apply(fixture, multi), ERR_OK);
+    assert_true(slice_eq(acl_at(fixture, "/b"), anyone(ACL_WRITE)));
+    ops[0] = op(OP_REAP, "/b");
     assert_int_equal(run(fixture, multi), ERR_BAD_ARGUMENTS);
 }
 
