@@ -27,20 +27,29 @@ const struct cmd *const cmd_table[] = {
     &cmd_touch,
     &cmd_incr,
     &cmd_multi,
+    &cmd_export,
+    &cmd_import,
     /* Rights and limits. */
     &cmd_acl,
     &cmd_quota,
     &cmd_whoami,
     /* The rest of HTTP. */
     &cmd_api,
+    /* The ensemble. */
+    &cmd_status,
+    &cmd_members,
+    &cmd_metrics,
     /* Replicas here. */
     &cmd_serve,
     &cmd_dev,
     &cmd_inspect,
     &cmd_recover,
     /* About itself. */
+    &cmd_completion,
     &cmd_version,
     &cmd_help,
+    &cmd_complete,
+    &cmd_man,
     NULL,
 };
 

@@ -19,6 +19,8 @@ extern const struct cmd cmd_find;
 extern const struct cmd cmd_touch;
 extern const struct cmd cmd_incr;
 extern const struct cmd cmd_multi;
+extern const struct cmd cmd_export;
+extern const struct cmd cmd_import;
 
 /* Rights and limits. */
 extern const struct cmd cmd_acl;
@@ -28,10 +30,20 @@ extern const struct cmd cmd_whoami;
 /* The rest of HTTP. */
 extern const struct cmd cmd_api;
 
+/* The ensemble. */
+extern const struct cmd cmd_status;
+extern const struct cmd cmd_members;
+extern const struct cmd cmd_metrics;
+
 /* Replicas here. */
 extern const struct cmd cmd_serve;
 extern const struct cmd cmd_dev;
 extern const struct cmd cmd_inspect;
 extern const struct cmd cmd_recover;
+
+/* About itself; cmd_version and cmd_help are in help.h. */
+extern const struct cmd cmd_completion;
+extern const struct cmd cmd_complete;
+extern const struct cmd cmd_man;
 
 #endif

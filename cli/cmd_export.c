@@ -1,0 +1,349 @@
+/* export, import: a subtree as lines of JSON, out and in. */
+#include "cli/commands.h"
+#include "cli/transfer.h"
+#include "cli/url.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- export ---- */
+
+/* What passes through: each line is printed when it is whole, and the last one kept. */
+struct exporting {
+    const struct cli *cli;
+    struct buf line;
+    json_t *last; /* The line that ends it, or says what went wrong. */
+    bool too_long;
+};
+
+/* Lines of znodes are not read, there may be millions. */
+static bool may_be_last(struct slice line)
+{
+    static const char *const starts[] = {"{\"end\"", "{\"error\""};
+
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        size_t len = strlen(starts[i]);
+
+        if (line.len > len && memcmp(line.data, starts[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_line(struct exporting *exporting)
+{
+    struct slice line = buf_slice(&exporting->line);
+    char fault[JSONR_ERROR_MAX];
+
+    if (may_be_last(line)) {
+        json_decref(exporting->last);
+        exporting->last = jsonr_parse(line, fault);
+        if (jsonr_at(exporting->last, "error")) {
+            buf_clear(&exporting->line);
+            return true; /* It is told as all errors are. */
+        }
+    }
+    out_bytes(&exporting->cli->out, line);
+    buf_clear(&exporting->line);
+    return !ferror(stdout);
+}
+
+static bool take(void *ctx, struct slice bytes)
+{
+    struct exporting *exporting = ctx;
+
+    while (bytes.len > 0) {
+        const uint8_t *feed = memchr(bytes.data, '\n', bytes.len);
+        size_t len = feed ? (size_t)(feed - bytes.data) + 1 : bytes.len;
+
+        if (!buf_append(&exporting->line, bytes.data, len)) {
+            exporting->too_long = true;
+            return false;
+        }
+        bytes = slice_make(bytes.data + len, bytes.len - len);
+        if (feed && !take_line(exporting)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* All has come that will. */
+static int judge_export(const struct cli *cli, const struct exporting *exporting)
+{
+    const json_t *last = exporting->last;
+    int64_t ephemerals = jsonr_number(last, "skippedEphemerals");
+    int64_t unreadable = jsonr_number(last, "skippedUnreadable");
+
+    if (jsonr_at(last, "error")) {
+        return cli_fail(cli, CMD_FAILED, jsonr_text(last, "error.code"),
+                        "what was exported is not whole: %s", jsonr_text(last, "error.detail"));
+    }
+    if (!jsonr_at(last, "end")) {
+        return cli_fail(cli, CMD_FAILED, "CutOff",
+                        "what was exported is not whole: it was cut off; export it again");
+    }
+    if (ephemerals > 0) {
+        (void)fprintf(stderr,
+                      "zabra export: %" PRId64 " ephemeral znodes left out: they belong to "
+                      "sessions\n",
+                      ephemerals);
+    }
+    if (unreadable > 0) {
+        return cli_fail(cli, CMD_PARTLY, "Unreadable",
+                        "%" PRId64 " znodes left out, with all below them: you may not read them",
+                        unreadable);
+    }
+    return CMD_OK;
+}
+
+static int run_export(struct cli *cli)
+{
+    struct exporting exporting = {.cli = cli};
+    struct transfer transfer = {.input = -1,
+                                .take = take,
+                                .ctx = &exporting,
+                                .progress = {.verb = "exported"},
+                                .request = {.accept = "application/x-ndjson", .last = true}};
+    const char *path = NULL;
+    struct buf url;
+    int code = CMD_OK;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    url_init(&url, "/export/v1", path);
+    if (cli->settings.linearizable) {
+        url_param(&url, "consistency", "linearizable");
+    }
+    transfer.request.target = buf_cstr(&url);
+    if (cli->settings.curl) {
+        code = cli_ask(cli, &transfer.request);
+        buf_release(&url);
+        return code;
+    }
+    buf_init(&exporting.line, TRANSFER_LINE_MAX);
+    code = transfer_run(cli, &transfer);
+    if (exporting.too_long) {
+        code = cli_fail(cli, CMD_LIMIT, "TooLarge", "a line is longer than %d bytes",
+                        (int)TRANSFER_LINE_MAX);
+    } else {
+        code = code == CMD_OK ? judge_export(cli, &exporting) : cli_tell(cli);
+    }
+    json_decref(exporting.last);
+    buf_release(&exporting.line);
+    buf_release(&transfer.answer);
+    buf_release(&url);
+    return code;
+}
+
+static const struct cmd_example export_examples[] = {
+    {"zabra export /app > app.ndjson", "all of it, as it is at one moment, while writes go on"},
+    {"zabra export /app | zabra import /copy --parents --endpoints other:9998",
+     "into another ensemble"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_export = {
+    .name = "export",
+    .summary = "print a subtree as lines of JSON, of one moment",
+    .usage = "[PATH]",
+    .text = "A line for each znode with data, ACL and stat, parents first; the last line counts "
+            "them.\n"
+            "Ephemeral znodes are left out, and said. What is cut off, or could not be read to "
+            "its\n"
+            "end, is an error: look at the exit code. 9: something may not be read.\n",
+    .examples = export_examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_max = 1,
+    .run = run_export,
+};
+
+/* ---- import ---- */
+
+static const struct out_column import_columns[] = {
+    {"created", "created", false}, {"overwritten", "overwritten", false},
+    {"skipped", "skipped", false}, {"transactions", "multis", false},
+    {"zxid", "zxidHex", false},    {.title = NULL},
+};
+
+/* CMD_OK, or told. */
+static int open_input(const struct cli *cli, struct transfer *transfer)
+{
+    const char *name = args_operand(&cli->args, 1);
+    struct stat stat;
+
+    transfer->input = STDIN_FILENO;
+    if (name && strcmp(name, "-") != 0) {
+        transfer->input = open(name, O_RDONLY | O_CLOEXEC);
+    }
+    if (transfer->input < 0) {
+        return cli_fail(cli, CMD_FAILED, "File", "%s cannot be read: %s", name, strerror(errno));
+    }
+    if (transfer->input == STDIN_FILENO && isatty(STDIN_FILENO)) {
+        return cli_usage(cli, "give lines to import: zabra import PATH FILE, or < FILE");
+    }
+    if (fstat(transfer->input, &stat) == 0 && S_ISREG(stat.st_mode)) {
+        off_t here = lseek(transfer->input, 0, SEEK_CUR);
+
+        transfer->progress.bytes_total = (uint64_t)(stat.st_size - (here > 0 ? here : 0));
+    }
+    return CMD_OK;
+}
+
+/* It has failed: how far it is, and how to go on. */
+static int tell_partly(const struct cli *cli)
+{
+    const struct client_error *error = client_error(cli->client);
+    const json_t *done = jsonr_at(error->problem, "import");
+    int64_t lines = jsonr_number(done, "lines");
+    json_t *extra = NULL;
+    char message[CLI_MESSAGE_MAX];
+
+    if (lines == 0 || json_is_true(jsonr_at(done, "dryRun"))) {
+        return cli_tell(cli); /* Nothing was done. */
+    }
+    (void)snprintf(message, sizeof(message),
+                   "%.700s; the first %" PRId64 " znodes are done and stay: go on with --conflict "
+                   "skip or overwrite",
+                   error->message, lines);
+    extra = json_pack("{s:i,s:O}", "status", (int)error->status, "import", done);
+    out_error(&cli->out, CMD_PARTLY, error->code, message, extra);
+    json_decref(extra);
+    return CMD_PARTLY;
+}
+
+static int finish_import(struct cli *cli, const struct transfer *transfer, int code)
+{
+    char fault[JSONR_ERROR_MAX];
+    json_t *json = NULL;
+
+    if (transfer->input_failed) {
+        return cli_fail(cli, CMD_PARTLY, "File",
+                        "the lines cannot be read to their end: %s; some may be imported",
+                        strerror(transfer->input_errno));
+    }
+    if (code != CMD_OK) {
+        bool unknown = !client_error(cli->client)->problem && transfer->progress.bytes > 0;
+
+        return unknown ? cli_fail(cli, CMD_PARTLY, client_error(cli->client)->code,
+                                  "%s; some lines may be imported: go on with --conflict skip or "
+                                  "overwrite",
+                                  client_error(cli->client)->message)
+                       : tell_partly(cli);
+    }
+    json = jsonr_parse(buf_slice(&transfer->answer), fault);
+    if (!json) {
+        return cli_fail(cli, CMD_FAILED, "BadAnswer", "the answer is no JSON: %s", fault);
+    }
+    if (json_is_true(jsonr_at(json, "dryRun"))) {
+        out_say(&cli->out, "nothing was done; it would be:\n");
+    }
+    out_facts(&cli->out, json, import_columns);
+    json_decref(json);
+    return CMD_OK;
+}
+
+static bool import_url(const struct cli *cli, const char *path, struct buf *url)
+{
+    const char *conflict = args_get(&cli->args, "conflict");
+
+    url_init(url, "/import/v1", path);
+    if (args_has(&cli->args, "dry-run")) {
+        url_param(url, "dryRun", NULL);
+    }
+    if (args_has(&cli->args, "parents")) {
+        url_param(url, "parents", NULL);
+    }
+    if (conflict && strcmp(conflict, "fail") != 0 && strcmp(conflict, "skip") != 0 &&
+        strcmp(conflict, "overwrite") != 0) {
+        (void)cli_usage(cli, "--conflict: \"%s\" is none of fail, skip, overwrite", conflict);
+        return false;
+    }
+    if (conflict) {
+        url_param(url, "conflict", conflict);
+    }
+    return true;
+}
+
+static int import_opened(struct cli *cli, struct transfer *transfer)
+{
+    int code = open_input(cli, transfer);
+
+    if (code == CMD_OK) {
+        code = finish_import(cli, transfer, transfer_run(cli, transfer));
+        buf_release(&transfer->answer);
+    }
+    if (transfer->input > STDIN_FILENO) {
+        close(transfer->input);
+    }
+    return code;
+}
+
+static int run_import(struct cli *cli)
+{
+    struct transfer transfer = {.progress = {.verb = "imported"},
+                                .request = {.method = "POST",
+                                            .keyless = true,
+                                            .last = true,
+                                            .type = "application/x-ndjson",
+                                            .headers = {"Content-Type: application/x-ndjson"}}};
+    const char *path = NULL;
+    struct buf url;
+    int code = CMD_USAGE;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    if (import_url(cli, path, &url)) {
+        transfer.request.target = buf_cstr(&url);
+        if (cli->settings.curl) {
+            const char *name = args_operand(&cli->args, 1);
+            char from[CLIENT_MESSAGE_MAX];
+
+            (void)snprintf(from, sizeof(from), "@%s", name ? name : "-");
+            transfer.request.has_body = true;
+            transfer.request.body_from = from;
+            transfer.request.headers[0] = NULL;
+            code = cli_ask(cli, &transfer.request);
+        } else {
+            code = import_opened(cli, &transfer);
+        }
+    }
+    buf_release(&url);
+    return code;
+}
+
+static const struct cmd_option import_options[] = {
+    {"dry-run", 0, NULL, "change nothing, say what would be", NULL},
+    {"conflict", 0, "fail|skip|overwrite", "what becomes of a znode that is there (fail)", NULL},
+    {"parents", 'p', NULL, "make the parents that are missing", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example import_examples[] = {
+    {"zabra import /copy app.ndjson --parents", "what was exported, below /copy"},
+    {"zabra import /app < app.ndjson --conflict overwrite", "back to what it was"},
+    {"echo '{\"path\":\"config\",\"dataUtf8\":\"x\"}' | zabra import /app", "written by hand"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_import = {
+    .name = "import",
+    .summary = "make znodes out of the lines of an export",
+    .usage = "[PATH] [FILE]",
+    .text = "The lines come from FILE or from standard input. Some hundred are one transaction, "
+            "the\n"
+            "whole is none: what was done before a failure stays, and is said (exit code 9).\n",
+    .options = import_options,
+    .examples = import_examples,
+    .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},
+    .operands_max = 2,
+    .run = run_import,
+};

@@ -1,0 +1,229 @@
+/* status, members: how each replica is by its own account; who there is as one of them sees it. */
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/replicas.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    HTTP_OK = 200,
+    HTTP_UNAUTHORIZED = 401,
+    AGE_MAX = 32
+};
+
+/* ---- status ---- */
+
+static const struct out_column status_columns[] = {
+    {"ID", "id", true},
+    {"ROLE", "role", false},
+    {"SERVES", "serving", false},
+    {"EPOCH", "epoch", true},
+    {"ZXID", "zxid", false},
+    {"LAG-MS", "lag_ms", true},
+    {"ZNODES", "znodes", true},
+    {"SESSIONS", "sessions", true},
+    {"VERSION", "version", false},
+    {"UP", "up", true},
+    {"ENDPOINT", "endpoint", false},
+    {"NOTE", "note", false},
+    {.title = NULL},
+};
+
+/* "3d4h", "4h5m", "5m6s", "6s" */
+static void put_age(int64_t ms, char text[AGE_MAX])
+{
+    int64_t s = ms / 1000;
+
+    if (s >= 86400) {
+        (void)snprintf(text, AGE_MAX, "%" PRId64 "d%" PRId64 "h", s / 86400, s % 86400 / 3600);
+    } else if (s >= 3600) {
+        (void)snprintf(text, AGE_MAX, "%" PRId64 "h%" PRId64 "m", s / 3600, s % 3600 / 60);
+    } else if (s >= 60) {
+        (void)snprintf(text, AGE_MAX, "%" PRId64 "m%" PRId64 "s", s / 60, s % 60);
+    } else {
+        (void)snprintf(text, AGE_MAX, "%" PRId64 "s", s);
+    }
+}
+
+/* One replica: what it has told, with its endpoint; or why it has not. */
+static json_t *describe(const struct replicas_answer *answer)
+{
+    json_t *item = answer->status == HTTP_OK && json_is_object(answer->json)
+                       ? json_copy(answer->json)
+                       : json_object();
+
+    (void)json_object_set_new(item, "endpoint", json_string(answer->url));
+    if (answer->status == 0) {
+        (void)json_object_set_new(
+            item, "error", json_pack("{s:s,s:s}", "code", "Unreachable", "message", answer->error));
+    } else if (answer->status != HTTP_OK) {
+        (void)json_object_set_new(item, "error",
+                                  json_pack("{s:s,s:i,s:s}", "code", "Refused", "status",
+                                            (int)answer->status, "message",
+                                            jsonr_text(answer->json, "detail")));
+    }
+    return item;
+}
+
+/* For people: how long it runs, and what is not in the columns. */
+static void add_words(json_t *replicas)
+{
+    json_t *item = NULL;
+    size_t i = 0;
+
+    json_array_foreach(replicas, i, item)
+    {
+        const char *note = jsonr_text(item, "reason");
+        char up[AGE_MAX];
+
+        if (jsonr_at(item, "error")) {
+            (void)json_object_set_new(item, "role", json_string("-"));
+            note = jsonr_text(item, "error.message");
+        }
+        if (jsonr_at(item, "uptime_ms")) {
+            put_age(jsonr_number(item, "uptime_ms"), up);
+            (void)json_object_set_new(item, "up", json_string(up));
+        }
+        (void)json_object_set_new(item, "note", *note ? json_string(note) : json_null());
+    }
+}
+
+struct tally {
+    int answered;
+    int serving;
+    int denied;
+};
+
+static json_t *collect(const struct replicas *replicas, struct tally *tally)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < replicas->count; i++) {
+        const struct replicas_answer *answer = &replicas->answers[i];
+
+        tally->answered += answer->status != 0;
+        tally->denied += answer->status == HTTP_UNAUTHORIZED;
+        tally->serving += json_is_true(jsonr_at(answer->json, "serving"));
+        (void)json_array_append_new(list, describe(answer));
+    }
+    return json_pack("{s:o}", "replicas", list);
+}
+
+static int nobody(const struct cli *cli)
+{
+    return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                    "nobody answers at %s; is it running, and are --endpoints right?",
+                    cli->settings.endpoints);
+}
+
+static int print_status(const struct cli *cli, const struct replicas *replicas)
+{
+    struct tally tally = {.answered = 0};
+    json_t *value = collect(replicas, &tally);
+
+    if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
+        add_words(jsonr_at(value, "replicas"));
+    }
+    if (tally.answered > 0 && tally.denied < tally.answered) {
+        struct out out = cli->out;
+
+        /* A figure without its title says nothing. */
+        out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
+        out_list(&out, value, "replicas", status_columns);
+    }
+    json_decref(value);
+    if (tally.answered == 0) {
+        return nobody(cli);
+    }
+    if (tally.denied == tally.answered) {
+        return cli_fail(cli, CMD_DENIED, "AuthFailed", "the replicas do not accept the password");
+    }
+    return tally.serving > 0 ? CMD_OK : CMD_NO_ENSEMBLE;
+}
+
+static int run_status(struct cli *cli)
+{
+    struct replicas *replicas = NULL;
+    json_t *ensemble = NULL;
+    int code = args_has(&cli->args, "given") || cli->settings.curl ? CMD_OK
+                                                                   : replicas_find(cli, &ensemble);
+
+    json_decref(ensemble);
+    if (code != CMD_OK) {
+        return code;
+    }
+    replicas = mem_zalloc(1, sizeof(*replicas));
+    code = replicas_ask(cli, "/status/v1", replicas);
+    if (code == CMD_OK) {
+        code = print_status(cli, replicas);
+    }
+    replicas_release(replicas);
+    mem_free(replicas);
+    return code;
+}
+
+static const struct cmd_option status_options[] = {
+    {"given", 0, NULL, "only those that --endpoints names, not all that these know of", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example status_examples[] = {
+    {"zabra status", "a line for each replica"},
+    {"zabra status -o json | jq -r '.replicas[] | select(.role == \"leader\").endpoint'",
+     "where the leader is"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_status = {
+    .name = "status",
+    .summary = "tell how each replica is, by its own account",
+    .usage = "",
+    .text = "All are asked at the same time, also those that only the others know of. Ends with 6\n"
+            "when none of them serves.\n",
+    .options = status_options,
+    .examples = status_examples,
+    .run = run_status,
+};
+
+/* ---- members ---- */
+
+static const struct out_column member_columns[] = {
+    {"ID", "id", true},          {"ROLE", "role", false},       {"STATE", "state", false},
+    {"VOTES", "votes", false},   {"ZXID", "zxid", false},       {"PEER", "peer", false},
+    {"CLIENT", "client", false}, {"REFUSED", "refused", false}, {.title = NULL},
+};
+
+static int run_members(struct cli *cli)
+{
+    int code = cli_ask(cli, &(struct client_request){.target = "/ensemble/v1", .last = true});
+    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    struct out out = cli->out;
+
+    if (!json) {
+        return code == CMD_OK ? CMD_FAILED : code;
+    }
+    if (out.format == SETTINGS_JSON) {
+        out_answer(&out, buf_slice(&client_reply(cli->client)->body));
+        return CMD_OK;
+    }
+    out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
+    out_list(&out, json, "members", member_columns);
+    out_say(&out, "seen by replica %" PRId64 "\n", jsonr_number(json, "seen_by"));
+    return CMD_OK;
+}
+
+static const struct cmd_example members_examples[] = {
+    {"zabra members", "who there is, as whichever replica answers sees it"},
+    {"zabra members --endpoints zk2:9998", "as that one sees it"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_members = {
+    .name = "members",
+    .summary = "list the members of the ensemble, as one replica sees them",
+    .usage = "",
+    .examples = members_examples,
+    .run = run_members,
+};

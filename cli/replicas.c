@@ -1,0 +1,212 @@
+#include "cli/replicas.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "cli/url.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    POLL_MS = 100,
+    HTTP_OK = 200
+};
+
+/* One request of many that are under way. */
+struct asking {
+    struct replicas_answer *answer;
+    CURL *easy;
+    struct curl_slist *headers;
+    char reason[CURL_ERROR_SIZE];
+};
+
+static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+{
+    struct replicas_answer *answer = ctx;
+
+    return buf_append(&answer->body, data, size * count) ? size * count : 0;
+}
+
+static size_t take_header(char *data, size_t size, size_t count, void *ctx)
+{
+    static const char name[] = "date:";
+    struct replicas_answer *answer = ctx;
+    size_t len = size * count;
+    char text[64];
+
+    if (len > sizeof(name) && len < sizeof(text) && strncasecmp(data, name, strlen(name)) == 0) {
+        (void)snprintf(text, sizeof(text), "%.*s", (int)(len - strlen(name)), data + strlen(name));
+
+        int64_t seconds = (int64_t)curl_getdate(text, NULL);
+
+        answer->clock_ms = seconds > 0 ? seconds * 1000 : 0;
+    }
+    return len;
+}
+
+/* False: told. */
+static bool begin(struct cli *cli, const char *target, struct asking *asking, CURLM *multi)
+{
+    struct replicas_answer *answer = asking->answer;
+    struct client_request request = {.accept = "application/json, text/plain;q=0.5"};
+    int64_t wait_ms = cli->settings.timeout_ms;
+    struct buf url;
+
+    buf_init(&url, ENDPOINT_MAX + URL_MAX);
+    buf_append_str(&url, answer->url);
+    buf_append_str(&url, target);
+    asking->easy = curl_easy_init();
+    ASSERT(asking->easy);
+
+    int code =
+        client_prepare(cli->client, asking->easy, &request, buf_cstr(&url), &asking->headers);
+
+    buf_release(&url);
+    if (code != CMD_OK) {
+        (void)cli_tell(cli);
+        return false;
+    }
+    wait_ms = wait_ms < REPLICAS_WAIT_MS ? wait_ms : REPLICAS_WAIT_MS;
+    curl_easy_setopt(asking->easy, CURLOPT_HTTPHEADER, asking->headers);
+    curl_easy_setopt(asking->easy, CURLOPT_TIMEOUT_MS, (long)wait_ms);
+    curl_easy_setopt(asking->easy, CURLOPT_ERRORBUFFER, asking->reason);
+    curl_easy_setopt(asking->easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(asking->easy, CURLOPT_WRITEDATA, (void *)answer);
+    curl_easy_setopt(asking->easy, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(asking->easy, CURLOPT_HEADERDATA, (void *)answer);
+    curl_easy_setopt(asking->easy, CURLOPT_PRIVATE, (void *)asking);
+    answer->asked_ms = os_wall_ms();
+    (void)curl_multi_add_handle(multi, asking->easy);
+    return true;
+}
+
+static void take_end(struct asking *asking, CURLcode result)
+{
+    struct replicas_answer *answer = asking->answer;
+    char fault[JSONR_ERROR_MAX];
+
+    answer->answered_ms = os_wall_ms();
+    if (result != CURLE_OK) {
+        (void)snprintf(answer->error, sizeof(answer->error), "%s",
+                       asking->reason[0] ? asking->reason : curl_easy_strerror(result));
+        return;
+    }
+    (void)curl_easy_getinfo(asking->easy, CURLINFO_RESPONSE_CODE, &answer->status);
+    answer->json = jsonr_parse(buf_slice(&answer->body), fault);
+}
+
+static void take_ends(CURLM *multi)
+{
+    for (int left = 1; left;) {
+        CURLMsg *message = curl_multi_info_read(multi, &left);
+        char *private = NULL;
+
+        if (!message) {
+            return;
+        }
+        (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
+        take_end((struct asking *)private, message->data.result);
+    }
+}
+
+static int run(struct cli *cli, const char *target, struct replicas *replicas)
+{
+    struct asking *askings = mem_zalloc((size_t)replicas->count, sizeof(*askings));
+    CURLM *multi = curl_multi_init();
+    int running = 1;
+    bool begun = true;
+
+    ASSERT(multi);
+    for (int i = 0; begun && i < replicas->count; i++) {
+        askings[i].answer = &replicas->answers[i];
+        begun = begin(cli, target, &askings[i], multi);
+    }
+    while (begun && running) { /* Each has its own deadline. */
+        (void)curl_multi_perform(multi, &running);
+        if (running) {
+            (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);
+        }
+    }
+    take_ends(multi);
+    for (int i = 0; i < replicas->count; i++) {
+        if (askings[i].easy) {
+            (void)curl_multi_remove_handle(multi, askings[i].easy);
+            curl_easy_cleanup(askings[i].easy);
+        }
+        curl_slist_free_all(askings[i].headers);
+    }
+    (void)curl_multi_cleanup(multi);
+    mem_free(askings);
+    return begun ? CMD_OK : client_error(cli->client)->exit_code;
+}
+
+int replicas_ask(struct cli *cli, const char *target, struct replicas *replicas)
+{
+    const struct endpoints *endpoints = client_endpoints(cli->client);
+
+    memset(replicas, 0, sizeof(*replicas));
+    if (cli->settings.curl) {
+        return cli_ask(cli, &(struct client_request){.target = target, .last = true});
+    }
+    replicas->count = endpoints->count;
+    for (int i = 0; i < replicas->count; i++) {
+        struct replicas_answer *answer = &replicas->answers[i];
+
+        (void)snprintf(answer->url, sizeof(answer->url), "%s", endpoints->urls[i]);
+        buf_init(&answer->body, REPLICAS_ANSWER_MAX);
+    }
+    return run(cli, target, replicas);
+}
+
+void replicas_release(struct replicas *replicas)
+{
+    for (int i = 0; i < replicas->count; i++) {
+        buf_release(&replicas->answers[i].body);
+        json_decref(replicas->answers[i].json);
+    }
+    replicas->count = 0;
+}
+
+/* ---- Who there is ---- */
+
+static void add_member(struct endpoints *endpoints, const char *url)
+{
+    for (int i = 0; i < endpoints->count; i++) {
+        if (strcmp(endpoints->urls[i], url) == 0) {
+            return;
+        }
+    }
+    if (*url && strlen(url) < ENDPOINT_MAX && endpoints->count < ENDPOINTS_MAX) {
+        (void)snprintf(endpoints->urls[endpoints->count++], ENDPOINT_MAX, "%s", url);
+    }
+}
+
+int replicas_find(struct cli *cli, json_t **ret_ensemble)
+{
+    struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
+    int code = replicas_ask(cli, "/ensemble/v1", replicas);
+
+    *ret_ensemble = NULL;
+    for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
+        const struct replicas_answer *answer = &replicas->answers[i];
+        const json_t *member = NULL;
+        size_t j = 0;
+
+        if (answer->status != HTTP_OK || !jsonr_at(answer->json, "members")) {
+            continue;
+        }
+        json_array_foreach(jsonr_at(answer->json, "members"), j, member)
+        {
+            add_member(client_endpoints(cli->client), jsonr_text(member, "client"));
+        }
+        if (!*ret_ensemble || jsonr_number(*ret_ensemble, "leader") == 0) {
+            json_decref(*ret_ensemble);
+            *ret_ensemble = json_incref(answer->json);
+        }
+    }
+    replicas_release(replicas);
+    mem_free(replicas);
+    return code;
+}

@@ -1,0 +1,103 @@
+#include "cli/words.h"
+
+#include <string.h>
+
+/* One walk over a line. */
+struct walk {
+    struct words *words;
+    const char *at;
+    char quote; /* ' or ", or 0. */
+    bool in_word;
+    size_t starts[WORDS_MAX];
+};
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static void begin_word(struct walk *walk)
+{
+    struct words *words = walk->words;
+
+    if (walk->in_word) {
+        return;
+    }
+    walk->in_word = true;
+    if (words->count == WORDS_MAX) {
+        words->fault = "there are too many words";
+        return;
+    }
+    walk->starts[words->count++] = words->text.len;
+}
+
+static void end_word(struct walk *walk)
+{
+    if (walk->in_word) {
+        buf_append_byte(&walk->words->text, '\0');
+        walk->in_word = false;
+    }
+}
+
+static void take_quoted(struct walk *walk, char c)
+{
+    bool escape = walk->quote == '"' && c == '\\' && (walk->at[1] == '"' || walk->at[1] == '\\');
+
+    if (c == walk->quote) {
+        walk->quote = '\0';
+        return;
+    }
+    walk->at += escape ? 1 : 0;
+    buf_append_byte(&walk->words->text, (uint8_t)*walk->at);
+}
+
+static void take_plain(struct walk *walk, char c)
+{
+    if (is_blank(c)) {
+        end_word(walk);
+        return;
+    }
+    begin_word(walk);
+    if (c == '\'' || c == '"') {
+        walk->quote = c;
+        return;
+    }
+    walk->at += c == '\\' && walk->at[1] ? 1 : 0;
+    buf_append_byte(&walk->words->text, (uint8_t)*walk->at);
+}
+
+bool words_split(struct words *words, const char *line, bool unfinished)
+{
+    struct walk walk = {.words = words, .at = line};
+
+    *words = (struct words){.count = 0};
+    buf_init(&words->text, WORDS_LINE_MAX + WORDS_MAX);
+    if (strlen(line) >= WORDS_LINE_MAX) {
+        words->fault = "the line is too long";
+        return false;
+    }
+    for (; *walk.at && !words->fault; walk.at++) {
+        if (!walk.in_word && *walk.at == '#') {
+            break;
+        }
+        if (walk.quote) {
+            take_quoted(&walk, *walk.at);
+        } else {
+            take_plain(&walk, *walk.at);
+        }
+    }
+    words->open = walk.in_word;
+    end_word(&walk);
+    if (walk.quote && !unfinished) {
+        words->fault = "a quote is not closed";
+    }
+    for (int i = 0; i < words->count; i++) {
+        words->items[i] = (char *)words->text.data + walk.starts[i];
+    }
+    return !words->fault;
+}
+
+void words_release(struct words *words)
+{
+    buf_release(&words->text);
+}

@@ -1,0 +1,64 @@
+#include "tests/proc/shell.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+char shell_output[SHELL_OUTPUT_MAX];
+
+void shell_open(const struct ensemble *ensemble)
+{
+    char text[SHELL_LINE_MAX] = "";
+    size_t len = 0;
+    char *slash = NULL;
+
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s127.0.0.1:%u", i ? "," : "",
+                                ensemble->replicas[i].client_port);
+    }
+    assert_int_equal(setenv("ZABRA_ENDPOINTS", text, 1), 0);
+    (void)snprintf(text, sizeof(text), "%s", ZABRA_BINARY);
+    slash = strrchr(text, '/');
+    assert_non_null(slash);
+    (void)snprintf(slash, sizeof(text) - (size_t)(slash - text), ":%.512s", getenv("PATH"));
+    assert_int_equal(setenv("PATH", text, 1), 0);
+    assert_int_equal(setenv("D", ensemble->dir, 1), 0);
+    assert_int_equal(setenv("HOME", ensemble->dir, 1), 0);
+    assert_int_equal(setenv("XDG_CONFIG_HOME", ensemble->dir, 1), 0);
+    assert_int_equal(setenv("XDG_STATE_HOME", ensemble->dir, 1), 0);
+    assert_int_equal(unsetenv("ZABRA_OUTPUT"), 0);
+}
+
+int shell(const char *format, ...)
+{
+    char line[SHELL_LINE_MAX];
+    va_list list;
+    int status = 0;
+
+    va_start(list, format);
+    assert_true(vsnprintf(line, sizeof(line), format, list) < SHELL_LINE_MAX);
+    va_end(list);
+
+    FILE *pipe = popen(line, "r");
+
+    assert_non_null(pipe);
+
+    size_t len = fread(shell_output, 1, SHELL_OUTPUT_MAX - 1, pipe);
+
+    shell_output[len] = '\0';
+    status = pclose(pipe);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+void shell_expect(const char *line, int code, const char *said)
+{
+    int got = shell("{ %s\n} 2>&1", line);
+
+    if (got != code || !strstr(shell_output, said)) {
+        fail_msg("%s: exit code %d, not %d, and \"%s\" expected in: %s", line, got, code, said,
+                 shell_output);
+    }
+}

@@ -1,0 +1,28 @@
+/*
+ * shell.h - lines for a shell in which `zabra` is the program that is tested, and an ensemble is
+ * what it asks.
+ */
+#ifndef TESTS_PROC_SHELL_H
+#define TESTS_PROC_SHELL_H
+
+#include "tests/proc/ensemble.h"
+
+enum {
+    SHELL_LINE_MAX = 4096,
+    SHELL_OUTPUT_MAX = 1 << 20
+};
+
+/* What the last line has printed. */
+extern char shell_output[SHELL_OUTPUT_MAX];
+
+/* Sets PATH, ZABRA_ENDPOINTS (of all replicas), and $D: the ensemble's folder. Of the environment
+ * and home of who runs the tests nothing is left that zabra would read. */
+void shell_open(const struct ensemble *ensemble);
+
+/* Runs the line; its exit code. Standard error goes where ours does. */
+int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The line must end with that code and have printed (or said on standard error) this text. */
+void shell_expect(const char *line, int code, const char *said);
+
+#endif

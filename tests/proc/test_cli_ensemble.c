@@ -1,0 +1,261 @@
+/* Commands about the ensemble as a whole, subtrees out and in, completion, manual pages: run as
+ * people and scripts run them. */
+#include "tests/proc/shell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* bob:pw */
+#define BOB_ACL "digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa"
+
+static struct ensemble ensemble;
+
+static int open_all(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, NULL);
+    shell_open(&ensemble);
+    assert_int_equal(shell("umask 077; echo pw >$D/pw; echo no >$D/wrong"), 0);
+    shell_expect("zabra create /app hello && zabra create /app/a x && zabra create /app/b/c y -p "
+                 "&& zabra create /closed/in -p && zabra acl /closed " BOB_ACL,
+                 0, "/app/b/c");
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* The line prints JSON in which jq finds this to be true. */
+static void expect_json(const char *line, int code, const char *filter)
+{
+    char whole[SHELL_LINE_MAX];
+
+    (void)snprintf(whole, sizeof(whole),
+                   "%s >$D/json; c=$?; jq -e '%s' $D/json >/dev/null || "
+                   "{ cat $D/json; exit 99; }; exit $c",
+                   line, filter);
+    shell_expect(whole, code, "");
+}
+
+/* ---- status, members, metrics ---- */
+
+static void test_status(void **state)
+{
+    (void)state;
+    shell_expect("zabra status", 0, "leader ");
+    expect_json("zabra status -o json", 0,
+                "(.replicas | length) == 3 and ([.replicas[] | select(.role == \"leader\")] | "
+                "length) == 1 and .replicas[0].serving");
+    expect_json("zabra status -o json --given --endpoints ${ZABRA_ENDPOINTS##*,},127.0.0.1:1", 0,
+                "(.replicas | length) == 2 and .replicas[1].error.code == \"Unreachable\"");
+    expect_json("zabra status -o json --endpoints 127.0.0.1:1", 6,
+                ".error.code == \"NoEnsemble\" and .error.exit_code == 6");
+    expect_json("zabra status -o json --user bob --password-file $D/none", 2,
+                ".error.code == \"Usage\"");
+    shell_expect("zabra status x", 2, "one too many");
+    shell_expect("zabra status --curl", 0, "/status/v1'");
+}
+
+static void test_members(void **state)
+{
+    (void)state;
+    shell_expect("zabra members", 0, "seen by replica");
+    expect_json("zabra members -o json", 0,
+                "(.members | length) == 3 and .leader > 0 and .members[0].peer");
+    shell_expect("zabra members -o ndjson | wc -l", 0, "3");
+    expect_json("zabra members -o json --endpoints 127.0.0.1:1", 6,
+                ".error.code == \"NoEnsemble\"");
+}
+
+static void test_metrics(void **state)
+{
+    (void)state;
+    shell_expect("zabra metrics zabra_serving", 0, "zabra_serving 1\n");
+    expect_json(
+        "zabra metrics 'zabra_role*' znode_count -o json", 0,
+        "([.metrics[] | select(.name == \"zabra_role\" and .value == 1)] | length) == 1 and "
+        "([.metrics[] | select(.name == \"zabra_znode_count\")] | length) == 1 and "
+        "([.metrics[].labels.role] | index(\"leader\")) != null");
+    expect_json("zabra metrics --all zabra_serving -o json", 0,
+                "(.metrics | length) == 3 and ([.metrics[].endpoint] | unique | length) == 3");
+    shell_expect("zabra metrics operation_seconds_bucket -o table", 0, "op=\"create\"");
+    expect_json("zabra metrics nothing_like_it -o json", 1, ".error.code == \"NoMetric\"");
+    expect_json("zabra metrics -o json --endpoints 127.0.0.1:1", 6,
+                ".error.code == \"NoEnsemble\"");
+    expect_json("zabra metrics -a -o json --endpoints 127.0.0.1:1", 6,
+                ".error.code == \"NoEnsemble\"");
+}
+
+/* ---- export, import ---- */
+
+static void test_out_and_in_is_the_same(void **state)
+{
+    (void)state;
+    shell_expect("zabra export /app >$D/app.ndjson && tail -1 $D/app.ndjson", 0, "\"znodes\":4");
+    expect_json("zabra import /copy $D/app.ndjson -p -o json", 0,
+                ".created == 4 and .multis == 1 and .dryRun == false");
+    shell_expect("zabra export /copy | sed -e 1d -e 's/,\"stat.*//' >$D/out1; sed -e 1d -e "
+                 "'s/,\"stat.*//' $D/app.ndjson >$D/out2; cmp $D/out1 $D/out2 && wc -l <$D/out1",
+                 0, "5\n");
+    shell_expect("zabra export /app | zabra import /piped -p", 0, "created       4\n");
+    shell_expect("zabra export /app --curl", 0, "/export/v1/app'\n");
+    shell_expect("sh -c \"$(zabra import /curled $D/app.ndjson -p --curl)\"", 0, "\"created\":4");
+}
+
+static void test_conflicts(void **state)
+{
+    (void)state;
+    shell_expect("zabra export /app >$D/app.ndjson; zabra import /twice -p $D/app.ndjson", 0, "");
+    expect_json("zabra import /twice $D/app.ndjson -o json", 4, ".error.code == \"NodeExists\"");
+    expect_json("zabra import /twice $D/app.ndjson --conflict skip -o json", 0, ".skipped == 4");
+    shell_expect("zabra set /twice/a changed; zabra import /twice --conflict overwrite "
+                 "<$D/app.ndjson; zabra get /twice/a",
+                 0, "overwritten   4\n");
+    assert_non_null(strstr(shell_output, "x"));
+    expect_json("zabra import /dry -p --dry-run $D/app.ndjson -o json", 0,
+                ".dryRun and .created == 4");
+    shell_expect("zabra get /dry", 3, "NoNode");
+}
+
+/* What was done before a failure stays, and is said. */
+static void test_what_is_not_whole_is_an_error(void **state)
+{
+    (void)state;
+    shell_expect("zabra export /app >$D/app.ndjson; zabra create /cut", 0, "");
+    expect_json("head -2 $D/app.ndjson | zabra import /cut/off -o json", 9,
+                ".error.exit_code == 9 and .error.import.lines == 1");
+    shell_expect("zabra rm -ry /cut; zabra create /cut; (seq 300 | sed 's/.*/{\"path\":\"k&\"}/'; "
+                 "echo '{\"path\":\"k1\"}') | zabra import /cut",
+                 9, "the first 256 znodes are done and stay");
+    /* Somebody who ends in the middle: what came is no whole export. */
+    shell_expect("printf 'HTTP/1.1 200 OK\\r\\nContent-Type: application/x-ndjson\\r\\nConnection: "
+                 "close\\r\\n\\r\\n{\"export\":1}\\n' >$D/answer; "
+                 "python3 -c 'import socket,sys\n"
+                 "s=socket.create_server((\"127.0.0.1\",0)); print(s.getsockname()[1],flush=True)\n"
+                 "c=s.accept()[0]; c.recv(65536); c.sendall(open(sys.argv[1],\"rb\").read()); "
+                 "c.close()' $D/answer >$D/port & "
+                 "until [ -s $D/port ]; do :; done; zabra export /app --endpoints "
+                 "127.0.0.1:$(cat $D/port); c=$?; wait; exit $c",
+                 1, "it was cut off");
+}
+
+static void test_transfers_that_are_refused(void **state)
+{
+    (void)state;
+    expect_json("zabra export /nope -o json", 3, ".error.code == \"NoNode\"");
+    expect_json("zabra export /closed -o json", 5, ".error.code == \"NoAuth\"");
+    shell_expect("zabra export /closed --user bob --password-file $D/pw", 0, "\"znodes\":2");
+    shell_expect("zabra export / >$D/all", 9, "you may not read them");
+    shell_expect("zabra export / --user bob --password-file $D/pw | tail -1", 0,
+                 "\"skippedUnreadable\":0");
+    expect_json("zabra export /app -o json --endpoints 127.0.0.1:1", 6,
+                ".error.code == \"NoEnsemble\"");
+    shell_expect("zabra export /app --endpoints 127.0.0.1:1,$ZABRA_ENDPOINTS", 0, "\"znodes\":4");
+    shell_expect("zabra export app", 2, "path");
+    expect_json("echo '{\"path\":\"x\"}' | zabra import /nope -o json", 3,
+                ".error.code == \"NoNode\"");
+    expect_json("echo '{\"path\":\"x\"}' | zabra import /closed -o json", 5,
+                ".error.code == \"NoAuth\"");
+    expect_json("echo nonsense | zabra import /app -o json", 2, ".error.code == \"BadArguments\"");
+    expect_json("zabra import /app $D/none -o json", 1, ".error.code == \"File\"");
+    expect_json("zabra import /app --conflict maybe -o json </dev/null", 2,
+                ".error.code == \"Usage\"");
+    expect_json("echo '{\"path\":\"x\"}' | zabra import /app -o json --endpoints 127.0.0.1:1", 6,
+                ".error.code == \"NoEnsemble\"");
+}
+
+/* ---- Completion, manual ---- */
+
+static const char complete[] =
+    "complete_line() { COMP_LINE=$1; COMP_POINT=${#1}; _zabra zabra \"$2\"; "
+    "echo \"${COMPREPLY[*]}\"; }; source <(zabra completion bash); ";
+
+static void expect_completed(const char *line, const char *word, const char *said)
+{
+    char text[SHELL_LINE_MAX];
+
+    (void)snprintf(text, sizeof(text), "%scomplete_line '%s' '%s'\n", complete, line, word);
+    assert_int_equal(setenv("SCRIPT", text, 1), 0);
+    assert_int_equal(shell("bash -c \"$SCRIPT\" 2>&1"), 0);
+    if (strcmp(shell_output, said) != 0) {
+        fail_msg("%s: completed to \"%s\", not \"%s\"", line, shell_output, said);
+    }
+}
+
+static void test_bash_completes(void **state)
+{
+    (void)state;
+    expect_completed("zabra expo", "expo", "export\n");
+    expect_completed("zabra import --dr", "--dr", "--dry-run\n");
+    expect_completed("zabra import --conflict o", "o", "overwrite\n");
+    expect_completed("zabra import --conflict=o", "o", "overwrite\n");
+    expect_completed("zabra get -o nd", "nd", "ndjson\n");
+    expect_completed("zabra help memb", "memb", "members\n");
+    expect_completed("zabra completion f", "f", "fish\n");
+    expect_completed("zabra get /ap", "/ap", "/app\n");
+    expect_completed("zabra get /app/", "/app/", "/app/a /app/b\n");
+    expect_completed("zabra get \"/app/b/", "/app/b/", "/app/b/c\n");
+    expect_completed("zabra nonsense /ap", "/ap", "\n");
+    /* Nobody answers, or may not say: silence, and soon. */
+    expect_completed("zabra get --endpoints 127.0.0.1:1 /ap", "/ap", "\n");
+    expect_completed("zabra get /closed/", "/closed/", "\n");
+    expect_completed("zabra get --user bob --password-file $D/pw /closed/i", "/closed/i", "\n");
+    shell_expect("zabra create '/app/a b:c'", 0, "");
+    expect_completed("zabra get /app/a\\ b:", "", "c\n");
+    shell_expect("zabra rm '/app/a b:c'", 0, "");
+}
+
+static void test_scripts_for_shells(void **state)
+{
+    (void)state;
+    shell_expect("for s in bash zsh fish; do zabra completion $s | grep -c __complete; done", 0,
+                 "");
+    shell_expect("zabra completion csh", 2, "bash, zsh or fish");
+    shell_expect("zabra completion zsh >$D/z; ! command -v zsh >/dev/null || zsh -n $D/z", 0, "");
+    shell_expect("zabra completion fish >$D/f; ! command -v fish >/dev/null || fish -n $D/f", 0,
+                 "");
+}
+
+/* Each page has its sections, and no line that roff would take for a request by mistake. */
+static void test_manual_pages(void **state)
+{
+    (void)state;
+    shell_expect("mkdir $D/man && zabra __man --to $D/man", 0, "");
+    shell_expect("test $(ls $D/man | wc -l) -eq $(($(zabra help | grep -c '^  [a-z]') + 1))", 0,
+                 "");
+    shell_expect("cd $D/man; for s in NAME SYNOPSIS 'EXIT STATUS'; do grep -L \"^.SH $s\" *; done",
+                 0, "");
+    assert_string_equal(shell_output, "");
+    shell_expect("grep -vhE '^(\\.(TH|SH|TP|PP)( |$)|[^.])' $D/man/*; grep -n \"^'\" $D/man/*", 1,
+                 "");
+    assert_string_equal(shell_output, "");
+    shell_expect("! command -v groff >/dev/null || groff -man -Tutf8 -ww -z $D/man/*", 0, "");
+    assert_string_equal(shell_output, "");
+    shell_expect("zabra __man import", 0, "\\fB\\-\\-conflict\\fR \\fIfail|skip|overwrite\\fR");
+    shell_expect("zabra __man nonsense", 2, "there is no command");
+    shell_expect("zabra __man --to $D/no/such", 1, "cannot be written");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_out_and_in_is_the_same),
+        cmocka_unit_test(test_conflicts),
+        cmocka_unit_test(test_what_is_not_whole_is_an_error),
+        cmocka_unit_test(test_transfers_that_are_refused),
+        cmocka_unit_test(test_bash_completes),
+        cmocka_unit_test(test_scripts_for_shells),
+        cmocka_unit_test(test_manual_pages),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
