@@ -242,12 +242,13 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     struct http_request *request = &conn->request;
     const struct http_route *route = request->route;
     const struct op_field *field = query_field(request->def, param->name);
+    struct slice key = http_route_key(route, request->method);
 
     if (field) {
         take_field(conn, field, param->name, param->value);
     } else if (slice_eq(param->name, slice_str("dataformat"))) {
         check_dataformat(conn, param->value);
-    } else if (slice_eq(param->name, http_route_key(route, request->method))) {
+    } else if (key.len > 0 && slice_eq(param->name, key)) {
         return; /* Has chosen the row. */
     } else if (route->has_path && slice_eq(param->name, slice_str("path"))) {
         take_path_alias(conn, param->value);

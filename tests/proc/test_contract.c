@@ -352,6 +352,8 @@ static void test_what_is_wrong_is_said(void **state)
         {"GET", "/znodes/v1/a//b", NULL, NULL, 400, NULL},
         {"GET", "/znodes/v1/a/", NULL, NULL, 400, NULL},
         {"GET", "/znodes/v1/?colour=red", NULL, NULL, 400, "colour"},
+        {"GET", "/znodes/v1/?=", NULL, NULL, 400, "unknown query parameter"},
+        {"GET", "/?=", NULL, NULL, 400, "unknown query parameter"},
         {"GET", "/znodes/v1/?view=data&view=stat", NULL, NULL, 400, "twice"},
         {"PUT", "/znodes/v1/a?version=one", NULL, "x", 400, "version"},
         {"GET", "/znodes/v1/?callback=f", NULL, NULL, 406, NULL},
