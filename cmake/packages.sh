@@ -5,6 +5,7 @@ build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev lib
   python3 python3-yaml)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 curl
   jq nodejs)
+command -v npm >/dev/null || test_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.
 install_packages() {

@@ -1,6 +1,7 @@
 #include "tests/lib/stream_kit.h"
 
 #include "base/check.h"
+#include "tests/lib/exchange.h"
 #include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
@@ -192,12 +193,51 @@ static bool cut_frame(struct kit_stream *stream)
     return true;
 }
 
+/* The value of a line that begins so, copied out; "" when there is none. */
+static void copy_line(const char *frame, const char *mark, struct buf *out)
+{
+    const char *at = strstr(frame, mark);
+
+    buf_clear(out);
+    if (at) {
+        at += strlen(mark);
+        (void)buf_append(out, at, strcspn(at, "\n"));
+    }
+}
+
+static void note(struct kit_stream *stream)
+{
+    const char *frame = buf_cstr(&stream->frame);
+    struct buf name;
+    struct buf id;
+    struct buf data;
+
+    if (!exchange_on() || (stream->lines && frame[0] != '{')) {
+        return;
+    }
+    if (stream->lines) {
+        exchange_event(NULL, NULL, frame);
+        return;
+    }
+    buf_init(&name, STREAM_KIT_HEAD_MAX);
+    buf_init(&id, STREAM_KIT_HEAD_MAX);
+    buf_init(&data, STREAM_KIT_TEXT_MAX);
+    copy_line(frame, "event: ", &name);
+    copy_line(frame, "\nid: ", &id);
+    copy_line(frame, "data: ", &data);
+    exchange_event(buf_cstr(&name), id.len > 0 ? buf_cstr(&id) : NULL, buf_cstr(&data));
+    buf_release(&name);
+    buf_release(&id);
+    buf_release(&data);
+}
+
 const char *kit_stream_next(struct kit_stream *stream)
 {
     for (;;) {
         while (take_apart(stream)) {
         }
         if (cut_frame(stream)) {
+            note(stream);
             return buf_cstr(&stream->frame);
         }
         if (stream->complete || stream->closed) {

@@ -4,6 +4,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "tests/lib/exchange.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -250,6 +251,17 @@ static void begin(struct plain *plain, uint32_t timeout_ms, struct plain_answer 
     buf_clear(&answer->body);
 }
 
+static void note(const struct plain_call *call, const struct plain_answer *answer, bool stream)
+{
+    exchange_http(&(struct exchange){.method = call->method,
+                                     .target = call->target,
+                                     .headers = call->headers,
+                                     .body = call->body,
+                                     .head = buf_slice(&answer->head),
+                                     .answer = buf_slice(&answer->body),
+                                     .stream = stream});
+}
+
 long plain_do(struct plain *plain, const struct plain_call *call, uint32_t timeout_ms,
               struct plain_answer *answer)
 {
@@ -260,6 +272,8 @@ long plain_do(struct plain *plain, const struct plain_call *call, uint32_t timeo
         end(plain);
         return 0;
     }
+
+    note(call, answer, false);
 
     const char *connection = plain_header(answer, "Connection");
 
@@ -281,6 +295,8 @@ long plain_stream(struct plain *plain, const char *target, const char *headers, 
         end(plain);
         return 0;
     }
+
+    note(&call, answer, true);
 
     const char *coding = plain_header(answer, "Transfer-Encoding");
 
@@ -344,6 +360,9 @@ const char *plain_line(struct plain *plain, uint32_t timeout_ms)
         }
         more = read_some(plain);
         take_text(plain);
+    }
+    if (plain->line.len > 0 && plain->line.data[0] == '{') {
+        exchange_event(NULL, NULL, buf_cstr(&plain->line));
     }
     return buf_cstr(&plain->line);
 }

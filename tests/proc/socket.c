@@ -169,8 +169,17 @@ static bool head_is_sound(const struct socket *socket, const char *head)
     return sound;
 }
 
+static void note(const struct socket_options *options, struct slice head)
+{
+    exchange_http(&(struct exchange){.method = "GET",
+                                     .target = options->path ? options->path : "/ws/v1",
+                                     .headers = options->headers,
+                                     .head = head,
+                                     .stream = true}); /* A refusal may not be all here yet. */
+}
+
 /* True once the answer's head is here and has been read. */
-static bool take_head(struct socket *socket)
+static bool take_head(struct socket *socket, const struct socket_options *options)
 {
     char head[HEAD_MAX];
     int status = 0;
@@ -184,6 +193,7 @@ static bool take_head(struct socket *socket)
     }
     socket->status = status == 101 && !head_is_sound(socket, head) ? 0 : status;
     socket->in_pos = (size_t)(blank - head) + 4;
+    note(options, slice_make(head, socket->in_pos));
     return true;
 }
 
@@ -210,7 +220,7 @@ static void shake_hands(struct socket *socket, uint16_t port, const struct socke
         put_head(socket, port, options);
         while (!done && os_now_ms() < end_ms && socket->fd >= 0) {
             (void)socket_wait(socket, (uint32_t)(end_ms - os_now_ms()));
-            done = take_head(socket);
+            done = take_head(socket, options);
         }
     }
     if (socket->status != 101) {

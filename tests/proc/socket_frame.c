@@ -98,6 +98,7 @@ void socket_send_frame(struct socket *socket, uint8_t first, const void *data, s
 
 void socket_send_text(struct socket *socket, const char *text, size_t len)
 {
+    exchange_sent(&socket->noted, slice_make(text, len));
     socket_send_frame(socket, FIN | TEXT, text, len, true);
 }
 
@@ -160,6 +161,7 @@ static bool take_text(struct socket *socket, struct slice text)
 
     message->json = json;
     list_push_back(&socket->messages, &message->node);
+    exchange_received(&socket->noted, text);
     socket->waiting++;
     socket->received++;
     return true;
@@ -196,6 +198,7 @@ static void take_close(struct socket *socket, struct slice data)
         (void)snprintf(socket->reason, sizeof(socket->reason), "%.*s", (int)(data.len - 2),
                        (const char *)data.data + 2);
     }
+    exchange_closed(code);
     socket_say_close(socket, code == SOCKET_NO_CODE ? NORMAL : code);
     socket_end(socket, code);
 }

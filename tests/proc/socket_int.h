@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/rng.h"
+#include "tests/lib/exchange.h"
 #include "tests/proc/socket.h"
 
 enum {
@@ -34,6 +35,7 @@ struct socket {
     size_t waiting;
     uint64_t received;
     uint64_t next_id;
+    struct exchange_socket noted;
 };
 
 /* Closes the descriptor, if it is not closed yet. */

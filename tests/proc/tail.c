@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "tests/lib/exchange.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ static void take_event(struct tail *tail)
 {
     json_t *object = json_loads(buf_cstr(&tail->data), 0, NULL);
 
+    exchange_event(tail->type, tail->next_id[0] ? tail->next_id : NULL, buf_cstr(&tail->data));
     if (strncmp(tail->type, "Node", 4) == 0) {
         keep(tail, object);
     } else if (strcmp(tail->type, "watch") == 0) {

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_rng.h"
+#include "tests/lib/exchange.h"
 
 #include <curl/curl.h>
 #include <stdio.h>
@@ -86,6 +87,27 @@ static void set_call(CURL *curl, const struct web_call *call, struct web_reply *
     }
 }
 
+static void note(const struct web_call *call, const struct web_reply *reply)
+{
+    bool typed = call->headers && strcasestr(call->headers, "content-type:");
+    struct buf headers;
+
+    if (!exchange_on()) {
+        return;
+    }
+    buf_init(&headers, HEADERS_MAX);
+    (void)buf_append_str(&headers,
+                         call->body && !typed ? "Content-Type: application/octet-stream\n" : "");
+    (void)buf_append_str(&headers, call->headers ? call->headers : "");
+    exchange_http(&(struct exchange){.method = call->method ? call->method : "GET",
+                                     .target = call->path,
+                                     .headers = buf_cstr(&headers),
+                                     .body = call->body,
+                                     .head = buf_slice(&reply->headers),
+                                     .answer = buf_slice(&reply->body)});
+    buf_release(&headers);
+}
+
 long web_do(struct web *web, const struct web_call *call, struct web_reply *reply)
 {
     struct curl_slist *headers = split_headers(call->headers);
@@ -110,6 +132,9 @@ long web_do(struct web *web, const struct web_call *call, struct web_reply *repl
         curl_easy_getinfo(web->curl, CURLINFO_RESPONSE_CODE, &reply->status);
     }
     curl_slist_free_all(headers);
+    if (reply->status != 0) {
+        note(call, reply);
+    }
     reply->took_ms = os_now_ms() - start_ms;
     return reply->status;
 }

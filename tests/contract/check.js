@@ -1,0 +1,416 @@
+// Holds one exchange against the contract.
+
+import { Schemas, readDocument, resolve } from './spec.js';
+
+// What any answer may have: HTTP's own, and what pages of listed origins get.
+const GENERAL_HEADERS = new Set([
+  'date',
+  'connection',
+  'content-length',
+  'content-type',
+  'transfer-encoding',
+  'keep-alive',
+  'access-control-allow-origin',
+  'access-control-expose-headers',
+]);
+const LOCATION_MAX = 2048;
+const PROBLEM = 'application/problem+json';
+
+/** "HTTP/1.1 200 OK" and lines of headers. */
+export function parseHead(text) {
+  const [first, ...lines] = text.trimEnd().split(/\r?\n/);
+  const headers = {};
+  for (const line of lines) {
+    const colon = line.indexOf(':');
+    if (colon > 0) {
+      headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+    }
+  }
+  return { status: Number(first.split(' ')[1]), headers };
+}
+
+function parseLines(text) {
+  return parseHead(`HTTP/1.1 0\r\n${text}`).headers;
+}
+
+function decodePath(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+export class Contract {
+  constructor(
+    openapi = readDocument('openapi'),
+    asyncapi = readDocument('asyncapi'),
+    facts = null,
+  ) {
+    this.openapi = openapi;
+    this.asyncapi = asyncapi;
+    this.rest = new Schemas(openapi);
+    this.messages = new Schemas(asyncapi);
+    this.requests = new Schemas(asyncapi, false); // Servers ignore what they do not know in a message.
+    this.errors = new Map(
+      (facts?.errors ?? []).map((error) => [`${error.name} ${error.title}`, error]),
+    );
+    this.templates = Object.keys(openapi.paths);
+  }
+
+  // ---- Which operation ----
+
+  /** The path of the contract that a target means, or undefined. */
+  findPath(target) {
+    const path = decodePath(target.replace(/^http:\/\/[^/]*/i, '').split('?')[0]);
+    const plain = path === '/sessions/v1/' ? '/sessions/v1' : path;
+    return (
+      this.templates.find((template) => template === plain) ??
+      this.templates.find(
+        (template) =>
+          template.includes('{') && path.startsWith(template.slice(0, template.indexOf('{'))),
+      )
+    );
+  }
+
+  /** The row of the table of operations behind an operation and its query. */
+  rowOf(operation, query) {
+    const choice = operation['x-rows'];
+    if (!choice) {
+      return undefined;
+    }
+    const names = Object.keys(choice.rows);
+    return choice.rows[query.get(choice.parameter) ?? names[0]];
+  }
+
+  // ---- REST ----
+
+  /**
+   * One request and its answer: { method, target, headers, body, status, answerHeaders, answer,
+   * stream }, bodies as Buffer. Returns { errors, covered }: complaints, and the outcome.
+   */
+  checkHttp(exchange) {
+    const template = this.findPath(exchange.target);
+    const item = template && this.openapi.paths[template];
+    const operation = item?.[exchange.method.toLowerCase()];
+    const query = new URLSearchParams(exchange.target.split('?')[1] ?? '');
+    const found = { ...exchange, template, item, operation, query };
+    if (this.isLibraryPage(found)) {
+      return { errors: [], covered: `library ${exchange.status}` };
+    }
+    const inside = this.checkOperation(found);
+    if (inside && (inside.errors.length === 0 || this.isOwn(found))) {
+      return inside;
+    }
+    const outside = this.checkAnywhere(found);
+    if (outside && outside.errors.length === 0) {
+      return outside;
+    }
+    const place = operation
+      ? operation.operationId
+      : `${exchange.method} ${template ?? exchange.target}`;
+    return (
+      inside ?? outside ?? { errors: [`${place} has no answer ${exchange.status}`], covered: '' }
+    );
+  }
+
+  /** An answer of the operation itself: its errors are not excused by what may come before it. */
+  isOwn(found) {
+    const response = resolve(this.openapi, found.operation.responses[found.status]);
+    const examples = response.content?.[PROBLEM]?.examples;
+    return found.status < 400 || Object.hasOwn(examples ?? {}, this.codeOf(found));
+  }
+
+  isLibraryPage({ status, answerHeaders }) {
+    const { statuses } = this.openapi['x-anywhere'].library;
+    return statuses.includes(status) && answerHeaders['zk-zxid'] === undefined;
+  }
+
+  checkOperation(found) {
+    const { operation, status } = found;
+    const response = operation && resolve(this.openapi, operation.responses[status]);
+    if (!response) {
+      return undefined;
+    }
+    const row = this.rowOf(operation, found.query);
+    const type = (found.answerHeaders['content-type'] ?? '').split(';')[0];
+    const errors = [
+      ...this.checkHeaders(response, type, found),
+      ...this.checkBody(response, type, row, found),
+      ...(row?.etag && status < 300 ? this.checkTag(row, found) : []),
+      ...(status < 400 ? this.checkRequest(found) : []),
+    ];
+    const code = type === PROBLEM ? this.codeOf(found) : (row?.name ?? '');
+    return {
+      errors: errors.map((line) => `${operation.operationId} ${status}: ${line}`),
+      covered: `${found.method} ${found.template} ${status} ${code}`.trim(),
+    };
+  }
+
+  codeOf({ answer, method }) {
+    if (method === 'HEAD' || answer.length === 0) {
+      return '';
+    }
+    try {
+      return JSON.parse(answer.toString()).code;
+    } catch {
+      return '';
+    }
+  }
+
+  checkHeaders(response, type, { answerHeaders, answer, target }) {
+    const errors = [];
+    const names = new Map(
+      Object.entries(response.headers ?? {}).map(([name, header]) => [
+        name.toLowerCase(),
+        resolve(this.openapi, header),
+      ]),
+    );
+    for (const [name, header] of names) {
+      const value = answerHeaders[name];
+      const wanted = header.required || (type !== '' && header['x-required-with'] === type);
+      if (value === undefined && wanted && !(name === 'location' && this.isLong(answer, target))) {
+        errors.push(`the header ${name} is missing`);
+      } else if (value !== undefined) {
+        errors.push(
+          ...this.rest.check(header.schema, value).map((line) => `${name}: ${line}: ${value}`),
+        );
+      }
+    }
+    for (const name of Object.keys(answerHeaders)) {
+      if (!names.has(name) && !GENERAL_HEADERS.has(name)) {
+        errors.push(`the header ${name} is not in the contract`);
+      }
+    }
+    return errors;
+  }
+
+  isLong(answer, target) {
+    return encodeURI(answer.toString()).length > LOCATION_MAX || target.length > LOCATION_MAX / 2;
+  }
+
+  checkBody(response, type, row, found) {
+    const { answer, method, status, stream } = found;
+    if (method === 'HEAD' || stream) {
+      return []; // The events of a stream are noted one by one.
+    }
+    if (!response.content || (answer.length === 0 && type === '')) {
+      return answer.length > 0 ? ['there is a body'] : [];
+    }
+    const media = response.content[type];
+    if (!media) {
+      return [`the type ${type || 'of the answer'} is not in the contract`];
+    }
+    if (type.endsWith('json')) {
+      const errors = this.checkJson(
+        row && status < 300 && row.answer ? row.answer : media.schema,
+        answer,
+        this.rest,
+      );
+      return type === PROBLEM ? [...errors, ...this.checkProblem(found)] : errors;
+    }
+    if (media['x-lines']) {
+      return answer
+        .toString()
+        .split('\n')
+        .filter(Boolean)
+        .flatMap((line) =>
+          this.checkJson(media['x-lines'], Buffer.from(line), this.rest).map(
+            (error) => `line: ${error}`,
+          ),
+        );
+    }
+    return type.startsWith('text/') ? this.rest.check(media.schema, answer.toString()) : [];
+  }
+
+  checkJson(schema, bytes, schemas) {
+    let value;
+    try {
+      value = JSON.parse(bytes.toString());
+    } catch (error) {
+      return [`it is not JSON: ${error.message}`];
+    }
+    return schemas.check(schema, value);
+  }
+
+  /** What is said twice must be the same. */
+  checkProblem({ answer, status, answerHeaders }) {
+    let problem;
+    try {
+      problem = JSON.parse(answer.toString());
+    } catch {
+      return [];
+    }
+    const errors = this.checkNames(problem);
+    if (problem.status !== status) {
+      errors.push(`the problem has the status ${problem.status}`);
+    }
+    if ((problem.retry_after_ms !== undefined) !== (answerHeaders['retry-after'] !== undefined)) {
+      errors.push('Retry-After and retry_after_ms do not go together');
+    }
+    if (problem.zxidHex !== answerHeaders['zk-zxid']) {
+      errors.push('Zk-Zxid is not the zxid of the problem');
+    }
+    return errors;
+  }
+
+  checkNames(problem) {
+    const errors =
+      problem.type === `urn:zabra:problem:${problem.code}`
+        ? []
+        : ['the type does not fit the code'];
+    if (this.errors.size > 0) {
+      const known = this.errors.get(`${problem.code} ${problem.title}`);
+      if (!known) {
+        errors.push(`the title "${problem.title}" does not fit ${problem.code}`);
+      } else if (known.zk_code !== problem.zk_code) {
+        errors.push(`the number of ${problem.code} is ${known.zk_code}`);
+      }
+    }
+    return errors;
+  }
+
+  checkTag(row, { answerHeaders }) {
+    const tag = answerHeaders.etag;
+    return tag?.startsWith(`"${row.etag}`) ? [] : [`the ETag is ${tag ?? 'missing'}`];
+  }
+
+  /** What was accepted must be in the contract, too. */
+  checkRequest({ item, operation, query, headers, body }) {
+    if (operation['x-any-parameters']) {
+      return [];
+    }
+    const known = [...(item.parameters ?? []), ...(operation.parameters ?? [])].map((one) =>
+      resolve(this.openapi, one),
+    );
+    const errors = [];
+    for (const [name, value] of query) {
+      const parameter = known.find((one) => one.in === 'query' && one.name === name);
+      errors.push(
+        ...(parameter
+          ? this.checkParameter(parameter, value)
+          : [`the parameter ${name} is not in the contract`]),
+      );
+    }
+    const given = parseLines(headers ?? '');
+    for (const parameter of known.filter((one) => one.in === 'header')) {
+      const value = given[parameter.name.toLowerCase()];
+      errors.push(...(value === undefined ? [] : this.checkParameter(parameter, value)));
+    }
+    const type = (given['content-type'] ?? '').split(';')[0];
+    if (body?.length > 0 && type === 'application/json') {
+      const media = operation.requestBody?.content[type];
+      errors.push(
+        ...(media
+          ? this.checkJson(media.schema, body, this.rest).map((line) => `request: ${line}`)
+          : ['the body of the request is not in the contract']),
+      );
+    }
+    return errors;
+  }
+
+  checkParameter(parameter, text) {
+    const schema = resolve(this.openapi, parameter.schema);
+    const value = schema.type === 'integer' ? Number(text) : text;
+    return this.rest
+      .check(parameter.schema, value)
+      .map((line) => `${parameter.name}=${text}: ${line}`);
+  }
+
+  /** Answers that come before an operation is known. */
+  checkAnywhere(found) {
+    const { status, answerHeaders, answer, method } = found;
+    const outcome = this.openapi['x-anywhere'][status];
+    if (!outcome) {
+      return undefined;
+    }
+    const needed = ['zk-zxid', 'zk-history', 'cache-control', ...(outcome.headers ?? [])].map(
+      (name) => name.toLowerCase(),
+    );
+    const errors = needed
+      .filter((name) => answerHeaders[name] === undefined)
+      .map((name) => `the header ${name} is missing`);
+    const code = this.codeOf(found);
+    if (method !== 'HEAD' && !found.stream) {
+      errors.push(...this.checkJson({ $ref: '#/components/schemas/Problem' }, answer, this.rest));
+      errors.push(...this.checkProblem(found));
+      if (!outcome.codes.includes(code)) {
+        errors.push(`the code ${code} is not in the contract`);
+      }
+    }
+    const place = `${method} ${found.template ?? found.target.split('?')[0]}`;
+    return {
+      errors: errors.map((line) => `${place} ${status}: ${line}`),
+      covered: `anywhere ${status} ${code}`,
+    };
+  }
+
+  // ---- Messages ----
+
+  messageSchema(name) {
+    return resolve(this.asyncapi, this.asyncapi.components.messages[name]).payload;
+  }
+
+  /** What a client has sent, when it was answered with success. */
+  checkSent(text, op) {
+    const errors = this.checkJson(this.messageSchema(op), text, this.requests);
+    return { errors: errors.map((line) => `request ${op}: ${line}`), covered: '' };
+  }
+
+  /** What a socket has told; `op` is that of the request, where it is known. */
+  checkReceived(text, op) {
+    let message;
+    try {
+      message = JSON.parse(text.toString());
+    } catch (error) {
+      return { errors: [`a message is not JSON: ${error.message}`], covered: '' };
+    }
+    const name = this.nameOf(message, op);
+    if (message.ok === true && op === '') {
+      return { errors: [], covered: '' }; // Which request it belongs to was not noted.
+    }
+    if (!name) {
+      return { errors: [`no such message: ${text}`], covered: '' };
+    }
+    const errors = this.messages.check(this.messageSchema(name), message);
+    if (message.error) {
+      errors.push(...this.checkNames(message.error));
+    }
+    const outcome = message.error ? `${op} ${message.error.code}` : name;
+    return { errors: errors.map((line) => `${outcome}: ${line}`), covered: `socket ${outcome}` };
+  }
+
+  nameOf(message, op) {
+    if (message.event?.startsWith('Node')) {
+      return 'changeEvent';
+    }
+    const name = message.event
+      ? `${message.event}Event`
+      : message.ok === false
+        ? 'error'
+        : `${op}Reply`;
+    return this.asyncapi.components.messages[name] ? name : undefined;
+  }
+
+  /** An event of a stream; `name` and `id` are of server-sent events. */
+  checkEvent(text, name, id) {
+    const event = JSON.parse(text.toString()).event;
+    const key = event.startsWith('Node') ? 'change' : event === 'watch' ? 'begin' : event;
+    const message = this.asyncapi.channels.stream.messages[key];
+    const errors = message
+      ? this.checkJson(resolve(this.asyncapi, message).payload, text, this.messages)
+      : ['is not in the contract'];
+    if (name !== undefined && name !== event) {
+      errors.push(`the name is ${name}`);
+    }
+    if (id !== undefined && !/^[0-9a-f]{16}:0x[0-9a-f]+$/.test(id)) {
+      errors.push(`the id is ${id}`);
+    }
+    return { errors: errors.map((line) => `event ${event}: ${line}`), covered: `stream ${event}` };
+  }
+
+  checkClosed(code) {
+    const known = this.asyncapi.channels.socket['x-close-codes'][code] !== undefined;
+    return { errors: known ? [] : [`a socket was closed with ${code}`], covered: `closed ${code}` };
+  }
+}

@@ -1,0 +1,116 @@
+// Replicas for these tests: `zabra dev` on free ports of loopback, in a directory of its own.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { ask } from './client.js';
+
+const START_MS = 60000;
+const STOP_MS = 30000;
+const LOOK_MS = 50;
+const PEER_OFFSET = 1000;
+const FIRST_PORT = 21000;
+const LAST_PORT = 29000;
+const TRIES = 50;
+
+function isFree(port) {
+  return new Promise((resolve) => {
+    const server = createServer().once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
+
+/** A port from which on as many are free as `zabra dev` takes. */
+async function findPorts(count) {
+  for (let i = 0; i < TRIES; i += 1) {
+    const base = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));
+    const ports = Array.from({ length: count }, (_, at) => [
+      base + at,
+      base + PEER_OFFSET + at,
+    ]).flat();
+    const free = await Promise.all(ports.map(isFree));
+    if (free.every(Boolean)) {
+      return base;
+    }
+  }
+  throw new Error('no free ports');
+}
+
+function wait(ms) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
+
+export class Ensemble {
+  static async start(count, keys) {
+    const ensemble = new Ensemble();
+    const base = await findPorts(count);
+    ensemble.ports = Array.from({ length: count }, (_, at) => base + at);
+    ensemble.directory = mkdtempSync(join(tmpdir(), 'zabra-contract-'));
+    const settings = Object.entries(keys).flatMap(([key, value]) => [`--${key}`, String(value)]);
+    ensemble.process = spawn(
+      process.env.ZABRA_BINARY,
+      [
+        'dev',
+        '--nodes',
+        String(count),
+        '--data',
+        ensemble.directory,
+        '--port',
+        String(base),
+        ...settings,
+      ],
+      { stdio: ['ignore', 'ignore', 'inherit'] },
+    );
+    ensemble.ended = new Promise((resolve) => {
+      ensemble.process.once('exit', resolve);
+    });
+    try {
+      await ensemble.waitReady();
+    } catch (error) {
+      await ensemble.stop();
+      throw error;
+    }
+    return ensemble;
+  }
+
+  async waitReady() {
+    const end = Date.now() + START_MS;
+    for (const port of this.ports) {
+      while (!(await this.isReady(port))) {
+        if (Date.now() > end || this.process.exitCode !== null) {
+          throw new Error(`the replica at ${port} is not ready`);
+        }
+        await wait(LOOK_MS);
+      }
+    }
+  }
+
+  async isReady(port) {
+    const answer = await ask(port, { method: 'GET', target: '/readyz' }).catch(() => undefined);
+    return answer?.status === 200;
+  }
+
+  /** Lines of logs that nothing a client sends may cause. */
+  complaints() {
+    return readdirSync(this.directory)
+      .filter((name) => name.endsWith('.log'))
+      .flatMap((name) =>
+        readFileSync(join(this.directory, name), 'utf8')
+          .split('\n')
+          .filter((line) => /assert|Sanitizer|fatal/i.test(line)),
+      );
+  }
+
+  async stop() {
+    this.process.kill('SIGTERM');
+    const late = setTimeout(() => this.process.kill('SIGKILL'), STOP_MS);
+    await this.ended;
+    clearTimeout(late);
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}

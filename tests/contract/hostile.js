@@ -1,0 +1,318 @@
+// Three replicas, asked for every outcome that a request alone can bring about, and then for
+// anything: random and hostile requests and messages out of the contract. Every answer must be in
+// it, none may be SystemError, and all replicas must be alive and silent about it afterwards.
+//
+//   ./run hostile.js [--seed N] [--seconds N]
+
+import assert from 'node:assert/strict';
+import { parseArgs } from 'node:util';
+
+import fc from 'fast-check';
+
+import { Contract } from './check.js';
+import { ask, sendBytes } from './client.js';
+import { Ensemble } from './ensemble.js';
+import { messages, rawHeads, requests } from './generate.js';
+import { Notes } from './notes.js';
+import { askForAll, askWhenFull } from './outcomes.js';
+import { readDocument, readFacts } from './spec.js';
+
+const KEYS = {
+  headTimeout: 300,
+  bodyTimeout: 300,
+  requestTimeout: 1000,
+  maxDataBytes: 4096,
+  maxMultiBytes: 16384,
+  minSessionTimeout: 2000,
+};
+const FULL = { perAddress: 3, all: 6 };
+const CHUNK_BYTES = 1 << 16;
+const SWALLOWED_BYTES = 8 << 20; // Of a body that is refused.
+const REPLY_MS = 10000;
+const IN_FLIGHT = 40;
+const { values: options } = parseArgs({
+  options: { seed: { type: 'string', default: '1' }, seconds: { type: 'string', default: '9' } },
+});
+const seed = Number(options.seed);
+const contract = new Contract(readDocument('openapi'), readDocument('asyncapi'), readFacts());
+const notes = new Notes('hostile');
+let count = 0;
+
+function tellOf(request) {
+  return `${request.method} ${request.target} ${(request.headers ?? []).join(' | ')} ${(request.body ?? '').toString().slice(0, 200)}`;
+}
+
+/** Throws unless the answer is in the contract. */
+function judge(request, answer) {
+  count += 1;
+  const result = contract.checkHttp({
+    ...request,
+    headers: (request.headers ?? []).join('\r\n'),
+    ...answer,
+  });
+  if (result.errors.length > 0 || answer.status === 500) {
+    throw new Error(
+      `${tellOf(request)}\n  ${answer.status} ${answer.answer.toString().slice(0, 600)}\n  ${result.errors.join('\n  ')}`,
+    );
+  }
+  notes.http(result.covered, request, answer);
+}
+
+async function tell(port, request, wanted, localAddress) {
+  const answer = await ask(port, request, localAddress);
+  judge(request, answer);
+  if (wanted !== undefined && answer.status !== wanted) {
+    throw new Error(`${tellOf(request)}\n  is ${answer.status}, not ${wanted}: ${answer.answer}`);
+  }
+  return answer;
+}
+
+async function askWithReason(ensemble) {
+  const [port] = ensemble.ports;
+  const openSession = async () =>
+    JSON.parse(
+      (await tell(port, { method: 'POST', target: '/sessions/v1?op=create&expire=60' })).answer,
+    ).id;
+  await askForAll(contract.openapi, (request, wanted) => tell(port, request, wanted), openSession);
+}
+
+/** A body without a length that does not end: answered in its middle, and cut off. */
+async function askEndlessly(port) {
+  const request = { method: 'PUT', target: '/znodes/v1/endless' };
+  const head = `PUT ${request.target} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n`;
+  const chunk = `${CHUNK_BYTES.toString(16)}\r\n${'x'.repeat(CHUNK_BYTES)}\r\n`;
+  const bytes = Buffer.from(head + chunk.repeat(SWALLOWED_BYTES / CHUNK_BYTES + 1), 'latin1');
+  const answer = await sendBytes(port, bytes, 'PUT');
+  judge(request, answer);
+  assert.equal(answer.status, 413);
+}
+
+async function askFull() {
+  const single = await Ensemble.start(1, {
+    ...KEYS,
+    maxConnectionsPerAddress: FULL.perAddress,
+    maxConnections: FULL.all,
+  });
+  try {
+    await askWhenFull(
+      contract.openapi,
+      single.ports[0],
+      (request, wanted, from) => tell(single.ports[0], request, wanted, from),
+      FULL,
+    );
+  } finally {
+    await single.stop();
+  }
+}
+
+// ---- Anything ----
+
+/** One socket that everything is sent through; opened again when it was closed for a reason. */
+class Talk {
+  constructor(port) {
+    this.port = port;
+    this.next = 1;
+    this.waiting = new Map();
+  }
+
+  async open() {
+    this.socket = new WebSocket(`ws://127.0.0.1:${this.port}/ws/v1`, 'zabra.v1.json');
+    this.socket.addEventListener('message', ({ data }) => this.take(data));
+    this.socket.addEventListener('close', ({ code }) => this.drop(code));
+    await new Promise((resolve, reject) => {
+      this.socket.addEventListener('open', resolve);
+      this.socket.addEventListener('error', reject);
+    });
+  }
+
+  take(data) {
+    const { id, event } = JSON.parse(data);
+    const asked = event === undefined ? this.waiting.get(id) : undefined;
+    const result = contract.checkReceived(Buffer.from(data), asked?.op ?? '');
+    if (result.errors.length === 0) {
+      notes.message(result.covered, asked?.op ?? '', data);
+    }
+    this.waiting.delete(id);
+    asked?.resolve({ data, errors: result.errors });
+    this.failed ??=
+      asked === undefined && result.errors.length > 0 ? `${data}\n  ${result.errors}` : undefined;
+  }
+
+  drop(code) {
+    this.closed = true;
+    const { errors } = contract.checkClosed(code);
+    this.waiting.forEach(({ resolve }) =>
+      resolve({ data: '', errors: [`the socket was closed with ${code}`, ...errors] }),
+    );
+  }
+
+  /** Sends a message with an id of ours; the reply must be in the contract. */
+  async say(message) {
+    const id = this.next;
+    const text = JSON.stringify({ ...message, id });
+    this.next += 1;
+    const reply = new Promise((resolve) => {
+      this.waiting.set(id, { op: typeof message.op === 'string' ? message.op : '', resolve });
+    });
+    this.socket.send(text);
+    const late = setTimeout(
+      () => this.waiting.get(id)?.resolve({ data: '', errors: ['no reply in time'] }),
+      REPLY_MS,
+    );
+    const { data, errors } = await reply;
+    clearTimeout(late);
+    count += 1;
+    if (errors.length > 0 || this.failed || data.includes('"SystemError"')) {
+      throw new Error(
+        `${text}\n  ${data.slice(0, 600)}\n  ${errors.join('\n  ')}${this.failed ?? ''}`,
+      );
+    }
+  }
+}
+
+async function tellAnything(ports, request) {
+  judge(request, await ask(ports[request.replica % ports.length], request));
+}
+
+/** What the server may have taken the bytes for. */
+function firstLine(bytes) {
+  const [method = 'GET', target = '/malformed'] = bytes
+    .toString('latin1')
+    .replace(/^[\r\n]+/, '')
+    .split(/\r?\n/)[0]
+    .split(' ');
+  return { method, target };
+}
+
+/** What is no request may be answered, in the words of the contract, or not at all. */
+async function tellBytes(port, bytes) {
+  const answer = await sendBytes(port, bytes).catch((error) => {
+    if (error.code !== 'ECONNRESET' && error.code !== 'EPIPE') {
+      throw error;
+    }
+  });
+  count += 1;
+  if (answer && Number.isInteger(answer.status)) {
+    const request = firstLine(bytes);
+    const result = contract.checkHttp({ ...request, headers: '', ...answer });
+    if (result.errors.length > 0) {
+      throw new Error(
+        `${bytes.toString('latin1')}\n  ${answer.status} ${answer.answer}\n  ${result.errors.join('\n  ')}`,
+      );
+    }
+    notes.http(result.covered, request, answer);
+  }
+}
+
+async function tryAll(name, part, arbitrary, run) {
+  const limit = (Number(options.seconds) * 1000 * part) / 10;
+  const property = fc.asyncProperty(arbitrary, run);
+  const result = await fc.check(property, {
+    seed,
+    numRuns: 1000000,
+    interruptAfterTimeLimit: limit,
+    markInterruptAsFailure: false,
+    endOnFailure: process.env.CI !== undefined,
+  });
+  if (result.failed) {
+    throw new Error(
+      `${name}, --seed ${seed}: ${result.errorInstance?.message ?? result.error}\n${fc.stringify(result.counterexample)}`,
+    );
+  }
+  console.log(`${name}: ${result.numRuns} tried`);
+}
+
+/** Each operation once where it succeeds. */
+async function sayAll(talk) {
+  const path = '/said';
+  const list = [
+    { op: 'ping' },
+    { op: 'sync' },
+    { op: 'whoami' },
+    { op: 'status' },
+    { op: 'ensemble' },
+    { op: 'limits' },
+    { op: 'session' },
+    { op: 'touch' },
+    { op: 'getsession' },
+    { op: 'create', path, dataUtf8: 'x' },
+    { op: 'create', path: `${path}/e`, ephemeral: true },
+    { op: 'get', path, watch: true },
+    { op: 'exists', path: '/none', watch: true },
+    { op: 'stat', path },
+    { op: 'children', path, with: 'data' },
+    { op: 'tree', path, with: 'stat' },
+    { op: 'search', path: '/', with: 'stat' },
+    { op: 'getacl', path },
+    { op: 'watch', path, kind: 'recursive', values: true },
+    { op: 'set', path, dataUtf8: 'y' },
+    { op: 'setacl', path, acl: 'open' },
+    {
+      op: 'multi',
+      ops: [
+        { op: 'get', path },
+        { op: 'get', path: '/none' },
+      ],
+    },
+    {
+      op: 'multi',
+      ops: [
+        { op: 'check', path },
+        { op: 'create', path: `${path}/m` },
+      ],
+    },
+    { op: 'auth', scheme: 'digest', credential: 'bob:secret' },
+    { op: 'unwatch', watch: 3 },
+    { op: 'detach' },
+    { op: 'delete', path, recursive: true },
+  ];
+  await Promise.all(list.map((message) => talk.say(message)));
+}
+
+async function askAnything(ensemble) {
+  const talk = new Talk(ensemble.ports[1]);
+  await talk.open();
+  await sayAll(talk);
+  await tryAll('requests', 5, requests(contract.openapi), (request) =>
+    tellAnything(ensemble.ports, request),
+  );
+  const lists = fc.array(messages(contract.asyncapi), { minLength: 1, maxLength: IN_FLIGHT });
+  await tryAll('lists of messages', 3, lists, async (list) => {
+    await Promise.all(list.map((message) => talk.say(message)));
+  });
+  await tryAll('heads', 2, rawHeads(), (bytes) => tellBytes(ensemble.ports[2], bytes));
+  talk.socket.close();
+}
+
+async function checkAlive(ensemble) {
+  for (const port of ensemble.ports) {
+    await tell(port, { method: 'GET', target: '/livez' }, 200);
+    await tell(port, { method: 'GET', target: '/readyz' }, 200);
+  }
+  const complaints = ensemble.complaints();
+  if (complaints.length > 0) {
+    throw new Error(`the logs complain:\n${complaints.join('\n')}`);
+  }
+}
+
+async function main() {
+  console.log(`seed ${seed}`);
+  const ensemble = await Ensemble.start(3, KEYS);
+  try {
+    await askWithReason(ensemble);
+    await askEndlessly(ensemble.ports[0]);
+    await askFull();
+    console.log(`each operation: ${count} answers`);
+    await askAnything(ensemble);
+    await checkAlive(ensemble);
+  } finally {
+    await ensemble.stop();
+    notes.close();
+  }
+  console.log(`${count} answers, all of them in the contract`);
+}
+
+main().catch((error) => {
+  console.log(error.stack);
+  process.exitCode = 1;
+});
