@@ -161,6 +161,7 @@ void view_tree(struct view *view, const struct op_principal *who, const struct o
     view_read_done(view);
     if (result->err != ERR_OK) {
         drop_entries(result);
+        result->has_stat = false; /* It would be taken for that of a tree that changed. */
     }
     view_page_end(result);
 }
