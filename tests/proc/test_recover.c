@@ -1,5 +1,5 @@
 /* A majority of the disks is lost for good: one survivor goes on alone, the emptied others are
- * refilled and become voters again. */
+ * refilled and become voters again. Or all of them are lost, and there is a copy. */
 #include "tests/proc/ensemble.h"
 
 #include <jansson.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum {
     WRITES = 50,
@@ -206,12 +207,59 @@ static void test_the_others_come_back_as_they_were(void **state)
                         NULL, 404);
 }
 
+/* ---- All are lost but for a copy that was taken while the others went on. ---- */
+
+/* Puts a copy of the directory `from` at `to`, which is not there yet. */
+static void copy_directory(const char *from, const char *to)
+{
+    char command[1024];
+
+    (void)snprintf(command, sizeof(command), "cp -a %s %s", from, to);
+
+    int status = system(command); /* NOLINT(cert-env33-c,concurrency-mt-unsafe): our own words. */
+
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void test_a_copy_is_a_backup(void **state)
+{
+    uint32_t index = (ensemble_wait_leader(&ensemble) + 1) % 3;
+    uint32_t other = (index + 1) % 3;
+    const char *data = ensemble.replicas[index].data;
+    char copy[ENSEMBLE_PATH_MAX + 8];
+
+    (void)state;
+    write_all(index);
+    assert_int_equal(ensemble_stop(&ensemble, index), 0);
+    (void)snprintf(copy, sizeof(copy), "%s.copy", data);
+    copy_directory(data, copy);
+    ensemble_call_until(&ensemble, other, "PUT", "/znodes/v1/later?upsert=true", "x", 201);
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_kill(&ensemble, i);
+        ensemble_empty(&ensemble, i);
+    }
+    assert_int_equal(rmdir(data), 0);
+    copy_directory(copy, data);
+    go_on_alone(index);
+    ensemble_start(&ensemble, index);
+    ensemble_wait_ready(&ensemble, index);
+    check_all_there(index);
+    ensemble_call_until(&ensemble, index, "GET", "/znodes/v1/later?consistency=linearizable", NULL,
+                        404);
+    ensemble_start(&ensemble, other);
+    ENSEMBLE_WAIT(&ensemble, ADMIT_MS, voters_seen_by(index) == 2);
+    check_all_there(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_survivor, open_three, close_three),
         cmocka_unit_test_setup_teardown(test_the_others_come_back_as_they_were, open_three,
                                         close_three),
+        cmocka_unit_test_setup_teardown(test_a_copy_is_a_backup, open_three, close_three),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
