@@ -78,6 +78,15 @@ static int to_upper(char letter)
     return (toupper)((unsigned char)letter);
 }
 
+bool config_is_given(const struct config_loader *loader, const char *key)
+{
+    size_t index = 0;
+    const struct config_row *row = find_row(key, &index);
+
+    ASSERT(row);
+    return loader->set_by[index] != CONFIG_FROM_DEFAULT;
+}
+
 static size_t least(size_t a, size_t b, size_t c)
 {
     size_t low = a < b ? a : b;
@@ -199,7 +208,8 @@ static enum err read_line(struct config_loader *loader, char *line)
     char *equals = strchr(text, '=');
 
     if (!equals) {
-        return config_fail(loader, "%.64s: no '=' (%s); write key=value", text, loader->where);
+        /* The rest of a secret that was broken in two, perhaps: the line is not shown. */
+        return config_fail(loader, "no '=' (%s); write key=value", loader->where);
     }
     *equals = '\0';
     return set_key(loader, trim(text), trim(equals + 1));

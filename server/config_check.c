@@ -14,7 +14,8 @@
 enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
-    MIN_SESSION_TICKS = 2
+    MIN_SESSION_TICKS = 2,
+    MIN_SESSION_MS = 100 /* As the table of keys has it. */
 };
 
 bool config_is_loopback(const char *host)
@@ -147,11 +148,23 @@ static enum err check_sizes(struct config_loader *loader)
     return ERR_OK;
 }
 
+/* Who gives only the tick means the least time-out that goes with it. */
+static void follow_tick(struct config_loader *loader)
+{
+    struct config *config = loader->config;
+    uint32_t min_ms = MIN_SESSION_TICKS * config->tick_ms;
+
+    if (!config_is_given(loader, "minSessionTimeout")) {
+        config->session_min_ms = min_ms > MIN_SESSION_MS ? min_ms : MIN_SESSION_MS;
+    }
+}
+
 /* Reports of touched sessions come twice a tick, and a session outlives some of them. */
 static enum err check_sessions(struct config_loader *loader)
 {
     const struct config *config = loader->config;
 
+    follow_tick(loader);
     if (config->session_min_ms > config->session_max_ms) {
         return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
                            config->session_min_ms, config->session_max_ms);
@@ -174,7 +187,8 @@ static enum err check_sessions(struct config_loader *loader)
     return ERR_OK;
 }
 
-/* "user:base64(SHA1(user:password))". */
+/* "user:base64(SHA1(user:password))". What is malformed may be the password itself: none of it is
+ * shown. */
 static enum err check_super(struct config_loader *loader)
 {
     const char *text = loader->config->super_digest;
@@ -190,11 +204,10 @@ static enum err check_super(struct config_loader *loader)
 
     buf_release(&hash);
     if (!sound) {
-        return config_fail(
-            loader,
-            "superDigest: \"%.64s\" is not user:base64(SHA1(user:password)); make "
-            "the hash with: printf %%s user:password | openssl sha1 -binary | base64",
-            text);
+        return config_fail(loader,
+                           "superDigest: the value is not user:base64(SHA1(user:password)); make "
+                           "the hash with: printf %%s user:password | openssl sha1 -binary | "
+                           "base64");
     }
     return ERR_OK;
 }

@@ -31,6 +31,9 @@ enum err config_fail(struct config_loader *loader, const char *format, ...)
 void config_warn(struct config_loader *loader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* False: the row's field has the default. */
+bool config_is_given(const struct config_loader *loader, const char *key);
+
 /* Parses `text` (a C string) into the row's field. */
 enum err config_set_value(struct config_loader *loader, const struct config_row *row,
                           const char *text);

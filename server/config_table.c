@@ -89,7 +89,7 @@ static const struct config_row rows[] = {
     {"drainTimeout", CONFIG_U32, AT(drain_timeout_ms), "10000", 0, HOUR_MS, NULL, true,
      "ms to finish requests after SIGTERM"},
     {"minSessionTimeout", CONFIG_U32, AT(session_min_ms), "2000", 100, HOUR_MS, NULL, true,
-     "ms; shorter session time-outs are raised to it"},
+     "ms; shorter session time-outs are raised to it; two ticks unless it is given"},
     {"maxSessionTimeout", CONFIG_U32, AT(session_max_ms), "60000", 100, 24 * HOUR_MS, NULL, true,
      "ms; longer session time-outs are lowered to it"},
     {"sessionTimeout", CONFIG_U32, AT(session_default_ms), "15000", 100, 24 * HOUR_MS, NULL, true,
