@@ -45,7 +45,7 @@ struct http_stream {
     bool held;               /* Events behind `from` are not in the queue. */
     bool cut;                /* A difference is larger than the queue may be. */
     bool finished;           /* A one-shot watch is used up. */
-    const char *session_end; /* "closed", or NULL while the session lives. */
+    const char *session_end; /* "closed", "expired", or NULL while the session lives. */
     zxid_t session_end_zxid;
     bool ask_session; /* Changes were lost: its end may have been among them. */
     zxid_t from;

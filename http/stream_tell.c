@@ -130,13 +130,15 @@ static void on_change(struct watcher_client *client, zxid_t zxid, const struct c
 
 /* ---- Called. ---- */
 
+/* How a session that is not there has ended nobody can say: it is told as the word for a refusal
+ * has it, SessionExpired, on WebSockets, too. */
 static void ask_session(struct http_stream *stream)
 {
     struct op_session_info info;
 
     stream->ask_session = false;
     if (stream_find_session(stream, &info) == ERR_UNKNOWN_SESSION) {
-        stream->session_end = "closed";
+        stream->session_end = "expired";
         stream->session_end_zxid = subscribe_at(stream->client.watcher->subscriber);
     }
 }

@@ -83,7 +83,7 @@ void ws_session_look(struct ws_socket *socket)
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
     if (err == ERR_UNKNOWN_SESSION) {
-        lose(socket, ERR_SESSION_EXPIRED, "expired", zxid);
+        lose(socket, ERR_SESSION_EXPIRED, "expired", zxid); /* Or closed: http/stream_tell.c. */
     } else if (err == ERR_OK && info.attach > socket->session.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }

@@ -1,9 +1,10 @@
 /* Sockets before a gate that holds, refuses, forgets and goes back: what real replicas do only by
  * chance. */
-#include "server/state/state.h"
+#include "tests/unit/state_kit.h"
 #include "tests/unit/ws_kit.h"
 
 enum {
+    ENDED = 4408,
     MOVED = 4409
 };
 
@@ -194,27 +195,13 @@ static void test_who_attached_last_keeps_the_session(void **state)
 
 /* ---- The state goes back ---- */
 
-/* Another state takes the place of this one, as after a snapshot. */
-static void put_state(struct gate *gate, zxid_t zxid)
-{
-    struct state *state = state_new(KIT_HISTORY);
-
-    state_skip(state, zxid);
-    view_replace(gate->view, state);
-    (void)view_write(gate->view);
-    window_restart(gate->window, zxid);
-    view_write_done(gate->view);
-    view_set_whole(gate->view, true);
-    window_wake(gate->window);
-}
-
 static void test_no_reply_shows_less_than_the_one_before(void **state)
 {
     struct fixture *fixture = *state;
     zxid_t zxid = fixture->gate->zxid;
 
     check_reply(fixture, ask_set(fixture, 0), "");
-    put_state(fixture->gate, zxid);
+    kit_put_state(fixture->gate, zxid);
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\""),
                 "ReplicaBehind");
     socket_close(fixture->socket);
@@ -236,7 +223,7 @@ static void test_watches_survive_a_state_that_is_replaced(void **state)
     check_reply(fixture, socket_request(fixture->socket, "\"op\":\"create\",\"path\":\"/gone\""),
                 "");
     json_decref(socket_event(fixture->socket, "NodeCreated", SOCKET_TIMEOUT_MS));
-    put_state(fixture->gate, zxid);
+    kit_put_state(fixture->gate, zxid);
     fixture->gate->zxid = zxid;
     event = socket_event(fixture->socket, "overrun", SOCKET_TIMEOUT_MS);
     assert_non_null(event);
@@ -249,7 +236,24 @@ static void test_watches_survive_a_state_that_is_replaced(void **state)
     json_decref(event);
 }
 
-/* ---- The replica may not answer ---- */
+/* As a stream is told: how it ended was in what was missed. */
+static void test_a_session_that_is_found_gone_has_expired(void **state)
+{
+    struct fixture *fixture = *state;
+    struct session session;
+    json_t *event = NULL;
+
+    open_session(fixture, &session);
+    kit_put_state(fixture->gate, fixture->gate->zxid + 10);
+    event = socket_event(fixture->socket, "session", SOCKET_TIMEOUT_MS);
+    assert_non_null(event);
+    assert_string_equal(json_string_value(json_object_get(event, "state")), "expired");
+    json_decref(event);
+    assert_true(socket_wait_end(fixture->socket, SOCKET_TIMEOUT_MS));
+    assert_int_equal(socket_close_code(fixture->socket), ENDED);
+}
+
+/* ---- Events ---- /* ---- The replica may not answer ---- */
 
 static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
 {
@@ -295,6 +299,7 @@ int main(void)
         TEST(test_who_attached_last_keeps_the_session),
         TEST(test_no_reply_shows_less_than_the_one_before),
         TEST(test_watches_survive_a_state_that_is_replaced),
+        TEST(test_a_session_that_is_found_gone_has_expired),
         TEST(test_who_may_not_answer_sends_its_clients_elsewhere),
         TEST(test_a_goodbye_is_answered),
     };
