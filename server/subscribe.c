@@ -218,6 +218,7 @@ static enum err add(struct subscriber *subscriber, struct watch_owner *owner,
         return ERR_THROTTLED;
     }
     watch->values = request->values;
+    watch->format = (uint8_t)request->format;
     if (missed->resumed == SUBSCRIBE_FRESH) {
         *ret_result = (struct subscribe_result){.id = watch->id, .zxid = missed->upto};
         return ERR_OK;

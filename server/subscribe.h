@@ -68,7 +68,8 @@ zxid_t subscribe_at(const struct subscriber *subscriber);
 struct subscribe_request {
     enum watch_kind kind;
     struct slice path; /* Has passed path_check. */
-    bool values;       /* Of the watch. */
+    bool values;       /* Of the watch; and its format: */
+    enum op_dataformat format;
     bool has_since;
     zxid_t since;     /* The client has everything up to here. */
     bool has_history; /* `since` is of this history: */

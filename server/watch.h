@@ -79,9 +79,10 @@ struct watch {
     struct watch_owner *owner;
     struct watch *hit_next; /* In on_event: the next watch that the event is for. */
     struct list by_owner;
-    bool values;  /* Events are to carry stat and data: the front end's. */
-    bool held;    /* See watch_hold. */
-    zxid_t start; /* Changes up to here do not concern it. */
+    bool values;    /* Events are to carry stat and data: the front end's. */
+    bool held;      /* See watch_hold. */
+    uint8_t format; /* Of the data, an enum op_dataformat: the front end's. */
+    zxid_t start;   /* Changes up to here do not concern it. */
 
     /* The subscriber's. */
     zxid_t begin;      /* What its owner had when it was added: it is never told of before that. */

@@ -270,6 +270,7 @@ static bool run_watch(struct ws_message *message)
         .kind = args->kind,
         .path = args->path,
         .values = args->values,
+        .format = args->dataformat,
         .has_since = args->has_since,
         .since = args->since,
         .has_history = args->has_since_history,

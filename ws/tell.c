@@ -26,32 +26,55 @@ static size_t split_of(const struct buf *text)
     return (size_t)(comma - text->data) + 1;
 }
 
-static bool holds(const struct ws_payload *payload, const struct watch_event *event, bool values)
+/* What the watches of one socket that an event is for want of it together: the data if one of them
+ * does, in the format of the oldest that does. */
+struct wish {
+    bool values;
+    enum op_dataformat format;
+    uint32_t watch;
+};
+
+static void add_wish(struct wish *wish, const struct watch *watch)
+{
+    bool data = watch->format != OP_NONE;
+    bool has_data = wish->values && wish->format != OP_NONE;
+
+    if (watch->values && (!has_data || (data && watch->id < wish->watch))) {
+        *wish = (struct wish){
+            .values = true, .format = (enum op_dataformat)watch->format, .watch = watch->id};
+    }
+}
+
+static bool holds(const struct ws_payload *payload, const struct watch_event *event,
+                  const struct wish *wish)
 {
     return payload->zxid == event->zxid && payload->change == event->change &&
            payload->type == event->type && payload->last == event->last &&
-           payload->values == values && slice_eq(buf_slice(&payload->path), event->path);
+           payload->values == wish->values && payload->format == wish->format &&
+           slice_eq(buf_slice(&payload->path), event->path);
 }
 
 /* The same for all who are told of it, but for a difference, which each has of its own. */
-static void write_payload(struct ws_payload *payload, const struct watch_event *event, bool values)
+static void write_payload(struct ws_payload *payload, const struct watch_event *event,
+                          const struct wish *wish)
 {
     struct jsonw json;
 
-    if (!event->diff && holds(payload, event, values)) {
+    if (!event->diff && holds(payload, event, wish)) {
         return;
     }
     buf_clear(&payload->text);
     buf_clear(&payload->path);
     jsonw_init(&json, &payload->text);
-    op_json_event(&json, event, NULL, values, OP_AUTO);
+    op_json_event(&json, event, NULL, wish->values, wish->format);
     (void)buf_append_slice(&payload->path, event->path);
     payload->split = split_of(&payload->text);
     payload->zxid = event->diff ? 0 : event->zxid;
     payload->change = event->change;
     payload->type = event->type;
     payload->last = event->last;
-    payload->values = values;
+    payload->values = wish->values;
+    payload->format = wish->format;
 }
 
 static void send_event(struct ws_socket *socket, const struct watch *hits,
@@ -59,15 +82,15 @@ static void send_event(struct ws_socket *socket, const struct watch *hits,
 {
     struct ws *ws = socket->ws;
     struct ws_payload *payload = &ws->payload;
-    bool values = false;
+    struct wish wish = {.format = OP_AUTO};
 
     buf_clear(&ws->scratch);
     for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
-        values = values || hit->values;
+        add_wish(&wish, hit);
         (void)buf_printf(&ws->scratch, hit == hits ? "\"watches\":[%u" : ",%u", hit->id);
     }
     (void)buf_append_str(&ws->scratch, "],");
-    write_payload(payload, event, values);
+    write_payload(payload, event, &wish);
 
     const struct slice parts[] = {
         slice_make(payload->text.data, payload->split),

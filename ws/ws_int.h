@@ -84,6 +84,7 @@ struct ws_payload {
     enum watch_event_type type;
     bool last;
     bool values;
+    enum op_dataformat format; /* Of values. */
 };
 
 struct ws {

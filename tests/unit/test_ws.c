@@ -5,7 +5,8 @@
 
 enum {
     ENDED = 4408,
-    MOVED = 4409
+    MOVED = 4409,
+    TEXT_MAX = 2000 /* Of an event. */
 };
 
 static int setup(void **state)
@@ -253,7 +254,81 @@ static void test_a_session_that_is_found_gone_has_expired(void **state)
     assert_int_equal(socket_close_code(fixture->socket), ENDED);
 }
 
-/* ---- Events ---- /* ---- The replica may not answer ---- */
+/* ---- Events ---- */
+
+static void watch_values(struct socket *socket, const char *kind, const char *format)
+{
+    json_t *reply = socket_call(
+        socket, "\"op\":\"watch\",\"path\":\"/\",\"kind\":\"%s\",\"values\":true%s", kind, format);
+
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+}
+
+static void check_event(struct socket *socket, const char *data)
+{
+    static const char *const names[] = {"dataUtf8", "data64", "dataJson"};
+    json_t *event = socket_event(socket, "NodeDataChanged", SOCKET_TIMEOUT_MS);
+    char text[TEXT_MAX];
+    size_t len = json_dumpb(event, text, sizeof(text) - 1, JSON_COMPACT);
+
+    assert_in_range(len, 1, sizeof(text) - 1);
+    text[len] = '\0';
+    assert_non_null(event);
+    assert_non_null(json_object_get(event, "stat"));
+    assert_non_null(strstr(text, data));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool asked = strstr(data, names[i]) != NULL;
+
+        assert_int_equal(json_object_get(event, names[i]) != NULL, asked);
+    }
+    json_decref(event);
+}
+
+/* Those who are told the same change in different words do not get each other's. */
+static void test_values_come_in_the_format_asked_for(void **state)
+{
+    static const struct {
+        const char *format;
+        const char *data;
+    } rows[] = {
+        {"", "\"dataUtf8\":\"[1]\""},
+        {",\"dataformat\":\"base64\"", "\"data64\":\"WzFd\""},
+        {",\"dataformat\":\"json\"", "\"dataJson\":[1]"},
+        {",\"dataformat\":\"utf8\"", "\"dataUtf8\":\"[1]\""},
+        {",\"dataformat\":\"none\"", ""},
+    };
+    struct socket *sockets[sizeof(rows) / sizeof(rows[0])];
+    struct fixture *fixture = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        sockets[i] = open_socket(fixture);
+        watch_values(sockets[i], "persistent", rows[i].format);
+    }
+    check_reply(
+        fixture,
+        socket_request(fixture->socket, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"[1]\""), "");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_event(sockets[i], rows[i].data);
+        socket_close(sockets[i]);
+    }
+}
+
+/* One event for several watches: in the words of the oldest that wants any. */
+static void test_watches_of_one_socket_agree_on_a_format(void **state)
+{
+    struct fixture *fixture = *state;
+
+    watch_values(fixture->socket, "persistent", ",\"dataformat\":\"none\"");
+    watch_values(fixture->socket, "recursive", ",\"dataformat\":\"json\"");
+    watch_values(fixture->socket, "data", ",\"dataformat\":\"base64\"");
+    check_reply(
+        fixture,
+        socket_request(fixture->socket, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"[1]\""), "");
+    check_event(fixture->socket, "\"dataJson\":[1]");
+}
+
+/* ---- The replica may not answer ---- */
 
 static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
 {
@@ -300,6 +375,8 @@ int main(void)
         TEST(test_no_reply_shows_less_than_the_one_before),
         TEST(test_watches_survive_a_state_that_is_replaced),
         TEST(test_a_session_that_is_found_gone_has_expired),
+        TEST(test_values_come_in_the_format_asked_for),
+        TEST(test_watches_of_one_socket_agree_on_a_format),
         TEST(test_who_may_not_answer_sends_its_clients_elsewhere),
         TEST(test_a_goodbye_is_answered),
     };
