@@ -7,7 +7,7 @@
 static const enum ws_code codes[] = {
     WS_CODE_NONE,   WS_CODE_GOING_AWAY, WS_CODE_NOT_TEXT,      WS_CODE_NOT_UTF8,
     WS_CODE_POLICY, WS_CODE_TOO_LARGE,  WS_CODE_SESSION_ENDED, WS_CODE_SESSION_MOVED,
-    WS_CODE_UNFIT,  WS_CODE_SLOW,
+    WS_CODE_UNFIT,  WS_CODE_SLOW,       WS_CODE_NO_ROOM,
 };
 
 enum {
@@ -43,6 +43,8 @@ void ws_metrics_write(void *ctx, struct buf *out)
     put(out, "zabra_ws_messages_total", "counter", "Messages of clients.", &metrics->messages);
     put(out, "zabra_ws_events_total", "counter", "Events told.", &metrics->events);
     put(out, "zabra_ws_watches", "gauge", "Watches of all WebSockets.", &metrics->watches);
+    put(out, "zabra_ws_unfinished_bytes", "gauge", "Bytes of messages that are not whole yet.",
+        &metrics->pieces);
     put(out, "zabra_ws_overruns_total", "counter",
         "Watches whose events were thrown away because their client was slow.", &metrics->overruns);
     put(out, "zabra_ws_gaps_total", "counter", "Gaps told.", &metrics->gaps);

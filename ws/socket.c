@@ -41,11 +41,27 @@ void ws_socket_opened(struct ws_socket *socket)
     }
 }
 
+static void count_pieces(struct ws *ws, size_t bytes)
+{
+    ws->pieces = bytes;
+    metric_set(&ws->metrics.pieces, bytes);
+}
+
+/* Of the message that has come so far. */
+static void drop_pieces(struct ws_socket *socket)
+{
+    ASSERT(socket->ws->pieces >= socket->in.len);
+    count_pieces(socket->ws, socket->ws->pieces - socket->in.len);
+    buf_release(&socket->in);
+    socket->in_end_ms = 0;
+}
+
 void ws_socket_gone(struct ws_socket *socket)
 {
     struct ws *ws = socket->ws;
 
     socket->open = false;
+    drop_pieces(socket);
     if (ws->adopting == socket) {
         ws->adopting = NULL;
     }
@@ -58,7 +74,6 @@ void ws_socket_gone(struct ws_socket *socket)
     list_remove(&socket->node);
     list_remove(&socket->turn);
     list_remove(&socket->held);
-    buf_release(&socket->in);
     buf_release(&socket->out);
     principal_release(&socket->who);
     ws->give_seat(socket->seat);
@@ -103,6 +118,7 @@ void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *r
     }
     socket->code = code;
     socket->reason = reason;
+    drop_pieces(socket);
     ws_socket_stop(socket, WS_STOP_CLOSING, true);
     ws_socket_turn(socket);
 }
@@ -155,20 +171,26 @@ static void take_message(struct ws_socket *socket, struct slice text)
     ws_socket_turn(socket);
 }
 
-/* A message that ends the socket is read no further. */
-static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text)
+/* A message that ends the socket is read no further. When messages that are not whole take all the
+ * room there is, somebody has to go: the one whose piece does not fit, so that those who have room
+ * can finish. What makes a message whole always fits. */
+static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text, bool last)
 {
+    const struct ws *ws = socket->ws;
+
     if (!text) {
         ws_socket_finish(socket, WS_CODE_NOT_TEXT, "messages are text");
     } else if (piece.len > socket->in.size_max - socket->in.len) {
         ws_socket_finish(socket, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
+    } else if (!last && piece.len > ws->pieces_max - ws->pieces) {
+        ws_socket_finish(socket, WS_CODE_NO_ROOM, "too many unfinished messages");
     }
     return socket->code == WS_CODE_NONE;
 }
 
 void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last)
 {
-    if (socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text)) {
+    if (socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text, last)) {
         return;
     }
     ws_socket_heard(socket);
@@ -176,11 +198,11 @@ void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, 
         take_message(socket, piece); /* The common one, whole. */
         return;
     }
+    count_pieces(socket->ws, socket->ws->pieces + piece.len);
     (void)buf_append_slice(&socket->in, piece);
     if (last) {
         take_message(socket, buf_slice(&socket->in));
-        buf_release(&socket->in);
-        socket->in_end_ms = 0;
+        drop_pieces(socket);
     } else if (socket->in_end_ms == 0) {
         await_rest(socket);
     }

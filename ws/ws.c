@@ -196,7 +196,7 @@ static void body(void *arg)
 
 static void free_all(struct ws *ws)
 {
-    ASSERT(list_empty(&ws->sockets) && ws->inside == 0);
+    ASSERT(list_empty(&ws->sockets) && ws->inside == 0 && ws->pieces == 0);
 
     ev_loop_destroy(ws->loop);
     mailbox_release(&ws->arrivals);
@@ -216,6 +216,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     ws->give_seat = give_seat;
     ws->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
     ASSERT(ws->loop);
+    ws->pieces_max = WS_PIECES_BYTES;
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
     mailbox_init(&ws->replies, 1);

@@ -30,6 +30,7 @@ enum {
     WS_UNREAD_BYTES = 1 << 20,   /* Replies that a client has not read: then no more are made. */
     WS_FLIGHT_BYTES = 16 << 20,  /* Of messages of one socket that are not answered yet. */
     WS_ALL_BYTES = 256 << 20,    /* The same of all; beyond it each socket may have one. */
+    WS_PIECES_BYTES = 256 << 20, /* Of messages of all that are not whole yet. */
     WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
     WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
     WS_KEEP_BYTES = 1 << 20,     /* Of scratch memory between messages. */
@@ -42,7 +43,7 @@ enum {
     WS_SILENT_BEATS = 3,         /* Heartbeats without a sign of the client: it is gone. */
     WS_BEATS_PER_TIMEOUT = 3,    /* Pings within the time-out of an attached session. */
     WS_BURST_US = 1000000,       /* How far ahead of its rate a socket may be. */
-    WS_CODES = 10,               /* Close codes, none included. */
+    WS_CODES = 11,               /* Close codes, none included. */
     WS_SECRET_LEN = OP_SECRET_LEN
 };
 
@@ -54,6 +55,7 @@ enum ws_code {
     WS_CODE_NOT_UTF8 = 1007,
     WS_CODE_POLICY = 1008,
     WS_CODE_TOO_LARGE = 1009,
+    WS_CODE_NO_ROOM = 1013,
     WS_CODE_SESSION_ENDED = 4408,
     WS_CODE_SESSION_MOVED = 4409,
     WS_CODE_UNFIT = 4503,
@@ -71,6 +73,7 @@ struct ws_metrics {
     struct metric_counter gaps;
     struct metric_counter sent_bytes;
     struct metric_counter watches;
+    struct metric_counter pieces;           /* Bytes of messages that are not whole yet. */
     struct metric_counter closes[WS_CODES]; /* By row of the table in metrics.c. */
 };
 
@@ -115,6 +118,8 @@ struct ws {
     struct list behind;  /* Of ws_socket.behind: with watches that have to catch up. */
     struct map attached; /* Of the public id of a session to the socket it is attached to. */
     size_t bytes;        /* Of messages that are not answered yet. */
+    size_t pieces;       /* Bytes of messages that are not whole yet ... */
+    size_t pieces_max;   /* ... and of how many there is room. */
     uint64_t inside;     /* Requests that the gate holds. */
     uint64_t inside_max; /* Half of what it takes: beyond all of it single ones would be refused. */
     uint32_t lanes;      /* Given to sockets so far. */

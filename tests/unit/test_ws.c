@@ -4,6 +4,7 @@
 #include "tests/unit/ws_kit.h"
 
 enum {
+    NO_ROOM = 1013,
     ENDED = 4408,
     MOVED = 4409,
     TEXT_MAX = 2000 /* Of an event. */
@@ -328,6 +329,97 @@ static void test_watches_of_one_socket_agree_on_a_format(void **state)
     check_event(fixture->socket, "\"dataJson\":[1]");
 }
 
+/* ---- Messages in pieces ---- */
+
+enum {
+    PIECE = 16 << 10,     /* So many bytes of a message have come, */
+    PIECES_MAX = 40 << 10 /* and there is room for two such. */
+};
+
+static int setup_narrow(void **state)
+{
+    kit_pieces_max = PIECES_MAX;
+    return setup(state);
+}
+
+static int teardown_narrow(void **state)
+{
+    kit_pieces_max = 0;
+    return teardown(state);
+}
+
+/* The first bytes of a message that is white space up to its end. */
+static void begin_message(struct socket *socket)
+{
+    char piece[PIECE];
+
+    memset(piece, ' ', sizeof(piece));
+    socket_send_frame(socket, 0x01, piece, sizeof(piece), true);
+}
+
+static void end_message(struct socket *socket)
+{
+    static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
+    json_t *reply = NULL;
+
+    socket_send_frame(socket, 0x80, text, sizeof(text) - 1, true);
+    reply = socket_reply(socket, 1000, SOCKET_TIMEOUT_MS);
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+}
+
+static void check_no_room(struct socket *socket)
+{
+    json_t *event = socket_event(socket, "closing", SOCKET_TIMEOUT_MS);
+
+    assert_non_null(event);
+    assert_string_equal(json_string_value(json_object_get(event, "reason")),
+                        "too many unfinished messages");
+    json_decref(event);
+    assert_true(socket_wait_end(socket, SOCKET_TIMEOUT_MS));
+    assert_int_equal(socket_close_code(socket), NO_ROOM);
+}
+
+static bool one_begun(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_unfinished_bytes ") == PIECE;
+}
+
+static bool two_begun(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_unfinished_bytes ") == (uint64_t)2 * PIECE;
+}
+
+/* Whose next piece does not fit has to go; those who have begun can finish, and others begin. */
+static void test_messages_that_are_not_whole_have_a_bound(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *one = open_socket(fixture);
+    struct socket *two = open_socket(fixture);
+    struct socket *late = open_socket(fixture);
+
+    begin_message(one);
+    begin_message(two);
+    wait_until(two_begun, fixture);
+    begin_message(late);
+    check_no_room(late);
+    end_message(one);
+    end_message(two);
+    begin_message(one);
+    begin_message(two);
+    wait_until(two_begun, fixture);
+    socket_close(one); /* With it goes what it had begun. */
+    wait_until(one_begun, fixture);
+    begin_message(fixture->socket);
+    end_message(fixture->socket);
+    end_message(two);
+    assert_int_equal(counter("zabra_ws_closed_total{code=\"1013\"} "), 1);
+    socket_close(two);
+    socket_close(late);
+}
+
 /* ---- The replica may not answer ---- */
 
 static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
@@ -377,6 +469,8 @@ int main(void)
         TEST(test_a_session_that_is_found_gone_has_expired),
         TEST(test_values_come_in_the_format_asked_for),
         TEST(test_watches_of_one_socket_agree_on_a_format),
+        cmocka_unit_test_setup_teardown(test_messages_that_are_not_whole_have_a_bound, setup_narrow,
+                                        teardown_narrow),
         TEST(test_who_may_not_answer_sends_its_clients_elsewhere),
         TEST(test_a_goodbye_is_answered),
     };

@@ -8,7 +8,7 @@
 
 #include "tests/proc/socket.h"
 #include "tests/unit/http_kit.h"
-#include "ws/ws.h"
+#include "ws/ws_int.h"
 
 #include <stdlib.h>
 
@@ -24,6 +24,7 @@ struct fixture {
     struct socket *socket;
 };
 
+static size_t kit_pieces_max; /* Of the next front end; 0: as it is. */
 static void (*front_metrics)(void *ctx, struct buf *out);
 static void *front_metrics_ctx;
 
@@ -56,6 +57,9 @@ static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t hear
     fixture->gate->limits.body_timeout_ms = WS_KIT_BODY_MS;
     fixture->gate->limits.slow_timeout_ms = WS_KIT_SLOW_MS;
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
+    if (kit_pieces_max > 0) {
+        fixture->ws->pieces_max = kit_pieces_max; /* No socket is there yet to look at it. */
+    }
 
     const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fixture->ws};
 
