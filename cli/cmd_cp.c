@@ -143,11 +143,11 @@ static int run_mv(struct cli *cli)
     return run(cli, true);
 }
 
-#define COPY_TEXT                                                                                  \
-    "One transaction: nobody sees half of it, and a change by somebody else is never lost. It\n"   \
-    "holds maxMultiOps operations and maxMultiBytes (see /limits/v1), and mv needs two for each\n" \
-    "znode; for more, export and import. ACLs, containers and times to live are kept. DST must\n"  \
-    "not be there. "
+#define COPY_TEXT                                                                              \
+    "One transaction: nobody sees half of it. It holds maxMultiOps operations and\n"           \
+    "maxMultiBytes (see /limits/v1), and mv needs two operations for each znode; for more,\n"  \
+    "export and import. ACLs, containers and times to live are kept. DST must not be there.\n" \
+    "What is ephemeral belongs to its session: "
 
 static const struct cmd_option cp_options[] = {
     {"recursive", 'r', NULL, "with all that is below it", NULL},
@@ -165,7 +165,7 @@ const struct cmd cmd_cp = {
     .name = "cp",
     .summary = "copy a znode or a subtree",
     .usage = "SRC DST",
-    .text = COPY_TEXT "What is ephemeral belongs to its session, and is left out.\n",
+    .text = COPY_TEXT "it is left out.\n",
     .options = cp_options,
     .examples = cp_examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},
@@ -189,8 +189,8 @@ const struct cmd cmd_mv = {
     .name = "mv",
     .summary = "move a znode with all that is below it",
     .usage = "SRC DST",
-    .text = COPY_TEXT "What is ephemeral belongs to its session, and is not moved.\n"
-                      "Versions begin anew at DST.\n",
+    .text = COPY_TEXT "it is not moved. Versions begin anew at DST.\n"
+                      "When the source is changed meanwhile it is read again.\n",
     .options = mv_options,
     .examples = mv_examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},

@@ -22,6 +22,7 @@ enum {
     COUNTERS = 8,
     COUNTS = 5,
     TRIES = 15,
+    GROWS = 20,
     LOST_PERCENT = 50,
     MODE_SECRET = 0600
 };
@@ -458,13 +459,20 @@ static void test_credentials(void **state)
 /* One that is not there, and one that hangs. */
 static void test_other_replicas_are_asked(void **state)
 {
+    char line[LINE_MAX_LEN];
+    uint32_t hung = 0;
+
     (void)state;
     make_fixture();
     expect("zabra get $P/here --endpoints 127.0.0.1:1,$ZABRA_ENDPOINTS", 0, "hello");
-    ensemble_signal(&ensemble, 0, SIGSTOP);
-    expect("zabra create $P/stopped x --timeout 30s", 0, "/stopped");
-    ensemble_signal(&ensemble, 0, SIGCONT);
-    expect("zabra get $P/here --endpoints ${ZABRA_ENDPOINTS%%,*} --linearizable", 0, "hello");
+    hung = (ensemble_wait_leader(&ensemble) + 1) % 3;
+    (void)snprintf(line, sizeof(line),
+                   "zabra create $P/hung x --timeout 12s --endpoints 127.0.0.1:%u,$ZABRA_ENDPOINTS",
+                   ensemble.replicas[hung].client_port);
+    ensemble_signal(&ensemble, hung, SIGSTOP);
+    expect(line, 0, "/hung");
+    ensemble_signal(&ensemble, hung, SIGCONT);
+    expect("zabra get $P/hung --endpoints ${ZABRA_ENDPOINTS%%,*} --linearizable", 0, "x");
 }
 
 /* Half of the answers are lost: what was done already is not done a second time. */
@@ -507,6 +515,21 @@ static void test_counting_together(void **state)
     assert_int_equal(strtoul(output, NULL, 10), COUNTERS * COUNTS);
     assert_int_equal(shell("zabra get $P/count"), 0);
     assert_int_equal(strtoul(output, NULL, 10), COUNTERS * COUNTS);
+}
+
+/* What is added while a subtree is moved is moved too, or comes too late: it is in neither lost. */
+static void test_moving_while_it_grows(void **state)
+{
+    (void)state;
+    make_fixture();
+    assert_int_equal(shell("zabra create $P/src; (for i in $(seq %d); do zabra create $P/src/c$i "
+                           "2>/dev/null || zabra create $P/dst/c$i; done) & zabra mv $P/src $P/dst "
+                           "--timeout 60s; code=$?; wait; exit $code",
+                           (int)GROWS),
+                     0);
+    assert_int_equal(shell("zabra ls $P/dst | grep -c c"), 0);
+    assert_int_equal(strtoul(output, NULL, 10), GROWS);
+    expect("zabra stat $P/src", 3, "NoNode");
 }
 
 /* Somebody else was quicker: the text is kept, and where is said. */
@@ -576,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_other_replicas_are_asked),
         cmocka_unit_test(test_tries_are_safe),
         cmocka_unit_test(test_counting_together),
+        cmocka_unit_test(test_moving_while_it_grows),
         cmocka_unit_test(test_an_edit_is_not_lost),
         cmocka_unit_test(test_what_is_copied),
     };
