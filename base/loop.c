@@ -207,6 +207,12 @@ void loop_low_water(int fd, int bytes)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
 }
 
+void loop_pace(int fd, uint32_t bytes_per_s, int ahead)
+{
+    (void)setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &ahead, sizeof(ahead));
+}
+
 uint16_t loop_local_port(int fd)
 {
     struct sockaddr_storage addr;

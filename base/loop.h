@@ -59,6 +59,10 @@ ssize_t loop_peek(int fd, void *to, size_t len);
 void loop_low_water(int fd, int bytes);
 uint16_t loop_local_port(int fd);
 
+/* The kernel sends no more than `bytes_per_s`, and takes about `ahead` bytes before it has; for the
+ * rest of the socket's life. */
+void loop_pace(int fd, uint32_t bytes_per_s, int ahead);
+
 /* Another descriptor of the same socket, of the caller's own: for a watch on a socket that somebody
  * else reads, writes and closes. */
 int loop_dup(int fd);

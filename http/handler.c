@@ -123,11 +123,12 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     }
     if (!request->refused) {
         buf_append(&conn->body, data, *len);
-    } else if (request->body_seen > HTTP_SWALLOW_BYTES) {
+    } else if (request->body_seen >
+               (request->import ? HTTP_IMPORT_SWALLOW_BYTES : HTTP_SWALLOW_BYTES)) {
         return cut_off(conn);
     }
     *len = 0;
-    return MHD_YES;
+    return !request->import || http_import_wait(conn) ? MHD_YES : MHD_NO;
 }
 
 /* The state may have been put back by a snapshot since it was found new enough. */

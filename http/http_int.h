@@ -34,6 +34,9 @@ enum {
     HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
     HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
+    /* The same of an import that has failed: who sends a long one does not look for an answer
+     * before its end, and would not find it behind a reset. */
+    HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
     HTTP_INSTANCE_MAX = 64,    /* Text that names a request. */
     HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
@@ -350,6 +353,9 @@ void http_import_begin(struct http_conn *conn); /* The head is here; it may be r
 /* The next bytes of the body; `*len` is what was left of them. Suspends the connection while a
  * batch is under way. */
 enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_t *len);
+
+/* Gives the rest of the body its time; false when that is over. */
+bool http_import_wait(struct http_conn *conn);
 
 /* The body is over, perhaps with a batch still to come: suspends again, or answers. */
 enum MHD_Result http_import_over(struct http_conn *conn);

@@ -15,6 +15,7 @@ struct http_import {
     struct import *import;
     uint64_t start_ms;
     uint64_t held_ms;  /* Spent on batches: the client's time stood still. */
+    uint64_t seen;     /* Bytes of the body until it has failed. */
     uint64_t asked_ms; /* When the last one was submitted. */
 };
 
@@ -76,7 +77,7 @@ void http_import_free(struct http_conn *conn)
 }
 
 /* The body may take as long as one of its length may, besides what we have taken ourselves. */
-static bool set_deadline(struct http_conn *conn)
+bool http_import_wait(struct http_conn *conn)
 {
     struct http_import *import = conn->request.import;
     uint64_t body_ms = conn->http->limits->body_timeout_ms;
@@ -128,6 +129,7 @@ static void refuse(struct http_conn *conn)
     const struct op_fault *fault = import_fault(request->import->import);
 
     http_refuse(conn, fault->err, "%s", fault->detail);
+    request->import->seen += request->body_seen;
     request->body_seen = 0;
 }
 
@@ -149,7 +151,7 @@ enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_
         refuse(conn);
         *len = 0;
     }
-    return set_deadline(conn) ? MHD_YES : MHD_NO;
+    return http_import_wait(conn) ? MHD_YES : MHD_NO;
 }
 
 /* ---- The answer ---- */

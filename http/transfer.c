@@ -5,13 +5,18 @@
  * place; who is slower than any body may be is cut off.
  */
 #include "base/check.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 #include "server/export.h"
 
 enum {
-    RESPONSE_BLOCK = 1024 /* Only HTTP/1.0 passes through it. */
+    RESPONSE_BLOCK = 1024, /* Only HTTP/1.0 passes through it. */
+    /* Without a measure an export and its reader would take all the processor there is, a long
+     * slice of time at once, and the writes of others would wait for it. */
+    BYTES_PER_S = 32 << 20,
+    AHEAD_BYTES = 128 << 10
 };
 
 struct http_export {
@@ -151,6 +156,8 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     ASSERT(response);
     conn->request.streaming = true;
     conn->request.waited = true;
+    conn->request.close = true; /* The socket stays slow. */
+    loop_pace(conn->fd, BYTES_PER_S, AHEAD_BYTES);
     return answer_head(conn, response);
 }
 

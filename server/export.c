@@ -205,8 +205,9 @@ static void write_begin(struct export *export, struct buf *out)
 static void write_znode(struct export *export, struct buf *out)
 {
     struct export_znode *from = &export->znodes[export->next++];
+    struct blob *acl = view_shown_acl(from->acl, &export->who);
     struct op_export_znode line = {.stat = from->stat,
-                                   .acl = blob_slice(from->acl),
+                                   .acl = blob_slice(acl),
                                    .data = from->data,
                                    .container = owner_is_container(from->owner)};
     struct jsonw json;
@@ -223,6 +224,8 @@ static void write_znode(struct export *export, struct buf *out)
     end_line(out);
     export->path_at = from->path_end;
     export->figures.znodes++;
+    export->figures.masked += !slice_eq(blob_slice(acl), blob_slice(from->acl));
+    blob_unref(acl);
     blob_unref(from->data);
     blob_unref(from->acl);
 }

@@ -154,6 +154,7 @@ struct op_export_figures {
     uint64_t znodes;
     uint64_t ephemerals; /* Left out. */
     uint64_t unreadable; /* Left out with all that is below them. */
+    uint64_t masked;     /* Whose ACL is shown without hashes: it cannot be imported. */
 };
 
 void op_json_export_end(struct jsonw *json, const struct op_export_figures *figures);

@@ -56,6 +56,7 @@ void op_json_export_end(struct jsonw *json, const struct op_export_figures *figu
     jsonw_kv_u64(json, "znodes", figures->znodes);
     jsonw_kv_u64(json, "skippedEphemerals", figures->ephemerals);
     jsonw_kv_u64(json, "skippedUnreadable", figures->unreadable);
+    jsonw_kv_u64(json, "maskedAcls", figures->masked);
     jsonw_object_end(json);
 }
 

@@ -94,6 +94,9 @@ void view_cut_leave(struct view *view, struct state_cut *cut);
 void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
               struct op_result *result);
 
+/* The list (NULL: open) as `who` may see it, by the same rule: a new reference. Any thread. */
+struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
+
 /* touch, getsession: the session whose secret has args->secret_hash; ERR_UNKNOWN_SESSION also when
  * this replica has not heard of it yet: ask again behind a quorum round. */
 void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,

@@ -106,6 +106,13 @@ static struct blob *without_hashes(struct slice acl)
     return blob;
 }
 
+struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who)
+{
+    return acl == NULL || acl_allows(blob_slice(acl), who, ACL_ADMIN)
+               ? blob_ref(acl)
+               : without_hashes(blob_slice(acl));
+}
+
 static void look_acl(const struct state *state, const struct op_principal *who,
                      const struct op_args *args, struct op_result *result)
 {
@@ -127,10 +134,7 @@ static void look_acl(const struct state *state, const struct op_principal *who,
     result->has_stat = true;
     znode_stat(node, &result->stat);
     result->has_acl = true;
-    if (index != 0) {
-        result->acl = acl_allows(acl, who, ACL_ADMIN) ? blob_ref(state_acl_blob(state, index))
-                                                      : without_hashes(acl);
-    }
+    result->acl = view_shown_acl(state_acl_blob(state, index), who);
 }
 
 void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,

@@ -17,6 +17,7 @@ static int setup(void **state)
     (void)state;
     gate = kit_gate_new();
     gate->limits.slow_timeout_ms = 1000;
+    gate->limits.super_digest = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="; /* super:root */
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
     port = http_port(http);
     return 0;
@@ -157,7 +158,7 @@ static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
     next_has(&stream, "{\"path\":\"c\",\"data64\":\"\",\"container\":true,");
     next_has(&stream, "{\"path\":\"n\",\"null\":true,\"ttl\":5000,");
     next_has(&stream, "{\"end\":true,\"znodes\":5,\"skippedEphemerals\":0,"
-                      "\"skippedUnreadable\":1}");
+                      "\"skippedUnreadable\":1,\"maskedAcls\":0}");
     ends(&stream);
     open_export(&stream, "/export/v1/app/a/x?dataformat=auto", "");
     next_has(&stream, "\"export\":1");
@@ -168,6 +169,24 @@ static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
     wait_for("zabra_http_exported_znodes_total", 6);
     wait_for("zabra_http_exports", 0);
     assert_int_equal(metric("zabra_http_exports_failed_total"), 0);
+}
+
+static void hashes_are_for_who_may_administer(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/app", "Zk-Acl: world:anyone:r, digest:bob:AAAAAAAAAAAAAAAAAAAAAAAAAAA=:cdrwa\r\n", "");
+    open_export(&stream, "/export/v1/app", "");
+    next_has(&stream, "\"export\":1");
+    next_has(&stream, "\"scheme\":\"digest\",\"id\":\"bob:x\"}");
+    next_has(&stream, "\"maskedAcls\":1}");
+    ends(&stream);
+    open_export(&stream, "/export/v1/app", "Authorization: Basic c3VwZXI6cm9vdA==\r\n");
+    next_has(&stream, "\"export\":1");
+    next_has(&stream, "\"id\":\"bob:AAAAAAAAAAAAAAAAAAAAAAAAAAA=\"}");
+    next_has(&stream, "\"maskedAcls\":0}");
+    ends(&stream);
 }
 
 static void the_root_goes_without_what_belongs_to_the_ensemble(void **state)
@@ -390,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_search_answers_with_paths_and_says_where_to_go_on),
         TEST(an_export_has_a_head_a_line_for_each_znode_and_an_end),
+        TEST(hashes_are_for_who_may_administer),
         TEST(the_root_goes_without_what_belongs_to_the_ensemble),
         TEST(ephemerals_are_left_out_and_counted),
         TEST(what_cannot_be_exported_is_said_at_once),
