@@ -201,6 +201,9 @@ bool sessions_confirmed(struct replica *replica, uint64_t token)
     return true;
 }
 
+/* After the process has stood still, what clients said meanwhile waits in their sockets, and those
+ * that wait for a ping have not had it. A report that says nothing of them would end their
+ * sessions: it is put off by an interval, in which they are heard. */
 void sessions_turn(struct replica *replica)
 {
     (void)expiry_turn(replica->expiry, expiry_now_ms(replica));
@@ -208,7 +211,13 @@ void sessions_turn(struct replica *replica)
         renew_quorum(replica);
     }
     if (replica->now_ms >= replica->report_ms) {
+        bool late = replica->now_ms - replica->report_ms > replica->report_every_ms;
+
         replica->report_ms = replica->now_ms + replica->report_every_ms;
+        if (late) {
+            PROBE("replica.report_put_off");
+            return;
+        }
         report(replica);
         expire_due(replica);
     } else if (replica->expire_more) {

@@ -213,6 +213,26 @@ static void a_learner_reports_twice_a_tick(void **state)
     bench_close(&bench);
 }
 
+/* The front ends have not read yet what clients said while the process was stopped: that nobody
+ * was heard of is no news before they have. */
+static void who_has_stood_still_listens_before_it_reports(void **state)
+{
+    struct bench bench;
+    uint64_t first = 0;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_tick(&bench.drive, REPORT_MS);
+    drive_clear(&bench.drive);
+    drive_pause(&bench.drive, 3 * REPORT_MS);
+    assert_int_equal(report_sent(&bench, LEADER, &first), -1);
+    touch_add(bench.touched, 55);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(report_sent(&bench, LEADER, &first), 1);
+    assert_int_equal(first, 55);
+    bench_close(&bench);
+}
+
 static void many_touches_are_told_in_parts(void **state)
 {
     struct bench bench;
@@ -274,6 +294,7 @@ int main(void)
         cmocka_unit_test(a_forward_carries_all_there_is),
         cmocka_unit_test(a_session_opens_on_a_learner),
         cmocka_unit_test(a_learner_reports_twice_a_tick),
+        cmocka_unit_test(who_has_stood_still_listens_before_it_reports),
         cmocka_unit_test(many_touches_are_told_in_parts),
         cmocka_unit_test(touches_wait_for_the_next_leader),
         cmocka_unit_test(a_learner_expires_nobody),
