@@ -440,6 +440,19 @@ static void drop_all(struct http_accept *accept)
     }
 }
 
+/* After the process has stood still, what came meanwhile is read first: deadlines are looked at the
+ * next time. */
+static void scan(struct http_accept *accept, uint64_t now_ms)
+{
+    bool late = now_ms >= accept->scan_at_ms + HTTP_SCAN_LATE_MS;
+
+    accept->scan_at_ms = now_ms + HTTP_SCAN_MS;
+    if (!late) {
+        scan_pending(accept, now_ms);
+        http_conns_scan(accept->http, now_ms);
+    }
+}
+
 static void run(void *arg)
 {
     struct http_accept *accept = arg;
@@ -455,9 +468,7 @@ static void run(void *arg)
         uint64_t now_ms = os_now_ms();
 
         if (now_ms >= accept->scan_at_ms) {
-            accept->scan_at_ms = now_ms + HTTP_SCAN_MS;
-            scan_pending(accept, now_ms);
-            http_conns_scan(accept->http, now_ms);
+            scan(accept, now_ms);
         }
         if (finish_ms) {
             finish(accept, now_ms, finish_ms);

@@ -32,6 +32,7 @@ struct http_watcher;
 
 enum {
     HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
+    HTTP_SCAN_LATE_MS = 500,      /* A look so much too late: the process has stood still. */
     HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
     /* The same of an import that has failed: who sends a long one does not look for an answer

@@ -228,11 +228,19 @@ static void beat(struct http_stream *stream)
     buf_release(&out);
 }
 
+/* When whoever has taken nothing since then has been slow for too long. After a time in which this
+ * process stood still, and sent nothing itself, it begins anew. */
+static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
+{
+    uint64_t stood_ms = stream->client.watcher->stood_ms;
+
+    return (since_ms > stood_ms ? since_ms : stood_ms) + stream->http->limits->slow_timeout_ms;
+}
+
 static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uint64_t moved_ms)
 {
-    uint64_t limit_ms = stream->http->limits->slow_timeout_ms;
-    bool stuck = len > 0 && now_ms > moved_ms + limit_ms;
-    bool behind = stream->behind_ms != 0 && now_ms > stream->behind_ms + limit_ms;
+    bool stuck = len > 0 && now_ms > slow_at(stream, moved_ms);
+    bool behind = stream->behind_ms != 0 && now_ms > slow_at(stream, stream->behind_ms);
 
     return stuck || behind;
 }
@@ -241,7 +249,6 @@ static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
 {
     uint64_t moved_ms = 0;
     size_t len = queued(stream, &moved_ms);
-    uint64_t slow_ms = stream->http->limits->slow_timeout_ms;
 
     if (is_slow(stream, now_ms, len, moved_ms)) {
         metric_add(&stream->client.watcher->metrics.slow, 1);
@@ -259,8 +266,8 @@ static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
         watcher_due(&stream->client);
         return now_ms + WATCHER_RETRY_MS;
     }
-    if (len > 0 && moved_ms + slow_ms < stream->beat_ms) {
-        return moved_ms + slow_ms + 1;
+    if (len > 0 && slow_at(stream, moved_ms) < stream->beat_ms) {
+        return slow_at(stream, moved_ms) + 1;
     }
     return stream->beat_ms;
 }
@@ -277,6 +284,9 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
         return open_time(stream, now_ms);
     case STREAM_ENDED:
         break;
+    }
+    if (now_ms == client->watcher->stood_ms && stream->limit_ms != UINT64_MAX) {
+        stream->limit_ms = slow_at(stream, 0);
     }
     if (now_ms < stream->limit_ms) {
         return stream->limit_ms;

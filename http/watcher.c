@@ -280,6 +280,9 @@ static void ask_all(struct http_watcher *watcher)
     if (now_ms < watcher->next_ms) {
         return;
     }
+    if (now_ms - watcher->next_ms >= WATCHER_LATE_MS) {
+        watcher->stood_ms = now_ms;
+    }
     watcher->next_ms = now_ms + FOREVER_MS;
     list_for_each_safe (it, next, &watcher->clients) {
         struct watcher_client *client = list_entry(it, struct watcher_client, node);

@@ -20,6 +20,7 @@ enum {
     WATCHER_FORMATS = OP_NONE + 1,        /* Of data. */
     WATCHER_FRAMES = 8 * WATCHER_FORMATS, /* Forms of one event. */
     WATCHER_RETRY_MS = 20,                /* Between two looks at what is not there yet. */
+    WATCHER_LATE_MS = 250,                /* A turn later than this: the process stood still. */
     WATCHER_WORK_US = 5000, /* For what clients have missed, before changes have their turn. */
     WATCHER_SETS = 64       /* Transactions told before those that wait are served. */
 };
@@ -114,6 +115,7 @@ struct http_watcher {
     uint64_t now_ms;
     uint64_t turn_us;  /* When the turn began. */
     uint64_t next_ms;  /* When somebody wants to be asked. */
+    uint64_t stood_ms; /* End of the last time in which the process stood still; 0: never. */
     uint64_t check_ms; /* When to ask whether this replica may still answer. */
     bool more;         /* The window holds more than was told in this turn. */
     bool ended;        /* All clients were told to end. */

@@ -6,6 +6,10 @@
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
+enum {
+    LATE_MS = 250 /* A look that comes later than this: the loop has stood still. */
+};
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return b != 0 && b < a ? b : a;
@@ -139,6 +143,27 @@ static void arm_next(struct ws_socket *socket, uint64_t now_ms)
     arm(socket, at_ms);
 }
 
+static void put_off(uint64_t *ms, uint64_t by_ms)
+{
+    *ms += *ms != 0 ? by_ms : 0;
+}
+
+/* The process was stopped, or the loop was busy with something else: what the client has sent
+ * meanwhile is not read yet, and nothing was sent to it. The time is not the client's, and what
+ * waits is read before it is judged. */
+static void excuse(struct ws_socket *socket, uint64_t now_ms)
+{
+    uint64_t late_ms = now_ms > socket->due_ms ? now_ms - socket->due_ms : 0;
+
+    if (late_ms < LATE_MS) {
+        return;
+    }
+    put_off(&socket->heard_ms, late_ms + LATE_MS);
+    put_off(&socket->in_end_ms, late_ms + LATE_MS);
+    put_off(&socket->stall_ms, late_ms + LATE_MS);
+    put_off(&socket->end_ms, late_ms + LATE_MS);
+}
+
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 {
     struct ws_socket *socket = timer->data;
@@ -146,6 +171,7 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)
 
     (void)loop;
     (void)events;
+    excuse(socket, now_ms);
     look_at_rate(socket);
     look_at_message(socket, now_ms);
     look_at_pace(socket, now_ms);

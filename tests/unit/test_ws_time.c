@@ -106,6 +106,58 @@ static void test_a_message_is_given_the_time_in_which_it_is_read(void **state)
     check_reply(fixture, 1000, "");
 }
 
+/* ---- The server stands still ---- */
+
+static bool one_begun(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_unfinished_bytes ") > 0;
+}
+
+static json_t *need_reply(struct socket *socket, uint64_t id)
+{
+    json_t *reply = socket_reply(socket, id, SOCKET_TIMEOUT_MS);
+
+    assert_non_null(reply);
+    return reply;
+}
+
+static void pass_beats(int count)
+{
+    uint64_t end_ms = os_now_ms() + (uint64_t)count * BEAT_MS;
+
+    while (os_now_ms() < end_ms) {
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* What a client says while the thread of the sockets does not run is read before it is judged: it
+ * was not silent, and the rest of its message has come in time. */
+static void test_who_speaks_while_the_server_stands_still_is_heard(void **state)
+{
+    static const char text[] = "{\"id\":1000,\"op\":\"ping\"}";
+    struct fixture *fixture = *state;
+    struct socket *whole = open_socket(fixture);
+    struct socket *pieces = open_socket(fixture);
+    uint64_t id = 0;
+
+    socket_send_frame(pieces, 0x01, text, 5, true);
+    wait_until(one_begun, fixture);
+    (void)view_write(fixture->gate->view);
+    id = socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\"");
+    (void)socket_pump(fixture->socket);
+    pass_beats(1); /* Now it waits for the view. */
+    socket_send_frame(pieces, 0x80, text + 5, sizeof(text) - 1 - 5, true);
+    socket_send_frame(whole, 0x81, text, sizeof(text) - 1, true);
+    pass_beats(BEATS);
+    view_write_done(fixture->gate->view);
+    check_reply(fixture, id, "");
+    json_decref(need_reply(whole, 1000));
+    json_decref(need_reply(pieces, 1000));
+    socket_close(whole);
+    socket_close(pieces);
+}
+
 /* ---- The client reads slowly ---- */
 
 static struct socket *open_narrow(const struct fixture *fixture)
@@ -185,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_who_is_not_read_is_not_silent, setup_single),
         TEST(test_a_message_is_given_the_time_in_which_it_is_read, setup_busy),
+        TEST(test_who_speaks_while_the_server_stands_still_is_heard, setup_busy),
         TEST(test_who_reads_slowly_is_not_silent, setup_many),
         TEST(test_who_takes_long_for_one_answer_is_not_closed, setup_calm),
     };
