@@ -1,19 +1,16 @@
 /* metrics: the figures of one replica, or of all. */
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "cli/prom.h"
 #include "cli/replicas.h"
-#include "cli/url.h"
 #include "server/glob.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     HTTP_OK = 200,
-    NAMES_MAX = 64,
-    VALUE_MAX = 64
+    NAMES_MAX = 64
 };
 
 static const struct out_column columns[] = {
@@ -23,85 +20,6 @@ static const struct out_column all_columns[] = {{"REPLICA", "endpoint", false},
                                                 {"LABELS", "text", false},
                                                 {"VALUE", "value", true},
                                                 {.title = NULL}};
-
-/* ---- A line of Prometheus text ---- */
-
-struct line {
-    struct slice name;
-    struct slice labels; /* Between the braces. */
-    struct slice value;
-};
-
-/* False: a comment, or nothing that can be read. */
-static bool take_apart(struct slice text, struct line *line)
-{
-    const char *at = (const char *)text.data;
-    const char *end = at + text.len;
-    const char *name_end = at;
-    const char *close = NULL;
-
-    if (text.len == 0 || *at == '#') {
-        return false;
-    }
-    while (name_end < end && *name_end != '{' && *name_end != ' ') {
-        name_end++;
-    }
-    *line = (struct line){.name = slice_make(at, (size_t)(name_end - at))};
-    if (name_end < end && *name_end == '{') {
-        close = memrchr(name_end, '}', (size_t)(end - name_end));
-        if (!close) {
-            return false;
-        }
-        line->labels = slice_make(name_end + 1, (size_t)(close - name_end - 1));
-        name_end = close + 1;
-    }
-    while (name_end < end && *name_end == ' ') {
-        name_end++;
-    }
-    line->value = slice_make(name_end, (size_t)(end - name_end));
-    return line->value.len > 0;
-}
-
-/* Labels into an object. Our own values hold no quotes, so none is escaped. */
-static json_t *labels_of(struct slice text)
-{
-    json_t *labels = json_object();
-    const char *at = (const char *)text.data;
-    const char *end = at + text.len;
-
-    while (at < end) {
-        const char *equals = memchr(at, '=', (size_t)(end - at));
-        const char *open = equals && equals + 1 < end && equals[1] == '"' ? equals + 2 : NULL;
-        const char *close = open ? memchr(open, '"', (size_t)(end - open)) : NULL;
-        char name[VALUE_MAX];
-
-        if (!close) {
-            break;
-        }
-        (void)snprintf(name, sizeof(name), "%.*s", (int)(equals - at), at);
-        (void)json_object_set_new(labels, name, json_stringn(open, (size_t)(close - open)));
-        at = close + 1 < end && close[1] == ',' ? close + 2 : end;
-    }
-    return labels;
-}
-
-static json_t *value_of(struct slice text)
-{
-    char copy[VALUE_MAX];
-    char *end = NULL;
-
-    (void)snprintf(copy, sizeof(copy), "%.*s", (int)text.len, (const char *)text.data);
-
-    long long whole = strtoll(copy, &end, 10);
-
-    if (*copy && !*end) {
-        return json_integer(whole);
-    }
-
-    double value = strtod(copy, &end);
-
-    return isfinite(value) ? json_real(value) : json_string(copy);
-}
 
 /* ---- Choosing ---- */
 
@@ -116,7 +34,7 @@ static bool is_wanted(const struct cli *cli, struct slice name)
     return cli->args.operand_count == 0;
 }
 
-static json_t *item_of(const struct line *line, const char *endpoint, bool words)
+static json_t *item_of(const struct prom_line *line, const char *endpoint, bool words)
 {
     json_t *item = json_object();
 
@@ -127,8 +45,8 @@ static json_t *item_of(const struct line *line, const char *endpoint, bool words
         (void)json_object_set_new(item, "text",
                                   json_stringn((const char *)line->labels.data, line->labels.len));
     }
-    (void)json_object_set_new(item, "labels", labels_of(line->labels));
-    (void)json_object_set_new(item, "value", value_of(line->value));
+    (void)json_object_set_new(item, "labels", prom_labels(line));
+    (void)json_object_set_new(item, "value", prom_value(line));
     return item;
 }
 
@@ -136,22 +54,16 @@ static json_t *item_of(const struct line *line, const char *endpoint, bool words
 static int take(const struct cli *cli, const struct replicas_answer *answer, json_t *list)
 {
     struct slice rest = buf_slice(&answer->body);
+    struct prom_line line;
     int taken = 0;
 
-    while (rest.len > 0) {
-        const uint8_t *feed = memchr(rest.data, '\n', rest.len);
-        size_t len = feed ? (size_t)(feed - rest.data) : rest.len;
-        struct slice text = slice_make(rest.data, len);
-        struct line line;
-
-        len += feed ? 1 : 0;
-        rest = slice_make(rest.data + len, rest.len - len);
-        if (!take_apart(text, &line) || !is_wanted(cli, line.name)) {
+    while (prom_next(&rest, &line)) {
+        if (!is_wanted(cli, line.name)) {
             continue;
         }
         taken++;
         if (cli->out.format == SETTINGS_TEXT) {
-            out_bytes(&cli->out, text);
+            out_bytes(&cli->out, line.text);
             out_say(&cli->out, "\n");
         } else {
             (void)json_array_append_new(

@@ -39,6 +39,7 @@ const struct cmd *const cmd_table[] = {
     &cmd_status,
     &cmd_members,
     &cmd_metrics,
+    &cmd_doctor,
     /* Replicas here. */
     &cmd_serve,
     &cmd_dev,

@@ -34,6 +34,7 @@ extern const struct cmd cmd_api;
 extern const struct cmd cmd_status;
 extern const struct cmd cmd_members;
 extern const struct cmd cmd_metrics;
+extern const struct cmd cmd_doctor;
 
 /* Replicas here. */
 extern const struct cmd cmd_serve;

@@ -307,6 +307,7 @@ bool settings_load(struct settings *settings, const struct args *args)
     settings->endpoints = value_of(settings, args, "endpoints");
     if (!settings->endpoints) {
         settings->endpoints = DEFAULT_ENDPOINTS;
+        settings->endpoints_guessed = true;
     }
     settings->user = value_of(settings, args, "user");
     settings->password_file = value_of(settings, args, "password-file");

@@ -24,8 +24,9 @@ enum {
 };
 
 struct settings {
-    const char *endpoints; /* "host:port,host:port". */
-    const char *user;      /* Of HTTP Basic, or NULL. */
+    const char *endpoints;  /* "host:port,host:port". */
+    bool endpoints_guessed; /* Nobody has named any: these are the usual ones. */
+    const char *user;       /* Of HTTP Basic, or NULL. */
     const char *password_file;
     const char *session; /* Secret of the session that all requests are in, or NULL. */
     const char *min_zxid;

@@ -91,6 +91,20 @@ static void test_metrics(void **state)
                 ".error.code == \"NoEnsemble\"");
 }
 
+/* Runs last: it kills one. */
+static void test_doctor(void **state)
+{
+    (void)state;
+    shell_expect("zabra doctor", 0, "3 replicas asked, nothing is wrong\n");
+    expect_json("zabra doctor -o json", 0, ".ok and .replicas == 3 and .findings == []");
+    expect_json("zabra doctor -o json --endpoints 127.0.0.1:1", 1,
+                "[.findings[].code] == [\"no-quorum\", \"unreachable\"] and .ok == false");
+    shell_expect("zabra doctor --curl", 0, "/ensemble/v1'");
+    ensemble_kill(&ensemble, 2);
+    shell_expect("zabra doctor", 1, "do:    Look at its log and start it");
+    shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
+}
+
 /* ---- export, import ---- */
 
 static void test_out_and_in_is_the_same(void **state)
@@ -254,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_bash_completes),
         cmocka_unit_test(test_scripts_for_shells),
         cmocka_unit_test(test_manual_pages),
+        cmocka_unit_test(test_doctor),
     };
 
     web_setup();

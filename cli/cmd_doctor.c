@@ -1,0 +1,225 @@
+/* doctor: asks all replicas, and tells what is wrong with them and what to do. */
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/doctor.h"
+#include "cli/prom.h"
+#include "cli/replicas.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    HTTP_OK = 200,
+    HTTP_UNAVAILABLE = 503
+};
+
+#define BOLD  "\033[1m"
+#define RED   "\033[31m"
+#define PLAIN "\033[0m"
+
+/* ---- Asking ---- */
+
+/* What has no labels, by its name. */
+static json_t *figures_of(const struct replicas_answer *answer)
+{
+    struct slice rest = buf_slice(&answer->body);
+    json_t *figures = json_object();
+    struct prom_line line;
+
+    while (prom_next(&rest, &line)) {
+        char name[128];
+
+        if (line.labels.len == 0 && line.name.len < sizeof(name)) {
+            (void)snprintf(name, sizeof(name), "%.*s", (int)line.name.len,
+                           (const char *)line.name.data);
+            (void)json_object_set_new(figures, name, prom_value(&line));
+        }
+    }
+    return figures;
+}
+
+static void put_status(json_t *fact, const struct replicas_answer *answer)
+{
+    (void)json_object_set_new(fact, "endpoint", json_string(answer->url));
+    if (answer->status == 0) {
+        (void)json_object_set_new(fact, "error", json_string(answer->error));
+        return;
+    }
+    (void)json_object_set_new(fact, "http", json_integer(answer->status));
+    (void)json_object_set_new(fact, "clock_ms", json_integer(answer->clock_ms));
+    (void)json_object_set_new(fact, "asked_ms", json_integer(answer->asked_ms));
+    (void)json_object_set_new(fact, "answered_ms", json_integer(answer->answered_ms));
+    if (answer->status == HTTP_OK && answer->json) {
+        (void)json_object_set(fact, "status", answer->json);
+    }
+}
+
+static void put_answer(json_t *fact, const char *member, const struct replicas_answer *answer)
+{
+    bool checks = strcmp(member, "ready") == 0 && answer->status == HTTP_UNAVAILABLE;
+
+    if (strcmp(member, "status") == 0) {
+        put_status(fact, answer);
+    } else if (strcmp(member, "metrics") == 0 && answer->status == HTTP_OK) {
+        (void)json_object_set_new(fact, member, figures_of(answer));
+    } else if (answer->json && (checks || answer->status == HTTP_OK)) {
+        (void)json_object_set(fact, member, answer->json);
+    }
+}
+
+/* Asks all of them for one thing, and puts it into the list. */
+static int ask_for(struct cli *cli, const char *member, const char *target, json_t *list)
+{
+    struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
+    int code = replicas_ask(cli, target, replicas);
+
+    for (int i = 0; code == CMD_OK && i < replicas->count; i++) {
+        if (json_array_size(list) <= (size_t)i) {
+            (void)json_array_append_new(list, json_object());
+        }
+        put_answer(json_array_get(list, (size_t)i), member, &replicas->answers[i]);
+    }
+    replicas_release(replicas);
+    mem_free(replicas);
+    return code;
+}
+
+static int take_facts(struct cli *cli, json_t *facts)
+{
+    static const char *const routes[][2] = {{"status", "/status/v1"},
+                                            {"ready", "/readyz"},
+                                            {"limits", "/limits/v1"},
+                                            {"metrics", "/metrics"}};
+    json_t *list = json_array();
+    json_t *ensemble = NULL;
+    int code = replicas_find(cli, &ensemble);
+
+    for (size_t i = 0; code == CMD_OK && i < sizeof(routes) / sizeof(routes[0]); i++) {
+        code = ask_for(cli, routes[i][0], routes[i][1], list);
+    }
+    (void)json_object_set_new(facts, "replicas", list);
+    (void)json_object_set_new(facts, "ensemble", ensemble ? ensemble : json_null());
+    return code;
+}
+
+/* When nobody has named endpoints, ports of ours on which nobody listens are no finding. */
+static void drop_guesses(const struct cli *cli, json_t *facts)
+{
+    json_t *list = jsonr_at(facts, "replicas");
+    bool answered = !json_is_null(jsonr_at(facts, "ensemble"));
+
+    for (size_t i = json_array_size(list); answered && cli->settings.endpoints_guessed && i > 0;
+         i--) {
+        const json_t *fact = json_array_get(list, i - 1);
+        const char *url = jsonr_text(fact, "endpoint");
+        const json_t *member = NULL;
+        bool announced = false;
+        size_t j = 0;
+
+        json_array_foreach(jsonr_at(facts, "ensemble.members"), j, member)
+        {
+            announced = announced || strcmp(jsonr_text(member, "client"), url) == 0;
+        }
+        if (jsonr_at(fact, "error") && !announced) {
+            (void)json_array_remove(list, i - 1);
+        }
+    }
+}
+
+/* ---- Telling ---- */
+
+static int count(const json_t *findings, const char *severity)
+{
+    const json_t *finding = NULL;
+    int found = 0;
+    size_t i = 0;
+
+    json_array_foreach(findings, i, finding)
+    {
+        found += strcmp(jsonr_text(finding, "severity"), severity) == 0;
+    }
+    return found;
+}
+
+static void say(const struct cli *cli, const json_t *finding)
+{
+    bool error = strcmp(jsonr_text(finding, "severity"), "error") == 0;
+    const char *color = error ? RED : BOLD;
+
+    out_say(&cli->out, "%s%s %s%s: %s: %s\n", cli->out.color ? color : "",
+            jsonr_text(finding, "severity"), jsonr_text(finding, "code"),
+            cli->out.color ? PLAIN : "", jsonr_text(finding, "subject"),
+            jsonr_text(finding, "found"));
+    out_say(&cli->out, "    means: %s\n", jsonr_text(finding, "meaning"));
+    out_say(&cli->out, "    do:    %s\n", jsonr_text(finding, "advice"));
+}
+
+static void tell(const struct cli *cli, json_t *result)
+{
+    static const struct out_column columns[] = {{"SEVERITY", "severity", false},
+                                                {"CODE", "code", false},
+                                                {"SUBJECT", "subject", false},
+                                                {"FOUND", "found", false},
+                                                {.title = NULL}};
+    const json_t *findings = jsonr_at(result, "findings");
+    const json_t *finding = NULL;
+    size_t i = 0;
+
+    if (cli->out.format != SETTINGS_TEXT) {
+        out_list(&cli->out, result, "findings", columns);
+        return;
+    }
+    json_array_foreach(findings, i, finding)
+    {
+        say(cli, finding);
+    }
+    if (json_array_size(findings) == 0) {
+        out_say(&cli->out, "%d replicas asked, nothing is wrong\n",
+                (int)jsonr_number(result, "replicas"));
+    } else {
+        out_say(&cli->out, "%d replicas asked: %d errors, %d warnings\n",
+                (int)jsonr_number(result, "replicas"), (int)jsonr_number(result, "errors"),
+                (int)jsonr_number(result, "warnings"));
+    }
+}
+
+static int run(struct cli *cli)
+{
+    json_t *facts = json_object();
+    int code = take_facts(cli, facts);
+
+    if (code == CMD_OK) {
+        json_t *findings = NULL;
+        json_t *result = NULL;
+
+        drop_guesses(cli, facts);
+        findings = doctor_look(facts);
+        code = json_array_size(findings) == 0 ? CMD_OK : CMD_FAILED;
+        result = json_pack("{s:b,s:i,s:i,s:i,s:o}", "ok", code == CMD_OK, "replicas",
+                           (int)json_array_size(jsonr_at(facts, "replicas")), "errors",
+                           count(findings, "error"), "warnings", count(findings, "warning"),
+                           "findings", findings);
+        tell(cli, result);
+        json_decref(result);
+    }
+    json_decref(facts);
+    return code;
+}
+
+static const struct cmd_example examples[] = {
+    {"zabra doctor", "what is wrong, what it means, what to do"},
+    {"zabra doctor -o json | jq -r '.findings[].code'", "for programs"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_doctor = {
+    .name = "doctor",
+    .summary = "find out what is wrong with the ensemble, and say what to do",
+    .usage = "",
+    .text = "Asks each replica, also those that only the others know of: no quorum, replicas that "
+            "are\n"
+            "missing, behind, of another history or version; disks, clocks, limits, traps of the\n"
+            "configuration. Changes nothing. Ends with 0 when nothing is wrong, else with 1.\n",
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,560 @@
+#include "cli/doctor.h"
+
+#include "base/check.h"
+#include "cli/jsonr.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FOUND_MAX = 512,
+    SUBJECT_MAX = 320,
+    SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
+    BEHIND_MAX = 10000, /* Transactions that one may be behind the newest. */
+    SYNCS_MIN = 20,     /* Below there is no mean. */
+    NEAR_PERCENT = 80
+};
+
+#define SLOW_SYNC_S 0.1
+
+enum kind {
+    NO_QUORUM,
+    UNREACHABLE,
+    REFUSED,
+    OTHER_CLUSTER,
+    OTHER_HISTORY,
+    STATES_DIFFER,
+    NOT_READY,
+    PEER_REFUSED,
+    LOG_STUCK,
+    MISSING,
+    NO_SPARE,
+    LAGGING,
+    DISK_LOW,
+    DISK_SLOW,
+    SNAPSHOTS_FAIL,
+    CLOCK_SKEW,
+    VERSIONS_DIFFER,
+    CONFIG_DIFFERS,
+    EVEN_VOTERS,
+    NO_CLIENT_ADDRESS,
+    LOOPBACK_ADDRESS,
+    NEAR_LIMIT,
+    QUOTA_EXCEEDED,
+    KINDS
+};
+
+static const struct {
+    bool error;
+    const char *code;
+    const char *meaning;
+    const char *advice;
+} kinds[KINDS] = {
+    [NO_QUORUM] = {true, "no-quorum",
+                   "No majority of the voters works together: nothing can be "
+                   "written, and reads end soon.",
+                   "Start the replicas that are down, or mend the "
+                   "network between them. Only if their disks are lost for good: zabra help "
+                   "recover."},
+    [UNREACHABLE] = {true, "unreachable",
+                     "It is not running, or there is no way to its client "
+                     "port.",
+                     "Look at its log and start it; else look at clientPort, clientHost "
+                     "and the firewall; or take it out of --endpoints."},
+    [REFUSED] = {true, "refused", "It runs, and does not answer you.",
+                 "With 401 look at --user and "
+                 "the password, with 421 at its allowedHosts."},
+    [OTHER_CLUSTER] = {true, "wrong-cluster", "These endpoints are replicas of several ensembles.",
+                       "Correct --endpoints, or the server list of the one that is a stranger."},
+    [OTHER_HISTORY] = {true, "wrong-history",
+                       "They go on from different points: some were "
+                       "restored or recovered, the others have what was before.",
+                       "Decide which "
+                       "one is right, stop the others and start them with empty directories "
+                       "(docs/operating.md)."},
+    [STATES_DIFFER] = {true, "states-differ",
+                       "At the same zxid they hold different trees. This "
+                       "must never happen.",
+                       "Keep the logs and directories and report it; "
+                       "replicas of the minority refill themselves."},
+    [NOT_READY] = {true, "not-ready", "It answers, but does not serve.",
+                   "What it says itself is "
+                   "the reason; if it lasts, look at its log."},
+    [PEER_REFUSED] = {true, "peer-refused", "Replicas do not accept each other's connections.",
+                      "Give all the same peerSecretFile and server list; the log of the one that "
+                      "refuses says which of them is wrong."},
+    [LOG_STUCK] = {true, "disk-full",
+                   "Nothing can be appended to its log: it acknowledges "
+                   "nothing.",
+                   "Free space on the disk of its dataDir; it goes on by itself."},
+    [MISSING] = {true, "missing", "A member of the ensemble is not there for the others.",
+                 "Start it, or mend the network between the replicas' peer ports."},
+    [NO_SPARE] = {false, "no-spare", "With one replica less there is no majority.",
+                  "Bring back the ones that are missing."},
+    [LAGGING] = {false, "lagging",
+                 "What it shows is old; it may have too little CPU, disk or "
+                 "network.",
+                 "Look at its zabra_log_sync_seconds and at the load of its machine."},
+    [DISK_LOW] = {false, "disk-low", "There is no room for the next segment of its log.",
+                  "Free space on the disk of its dataDir now."},
+    [DISK_SLOW] = {false, "disk-slow", "Every write waits for this disk, if a majority is as slow.",
+                   "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
+    [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
+                        "Until one can be written the log grows, and a "
+                        "start takes longer.",
+                        "Its log says why; as a rule there is no space."},
+    [CLOCK_SKEW] = {false, "clock-skew",
+                    "Times of changes (ctime, mtime) jump when the leader "
+                    "changes, and logs cannot be laid side by side. Nothing else depends on "
+                    "clocks.",
+                    "Run chrony or systemd-timesyncd on all machines."},
+    [VERSIONS_DIFFER] = {false, "versions-differ",
+                         "Right in the middle of an upgrade, and only "
+                         "then.",
+                         "Finish it: one replica after the other."},
+    [CONFIG_DIFFERS] = {false, "config-differs",
+                        "What clients may do depends on who answers, and "
+                        "changes with the leader.",
+                        "Give all replicas the same values."},
+    [EVEN_VOTERS] = {false, "even-voters",
+                     "One voter more than needed: it makes writes slower, "
+                     "and no further loss is survived.",
+                     "Use an odd number of voters; make one "
+                     "an observer."},
+    [NO_CLIENT_ADDRESS] = {false, "no-client-address",
+                           "Clients cannot find it by asking the "
+                           "others.",
+                           "Set advertiseClient=host:port in its configuration."},
+    [LOOPBACK_ADDRESS] = {false, "loopback-address",
+                          "It tells clients an address that leads them "
+                          "to themselves.",
+                          "Set advertiseClient=host:port to one that others "
+                          "reach."},
+    [NEAR_LIMIT] = {false, "near-limit",
+                    "When it is reached, what comes next is refused with 429 "
+                    "or 503.",
+                    "Find out who uses so many, or raise the limit on all replicas."},
+    [QUOTA_EXCEEDED] = {false, "quota-exceeded",
+                        "Soft limits refuse nothing, but somebody meant "
+                        "them.",
+                        "zabra quota lists them."},
+};
+
+/* What is being looked at. */
+struct look {
+    const json_t *replicas;
+    const json_t *ensemble;
+    json_t *findings;
+};
+
+static void find(struct look *look, enum kind kind, const char *subject, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void find(struct look *look, enum kind kind, const char *subject, const char *format, ...)
+{
+    char found[FOUND_MAX];
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(found, sizeof(found), format, list);
+    va_end(list);
+
+    json_t *finding =
+        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", kinds[kind].error ? "error" : "warning",
+                  "code", kinds[kind].code, "subject", subject, "found", found, "meaning",
+                  kinds[kind].meaning, "advice", kinds[kind].advice);
+
+    ASSERT(finding);
+    (void)json_array_append_new(look->findings, finding);
+}
+
+/* "replica 2 (http://...)" */
+static void name_replica(const json_t *replica, char subject[SUBJECT_MAX])
+{
+    int64_t id = jsonr_number(replica, "status.id");
+
+    if (id > 0) {
+        (void)snprintf(subject, SUBJECT_MAX, "replica %" PRId64 " (%s)", id,
+                       jsonr_text(replica, "endpoint"));
+    } else {
+        (void)snprintf(subject, SUBJECT_MAX, "%s", jsonr_text(replica, "endpoint"));
+    }
+}
+
+static double figure(const json_t *replica, const char *name)
+{
+    return json_number_value(json_object_get(json_object_get(replica, "metrics"), name));
+}
+
+/* ---- One replica ---- */
+
+static void look_at_checks(struct look *look, const json_t *replica, const char *subject)
+{
+    const json_t *check = NULL;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
+    {
+        if (!json_is_true(jsonr_at(check, "ok")) && strcmp(jsonr_text(check, "name"), "disk")) {
+            find(look, NOT_READY, subject, "%s: %s", jsonr_text(check, "name"),
+                 jsonr_text(check, "text"));
+        }
+    }
+}
+
+static void look_at_disk(struct look *look, const json_t *replica, const char *subject)
+{
+    double syncs = figure(replica, "zabra_log_sync_seconds_count");
+    double mean_s = syncs > 0 ? figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
+
+    if (figure(replica, "zabra_log_stuck") > 0) {
+        find(look, LOG_STUCK, subject, "its disk is full");
+    } else if (figure(replica, "zabra_disk_low") > 0) {
+        find(look, DISK_LOW, subject, "its disk is nearly full");
+    }
+    if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
+        find(look, DISK_SLOW, subject, "to sync its log takes %.0f ms in the mean of %.0f times",
+             mean_s * 1000, syncs);
+    }
+    if (figure(replica, "zabra_snapshot_errors_total") > 0) {
+        find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written",
+             figure(replica, "zabra_snapshot_errors_total"));
+    }
+}
+
+static const struct {
+    const char *metric;
+    const char *limit;
+    const char *what;
+} limited[] = {
+    {"zabra_sessions", "maxSessions", "sessions"},
+    {"zabra_remembered_results", "maxRemembered", "answers kept for retries"},
+    {"zabra_remembered_result_bytes", "maxRememberedBytes", "bytes of answers kept for retries"},
+    {"zabra_http_connections", "maxConnections", "connections"},
+    {"zabra_ws_sockets", "maxWebSockets", "WebSockets"},
+    {"zabra_http_streams", "maxStreams", "streams"},
+    {"zabra_outstanding_requests", "maxRequests", "requests inside"},
+};
+
+static void look_at_limits(struct look *look, const json_t *replica, const char *subject)
+{
+    for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++) {
+        double used = figure(replica, limited[i].metric);
+        double limit = json_number_value(
+            json_object_get(json_object_get(replica, "limits"), limited[i].limit));
+
+        if (limit > 0 && used * 100 >= limit * NEAR_PERCENT) {
+            find(look, NEAR_LIMIT, subject, "%.0f %s, %s is %.0f", used, limited[i].what,
+                 limited[i].limit, limit);
+        }
+    }
+    if (figure(replica, "zabra_quotas_exceeded") > 0) {
+        find(look, QUOTA_EXCEEDED, subject, "%.0f soft quotas are exceeded",
+             figure(replica, "zabra_quotas_exceeded"));
+    }
+}
+
+static void look_at_one(struct look *look, const json_t *replica)
+{
+    char subject[SUBJECT_MAX];
+
+    name_replica(replica, subject);
+    if (jsonr_at(replica, "error")) {
+        find(look, UNREACHABLE, subject, "no answer: %s", jsonr_text(replica, "error"));
+    } else if (!json_is_object(jsonr_at(replica, "status"))) {
+        find(look, REFUSED, subject, "it answers with status %" PRId64,
+             jsonr_number(replica, "http"));
+    } else {
+        look_at_checks(look, replica, subject);
+        look_at_disk(look, replica, subject);
+        look_at_limits(look, replica, subject);
+    }
+}
+
+/* ---- All of them ---- */
+
+static uint64_t hex(const json_t *value, const char *path)
+{
+    return strtoull(jsonr_text(value, path), NULL, 16);
+}
+
+/* The first two that differ in a member of their status. */
+static void look_at_same(struct look *look, const char *member, enum kind kind)
+{
+    const json_t *first = NULL;
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        const char *value = jsonr_text(replica, member);
+        char subject[SUBJECT_MAX];
+
+        if (!*value) {
+            continue;
+        }
+        if (!first) {
+            first = replica;
+        } else if (strcmp(jsonr_text(first, member), value) != 0) {
+            name_replica(replica, subject);
+            find(look, kind, subject, "it has %s, replica %" PRId64 " has %s", value,
+                 jsonr_number(first, "status.id"), jsonr_text(first, member));
+            return;
+        }
+    }
+}
+
+static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
+{
+    char subject[SUBJECT_MAX];
+    bool same_zxid = hex(a, "status.zxid") == hex(b, "status.zxid");
+
+    name_replica(b, subject);
+    if (same_zxid && jsonr_at(a, "status") && jsonr_at(b, "status") &&
+        strcmp(jsonr_text(a, "status.cluster"), jsonr_text(b, "status.cluster")) == 0 &&
+        strcmp(jsonr_text(a, "status.history"), jsonr_text(b, "status.history")) == 0 &&
+        strcmp(jsonr_text(a, "status.digest"), jsonr_text(b, "status.digest")) != 0) {
+        find(look, STATES_DIFFER, subject, "at %s it has the digest %s, replica %" PRId64 " %s",
+             jsonr_text(b, "status.zxid"), jsonr_text(b, "status.digest"),
+             jsonr_number(a, "status.id"), jsonr_text(a, "status.digest"));
+    }
+}
+
+/* How far the clock there is ahead, as far as it can be known: between the two. */
+static void clock_ahead(const json_t *replica, int64_t *ret_least, int64_t *ret_most)
+{
+    int64_t clock_ms = jsonr_number(replica, "clock_ms");
+
+    *ret_least = clock_ms - jsonr_number(replica, "answered_ms");
+    *ret_most = clock_ms + 1000 - jsonr_number(replica, "asked_ms");
+}
+
+static void look_at_clocks(struct look *look)
+{
+    const json_t *first = NULL;
+    const json_t *replica = NULL;
+    size_t i = 0;
+    int64_t first_least = 0;
+    int64_t first_most = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        int64_t least = 0;
+        int64_t most = 0;
+        char subject[SUBJECT_MAX];
+
+        if (jsonr_number(replica, "clock_ms") == 0) {
+            continue;
+        }
+        clock_ahead(replica, &least, &most);
+        if (!first) {
+            first = replica;
+            first_least = least;
+            first_most = most;
+            continue;
+        }
+
+        int64_t ahead = least - first_most;
+        int64_t behind = first_least - most;
+        int64_t apart = ahead > behind ? ahead : behind;
+
+        if (apart >= SKEW_MS) {
+            name_replica(replica, subject);
+            find(look, CLOCK_SKEW, subject,
+                 "its clock is at least %.1f s %s that of replica %" PRId64, (double)apart / 1000,
+                 ahead > behind ? "ahead of" : "behind", jsonr_number(first, "status.id"));
+        }
+    }
+}
+
+static void look_at_lag(struct look *look)
+{
+    uint64_t newest = 0;
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        uint64_t zxid = hex(replica, "status.zxid");
+
+        newest = zxid > newest ? zxid : newest;
+    }
+    json_array_foreach(look->replicas, i, replica)
+    {
+        uint64_t zxid = hex(replica, "status.zxid");
+        char subject[SUBJECT_MAX];
+
+        if (zxid > 0 && zxid >> 32 == newest >> 32 && newest - zxid > BEHIND_MAX) {
+            name_replica(replica, subject);
+            find(look, LAGGING, subject, "it is %" PRIu64 " transactions behind", newest - zxid);
+        }
+    }
+}
+
+/* The first limit that differs between two. */
+static void look_at_config(struct look *look)
+{
+    const json_t *first = NULL;
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        json_t *limits = jsonr_at(replica, "limits");
+        const char *name = NULL;
+        json_t *value = NULL;
+        char subject[SUBJECT_MAX];
+
+        if (!limits) {
+            continue;
+        }
+        first = first ? first : replica;
+        name_replica(replica, subject);
+        json_object_foreach(limits, name, value)
+        {
+            const json_t *other = json_object_get(jsonr_at(first, "limits"), name);
+
+            if (other && !json_equal(other, value)) {
+                find(look, CONFIG_DIFFERS, subject, "%s is %.0f, and %.0f with replica %" PRId64,
+                     name, json_number_value(value), json_number_value(other),
+                     jsonr_number(first, "status.id"));
+            }
+        }
+    }
+}
+
+/* ---- Members ---- */
+
+static bool is_asked(const struct look *look, int64_t id)
+{
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        if (jsonr_number(replica, "status.id") == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strncmp(host, "localhost", 9) == 0 ||
+           strncmp(host, "[::1]", 5) == 0;
+}
+
+static void look_at_member(struct look *look, const json_t *member, bool peers_known)
+{
+    int64_t id = jsonr_number(member, "id");
+    const char *client = jsonr_text(member, "client");
+    const char *host = strstr(client, "://") ? strstr(client, "://") + 3 : client;
+    char subject[SUBJECT_MAX];
+
+    (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
+    if (*jsonr_text(member, "refused")) {
+        find(look, PEER_REFUSED, subject, "%s", jsonr_text(member, "refused"));
+    }
+    if (peers_known && strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
+        find(look, MISSING, subject, "replica %" PRId64 " has no connection to it",
+             jsonr_number(look->ensemble, "seen_by"));
+    } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
+               !is_asked(look, id)) {
+        find(look, NO_CLIENT_ADDRESS, subject, "it tells no address for clients");
+    }
+    if (*client && is_loopback(host) && !is_loopback(jsonr_text(member, "peer"))) {
+        find(look, LOOPBACK_ADDRESS, subject, "it tells clients to use %s", client);
+    }
+}
+
+static void look_at_members(struct look *look)
+{
+    const json_t *member = NULL;
+    int voters = 0;
+    int there = 0;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
+    {
+        bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
+        bool away = strcmp(jsonr_text(member, "state"), "unreachable") == 0;
+
+        look_at_member(look, member, true);
+        voters += voter;
+        there += voter && !away;
+    }
+    if (voters > 0 && voters % 2 == 0) {
+        find(look, EVEN_VOTERS, "ensemble", "it has %d voters", voters);
+    }
+    if (voters > 2 && there < voters && there == voters / 2 + 1) {
+        find(look, NO_SPARE, "ensemble", "%d of %d voters are there", there, voters);
+    }
+}
+
+static bool somebody_serves(const struct look *look)
+{
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        if (json_is_true(jsonr_at(replica, "status.serving"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- All ---- */
+
+/* Errors before warnings, else in the order in which they were found. */
+static json_t *worst_first(json_t *findings)
+{
+    static const char *const severities[] = {"error", "warning"};
+    json_t *sorted = json_array();
+
+    for (size_t s = 0; s < sizeof(severities) / sizeof(severities[0]); s++) {
+        json_t *finding = NULL;
+        size_t i = 0;
+
+        json_array_foreach(findings, i, finding)
+        {
+            if (strcmp(jsonr_text(finding, "severity"), severities[s]) == 0) {
+                (void)json_array_append(sorted, finding);
+            }
+        }
+    }
+    json_decref(findings);
+    return sorted;
+}
+
+json_t *doctor_look(const json_t *facts)
+{
+    struct look look = {.replicas = jsonr_at(facts, "replicas"),
+                        .ensemble = jsonr_at(facts, "ensemble"),
+                        .findings = json_array()};
+    const json_t *a = NULL;
+    size_t i = 0;
+
+    if (!somebody_serves(&look)) {
+        find(&look, NO_QUORUM, "ensemble", "none of the %zu endpoints serves",
+             json_array_size(look.replicas));
+    }
+    look_at_same(&look, "status.cluster", OTHER_CLUSTER);
+    look_at_same(&look, "status.history", OTHER_HISTORY);
+    look_at_same(&look, "status.version", VERSIONS_DIFFER);
+    json_array_foreach(look.replicas, i, a)
+    {
+        look_at_one(&look, a);
+        look_at_pair(&look, json_array_get(look.replicas, 0), a);
+    }
+    look_at_members(&look);
+    look_at_lag(&look);
+    look_at_clocks(&look);
+    look_at_config(&look);
+    return worst_first(look.findings);
+}

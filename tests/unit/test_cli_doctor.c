@@ -1,0 +1,200 @@
+/* What the doctor finds in what replicas tell, and that it finds nothing when all is well; a line
+ * taken apart into words. */
+#include "cli/doctor.h"
+#include "cli/jsonr.h"
+#include "cli/prom.h"
+#include "cli/words.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+/* Two replicas and three members, all well. A case changes one thing. */
+static const char healthy[] =
+    "{'ensemble':{'seen_by':1,'leader':1,'members':["
+    "{'id':1,'role':'voter','peer':'10.0.0.1:1','state':'leader','client':'http://10.0.0.1:2'},"
+    "{'id':2,'role':'voter','peer':'10.0.0.2:1','state':'follower','client':'http://10.0.0.2:2'},"
+    "{'id':3,'role':'voter','peer':'10.0.0.3:1','state':'follower','client':'http://10.0.0.3:2'}]},"
+    "'replicas':["
+    "{'endpoint':'http://a','http':200,'clock_ms':5000,'asked_ms':5300,'answered_ms':5301,"
+    "'status':{'id':1,'serving':true,'zxid':'0x100020000','digest':'0x1','cluster':'c',"
+    "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
+    "'limits':{'maxSessions':100},'metrics':{'zabra_sessions':79,'zabra_log_stuck':0,"
+    "'zabra_log_sync_seconds_count':100,'zabra_log_sync_seconds_sum':1.5}},"
+    "{'endpoint':'http://b','http':200,'clock_ms':5000,'asked_ms':5300,'answered_ms':5301,"
+    "'status':{'id':2,'serving':true,'zxid':'0x10001ffff','digest':'0x2','cluster':'c',"
+    "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
+    "'limits':{'maxSessions':100},'metrics':{}}]}";
+
+static json_t *facts_with(const char *from, const char *to)
+{
+    char error[JSONR_ERROR_MAX];
+    struct buf text;
+    const char *at = strstr(healthy, from);
+
+    assert_non_null(at);
+    buf_init(&text, 1 << 16);
+    buf_append(&text, healthy, (size_t)(at - healthy));
+    buf_append_str(&text, to);
+    buf_append_str(&text, at + strlen(from));
+    for (size_t i = 0; i < text.len; i++) {
+        text.data[i] = text.data[i] == '\'' ? '"' : text.data[i];
+    }
+
+    json_t *facts = jsonr_parse(buf_slice(&text), error);
+
+    if (!facts) {
+        fail_msg("%s: %s", to, error);
+    }
+    buf_release(&text);
+    return facts;
+}
+
+/* The codes of all findings, with a blank behind each. */
+static void codes_of(const char *from, const char *to, struct buf *codes)
+{
+    json_t *facts = facts_with(from, to);
+    json_t *findings = doctor_look(facts);
+    const json_t *finding = NULL;
+    size_t i = 0;
+
+    buf_clear(codes);
+    json_array_foreach(findings, i, finding)
+    {
+        buf_append_str(codes, jsonr_text(finding, "code"));
+        buf_append_byte(codes, ' ');
+        assert_true(*jsonr_text(finding, "meaning") && *jsonr_text(finding, "advice"));
+        assert_true(*jsonr_text(finding, "subject") && *jsonr_text(finding, "found"));
+    }
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void each_fault_is_named(void **state)
+{
+    static const struct {
+        const char *from;
+        const char *to;
+        const char *codes;
+    } cases[] = {
+        {"", "", ""},
+        {"'http':200,'clock_ms':5000,'asked_ms':5300", "'error':'refused','x':1", "unreachable "},
+        {"'status':{'id':2", "'no':{'id':2", "refused "},
+        {"'cluster':'c'", "'cluster':'d'", "wrong-cluster "},
+        {"'history':'h'", "'history':'i'", "wrong-history "},
+        {"0x10001ffff", "0x100020000", "states-differ "},
+        {"'ok':true", "'ok':false", "not-ready "},
+        {"'state':'follower'", "'state':'follower','refused':'another secret'", "peer-refused "},
+        {"'zabra_log_stuck':0", "'zabra_log_stuck':1", "disk-full "},
+        {"'zabra_log_stuck':0", "'zabra_disk_low':1", "disk-low "},
+        {"'state':'follower'", "'state':'unreachable'", "missing no-spare "},
+        {"0x10001ffff", "0x100000001", "lagging "},
+        {"_sum':1.5", "_sum':15", "disk-slow "},
+        {"'zabra_log_stuck':0", "'zabra_snapshot_errors_total':1", "snapshots-fail "},
+        {"'clock_ms':5000", "'clock_ms':10000", "clock-skew "},
+        {"'clock_ms':5000", "'clock_ms':7000", ""},
+        {"'version':'1'", "'version':'2'", "versions-differ "},
+        {"'maxSessions':100", "'maxSessions':200", "config-differs "},
+        {"'id':3,'role':'voter'", "'id':3,'role':'observer'", "even-voters "},
+        {"'client':'http://10.0.0.3:2'", "'client':null", "no-client-address "},
+        {"'client':'http://10.0.0.3:2'", "'client':'http://127.0.0.1:2'", "loopback-address "},
+        {"'zabra_sessions':79", "'zabra_sessions':80", "near-limit "},
+        {"'zabra_sessions':79", "'zabra_quotas_exceeded':1", "quota-exceeded "},
+    };
+    struct buf codes;
+
+    (void)state;
+    buf_init(&codes, 1 << 16);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        codes_of(cases[i].from, cases[i].to, &codes);
+        if (strcmp(buf_cstr(&codes), cases[i].codes) != 0) {
+            fail_msg("%s: found \"%s\", not \"%s\"", cases[i].to, buf_cstr(&codes), cases[i].codes);
+        }
+    }
+    buf_release(&codes);
+}
+
+static void nobody_serves_is_the_first_finding(void **state)
+{
+    char error[JSONR_ERROR_MAX];
+    json_t *facts = jsonr_parse(slice_str("{\"ensemble\":null,\"replicas\":[{\"endpoint\":\"a\","
+                                          "\"error\":\"refused\"}]}"),
+                                error);
+    json_t *findings = doctor_look(facts);
+
+    (void)state;
+    assert_int_equal(json_array_size(findings), 2);
+    assert_string_equal(jsonr_text(json_array_get(findings, 0), "code"), "no-quorum");
+    assert_string_equal(jsonr_text(json_array_get(findings, 1), "code"), "unreachable");
+    json_decref(findings);
+    json_decref(facts);
+}
+
+static void lines_of_metrics_are_taken_apart(void **state)
+{
+    struct slice rest =
+        slice_str("# HELP a b\n\na_total 5\nb{x=\"1\",y=\"} 2\"} 0.25\nc +Inf\nd{\n");
+    struct prom_line line;
+    json_t *json = NULL;
+
+    (void)state;
+    assert_true(prom_next(&rest, &line));
+    json = prom_value(&line);
+    assert_int_equal(json_integer_value(json), 5);
+    json_decref(json);
+    assert_true(prom_next(&rest, &line));
+    json = prom_labels(&line);
+    assert_string_equal(jsonr_text(json, "y"), "} 2");
+    json_decref(json);
+    json = prom_value(&line);
+    assert_true(json_real_value(json) > 0.24 && json_real_value(json) < 0.26);
+    json_decref(json);
+    assert_true(prom_next(&rest, &line));
+    json = prom_value(&line);
+    assert_true(json_is_string(json)); /* JSON has no such number. */
+    json_decref(json);
+    assert_false(prom_next(&rest, &line));
+}
+
+static void a_line_becomes_words(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *words[4];
+        const char *fault;
+    } cases[] = {
+        {" a  b ", {"a", "b"}, NULL},
+        {"a 'b c' \"d \\\" \\e\" f\\ g", {"a", "b c", "d \" \\e", "f g"}, NULL},
+        {"a # b", {"a"}, NULL},
+        {"a#b ''", {"a#b", ""}, NULL},
+        {"", {NULL}, NULL},
+        {"a 'b", {NULL}, "a quote is not closed"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct words words;
+        bool whole = words_split(&words, cases[i].line, false);
+        int count = 0;
+
+        assert_true(whole == !cases[i].fault);
+        for (; whole && count < 4 && cases[i].words[count]; count++) {
+            assert_true(count < words.count);
+            assert_string_equal(words.items[count], cases[i].words[count]);
+        }
+        assert_true(!whole || count == words.count);
+        assert_true(whole || strcmp(words.fault, cases[i].fault) == 0);
+        words_release(&words);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_fault_is_named),
+        cmocka_unit_test(nobody_serves_is_the_first_finding),
+        cmocka_unit_test(lines_of_metrics_are_taken_apart),
+        cmocka_unit_test(a_line_becomes_words),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
