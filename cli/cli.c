@@ -142,7 +142,7 @@ static bool asks_help(int arg_count, char **args)
     return false;
 }
 
-static int run_opened(struct cli *cli)
+static int run_opened(struct cli *cli, uint64_t *zxid)
 {
     int code = CMD_USAGE;
 
@@ -150,12 +150,14 @@ static int run_opened(struct cli *cli)
     if (!cli->client) {
         return cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
     }
+    client_seen_number(cli->client, *zxid);
     code = cli->cmd->run(cli);
+    *zxid = client_zxid(cli->client);
     client_close(cli->client);
     return code == CMD_SHOWN ? CMD_OK : code;
 }
 
-static int run_parsed(struct cli *cli)
+static int run_parsed(struct cli *cli, uint64_t *zxid)
 {
     int code = CMD_USAGE;
 
@@ -163,7 +165,7 @@ static int run_parsed(struct cli *cli)
         cli->out.format = cli->settings.format;
         cli->out.color = cli->settings.color;
         cli->out.silent = cli->settings.curl;
-        code = run_opened(cli);
+        code = run_opened(cli, zxid);
     } else {
         code = cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
     }
@@ -171,7 +173,7 @@ static int run_parsed(struct cli *cli)
     return code;
 }
 
-int cli_run(const struct cmd *cmd, int arg_count, char **args)
+int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid)
 {
     struct cli *cli = NULL;
     int code = CMD_USAGE;
@@ -188,10 +190,17 @@ int cli_run(const struct cmd *cmd, int arg_count, char **args)
     cli->out.cmd = cmd->name;
     cli->out.format = settings_glance(arg_count, args);
     if (args_parse(&cli->args, cmd, settings_options, arg_count, args)) {
-        code = run_parsed(cli);
+        code = run_parsed(cli, zxid);
     } else {
         code = cli_usage(cli, "%s", cli->args.error);
     }
     mem_free(cli);
     return code;
+}
+
+int cli_run(const struct cmd *cmd, int arg_count, char **args)
+{
+    uint64_t zxid = 0;
+
+    return cli_run_after(cmd, arg_count, args, &zxid);
 }

@@ -26,6 +26,10 @@ struct cli {
 /* Runs the command of that row; `args` are those after its name. The process's exit code. */
 int cli_run(const struct cmd *cmd, int arg_count, char **args);
 
+/* The same as one of a series: it reads nothing that is older than `*zxid`, which goes on with what
+ * it has seen. */
+int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
+
 /* client_ask(), and what went wrong is told. CMD_OK, CMD_SHOWN or an exit code: but for CMD_OK the
  * command is over, and returns it. */
 int cli_ask(const struct cli *cli, const struct client_request *request);

@@ -126,11 +126,19 @@ json_t *client_json(struct client *client)
     return client->json;
 }
 
+void client_seen_number(struct client *client, uint64_t zxid)
+{
+    client->seen_zxid = zxid > client->seen_zxid ? zxid : client->seen_zxid;
+}
+
 void client_seen(struct client *client, const char *zxid)
 {
-    uint64_t number = strtoull(zxid, NULL, 0);
+    client_seen_number(client, strtoull(zxid, NULL, 0));
+}
 
-    client->seen_zxid = number > client->seen_zxid ? number : client->seen_zxid;
+uint64_t client_zxid(const struct client *client)
+{
+    return client->seen_zxid;
 }
 
 bool client_changes(const struct client_request *request)

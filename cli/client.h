@@ -97,5 +97,9 @@ int client_judge(struct client *client, long status, struct slice body);
 
 /* A zxid that an answer has shown ("0x1f"). */
 void client_seen(struct client *client, const char *zxid);
+void client_seen_number(struct client *client, uint64_t zxid);
+
+/* The newest that was seen; 0: none. */
+uint64_t client_zxid(const struct client *client);
 
 #endif

@@ -46,6 +46,7 @@ const struct cmd *const cmd_table[] = {
     &cmd_inspect,
     &cmd_recover,
     /* About itself. */
+    &cmd_shell,
     &cmd_completion,
     &cmd_version,
     &cmd_help,

@@ -43,6 +43,7 @@ extern const struct cmd cmd_inspect;
 extern const struct cmd cmd_recover;
 
 /* About itself; cmd_version and cmd_help are in help.h. */
+extern const struct cmd cmd_shell;
 extern const struct cmd cmd_completion;
 extern const struct cmd cmd_complete;
 extern const struct cmd cmd_man;

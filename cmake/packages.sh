@@ -1,7 +1,7 @@
 # Sourced by quickstart and run-tests: the Debian packages, and how to get them.
 
 build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev
-  libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev
+  libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev libedit-dev
   python3 python3-yaml)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 curl
   jq nodejs)

@@ -255,6 +255,61 @@ static void test_manual_pages(void **state)
     shell_expect("zabra __man --to $D/no/such", 1, "cannot be written");
 }
 
+/* ---- shell ---- */
+
+static void test_scripts(void **state)
+{
+    (void)state;
+    shell_expect("printf 'cd app\\nls\\n# nothing\\n\\npwd\\nget a\\ncd ../app/b/c/..\\npwd\\n"
+                 "get ../a' | zabra shell",
+                 0, "a\nb\n/app\nx/app/b\nx");
+    shell_expect("printf 'create \"/app/x y\" \"a # b\"\\nget /app/x\\\\ y\\nrm \"/app/x "
+                 "y\"\\nget \"/app/x y\"' | zabra shell",
+                 3, "a # b");
+    assert_non_null(strstr(shell_output, "line 4 has ended with 3"));
+    shell_expect("printf 'get /nope\\npwd\\n' | zabra shell", 3, "line 1 has ended with 3");
+    assert_null(strstr(shell_output, "\n/\n"));
+    shell_expect("printf 'get /nope\\npwd\\nexit\\nget /nope\\n' | zabra shell -k", 9, "\n/\n");
+    shell_expect("printf 'cd /nope' | zabra shell", 3, "NoNode");
+    shell_expect("printf 'cd /closed' | zabra shell", 5, "NoAuth");
+    shell_expect("printf 'cd closed\\nls\\n' | zabra shell --user bob --password-file $D/pw", 0,
+                 "in\n");
+    shell_expect("printf 'set /app/a y --version 9' | zabra shell -o json", 4, "\"BadVersion\"");
+    shell_expect("printf 'get \"/app' | zabra shell", 2, "a quote is not closed");
+    shell_expect("printf 'gett /app' | zabra shell", 2, "did you mean get?");
+    shell_expect("printf 'ls' | zabra shell --endpoints 127.0.0.1:1", 6, "nobody answers");
+    /* A command does not eat the rest of the script. */
+    shell_expect("printf 'set /app/a -\\nset /app/a x\\nget /app/a' | zabra shell", 0, "x");
+}
+
+/* As a person types it, with a terminal between; waits for what must be shown. */
+static const char typing[] =
+    "import os, pty, select, sys, time\n"
+    "pid, fd = pty.fork()\n"
+    "if pid == 0:\n"
+    "    os.environ['TERM'] = 'xterm'\n"
+    "    os.execvp('zabra', ['zabra', 'shell'])\n"
+    "end = time.monotonic() + 60\n"
+    "for keys, shown in ((b'', b'zabra />'), (b'cd /ap\\t\\r', b'zabra /app>'),\n"
+    "                    (b'nonsense\\x03pw\\x7fwd\\r', b'/app\\r\\n'), (b'get \\t', b'\\nb'),\n"
+    "                    (b'\\x03exit\\r', None)):\n"
+    "    os.write(fd, keys)\n"
+    "    out = b''\n"
+    "    while shown and shown not in out:\n"
+    "        if not select.select([fd], [], [], max(0, end - time.monotonic()))[0]:\n"
+    "            sys.exit(f'{shown} was not shown, but {out}')\n"
+    "        out += os.read(fd, 4096)\n"
+    "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n";
+
+static void test_typing(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("TYPING", typing, 1), 0);
+    shell_expect("python3 -c \"$TYPING\"", 0, "");
+    shell_expect("stat -c %a $D/zabra/history; cat $D/zabra/history", 0, "600\n");
+    assert_non_null(strstr(shell_output, "pwd"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +323,8 @@ int main(void)
         cmocka_unit_test(test_bash_completes),
         cmocka_unit_test(test_scripts_for_shells),
         cmocka_unit_test(test_manual_pages),
+        cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_typing),
         cmocka_unit_test(test_doctor),
     };
 

@@ -1,0 +1,384 @@
+/* shell: command after command, from a terminal or a script, with a znode that one is in. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/shell_line.h"
+#include "cli/url.h"
+#include "cli/words.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    PASSWORD_FD_NAME_MAX = 64,
+    EXEC_CODE = 128
+};
+
+struct shell {
+    struct cli *cli;
+    struct shell_line *line; /* Where lines come from. */
+    struct buf cwd;
+    uint64_t *zxid; /* The newest that a command has seen; shared with the children. */
+    bool terminal;
+    bool over;
+};
+
+/* ---- Paths ---- */
+
+/* "a/../b" within `cwd` as a whole path; above the root is the root. */
+static void resolve(const char *cwd, const char *text, struct buf *path)
+{
+    const char *parts[] = {*text == '/' ? "" : cwd, text};
+
+    buf_clear(path);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        for (const char *at = parts[i]; *at;) {
+            size_t len = strcspn(at, "/");
+
+            if (len == 2 && strncmp(at, "..", 2) == 0) {
+                while (path->len > 0 && path->data[--path->len] != '/') {
+                }
+            } else if (len > 0 && !(len == 1 && *at == '.')) {
+                buf_append_byte(path, '/');
+                buf_append(path, at, len);
+            }
+            at += len + (at[len] ? 1 : 0);
+        }
+    }
+    if (path->len == 0) {
+        buf_append_byte(path, '/');
+    } else if (*text && text[strlen(text) - 1] == '/') {
+        buf_append_byte(path, '/'); /* "queue/": what the ensemble numbers. */
+    }
+}
+
+static bool has_value(const struct cmd *cmd, const char *word)
+{
+    const struct cmd_option *tables[] = {cmd->options, settings_options};
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        for (const struct cmd_option *at = tables[i]; at && at->name; at++) {
+            bool named = strncmp(word, "--", 2) == 0 && strcmp(word + 2, at->name) == 0;
+            bool lettered = word[0] == '-' && at->letter && word[1] == at->letter && !word[2];
+
+            if (named || lettered) {
+                return at->value != NULL;
+            }
+        }
+    }
+    return false;
+}
+
+/* Operands that are paths become whole; `paths` holds them. One that may be left out is where we
+ * are. */
+static void make_whole(struct shell *shell, const struct cmd *cmd, struct words *words,
+                       struct buf paths[CMD_OPERANDS_MAX])
+{
+    const char *cwd = buf_cstr(&shell->cwd);
+    int operand = 0;
+
+    for (int i = 1; i < words->count && operand < CMD_OPERANDS_MAX; i++) {
+        char *word = words->items[i];
+
+        if (strcmp(word, "--") == 0) {
+            return;
+        }
+        if (word[0] == '-' && word[1]) {
+            i += has_value(cmd, word) ? 1 : 0;
+            continue;
+        }
+        if (cmd->operands[operand] == CMD_OPERAND_PATH) {
+            resolve(cwd, word, &paths[operand]);
+            words->items[i] = buf_cstr(&paths[operand]);
+        }
+        operand++;
+    }
+    if (operand == 0 && cmd->operands[0] == CMD_OPERAND_PATH && cmd->operands_min == 0 &&
+        words->count < WORDS_MAX) {
+        resolve(cwd, "", &paths[0]);
+        words->items[words->count++] = buf_cstr(&paths[0]);
+        words->items[words->count] = NULL;
+    }
+}
+
+/* ---- Commands ---- */
+
+/* The part of cd that asks. */
+static int run_cd(struct cli *cli)
+{
+    const char *path = NULL;
+    struct buf url;
+
+    if (!cli_path(cli, 0, &path)) {
+        return CMD_USAGE;
+    }
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "stat");
+
+    int code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+
+    buf_release(&url);
+    return code;
+}
+
+static const struct cmd cmd_cd = {.name = "cd", .usage = "PATH", .operands_max = 1, .run = run_cd};
+
+static int fail(const struct shell *shell, int code, const char *word, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int fail(const struct shell *shell, int code, const char *word, const char *format, ...)
+{
+    char message[CLI_MESSAGE_MAX];
+    va_list list;
+
+    va_start(list, format);
+    (void)vsnprintf(message, sizeof(message), format, list);
+    va_end(list);
+    out_error(&shell->cli->out, code, word, message, NULL);
+    return code;
+}
+
+/* In a process of its own: Ctrl-C ends the command, and not the shell. */
+static int run_child(const struct shell *shell, const struct cmd *cmd, struct words *words)
+{
+    int status = 0;
+    pid_t pid = 0;
+
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid < 0) {
+        return fail(shell, CMD_FAILED, "Process", "no process can be made: %s", strerror(errno));
+    }
+    if (pid == 0) {
+        struct sigaction usual = {.sa_handler = SIG_DFL};
+
+        (void)sigaction(SIGINT, &usual, NULL);
+        shell_line_detach(shell->line);
+
+        int code = cli_run_after(cmd, words->count - 1, words->items + 1, shell->zxid);
+
+        _exit(fflush(stdout) || ferror(stdout) ? CMD_FAILED : code);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXEC_CODE + WTERMSIG(status);
+}
+
+static int run_command(struct shell *shell, struct words *words)
+{
+    const struct cmd *cmd = cmd_by_name(words->items[0]);
+    const char *meant = cmd ? NULL : cmd_guess(words->items[0]);
+    struct buf paths[CMD_OPERANDS_MAX];
+    int code = CMD_USAGE;
+
+    if (!cmd && meant) {
+        return fail(shell, CMD_USAGE, "Usage", "there is no such command; did you mean %s?", meant);
+    }
+    if (!cmd || cmd == &cmd_shell) {
+        return fail(shell, CMD_USAGE, "Usage", "there is no command \"%.100s\" here",
+                    words->items[0]);
+    }
+    for (int i = 0; i < CMD_OPERANDS_MAX; i++) {
+        buf_init(&paths[i], URL_MAX);
+    }
+    make_whole(shell, cmd, words, paths);
+    code = run_child(shell, cmd, words);
+    for (int i = 0; i < CMD_OPERANDS_MAX; i++) {
+        buf_release(&paths[i]);
+    }
+    return code;
+}
+
+/* Only to a znode that is there. */
+static int go_to(struct shell *shell, const char *text)
+{
+    static char name[] = "cd";
+    struct words words = {.items = {name}, .count = 2};
+    struct buf path;
+    int code = CMD_OK;
+
+    buf_init(&path, URL_MAX);
+    resolve(buf_cstr(&shell->cwd), text, &path);
+    if (path.len > 1 && path.data[path.len - 1] == '/') {
+        path.len--;
+    }
+    words.items[1] = buf_cstr(&path);
+    code = run_child(shell, &cmd_cd, &words);
+    if (code == CMD_OK) {
+        buf_clear(&shell->cwd);
+        buf_append_slice(&shell->cwd, buf_slice(&path));
+    }
+    buf_release(&path);
+    return code;
+}
+
+static int run_words(struct shell *shell, struct words *words)
+{
+    const char *name = words->items[0];
+
+    if (strcmp(name, "exit") == 0 || strcmp(name, "quit") == 0) {
+        shell->over = true;
+        return CMD_OK;
+    }
+    if (strcmp(name, "cd") == 0) {
+        return go_to(shell, words->count > 1 ? words->items[1] : "/");
+    }
+    if (strcmp(name, "pwd") == 0) {
+        (void)printf("%s\n", buf_cstr(&shell->cwd));
+        return CMD_OK;
+    }
+    return run_command(shell, words);
+}
+
+static int run_line(struct shell *shell, const char *text)
+{
+    struct words words;
+    int code = CMD_OK;
+
+    if (!words_split(&words, text, false)) {
+        code = fail(shell, CMD_USAGE, "Usage", "the line is not understood: %s", words.fault);
+    } else if (words.count > 0) {
+        code = run_words(shell, &words);
+    }
+    words_release(&words);
+    return code;
+}
+
+/* ---- The shell ---- */
+
+/* The password is asked for once, and given to each command by a file that only lives here. */
+static bool keep_password(struct cli *cli)
+{
+    char password[SETTINGS_PASSWORD_MAX];
+    char name[PASSWORD_FD_NAME_MAX];
+    int fd = -1;
+    bool kept = false;
+
+    if (!cli->settings.user || cli->settings.password_file) {
+        return true;
+    }
+    if (!settings_password(&cli->settings, password)) {
+        (void)cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
+        return false;
+    }
+    fd = memfd_create("zabra-password", MFD_CLOEXEC);
+    kept = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 && dprintf(fd, "%s\n", password) > 0;
+    explicit_bzero(password, sizeof(password));
+    (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    if (!kept || setenv("ZABRA_PASSWORD_FILE", name, 1) != 0) {
+        (void)cli_fail(cli, CMD_FAILED, "Password", "the password cannot be kept: %s",
+                       strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+/* What was said to the shell holds for its commands. */
+static bool hand_down(struct cli *cli)
+{
+    for (int i = 0; i < cli->args.given_count; i++) {
+        const struct args_given *given = &cli->args.given[i];
+
+        if (given->option->env) {
+            (void)setenv(given->option->env, *given->value ? given->value : "1", 1);
+        }
+    }
+    return keep_password(cli);
+}
+
+static int read_and_run(struct shell *shell, bool keep_going)
+{
+    const char *text = NULL;
+    int failed = CMD_OK;
+    int last = CMD_OK;
+    int number = 0;
+
+    while (!shell->over) {
+        text = shell_line_next(shell->line, buf_cstr(&shell->cwd));
+        if (!text) {
+            break;
+        }
+        number++;
+        last = run_line(shell, text);
+        if (last != CMD_OK && !shell->terminal) {
+            (void)fprintf(stderr, "zabra shell: line %d has ended with %d\n", number, last);
+            failed = last;
+        }
+        if (failed != CMD_OK && !keep_going) {
+            return failed;
+        }
+    }
+    if (failed != CMD_OK) {
+        return CMD_PARTLY;
+    }
+    return shell->terminal ? last : CMD_OK;
+}
+
+static int run(struct cli *cli)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction before;
+    struct shell shell = {.cli = cli, .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    int code = CMD_OK;
+
+    if (cli->settings.curl) {
+        return cli_usage(cli, "give --curl to the commands in it");
+    }
+    if (!hand_down(cli)) {
+        return CMD_USAGE;
+    }
+    shell.zxid =
+        mmap(NULL, sizeof(*shell.zxid), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT(shell.zxid != MAP_FAILED);
+    buf_init(&shell.cwd, URL_MAX);
+    buf_append_byte(&shell.cwd, '/');
+    shell.line = shell_line_open(shell.terminal);
+    if (shell.terminal) {
+        (void)sigaction(SIGINT, &ignore, &before);
+        (void)printf("'help' lists the commands, 'exit' or Ctrl-D leaves\n");
+    }
+    code = read_and_run(&shell, args_has(&cli->args, "keep-going"));
+    if (shell.terminal) {
+        (void)sigaction(SIGINT, &before, NULL);
+    }
+    shell_line_close(shell.line);
+    buf_release(&shell.cwd);
+    (void)munmap(shell.zxid, sizeof(*shell.zxid));
+    return code;
+}
+
+static const struct cmd_option options[] = {
+    {"keep-going", 'k', NULL, "go on after a command that has failed; ends with 9 then", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra shell", "commands without 'zabra'; TAB completes commands, options and paths"},
+    {"zabra shell < script", "stops at the first command that fails, and ends with its code"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_shell = {
+    .name = "shell",
+    .summary = "run command after command, from the terminal or a script",
+    .usage = "",
+    .text = "Beside the commands of zabra there are 'cd PATH', 'pwd' and 'exit'; paths without a "
+            "slash\n"
+            "in front are below where you are. Words are quoted as for a shell; nothing is "
+            "expanded.\n"
+            "No command reads anything older than what one before it has seen or done. What is\n"
+            "typed is kept in $XDG_STATE_HOME/zabra/history, but for lines that begin with a "
+            "blank.\n",
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

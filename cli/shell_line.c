@@ -1,0 +1,318 @@
+#include "cli/shell_line.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "cli/complete.h"
+#include "cli/settings.h"
+#include "cli/words.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <histedit.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    HISTORY_LINES = 1000,
+    NAME_MAX_LEN = 4096,
+    PROMPT_MAX = 512,
+    SHOWN_MAX = 100 /* Candidates that are listed. */
+};
+
+struct shell_line {
+    EditLine *edit; /* NULL: a script. */
+    History *history;
+    char history_file[NAME_MAX_LEN]; /* "" without a home. */
+    const char *cwd;
+    char prompt[PROMPT_MAX];
+    struct buf script; /* The line that is read. */
+};
+
+/* ---- Completion ---- */
+
+/* What the candidates begin with in common, and how many there are. */
+struct candidates {
+    struct slice common;
+    int count;
+    bool inner; /* The one is not the end of the word. */
+};
+
+/* Without the words about it. */
+static struct slice text_of(struct slice line)
+{
+    const uint8_t *tab = memchr(line.data, '\t', line.len);
+
+    return slice_make(line.data, tab ? (size_t)(tab - line.data) : line.len);
+}
+
+static void take_candidate(struct candidates *candidates, struct slice line)
+{
+    struct slice text = text_of(line);
+    size_t same = 0;
+
+    if (line.len > 0 && line.data[0] == ':') {
+        candidates->inner = true;
+        return;
+    }
+    if (candidates->count++ == 0) {
+        candidates->common = text;
+        return;
+    }
+    while (same < text.len && same < candidates->common.len &&
+           text.data[same] == candidates->common.data[same]) {
+        same++;
+    }
+    candidates->common.len = same;
+}
+
+static void take_candidates(struct candidates *candidates, struct slice lines, bool show)
+{
+    int shown = 0;
+
+    while (lines.len > 0) {
+        const uint8_t *feed = memchr(lines.data, '\n', lines.len);
+        size_t len = feed ? (size_t)(feed - lines.data) : lines.len;
+        struct slice line = slice_make(lines.data, len);
+
+        if (!show) {
+            take_candidate(candidates, line);
+        } else if (line.len > 0 && line.data[0] != ':' && shown++ < SHOWN_MAX) {
+            (void)printf("%.*s\n", (int)text_of(line).len, (const char *)line.data);
+        }
+        len += feed ? 1 : 0;
+        lines = slice_make(lines.data + len, lines.len - len);
+    }
+}
+
+/* Types the rest of the word, quoted as words_split reads it. */
+static void insert(EditLine *edit, struct slice rest, bool ends)
+{
+    struct buf text;
+
+    buf_init(&text, WORDS_LINE_MAX);
+    for (size_t i = 0; i < rest.len; i++) {
+        if (strchr(" \t'\"\\#", rest.data[i])) {
+            buf_append_byte(&text, '\\');
+        }
+        buf_append_byte(&text, rest.data[i]);
+    }
+    if (ends) {
+        buf_append_byte(&text, ' ');
+    }
+    (void)el_insertstr(edit, buf_cstr(&text));
+    buf_release(&text);
+}
+
+static unsigned char complete_words(struct shell_line *line, struct words *words)
+{
+    static char ls[] = "ls";
+    const char *typed = words->items[words->count - 1];
+    struct candidates candidates = {.count = 0};
+    unsigned char result = CC_ERROR;
+    struct buf out;
+
+    if (words->count > 1 && strcmp(words->items[0], "cd") == 0) {
+        words->items[0] = ls; /* A path, too. */
+    }
+    buf_init(&out, COMPLETE_OUT_MAX);
+    complete(words->items, words->count, line->cwd, &out);
+    take_candidates(&candidates, buf_slice(&out), false);
+
+    size_t len = strlen(typed);
+    bool ends = candidates.count == 1 && !candidates.inner;
+
+    if (candidates.count > 0 && (candidates.common.len > len || ends)) {
+        insert(line->edit, slice_make(candidates.common.data + len, candidates.common.len - len),
+               ends);
+        result = CC_REFRESH;
+    } else if (candidates.count > 1) {
+        (void)putchar('\n');
+        take_candidates(&candidates, buf_slice(&out), true);
+        result = CC_REDISPLAY;
+    }
+    buf_release(&out);
+    return result;
+}
+
+static unsigned char on_tab(EditLine *edit, int key)
+{
+    static char empty[] = "";
+    struct shell_line *line = NULL;
+    const LineInfo *info = el_line(edit);
+    unsigned char result = CC_ERROR;
+    struct words words;
+    struct buf text;
+
+    (void)key;
+    (void)el_get(edit, EL_CLIENTDATA, &line);
+    buf_init(&text, WORDS_LINE_MAX);
+    buf_append(&text, info->buffer, (size_t)(info->cursor - info->buffer));
+    if (words_split(&words, buf_cstr(&text), true)) {
+        if (!words.open && words.count < WORDS_MAX) {
+            words.items[words.count++] = empty;
+        }
+        result = complete_words(line, &words);
+    }
+    words_release(&words);
+    buf_release(&text);
+    return result;
+}
+
+/* ---- Terminal ---- */
+
+static char *prompt_of(EditLine *edit)
+{
+    struct shell_line *line = NULL;
+
+    (void)el_get(edit, EL_CLIENTDATA, &line);
+    return line->prompt;
+}
+
+/* $XDG_STATE_HOME/zabra/history, whose folder is made. */
+static void find_history(char name[NAME_MAX_LEN])
+{
+    const char *state = settings_env("XDG_STATE_HOME");
+    const char *home = settings_env("HOME");
+    int len = -1;
+
+    *name = '\0';
+    if (state) {
+        len = snprintf(name, NAME_MAX_LEN, "%s/zabra/history", state);
+    } else if (home) {
+        len = snprintf(name, NAME_MAX_LEN, "%s/.local/state/zabra/history", home);
+    }
+    if (len < 0 || len >= NAME_MAX_LEN) {
+        *name = '\0';
+    }
+    for (char *at = *name ? strchr(name + 1, '/') : NULL; at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        (void)mkdir(name, S_IRWXU);
+        *at = '/';
+    }
+}
+
+static void open_history(struct shell_line *line)
+{
+    HistEvent event;
+
+    line->history = history_init();
+    ASSERT(line->history);
+    (void)history(line->history, &event, H_SETSIZE, HISTORY_LINES);
+    (void)history(line->history, &event, H_SETUNIQUE, 1);
+    find_history(line->history_file);
+    if (*line->history_file) {
+        (void)history(line->history, &event, H_LOAD, line->history_file);
+    }
+    (void)el_set(line->edit, EL_HIST, history, line->history);
+}
+
+static void open_terminal(struct shell_line *line)
+{
+    line->edit = el_init("zabra", stdin, stdout, stderr);
+    ASSERT(line->edit);
+    (void)el_set(line->edit, EL_CLIENTDATA, line);
+    (void)el_set(line->edit, EL_PROMPT, prompt_of);
+    (void)el_set(line->edit, EL_EDITOR, "emacs");
+    (void)el_set(line->edit, EL_ADDFN, "zabra-complete", "complete a word", on_tab);
+    (void)el_set(line->edit, EL_BIND, "^I", "zabra-complete", NULL);
+    (void)el_set(line->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
+    /* Ctrl-C drops what is typed. */
+    (void)el_set(line->edit, EL_SETTY, "-d", "-isig", NULL);
+    (void)el_set(line->edit, EL_BIND, "^C", "em-kill-line", NULL);
+    open_history(line);
+}
+
+static void save_history(const struct shell_line *line)
+{
+    HistEvent event;
+    mode_t before = umask(S_IRWXG | S_IRWXO);
+
+    if (*line->history_file) {
+        (void)history(line->history, &event, H_SAVE, line->history_file);
+    }
+    (void)umask(before);
+}
+
+struct shell_line *shell_line_open(bool terminal)
+{
+    struct shell_line *line = mem_zalloc(1, sizeof(*line));
+
+    buf_init(&line->script, WORDS_LINE_MAX);
+    if (terminal) {
+        open_terminal(line);
+    }
+    return line;
+}
+
+void shell_line_close(struct shell_line *line)
+{
+    if (line->edit) {
+        save_history(line);
+        history_end(line->history);
+        el_end(line->edit);
+    }
+    buf_release(&line->script);
+    mem_free(line);
+}
+
+static const char *next_typed(struct shell_line *line)
+{
+    HistEvent event;
+    int len = 0;
+    const char *text = el_gets(line->edit, &len);
+
+    if (!text || len <= 0) {
+        (void)putchar('\n');
+        return NULL;
+    }
+    if (*text != ' ' && *text != '\n') {
+        (void)history(line->history, &event, H_ENTER, text);
+    }
+    return text;
+}
+
+/* Byte by byte: nothing is read ahead. */
+static const char *next_of_script(struct shell_line *line)
+{
+    char byte = 0;
+    ssize_t got = 1;
+
+    buf_clear(&line->script);
+    while (got != 0) {
+        got = read(STDIN_FILENO, &byte, 1);
+        if (got < 0 && errno != EINTR) {
+            return NULL;
+        }
+        if (got == 1 && byte == '\n') {
+            return buf_cstr(&line->script);
+        }
+        if (got == 1 && !buf_append_byte(&line->script, (uint8_t)byte)) {
+            return NULL;
+        }
+    }
+    return line->script.len > 0 ? buf_cstr(&line->script) : NULL;
+}
+
+const char *shell_line_next(struct shell_line *line, const char *cwd)
+{
+    line->cwd = cwd;
+    if (!line->edit) {
+        return next_of_script(line);
+    }
+    (void)snprintf(line->prompt, sizeof(line->prompt), "zabra %.400s> ", cwd);
+    return next_typed(line);
+}
+
+void shell_line_detach(struct shell_line *line)
+{
+    if (!line->edit) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        if (fd >= 0) {
+            (void)dup2(fd, STDIN_FILENO);
+            close(fd);
+        }
+    }
+}
