@@ -1,8 +1,9 @@
 /*
  * Clients that do not keep up. When more events wait for a client than it may have waiting, its
  * watches are held and their events thrown away, from the beginning of one zxid on; it is told
- * "overrun". Once it has read half of what waits, each watch catches up: from the window, or as a
- * difference, or with a gap. What one socket does not read costs the others nothing.
+ * "overrun". Once it has read half of what waits it stands in line, and its watches catch up, one
+ * at a time: from the window, or as a difference, or with a gap. Who is behind and does not read is
+ * in no line: what one socket does not read costs the others nothing.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -209,25 +210,45 @@ static void keeps_up(struct ws_socket *socket)
     socket->lag_cap = 0;
 }
 
-/* Sockets whose turn it is not are passed by: they come back when they have read some. */
+void ws_lag_eased(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+
+    if (is_due(socket) && list_empty(&socket->behind)) {
+        list_push_back(&ws->behind, &socket->behind);
+        ev_async_send(ws->loop, &ws->changed); /* This turn has had its look. */
+    }
+}
+
+/* One watch of the first in line, which goes to the end of it. Who has too much to read leaves it
+ * until that is read: ws_lag_eased. False: no watch could catch up now. */
+static bool serve_first(struct ws *ws)
+{
+    struct ws_socket *socket = list_first(&ws->behind, struct ws_socket, behind);
+    bool served = true;
+
+    list_remove(&socket->behind);
+    if (is_due(socket)) {
+        served = catch_up_one(socket);
+    }
+    if (socket->lag_first == socket->lag_count) {
+        keeps_up(socket);
+    } else if (is_due(socket) && list_empty(&socket->behind)) {
+        list_push_back(&ws->behind, &socket->behind);
+    }
+    return served;
+}
+
 void ws_lag_catch_up(struct ws *ws)
 {
-    size_t left = WS_CATCH_UPS;
+    bool served = false;
 
     ws_tell_changes(ws, ZXID_MAX); /* A watch may have been told of more than the others. */
-    list_for_each_safe (it, tmp, &ws->behind) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, behind);
-
-        while (left > 0 && is_due(socket) && catch_up_one(socket)) {
-            left--;
-        }
-        if (socket->lag_first == socket->lag_count) {
-            keeps_up(socket);
-        }
-        if (left == 0) {
-            ev_async_send(ws->loop, &ws->changed);
-            return;
-        }
+    for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->behind); i++) {
+        served = serve_first(ws) || served;
+    }
+    if (served && !list_empty(&ws->behind)) {
+        ev_async_send(ws->loop, &ws->changed);
     }
 }
 

@@ -178,5 +178,6 @@ void ws_out_flush(struct ws_socket *socket)
     if (socket->open) {
         compact(socket);
         look_at_pace(socket, sent_before);
+        ws_lag_eased(socket);
     }
 }

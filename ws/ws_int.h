@@ -115,7 +115,7 @@ struct ws {
     struct list sockets; /* Of ws_socket.node. */
     struct list turn;    /* Of ws_socket.turn: something to run or to send. */
     struct list held;    /* Of ws_socket.held: the gate had no room. */
-    struct list behind;  /* Of ws_socket.behind: with watches that have to catch up. */
+    struct list behind;  /* Of ws_socket.behind: with watches that may catch up now. */
     struct map attached; /* Of the public id of a session to the socket it is attached to. */
     size_t bytes;        /* Of messages that are not answered yet. */
     size_t pieces;       /* Bytes of messages that are not whole yet ... */
@@ -351,6 +351,7 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
                           const struct watch_event *event);
 void ws_lag_resumed(struct ws_socket *socket, uint32_t id); /* A watch that says what it has. */
 void ws_lag_lost(struct ws *ws, zxid_t from);
+void ws_lag_eased(struct ws_socket *socket);                      /* It has been sent some. */
 void ws_lag_catch_up(struct ws *ws);                              /* A bounded part. */
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
 void ws_lag_release(struct ws_socket *socket);
