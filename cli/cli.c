@@ -9,6 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What a command that runs another one ends with before that could run: other codes are those of
+ * the other one. */
+static int own_code(const struct cli *cli, int code)
+{
+    return cli->args.child && code < CMD_CHILD_LOST ? CMD_CHILD_FAILED : code;
+}
+
 /* For what a command finds out by itself. */
 static int tell(const struct cli *cli, int exit_code, const char *code, const char *message)
 {
@@ -24,7 +31,7 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
     va_start(list, format);
     (void)vsnprintf(message, sizeof(message), format, list);
     va_end(list);
-    return tell(cli, exit_code, code, message);
+    return tell(cli, own_code(cli, exit_code), code, message);
 }
 
 int cli_usage(const struct cli *cli, const char *format, ...)
@@ -65,10 +72,11 @@ int cli_tell(const struct cli *cli)
 {
     const struct client_error *error = client_error(cli->client);
     json_t *extra = extra_of(error);
+    int code = own_code(cli, error->exit_code);
 
-    out_error(&cli->out, error->exit_code, error->code, error->message, extra);
+    out_error(&cli->out, code, error->code, error->message, extra);
     json_decref(extra);
-    return error->exit_code;
+    return code;
 }
 
 int cli_ask(const struct cli *cli, const struct client_request *request)
@@ -99,6 +107,26 @@ bool cli_path(const struct cli *cli, int operand, const char **ret_path)
     *ret_path = path ? path : "/";
     if (fault) {
         (void)cli_usage(cli, "the path \"%s\" %s", path, fault);
+    }
+    return !fault;
+}
+
+bool cli_named(const struct cli *cli, int operand, const char *folder, struct buf *path)
+{
+    const char *name = args_operand(&cli->args, operand);
+    const char *fault = NULL;
+
+    buf_clear(path);
+    if (*name != '/') {
+        buf_printf(path, "%s/", folder);
+    }
+    buf_append_str(path, name);
+    fault = path->overflow ? "is too long" : url_path_fault(buf_cstr(path), false);
+    if (!fault && path->len == 1) {
+        fault = "is the root, which cannot be used for this";
+    }
+    if (fault) {
+        (void)cli_usage(cli, "the path \"%s\" %s", buf_cstr(path), fault);
     }
     return !fault;
 }

@@ -34,7 +34,8 @@ int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *z
  * command is over, and returns it. */
 int cli_ask(const struct cli *cli, const struct client_request *request);
 
-/* Tells what went wrong with the last request of the client. Returns its exit code. */
+/* Tells what went wrong with the last request of the client. Returns its exit code; this and
+ * cli_fail() make CMD_CHILD_FAILED of it when the command was to run another one. */
 int cli_tell(const struct cli *cli);
 
 /* The JSON of the last answer, which belongs to the client; NULL: told. */
@@ -50,6 +51,10 @@ int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((for
 /* An operand that is the path of a znode ("/" when it is not there): false, and told, when it is
  * not a legal one. */
 bool cli_path(const struct cli *cli, int operand, const char **ret_path);
+
+/* An operand that is there and names a lock, a queue and the like: a path, or a name within
+ * `folder`. The path comes into `path`; false, and told, when it is not a legal one. */
+bool cli_named(const struct cli *cli, int operand, const char *folder, struct buf *path);
 
 /* A number, or a time in ms, that an option gives: false, and told, when it is none, or not within
  * the range. */
