@@ -231,6 +231,11 @@ void live_unwatch(struct live *live, struct stream *stream)
     stream_close(stream);
 }
 
+void live_hold_events(struct live *live, bool hold)
+{
+    live->held = hold;
+}
+
 static bool take_event(struct live *live, struct live_news *news)
 {
     for (int i = 0; i < LIVE_STREAMS_MAX; i++) {
@@ -263,6 +268,7 @@ static bool take_signal(struct live *live, struct live_news *news)
             news->signal_number = (int)info.ssi_signo;
             return true;
         }
+        live->last_signal = (int)info.ssi_signo;
         if (info.ssi_code != SI_KERNEL) {
             (void)kill(live->child, (int)info.ssi_signo);
         }
@@ -284,7 +290,7 @@ static bool take_news(struct live *live, uint64_t now_ms, struct live_news *news
         news->kind = LIVE_LOST;
         return true;
     }
-    return take_event(live, news);
+    return !live->held && take_event(live, news);
 }
 
 static void take_ends(struct live *live)

@@ -59,11 +59,17 @@ int64_t live_session_timeout_ms(const struct live *live);
 struct stream *live_watch(struct live *live, const struct stream_request *request);
 void live_unwatch(struct live *live, struct stream *stream);
 
+/* While they are held no events are told, but kept: for when the command cannot use them yet. */
+void live_hold_events(struct live *live, bool hold);
+
 /* Starts a command, without a shell: `args` ends with NULL, `env` has "NAME=value" (ends with NULL)
  * beside our own environment, `input` is its standard input (-1: ours). It dies with us. CMD_OK,
  * CMD_CHILD_NOT_FOUND or CMD_CHILD_NOT_RUN, which has been told. */
 int live_run(struct live *live, char **args, char *const *env, int input);
 bool live_has_child(const struct live *live);
+
+/* The last signal that came while a child ran, whoever has given it to the child; 0: none. */
+int live_last_signal(const struct live *live);
 
 /* SIGTERM, and SIGKILL when it has not ended after `grace_ms`. Returns its status. */
 int live_end_child(struct live *live, int64_t grace_ms);

@@ -17,6 +17,11 @@ bool live_has_child(const struct live *live)
     return live->child > 0;
 }
 
+int live_last_signal(const struct live *live)
+{
+    return live->last_signal;
+}
+
 /* ---- The start ---- */
 
 static bool same_name(const char *a, const char *b)

@@ -34,8 +34,11 @@ struct live {
     struct stream *streams[LIVE_STREAMS_MAX];
     bool told_over[LIVE_STREAMS_MAX];
 
-    pid_t child;  /* 0: none. */
-    int child_fd; /* Its pidfd, -1: none. */
+    bool held; /* Events are kept back. */
+
+    pid_t child;     /* 0: none. */
+    int child_fd;    /* Its pidfd, -1: none. */
+    int last_signal; /* That came while there was one. */
 };
 
 /* True when the child has ended: it is forgotten. */
