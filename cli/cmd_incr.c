@@ -1,86 +1,9 @@
 /* incr, touch: a znode becomes what it was, and more. */
 #include "cli/cli.h"
 #include "cli/commands.h"
-#include "cli/revise.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-enum {
-    NUMBER_MAX = 32 /* Bytes of a number, with blanks around it. */
-};
+#include "cli/count.h"
 
 /* ---- incr ---- */
-
-/* Blanks around a number are no part of it: whoever wrote it with echo left a line feed. */
-static bool parse(const struct revise *revise, int64_t *ret_number)
-{
-    struct args_range all = {.min = INT64_MIN, .max = INT64_MAX};
-    struct slice data = buf_slice(&revise->data);
-    char text[NUMBER_MAX];
-    size_t len = 0;
-
-    while (data.len > 0 && strchr(" \t\r\n", data.data[data.len - 1])) {
-        data.len--;
-    }
-    len = data.len < NUMBER_MAX ? data.len : 0;
-    if (len > 0) {
-        memcpy(text, data.data, len);
-    }
-    text[len] = '\0';
-    return strlen(text) == data.len && args_number(text, all, ret_number);
-}
-
-/* The sum as it will be; an exit code that was told. */
-static int add(const struct revise *revise, int64_t by, int64_t *ret_sum)
-{
-    int64_t number = 0;
-
-    if (revise->exists && !parse(revise, &number)) {
-        return cli_fail(revise->cli, CMD_FAILED, "NotANumber",
-                        "%s: what is there is not a whole number", revise->path);
-    }
-    if (__builtin_add_overflow(number, by, ret_sum)) {
-        return cli_fail(revise->cli, CMD_LIMIT, "Overflow",
-                        "%s: the sum would not fit 64 bits; it is %" PRId64, revise->path, number);
-    }
-    return CMD_OK;
-}
-
-static int incr_once(struct revise *revise, int64_t by, int64_t *ret_sum)
-{
-    char text[NUMBER_MAX];
-    int code = revise_read(revise);
-
-    if (code == CMD_OK && !revise->exists && !args_has(&revise->cli->args, "create")) {
-        return cli_tell(revise->cli);
-    }
-    if (code == CMD_OK) {
-        code = add(revise, by, ret_sum);
-    }
-    if (code != CMD_OK) {
-        return code;
-    }
-    (void)snprintf(text, sizeof(text), "%" PRId64, *ret_sum);
-    return revise_write(revise, slice_str(text), false);
-}
-
-static void print_sum(const struct cli *cli, const char *path, int64_t sum)
-{
-    static const struct out_column columns[] = {
-        {"path", "path", false}, {"value", "value", false}, {.title = NULL}};
-
-    if (out_is_text(&cli->out)) {
-        out_say(&cli->out, "%" PRId64 "\n", sum);
-        return;
-    }
-
-    json_t *value = json_pack("{s:s,s:I}", "path", path, "value", (json_int_t)sum);
-
-    out_facts(&cli->out, value, columns);
-    json_decref(value);
-}
 
 static int run_incr(struct cli *cli)
 {
@@ -100,12 +23,10 @@ static int run_incr(struct cli *cli)
     }
     revise_init(&revise, cli, path);
     revise.parents = args_has(&cli->args, "parents");
-    do {
-        code = incr_once(&revise, by, &sum);
-    } while (code == REVISE_AGAIN);
+    code = count_add(&revise, by, args_has(&cli->args, "create"), &sum);
     revise_release(&revise);
     if (code == CMD_OK) {
-        print_sum(cli, path, sum);
+        count_print(cli, path, sum);
     }
     return code;
 }
