@@ -29,6 +29,15 @@ const struct cmd *const cmd_table[] = {
     &cmd_multi,
     &cmd_export,
     &cmd_import,
+    /* Coordination. */
+    &cmd_watch,
+    &cmd_lock,
+    &cmd_semaphore,
+    &cmd_elect,
+    &cmd_barrier,
+    &cmd_queue,
+    &cmd_counter,
+    &cmd_session,
     /* Rights and limits. */
     &cmd_acl,
     &cmd_quota,

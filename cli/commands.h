@@ -22,6 +22,16 @@ extern const struct cmd cmd_multi;
 extern const struct cmd cmd_export;
 extern const struct cmd cmd_import;
 
+/* Coordination. */
+extern const struct cmd cmd_watch;
+extern const struct cmd cmd_lock;
+extern const struct cmd cmd_semaphore;
+extern const struct cmd cmd_elect;
+extern const struct cmd cmd_barrier;
+extern const struct cmd cmd_queue;
+extern const struct cmd cmd_counter;
+extern const struct cmd cmd_session;
+
 /* Rights and limits. */
 extern const struct cmd cmd_acl;
 extern const struct cmd cmd_quota;

@@ -1,0 +1,311 @@
+/* barrier: stop until somebody lets all pass, or until enough have come. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hold.h"
+#include "cli/url.h"
+
+#include <string.h>
+
+enum {
+    COUNT_MAX = 1000000
+};
+
+struct barrier {
+    struct cli *cli;
+    const char *name; /* Of the member, or NULL. */
+    int64_t count;    /* How many must have come. */
+    struct buf path;
+    struct buf members; /* Path of those who have come. */
+    struct buf ready;   /* Of the znode that says that there are enough. */
+    struct buf mine;
+};
+
+/* ---- Requests ---- */
+
+/* Codes that are fine are given back untold. */
+static int finish(const struct cli *cli, int code, int fine)
+{
+    return code == CMD_NO_NODE || code == CMD_CONFLICT ? (code == fine ? CMD_OK : cli_tell(cli))
+                                                       : code;
+}
+
+/* `what` has more of the query, or is NULL. */
+static int create(struct wait *wait, struct buf *path, const char *what, bool last)
+{
+    struct client_request request = {.method = "POST", .has_body = true, .last = last};
+    struct buf parent;
+    struct buf url;
+    int code = CMD_OK;
+
+    buf_init(&parent, URL_MAX);
+
+    const char *name = url_split(buf_cstr(path), &parent);
+
+    url_init(&url, "/znodes/v1", buf_cstr(&parent));
+    url_param(&url, "op", "create");
+    url_param(&url, "name", name);
+    url_param(&url, "parents", NULL);
+    if (what) {
+        url_param(&url, what, NULL);
+    }
+    request.target = buf_cstr(&url);
+    code = wait_ask(wait, &request);
+    buf_release(&url);
+    buf_release(&parent);
+    return code;
+}
+
+static int delete_znode(struct wait *wait, struct buf *path)
+{
+    struct client_request request = {.method = "DELETE", .last = true};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", buf_cstr(path));
+    request.target = buf_cstr(&url);
+    code = wait_ask(wait, &request);
+    buf_release(&url);
+    return code;
+}
+
+/* How many members there are; the first one's path comes into `first`. */
+static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret_count,
+                        struct buf *first)
+{
+    struct client_request request = {.target = NULL};
+    struct buf url;
+    int code = CMD_OK;
+
+    *ret_count = 0;
+    url_init(&url, "/znodes/v1", buf_cstr(&barrier->members));
+    url_param(&url, "view", "children");
+    url_param_number(&url, "limit", 1);
+    request.target = buf_cstr(&url);
+    code = wait_ask(wait, &request);
+    buf_release(&url);
+    if (code == CMD_OK) {
+        const json_t *json = cli_json(barrier->cli);
+        const json_t *name = json_array_get(jsonr_at(json, "children"), 0);
+
+        *ret_count = json ? jsonr_number(json, "stat.numChildren") : 0;
+        code = json ? CMD_OK : CMD_FAILED;
+        buf_clear(first);
+        buf_printf(first, "%s/%s", buf_cstr(&barrier->members),
+                   name ? json_string_value(name) : "");
+    }
+    return finish(barrier->cli, code, CMD_NO_NODE);
+}
+
+/* ---- One znode: raise, lower, wait ---- */
+
+static int raise_barrier(struct wait *wait, struct barrier *barrier)
+{
+    int code = create(wait, &barrier->path, NULL, true);
+
+    return finish(barrier->cli, code, CMD_CONFLICT);
+}
+
+static int lower(struct wait *wait, struct barrier *barrier)
+{
+    return finish(barrier->cli, delete_znode(wait, &barrier->path), CMD_NO_NODE);
+}
+
+/* It may be up again when it was down: so it is asked once more, and any replica may be behind. */
+static int pass(struct wait *wait, struct barrier *barrier)
+{
+    const char *path = buf_cstr(&barrier->path);
+    bool up = false;
+    int code = wait_look(wait, path, true, &up);
+
+    while (code == CMD_OK && up) {
+        code = wait_until(wait, path, false);
+        if (code == CMD_OK) {
+            code = wait_look(wait, path, true, &up);
+        }
+    }
+    return code;
+}
+
+/* ---- Two sides: enter, leave ---- */
+
+static int enter(struct wait *wait, struct barrier *barrier)
+{
+    struct buf first;
+    int64_t count = 0;
+    int code = create(wait, &barrier->mine, "ephemeral", false);
+
+    code = finish(barrier->cli, code, CMD_OK);
+    buf_init(&first, URL_MAX);
+    if (code == CMD_OK) {
+        code = list_members(wait, barrier, &count, &first);
+    }
+    buf_release(&first);
+    if (code == CMD_OK && count >= barrier->count) {
+        return finish(barrier->cli, create(wait, &barrier->ready, NULL, false), CMD_CONFLICT);
+    }
+    return code == CMD_OK ? wait_until(wait, buf_cstr(&barrier->ready), true) : code;
+}
+
+static int leave(struct wait *wait, struct barrier *barrier)
+{
+    struct buf first;
+    int64_t left = 0;
+    int code = finish(barrier->cli, delete_znode(wait, &barrier->mine), CMD_NO_NODE);
+
+    buf_init(&first, URL_MAX);
+    do {
+        code = code == CMD_OK ? list_members(wait, barrier, &left, &first) : code;
+        if (code == CMD_OK && left > 0) {
+            code = wait_until(wait, buf_cstr(&first), false);
+        }
+    } while (code == CMD_OK && left > 0);
+    buf_release(&first);
+    return code;
+}
+
+/* All of it around a command, in a session of its own. */
+static int run_between(struct barrier *barrier)
+{
+    struct hold hold;
+    int code = hold_open(&hold, barrier->cli, "docs/recipes/double-barrier.md");
+
+    if (code == CMD_OK) {
+        code = enter(&hold.wait, barrier);
+    }
+    if (code == CMD_OK) {
+        code = hold_run(&hold, buf_cstr(&barrier->mine));
+        if (code != CMD_CHILD_LOST) {
+            (void)leave(&hold.wait, barrier); /* The command's code says more. */
+        }
+    }
+    hold_close(&hold);
+    return code;
+}
+
+/* ---- The command ---- */
+
+struct verb {
+    const char *name;
+    int (*act)(struct wait *wait, struct barrier *barrier);
+    bool member; /* Takes the name of one. */
+};
+
+static const struct verb verbs[] = {{"raise", raise_barrier, false}, {"lower", lower, false},
+                                    {"wait", pass, false},           {"enter", enter, true},
+                                    {"leave", leave, true},          {.name = NULL}};
+
+static const struct verb *find_verb(const char *name)
+{
+    for (const struct verb *at = verbs; at->name; at++) {
+        if (strcmp(at->name, name) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static int act(struct barrier *barrier, const struct verb *verb)
+{
+    struct wait wait;
+    int code = wait_open(&wait, barrier->cli);
+
+    if (code == CMD_OK) {
+        code = verb->act(&wait, barrier);
+    }
+    wait_close(&wait);
+    return code;
+}
+
+/* What `enter` and `leave` need besides the path. False: told. */
+static bool check_member(struct barrier *barrier, const struct verb *verb)
+{
+    const struct cli *cli = barrier->cli;
+    bool enters = verb->act == enter;
+
+    if (!verb->member) {
+        if (barrier->name || cli->args.child) {
+            (void)cli_usage(cli, "%s takes a path and nothing else", verb->name);
+        }
+        return !barrier->name && !cli->args.child;
+    }
+    if (!barrier->name || strchr(barrier->name, '/')) {
+        (void)cli_usage(cli, "%s needs the name of the member behind the path", verb->name);
+        return false;
+    }
+    if (enters != args_has(&cli->args, "count") || (!enters && cli->args.child)) {
+        (void)cli_usage(cli, enters ? "--count N is missing: how many must have come"
+                                    : "leave takes no --count and no command");
+        return false;
+    }
+    if (enters && !cli->args.child && !cli->settings.session) {
+        (void)cli_usage(cli,
+                        "a member is there for as long as its session, and there is none: give "
+                        "a COMMAND, or run it within 'zabra session -- COMMAND'");
+        return false;
+    }
+    return true;
+}
+
+static int run(struct cli *cli)
+{
+    struct args_range range = {.min = 1, .max = COUNT_MAX, .otherwise = 1};
+    const struct verb *verb = find_verb(args_operand(&cli->args, 0));
+    struct barrier barrier = {.cli = cli, .name = args_operand(&cli->args, 2)};
+    int code = CMD_USAGE;
+
+    if (!verb) {
+        return cli_usage(cli, "\"%s\" is none of raise, lower, wait, enter, leave",
+                         args_operand(&cli->args, 0));
+    }
+    buf_init(&barrier.path, URL_MAX);
+    buf_init(&barrier.members, URL_MAX);
+    buf_init(&barrier.ready, URL_MAX);
+    buf_init(&barrier.mine, URL_MAX);
+    if (cli_named(cli, 1, "/barriers", &barrier.path) && check_member(&barrier, verb) &&
+        cli_number(cli, "count", range, &barrier.count)) {
+        buf_printf(&barrier.members, "%s/members", buf_cstr(&barrier.path));
+        buf_printf(&barrier.ready, "%s/ready", buf_cstr(&barrier.path));
+        buf_printf(&barrier.mine, "%s/%s", buf_cstr(&barrier.members),
+                   barrier.name ? barrier.name : "");
+        code = cli->args.child ? run_between(&barrier) : act(&barrier, verb);
+    }
+    buf_release(&barrier.path);
+    buf_release(&barrier.members);
+    buf_release(&barrier.ready);
+    buf_release(&barrier.mine);
+    return code;
+}
+
+static const struct cmd_option options[] = {
+    {"count", 0, "N", "enter: how many must have come before any goes on", NULL},
+    WAIT_OPTIONS,
+    HOLD_OPTIONS,
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra barrier raise migration", "from now on 'zabra barrier wait migration' waits"},
+    {"zabra barrier wait migration --wait 5m && ./serve", "exit code 7 when it is up for longer"},
+    {"zabra barrier lower migration", "all go on"},
+    {"zabra barrier enter step-1 \"$(hostname)\" --count 3 -- ./compute",
+     "three begin together, and end together"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_barrier = {
+    .name = "barrier",
+    .summary = "stop until somebody lets all pass, or until enough have come",
+    .usage = "raise NAME | lower NAME | wait NAME | enter NAME MEMBER --count N [-- COMMAND...] | "
+             "leave NAME MEMBER",
+    .text = "NAME is a path, or a name within /barriers; docs/recipes/barrier.md and\n"
+            "double-barrier.md tell the rules. 'wait' passes at once when nothing is raised.\n"
+            "With a command 'enter' leaves behind it; without, it is for use within 'zabra\n"
+            "session'. --curl shows the first request.\n" HOLD_HELP,
+    .options = options,
+    .examples = examples,
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
+    .operands_min = 2,
+    .operands_max = 3,
+    .has_child = true,
+    .run = run,
+};

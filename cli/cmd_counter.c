@@ -1,0 +1,146 @@
+/* counter: a number that many count up. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/count.h"
+#include "cli/url.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    NUMBER_MAX = 32
+};
+
+/* The number behind the path; `otherwise` when there is none. False: told. */
+static bool take_number(const struct cli *cli, int64_t otherwise, int64_t *ret_number)
+{
+    struct args_range all = {.min = INT64_MIN, .max = INT64_MAX};
+    const char *text = args_operand(&cli->args, 2);
+
+    *ret_number = otherwise;
+    if (!text || args_number(text, all, ret_number)) {
+        return true;
+    }
+    (void)cli_usage(cli, "\"%s\" is not a whole number", text);
+    return false;
+}
+
+static int get(struct revise *revise)
+{
+    struct cli *cli = revise->cli;
+    int64_t number = 0;
+    int code = CMD_OK;
+
+    if (args_operand(&cli->args, 2)) {
+        return cli_usage(cli, "get takes a path and nothing else");
+    }
+    code = revise_read(revise);
+    if (code == CMD_OK && !cli->settings.curl) {
+        code = revise->exists ? count_number(revise, &number) : cli_tell(cli);
+    }
+    if (code == CMD_OK) {
+        count_print(cli, revise->path, number);
+    }
+    return code;
+}
+
+static int add(struct revise *revise)
+{
+    struct cli *cli = revise->cli;
+    int64_t by = 0;
+    int64_t sum = 0;
+    int code = CMD_USAGE;
+
+    if (!take_number(cli, 1, &by)) {
+        return CMD_USAGE;
+    }
+    revise->parents = true;
+    code = count_add(revise, by, true, &sum);
+    if (code == CMD_OK) {
+        count_print(cli, revise->path, sum);
+    }
+    return code;
+}
+
+static int set(struct revise *revise)
+{
+    struct cli *cli = revise->cli;
+    struct client_request request = {.method = "PUT", .has_body = true, .last = true};
+    char text[NUMBER_MAX];
+    int64_t number = 0;
+    struct buf url;
+    int code = CMD_USAGE;
+
+    if (!args_operand(&cli->args, 2)) {
+        return cli_usage(cli, "the number is missing");
+    }
+    if (!take_number(cli, 0, &number)) {
+        return CMD_USAGE;
+    }
+    (void)snprintf(text, sizeof(text), "%" PRId64, number);
+    url_init(&url, "/znodes/v1", revise->path);
+    url_param(&url, "upsert", NULL);
+    url_param(&url, "parents", NULL);
+    request.target = buf_cstr(&url);
+    request.body = slice_str(text);
+    code = cli_ask(cli, &request);
+    buf_release(&url);
+    if (code == CMD_OK) {
+        count_print(cli, revise->path, number);
+    }
+    return code;
+}
+
+static int run_verb(struct cli *cli, const char *verb, const char *path)
+{
+    struct revise revise;
+    int code = CMD_USAGE;
+
+    revise_init(&revise, cli, path);
+    if (strcmp(verb, "get") == 0) {
+        code = get(&revise);
+    } else if (strcmp(verb, "add") == 0) {
+        code = add(&revise);
+    } else if (strcmp(verb, "set") == 0) {
+        code = set(&revise);
+    } else {
+        code = cli_usage(cli, "\"%s\" is none of get, add, set", verb);
+    }
+    revise_release(&revise);
+    return code;
+}
+
+static int run(struct cli *cli)
+{
+    struct buf path;
+    int code = CMD_USAGE;
+
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 1, "/counters", &path)) {
+        code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
+    }
+    buf_release(&path);
+    return code;
+}
+
+static const struct cmd_example examples[] = {
+    {"zabra counter add tickets", "prints 1, then 2, ...: no number twice, none lost"},
+    {"zabra counter add tickets -3", "less"},
+    {"zabra counter get tickets", "exit code 3 when nobody has counted yet"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_counter = {
+    .name = "counter",
+    .summary = "a number that many count up",
+    .usage = "get NAME | add NAME [BY] | set NAME NUMBER",
+    .text = "NAME is a path, or a name within /counters; docs/recipes/counter.md tells the\n"
+            "rules. 'add' begins with 0, and BY is 1. Unlike 'zabra incr' it makes what is\n"
+            "not there.\n",
+    .examples = examples,
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
+    .operands_min = 2,
+    .operands_max = 3,
+    .run = run,
+};

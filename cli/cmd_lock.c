@@ -1,0 +1,348 @@
+/* lock, elect, semaphore: a command that runs while it is its turn. */
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/hold.h"
+#include "cli/place.h"
+#include "cli/url.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    NUMBER_MAX = 32,
+    NAME_MAX_LEN = 256,
+    LEASES_MAX = 1000000
+};
+
+static int run_in(struct hold *hold, struct place *place)
+{
+    char fence[NUMBER_MAX];
+
+    (void)snprintf(fence, sizeof(fence), "%" PRId64, place->fence);
+    hold_env(hold, "ZABRA_LOCK_PATH", buf_cstr(&place->path));
+    hold_env(hold, "ZABRA_LOCK_FENCE", fence);
+    hold_env(hold, "ZABRA_FENCE", fence); /* The same, as the recipes call it. */
+    return hold_run(hold, buf_cstr(&place->path));
+}
+
+/* ---- lock ---- */
+
+static int lock_at(struct hold *hold, const char *path)
+{
+    struct place place;
+    int code = CMD_OK;
+
+    place_init(&place, &hold->wait, path, "lock-");
+    code = place_take(&place);
+    if (code == CMD_OK) {
+        code = place_come_first(&place);
+    }
+    if (code == CMD_OK) {
+        code = run_in(hold, &place);
+    }
+    place_release(&place);
+    return code;
+}
+
+static int run_lock(struct cli *cli)
+{
+    struct hold hold;
+    struct buf path;
+    int code = CMD_USAGE;
+
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 0, "/locks", &path)) {
+        code = hold_open(&hold, cli, "docs/recipes/lock.md");
+        if (code == CMD_OK) {
+            code = lock_at(&hold, buf_cstr(&path));
+        }
+        hold_close(&hold);
+    }
+    buf_release(&path);
+    return code;
+}
+
+static const struct cmd_option lock_options[] = {
+    WAIT_OPTIONS,
+    HOLD_OPTIONS,
+    {.name = NULL},
+};
+
+static const struct cmd_example lock_examples[] = {
+    {"zabra lock backup -- ./backup.sh", "one at a time, in the order of arrival"},
+    {"zabra lock backup --try -- ./backup.sh", "exit code 124 when somebody holds it"},
+    {"zabra lock /locks/db --wait 30s -- sh -c 'write --fence \"$ZABRA_LOCK_FENCE\"'",
+     "the fencing number grows from holder to holder: let what is guarded refuse lower ones"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_lock = {
+    .name = "lock",
+    .summary = "run a command while holding a lock",
+    .usage = "NAME -- COMMAND [ARGUMENT...]",
+    .text = "NAME is a path, or a name within /locks. The lock is that of\n"
+            "docs/recipes/lock.md, and may be shared with programs that are written like\n"
+            "those. It is let go when the command has ended. The command's environment:\n"
+            "ZABRA_LOCK_PATH, the znode; ZABRA_LOCK_FENCE, its czxid; ZABRA_SESSION and\n"
+            "ZABRA_ENDPOINTS, so that 'zabra' within is in the same session.\n" HOLD_HELP,
+    .options = lock_options,
+    .examples = lock_examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .has_child = true,
+    .run = run_lock,
+};
+
+/* ---- elect ---- */
+
+static void own_name(const struct cli *cli, char name[NAME_MAX_LEN])
+{
+    const char *given = args_get(&cli->args, "name");
+    char host[NAME_MAX_LEN / 2] = "";
+
+    if (given) {
+        (void)snprintf(name, NAME_MAX_LEN, "%s", given);
+        return;
+    }
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)snprintf(name, NAME_MAX_LEN, "%s:%ld", host, (long)getpid());
+}
+
+static int stand(struct hold *hold, const char *path)
+{
+    char name[NAME_MAX_LEN];
+    struct place place;
+    int code = CMD_OK;
+
+    own_name(hold->cli, name);
+    place_init(&place, &hold->wait, path, "candidate-");
+    place.data = slice_str(name);
+    code = place_take(&place);
+    if (code == CMD_OK) {
+        code = place_come_first(&place);
+    }
+    if (code == CMD_OK) {
+        hold_env(hold, "ZABRA_CANDIDATE", buf_cstr(&place.path));
+        code = run_in(hold, &place);
+    }
+    place_release(&place);
+    return code;
+}
+
+/* Who leads: name and znode of the first candidate. */
+static int print_leader(struct cli *cli, const char *path)
+{
+    const json_t *first = json_array_get(jsonr_at(client_json(cli->client), "children"), 0);
+    static const struct out_column columns[] = {
+        {"leader", "leader", false}, {"path", "path", false}, {.title = NULL}};
+    struct buf znode;
+    json_t *value = NULL;
+
+    if (!first) {
+        return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: nobody stands, so nobody leads", path);
+    }
+    if (out_is_text(&cli->out)) {
+        out_say(&cli->out, "%s\n", jsonr_text(first, "dataUtf8"));
+        return CMD_OK;
+    }
+    buf_init(&znode, URL_MAX);
+    buf_printf(&znode, "%s/%s", path, jsonr_text(first, "name"));
+    value =
+        json_pack("{s:s,s:s}", "leader", jsonr_text(first, "dataUtf8"), "path", buf_cstr(&znode));
+    out_facts(&cli->out, value, columns);
+    json_decref(value);
+    buf_release(&znode);
+    return CMD_OK;
+}
+
+static int ask_leader(struct cli *cli, const char *path)
+{
+    struct buf url;
+    int code = CMD_OK;
+
+    if (cli->args.child) {
+        return cli_usage(cli, "--leader only asks: it takes no command");
+    }
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "children");
+    url_param(&url, "with", "data");
+    url_param(&url, "dataformat", "utf8");
+    url_param_number(&url, "limit", 1);
+    if (!cli->settings.linearizable) { /* Else each read is. */
+        url_param(&url, "consistency", "linearizable");
+    }
+    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    buf_release(&url);
+    return code == CMD_OK ? print_leader(cli, path) : code;
+}
+
+static int run_elect(struct cli *cli)
+{
+    struct hold hold;
+    struct buf path;
+    int code = CMD_USAGE;
+
+    buf_init(&path, URL_MAX);
+    if (!cli_named(cli, 0, "/election", &path)) {
+        buf_release(&path);
+        return CMD_USAGE;
+    }
+    if (args_has(&cli->args, "leader")) {
+        code = ask_leader(cli, buf_cstr(&path));
+    } else {
+        code = hold_open(&hold, cli, "docs/recipes/election.md");
+        if (code == CMD_OK) {
+            code = stand(&hold, buf_cstr(&path));
+        }
+        hold_close(&hold);
+    }
+    buf_release(&path);
+    return code;
+}
+
+static const struct cmd_option elect_options[] = {
+    {"name", 0, "TEXT", "what others see as the leader's name (host:pid)", NULL},
+    {"leader", 0, NULL, "only print who leads; exit code 3 when nobody does", NULL},
+    WAIT_OPTIONS,
+    HOLD_OPTIONS,
+    {.name = NULL},
+};
+
+static const struct cmd_example elect_examples[] = {
+    {"zabra elect scheduler -- ./scheduler", "stands by until it is elected, then leads"},
+    {"zabra elect scheduler --leader", "prints the name of who leads"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_elect = {
+    .name = "elect",
+    .summary = "run a command while leading, stand by before",
+    .usage = "NAME -- COMMAND [ARGUMENT...] | NAME --leader",
+    .text = "NAME is a path, or a name within /election; docs/recipes/election.md tells the\n"
+            "rules. When the command ends, the next one leads. Its environment is that of\n"
+            "'zabra lock', and ZABRA_CANDIDATE, the own znode: a leader's writes check it\n"
+            "first, in one multi.\n" HOLD_HELP,
+    .options = elect_options,
+    .examples = elect_examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .has_child = true,
+    .run = run_elect,
+};
+
+/* ---- semaphore ---- */
+
+/* Waits until one of the leases is free. Only who stands first in the line does this. */
+static int wait_lease(struct place *lease, int64_t leases)
+{
+    struct buf last;
+    int64_t before = 0;
+    int code = place_take(lease);
+
+    buf_init(&last, URL_MAX);
+    if (code == CMD_OK) {
+        wait_watch(lease->wait, lease->line);
+    }
+    do {
+        code = code == CMD_OK ? wait_next(lease->wait) : code;
+        code = code == CMD_OK ? place_look(lease, &before, &last) : code;
+    } while (code == CMD_OK && before >= leases);
+    wait_unwatch(lease->wait);
+    buf_release(&last);
+    return code;
+}
+
+/* The line has one znode for each who waits, so that a lease that is given back wakes one. */
+static int take_lease(struct hold *hold, struct place *turn, struct place *lease, int64_t leases)
+{
+    int code = place_take(turn);
+
+    if (code == CMD_OK) {
+        code = place_come_first(turn);
+    }
+    if (code == CMD_OK) {
+        code = wait_lease(lease, leases);
+    }
+    if (code == CMD_OK) {
+        code = place_leave(turn);
+    }
+    return code == CMD_OK ? run_in(hold, lease) : code;
+}
+
+static int semaphore_at(struct hold *hold, struct buf *path, int64_t leases)
+{
+    struct place turn;
+    struct place lease;
+    struct buf line;
+    int code = CMD_OK;
+
+    buf_init(&line, URL_MAX);
+    buf_printf(&line, "%s/line", buf_cstr(path));
+    buf_append_str(path, "/leases");
+    place_init(&turn, &hold->wait, buf_cstr(&line), "lock-");
+    place_init(&lease, &hold->wait, buf_cstr(path), "lease-");
+    code = take_lease(hold, &turn, &lease, leases);
+    place_release(&turn);
+    place_release(&lease);
+    buf_release(&line);
+    return code;
+}
+
+static int run_semaphore(struct cli *cli)
+{
+    struct args_range range = {.min = 1, .max = LEASES_MAX};
+    int64_t leases = 0;
+    struct hold hold;
+    struct buf path;
+    int code = CMD_USAGE;
+
+    if (!args_has(&cli->args, "leases")) {
+        return cli_usage(cli, "--leases N is missing: how many may hold it at once");
+    }
+    if (!cli_number(cli, "leases", range, &leases)) {
+        return CMD_USAGE;
+    }
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 0, "/semaphores", &path)) {
+        code = hold_open(&hold, cli, NULL);
+        if (code == CMD_OK) {
+            code = semaphore_at(&hold, &path, leases);
+        }
+        hold_close(&hold);
+    }
+    buf_release(&path);
+    return code;
+}
+
+static const struct cmd_option semaphore_options[] = {
+    {"leases", 'n', "N", "how many may hold it at once; the same for all", NULL},
+    WAIT_OPTIONS,
+    HOLD_OPTIONS,
+    {.name = NULL},
+};
+
+static const struct cmd_example semaphore_examples[] = {
+    {"zabra semaphore licences --leases 5 -- ./simulate", "at most five at once"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_semaphore = {
+    .name = "semaphore",
+    .summary = "run a command while holding one of several leases",
+    .usage = "NAME --leases N -- COMMAND [ARGUMENT...]",
+    .text = "NAME is a path, or a name within /semaphores. Who comes stands in NAME/line; the\n"
+            "first one there waits for a lease, a znode in NAME/leases of which at most N\n"
+            "count. The command's environment is that of 'zabra lock'; ZABRA_LOCK_PATH is the\n"
+            "lease.\n" HOLD_HELP,
+    .options = semaphore_options,
+    .examples = semaphore_examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .has_child = true,
+    .run = run_semaphore,
+};

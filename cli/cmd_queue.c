@@ -1,0 +1,302 @@
+/* queue: items in the order in which they were put, each taken once. */
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/url.h"
+#include "cli/value.h"
+#include "cli/wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PAGE = 100, /* So many names are read at once: others may take the first ones meanwhile. */
+    EMPTY = -2  /* There is no item. */
+};
+
+struct queue {
+    struct cli *cli;
+    struct wait wait;
+    const char *path;
+    bool take;       /* Else the first item is only looked at. */
+    struct buf item; /* Path of the one that is looked at, */
+    struct buf data; /* and what a replica has answered for it. */
+};
+
+/* ---- push ---- */
+
+static int push(struct cli *cli, const char *path)
+{
+    struct client_request request = {.method = "POST", .last = true};
+    struct value value;
+    struct buf url;
+    int code = CMD_FAILED;
+
+    if (!args_operand(&cli->args, 2)) {
+        return cli_usage(cli, "the item is missing: DATA, @FILE or -");
+    }
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "op", "create");
+    url_param(&url, "name", "item-");
+    url_param(&url, "sequence", NULL);
+    url_param(&url, "parents", NULL);
+    request.target = buf_cstr(&url);
+    if (value_read(cli, args_operand(&cli->args, 2), &value)) {
+        value_put(&value, &request);
+        code = cli_ask(cli, &request);
+    }
+    if (code == CMD_OK && out_is_text(&cli->out)) {
+        out_say(&cli->out, "%s\n", jsonr_text(client_json(cli->client), "path"));
+    } else if (code == CMD_OK) {
+        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    }
+    value_release(&value);
+    buf_release(&url);
+    return code;
+}
+
+/* ---- len ---- */
+
+static int length(struct cli *cli, const char *path)
+{
+    static const struct out_column columns[] = {
+        {"path", "path", false}, {"length", "length", true}, {.title = NULL}};
+    json_t *json = NULL;
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "stat");
+    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    buf_release(&url);
+    if (code != CMD_OK) {
+        return code;
+    }
+
+    int64_t items = jsonr_number(client_json(cli->client), "numChildren");
+
+    if (out_is_text(&cli->out)) {
+        out_say(&cli->out, "%" PRId64 "\n", items);
+        return CMD_OK;
+    }
+    json = json_pack("{s:s,s:I}", "path", path, "length", (json_int_t)items);
+    out_facts(&cli->out, json, columns);
+    json_decref(json);
+    return CMD_OK;
+}
+
+/* ---- peek, pop ---- */
+
+static int read_item(struct queue *queue)
+{
+    struct client_request request = {.last = !queue->take};
+    struct buf url;
+    int code = CMD_OK;
+
+    if (out_is_text(&queue->cli->out)) {
+        request.accept = "application/octet-stream";
+    }
+    url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
+    request.target = buf_cstr(&url);
+    code = wait_ask(&queue->wait, &request);
+    buf_release(&url);
+    buf_clear(&queue->data);
+    if (code == CMD_OK) {
+        buf_append_slice(&queue->data, buf_slice(&client_reply(queue->cli->client)->body));
+    }
+    return code;
+}
+
+/* Whoever's delete succeeds has the item. */
+static int delete_item(struct queue *queue)
+{
+    struct client_request request = {.method = "DELETE"};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
+    request.target = buf_cstr(&url);
+    code = wait_ask(&queue->wait, &request);
+    buf_release(&url);
+    return code;
+}
+
+/* CMD_NO_NODE: somebody else has it. */
+static int try_item(struct queue *queue, const char *name)
+{
+    int code = CMD_OK;
+
+    buf_clear(&queue->item);
+    buf_printf(&queue->item, "%s/%s", queue->path, name);
+    code = read_item(queue);
+    return code == CMD_OK && queue->take ? delete_item(queue) : code;
+}
+
+static int list_items(struct queue *queue)
+{
+    struct client_request request = {.target = NULL};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", queue->path);
+    url_param(&url, "view", "children");
+    url_param_number(&url, "limit", queue->take ? PAGE : 1);
+    request.target = buf_cstr(&url);
+    code = wait_ask(&queue->wait, &request);
+    buf_release(&url);
+    return code;
+}
+
+/* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else told. */
+static int try_queue(struct queue *queue)
+{
+    json_t *page = NULL;
+    int code = CMD_NO_NODE;
+    bool more = true;
+
+    while (code == CMD_NO_NODE && more) {
+        code = list_items(queue);
+        if (code != CMD_OK) {
+            return code;
+        }
+        page = json_incref(cli_json(queue->cli));
+        more = json_array_size(jsonr_at(page, "children")) > 0;
+        code = CMD_NO_NODE;
+        for (size_t i = 0; code == CMD_NO_NODE && i < json_array_size(jsonr_at(page, "children"));
+             i++) {
+            code =
+                try_item(queue, json_string_value(json_array_get(jsonr_at(page, "children"), i)));
+        }
+        json_decref(page);
+    }
+    return code == CMD_NO_NODE ? EMPTY : code == CMD_CONFLICT ? cli_tell(queue->cli) : code;
+}
+
+/* A queue that is not there yet is waited for, too. */
+static int wait_item(struct queue *queue)
+{
+    int code = CMD_OK;
+
+    wait_watch(&queue->wait, queue->path);
+    do {
+        code = wait_next(&queue->wait);
+        if (code == CMD_OK) {
+            code = try_queue(queue);
+        }
+    } while (code == EMPTY || code == CMD_NO_NODE);
+    wait_unwatch(&queue->wait);
+    return code;
+}
+
+static void print_item(struct queue *queue)
+{
+    const struct out *out = &queue->cli->out;
+    struct slice data = buf_slice(&queue->data);
+
+    if (!out_is_text(out)) {
+        out_answer(out, data);
+        return;
+    }
+    out_bytes(out, data);
+    if (isatty(STDOUT_FILENO) && (data.len == 0 || data.data[data.len - 1] != '\n')) {
+        out_say(out, "\n");
+    }
+}
+
+static int get_item(struct queue *queue)
+{
+    int code = try_queue(queue);
+
+    if ((code == EMPTY || code == CMD_NO_NODE) && args_has(&queue->cli->args, "wait")) {
+        code = wait_item(queue);
+    }
+    if (code == EMPTY) {
+        return cli_fail(queue->cli, CMD_NO_NODE, "Empty", "%s: there is no item", queue->path);
+    }
+    if (code == CMD_NO_NODE) {
+        return cli_tell(queue->cli);
+    }
+    if (code == CMD_OK) {
+        print_item(queue);
+    }
+    return code;
+}
+
+static int get(struct cli *cli, const char *path, bool take)
+{
+    struct queue queue = {.cli = cli, .path = path, .take = take};
+    int code = wait_open(&queue.wait, cli);
+
+    buf_init(&queue.item, URL_MAX);
+    buf_init(&queue.data, CLIENT_BODY_MAX);
+    if (code == CMD_OK) {
+        code = get_item(&queue);
+    }
+    buf_release(&queue.item);
+    buf_release(&queue.data);
+    wait_close(&queue.wait);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int run_verb(struct cli *cli, const char *verb, const char *path)
+{
+    bool pop = strcmp(verb, "pop") == 0;
+
+    if (strcmp(verb, "push") == 0) {
+        return push(cli, path);
+    }
+    if (args_operand(&cli->args, 2)) {
+        return cli_usage(cli, "%s takes a path and nothing else", verb);
+    }
+    if (strcmp(verb, "len") == 0) {
+        return length(cli, path);
+    }
+    if (pop || strcmp(verb, "peek") == 0) {
+        return get(cli, path, pop);
+    }
+    return cli_usage(cli, "\"%s\" is none of push, pop, peek, len", verb);
+}
+
+static int run(struct cli *cli)
+{
+    struct buf path;
+    int code = CMD_USAGE;
+
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 1, "/queues", &path)) {
+        code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
+    }
+    buf_release(&path);
+    return code;
+}
+
+static const struct cmd_option options[] = {
+    {"wait", 0, "TIME", "pop, peek: wait for an item; exit code 7 when none has come", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra queue push mail @letter.txt", "prints the path of the item"},
+    {"zabra queue pop mail --wait 1h", "the oldest one, which nobody else gets"},
+    {"zabra queue len mail", "how many there are"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_queue = {
+    .name = "queue",
+    .summary = "put items into a queue, take each once",
+    .usage = "push NAME DATA | @FILE | -   or   pop NAME | peek NAME | len NAME",
+    .text = "NAME is a path, or a name within /queues; docs/recipes/work-queue.md tells the\n"
+            "rules. What pop has taken is gone from the queue, also when nobody reads the\n"
+            "output. Exit code 3 when there is no item.\n" VALUE_HELP,
+    .options = options,
+    .examples = examples,
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_PATH, CMD_OPERAND_FILE},
+    .operands_min = 2,
+    .operands_max = 3,
+    .run = run,
+};

@@ -1,0 +1,341 @@
+/* watch: prints what happens to a znode, or runs a command for each change. */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/live.h"
+#include "cli/url.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    VARIABLE_MAX = URL_MAX,
+    VARIABLES = 5,
+    BOOKMARK_MAX = 128,
+    LOOK_MS = 1000
+};
+
+struct watch {
+    struct cli *cli;
+    struct live *live;
+    struct stream *stream;
+    bool begun;                  /* A replica has served it: from then on it outlives replicas. */
+    bool said;                   /* That nobody serves it now. */
+    char bookmark[BOOKMARK_MAX]; /* Behind the last whole transaction that was told: the stream's
+                                    own is ahead of what waits for a command. */
+};
+
+/* ---- What is printed ---- */
+
+static void print_event(const struct watch *watch, const json_t *event)
+{
+    const struct out *out = &watch->cli->out;
+    const char *name = jsonr_text(event, "event");
+    struct buf line;
+
+    if (!out_is_text(out) && out->format != SETTINGS_TABLE) {
+        buf_init(&line, STREAM_LINE_MAX);
+        jsonr_put(&line, event);
+        buf_append_byte(&line, '\n');
+        out_bytes(out, buf_slice(&line));
+        buf_release(&line);
+        return;
+    }
+    if (strcmp(name, "watch") == 0) {
+        return;
+    }
+    if (*jsonr_text(event, "path")) {
+        (void)printf("%s %s %s\n", jsonr_text(event, "zxid"), name, jsonr_text(event, "path"));
+    } else {
+        (void)fprintf(stderr, "zabra watch: %s: %s\n", name,
+                      strcmp(name, "gap") == 0 ? "changes were missed, read anew"
+                                               : jsonr_text(event, "reason"));
+    }
+    if (jsonr_at(event, "dataUtf8")) {
+        (void)printf("%s\n", jsonr_text(event, "dataUtf8"));
+    }
+}
+
+/* ---- The command ---- */
+
+/* A file without a name that has the event, to read it from; -1: there is none. */
+static int event_file(const json_t *event)
+{
+    struct buf line;
+    int fd = memfd_create("event", MFD_CLOEXEC);
+    size_t at = 0;
+
+    buf_init(&line, STREAM_LINE_MAX);
+    jsonr_put(&line, event);
+    buf_append_byte(&line, '\n');
+    while (fd >= 0 && at < line.len) {
+        ssize_t written = write(fd, line.data + at, line.len - at);
+
+        if (written <= 0) {
+            close(fd);
+            fd = -1;
+            break;
+        }
+        at += (size_t)written;
+    }
+    buf_release(&line);
+    if (fd >= 0) {
+        (void)lseek(fd, 0, SEEK_SET);
+    }
+    return fd;
+}
+
+static int start(struct watch *watch, const json_t *event, int input)
+{
+    static const char *const members[VARIABLES][2] = {{"ZABRA_EVENT_TYPE", "event"},
+                                                      {"ZABRA_EVENT_PATH", "path"},
+                                                      {"ZABRA_EVENT_ZXID", "zxid"},
+                                                      {"ZABRA_EVENT_BOOKMARK", NULL},
+                                                      {"ZABRA_ENDPOINTS", NULL}};
+    const char *others[VARIABLES] = {NULL, NULL, NULL, watch->bookmark,
+                                     watch->cli->settings.endpoints};
+    struct buf texts[VARIABLES];
+    char *env[VARIABLES + 1] = {NULL};
+    int code = CMD_OK;
+
+    for (int i = 0; i < VARIABLES; i++) {
+        buf_init(&texts[i], VARIABLE_MAX);
+        buf_printf(&texts[i], "%s=%s", members[i][0],
+                   members[i][1] ? jsonr_text(event, members[i][1]) : others[i]);
+        env[i] = buf_cstr(&texts[i]);
+    }
+    code = live_run(watch->live, watch->cli->args.child, env, input);
+    for (int i = 0; i < VARIABLES; i++) {
+        buf_release(&texts[i]);
+    }
+    return code;
+}
+
+static int run_command(struct watch *watch, const json_t *event)
+{
+    int input = event_file(event);
+    int code = CMD_OK;
+
+    if (input < 0) {
+        return cli_fail(watch->cli, CMD_CHILD_FAILED, "NoMemory",
+                        "there is no memory for the event that the command is to read");
+    }
+    code = start(watch, event, input);
+    close(input);
+    return code;
+}
+
+/* ---- The loop ---- */
+
+/* What a command is run for: changes, and that some were missed. */
+static bool is_change(const json_t *event)
+{
+    const char *name = jsonr_text(event, "event");
+
+    return strncmp(name, "Node", 4) == 0 || strcmp(name, "gap") == 0 ||
+           strcmp(name, "overrun") == 0;
+}
+
+static void remember(struct watch *watch, const json_t *event)
+{
+    const char *newest = stream_bookmark(watch->stream);
+    const char *zxid = jsonr_text(event, "zxid");
+
+    if (*zxid && (json_is_true(jsonr_at(event, "end")) || !is_change(event))) {
+        (void)snprintf(watch->bookmark, sizeof(watch->bookmark), "%.*s:%s",
+                       (int)strcspn(newest, ":"), newest, zxid);
+    }
+}
+
+enum step {
+    GO_ON,
+    END
+};
+
+static enum step take_event(struct watch *watch, const json_t *event, int *ret_code)
+{
+    bool change = is_change(event);
+
+    *ret_code = CMD_OK;
+    watch->begun = true;
+    watch->said = false;
+    if (strcmp(jsonr_text(event, "event"), "heartbeat") == 0) {
+        return GO_ON;
+    }
+    remember(watch, event);
+    if (watch->cli->args.child) {
+        *ret_code = change ? run_command(watch, event) : CMD_OK;
+        return *ret_code == CMD_OK ? GO_ON : END;
+    }
+    print_event(watch, event);
+    return change && args_has(&watch->cli->args, "once") ? END : GO_ON;
+}
+
+static bool is_end(int signal_number)
+{
+    return signal_number != 0 && signal_number != SIGUSR1 && signal_number != SIGUSR2;
+}
+
+/* A signal that was meant to end us has gone to the command, and its code is ours. */
+static enum step take_child(struct watch *watch, int status, int *ret_code)
+{
+    int code = live_exit_code(status);
+
+    *ret_code = code;
+    if (args_has(&watch->cli->args, "once") || is_end(live_last_signal(watch->live))) {
+        return END;
+    }
+    if (code != CMD_OK) {
+        (void)fprintf(stderr, "zabra watch: the command ended with exit code %d\n", code);
+    }
+    return GO_ON;
+}
+
+/* Before it has begun this is an error; then it is said, and waited for. */
+static enum step take_time(struct watch *watch, int *ret_code)
+{
+    const struct settings *settings = &watch->cli->settings;
+    uint64_t since_ms = stream_down_since(watch->stream);
+
+    *ret_code = CMD_OK;
+    if (!since_ms || watch->said || os_now_ms() < since_ms + (uint64_t)settings->timeout_ms) {
+        return GO_ON;
+    }
+    if (!watch->begun) {
+        *ret_code = cli_fail(watch->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                             "nobody has served the watch for %" PRId64 " ms at %s",
+                             settings->timeout_ms, settings->endpoints);
+        return END;
+    }
+    watch->said = true;
+    (void)fprintf(stderr, "zabra watch: nobody serves at %s, waiting\n", settings->endpoints);
+    return GO_ON;
+}
+
+static enum step take_news(struct watch *watch, const struct live_news *news, int *ret_code)
+{
+    enum step step = GO_ON;
+
+    switch (news->kind) {
+    case LIVE_EVENT:
+        step = take_event(watch, news->event, ret_code);
+        json_decref(news->event);
+        return step;
+    case LIVE_CHILD:
+        return take_child(watch, news->status, ret_code);
+    case LIVE_SIGNAL:
+        *ret_code = CMD_SIGNAL + news->signal_number;
+        return END;
+    case LIVE_OVER:
+        *ret_code = cli_tell(watch->cli);
+        return END;
+    case LIVE_TIME:
+    case LIVE_LOST:
+        break;
+    }
+    return take_time(watch, ret_code);
+}
+
+/* While a command runs events wait: they are not taken. */
+static int watch_all(struct watch *watch)
+{
+    enum step step = GO_ON;
+    int code = CMD_OK;
+
+    while (step == GO_ON) {
+        struct live_news news;
+
+        live_hold_events(watch->live, live_has_child(watch->live));
+        live_wait(watch->live, os_now_ms() + LOOK_MS, &news);
+        step = take_news(watch, &news, &code);
+    }
+    return code;
+}
+
+static int show(struct cli *cli, const struct stream_request *request)
+{
+    struct client_request shown = {.accept = "application/x-ndjson", .last = true};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/watch/v1", request->path);
+    url_param(&url, "kind", request->kind);
+    if (request->values) {
+        url_param(&url, "values", NULL);
+    }
+    if (request->since) {
+        url_param(&url, "since", request->since);
+    }
+    shown.target = buf_cstr(&url);
+    code = cli_ask(cli, &shown);
+    buf_release(&url);
+    return code;
+}
+
+static int run(struct cli *cli)
+{
+    struct watch watch = {.cli = cli};
+    struct stream_request request = {
+        .kind = args_has(&cli->args, "recursive") ? "recursive" : "persistent",
+        .values = args_has(&cli->args, "values"),
+        .since = args_get(&cli->args, "since"),
+    };
+    int code = CMD_OK;
+
+    if (!cli_path(cli, 0, &request.path)) {
+        return CMD_USAGE;
+    }
+    if (cli->args.child && cli->args.child_count == 0) {
+        return cli_usage(cli, "a command is missing behind --");
+    }
+    if (cli->settings.curl) {
+        return show(cli, &request);
+    }
+    watch.live = live_open(cli);
+    watch.stream = live_watch(watch.live, &request);
+    ASSERT(watch.stream);
+    code = watch_all(&watch);
+    live_close(watch.live);
+    return code;
+}
+
+static const struct cmd_option options[] = {
+    {"recursive", 'r', NULL, "everything below it too; else it and the list of its children", NULL},
+    {"values", 0, NULL, "with stat and data after the change", NULL},
+    {"since", 0, "ZXID", "first what has happened since then: a zxid, or history:zxid", NULL},
+    {"once", 0, NULL, "end after the first change, with the exit code of the command", NULL},
+    {.name = NULL},
+};
+
+static const struct cmd_example examples[] = {
+    {"zabra watch /app --recursive -o ndjson | jq .path", "each change below /app, as it comes"},
+    {"zabra watch /app/config -- systemctl reload app", "runs for each change"},
+    {"zabra watch /app -r -- sh -c 'echo \"$ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH\"'",
+     "the environment tells what has happened; JSON comes by standard input"},
+    {.line = NULL},
+};
+
+const struct cmd cmd_watch = {
+    .name = "watch",
+    .summary = "print what happens to a znode, or run a command for each change",
+    .usage = "PATH [-- COMMAND [ARGUMENT...]]",
+    .text = "The znode need not be there yet. When a replica ends the watch goes on at\n"
+            "another one, and nothing is missing or comes twice; where that cannot be the\n"
+            "event is \"gap\": read anew. Commands run one after the other, without a shell.\n"
+            "Each gets the event as JSON by standard input, and ZABRA_EVENT_TYPE,\n"
+            "ZABRA_EVENT_PATH, ZABRA_EVENT_ZXID and ZABRA_EVENT_BOOKMARK, which --since\n"
+            "takes. One that fails is told on stderr, and the watch goes on. In JSON the\n"
+            "first line, \"watch\", says that the watch is set.\n",
+    .options = options,
+    .examples = examples,
+    .operands = {CMD_OPERAND_PATH},
+    .operands_min = 1,
+    .operands_max = 1,
+    .has_child = true,
+    .run = run,
+};

@@ -1,0 +1,54 @@
+/*
+ * hold.h - a command that runs for as long as something is held: a session, and mostly an ephemeral
+ * znode of it.
+ *
+ * When the session is lost, or may be, or somebody has deleted the znode, the command is ended
+ * before anybody else can hold it: that takes the last third of the time-out.
+ */
+#ifndef CLI_HOLD_H
+#define CLI_HOLD_H
+
+#include "cli/wait.h"
+
+struct hold {
+    struct cli *cli;
+    struct wait wait;
+    int64_t grace_ms; /* From SIGTERM to SIGKILL. */
+    const char *path; /* Of the znode; NULL: there is none. */
+    uint64_t look_ms; /* When to ask whether it is there; UINT64_MAX: a watch would have told. */
+    int env_count;
+    char *env[LIVE_ENV_MAX];
+};
+
+/* The rows of options that hold_open() reads. */
+#define HOLD_OPTIONS                                                                            \
+    {"ttl", 0, "TIME", "time-out of the session: so long after a crash it is free again (10s)", \
+     NULL},                                                                                     \
+    {                                                                                           \
+        "grace", 0, "TIME",                                                                     \
+            "when it is lost: from SIGTERM to SIGKILL (a sixth of the time-out; a quarter at "  \
+            "most)",                                                                            \
+            NULL                                                                                \
+    }
+
+/* Said in the help of each command that runs another one. */
+#define HOLD_HELP                                                                        \
+    "There is no shell between; signals are passed on, and end the wait while there\n"   \
+    "is no command yet. The exit code is the command's, 128 and the number of the\n"     \
+    "signal that ended it, 122 when what it needs was lost and it was ended for that,\n" \
+    "124 when the time to wait was over, 125 when zabra itself failed, 126 and 127\n"    \
+    "when the command could not be run.\n"
+
+/* Opens a session, for a command that must be given. `page` (or NULL) is where the documentation
+ * tells all the requests that --curl cannot show in one line. CMD_OK, CMD_SHOWN, or told; close in
+ * all cases. */
+int hold_open(struct hold *hold, struct cli *cli, const char *page);
+void hold_close(struct hold *hold);
+
+/* One more variable for the command. */
+void hold_env(struct hold *hold, const char *name, const char *value);
+
+/* Runs the command while the znode at `path` (NULL: the session) is there. The exit code. */
+int hold_run(struct hold *hold, const char *path);
+
+#endif

@@ -1,0 +1,169 @@
+#include "cli/place.h"
+
+#include "base/check.h"
+#include "cli/url.h"
+
+#include <string.h>
+
+void place_init(struct place *place, struct wait *wait, const char *line, const char *prefix)
+{
+    *place = (struct place){.wait = wait, .line = line, .prefix = prefix};
+    buf_init(&place->path, URL_MAX);
+}
+
+void place_release(struct place *place)
+{
+    buf_release(&place->path);
+}
+
+/* What is not told already. */
+static int tell(const struct place *place, int code)
+{
+    return code == CMD_NO_NODE || code == CMD_CONFLICT ? cli_tell(place->wait->cli) : code;
+}
+
+static int take_answer(struct place *place)
+{
+    const json_t *json = cli_json(place->wait->cli);
+
+    if (!json) {
+        return CMD_FAILED;
+    }
+    buf_append_str(&place->path, jsonr_text(json, "path"));
+    place->fence = jsonr_number(json, "czxid");
+    return CMD_OK;
+}
+
+int place_take(struct place *place)
+{
+    struct client_request request = {
+        .method = "POST", .body = place->data, .has_body = true, .last = true};
+    struct buf url;
+    int code = CMD_OK;
+
+    ASSERT(place->path.len == 0);
+    url_init(&url, "/znodes/v1", place->line);
+    url_param(&url, "op", "create");
+    url_param(&url, "name", place->prefix);
+    url_param(&url, "sequence", NULL);
+    url_param(&url, "ephemeral", NULL);
+    url_param(&url, "parents", NULL);
+    request.target = buf_cstr(&url);
+    code = wait_ask(place->wait, &request);
+    buf_release(&url);
+    return code == CMD_OK ? take_answer(place) : tell(place, code);
+}
+
+/* ---- Who stands before us ---- */
+
+static int list_page(struct place *place, const char *after)
+{
+    struct client_request request = {.target = NULL};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", place->line);
+    url_param(&url, "view", "children");
+    if (*after) {
+        url_param(&url, "after", after);
+    }
+    request.target = buf_cstr(&url);
+    code = wait_ask(place->wait, &request);
+    buf_release(&url);
+    return code;
+}
+
+/* What a walk through the list has seen. */
+struct walk {
+    int64_t before;  /* Names before ours. */
+    struct buf last; /* The last one of them. */
+    bool found;      /* Ours is there. */
+    bool over;
+};
+
+static void take_page(struct walk *walk, const json_t *page, const char *mine)
+{
+    const json_t *children = jsonr_at(page, "children");
+
+    walk->over = !json_is_true(jsonr_at(page, "more"));
+    for (size_t i = 0; i < json_array_size(children); i++) {
+        const char *name = json_string_value(json_array_get(children, i));
+        int order = name ? strcmp(name, mine) : 1;
+
+        if (order >= 0) {
+            walk->found = order == 0;
+            walk->over = true;
+            return;
+        }
+        walk->before++;
+        buf_clear(&walk->last);
+        buf_append_str(&walk->last, name);
+    }
+}
+
+static int walk_list(struct place *place, struct walk *walk)
+{
+    const char *mine = strrchr(buf_cstr(&place->path), '/') + 1;
+    int code = CMD_OK;
+
+    while (code == CMD_OK && !walk->over) {
+        code = list_page(place, buf_cstr(&walk->last));
+        if (code == CMD_OK) {
+            const json_t *page = cli_json(place->wait->cli);
+
+            if (!page) {
+                return CMD_FAILED;
+            }
+            take_page(walk, page, mine);
+        }
+    }
+    return tell(place, code);
+}
+
+int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
+{
+    struct walk walk = {.before = 0};
+    int code = CMD_OK;
+
+    buf_init(&walk.last, URL_MAX);
+    code = walk_list(place, &walk);
+    if (code == CMD_OK && !walk.found) {
+        code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
+                        "%s: somebody has deleted our place in the line", buf_cstr(&place->path));
+    }
+    *ret_before = walk.before;
+    buf_clear(ret_last);
+    buf_printf(ret_last, "%s/%s", place->line, buf_cstr(&walk.last));
+    buf_release(&walk.last);
+    return code;
+}
+
+int place_come_first(struct place *place)
+{
+    struct buf last;
+    int64_t before = 0;
+    int code = CMD_OK;
+
+    buf_init(&last, URL_MAX);
+    do {
+        code = place_look(place, &before, &last);
+        if (code == CMD_OK && before > 0) {
+            code = wait_until(place->wait, buf_cstr(&last), false);
+        }
+    } while (code == CMD_OK && before > 0);
+    buf_release(&last);
+    return code;
+}
+
+int place_leave(struct place *place)
+{
+    struct client_request request = {.method = "DELETE"};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", buf_cstr(&place->path));
+    request.target = buf_cstr(&url);
+    code = wait_ask(place->wait, &request);
+    buf_release(&url);
+    return code == CMD_NO_NODE ? CMD_OK : tell(place, code);
+}

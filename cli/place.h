@@ -1,0 +1,37 @@
+/*
+ * place.h - a place in a line: an ephemeral, sequential znode. Who stands first holds what the line
+ * is for. The same znodes as the recipes of docs/recipes use, so that all can stand in one line.
+ *
+ * A create whose answer was lost is tried again with its key, and makes no second znode. Each waits
+ * for the one just before, so that one release wakes one.
+ */
+#ifndef CLI_PLACE_H
+#define CLI_PLACE_H
+
+#include "cli/wait.h"
+
+struct place {
+    struct wait *wait;
+    const char *line;   /* Path of the parent. */
+    const char *prefix; /* "lock-" */
+    struct slice data;
+    struct buf path; /* Of the znode; empty before it is taken. */
+    int64_t fence;   /* Its czxid: grows from holder to holder. */
+};
+
+void place_init(struct place *place, struct wait *wait, const char *line, const char *prefix);
+void place_release(struct place *place);
+
+/* Makes the znode, and missing parents. CMD_OK, CMD_SHOWN, or told. */
+int place_take(struct place *place);
+
+/* How many stand before us, and the path of the last one of them. CMD_OK, or told. */
+int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last);
+
+/* Waits until nobody does. CMD_OK, told, or a signal. */
+int place_come_first(struct place *place);
+
+/* Deletes the znode. CMD_OK, or told. */
+int place_leave(struct place *place);
+
+#endif

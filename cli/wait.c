@@ -1,0 +1,235 @@
+#include "cli/wait.h"
+
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "cli/url.h"
+
+#include <inttypes.h>
+
+enum {
+    SHARE = 3,      /* A request may take this part of the session's time-out. */
+    PAUSE_MS = 200, /* From a read that nobody has answered to the next one. */
+    LOOK_MS = 1000  /* So often it is asked whether anybody serves the watch. */
+};
+
+/* ---- Life ---- */
+
+int wait_open(struct wait *wait, struct cli *cli)
+{
+    struct args_range range = {.min = 0, .max = INT64_C(1) << 40, .otherwise = -1};
+    int64_t wait_ms = 0;
+
+    *wait = (struct wait){.cli = cli, .until_ms = UINT64_MAX};
+    if (!cli_duration(cli, "wait", range, &wait_ms)) {
+        return CMD_USAGE;
+    }
+    if (args_has(&cli->args, "try")) {
+        if (wait_ms >= 0) {
+            return cli_usage(cli, "--try and --wait exclude each other");
+        }
+        wait_ms = 0;
+    }
+    if (wait_ms >= 0) {
+        wait->until_ms = os_now_ms() + (uint64_t)wait_ms;
+    }
+    wait->live = live_open(cli);
+    return CMD_OK;
+}
+
+void wait_close(struct wait *wait)
+{
+    wait_unwatch(wait);
+    live_close(wait->live);
+    wait->live = NULL;
+}
+
+/* ---- What ends a wait ---- */
+
+static int late(const struct wait *wait)
+{
+    int code = wait->cli->args.child ? CMD_CHILD_TIMED_OUT : CMD_TIMED_OUT;
+
+    return cli_fail(wait->cli, code, "WaitOver", "the time to wait is over");
+}
+
+static int lost(const struct wait *wait)
+{
+    return cli_fail(wait->cli, CMD_EXPIRED, "SessionLost",
+                    "the session was lost while waiting: no replica has confirmed it in time");
+}
+
+/* A heartbeat says nothing; all else may mean that something has changed. */
+static bool is_worth_a_look(struct wait *wait, json_t *event)
+{
+    const char *name = jsonr_text(event, "event");
+    const char *zxid = jsonr_text(event, "zxid");
+    bool worth = strcmp(name, "heartbeat") != 0;
+
+    if (worth && *zxid) {
+        client_seen(wait->cli->client, zxid); /* What is read next is not older than that. */
+    }
+    json_decref(event);
+    return worth;
+}
+
+/* Waits for news until then; `ret_worth` is set when one may mean a change. CMD_OK, or the end. */
+static int take_news(struct wait *wait, uint64_t until_ms, bool *ret_worth)
+{
+    struct live_news news;
+
+    live_wait(wait->live, until_ms < wait->until_ms ? until_ms : wait->until_ms, &news);
+    switch (news.kind) {
+    case LIVE_EVENT:
+        *ret_worth = is_worth_a_look(wait, news.event);
+        return CMD_OK;
+    case LIVE_SIGNAL:
+        return CMD_SIGNAL + news.signal_number;
+    case LIVE_LOST:
+        return lost(wait);
+    case LIVE_OVER:
+        return cli_tell(wait->cli);
+    case LIVE_TIME:
+    case LIVE_CHILD:
+        break;
+    }
+    return os_now_ms() >= wait->until_ms ? late(wait) : CMD_OK;
+}
+
+/* ---- Asking ---- */
+
+/* The session must be touched in time, whatever becomes of a request. */
+static int64_t patience_ms(const struct wait *wait)
+{
+    int64_t share_ms = live_session_timeout_ms(wait->live) / SHARE;
+    int64_t timeout_ms = wait->cli->settings.timeout_ms;
+
+    return share_ms > 0 && share_ms < timeout_ms ? share_ms : timeout_ms;
+}
+
+static bool is_read(const struct client_request *request)
+{
+    return !request->method;
+}
+
+static int ask_once(struct wait *wait, const struct client_request *request)
+{
+    int code = client_ask(wait->cli->client, request);
+    bool ignored = false;
+
+    if (code > CMD_OK && strcmp(client_error(wait->cli->client)->code, "Interrupted") == 0) {
+        uint64_t until_ms = wait->until_ms;
+
+        wait->until_ms = UINT64_MAX; /* The signal is what ends it. */
+        code = take_news(wait, os_now_ms(), &ignored);
+        wait->until_ms = until_ms;
+        ASSERT(code != CMD_OK);
+    }
+    return code;
+}
+
+int wait_ask(struct wait *wait, struct client_request *request)
+{
+    uint64_t end_ms = os_now_ms() + (uint64_t)wait->cli->settings.timeout_ms;
+    bool ignored = false;
+    int code = CMD_OK;
+
+    wait->answered = wait->answered || live_session_secret(wait->live);
+    if (is_read(request)) {
+        request->timeout_ms = patience_ms(wait);
+    }
+    for (;;) {
+        code = ask_once(wait, request);
+        bool nobody = code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
+
+        wait->answered = wait->answered || !nobody;
+        if (!nobody || !wait->answered || !is_read(request) || os_now_ms() >= end_ms) {
+            break;
+        }
+
+        int over = take_news(wait, os_now_ms() + PAUSE_MS, &ignored);
+
+        if (over != CMD_OK) {
+            return over;
+        }
+    }
+    return code <= CMD_OK || code > CMD_SIGNAL || code == CMD_NO_NODE || code == CMD_CONFLICT
+               ? code
+               : cli_tell(wait->cli);
+}
+
+int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there)
+{
+    struct client_request request = {.target = NULL};
+    struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "stat");
+    if (linearizable && !wait->cli->settings.linearizable) {
+        url_param(&url, "consistency", "linearizable");
+    }
+    request.target = buf_cstr(&url);
+    code = wait_ask(wait, &request);
+    buf_release(&url);
+    *ret_there = code == CMD_OK;
+    return code == CMD_NO_NODE ? CMD_OK : code;
+}
+
+/* ---- Watching ---- */
+
+void wait_watch(struct wait *wait, const char *path)
+{
+    wait_unwatch(wait);
+    wait->stream =
+        live_watch(wait->live, &(struct stream_request){.path = path, .kind = "persistent"});
+    ASSERT(wait->stream);
+}
+
+void wait_unwatch(struct wait *wait)
+{
+    if (wait->stream) {
+        live_unwatch(wait->live, wait->stream);
+        wait->stream = NULL;
+    }
+}
+
+static bool is_down(const struct wait *wait, uint64_t now_ms)
+{
+    uint64_t since_ms = stream_down_since(wait->stream);
+
+    return since_ms && now_ms >= since_ms + (uint64_t)wait->cli->settings.timeout_ms;
+}
+
+int wait_next(struct wait *wait)
+{
+    bool worth = false;
+    int code = CMD_OK;
+
+    while (code == CMD_OK && !worth) {
+        uint64_t now_ms = os_now_ms();
+
+        if (is_down(wait, now_ms)) {
+            return cli_fail(wait->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                            "nobody has served the watch for %" PRId64 " ms at %s",
+                            wait->cli->settings.timeout_ms, wait->cli->settings.endpoints);
+        }
+        code = take_news(wait, now_ms + LOOK_MS, &worth);
+    }
+    return code;
+}
+
+int wait_until(struct wait *wait, const char *path, bool there)
+{
+    bool found = !there;
+    int code = CMD_OK;
+
+    wait_watch(wait, path);
+    do {
+        code = wait_next(wait);
+        if (code == CMD_OK) {
+            code = wait_look(wait, path, false, &found);
+        }
+    } while (code == CMD_OK && found != there);
+    wait_unwatch(wait);
+    return code;
+}

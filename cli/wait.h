@@ -1,0 +1,49 @@
+/*
+ * wait.h - waiting for the turn: until a znode has changed, the time to wait is over, or a signal
+ * ends it all.
+ *
+ * Nothing can be missed: after each begin of a watch, and after each event, the caller reads again.
+ * A wait outlives replicas; it does not outlive the session that it is for.
+ */
+#ifndef CLI_WAIT_H
+#define CLI_WAIT_H
+
+#include "cli/live.h"
+
+struct wait {
+    struct cli *cli;
+    struct live *live;
+    struct stream *stream;
+    uint64_t until_ms; /* Monotonic; UINT64_MAX: for ever. */
+    bool answered;     /* Somebody has answered: from then on a read outlives replicas. */
+};
+
+/* The rows of options that wait_open() reads. */
+#define WAIT_OPTIONS                                                             \
+    {"try", 0, NULL, "do not wait at all", NULL},                                \
+    {                                                                            \
+        "wait", 0, "TIME", "wait no longer than 500ms, 15s, 2m (for ever)", NULL \
+    }
+
+/* Takes over the signals. CMD_OK, or told; close in both cases. */
+int wait_open(struct wait *wait, struct cli *cli);
+void wait_close(struct wait *wait);
+
+/* Asks. CMD_OK, CMD_SHOWN, or an exit code; what is not CMD_NO_NODE or CMD_CONFLICT is told. A read
+ * that nobody answers any more is asked again, for as long as there may be an answer. */
+int wait_ask(struct wait *wait, struct client_request *request);
+
+/* CMD_OK: asked, and `ret_there` says whether there is such a znode. Else told. */
+int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there);
+
+/* Begins to watch a znode, and the list of its children; ends the watch before. */
+void wait_watch(struct wait *wait, const char *path);
+void wait_unwatch(struct wait *wait);
+
+/* CMD_OK: something may have changed, so look. Else the wait is over: told, or a signal. */
+int wait_next(struct wait *wait);
+
+/* Both: until there is such a znode, or no more. */
+int wait_until(struct wait *wait, const char *path, bool there);
+
+#endif
