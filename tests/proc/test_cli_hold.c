@@ -1,0 +1,287 @@
+/* Commands that wait, and that run another one for as long as something is held: what can become of
+ * each, exit codes, signals, environment, and how they share znodes with the recipes. */
+#include "tests/proc/shell.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUSY_LOOPS = 400 /* Of 0.05 s: so long a line of the shell waits for a condition. */
+};
+
+static struct ensemble ensemble;
+
+static int open_all(void **state)
+{
+    char line[512];
+
+    (void)state;
+    ensemble_launch(&ensemble, 3, "tickTime=100\nminSessionTimeout=200\n");
+    shell_open(&ensemble);
+    (void)snprintf(line, sizeof(line),
+                   "await() { n=0; while ! eval \"$1\" >/dev/null 2>&1; do n=$((n+1)); "
+                   "[ $n -lt %d ] || { echo \"never: $1\"; return 1; }; sleep 0.05; done; }\n",
+                   BUSY_LOOPS * ENSEMBLE_FACTOR);
+    assert_int_equal(setenv("LIB", line, 1), 0);
+    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=closed", NULL, 201);
+    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=text", "text", 201);
+    shell_expect("zabra acl /closed digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa", 0, "");
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* ---- Each command, and what can become of it ---- */
+
+struct row {
+    const char *line; /* Without "zabra"; "-o json" is in the environment. */
+    int code;
+    const char *said; /* Of an error its code; else a piece of what is printed. */
+};
+
+static const struct row rows[] = {
+    {"lock a -- echo fine", 0, "fine"},
+    {"lock a -- sh -c 'exit 7'", 7, ""},
+    {"lock a -- sh -c 'kill -9 $$'", 137, ""},
+    {"lock a -- /no/such/command", 127, "CommandNotFound"},
+    {"lock a -- /etc/passwd", 126, "CommandNotRun"},
+    {"lock /closed -- true", 125, "NoAuth"},
+    {"lock a", 2, "Usage"},
+    {"lock /a//b -- true", 2, "Usage"},
+    {"lock a --try --wait 1s -- true", 2, "Usage"},
+    {"lock a --endpoints 127.0.0.1:1 -- true", 125, "NoEnsemble"},
+    {"elect a -- echo fine", 0, "fine"},
+    {"elect a --leader", 3, "NoLeader"},
+    {"elect nope --leader", 3, "NoNode"},
+    {"elect /closed --leader", 5, "NoAuth"},
+    {"elect /closed -- true", 125, "NoAuth"},
+    {"elect a --leader --endpoints 127.0.0.1:1", 6, "NoEnsemble"},
+    {"semaphore a --leases 2 -- echo fine", 0, "fine"},
+    {"semaphore a -- true", 2, "Usage"},
+    {"semaphore /closed --leases 2 -- true", 125, "NoAuth"},
+    {"semaphore a -n 2 --endpoints 127.0.0.1:1 -- true", 125, "NoEnsemble"},
+    {"session -- zabra session show", 0, "timeout_ms"},
+    {"session -- zabra create /eph -e", 0, "/eph"},
+    {"get /eph --linearizable", 3, "NoNode"},
+    {"session -- sh -c 'exit 3'", 3, ""},
+    {"session show", 2, "Usage"},
+    {"session list", 2, "Usage"},
+    {"session --endpoints 127.0.0.1:1 -- true", 125, "NoEnsemble"},
+    {"barrier wait a", 0, ""},
+    {"barrier raise a", 0, ""},
+    {"barrier raise a", 0, ""},
+    {"barrier wait a --wait 100ms", 7, "WaitOver"},
+    {"barrier lower a", 0, ""},
+    {"barrier lower a", 0, ""},
+    {"barrier raise /closed/a", 5, "NoAuth"},
+    {"barrier enter a me --count 1", 2, "Usage"},
+    {"barrier enter a me --count 1 -- echo fine", 0, "fine"},
+    {"barrier enter a me --count 2 --wait 100ms -- true", 0, ""}, /* It is open for good. */
+    {"barrier enter b me --count 2 --wait 100ms -- true", 124, "WaitOver"},
+    {"barrier enter /closed me --count 1 -- true", 125, "NoAuth"},
+    {"barrier wait a --endpoints 127.0.0.1:1", 6, "NoEnsemble"},
+    {"queue pop a", 3, "NoNode"},
+    {"queue len a", 3, "NoNode"},
+    {"queue push a one", 0, "/queues/a/item-0000000000"},
+    {"queue push a two", 0, "/queues/a/item-0000000001"},
+    {"queue peek a", 0, "b25l"},
+    {"queue len a", 0, "{\"path\":\"/queues/a\",\"length\":2}"},
+    {"queue pop a", 0, "b25l"},
+    {"queue pop a -o text", 0, "two"},
+    {"queue pop a", 3, "Empty"},
+    {"queue pop a --wait 100ms", 7, "WaitOver"},
+    {"queue pop /closed", 5, "NoAuth"},
+    {"queue push /closed x", 5, "NoAuth"},
+    {"queue shove a", 2, "Usage"},
+    {"queue pop a --endpoints 127.0.0.1:1 --timeout 1s", 6, "NoEnsemble"},
+    {"counter get a", 3, "NoNode"},
+    {"counter add a", 0, "{\"path\":\"/counters/a\",\"value\":1}"},
+    {"counter add a -3", 0, "\"value\":-2"},
+    {"counter set a 9223372036854775807", 0, "\"value\":9223372036854775807"},
+    {"counter add a", 10, "Overflow"},
+    {"counter get /text", 1, "NotANumber"},
+    {"counter get /closed", 5, "NoAuth"},
+    {"counter add a x", 2, "Usage"},
+    {"counter get a --endpoints 127.0.0.1:1", 6, "NoEnsemble"},
+    {"watch /text --since 0x1 --once", 0, "NodeCreated"},
+    {"watch /text --since 0x1 --once -- sh -c 'exit 9'", 9, ""},
+    {"watch /closed --once --since nonsense", 2, "BadArguments"},
+    {"watch text", 2, "Usage"},
+    {"watch /text --endpoints 127.0.0.1:1 --timeout 300ms", 6, "NoEnsemble"},
+};
+
+/* An error is told as JSON, with the exit code that the process has. */
+static bool is_error(const struct row *row)
+{
+    const char *text = strstr(shell_output, "{\"error\"");
+    json_error_t fault;
+    json_t *printed = text ? json_loads(text, JSON_DISABLE_EOF_CHECK, &fault) : NULL;
+    const json_t *error = json_object_get(printed, "error");
+    const char *said = json_string_value(json_object_get(error, "code"));
+    bool is = said && strcmp(said, row->said) == 0 &&
+              json_string_length(json_object_get(error, "message")) > 0 &&
+              json_integer_value(json_object_get(error, "exit_code")) == row->code;
+
+    json_decref(printed);
+    return is;
+}
+
+static void test_each_command_and_what_can_become_of_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int code = shell("ZABRA_OUTPUT=json zabra %s", rows[i].line);
+
+        if (code != rows[i].code || (!is_error(&rows[i]) && !strstr(shell_output, rows[i].said))) {
+            fail_msg("zabra %s: exit code %d, not %d, and \"%s\" expected in: %s", rows[i].line,
+                     code, rows[i].code, rows[i].said, shell_output);
+        }
+    }
+}
+
+static void test_what_curl_can_say(void **state)
+{
+    (void)state;
+    shell_expect("zabra queue push c x --curl | sh >/dev/null && zabra queue pop c", 0, "x");
+    shell_expect("zabra counter set c 5 --curl | sh >/dev/null && zabra counter get c", 0, "5\n");
+    shell_expect("zabra barrier raise c --curl | sh >/dev/null; zabra barrier lower c --curl | sh; "
+                 "zabra get /barriers/c --linearizable",
+                 3, "NoNode");
+    shell_expect("zabra lock c --curl -- true", 0, "docs/recipes/lock.md");
+    shell_expect("zabra watch /text -r --curl", 0, "/watch/v1/text?kind=recursive'");
+}
+
+/* ---- Holding ---- */
+
+static void test_a_lock_tells_what_it_is(void **state)
+{
+    (void)state;
+    shell_expect(
+        "zabra lock e -- sh -c 'echo $ZABRA_LOCK_PATH; [ $ZABRA_LOCK_FENCE = "
+        "$(zabra get $ZABRA_LOCK_PATH -o json | sed \"s/.*czxid\\\":\\([0-9]*\\).*/\\1/\") "
+        "] && zabra session show -o json'",
+        0, "\"ephemerals\":1");
+    assert_int_equal(strncmp(shell_output, "/locks/e/lock-0000000000\n", 25), 0);
+    shell_expect("eval \"$LIB\"; zabra elect e --name me -- sleep 30 & p=$!; "
+                 "await 'zabra elect e --leader --linearizable'; zabra elect e --leader; "
+                 "kill -TERM $p; wait $p",
+                 143, "me\n");
+}
+
+/* The line is that of the recipes: who stands there with curl is waited for. */
+static void test_a_lock_is_shared_with_recipes(void **state)
+{
+    (void)state;
+    shell_expect("zabra create /locks/shared/lock- -s -p && zabra lock shared --try -- true", 124,
+                 "the time to wait is over");
+    shell_expect("zabra lock shared --wait 100ms -- true", 124, "the time to wait is over");
+    shell_expect("eval \"$LIB\"; zabra lock shared -- echo mine & p=$!; "
+                 "await 'zabra ls /locks/shared | grep 3'; "
+                 "zabra rm /locks/shared/lock-0000000000; wait $p",
+                 0, "mine\n");
+}
+
+/* The wait ends; who holds gets it passed on, and its own code is what counts. */
+static void test_signals(void **state)
+{
+    (void)state;
+    shell_expect("eval \"$LIB\"; zabra lock s -- sh -c 'trap \"exit 5\" TERM; : >$D/in; "
+                 "while :; do sleep 0.05; done' & p=$!; await '[ -e $D/in ]'; "
+                 "zabra lock s -- true & q=$!; await 'zabra ls /locks/s | grep 1'; "
+                 "kill -HUP $q; wait $q; echo waited $?; kill -TERM $p; wait $p",
+                 5, "waited 129\n");
+    shell_expect("eval \"$LIB\"; await '! zabra ls /locks/s --linearizable | grep lock'", 0, "");
+}
+
+/* A command that does not end by SIGTERM is killed. */
+static void test_what_is_lost(void **state)
+{
+    (void)state;
+    shell_expect("zabra lock l --ttl 600ms -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
+                 "while :; do sleep 0.05; done'",
+                 122, "somebody has deleted");
+    shell_expect("zabra session --ttl 600ms -- sh -c 'zabra session close; sleep 60'", 122,
+                 "the session");
+    shell_expect("eval \"$LIB\"; zabra create /locks/k/lock- -sp; zabra lock k -- true & p=$!; "
+                 "await 'zabra rm /locks/k/lock-0000000001'; zabra rm /locks/k/lock-0000000000; "
+                 "wait $p",
+                 125, "somebody has deleted our place");
+}
+
+static void test_as_many_as_there_are_leases(void **state)
+{
+    (void)state;
+    shell_expect("for i in 1 2 3 4 5 6; do zabra semaphore m -n 2 -- sh -c "
+                 "'echo + >>$D/sem; sleep 0.1; echo - >>$D/sem' & done; wait; "
+                 "awk '/[+]/ {n++} /-/ {n--} {if (n > m) m = n; c++} END {print c, m}' $D/sem",
+                 0, "12 2\n");
+    shell_expect(
+        "zabra ls /semaphores/m/line; zabra ls /semaphores/m/leases --linearizable | wc -l", 0,
+        "0\n");
+}
+
+static void test_all_begin_together(void **state)
+{
+    (void)state;
+    shell_expect("for i in 1 2 3; do zabra barrier enter t $i --count 3 -- "
+                 "sh -c 'zabra get /barriers/t/ready >/dev/null && echo in' & done; wait",
+                 0, "in\nin\nin\n");
+    shell_expect("zabra ls /barriers/t/members --linearizable | wc -l", 0, "0\n");
+    shell_expect("eval \"$LIB\"; zabra barrier raise u; zabra barrier wait u && echo through & "
+                 "p=$!; zabra barrier lower u; wait $p",
+                 0, "through\n");
+}
+
+static void test_an_item_is_waited_for(void **state)
+{
+    (void)state;
+    shell_expect("for i in 1 2 3; do zabra queue pop w --wait 60s & done; for i in 1 2 3; "
+                 "do printf 'i%d\\n' $i | zabra queue push w - >/dev/null; done; wait",
+                 0, "i1\n");
+    assert_non_null(strstr(shell_output, "i2\n"));
+    assert_non_null(strstr(shell_output, "i3\n"));
+}
+
+/* ---- Watching ---- */
+
+static void test_a_command_for_each_change(void **state)
+{
+    (void)state;
+    shell_expect("eval \"$LIB\"; zabra watch /x -r -- sh -c 'cat >>$D/events; "
+                 "echo $ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH $ZABRA_EVENT_BOOKMARK >>$D/env; "
+                 "sleep 0.1; exit 3' & p=$!; "
+                 "await 'zabra set /x a; zabra rm /x; zabra create /x; [ -s $D/env ]'; "
+                 "zabra create /x/kid; zabra set /x/kid b; await 'grep \"Changed /x/kid\" $D/env'; "
+                 "kill -TERM $p; wait $p; grep -c '^{\"event\":\"Node' $D/events; "
+                 "sed -n '$s/ [^ ]*:0x[0-9a-f]*$/ &/p' $D/env",
+                 0, "NodeDataChanged /x/kid");
+    shell_expect("b=$(sed -n '/Created .x.kid /s/.* //p' $D/env); "
+                 "zabra watch /x -r --values --since $b --once -o ndjson",
+                 0, "\"dataUtf8\":\"b\"");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_command_and_what_can_become_of_it),
+        cmocka_unit_test(test_what_curl_can_say),
+        cmocka_unit_test(test_a_lock_tells_what_it_is),
+        cmocka_unit_test(test_a_lock_is_shared_with_recipes),
+        cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_what_is_lost),
+        cmocka_unit_test(test_as_many_as_there_are_leases),
+        cmocka_unit_test(test_all_begin_together),
+        cmocka_unit_test(test_an_item_is_waited_for),
+        cmocka_unit_test(test_a_command_for_each_change),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
