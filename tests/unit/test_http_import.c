@@ -351,7 +351,7 @@ static void a_body_in_pieces_is_the_same_body(void **state)
         kit_free(&answer);
         close(fd);
     }
-    wait_for("zabra_http_imported_znodes_total", MANY * 4);
+    wait_for("zabra_http_imported_znodes_total", (uint64_t)MANY * 4);
     buf_release(&body);
 }
 
