@@ -98,10 +98,11 @@ export function ask(port, request, localAddress) {
   return sendBytes(port, bytesOf(request), request.method, localAddress);
 }
 
-/** A connection that takes a place and says nothing. */
+/** A connection that takes a place, if there is one, and says nothing. */
 export function hold(port, localAddress) {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress }, () => resolve(socket));
+    socket.on('data', () => {}); // It may be told that there is no place.
     socket.on('error', reject);
   });
 }

@@ -113,7 +113,8 @@ function report(contract) {
 
 /** What another server has told says nothing about this one. */
 function isCurrent(name) {
-  const current = statSync(join(directory, name)).mtimeMs >= statSync(process.env.ZABRA_BINARY).mtimeMs;
+  const current =
+    statSync(join(directory, name)).mtimeMs >= statSync(process.env.ZABRA_BINARY).mtimeMs;
   if (!current) {
     console.log(`${name} is older than the server, and is not looked at: run its test again`);
   }

@@ -50,6 +50,7 @@ static void put_rows(struct jsonw *json)
         jsonw_kv_cstr(json, "select", def->select);
         jsonw_kv_cstr(json, "kind", kinds[def->kind]);
         jsonw_kv_bool(json, "internal", op_is_internal(def->id));
+        jsonw_kv_bool(json, "in_multi", op_may_be_in_multi(def->id));
         jsonw_kv_bool(json, "http_only", op_is_http_only(def->id));
         jsonw_kv_bool(json, "reads_tree", def->read || def->shape == OP_SHAPE_LINES);
         jsonw_kv_u64(json, "status", def->status);

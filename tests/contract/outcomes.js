@@ -7,6 +7,7 @@ import { hold } from './client.js';
 
 const SESSION = '0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f';
 const MANY = 1200; // More than one answer holds.
+const PLACES_MAX = 8; // More than there are, see hostile.js.
 const WRITES = ['put', 'post', 'delete', 'patch'];
 const OVER_DATA = Buffer.alloc(1 << 16, 0x78);
 const JSON_TYPE = 'Content-Type: application/json';
@@ -142,7 +143,8 @@ function* story(path, session) {
     yield [200, 'GET', at('/outcomes', `view=${view}`)];
   }
   yield [304, 'GET', at('/outcomes'), { headers: ['If-None-Match: *'] }];
-  yield [204, 'GET', at('/outcomes/e'), { headers: raw }, 'PUT null'];
+  yield [200, 'PUT', at('/outcomes/e', 'null=true')];
+  yield [204, 'GET', at('/outcomes/e'), { headers: raw }];
   yield [404, 'GET', at('/outcomes/none')];
   yield [401, 'GET', at('/outcomes'), { headers: gone }];
   yield [406, 'GET', at('/outcomes/p', 'dataformat=json')];
@@ -316,7 +318,10 @@ function* otherStories(session) {
   yield [304, 'GET', '/asyncapi.json', { headers: ['If-None-Match: *'] }];
   yield [503, 'GET', '/whoami/v1', { headers: [gone, late] }];
   const many = (from) =>
-    Array.from({ length: MANY / 4 }, (_, i) => ({ op: 'create', path: `/many/of-a-long-name-${from + i}` }));
+    Array.from({ length: MANY / 4 }, (_, i) => ({
+      op: 'create',
+      path: `/many/of-a-long-name-${from + i}`,
+    }));
   yield [201, 'POST', '/znodes/v1/?name=many'];
   for (let from = 0; from < MANY; from += MANY / 4) {
     yield [200, 'POST', '/multi/v1', multi(...many(from))];
@@ -325,8 +330,8 @@ function* otherStories(session) {
   yield [403, 'PUT', '/livez', { headers: ['Origin: http://evil.example'] }];
   yield [426, 'PUT', '/ws/v1'];
   yield [404, 'GET', '/nothing'];
+  yield [421, 'GET', '/nothing', { headers: ['Host: evil.example'] }];
   yield [405, 'DELETE', '/sync/v1'];
-  yield [204, 'DELETE', `/sessions/v1/${session}`];
 }
 
 const UPGRADE = [
@@ -347,8 +352,29 @@ function* socketStories() {
   yield [426, 'GET', '/ws/v1', { headers: without('Sec-WebSocket-Version') }];
 }
 
-/** `tell(request, port, wanted status)` asks and judges. */
-export async function askForAll(document, tell, openSession) {
+/** What waits in vain takes as long as a request may: these wait while the rest goes on. */
+class Patience {
+  constructor(tell) {
+    this.tell = tell;
+    this.waiting = [];
+  }
+
+  async ask(request, wanted) {
+    if (wanted === 503) {
+      const answer = this.tell(request, wanted);
+      answer.catch(() => {}); // Told by end().
+      this.waiting.push(answer);
+    } else {
+      await this.tell(request, wanted);
+    }
+  }
+
+  async end() {
+    await Promise.all(this.waiting);
+  }
+}
+
+async function askForFaults(document, tell) {
   for (const operation of operationsOf(document)) {
     for (const request of faults(operation)) {
       await tell(request, request.status);
@@ -357,37 +383,52 @@ export async function askForAll(document, tell, openSession) {
       await tell(operation);
     }
   }
+}
+
+/** `tell(request, wanted status)` asks and judges. */
+export async function askForAll(document, tell, openSession) {
+  await askForFaults(document, tell);
   const session = await openSession();
+  const patience = new Patience(tell);
   for (const path of ['/znodes/v1/{path}', '/znodes/v1']) {
-    for (const [status, method, target, more, note] of story(path, session)) {
-      const before = note && {
-        method: 'PUT',
-        target: target.includes('?') ? `${target}&null=true` : `${target}?null=true`,
-      };
-      await (before && tell(before));
-      await tell({ method, target, ...more }, status);
+    for (const [status, method, target, more] of story(path, session)) {
+      await patience.ask({ method, target, ...more }, status);
     }
   }
   for (const [status, method, target, more] of [...otherStories(session), ...socketStories()]) {
-    await tell({ method, target, ...more }, status);
+    await patience.ask({ method, target, ...more }, status);
+  }
+  await patience.end();
+  await tell({ method: 'DELETE', target: `/sessions/v1/${session}` }, 204);
+}
+
+/**
+ * Takes places until the answer is the one wanted: a place of an earlier connection may be given
+ * back at any moment.
+ */
+async function askUntil(port, tell, request, wanted, { from, held }) {
+  let answer = await tell(request, undefined, from);
+  for (let i = 0; i < PLACES_MAX && answer.status !== wanted; i += 1) {
+    held.push(await hold(port, from));
+    answer = await tell(request, undefined, from);
+  }
+  if (answer.status !== wanted) {
+    throw new Error(`${request.method} ${request.target} is ${answer.status}, not ${wanted}`);
   }
 }
 
 /** All places are taken: of one address (429), then of all (503). */
-export async function askWhenFull(document, port, tell, { perAddress, all }) {
+export async function askWhenFull(document, port, tell) {
   const held = [];
-  for (let i = 0; i < perAddress; i += 1) {
-    held.push(await hold(port, '127.0.0.1'));
-  }
   const plain = operationsOf(document).map(({ method, target }) => ({ method, target }));
   for (const request of plain) {
-    await tell(request, 429, '127.0.0.1');
+    await askUntil(port, tell, request, 429, { from: '127.0.0.1', held });
   }
-  for (let i = perAddress; i < all; i += 1) {
+  for (let i = 0; i < PLACES_MAX; i += 1) {
     held.push(await hold(port, '127.0.0.2'));
   }
   for (const request of plain) {
-    await tell(request, 503, '127.0.0.3');
+    await askUntil(port, tell, request, 503, { from: '127.0.0.3', held });
   }
   held.forEach((socket) => socket.destroy());
 }

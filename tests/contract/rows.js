@@ -201,6 +201,22 @@ function checkMessages() {
   }
 }
 
+// ---- Elements of a multi ----
+
+/** The operations that the alternatives of a schema are for. */
+function opsOf(schema) {
+  return schema.oneOf.flatMap((branch) =>
+    branch.allOf.flatMap(({ properties }) => properties?.op.enum ?? properties?.op.const ?? []),
+  );
+}
+
+function checkElements() {
+  const { WriteElement, ReadElement } = openapi.components.schemas;
+  const written = new Set([...opsOf(WriteElement), ...opsOf(ReadElement)]);
+  const built = rows.filter((row) => row.in_multi);
+  sameSet('elements of a multi', written, new Set(built.map((row) => row.name)));
+}
+
 // ---- Errors ----
 
 function checkErrors() {
@@ -227,6 +243,7 @@ facts.routes
   .forEach((path) => expect(openapi.paths[path], `${path} is missing`));
 Object.entries(openapi.paths).forEach(([path, item]) => checkItem(path, item));
 checkMessages();
+checkElements();
 checkErrors();
 console.log(
   `${rows.length} operations, ${facts.routes.length} routes, ${looked} comparisons, ${failed} failed`,
