@@ -49,6 +49,7 @@ const struct cmd *const cmd_table[] = {
     &cmd_members,
     &cmd_metrics,
     &cmd_doctor,
+    &cmd_bench,
     /* Replicas here. */
     &cmd_serve,
     &cmd_dev,

@@ -45,6 +45,7 @@ extern const struct cmd cmd_status;
 extern const struct cmd cmd_members;
 extern const struct cmd cmd_metrics;
 extern const struct cmd cmd_doctor;
+extern const struct cmd cmd_bench;
 
 /* Replicas here. */
 extern const struct cmd cmd_serve;

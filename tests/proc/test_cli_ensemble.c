@@ -105,6 +105,27 @@ static void test_doctor(void **state)
     shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
 }
 
+/* Each kind does something, and nothing is left behind: not after Ctrl-C either. */
+static void test_bench(void **state)
+{
+    (void)state;
+    expect_json("zabra bench -t 300ms -c 4 --znodes 5 -o json", 0,
+                "([.results[].what] == [\"read\", \"write\"]) and .results[0].count > 0 and "
+                ".results[0].p99_ms >= .results[0].p50_ms and .endpoints == 3");
+    expect_json("zabra bench write -t 200ms -o json", 0,
+                "[.results[].what] == [\"write\"] and .results[0].errors == 0");
+    expect_json("zabra bench watch -t 300ms -c 5 -o json", 0,
+                ".results[1].what == \"event\" and .results[1].count >= 5");
+    shell_expect("zabra bench read -t 200ms", 0, "P99.9");
+    shell_expect("zabra bench write -t 60s & p=$!; until zabra ls / | grep -q zabra-bench; do :; "
+                 "done; kill -INT $p; wait $p",
+                 130, "");
+    shell_expect("zabra ls / | grep bench", 1, "");
+    expect_json("zabra bench nonsense -o json", 2, ".error.code == \"Usage\"");
+    expect_json("zabra bench -c 0 -o json", 2, ".error.code == \"Usage\"");
+    expect_json("zabra bench -o json --endpoints 127.0.0.1:1", 6, ".error.code == \"NoEnsemble\"");
+}
+
 /* ---- export, import ---- */
 
 static void test_out_and_in_is_the_same(void **state)
@@ -316,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_metrics),
+        cmocka_unit_test(test_bench),
         cmocka_unit_test(test_out_and_in_is_the_same),
         cmocka_unit_test(test_conflicts),
         cmocka_unit_test(test_what_is_not_whole_is_an_error),

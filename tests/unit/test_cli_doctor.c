@@ -1,6 +1,7 @@
 /* What the doctor finds in what replicas tell, and that it finds nothing when all is well; a line
- * taken apart into words. */
+ * taken apart into words; percentiles. */
 #include "cli/doctor.h"
+#include "cli/hist.h"
 #include "cli/jsonr.h"
 #include "cli/prom.h"
 #include "cli/words.h"
@@ -187,6 +188,26 @@ static void a_line_becomes_words(void **state)
     }
 }
 
+static void percentiles_are_near(void **state)
+{
+    static struct hist hist;
+
+    (void)state;
+    assert_int_equal(hist_us(&hist, 500), 0);
+    for (uint64_t us = 1; us <= 100000; us++) {
+        hist_add(&hist, us);
+    }
+    assert_int_equal(hist.count, 100000);
+    assert_int_equal(hist_us(&hist, 1000), 100000);
+    for (uint64_t thousandths = 1; thousandths <= 1000; thousandths++) {
+        uint64_t us = hist_us(&hist, thousandths);
+
+        assert_true(us >= thousandths * 100 && us <= thousandths * 100 * 104 / 100 + 1);
+    }
+    hist_add(&hist, UINT64_MAX); /* Beyond the last bucket. */
+    assert_true(hist_us(&hist, 1000) > 100000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +215,7 @@ int main(void)
         cmocka_unit_test(nobody_serves_is_the_first_finding),
         cmocka_unit_test(lines_of_metrics_are_taken_apart),
         cmocka_unit_test(a_line_becomes_words),
+        cmocka_unit_test(percentiles_are_near),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

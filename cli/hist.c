@@ -1,0 +1,49 @@
+#include "cli/hist.h"
+
+enum {
+    THOUSAND = 1000
+};
+
+/* Up to 2 * HIST_HALF each time has a bucket of its own; above, HIST_HALF share a power of two. */
+static uint64_t bucket_of(uint64_t us)
+{
+    uint64_t power = 0;
+
+    while (us >> power >= 2 * HIST_HALF && power < HIST_POWERS) {
+        power++;
+    }
+
+    uint64_t bucket = power * HIST_HALF + (us >> power);
+
+    return bucket < HIST_BUCKETS ? bucket : HIST_BUCKETS - 1;
+}
+
+/* The greatest time in it. */
+static uint64_t top_of(uint64_t bucket)
+{
+    uint64_t power = bucket < 2 * HIST_HALF ? 0 : bucket / HIST_HALF - 1;
+
+    return ((bucket - power * HIST_HALF + 1) << power) - 1;
+}
+
+void hist_add(struct hist *hist, uint64_t us)
+{
+    hist->buckets[bucket_of(us)]++;
+    hist->count++;
+    hist->sum_us += us;
+    hist->max_us = us > hist->max_us ? us : hist->max_us;
+}
+
+uint64_t hist_us(const struct hist *hist, uint64_t thousandths)
+{
+    uint64_t wanted = (hist->count * thousandths + THOUSAND - 1) / THOUSAND;
+    uint64_t seen = 0;
+
+    for (uint64_t i = 0; i < HIST_BUCKETS; i++) {
+        seen += hist->buckets[i];
+        if (seen >= wanted && seen > 0) {
+            return top_of(i) < hist->max_us ? top_of(i) : hist->max_us;
+        }
+    }
+    return hist->max_us;
+}
