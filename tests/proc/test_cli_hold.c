@@ -207,7 +207,7 @@ static void test_what_is_lost(void **state)
     shell_expect("zabra lock l --ttl 600ms -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
                  "while :; do sleep 0.05; done'",
                  122, "somebody has deleted");
-    shell_expect("zabra session --ttl 600ms -- sh -c 'zabra session close; sleep 60'", 122,
+    shell_expect("zabra session --ttl 600ms -- sh -c 'zabra session close; exec sleep 60'", 122,
                  "the session");
     shell_expect("eval \"$LIB\"; zabra create /locks/k/lock- -sp; zabra lock k -- true & p=$!; "
                  "await 'zabra rm /locks/k/lock-0000000001'; zabra rm /locks/k/lock-0000000000; "
