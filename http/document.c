@@ -39,9 +39,9 @@ enum MHD_Result http_answer_document(struct http_conn *conn)
         response = http_response_empty();
         request->http_status = MHD_HTTP_NOT_MODIFIED;
     } else {
-        /* The library does not write to it: its signature is older than that promise. */
-        response = MHD_create_response_from_buffer(text.len, (void *)(uintptr_t)text.data,
-                                                   MHD_RESPMEM_PERSISTENT);
+        const struct MHD_IoVec piece = {.iov_base = text.data, .iov_len = text.len};
+
+        response = MHD_create_response_from_iovec(&piece, 1, NULL, NULL);
         ASSERT(response);
         request->answer_bytes = text.len;
         request->http_status = MHD_HTTP_OK;

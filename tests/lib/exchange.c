@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,8 @@
 enum {
     PATH_MAX_BYTES = 512,
     NAME_MAX_BYTES = 32,
-    KIND_MAX_BYTES = 256
+    KIND_MAX_BYTES = 256,
+    STATUS_DIGITS = 3
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -37,7 +37,7 @@ static char ops[EXCHANGE_OPS_MAX][NAME_MAX_BYTES]; /* 0 is no operation. */
 
 static void open_file(void)
 {
-    const char *dir = getenv("ZABRA_EXCHANGES");
+    const char *dir = getenv("ZABRA_EXCHANGES"); // NOLINT(concurrency-mt-unsafe): nobody sets it.
     char path[PATH_MAX_BYTES];
 
     if (!dir || !dir[0]) {
@@ -46,7 +46,7 @@ static void open_file(void)
     (void)snprintf(path, sizeof(path), "%s/%s.ndjson", dir, program_invocation_short_name);
     file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0) {
-        (void)fprintf(stderr, "%s: %s\n", path, strerror(errno));
+        (void)fprintf(stderr, "%s: error %d\n", path, errno);
     }
 }
 
@@ -73,15 +73,12 @@ static bool count_in(uint64_t hash)
     return false;
 }
 
-/* True when there is room for one more of that kind. */
-__attribute__((format(printf, 1, 2))) static bool is_due(const char *format, ...)
+/* True when there is room for one more of the kind that these words make. */
+static bool is_due(const char *what, const char *which, const char *code)
 {
     char kind[KIND_MAX_BYTES];
-    va_list args;
 
-    va_start(args, format);
-    (void)vsnprintf(kind, sizeof(kind), format, args);
-    va_end(args);
+    (void)snprintf(kind, sizeof(kind), "%s %s %s", what, which, code);
     (void)pthread_mutex_lock(&mutex);
 
     bool due = count_in(hash64(1, slice_str(kind)) | 1);
@@ -129,20 +126,23 @@ static int resource_len(const char *target)
 
 static bool is_due_http(const struct exchange *exchange)
 {
+    static const char protocol[] = "HTTP/1.1 ";
     const char *view = strstr(exchange->target, "view=");
+    char kind[KIND_MAX_BYTES];
     char code[NAME_MAX_BYTES];
-    int status = 0;
 
     if (exchange->answer.len > EXCHANGE_BYTES_MAX ||
         (exchange->body && strlen(exchange->body) > EXCHANGE_BYTES_MAX) ||
-        exchange->head.len < strlen("HTTP/1.1 200")) {
+        exchange->head.len < sizeof(protocol) + STATUS_DIGITS) {
         return false;
     }
-    status = (int)strtoul((const char *)exchange->head.data + strlen("HTTP/1.1 "), NULL, 10);
     find_text(exchange->answer, "\"code\":\"", code);
-    return is_due("%s %.*s %.*s %d %s", exchange->method, resource_len(exchange->target),
-                  exchange->target, view ? (int)strcspn(view, "&") : 0, view ? view : "", status,
-                  code);
+    (void)snprintf(kind, sizeof(kind), "%s %.*s %.*s", exchange->method,
+                   resource_len(exchange->target), exchange->target,
+                   view ? (int)strcspn(view, "&") : 0, view ? view : "");
+    (void)snprintf(kind + strlen(kind), sizeof(kind) - strlen(kind), " %.*s", STATUS_DIGITS,
+                   (const char *)exchange->head.data + sizeof(protocol) - 1);
+    return is_due("http", kind, code);
 }
 
 void exchange_http(const struct exchange *exchange)
@@ -153,7 +153,7 @@ void exchange_http(const struct exchange *exchange)
     if (!exchange_on() || !is_due_http(exchange)) {
         return;
     }
-    buf_init(&line, EXCHANGE_BYTES_MAX * 8);
+    buf_init(&line, (size_t)EXCHANGE_BYTES_MAX * 8);
     jsonw_init(&json, &line);
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "kind", exchange->stream ? "stream" : "http");
@@ -185,10 +185,10 @@ void exchange_event(const char *name, const char *id, const char *object)
 
     find_text(slice_str(object), "\"event\":\"", event);
     if (!exchange_on() || strlen(object) > EXCHANGE_BYTES_MAX ||
-        !is_due("event %s %s %d", event, name ? "sse" : "ndjson", id != NULL)) {
+        !is_due(name ? "sse" : "ndjson", event, id ? "id" : "")) {
         return;
     }
-    buf_init(&line, EXCHANGE_BYTES_MAX * 8);
+    buf_init(&line, (size_t)EXCHANGE_BYTES_MAX * 8);
     jsonw_init(&json, &line);
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "kind", "event");
@@ -213,7 +213,7 @@ static void write_message(const char *kind, const struct exchange_socket *socket
     struct jsonw json;
     struct buf line;
 
-    buf_init(&line, EXCHANGE_BYTES_MAX * 8);
+    buf_init(&line, (size_t)EXCHANGE_BYTES_MAX * 8);
     jsonw_init(&json, &line);
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "kind", kind);
@@ -275,7 +275,7 @@ void exchange_sent(struct exchange_socket *socket, struct slice text)
     if (find_id(text, &id)) {
         socket->ops[id % EXCHANGE_FLIGHT] = op[0] ? op_number(op) : 0;
     }
-    if (text.len <= EXCHANGE_BYTES_MAX && is_due("sent %s", op)) {
+    if (text.len <= EXCHANGE_BYTES_MAX && is_due("sent", op, "")) {
         write_message("sent", socket, op, text);
     }
 }
@@ -298,7 +298,7 @@ void exchange_received(struct exchange_socket *socket, struct slice text)
         (void)snprintf(op, sizeof(op), "%s", ops[socket->ops[id % EXCHANGE_FLIGHT]]);
         (void)pthread_mutex_unlock(&mutex);
     }
-    if (text.len <= EXCHANGE_BYTES_MAX && is_due("received %s %s %s", event, op, code)) {
+    if (text.len <= EXCHANGE_BYTES_MAX && is_due(op[0] ? op : "event", event, code)) {
         write_message("received", socket, op, text);
     }
 }
@@ -307,11 +307,13 @@ void exchange_closed(uint32_t code)
 {
     struct buf line;
 
-    if (!exchange_on() || !is_due("closed %u", code)) {
+    if (!exchange_on()) {
         return;
     }
     buf_init(&line, EXCHANGE_BYTES_MAX);
     (void)buf_printf(&line, "{\"kind\":\"closed\",\"code\":%u}", code);
-    write_line(&line);
+    if (is_due(buf_cstr(&line), "", "")) {
+        write_line(&line);
+    }
     buf_release(&line);
 }
