@@ -4,6 +4,14 @@
 #include "server/prep_int.h"
 #include "server/state/path.h"
 
+/* By an element of the same multi, which is undone with the one that fails. */
+static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
+{
+    const struct stat_view *stat = &node->stat;
+
+    return stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
+}
+
 enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
                              const char *detail)
 {
@@ -11,7 +19,7 @@ enum err prep_refuse_version(const struct prep_step *step, const struct overlay_
 
     /* Who deletes by the right of the parent may be one who must not see the znode itself. */
     if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
-        step->result->has_stat = node->exists;
+        step->result->has_stat = node->exists && !is_changed_here(step, node);
         step->result->stat = node->stat;
     }
     return prep_refuse(step, ERR_BAD_VERSION, detail);

@@ -265,7 +265,11 @@ static enum err do_create(struct model_step *step)
 
 static enum err bad_version(const struct model_step *step, const struct model_node *node)
 {
-    if (node != NULL && model_may(step, node, ACL_READ)) {
+    zxid_t zxid = step->ask->zxid;
+
+    if (node != NULL && model_may(step, node, ACL_READ) && node->stat.czxid != zxid &&
+        node->stat.mzxid != zxid &&
+        node->stat.pzxid != zxid) { /* Not as the multi would leave it. */
         step->verdict->has_stat = true;
         step->verdict->stat = node->stat;
     }

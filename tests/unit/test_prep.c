@@ -233,13 +233,22 @@ static void test_multi_tells_what_failed(void **context)
     assert_int_equal(fixture->result.result_count, 3);
     assert_int_equal(fixture->result.results[0].err, ERR_OK);
     assert_int_equal(fixture->result.results[1].err, ERR_BAD_VERSION);
-    assert_int_equal(fixture->result.results[1].stat.czxid, 1);
+    assert_false(fixture->result.results[1].has_stat); /* It is only there within the multi. */
+    assert_false(fixture->result.has_stat);
     assert_int_equal(fixture->result.results[2].err, ERR_RUNTIME_INCONSISTENCY);
     assert_int_equal(prep_pending(fixture->prep), 0);
     ops[1].version = 0;
     assert_int_equal(apply(fixture, multi), ERR_OK);
     assert_int_equal(fixture->result.result_count, 0);
     assert_non_null(kit_find(fixture->state, "/b"));
+    ops[0] = op(OP_CHECK, "/b");
+    multi.op_count = 2;
+    assert_int_equal(run(fixture, multi), ERR_BAD_VERSION);
+    assert_true(fixture->result.has_stat);
+    assert_int_equal(fixture->result.stat.version, 1);
+    ops[0] = op(OP_CREATE, "/a/c"); /* Undone, and with it what it changes in the parent. */
+    assert_int_equal(run(fixture, multi), ERR_BAD_VERSION);
+    assert_false(fixture->result.has_stat);
     multi.op_count = 0;
     assert_int_equal(apply(fixture, multi), ERR_OK);
     ops[0].op = OP_REAP;
