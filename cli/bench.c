@@ -34,6 +34,7 @@ struct bench_worker {
 
 /* ---- Requests ---- */
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the library's type. */
 static size_t drop_body(char *data, size_t size, size_t count, void *ctx)
 {
     (void)data;

@@ -184,7 +184,8 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
         transfer->input = open(name, O_RDONLY | O_CLOEXEC);
     }
     if (transfer->input < 0) {
-        return cli_fail(cli, CMD_FAILED, "File", "%s cannot be read: %s", name, strerror(errno));
+        return cli_fail(cli, CMD_FAILED, "File", "%s cannot be read: %s", name,
+                        strerrordesc_np(errno));
     }
     if (transfer->input == STDIN_FILENO && isatty(STDIN_FILENO)) {
         return cli_usage(cli, "give lines to import: zabra import PATH FILE, or < FILE");
@@ -227,7 +228,7 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
     if (transfer->input_failed) {
         return cli_fail(cli, CMD_PARTLY, "File",
                         "the lines cannot be read to their end: %s; some may be imported",
-                        strerror(transfer->input_errno));
+                        strerrordesc_np(transfer->input_errno));
     }
     if (code != CMD_OK) {
         bool unknown = !client_error(cli->client)->problem && transfer->progress.bytes > 0;

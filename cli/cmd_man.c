@@ -55,15 +55,20 @@ static void put_lines(FILE *to, const char *text)
     }
 }
 
+static void put_upper(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        int letter = (unsigned char)*text;
+
+        (void)fputc(letter >= 'a' && letter <= 'z' ? letter - 'a' + 'A' : letter, to);
+    }
+}
+
 static void put_head(FILE *to, const char *page, const char *summary)
 {
-    char name[64];
-
-    (void)snprintf(name, sizeof(name), "%s", page);
-    for (char *at = name; *at; at++) {
-        *at = *at >= 'a' && *at <= 'z' ? (char)(*at - 'a' + 'A') : *at;
-    }
-    (void)fprintf(to, ".TH %s 1 \"\" \"zabra %s\" \"zabra\"\n.SH NAME\n", name, ZABRA_VERSION);
+    (void)fputs(".TH ", to);
+    put_upper(to, page);
+    (void)fprintf(to, " 1 \"\" \"zabra %s\" \"zabra\"\n.SH NAME\n", ZABRA_VERSION);
     put(to, page);
     (void)fputs(" \\- ", to);
     put(to, summary);
@@ -193,7 +198,8 @@ static bool write_page(const char *folder, const struct cmd *cmd)
         failed = fclose(to) != 0 || failed;
     }
     if (!to || failed) {
-        (void)fprintf(stderr, "zabra __man: %s cannot be written: %s\n", name, strerror(errno));
+        (void)fprintf(stderr, "zabra __man: %s cannot be written: %s\n", name,
+                      strerrordesc_np(errno));
     }
     return to && !failed;
 }

@@ -34,7 +34,23 @@ struct shell {
 
 /* ---- Paths ---- */
 
-/* "a/../b" within `cwd` as a whole path; above the root is the root. */
+/* One name of a path; ".." leads up, and above the root is the root. */
+static void step(struct buf *path, const char *name, size_t len)
+{
+    bool stays = len == 0 || (len == 1 && *name == '.');
+
+    if (len == 2 && strncmp(name, "..", 2) == 0) {
+        const uint8_t *slash = path->len > 0 ? memrchr(path->data, '/', path->len) : NULL;
+
+        path->len = slash ? (size_t)(slash - path->data) : 0;
+    } else if (!stays) {
+        buf_append_byte(path, '/');
+        buf_append(path, name, len);
+    }
+}
+
+/* "a/../b" within `cwd` as a whole path. One that ends with a slash does so: "queue/" is what the
+ * ensemble numbers. */
 static void resolve(const char *cwd, const char *text, struct buf *path)
 {
     const char *parts[] = {*text == '/' ? "" : cwd, text};
@@ -44,20 +60,12 @@ static void resolve(const char *cwd, const char *text, struct buf *path)
         for (const char *at = parts[i]; *at;) {
             size_t len = strcspn(at, "/");
 
-            if (len == 2 && strncmp(at, "..", 2) == 0) {
-                while (path->len > 0 && path->data[--path->len] != '/') {
-                }
-            } else if (len > 0 && !(len == 1 && *at == '.')) {
-                buf_append_byte(path, '/');
-                buf_append(path, at, len);
-            }
+            step(path, at, len);
             at += len + (at[len] ? 1 : 0);
         }
     }
-    if (path->len == 0) {
+    if (path->len == 0 || (*text && text[strlen(text) - 1] == '/')) {
         buf_append_byte(path, '/');
-    } else if (*text && text[strlen(text) - 1] == '/') {
-        buf_append_byte(path, '/'); /* "queue/": what the ensemble numbers. */
     }
 }
 
@@ -156,7 +164,8 @@ static int run_child(const struct shell *shell, const struct cmd *cmd, struct wo
     (void)fflush(stdout);
     pid = fork();
     if (pid < 0) {
-        return fail(shell, CMD_FAILED, "Process", "no process can be made: %s", strerror(errno));
+        return fail(shell, CMD_FAILED, "Process", "no process can be made: %s",
+                    strerrordesc_np(errno));
     }
     if (pid == 0) {
         struct sigaction usual = {.sa_handler = SIG_DFL};
@@ -274,9 +283,10 @@ static bool keep_password(struct cli *cli)
     kept = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 && dprintf(fd, "%s\n", password) > 0;
     explicit_bzero(password, sizeof(password));
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread. */
     if (!kept || setenv("ZABRA_PASSWORD_FILE", name, 1) != 0) {
         (void)cli_fail(cli, CMD_FAILED, "Password", "the password cannot be kept: %s",
-                       strerror(errno));
+                       strerrordesc_np(errno));
         return false;
     }
     return true;
@@ -289,6 +299,7 @@ static bool hand_down(struct cli *cli)
         const struct args_given *given = &cli->args.given[i];
 
         if (given->option->env) {
+            /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread. */
             (void)setenv(given->option->env, *given->value ? given->value : "1", 1);
         }
     }

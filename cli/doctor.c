@@ -198,7 +198,8 @@ static void look_at_checks(struct look *look, const json_t *replica, const char 
 
     json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
     {
-        if (!json_is_true(jsonr_at(check, "ok")) && strcmp(jsonr_text(check, "name"), "disk")) {
+        if (!json_is_true(jsonr_at(check, "ok")) &&
+            strcmp(jsonr_text(check, "name"), "disk") != 0) {
             find(look, NOT_READY, subject, "%s: %s", jsonr_text(check, "name"),
                  jsonr_text(check, "text"));
         }

@@ -1,15 +1,16 @@
 #include "cli/hist.h"
 
 enum {
+    FLAT = 2 * HIST_HALF, /* Buckets of one time each. */
     THOUSAND = 1000
 };
 
-/* Up to 2 * HIST_HALF each time has a bucket of its own; above, HIST_HALF share a power of two. */
+/* Below FLAT each time has a bucket of its own; above, HIST_HALF share a power of two. */
 static uint64_t bucket_of(uint64_t us)
 {
     uint64_t power = 0;
 
-    while (us >> power >= 2 * HIST_HALF && power < HIST_POWERS) {
+    while (us >> power >= FLAT && power < HIST_POWERS) {
         power++;
     }
 
@@ -21,7 +22,7 @@ static uint64_t bucket_of(uint64_t us)
 /* The greatest time in it. */
 static uint64_t top_of(uint64_t bucket)
 {
-    uint64_t power = bucket < 2 * HIST_HALF ? 0 : bucket / HIST_HALF - 1;
+    uint64_t power = bucket < FLAT ? 0 : bucket / HIST_HALF - 1;
 
     return ((bucket - power * HIST_HALF + 1) << power) - 1;
 }
