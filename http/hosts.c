@@ -19,9 +19,17 @@ struct http_names {
     bool loopback; /* Bound to loopback only. */
 };
 
-static bool is_loopback(const char *address)
+static bool is_address(const char *host)
 {
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+    uint8_t bytes[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+}
+
+/* An address: anybody may own a name that begins like one, and let it lead here. */
+static bool is_loopback(const char *host)
+{
+    return is_address(host) && (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0);
 }
 
 struct http_names *http_names_new(const struct gate_limits *limits)
@@ -62,13 +70,6 @@ static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
     memcpy(host, start, len);
     host[len] = '\0';
     return strlen(host) == len;
-}
-
-static bool is_address(const char *host)
-{
-    uint8_t bytes[sizeof(struct in6_addr)];
-
-    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
 }
 
 bool http_host_allowed(const struct http_names *names, struct slice authority)

@@ -228,8 +228,12 @@ static void hosts_and_origins_are_matched(void **state)
 
     (void)state;
     const char *good[] = {"localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:5", "[::1]", "b.test"};
-    const char *bad[] = {"",         ":80",         "[::1", "evil",
-                         "10.0.0.1", "a.test.evil", "[]",   "a.test, b.test"};
+    const char *bad[] = {"",         ":80",
+                         "[::1",     "evil",
+                         "10.0.0.1", "a.test.evil",
+                         "[]",       "a.test, b.test",
+                         "127.evil", "127.0.0.1.evil:80",
+                         "127."};
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         assert_true(http_host_allowed(names, slice_str(good[i])));
