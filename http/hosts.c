@@ -16,7 +16,8 @@ struct http_names {
     char *hosts; /* Copies of the configured lists. */
     char *origins;
     char client_address[HOST_TEXT_MAX];
-    bool loopback; /* Bound to loopback only. */
+    char advertised[HOST_TEXT_MAX]; /* Without its port; "": none. */
+    bool loopback;                  /* Bound to loopback only. */
 };
 
 static bool is_address(const char *host)
@@ -30,25 +31,6 @@ static bool is_address(const char *host)
 static bool is_loopback(const char *host)
 {
     return is_address(host) && (strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0);
-}
-
-struct http_names *http_names_new(const struct gate_limits *limits)
-{
-    struct http_names *names = mem_zalloc(1, sizeof(*names));
-
-    names->hosts = mem_strdup(limits->allowed_hosts ? limits->allowed_hosts : "");
-    names->origins = mem_strdup(limits->allowed_origins ? limits->allowed_origins : "");
-    (void)snprintf(names->client_address, sizeof(names->client_address), "%s",
-                   limits->client_address);
-    names->loopback = is_loopback(names->client_address);
-    return names;
-}
-
-void http_names_free(struct http_names *names)
-{
-    mem_free(names->hosts);
-    mem_free(names->origins);
-    mem_free(names);
 }
 
 /* "[::1]:80" and "name:80" without port and brackets; false when it is no authority. */
@@ -72,6 +54,29 @@ static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
     return strlen(host) == len;
 }
 
+struct http_names *http_names_new(const struct gate_limits *limits)
+{
+    struct http_names *names = mem_zalloc(1, sizeof(*names));
+
+    names->hosts = mem_strdup(limits->allowed_hosts ? limits->allowed_hosts : "");
+    names->origins = mem_strdup(limits->allowed_origins ? limits->allowed_origins : "");
+    (void)snprintf(names->client_address, sizeof(names->client_address), "%s",
+                   limits->client_address);
+    names->loopback = is_loopback(names->client_address);
+    if (!limits->advertise_client ||
+        !host_only(slice_str(limits->advertise_client), names->advertised)) {
+        names->advertised[0] = '\0';
+    }
+    return names;
+}
+
+void http_names_free(struct http_names *names)
+{
+    mem_free(names->hosts);
+    mem_free(names->origins);
+    mem_free(names);
+}
+
 bool http_host_allowed(const struct http_names *names, struct slice authority)
 {
     char host[HOST_TEXT_MAX];
@@ -80,7 +85,7 @@ bool http_host_allowed(const struct http_names *names, struct slice authority)
         return false;
     }
     if (strcasecmp(host, "localhost") == 0 || is_loopback(host) ||
-        strcasecmp(host, names->client_address) == 0) {
+        strcasecmp(host, names->client_address) == 0 || strcasecmp(host, names->advertised) == 0) {
         return true;
     }
     if (!names->loopback && is_address(host)) {

@@ -61,6 +61,7 @@ void gate_init(struct gate *gate, struct server *server)
         .allowed_hosts = config->allowed_hosts,
         .allowed_origins = config->allowed_origins,
         .client_address = config->client_address,
+        .advertise_client = config->advertise_client,
         .client_port = config->client_port,
         .access_log = config->access_log,
         .super_digest = config->super_digest,

@@ -110,6 +110,7 @@ struct gate_limits {
     const char *allowed_hosts; /* Comma separated as configured; "" means the default list. */
     const char *allowed_origins;
     const char *client_address;
+    const char *advertise_client; /* host:port; "" when nothing is advertised. */
     uint16_t client_port;
     bool access_log;
     const char *super_digest; /* For auth_add and auth_basic; "" when there is no super user. */

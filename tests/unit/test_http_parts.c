@@ -253,6 +253,25 @@ static void hosts_and_origins_are_matched(void **state)
     http_names_free(names);
 }
 
+/* The others send clients here by that name. */
+static void the_advertised_name_is_the_own(void **state)
+{
+    struct gate_limits limits = {.client_address = "127.0.0.1", .advertise_client = "c.test:9998"};
+    struct http_names *names = http_names_new(&limits);
+
+    (void)state;
+    assert_true(http_host_allowed(names, slice_str("C.test:9998")));
+    assert_true(http_host_allowed(names, slice_str("c.test"))); /* As a proxy may send it. */
+    assert_false(http_host_allowed(names, slice_str("c.test.evil:9998")));
+    assert_false(http_host_allowed(names, slice_str("9998")));
+    http_names_free(names);
+    limits.advertise_client = "";
+    names = http_names_new(&limits);
+    assert_false(http_host_allowed(names, slice_str("c.test:9998")));
+    assert_false(http_host_allowed(names, slice_str("")));
+    http_names_free(names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +283,7 @@ int main(void)
         cmocka_unit_test(routes_follow_from_the_table),
         cmocka_unit_test(tags_and_stats_are_written),
         cmocka_unit_test(hosts_and_origins_are_matched),
+        cmocka_unit_test(the_advertised_name_is_the_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
