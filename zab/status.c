@@ -65,7 +65,9 @@ static void explain(const struct zab *zab, struct zab_status *status)
             "this disk is new to the cluster: refilled as a learner, no vote until it is "
             "admitted");
     } else if (!status->serving) {
-        (void)snprintf(status->reason, sizeof status->reason, "%s", zab->reason);
+        (void)snprintf(status->reason, sizeof status->reason, "%s",
+                       zab->reason[0] != '\0' ? zab->reason
+                                              : "not in step with a leader since the start");
     }
 }
 

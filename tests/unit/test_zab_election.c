@@ -39,6 +39,17 @@ static void votes_for_itself_with_its_durable_log(void **state)
     drive_release(&drive);
 }
 
+static void a_start_without_others_is_explained(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    ready(&drive);
+    assert_false(drive_status(&drive).serving);
+    assert_string_equal(drive_status(&drive).reason, "not in step with a leader since the start");
+    drive_release(&drive);
+}
+
 static void a_longer_log_wins(void **state)
 {
     struct drive drive;
@@ -354,6 +365,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(votes_for_itself_with_its_durable_log),
+        cmocka_unit_test(a_start_without_others_is_explained),
         cmocka_unit_test(a_longer_log_wins),
         cmocka_unit_test(equal_logs_are_decided_by_id),
         cmocka_unit_test(a_newer_epoch_beats_a_longer_tail),
