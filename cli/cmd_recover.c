@@ -79,8 +79,9 @@ static void print_survivor(const struct survivor *survivor)
                  " here, even if nobody was\n"
                  "ever told that it succeeded. The history gets another id: clients learn that\n"
                  "what they have seen may be gone.\n"
-                 "The other replicas must be stopped, and their directories emptied, before this\n"
-                 "one is started. If a majority of them still works, do NOT do this.\n\n",
+                 "The other replicas must be stopped before this one is started, and come back\n"
+                 "only with empty directories: move the old ones away. If a majority of them\n"
+                 "still works, do NOT do this.\n\n",
                  survivor->last, survivor->committed);
 }
 
