@@ -21,8 +21,11 @@ static const char *const role_names[] = {
     [ROLE_OBSERVER] = "observer", [ROLE_QUARANTINE] = "quarantine",
 };
 
-static enum gate_role role_of(const struct zab_status *status)
+/* A disk that was admitted while it observed votes from then on, in the same dialogue. */
+static enum gate_role role_of(const struct gate *gate, const struct zab_status *status)
 {
+    bool votes = config_self(gate->server->config)->voter && !status->stranger;
+
     if (status->quarantined) {
         return ROLE_QUARANTINE;
     }
@@ -34,7 +37,7 @@ static enum gate_role role_of(const struct zab_status *status)
     case ZAB_LEADING:
         return ROLE_LEADER;
     case ZAB_OBSERVING:
-        return ROLE_OBSERVER;
+        return votes ? ROLE_FOLLOWER : ROLE_OBSERVER;
     }
     UNREACHABLE();
 }
@@ -114,7 +117,7 @@ void gate_publish(struct gate *gate)
     memcpy(to->told, core->peers, sizeof to->told);
     to->at_ms = core->now_ms;
     (void)pthread_mutex_unlock(&gate->mutex);
-    atomic_store(&gate->role, (uint32_t)role_of(&status.zab));
+    atomic_store(&gate->role, (uint32_t)role_of(gate, &status.zab));
     atomic_store(&gate->readable, status.readable);
     atomic_store(&gate->applied, status.applied);
     atomic_store(&gate->heard_ms, status.zab.heard_ms);
@@ -211,7 +214,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
 
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
-        .role = role_names[role_of(&replica->zab)],
+        .role = role_names[role_of(gate, &replica->zab)],
         .serving = replica->zab.serving,
         .draining = replica->draining,
         .epoch = replica->zab.epoch,

@@ -95,6 +95,14 @@ static size_t voters_seen_by(uint32_t teller)
     return count;
 }
 
+/* What it says itself: an operator looks at this one after it has come back. */
+static bool leads_or_follows(uint32_t index)
+{
+    return ensemble_call(&ensemble, index, "GET", "/status/v1", NULL) == 200 &&
+           (strstr(web_text(&ensemble.reply), "\"role\":\"follower\"") ||
+            strstr(web_text(&ensemble.reply), "\"role\":\"leader\""));
+}
+
 static void write_all(uint32_t index)
 {
     for (uint32_t i = 0; i < WRITES; i++) {
@@ -165,6 +173,9 @@ static void test_one_survivor(void **state)
     }
     ENSEMBLE_WAIT(&ensemble, ADMIT_MS, voters_seen_by(index) == 3);
     ensemble_wait_all_ready(&ensemble);
+    for (uint32_t i = 0; i < 3; i++) {
+        ENSEMBLE_WAIT(&ensemble, ADMIT_MS, leads_or_follows(i));
+    }
     ensemble_kill(&ensemble, index); /* The others are a quorum without the survivor. */
     ensemble_call_until(&ensemble, (index + 1) % 3, "PUT", "/znodes/v1/proof?upsert=true", "x",
                         201);
