@@ -3,11 +3,18 @@
 #include "base/check.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     DIGITS_MAX = 18, /* Any integer of so many digits fits 63 bits. */
-    NAME_MAX_LEN = 64
+    NAME_MAX_LEN = 64,
+    DUMP_MAX = 512 << 20
 };
+
+/* Stands behind the digits of an integer that is kept as a string, so that it is written as the
+ * integer that it was. A string that really ends so gets one more. */
+#define MARK     "\\u0000"
+#define MARK_LEN (sizeof(MARK) - 1)
 
 static bool is_digit(uint8_t byte)
 {
@@ -46,6 +53,27 @@ static bool is_long_integer(struct slice number)
     return digits > DIGITS_MAX;
 }
 
+/* A string with its quotes: whether the last thing in it is the mark, and not "\\\\u0000". */
+static bool is_marked(struct slice string)
+{
+    size_t pos = 1;
+    size_t escape = 0;
+
+    while (pos < string.len) {
+        escape = string.data[pos] == '\\' ? pos : escape;
+        pos += string.data[pos] == '\\' ? 2 : 1;
+    }
+    return escape > 0 && escape + MARK_LEN + 1 == string.len &&
+           memcmp(string.data + escape, MARK, MARK_LEN) == 0;
+}
+
+/* A string with its quotes, and one mark more. */
+static void put_marked(struct buf *out, struct slice string)
+{
+    buf_append(out, string.data, string.len - 1);
+    buf_append_str(out, MARK "\"");
+}
+
 /* Puts long integers between quotes. */
 static void quote_integers(struct slice text, struct buf *out)
 {
@@ -59,15 +87,43 @@ static void quote_integers(struct slice text, struct buf *out)
         pos = byte == '"' ? skip_string(text, pos) : number ? skip_number(text, pos) : pos + 1;
 
         struct slice piece = slice_make(text.data + start, pos - start);
-        bool quoted = number && is_long_integer(piece);
 
-        if (quoted) {
+        if (number && is_long_integer(piece)) {
             buf_append_byte(out, '"');
+            buf_append_slice(out, piece);
+            buf_append_str(out, MARK "\"");
+        } else if (byte == '"' && is_marked(piece)) {
+            put_marked(out, piece);
+        } else {
+            buf_append_slice(out, piece);
         }
-        buf_append_slice(out, piece);
-        if (quoted) {
-            buf_append_byte(out, '"');
+    }
+}
+
+/* The other way round: what is marked loses one mark, and its quotes when it is an integer. */
+static void unquote_integers(struct slice text, struct buf *out)
+{
+    size_t pos = 0;
+
+    while (pos < text.len) {
+        size_t start = pos;
+        bool string = text.data[pos] == '"';
+
+        pos = string ? skip_string(text, pos) : pos + 1;
+
+        struct slice piece = slice_make(text.data + start, pos - start);
+
+        if (!string || !is_marked(piece)) {
+            buf_append_slice(out, piece);
+            continue;
         }
+
+        struct slice inner = slice_make(piece.data + 1, piece.len - 2 - MARK_LEN);
+        bool integer = inner.len > 0 && skip_number(inner, 0) == inner.len;
+
+        buf_append_str(out, integer ? "" : "\"");
+        buf_append_slice(out, inner);
+        buf_append_str(out, integer ? "" : "\"");
     }
 }
 
@@ -76,7 +132,7 @@ json_t *jsonr_parse(struct slice text, char error[JSONR_ERROR_MAX])
     struct buf quoted;
     json_error_t fault;
 
-    buf_init(&quoted, 2 * text.len + 2);
+    buf_init(&quoted, (2 + MARK_LEN) * text.len + 2);
     quote_integers(text, &quoted);
 
     json_t *value = json_loadb((const char *)quoted.data, quoted.len,
@@ -97,9 +153,19 @@ static int put(const char *bytes, size_t len, void *ctx)
 
 void jsonr_put(struct buf *out, const json_t *value)
 {
-    int failed = json_dump_callback(value, put, out, JSON_COMPACT | JSON_ENCODE_ANY);
+    struct buf dumped;
 
-    ASSERT(failed == 0 || out->overflow);
+    buf_init(&dumped, DUMP_MAX);
+
+    int failed = json_dump_callback(value, put, &dumped, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    ASSERT(failed == 0);
+    if (memmem(dumped.data, dumped.len, MARK, MARK_LEN)) {
+        unquote_integers(buf_slice(&dumped), out);
+    } else {
+        buf_append_slice(out, buf_slice(&dumped));
+    }
+    buf_release(&dumped);
 }
 
 json_t *jsonr_at(const json_t *value, const char *path)

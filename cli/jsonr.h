@@ -1,8 +1,8 @@
 /*
  * jsonr.h - reads JSON into jansson's values, and writes them.
  *
- * An owner's number of containers and znodes with a time to live is beyond what jansson can hold,
- * so an integer of more than 18 digits is read as a string of them. Where it matters answers have
+ * JSON has integers that jansson cannot hold, so one of more than 18 digits is read as a string of
+ * them with a NUL behind it, and written as the integer that it was. Where it matters answers have
  * the same number in hex, in a member of its own.
  */
 #ifndef CLI_JSONR_H

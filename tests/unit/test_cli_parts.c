@@ -86,6 +86,32 @@ static void long_integers_are_read(void **state)
     assert_non_null(strstr(error, "line 1"));
 }
 
+/* Numbers stay numbers, and what looks like one of ours stays what it is. */
+static void what_is_read_is_written(void **state)
+{
+    static const char *const texts[] = {
+        "{\"a\":9223372036854775808,\"b\":[-12345678901234567890,18446744073709551615]}",
+        "[\"9223372036854775808\",\"9223372036854775808\\u0000\"]",
+        "[\"9223372036854775808\\u0000\\u0000\"]",
+        "[\"\\u0000\",\"\\\\u0000\",\"9223372036854775808\\\\u0000\",\"\\u0000x\",\"\"]",
+        "123456789012345678901234567890",
+    };
+    char error[JSONR_ERROR_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        json_t *value = jsonr_parse(slice_str(texts[i]), error);
+        struct buf out;
+
+        assert_non_null(value);
+        buf_init(&out, 1024);
+        jsonr_put(&out, value);
+        assert_string_equal(buf_cstr(&out), texts[i]);
+        buf_release(&out);
+        json_decref(value);
+    }
+}
+
 static void times_are_civil(void **state)
 {
     char text[OUT_TIME_MAX];
@@ -215,6 +241,7 @@ int main(void)
         cmocka_unit_test(paths_are_checked_and_split),
         cmocka_unit_test(endpoints_are_a_list),
         cmocka_unit_test(long_integers_are_read),
+        cmocka_unit_test(what_is_read_is_written),
         cmocka_unit_test(times_are_civil),
         cmocka_unit_test(requests_are_shown_as_curl),
         cmocka_unit_test(secrets_are_not_shown),
