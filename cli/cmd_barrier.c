@@ -204,6 +204,21 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
+static void print_done(struct barrier *barrier, const struct verb *verb)
+{
+    static const struct out_column columns[] = {
+        {"path", "path", false}, {"verb", "verb", false}, {.title = NULL}};
+    const struct out *out = &barrier->cli->out;
+    json_t *value = NULL;
+
+    if (out_is_text(out)) {
+        return;
+    }
+    value = json_pack("{s:s,s:s}", "path", buf_cstr(&barrier->path), "verb", verb->name);
+    out_facts(out, value, columns);
+    json_decref(value);
+}
+
 static int act(struct barrier *barrier, const struct verb *verb)
 {
     struct wait wait;
@@ -213,6 +228,9 @@ static int act(struct barrier *barrier, const struct verb *verb)
         code = verb->act(&wait, barrier);
     }
     wait_close(&wait);
+    if (code == CMD_OK) {
+        print_done(barrier, verb);
+    }
     return code;
 }
 

@@ -287,7 +287,7 @@ static const struct cmd_option options[] = {
     {"time", 't', "TIME", "how long (5s)", NULL},
     {"size", 's', "BYTES", "data of a znode (100)", NULL},
     {"znodes", 0, "N", "znodes that are read and written (100)", NULL},
-    {"reads", 0, "BENCH_PERCENT", "of a mix (90)", NULL},
+    {"reads", 0, "PERCENT", "of a mix (90)", NULL},
     {.name = NULL},
 };
 

@@ -76,6 +76,21 @@ static int run_editor(struct cli *cli, char *name)
     return code;
 }
 
+static void print_done(const struct revise *revise, bool changed)
+{
+    static const struct out_column columns[] = {
+        {"path", "path", false}, {"changed", "changed", false}, {.title = NULL}};
+    const struct out *out = &revise->cli->out;
+    json_t *value = NULL;
+
+    if (out_is_text(out)) {
+        return;
+    }
+    value = json_pack("{s:s,s:b}", "path", revise->path, "changed", changed);
+    out_facts(out, value, columns);
+    json_decref(value);
+}
+
 static int save(struct revise *revise, const char *name, const struct buf *edited)
 {
     int code = CMD_OK;
@@ -84,6 +99,9 @@ static int save(struct revise *revise, const char *name, const struct buf *edite
     code = revise_write(revise, buf_slice(edited), false);
     if (code > CMD_OK) {
         (void)fprintf(stderr, "zabra edit: your text is in %s\n", name);
+    }
+    if (code == CMD_OK) {
+        print_done(revise, true);
     }
     return code;
 }
@@ -100,6 +118,7 @@ static int edit(struct revise *revise, char *name, struct buf *edited)
     }
     if (slice_eq(buf_slice(edited), buf_slice(&revise->data)) && revise->exists) {
         (void)fprintf(stderr, "zabra edit: not changed\n");
+        print_done(revise, false);
         return CMD_OK;
     }
     return save(revise, name, edited);

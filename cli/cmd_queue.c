@@ -95,10 +95,12 @@ static int read_item(struct queue *queue)
     struct buf url;
     int code = CMD_OK;
 
+    url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
     if (out_is_text(&queue->cli->out)) {
         request.accept = "application/octet-stream";
+    } else {
+        url_param(&url, "dataformat", "auto");
     }
-    url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
     request.target = buf_cstr(&url);
     code = wait_ask(&queue->wait, &request);
     buf_release(&url);

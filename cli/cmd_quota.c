@@ -272,6 +272,9 @@ static int clear(struct cli *cli, const char *path)
         more = at.len > strlen(ROOT) && delete (cli, buf_cstr(&at)) == CMD_OK;
     }
     buf_release(&at);
+    if (code == CMD_OK && !out_is_text(&cli->out)) {
+        print_list(cli, json_array());
+    }
     return code > CMD_OK ? cli_tell(cli) : code;
 }
 
