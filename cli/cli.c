@@ -36,16 +36,13 @@ int cli_fail(const struct cli *cli, int exit_code, const char *code, const char 
 
 int cli_usage(const struct cli *cli, const char *format, ...)
 {
-    char message[CLI_MESSAGE_MAX];
-    size_t len = 0;
+    int code = CMD_USAGE;
     va_list list;
 
     va_start(list, format);
-    (void)vsnprintf(message, sizeof(message), format, list);
+    code = out_usage_list(&cli->out, format, list);
     va_end(list);
-    len = strlen(message);
-    (void)snprintf(message + len, sizeof(message) - len, "; see 'zabra help %s'", cli->cmd->name);
-    return tell(cli, CMD_USAGE, "Usage", message);
+    return code;
 }
 
 /* Members of a problem that a program may want, without the words. */

@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/inspect_files.h"
+#include "cli/out.h"
 #include "storage/store.h"
 
 #include <inttypes.h>
@@ -14,13 +15,14 @@ enum {
     READ_BYTES = 4 << 20,
     READ_RECORDS = 1000,
     RECORD_BYTES_MAX = 16 << 20, /* As the server opens it. */
-    JSON_BYTES_MAX = 64 << 20,   /* The store takes no more than 100,000 files. */
+    MESSAGE_MAX = 4096,
+    JSON_BYTES_MAX = 64 << 20, /* The store takes no more than 100,000 files. */
 };
 
 struct inspection {
     const char *dir;
     bool with_records;
-    bool as_json;
+    struct out out;
     struct vfs vfs;
     struct store *store;
     struct store_report report;
@@ -357,9 +359,17 @@ static void print_json(struct inspection *inspection)
     buf_release(&out);
 }
 
+static bool is_json(const struct inspection *inspection)
+{
+    return inspection->out.format == SETTINGS_JSON || inspection->out.format == SETTINGS_NDJSON;
+}
+
 static int fail(const struct inspection *inspection, const char *why)
 {
-    (void)fprintf(stderr, "zabra inspect: %s: %s\n", inspection->dir, why);
+    char message[MESSAGE_MAX];
+
+    (void)snprintf(message, sizeof(message), "%s: %s", inspection->dir, why);
+    out_error(&inspection->out, CMD_FAILED, "Directory", message, NULL);
     return CMD_FAILED;
 }
 
@@ -380,7 +390,7 @@ static int inspect_locked(struct inspection *inspection)
         store_close(inspection->store, false);
         return fail(inspection, err_text(err));
     }
-    if (inspection->as_json) {
+    if (is_json(inspection)) {
         print_json(inspection);
     } else {
         print_text(inspection);
@@ -407,28 +417,39 @@ static int inspect(struct inspection *inspection)
     return code;
 }
 
-static int run(int arg_count, char **args)
+/* CMD_OK, or told. */
+static int take_args(struct inspection *inspection, int arg_count, char **args)
 {
-    struct inspection *inspection = mem_zalloc(1, sizeof(*inspection));
-    int code = CMD_USAGE;
+    struct out *out = &inspection->out;
 
+    out->cmd = "inspect";
+    out->format = settings_take_format(&arg_count, args);
     for (int i = 0; i < arg_count; i++) {
         if (!strcmp(args[i], "--records")) {
             inspection->with_records = true;
         } else if (!strcmp(args[i], "--json")) {
-            inspection->as_json = true;
+            out->format = SETTINGS_JSON;
         } else if (args[i][0] == '-' || inspection->dir) {
-            mem_free(inspection);
-            return cmd_usage_error(&cmd_inspect, "\"%s\" is not understood", args[i]);
+            return out_usage(out, "\"%s\" is not understood", args[i]);
         } else {
             inspection->dir = args[i];
         }
     }
     if (!inspection->dir) {
-        code = cmd_usage_error(&cmd_inspect, "the directory is missing");
-    } else if (inspection->as_json && inspection->with_records) {
-        code = cmd_usage_error(&cmd_inspect, "--json does not go with --records");
-    } else {
+        return out_usage(out, "the directory is missing");
+    }
+    if (is_json(inspection) && inspection->with_records) {
+        return out_usage(out, "JSON does not go with --records");
+    }
+    return CMD_OK;
+}
+
+static int run(int arg_count, char **args)
+{
+    struct inspection *inspection = mem_zalloc(1, sizeof(*inspection));
+    int code = take_args(inspection, arg_count, args);
+
+    if (code == CMD_OK) {
         code = inspect(inspection);
     }
     mem_free(inspection);
@@ -438,9 +459,9 @@ static int run(int arg_count, char **args)
 const struct cmd cmd_inspect = {
     .name = "inspect",
     .summary = "check and show the data directory of a stopped replica",
-    .usage = "[--records | --json] DIR",
+    .usage = "[--records | -o json] DIR",
     .text = "Prints identity, promise, quarantine, snapshot, log and each file with a verdict,\n"
             "and says whether all is sound. Reads everything, changes nothing. --records lists\n"
-            "each record of the log; --json prints one object instead of text.\n"
+            "each record of the log; -o json (or --json) prints one object instead of text.\n"
             "Exit code 0: sound; 1: not, or it cannot be read; 2: wrong usage.\n",
     .run_alone = run};

@@ -1,6 +1,6 @@
 #include "cli/help.h"
 
-#include "cli/settings.h"
+#include "cli/out.h"
 
 #include <string.h>
 
@@ -125,27 +125,124 @@ void help_exit_codes(void)
                  (int)CMD_CHILD_LOST);
 }
 
+/* ---- The same for programs ---- */
+
+static json_t *options_json(const struct cmd_option *options)
+{
+    json_t *list = json_array();
+
+    for (const struct cmd_option *at = options; at && at->name; at++) {
+        char letter[] = {at->letter, '\0'};
+        json_t *item = json_pack("{s:s}", "name", at->name);
+
+        if (at->letter) {
+            (void)json_object_set_new(item, "letter", json_string(letter));
+        }
+        if (at->value) {
+            (void)json_object_set_new(item, "value", json_string(at->value));
+        }
+        (void)json_object_set_new(item, "help", json_string(at->help));
+        (void)json_array_append_new(list, item);
+    }
+    return list;
+}
+
+static json_t *command_json(const struct cmd *cmd)
+{
+    json_t *options = options_json(cmd->options);
+
+    if (cmd->run) {
+        json_t *common = options_json(settings_options);
+
+        (void)json_array_extend(options, common);
+        json_decref(common);
+    }
+    return json_pack("{s:s,s:s,s:s,s:o}", "name", cmd->name, "summary", cmd->summary, "usage",
+                     cmd->usage, "options", options);
+}
+
+/* NULL: all that are listed. */
+static json_t *commands_json(const struct cmd *only)
+{
+    json_t *list = json_array();
+
+    for (const struct cmd *const *at = cmd_table; *at; at++) {
+        if (only ? *at == only : !(*at)->hidden) {
+            (void)json_array_append_new(list, command_json(*at));
+        }
+    }
+    return list;
+}
+
+static json_t *exit_codes_json(void)
+{
+    json_t *list = json_array();
+
+    for (const struct cmd_exit_code *at = cmd_exit_codes; at->name; at++) {
+        (void)json_array_append_new(list, json_pack("{s:i,s:s,s:s}", "code", at->code, "name",
+                                                    at->name, "meaning", at->meaning));
+    }
+    return list;
+}
+
+/* The list that is asked for; both of them without a topic, and in lines the first one. */
+static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
+{
+    static const struct out_column none[] = {{.title = NULL}};
+    json_t *value = json_object();
+
+    if (!codes) {
+        (void)json_object_set_new(value, "commands", commands_json(cmd));
+    }
+    if (!cmd) {
+        (void)json_object_set_new(value, "exit_codes", exit_codes_json());
+    }
+    out_list(out, value, codes ? "exit_codes" : "commands", none);
+    json_decref(value);
+}
+
+/* ---- The commands ---- */
+
+static bool is_json(const struct out *out)
+{
+    return out->format == SETTINGS_JSON || out->format == SETTINGS_NDJSON;
+}
+
 static int run_version(int arg_count, char **args)
 {
+    struct out out = {.cmd = "version", .format = settings_take_format(&arg_count, args)};
+    json_t *value = NULL;
+
     if (arg_count > 0) {
-        return cmd_usage_error(&cmd_version, "\"%s\" is not understood", args[0]);
+        return out_usage(&out, "\"%s\" is not understood", args[0]);
     }
-    (void)printf("zabra %s\n", ZABRA_VERSION);
+    if (!is_json(&out)) {
+        (void)printf("zabra %s\n", ZABRA_VERSION);
+        return CMD_OK;
+    }
+    value = json_pack("{s:s}", "version", ZABRA_VERSION);
+    out_json(&out, value);
+    json_decref(value);
     return CMD_OK;
 }
 
 static int run_help(int arg_count, char **args)
 {
+    struct out out = {.cmd = "help", .format = settings_take_format(&arg_count, args)};
     const struct cmd *cmd = arg_count > 0 ? cmd_by_name(args[0]) : NULL;
+    bool codes = arg_count > 0 && strcmp(args[0], "exit-codes") == 0;
 
-    if (arg_count == 0) {
-        help_all(stdout);
-    } else if (strcmp(args[0], "exit-codes") == 0) {
-        help_exit_codes();
+    if (arg_count > 0 && !cmd && !codes) {
+        return out_usage(&out, "there is no command \"%s\"", args[0]);
+    }
+    if (is_json(&out)) {
+        print_json(&out, cmd, codes);
     } else if (cmd) {
         help_one(cmd);
+    } else if (codes) {
+        help_exit_codes();
     } else {
-        return cmd_usage_error(&cmd_help, "there is no command \"%s\"", args[0]);
+        help_all(stdout);
     }
     return CMD_OK;
 }

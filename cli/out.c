@@ -17,6 +17,7 @@
 enum {
     COLUMNS_MAX = 16,
     CELL_MAX = 256, /* Bytes of what stands in a table; longer is cut. */
+    USAGE_MAX = 1024,
     TEXT_MAX = 256 << 20
 };
 
@@ -257,6 +258,32 @@ void out_list(const struct out *out, const json_t *value, const char *member,
 
 /* ---- Errors ---- */
 
+/* What was typed may be no UTF-8, and what was cut off may end within a character. */
+static json_t *words_json(const char *message)
+{
+    struct slice text = slice_str(message);
+    struct buf words;
+    size_t pos = 0;
+
+    buf_init(&words, text.len + 1);
+    while (pos < text.len) {
+        size_t start = pos;
+
+        if (utf8_next(text, &pos) >= 0) {
+            buf_append(&words, text.data + start, pos - start);
+        } else {
+            buf_append_byte(&words, '?');
+            pos = start + 1;
+        }
+    }
+
+    json_t *value = json_string(buf_cstr(&words));
+
+    ASSERT(value);
+    buf_release(&words);
+    return value;
+}
+
 static void put_json_error(struct buf *text, const struct out *out, int exit_code, const char *code,
                            const char *message, const json_t *extra)
 {
@@ -265,7 +292,7 @@ static void put_json_error(struct buf *text, const struct out *out, int exit_cod
 
     ASSERT(whole);
     (void)json_object_set_new(error, "code", json_string(code));
-    (void)json_object_set_new(error, "message", json_string(message));
+    (void)json_object_set_new(error, "message", words_json(message));
     (void)json_object_set_new(error, "command", json_string(out->cmd));
     (void)json_object_set_new(error, "exit_code", json_integer(exit_code));
     jsonr_put(text, whole);
@@ -288,6 +315,29 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
     put_json_error(&text, out, exit_code, code, message, extra);
     (void)printf("%s\n", buf_cstr(&text));
     buf_release(&text);
+}
+
+int out_usage_list(const struct out *out, const char *format, va_list list)
+{
+    char message[USAGE_MAX];
+    size_t len = 0;
+
+    (void)vsnprintf(message, sizeof(message), format, list);
+    len = strlen(message);
+    (void)snprintf(message + len, sizeof(message) - len, "; see 'zabra help %s'", out->cmd);
+    out_error(out, CMD_USAGE, "Usage", message, NULL);
+    return CMD_USAGE;
+}
+
+int out_usage(const struct out *out, const char *format, ...)
+{
+    int code = CMD_USAGE;
+    va_list list;
+
+    va_start(list, format);
+    code = out_usage_list(out, format, list);
+    va_end(list);
+    return code;
 }
 
 /* ---- Words ---- */

@@ -11,6 +11,8 @@
 #include "cli/jsonr.h"
 #include "cli/settings.h"
 
+#include <stdarg.h>
+
 struct out {
     const char *cmd; /* Its name, for errors. */
     enum settings_format format;
@@ -50,6 +52,10 @@ void out_list(const struct out *out, const json_t *value, const char *member,
 /* An error: `extra` (or NULL) has more members for JSON. */
 void out_error(const struct out *out, int exit_code, const char *code, const char *message,
                const json_t *extra);
+
+/* The same for what is wrong with a command line; returns CMD_USAGE. */
+int out_usage(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int out_usage_list(const struct out *out, const char *format, va_list list);
 
 /* "2026-11-22T07:04:51Z"; ms since 1970. */
 enum {

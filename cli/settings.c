@@ -247,7 +247,23 @@ static bool format_of(const char *word, enum settings_format *ret_format)
     return false;
 }
 
-enum settings_format settings_glance(int word_count, char **words)
+/* How many of the words, from the first one on, name a format; 0: none does. */
+static int format_words(int word_count, char **words, enum settings_format *ret_format)
+{
+    const char *word = words[0];
+    const char *next = word_count > 1 ? words[1] : "";
+
+    if (strcmp(word, "--output") == 0 || strcmp(word, "-o") == 0) {
+        return format_of(next, ret_format) ? 2 : 0;
+    }
+    if (strncmp(word, "--output=", 9) == 0) {
+        return format_of(word + 9, ret_format) ? 1 : 0;
+    }
+    return strncmp(word, "-o", 2) == 0 && format_of(word + 2, ret_format) ? 1 : 0;
+}
+
+/* That of the environment; text when it names none. */
+static enum settings_format usual_format(void)
 {
     enum settings_format format = SETTINGS_TEXT;
     const char *env = settings_env("ZABRA_OUTPUT");
@@ -255,17 +271,35 @@ enum settings_format settings_glance(int word_count, char **words)
     if (env) {
         (void)format_of(env, &format);
     }
-    for (int i = 0; i < word_count && strcmp(words[i], "--") != 0; i++) {
-        const char *next = i + 1 < word_count ? words[i + 1] : "";
+    return format;
+}
 
-        if (strncmp(words[i], "--output=", 9) == 0) {
-            (void)format_of(words[i] + 9, &format);
-        } else if (strcmp(words[i], "--output") == 0 || strcmp(words[i], "-o") == 0) {
-            (void)format_of(next, &format);
-        } else if (strncmp(words[i], "-o", 2) == 0) {
-            (void)format_of(words[i] + 2, &format);
-        }
+enum settings_format settings_glance(int word_count, char **words)
+{
+    enum settings_format format = usual_format();
+
+    for (int i = 0; i < word_count && strcmp(words[i], "--") != 0;) {
+        int taken = format_words(word_count - i, words + i, &format);
+
+        i += taken ? taken : 1;
     }
+    return format;
+}
+
+enum settings_format settings_take_format(int *word_count, char **words)
+{
+    enum settings_format format = usual_format();
+    int kept = 0;
+
+    for (int i = 0; i < *word_count;) {
+        int taken = format_words(*word_count - i, words + i, &format);
+
+        if (taken == 0) {
+            words[kept++] = words[i++];
+        }
+        i += taken;
+    }
+    *word_count = kept;
     return format;
 }
 

@@ -51,6 +51,9 @@ void settings_release(struct settings *settings);
  * command line itself. */
 enum settings_format settings_glance(int word_count, char **words);
 
+/* The same for a command that has a command line of its own: what names a format is taken out. */
+enum settings_format settings_take_format(int *word_count, char **words);
+
 /* Reads the password: first line of the file, else asked for on the terminal without an echo.
  * False: told in `error`. */
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX]);
