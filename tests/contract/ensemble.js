@@ -24,7 +24,7 @@ function isFree(port) {
 }
 
 /** A port from which on as many are free as `zabra dev` takes. */
-async function findPorts(count) {
+export async function findPorts(count) {
   for (let i = 0; i < TRIES; i += 1) {
     const base = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));
     const ports = Array.from({ length: count }, (_, at) => [
