@@ -102,11 +102,13 @@ static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
     size_t left = export->out.len - export->taken;
     size_t len = left < max ? left : max;
 
-    if (len == 0) {
+    if (len == 0 && !export->more) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
-    memcpy(to, export->out.data + export->taken, len);
-    export->taken += len;
+    if (len > 0) {
+        memcpy(to, export->out.data + export->taken, len);
+    }
+    export->taken += len; /* 0: asked again, after the other connections of this thread. */
     export->sent += len;
     return set_deadline(export) ? (ssize_t)len : MHD_CONTENT_READER_END_WITH_ERROR;
 }

@@ -9,6 +9,7 @@
 
 enum {
     SLICE_ZNODES = 256,    /* Handed out under one hold of the lock. */
+    SLICES = 4,            /* Looked for something to write at a time. */
     TEXT_BYTES = 16 << 10, /* Written at a time. */
     PATHS_BYTES_MAX = SLICE_ZNODES * (STATE_PATH_MAX + 1)
 };
@@ -260,17 +261,19 @@ static bool next_slice(struct export *export, struct buf *out)
 bool export_write(struct export *export, struct buf *out)
 {
     size_t start = out->len;
+    uint32_t slices = 0;
     bool more = true;
 
     ASSERT(!export->ended);
     if (!export->begun) {
         write_begin(export, out);
     }
-    while (more && out->len - start < TEXT_BYTES) {
+    while (more && out->len - start < TEXT_BYTES && slices < SLICES) {
         if (export->next < export->count) {
             write_znode(export, out);
         } else {
             more = next_slice(export, out);
+            slices++;
         }
     }
     return more;

@@ -21,7 +21,8 @@ struct export *export_new(struct view *view, const struct op_principal *who,
                           struct op_result *result);
 void export_free(struct export *export); /* Accepts NULL. */
 
-/* Appends the next lines, about 16 KiB or one znode. False when the last one is among them. */
+/* Appends the next lines, about 16 KiB or one znode; nothing, when so many znodes in a row are left
+ * out that others should have their turn first. False when the last line is among them. */
 bool export_write(struct export *export, struct buf *out);
 
 /* Appends a last line that says why there is nothing more. */

@@ -84,7 +84,10 @@ void state_cuts_lose(struct state *state)
         struct state_cut *cut = list_first(&state->cuts, struct state_cut, node);
 
         list_remove(&cut->node);
-        cut->fate = STATE_CUT_LOST;
+        if (cut->fate == STATE_CUT_GOOD) {
+            cut->fate =
+                STATE_CUT_LOST; /* A reader that knows why it is over asks without a lock. */
+        }
     }
     ASSERT(list_empty(&state->cuts));
 }

@@ -1,10 +1,12 @@
 /* Searches and exports against the front end alive: what is said, to whom, and how it ends. */
+#include "server/export.h"
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_kit.h"
 
 enum {
     LARGE = 4000, /* Bytes of data; a few hundred do not fit any buffer on the way. */
     MANY = 1500,
+    CLOSED = 9000,
     SMALL_BUFFER = 4096
 };
 
@@ -171,6 +173,23 @@ static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
     assert_int_equal(metric("zabra_http_exports_failed_total"), 0);
 }
 
+/* Znodes that nobody may read. */
+static void make_closed(void)
+{
+    struct buf body;
+
+    buf_init(&body, KIT_ANSWER_MAX);
+    (void)buf_append_str(&body, "{\"path\":\"\"}\n");
+    for (int i = 0; i < CLOSED; i++) {
+        buf_printf(&body,
+                   "{\"path\":\"%d\",\"acl\":[{\"perms\":[\"all\"],\"scheme\":\"ip\","
+                   "\"id\":\"10.0.0.1\"}]}\n",
+                   i);
+    }
+    assert_int_equal(ask("POST", "/import/v1/closed", "", buf_cstr(&body)), 200);
+    buf_release(&body);
+}
+
 static void hashes_are_for_who_may_administer(void **state)
 {
     struct kit_stream stream;
@@ -250,6 +269,43 @@ static void what_cannot_be_exported_is_said_at_once(void **state)
     assert_int_equal(metric("zabra_http_exports_total"), 0);
 }
 
+/* Nothing but what is left out: nobody has to wait until all of it is passed. */
+static void what_is_left_out_delays_nobody(void **state)
+{
+    static const struct op_principal who = {.address = "127.0.0.1"};
+    struct op_args args;
+    struct op_result result;
+    struct kit_stream stream;
+    struct buf text;
+    uint32_t empty = 0;
+    size_t len = 0;
+
+    (void)state;
+    make_closed();
+    buf_init(&text, KIT_ANSWER_MAX);
+    op_result_init(&result);
+    op_args_init(&args, OP_EXPORT);
+    args.path = slice_str("/closed");
+    struct export *export = export_new(gate->view, &who, &args, 1, 1 << 20, &result);
+
+    assert_non_null(export);
+    while (export_write(export, &text)) {
+        empty += text.len == len;
+        len = text.len;
+        assert_true(empty < CLOSED);
+    }
+    assert_true(empty > 0);
+    assert_int_equal(export_figures(export)->unreadable, CLOSED);
+    export_free(export);
+    op_result_release(&result);
+    buf_release(&text);
+    open_export(&stream, "/export/v1/closed", "");
+    next_has(&stream, "\"export\":1");
+    next_has(&stream, "{\"path\":\"\",");
+    next_has(&stream, "\"znodes\":1,\"skippedEphemerals\":0,\"skippedUnreadable\":9000");
+    ends(&stream);
+}
+
 /* So much that the server has to wait for its reader. */
 static void make_many(void)
 {
@@ -322,6 +378,31 @@ static void too_many_changes_end_it_with_an_error(void **state)
     assert_non_null(strstr(last, "maxExportBytes"));
     ends(&stream);
     wait_for("zabra_http_exports_failed_total", 1);
+}
+
+/* Told by a thread that has no lock: what it was does not change any more. */
+static void the_first_reason_stays(void **state)
+{
+    struct kit_stream stream;
+    const char *last = NULL;
+    char target[64];
+    struct state *other = state_new(KIT_HISTORY);
+
+    (void)state;
+    make_many();
+    open_slow(&stream);
+    for (int i = MANY - 1; i > MANY - 30; i--) {
+        (void)snprintf(target, sizeof(target), "/znodes/v1/many/%05d", i);
+        assert_int_equal(ask("PUT", target, "", "new"), 200);
+    }
+    state_skip(other, gate->zxid);
+    view_replace(gate->view, other);
+    view_set_whole(gate->view, true);
+    next_has(&stream, "\"export\":1");
+    assert_true(read_znodes(&stream, &last) < MANY);
+    assert_non_null(last);
+    assert_non_null(strstr(last, "maxExportBytes"));
+    ends(&stream);
 }
 
 static void another_state_ends_it_with_an_error(void **state)
@@ -413,8 +494,10 @@ int main(void)
         TEST(the_root_goes_without_what_belongs_to_the_ensemble),
         TEST(ephemerals_are_left_out_and_counted),
         TEST(what_cannot_be_exported_is_said_at_once),
+        TEST(what_is_left_out_delays_nobody),
         TEST(writes_go_on_and_the_export_does_not_see_them),
         TEST(too_many_changes_end_it_with_an_error),
+        TEST(the_first_reason_stays),
         TEST(another_state_ends_it_with_an_error),
         TEST(places_are_bounded_and_given_back),
         TEST(who_reads_nothing_is_cut_off),
