@@ -17,6 +17,7 @@ struct http_import {
     uint64_t held_ms;  /* Spent on batches: the client's time stood still. */
     uint64_t seen;     /* Bytes of the body until it has failed. */
     uint64_t asked_ms; /* When the last one was submitted. */
+    bool admitted;     /* This replica has come as far as the client has seen. */
 };
 
 void http_import_begin(struct http_conn *conn)
@@ -81,29 +82,64 @@ bool http_import_wait(struct http_conn *conn)
 {
     struct http_import *import = conn->request.import;
     uint64_t body_ms = conn->http->limits->body_timeout_ms;
-    uint64_t end_ms =
-        import->start_ms + import->held_ms + body_ms + conn->request.body_seen / HTTP_BYTES_PER_MS;
+    uint64_t seen = import->seen + conn->request.body_seen;
+    uint64_t end_ms = import->start_ms + import->held_ms + body_ms + seen / HTTP_BYTES_PER_MS;
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 1;
 
     return http_conn_enter(conn, HTTP_BODY, left_ms < body_ms ? left_ms : body_ms);
 }
 
-static enum MHD_Result submit(struct http_conn *conn)
+static enum MHD_Result submit(struct http_conn *conn, struct op_request *take_op)
 {
-    struct http_import *import = conn->request.import;
-    struct op_request *op = NULL;
-
     if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
+        op_request_free(take_op);
         return MHD_NO;
     }
-    op = op_request_new();
-    import_fill(import->import, op);
-    op->principal = conn->principal;
-    op->principal.auth = auth_ref(conn->principal.auth);
+    take_op->principal = conn->principal;
+    take_op->principal.auth = auth_ref(conn->principal.auth);
+    conn->request.import->asked_ms = os_now_ms();
+    return http_submit(conn, take_op);
+}
+
+static enum MHD_Result submit_batch(struct http_conn *conn)
+{
+    struct op_request *op = op_request_new();
+
+    import_fill(conn->request.import->import, op);
     op->session = conn->request.session;
-    import->asked_ms = os_now_ms();
-    return http_submit(conn, op);
+    return submit(conn, op);
+}
+
+/* Planned by an older state than the client has seen, znodes would be passed over that are gone. */
+static bool must_wait(struct http_conn *conn)
+{
+    struct http_import *import = conn->request.import;
+
+    uint64_t min_zxid = conn->request.min_zxid;
+
+    import->admitted = import->admitted || min_zxid == 0 || min_zxid <= http_status(conn)->applied;
+    return !import->admitted;
+}
+
+static enum MHD_Result submit_wait(struct http_conn *conn)
+{
+    struct op_request *op = op_request_new();
+
+    op->def = ops_by_id(OP_STAT);
+    op_args_init(&op->args, OP_STAT);
+    op->args.path = conn->request.args.path;
+    op->min_zxid = conn->request.min_zxid;
+    return submit(conn, op);
+}
+
+static void admit(struct http_import *import, const struct op_result *result)
+{
+    import->admitted = true;
+    if (result->err != ERR_OK) {
+        import_stop(import->import, result->err,
+                    result->detail ? result->detail : err_text(result->err));
+    }
 }
 
 /* What the gate has answered, if it was asked. */
@@ -116,7 +152,11 @@ static void take_answer(struct http_conn *conn)
         return;
     }
     import->held_ms += os_now_ms() - import->asked_ms;
-    import_answer(import->import, &request->op->result);
+    if (import->admitted) {
+        import_answer(import->import, &request->op->result);
+    } else {
+        admit(import, &request->op->result);
+    }
     op_request_free(request->op);
     request->op = NULL;
     request->has_status = false;
@@ -139,13 +179,19 @@ enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_
     size_t used = 0;
 
     take_answer(conn);
+    if (import_state(import) == IMPORT_TAKES && must_wait(conn)) {
+        return submit_wait(conn);
+    }
+    if (import_state(import) == IMPORT_TAKES && atomic_load(&conn->http->draining)) {
+        import_stop(import, ERR_NOT_READY, "this replica is being stopped: go on at another one");
+    }
     if (import_state(import) == IMPORT_TAKES) {
         used = import_take(import, slice_make(data, *len));
     }
     conn->request.body_seen += used;
     *len -= used;
     if (import_state(import) == IMPORT_READY) {
-        return submit(conn);
+        return submit_batch(conn);
     }
     if (import_state(import) == IMPORT_FAILED) {
         refuse(conn);
@@ -198,11 +244,14 @@ enum MHD_Result http_import_over(struct http_conn *conn)
         return MHD_NO;
     }
     take_answer(conn);
+    if (import_state(import) == IMPORT_TAKES && must_wait(conn)) {
+        return submit_wait(conn);
+    }
     while (import_state(import) == IMPORT_TAKES) {
         import_end(import);
     }
     if (import_state(import) == IMPORT_READY) {
-        return submit(conn);
+        return submit_batch(conn);
     }
     if (import_state(import) == IMPORT_FAILED && !request->refused) {
         refuse(conn);

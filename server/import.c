@@ -80,6 +80,14 @@ void import_fail(struct import *import, enum err err, uint64_t line, struct slic
                    path.len > 0 ? (const char *)path.data : "", path.len > 0 ? ": " : "", why);
 }
 
+void import_stop(struct import *import, enum err err, const char *why)
+{
+    ASSERT(import->state == IMPORT_TAKES && err != ERR_OK);
+    import->state = IMPORT_FAILED;
+    import->fault.err = err;
+    (void)snprintf(import->fault.detail, sizeof(import->fault.detail), "%s", why);
+}
+
 /* ---- The batch ---- */
 
 static bool changes_anything(const struct import *import)
@@ -255,6 +263,31 @@ static bool has_room(const struct import *import, size_t bytes)
     return import->count == 0 || (import->count < items && import->bytes + bytes <= most);
 }
 
+/* Below the top, as the line had it. */
+static struct slice below_top(const struct import *import, const struct import_item *item)
+{
+    size_t top_len = import->args->path.len;
+    size_t skip = top_len == 1 ? 1 : top_len + 1;
+    struct slice path = item->args.path;
+
+    return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
+}
+
+/* A line before it in the batch makes the same znode, or one below it, and perhaps this as its
+ * parent: whether it is there is only known behind that batch. */
+static bool may_be_made(const struct import *import, struct slice below)
+{
+    for (uint32_t i = 0; i < import->count; i++) {
+        struct slice other = below_top(import, &import->items[i]);
+
+        if (slice_starts_with(other, below) &&
+            (other.len == below.len || below.len == 0 || other.data[below.len] == '/')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Joins path and top, and checks what the leader will not be asked. */
 static bool finish_item(struct import *import, struct import_item *item)
 {
@@ -287,7 +320,8 @@ static bool add_znode(struct import *import, const struct op_line *line, struct 
     size_t bytes = import->args->path.len + line->args.path.len + line->args.data.len +
                    line->args.acl.len + IMPORT_ITEM_COST;
 
-    if (!has_room(import, bytes)) {
+    if (!has_room(import, bytes) ||
+        (import->args->conflict != OP_CONFLICT_FAIL && may_be_made(import, line->args.path))) {
         return false;
     }
     *item = (struct import_item){.args = line->args, .memory = *take_memory, .line = import->line};

@@ -47,6 +47,9 @@ void import_fill(struct import *import, struct op_request *op);
 /* READY: what became of that. */
 void import_answer(struct import *import, const struct op_result *result);
 
+/* TAKES: gives up, for a reason that no line has given. */
+void import_stop(struct import *import, enum err err, const char *why);
+
 /* FAILED: why. */
 const struct op_fault *import_fault(const struct import *import);
 

@@ -11,7 +11,8 @@ enum {
     IMPORT_ITEM_COST = 128,         /* Bytes that each line counts for, besides those. */
     IMPORT_LINE_SLACK = 256 << 10,  /* Of a line, beyond twice the data that it may hold. */
     IMPORT_TRIES = 5,               /* When others create or delete the same at the same time. */
-    IMPORT_KNOWN_MAX = 1 << 17      /* Paths that a dry run remembers to have made. */
+    IMPORT_KNOWN_MAX = 1 << 17,     /* Paths that a dry run remembers to have made ... */
+    IMPORT_PARENTS_KNOWN = 32       /* ... and how many of those above a line. */
 };
 
 enum import_plan {

@@ -40,10 +40,26 @@ static void *known_mark(struct import *import)
     return import; /* Any pointer will do. */
 }
 
+/* By a line before it; only a dry run has to remember. */
+static bool is_made(const struct import *import, struct slice path)
+{
+    return map_get_u64(&import->known, hash64(1, path)) != NULL;
+}
+
 static bool is_known(const struct import *import, struct slice path)
 {
-    return map_get_u64(&import->known, hash64(1, path)) != NULL ||
-           map_count(&import->known) >= IMPORT_KNOWN_MAX;
+    return is_made(import, path) || map_count(&import->known) >= IMPORT_KNOWN_MAX;
+}
+
+/* With parents=true, up to what is there, or was made before. */
+static void know_parents(const struct state *state, struct import *import, struct slice path)
+{
+    for (uint32_t i = 0;
+         i < IMPORT_PARENTS_KNOWN && state_find(state, path) == NULL && !is_known(import, path);
+         i++) {
+        (void)map_put_u64(&import->known, hash64(1, path), known_mark(import));
+        path = path_parent(path);
+    }
 }
 
 static bool may(const struct state *state, const struct import *import, const struct znode *node,
@@ -80,6 +96,9 @@ static enum err try_create(const struct state *state, struct import *import,
     if (parent != NULL && !may(state, import, parent, ACL_CREATE)) {
         return ERR_NO_AUTH;
     }
+    if (args->parents) {
+        know_parents(state, import, parent_path);
+    }
     (void)map_put_u64(&import->known, hash64(1, args->path), known_mark(import));
     return ERR_OK;
 }
@@ -90,11 +109,12 @@ static enum err try_item(const struct state *state, struct import *import,
     const struct znode *node = state_find(state, item->args.path);
     enum err err = try_acl(import, &item->args, ret_why);
 
-    if (err != ERR_OK || item->plan == IMPORT_SKIP) {
+    if (err != ERR_OK || item->plan == IMPORT_SKIP ||
+        (item->plan != IMPORT_CREATE && node == NULL)) {
         return err;
     }
     if (item->plan == IMPORT_CREATE) {
-        return node != NULL || map_get_u64(&import->known, hash64(1, item->args.path)) != NULL
+        return node != NULL || is_made(import, item->args.path)
                    ? ERR_NODE_EXISTS
                    : try_create(state, import, &item->args, ret_why);
     }
@@ -116,6 +136,9 @@ static void plan_item(const struct state *state, const struct import *import,
     item->plan = IMPORT_CREATE;
     if (node != NULL && !by_leader) {
         item->plan = plan_existing(state, node, import, &item->args);
+    } else if (!by_leader && is_made(import, item->args.path)) {
+        item->plan =
+            import->args->conflict == OP_CONFLICT_OVERWRITE ? IMPORT_SET_BOTH : IMPORT_SKIP;
     }
 }
 

@@ -409,6 +409,129 @@ static void a_failure_in_a_long_body_is_told(void **state)
     close(fd);
 }
 
+/* The time of a body is that of its length, also when the rest of it is only thrown away. */
+static void a_failure_after_a_long_time_is_told(void **state)
+{
+    static char blank[16 << 10];
+    uint64_t end_ms = os_now_ms() + gate->limits.body_timeout_ms + 500;
+    int fd = begin_chunked("/import/v1/app");
+    struct kit_answer answer;
+
+    (void)state;
+    memset(blank, '\n', sizeof(blank));
+    while (os_now_ms() < end_ms) {
+        uint64_t next_ms = os_now_ms() + 500;
+
+        send_chunk(fd, blank, sizeof(blank));
+        while (os_now_ms() < next_ms) {
+            assert_int_equal(metric("zabra_http_imports"), 1);
+        }
+    }
+    kit_send(fd, "9\r\nnonsense\n\r\n");
+    end_ms = os_now_ms() + 600; /* Deadlines are looked at meanwhile. */
+    while (os_now_ms() < end_ms) {
+        assert_int_equal(metric("zabra_http_imports"), 1);
+    }
+    kit_send(fd, "0\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 400);
+    assert_true(kit_body_has(&answer, "not valid JSON"));
+    kit_free(&answer);
+    close(fd);
+}
+
+/* In one batch as in several: the second line meets what the first has made. */
+static void a_line_may_come_twice(void **state)
+{
+    static const char body[] = "{\"path\":\"\"}\n{\"path\":\"a\",\"dataUtf8\":\"one\"}\n"
+                               "{\"path\":\"a\",\"dataUtf8\":\"two\"}\n";
+    static const char upward[] = "{\"path\":\"x/y\"}\n{\"path\":\"x\",\"dataUtf8\":\"late\"}\n";
+
+    (void)state;
+    import("/import/v1/app?conflict=skip&dryRun=true", body, 200,
+           "\"lines\":3,\"created\":2,\"overwritten\":0,\"skipped\":1");
+    import("/import/v1/app?conflict=skip", body, 200,
+           "\"lines\":3,\"created\":2,\"overwritten\":0,\"skipped\":1");
+    get("/app/a", 200, "\"dataUtf8\":\"one\"");
+    import("/import/v1/two?conflict=overwrite&dryRun=true", body, 200,
+           "\"lines\":3,\"created\":2,\"overwritten\":1,\"skipped\":0");
+    import("/import/v1/two?conflict=overwrite", body, 200,
+           "\"lines\":3,\"created\":2,\"overwritten\":1,\"skipped\":0");
+    get("/two/a", 200, "\"dataUtf8\":\"two\"");
+    import("/import/v1/up?conflict=overwrite&parents=true&dryRun=true", upward, 200,
+           "\"created\":1,\"overwritten\":1");
+    import("/import/v1/up?conflict=overwrite&parents=true", upward, 200,
+           "\"created\":1,\"overwritten\":1");
+    get("/up/x", 200, "\"dataUtf8\":\"late\"");
+    import("/import/v1/up?parents=true&dryRun=true", "{\"path\":\"z/y\"}\n{\"path\":\"z\"}\n", 409,
+           "line 2: /up/z: znode already exists");
+    import("/import/v1/up?parents=true", "{\"path\":\"z/y\"}\n{\"path\":\"z\"}\n", 409,
+           "line 2: /up/z: znode already exists");
+}
+
+/* What is passed over because it is there must not be gone in what the client has seen. */
+static void nothing_is_planned_by_an_older_state(void **state)
+{
+    (void)state;
+    import("/import/v1/app", TOP, 200, "\"created\":1");
+    expect("POST", "/import/v1/app?conflict=skip", "Zk-Min-Zxid: 0x1\r\n", TOP, 200,
+           "\"skipped\":1");
+    assert_int_equal(atomic_load(&gate->rounds), 0);
+    expect("POST", "/import/v1/app?conflict=skip", "Zk-Min-Zxid: 0x7fff00000000\r\n", TOP, 200,
+           "\"skipped\":1");
+    assert_int_equal(atomic_load(&gate->rounds), 1);
+    expect("POST", "/import/v1/app?dryRun=true", "Zk-Min-Zxid: 0x7fff00000000\r\n", "", 200,
+           "\"lines\":0");
+    assert_int_equal(atomic_load(&gate->rounds), 2);
+    atomic_store(&gate->reply_err, ERR_REPLICA_BEHIND);
+    expect("POST", "/import/v1/app?conflict=skip", "Zk-Min-Zxid: 0x7fff00000000\r\n", TOP, 503,
+           "\"code\":\"ReplicaBehind\"");
+    atomic_store(&gate->reply_err, ERR_OK);
+}
+
+static void drain(void *arg)
+{
+    (void)arg;
+    http_drain(http);
+}
+
+static bool is_listening(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bool listening = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+
+    close(fd);
+    return listening;
+}
+
+static void a_replica_that_stops_says_how_far_it_came(void **state)
+{
+    int fd = begin_chunked("/import/v1/app");
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct kit_answer answer;
+    struct thread stopper;
+
+    (void)state;
+    send_chunk(fd, TOP, sizeof(TOP) - 1);
+    wait_for("zabra_http_imports", 1);
+    thread_start(&stopper, "stopper", drain, NULL);
+    while (is_listening()) {
+        assert_true(os_now_ms() < end_ms);
+    }
+    send_chunk(fd, "{\"path\":\"a\"}\n", 13);
+    kit_send(fd, "0\r\n\r\n");
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 503);
+    assert_true(kit_body_has(&answer, "being stopped"));
+    assert_true(kit_body_has(&answer, "\"import\":{\"dryRun\":false,\"lines\":0,"));
+    kit_free(&answer);
+    close(fd);
+    thread_join(&stopper);
+}
+
 /* Others write the same at the same time: what was planned is planned anew. */
 static void a_race_is_no_failure(void **state)
 {
@@ -461,6 +584,10 @@ int main(void)
         TEST(places_are_bounded_and_given_back),
         TEST(who_sends_nothing_is_cut_off),
         TEST(a_failure_in_a_long_body_is_told),
+        TEST(a_failure_after_a_long_time_is_told),
+        TEST(a_line_may_come_twice),
+        TEST(nothing_is_planned_by_an_older_state),
+        TEST(a_replica_that_stops_says_how_far_it_came),
         TEST(a_race_is_no_failure),
     };
 
