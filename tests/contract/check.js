@@ -201,6 +201,9 @@ export class Contract {
     if (!media) {
       return [`the type ${type || 'of the answer'} is not in the contract`];
     }
+    if (media['x-lines']) {
+      return this.checkText(media, answer);
+    }
     if (type.endsWith('json')) {
       const errors = this.checkJson(
         row && status < 300 && row.answer ? row.answer : media.schema,
@@ -208,17 +211,6 @@ export class Contract {
         this.rest,
       );
       return type === PROBLEM ? [...errors, ...this.checkProblem(found)] : errors;
-    }
-    if (media['x-lines']) {
-      return answer
-        .toString()
-        .split('\n')
-        .filter(Boolean)
-        .flatMap((line) =>
-          this.checkJson(media['x-lines'], Buffer.from(line), this.rest).map(
-            (error) => `line: ${error}`,
-          ),
-        );
     }
     return type.startsWith('text/') ? this.rest.check(media.schema, answer.toString()) : [];
   }
@@ -298,15 +290,31 @@ export class Contract {
       errors.push(...(value === undefined ? [] : this.checkParameter(parameter, value)));
     }
     const type = (given['content-type'] ?? '').split(';')[0];
-    if (body?.length > 0 && type === 'application/json') {
+    if (body?.length > 0 && type.endsWith('json')) {
       const media = operation.requestBody?.content[type];
       errors.push(
         ...(media
-          ? this.checkJson(media.schema, body, this.rest).map((line) => `request: ${line}`)
+          ? this.checkText(media, body).map((line) => `request: ${line}`)
           : ['the body of the request is not in the contract']),
       );
     }
     return errors;
+  }
+
+  /** JSON, or lines of it. */
+  checkText(media, bytes) {
+    if (!media['x-lines']) {
+      return this.checkJson(media.schema, bytes, this.rest);
+    }
+    return bytes
+      .toString()
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+      .flatMap((line) =>
+        this.checkJson(media['x-lines'], Buffer.from(line), this.rest).map(
+          (error) => `line: ${error}`,
+        ),
+      );
   }
 
   checkParameter(parameter, text) {

@@ -281,6 +281,35 @@ function received(message, op = '') {
   return contract.checkReceived(Buffer.from(JSON.stringify(message)), op);
 }
 
+function imported(...lines) {
+  return exchange({
+    method: 'POST',
+    target: '/import/v1/app?conflict=skip',
+    headers: 'Content-Type: application/x-ndjson',
+    sent: lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+    lines: without(head, 'ETag'),
+    body: { dryRun: false, lines: 1, created: 1, overwritten: 0, skipped: 0, multis: 1 },
+  });
+}
+
+function exported(...lines) {
+  return exchange({
+    target: '/export/v1/app',
+    lines: replaced(without(head, 'ETag'), 'application/json', 'application/x-ndjson'),
+    body: lines.map((line) => `${JSON.stringify(line)}\n`).join(''),
+  });
+}
+
+const begin = { export: 1, path: '/app', zxid: '0x1', history: '00000000000000ff' };
+const end = { end: true, znodes: 1, skippedEphemerals: 0, skippedUnreadable: 0, maskedAcls: 0 };
+
+passes('lines of an import', imported(begin, { path: '' }, { path: 'a/b', dataUtf8: 'x' }, end));
+passes('lines by hand', imported({ path: 'a', data64: '', ttl: 5, acl: 'read', stat: {} }));
+caught('a full path in an import', imported({ path: '/app/a' }), /line: .*pattern/);
+caught('an ephemeral in an import', imported({ path: 'a', ephemeral: true }), /ephemeral/);
+passes('lines of an export', exported(begin, end));
+caught('an extra member of a line', exported(begin, { ...end, colour: 'red' }), /colour/);
+
 passes('a reply', received({ id: 1, ok: true, zxid: '0x1' }, 'ping'));
 passes(
   'an event',
