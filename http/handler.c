@@ -62,6 +62,14 @@ static void read_head(struct http_conn *conn, const char *method)
     http_decode_head(conn);
 }
 
+/* Of a refused body; who sends a long import does not look for an answer before its end. */
+static uint64_t swallow_max(const struct http_request *request)
+{
+    bool import = request->def && request->def->id == OP_IMPORT;
+
+    return import ? HTTP_IMPORT_SWALLOW_BYTES : HTTP_SWALLOW_BYTES;
+}
+
 /* A refused body is read to its end when that is short enough, so that the connection lives on. */
 static bool must_answer_now(const struct http_request *request)
 {
@@ -72,7 +80,7 @@ static bool must_answer_now(const struct http_request *request)
         return false;
     }
     return request->close || (body && request->head.expect.data) ||
-           (body && len != UINT64_MAX && len > HTTP_SWALLOW_BYTES);
+           (body && len != UINT64_MAX && len > swallow_max(request));
 }
 
 static enum MHD_Result begin(struct http_conn *conn, const char *method)
@@ -123,8 +131,7 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     }
     if (!request->refused) {
         buf_append(&conn->body, data, *len);
-    } else if (request->body_seen >
-               (request->import ? HTTP_IMPORT_SWALLOW_BYTES : HTTP_SWALLOW_BYTES)) {
+    } else if (request->body_seen > swallow_max(request)) {
         return cut_off(conn);
     }
     *len = 0;

@@ -35,8 +35,8 @@ enum {
     HTTP_SCAN_LATE_MS = 500,      /* A look so much too late: the process has stood still. */
     HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
-    /* The same of an import that has failed: who sends a long one does not look for an answer
-     * before its end, and would not find it behind a reset. */
+    /* The same of an import that was refused or has failed: who sends a long one does not look for
+     * an answer before its end, and would not find it behind a reset. */
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
     HTTP_INSTANCE_MAX = 64,    /* Text that names a request. */

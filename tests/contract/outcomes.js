@@ -254,6 +254,7 @@ function* otherStories(session) {
   yield [404, 'POST', '/import/v1/none', lines({ path: 'x' })];
   yield [413, 'POST', '/import/v1/m', lines({ path: 'x', dataUtf8: 'x'.repeat(5000) })];
   yield [401, 'POST', '/import/v1/m', { ...lines({ path: 'x' }), headers: [LINES_TYPE, gone] }];
+  yield [503, 'POST', '/import/v1/m', { ...lines({ path: 'x' }), headers: [LINES_TYPE, late] }];
   yield [401, 'POST', '/import/v1/m/mine', lines({ path: 'x' })];
   yield [
     403,

@@ -409,6 +409,44 @@ static void a_failure_in_a_long_body_is_told(void **state)
     close(fd);
 }
 
+/* Nor does it find a reset when the import has not even begun. */
+static void a_refusal_of_a_long_body_is_told(void **state)
+{
+    static char blank[64 << 10];
+    int first = begin_chunked("/import/v1/app");
+    int second = begin_chunked("/import/v1/app");
+
+    (void)state;
+    wait_for("zabra_http_imports", 2);
+    memset(blank, '\n', sizeof(blank));
+    for (int chunked = 0; chunked < 2; chunked++) {
+        int fd = chunked ? begin_chunked("/import/v1/app") : kit_connect(port);
+
+        if (!chunked) {
+            kit_send(fd, "POST /import/v1/app HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Length: 13107201\r\n\r\n");
+        }
+        for (int i = 0; i < 200; i++) {
+            if (chunked) {
+                send_chunk(fd, blank, sizeof(blank));
+            } else {
+                kit_send_bytes(fd, blank, sizeof(blank));
+            }
+        }
+        const char *last = chunked ? "0\r\n\r\n" : "\n";
+
+        assert_int_equal(send(fd, last, strlen(last), MSG_NOSIGNAL), strlen(last));
+        struct kit_answer answer = kit_read(fd, false);
+
+        assert_int_equal(answer.status, 429);
+        assert_true(kit_body_has(&answer, "maxTransfers"));
+        kit_free(&answer);
+        close(fd);
+    }
+    close(first);
+    close(second);
+}
+
 /* The time of a body is that of its length, also when the rest of it is only thrown away. */
 static void a_failure_after_a_long_time_is_told(void **state)
 {
@@ -418,6 +456,7 @@ static void a_failure_after_a_long_time_is_told(void **state)
     struct kit_answer answer;
 
     (void)state;
+    wait_for("zabra_http_imports", 1);
     memset(blank, '\n', sizeof(blank));
     while (os_now_ms() < end_ms) {
         uint64_t next_ms = os_now_ms() + 500;
@@ -584,6 +623,7 @@ int main(void)
         TEST(places_are_bounded_and_given_back),
         TEST(who_sends_nothing_is_cut_off),
         TEST(a_failure_in_a_long_body_is_told),
+        TEST(a_refusal_of_a_long_body_is_told),
         TEST(a_failure_after_a_long_time_is_told),
         TEST(a_line_may_come_twice),
         TEST(nothing_is_planned_by_an_older_state),
