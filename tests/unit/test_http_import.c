@@ -372,113 +372,6 @@ static void places_are_bounded_and_given_back(void **state)
     assert_int_equal(metric("zabra_http_imports_failed_total"), 2);
 }
 
-static void who_sends_nothing_is_cut_off(void **state)
-{
-    int fd = begin_chunked("/import/v1/app");
-    struct kit_answer answer;
-
-    (void)state;
-    send_chunk(fd, TOP, sizeof(TOP) - 1);
-    answer = kit_read(fd, false);
-    assert_int_equal(answer.status, 408);
-    kit_free(&answer);
-    close(fd);
-    wait_for("zabra_http_imports", 0);
-    get("/app", 404, "");
-}
-
-/* More than is read of any other body that is refused: the client finds the answer. */
-static void a_failure_in_a_long_body_is_told(void **state)
-{
-    static char blank[64 << 10];
-    int fd = begin_chunked("/import/v1/app");
-    struct kit_answer answer;
-
-    (void)state;
-    memset(blank, ' ', sizeof(blank));
-    blank[sizeof(blank) - 1] = '\n';
-    kit_send(fd, "9\r\nnonsense\n\r\n");
-    for (int i = 0; i < 200; i++) {
-        send_chunk(fd, blank, sizeof(blank));
-    }
-    kit_send(fd, "0\r\n\r\n");
-    answer = kit_read(fd, false);
-    assert_int_equal(answer.status, 400);
-    assert_true(kit_body_has(&answer, "line 1: "));
-    kit_free(&answer);
-    close(fd);
-}
-
-/* Nor does it find a reset when the import has not even begun. */
-static void a_refusal_of_a_long_body_is_told(void **state)
-{
-    static char blank[64 << 10];
-    int first = begin_chunked("/import/v1/app");
-    int second = begin_chunked("/import/v1/app");
-
-    (void)state;
-    wait_for("zabra_http_imports", 2);
-    memset(blank, '\n', sizeof(blank));
-    for (int chunked = 0; chunked < 2; chunked++) {
-        int fd = chunked ? begin_chunked("/import/v1/app") : kit_connect(port);
-
-        if (!chunked) {
-            kit_send(fd, "POST /import/v1/app HTTP/1.1\r\nHost: localhost\r\n"
-                         "Content-Length: 13107201\r\n\r\n");
-        }
-        for (int i = 0; i < 200; i++) {
-            if (chunked) {
-                send_chunk(fd, blank, sizeof(blank));
-            } else {
-                kit_send_bytes(fd, blank, sizeof(blank));
-            }
-        }
-        const char *last = chunked ? "0\r\n\r\n" : "\n";
-
-        assert_int_equal(send(fd, last, strlen(last), MSG_NOSIGNAL), strlen(last));
-        struct kit_answer answer = kit_read(fd, false);
-
-        assert_int_equal(answer.status, 429);
-        assert_true(kit_body_has(&answer, "maxTransfers"));
-        kit_free(&answer);
-        close(fd);
-    }
-    close(first);
-    close(second);
-}
-
-/* The time of a body is that of its length, also when the rest of it is only thrown away. */
-static void a_failure_after_a_long_time_is_told(void **state)
-{
-    static char blank[16 << 10];
-    uint64_t end_ms = os_now_ms() + gate->limits.body_timeout_ms + 500;
-    int fd = begin_chunked("/import/v1/app");
-    struct kit_answer answer;
-
-    (void)state;
-    wait_for("zabra_http_imports", 1);
-    memset(blank, '\n', sizeof(blank));
-    while (os_now_ms() < end_ms) {
-        uint64_t next_ms = os_now_ms() + 500;
-
-        send_chunk(fd, blank, sizeof(blank));
-        while (os_now_ms() < next_ms) {
-            assert_int_equal(metric("zabra_http_imports"), 1);
-        }
-    }
-    kit_send(fd, "9\r\nnonsense\n\r\n");
-    end_ms = os_now_ms() + 600; /* Deadlines are looked at meanwhile. */
-    while (os_now_ms() < end_ms) {
-        assert_int_equal(metric("zabra_http_imports"), 1);
-    }
-    kit_send(fd, "0\r\n\r\n");
-    answer = kit_read(fd, false);
-    assert_int_equal(answer.status, 400);
-    assert_true(kit_body_has(&answer, "not valid JSON"));
-    kit_free(&answer);
-    close(fd);
-}
-
 /* In one batch as in several: the second line meets what the first has made. */
 static void a_line_may_come_twice(void **state)
 {
@@ -526,49 +419,6 @@ static void nothing_is_planned_by_an_older_state(void **state)
     expect("POST", "/import/v1/app?conflict=skip", "Zk-Min-Zxid: 0x7fff00000000\r\n", TOP, 503,
            "\"code\":\"ReplicaBehind\"");
     atomic_store(&gate->reply_err, ERR_OK);
-}
-
-static void drain(void *arg)
-{
-    (void)arg;
-    http_drain(http);
-}
-
-static bool is_listening(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    bool listening = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
-
-    close(fd);
-    return listening;
-}
-
-static void a_replica_that_stops_says_how_far_it_came(void **state)
-{
-    int fd = begin_chunked("/import/v1/app");
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-    struct kit_answer answer;
-    struct thread stopper;
-
-    (void)state;
-    send_chunk(fd, TOP, sizeof(TOP) - 1);
-    wait_for("zabra_http_imports", 1);
-    thread_start(&stopper, "stopper", drain, NULL);
-    while (is_listening()) {
-        assert_true(os_now_ms() < end_ms);
-    }
-    send_chunk(fd, "{\"path\":\"a\"}\n", 13);
-    kit_send(fd, "0\r\n\r\n");
-    answer = kit_read(fd, false);
-    assert_int_equal(answer.status, 503);
-    assert_true(kit_body_has(&answer, "being stopped"));
-    assert_true(kit_body_has(&answer, "\"import\":{\"dryRun\":false,\"lines\":0,"));
-    kit_free(&answer);
-    close(fd);
-    thread_join(&stopper);
 }
 
 /* Others write the same at the same time: what was planned is planned anew. */
@@ -621,13 +471,8 @@ int main(void)
         TEST(a_line_is_bounded),
         TEST(a_body_in_pieces_is_the_same_body),
         TEST(places_are_bounded_and_given_back),
-        TEST(who_sends_nothing_is_cut_off),
-        TEST(a_failure_in_a_long_body_is_told),
-        TEST(a_refusal_of_a_long_body_is_told),
-        TEST(a_failure_after_a_long_time_is_told),
         TEST(a_line_may_come_twice),
         TEST(nothing_is_planned_by_an_older_state),
-        TEST(a_replica_that_stops_says_how_far_it_came),
         TEST(a_race_is_no_failure),
     };
 
