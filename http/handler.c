@@ -261,9 +261,7 @@ static enum MHD_Result run_here(struct http_conn *conn)
     UNREACHABLE();
 }
 
-/* Behind a quorum round: a session that is not there now is gone, unless this state is an older one
- * that has been put in place since. */
-static enum err find_session(struct http_conn *conn, const char **ret_why)
+enum err http_session_find(struct http_conn *conn, const char **ret_why)
 {
     zxid_t zxid = 0;
     enum err err = http_session_look(conn, &zxid);
@@ -307,7 +305,7 @@ static enum MHD_Result resumed(struct http_conn *conn)
         return answer_write(conn);
     }
     if (result->err == ERR_OK && needs_session(request)) {
-        enum err err = find_session(conn, &why);
+        enum err err = http_session_find(conn, &why);
 
         if (err != ERR_OK) {
             http_refuse(conn, err, "%s", why);

@@ -256,6 +256,10 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
  * here. Takes `op`. */
 enum MHD_Result http_submit(struct http_conn *conn, struct op_request *op);
 
+/* Behind a quorum round: a session that is not there now is gone, unless this state is an older one
+ * that has been put in place since. */
+enum err http_session_find(struct http_conn *conn, const char **ret_why);
+
 /* Runs the row's read function and answers; again as often as need be. Library thread. */
 enum MHD_Result http_run_read(struct http_conn *conn);
 

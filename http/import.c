@@ -111,14 +111,20 @@ static enum MHD_Result submit_batch(struct http_conn *conn)
     return submit(conn, op);
 }
 
-/* Planned by an older state than the client has seen, znodes would be passed over that are gone. */
+static bool is_session_unknown(const struct http_request *request)
+{
+    return request->session.shown && request->session_id == 0;
+}
+
+/* Planned by an older state than the client has seen, znodes would be passed over that are gone.
+ * And a session that this replica does not know may be new, or gone. */
 static bool must_wait(struct http_conn *conn)
 {
     struct http_import *import = conn->request.import;
-
     uint64_t min_zxid = conn->request.min_zxid;
+    bool behind = !import->admitted && min_zxid != 0 && min_zxid > http_status(conn)->applied;
 
-    import->admitted = import->admitted || min_zxid == 0 || min_zxid <= http_status(conn)->applied;
+    import->admitted = import->admitted || (!behind && !is_session_unknown(&conn->request));
     return !import->admitted;
 }
 
@@ -129,16 +135,23 @@ static enum MHD_Result submit_wait(struct http_conn *conn)
     op->def = ops_by_id(OP_STAT);
     op_args_init(&op->args, OP_STAT);
     op->args.path = conn->request.args.path;
+    op->consistency = is_session_unknown(&conn->request) ? OP_LINEARIZABLE : OP_LOCAL;
     op->min_zxid = conn->request.min_zxid;
     return submit(conn, op);
 }
 
-static void admit(struct http_import *import, const struct op_result *result)
+static void admit(struct http_conn *conn, const struct op_result *result)
 {
+    struct http_import *import = conn->request.import;
+    const char *why = result->detail ? result->detail : err_text(result->err);
+    enum err err = result->err;
+
     import->admitted = true;
-    if (result->err != ERR_OK) {
-        import_stop(import->import, result->err,
-                    result->detail ? result->detail : err_text(result->err));
+    if (err == ERR_OK && is_session_unknown(&conn->request)) {
+        err = http_session_find(conn, &why);
+    }
+    if (err != ERR_OK) {
+        import_stop(import->import, err, why);
     }
 }
 
@@ -155,7 +168,7 @@ static void take_answer(struct http_conn *conn)
     if (import->admitted) {
         import_answer(import->import, &request->op->result);
     } else {
-        admit(import, &request->op->result);
+        admit(conn, &request->op->result);
     }
     op_request_free(request->op);
     request->op = NULL;

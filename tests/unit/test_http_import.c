@@ -401,6 +401,18 @@ static void a_line_may_come_twice(void **state)
            "line 2: /up/z: znode already exists");
 }
 
+/* Also when nothing is written that the leader would refuse. */
+static void a_session_that_is_gone_is_said(void **state)
+{
+    static const char gone[] = "Zk-Session: 0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f\r\n";
+
+    (void)state;
+    import("/import/v1/app", TOP, 200, "\"created\":1");
+    expect("POST", "/import/v1/app", gone, TOP, 401, "\"code\":\"SessionExpired\"");
+    expect("POST", "/import/v1/app?dryRun=true", gone, TOP, 401, "\"code\":\"SessionExpired\"");
+    expect("POST", "/import/v1/app?conflict=skip", gone, TOP, 401, "\"code\":\"SessionExpired\"");
+}
+
 /* What is passed over because it is there must not be gone in what the client has seen. */
 static void nothing_is_planned_by_an_older_state(void **state)
 {
@@ -472,6 +484,7 @@ int main(void)
         TEST(a_body_in_pieces_is_the_same_body),
         TEST(places_are_bounded_and_given_back),
         TEST(a_line_may_come_twice),
+        TEST(a_session_that_is_gone_is_said),
         TEST(nothing_is_planned_by_an_older_state),
         TEST(a_race_is_no_failure),
     };
