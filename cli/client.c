@@ -31,6 +31,8 @@ struct asking {
     uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
     uint32_t pause_ms;
     int tries;
+    bool unsure;      /* One of the tries may have been done, though nobody has said so. */
+    bool interrupted; /* While it was waited for the next one. */
 };
 
 /* What came of one try. */
@@ -410,6 +412,7 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
         uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
 
         asking->refused_since_ms = is_refused(result) ? since_ms : 0;
+        asking->unsure = asking->unsure || was_sent(client);
         (void)(was_sent(client) ? too_late(client, asking->request) : nobody(client));
         return ELSEWHERE;
     }
@@ -423,11 +426,14 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     reply->endpoint = client->endpoints.current;
     client_seen(client, reply->zxid);
     (void)client_judge(client, reply->status, buf_slice(&reply->body));
+
+    bool in_flight = strcmp(client->error.code, "InFlight") == 0;
+
+    asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
         return ELSEWHERE;
     }
-    return reply->status == HTTP_TOO_MANY || strcmp(client->error.code, "InFlight") == 0 ? AGAIN
-                                                                                         : ANSWERED;
+    return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
 }
 
 void client_url(const struct client *client, const struct client_request *request, struct buf *url)
@@ -535,7 +541,8 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
 
         asking->pause_ms =
             asking->pause_ms * 2 < PAUSE_MAX_MS ? asking->pause_ms * 2 : PAUSE_MAX_MS;
-        return pause_for(client, wait_ms);
+        asking->interrupted = !pause_for(client, wait_ms);
+        return !asking->interrupted;
     }
     return left_ms > 0;
 }
@@ -549,6 +556,20 @@ static int show(const struct client *client, const struct client_request *reques
     (void)printf("%s", buf_cstr(&line));
     buf_release(&line);
     return CMD_SHOWN;
+}
+
+/* All tries are over, and none was answered for good. What the last one says holds for it alone: a
+ * write that was sent before may be done. */
+static int give_up(struct client *client, const struct asking *asking)
+{
+    if (asking->interrupted) {
+        return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
+    }
+    if (asking->unsure && client_changes(asking->request) &&
+        client->error.exit_code != CMD_TIMED_OUT) {
+        return too_late(client, asking->request);
+    }
+    return client->error.exit_code;
 }
 
 int client_ask(struct client *client, const struct client_request *request)
@@ -572,9 +593,7 @@ int client_ask(struct client *client, const struct client_request *request)
     asking.end_ms = asking.start_ms + (uint64_t)time_ms;
     do {
         outcome = try_once(client, &asking);
-        if (outcome == INTERRUPTED) {
-            return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
-        }
-    } while (outcome != ANSWERED && go_on(client, &asking, outcome));
-    return client->error.exit_code;
+        asking.interrupted = outcome == INTERRUPTED;
+    } while (!asking.interrupted && outcome != ANSWERED && go_on(client, &asking, outcome));
+    return outcome == ANSWERED ? client->error.exit_code : give_up(client, &asking);
 }
