@@ -86,7 +86,8 @@ const struct cmd cmd_lock = {
             "docs/recipes/lock.md, and may be shared with programs that are written like\n"
             "those. It is let go when the command has ended. The command's environment:\n"
             "ZABRA_LOCK_PATH, the znode; ZABRA_LOCK_FENCE, its czxid; ZABRA_SESSION and\n"
-            "ZABRA_ENDPOINTS, so that 'zabra' within is in the same session.\n" HOLD_HELP,
+            "ZABRA_ENDPOINTS, so that 'zabra' within is in the same session; ZABRA_MIN_ZXID, so\n"
+            "that it reads nothing older than what the holder before has left.\n" HOLD_HELP,
     .options = lock_options,
     .examples = lock_examples,
     .operands = {CMD_OPERAND_PATH},

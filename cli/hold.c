@@ -5,6 +5,7 @@
 #include "base/os_clock.h"
 #include "cli/url.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum {
@@ -13,8 +14,9 @@ enum {
     TTL_MAX_MS = 3600000,
     GRACE_SHARE = 6, /* Of the time-out. */
     GRACE_MIN_SHARE = 4,
-    LOOK_SHARE = 8,     /* So much of it a look at the znode may take. */
-    LOOK_AGAIN_MS = 500 /* After one that was not answered. */
+    LOOK_SHARE = 8,      /* So much of it a look at the znode may take. */
+    LOOK_AGAIN_MS = 500, /* After one that was not answered. */
+    ZXID_TEXT_MAX = 32
 };
 
 /* ---- Life ---- */
@@ -25,7 +27,7 @@ static int open_session(struct hold *hold, int64_t ttl_ms, int64_t grace_ms)
     int64_t granted_ms = live_session_timeout_ms(hold->wait.live);
 
     if (code != CMD_OK) {
-        return code;
+        return wait_signal(&hold->wait, code);
     }
     hold->grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
     if (hold->grace_ms > granted_ms / GRACE_MIN_SHARE) {
@@ -85,9 +87,12 @@ void hold_env(struct hold *hold, const char *name, const char *value)
 
 /* ---- Running ---- */
 
+/* However late we are (a machine may stand still): no mercy beyond the end of the session. */
 static int lose(struct hold *hold, const char *why)
 {
-    (void)live_end_child(hold->wait.live, hold->grace_ms);
+    int64_t left_ms = live_session_left_ms(hold->wait.live);
+
+    (void)live_end_child(hold->wait.live, left_ms < hold->grace_ms ? left_ms : hold->grace_ms);
     return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
 }
 
@@ -104,7 +109,7 @@ static bool is_there(struct hold *hold)
     request.target = buf_cstr(&url);
     code = client_ask(hold->cli->client, &request);
     buf_release(&url);
-    hold->look_ms = code == CMD_OK ? UINT64_MAX : os_now_ms() + LOOK_AGAIN_MS;
+    hold->look_ms = code == CMD_OK && hold->wait.stream ? UINT64_MAX : os_now_ms() + LOOK_AGAIN_MS;
     return code != CMD_NO_NODE;
 }
 
@@ -139,18 +144,35 @@ static const char *take_news(struct hold *hold, const struct live_news *news)
         json_decref(news->event);
         return why;
     }
+    if (news->kind == LIVE_OVER) {
+        wait_unwatch(&hold->wait); /* Refused, wherever we ask: so it is looked at. */
+        hold->look_ms = os_now_ms();
+    }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
         return "somebody has deleted the znode that stands for it";
     }
     return NULL;
 }
 
+/* What is read within is not older than what whoever held it before has left. */
+static void put_min_zxid(struct hold *hold)
+{
+    char zxid[ZXID_TEXT_MAX];
+
+    (void)snprintf(zxid, sizeof(zxid), "0x%" PRIx64, client_zxid(hold->cli->client));
+    hold_env(hold, "ZABRA_MIN_ZXID", zxid);
+}
+
 int hold_run(struct hold *hold, const char *path)
 {
     const char *why = NULL;
     struct live_news news;
-    int code = live_run(hold->wait.live, hold->cli->args.child, hold->env, -1);
+    int code = wait_still(&hold->wait); /* Much may have happened since the last answer. */
 
+    if (code == CMD_OK) {
+        put_min_zxid(hold);
+        code = live_run(hold->wait.live, hold->cli->args.child, hold->env, -1);
+    }
     if (code != CMD_OK) {
         return code;
     }

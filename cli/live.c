@@ -131,6 +131,14 @@ int64_t live_session_timeout_ms(const struct live *live)
     return live->timeout_ms;
 }
 
+int64_t live_session_left_ms(const struct live *live)
+{
+    uint64_t end_ms = live->heard_ms + (uint64_t)live->timeout_ms;
+    uint64_t now_ms = os_now_ms();
+
+    return end_ms > now_ms ? (int64_t)(end_ms - now_ms) : 0;
+}
+
 /* NOLINTNEXTLINE(readability-non-const-parameter): the library's type. */
 static size_t drop_body(char *data, size_t size, size_t count, void *ctx)
 {
@@ -258,6 +266,22 @@ static bool take_event(struct live *live, struct live_news *news)
 
 /* ---- Waiting ---- */
 
+/* What the terminal sends goes to the whole group in front: a child that is in it has it. */
+static bool has_got(const struct live *live, const struct signalfd_siginfo *info)
+{
+    return info->ssi_code == SI_KERNEL && getpgid(live->child) == getpgrp();
+}
+
+void live_pass_early(struct live *live)
+{
+    struct signalfd_siginfo info;
+
+    while (read(live->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        live->last_signal = (int)info.ssi_signo;
+        (void)kill(live->child, (int)info.ssi_signo);
+    }
+}
+
 static bool take_signal(struct live *live, struct live_news *news)
 {
     struct signalfd_siginfo info;
@@ -269,7 +293,7 @@ static bool take_signal(struct live *live, struct live_news *news)
             return true;
         }
         live->last_signal = (int)info.ssi_signo;
-        if (info.ssi_code != SI_KERNEL) {
+        if (!has_got(live, &info)) {
             (void)kill(live->child, (int)info.ssi_signo);
         }
     }

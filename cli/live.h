@@ -55,6 +55,9 @@ int live_session(struct live *live, int64_t timeout_ms);
 const char *live_session_secret(const struct live *live);
 int64_t live_session_timeout_ms(const struct live *live);
 
+/* So long nobody else can have what the session holds; 0: it may be over. */
+int64_t live_session_left_ms(const struct live *live);
+
 /* Begins a watch; live_unwatch ends it, else live_close. NULL: there are too many. */
 struct stream *live_watch(struct live *live, const struct stream_request *request);
 void live_unwatch(struct live *live, struct stream *stream);

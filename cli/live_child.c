@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/inherited.h"
 #include "cli/live_int.h"
 
 #include <errno.h>
@@ -82,6 +83,7 @@ static _Noreturn void become_child(const struct live *live, const struct start *
         _exit(CMD_CHILD_FAILED); /* We were gone before we could say so. */
     }
     (void)pthread_sigmask(SIG_SETMASK, &live->old_mask, NULL);
+    inherited_only();
     if (start->input < 0 || dup2(start->input, STDIN_FILENO) >= 0) {
         execvpe(start->args[0], start->args, start->env);
     }
@@ -143,6 +145,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
         live_kill_child(live);
         return fail(live, args[0], why);
     }
+    live_pass_early(live);
     return CMD_OK;
 }
 

@@ -44,6 +44,9 @@ struct live {
 /* True when the child has ended: it is forgotten. */
 bool live_take_child(struct live *live, int *ret_status);
 
+/* Passes on what came before there was a child: whoever has sent it, the child has not got it. */
+void live_pass_early(struct live *live);
+
 /* SIGKILL, and waits. */
 void live_kill_child(struct live *live);
 

@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/inherited.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,10 +37,13 @@ static int run(int arg_count, char **args)
 
 int main(int argc, char **argv)
 {
+    inherited_note();
+
     int code = run(argc, argv);
 
     /* A full disk or a closed pipe behind stdout must not look like success. */
     if (fflush(stdout) || ferror(stdout)) {
+        (void)fprintf(stderr, "zabra: the output could not be written\n");
         return CMD_FAILED;
     }
     return code;

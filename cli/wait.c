@@ -111,20 +111,32 @@ static bool is_read(const struct client_request *request)
     return !request->method;
 }
 
-static int ask_once(struct wait *wait, const struct client_request *request)
+int wait_signal(struct wait *wait, int code)
 {
-    int code = client_ask(wait->cli->client, request);
+    uint64_t until_ms = wait->until_ms;
     bool ignored = false;
 
-    if (code > CMD_OK && strcmp(client_error(wait->cli->client)->code, "Interrupted") == 0) {
-        uint64_t until_ms = wait->until_ms;
-
-        wait->until_ms = UINT64_MAX; /* The signal is what ends it. */
-        code = take_news(wait, os_now_ms(), &ignored);
-        wait->until_ms = until_ms;
-        ASSERT(code != CMD_OK);
+    if (code <= CMD_OK || strcmp(client_error(wait->cli->client)->code, CLIENT_INTERRUPTED) != 0) {
+        return code;
     }
+    wait->until_ms = UINT64_MAX; /* The signal is what ends it. */
+    code = take_news(wait, os_now_ms(), &ignored);
+    wait->until_ms = until_ms;
+    ASSERT(code != CMD_OK);
     return code;
+}
+
+int wait_still(struct wait *wait)
+{
+    struct live_news news;
+
+    live_wait(wait->live, os_now_ms(), &news);
+    if (news.kind == LIVE_EVENT) {
+        json_decref(news.event);
+    }
+    return news.kind == LIVE_SIGNAL ? CMD_SIGNAL + news.signal_number
+           : news.kind == LIVE_LOST ? lost(wait)
+                                    : CMD_OK;
 }
 
 int wait_ask(struct wait *wait, struct client_request *request)
@@ -138,7 +150,7 @@ int wait_ask(struct wait *wait, struct client_request *request)
         request->timeout_ms = patience_ms(wait);
     }
     for (;;) {
-        code = ask_once(wait, request);
+        code = wait_signal(wait, client_ask(wait->cli->client, request));
         bool nobody = code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
 
         wait->answered = wait->answered || !nobody;

@@ -33,6 +33,12 @@ void wait_close(struct wait *wait);
  * that nobody answers any more is asked again, for as long as there may be an answer. */
 int wait_ask(struct wait *wait, struct client_request *request);
 
+/* The exit code of a request, or that of the signal which it gave way to. */
+int wait_signal(struct wait *wait, int code);
+
+/* CMD_OK: no signal has come, and the session cannot be over. Else told, or the signal's code. */
+int wait_still(struct wait *wait);
+
 /* CMD_OK: asked, and `ret_there` says whether there is such a znode. Else told. */
 int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there);
 
