@@ -94,9 +94,32 @@ static void put_headers(const struct client *client, const struct client_request
     }
 }
 
+/* A zero cannot stand on a command line. */
+static bool has_zero(const struct client_request *request)
+{
+    return request->body.len > 0 && memchr(request->body.data, 0, request->body.len);
+}
+
+/* Too long for an argument, or none at all: it goes through a pipe. */
 static bool is_long(const struct client_request *request)
 {
-    return request->has_body && !request->body_from && request->body.len > ARGUMENT_MAX;
+    return request->has_body && !request->body_from &&
+           (request->body.len > ARGUMENT_MAX || has_zero(request));
+}
+
+/* What printf, which the shell has built in, prints the body by. */
+static void put_printed(struct buf *out, const struct client_request *request)
+{
+    if (!has_zero(request)) {
+        buf_append_str(out, "printf %s ");
+        put_quoted(out, request->body);
+        return;
+    }
+    buf_append_str(out, "printf '");
+    for (size_t i = 0; i < request->body.len; i++) {
+        buf_printf(out, "\\%03o", request->body.data[i]);
+    }
+    buf_append_byte(out, '\'');
 }
 
 /* The body is what stands there, a file, or the standard input: of the line, or of its pipe. */
@@ -149,8 +172,7 @@ void client_put_curl(const struct client *client, const struct client_request *r
     bool input = request->has_body && piped;
 
     if (is_long(request)) {
-        buf_append_str(out, "printf %s ");
-        put_quoted(out, request->body);
+        put_printed(out, request);
         buf_append_str(out, " | ");
     }
     if (piped) {

@@ -32,8 +32,7 @@ static volatile sig_atomic_t stopped;
 
 static void on_signal(int number)
 {
-    (void)number;
-    stopped = 1;
+    stopped = number;
 }
 
 /* ---- Before and after ---- */
@@ -91,6 +90,7 @@ static int clean_up(struct bench *bench)
     request.target = buf_cstr(&url);
     code = client_ask(bench->cli->client, &request);
     buf_release(&url);
+    code = code == CMD_NO_NODE ? CMD_OK : code;
     if (code != CMD_OK) {
         (void)fprintf(stderr, "zabra bench: %s is left behind: zabra rm -ry %s\n",
                       buf_cstr(&bench->base), buf_cstr(&bench->base));
@@ -200,7 +200,7 @@ static int run_made(struct bench *bench, const char *kind)
     int code = make_znodes(bench);
 
     if (code != CMD_OK) {
-        return code;
+        return code == CMD_TIMED_OUT && clean_up(bench) != CMD_OK ? CMD_PARTLY : code;
     }
     if (!bench->watches) {
         code = fill_znodes(bench);
@@ -256,7 +256,7 @@ static int run_bench(struct bench *bench, const char *kind)
     code = run_made(bench, kind);
     buf_release(&bench->data);
     buf_release(&bench->base);
-    return stopped ? CMD_SIGNAL + SIGINT : code;
+    return stopped ? CMD_SIGNAL + (int)stopped : code;
 }
 
 static int run(struct cli *cli)

@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    WRAP_MAX = 16 /* What stands around the operations. */
+};
+
 static const struct out_column columns[] = {
     {"OP", "op", false},          {"OK", "ok", false},
     {"VERSION", "version", true}, {"ERROR", "error.code", false},
@@ -50,7 +54,7 @@ static struct slice next_line(struct slice *rest)
 }
 
 /* One operation a line. */
-static json_t *parse_lines(struct slice text, char error[JSONR_ERROR_MAX])
+static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *ops = json_array();
     struct slice line;
@@ -62,26 +66,34 @@ static json_t *parse_lines(struct slice text, char error[JSONR_ERROR_MAX])
             json_decref(ops);
             return NULL;
         }
+        buf_append_str(body, json_array_size(ops) > 0 ? "," : "");
+        buf_append_slice(body, line);
         (void)json_array_append_new(ops, op);
     }
     return ops;
 }
 
-/* {"ops":[...]}, the list alone, or lines; the list. */
-static json_t *parse(struct slice text, char error[JSONR_ERROR_MAX])
+/* {"ops":[...]}, the list alone, one operation, or one a line; the list. What is sent is the text
+ * as it stands: a number in it may be more than we can hold. */
+static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *value = jsonr_parse(text, error);
     json_t *ops = value;
 
-    if (!value) {
-        return parse_lines(text, error);
-    }
     if (json_is_object(value) && jsonr_at(value, "ops")) {
         ops = json_incref(jsonr_at(value, "ops"));
         json_decref(value);
-    } else if (json_is_object(value)) {
-        ops = json_pack("[o]", value);
+        buf_append_slice(body, text);
+        return ops;
     }
+    buf_append_str(body, json_is_array(value) ? "{\"ops\":" : "{\"ops\":[");
+    if (value) {
+        ops = json_is_array(value) ? value : json_pack("[o]", value);
+        buf_append_slice(body, text);
+    } else {
+        ops = parse_lines(text, body, error);
+    }
+    buf_append_str(body, json_is_array(value) ? "}" : "]}");
     return ops;
 }
 
@@ -100,25 +112,18 @@ static int judge(const json_t *results)
     return CMD_OK;
 }
 
-static int ask(struct cli *cli, const json_t *ops)
+static int ask(struct cli *cli, const json_t *ops, struct slice body)
 {
     struct client_request request = {.method = "POST",
                                      .target = "/multi/v1",
+                                     .body = body,
                                      .has_body = true,
                                      .type = "application/json",
                                      .reads = is_read(ops),
                                      .last = true};
-    struct buf body;
     const json_t *json = NULL;
-    int code = CMD_OK;
+    int code = cli_ask(cli, &request);
 
-    buf_init(&body, VALUE_MAX);
-    buf_append_str(&body, "{\"ops\":");
-    jsonr_put(&body, ops);
-    buf_append_str(&body, "}");
-    request.body = buf_slice(&body);
-    code = cli_ask(cli, &request);
-    buf_release(&body);
     if (code != CMD_OK) {
         return code;
     }
@@ -135,18 +140,21 @@ static int run(struct cli *cli)
     const char *name = args_operand(&cli->args, 0);
     char error[JSONR_ERROR_MAX] = "";
     struct buf text;
+    struct buf body;
     json_t *ops = NULL;
     int code = CMD_FAILED;
 
     buf_init(&text, VALUE_MAX);
+    buf_init(&body, VALUE_MAX + WRAP_MAX);
     if (value_read_file(cli, name ? name : "-", &text)) {
-        ops = parse(buf_slice(&text), error);
+        ops = parse(buf_slice(&text), &body, error);
         code = json_is_array(ops)
-                   ? ask(cli, ops)
+                   ? ask(cli, ops, buf_slice(&body))
                    : cli_fail(cli, CMD_USAGE, "BadArguments", "the operations are no JSON list: %s",
                               *error ? error : "neither a list nor an object with ops");
     }
     json_decref(ops);
+    buf_release(&body);
     buf_release(&text);
     return code;
 }

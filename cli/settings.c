@@ -6,9 +6,9 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 #define DEFAULT_ENDPOINTS "127.0.0.1:9998,127.0.0.1:9999,127.0.0.1:10000"
@@ -17,7 +17,6 @@ enum {
     TIMEOUT_DEFAULT_MS = 15000,
     TIMEOUT_MAX_MS = 3600 * 1000,
     OPEN_TO_OTHERS = 077, /* Mode bits that the file may not have. */
-    OPEN_TO_ALL = 007,    /* And a password: a group may share it. */
     NAME_MAX_LEN = 4096
 };
 
@@ -322,6 +321,22 @@ static bool take_timeout(struct settings *settings, const struct args *args)
                   text);
 }
 
+/* Decimal, or hexadecimal with 0x. */
+static bool take_min_zxid(struct settings *settings, const struct args *args)
+{
+    const char *text = value_of(settings, args, "min-zxid");
+    char *end = NULL;
+
+    settings->min_zxid = text;
+    if (!text) {
+        return true;
+    }
+    errno = 0;
+    (void)strtoull(text, &end, 0);
+    return (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0) ||
+           refuse(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
+}
+
 /* NO_COLOR counts whatever it says (no-color.org). */
 static bool has_color(struct settings *settings, const struct args *args)
 {
@@ -345,7 +360,6 @@ bool settings_load(struct settings *settings, const struct args *args)
     }
     settings->user = value_of(settings, args, "user");
     settings->password_file = value_of(settings, args, "password-file");
-    settings->min_zxid = value_of(settings, args, "min-zxid");
     settings->session = settings_env("ZABRA_SESSION");
     settings->linearizable = is_on(settings, args, "linearizable");
     settings->curl = args_has(args, "curl");
@@ -355,92 +369,11 @@ bool settings_load(struct settings *settings, const struct args *args)
         return refuse(settings, "--user: a name has no colon; a password is never given on the "
                                 "command line, but by --password-file");
     }
-    return take_format(settings, args) && take_timeout(settings, args);
+    return take_format(settings, args) && take_timeout(settings, args) &&
+           take_min_zxid(settings, args);
 }
 
 void settings_release(struct settings *settings)
 {
     buf_release(&settings->file);
-}
-
-/* ---- Passwords ---- */
-
-/* Keeps the first line. */
-static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
-{
-    size_t len = 0;
-
-    while (len < SETTINGS_PASSWORD_MAX - 1) {
-        ssize_t got = read(fd, password + len, 1);
-
-        if (got < 0) {
-            return false;
-        }
-        if (got == 0 || password[len] == '\n') {
-            break;
-        }
-        len++;
-    }
-    if (len > 0 && password[len - 1] == '\r') {
-        len--;
-    }
-    password[len] = '\0';
-    return len < SETTINGS_PASSWORD_MAX - 1;
-}
-
-static bool password_of_file(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
-{
-    const char *name = settings->password_file;
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    struct stat stat;
-
-    if (fd < 0) {
-        return refuse(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
-    }
-
-    bool open_to_all =
-        fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && (stat.st_mode & OPEN_TO_ALL) != 0;
-    bool ok = !open_to_all && take_line(fd, password);
-
-    close(fd);
-    if (open_to_all) {
-        return refuse(settings, "--password-file: everybody may read %s; run: chmod 600 %s", name,
-                      name);
-    }
-    return ok || refuse(settings, "--password-file: %s has no line that can be a password", name);
-}
-
-static bool ask_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
-{
-    int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
-    struct termios shown;
-
-    if (fd < 0 || tcgetattr(fd, &shown) != 0) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        return refuse(settings,
-                      "there is no terminal to ask for the password of %s; give "
-                      "--password-file",
-                      settings->user);
-    }
-
-    struct termios hidden = shown;
-
-    hidden.c_lflag &= ~(tcflag_t)ECHO;
-    (void)dprintf(fd, "password of %s: ", settings->user);
-    (void)tcsetattr(fd, TCSAFLUSH, &hidden);
-
-    bool ok = take_line(fd, password);
-
-    (void)tcsetattr(fd, TCSAFLUSH, &shown);
-    (void)dprintf(fd, "\n");
-    close(fd);
-    return ok || refuse(settings, "that cannot be a password");
-}
-
-bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
-{
-    return settings->password_file ? password_of_file(settings, password)
-                                   : ask_password(settings, password);
 }

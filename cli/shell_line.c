@@ -18,7 +18,8 @@ enum {
     HISTORY_LINES = 1000,
     NAME_MAX_LEN = 4096,
     PROMPT_MAX = 512,
-    SHOWN_MAX = 100 /* Candidates that are listed. */
+    SHOWN_MAX = 100, /* Candidates that are listed. */
+    NO_TEXT = 0xff   /* A byte that no text has. */
 };
 
 struct shell_line {
@@ -239,7 +240,7 @@ struct shell_line *shell_line_open(bool terminal)
 {
     struct shell_line *line = mem_zalloc(1, sizeof(*line));
 
-    buf_init(&line->script, WORDS_LINE_MAX);
+    buf_init(&line->script, WORDS_LINE_MAX); /* What does not fit is refused by words_split. */
     if (terminal) {
         open_terminal(line);
     }
@@ -288,8 +289,8 @@ static const char *next_of_script(struct shell_line *line)
         if (got == 1 && byte == '\n') {
             return buf_cstr(&line->script);
         }
-        if (got == 1 && !buf_append_byte(&line->script, (uint8_t)byte)) {
-            return NULL;
+        if (got == 1) { /* No command has a zero in it: such a line must not be cut off there. */
+            (void)buf_append_byte(&line->script, byte ? (uint8_t)byte : NO_TEXT);
         }
     }
     return line->script.len > 0 ? buf_cstr(&line->script) : NULL;
