@@ -1,0 +1,201 @@
+/* What seldom happens to the command line: answers that are lost for good, signals at bad moments,
+ * sessions that nobody has confirmed, data and lines that are odd. */
+#include "cli/hold.h"
+#include "tests/proc/fixture.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    TIMEOUT_MS = 4000,
+    GRACE_MS = 500,
+    WAIT_MS = 30000 * ENSEMBLE_FACTOR
+};
+
+static struct ensemble ensemble;
+
+static int open_all(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, "tickTime=100\nminSessionTimeout=200\n");
+    shell_open(&ensemble);
+    fixture_open(&ensemble);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* ---- Answers ---- */
+
+/* Takes one request and is gone, so that nobody can know what has become of it. */
+static pid_t start_one_that_dies(uint16_t *ret_port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    socklen_t len = sizeof(addr);
+    char request[4096];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pid_t pid = 0;
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+    *ret_port = ntohs(addr.sin_port);
+    pid = fork();
+    if (pid == 0) {
+        int client = accept(fd, NULL, NULL);
+
+        _exit(client >= 0 && read(client, request, sizeof(request)) > 0 ? 0 : 1);
+    }
+    close(fd);
+    return pid;
+}
+
+static void expect_of_one_that_dies(const char *words, int code, const char *said)
+{
+    char line[256];
+    uint16_t port = 0;
+    pid_t pid = start_one_that_dies(&port);
+    int status = 0;
+
+    (void)snprintf(line, sizeof(line), "zabra %s --endpoints 127.0.0.1:%u,127.0.0.1:1 --timeout 3s",
+                   words, port);
+    shell_expect(line, code, said);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void test_a_write_that_may_be_done_is_said(void **state)
+{
+    (void)state;
+    expect_of_one_that_dies("create /x", 7, "may or may not have been done");
+    expect_of_one_that_dies("get /x", 6, "nobody answers");
+}
+
+/* What is refused for good is not tried until the time is over. */
+static void test_a_refusal_is_no_quicker_writer(void **state)
+{
+    uint64_t start_ms = os_now_ms();
+
+    (void)state;
+    shell_expect(
+        "zabra session -- sh -c 'zabra create /eph -e; zabra touch /eph/kid --timeout 60s'", 4,
+        "NoChildrenForEphemerals");
+    assert_true(os_now_ms() - start_ms < 60000);
+}
+
+/* ---- Commands that hold ---- */
+
+/* Nobody has confirmed the session for two thirds of its time: it may be over, and is not used. */
+static void test_no_command_in_a_session_that_may_be_over(void **state)
+{
+    static const struct cmd cmd = {.name = "test", .usage = ""};
+    static char touch[] = "touch";
+    static char file[ENSEMBLE_PATH_MAX + 16];
+    char *child[] = {touch, file, NULL};
+    static struct cli cli;
+    struct hold hold = {.cli = &cli, .look_ms = UINT64_MAX, .grace_ms = GRACE_MS};
+    uint64_t end_ms = 0;
+
+    (void)state;
+    (void)snprintf(file, sizeof(file), "%s/started", ensemble.dir);
+    cli = (struct cli){.cmd = &cmd,
+                       .settings = {.endpoints = getenv("ZABRA_ENDPOINTS"), .timeout_ms = WAIT_MS},
+                       .out = {.cmd = "test"}};
+    cli.args.child = child;
+    cli.args.child_count = 2;
+    cli.client = client_open(&cli.settings);
+    assert_non_null(cli.client);
+    assert_int_equal(wait_open(&hold.wait, &cli), CMD_OK);
+    assert_int_equal(live_session(hold.wait.live, TIMEOUT_MS), CMD_OK);
+    assert_in_range(live_session_left_ms(hold.wait.live), 1, TIMEOUT_MS);
+    end_ms = os_now_ms() + TIMEOUT_MS;
+    ENSEMBLE_WAIT(&ensemble, WAIT_MS, os_now_ms() > end_ms);
+    assert_int_equal(live_session_left_ms(hold.wait.live), 0);
+    assert_int_equal(hold_run(&hold, NULL), CMD_CHILD_FAILED);
+    assert_int_not_equal(access(file, F_OK), 0);
+    hold_close(&hold);
+    client_close(cli.client);
+}
+
+static void test_what_a_command_gets(void **state)
+{
+    (void)state;
+    shell_expect("mine=$(sh -c 'ls /proc/self/fd | wc -l'); [ $mine = $(zabra lock fds -- sh -c "
+                 "'ls /proc/self/fd | wc -l') ] && echo the same",
+                 0, "the same");
+    shell_expect("zabra lock seen -- sh -c '[ $((ZABRA_MIN_ZXID)) -ge $ZABRA_LOCK_FENCE ]'", 0, "");
+}
+
+/* ---- Output and data ---- */
+
+static void test_each_error_has_a_message(void **state)
+{
+    (void)state;
+    shell_expect("zabra get \"$(printf '/\\377')\" -o json", 2,
+                 "\"message\":\"the path \\\"/?\\\"");
+    shell_expect("zabra ls / >/dev/full", 1, "the output could not be written");
+    shell_expect("zabra get / --min-zxid nonsense", 2, "is not a zxid");
+}
+
+static void test_data_stays_what_it_is(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("echo '{\"op\":\"create\",\"path\":\"'$P'/n\",\"dataJson\":{\"id\":"
+                 "1234567890123456789}}' | zabra multi && zabra get $P/n",
+                 0, "{\"id\":1234567890123456789}");
+    shell_expect("printf 'a\\0b%%' | zabra create $P/z - && zabra touch $P/z --curl | sed 1d | sh "
+                 ">/dev/null && zabra get $P/z | od -An -c && zabra stat $P/z",
+                 0, "a  \\0   b   %");
+    assert_non_null(strstr(shell_output, "version   1\n"));
+}
+
+/* A line that is not whole, or cannot be one, must not do something else. */
+static void test_lines_of_a_script_are_whole(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("printf \"rm -ry $P\\0/x\\n\" | zabra shell; zabra stat $P", 0, "version");
+    shell_expect("head -c 1100000 /dev/zero | tr '\\0' a | zabra shell", 2, "too long");
+}
+
+/* ---- Terminals ---- */
+
+/* Whoever gives up at the question for the password sees again what he types. */
+static void test_the_terminal_shows_what_is_typed(void **state)
+{
+    (void)state;
+    shell_expect("script -qec 'zabra whoami --user bob & p=$!; "
+                 "until stty -a | grep -q -- \"-echo \"; do kill -0 $p || exit 1; done; "
+                 "kill -TERM $p; wait $p; echo code $?; stty -a | grep -c \" echo \"' /dev/null "
+                 "</dev/null",
+                 0, "code 143");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_write_that_may_be_done_is_said),
+        cmocka_unit_test(test_a_refusal_is_no_quicker_writer),
+        cmocka_unit_test(test_no_command_in_a_session_that_may_be_over),
+        cmocka_unit_test(test_what_a_command_gets),
+        cmocka_unit_test(test_each_error_has_a_message),
+        cmocka_unit_test(test_data_stays_what_it_is),
+        cmocka_unit_test(test_lines_of_a_script_are_whole),
+        cmocka_unit_test(test_the_terminal_shows_what_is_typed),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}
