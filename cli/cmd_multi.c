@@ -78,7 +78,7 @@ static json_t *parse_lines(struct slice text, struct buf *body, char error[JSONR
 static json_t *parse(struct slice text, struct buf *body, char error[JSONR_ERROR_MAX])
 {
     json_t *value = jsonr_parse(text, error);
-    json_t *ops = value;
+    json_t *ops = NULL;
 
     if (json_is_object(value) && jsonr_at(value, "ops")) {
         ops = json_incref(jsonr_at(value, "ops"));
