@@ -93,6 +93,9 @@ class World:
     def execute(self, *command):
         environment = {
             **os.environ,
+            "PATH": f"{self.ensemble.binary.parent}:{os.environ['PATH']}",
+            "XDG_CONFIG_HOME": self.directory,
+            "ZABRA_ENDPOINTS": ",".join(self.ensemble.servers),
             "ZABRA": ",".join(self.ensemble.servers),
             "ZABRA_TIMEOUT": str(self.session_s),
             "ZABRA_LOG": "1",

@@ -54,6 +54,7 @@ def free_base():
 
 class Ensemble:
     def __init__(self, binary, data):
+        self.binary = pathlib.Path(binary).resolve()
         self.data = pathlib.Path(data)
         self.base = free_base()
         self.servers = [f"127.0.0.1:{self.base + n}" for n in range(NODES)]

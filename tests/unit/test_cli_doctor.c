@@ -5,8 +5,10 @@
 #include "cli/jsonr.h"
 #include "cli/prom.h"
 #include "cli/words.h"
+#include "server/config.h"
 #include "tests/lib/unit.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* Two replicas and three members, all well. A case changes one thing. */
@@ -50,6 +52,38 @@ static json_t *facts_with(const char *from, const char *to)
     return facts;
 }
 
+static bool is_key(struct slice word)
+{
+    const struct config_row *rows = NULL;
+    size_t count = config_rows(&rows);
+
+    for (size_t i = 0; i < count; i++) {
+        if (slice_eq(word, slice_str(rows[i].key))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A word that is written like a key of the configuration is one: who follows the advice finds it. */
+static void check_keys(const char *advice)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+    while (*advice) {
+        size_t len = strspn(advice, letters);
+        bool mixed = false;
+
+        for (size_t i = 1; i < len; i++) {
+            mixed |= islower((unsigned char)*advice) && isupper((unsigned char)advice[i]);
+        }
+        if (mixed && !is_key(slice_make(advice, len))) {
+            fail_msg("%.*s is no key of the configuration", (int)len, advice);
+        }
+        advice += len > 0 ? len : 1;
+    }
+}
+
 /* The codes of all findings, with a blank behind each. */
 static void codes_of(const char *from, const char *to, struct buf *codes)
 {
@@ -65,6 +99,7 @@ static void codes_of(const char *from, const char *to, struct buf *codes)
         buf_append_byte(codes, ' ');
         assert_true(*jsonr_text(finding, "meaning") && *jsonr_text(finding, "advice"));
         assert_true(*jsonr_text(finding, "subject") && *jsonr_text(finding, "found"));
+        check_keys(jsonr_text(finding, "advice"));
     }
     json_decref(findings);
     json_decref(facts);
