@@ -62,7 +62,7 @@ static const struct {
     [UNREACHABLE] = {true, "unreachable",
                      "It is not running, or there is no way to its client "
                      "port.",
-                     "Look at its log and start it; else look at clientPort, clientHost "
+                     "Look at its log and start it; else look at clientPort, clientAddress "
                      "and the firewall; or take it out of --endpoints."},
     [REFUSED] = {true, "refused", "It runs, and does not answer you.",
                  "With 401 look at --user and "
@@ -122,8 +122,8 @@ static const struct {
     [EVEN_VOTERS] = {false, "even-voters",
                      "One voter more than needed: it makes writes slower, "
                      "and no further loss is survived.",
-                     "Use an odd number of voters; make one "
-                     "an observer."},
+                     "Who votes is settled when an ensemble is "
+                     "founded: found the next one with an odd number (docs/operating.md)."},
     [NO_CLIENT_ADDRESS] = {false, "no-client-address",
                            "Clients cannot find it by asking the "
                            "others.",

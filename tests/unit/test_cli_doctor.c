@@ -65,7 +65,8 @@ static bool is_key(struct slice word)
     return false;
 }
 
-/* A word that is written like a key of the configuration is one: who follows the advice finds it. */
+/* A word that is written like a key of the configuration is one: who follows the advice finds it.
+ */
 static void check_keys(const char *advice)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
