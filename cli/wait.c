@@ -49,7 +49,10 @@ static int late(const struct wait *wait)
 {
     int code = wait->cli->args.child ? CMD_CHILD_TIMED_OUT : CMD_TIMED_OUT;
 
-    return cli_fail(wait->cli, code, "WaitOver", "the time to wait is over");
+    return cli_fail(wait->cli, code, "WaitOver", "%s",
+                    args_has(&wait->cli->args, "try")
+                        ? "somebody else is first, and --try does not wait"
+                        : "the time to wait is over");
 }
 
 static int lost(const struct wait *wait)

@@ -180,7 +180,7 @@ static void test_a_lock_is_shared_with_recipes(void **state)
 {
     (void)state;
     shell_expect("zabra create /locks/shared/lock- -s -p && zabra lock shared --try -- true", 124,
-                 "the time to wait is over");
+                 "--try does not wait");
     shell_expect("zabra lock shared --wait 100ms -- true", 124, "the time to wait is over");
     shell_expect("eval \"$LIB\"; zabra lock shared -- echo mine & p=$!; "
                  "await 'zabra ls /locks/shared | grep 3'; "
