@@ -80,6 +80,7 @@ static int judge_export(const struct cli *cli, const struct exporting *exporting
     const json_t *last = exporting->last;
     int64_t ephemerals = jsonr_number(last, "skippedEphemerals");
     int64_t unreadable = jsonr_number(last, "skippedUnreadable");
+    int64_t masked = jsonr_number(last, "maskedAcls");
 
     if (jsonr_at(last, "error")) {
         return cli_fail(cli, CMD_FAILED, jsonr_text(last, "error.code"),
@@ -99,6 +100,12 @@ static int judge_export(const struct cli *cli, const struct exporting *exporting
         return cli_fail(cli, CMD_PARTLY, "Unreadable",
                         "%" PRId64 " znodes left out, with all below them: you may not read them",
                         unreadable);
+    }
+    if (masked > 0) {
+        return cli_fail(cli, CMD_PARTLY, "Masked",
+                        "%" PRId64 " ACLs are without their hashes, which only who may administer "
+                        "them is shown: these znodes cannot be imported",
+                        masked);
     }
     return CMD_OK;
 }

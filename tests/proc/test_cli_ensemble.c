@@ -188,6 +188,11 @@ static void test_transfers_that_are_refused(void **state)
     shell_expect("zabra export / >$D/all", 9, "you may not read them");
     shell_expect("zabra export / --user bob --password-file $D/pw | tail -1", 0,
                  "\"skippedUnreadable\":0");
+    shell_expect("zabra create /masked && zabra acl /masked world:anyone:r,auth::cdrwa --user bob "
+                 "--password-file $D/pw && zabra export /masked",
+                 9, "cannot be imported");
+    shell_expect("zabra export /masked --user bob --password-file $D/pw", 0, "\"maskedAcls\":0");
+    shell_expect("zabra rm /masked", 0, "");
     expect_json("zabra export /app -o json --endpoints 127.0.0.1:1", 6,
                 ".error.code == \"NoEnsemble\"");
     shell_expect("zabra export /app --endpoints 127.0.0.1:1,$ZABRA_ENDPOINTS", 0, "\"znodes\":4");
