@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <string.h>
@@ -164,6 +165,28 @@ int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)
         return fail(fd);
     }
     return fd;
+}
+
+void loop_listen_last(int listen_fd)
+{
+    enum {
+        FLAGS_AT = 13, /* In a TCP header. */
+        FLAG_SYN = 0x02,
+        FLAG_ACK = 0x10
+    };
+
+    struct sock_filter drop_first_segments[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, FLAGS_AT),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FLAG_SYN | FLAG_ACK),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FLAG_SYN, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    };
+    struct sock_fprog program = {.len = sizeof(drop_first_segments) / sizeof(*drop_first_segments),
+                                 .filter = drop_first_segments};
+
+    /* A kernel without filters has the small window in which a client is reset. */
+    (void)setsockopt(listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
 int loop_connect(const struct sockaddr *addr, socklen_t len)

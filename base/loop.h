@@ -49,6 +49,12 @@ int loop_run_once(struct loop *loop, int timeout_ms);
 /* Sockets. All return a descriptor >= 0 or a negative errno. */
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
+
+/* For who will close a listening socket, and with it reset each connection that the kernel has
+ * completed since the last accept: from now on no handshake begins, and those begun may end. A
+ * client that knocks meanwhile knocks again after a second, and is refused if it is closed then. */
+void loop_listen_last(int listen_fd);
+
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
 int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
 

@@ -15,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -24,8 +25,9 @@ enum {
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
     LINGER_MS = 1000,      /* A refused client may read its answer that long. */
     LINGERS_MAX = 256,
-    FINISH_MS = 5, /* Between two looks at what is left, while finishing. */
-    GRACE_MS = 250 /* Then: for a new connection to say what it wants. */
+    FINISH_MS = 5,  /* Between two looks at what is left, while finishing. */
+    GRACE_MS = 250, /* Then: for a new connection to say what it wants. */
+    LAST_MS = 5     /* When nobody has come for so long, nobody is on his way in. */
 };
 
 /* A connection that is not the library's: its head is incomplete, or it was refused. */
@@ -386,20 +388,22 @@ static void tell(struct http_accept *accept, bool *flag, bool value)
 /* Who has been let in by the kernel is served: closing would throw him out. */
 static void close_listen(struct http_accept *accept)
 {
-    bool more = true;
+    struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
 
     if (!accept->listening) {
         return;
     }
-    for (int i = 0; more && i < BACKLOG; i++) {
-        more = accept_one(accept);
+    loop_listen_last(accept->listen.fd);
+    for (int i = 0; i < BACKLOG && poll(&come, 1, LAST_MS) > 0; i++) {
+        (void)accept_one(accept);
     }
     loop_remove(&accept->loop, &accept->listen);
     close(accept->listen.fd);
     tell(accept, &accept->listening, false);
 }
 
-static void drop_silent(struct http_accept *accept)
+/* One that says something after all finds the answer waiting. */
+static void refuse_silent(struct http_accept *accept)
 {
     struct list *next = NULL;
 
@@ -408,7 +412,8 @@ static void drop_silent(struct http_accept *accept)
 
         next = at->next;
         if (!pending->lingering && pending->peeked == 0) {
-            pending_drop(pending, true);
+            refuse(pending, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
+                   "this replica is shutting down");
         }
     }
 }
@@ -420,7 +425,7 @@ static void finish(struct http_accept *accept, uint64_t now_ms, uint64_t end_ms)
         accept->grace_end_ms = now_ms + GRACE_MS;
     }
     if (now_ms >= accept->grace_end_ms) {
-        drop_silent(accept);
+        refuse_silent(accept);
     }
 
     /* In this order: what was handed over is open, or counts. */

@@ -46,7 +46,7 @@ static void read_one(struct web *web, struct web_reply *reply, uint32_t turn)
         atomic_fetch_add(&reader.count, 1);
     } else if (!reply->refused && reply->status != 503 && atomic_fetch_add(&reader.wrong, 1) == 0) {
         (void)snprintf(reader.wrong_text, sizeof(reader.wrong_text), "%s: %ld %.150s", call.path,
-                       reply->status, web_text(reply));
+                       reply->status, reply->why ? reply->why : web_text(reply));
     }
 }
 

@@ -1,0 +1,126 @@
+/*
+ * Clients that come while the front end is closing: each is served, told that it goes elsewhere, or
+ * refused by the kernel; none is let in and then left without an answer.
+ */
+#include "tests/unit/http_kit.h"
+
+enum {
+    ROUNDS = 6,
+    CLIENTS = 3,
+    BEFORE = 20 /* Answers each has had when the closing begins. */
+};
+
+struct client {
+    struct thread thread;
+    uint16_t port;
+    _Atomic uint32_t answers;
+    uint32_t unanswered;
+};
+
+static struct gate *gate;
+static struct http *http;
+
+static int dial(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* An answer's first bytes have come. */
+static bool is_answered(int fd)
+{
+    static const char request[] =
+        "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    char first[8];
+
+    return send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0 &&
+           recv(fd, first, sizeof(first), MSG_WAITALL) == sizeof(first) &&
+           memcmp(first, "HTTP/1.1", sizeof(first)) == 0;
+}
+
+static void ask_until_refused(void *arg)
+{
+    struct client *client = arg;
+
+    for (int fd = dial(client->port); fd >= 0; fd = dial(client->port)) {
+        if (is_answered(fd)) {
+            atomic_fetch_add(&client->answers, 1);
+        } else {
+            client->unanswered++;
+        }
+        close(fd);
+    }
+}
+
+static void close_once(void)
+{
+    struct client clients[CLIENTS] = {{.port = 0}};
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    gate = kit_gate_new();
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    for (int i = 0; i < CLIENTS; i++) {
+        clients[i].port = http_port(http);
+        thread_start(&clients[i].thread, "client", ask_until_refused, &clients[i]);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        while (atomic_load(&clients[i].answers) < BEFORE) {
+            assert_true(os_now_ms() < end_ms);
+            poll(NULL, 0, 1);
+        }
+    }
+    http_drain(http);
+    for (int i = 0; i < CLIENTS; i++) {
+        thread_join(&clients[i].thread);
+        assert_int_equal(clients[i].unanswered, 0);
+    }
+    http_stop(http);
+    kit_gate_free(gate);
+}
+
+static void nobody_is_let_in_and_forgotten(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        close_once();
+    }
+}
+
+/* Who has said nothing yet is told before it asks. */
+static void who_was_silent_is_told(void **state)
+{
+    struct kit_answer answer;
+
+    (void)state;
+    gate = kit_gate_new();
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+
+    int fd = dial(http_port(http));
+
+    assert_true(fd >= 0);
+    http_drain(http);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 503);
+    assert_non_null(strstr((const char *)answer.body, "NotReady"));
+    kit_free(&answer);
+    close(fd);
+    http_stop(http);
+    kit_gate_free(gate);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_is_let_in_and_forgotten),
+        cmocka_unit_test(who_was_silent_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
