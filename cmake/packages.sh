@@ -3,8 +3,8 @@
 build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev
   libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev libedit-dev
   python3 python3-yaml)
-test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev python3 curl
-  jq nodejs)
+test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev lld python3
+  curl jq nodejs)
 command -v npm >/dev/null || test_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.

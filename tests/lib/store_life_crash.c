@@ -9,6 +9,11 @@ enum {
     SUBSETS_MAX = 6, /* Pending things up to which all subsets are tried. */
     SAMPLES = 10,    /* Images tried otherwise. */
     PRINT_MAX = 3,
+#ifdef ZABRA_SLOW
+    STEP = 5 /* With a sanitizer each fifth call; without one all of them. */
+#else
+    STEP = 1
+#endif
 };
 
 static bool fail(char text[LIFE_TEXT_MAX], const char *what, size_t done, const char *detail)
@@ -77,7 +82,7 @@ size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
     size_t wrong = 0;
 
     rng_init(&rng, seed);
-    for (uint64_t call = life->states[first].calls + 1; call <= life->states[last].calls; call++) {
+    for (uint64_t call = life->states[first].calls + 1; call <= life->states[last].calls; call += STEP) {
         struct skit kit;
         struct skit image;
         enum err err = ERR_OK;
@@ -166,7 +171,7 @@ size_t life_kill_everywhere(const struct life *life, uint64_t seed)
     size_t wrong = 0;
 
     rng_init(&rng, seed);
-    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call++) {
+    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call += STEP) {
         struct skit kit;
         enum err err = ERR_OK;
 
@@ -224,7 +229,7 @@ size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed
     size_t wrong = 0;
 
     rng_init(&rng, seed);
-    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call++) {
+    for (uint64_t call = 1; call <= life->states[life->step_count].calls; call += STEP) {
         if (!fail_once(life, call, err, &rng, text)) {
             wrong = report_wrong(wrong, call, text);
         }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks of the source text that no compiler makes. See README.md in this folder.
 
-Usage: tidy.py CHECK [--root DIR] [--build DIR] [--base LIB] [--lib LIB]...
+Usage: tidy.py CHECK [--root DIR] [--build DIR] [--nodes N] [--base LIB] [--lib LIB]...
 Prints each violation as file:line: message, then "N passed, N failed".
 """
 
@@ -257,6 +257,8 @@ def main():
     parser.add_argument("check", choices=sorted(CHECKS))
     parser.add_argument("--root", default=os.path.dirname(os.path.dirname(here)))
     parser.add_argument("--build", help="build directory with compile_commands.json")
+    parser.add_argument("--nodes", type=int, default=clang_tidy.NODES,
+                        help="how far clang-tidy's analyzer follows each function")
     parser.add_argument("--base", help="the static library of base/")
     parser.add_argument("--lib", action="append", default=[], help="a library that must be pure")
     options = parser.parse_args()
