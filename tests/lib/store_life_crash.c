@@ -82,7 +82,8 @@ size_t life_crash_everywhere(const struct life *life, size_t first, size_t last,
     size_t wrong = 0;
 
     rng_init(&rng, seed);
-    for (uint64_t call = life->states[first].calls + 1; call <= life->states[last].calls; call += STEP) {
+    for (uint64_t call = life->states[first].calls + 1; call <= life->states[last].calls;
+         call += STEP) {
         struct skit kit;
         struct skit image;
         enum err err = ERR_OK;
