@@ -158,33 +158,3 @@ struct slice wire_get_bytes(struct wire_reader *reader, size_t len_max)
     }
     return wire_get_raw(reader, len);
 }
-
-void wire_store_u32(uint8_t *to, uint32_t value)
-{
-    uint32_t le = htole32(value);
-
-    memcpy(to, &le, sizeof(le));
-}
-
-void wire_store_u64(uint8_t *to, uint64_t value)
-{
-    uint64_t le = htole64(value);
-
-    memcpy(to, &le, sizeof(le));
-}
-
-uint32_t wire_load_u32(const uint8_t *from)
-{
-    uint32_t le;
-
-    memcpy(&le, from, sizeof(le));
-    return le32toh(le);
-}
-
-uint64_t wire_load_u64(const uint8_t *from)
-{
-    uint64_t le;
-
-    memcpy(&le, from, sizeof(le));
-    return le64toh(le);
-}

@@ -10,6 +10,9 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
+#include <endian.h>
+#include <string.h>
+
 struct wire_reader {
     const uint8_t *pos;
     const uint8_t *end;
@@ -49,10 +52,35 @@ static inline bool wire_reader_done(const struct wire_reader *reader)
     return !reader->failed && reader->pos == reader->end;
 }
 
-/* Fixed-width access to memory, for headers that are patched in place. */
-void wire_store_u32(uint8_t *to, uint32_t value);
-void wire_store_u64(uint8_t *to, uint64_t value);
-uint32_t wire_load_u32(const uint8_t *from);
-uint64_t wire_load_u64(const uint8_t *from);
+/* Fixed-width access to memory, for headers that are patched in place and for hashes. */
+static inline void wire_store_u32(uint8_t *to, uint32_t value)
+{
+    uint32_t le = htole32(value);
+
+    memcpy(to, &le, sizeof(le));
+}
+
+static inline void wire_store_u64(uint8_t *to, uint64_t value)
+{
+    uint64_t le = htole64(value);
+
+    memcpy(to, &le, sizeof(le));
+}
+
+static inline uint32_t wire_load_u32(const uint8_t *from)
+{
+    uint32_t le;
+
+    memcpy(&le, from, sizeof(le));
+    return le32toh(le);
+}
+
+static inline uint64_t wire_load_u64(const uint8_t *from)
+{
+    uint64_t le;
+
+    memcpy(&le, from, sizeof(le));
+    return le64toh(le);
+}
 
 #endif
