@@ -300,6 +300,10 @@ static void test_a_long_list_shows_nothing_that_was_not_told(void **state)
                            LIST_MAX + 1);
             lists++;
         }
+        if (told + 1 == writer.asked && lists == 0) {
+            ensemble_breathe(); /* All that was asked for has been told: there may be room. */
+            continue;
+        }
         message = socket_next(reader, SOCKET_TIMEOUT_MS);
         ENSEMBLE_CHECK(&ensemble, message != NULL);
         if (json_object_get(message, "id")) {

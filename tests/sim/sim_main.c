@@ -3,6 +3,8 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 struct command {
@@ -279,6 +281,10 @@ int main(int argc, char **argv)
                               .budget = 2000,
                               .finds = 5};
     int option = getopt_long(argc, argv, "", long_options, NULL);
+
+    /* One seed after the other needs what the last one gave back. */
+    (void)mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
 
     while (option != -1) {
         if (!take_option(&command, option, optarg)) {
