@@ -252,6 +252,12 @@ function* otherStories(session) {
     lines({ path: 'j', acl: [{ perms: ['all'], scheme: 'auth' }] }),
   ];
   yield [404, 'POST', '/import/v1/none', lines({ path: 'x' })];
+  yield [
+    415,
+    'POST',
+    '/import/v1/m',
+    { ...lines({ path: 'x' }), headers: ['Content-Type: text/xml'] },
+  ];
   yield [413, 'POST', '/import/v1/m', lines({ path: 'x', dataUtf8: 'x'.repeat(5000) })];
   yield [401, 'POST', '/import/v1/m', { ...lines({ path: 'x' }), headers: [LINES_TYPE, gone] }];
   yield [503, 'POST', '/import/v1/m', { ...lines({ path: 'x' }), headers: [LINES_TYPE, late] }];

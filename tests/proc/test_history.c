@@ -159,6 +159,14 @@ static void read_all(struct history_client *client)
     }
 }
 
+/* What is wrong comes first: the logs are long. */
+static void fail_because(const char *what, const char *text)
+{
+    print_message("seed %" PRIu64 ": %s: %s\n", run.seed, what, text);
+    ensemble_print_logs(&ensemble);
+    fail_msg("seed %" PRIu64 ": %s: %s", run.seed, what, text);
+}
+
 static void judge(void)
 {
     const struct history_log *logs[HISTORY_CLIENTS_MAX];
@@ -174,9 +182,7 @@ static void judge(void)
     }
     for (uint32_t i = 0; i < run.count; i++) {
         if (run.clients[i].wrong[0]) {
-            ensemble_print_logs(&ensemble);
-            fail_msg("%s, seed %" PRIu64 ": %s", run.clients[i].log.name, run.seed,
-                     run.clients[i].wrong);
+            fail_because(run.clients[i].log.name, run.clients[i].wrong);
         }
     }
     history_check(logs, run.count, &report);
@@ -187,9 +193,7 @@ static void judge(void)
         report.writes, report.reads, report.refused, report.unknown, report.found, report.changes,
         report.events, report.diffs, report.gaps, retried, report.closed, report.lives);
     if (report.rule) {
-        ensemble_print_logs(&ensemble);
-        fail_msg("seed %" PRIu64 ": the rule '%s' is broken: %s", run.seed, report.rule,
-                 report.text);
+        fail_because(report.rule, report.text);
     }
     assert_true(report.writes > 0 && report.reads > 0 && report.events > 0);
 }

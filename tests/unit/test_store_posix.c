@@ -13,6 +13,7 @@
 enum {
     SEGMENT = 64 * 1024,
     ROUNDS = 120,
+    ROUNDS_MAX = 20000, /* Until the other thread has had its turns. */
     PER_ROUND = 4
 };
 
@@ -195,8 +196,8 @@ static void posix_calls_name_their_errors(void **state)
 struct race {
     struct store *store;
     _Atomic bool is_over;
-    uint64_t reads;
-    uint64_t snapshots;
+    _Atomic uint64_t reads;
+    _Atomic uint64_t snapshots;
 };
 
 static void read_all(struct race *race, zxid_t from)
@@ -266,7 +267,7 @@ static void log_and_bulk_threads_do_not_disturb_each_other(void **state)
     format(race.store);
     append(race.store, &tail, 1);
     thread_start(&bulk, "bulk", bulk_body, &race);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS || (race.snapshots == 0 && i < ROUNDS_MAX); i++) {
         append(race.store, &tail, PER_ROUND);
     }
     atomic_store(&race.is_over, true);
