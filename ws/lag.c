@@ -120,28 +120,33 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
     return kept;
 }
 
-/* What happens to the watches of one socket when the subscriber has lost its place. */
+/* What happens to the watches of one socket when the subscriber has lost its place. One that has
+ * just caught up may be ahead of it. */
 static void lose_place(struct ws_socket *socket, zxid_t from)
 {
     uint32_t ids[IDS_MAX];
+    zxid_t least = ZXID_MAX;
     size_t count = 0;
 
     list_for_each (it, &socket->owner.watches) {
         struct watch *watch = list_entry(it, struct watch, by_owner);
+        zxid_t place = from > watch->start ? from : watch->start;
 
         if (watch->held) {
             continue;
         }
         watch_hold(watch);
-        add_lag(socket, watch->id, from > watch->start ? from : watch->start, false);
+        add_lag(socket, watch->id, place, false);
+        least = place < least ? place : least;
         ids[count++] = watch->id;
         if (count == IDS_MAX) {
-            ws_tell_overrun(socket, ids, count, from);
+            ws_tell_overrun(socket, ids, count, least);
+            least = ZXID_MAX;
             count = 0;
         }
     }
     if (count > 0) {
-        ws_tell_overrun(socket, ids, count, from);
+        ws_tell_overrun(socket, ids, count, least);
     }
 }
 
