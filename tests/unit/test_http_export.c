@@ -1,7 +1,7 @@
 /* Searches and exports against the front end alive: what is said, to whom, and how it ends. */
 #include "server/export.h"
 #include "tests/lib/stream_kit.h"
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_transfer.h"
 
 enum {
     LARGE = 4000, /* Bytes of data; a few hundred do not fit any buffer on the way. */
@@ -122,30 +122,6 @@ static void ends(struct kit_stream *stream)
     kit_stream_close(stream);
 }
 
-static uint64_t metric(const char *name)
-{
-    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
-    char line[128];
-    unsigned long long value = 0;
-
-    (void)snprintf(line, sizeof(line), "\n%s ", name);
-    const char *at = strstr((const char *)answer.body, line);
-
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + strlen(line), "%llu", &value), 1);
-    kit_free(&answer);
-    return value;
-}
-
-static void wait_for(const char *name, uint64_t value)
-{
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-
-    while (metric(name) != value) {
-        assert_true(os_now_ms() < end_ms);
-    }
-}
-
 static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
 {
     struct kit_stream stream;
@@ -167,10 +143,10 @@ static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
     next_has(&stream, "{\"path\":\"\",\"dataUtf8\":\"two\",");
     next_has(&stream, "\"znodes\":1");
     ends(&stream);
-    assert_int_equal(metric("zabra_http_exports_total"), 2);
-    wait_for("zabra_http_exported_znodes_total", 6);
-    wait_for("zabra_http_exports", 0);
-    assert_int_equal(metric("zabra_http_exports_failed_total"), 0);
+    assert_int_equal(kit_metric(port, "zabra_http_exports_total"), 2);
+    kit_wait_metric(port, "zabra_http_exported_znodes_total", 6);
+    kit_wait_metric(port, "zabra_http_exports", 0);
+    assert_int_equal(kit_metric(port, "zabra_http_exports_failed_total"), 0);
 }
 
 /* Znodes that nobody may read. */
@@ -266,7 +242,7 @@ static void what_cannot_be_exported_is_said_at_once(void **state)
     atomic_store(&gate->local_err, ERR_NOT_READY);
     expect("/export/v1/app", "", 503, "cut off");
     atomic_store(&gate->local_err, ERR_OK);
-    assert_int_equal(metric("zabra_http_exports_total"), 0);
+    assert_int_equal(kit_metric(port, "zabra_http_exports_total"), 0);
 }
 
 /* Nothing but what is left out: nobody has to wait until all of it is passed. */
@@ -377,7 +353,7 @@ static void too_many_changes_end_it_with_an_error(void **state)
     assert_non_null(strstr(last, "{\"error\":{"));
     assert_non_null(strstr(last, "maxExportBytes"));
     ends(&stream);
-    wait_for("zabra_http_exports_failed_total", 1);
+    kit_wait_metric(port, "zabra_http_exports_failed_total", 1);
 }
 
 /* Told by a thread that has no lock: what it was does not change any more. */
@@ -439,12 +415,12 @@ static void places_are_bounded_and_given_back(void **state)
     assert_string_equal(kit_header(&answer, "Retry-After"), "1");
     kit_free(&answer);
     kit_stream_close(&first);
-    wait_for("zabra_http_exports", 1);
+    kit_wait_metric(port, "zabra_http_exports", 1);
     open_slow(&first);
     kit_stream_close(&first);
     kit_stream_close(&second);
-    wait_for("zabra_http_exports", 0);
-    assert_int_equal(metric("zabra_http_exports_failed_total"), 3);
+    kit_wait_metric(port, "zabra_http_exports", 0);
+    assert_int_equal(kit_metric(port, "zabra_http_exports_failed_total"), 3);
 }
 
 static void who_reads_nothing_is_cut_off(void **state)
@@ -454,8 +430,8 @@ static void who_reads_nothing_is_cut_off(void **state)
     (void)state;
     make_many();
     open_slow(&stream);
-    wait_for("zabra_http_exports", 0);
-    assert_int_equal(metric("zabra_http_exports_failed_total"), 1);
+    kit_wait_metric(port, "zabra_http_exports", 0);
+    assert_int_equal(kit_metric(port, "zabra_http_exports_failed_total"), 1);
     kit_stream_close(&stream);
 }
 

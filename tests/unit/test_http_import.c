@@ -1,6 +1,6 @@
 /* Imports against the front end alive: what becomes of each line, and how far a failure came. */
 #include "tests/lib/stream_kit.h"
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_transfer.h"
 
 enum {
     MANY = 500,
@@ -60,30 +60,6 @@ static void get(const char *path, int status, const char *text)
     expect("GET", target, "", NULL, status, text);
 }
 
-static uint64_t metric(const char *name)
-{
-    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
-    char line[128];
-    unsigned long long value = 0;
-
-    (void)snprintf(line, sizeof(line), "\n%s ", name);
-    const char *at = strstr((const char *)answer.body, line);
-
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + strlen(line), "%llu", &value), 1);
-    kit_free(&answer);
-    return value;
-}
-
-static void wait_for(const char *name, uint64_t value)
-{
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-
-    while (metric(name) != value) {
-        assert_true(os_now_ms() < end_ms);
-    }
-}
-
 /* The lines of an export without what only the original has. */
 static void export(const char *target, struct buf *out)
 {
@@ -128,9 +104,9 @@ static void what_was_exported_comes_back(void **state)
     assert_string_equal(buf_cstr(&second), buf_cstr(&first));
     assert_non_null(strstr(buf_cstr(&first), "{\"path\":\"b\",\"data64\":\"AAH/\",\"ttl\":60000}"));
     assert_non_null(strstr(buf_cstr(&first), "{\"path\":\"a\",\"null\":true,\"acl\":[{"));
-    wait_for("zabra_http_imported_znodes_total", 10);
-    wait_for("zabra_http_imports", 0);
-    assert_int_equal(metric("zabra_http_imports_failed_total"), 0);
+    kit_wait_metric(port, "zabra_http_imported_znodes_total", 10);
+    kit_wait_metric(port, "zabra_http_imports", 0);
+    assert_int_equal(kit_metric(port, "zabra_http_imports_failed_total"), 0);
     buf_release(&first);
     buf_release(&second);
 }
@@ -203,7 +179,7 @@ static void a_dry_run_changes_nothing_and_says_what_would_be(void **state)
     import("/import/v1/app?dryRun=true",
            "{\"path\":\"c\",\"acl\":[{\"perms\":[\"all\"],\"scheme\":\"digest\",\"id\":\"me\"}]}\n",
            400, "line 1: /app/c: each entry needs");
-    wait_for("zabra_http_imported_znodes_total", 1);
+    kit_wait_metric(port, "zabra_http_imported_znodes_total", 1);
 }
 
 static void an_import_has_the_rights_of_its_caller(void **state)
@@ -305,28 +281,6 @@ static void a_line_is_bounded(void **state)
 
 /* ---- How the body comes ---- */
 
-static void send_chunk(int fd, const char *text, size_t len)
-{
-    char size[32];
-
-    (void)snprintf(size, sizeof(size), "%zx\r\n", len);
-    kit_send(fd, size);
-    kit_send_bytes(fd, text, len);
-    kit_send(fd, "\r\n");
-}
-
-static int begin_chunked(const char *target)
-{
-    int fd = kit_connect(port);
-    char head[256];
-
-    (void)snprintf(head, sizeof(head),
-                   "POST %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
-                   target);
-    kit_send(fd, head);
-    return fd;
-}
-
 static void a_body_in_pieces_is_the_same_body(void **state)
 {
     static const size_t pieces[] = {1, 7, 333, 20000};
@@ -336,12 +290,13 @@ static void a_body_in_pieces_is_the_same_body(void **state)
     buf_init(&body, TEXT_MAX);
     make_many(&body, 0);
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
-        int fd = begin_chunked(i == 0 ? "/import/v1/app" : "/import/v1/app?conflict=overwrite");
+        int fd = kit_begin_chunked(port,
+                                   i == 0 ? "/import/v1/app" : "/import/v1/app?conflict=overwrite");
 
         for (size_t at = 0; at < body.len; at += pieces[i]) {
             size_t left = body.len - at;
 
-            send_chunk(fd, (const char *)body.data + at, left < pieces[i] ? left : pieces[i]);
+            kit_send_chunk(fd, (const char *)body.data + at, left < pieces[i] ? left : pieces[i]);
         }
         kit_send(fd, "0\r\n\r\n");
         struct kit_answer answer = kit_read(fd, false);
@@ -351,25 +306,25 @@ static void a_body_in_pieces_is_the_same_body(void **state)
         kit_free(&answer);
         close(fd);
     }
-    wait_for("zabra_http_imported_znodes_total", (uint64_t)MANY * 4);
+    kit_wait_metric(port, "zabra_http_imported_znodes_total", (uint64_t)MANY * 4);
     buf_release(&body);
 }
 
 static void places_are_bounded_and_given_back(void **state)
 {
-    int first = begin_chunked("/import/v1/app");
-    int second = begin_chunked("/import/v1/app");
+    int first = kit_begin_chunked(port, "/import/v1/app");
+    int second = kit_begin_chunked(port, "/import/v1/app");
 
     (void)state;
-    wait_for("zabra_http_imports", 2);
+    kit_wait_metric(port, "zabra_http_imports", 2);
     import("/import/v1/app", TOP, 429, "maxTransfers");
     expect("GET", "/export/v1/", "", NULL, 429, "maxTransfers");
     close(first);
-    wait_for("zabra_http_imports", 1);
+    kit_wait_metric(port, "zabra_http_imports", 1);
     import("/import/v1/app", TOP, 200, "\"created\":1");
     close(second);
-    wait_for("zabra_http_imports", 0);
-    assert_int_equal(metric("zabra_http_imports_failed_total"), 2);
+    kit_wait_metric(port, "zabra_http_imports", 0);
+    assert_int_equal(kit_metric(port, "zabra_http_imports_failed_total"), 2);
 }
 
 /* In one batch as in several: the second line meets what the first has made. */
@@ -436,12 +391,12 @@ static void nothing_is_planned_by_an_older_state(void **state)
 /* Others write the same at the same time: what was planned is planned anew. */
 static void a_race_is_no_failure(void **state)
 {
-    int fd = begin_chunked("/import/v1/app?conflict=skip");
+    int fd = kit_begin_chunked(port, "/import/v1/app?conflict=skip");
     struct kit_answer answer;
 
     (void)state;
     atomic_store(&gate->held, true);
-    send_chunk(fd, TOP, sizeof(TOP) - 1);
+    kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
     int other = kit_connect(port);
 
     kit_send(other, "PUT /znodes/v1/app HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\n"

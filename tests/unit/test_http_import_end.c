@@ -1,5 +1,5 @@
 /* Imports against the front end alive: how one ends that is refused, slow, or fails late. */
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_transfer.h"
 
 #define TOP "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
 
@@ -26,64 +26,18 @@ static int teardown(void **state)
     return 0;
 }
 
-static uint64_t metric(const char *name)
-{
-    struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
-    char line[128];
-    unsigned long long value = 0;
-
-    (void)snprintf(line, sizeof(line), "\n%s ", name);
-    const char *at = strstr((const char *)answer.body, line);
-
-    assert_non_null(at);
-    assert_int_equal(sscanf(at + strlen(line), "%llu", &value), 1);
-    kit_free(&answer);
-    return value;
-}
-
-static void wait_for(const char *name, uint64_t value)
-{
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-
-    while (metric(name) != value) {
-        assert_true(os_now_ms() < end_ms);
-    }
-}
-
-static void send_chunk(int fd, const char *text, size_t len)
-{
-    char size[32];
-
-    (void)snprintf(size, sizeof(size), "%zx\r\n", len);
-    kit_send(fd, size);
-    kit_send_bytes(fd, text, len);
-    kit_send(fd, "\r\n");
-}
-
-static int begin_chunked(const char *target)
-{
-    int fd = kit_connect(port);
-    char head[256];
-
-    (void)snprintf(head, sizeof(head),
-                   "POST %s HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
-                   target);
-    kit_send(fd, head);
-    return fd;
-}
-
 static void who_sends_nothing_is_cut_off(void **state)
 {
-    int fd = begin_chunked("/import/v1/app");
+    int fd = kit_begin_chunked(port, "/import/v1/app");
     struct kit_answer answer;
 
     (void)state;
-    send_chunk(fd, TOP, sizeof(TOP) - 1);
+    kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 408);
     kit_free(&answer);
     close(fd);
-    wait_for("zabra_http_imports", 0);
+    kit_wait_metric(port, "zabra_http_imports", 0);
     answer = kit_ask(port, "GET", "/znodes/v1/app", "", NULL);
     assert_int_equal(answer.status, 404);
     kit_free(&answer);
@@ -93,7 +47,7 @@ static void who_sends_nothing_is_cut_off(void **state)
 static void a_failure_in_a_long_body_is_told(void **state)
 {
     static char blank[64 << 10];
-    int fd = begin_chunked("/import/v1/app");
+    int fd = kit_begin_chunked(port, "/import/v1/app");
     struct kit_answer answer;
 
     (void)state;
@@ -101,7 +55,7 @@ static void a_failure_in_a_long_body_is_told(void **state)
     blank[sizeof(blank) - 1] = '\n';
     kit_send(fd, "9\r\nnonsense\n\r\n");
     for (int i = 0; i < 200; i++) {
-        send_chunk(fd, blank, sizeof(blank));
+        kit_send_chunk(fd, blank, sizeof(blank));
     }
     kit_send(fd, "0\r\n\r\n");
     answer = kit_read(fd, false);
@@ -115,14 +69,14 @@ static void a_failure_in_a_long_body_is_told(void **state)
 static void a_refusal_of_a_long_body_is_told(void **state)
 {
     static char blank[64 << 10];
-    int first = begin_chunked("/import/v1/app");
-    int second = begin_chunked("/import/v1/app");
+    int first = kit_begin_chunked(port, "/import/v1/app");
+    int second = kit_begin_chunked(port, "/import/v1/app");
 
     (void)state;
-    wait_for("zabra_http_imports", 2);
+    kit_wait_metric(port, "zabra_http_imports", 2);
     memset(blank, '\n', sizeof(blank));
     for (int chunked = 0; chunked < 2; chunked++) {
-        int fd = chunked ? begin_chunked("/import/v1/app") : kit_connect(port);
+        int fd = chunked ? kit_begin_chunked(port, "/import/v1/app") : kit_connect(port);
 
         if (!chunked) {
             kit_send(fd, "POST /import/v1/app HTTP/1.1\r\nHost: localhost\r\n"
@@ -130,7 +84,7 @@ static void a_refusal_of_a_long_body_is_told(void **state)
         }
         for (int i = 0; i < 200; i++) {
             if (chunked) {
-                send_chunk(fd, blank, sizeof(blank));
+                kit_send_chunk(fd, blank, sizeof(blank));
             } else {
                 kit_send_bytes(fd, blank, sizeof(blank));
             }
@@ -154,24 +108,24 @@ static void a_failure_after_a_long_time_is_told(void **state)
 {
     static char blank[16 << 10];
     uint64_t end_ms = os_now_ms() + gate->limits.body_timeout_ms + 500;
-    int fd = begin_chunked("/import/v1/app");
+    int fd = kit_begin_chunked(port, "/import/v1/app");
     struct kit_answer answer;
 
     (void)state;
-    wait_for("zabra_http_imports", 1);
+    kit_wait_metric(port, "zabra_http_imports", 1);
     memset(blank, '\n', sizeof(blank));
     while (os_now_ms() < end_ms) {
         uint64_t next_ms = os_now_ms() + 500;
 
-        send_chunk(fd, blank, sizeof(blank));
+        kit_send_chunk(fd, blank, sizeof(blank));
         while (os_now_ms() < next_ms) {
-            assert_int_equal(metric("zabra_http_imports"), 1);
+            assert_int_equal(kit_metric(port, "zabra_http_imports"), 1);
         }
     }
     kit_send(fd, "9\r\nnonsense\n\r\n");
     end_ms = os_now_ms() + 600; /* Deadlines are looked at meanwhile. */
     while (os_now_ms() < end_ms) {
-        assert_int_equal(metric("zabra_http_imports"), 1);
+        assert_int_equal(kit_metric(port, "zabra_http_imports"), 1);
     }
     kit_send(fd, "0\r\n\r\n");
     answer = kit_read(fd, false);
@@ -201,19 +155,19 @@ static bool is_listening(void)
 
 static void a_replica_that_stops_says_how_far_it_came(void **state)
 {
-    int fd = begin_chunked("/import/v1/app");
+    int fd = kit_begin_chunked(port, "/import/v1/app");
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     struct kit_answer answer;
     struct thread stopper;
 
     (void)state;
-    send_chunk(fd, TOP, sizeof(TOP) - 1);
-    wait_for("zabra_http_imports", 1);
+    kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
+    kit_wait_metric(port, "zabra_http_imports", 1);
     thread_start(&stopper, "stopper", drain, NULL);
     while (is_listening()) {
         assert_true(os_now_ms() < end_ms);
     }
-    send_chunk(fd, "{\"path\":\"a\"}\n", 13);
+    kit_send_chunk(fd, "{\"path\":\"a\"}\n", 13);
     kit_send(fd, "0\r\n\r\n");
     answer = kit_read(fd, false);
     assert_int_equal(answer.status, 503);
