@@ -2,10 +2,10 @@
 
 build_packages=(gcc libc6-dev cmake ninja-build pkg-config libmicrohttpd-dev libjansson-dev
   libcurl4-openssl-dev libssl-dev libwebsockets-dev libwebsockets-evlib-ev libev-dev libedit-dev
-  python3 python3-yaml)
+  python3 python3-yaml nodejs)
 test_packages=(libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev lld python3
-  curl jq nodejs)
-command -v npm >/dev/null || test_packages+=(npm) # It brings hundreds of others along.
+  curl jq chromium)
+command -v npm >/dev/null || build_packages+=(npm) # It brings hundreds of others along.
 
 # Installs what is missing; asks for root only then.
 install_packages() {

@@ -70,7 +70,7 @@ static void check_origin(struct http_conn *conn)
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;
     }
-    request->cors = http_origin_listed(conn->http->names, origin);
+    request->cors = http_origin_allowed(conn->http, origin);
     if (!request->cors && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH, "the Origin %.*s is not in allowedOrigins",
                     quote_len(origin), quote(origin));
@@ -469,6 +469,10 @@ void http_decode_head(struct http_conn *conn)
     }
     choose(conn);
     if (request->refused || slice_eq(request->method, slice_str("OPTIONS"))) {
+        return;
+    }
+    if (request->route->kind == HTTP_ROUTE_UI) {
+        http_choose_body(conn); /* Query and credentials are the page's own affair. */
         return;
     }
     take_query(conn);

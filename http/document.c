@@ -1,28 +1,8 @@
 /* The contract in writing: documents that never change while the process lives. */
 #include "base/check.h"
-#include "base/crypto.h"
 #include "http/etag.h"
 #include "http/http_int.h"
 #include "openapi/documents.h"
-
-#include <stdio.h>
-
-enum {
-    TAG_BYTES = 8 /* Of the hash: enough to tell one version from another. */
-};
-
-static void tag_of(struct slice text, char out[HTTP_ETAG_MAX])
-{
-    uint8_t hash[CRYPTO_SHA256_LEN];
-    size_t at = 1;
-
-    crypto_sha256(text, hash);
-    out[0] = '"';
-    for (size_t i = 0; i < TAG_BYTES; i++, at += 2) {
-        (void)snprintf(out + at, HTTP_ETAG_MAX - at, "%02x", hash[i]);
-    }
-    (void)snprintf(out + at, HTTP_ETAG_MAX - at, "\"");
-}
 
 enum MHD_Result http_answer_document(struct http_conn *conn)
 {
@@ -34,7 +14,7 @@ enum MHD_Result http_answer_document(struct http_conn *conn)
     bool found = document_find(request->route->name, &text);
 
     ASSERT(found);
-    tag_of(text, etag);
+    http_etag_bytes(text, etag);
     if (asked.data && http_etag_matches(asked, etag)) {
         response = http_response_empty();
         request->http_status = MHD_HTTP_NOT_MODIFIED;

@@ -1,11 +1,16 @@
 #include "http/etag.h"
 
 #include "base/check.h"
+#include "base/crypto.h"
 #include "base/hash.h"
 #include "http/head.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+enum {
+    TAG_BYTES = 8 /* Of the hash: enough to tell one version from another. */
+};
 
 /* snprintf costs a microsecond a line; this is on the path of each raw read. */
 static char *put_text(char *at, const char *text)
@@ -164,4 +169,17 @@ void http_stat_text(const struct stat_view *stat, char out[HTTP_STAT_MAX])
     at = put_hex(put_text(at, ", pzxid=0x"), stat->pzxid);
     *at = '\0';
     ASSERT(at < out + HTTP_STAT_MAX);
+}
+
+void http_etag_bytes(struct slice bytes, char out[HTTP_ETAG_MAX])
+{
+    uint8_t hash[CRYPTO_SHA256_LEN];
+    size_t at = 1;
+
+    crypto_sha256(bytes, hash);
+    out[0] = '"';
+    for (size_t i = 0; i < TAG_BYTES; i++, at += 2) {
+        (void)snprintf(out + at, HTTP_ETAG_MAX - at, "%02x", hash[i]);
+    }
+    (void)snprintf(out + at, HTTP_ETAG_MAX - at, "\"");
 }

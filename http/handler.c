@@ -383,6 +383,8 @@ static enum MHD_Result finish(struct http_conn *conn)
         return http_answer_metrics(conn);
     case HTTP_ROUTE_DOCUMENT:
         return http_answer_document(conn);
+    case HTTP_ROUTE_UI:
+        return http_answer_ui(conn);
     case HTTP_ROUTE_OPS:
         return run_op(conn);
     case HTTP_ROUTE_SOCKET:

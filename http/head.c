@@ -34,6 +34,7 @@ static const struct known known_headers[] = {
     KNOWN("Last-Event-ID", last_event_id, false, false),
     KNOWN("If-None-Match", if_none_match, false, false),
     KNOWN("Content-Length", content_length, false, true),
+    KNOWN("Accept-Encoding", accept_encoding, true, false),
     KNOWN("Idempotency-Key", idempotency_key, false, false),
     KNOWN("Sec-WebSocket-Key", socket_key, false, false),
     KNOWN("Transfer-Encoding", transfer_encoding, false, true),
@@ -501,4 +502,22 @@ enum http_media http_head_media(struct slice accept, const enum http_media *offe
         }
     }
     return best;
+}
+
+bool http_head_takes_gzip(struct slice accept_encoding)
+{
+    struct slice element;
+    int anything = 0;
+
+    while (http_list_next(&accept_encoding, &element)) {
+        struct slice name = before(element, ';');
+
+        if (equals_nocase(name, "gzip", 4)) {
+            return element_quality(element) > 0;
+        }
+        if (slice_eq(name, slice_str("*"))) {
+            anything = element_quality(element);
+        }
+    }
+    return anything > 0;
 }

@@ -26,6 +26,7 @@ enum http_media {
 
 struct http_head {
     struct slice accept;
+    struct slice accept_encoding;
     struct slice access_method; /* Access-Control-Request-Method. */
     struct slice acl;           /* Zk-Acl. */
     struct slice authorization;
@@ -92,6 +93,9 @@ size_t http_head_end(struct slice bytes);
 /* The best of `offered` (a 0-terminated list, best first) by the Accept header; without a header
  * the first. HTTP_MEDIA_NONE when none is acceptable. */
 enum http_media http_head_media(struct slice accept, const enum http_media *offered);
+
+/* The Accept-Encoding header names gzip, or everything, and does not rule it out. */
+bool http_head_takes_gzip(struct slice accept_encoding);
 
 /* The media type without parameters equals `type`, in any case. */
 bool http_media_is(struct slice content_type, const char *type);

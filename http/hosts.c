@@ -108,6 +108,78 @@ bool http_origin_listed(const struct http_names *names, struct slice origin)
     return false;
 }
 
+/* Host and port of an origin; false when it has none. */
+static bool origin_authority(struct slice origin, struct slice *ret_authority)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        size_t len = strlen(schemes[i]);
+
+        if (slice_starts_with(origin, slice_str(schemes[i]))) {
+            *ret_authority = slice_make(origin.data + len, origin.len - len);
+            return origin.len > len;
+        }
+    }
+    return false;
+}
+
+/* From the last colon on: ":9998". */
+static struct slice port_part(struct slice authority)
+{
+    const uint8_t *colon = authority.len > 0 ? memrchr(authority.data, ':', authority.len) : NULL;
+
+    return colon ? slice_make(colon, (size_t)(authority.data + authority.len - colon))
+                 : slice_make(NULL, 0);
+}
+
+static bool is_same_place(struct slice a, struct slice b)
+{
+    char host_a[HOST_TEXT_MAX];
+    char host_b[HOST_TEXT_MAX];
+
+    if (!host_only(a, host_a) || !host_only(b, host_b) || !slice_eq(port_part(a), port_part(b))) {
+        return false;
+    }
+    return strcasecmp(host_a, host_b) == 0 ||
+           ((is_loopback(host_a) || strcasecmp(host_a, "localhost") == 0) &&
+            (is_loopback(host_b) || strcasecmp(host_b, "localhost") == 0));
+}
+
+bool http_origin_is_replica(struct slice clients, struct slice origin)
+{
+    struct slice authority;
+
+    if (!origin_authority(origin, &authority)) {
+        return false;
+    }
+    while (clients.len > 0) {
+        const uint8_t *blank = memchr(clients.data, ' ', clients.len);
+        size_t len = blank ? (size_t)(blank - clients.data) : clients.len;
+
+        if (is_same_place(slice_make(clients.data, len), authority)) {
+            return true;
+        }
+        len += blank ? 1 : 0;
+        clients = slice_make(clients.data + len, clients.len - len);
+    }
+    return false;
+}
+
+bool http_origin_allowed(const struct http *http, struct slice origin)
+{
+    struct buf clients;
+    bool allowed = http_origin_listed(http->names, origin);
+
+    if (!allowed) {
+        buf_init(&clients, HTTP_CLIENTS_MAX);
+        gate_append_clients(http->gate, &clients);
+        allowed = http_origin_is_replica(buf_slice(&clients), origin);
+        buf_release(&clients);
+    }
+    return allowed;
+}
+
 bool http_origin_is_host(struct slice origin, struct slice host)
 {
     const char *schemes[] = {"http://", "https://"};

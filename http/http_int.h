@@ -39,9 +39,10 @@ enum {
      * an answer before its end, and would not find it behind a reset. */
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
-    HTTP_INSTANCE_MAX = 64,    /* Text that names a request. */
-    HTTP_BYTES_PER_MS = 16,    /* Slowest reader of an answer that is put up with. */
-    HTTP_ANSWER_MAX = 64 << 20 /* Bytes of a JSON answer. */
+    HTTP_INSTANCE_MAX = 64,     /* Text that names a request. */
+    HTTP_BYTES_PER_MS = 16,     /* Slowest reader of an answer that is put up with. */
+    HTTP_ANSWER_MAX = 64 << 20, /* Bytes of a JSON answer. */
+    HTTP_CLIENTS_MAX = 64 << 10 /* Of the client addresses of all replicas. */
 };
 
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
@@ -308,6 +309,9 @@ enum MHD_Result http_answer_fault(struct http_conn *conn);
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
 struct MHD_Response *http_response_empty(void);
 void http_header(struct MHD_Response *response, const char *name, const char *value);
+void http_header_date(struct MHD_Response *response);
+
+/* `date`: with Date, and the Vary of answers that are made for their client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
 
 /* Queues and lets go of the response. */
@@ -322,6 +326,9 @@ enum MHD_Result http_answer_info(struct http_conn *conn);
 
 /* ---- document.c: the contract in writing ---- */
 enum MHD_Result http_answer_document(struct http_conn *conn);
+
+/* ---- ui.c: the dashboard ---- */
+enum MHD_Result http_answer_ui(struct http_conn *conn);
 
 /* ---- front.c: rows that the front end does itself ---- */
 enum MHD_Result http_answer_front(struct http_conn *conn);
@@ -379,6 +386,13 @@ bool http_host_allowed(const struct http_names *names, struct slice host);
 
 /* On the list of origins. */
 bool http_origin_listed(const struct http_names *names, struct slice origin);
+
+/* The page comes from a replica of this ensemble: of `clients`, addresses with a blank behind each.
+ * Names and addresses of loopback are one. */
+bool http_origin_is_replica(struct slice clients, struct slice origin);
+
+/* A page of another origin than ours that may talk to us: listed, or of a replica. Any thread. */
+bool http_origin_allowed(const struct http *http, struct slice origin);
 
 /* The page comes from the very host it talks to. */
 bool http_origin_is_host(struct slice origin, struct slice host);

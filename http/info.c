@@ -66,7 +66,7 @@ static void write_index_html(struct http_conn *conn)
     buf_printf(&conn->out,
                "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                "<title>zabra</title></head>\n<body><h1>zabra %s</h1>\n"
-               "<p>Replica %u, %s.</p>\n<ul>\n",
+               "<p>Replica %u, %s. To look around: <a href=\"/ui/\">the dashboard</a>.</p>\n<ul>\n",
                ZABRA_VERSION, http_status(conn)->id, http_status(conn)->role);
     for (uint32_t i = 0; i < routes->count; i++) {
         const struct http_route *route = &routes->items[i];

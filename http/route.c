@@ -14,6 +14,7 @@ static const struct http_route fixed_routes[] = {
     {.kind = HTTP_ROUTE_SOCKET, .name = "/ws/v1"},
     {.kind = HTTP_ROUTE_DOCUMENT, .name = DOCUMENT_OPENAPI},
     {.kind = HTTP_ROUTE_DOCUMENT, .name = DOCUMENT_ASYNCAPI},
+    {.kind = HTTP_ROUTE_UI, .name = "/ui/{path}"},
 };
 
 static bool ends_with(const char *name, const char *suffix, size_t *ret_rest)

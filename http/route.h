@@ -2,7 +2,8 @@
  * route.h - which row of the table of operations a method and a path mean.
  *
  * Built from the table at the start: routes are not written down here. Only what is no operation
- * (probes, metrics, the index, the contract, the place of WebSockets) is named by this folder.
+ * (probes, metrics, the index, the contract, the dashboard, the place of WebSockets) is named by
+ * this folder.
  */
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
@@ -20,6 +21,7 @@ enum http_route_kind {
     HTTP_ROUTE_PROBE,
     HTTP_ROUTE_METRICS,
     HTTP_ROUTE_DOCUMENT,
+    HTTP_ROUTE_UI,
     HTTP_ROUTE_SOCKET /* For WebSockets: a request that gets this far is none. */
 };
 
@@ -27,7 +29,7 @@ struct http_route {
     enum http_route_kind kind;
     const char *name; /* As in the table, for the log: "/znodes/v1/{path}". */
     size_t fixed_len; /* Of `name` without "/{path}" or "/{id}". */
-    bool has_path;    /* What follows the fixed part is the path of a znode. */
+    bool has_path;    /* What follows the fixed part is the path of a znode, or of a file. */
     bool has_id;      /* It is a slash, and the id of a session or nothing. */
     const struct op_def *rows[HTTP_ROWS_MAX];
     uint32_t row_count;

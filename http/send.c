@@ -95,6 +95,11 @@ static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
     buf_release(&origin);
 }
 
+void http_header_date(struct MHD_Response *response)
+{
+    http_header(response, "Date", date_now());
+}
+
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date)
 {
     struct http_request *request = &conn->request;
@@ -108,7 +113,7 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     hex_text(text, request->history, false);
     http_header(response, "Zk-History", text);
     if (date) {
-        http_header(response, "Date", date_now());
+        http_header_date(response);
         http_header(response, "Vary", "Accept, Authorization, Origin");
     }
     if (request->replayed) {

@@ -58,7 +58,7 @@ static void check_page(const struct http *http, const struct http_head *head,
         refuse(request, ERR_MISDIRECTED, "the Host is not in allowedHosts");
     }
     if (head->origin.data && !http_origin_is_host(head->origin, head->host) &&
-        !http_origin_listed(http->names, head->origin)) {
+        !http_origin_allowed(http, head->origin)) {
         refuse(request, ERR_NO_AUTH, "the Origin is not in allowedOrigins");
     }
 }

@@ -51,6 +51,7 @@ struct config {
     char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
     char allowed_origins[CONFIG_LIST_MAX];
+    char web_dir[CONFIG_PATH_MAX]; /* Of the dashboard, in place of the one inside; "": none. */
     bool insecure;
     uint32_t http_threads;
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */

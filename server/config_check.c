@@ -285,6 +285,22 @@ static enum err check_secret(struct config_loader *loader)
     return ERR_OK;
 }
 
+static enum err check_web_dir(struct config_loader *loader)
+{
+    const char *path = loader->config->web_dir;
+    struct stat about;
+
+    if (path[0] == '\0') {
+        return ERR_OK;
+    }
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return config_fail(
+            loader, "webDir: %.256s is no directory; give the one that web/build.mjs writes", path);
+    }
+    config_warn(loader, "webDir: the dashboard comes from %.256s, not out of this binary", path);
+    return ERR_OK;
+}
+
 enum err config_check(struct config_loader *loader)
 {
     enum err err = check_servers(loader);
@@ -300,6 +316,9 @@ enum err config_check(struct config_loader *loader)
     }
     if (err == ERR_OK) {
         err = check_super(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_web_dir(loader);
     }
     return err == ERR_OK ? check_secret(loader) : err;
 }

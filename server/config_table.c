@@ -28,6 +28,9 @@ static const struct config_row rows[] = {
      .help = "Host names that requests may name, comma separated, besides the own addresses"},
     {"allowedOrigins", CONFIG_TEXT, TEXT_AT(allowed_origins), .fallback = "",
      .help = "web origins that may call this replica, comma separated"},
+    {"webDir", CONFIG_TEXT, TEXT_AT(web_dir), .fallback = "",
+     .help =
+         "directory to serve the dashboard from while it is developed, in place of the one inside"},
     {"insecure", CONFIG_BOOL, AT(insecure), "false", 0, 1, NULL, false,
      "true: serve clients beyond loopback without TLS"},
     {"httpThreads", CONFIG_U32, AT(http_threads), "2", 1, 64, NULL, false,

@@ -66,6 +66,7 @@ void gate_init(struct gate *gate, struct server *server)
         .client_address = config->client_address,
         .advertise_client = config->advertise_client,
         .client_port = config->client_port,
+        .web_dir = config->web_dir,
         .access_log = config->access_log,
         .super_digest = config->super_digest,
         .session_min_ms = config->session_min_ms,

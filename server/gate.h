@@ -68,6 +68,10 @@ void gate_write_limits(struct gate *gate, struct jsonw *json);
  * them (advertiseClient), for clients that have to go elsewhere. Any thread. */
 void gate_write_servers(struct gate *gate, struct jsonw *json);
 
+/* Appends the client addresses of all replicas as far as they advertise them, this one included,
+ * each followed by a blank. Any thread. */
+void gate_append_clients(struct gate *gate, struct buf *out);
+
 enum {
     GATE_CHECKS_MAX = 16,
     GATE_CHECK_TEXT_MAX = 512
@@ -112,6 +116,7 @@ struct gate_limits {
     const char *client_address;
     const char *advertise_client; /* host:port; "" when nothing is advertised. */
     uint16_t client_port;
+    const char *web_dir; /* "" when the dashboard is the one inside. */
     bool access_log;
     const char *super_digest; /* For auth_add and auth_basic; "" when there is no super user. */
     uint32_t session_min_ms;

@@ -246,6 +246,28 @@ void gate_write_servers(struct gate *gate, struct jsonw *json)
     mem_free(copy);
 }
 
+static void append_client(struct buf *out, const char *address)
+{
+    if (address[0] != '\0') {
+        buf_append_str(out, address);
+        buf_append_byte(out, ' ');
+    }
+}
+
+void gate_append_clients(struct gate *gate, struct buf *out)
+{
+    const struct config *config = gate->server->config;
+
+    append_client(out, config->advertise_client);
+    (void)pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        if (config->servers[i].id != config->id) {
+            append_client(out, gate->published.told[i].advertise);
+        }
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
 void gate_write_limits(struct gate *gate, struct jsonw *json)
 {
     const struct config_row *rows;

@@ -323,6 +323,9 @@ function* otherStories(session) {
   yield [503, 'GET', '/watch/v1/', { headers: [late] }];
   yield [304, 'GET', '/openapi.json', { headers: ['If-None-Match: *'] }];
   yield [304, 'GET', '/asyncapi.json', { headers: ['If-None-Match: *'] }];
+  yield [304, 'GET', '/ui', { headers: ['If-None-Match: *'] }];
+  yield [304, 'GET', '/ui/tree', { headers: ['If-None-Match: *'] }];
+  yield [404, 'GET', '/ui/assets/none.js'];
   yield [503, 'GET', '/whoami/v1', { headers: [gone, late] }];
   const many = (from) =>
     Array.from({ length: MANY / 4 }, (_, i) => ({

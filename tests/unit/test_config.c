@@ -202,6 +202,14 @@ static void test_the_least_session_timeout_follows_the_tick(void **state)
     assert_int_equal(config.session_min_ms, 6000);
 }
 
+static void test_web_dir(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=1\ndataDir=/d\nwebDir=/tmp\n"), ERR_OK);
+    assert_refused("id=1\ndataDir=/d\nwebDir=/tmp/zabra-no-such\n", "webDir", "web/build.mjs");
+    assert_refused("id=1\ndataDir=/d\nwebDir=/dev/null\n", "webDir", "no directory");
+}
+
 static void test_super_digest(void **state)
 {
     (void)state;
@@ -328,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_bad_values),
         cmocka_unit_test(test_sessions),
         cmocka_unit_test(test_the_least_session_timeout_follows_the_tick),
+        cmocka_unit_test(test_web_dir),
         cmocka_unit_test(test_super_digest),
         cmocka_unit_test(test_required),
         cmocka_unit_test(test_servers),

@@ -123,6 +123,13 @@ static void clients_are_told_where_else_to_go(void **context)
     (void)snprintf(published->told[2].advertise, sizeof published->told[2].advertise,
                    "three.test:1");
     assert_string_equal(said(fixture, gate_write_servers), "[\"one.test:9998\",\"three.test:1\"]");
+
+    struct buf all;
+
+    buf_init(&all, 1000);
+    gate_append_clients(&fixture->server.gate, &all);
+    assert_string_equal(buf_cstr(&all), "two.test:9998 one.test:9998 three.test:1 ");
+    buf_release(&all);
 }
 
 static void every_limit_is_listed(void **context)

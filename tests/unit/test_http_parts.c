@@ -253,6 +253,49 @@ static void hosts_and_origins_are_matched(void **state)
     http_names_free(names);
 }
 
+/* A page that any replica has served may go on at any other. */
+static void pages_of_replicas_are_ours(void **state)
+{
+    struct slice clients = slice_str("127.0.0.1:9998 c.test:9999 [2001:db8::1]:80 bad ");
+    const char *ours[] = {"http://127.0.0.1:9998", "http://localhost:9998",
+                          "http://[::1]:9998",     "https://c.test:9999",
+                          "http://C.TEST:9999",    "http://[2001:db8::1]:80"};
+    const char *others[] = {"http://127.0.0.1:9997",
+                            "http://c.test:9998",
+                            "http://c.test",
+                            "http://c.test.evil:9999",
+                            "ftp://c.test:9999",
+                            "null",
+                            "",
+                            "http://",
+                            "http://127.0.0.1.evil:9998",
+                            "http://localhost.evil:9998",
+                            "http://127.0.0.1:9998.evil"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        assert_true(http_origin_is_replica(clients, slice_str(ours[i])));
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(http_origin_is_replica(clients, slice_str(others[i])));
+    }
+    assert_false(http_origin_is_replica(slice_str(""), slice_str("http://127.0.0.1:9998")));
+}
+
+static void gzip_is_taken_by_those_who_say_so(void **state)
+{
+    const char *takes[] = {"gzip", "gzip, deflate, br", "br;q=1.0, GZIP;q=0.1", "*", "x, *;q=0.5"};
+    const char *refuses[] = {"", "identity", "br", "gzip;q=0", "*, gzip;q=0", "*;q=0", "gzipped"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(takes) / sizeof(takes[0]); i++) {
+        assert_true(http_head_takes_gzip(slice_str(takes[i])));
+    }
+    for (size_t i = 0; i < sizeof(refuses) / sizeof(refuses[0]); i++) {
+        assert_false(http_head_takes_gzip(slice_str(refuses[i])));
+    }
+}
+
 /* The others send clients here by that name. */
 static void the_advertised_name_is_the_own(void **state)
 {
@@ -283,6 +326,8 @@ int main(void)
         cmocka_unit_test(routes_follow_from_the_table),
         cmocka_unit_test(tags_and_stats_are_written),
         cmocka_unit_test(hosts_and_origins_are_matched),
+        cmocka_unit_test(pages_of_replicas_are_ours),
+        cmocka_unit_test(gzip_is_taken_by_those_who_say_so),
         cmocka_unit_test(the_advertised_name_is_the_own),
     };
 

@@ -1,0 +1,201 @@
+/*
+ * The dashboard: files that belong to one page. They come out of the binary or, while they are
+ * developed, from a directory. The page has many URLs, one for each thing that it shows, so
+ * whatever is not below assets/ is the page.
+ */
+#include "web/assets.h"
+
+#include "base/check.h"
+#include "base/os_file.h"
+#include "http/etag.h"
+#include "http/http_int.h"
+
+#include <stdio.h>
+
+enum {
+    POLICY_MAX = 2 * HTTP_CLIENTS_MAX
+};
+
+struct ui_file {
+    struct slice bytes;
+    const char *type;
+    char etag[HTTP_ETAG_MAX];
+    bool gzip;  /* The bytes are compressed. */
+    bool fixed; /* Of that name there will never be others. */
+};
+
+static bool is_asset(struct slice path)
+{
+    return slice_starts_with(path, slice_str(ASSET_DIR));
+}
+
+/* The tag names the bytes that are sent, so it tells the compressed ones from the others. */
+static bool find_inside(const struct http_request *request, struct slice path,
+                        struct ui_file *ret_file)
+{
+    const struct asset *asset = asset_find(path);
+
+    if (!asset) {
+        return false;
+    }
+    ret_file->gzip = http_head_takes_gzip(request->head.accept_encoding);
+    ret_file->bytes = ret_file->gzip ? slice_make(asset->gzip, asset->gzip_len)
+                                     : slice_make(asset->plain, asset->plain_len);
+    ret_file->type = asset->type;
+    ret_file->fixed = is_asset(path);
+    (void)snprintf(ret_file->etag, sizeof(ret_file->etag), "\"%s%s\"", asset->tag,
+                   ret_file->gzip ? "-gzip" : "");
+    return true;
+}
+
+static const char *type_of(struct slice path)
+{
+    static const struct {
+        const char *end;
+        const char *type;
+    } types[] = {
+        {".html", "text/html; charset=utf-8"}, {".js", "text/javascript; charset=utf-8"},
+        {".css", "text/css; charset=utf-8"},   {".svg", "image/svg+xml"},
+        {".json", "application/json"},         {".map", "application/json"},
+    };
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct slice end = slice_str(types[i].end);
+
+        if (path.len >= end.len &&
+            slice_eq(slice_make(path.data + path.len - end.len, end.len), end)) {
+            return types[i].type;
+        }
+    }
+    return "application/octet-stream";
+}
+
+static bool find_on_disk(struct http_conn *conn, struct slice path, struct ui_file *ret_file)
+{
+    struct slice below = slice_make(path.data + 1, path.len - 1);
+
+    buf_clear(&conn->out);
+    if (os_file_read_below(conn->http->limits->web_dir, below, &conn->out) != ERR_OK) {
+        return false;
+    }
+    ret_file->bytes = buf_slice(&conn->out);
+    ret_file->type = type_of(path);
+    http_etag_bytes(ret_file->bytes, ret_file->etag);
+    return true;
+}
+
+/* Goes into a header as it is. */
+static bool is_plain_address(struct slice address)
+{
+    for (size_t i = 0; i < address.len; i++) {
+        uint8_t byte = address.data[i];
+        bool alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                     (byte >= '0' && byte <= '9');
+
+        if (!alnum && !(byte && strchr(".-_:[]", byte))) {
+            return false;
+        }
+    }
+    return address.len > 0;
+}
+
+/* When this replica dies the page goes on at another one. */
+static void append_replicas(struct http *http, struct buf *policy)
+{
+    struct buf clients;
+
+    buf_init(&clients, HTTP_CLIENTS_MAX);
+    gate_append_clients(http->gate, &clients);
+
+    struct slice rest = buf_slice(&clients);
+
+    while (rest.len > 0) {
+        const uint8_t *blank = memchr(rest.data, ' ', rest.len);
+        size_t len = blank ? (size_t)(blank - rest.data) : rest.len;
+
+        if (is_plain_address(slice_make(rest.data, len))) {
+            buf_printf(policy, " http://%.*s ws://%.*s", (int)len, (const char *)rest.data,
+                       (int)len, (const char *)rest.data);
+        }
+        len += blank ? 1 : 0;
+        rest = slice_make(rest.data + len, rest.len - len);
+    }
+    buf_release(&clients);
+}
+
+/* Nothing but our own files runs, nothing is sent to others, and nobody frames the page. */
+static void page_headers(struct http_conn *conn, struct MHD_Response *response)
+{
+    struct buf policy;
+
+    buf_init(&policy, POLICY_MAX);
+    buf_append_str(&policy, "default-src 'none'; script-src 'self'; style-src 'self'; "
+                            "img-src 'self'; connect-src 'self'");
+    append_replicas(conn->http, &policy);
+    buf_append_str(&policy, "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+                            "require-trusted-types-for 'script'");
+    http_header(response, "Content-Security-Policy", buf_cstr(&policy));
+    http_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+    buf_release(&policy);
+}
+
+static void file_headers(struct http_conn *conn, const struct ui_file *file, bool page,
+                         struct MHD_Response *response)
+{
+    http_header(response, "ETag", file->etag);
+    http_header(response, "Cache-Control",
+                file->fixed ? "public, max-age=31536000, immutable" : "no-cache");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header(response, "Referrer-Policy", "no-referrer");
+    http_header(response, "Vary", "Accept-Encoding, Origin");
+    if (page) {
+        page_headers(conn, response);
+    }
+    http_header_date(response);
+    http_header_common(conn, response, false);
+}
+
+static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *file, bool page)
+{
+    struct slice asked = conn->request.head.if_none_match;
+    struct MHD_Response *response = NULL;
+    uint32_t status = MHD_HTTP_OK;
+
+    if (asked.data && http_etag_matches(asked, file->etag)) {
+        response = http_response_empty();
+        status = MHD_HTTP_NOT_MODIFIED;
+    } else {
+        const struct MHD_IoVec piece = {.iov_base = file->bytes.data, .iov_len = file->bytes.len};
+
+        response = MHD_create_response_from_iovec(&piece, 1, NULL, NULL);
+        ASSERT(response);
+        conn->request.answer_bytes = file->bytes.len;
+        http_header(response, "Content-Type", file->type);
+        if (file->gzip) {
+            http_header(response, "Content-Encoding", "gzip");
+        }
+    }
+    file_headers(conn, file, page, response);
+    return http_send(conn, status, response);
+}
+
+enum MHD_Result http_answer_ui(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    bool page = !is_asset(request->args.path);
+    struct slice path = page ? slice_str(ASSET_PAGE) : request->args.path;
+    bool disk = conn->http->limits->web_dir && conn->http->limits->web_dir[0] != '\0';
+    struct ui_file file = {.type = NULL};
+    bool found = disk ? find_on_disk(conn, path, &file) : find_inside(request, path, &file);
+
+    request->args.path = slice_make(NULL, 0); /* It is no znode's. */
+    if (found) {
+        return send_file(conn, &file, page);
+    }
+    http_refuse(conn, ERR_NOT_FOUND, "%s",
+                !page ? "the dashboard has no such file"
+                : disk
+                    ? "there is no index.html in webDir: run node web/build.mjs"
+                    : "this zabra was built without the dashboard: build it with -DZABRA_WEB=ON");
+    return http_answer_fault(conn);
+}

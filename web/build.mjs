@@ -1,0 +1,174 @@
+// build.mjs [--watch] [DIRECTORY]: bundles the dashboard into DIRECTORY (web/dist).
+//
+//   index.html, assets/*    what a browser loads; the names in assets/ hold a hash of the contents
+//   gzip/*                  the same, compressed
+//   table.c, table.S        how the binary knows them: see assets.h
+//
+// Fails when the first load is larger than it may be. With --watch only the first line is made, again
+// after each change, for `zabra serve --webDir web/dist`.
+
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, extname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import * as esbuild from 'esbuild';
+
+/** Bytes, compressed, that must arrive before the first view is there. */
+const FIRST_LOAD_MAX = 120 * 1024;
+
+const TYPES = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+const top = dirname(fileURLToPath(import.meta.url));
+const watches = process.argv.includes('--watch');
+const target = resolve(process.argv.slice(2).find((word) => !word.startsWith('-')) ?? join(top, 'dist'));
+
+const options = {
+  absWorkingDir: top,
+  entryPoints: { main: 'src/main.tsx', icon: 'src/icon.svg' },
+  outdir: target,
+  entryNames: 'assets/[name]-[hash]',
+  chunkNames: 'assets/[name]-[hash]',
+  assetNames: 'assets/[name]-[hash]',
+  publicPath: '/ui',
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  target: ['es2022'],
+  minify: !watches,
+  sourcemap: watches ? 'inline' : false,
+  legalComments: 'none',
+  jsx: 'automatic',
+  jsxImportSource: 'preact',
+  conditions: ['production', 'browser'],
+  loader: { '.svg': 'copy' },
+  metafile: true,
+  logLevel: 'warning',
+};
+
+/** What the page loads at once: the entry, what it imports, their styles. Paths below `target`. */
+function firstLoad({ outputs }) {
+  const below = (path) => resolve(top, path).slice(target.length + 1);
+  const byPath = new Map(Object.entries(outputs).map(([path, output]) => [below(path), output]));
+  const entry = [...byPath].find(([, output]) => output.entryPoint === 'src/main.tsx')[0];
+  const scripts = new Set([entry]);
+  for (const path of scripts) {
+    for (const one of byPath.get(path).imports) {
+      if (one.kind === 'import-statement') {
+        scripts.add(below(one.path));
+      }
+    }
+  }
+  const styles = [byPath.get(entry).cssBundle].filter(Boolean).map(below);
+  const icon = [...byPath.keys()].find((path) => path.startsWith('assets/icon-'));
+  return { entry, scripts: [...scripts], styles, icon };
+}
+
+function writePage({ entry, scripts, styles, icon }) {
+  const links = [
+    `<link rel="icon" href="/ui/${icon}">`,
+    ...styles.map((path) => `<link rel="stylesheet" href="/ui/${path}">`),
+    ...scripts
+      .filter((path) => path !== entry)
+      .map((path) => `<link rel="modulepreload" href="/ui/${path}">`),
+    `<script type="module" src="/ui/${entry}"></script>`,
+  ];
+  const page = readFileSync(join(top, 'src/index.html'), 'utf8').replace(
+    '    <!-- assets -->',
+    links.map((line) => `    ${line}`).join('\n'),
+  );
+  writeFileSync(join(target, 'index.html'), page);
+}
+
+function filesOf(metafile) {
+  const load = firstLoad(metafile);
+  writePage(load);
+  const first = new Set(['index.html', ...load.scripts, ...load.styles]);
+  return ['index.html', ...readdirSync(join(target, 'assets')).map((name) => `assets/${name}`)]
+    .sort()
+    .map((path) => ({ path, first: first.has(path), bytes: readFileSync(join(target, path)) }));
+}
+
+function compress(files) {
+  mkdirSync(join(target, 'gzip/assets'), { recursive: true });
+  for (const file of files) {
+    file.gzip = gzipSync(file.bytes, { level: 9 });
+    writeFileSync(join(target, 'gzip', file.path), file.gzip);
+  }
+}
+
+function checkSize(files) {
+  const sum = (list) => list.reduce((bytes, file) => bytes + file.gzip.length, 0);
+  const first = sum(files.filter((file) => file.first));
+  const kib = (bytes) => (bytes / 1024).toFixed(1);
+  console.log(`first load ${kib(first)} KiB of ${kib(FIRST_LOAD_MAX)}, all ${kib(sum(files))} KiB`);
+  if (first > FIRST_LOAD_MAX) {
+    console.error('The first load is too large: load what not every view needs with import().');
+    process.exit(1);
+  }
+}
+
+function writeTable(files) {
+  const tag = (bytes) => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+  const symbol = (at, form) => `asset_${at}_${form}`;
+  const rows = files.map(
+    ({ path, bytes, gzip }, at) =>
+      `    {"/${path}", "${TYPES[extname(path)]}", "${tag(bytes)}",\n` +
+      `     ${symbol(at, 'plain')}, ${symbol(at, 'gzip')}, ${bytes.length}, ${gzip.length}},\n`,
+  );
+  const names = files.flatMap((_, at) => [symbol(at, 'plain'), symbol(at, 'gzip')]);
+  writeFileSync(
+    join(target, 'table.c'),
+    `/* Written by web/build.mjs. */\n#include "web/assets_int.h"\n\n` +
+      names.map((name) => `extern const uint8_t ${name}[];\n`).join('') +
+      `\nconst struct asset assets[] = {\n${rows.join('')}};\n` +
+      `const size_t asset_count = sizeof(assets) / sizeof(assets[0]);\n`,
+  );
+  const place = (name, path) =>
+    `    .globl ${name}\n    .type ${name}, %object\n${name}:\n    .incbin "${path}"\n    .size ${name}, . - ${name}\n`;
+  writeFileSync(
+    join(target, 'table.S'),
+    `/* Written by web/build.mjs. */\n    .section .rodata\n` +
+      files
+        .map(({ path }, at) => {
+          const plain = place(symbol(at, 'plain'), join(target, path));
+          return plain + place(symbol(at, 'gzip'), join(target, 'gzip', path));
+        })
+        .join('') +
+      `    .section .note.GNU-stack, "", %progbits\n`,
+  );
+}
+
+/** What an earlier run has left has other names. */
+function clear() {
+  rmSync(join(target, 'assets'), { recursive: true, force: true });
+  rmSync(join(target, 'gzip'), { recursive: true, force: true });
+}
+
+async function watch() {
+  const page = {
+    name: 'page',
+    setup(build) {
+      build.onStart(clear);
+      build.onEnd(({ metafile, errors }) => errors.length || writePage(firstLoad(metafile)));
+    },
+  };
+  const context = await esbuild.context({ ...options, plugins: [page] });
+  await context.watch();
+}
+
+async function build() {
+  clear();
+  const { metafile } = await esbuild.build(options);
+  const files = filesOf(metafile);
+  compress(files);
+  checkSize(files);
+  writeTable(files);
+}
+
+await (watches ? watch() : build());
