@@ -1,5 +1,6 @@
 /* Sockets before a gate that holds, refuses, forgets and goes back: what real replicas do only by
  * chance. */
+#include "server/subscribe_int.h"
 #include "tests/unit/state_kit.h"
 #include "tests/unit/ws_kit.h"
 
@@ -238,6 +239,54 @@ static void test_watches_survive_a_state_that_is_replaced(void **state)
     json_decref(event);
 }
 
+/* Between two slices of a difference, on the thread of the sockets: the next watch in line reads a
+ * later state than the one that the subscriber has come to. */
+static void replace_once(void *ctx)
+{
+    struct ws *ws = ctx;
+
+    ws->subscriber->between = NULL;
+    kit_replace(ws->gate);
+}
+
+static void watch_root(struct socket *socket, const char *kind)
+{
+    json_t *reply = socket_call(socket, "\"op\":\"watch\",\"path\":\"/\",\"kind\":\"%s\"", kind);
+
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+}
+
+static void check_overrun(struct socket *socket, zxid_t zxid)
+{
+    json_t *event = socket_event(socket, "overrun", SOCKET_TIMEOUT_MS);
+    const char *from = json_string_value(json_object_get(event, "from"));
+
+    assert_non_null(from);
+    assert_int_equal(strtoull(from, NULL, 16), zxid);
+    json_decref(event);
+}
+
+/* By then a watch may be ahead of the subscriber: nothing behind its own place is missing. */
+static void test_an_overrun_names_the_place_of_its_watch(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *other = open_socket(fixture);
+    struct subscriber *subscriber = fixture->ws->subscriber;
+    zxid_t zxid = fixture->gate->zxid;
+
+    watch_root(fixture->socket, "recursive");
+    watch_root(other, "persistent");
+    subscriber->slice_nodes = 1;
+    subscriber->between = replace_once;
+    kit_replace(fixture->gate);
+    check_overrun(fixture->socket, zxid);
+    check_overrun(other, zxid);
+    check_overrun(fixture->socket, zxid + 1);
+    check_overrun(other, zxid + 2); /* It was told all of the second state by the difference. */
+    socket_close(other);
+}
+
 /* As a stream is told: how it ended was in what was missed. */
 static void test_a_session_that_is_found_gone_has_expired(void **state)
 {
@@ -466,6 +515,7 @@ int main(void)
         TEST(test_who_attached_last_keeps_the_session),
         TEST(test_no_reply_shows_less_than_the_one_before),
         TEST(test_watches_survive_a_state_that_is_replaced),
+        TEST(test_an_overrun_names_the_place_of_its_watch),
         TEST(test_a_session_that_is_found_gone_has_expired),
         TEST(test_values_come_in_the_format_asked_for),
         TEST(test_watches_of_one_socket_agree_on_a_format),
