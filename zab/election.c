@@ -386,15 +386,14 @@ void election_over(struct zab *zab)
     }
 }
 
+/* Those who settled before have told us, and know us as looking still. */
 void election_announce(struct zab *zab)
 {
     ASSERT(zab->state != ZAB_LOOKING);
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
-        const struct peer *peer = &zab->peers[i];
-
-        if (peer->up && peer->vote.valid && peer->vote.state == ZAB_LOOKING) {
-            send_vote(zab, peer);
+        if (zab->peers[i].up) {
+            send_vote(zab, &zab->peers[i]);
         }
     }
 }

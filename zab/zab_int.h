@@ -372,7 +372,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
 void election_over(struct zab *zab);     /* We follow or lead: what was said so far is history. */
-void election_announce(struct zab *zab); /* Tells those who still look that we have settled. */
+void election_announce(struct zab *zab); /* Tells all that we have settled. */
 uint64_t election_wake_ms(const struct zab *zab);
 
 /* lead.c: the leader's discovery; lead_sync.c: bringing learners in step. */

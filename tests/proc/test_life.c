@@ -90,6 +90,41 @@ static void test_read_your_writes_elsewhere(void **state)
     }
 }
 
+static uint32_t members_shown_as(const json_t *answer, const char *role)
+{
+    const json_t *members = json_object_get(answer, "members");
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        const json_t *member = json_array_get(members, i);
+        const char *state = json_string_value(json_object_get(member, "state"));
+
+        count += state && strcmp(state, role) == 0 ? 1U : 0U;
+    }
+    return count;
+}
+
+static bool shows_all(uint32_t index)
+{
+    bool all = false;
+
+    if (ensemble_call(&ensemble, index, "GET", "/ensemble/v1", NULL) == 200) {
+        json_t *answer = web_json(&ensemble.reply);
+
+        all = members_shown_as(answer, "leader") == 1 && members_shown_as(answer, "follower") == 2;
+        json_decref(answer);
+    }
+    return all;
+}
+
+/* Whoever is asked, and in whatever order they have settled. */
+static void expect_all_shown(void)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        ENSEMBLE_WAIT(&ensemble, 20000, shows_all(i));
+    }
+}
+
 static void test_all_know_one_leader(void **state)
 {
     uint32_t leaders = 0;
@@ -103,6 +138,7 @@ static void test_all_know_one_leader(void **state)
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/metrics", NULL), 200);
     }
     assert_int_equal(leaders, 1);
+    expect_all_shown();
 }
 
 static uint64_t position(const json_t *answer, const char *name)
@@ -163,6 +199,7 @@ static void test_drain_hands_over(void **state)
     ensemble_start(&ensemble, leader);
     ensemble_wait_ready(&ensemble, leader);
     expect_data(leader, "c", "after");
+    expect_all_shown();
 }
 
 static void test_second_start_finds_the_data(void **state)
@@ -179,6 +216,7 @@ static void test_second_start_finds_the_data(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         expect_data(i, "d", "kept");
     }
+    expect_all_shown();
 }
 
 static void test_no_quorum_refuses_writes(void **state)
@@ -198,6 +236,7 @@ static void test_no_quorum_refuses_writes(void **state)
     ensemble_start(&ensemble, 2);
     ensemble_wait_all_ready(&ensemble);
     expect_data(0, "e", "old");
+    expect_all_shown();
 }
 
 int main(void)

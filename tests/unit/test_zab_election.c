@@ -319,6 +319,26 @@ static void a_settled_replica_tells_who_leads(void **state)
     drive_release(&drive);
 }
 
+/* Who has settled first has said so already, but is still to hear it of the others. */
+static void who_settles_says_so_to_those_who_have(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    ready(&drive);
+    drive_up(&drive, 1);
+    drive_follow_wait(&drive, 3, 4);
+    drive_says(&drive, 1, ZAB_FOLLOWING, 3);
+    drive_clear(&drive);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(4, 0)});
+    const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
+
+    assert_non_null(vote);
+    assert_int_equal(vote->state, ZAB_FOLLOWING);
+    assert_int_equal(vote->leader, 3);
+    drive_release(&drive);
+}
+
 static void a_vote_of_unknown_form_is_dropped(void **state)
 {
     struct drive drive;
@@ -383,6 +403,7 @@ int main(void)
         cmocka_unit_test(no_vote_before_the_disk_has_settled),
         cmocka_unit_test(a_read_under_way_does_not_bar_the_vote),
         cmocka_unit_test(a_settled_replica_tells_who_leads),
+        cmocka_unit_test(who_settles_says_so_to_those_who_have),
         cmocka_unit_test(a_vote_of_unknown_form_is_dropped),
         cmocka_unit_test(lost_votes_are_sent_again),
         cmocka_unit_test(who_resigns_is_no_candidate),
