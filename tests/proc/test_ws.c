@@ -22,7 +22,8 @@ enum {
     TOO_LARGE = 1009,
     PROTOCOL = 1002,
     DRAIN = 1001,
-    BEAT_MS = 1000 /* As configured. */
+    BEAT_MS = 1000,  /* As configured, */
+    LONG_PATH = 2048 /* and half of maxWatchBytes. */
 };
 
 static struct ensemble ensemble;
@@ -32,7 +33,7 @@ static int open_one(void **state)
     (void)state;
     ensemble_launch(&ensemble, 1,
                     "maxMessageBytes=65536\nmaxWebSockets=20\nmaxConnectionsPerAddress=40\n"
-                    "maxWatches=10\nbodyTimeout=2000\nheartbeatInterval=1000\n"
+                    "maxWatches=10\nmaxWatchBytes=4096\nbodyTimeout=2000\nheartbeatInterval=1000\n"
                     "allowedOrigins=https://app.test\n");
     return 0;
 }
@@ -300,6 +301,33 @@ static void test_a_socket_has_only_so_many_watches(void **state)
     socket_close(socket);
 }
 
+/* The path of its watch: `first`, and as much else as there may be. */
+static const char *long_path(char text[LONG_PATH + 1], char first)
+{
+    memset(text, 'x', LONG_PATH);
+    text[0] = '/';
+    text[1] = first;
+    text[LONG_PATH] = '\0';
+    return text;
+}
+
+static void test_paths_of_watches_have_only_so_many_bytes(void **state)
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+    char path[LONG_PATH + 1];
+
+    (void)state;
+    talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"exists\"",
+            long_path(path, 'a'));
+    talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"%s\",\"kind\":\"exists\"",
+            long_path(path, 'b'));
+    assert_string_equal(talk_error(socket, "\"op\":\"watch\",\"path\":\"/c\",\"kind\":\"exists\""),
+                        "ThrottledOp");
+    talk_ok(&ensemble, socket, "\"op\":\"unwatch\",\"watch\":1");
+    talk_ok(&ensemble, socket, "\"op\":\"watch\",\"path\":\"/c\",\"kind\":\"exists\"");
+    socket_close(socket);
+}
+
 static void test_heartbeats_name_what_was_told(void **state)
 {
     struct socket *socket = talk_open(&ensemble, 0, NULL);
@@ -387,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_messages_that_mean_nothing_are_answered),
         cmocka_unit_test(test_operations_of_the_leader_alone_are_not_there),
         cmocka_unit_test(test_a_socket_has_only_so_many_watches),
+        cmocka_unit_test(test_paths_of_watches_have_only_so_many_bytes),
         cmocka_unit_test(test_heartbeats_name_what_was_told),
         cmocka_unit_test(test_a_silent_client_is_cut_off),
         cmocka_unit_test(test_metrics_count),
