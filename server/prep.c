@@ -70,7 +70,7 @@ static enum err check_space(const struct prep_step *step)
     enum op_id op = step->job->args->op;
     bool frees = op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE;
 
-    if (step->job->disk_low && !frees) {
+    if (step->job->low_since != 0 && !frees && op != OP_ATTACH) {
         return prep_refuse(step, ERR_DISK_FULL,
                            "a quorum of replicas has almost no disk space left: only deletes and "
                            "the closing of sessions pass");

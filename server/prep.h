@@ -46,7 +46,8 @@ struct prep_job {
     const struct op_session *session; /* In whose session; NULL: none. */
     struct slice key;                 /* Idempotency-Key; empty: none. */
     const struct txn_header *header;  /* Origin and time. */
-    bool disk_low;                    /* Nothing but what frees space is prepared. */
+    zxid_t low_since; /* 0: there is disk space. Else only what frees some is prepared, and each
+                         session is attached once from there on. */
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,

@@ -108,6 +108,21 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
+/* Who has lost its connection would lose the session, too, and the end of that takes as much space
+ * as a new place; but only once. */
+static enum err check_space(const struct prep_step *step, const struct overlay_session *session)
+{
+    zxid_t low_since = step->job->low_since;
+
+    if (low_since != 0 && session->attach >= low_since) {
+        return prep_refuse(
+            step, ERR_DISK_FULL,
+            "a quorum of replicas has almost no disk space left, and the session has "
+            "been attached since then: touch it, which needs none");
+    }
+    return ERR_OK;
+}
+
 enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 {
     struct overlay_session session;
@@ -118,6 +133,10 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
     }
     if (!session.open) {
         return refuse_gone(step);
+    }
+    err = check_space(step, &session);
+    if (err != ERR_OK) {
+        return err;
     }
     session.attach = step->zxid;
     overlay_put_session(&step->prep->overlay, step->state, step->zxid, &session);

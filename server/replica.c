@@ -152,6 +152,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
             replica->elections++;
         }
         prep_clear(replica->prep);
+        replica->low_since = 0;
         lead_clear(replica);
         sessions_role_ended(replica);
         requests_role_ended(replica);

@@ -86,6 +86,8 @@ struct replica {
     zxid_t waiting_min;        /* No waiting request is satisfied below this. */
     uint64_t deadline_ms;      /* Next look. */
 
+    zxid_t low_since; /* Leader: the first it prepared since a quorum's disks are low; 0: not. */
+
     struct list verdicts; /* Of struct verdict. */
     struct map verdict_by_token;
     struct list forwards; /* Of struct forward. */

@@ -20,7 +20,12 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
     struct prep_job now = *job;
 
     ASSERT(state);
-    now.disk_low = replica->status.quorum_low;
+    if (!replica->status.quorum_low) {
+        replica->low_since = 0;
+    } else if (replica->low_since == 0) {
+        replica->low_since = zxid;
+    }
+    now.low_since = replica->low_since;
     buf_clear(&replica->txn);
     result->err = prep_request(replica->prep, state, &now, zxid, &replica->txn, result);
     view_read_done(replica->view);

@@ -2,6 +2,7 @@
  * vote, is refilled and votes again. */
 #include "base/os_clock.h"
 #include "tests/proc/load.h"
+#include "tests/proc/talk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -351,19 +352,50 @@ static bool refused_for_space(uint32_t index)
     return false;
 }
 
+static void open_session(char secret[TALK_FIELD_MAX])
+{
+    struct socket *socket = talk_open(&ensemble, 0, NULL);
+
+    (void)snprintf(secret, TALK_FIELD_MAX, "%s",
+                   talk_field(socket, "session.id", "\"op\":\"session\",\"timeout_ms\":60000"));
+    socket_close(socket);
+}
+
+/* A client that lost its connection takes its session along, once; what keeps that alive needs no
+ * disk. */
+static void check_session_moves_once(const char *secret)
+{
+    struct socket *socket = talk_open(&ensemble, 2, NULL);
+    struct socket *next = talk_open(&ensemble, 2, NULL);
+    char path[128];
+
+    talk_ok(&ensemble, socket, "\"op\":\"attach\",\"session\":\"%s\"", secret);
+    assert_string_equal(talk_error(next, "\"op\":\"attach\",\"session\":\"%s\"", secret),
+                        "DiskFull");
+    talk_ok(&ensemble, socket, "\"op\":\"touch\"");
+    (void)snprintf(path, sizeof(path), "/sessions/v1/%s", secret);
+    assert_int_equal(ensemble_call(&ensemble, 0, "PUT", path, NULL), 200);
+    socket_close(next);
+    socket_close(socket);
+}
+
 static void test_quorum_of_full_disks(void **state)
 {
+    char secret[TALK_FIELD_MAX];
+
     (void)state;
     if (skip_without_mount()) {
         return;
     }
     write_some(0, "before", 10);
+    open_session(secret);
     fill_disk(0);
     fill_disk(1);
     ENSEMBLE_WAIT(&ensemble, FULL_MS, refused_for_space(2));
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/znodes/v1/before1", NULL), 200);
     }
+    check_session_moves_once(secret);
     ensemble_call_until(&ensemble, 2, "DELETE", "/znodes/v1/before9", NULL, 204);
     free_disk(0);
     free_disk(1);

@@ -38,7 +38,8 @@ struct fixture {
     struct op_session session; /* In which requests are made. */
     struct slice key;          /* With which they come. */
     struct op_principal who;
-    uint32_t member; /* Where requests come from. */
+    uint32_t member;  /* Where requests come from. */
+    zxid_t low_since; /* As of a job. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
 };
 
@@ -78,7 +79,8 @@ static inline enum err run(struct fixture *fixture, struct op_args args)
                                  .who = &fixture->who,
                                  .session = &fixture->session,
                                  .key = fixture->key,
-                                 .header = &header};
+                                 .header = &header,
+                                 .low_since = fixture->low_since};
 
     op_result_release(&fixture->result);
     op_result_init(&fixture->result);

@@ -162,6 +162,28 @@ static void test_attaching_names_the_place(void **context)
     assert_int_equal(prep_pending(fixture->prep), 0);
 }
 
+/* With almost no disk space left a client that has lost its connection takes its session along,
+ * which costs no more than the end of it would; but not again and again. */
+static void test_low_disks_let_each_session_move_once(void **context)
+{
+    struct fixture *fixture = *context;
+
+    open_session(fixture, 1);
+    open_session(fixture, 2);
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
+    fixture->low_since = fixture->zxid + 1;
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 3)), ERR_DISK_FULL);
+    assert_int_equal(run(fixture, op(OP_CREATE, "/a")), ERR_DISK_FULL);
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 7)), ERR_SESSION_EXPIRED);
+    for (uint64_t secret = 1; secret <= 2; secret++) {
+        assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, secret)), ERR_OK);
+        assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, secret)), ERR_DISK_FULL);
+    }
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
+    fixture->low_since = 0;
+    assert_int_equal(run(fixture, session_op(fixture, OP_ATTACH, 1)), ERR_OK);
+}
+
 static void test_ephemerals_have_no_children(void **context)
 {
     struct fixture *fixture = *context;
@@ -300,6 +322,7 @@ int main(void)
         PREP_TEST(test_a_write_needs_the_session_that_it_shows),
         PREP_TEST(test_the_old_place_of_a_session_is_refused),
         PREP_TEST(test_attaching_names_the_place),
+        PREP_TEST(test_low_disks_let_each_session_move_once),
         PREP_TEST(test_ephemerals_have_no_children),
         PREP_TEST(test_closing_takes_the_ephemerals_along),
         PREP_TEST(test_ephemerals_are_bounded),
