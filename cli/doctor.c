@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "cli/jsonr.h"
+#include "server/config.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 enum {
     FOUND_MAX = 512,
     SUBJECT_MAX = 320,
+    HOST_MAX = 256,
     SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
     BEHIND_MAX = 10000, /* Transactions that one may be behind the newest. */
     SYNCS_MIN = 20,     /* Below there is no mean. */
@@ -443,17 +445,23 @@ static bool is_asked(const struct look *look, int64_t id)
     return false;
 }
 
-static bool is_loopback(const char *host)
+/* Of "host:port", "[address]:port" or the URL of one. */
+static bool is_loopback(const char *address)
 {
-    return strncmp(host, "127.", 4) == 0 || strncmp(host, "localhost", 9) == 0 ||
-           strncmp(host, "[::1]", 5) == 0;
+    const char *scheme = strstr(address, "://");
+    const char *start = scheme ? scheme + 3 : address;
+    bool bracket = *start == '[';
+    char host[HOST_MAX];
+
+    start += bracket;
+    (void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(start, bracket ? "]" : ":/"), start);
+    return config_is_loopback(host);
 }
 
 static void look_at_member(struct look *look, const json_t *member, bool peers_known)
 {
     int64_t id = jsonr_number(member, "id");
     const char *client = jsonr_text(member, "client");
-    const char *host = strstr(client, "://") ? strstr(client, "://") + 3 : client;
     char subject[SUBJECT_MAX];
 
     (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
@@ -467,7 +475,7 @@ static void look_at_member(struct look *look, const json_t *member, bool peers_k
                !is_asked(look, id)) {
         find(look, NO_CLIENT_ADDRESS, subject, "it tells no address for clients");
     }
-    if (*client && is_loopback(host) && !is_loopback(jsonr_text(member, "peer"))) {
+    if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
         find(look, LOOPBACK_ADDRESS, subject, "it tells clients to use %s", client);
     }
 }

@@ -134,6 +134,10 @@ static void each_fault_is_named(void **state)
         {"'id':3,'role':'voter'", "'id':3,'role':'observer'", "even-voters "},
         {"'client':'http://10.0.0.3:2'", "'client':null", "no-client-address "},
         {"'client':'http://10.0.0.3:2'", "'client':'http://127.0.0.1:2'", "loopback-address "},
+        {"'client':'http://10.0.0.3:2'", "'client':'http://[::1]:2'", "loopback-address "},
+        {"'client':'http://10.0.0.3:2'", "'client':'http://localhost:2'", "loopback-address "},
+        {"'client':'http://10.0.0.3:2'", "'client':'http://127.evil.example:2'", ""},
+        {"'client':'http://10.0.0.3:2'", "'client':'http://localhost.example:2'", ""},
         {"'zabra_sessions':79", "'zabra_sessions':80", "near-limit "},
         {"'zabra_sessions':79", "'zabra_quotas_exceeded':1", "quota-exceeded "},
     };
