@@ -73,6 +73,10 @@ int client_ask(struct client *client, const struct client_request *request);
 const struct client_reply *client_reply(const struct client *client);
 const struct client_error *client_error(const struct client *client);
 
+/* True when the last request was refused because what it names is not, or not any more, what it has
+ * asked for (If-Match, a version): somebody was quicker. */
+bool client_was_late(const struct client *client);
+
 /* Its body as JSON, which belongs to the client; NULL when it is none. */
 json_t *client_json(struct client *client);
 

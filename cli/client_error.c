@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 enum {
-    NOW_MAX = 48
+    NOW_MAX = 48,
+    HTTP_OTHER_VERSION = 412
 };
 
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
@@ -56,6 +57,11 @@ static int exit_code_of(long status, const char *code)
         }
     }
     return CMD_FAILED;
+}
+
+bool client_was_late(const struct client *client)
+{
+    return client->error.status == HTTP_OTHER_VERSION;
 }
 
 /* What the version is, for who has asked for another one. */

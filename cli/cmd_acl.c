@@ -145,7 +145,13 @@ static int apply(struct cli *cli, json_t *list)
     return CMD_OK;
 }
 
-/* CMD_CONFLICT: the list was changed by somebody else; not told. */
+/* The list was changed by somebody else, or is that of another znode now: not told. */
+static bool is_late(const struct cli *cli, int code)
+{
+    return code > CMD_OK && client_was_late(cli->client);
+}
+
+/* Told, but for is_late(). */
 static int change_once(struct cli *cli, const char *path)
 {
     char match[CLIENT_HEADER_MAX];
@@ -161,7 +167,7 @@ static int change_once(struct cli *cli, const char *path)
     code = apply(cli, jsonr_at(body, "acl"));
     if (code == CMD_OK) {
         code = patch(cli, path, body, match);
-        if (code > CMD_OK && code != CMD_CONFLICT) {
+        if (code > CMD_OK && !is_late(cli, code)) {
             (void)cli_tell(cli);
         }
     }
@@ -176,11 +182,11 @@ static int change(struct cli *cli, const char *path)
 
     do {
         code = change_once(cli, path);
-    } while (code == CMD_CONFLICT && os_now_ms() < end_ms);
+    } while (is_late(cli, code) && os_now_ms() < end_ms);
     if (code == CMD_OK) {
         print_set(cli);
     }
-    return code == CMD_CONFLICT ? cli_tell(cli) : code;
+    return is_late(cli, code) ? cli_tell(cli) : code;
 }
 
 static int run(struct cli *cli)

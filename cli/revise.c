@@ -7,8 +7,7 @@
 #include <string.h>
 
 enum {
-    HTTP_NO_CONTENT = 204,
-    HTTP_OTHER_VERSION = 412
+    HTTP_NO_CONTENT = 204
 };
 
 void revise_init(struct revise *revise, struct cli *cli, const char *path)
@@ -51,10 +50,10 @@ int revise_read(struct revise *revise)
 /* What was there when we looked is not there now, or the other way round. */
 static bool was_quicker(const struct revise *revise, int code)
 {
-    const struct client_error *error = client_error(revise->cli->client);
-    bool other = error->status == HTTP_OTHER_VERSION || strcmp(error->code, "NodeExists") == 0;
+    const struct client *client = revise->cli->client;
 
-    return (code == CMD_CONFLICT && other) || (code == CMD_NO_NODE && revise->exists);
+    return client_was_late(client) || strcmp(client_error(client)->code, "NodeExists") == 0 ||
+           (code == CMD_NO_NODE && revise->exists);
 }
 
 static int ask(struct revise *revise, struct slice data, bool null)

@@ -82,6 +82,58 @@ static void test_a_write_that_may_be_done_is_said(void **state)
     expect_of_one_that_dies("get /x", 6, "nobody answers");
 }
 
+/* Answers as a replica would whose znodes change between any two requests: the ACL of /acl cannot
+ * be set for another reason than that, the item of a queue is another one once somebody has tried
+ * to take it. Prints its port. */
+static const char changing[] =
+    "from http.server import *\n"
+    "class Answer(BaseHTTPRequestHandler):\n"
+    "    protocol_version = 'HTTP/1.1'\n"
+    "    tag = 'd1.0'\n"
+    "    def say(self, status, body=b''):\n"
+    "        self.send_response(status)\n"
+    "        self.send_header('ETag', f'\"{Answer.tag}\"')\n"
+    "        self.send_header('Content-Length', str(len(body)))\n"
+    "        self.end_headers()\n"
+    "        self.wfile.write(body)\n"
+    "    def do_GET(self):\n"
+    "        if '/acl' in self.path: self.say(200, b'{\"path\":\"/acl\",\"acl\":[]}')\n"
+    "        elif 'view=children' in self.path: self.say(200, b'{\"children\":[\"item-1\"]}')\n"
+    "        else: self.say(200, Answer.tag.encode())\n"
+    "    def do_PATCH(self):\n"
+    "        self.rfile.read(int(self.headers['Content-Length']))\n"
+    "        self.say(409, b'{\"code\":\"SessionMoved\",\"detail\":\"it is elsewhere now\"}')\n"
+    "    def do_DELETE(self):\n"
+    "        if self.headers['If-Match'] == '\"d2.0\"': return self.say(204)\n"
+    "        Answer.tag = 'd2.0'\n"
+    "        self.say(412, b'{\"code\":\"BadVersion\",\"detail\":\"version does not match\"}')\n"
+    "    def log_message(self, *words): pass\n"
+    "server = HTTPServer(('127.0.0.1', 0), Answer)\n"
+    "print(server.server_port, flush=True)\n"
+    "server.serve_forever()\n";
+
+static void expect_while_it_changes(const char *words, int code, const char *said)
+{
+    uint64_t start_ms = os_now_ms();
+    char line[1024];
+
+    assert_int_equal(setenv("CHANGING", changing, 1), 0);
+    (void)snprintf(
+        line, sizeof(line),
+        "rm -f $D/port; python3 -c \"$CHANGING\" >$D/port & s=$!; until [ -s $D/port ]; do "
+        ":; done; zabra %s --endpoints 127.0.0.1:$(cat $D/port) --timeout %dms; c=$?; "
+        "kill $s; wait $s; exit $c",
+        words, (int)WAIT_MS);
+    shell_expect(line, code, said);
+    assert_true(os_now_ms() - start_ms < WAIT_MS);
+}
+
+static void test_what_has_changed_is_read_again(void **state)
+{
+    (void)state;
+    expect_while_it_changes("acl /acl --add world:anyone:r", 4, "SessionMoved");
+}
+
 /* What is refused for good is not tried until the time is over. */
 static void test_a_refusal_is_no_quicker_writer(void **state)
 {
@@ -187,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_write_that_may_be_done_is_said),
+        cmocka_unit_test(test_what_has_changed_is_read_again),
         cmocka_unit_test(test_a_refusal_is_no_quicker_writer),
         cmocka_unit_test(test_no_command_in_a_session_that_may_be_over),
         cmocka_unit_test(test_what_a_command_gets),
