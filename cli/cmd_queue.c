@@ -1,5 +1,5 @@
 /* queue: items in the order in which they were put, each taken once. */
-#include "base/mem.h"
+#include "base/os_clock.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
@@ -20,9 +20,10 @@ struct queue {
     struct cli *cli;
     struct wait wait;
     const char *path;
-    bool take;       /* Else the first item is only looked at. */
-    struct buf item; /* Path of the one that is looked at, */
-    struct buf data; /* and what a replica has answered for it. */
+    bool take;                     /* Else the first item is only looked at. */
+    struct buf item;               /* Path of the one that is looked at, */
+    struct buf data;               /* what a replica has answered for it, */
+    char match[CLIENT_HEADER_MAX]; /* and the header that asks for just that. */
 };
 
 /* ---- push ---- */
@@ -106,15 +107,18 @@ static int read_item(struct queue *queue)
     buf_release(&url);
     buf_clear(&queue->data);
     if (code == CMD_OK) {
-        buf_append_slice(&queue->data, buf_slice(&client_reply(queue->cli->client)->body));
+        const struct client_reply *reply = client_reply(queue->cli->client);
+
+        buf_append_slice(&queue->data, buf_slice(&reply->body));
+        (void)snprintf(queue->match, sizeof(queue->match), "If-Match: %.256s", reply->etag);
     }
     return code;
 }
 
-/* Whoever's delete succeeds has the item. */
+/* Whoever's delete succeeds has the item, and has just what was read. */
 static int delete_item(struct queue *queue)
 {
-    struct client_request request = {.method = "DELETE"};
+    struct client_request request = {.method = "DELETE", .headers = {queue->match}};
     struct buf url;
     int code = CMD_OK;
 
@@ -125,15 +129,23 @@ static int delete_item(struct queue *queue)
     return code;
 }
 
-/* CMD_NO_NODE: somebody else has it. */
+/* CMD_NO_NODE: somebody else has it. One that is changed before it can be taken is read again. */
 static int try_item(struct queue *queue, const char *name)
 {
+    uint64_t end_ms = os_now_ms() + (uint64_t)queue->cli->settings.timeout_ms;
+    bool late = false;
     int code = CMD_OK;
 
     buf_clear(&queue->item);
     buf_printf(&queue->item, "%s/%s", queue->path, name);
-    code = read_item(queue);
-    return code == CMD_OK && queue->take ? delete_item(queue) : code;
+    do {
+        code = read_item(queue);
+        if (code == CMD_OK && queue->take) {
+            code = delete_item(queue);
+        }
+        late = code == CMD_CONFLICT && client_was_late(queue->cli->client);
+    } while (late && os_now_ms() < end_ms);
+    return code;
 }
 
 static int list_items(struct queue *queue)

@@ -132,6 +132,7 @@ static void test_what_has_changed_is_read_again(void **state)
 {
     (void)state;
     expect_while_it_changes("acl /acl --add world:anyone:r", 4, "SessionMoved");
+    expect_while_it_changes("queue pop q", 0, "d2.0");
 }
 
 /* What is refused for good is not tried until the time is over. */
