@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CANDIDATE "candidate-"
+
 enum {
     NUMBER_MAX = 32,
     NAME_MAX_LEN = 256,
@@ -119,7 +121,7 @@ static int stand(struct hold *hold, const char *path)
     int code = CMD_OK;
 
     own_name(hold->cli, name);
-    place_init(&place, &hold->wait, path, "candidate-");
+    place_init(&place, &hold->wait, path, CANDIDATE);
     place.data = slice_str(name);
     code = place_take(&place);
     if (code == CMD_OK) {
@@ -137,12 +139,14 @@ static int stand(struct hold *hold, const char *path)
 static int print_leader(struct cli *cli, const char *path)
 {
     const json_t *first = json_array_get(jsonr_at(client_json(cli->client), "children"), 0);
+    const char *name = jsonr_text(first, "name");
+    bool stands = strncmp(name, CANDIDATE, strlen(CANDIDATE)) == 0 && place_number(name) >= 0;
     static const struct out_column columns[] = {
         {"leader", "leader", false}, {"path", "path", false}, {.title = NULL}};
     struct buf znode;
     json_t *value = NULL;
 
-    if (!first) {
+    if (!stands) {
         return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: nobody stands, so nobody leads", path);
     }
     if (out_is_text(&cli->out)) {
@@ -150,7 +154,7 @@ static int print_leader(struct cli *cli, const char *path)
         return CMD_OK;
     }
     buf_init(&znode, URL_MAX);
-    buf_printf(&znode, "%s/%s", path, jsonr_text(first, "name"));
+    buf_printf(&znode, "%s/%s", path, name);
     value =
         json_pack("{s:s,s:s}", "leader", jsonr_text(first, "dataUtf8"), "path", buf_cstr(&znode));
     out_facts(&cli->out, value, columns);
@@ -171,6 +175,7 @@ static int ask_leader(struct cli *cli, const char *path)
     url_param(&url, "view", "children");
     url_param(&url, "with", "data");
     url_param(&url, "dataformat", "utf8");
+    url_param(&url, "after", CANDIDATE); /* The first one behind this is the first candidate. */
     url_param_number(&url, "limit", 1);
     if (!cli->settings.linearizable) { /* Else each read is. */
         url_param(&url, "consistency", "linearizable");

@@ -3,7 +3,12 @@
 #include "base/check.h"
 #include "cli/url.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+enum {
+    DIGITS = 10 /* Of the number that the ensemble puts behind a name. */
+};
 
 void place_init(struct place *place, struct wait *wait, const char *line, const char *prefix)
 {
@@ -22,6 +27,22 @@ static int tell(const struct place *place, int code)
     return code == CMD_NO_NODE || code == CMD_CONFLICT ? cli_tell(place->wait->cli) : code;
 }
 
+int64_t place_number(const char *name)
+{
+    size_t len = strlen(name);
+    const char *digits = len >= DIGITS ? name + len - DIGITS : "";
+
+    return strspn(digits, "0123456789") == DIGITS ? strtoll(digits, NULL, 10) : -1;
+}
+
+static const char *name_of(struct place *place)
+{
+    const char *path = buf_cstr(&place->path);
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
 static int take_answer(struct place *place)
 {
     const json_t *json = cli_json(place->wait->cli);
@@ -31,6 +52,11 @@ static int take_answer(struct place *place)
     }
     buf_append_str(&place->path, jsonr_text(json, "path"));
     place->fence = jsonr_number(json, "czxid");
+    if (place_number(name_of(place)) < 0) {
+        return cli_fail(place->wait->cli, CMD_FAILED, "BadAnswer",
+                        "%s: a replica has made this znode without a number",
+                        buf_cstr(&place->path));
+    }
     return CMD_OK;
 }
 
@@ -75,46 +101,61 @@ static int list_page(struct place *place, const char *after)
 
 /* What a walk through the list has seen. */
 struct walk {
-    int64_t before;  /* Names before ours. */
-    struct buf last; /* The last one of them. */
-    bool found;      /* Ours is there. */
+    const char *mine; /* Our name, */
+    int64_t number;   /* and its number. */
+    int64_t before;   /* How many have a lower one, */
+    int64_t highest;  /* the highest of these; -1: there is none, */
+    struct buf last;  /* and its name. */
+    struct buf after; /* Where the next page begins. */
+    bool found;       /* Ours is there. */
     bool over;
 };
 
-static void take_page(struct walk *walk, const json_t *page, const char *mine)
+/* In whichever order the names come: one line may have more than one prefix. */
+static void take_name(struct walk *walk, const char *name)
 {
-    const json_t *children = jsonr_at(page, "children");
+    int64_t number = place_number(name);
 
-    walk->over = !json_is_true(jsonr_at(page, "more"));
-    for (size_t i = 0; i < json_array_size(children); i++) {
-        const char *name = json_string_value(json_array_get(children, i));
-        int order = name ? strcmp(name, mine) : 1;
-
-        if (order >= 0) {
-            walk->found = order == 0;
-            walk->over = true;
-            return;
-        }
-        walk->before++;
+    walk->found = walk->found || strcmp(name, walk->mine) == 0;
+    if (number < 0 || number >= walk->number) {
+        return;
+    }
+    walk->before++;
+    if (number > walk->highest) {
+        walk->highest = number;
         buf_clear(&walk->last);
         buf_append_str(&walk->last, name);
     }
 }
 
+static void take_page(struct walk *walk, const json_t *page)
+{
+    const json_t *children = jsonr_at(page, "children");
+    const json_t *name = NULL;
+    size_t i = 0;
+
+    json_array_foreach(children, i, name)
+    {
+        take_name(walk, json_is_string(name) ? json_string_value(name) : "");
+    }
+    buf_clear(&walk->after);
+    buf_append_str(&walk->after, jsonr_text(page, "after"));
+    walk->over = walk->after.len == 0;
+}
+
 static int walk_list(struct place *place, struct walk *walk)
 {
-    const char *mine = strrchr(buf_cstr(&place->path), '/') + 1;
     int code = CMD_OK;
 
     while (code == CMD_OK && !walk->over) {
-        code = list_page(place, buf_cstr(&walk->last));
+        code = list_page(place, buf_cstr(&walk->after));
         if (code == CMD_OK) {
             const json_t *page = cli_json(place->wait->cli);
 
             if (!page) {
                 return CMD_FAILED;
             }
-            take_page(walk, page, mine);
+            take_page(walk, page);
         }
     }
     return tell(place, code);
@@ -122,10 +163,12 @@ static int walk_list(struct place *place, struct walk *walk)
 
 int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
 {
-    struct walk walk = {.before = 0};
+    struct walk walk = {.mine = name_of(place), .highest = -1};
     int code = CMD_OK;
 
+    walk.number = place_number(walk.mine);
     buf_init(&walk.last, URL_MAX);
+    buf_init(&walk.after, URL_MAX);
     code = walk_list(place, &walk);
     if (code == CMD_OK && !walk.found) {
         code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
@@ -135,6 +178,7 @@ int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
     buf_clear(ret_last);
     buf_printf(ret_last, "%s/%s", place->line, buf_cstr(&walk.last));
     buf_release(&walk.last);
+    buf_release(&walk.after);
     return code;
 }
 

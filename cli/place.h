@@ -2,6 +2,9 @@
  * place.h - a place in a line: an ephemeral, sequential znode. Who stands first holds what the line
  * is for. The same znodes as the recipes of docs/recipes use, so that all can stand in one line.
  *
+ * The number of a place decides, whatever stands before it: a lock and an election at one path are
+ * one line, and who came first comes first. What has no number stands in no line.
+ *
  * A create whose answer was lost is tried again with its key, and makes no second znode. Each waits
  * for the one just before, so that one release wakes one.
  */
@@ -24,6 +27,9 @@ void place_release(struct place *place);
 
 /* Makes the znode, and missing parents. CMD_OK, CMD_SHOWN, or told. */
 int place_take(struct place *place);
+
+/* The number that the ensemble has put behind the name of a sequential znode; -1: it has none. */
+int64_t place_number(const char *name);
 
 /* How many stand before us, and the path of the last one of them. CMD_OK, or told. */
 int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last);

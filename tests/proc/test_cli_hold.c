@@ -188,6 +188,21 @@ static void test_a_lock_is_shared_with_recipes(void **state)
                  0, "mine\n");
 }
 
+/* The number decides, and not what stands before it; what has none is not in the line. */
+static void test_one_line_for_all(void **state)
+{
+    (void)state;
+    shell_expect("zabra create /mixed/backup -p; zabra lock /mixed -- "
+                 "zabra elect /mixed --name late --try -- echo too early",
+                 124, "--try does not wait");
+    shell_expect("zabra elect /mixed -- zabra lock /mixed --try -- echo too early", 124,
+                 "--try does not wait");
+    shell_expect("zabra lock /mixed --try -- zabra elect /mixed --leader", 3, "so nobody leads");
+    shell_expect("zabra create /mixed/aaa boss; "
+                 "zabra elect /mixed --try --name me -- zabra elect /mixed --leader",
+                 0, "me\n");
+}
+
 /* The wait ends; who holds gets it passed on, and its own code is what counts. */
 static void test_signals(void **state)
 {
@@ -274,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_what_curl_can_say),
         cmocka_unit_test(test_a_lock_tells_what_it_is),
         cmocka_unit_test(test_a_lock_is_shared_with_recipes),
+        cmocka_unit_test(test_one_line_for_all),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_what_is_lost),
         cmocka_unit_test(test_as_many_as_there_are_leases),
