@@ -108,14 +108,14 @@ bool cli_path(const struct cli *cli, int operand, const char **ret_path)
     return !fault;
 }
 
-bool cli_named(const struct cli *cli, int operand, const char *folder, struct buf *path)
+bool cli_named(const struct cli *cli, int operand, struct buf *path)
 {
     const char *name = args_operand(&cli->args, operand);
     const char *fault = NULL;
 
     buf_clear(path);
     if (*name != '/') {
-        buf_printf(path, "%s/", folder);
+        buf_printf(path, "%s/", cli->cmd->folder);
     }
     buf_append_str(path, name);
     fault = path->overflow ? "is too long" : url_path_fault(buf_cstr(path), false);

@@ -52,9 +52,9 @@ int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((for
  * not a legal one. */
 bool cli_path(const struct cli *cli, int operand, const char **ret_path);
 
-/* An operand that is there and names a lock, a queue and the like: a path, or a name within
- * `folder`. The path comes into `path`; false, and told, when it is not a legal one. */
-bool cli_named(const struct cli *cli, int operand, const char *folder, struct buf *path);
+/* An operand that is there and names a lock, a queue and the like: a path, or a name within the
+ * command's folder. The path comes into `path`; false, and told, when it is not a legal one. */
+bool cli_named(const struct cli *cli, int operand, struct buf *path);
 
 /* A number, or a time in ms, that an option gives: false, and told, when it is none, or not within
  * the range. */

@@ -65,6 +65,7 @@ enum cmd_operand {
     CMD_OPERAND_NONE, /* Nothing, and no more operands. */
     CMD_OPERAND_TEXT, /* Nothing. */
     CMD_OPERAND_PATH, /* Paths of znodes. */
+    CMD_OPERAND_NAME, /* Names within the command's folder, or paths. */
     CMD_OPERAND_FILE,
     CMD_OPERAND_COMMAND, /* Names of commands. */
 };
@@ -83,6 +84,7 @@ struct cmd {
     const struct cmd_option *options;   /* Its own; ends with a NULL name. NULL: none. */
     const struct cmd_example *examples; /* Ends with a NULL line. NULL: none. */
     enum cmd_operand operands[CMD_OPERANDS_MAX];
+    const char *folder; /* The znode that names are within: "/locks". NULL: it takes none. */
     int operands_min;
     int operands_max;
     bool has_child; /* What follows "--" is a command to run. */

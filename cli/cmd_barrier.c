@@ -279,7 +279,7 @@ static int run(struct cli *cli)
     buf_init(&barrier.members, URL_MAX);
     buf_init(&barrier.ready, URL_MAX);
     buf_init(&barrier.mine, URL_MAX);
-    if (cli_named(cli, 1, "/barriers", &barrier.path) && check_member(&barrier, verb) &&
+    if (cli_named(cli, 1, &barrier.path) && check_member(&barrier, verb) &&
         cli_number(cli, "count", range, &barrier.count)) {
         buf_printf(&barrier.members, "%s/members", buf_cstr(&barrier.path));
         buf_printf(&barrier.ready, "%s/ready", buf_cstr(&barrier.path));
@@ -321,7 +321,8 @@ const struct cmd cmd_barrier = {
             "session'. --curl shows the first request.\n" HOLD_HELP,
     .options = options,
     .examples = examples,
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},
+    .folder = "/barriers",
     .operands_min = 2,
     .operands_max = 3,
     .has_child = true,

@@ -117,7 +117,7 @@ static int run(struct cli *cli)
     int code = CMD_USAGE;
 
     buf_init(&path, URL_MAX);
-    if (cli_named(cli, 1, "/counters", &path)) {
+    if (cli_named(cli, 1, &path)) {
         code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
     }
     buf_release(&path);
@@ -139,7 +139,8 @@ const struct cmd cmd_counter = {
             "rules. 'add' begins with 0, and BY is 1. Unlike 'zabra incr' it makes what is\n"
             "not there.\n",
     .examples = examples,
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},
+    .folder = "/counters",
     .operands_min = 2,
     .operands_max = 3,
     .run = run,

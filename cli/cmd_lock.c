@@ -55,7 +55,7 @@ static int run_lock(struct cli *cli)
     int code = CMD_USAGE;
 
     buf_init(&path, URL_MAX);
-    if (cli_named(cli, 0, "/locks", &path)) {
+    if (cli_named(cli, 0, &path)) {
         code = hold_open(&hold, cli, "docs/recipes/lock.md");
         if (code == CMD_OK) {
             code = lock_at(&hold, buf_cstr(&path));
@@ -92,7 +92,8 @@ const struct cmd cmd_lock = {
             "that it reads nothing older than what the holder before has left.\n" HOLD_HELP,
     .options = lock_options,
     .examples = lock_examples,
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {CMD_OPERAND_NAME},
+    .folder = "/locks",
     .operands_min = 1,
     .operands_max = 1,
     .has_child = true,
@@ -192,7 +193,7 @@ static int run_elect(struct cli *cli)
     int code = CMD_USAGE;
 
     buf_init(&path, URL_MAX);
-    if (!cli_named(cli, 0, "/election", &path)) {
+    if (!cli_named(cli, 0, &path)) {
         buf_release(&path);
         return CMD_USAGE;
     }
@@ -233,7 +234,8 @@ const struct cmd cmd_elect = {
             "first, in one multi.\n" HOLD_HELP,
     .options = elect_options,
     .examples = elect_examples,
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {CMD_OPERAND_NAME},
+    .folder = "/election",
     .operands_min = 1,
     .operands_max = 1,
     .has_child = true,
@@ -313,7 +315,7 @@ static int run_semaphore(struct cli *cli)
         return CMD_USAGE;
     }
     buf_init(&path, URL_MAX);
-    if (cli_named(cli, 0, "/semaphores", &path)) {
+    if (cli_named(cli, 0, &path)) {
         code = hold_open(&hold, cli, NULL);
         if (code == CMD_OK) {
             code = semaphore_at(&hold, &path, leases);
@@ -346,7 +348,8 @@ const struct cmd cmd_semaphore = {
             "lease.\n" HOLD_HELP,
     .options = semaphore_options,
     .examples = semaphore_examples,
-    .operands = {CMD_OPERAND_PATH},
+    .operands = {CMD_OPERAND_NAME},
+    .folder = "/semaphores",
     .operands_min = 1,
     .operands_max = 1,
     .has_child = true,

@@ -281,7 +281,7 @@ static int run(struct cli *cli)
     int code = CMD_USAGE;
 
     buf_init(&path, URL_MAX);
-    if (cli_named(cli, 1, "/queues", &path)) {
+    if (cli_named(cli, 1, &path)) {
         code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
     }
     buf_release(&path);
@@ -309,7 +309,8 @@ const struct cmd cmd_queue = {
             "output. Exit code 3 when there is no item.\n" VALUE_HELP,
     .options = options,
     .examples = examples,
-    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_PATH, CMD_OPERAND_FILE},
+    .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_FILE},
+    .folder = "/queues",
     .operands_min = 2,
     .operands_max = 3,
     .run = run,

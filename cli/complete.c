@@ -237,6 +237,10 @@ static void offer_operand(struct completing *c, int index)
     case CMD_OPERAND_PATH:
         offer_paths(c);
         break;
+    case CMD_OPERAND_NAME:
+        c->cwd = *c->word == '/' ? NULL : cmd->folder;
+        offer_paths(c);
+        break;
     case CMD_OPERAND_FILE:
         buf_append_str(c->out, ":file\n");
         break;

@@ -241,6 +241,9 @@ static void test_bash_completes(void **state)
     expect_completed("zabra get /app/", "/app/", "/app/a /app/b\n");
     expect_completed("zabra get \"/app/b/", "/app/b/", "/app/b/c\n");
     expect_completed("zabra nonsense /ap", "/ap", "\n");
+    shell_expect("zabra queue push mail x", 0, "");
+    expect_completed("zabra queue len m", "m", "mail\n");
+    expect_completed("zabra queue len /que", "/que", "/queues\n");
     /* Nobody answers, or may not say: silence, and soon. */
     expect_completed("zabra get --endpoints 127.0.0.1:1 /ap", "/ap", "\n");
     expect_completed("zabra get /closed/", "/closed/", "\n");
@@ -304,6 +307,9 @@ static void test_scripts(void **state)
     shell_expect("printf 'get \"/app' | zabra shell", 2, "a quote is not closed");
     shell_expect("printf 'gett /app' | zabra shell", 2, "did you mean get?");
     shell_expect("printf 'ls' | zabra shell --endpoints 127.0.0.1:1", 6, "nobody answers");
+    /* What may be a name is one, wherever one is. */
+    shell_expect("printf 'cd app\\nqueue push jobs x\\nqueue pop /queues/jobs\\n' | zabra shell", 0,
+                 "/queues/jobs/item-0000000000\nx");
     /* A command does not eat the rest of the script. */
     shell_expect("printf 'set /app/a -\\nset /app/a x\\nget /app/a' | zabra shell", 0, "x");
 }
