@@ -33,7 +33,7 @@ static bool refuse(struct settings *settings, const char *format, ...)
 
 /* ---- From a file ---- */
 
-/* Keeps the first line. */
+/* Keeps the first line; an end without any is none. */
 static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
 {
     size_t len = 0;
@@ -41,7 +41,7 @@ static bool take_line(int fd, char password[SETTINGS_PASSWORD_MAX])
     while (len < SETTINGS_PASSWORD_MAX - 1) {
         ssize_t got = read(fd, password + len, 1);
 
-        if (got < 0) {
+        if (got < 0 || (got == 0 && len == 0)) {
             return false;
         }
         if (got == 0 || password[len] == '\n') {
@@ -158,8 +158,8 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
 
     hidden.c_lflag &= ~(tcflag_t)ECHO;
     take_signals(&before);
-    (void)dprintf(fd, "password of %s: ", settings->user);
     (void)tcsetattr(fd, TCSAFLUSH, &hidden);
+    (void)dprintf(fd, "password of %s: ", settings->user);
 
     bool ok = signal_that_came == 0 && take_line(fd, password);
 
@@ -170,7 +170,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     if (signal_that_came) {
         end_by(signal_that_came);
     }
-    return ok || refuse(settings, "that cannot be a password");
+    return ok || refuse(settings, "no usable password was typed");
 }
 
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])

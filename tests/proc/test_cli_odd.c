@@ -225,15 +225,29 @@ static void test_lines_of_a_script_are_whole(void **state)
 
 /* ---- Terminals ---- */
 
-/* Whoever gives up at the question for the password sees again what he types. */
+/* Whoever gives up at the question for the password sees again what he types. (The keyboard is a
+ * pipe without an end: `script` would pass an end on as Ctrl-D.) */
 static void test_the_terminal_shows_what_is_typed(void **state)
 {
     (void)state;
-    shell_expect("script -qec 'zabra whoami --user bob & p=$!; "
+    shell_expect("mkfifo \"$D/keyboard\" && "
+                 "script -qec 'zabra whoami --user bob & p=$!; "
                  "until stty -a | grep -q -- \"-echo \"; do kill -0 $p || exit 1; done; "
                  "kill -TERM $p; wait $p; echo code $?; stty -a | grep -c \" echo \"' /dev/null "
-                 "</dev/null",
+                 "<>\"$D/keyboard\"",
                  0, "code 143");
+}
+
+/* Ctrl-D instead of a password is none, and not an empty one. */
+static void test_the_end_of_the_terminal_is_no_password(void **state)
+{
+    (void)state;
+    shell_expect("said=\"$D/said\"; : >\"$said\"; "
+                 "{ for i in $(seq 2000); do grep -q 'password of bob' \"$said\" && break; "
+                 "sleep 0.01; done; printf '\\004'; } | "
+                 "script -qefc 'zabra whoami --user bob' /dev/null | tee \"$said\"; "
+                 "! grep -q digest \"$said\"",
+                 0, "no usable password was typed");
 }
 
 int main(void)
@@ -248,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_data_stays_what_it_is),
         cmocka_unit_test(test_lines_of_a_script_are_whole),
         cmocka_unit_test(test_the_terminal_shows_what_is_typed),
+        cmocka_unit_test(test_the_end_of_the_terminal_is_no_password),
     };
 
     web_setup();
