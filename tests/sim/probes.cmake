@@ -1,9 +1,15 @@
-# Writes the names of all PROBEs of the given sources as C strings.
-# cmake -DOUT=file -DSOURCES=a.c,b.c -P probes.cmake
+# Writes the names of all PROBEs of the given sources as C strings. A source with a mark that is not in
+# MARKED was built without it.
+# cmake -DOUT=file -DSOURCES=a.c,b.c -DMARKED=a.c -P probes.cmake
+cmake_minimum_required(VERSION 3.22)
 set(text "")
 string(REPLACE "," ";" sources "${SOURCES}")
+string(REPLACE "," ";" marked "${MARKED}")
 foreach(source ${sources})
   file(READ ${source} content)
+  if(content MATCHES "(PROBE|MUTANT)\\(" AND NOT source IN_LIST marked)
+    message(FATAL_ERROR "${source} has its first probe or mutant: configure again (cmake <build>)")
+  endif()
   # Brackets and semicolons have a meaning in CMake's lists.
   string(REGEX REPLACE "[][;]" " " content "${content}")
   string(REGEX MATCHALL "[^A-Z_]PROBE\\([ \n]*\"[^\"]*\"" found "${content}")
