@@ -18,7 +18,7 @@ if(ZABRA_WERROR)
   list(APPEND ZABRA_WARNINGS -Werror)
 endif()
 
-set(ZABRA_COMPILE_FLAGS -g -fstack-protector-strong)
+set(ZABRA_COMPILE_FLAGS -g${ZABRA_DEBUG} -fstack-protector-strong)
 set(ZABRA_LINK_FLAGS "")
 if(ZABRA_SANITIZE)
   list(APPEND ZABRA_COMPILE_FLAGS -fsanitize=${ZABRA_SANITIZE} -fno-omit-frame-pointer
