@@ -343,17 +343,21 @@ static void kit_core(void *arg)
 }
 
 /* As when a snapshot takes the place of the state, of which nobody knows what has led to it. The
- * core is idle. */
+ * core is idle; of those who act for it one does so at a time. */
 static inline void kit_replace(struct gate *gate)
 {
-    struct state *state = view_write(gate->view);
+    static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+    struct state *state = NULL;
 
+    pthread_mutex_lock(&turn);
+    state = view_write(gate->view);
     gate->zxid++;
     state_skip(state, gate->zxid);
     atomic_store(&gate->applied, gate->zxid);
     window_restart(gate->window, gate->zxid);
     view_write_done(gate->view);
     window_wake(gate->window);
+    pthread_mutex_unlock(&turn);
 }
 
 static struct gate *kit_gate_new(void)
