@@ -30,6 +30,7 @@
     X(INVALID_ACL, 400, -114, "InvalidACL", "invalid ACL")                                       \
     X(AUTH_FAILED, 401, -115, "AuthFailed", "authentication failed")                             \
     X(SESSION_MOVED, 409, -118, "SessionMoved", "session has moved to another connection")       \
+    X(NOT_READ_ONLY, 403, -119, "NotReadOnly", "this replica takes no writes")                   \
     X(QUOTA_EXCEEDED, 507, -125, "QuotaExceeded", "quota exceeded")                              \
     X(THROTTLED, 429, -127, "ThrottledOp", "too many requests; try again later")                 \
     X(TOO_LARGE, 413, -8, "TooLarge", "larger than the configured limit")                        \

@@ -52,6 +52,37 @@ uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t p
     UNREACHABLE();
 }
 
+void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS])
+{
+    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+        counts[i] += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
+    }
+}
+
+double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille)
+{
+    uint64_t total = 0;
+    double before = 0;
+
+    ASSERT(per_mille <= 1000);
+    for (unsigned i = 0; i < METRIC_BUCKETS; i++) {
+        total += counts[i];
+    }
+
+    double wanted = (double)total * per_mille / 1000;
+
+    for (unsigned i = 0; i < METRIC_BUCKETS && total > 0; i++) {
+        double low = i > 0 ? (double)(UINT64_C(1) << (i - 1)) : 0;
+        double high = (double)(UINT64_C(1) << i);
+
+        if (counts[i] > 0 && before + (double)counts[i] >= wanted) {
+            return low + (high - low) * (wanted - before) / (double)counts[i];
+        }
+        before += (double)counts[i];
+    }
+    return -1;
+}
+
 void metric_head(struct buf *out, const char *name, const char *type, const char *help)
 {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);

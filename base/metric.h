@@ -43,6 +43,13 @@ void metric_observe_us(struct metric_histogram *histogram, uint64_t us);
  * 2^23 stands for the last, unbounded one. */
 uint64_t metric_quantile_us(const struct metric_histogram *histogram, uint32_t per_mille);
 
+/* Adds what each bucket has counted; for several histograms together, and for differences. */
+void metric_add_buckets(const struct metric_histogram *histogram, uint64_t counts[METRIC_BUCKETS]);
+
+/* The same quantile of such counts in µs, on a straight line within its bucket; -1 when they are
+ * all 0. */
+double metric_quantile_of(const uint64_t counts[METRIC_BUCKETS], uint32_t per_mille);
+
 /* Prometheus text 0.0.4. `labels` is like `op="get"` or NULL. The head line pair (HELP, TYPE) is
  * written by metric_head, once per name. Histograms are in seconds. */
 void metric_head(struct buf *out, const char *name, const char *type, const char *help);

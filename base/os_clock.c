@@ -36,3 +36,10 @@ int64_t os_wall_ms(void)
 
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
+
+uint64_t os_cpu_us(void)
+{
+    struct timespec used = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+
+    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+}

@@ -129,6 +129,7 @@ void http_conn_reset(struct http_conn *conn)
     mem_free(request->multi);
     op_request_free(request->op);
     http_wait_free(request->wait);
+    http_watches_free(request->watches);
     http_stream_drop(request->stream);
     http_import_free(conn);
     principal_release(&conn->principal);

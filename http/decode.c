@@ -119,22 +119,40 @@ static const struct http_param *find_param(const struct http_target *target, str
     return NULL;
 }
 
+/* By its secret, in any of its places. */
+static bool names_session(const struct http_request *request)
+{
+    return request->url_secret.len > 0 || request->head.session.data ||
+           find_param(&request->target, slice_str("session"));
+}
+
+/* Without a choice: what is asked of a collection is about all, unless one of them is named. */
+static const struct op_def *default_row(const struct http_request *request)
+{
+    const struct op_def *all =
+        names_session(request) ? NULL : http_route_collection(request->route, request->method);
+
+    return all ? all : http_route_method(request->route, request->method);
+}
+
 static const struct op_def *choose_row(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     const struct http_route *route = request->route;
-    const struct op_def *def = http_route_method(route, request->method);
+    const struct op_def *def = default_row(request);
+    bool element = request->url_secret.len > 0;
     struct slice key = http_route_key(route, request->method);
     const struct http_param *param = key.len > 0 ? find_param(&request->target, key) : NULL;
     struct slice value = param ? param->value : slice_make(NULL, 0);
 
-    if (!def || !http_route_is_of(def, request->url_secret.len > 0)) {
+    if (!def || !http_route_is_of(def, element)) {
         http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s does not have the method %.*s", route->name,
                     quote_len(request->method), quote(request->method));
         return NULL;
     }
     if (param) {
         def = http_route_select(route, request->method, value);
+        def = def && http_route_is_of(def, element) ? def : NULL;
     }
     if (!def) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "%.*s has the unknown value %.*s", (int)key.len,

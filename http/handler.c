@@ -423,6 +423,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     if (request->stream) {
         return http_stream_opened(conn);
     }
+    if (request->watches) {
+        return http_watches_over(conn);
+    }
     return request->op ? resumed(conn) : finish(conn);
 }
 

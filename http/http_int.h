@@ -28,6 +28,7 @@ struct http_conn;
 struct http_import;
 struct http_stream;
 struct http_wait;
+struct http_watches;
 struct http_watcher;
 
 enum {
@@ -150,13 +151,14 @@ struct http_request {
     struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
     enum op_consistency consistency;
     zxid_t min_zxid;
-    uint32_t wait_ms;           /* Prefer: wait; 0: answered at once. */
-    struct http_wait *wait;     /* Of wait.c, while and after the answer waits for a change. */
-    struct http_stream *stream; /* Of stream.c, until its answer begins. */
-    struct http_import *import; /* Of import.c, from the end of the head on. */
-    bool streaming;             /* The answer has no end of its own, and no deadline. */
-    bool waited;                /* On purpose: how long says nothing about this replica. */
-    bool cors;                  /* The Origin is on the list. */
+    uint32_t wait_ms;             /* Prefer: wait; 0: answered at once. */
+    struct http_wait *wait;       /* Of wait.c, while and after the answer waits for a change. */
+    struct http_stream *stream;   /* Of stream.c, until its answer begins. */
+    struct http_import *import;   /* Of import.c, from the end of the head on. */
+    struct http_watches *watches; /* Of watches.c, while it is asked and answered. */
+    bool streaming;               /* The answer has no end of its own, and no deadline. */
+    bool waited;                  /* On purpose: how long says nothing about this replica. */
+    bool cors;                    /* The Origin is on the list. */
     bool verbose;
     struct op_request *op;     /* While the gate has it, and its result after. */
     struct gate_status status; /* By http_status. */
@@ -323,6 +325,7 @@ enum MHD_Result http_answer_probe(struct http_conn *conn);
 enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
+enum MHD_Result http_send_info(struct http_conn *conn); /* The body of such an answer is made. */
 
 /* ---- document.c: the contract in writing ---- */
 enum MHD_Result http_answer_document(struct http_conn *conn);
@@ -340,6 +343,11 @@ enum MHD_Result http_stream_begin(struct http_conn *conn);
 enum MHD_Result http_stream_opened(struct http_conn *conn);
 void http_stream_drop(struct http_stream *stream); /* Nobody will answer. Accepts NULL. */
 void http_stream_free(struct http_stream *stream); /* Watcher's thread. */
+
+/* ---- watches.c: who watches what ---- */
+enum MHD_Result http_watches_begin(struct http_conn *conn);
+enum MHD_Result http_watches_over(struct http_conn *conn); /* The connection was resumed. */
+void http_watches_free(struct http_watches *watches);      /* Accepts NULL. */
 
 /* ---- wait.c: long polls ---- */
 

@@ -45,6 +45,10 @@ void http_import_begin(struct http_conn *conn)
                     "conflict=overwrite");
         return;
     }
+    if (limits->read_only && !request->args.dry_run) {
+        http_refuse(conn, ERR_NOT_READ_ONLY, "%s", err_text(ERR_NOT_READ_ONLY));
+        return;
+    }
     if (!http_transfer_begin(conn)) {
         return;
     }

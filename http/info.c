@@ -18,6 +18,15 @@ static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const c
     return http_send(conn, status, response);
 }
 
+enum MHD_Result http_send_info(struct http_conn *conn)
+{
+    if (conn->out.overflow) {
+        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        return http_answer_fault(conn);
+    }
+    return send_out(conn, conn->request.def->status, "application/json");
+}
+
 enum MHD_Result http_answer_info(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -25,9 +34,8 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
 
     buf_clear(&conn->out);
     jsonw_init(&json, &conn->out);
-    ops_write_info(conn->http->gate, request->def->id, &conn->principal, request->session_id,
-                   &json);
-    return send_out(conn, request->def->status, "application/json");
+    ops_write_info(conn->http->gate, &request->args, &conn->principal, request->session_id, &json);
+    return http_send_info(conn);
 }
 
 /* ---- Index ---- */

@@ -109,6 +109,18 @@ const struct op_def *http_route_method(const struct http_route *route, struct sl
     return NULL;
 }
 
+const struct op_def *http_route_collection(const struct http_route *route, struct slice method)
+{
+    for (uint32_t i = 0; route->has_id && i < route->row_count; i++) {
+        const struct op_def *def = route->rows[i];
+
+        if (slice_eq(slice_str(def->method), method) && !http_route_is_of(def, true)) {
+            return def;
+        }
+    }
+    return NULL;
+}
+
 struct slice http_route_key(const struct http_route *route, struct slice method)
 {
     const struct op_def *def = http_route_method(route, method);

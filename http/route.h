@@ -50,6 +50,9 @@ const struct http_route *http_route_find(const struct http_routes *routes, struc
 /* First row of that method, or NULL. */
 const struct op_def *http_route_method(const struct http_route *route, struct slice method);
 
+/* First row of that method that is of the collection alone, not of its elements; or NULL. */
+const struct op_def *http_route_collection(const struct http_route *route, struct slice method);
+
 /* The query parameter that chooses among the rows of a method ("view"), or empty. */
 struct slice http_route_key(const struct http_route *route, struct slice method);
 

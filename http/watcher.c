@@ -39,6 +39,8 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
 {
     client->ops = ops;
     client->watcher = conn->http->watcher;
+    client->session = conn->request.session_id;
+    client->over = conn->request.def->id == OP_WATCH ? "stream" : "wait";
     client->who = conn->principal;
     client->who.auth = auth_ref(conn->principal.auth);
     watch_owner_init(&client->owner, &client->who, 1, SIZE_MAX);
@@ -321,6 +323,55 @@ static void take_later(struct http_watcher *watcher)
     }
 }
 
+/* ---- Who watches what. ---- */
+
+/* Its places are bounded by the connections of those who ask, and wait for their answers. */
+static void ask_census(void *ctx, struct census *census)
+{
+    struct http_watcher *watcher = ctx;
+    enum err err = mailbox_post_always(&watcher->asked, &census->node);
+
+    ASSERT(err == ERR_OK);
+}
+
+static bool is_at(const struct watcher_client *client, const struct census *census)
+{
+    const struct list *watches = &client->owner.watches;
+
+    return census->path.len == 0 ||
+           (!list_empty(watches) &&
+            slice_eq(watch_path(list_first(watches, struct watch, by_owner)), census->path));
+}
+
+/* Each has one watch at most. */
+static void add_census(struct http_watcher *watcher, struct census *census)
+{
+    bool go_on = true;
+
+    census_begin(census);
+    for (struct list *it = watcher->clients.next; it != &watcher->clients && go_on; it = it->next) {
+        const struct watcher_client *client = list_entry(it, struct watcher_client, node);
+        const struct census_client row = {
+            .owner = &client->owner, .session = client->session, .over = client->over};
+
+        go_on = !is_at(client, census) || census_add_client(census, &row);
+    }
+}
+
+static void take_census(struct http_watcher *watcher)
+{
+    struct list asked;
+
+    mailbox_drain(&watcher->asked, &asked);
+    while (!list_empty(&asked)) {
+        struct census *census = list_first(&asked, struct census, node);
+
+        list_remove(&census->node);
+        add_census(watcher, census);
+        census_pass(census);
+    }
+}
+
 static void turn(struct http_watcher *watcher)
 {
     loop_run_once(&watcher->loop, wait_ms(watcher));
@@ -328,6 +379,7 @@ static void turn(struct http_watcher *watcher)
     watcher->turn_us = os_now_us();
     take_later(watcher);
     take_calls(watcher);
+    take_census(watcher);
     serve_due(watcher);
     pump(watcher);
     serve_due(watcher);
@@ -374,8 +426,22 @@ static void watch_descriptors(struct http_watcher *watcher)
                                         .on_ready = on_wake,
                                         .ctx = watcher};
     ASSERT(watcher->wake.fd >= 0);
+    watcher->asked_watch = (struct loop_watch){
+        .fd = watcher->asked.event_fd, .interest = LOOP_READ, .on_ready = on_inbox, .ctx = watcher};
     loop_add(&watcher->loop, &watcher->inbox_watch);
+    loop_add(&watcher->loop, &watcher->asked_watch);
     loop_add(&watcher->loop, &watcher->wake);
+}
+
+static void add_figures(void *ctx, struct gate_front_figures *figures)
+{
+    const struct http_watcher *watcher = ctx;
+    uint64_t waiting = metric_get(&watcher->metrics.streams) + metric_get(&watcher->metrics.waits);
+
+    figures->connections += metric_get(&watcher->http->metrics.connections);
+    figures->streams += waiting;
+    figures->watches += waiting;
+    figures->events += metric_get(&watcher->metrics.events);
 }
 
 struct http_watcher *http_watcher_start(struct http *http)
@@ -388,6 +454,7 @@ struct http_watcher *http_watcher_start(struct http *http)
     ASSERT(err == ERR_OK);
     watcher->http = http;
     mailbox_init(&watcher->inbox, http->limits->streams_max);
+    mailbox_init(&watcher->asked, 1);
     list_init(&watcher->clients);
     list_init(&watcher->listeners);
     list_init(&watcher->due);
@@ -400,6 +467,8 @@ struct http_watcher *http_watcher_start(struct http *http)
     watch_descriptors(watcher);
     watcher->listener = (struct window_listener){.wake = on_news, .ctx = watcher};
     window_listen(gate_window(http->gate), &watcher->listener);
+    gate_set_front_census(http->gate, GATE_FRONT_HTTP, ask_census, watcher);
+    gate_set_front_figures(http->gate, GATE_FRONT_HTTP, add_figures, watcher);
     thread_start(&watcher->thread, "watcher", run, watcher);
     return watcher;
 }
@@ -412,6 +481,9 @@ void http_watcher_drain(struct http_watcher *watcher)
 
 void http_watcher_stop(struct http_watcher *watcher)
 {
+    /* Nobody who asks is left: each was waited for. */
+    gate_set_front_census(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
+    gate_set_front_figures(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
     window_unlisten(gate_window(watcher->http->gate), &watcher->listener);
     atomic_store(&watcher->stop, true);
     wake(watcher);
@@ -424,6 +496,7 @@ void http_watcher_stop(struct http_watcher *watcher)
     buf_release(&watcher->gather);
     close(watcher->wake.fd);
     mailbox_release(&watcher->inbox);
+    mailbox_release(&watcher->asked);
     loop_release(&watcher->loop);
     mem_free(watcher);
 }

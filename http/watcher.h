@@ -14,6 +14,7 @@
 #include "base/mailbox.h"
 #include "base/thread.h"
 #include "http/http_int.h"
+#include "server/census.h"
 #include "server/subscribe.h"
 
 enum {
@@ -68,6 +69,8 @@ struct watcher_client {
     struct loop_watch hangup; /* fd -1: not watched. */
     bool watched;             /* For a hang-up. */
     bool known;               /* In watcher.clients. */
+    uint64_t session;         /* Public id of the session it is in, or 0. */
+    const char *over;         /* What it is: see census.h. */
 };
 
 /* The text of the event that is being handed out, in each form that somebody wants: a thousand
@@ -94,6 +97,8 @@ struct http_watcher {
     struct loop loop;
     struct mailbox inbox;
     struct loop_watch inbox_watch;
+    struct mailbox asked; /* Any thread; of struct census.node. */
+    struct loop_watch asked_watch;
     struct loop_watch wake;
     _Atomic bool woken; /* A wake is on its way. */
     _Atomic bool drain;

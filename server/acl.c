@@ -179,6 +179,74 @@ bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms
     return false;
 }
 
+uint32_t acl_perms(struct slice acl, const struct op_principal *who)
+{
+    struct acl_entry entry;
+    uint32_t perms = 0;
+
+    if (acl.len == 0 || (who->auth && who->auth->super)) {
+        return ACL_ALL;
+    }
+    while (acl_next(&acl, &entry)) {
+        perms |= entry_matches(&entry, who) ? entry.perms : 0;
+    }
+    return perms;
+}
+
+/* "alice:<hash>" is meant by itself, and by "alice". */
+static bool digest_is_meant(struct slice id, struct slice as)
+{
+    return slice_eq(id, as) || (slice_starts_with(id, as) && id.data[as.len] == ':' &&
+                                memchr(as.data, ':', as.len) == NULL);
+}
+
+static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, struct slice id)
+{
+    char address[ADDRESS_TEXT] = "";
+
+    if (is_text(entry->scheme, world_scheme)) {
+        return is_text(entry->id, anyone_id);
+    }
+    if (!slice_eq(entry->scheme, scheme)) {
+        return false;
+    }
+    if (!is_text(scheme, ip_scheme)) {
+        return digest_is_meant(entry->id, id);
+    }
+    memcpy(address, id.data, id.len); /* It has been parsed. */
+    return address_matches(entry->id, address);
+}
+
+static bool is_name(struct slice scheme, struct slice id)
+{
+    uint8_t address[ADDRESS_LEN];
+    bool v4 = false;
+
+    if (is_text(scheme, world_scheme)) {
+        return is_text(id, anyone_id);
+    }
+    if (is_text(scheme, ip_scheme)) {
+        return parse_address(id, address, &v4);
+    }
+    return is_text(scheme, digest_scheme) && id.len > 0;
+}
+
+uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
+{
+    const uint8_t *colon = as.len > 0 ? memchr(as.data, ':', as.len) : NULL;
+    size_t len = colon ? (size_t)(colon - as.data) : 0;
+    struct slice scheme = slice_make(as.data, len);
+    struct slice id = colon ? slice_make(colon + 1, as.len - len - 1) : slice_make(NULL, 0);
+    struct acl_entry entry;
+    uint32_t perms = acl.len == 0 ? ACL_ALL : 0;
+
+    *ret_known = is_name(scheme, id);
+    while (*ret_known && acl_next(&acl, &entry)) {
+        perms |= entry_is_meant(&entry, scheme, id) ? entry.perms : 0;
+    }
+    return *ret_known ? perms : 0;
+}
+
 /* ---- The fix-up. ---- */
 
 /* user:base64(SHA1): the hash decides nothing about who exists, but must be one. */

@@ -45,6 +45,14 @@ bool acl_is_sound(struct slice acl);
 /* May this principal do something that needs one of `perms`? Any thread. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
+/* All that this principal may do. Any thread. */
+uint32_t acl_perms(struct slice acl, const struct op_principal *who);
+
+/* The same of somebody who is not here, named as in an entry: "digest:alice" (with any password) or
+ * "digest:alice:<hash>", "ip:10.0.0.1", "world:anyone"; with what everybody may. `*ret_known` tells
+ * whether it is such a name. It does not know the super user. */
+uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
+
 /*
  * ZooKeeper's fix-up of a list that a client wants to set: an empty list, an unknown scheme or an
  * id that its scheme does not know is ERR_INVALID_ACL with a constant sentence; duplicates are

@@ -242,3 +242,67 @@ struct slice principal_scope(const struct op_principal *who)
     }
     return who->auth->ids[0].id;
 }
+
+static size_t find_byte(struct slice text, int byte)
+{
+    const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
+
+    return at ? (size_t)(at - text.data) : text.len;
+}
+
+/* " digest:alice:<hash>", the name cut. */
+static void put_identity(const struct auth_id *id, struct buf *out)
+{
+    size_t name = find_byte(id->id, ':');
+    size_t shown = name < PRINCIPAL_NAME_MAX ? name : PRINCIPAL_NAME_MAX;
+
+    buf_append_byte(out, ' ');
+    buf_append_slice(out, id->scheme);
+    buf_append_byte(out, ':');
+    buf_append(out, id->id.data, shown);
+    buf_append(out, id->id.data + name, id->id.len - name);
+}
+
+void principal_from(const struct op_principal *who, struct buf *out)
+{
+    buf_append_str(out, who->address);
+    if (who->auth && who->auth->count > 0) {
+        put_identity(&who->auth->ids[0], out);
+    }
+}
+
+bool principal_is_from(const struct op_principal *who, struct slice from)
+{
+    size_t address = find_byte(from, ' ');
+    struct slice identity = slice_make(from.data + address, from.len - address);
+    struct buf own;
+    bool same = false;
+
+    if (identity.len == 0) {
+        return slice_eq(from, slice_str(who->address));
+    }
+    buf_init(&own, AUTH_CREDENTIAL_MAX);
+    for (uint32_t i = 0; who->auth && i < who->auth->count && !same; i++) {
+        buf_clear(&own);
+        put_identity(&who->auth->ids[i], &own);
+        same = slice_eq(buf_slice(&own), identity);
+    }
+    buf_release(&own);
+    return same;
+}
+
+struct slice principal_from_address(struct slice from)
+{
+    return slice_make(from.data, find_byte(from, ' '));
+}
+
+struct slice principal_from_identity(struct slice from)
+{
+    size_t start = find_byte(from, ' ');
+    struct slice identity = start < from.len
+                                ? slice_make(from.data + start + 1, from.len - start - 1)
+                                : slice_make(NULL, 0);
+    const uint8_t *hash = identity.len > 0 ? memrchr(identity.data, ':', identity.len) : NULL;
+
+    return hash ? slice_make(identity.data, (size_t)(hash - identity.data)) : identity;
+}

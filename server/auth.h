@@ -61,4 +61,20 @@ void principal_release(struct op_principal *who);
  * for an anonymous client. */
 struct slice principal_scope(const struct op_principal *who);
 
+enum {
+    PRINCIPAL_NAME_MAX = 24 /* Bytes of a name in the text of principal_from. */
+};
+
+/* Appends who opens a session, to be kept with it: the address, and for who has shown an identity a
+ * blank, scheme and id. A long name is cut, never its hash: what is shown as "digest:alice" is
+ * compared with that as well. */
+void principal_from(const struct op_principal *who, struct buf *out);
+
+/* Is this who opened it? Without an identity it is whoever comes from that address. */
+bool principal_is_from(const struct op_principal *who, struct slice from);
+
+/* The parts of such a text: the address, and the identity without its hash (empty: none). */
+struct slice principal_from_address(struct slice from);
+struct slice principal_from_identity(struct slice from);
+
 #endif

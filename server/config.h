@@ -20,6 +20,7 @@ enum {
     CONFIG_PATH_MAX = 1024,
     CONFIG_HOST_MAX = 256,
     CONFIG_LIST_MAX = 2048, /* allowedHosts, allowedOrigins. */
+    CONFIG_LABEL_MAX = 64,
     CONFIG_SECRET_MIN = 16, /* Bytes of the peers' shared secret. */
     CONFIG_SECRET_MAX = 1024,
     CONFIG_ERROR_MAX = 768,
@@ -53,6 +54,9 @@ struct config {
     char allowed_origins[CONFIG_LIST_MAX];
     char web_dir[CONFIG_PATH_MAX]; /* Of the dashboard, in place of the one inside; "": none. */
     bool insecure;
+    bool read_only;                     /* Clients write elsewhere. */
+    bool show_clients;                  /* Anybody is told of all sessions and watches. */
+    char environment[CONFIG_LABEL_MAX]; /* What people call this ensemble; "": nothing. */
     uint32_t http_threads;
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
 

@@ -68,6 +68,7 @@ void gate_init(struct gate *gate, struct server *server)
         .client_port = config->client_port,
         .web_dir = config->web_dir,
         .access_log = config->access_log,
+        .read_only = config->read_only,
         .super_digest = config->super_digest,
         .session_min_ms = config->session_min_ms,
         .session_max_ms = config->session_max_ms,
@@ -152,6 +153,9 @@ enum err gate_submit(struct gate *gate, struct op_request *take_request)
     ASSERT(take_request->on_reply);
     ASSERT(take_request->def);
 
+    if (gate->limits.read_only && op_args_kind(&take_request->args) == OP_KIND_WRITE) {
+        return ERR_NOT_READ_ONLY;
+    }
     enum err err = mailbox_post(&gate->server->core.requests, &take_request->node);
 
     if (err == ERR_FULL) {

@@ -28,7 +28,7 @@ void gate_touch(struct gate *gate, uint64_t session);
  * with a minimum zxid) ERR_OK means: now run its read function; what that answers of a state below
  * `wait_zxid` is ERR_REPLICA_BEHIND, for a snapshot may have replaced the state in between.
  * ERR_THROTTLED when the bounded queue is full: the request stays the caller's. ERR_CLOSED while
- * shutting down. */
+ * shutting down. ERR_NOT_READ_ONLY: a write, and this replica takes none from its clients. */
 enum err gate_submit(struct gate *gate, struct op_request *take_request);
 
 /* Any thread: may a local read be answered now? OK, or ERR_NOT_READY with the reason in `ret_why`.
@@ -95,6 +95,35 @@ void gate_write_metrics(struct gate *gate, struct buf *out);
 void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out),
                             void *ctx);
 
+/* What the front ends have open, and have told, all together. */
+struct gate_front_figures {
+    uint64_t connections; /* HTTP. */
+    uint64_t sockets;
+    uint64_t streams; /* And long polls. */
+    uint64_t watches; /* Of sockets, and one of each stream. */
+    uint64_t events;  /* Told since the start. */
+};
+
+enum gate_front {
+    GATE_FRONT_HTTP,
+    GATE_FRONT_WS,
+    GATE_FRONTS
+};
+
+/* A front end adds its own; `add` is called as `write` of gate_set_front_metrics. */
+void gate_set_front_figures(struct gate *gate, enum gate_front front,
+                            void (*add)(void *ctx, struct gate_front_figures *figures), void *ctx);
+void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
+
+/* How a front end is asked what it has (census.h): `ask` posts the census to the front end's own
+ * thread, which passes it on. Called as `add`. */
+struct census;
+void gate_set_front_census(struct gate *gate, enum gate_front front,
+                           void (*ask)(void *ctx, struct census *census), void *ctx);
+
+/* One JSON value: the recent past for plots; see trend.h. `args` of OP_TREND. Any thread. */
+void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);
+
 /* Front ends count here: one operation answered. `op` is a row's id or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 
@@ -118,6 +147,7 @@ struct gate_limits {
     uint16_t client_port;
     const char *web_dir; /* "" when the dashboard is the one inside. */
     bool access_log;
+    bool read_only;           /* gate_submit refuses what clients would change. */
     const char *super_digest; /* For auth_add and auth_basic; "" when there is no super user. */
     uint32_t session_min_ms;
     uint32_t session_max_ms;

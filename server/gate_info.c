@@ -111,6 +111,8 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     write_figures(gate, json);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
+    jsonw_kv_bool(json, "read_only", gate->server->config->read_only);
+    jsonw_kv_cstr(json, "environment", gate->server->config->environment);
     jsonw_kv_cstr(json, "reason", zab->reason);
     jsonw_kv_cstr(json, "version", ZABRA_VERSION);
     jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
@@ -227,6 +229,14 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
     jsonw_array_end(json);
     jsonw_object_end(json);
     mem_free(copy);
+}
+
+void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json)
+{
+    const struct trend_request request = {
+        .step_s = args->step_s, .since_s = args->since_s, .series = args->series};
+
+    trend_write(gate->server->sampler.trend, &request, json);
 }
 
 void gate_write_servers(struct gate *gate, struct jsonw *json)

@@ -20,6 +20,7 @@ static void release_one(struct op_result *result)
         blob_unref(result->entries[i].data);
     }
     mem_free(result->entries);
+    mem_free(result->sessions);
     blob_unref(result->data);
     blob_unref(result->acl);
     buf_release(&result->arena);

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "server/auth.h"
 #include "server/state/stat.h"
+#include "server/state/txn.h"
 #include "server/watch.h"
 
 /* Numbers go over the wire between replicas: never renumber. */
@@ -50,6 +51,11 @@ enum op_id {
     OP_SEARCH = 30,
     OP_EXPORT = 31, /* Over HTTP alone, like the next one. */
     OP_IMPORT = 32,
+    OP_SESSIONS = 33,
+    OP_EPHEMERALS = 34,
+    OP_KILL = 35,    /* Close somebody else's session: the super user. */
+    OP_WATCHES = 36, /* Over HTTP alone, like the next one. */
+    OP_TREND = 37,
 };
 
 enum op_consistency {
@@ -101,7 +107,8 @@ struct op_args {
     bool recursive;
     uint32_t max;         /* Bound of a recursive delete. */
     uint32_t limit;       /* Page size of children. */
-    struct slice after;   /* Children after this name; search: znodes behind this path. */
+    struct slice after;   /* Children after this name; search, ephemerals: znodes behind this path;
+                             watches: those at it. */
     struct slice pattern; /* search: what names must be like; empty: any. See glob.h. */
     uint32_t depth;       /* Of tree. */
     enum op_with with;
@@ -116,11 +123,15 @@ struct op_args {
      * client's. It stays in this process. */
     struct slice secret;
     struct slice secret_hash; /* SHA-256 of it: what travels. See op_args_hash_secret. */
-    uint64_t session;         /* expire: the public id. */
+    uint64_t session;         /* expire, kill, ephemerals, watches: the public id. */
+    bool clients;             /* watches: clients with the number of theirs. */
+    uint64_t after_id;        /* sessions: those with a public id above it. */
 
     /* ACLs. */
     bool has_acl;
     struct slice acl; /* create, setacl: encoded as in acl.h, as the client wrote it. */
+    bool perms;       /* get, exists, stat, children, getacl: what the caller may do there. */
+    struct slice as;  /* getacl: what this one may do, in place of the caller. */
     bool has_aversion;
     int32_t aversion; /* setacl: -1: any. */
 
@@ -137,6 +148,11 @@ struct op_args {
     /* import. */
     enum op_conflict conflict;
     bool dry_run;
+
+    /* trend. */
+    uint32_t step_s;
+    int64_t since_s;     /* Wall clock, seconds since 1970. */
+    struct slice series; /* Names, comma separated; empty: all. */
 
     /* auth. */
     struct slice scheme;
@@ -161,6 +177,15 @@ struct op_session_info {
     uint64_t ephemeral_bytes;
 };
 
+/* A session as others are told of it. */
+struct op_session_entry {
+    struct op_session_info info;
+    uint8_t from[TXN_FROM_MAX]; /* Who opened it: see principal_from. */
+    size_t from_len;
+    uint32_t heard_at; /* Replica that its client talks to; 0: this one has not heard of it. */
+    uint64_t heard_ms; /* How long ago that was. */
+};
+
 /* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
 struct op_result {
     enum err err;
@@ -173,14 +198,20 @@ struct op_result {
     struct blob *data;
     struct blob *acl; /* getacl: encoded; reference; NULL: open to all. */
     bool has_acl;
+    bool has_perms;
+    uint32_t perms;   /* Of enum acl_perm. */
     bool has_session; /* session, attach, touch, getsession. */
     struct op_session_info session;
     bool created;             /* A PUT that created. */
     bool replayed;            /* The remembered result of an earlier request with the same key. */
     struct op_entry *entries; /* children, tree. */
     uint32_t entry_count;
+    struct op_session_entry *sessions; /* sessions. */
+    uint32_t session_count;
+    uint64_t after_id;         /* sessions: of the last one looked at. */
+    bool hears_all;            /* sessions: of all this replica would have heard. */
     bool more;                 /* The page ends before the list does. */
-    uint32_t looked;           /* search: znodes looked at. */
+    uint32_t looked;           /* search: znodes looked at; sessions: sessions. */
     struct slice after;        /* search: path of the last of them. */
     struct op_result *results; /* Of a multi, one per element. */
     uint32_t result_count;

@@ -84,6 +84,9 @@ void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message
  * written as, and may be read from. Empty bytes are open to everybody, which is an entry, too. */
 void op_json_acl(struct jsonw *json, struct slice acl);
 
+/* One value, an array of their names. */
+void op_json_perms(struct jsonw *json, uint32_t perms);
+
 /* True when this is an answer: no error, or `exists` of a znode that is not there. */
 bool op_json_is_answer(enum op_id op, enum err err);
 

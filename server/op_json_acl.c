@@ -158,17 +158,22 @@ enum err op_json_parse_acl(struct slice text, struct buf *memory, struct slice *
     return err;
 }
 
-static void put_entry(struct jsonw *json, const struct acl_entry *entry)
+void op_json_perms(struct jsonw *json, uint32_t perms)
 {
-    jsonw_object(json);
-    jsonw_key(json, "perms");
     jsonw_array(json);
     for (size_t i = 0; i < PERM_WORDS; i++) {
-        if (perm_words[i].perms != ACL_ALL && (entry->perms & perm_words[i].perms) != 0) {
+        if (perm_words[i].perms != ACL_ALL && (perms & perm_words[i].perms) != 0) {
             jsonw_cstr(json, perm_words[i].name);
         }
     }
     jsonw_array_end(json);
+}
+
+static void put_entry(struct jsonw *json, const struct acl_entry *entry)
+{
+    jsonw_object(json);
+    jsonw_key(json, "perms");
+    op_json_perms(json, entry->perms);
     jsonw_kv_string(json, "scheme", entry->scheme);
     jsonw_kv_string(json, "id", entry->id);
     jsonw_object_end(json);

@@ -53,7 +53,6 @@ static enum form form_of(enum op_field_type type)
     case OP_FIELD_I32:
     case OP_FIELD_U32:
     case OP_FIELD_I64:
-    case OP_FIELD_U64:
         return FORM_NUMBER;
     case OP_FIELD_PATH:
     case OP_FIELD_TEXT:
@@ -64,6 +63,7 @@ static enum form form_of(enum op_field_type type)
     case OP_FIELD_CONFLICT:
         return FORM_TEXT;
     case OP_FIELD_SINCE:
+    case OP_FIELD_U64:
         return FORM_EITHER;
     case OP_FIELD_BYTES:
     case OP_FIELD_OPS:

@@ -88,6 +88,15 @@ static void put_place(struct jsonw *json, struct slice path, const struct op_jso
     }
 }
 
+/* What who has asked may do there, where that was asked for. */
+static void put_perms(struct jsonw *json, const struct op_result *result)
+{
+    if (result->has_perms) {
+        jsonw_key(json, "perms");
+        op_json_perms(json, result->perms);
+    }
+}
+
 /* A created name is in the result; all else answers for the path that was asked. */
 static struct slice path_of(const struct op_args *args, const struct op_result *result)
 {
@@ -152,6 +161,7 @@ static enum err put_children(struct jsonw *json, const struct op_args *args,
         jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
     }
     op_json_stat_object(json, &result->stat, style->message);
+    put_perms(json, result);
     return err;
 }
 
@@ -206,6 +216,7 @@ static enum err put_exists(struct jsonw *json, const struct op_args *args,
     jsonw_kv_bool(json, "exists", result->err == ERR_OK);
     if (result->err == ERR_OK) {
         put_stat(json, &result->stat, style->message);
+        put_perms(json, result);
     }
     return ERR_OK;
 }
@@ -222,6 +233,7 @@ static enum err put_znode(struct jsonw *json, const struct op_args *args,
     if (result->has_stat) {
         put_stat(json, &result->stat, style->message);
     }
+    put_perms(json, result);
     return err;
 }
 
@@ -232,6 +244,10 @@ static void put_acl(struct jsonw *json, const struct op_args *args, const struct
     jsonw_key(json, "acl");
     op_json_acl(json, blob_slice(result->acl));
     jsonw_kv_i64(json, "aversion", result->stat.aversion);
+    if (args->as.len > 0) {
+        jsonw_kv_string(json, "as", args->as);
+    }
+    put_perms(json, result);
     op_json_stat_object(json, &result->stat, style->message);
 }
 
@@ -264,6 +280,63 @@ static void put_session(struct jsonw *json, const struct op_args *args,
     }
 }
 
+static void put_listed(struct jsonw *json, const struct op_session_entry *entry)
+{
+    struct slice from = slice_make(entry->from, entry->from_len);
+    struct slice identity = principal_from_identity(from);
+
+    jsonw_object(json);
+    jsonw_kv_hex(json, "session", entry->info.id);
+    put_session_facts(json, &entry->info);
+    jsonw_kv_string(json, "address", principal_from_address(from));
+    if (identity.len > 0) {
+        jsonw_kv_string(json, "identity", identity);
+    }
+    if (entry->info.member != 0) {
+        jsonw_kv_u64(json, "attached_at", entry->info.member);
+    }
+    if (entry->heard_at != 0) {
+        jsonw_kv_u64(json, "heard_at", entry->heard_at);
+        jsonw_kv_u64(json, "heard_ms", entry->heard_ms);
+    }
+    jsonw_object_end(json);
+}
+
+static void put_sessions(struct jsonw *json, const struct op_result *result)
+{
+    jsonw_key(json, "sessions");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->session_count; i++) {
+        put_listed(json, &result->sessions[i]);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more) {
+        jsonw_kv_hex(json, "after", result->after_id);
+    }
+    jsonw_kv_u64(json, "looked", result->looked);
+    jsonw_kv_bool(json, "hears_all", result->hears_all);
+}
+
+static enum err put_ephemerals(struct jsonw *json, const struct op_args *args,
+                               const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    jsonw_kv_hex(json, "session", args->session);
+    jsonw_key(json, "ephemerals");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        err = put_entry(json, "path", result->entries[i].path, args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more && result->entry_count > 0) {
+        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
+    }
+    return err;
+}
+
 /* Everything but a multi: members into the open object. */
 enum err op_json_members(struct jsonw *json, const struct op_args *args,
                          const struct op_result *result, const struct op_json_style *style)
@@ -287,6 +360,11 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_SESSION:
         put_session(json, args, result, style);
         return ERR_OK;
+    case OP_SHAPE_SESSIONS:
+        put_sessions(json, result);
+        return ERR_OK;
+    case OP_SHAPE_EPHEMERALS:
+        return put_ephemerals(json, args, result, style);
     case OP_SHAPE_ZXID:
         if (!style->message) { /* A reply has it already. */
             op_json_wide(json, "zxid", "zxidHex", result->zxid, false);
@@ -300,6 +378,7 @@ enum err op_json_members(struct jsonw *json, const struct op_args *args,
     case OP_SHAPE_FRONT:
     case OP_SHAPE_LINES:
     case OP_SHAPE_IMPORT:
+    case OP_SHAPE_WATCHES:
         break;
     }
     UNREACHABLE();

@@ -1,6 +1,7 @@
 #include "server/ops.h"
 
 #include "base/check.h"
+#include "server/trend.h"
 #include "server/view.h"
 
 #define AT(member) offsetof(struct op_args, member)
@@ -57,9 +58,21 @@
         NULL, OP_FIELD_BOOL, OP_FROM_QUERY, 0, 0, 0, 0 \
     }
 
+#define PERMS_FIELD                                               \
+    {                                                             \
+        "perms", OP_FIELD_BOOL, OP_FROM_QUERY, AT(perms), 0, 0, 1 \
+    }
+
 static const struct op_field path_fields[] = {PATH_FIELD, END_FIELD};
-static const struct op_field stat_fields[] = {PATH_FIELD, WATCH_FIELD, END_FIELD};
-static const struct op_field get_fields[] = {PATH_FIELD, FORMAT_FIELD, WATCH_FIELD, END_FIELD};
+static const struct op_field stat_fields[] = {PATH_FIELD, PERMS_FIELD, WATCH_FIELD, END_FIELD};
+static const struct op_field get_fields[] = {PATH_FIELD, FORMAT_FIELD, PERMS_FIELD, WATCH_FIELD,
+                                             END_FIELD};
+static const struct op_field getacl_fields[] = {
+    PATH_FIELD,
+    PERMS_FIELD,
+    {"as", OP_FIELD_TEXT, OP_FROM_QUERY, AT(as), 0, 0, 0},
+    END_FIELD,
+};
 static const struct op_field none_fields[] = {END_FIELD};
 static const struct op_field children_fields[] = {
     PATH_FIELD,
@@ -67,6 +80,7 @@ static const struct op_field children_fields[] = {
     {"after", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
     WITH_FIELD,
     FORMAT_FIELD,
+    PERMS_FIELD,
     WATCH_FIELD,
     END_FIELD,
 };
@@ -143,6 +157,36 @@ static const struct op_field expire_fields[] = {
     {"session", OP_FIELD_U64, OP_FROM_NOWHERE, AT(session), 0, 0, INT64_MAX},
     END_FIELD,
 };
+#define PUBLIC_FIELD                                                        \
+    {                                                                       \
+        "public", OP_FIELD_U64, OP_FROM_QUERY, AT(session), 0, 1, INT64_MAX \
+    }
+static const struct op_field sessions_fields[] = {
+    U32_FIELD("limit", limit, 1),
+    {"after", OP_FIELD_U64, OP_FROM_QUERY, AT(after_id), 0, 0, INT64_MAX},
+    END_FIELD,
+};
+static const struct op_field ephemerals_fields[] = {
+    PUBLIC_FIELD,
+    U32_FIELD("limit", limit, 1),
+    {"after", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
+    WITH_FIELD,
+    END_FIELD,
+};
+static const struct op_field kill_fields[] = {PUBLIC_FIELD, END_FIELD};
+static const struct op_field watches_fields[] = {
+    {"path", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
+    PUBLIC_FIELD,
+    BOOL_FIELD("clients", clients),
+    U32_FIELD("limit", limit, 1),
+    END_FIELD,
+};
+static const struct op_field trend_fields[] = {
+    {"step", OP_FIELD_U32, OP_FROM_QUERY, AT(step_s), 0, 1, UINT32_MAX},
+    {"since", OP_FIELD_I64, OP_FROM_QUERY, AT(since_s), 0, 0, INT64_MAX},
+    {"series", OP_FIELD_TEXT, OP_FROM_QUERY, AT(series), 0, 0, 0},
+    END_FIELD,
+};
 static const struct op_field setacl_fields[] = {
     PATH_FIELD,
     ACL_FIELD,
@@ -208,13 +252,13 @@ static const struct op_def table[] = {
     {OP_ATTACH, "attach", "", "", "", OP_KIND_WRITE, OP_SHAPE_SESSION, 200, 0, secret_fields, NULL},
     {OP_TOUCH, "touch", "PUT", SESSIONS, "", OP_KIND_READ, OP_SHAPE_SESSION, 200, 0, secret_fields,
      view_session},
-    {OP_GETSESSION, "getsession", "GET", SESSIONS, "", OP_KIND_READ, OP_SHAPE_SESSION, 200, 0,
-     secret_fields, view_session},
+    {OP_GETSESSION, "getsession", "GET", SESSIONS, "view=session", OP_KIND_READ, OP_SHAPE_SESSION,
+     200, 0, secret_fields, view_session},
     {OP_CLOSE, "close", "DELETE", SESSIONS, "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 204,
      secret_fields, NULL},
     {OP_EXPIRE, "expire", "", "", "", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 0, expire_fields, NULL},
     {OP_GETACL, "getacl", "GET", ZNODES, "view=acl", OP_KIND_READ, OP_SHAPE_ACL, 200, 0,
-     path_fields, view_acl},
+     getacl_fields, view_acl},
     {OP_SETACL, "setacl", "PATCH", ZNODES, "", OP_KIND_WRITE, OP_SHAPE_STAT, 200, 0, setacl_fields,
      NULL},
     {OP_WATCH, "watch", "GET", "/watch/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_FRONT, 200, 0,
@@ -230,6 +274,16 @@ static const struct op_def table[] = {
      export_fields, NULL},
     {OP_IMPORT, "import", "POST", "/import/v1/{path}", "", OP_KIND_FRONT, OP_SHAPE_IMPORT, 200, 0,
      import_fields, NULL},
+    {OP_SESSIONS, "sessions", "GET", "/sessions/v1", "view=list", OP_KIND_READ, OP_SHAPE_SESSIONS,
+     200, 0, sessions_fields, view_sessions},
+    {OP_EPHEMERALS, "ephemerals", "GET", "/sessions/v1", "view=ephemerals", OP_KIND_READ,
+     OP_SHAPE_EPHEMERALS, 200, 0, ephemerals_fields, view_ephemerals},
+    {OP_KILL, "kill", "POST", "/sessions/v1", "op=kill", OP_KIND_WRITE, OP_SHAPE_NONE, 204, 204,
+     kill_fields, NULL},
+    {OP_WATCHES, "watches", "GET", "/watches/v1", "", OP_KIND_FRONT, OP_SHAPE_WATCHES, 200, 0,
+     watches_fields, NULL},
+    {OP_TREND, "trend", "GET", "/metrics/history/v1", "", OP_KIND_INFO, OP_SHAPE_INFO, 200, 0,
+     trend_fields, NULL},
     {.name = NULL},
 };
 
@@ -270,7 +324,7 @@ bool op_is_internal(enum op_id op)
 
 bool op_is_http_only(enum op_id op)
 {
-    return op == OP_EXPORT || op == OP_IMPORT;
+    return op == OP_EXPORT || op == OP_IMPORT || op == OP_WATCHES || op == OP_TREND;
 }
 
 const struct op_field *op_field_find(const struct op_def *def, struct slice name)
@@ -290,6 +344,9 @@ void op_args_init(struct op_args *args, enum op_id op)
     *args = (struct op_args){.op = op, .version = -1, .aversion = -1, .kind = WATCH_PERSISTENT};
     if (op == OP_WATCH) {
         args->dataformat = OP_AUTO; /* Of events, which are made to be read at once. */
+    }
+    if (op == OP_TREND) {
+        args->step_s = TREND_FINE_S;
     }
 }
 

@@ -38,7 +38,7 @@ enum op_field_type {
     OP_FIELD_I32,
     OP_FIELD_U32,
     OP_FIELD_I64,
-    OP_FIELD_U64,
+    OP_FIELD_U64, /* "0x1f" or "31". */
     OP_FIELD_TEXT,
     OP_FIELD_BYTES,
     OP_FIELD_WITH,
@@ -58,22 +58,25 @@ enum op_field_type {
 
 /* What an answer looks like; one writer each in op_json. */
 enum op_shape {
-    OP_SHAPE_NONE,     /* No body. */
-    OP_SHAPE_DATA,     /* The flat znode with its data, or the raw bytes. */
-    OP_SHAPE_STAT,     /* The flat znode without data. */
-    OP_SHAPE_EXISTS,   /* The same, or exists=false. */
-    OP_SHAPE_CHILDREN, /* Names or objects, and the stat of the parent. */
-    OP_SHAPE_TREE,     /* Entries of a subtree. */
-    OP_SHAPE_SEARCH,   /* The same, and where to go on. */
-    OP_SHAPE_CREATED,  /* Path, URI and the stat. */
-    OP_SHAPE_MULTI,    /* Results in order. */
-    OP_SHAPE_ZXID,     /* The zxid alone. */
-    OP_SHAPE_INFO,     /* Written by ops_write_info. */
-    OP_SHAPE_SESSION,  /* Of a session: secret (when it is new), public id, time-out. */
-    OP_SHAPE_ACL,      /* Entries of a list, and the stat. */
-    OP_SHAPE_FRONT,    /* The front end's: events as they happen. */
-    OP_SHAPE_LINES,    /* The front end's: one JSON value a line, with an end. */
-    OP_SHAPE_IMPORT,   /* The front end's: how far an import has come. */
+    OP_SHAPE_NONE,       /* No body. */
+    OP_SHAPE_DATA,       /* The flat znode with its data, or the raw bytes. */
+    OP_SHAPE_STAT,       /* The flat znode without data. */
+    OP_SHAPE_EXISTS,     /* The same, or exists=false. */
+    OP_SHAPE_CHILDREN,   /* Names or objects, and the stat of the parent. */
+    OP_SHAPE_TREE,       /* Entries of a subtree. */
+    OP_SHAPE_SEARCH,     /* The same, and where to go on. */
+    OP_SHAPE_CREATED,    /* Path, URI and the stat. */
+    OP_SHAPE_MULTI,      /* Results in order. */
+    OP_SHAPE_ZXID,       /* The zxid alone. */
+    OP_SHAPE_INFO,       /* Written by ops_write_info. */
+    OP_SHAPE_SESSION,    /* Of a session: secret (when it is new), public id, time-out. */
+    OP_SHAPE_SESSIONS,   /* Of all sessions, a page. */
+    OP_SHAPE_EPHEMERALS, /* Paths or objects. */
+    OP_SHAPE_ACL,        /* Entries of a list, and the stat. */
+    OP_SHAPE_FRONT,      /* The front end's: events as they happen. */
+    OP_SHAPE_LINES,      /* The front end's: one JSON value a line, with an end. */
+    OP_SHAPE_IMPORT,     /* The front end's: how far an import has come. */
+    OP_SHAPE_WATCHES,    /* The front end's: who watches what. */
 };
 
 enum {
@@ -164,8 +167,8 @@ enum op_kind op_args_kind(const struct op_args *args);
 /* Answer of an OP_SHAPE_INFO operation: one JSON value. `session` is the public id of the one that
  * the request is in, or 0. Any thread. */
 struct jsonw;
-void ops_write_info(struct gate *gate, enum op_id op, const struct op_principal *principal,
-                    uint64_t session, struct jsonw *json);
+void ops_write_info(struct gate *gate, const struct op_args *args,
+                    const struct op_principal *principal, uint64_t session, struct jsonw *json);
 
 /* The compact form of arguments between replicas (FORWARD). Fields of the row only, in row order.
  */

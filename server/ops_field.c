@@ -4,6 +4,7 @@
 #include "server/ops.h"
 #include "server/state/path.h"
 #include "server/state/state.h"
+#include "server/trend.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,11 +85,65 @@ static bool number_parse(struct slice text, int64_t *ret_number)
     return errno == 0 && end == digits + text.len;
 }
 
+/* Without its 0x. */
+static bool hex_parse(struct slice text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (text.len == 0 || text.len > HEX_TEXT_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *at = text.data[i] ? strchr(digits, text.data[i]) : NULL;
+
+        if (!at) {
+            return false;
+        }
+        value = value << 4 | (uint64_t)((at - digits) % 16);
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
+{
+    int64_t number = 0;
+
+    if (slice_starts_with(text, slice_str("0x"))) {
+        return hex_parse(slice_make(text.data + 2, text.len - 2), ret_zxid);
+    }
+    if (!number_parse(text, &number) || number < 0) {
+        return false;
+    }
+    *ret_zxid = (zxid_t)number;
+    return true;
+}
+
+/* As it is written in answers, or as a number. */
+static enum err parse_wide(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
+{
+    uint64_t value = 0;
+
+    if (!op_zxid_parse(text, &value)) {
+        return refuse(ret_why, "is not a number: 0x and hexadecimal digits, or decimal");
+    }
+    if (value < (uint64_t)field->min || value > (uint64_t)field->max) {
+        return refuse(ret_why, "is out of range");
+    }
+    *(uint64_t *)field_at(field, args) = value;
+    return ERR_OK;
+}
+
 static enum err parse_number(const struct op_field *field, struct slice text, struct op_args *args,
                              const char **ret_why)
 {
     int64_t number = 0;
 
+    if (field->type == OP_FIELD_U64) {
+        return parse_wide(field, text, args, ret_why);
+    }
     if (!number_parse(text, &number)) {
         return refuse(ret_why, "is not a decimal number");
     }
@@ -205,41 +260,6 @@ static enum err parse_secret(struct slice text, struct op_args *args, const char
     }
     args->secret = text;
     return ERR_OK;
-}
-
-/* Without its 0x. */
-static bool hex_parse(struct slice text, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    if (text.len == 0 || text.len > HEX_TEXT_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        const char *digits = "0123456789abcdef0123456789ABCDEF";
-        const char *at = text.data[i] ? strchr(digits, text.data[i]) : NULL;
-
-        if (!at) {
-            return false;
-        }
-        value = value << 4 | (uint64_t)((at - digits) % 16);
-    }
-    *ret_value = value;
-    return true;
-}
-
-bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
-{
-    int64_t number = 0;
-
-    if (slice_starts_with(text, slice_str("0x"))) {
-        return hex_parse(slice_make(text.data + 2, text.len - 2), ret_zxid);
-    }
-    if (!number_parse(text, &number) || number < 0) {
-        return false;
-    }
-    *ret_zxid = (zxid_t)number;
-    return true;
 }
 
 /* "<history>:<zxid>", the id of a stream's event: both in hex, with or without 0x. */
@@ -405,6 +425,9 @@ static enum err check_needs(const struct op_args *args, const char **ret_why)
     if (args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0)) {
         return refuse(ret_why, "scheme and credential must be given");
     }
+    if ((args->op == OP_KILL || args->op == OP_EPHEMERALS) && args->session == 0) {
+        return refuse(ret_why, "public must be given: the public id of a session");
+    }
     if (args->expire_s != 0 && args->timeout_ms != 0) {
         return refuse(ret_why, "expire and timeout_ms exclude each other");
     }
@@ -435,11 +458,25 @@ static enum err check_export(const struct op_args *args, const char **ret_why)
     return ERR_OK;
 }
 
+static enum err check_trend(const struct op_args *args, const char **ret_why)
+{
+    const struct trend_request request = {.step_s = args->step_s, .series = args->series};
+
+    return trend_check(&request, ret_why);
+}
+
 static enum err check_one(const struct op_args *args, const char **ret_why)
 {
     const struct op_def *def = ops_by_id(args->op);
     enum err err = check_needs(args, ret_why);
 
+    if (err == ERR_OK && args->op == OP_TREND) {
+        err = check_trend(args, ret_why);
+    }
+    if (err == ERR_OK && args->after.len > 0 &&
+        (args->op == OP_EPHEMERALS || args->op == OP_WATCHES)) {
+        err = path_check(args->after, ret_why);
+    }
     if (err != ERR_OK || def->fields->type != OP_FIELD_PATH) {
         return err;
     }

@@ -68,7 +68,8 @@ enum err prep_refuse(const struct prep_step *step, enum err err, const char *det
 static enum err check_space(const struct prep_step *step)
 {
     enum op_id op = step->job->args->op;
-    bool frees = op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE;
+    bool frees =
+        op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE || op == OP_KILL;
 
     if (step->job->low_since != 0 && !frees && op != OP_ATTACH) {
         return prep_refuse(step, ERR_DISK_FULL,
@@ -107,6 +108,8 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
         return prep_close(step, args);
     case OP_EXPIRE:
         return prep_expire(step, args);
+    case OP_KILL:
+        return prep_kill(step, args);
     case OP_GET:
     case OP_EXISTS:
     case OP_STAT:
@@ -129,6 +132,10 @@ static enum err prep_one(const struct prep_step *step, const struct op_args *arg
     case OP_SEARCH:
     case OP_EXPORT:
     case OP_IMPORT:
+    case OP_SESSIONS:
+    case OP_EPHEMERALS:
+    case OP_WATCHES:
+    case OP_TREND:
         break;
     }
     return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");

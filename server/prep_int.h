@@ -111,6 +111,7 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
 enum err prep_attach(const struct prep_step *step, const struct op_args *args);
 enum err prep_close(const struct prep_step *step, const struct op_args *args);
 enum err prep_expire(const struct prep_step *step, const struct op_args *args);
+enum err prep_kill(const struct prep_step *step, const struct op_args *args);
 
 /* Whether the session may have one more ephemeral, at that path. */
 enum err prep_check_ephemeral(const struct prep_step *step, struct slice path);

@@ -83,8 +83,8 @@ static enum err find_named(const struct prep_step *step, const struct op_args *a
 enum err prep_open_session(const struct prep_step *step, const struct op_args *args)
 {
     struct prep *prep = step->prep;
-    const char *from = step->job->who != NULL ? step->job->who->address : "";
     struct overlay_session session;
+    struct buf from;
     enum err err = find_named(step, args, &session);
 
     if (err != ERR_OK) {
@@ -96,15 +96,21 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
     if (overlay_session_count(&prep->overlay, step->state) >= prep->limits.sessions_max) {
         return prep_refuse(step, ERR_THROTTLED, "as many sessions are open as maxSessions allows");
     }
+    buf_init(&from, TXN_FROM_MAX);
+    if (step->job->who != NULL) {
+        principal_from(step->job->who, &from);
+    }
+    ASSERT(!from.overflow);
     struct txn_session_open open = {.session = step->zxid,
                                     .timeout_ms = timeout_of(&prep->limits, args),
-                                    .from = slice_str(from)};
+                                    .from = buf_slice(&from)};
 
     session = (struct overlay_session){.id = step->zxid, .open = true};
     memcpy(open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
     memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
     overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
     txn_put_session_open(step->out, TXN_REPLY, &open);
+    buf_release(&from);
     return ERR_OK;
 }
 
@@ -198,6 +204,24 @@ enum err prep_expire(const struct prep_step *step, const struct op_args *args)
         return refuse_gone(step);
     }
     close_session(step, session.id, TXN_CLOSED_EXPIRED);
+    return ERR_OK;
+}
+
+/* Somebody else's, by its public id. */
+enum err prep_kill(const struct prep_step *step, const struct op_args *args)
+{
+    const struct op_principal *who = step->job->who;
+    struct overlay_session session;
+
+    if (who == NULL || who->auth == NULL || !who->auth->super) {
+        return prep_refuse(step, ERR_NO_AUTH,
+                           "only the super user may close a session by its public id");
+    }
+    overlay_session(&step->prep->overlay, step->state, args->session, &session);
+    if (!session.open) {
+        return prep_refuse(step, ERR_NOT_FOUND, "there is no such session");
+    }
+    close_session(step, session.id, TXN_CLOSED_BY_CLIENT);
     return ERR_OK;
 }
 

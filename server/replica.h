@@ -32,6 +32,7 @@ struct replica_options {
     struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
     struct window *window;     /* Where changes go; NULL: nobody watches. */
     struct touch_set *touched; /* Sessions heard of here; NULL: none ever. */
+    struct heard *heard;       /* Where it is noted when that was; NULL: nowhere. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
 };
 

@@ -1,4 +1,5 @@
 /* Sessions: whose clients were heard of, and which are over. */
+#include "server/heard.h"
 #include "server/replica_int.h"
 
 /* ---- As transactions are applied. ---- */
@@ -37,6 +38,14 @@ static uint64_t expiry_now_ms(const struct replica *replica)
     return MUTANT(32) ? (uint64_t)replica->wall_ms : replica->now_ms;
 }
 
+/* Whether learners report to this replica. */
+static void hear_all(struct replica *replica, bool all)
+{
+    if (replica->options.heard) {
+        heard_set_all(replica->options.heard, all);
+    }
+}
+
 void sessions_role_began(struct replica *replica)
 {
     if (!replica_leads(replica) || expiry_is_on(replica->expiry)) {
@@ -46,12 +55,14 @@ void sessions_role_began(struct replica *replica)
 
     ASSERT(state);
     expiry_begin(replica->expiry, state, expiry_now_ms(replica));
+    hear_all(replica, true);
     view_read_done(replica->view);
 }
 
 void sessions_role_ended(struct replica *replica)
 {
     expiry_end(replica->expiry);
+    hear_all(replica, false);
     replica->renew_token = 0;
 }
 
@@ -61,6 +72,13 @@ void sessions_peer_lost(struct replica *replica, uint32_t peer)
 }
 
 /* ---- Reports. ---- */
+
+static void note_heard(struct replica *replica, const uint64_t *ids, size_t count, uint32_t member)
+{
+    if (replica->options.heard) {
+        heard_note(replica->options.heard, ids, count, member, replica->now_ms);
+    }
+}
 
 /* A learner in step tells its leader. */
 static bool send_part(struct replica *replica, const uint64_t *ids, size_t count, bool last)
@@ -88,6 +106,7 @@ static void report_to_leader(struct replica *replica)
     size_t at = 0;
     bool last = false;
 
+    note_heard(replica, ids, count, replica->options.zab.id);
     while (!last) {
         size_t left = count - at;
         size_t part = left < REPORT_IDS_MAX ? left : REPORT_IDS_MAX;
@@ -106,6 +125,7 @@ static void report_to_self(struct replica *replica)
     size_t count = 0;
     const uint64_t *ids = touch_take(replica->options.touched, &count);
 
+    note_heard(replica, ids, count, replica->options.zab.id);
     for (size_t i = 0; i < count; i++) {
         expiry_touch(replica->expiry, ids[i]);
     }
@@ -135,7 +155,10 @@ void sessions_reported(struct replica *replica, uint32_t peer, struct slice byte
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        expiry_touch(replica->expiry, wire_get_u64(&ids));
+        uint64_t id = wire_get_u64(&ids);
+
+        expiry_touch(replica->expiry, id);
+        note_heard(replica, &id, 1, peer);
     }
     if (last) {
         expiry_reported(replica->expiry, peer);

@@ -165,6 +165,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     server->options.view = server->view;
     server->options.window = server->window;
     server->options.touched = server->touched;
+    server->options.heard = server->heard;
     server->options.zab.id = config->id;
     server->options.zab.incarnation = os_random_u64() | 1;
     server->options.zab.seeds = server->seeds;
@@ -234,7 +235,9 @@ static void abandon(struct server *server)
     }
     mailbox_release(&server->drained);
     gate_release(&server->gate);
+    trend_free(server->sampler.trend);
     touch_set_free(server->touched);
+    heard_free(server->heard);
     window_free(server->window);
     view_free(server->view);
     mem_free(server);
@@ -265,6 +268,9 @@ enum err server_start(const struct config *config, struct server **ret_server,
     server->view = view_new();
     server->window = window_new(config->window_bytes_max, config->window_max, 0);
     server->touched = touch_set_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
+    server->heard = heard_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
+    view_set_clients(server->view, server->heard, config->show_clients);
+    server->sampler.trend = trend_new();
     mailbox_init(&server->drained, 1);
     gate_init(&server->gate, server);
     enum err err = start_parts(server, error);
@@ -276,6 +282,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     log_thread_start(&server->log, server->store, &server->core.dones);
     bulk_start(&server->bulk, server->store, server->view, &server->core.bulk_dones);
     core_start(server);
+    sampler_start(server);
     *ret_server = server;
     return ERR_OK;
 }
@@ -308,6 +315,7 @@ void server_drain(struct server *server)
 
 void server_stop(struct server *server)
 {
+    sampler_stop(server);
     mailbox_close(&server->core.requests);
     atomic_store(&server->core.stop, true);
     thread_join(&server->core.thread);
@@ -318,7 +326,9 @@ void server_stop(struct server *server)
     vfs_posix_close(&server->vfs);
     mailbox_release(&server->drained);
     gate_release(&server->gate);
+    trend_free(server->sampler.trend);
     touch_set_free(server->touched);
+    heard_free(server->heard);
     window_free(server->window);
     view_free(server->view);
     mem_free(server);

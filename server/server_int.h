@@ -11,11 +11,13 @@
 #include "base/thread.h"
 #include "server/config.h"
 #include "server/gate.h"
+#include "server/heard.h"
 #include "server/persist.h"
 #include "server/replica.h"
 #include "server/server.h"
 #include "server/snap_send.h"
 #include "server/touch.h"
+#include "server/trend.h"
 #include "server/window.h"
 #include "storage/store.h"
 #include "zab/tcp/tcp.h"
@@ -165,6 +167,17 @@ struct gate {
     struct publication published;
     void (*front_metrics)(void *ctx, struct buf *out);
     void *front_metrics_ctx;
+
+    struct {
+        void (*add)(void *ctx, struct gate_front_figures *figures);
+        void *ctx;
+    } front_figures[GATE_FRONTS];
+
+    struct {
+        void (*ask)(void *ctx, struct census *census);
+        void *ctx;
+    } front_census[GATE_FRONTS];
+
     _Atomic uint32_t role; /* Index of the names in gate.c. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;
@@ -176,6 +189,36 @@ struct gate {
     struct metric_counter touches_lost;
 };
 
+/* ---- Sampler: what was counted, for plots. ---- */
+
+/* Counters as they stood at some time; the rest is differences. */
+struct sampler_counts {
+    uint64_t at_us;
+    uint64_t cpu_us;
+    uint64_t reads[METRIC_BUCKETS]; /* By how long they took, as in the next two. */
+    uint64_t writes[METRIC_BUCKETS];
+    uint64_t syncs[METRIC_BUCKETS];
+    uint64_t errors;
+    uint64_t throttled;
+    uint64_t txns;
+    uint64_t events;
+    uint64_t expired;
+    uint64_t peer_in;
+    uint64_t peer_out;
+};
+
+struct sampler {
+    struct thread thread;
+    struct trend *trend;
+    struct mailbox ended;       /* Closed when it is to end. */
+    struct sampler_counts fine; /* At the last fine step; the thread's, as the next two. */
+    struct sampler_counts coarse;
+    uint64_t coarse_slot;
+};
+
+void sampler_start(struct server *server);
+void sampler_stop(struct server *server);
+
 struct server {
     const struct config *config;
     struct vfs vfs;
@@ -183,10 +226,12 @@ struct server {
     struct view *view;
     struct window *window;
     struct touch_set *touched;
+    struct heard *heard;
     struct gate gate;
     struct core core;
     struct log_thread log;
     struct bulk bulk;
+    struct sampler sampler;
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
     struct mailbox drained; /* Closed by the core once nothing is left inside. */

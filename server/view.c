@@ -15,6 +15,7 @@ struct view {
                                    out. */
     struct state *state;        /* NULL until recovery has put one in place. */
     bool whole;
+    struct view_clients clients;
 };
 
 struct view *view_new(void)
@@ -39,6 +40,16 @@ void view_free(struct view *view)
     ASSERT(pthread_mutex_destroy(&view->cuts_mutex) == 0);
     state_free(view->state);
     mem_free(view);
+}
+
+void view_set_clients(struct view *view, struct heard *heard, bool show_all)
+{
+    view->clients = (struct view_clients){.heard = heard, .show_all = show_all};
+}
+
+const struct view_clients *view_clients(const struct view *view)
+{
+    return &view->clients;
 }
 
 struct state *view_write(struct view *view)
@@ -150,6 +161,10 @@ void view_look(const struct state *state, const struct op_principal *who,
     result->err = ERR_OK;
     result->has_stat = true;
     znode_stat(node, &result->stat);
+    if (args->perms) {
+        result->has_perms = true;
+        result->perms = acl_perms(state_acl(state, znode_acl(node)), who);
+    }
     if (args->op == OP_GET) {
         result->data = blob_ref(znode_data(node));
     }

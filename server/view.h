@@ -107,6 +107,24 @@ void view_session(struct view *view, const struct op_principal *who, const struc
 enum err view_find_session(struct view *view, const struct op_session *session,
                            struct op_session_info *ret_info);
 
+/* sessions: those with a public id above args->after_id that `who` may see, by their ids, at most
+ * args->limit (0: 1,000, which is also the most). It looks at VIEW_SEARCH_NODES_MAX; when `more`,
+ * it goes on behind result->after_id. What spans several states has the zxid of the first.
+ * ephemerals: of the session args->session, behind the path args->after; a page likewise, of one
+ * state. ERR_NOT_FOUND also when `who` may not see the session. */
+void view_sessions(struct view *view, const struct op_principal *who, const struct op_args *args,
+                   struct op_result *result);
+void view_ephemerals(struct view *view, const struct op_principal *who, const struct op_args *args,
+                     struct op_result *result);
+
+/* What is known of clients besides, and who may be told of others: all (`show_all`), or each of his
+ * own and the super user of all. Before any thread reads; `heard` is the caller's, may be NULL. */
+struct heard;
+void view_set_clients(struct view *view, struct heard *heard, bool show_all);
+
+/* May `who` be told of the client who opened a session as `from` says (principal_from)? */
+bool view_shows_client(const struct view *view, const struct op_principal *who, struct slice from);
+
 /* What a client is told of a session; the caller holds the lock. */
 void view_fill_session(const struct state_session *session, struct op_session_info *ret_info);
 

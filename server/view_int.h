@@ -4,6 +4,15 @@
 
 #include "server/op.h"
 #include "server/state/state.h"
+#include "server/view.h"
+
+/* Of clients; constant while anybody reads. */
+struct view_clients {
+    struct heard *heard; /* NULL: nothing is known. */
+    bool show_all;
+};
+
+const struct view_clients *view_clients(const struct view *view);
 
 /* Where a page of children stands between two holds of the lock. */
 struct view_page {

@@ -113,6 +113,28 @@ struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who)
                : without_hashes(blob_slice(acl));
 }
 
+/* What somebody may do there, or who asks. Of others only who may set the ACL is told: the hashes
+ * that it stands on are shown to nobody else. */
+static enum err fill_perms(struct slice acl, const struct op_principal *who,
+                           const struct op_args *args, struct op_result *result)
+{
+    bool known = true;
+
+    if (args->as.len > 0 && !acl_allows(acl, who, ACL_ADMIN)) {
+        view_refuse(result, ERR_NO_AUTH, "what somebody else may do is told to who has admin");
+    } else if (args->as.len > 0) {
+        result->perms = acl_perms_as(acl, args->as, &known);
+    } else {
+        result->perms = acl_perms(acl, who);
+    }
+    if (!known) {
+        view_refuse(result, ERR_BAD_ARGUMENTS,
+                    "as must be digest:name, ip:address or world:anyone");
+    }
+    result->has_perms = result->err == ERR_OK;
+    return result->err;
+}
+
 static void look_acl(const struct state *state, const struct op_principal *who,
                      const struct op_args *args, struct op_result *result)
 {
@@ -131,6 +153,9 @@ static void look_acl(const struct state *state, const struct op_principal *who,
         return;
     }
     result->err = ERR_OK;
+    if ((args->perms || args->as.len > 0) && fill_perms(acl, who, args, result) != ERR_OK) {
+        return;
+    }
     result->has_stat = true;
     znode_stat(node, &result->stat);
     result->has_acl = true;

@@ -287,3 +287,20 @@ bool watch_may_read(const struct watch_owner *owner, const struct blob *acl)
 {
     return acl == NULL || acl_allows(blob_slice(acl), owner->who, ACL_READ);
 }
+
+const struct watch *watch_at(const struct watch_table *table, struct slice path,
+                             const struct watch *after)
+{
+    const struct watch_place *place = after ? after->place : map_get(&table->places, path);
+    uint32_t kind = after ? (uint32_t)after->kind + 1 : WATCH_DATA;
+
+    if (after && after->by_place.next != &place->by_kind[after->kind]) {
+        return list_entry(after->by_place.next, struct watch, by_place);
+    }
+    for (; place && kind < WATCH_KINDS; kind++) {
+        if (!list_empty(&place->by_kind[kind])) {
+            return list_first(&place->by_kind[kind], struct watch, by_place);
+        }
+    }
+    return NULL;
+}

@@ -139,6 +139,11 @@ struct watch *watch_find(const struct watch_table *table, const struct watch_own
                          enum watch_kind kind, struct slice path);
 struct slice watch_path(const struct watch *watch);
 
+/* All watches at a path, of all owners: the first one, or the one that comes behind `after`. NULL
+ * at the end. */
+const struct watch *watch_at(const struct watch_table *table, struct slice path,
+                             const struct watch *after);
+
 /* From now on (from the event being handed out, inside on_event) events pass this watch by, and a
  * one-shot watch is not used up: its owner takes no more. subscribe_catch_up ends that. */
 void watch_hold(struct watch *watch);

@@ -59,3 +59,12 @@ void ws_metrics_write(void *ctx, struct buf *out)
         metric_put(out, "zabra_ws_closed_total", label, metric_get(&metrics->closes[i]));
     }
 }
+
+void ws_metrics_add(void *ctx, struct gate_front_figures *figures)
+{
+    const struct ws *ws = ctx;
+
+    figures->sockets += metric_get(&ws->metrics.sockets);
+    figures->watches += metric_get(&ws->metrics.watches);
+    figures->events += metric_get(&ws->metrics.events);
+}

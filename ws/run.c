@@ -243,7 +243,8 @@ static bool run_info(struct ws_message *message)
 
     op_json_reply_begin(&json, message->id.number, 0);
     jsonw_key(&json, def->name);
-    ops_write_info(ws->gate, def->id, &message->socket->who, message->socket->session.id, &json);
+    ops_write_info(ws->gate, &message->request->args, &message->socket->who,
+                   message->socket->session.id, &json);
     op_json_reply_end(&json);
     (void)ws_out_end(message->socket);
     count(message, false);

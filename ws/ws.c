@@ -112,6 +112,13 @@ static void on_replies(struct ev_loop *loop, struct ev_io *watcher, int events)
     resume_held(ws);
 }
 
+static void on_asked(struct ev_loop *loop, struct ev_io *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    ws_census_answer(watcher->data);
+}
+
 static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
 {
     (void)loop;
@@ -158,6 +165,7 @@ static void watch_all(struct ws *ws)
 {
     watch_io(ws, &ws->arrivals_io, &ws->arrivals, on_arrivals);
     watch_io(ws, &ws->replies_io, &ws->replies, on_replies);
+    watch_io(ws, &ws->asked_io, &ws->asked, on_asked);
     ev_async_init(&ws->changed, on_changed);
     ev_async_init(&ws->command, on_command);
     ev_prepare_init(&ws->turn_end, on_turn_end);
@@ -178,6 +186,7 @@ static void unwatch_all(struct ws *ws)
 {
     ev_io_stop(ws->loop, &ws->arrivals_io);
     ev_io_stop(ws->loop, &ws->replies_io);
+    ev_io_stop(ws->loop, &ws->asked_io);
     ev_async_stop(ws->loop, &ws->changed);
     ev_async_stop(ws->loop, &ws->command);
     ev_prepare_stop(ws->loop, &ws->turn_end);
@@ -201,6 +210,7 @@ static void free_all(struct ws *ws)
     ev_loop_destroy(ws->loop);
     mailbox_release(&ws->arrivals);
     mailbox_release(&ws->replies);
+    mailbox_release(&ws->asked);
     mailbox_release(&ws->emptied);
     map_release(&ws->attached);
     buf_release(&ws->scratch);
@@ -220,6 +230,7 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);
     mailbox_init(&ws->replies, 1);
+    mailbox_init(&ws->asked, 1);
     mailbox_init(&ws->emptied, 1);
     list_init(&ws->sockets);
     list_init(&ws->turn);
@@ -244,6 +255,8 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     watch_all(ws);
     ws_tell_open(ws);
     gate_set_front_metrics(gate, ws_metrics_write, ws);
+    gate_set_front_figures(gate, GATE_FRONT_WS, ws_metrics_add, ws);
+    gate_set_front_census(gate, GATE_FRONT_WS, ws_census_ask, ws);
     thread_start(&ws->thread, "zabra-ws", body, ws);
     *ret_ws = ws;
     return ERR_OK;
@@ -314,6 +327,9 @@ void ws_stop(struct ws *ws)
     ev_async_send(ws->loop, &ws->command);
     thread_join(&ws->thread);
     gate_set_front_metrics(ws->gate, NULL, NULL);
+    gate_set_front_figures(ws->gate, GATE_FRONT_WS, NULL, NULL);
+    gate_set_front_census(ws->gate, GATE_FRONT_WS, NULL, NULL);
+    ws_census_answer(ws); /* Of those that were on their way. */
     drop_arrivals(ws);
     ws_library_close(ws);
     wait_for_gate(ws);

@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "base/rng.h"
 #include "base/thread.h"
+#include "server/census.h"
 #include "server/gate.h"
 #include "server/op_json.h"
 #include "server/subscribe.h"
@@ -102,8 +103,10 @@ struct ws {
 
     struct mailbox arrivals; /* Any thread; of struct ws_arrival. */
     struct mailbox replies;  /* Core thread; of op_request.node. */
+    struct mailbox asked;    /* Any thread; of struct census.node. */
     struct ev_io arrivals_io;
     struct ev_io replies_io;
+    struct ev_io asked_io;
     struct ev_async changed; /* The window has grown. */
     struct ev_async command; /* `draining` or `stopping` has been set. */
     struct ev_prepare turn_end;
@@ -261,6 +264,10 @@ void ws_library_close(struct ws *ws);
  */
 void ws_library_adopt(struct ws_socket *socket, int fd);
 
+/* ---- census.c: who watches what ---- */
+void ws_census_ask(void *ctx, struct census *census); /* Any thread. */
+void ws_census_answer(struct ws *ws);                 /* All that wait in `asked`. */
+
 /* ---- socket.c: the life of a socket ---- */
 struct ws_arrival {
     struct list node;
@@ -382,5 +389,6 @@ void ws_beat_look(struct ws *ws);                       /* May this replica answ
 /* ---- metrics.c ---- */
 void ws_metrics_closed(struct ws *ws, enum ws_code code);
 void ws_metrics_write(void *ctx, struct buf *out); /* Of a struct ws; any thread. */
+void ws_metrics_add(void *ctx, struct gate_front_figures *figures);
 
 #endif

@@ -1,8 +1,10 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "server/state/path.h"
 #include "server/state/session_int.h"
 #include "server/state/state_int.h"
+#include "server/state/walk.h"
 
 enum {
     SEED_SESSION = 0x73657373
@@ -330,4 +332,31 @@ const struct znode *state_ephemeral_next(const struct state *state, const struct
     const struct ephemeral *next = of_ephemeral(avl_next(&entry->order));
 
     return next != NULL ? next->node : NULL;
+}
+
+/* No ephemeral has just this key: it comes right behind that of the path. */
+static int behind_cmp(const void *key, const struct avl_node *order)
+{
+    const struct ephemeral *entry = avl_entry_const(order, struct ephemeral, order);
+    const struct slice *path = key;
+    struct buf own;
+
+    ASSERT(path->len > 0);
+    buf_init(&own, STATE_PATH_MAX);
+    walk_path_of(entry->node, &own);
+    int before = path_order(*path, buf_slice(&own)) < 0 ? -1 : 1;
+
+    buf_release(&own);
+    return before;
+}
+
+const struct znode *state_ephemeral_after(const struct state *state, uint64_t session,
+                                          struct slice path)
+{
+    const struct session *owner = map_get_u64(&state->sessions.owners, session);
+    const struct ephemeral *first =
+        owner != NULL ? of_ephemeral(avl_lower_bound(&owner->ephemerals, &path, behind_cmp)) : NULL;
+
+    ASSERT(first == NULL || first->session == owner);
+    return first != NULL ? first->node : NULL;
 }

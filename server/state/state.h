@@ -130,7 +130,7 @@ struct state_session {
     uint64_t attach;     /* Number of that attachment. */
     int64_t opened_ms;   /* Time of the transaction that opened it. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    struct slice from; /* Address of the client that opened it. */
+    struct slice from; /* Who opened it: see principal_from. */
     uint32_t ephemeral_count;
     uint64_t ephemeral_bytes; /* Of the paths of its ephemerals. */
 };
@@ -149,6 +149,9 @@ uint64_t state_session_count(const struct state *state);
  * the end. Their paths: walk_path_of. */
 const struct znode *state_ephemeral_first(const struct state *state, uint64_t session);
 const struct znode *state_ephemeral_next(const struct state *state, const struct znode *node);
+/* The first one behind `path`, whether there is one at it or not. */
+const struct znode *state_ephemeral_after(const struct state *state, uint64_t session,
+                                          struct slice path);
 
 /* ---- Remembered results of writes with an idempotency key. ---- */
 

@@ -19,7 +19,7 @@ enum {
 
     TXN_ACL_MAX = 16384,      /* Bytes of an encoded ACL. */
     TXN_SECRET_HASH_LEN = 32, /* SHA-256 of a session's secret. */
-    TXN_FROM_MAX = 64,        /* Bytes of a client's address. */
+    TXN_FROM_MAX = 128,       /* Bytes of a client's address and identity. */
     TXN_SCOPE_MAX = 2048,     /* Bytes of the scope of an idempotency key. */
     TXN_KEY_MAX = 256,        /* Bytes of the key itself. */
     TXN_FINGERPRINT_LEN = 16, /* Hash of the request that the key came with. */

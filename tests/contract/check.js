@@ -73,14 +73,16 @@ export class Contract {
     );
   }
 
-  /** The row of the table of operations behind an operation and its query. */
-  rowOf(operation, query) {
+  /** The row of the table of operations behind a request. */
+  rowOf({ operation, query, headers }) {
     const choice = operation['x-rows'];
     if (!choice) {
       return undefined;
     }
-    const names = Object.keys(choice.rows);
-    return choice.rows[query.get(choice.parameter) ?? names[0]];
+    const session = query.has('session') || parseLines(headers ?? '')['zk-session'] !== undefined;
+    const first = Object.keys(choice.rows)[0];
+    const usual = session ? first : (choice['without-session'] ?? first);
+    return choice.rows[query.get(choice.parameter) ?? usual];
   }
 
   // ---- REST ----
@@ -132,7 +134,7 @@ export class Contract {
     if (!response) {
       return undefined;
     }
-    const row = this.rowOf(operation, found.query);
+    const row = this.rowOf(found);
     const type = (found.answerHeaders['content-type'] ?? '').split(';')[0];
     const errors = [
       ...this.checkHeaders(response, type, found),

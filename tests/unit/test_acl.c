@@ -231,6 +231,47 @@ static void the_standard_lists_have_names(void **state)
     assert_false(acl_standard(slice_str("closed"), &acl));
 }
 
+static uint32_t as(const char *name)
+{
+    bool known = false;
+    uint32_t perms = acl_perms_as(buf_slice(&fixture.acl), slice_str(name), &known);
+
+    assert_true(known);
+    return perms;
+}
+
+static void what_somebody_may_is_the_sum_of_entries(void **state)
+{
+    bool known = true;
+
+    (void)state;
+    assert_int_equal(acl_perms(slice_make(NULL, 0), &fixture.stranger), ACL_ALL);
+    assert_int_equal(as("digest:bob"), ACL_ALL); /* Open. */
+    acl_put(&fixture.acl, &(struct acl_entry){ACL_READ, slice_str("world"), slice_str("anyone")});
+    acl_put(&fixture.acl, &(struct acl_entry){ACL_WRITE, slice_str("digest"), slice_str(BOB)});
+    acl_put(&fixture.acl,
+            &(struct acl_entry){ACL_CREATE, slice_str("ip"), slice_str("10.0.0.0/8")});
+    assert_int_equal(acl_perms(buf_slice(&fixture.acl), &fixture.stranger), ACL_READ);
+    assert_int_equal(acl_perms(buf_slice(&fixture.acl), &fixture.bob),
+                     ACL_READ | ACL_WRITE | ACL_CREATE);
+    assert_int_equal(acl_perms(buf_slice(&fixture.acl), &fixture.super), ACL_ALL);
+    assert_int_equal(as("digest:bob"), ACL_READ | ACL_WRITE);
+    assert_int_equal(as("digest:" BOB), ACL_READ | ACL_WRITE);
+    assert_int_equal(as("digest:bob:AAAAAAAAAAAAAAAAAAAAAAAAAAA="), ACL_READ);
+    assert_int_equal(as("digest:bo"), ACL_READ);
+    assert_int_equal(as("ip:10.1.2.3"), ACL_READ | ACL_CREATE);
+    assert_int_equal(as("ip:11.1.2.3"), ACL_READ);
+    assert_int_equal(as("world:anyone"), ACL_READ);
+
+    static const char *const odd[] = {"",       "bob",        "digest:",       "ip:x",
+                                      "world:", "world:some", "ip:10.0.0.0/8", "auth:"};
+
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        assert_int_equal(acl_perms_as(buf_slice(&fixture.acl), slice_str(odd[i]), &known), 0);
+        assert_false(known);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +286,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_no_scheme_knows_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(lists_are_bounded_and_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(the_standard_lists_have_names, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_somebody_may_is_the_sum_of_entries, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Identities: what a client shows, and how it travels between replicas. */
 #include "server/auth.h"
+#include "server/state/txn.h"
 #include "tests/lib/unit.h"
 
 #include <stdio.h>
@@ -179,6 +180,69 @@ static void a_stranger_has_no_scope(void **state)
     buf_release(&bytes);
 }
 
+static bool is_from(const struct auth *auth, const char *address, struct slice from)
+{
+    struct op_principal who = {.auth = (struct auth *)(uintptr_t)auth};
+
+    (void)snprintf(who.address, sizeof(who.address), "%s", address);
+    return principal_is_from(&who, from);
+}
+
+/* Who has opened a session is told from others by address, or by what he has shown. */
+static void who_has_opened_is_known_again(void **state)
+{
+    struct op_principal bob = {.address = "10.0.0.7", .auth = with(NULL, "bob:secret", "")};
+    struct op_principal nobody = {.address = "10.0.0.7"};
+    struct auth *other = with(NULL, "bob:other", "");
+    struct auth *both = with(other, "bob:secret", "");
+    struct buf from;
+
+    (void)state;
+    buf_init(&from, 200);
+    principal_from(&bob, &from);
+    assert_string_equal(buf_cstr(&from), "10.0.0.7 digest:" BOB);
+    assert_text(principal_from_address(buf_slice(&from)), "10.0.0.7");
+    assert_text(principal_from_identity(buf_slice(&from)), "digest:bob");
+    assert_true(is_from(bob.auth, "::1", buf_slice(&from)));
+    assert_true(is_from(both, "::1", buf_slice(&from)));
+    assert_false(is_from(other, "10.0.0.7", buf_slice(&from))); /* The same name is not enough. */
+    assert_false(is_from(NULL, "10.0.0.7", buf_slice(&from)));
+    buf_clear(&from);
+    principal_from(&nobody, &from);
+    assert_string_equal(buf_cstr(&from), "10.0.0.7");
+    assert_int_equal(principal_from_identity(buf_slice(&from)).len, 0);
+    assert_true(is_from(NULL, "10.0.0.7", buf_slice(&from)));
+    assert_true(is_from(bob.auth, "10.0.0.7", buf_slice(&from)));
+    assert_false(is_from(bob.auth, "10.0.0.8", buf_slice(&from)));
+    buf_release(&from);
+    principal_release(&bob);
+    auth_unref(other);
+    auth_unref(both);
+}
+
+/* The longest address and name fit where a session keeps them. */
+static void a_long_name_is_cut_and_still_known(void **state)
+{
+    char credential[AUTH_CREDENTIAL_MAX];
+    struct op_principal who = {.auth = NULL};
+    struct buf from;
+
+    (void)state;
+    memset(credential, 'n', sizeof(credential) - 4);
+    (void)snprintf(credential + sizeof(credential) - 4, 4, ":pw");
+    who.auth = with(NULL, credential, "");
+    (void)snprintf(who.address, sizeof(who.address), "%s",
+                   "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255");
+    buf_init(&from, TXN_FROM_MAX);
+    principal_from(&who, &from);
+    assert_false(from.overflow);
+    assert_int_equal(principal_from_identity(buf_slice(&from)).len,
+                     strlen("digest:") + PRINCIPAL_NAME_MAX);
+    assert_true(principal_is_from(&who, buf_slice(&from)));
+    buf_release(&from);
+    principal_release(&who);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +254,8 @@ int main(void)
         cmocka_unit_test(basic_is_a_digest),
         cmocka_unit_test(a_principal_travels_whole),
         cmocka_unit_test(a_stranger_has_no_scope),
+        cmocka_unit_test(who_has_opened_is_known_again),
+        cmocka_unit_test(a_long_name_is_cut_and_still_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

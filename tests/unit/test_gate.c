@@ -1,5 +1,6 @@
 /* The front door without a core behind it: what was published, what the state holds, touches. */
 #include "base/mem.h"
+#include "server/ops.h"
 #include "server/server_int.h"
 #include "server/state/state.h"
 #include "tests/lib/state_kit.h"
@@ -216,6 +217,40 @@ static void nothing_is_read_before_the_state_is_readable(void **context)
     assert_int_equal(gate_check_local(gate, &why), ERR_OK);
 }
 
+static enum err submit(struct fixture *fixture, enum op_id op)
+{
+    struct op_request *request = op_request_new();
+
+    request->def = ops_by_id(op);
+    op_args_init(&request->args, op);
+    request->on_reply = op_request_free;
+
+    enum err err = gate_submit(&fixture->server.gate, request);
+
+    if (err == ERR_OK) {
+        struct list taken;
+
+        assert_int_equal(mailbox_drain(&fixture->server.core.requests, &taken), 1);
+        list_remove(&request->node);
+    }
+    op_request_free(request);
+    return err;
+}
+
+static void a_read_only_replica_lets_no_write_in(void **context)
+{
+    struct fixture *fixture = *context;
+
+    mailbox_init(&fixture->server.core.requests, 10);
+    assert_int_equal(submit(fixture, OP_SET), ERR_OK);
+    fixture->server.gate.limits.read_only = true;
+    assert_int_equal(submit(fixture, OP_SET), ERR_NOT_READ_ONLY);
+    assert_int_equal(submit(fixture, OP_SESSION), ERR_NOT_READ_ONLY);
+    assert_int_equal(submit(fixture, OP_SYNC), ERR_OK);
+    assert_int_equal(submit(fixture, OP_GETSESSION), ERR_OK);
+    mailbox_release(&fixture->server.core.requests);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +261,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_status_counts_what_the_state_holds, setup, teardown),
         cmocka_unit_test_setup_teardown(soft_quotas_that_are_exceeded_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_applied_is_committed_and_durable, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_read_only_replica_lets_no_write_in, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
                                         teardown),
     };

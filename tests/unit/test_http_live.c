@@ -261,7 +261,11 @@ static void odd_urls_are_refused(void **state)
     assert_int_equal(get("/znodes/v1/?callback=f"), 406);
     assert_int_equal(ask("GET", "/znodes/v1/", "Accept: text/xml\r\n", NULL, NULL), 406);
     assert_int_equal(get("/znodes/v1/?session=x"), 401);
-    assert_int_equal(get("/sessions/v1/"), 400);
+    assert_int_equal(get("/sessions/v1/"), 200); /* All of them; one must be named. */
+    assert_int_equal(get("/sessions/v1/?view=session"), 400);
+    assert_int_equal(get("/sessions/v1/0b8f2c1e-5d6a-4c8e-9f10-2a3b4c5d6e7f?view=list"), 400);
+    assert_int_equal(get("/sessions/v1/?public=5"), 400);
+    assert_int_equal(get("/watches/v1?path=a"), 400);
     assert_int_equal(get("/sessions/v1/x"), 401);
     assert_int_equal(get("/ws/v1"), 426);
     assert_int_equal(get("/watch/v1/a?since=x"), 400);

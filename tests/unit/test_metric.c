@@ -102,6 +102,26 @@ static void test_histogram_text(void **state)
     buf_release(&out);
 }
 
+static void test_quantiles_of_differences(void **state)
+{
+    struct metric_histogram histogram = {.sum_us = 0};
+    uint64_t counts[METRIC_BUCKETS] = {0};
+
+    (void)state;
+    assert_true(metric_quantile_of(counts, 500) < 0);
+    for (int i = 0; i < 4; i++) {
+        metric_observe_us(&histogram, 100); /* Between 64 and 128. */
+    }
+    metric_add_buckets(&histogram, counts);
+    metric_add_buckets(&histogram, counts);
+    assert_int_equal(counts[7], 8);
+    assert_int_equal((int)metric_quantile_of(counts, 500), 96);
+    assert_int_equal((int)metric_quantile_of(counts, 1000), 128);
+    counts[0] = 8;
+    assert_int_equal((int)metric_quantile_of(counts, 500), 1);
+    assert_int_equal((int)metric_quantile_of(counts, 750), 96);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +130,7 @@ int main(void)
         cmocka_unit_test(test_quantiles),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_histogram_text),
+        cmocka_unit_test(test_quantiles_of_differences),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ static void each_row_is_found_by_number_and_by_name(void **state)
         }
         assert_true(fields <= OPS_FIELDS_MAX);
     }
-    assert_int_equal(rows, OP_IMPORT);
+    assert_int_equal(rows, OP_TREND);
     assert_null(ops_by_id((enum op_id)0));
     assert_null(ops_by_id((enum op_id)99));
     assert_null(ops_by_name(slice_str("gets")));

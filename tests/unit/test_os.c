@@ -1,5 +1,6 @@
 #include "base/os_clock.h"
 #include "base/os_rng.h"
+#include "base/os_usage.h"
 #include "tests/lib/unit.h"
 
 #include <string.h>
@@ -52,6 +53,20 @@ static void test_random_fills_all(void **state)
     os_random(NULL, 0);
 }
 
+static void test_usage_is_told(void **state)
+{
+    uint64_t before_us = os_cpu_us();
+    uint64_t memory = os_memory_bytes();
+    volatile uint64_t sum = 0;
+
+    (void)state;
+    assert_in_range(memory, 100 << 10, UINT64_C(1) << 40);
+    for (uint64_t i = 0; i < 5000000; i++) {
+        sum += i;
+    }
+    assert_true(os_cpu_us() > before_us);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -59,6 +74,7 @@ int main(void)
         cmocka_unit_test(test_units_agree),
         cmocka_unit_test(test_the_wall_clock_is_of_this_century),
         cmocka_unit_test(test_random_fills_all),
+        cmocka_unit_test(test_usage_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -311,6 +311,32 @@ static void test_a_recursive_delete_counts_ephemerals_of_others(void **context)
     assert_effects(fixture, want);
 }
 
+/* By its public id anybody could: it stands in every ephemeral. */
+static void test_only_the_super_user_kills(void **context)
+{
+    struct fixture *fixture = *context;
+    struct op_args create = op(OP_CREATE, "/e");
+    uint64_t id = 0;
+
+    create.ephemeral = true;
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    id = fixture->zxid;
+    be_in(fixture, 1);
+    assert_int_equal(apply(fixture, create), ERR_OK);
+    be_in(fixture, 0);
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_KILL, .session = id}), ERR_NO_AUTH);
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str("bob:secret"),
+                              "bob:fyVmFCwVbTJYrznoSu1koqYEYF0=", &fixture->who.auth),
+                     ERR_OK);
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_KILL, .session = id + 1}),
+                     ERR_NOT_FOUND);
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_KILL, .session = id}), ERR_OK);
+    const char *const want[] = {"3 /e", "7 !", NULL};
+
+    assert_effects(fixture, want);
+    assert_int_equal(run(fixture, (struct op_args){.op = OP_KILL, .session = id}), ERR_NOT_FOUND);
+}
+
 #define PREP_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -325,6 +351,7 @@ int main(void)
         PREP_TEST(test_low_disks_let_each_session_move_once),
         PREP_TEST(test_ephemerals_have_no_children),
         PREP_TEST(test_closing_takes_the_ephemerals_along),
+        PREP_TEST(test_only_the_super_user_kills),
         PREP_TEST(test_ephemerals_are_bounded),
         PREP_TEST(test_a_refused_request_leaves_no_trace),
         PREP_TEST(test_a_recursive_delete_counts_ephemerals_of_others),

@@ -128,6 +128,20 @@ static void assert_ephemerals(struct fixture *fixture, uint64_t session, const c
     assert_string_equal(buf_cstr(&fixture->after), want);
 }
 
+/* The first ephemeral of session 1 behind a path, whether there is one at it or not. */
+static void assert_behind(const struct state *state, const char *path, const char *want)
+{
+    const struct znode *node = state_ephemeral_after(state, 1, slice_str(path));
+    struct buf found;
+
+    buf_init(&found, 100);
+    if (node != NULL) {
+        walk_path_of(node, &found);
+    }
+    assert_string_equal(buf_cstr(&found), want);
+    buf_release(&found);
+}
+
 static void test_ephemerals_come_in_the_order_of_a_walk(void **context)
 {
     struct fixture *fixture = *context;
@@ -144,6 +158,12 @@ static void test_ephemerals_come_in_the_order_of_a_walk(void **context)
     assert_ephemerals(fixture, 1, "/a/z /a- /b ");
     assert_ephemerals(fixture, 2, "/a/y ");
     assert_ephemerals(fixture, 3, "");
+    assert_behind(state, "/a", "/a/z");
+    assert_behind(state, "/a/z", "/a-");
+    assert_behind(state, "/a/zz", "/a-");
+    assert_behind(state, "/a-", "/b");
+    assert_behind(state, "/b", "");
+    assert_null(state_ephemeral_after(state, 3, slice_str("/a")));
     assert_int_equal(state_session(state, 1)->ephemeral_count, 3);
     assert_int_equal(state_session(state, 1)->ephemeral_bytes, 9);
     assert_copy_is_equal(fixture);

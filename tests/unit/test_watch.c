@@ -452,6 +452,24 @@ static void test_thousands_of_owners_at_one_path(void **context)
     mem_free(owners);
 }
 
+/* Those of every owner and kind, each once, and no others. */
+static void test_the_watches_at_a_path_are_found(void **context)
+{
+    struct fixture *fixture = *context;
+    const struct watch *want[] = {add(fixture, &fixture->a, WATCH_EXISTS, "/x"),
+                                  add(fixture, &fixture->b, WATCH_EXISTS, "/x"),
+                                  add(fixture, &fixture->a, WATCH_RECURSIVE, "/x")};
+    const struct watch *watch = NULL;
+
+    (void)add(fixture, &fixture->a, WATCH_EXISTS, "/x/y");
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        watch = watch_at(fixture->table, slice_str("/x"), watch);
+        assert_ptr_equal(watch, want[i]);
+    }
+    assert_null(watch_at(fixture->table, slice_str("/x"), watch));
+    assert_null(watch_at(fixture->table, slice_str("/none"), NULL));
+}
+
 static void test_names(void **context)
 {
     enum watch_kind kind;
@@ -494,6 +512,7 @@ int main(void)
         TEST(test_one_watch_alone_is_told_the_same),
         TEST(test_one_watch_alone_may_be_held_midway),
         TEST(test_thousands_of_owners_at_one_path),
+        TEST(test_the_watches_at_a_path_are_found),
         TEST(test_names),
     };
 
