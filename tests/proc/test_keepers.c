@@ -11,11 +11,11 @@
 enum {
 #ifdef ZABRA_SLOW
     SESSIONS = 400,
-    TIMEOUT_S = 12,
 #else
     SESSIONS = 2000,
-    TIMEOUT_S = 6,
 #endif
+    TIMEOUT_S = 12,
+    PACE_MS = TIMEOUT_S * 1000 / 3, /* From one touch of a session to the next, as of a client. */
     KEEPERS = 4,
     EACH = SESSIONS / KEEPERS,
     SECRET_LEN = 36,
@@ -132,18 +132,26 @@ static void run(void *arg)
     struct web_reply reply;
 
     web_reply_init(&reply);
-    for (uint32_t i = 0; i < EACH && !keeper->wrong[0]; i++) {
+    for (uint32_t i = 0, due = 0; i < EACH && !keeper->wrong[0]; i++) {
         if (make(keeper, web, &reply, i)) {
             atomic_store(&keeper->made, i + 1);
         }
         /* The first ones must not wait until the last one is made. */
-        touch(keeper, web, &reply, i / 2);
+        while (!keeper->wrong[0] && os_now_ms() >= keeper->touched_ms[due] + PACE_MS) {
+            touch(keeper, web, &reply, due);
+            due = (due + 1) % (i + 1);
+        }
     }
     while (!atomic_load(&silent) && !keeper->wrong[0]) {
+        uint64_t next_ms = os_now_ms() + PACE_MS;
+
         for (uint32_t i = 0; i < EACH && !atomic_load(&silent); i++) {
             touch(keeper, web, &reply, i);
         }
         atomic_fetch_add(&keeper->rounds, 1);
+        while (os_now_ms() < next_ms && !atomic_load(&silent)) {
+            ensemble_breathe();
+        }
     }
     web_reply_release(&reply);
     web_close(web);
