@@ -8,10 +8,10 @@
 #include <string.h>
 
 enum {
-    PIPELINED = 5000,
+    PIPELINED = 5000 / ENSEMBLE_FACTOR,
     IN_FLIGHT_MAX = 100,
-    MIXED = 3000,
-    FLIPS = 300,
+    MIXED = 3000 / ENSEMBLE_FACTOR,
+    FLIPS = 300 / ENSEMBLE_FACTOR,
     READY_PARTS = 6, /* The first is `ready` itself. */
     SHOWN = 20000 / ENSEMBLE_FACTOR,
     WRITERS = 8,
