@@ -2,8 +2,21 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hold.h"
+#include "cli/url.h"
 
 #include <string.h>
+
+enum {
+    PAGE = 1000,
+    LIMIT_DEFAULT = 1000000
+};
+
+static const struct out_column list_columns[] = {
+    {"SESSION", "session", false},      {"TIMEOUT", "timeout_ms", true},
+    {"EPHEMERALS", "ephemerals", true}, {"HEARD-AT", "heard_at", true},
+    {"HEARD-MS", "heard_ms", true},     {"ADDRESS", "address", false},
+    {"IDENTITY", "identity", false},    {.title = NULL},
+};
 
 static const struct out_column columns[] = {
     {"session", "session", false},
@@ -63,6 +76,70 @@ static int close_session(struct cli *cli)
     return code;
 }
 
+/* ---- The sessions of all. ---- */
+
+static void list_url(int64_t left, const char *after, struct buf *url)
+{
+    url_init(url, "/sessions/v1", NULL);
+    url_param(url, "view", "list");
+    url_param_number(url, "limit", left < PAGE ? left : PAGE);
+    if (*after) {
+        url_param(url, "after", after);
+    }
+}
+
+/* `*whole` is what was listed so far; NULL: nothing. */
+static int add_page(struct cli *cli, int64_t left, json_t **whole)
+{
+    struct buf url;
+    int code = CMD_OK;
+    json_t *page = NULL;
+
+    list_url(left, jsonr_text(*whole, "after"), &url);
+    /* With --curl one page is shown: the next one depends on it. */
+    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    buf_release(&url);
+    page = code == CMD_OK ? cli_json(cli) : NULL;
+    if (!page) {
+        return code == CMD_OK ? CMD_FAILED : code;
+    }
+    if (!*whole) {
+        *whole = json_object();
+        (void)json_object_set_new(*whole, "sessions", json_array());
+    }
+    (void)json_array_extend(jsonr_at(*whole, "sessions"), jsonr_at(page, "sessions"));
+    (void)json_object_set(*whole, "more", jsonr_at(page, "more"));
+    (void)json_object_del(*whole, "after");
+    if (jsonr_at(page, "after")) {
+        (void)json_object_set(*whole, "after", jsonr_at(page, "after"));
+    }
+    return CMD_OK;
+}
+
+static int list(struct cli *cli)
+{
+    struct args_range limits = {.min = 1, .max = LIMIT_DEFAULT, .otherwise = LIMIT_DEFAULT};
+    json_t *whole = NULL;
+    int64_t limit = 0;
+    int64_t left = 0;
+    int code = CMD_OK;
+
+    if (!cli_number(cli, "limit", limits, &limit)) {
+        return CMD_USAGE;
+    }
+    do {
+        left = limit - (int64_t)json_array_size(jsonr_at(whole, "sessions"));
+        code = left > 0 ? add_page(cli, left, &whole) : CMD_OK;
+    } while (code == CMD_OK && left > 0 && json_is_true(jsonr_at(whole, "more")));
+    if (code == CMD_OK) {
+        out_list(&cli->out, whole, "sessions", list_columns);
+    }
+    json_decref(whole);
+    return code;
+}
+
+/* ---- All. ---- */
+
 static int run_child(struct cli *cli)
 {
     struct hold hold;
@@ -91,11 +168,15 @@ static int run(struct cli *cli)
     if (strcmp(verb, "close") == 0) {
         return close_session(cli);
     }
-    return cli_usage(cli, "\"%s\" is neither show nor close", verb);
+    if (strcmp(verb, "list") == 0) {
+        return list(cli);
+    }
+    return cli_usage(cli, "\"%s\" is none of show, close and list", verb);
 }
 
 static const struct cmd_option options[] = {
     HOLD_OPTIONS,
+    {"limit", 'n', "N", "list: at most N of them, the oldest (1000000)", NULL},
     {.name = NULL},
 };
 
@@ -103,17 +184,20 @@ static const struct cmd_example examples[] = {
     {"zabra session -- sh -c 'zabra create /app/me -e && ./serve'",
      "/app/me is there for as long as ./serve runs"},
     {"zabra session show", "within: time-out and number of ephemerals"},
+    {"zabra session list -o table", "your sessions; the super user sees all"},
     {.line = NULL},
 };
 
 const struct cmd cmd_session = {
     .name = "session",
-    .summary = "run a command in a session, show that session, close it",
-    .usage = "-- COMMAND [ARGUMENT...] | show | close",
+    .summary = "run a command in a session, show that session, close it; list sessions",
+    .usage = "-- COMMAND [ARGUMENT...] | show | close | list",
     .text = "The session is kept alive while the command runs, and closed behind it: its\n"
             "ephemeral znodes are gone then. ZABRA_SESSION in the environment is its secret,\n"
-            "and puts each 'zabra' within into it. There is no list of sessions: a replica\n"
-            "tells each only its own.\n" HOLD_HELP,
+            "and puts each 'zabra' within into it.\n"
+            "The list has public ids. It shows those that you have opened, by user or by\n"
+            "address, and all to the super user. When a session was heard of only the leader\n"
+            "knows of all: --endpoints.\n" HOLD_HELP,
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT},

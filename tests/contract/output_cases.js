@@ -326,6 +326,7 @@ const coordination = {
     success: [
       'z session -- true',
       ['zabra session -- zabra session show -o $O', { schema: 'session.show' }],
+      ['zabra session -- zabra session list -o $O', { schema: 'session.list' }],
       [`${SESSION} z session close`, { schema: 'session.close' }],
     ],
     'not found': [
@@ -338,6 +339,7 @@ const coordination = {
       ['z session -- true', BEFORE_CHILD],
       `${NO_SESSION} z session show`,
       `${NO_SESSION} z session close`,
+      'z session list',
     ],
     other: [['z session show', { code: 2, said: 'Usage' }]],
   },
