@@ -68,9 +68,10 @@ static json_t *extra_of(const struct client_error *error)
 int cli_tell(const struct cli *cli)
 {
     const struct client_error *error = client_error(cli->client);
-    json_t *extra = extra_of(error);
     int code = own_code(cli, error->exit_code);
+    json_t *extra = extra_of(error);
 
+    client_explain(cli->client);
     out_error(&cli->out, code, error->code, error->message, extra);
     json_decref(extra);
     return code;

@@ -6,8 +6,6 @@
 #include "cli/url.h"
 #include "server/ops.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,13 +24,13 @@ enum {
 struct asking {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
-    uint64_t start_ms;
     uint64_t end_ms;
     uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
     uint32_t pause_ms;
     int tries;
-    bool unsure;      /* One of the tries may have been done, though nobody has said so. */
-    bool interrupted; /* While it was waited for the next one. */
+    struct client_error heard; /* What the last replica that has answered has said. */
+    bool unsure;               /* One of the tries may have been done, though nobody has said so. */
+    bool interrupted;          /* While it was waited for the next one. */
 };
 
 /* What came of one try. */
@@ -150,106 +148,6 @@ bool client_changes(const struct client_request *request)
     return !request->reads && strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
 }
 
-/* ---- Preparing ---- */
-
-static struct curl_slist *put(struct curl_slist *list, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static struct curl_slist *put(struct curl_slist *list, const char *format, ...)
-{
-    struct buf line;
-    va_list args;
-    int len = 0;
-
-    va_start(args, format);
-    len = vsnprintf(NULL, 0, format, args);
-    va_end(args);
-    ASSERT(len >= 0);
-    buf_init(&line, (size_t)len + 1);
-
-    char *to = (char *)buf_reserve(&line, (size_t)len + 1);
-
-    ASSERT(to);
-    va_start(args, format);
-    (void)vsnprintf(to, (size_t)len + 1, format, args);
-    va_end(args);
-    list = curl_slist_append(list, to);
-    ASSERT(list);
-    buf_release(&line);
-    return list;
-}
-
-static int take_password(struct client *client)
-{
-    if (!client->settings->user || client->has_password) {
-        return CMD_OK;
-    }
-    if (!settings_password(client->settings, client->password)) {
-        return client_fail(client, CMD_USAGE, "Usage", "%s", client->settings->error);
-    }
-    client->has_password = true;
-    return CMD_OK;
-}
-
-static struct curl_slist *common_headers(const struct client *client,
-                                         const struct client_request *request)
-{
-    struct curl_slist *list = NULL;
-
-    list = put(list, "Accept: %s", request->accept ? request->accept : "application/json");
-    list = put(list, "Expect:");
-    if (request->has_body) {
-        list = put(list, "Content-Type: %s",
-                   request->type ? request->type : "application/octet-stream");
-    }
-    if (client->seen_zxid) {
-        list = put(list, "Zk-Min-Zxid: 0x%" PRIx64, client->seen_zxid);
-    }
-    if (client->session[0]) {
-        list = put(list, "Zk-Session: %s", client->session);
-    }
-    for (int i = 0; i < CLIENT_HEADERS_MAX && request->headers[i]; i++) {
-        list = put(list, "%s", request->headers[i]);
-    }
-    return list;
-}
-
-int client_prepare(struct client *client, void *easy, const struct client_request *request,
-                   const char *url, struct curl_slist **ret_headers)
-{
-    const char *method = request->method ? request->method : "GET";
-    int code = take_password(client);
-
-    *ret_headers = NULL;
-    if (code != CMD_OK) {
-        return code;
-    }
-    curl_easy_reset(easy);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* Replicas are asked directly. */
-    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
-    if (strcmp(method, "HEAD") == 0) {
-        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
-    } else {
-        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
-    }
-    if (request->has_body) {
-        const void *bytes = request->body.len > 0 ? (const void *)request->body.data : "";
-
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, bytes);
-        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
-    }
-    if (client->has_password) {
-        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-        curl_easy_setopt(easy, CURLOPT_USERNAME, client->settings->user);
-        curl_easy_setopt(easy, CURLOPT_PASSWORD, client->password);
-    }
-    *ret_headers = common_headers(client, request);
-    return CMD_OK;
-}
-
 /* ---- Answers ---- */
 
 /* Bytes up to the end of the last line that is wanted. */
@@ -353,6 +251,7 @@ static bool run(struct client *client, CURLcode *ret_result)
 
         (void)curl_multi_poll(client->multi, &fd, extra, POLL_MS, NULL);
         interrupted = extra == 1 && fd.revents != 0;
+        client_note(client);
         (void)curl_multi_perform(client->multi, &running);
     }
     *ret_result = CURLE_OPERATION_TIMEDOUT;
@@ -431,6 +330,9 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
 
     asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
+        json_decref(asking->heard.problem);
+        asking->heard = client->error;
+        (void)json_incref(asking->heard.problem);
         return ELSEWHERE;
     }
     return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
@@ -464,7 +366,7 @@ static enum outcome try_once(struct client *client, struct asking *asking)
         return ANSWERED;
     }
     if (client_changes(request) && !request->keyless) {
-        headers = put(headers, "Idempotency-Key: %s", asking->key);
+        headers = client_put_header(headers, "Idempotency-Key: %s", asking->key);
     }
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, try_ms(client, asking));
@@ -499,6 +401,7 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
         unsigned int extra = client->interrupt_fd >= 0 ? 1 : 0;
 
         (void)curl_multi_poll(client->multi, &fd, extra, (int)(until_ms - now_ms), NULL);
+        client_note(client);
         if (extra == 1 && fd.revents != 0) {
             return false;
         }
@@ -559,8 +462,9 @@ static int show(const struct client *client, const struct client_request *reques
 }
 
 /* All tries are over, and none was answered for good. What the last one says holds for it alone: a
- * write that was sent before may be done. */
-static int give_up(struct client *client, const struct asking *asking)
+ * write that was sent before may be done, and a replica that was asked before has told its reason.
+ */
+static int give_up(struct client *client, struct asking *asking)
 {
     if (asking->interrupted) {
         return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
@@ -568,6 +472,11 @@ static int give_up(struct client *client, const struct asking *asking)
     if (asking->unsure && client_changes(asking->request) &&
         client->error.exit_code != CMD_TIMED_OUT) {
         return too_late(client, asking->request);
+    }
+    if (client->error.exit_code == CMD_NO_ENSEMBLE && asking->heard.status) {
+        json_decref(client->error.problem);
+        client->error = asking->heard;
+        asking->heard.problem = NULL;
     }
     return client->error.exit_code;
 }
@@ -589,11 +498,15 @@ int client_ask(struct client *client, const struct client_request *request)
         }
     }
     op_secret_make(asking.key);
-    asking.start_ms = os_now_ms();
-    asking.end_ms = asking.start_ms + (uint64_t)time_ms;
+    asking.end_ms = os_now_ms() + (uint64_t)time_ms;
+    client_note_later(client);
     do {
         outcome = try_once(client, &asking);
         asking.interrupted = outcome == INTERRUPTED;
     } while (!asking.interrupted && outcome != ANSWERED && go_on(client, &asking, outcome));
-    return outcome == ANSWERED ? client->error.exit_code : give_up(client, &asking);
+
+    int code = outcome == ANSWERED ? client->error.exit_code : give_up(client, &asking);
+
+    json_decref(asking.heard.problem);
+    return code;
 }

@@ -73,6 +73,10 @@ int client_ask(struct client *client, const struct client_request *request);
 const struct client_reply *client_reply(const struct client *client);
 const struct client_error *client_error(const struct client *client);
 
+/* When the last request has failed because nobody serves: adds to its message why, as far as the
+ * replicas say so, and what to do. That may take a second. */
+void client_explain(struct client *client);
+
 /* True when the last request was refused because what it names is not, or not any more, what it has
  * asked for (If-Match, a version): somebody was quicker. */
 bool client_was_late(const struct client *client);

@@ -25,10 +25,16 @@ struct client {
     char password[SETTINGS_PASSWORD_MAX];
     bool has_password;
     int interrupt_fd;
+    uint64_t note_ms; /* When to say why it takes so long (monotonic); 0: not to be said, */
+    bool noted;       /* or was said. */
 };
 
 /* True when the request changes something. */
 bool client_changes(const struct client_request *request);
+
+/* Appends a header; returns the list. */
+struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Appends the line for a shell that asks the same of the endpoint, with its line feed. */
 void client_put_curl(const struct client *client, const struct client_request *request,
@@ -36,6 +42,12 @@ void client_put_curl(const struct client *client, const struct client_request *r
 
 /* The URL of the request at the present endpoint; makes the buffer. */
 void client_url(const struct client *client, const struct client_request *request, struct buf *url);
+
+/* A request begins: from when on client_note() says something. */
+void client_note_later(struct client *client);
+
+/* Says on a terminal, once, why the replicas do not do what they are asked, if they say so. */
+void client_note(struct client *client);
 
 /* Sets client->error. Returns the exit code. */
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)

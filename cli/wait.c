@@ -225,7 +225,8 @@ int wait_next(struct wait *wait)
 
         if (is_down(wait, now_ms)) {
             return cli_fail(wait->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                            "nobody has served the watch for %" PRId64 " ms at %s",
+                            "nobody has served the watch for %" PRId64
+                            " ms at %s; 'zabra doctor' looks for the cause",
                             wait->cli->settings.timeout_ms, wait->cli->settings.endpoints);
         }
         code = take_news(wait, now_ms + LOOK_MS, &worth);

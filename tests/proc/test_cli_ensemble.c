@@ -105,6 +105,24 @@ static void test_doctor(void **state)
     shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
 }
 
+/* Runs behind that, and kills the next one: who waits is told what the one that is left knows. */
+static void test_the_reason_is_told(void **state)
+{
+    (void)state;
+    ensemble_kill(&ensemble, 1);
+    shell_expect("until zabra api GET /status/v1 | grep 'serving\":false'; do :; done", 0,
+                 "reason");
+    shell_expect("zabra set /app x --timeout 2s", 7, "; 'zabra doctor' looks for the cause");
+    assert_non_null(strstr(shell_output, " says: "));
+    assert_null(strstr(shell_output, "still trying"));
+    expect_json("zabra set /app x --timeout 2s -o json", 7,
+                ".error.message | test(\"may or may not .* says: .*zabra doctor\")");
+    shell_expect("zabra get /app --linearizable --timeout 2s; [ $? -ge 6 ]", 0,
+                 "; 'zabra doctor' looks for the cause");
+    shell_expect("script -qec 'zabra set /app x --timeout 5s' /dev/null </dev/null", 7,
+                 "zabra: still trying; http://127.0.0.1:");
+}
+
 /* Each kind does something, and nothing is left behind: not after Ctrl-C either. */
 static void test_bench(void **state)
 {
@@ -369,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_typing),
         cmocka_unit_test(test_doctor),
+        cmocka_unit_test(test_the_reason_is_told),
     };
 
     web_setup();

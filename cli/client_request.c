@@ -1,0 +1,105 @@
+/* A request as curl makes it: what it says, who asks, in which session. */
+#include "base/check.h"
+#include "cli/client_int.h"
+#include "cli/cmd.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
+{
+    struct buf line;
+    va_list args;
+    int len = 0;
+
+    va_start(args, format);
+    len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    ASSERT(len >= 0);
+    buf_init(&line, (size_t)len + 1);
+
+    char *to = (char *)buf_reserve(&line, (size_t)len + 1);
+
+    ASSERT(to);
+    va_start(args, format);
+    (void)vsnprintf(to, (size_t)len + 1, format, args);
+    va_end(args);
+    list = curl_slist_append(list, to);
+    ASSERT(list);
+    buf_release(&line);
+    return list;
+}
+
+static int take_password(struct client *client)
+{
+    if (!client->settings->user || client->has_password) {
+        return CMD_OK;
+    }
+    if (!settings_password(client->settings, client->password)) {
+        return client_fail(client, CMD_USAGE, "Usage", "%s", client->settings->error);
+    }
+    client->has_password = true;
+    return CMD_OK;
+}
+
+static struct curl_slist *common_headers(const struct client *client,
+                                         const struct client_request *request)
+{
+    struct curl_slist *list = NULL;
+
+    list = client_put_header(list, "Accept: %s",
+                             request->accept ? request->accept : "application/json");
+    list = client_put_header(list, "Expect:");
+    if (request->has_body) {
+        list = client_put_header(list, "Content-Type: %s",
+                                 request->type ? request->type : "application/octet-stream");
+    }
+    if (client->seen_zxid) {
+        list = client_put_header(list, "Zk-Min-Zxid: 0x%" PRIx64, client->seen_zxid);
+    }
+    if (client->session[0]) {
+        list = client_put_header(list, "Zk-Session: %s", client->session);
+    }
+    for (int i = 0; i < CLIENT_HEADERS_MAX && request->headers[i]; i++) {
+        list = client_put_header(list, "%s", request->headers[i]);
+    }
+    return list;
+}
+
+int client_prepare(struct client *client, void *easy, const struct client_request *request,
+                   const char *url, struct curl_slist **ret_headers)
+{
+    const char *method = request->method ? request->method : "GET";
+    int code = take_password(client);
+
+    *ret_headers = NULL;
+    if (code != CMD_OK) {
+        return code;
+    }
+    curl_easy_reset(easy);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* Replicas are asked directly. */
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    if (strcmp(method, "HEAD") == 0) {
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    } else {
+        curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
+    }
+    if (request->has_body) {
+        const void *bytes = request->body.len > 0 ? (const void *)request->body.data : "";
+
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, bytes);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len);
+    }
+    if (client->has_password) {
+        curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+        curl_easy_setopt(easy, CURLOPT_USERNAME, client->settings->user);
+        curl_easy_setopt(easy, CURLOPT_PASSWORD, client->password);
+    }
+    *ret_headers = common_headers(client, request);
+    return CMD_OK;
+}

@@ -1,0 +1,123 @@
+/*
+ * Why nobody does what is asked: the replicas that answer at all know, and are asked for it when an
+ * answer is late. A write waits in a replica without a quorum for longer than we do.
+ */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "cli/client_int.h"
+#include "cli/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    ONE_MS = 300,   /* For the answer of one replica, */
+    ALL_MS = 1000,  /* and of all. */
+    NOTE_MS = 1500, /* When a person wants to know why nothing happens. */
+    STATUS_MAX = 64 << 10,
+    WHY_MAX = 512
+};
+
+static size_t take_body(char *data, size_t size, size_t count, void *ctx)
+{
+    return buf_append(ctx, data, size * count) ? size * count : 0;
+}
+
+/* What the replica says of itself, in JSON; false: nothing. */
+static bool ask_status(struct client *client, const char *endpoint, struct buf *body)
+{
+    struct client_request request = {.target = "/status/v1"};
+    struct curl_slist *headers = NULL;
+    CURL *easy = curl_easy_init();
+    bool answered = false;
+    struct buf url;
+
+    ASSERT(easy);
+    buf_init(&url, CLIENT_URL_MAX);
+    buf_printf(&url, "%s%s", endpoint, request.target);
+    if (client_prepare(client, easy, &request, buf_cstr(&url), &headers) == CMD_OK) {
+        curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+        curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)ONE_MS);
+        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+        curl_easy_setopt(easy, CURLOPT_WRITEDATA, (void *)body);
+        answered = curl_easy_perform(easy) == CURLE_OK;
+    }
+    curl_easy_cleanup(easy);
+    curl_slist_free_all(headers);
+    buf_release(&url);
+    return answered;
+}
+
+/* False: it serves, or does not answer. */
+static bool find_reason(struct client *client, const char *endpoint, char why[WHY_MAX])
+{
+    char fault[JSONR_ERROR_MAX];
+    struct buf body;
+    bool found = false;
+
+    buf_init(&body, STATUS_MAX);
+    if (ask_status(client, endpoint, &body)) {
+        json_t *status = jsonr_parse(buf_slice(&body), fault);
+        const char *reason = jsonr_text(status, "reason");
+
+        found = *reason && !json_is_true(jsonr_at(status, "serving"));
+        if (found) {
+            (void)snprintf(why, WHY_MAX, "%s says: %s", endpoint, reason);
+        }
+        json_decref(status);
+    }
+    buf_release(&body);
+    return found;
+}
+
+static bool find_why(struct client *client, char why[WHY_MAX])
+{
+    uint64_t end_ms = os_now_ms() + ALL_MS;
+
+    for (int i = 0; i < client->endpoints.count && os_now_ms() < end_ms; i++) {
+        if (find_reason(client, client->endpoints.urls[i], why)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void client_note_later(struct client *client)
+{
+    bool person = isatty(STDERR_FILENO) && !client->settings->curl;
+
+    client->note_ms = person && !client->noted ? os_now_ms() + NOTE_MS : 0;
+}
+
+void client_note(struct client *client)
+{
+    char why[WHY_MAX];
+
+    if (client->note_ms == 0 || os_now_ms() < client->note_ms) {
+        return;
+    }
+    client->note_ms = os_now_ms() + NOTE_MS;
+    if (find_why(client, why)) {
+        (void)fprintf(stderr, "zabra: still trying; %s\n", why);
+        client->note_ms = 0;
+        client->noted = true;
+    }
+}
+
+void client_explain(struct client *client)
+{
+    static const char advice[] = "'zabra doctor' looks for the cause";
+    struct client_error *error = &client->error;
+    size_t len = strlen(error->message);
+    char why[WHY_MAX];
+
+    if (error->exit_code != CMD_NO_ENSEMBLE && error->exit_code != CMD_TIMED_OUT) {
+        return;
+    }
+    if (find_why(client, why)) {
+        (void)snprintf(error->message + len, sizeof(error->message) - len, "; %s; %s", why, advice);
+    } else if (error->status || error->exit_code == CMD_TIMED_OUT) {
+        (void)snprintf(error->message + len, sizeof(error->message) - len, "; %s", advice);
+    }
+}
