@@ -1,9 +1,9 @@
 /*
  * cp, mv: a znode or a subtree elsewhere, in one transaction, so that nobody ever sees half of it.
  *
- * The subtree is read as it was at one moment. A move deletes each znode by the version that was
- * copied; when somebody has changed or added something meanwhile, nothing happens, and it is read
- * again.
+ * The subtree is read as it was at one moment. A move deletes each znode by czxid, version and
+ * aversion; when somebody has changed, replaced or added something meanwhile, nothing happens, and
+ * it is read again.
  */
 #include "base/os_clock.h"
 #include "cli/cli.h"

@@ -118,19 +118,24 @@ static int take_line(struct cli *cli, struct copy *copy, const json_t *line, boo
     return *done ? take_end(cli, copy, line) : add_znode(cli, copy, line);
 }
 
-/* `deletes` gets one for each znode, parents first. */
+/* `deletes` gets one for each znode, parents first: of this very znode, with this data and ACL. */
 static void add_delete(const struct copy *copy, const json_t *line, json_t *deletes)
 {
+    static const char *const members[] = {"czxid", "version", "aversion"};
+    const json_t *stat = jsonr_at(line, "stat");
     struct buf path;
+    json_t *op = NULL;
 
-    if (!jsonr_at(line, "stat")) {
+    if (!stat) {
         return;
     }
     buf_init(&path, URL_MAX);
     join(copy->from, jsonr_text(line, "path"), &path);
-    (void)json_array_append_new(deletes, json_pack("{s:s,s:s,s:I}", "op", "delete", "path",
-                                                   buf_cstr(&path), "version",
-                                                   (json_int_t)jsonr_number(line, "stat.version")));
+    op = json_pack("{s:s,s:s}", "op", "delete", "path", buf_cstr(&path));
+    for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+        (void)json_object_set(op, members[i], json_object_get(stat, members[i]));
+    }
+    (void)json_array_append_new(deletes, op);
     buf_release(&path);
 }
 

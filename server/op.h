@@ -93,7 +93,9 @@ struct op_args {
     bool data_null; /* The data is null, not empty. */
     bool has_version;
     int32_t version; /* -1: any. */
-    bool has_etag;   /* If-Match with a data ETag. */
+    bool has_czxid;  /* Only the znode that this transaction has made. */
+    zxid_t czxid;
+    bool has_etag; /* If-Match with a data ETag. */
     zxid_t etag_czxid;
     int32_t etag_version;
     bool must_exist;  /* If-Match: *. */
@@ -133,7 +135,7 @@ struct op_args {
     bool perms;       /* get, exists, stat, children, getacl: what the caller may do there. */
     struct slice as;  /* getacl: what this one may do, in place of the caller. */
     bool has_aversion;
-    int32_t aversion; /* setacl: -1: any. */
+    int32_t aversion; /* setacl, set, delete, check: -1: any. */
 
     /* Watches. */
     bool watch;             /* get, exists, stat, children: register the one-shot kind as well. */

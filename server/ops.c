@@ -21,6 +21,15 @@
     {                                                                                              \
         "version", OP_FIELD_I32, OP_FROM_QUERY, AT(version), AT(has_version), INT32_MIN, INT32_MAX \
     }
+/* What only a stat shows: which znode it is, and whether its ACL is the same. */
+#define CZXID_FIELD                                                                   \
+    {                                                                                 \
+        "czxid", OP_FIELD_U64, OP_FROM_MEMBER, AT(czxid), AT(has_czxid), 0, INT64_MAX \
+    }
+#define AVERSION_FIELD(source)                                                                 \
+    {                                                                                          \
+        "aversion", OP_FIELD_I32, source, AT(aversion), AT(has_aversion), INT32_MIN, INT32_MAX \
+    }
 #define MATCH_FIELD                                                       \
     {                                                                     \
         "If-Match", OP_FIELD_MATCH, OP_FROM_HEADER, AT(has_etag), 0, 0, 0 \
@@ -110,6 +119,8 @@ static const struct op_field set_fields[] = {
     DATA_FIELD,
     BOOL_FIELD("null", data_null),
     VERSION_FIELD,
+    CZXID_FIELD,
+    AVERSION_FIELD(OP_FROM_MEMBER),
     MATCH_FIELD,
     {"If-None-Match", OP_FIELD_NONE_MATCH, OP_FROM_HEADER, AT(must_be_new), 0, 0, 0},
     BOOL_FIELD("upsert", upsert),
@@ -134,12 +145,15 @@ static const struct op_field create_fields[] = {
 static const struct op_field delete_fields[] = {
     PATH_FIELD,
     VERSION_FIELD,
+    CZXID_FIELD,
+    AVERSION_FIELD(OP_FROM_MEMBER),
     MATCH_FIELD,
     BOOL_FIELD("recursive", recursive),
     U32_FIELD("max", max, 1),
     END_FIELD,
 };
-static const struct op_field check_fields[] = {PATH_FIELD, VERSION_FIELD, END_FIELD};
+static const struct op_field check_fields[] = {PATH_FIELD, VERSION_FIELD, CZXID_FIELD,
+                                               AVERSION_FIELD(OP_FROM_MEMBER), END_FIELD};
 static const struct op_field multi_fields[] = {
     {"ops", OP_FIELD_OPS, OP_FROM_BODY, AT(ops), 0, 1, OPS_MULTI_MAX},
     END_FIELD,
@@ -190,7 +204,7 @@ static const struct op_field trend_fields[] = {
 static const struct op_field setacl_fields[] = {
     PATH_FIELD,
     ACL_FIELD,
-    {"aversion", OP_FIELD_I32, OP_FROM_BODY, AT(aversion), AT(has_aversion), INT32_MIN, INT32_MAX},
+    AVERSION_FIELD(OP_FROM_BODY),
     {"If-Match", OP_FIELD_ACL_MATCH, OP_FROM_HEADER, AT(has_etag), 0, 0, 0},
     END_FIELD,
 };

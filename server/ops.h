@@ -28,6 +28,7 @@ enum op_source {
     OP_FROM_QUERY,
     OP_FROM_HEADER, /* Not in JSON. */
     OP_FROM_BODY,
+    OP_FROM_MEMBER,  /* Only in JSON: of an element of a multi, or a WebSocket message. */
     OP_FROM_MESSAGE, /* Only in a WebSocket message; not over HTTP. */
     OP_FROM_NOWHERE  /* Of the server's own making: only in the forwarded form. */
 };

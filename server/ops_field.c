@@ -400,6 +400,9 @@ static enum err check_conditions(const struct op_args *args, const char **ret_wh
     if (args->upsert && if_match) {
         return refuse(ret_why, "upsert and If-Match exclude each other");
     }
+    if (args->upsert && (args->has_czxid || args->has_aversion)) {
+        return refuse(ret_why, "upsert excludes czxid and aversion");
+    }
     if (args->max != 0 && !args->recursive) {
         return refuse(ret_why, "max needs recursive=true");
     }

@@ -33,6 +33,12 @@ enum err prep_check_version(const struct prep_step *step, const struct op_args *
     if (args->has_version && args->version != -1 && args->version != node->stat.version) {
         return prep_refuse_version(step, node, NULL);
     }
+    if (args->has_czxid && args->czxid != node->stat.czxid) {
+        return prep_refuse_version(step, node, "it was deleted and made again: the czxid differs");
+    }
+    if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
+        return prep_refuse_version(step, node, "the ACL has another aversion");
+    }
     if (args->has_etag &&
         (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
         return prep_refuse_version(step, node, "the data has changed since that ETag");

@@ -17,8 +17,9 @@ static const char *const kinds[] = {
 };
 
 static const char *const sources[] = {
-    [OP_FROM_PATH] = "path", [OP_FROM_QUERY] = "query",     [OP_FROM_HEADER] = "header",
-    [OP_FROM_BODY] = "body", [OP_FROM_MESSAGE] = "message", [OP_FROM_NOWHERE] = "nowhere",
+    [OP_FROM_PATH] = "path",       [OP_FROM_QUERY] = "query",   [OP_FROM_HEADER] = "header",
+    [OP_FROM_BODY] = "body",       [OP_FROM_MEMBER] = "member", [OP_FROM_MESSAGE] = "message",
+    [OP_FROM_NOWHERE] = "nowhere",
 };
 
 static void put_fields(struct jsonw *json, const struct op_def *def)

@@ -326,6 +326,22 @@ static void test_moving_while_it_grows(void **state)
     shell_expect("zabra stat $P/src", 3, "NoNode");
 }
 
+/* What is deleted is what was copied: not another znode, and not one with another ACL. */
+static void test_what_is_moved_is_what_was_read(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("zabra mv $P/num $P/moved --curl | tail -1 >$D/line; zabra rm $P/num; "
+                 "zabra create $P/num other; sh $D/line",
+                 0, "BadVersion");
+    shell_expect("zabra mv $P/num $P/moved --curl | tail -1 >$D/line; "
+                 "zabra acl $P/num world:anyone:rd; sh $D/line",
+                 0, "BadVersion");
+    shell_expect("zabra get $P/moved", 3, "NoNode");
+    shell_expect("zabra get $P/num", 0, "other");
+    shell_expect("zabra mv $P/num $P/moved && zabra acl $P/moved", 0, "world:anyone:dr");
+}
+
 /* Somebody else was quicker: the text is kept, and where is said. */
 static void test_an_edit_is_not_lost(void **state)
 {
@@ -392,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_tries_are_safe),
         cmocka_unit_test(test_counting_together),
         cmocka_unit_test(test_moving_while_it_grows),
+        cmocka_unit_test(test_what_is_moved_is_what_was_read),
         cmocka_unit_test(test_an_edit_is_not_lost),
         cmocka_unit_test(test_what_is_copied),
     };

@@ -56,15 +56,19 @@ static void a_multi_is_read_by_the_fields_of_its_rows(void **state)
           "{\"path\":\"/b\",\"op\":\"set\",\"dataUtf8\":\"\\u00e9\\u0000\",\"version\":3},"
           "{\"op\":\"set\",\"path\":\"/c\",\"dataJson\": [1, {\"dataJson\": 2.50}] },"
           "{\"op\":\"create\",\"path\":\"/d\",\"null\":true},"
-          "{\"op\":\"check\",\"path\":\"/e\"}]}");
+          "{\"op\":\"delete\",\"path\":\"/f\",\"czxid\":\"0x500000012\"},"
+          "{\"op\":\"check\",\"path\":\"/e\",\"czxid\":7}]}");
     assert_int_equal(parsed.err, ERR_OK);
-    assert_int_equal(parsed.args.op_count, 5);
+    assert_int_equal(parsed.args.op_count, 6);
     assert_true(slice_eq(parsed.multi[0].data, slice_str("hi")) && parsed.multi[0].sequence);
     assert_true(slice_eq(parsed.multi[1].data, slice_make("\xc3\xa9\0", 3)));
     assert_true(parsed.multi[1].has_version && parsed.multi[1].version == 3);
     assert_true(slice_eq(parsed.multi[2].data, slice_str("[1, {\"dataJson\": 2.50}]")));
     assert_true(parsed.multi[3].data_null);
-    assert_true(slice_eq(parsed.multi[4].path, slice_str("/e")));
+    assert_true(parsed.multi[4].has_czxid && parsed.multi[4].czxid == UINT64_C(0x500000012));
+    assert_true(slice_eq(parsed.multi[5].path, slice_str("/e")));
+    assert_true(parsed.multi[5].has_czxid && parsed.multi[5].czxid == 7);
+    assert_false(parsed.multi[1].has_czxid);
     release(&parsed);
 }
 
@@ -89,6 +93,8 @@ static void bodies_that_do_not_fit_are_refused_by_name(void **state)
                    "exclude each other");
     assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"set\",\"path\":\"/a\"}]}", ERR_BAD_ARGUMENTS,
                    "must be given");
+    assert_refused(OP_MULTI, "{\"ops\":[{\"op\":\"check\",\"path\":\"/a\",\"czxid\":\"x\"}]}",
+                   ERR_BAD_ARGUMENTS, "czxid is not a number");
     assert_refused(OP_CREATE, "{\"data64\":\"a\"}", ERR_BAD_ARGUMENTS, "base64");
     assert_refused(OP_CREATE, "{\"data64\":7}", ERR_BAD_ARGUMENTS, "string");
     assert_refused(OP_CREATE, "{\"dataUtf8\":\"\",\"acl\":[]}", ERR_INVALID_ACL, "acl");

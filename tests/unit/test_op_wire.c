@@ -35,6 +35,8 @@ static void all_fields_of_a_write_arrive(void **state)
     args.has_etag = true;
     args.etag_czxid = UINT64_C(0x0000000500000012);
     args.etag_version = 7;
+    args.has_czxid = true;
+    args.czxid = UINT64_C(0x0000000500000013);
     buf_init(&bytes, 1 << 20);
     op_args_encode(&args, &bytes);
     assert_int_equal(op_args_decode(buf_slice(&bytes), &got, &multi), ERR_OK);
@@ -44,6 +46,7 @@ static void all_fields_of_a_write_arrive(void **state)
     assert_slice_equal(got.data, args.data);
     assert_true(got.has_version && got.version == -1 && got.has_etag && !got.must_exist);
     assert_true(got.etag_czxid == args.etag_czxid && got.etag_version == 7);
+    assert_true(got.has_czxid && got.czxid == args.czxid);
     buf_clear(&bytes);
     init_args(&args, OP_CREATE, "/q/");
     args.sequence = true;

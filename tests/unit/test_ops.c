@@ -258,6 +258,11 @@ static void contradictions_are_refused(void **state)
     args.version = -1;
     assert_int_equal(check(&args), ERR_OK);
     args = args_of(OP_SET, "/a");
+    args.has_czxid = true;
+    assert_int_equal(check(&args), ERR_OK);
+    args.upsert = true;
+    assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);
+    args = args_of(OP_SET, "/a");
     args.must_be_new = true;
     args.upsert = true;
     assert_int_equal(check(&args), ERR_BAD_ARGUMENTS);

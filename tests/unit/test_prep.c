@@ -120,6 +120,20 @@ static void test_conditions_of_a_set(void **context)
     args.etag_version = 1;
     args.etag_czxid = 9;
     assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    args = op(OP_SET, "/a");
+    args.has_czxid = true;
+    args.czxid = 9;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_non_null(strstr(fixture->result.detail, "made again"));
+    args.czxid = 1;
+    args.has_aversion = true;
+    args.aversion = 1;
+    assert_int_equal(run(fixture, args), ERR_BAD_VERSION);
+    assert_non_null(strstr(fixture->result.detail, "aversion"));
+    args.aversion = 0;
+    assert_int_equal(run(fixture, args), ERR_OK);
+    args.path = slice_str("/missing");
+    assert_int_equal(run(fixture, args), ERR_NO_NODE);
     assert_int_equal(run(fixture, op(OP_SET, "/zookeeper/config")), ERR_NO_AUTH);
     assert_int_equal(run(fixture, op(OP_SET, "/a/")), ERR_BAD_ARGUMENTS);
 }
