@@ -156,6 +156,16 @@ def check_errors(_options, report):
     report.same("docs/api.md", told, there)
 
 
+def check_closes(_options, report):
+    """docs/websocket.md has each close code of the contract with its reason, and no other."""
+    contract = (TOP / "openapi/asyncapi.yaml").read_text()
+    there = {f"{code} {plain or quoted}".strip() for code, quoted, plain in
+             re.findall(r"^ +'(\d{4})': \{(?:reason: (?:'([^']*)'|([^,]*)))?", contract, re.M)}
+    told = {f"{code} {reason.replace('`', '').strip()}".strip() for code, reason in
+            re.findall(r"^\| (\d{4}) \|([^|]*)\|", (DOCS / "websocket.md").read_text(), re.M)}
+    report.same("docs/websocket.md", told, there)
+
+
 # --- metrics ---
 
 
