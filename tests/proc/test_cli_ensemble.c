@@ -1,5 +1,5 @@
-/* Commands about the ensemble as a whole, subtrees out and in, completion, manual pages: run as
- * people and scripts run them. */
+/* Commands about the ensemble as a whole, subtrees out and in, manual pages: run as people and
+ * scripts run them. */
 #include "tests/proc/shell.h"
 
 #include <stdio.h>
@@ -227,60 +227,7 @@ static void test_transfers_that_are_refused(void **state)
                 ".error.code == \"NoEnsemble\"");
 }
 
-/* ---- Completion, manual ---- */
-
-static const char complete[] =
-    "complete_line() { COMP_LINE=$1; COMP_POINT=${#1}; _zabra zabra \"$2\"; "
-    "echo \"${COMPREPLY[*]}\"; }; source <(zabra completion bash); ";
-
-static void expect_completed(const char *line, const char *word, const char *said)
-{
-    char text[SHELL_LINE_MAX];
-
-    (void)snprintf(text, sizeof(text), "%scomplete_line '%s' '%s'\n", complete, line, word);
-    assert_int_equal(setenv("SCRIPT", text, 1), 0);
-    assert_int_equal(shell("bash -c \"$SCRIPT\" 2>&1"), 0);
-    if (strcmp(shell_output, said) != 0) {
-        fail_msg("%s: completed to \"%s\", not \"%s\"", line, shell_output, said);
-    }
-}
-
-static void test_bash_completes(void **state)
-{
-    (void)state;
-    expect_completed("zabra expo", "expo", "export\n");
-    expect_completed("zabra import --dr", "--dr", "--dry-run\n");
-    expect_completed("zabra import --conflict o", "o", "overwrite\n");
-    expect_completed("zabra import --conflict=o", "o", "overwrite\n");
-    expect_completed("zabra get -o nd", "nd", "ndjson\n");
-    expect_completed("zabra help memb", "memb", "members\n");
-    expect_completed("zabra completion f", "f", "fish\n");
-    expect_completed("zabra get /ap", "/ap", "/app\n");
-    expect_completed("zabra get /app/", "/app/", "/app/a /app/b\n");
-    expect_completed("zabra get \"/app/b/", "/app/b/", "/app/b/c\n");
-    expect_completed("zabra nonsense /ap", "/ap", "\n");
-    shell_expect("zabra queue push mail x", 0, "");
-    expect_completed("zabra queue len m", "m", "mail\n");
-    expect_completed("zabra queue len /que", "/que", "/queues\n");
-    /* Nobody answers, or may not say: silence, and soon. */
-    expect_completed("zabra get --endpoints 127.0.0.1:1 /ap", "/ap", "\n");
-    expect_completed("zabra get /closed/", "/closed/", "\n");
-    expect_completed("zabra get --user bob --password-file $D/pw /closed/i", "/closed/i", "\n");
-    shell_expect("zabra create '/app/a b:c'", 0, "");
-    expect_completed("zabra get /app/a\\ b:", "", "c\n");
-    shell_expect("zabra rm '/app/a b:c'", 0, "");
-}
-
-static void test_scripts_for_shells(void **state)
-{
-    (void)state;
-    shell_expect("for s in bash zsh fish; do zabra completion $s | grep -c __complete; done", 0,
-                 "");
-    shell_expect("zabra completion csh", 2, "bash, zsh or fish");
-    shell_expect("zabra completion zsh >$D/z; ! command -v zsh >/dev/null || zsh -n $D/z", 0, "");
-    shell_expect("zabra completion fish >$D/f; ! command -v fish >/dev/null || fish -n $D/f", 0,
-                 "");
-}
+/* ---- Manual ---- */
 
 /* Each page has its sections, and no line that roff would take for a request by mistake. */
 static void test_manual_pages(void **state)
@@ -381,8 +328,6 @@ int main(void)
         cmocka_unit_test(test_conflicts),
         cmocka_unit_test(test_what_is_not_whole_is_an_error),
         cmocka_unit_test(test_transfers_that_are_refused),
-        cmocka_unit_test(test_bash_completes),
-        cmocka_unit_test(test_scripts_for_shells),
         cmocka_unit_test(test_manual_pages),
         cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_typing),
