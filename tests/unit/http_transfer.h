@@ -1,14 +1,14 @@
 /*
  * http_transfer.h - what tests of exports and imports share: metrics that say how far one is, and
- * bodies in pieces. Goes with http_kit.h.
+ * bodies in pieces.
  */
 #ifndef TESTS_UNIT_HTTP_TRANSFER_H
 #define TESTS_UNIT_HTTP_TRANSFER_H
 
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 /* One without labels. */
-static inline uint64_t kit_metric(uint16_t port, const char *name)
+static inline uint64_t kit_metric(const char *name)
 {
     struct kit_answer answer = kit_ask(port, "GET", "/metrics", "", NULL);
     char line[128];
@@ -23,11 +23,11 @@ static inline uint64_t kit_metric(uint16_t port, const char *name)
     return value;
 }
 
-static inline void kit_wait_metric(uint16_t port, const char *name, uint64_t value)
+static inline void kit_wait_metric(const char *name, uint64_t value)
 {
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
 
-    while (kit_metric(port, name) != value) {
+    while (kit_metric(name) != value) {
         assert_true(os_now_ms() < end_ms);
     }
 }
@@ -43,7 +43,7 @@ static inline void kit_send_chunk(int fd, const char *text, size_t len)
 }
 
 /* A POST whose body is to come in chunks. */
-static inline int kit_begin_chunked(uint16_t port, const char *target)
+static inline int kit_begin_chunked(const char *target)
 {
     int fd = kit_connect(port);
     char head[256];

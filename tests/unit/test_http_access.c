@@ -1,5 +1,5 @@
 /* Who asks, what that lets them do, and what becomes of a request that is sent twice. */
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 #define JSON  "Content-Type: application/json\r\n"
 #define BOB   "Authorization: Basic Ym9iOnB3\r\n"         /* bob:pw */
@@ -8,27 +8,12 @@
 #define KEY   "Idempotency-Key: 01234567-89ab-4cde-8f01-23456789abcd\r\n"
 #define OTHER "Idempotency-Key: \"01234567-89ab-4cde-8f01-23456789abce\"\r\n"
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
 static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
     gate->limits.super_digest = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="; /* super:root */
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
+    return front_start();
 }
 
 /* Status; `has` must be in the head or the body. */
@@ -326,7 +311,7 @@ static void pages_may_read_what_they_need(void **state)
     kit_free(&answer);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
 
 int main(void)
 {

@@ -10,37 +10,13 @@ enum {
     SMALL_BUFFER = 4096
 };
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
 static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
     gate->limits.slow_timeout_ms = 1000;
     gate->limits.super_digest = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="; /* super:root */
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
-}
-
-static int ask(const char *method, const char *target, const char *headers, const char *body)
-{
-    struct kit_answer answer = kit_ask(port, method, target, headers, body);
-    int status = answer.status;
-
-    kit_free(&answer);
-    return status;
+    return front_start();
 }
 
 static void create(const char *path, const char *headers, const char *data)
@@ -50,7 +26,7 @@ static void create(const char *path, const char *headers, const char *data)
 
     (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
     (void)snprintf(lines, sizeof(lines), "If-None-Match: *\r\n%s", headers);
-    assert_int_equal(ask("PUT", target, lines, data), 201);
+    assert_int_equal(front_ask("PUT", target, lines, data), 201);
 }
 
 static void make_tree(void)
@@ -59,9 +35,10 @@ static void make_tree(void)
     create("/app/a", "", "one");
     create("/app/a/x", "", "two");
     create("/app/b", "Zk-Acl: digest:bob:AAAAAAAAAAAAAAAAAAAAAAAAAAA=:cdrwa\r\n", "closed");
-    assert_int_equal(ask("POST", "/znodes/v1/app?op=create&name=c&container=true", "", ""), 201);
-    assert_int_equal(ask("POST", "/znodes/v1/app?op=create&name=n&null=true&ttl=5000", "", NULL),
+    assert_int_equal(front_ask("POST", "/znodes/v1/app?op=create&name=c&container=true", "", ""),
                      201);
+    assert_int_equal(
+        front_ask("POST", "/znodes/v1/app?op=create&name=n&null=true&ttl=5000", "", NULL), 201);
     create("/apple", "", "two");
 }
 
@@ -94,7 +71,7 @@ static void a_search_answers_with_paths_and_says_where_to_go_on(void **state)
     expect("/search/v1/app/none", "", 404, "NoNode");
     expect("/search/v1/app/b", "", 401, "NoAuth");
     expect("/search/v1/app?depth=2", "", 400, "unknown query parameter depth");
-    assert_int_equal(ask("POST", "/search/v1/app", "", NULL), 405);
+    assert_int_equal(front_ask("POST", "/search/v1/app", "", NULL), 405);
 }
 
 /* ---- Exports ---- */
@@ -143,10 +120,10 @@ static void an_export_has_a_head_a_line_for_each_znode_and_an_end(void **state)
     next_has(&stream, "{\"path\":\"\",\"dataUtf8\":\"two\",");
     next_has(&stream, "\"znodes\":1");
     ends(&stream);
-    assert_int_equal(kit_metric(port, "zabra_http_exports_total"), 2);
-    kit_wait_metric(port, "zabra_http_exported_znodes_total", 6);
-    kit_wait_metric(port, "zabra_http_exports", 0);
-    assert_int_equal(kit_metric(port, "zabra_http_exports_failed_total"), 0);
+    assert_int_equal(kit_metric("zabra_http_exports_total"), 2);
+    kit_wait_metric("zabra_http_exported_znodes_total", 6);
+    kit_wait_metric("zabra_http_exports", 0);
+    assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 0);
 }
 
 /* Znodes that nobody may read. */
@@ -162,7 +139,7 @@ static void make_closed(void)
                    "\"id\":\"10.0.0.1\"}]}\n",
                    i);
     }
-    assert_int_equal(ask("POST", "/import/v1/closed", "", buf_cstr(&body)), 200);
+    assert_int_equal(front_ask("POST", "/import/v1/closed", "", buf_cstr(&body)), 200);
     buf_release(&body);
 }
 
@@ -217,8 +194,8 @@ static void ephemerals_are_left_out_and_counted(void **state)
     (void)snprintf(headers, sizeof(headers), "Zk-Session: %.36s\r\n", id + 6);
     kit_free(&answer);
     create("/app", "", "top");
-    assert_int_equal(ask("POST", "/znodes/v1/app?op=create&name=e&ephemeral=true", headers, "x"),
-                     201);
+    assert_int_equal(
+        front_ask("POST", "/znodes/v1/app?op=create&name=e&ephemeral=true", headers, "x"), 201);
     open_export(&stream, "/export/v1/app", headers);
     next_has(&stream, "\"export\":1");
     next_has(&stream, "{\"path\":\"\",");
@@ -236,13 +213,13 @@ static void what_cannot_be_exported_is_said_at_once(void **state)
     expect("/export/v1/app?with=data", "", 400, "unknown query parameter");
     expect("/export/v1/app", "Accept: application/json\r\n", 406, "NotAcceptable");
     expect("/export/v1/app", "If-Match: *\r\n", 400, "If-Match");
-    assert_int_equal(ask("POST", "/export/v1/app", "", NULL), 405);
-    assert_int_equal(ask("HEAD", "/export/v1/app", "", NULL), 200);
-    assert_int_equal(ask("HEAD", "/export/v1/none", "", NULL), 404);
+    assert_int_equal(front_ask("POST", "/export/v1/app", "", NULL), 405);
+    assert_int_equal(front_ask("HEAD", "/export/v1/app", "", NULL), 200);
+    assert_int_equal(front_ask("HEAD", "/export/v1/none", "", NULL), 404);
     atomic_store(&gate->local_err, ERR_NOT_READY);
     expect("/export/v1/app", "", 503, "cut off");
     atomic_store(&gate->local_err, ERR_OK);
-    assert_int_equal(kit_metric(port, "zabra_http_exports_total"), 0);
+    assert_int_equal(kit_metric("zabra_http_exports_total"), 0);
 }
 
 /* Nothing but what is left out: nobody has to wait until all of it is passed. */
@@ -324,8 +301,8 @@ static void writes_go_on_and_the_export_does_not_see_them(void **state)
     (void)state;
     make_many();
     open_slow(&stream);
-    assert_int_equal(ask("PUT", "/znodes/v1/many/01499", "", "new"), 200);
-    assert_int_equal(ask("DELETE", "/znodes/v1/many/01498", "", NULL), 204);
+    assert_int_equal(front_ask("PUT", "/znodes/v1/many/01499", "", "new"), 200);
+    assert_int_equal(front_ask("DELETE", "/znodes/v1/many/01498", "", NULL), 204);
     create("/many/00700-", "", "new");
     next_has(&stream, "\"export\":1");
     assert_int_equal(read_znodes(&stream, &last), MANY + 1);
@@ -345,7 +322,7 @@ static void too_many_changes_end_it_with_an_error(void **state)
     open_slow(&stream);
     for (int i = MANY - 1; i > MANY - 30; i--) {
         (void)snprintf(target, sizeof(target), "/znodes/v1/many/%05d", i);
-        assert_int_equal(ask("PUT", target, "", "new"), 200);
+        assert_int_equal(front_ask("PUT", target, "", "new"), 200);
     }
     next_has(&stream, "\"export\":1");
     assert_true(read_znodes(&stream, &last) < MANY);
@@ -353,7 +330,7 @@ static void too_many_changes_end_it_with_an_error(void **state)
     assert_non_null(strstr(last, "{\"error\":{"));
     assert_non_null(strstr(last, "maxExportBytes"));
     ends(&stream);
-    kit_wait_metric(port, "zabra_http_exports_failed_total", 1);
+    kit_wait_metric("zabra_http_exports_failed_total", 1);
 }
 
 /* Told by a thread that has no lock: what it was does not change any more. */
@@ -369,7 +346,7 @@ static void the_first_reason_stays(void **state)
     open_slow(&stream);
     for (int i = MANY - 1; i > MANY - 30; i--) {
         (void)snprintf(target, sizeof(target), "/znodes/v1/many/%05d", i);
-        assert_int_equal(ask("PUT", target, "", "new"), 200);
+        assert_int_equal(front_ask("PUT", target, "", "new"), 200);
     }
     state_skip(other, gate->zxid);
     view_replace(gate->view, other);
@@ -415,12 +392,12 @@ static void places_are_bounded_and_given_back(void **state)
     assert_string_equal(kit_header(&answer, "Retry-After"), "1");
     kit_free(&answer);
     kit_stream_close(&first);
-    kit_wait_metric(port, "zabra_http_exports", 1);
+    kit_wait_metric("zabra_http_exports", 1);
     open_slow(&first);
     kit_stream_close(&first);
     kit_stream_close(&second);
-    kit_wait_metric(port, "zabra_http_exports", 0);
-    assert_int_equal(kit_metric(port, "zabra_http_exports_failed_total"), 3);
+    kit_wait_metric("zabra_http_exports", 0);
+    assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 3);
 }
 
 static void who_reads_nothing_is_cut_off(void **state)
@@ -430,8 +407,8 @@ static void who_reads_nothing_is_cut_off(void **state)
     (void)state;
     make_many();
     open_slow(&stream);
-    kit_wait_metric(port, "zabra_http_exports", 0);
-    assert_int_equal(kit_metric(port, "zabra_http_exports_failed_total"), 1);
+    kit_wait_metric("zabra_http_exports", 0);
+    assert_int_equal(kit_metric("zabra_http_exports_failed_total"), 1);
     kit_stream_close(&stream);
 }
 
@@ -459,7 +436,7 @@ static void a_replica_that_stops_ends_it_with_an_error(void **state)
     thread_join(&stopper);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
 
 int main(void)
 {

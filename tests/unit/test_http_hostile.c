@@ -1,20 +1,5 @@
 /* What hostile, broken and slow clients get: an answer where one is possible, and never a hang. */
-#include "tests/unit/http_kit.h"
-
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
-static int setup_with(void (*change)(struct gate_limits *limits))
-{
-    gate = kit_gate_new();
-    if (change) {
-        change(&gate->limits);
-    }
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
+#include "tests/unit/http_front.h"
 
 static void short_deadlines(struct gate_limits *limits)
 {
@@ -34,28 +19,22 @@ static void two_in_all(struct gate_limits *limits)
     limits->connections_max = 2;
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    return setup_with(NULL);
-}
-
 static int setup_short(void **state)
 {
     (void)state;
-    return setup_with(short_deadlines);
+    return front_start_with(short_deadlines);
 }
 
 static int setup_few(void **state)
 {
     (void)state;
-    return setup_with(few_connections);
+    return front_start_with(few_connections);
 }
 
 static int setup_two(void **state)
 {
     (void)state;
-    return setup_with(two_in_all);
+    return front_start_with(two_in_all);
 }
 
 static int teardown(void **state)
@@ -452,24 +431,28 @@ static void a_stop_with_open_connections_is_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(ambiguous_framing_is_refused_and_ends_the_connection, setup,
+        cmocka_unit_test_setup_teardown(ambiguous_framing_is_refused_and_ends_the_connection,
+                                        front_setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first_head_is_checked_byte_by_byte, front_setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(the_first_head_is_checked_byte_by_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(later_heads_are_checked_too, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_head_may_come_byte_by_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_large_head_is_told_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(many_small_headers_fit, setup, teardown),
-        cmocka_unit_test_setup_teardown(long_names_work_up_to_the_heads_limit, setup, teardown),
+        cmocka_unit_test_setup_teardown(later_heads_are_checked_too, front_setup, teardown),
+        cmocka_unit_test_setup_teardown(a_head_may_come_byte_by_byte, front_setup, teardown),
+        cmocka_unit_test_setup_teardown(pipelined_requests_are_answered_in_order, front_setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_large_head_is_told_so, front_setup, teardown),
+        cmocka_unit_test_setup_teardown(many_small_headers_fit, front_setup, teardown),
+        cmocka_unit_test_setup_teardown(long_names_work_up_to_the_heads_limit, front_setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(slow_requests_meet_their_deadline, setup_short, teardown),
         cmocka_unit_test_setup_teardown(idle_connections_are_closed, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_kept_connection_that_trickles_its_next_head_is_cut_off,
                                         setup_short, teardown),
         cmocka_unit_test_setup_teardown(connections_over_a_cap_are_answered, setup_few, teardown),
         cmocka_unit_test_setup_teardown(a_full_replica_says_so, setup_two, teardown),
-        cmocka_unit_test_setup_teardown(a_drain_answers_what_is_inside, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_port_in_use_is_reported, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_stop_with_open_connections_is_clean, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_drain_answers_what_is_inside, front_setup, teardown),
+        cmocka_unit_test_setup_teardown(a_port_in_use_is_reported, front_setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_with_open_connections_is_clean, front_setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,27 +12,12 @@ enum {
 #define TOP    "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
 #define END(n) "{\"end\":true,\"znodes\":" #n ",\"skippedEphemerals\":0,\"skippedUnreadable\":0}\n"
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
 static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
     gate->limits.body_timeout_ms = 1500;
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
+    return front_start();
 }
 
 static void expect(const char *method, const char *target, const char *headers, const char *body,
@@ -104,9 +89,9 @@ static void what_was_exported_comes_back(void **state)
     assert_string_equal(buf_cstr(&second), buf_cstr(&first));
     assert_non_null(strstr(buf_cstr(&first), "{\"path\":\"b\",\"data64\":\"AAH/\",\"ttl\":60000}"));
     assert_non_null(strstr(buf_cstr(&first), "{\"path\":\"a\",\"null\":true,\"acl\":[{"));
-    kit_wait_metric(port, "zabra_http_imported_znodes_total", 10);
-    kit_wait_metric(port, "zabra_http_imports", 0);
-    assert_int_equal(kit_metric(port, "zabra_http_imports_failed_total"), 0);
+    kit_wait_metric("zabra_http_imported_znodes_total", 10);
+    kit_wait_metric("zabra_http_imports", 0);
+    assert_int_equal(kit_metric("zabra_http_imports_failed_total"), 0);
     buf_release(&first);
     buf_release(&second);
 }
@@ -179,7 +164,7 @@ static void a_dry_run_changes_nothing_and_says_what_would_be(void **state)
     import("/import/v1/app?dryRun=true",
            "{\"path\":\"c\",\"acl\":[{\"perms\":[\"all\"],\"scheme\":\"digest\",\"id\":\"me\"}]}\n",
            400, "line 1: /app/c: each entry needs");
-    kit_wait_metric(port, "zabra_http_imported_znodes_total", 1);
+    kit_wait_metric("zabra_http_imported_znodes_total", 1);
 }
 
 static void an_import_has_the_rights_of_its_caller(void **state)
@@ -290,8 +275,7 @@ static void a_body_in_pieces_is_the_same_body(void **state)
     buf_init(&body, TEXT_MAX);
     make_many(&body, 0);
     for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
-        int fd = kit_begin_chunked(port,
-                                   i == 0 ? "/import/v1/app" : "/import/v1/app?conflict=overwrite");
+        int fd = kit_begin_chunked(i == 0 ? "/import/v1/app" : "/import/v1/app?conflict=overwrite");
 
         for (size_t at = 0; at < body.len; at += pieces[i]) {
             size_t left = body.len - at;
@@ -306,25 +290,25 @@ static void a_body_in_pieces_is_the_same_body(void **state)
         kit_free(&answer);
         close(fd);
     }
-    kit_wait_metric(port, "zabra_http_imported_znodes_total", (uint64_t)MANY * 4);
+    kit_wait_metric("zabra_http_imported_znodes_total", (uint64_t)MANY * 4);
     buf_release(&body);
 }
 
 static void places_are_bounded_and_given_back(void **state)
 {
-    int first = kit_begin_chunked(port, "/import/v1/app");
-    int second = kit_begin_chunked(port, "/import/v1/app");
+    int first = kit_begin_chunked("/import/v1/app");
+    int second = kit_begin_chunked("/import/v1/app");
 
     (void)state;
-    kit_wait_metric(port, "zabra_http_imports", 2);
+    kit_wait_metric("zabra_http_imports", 2);
     import("/import/v1/app", TOP, 429, "maxTransfers");
     expect("GET", "/export/v1/", "", NULL, 429, "maxTransfers");
     close(first);
-    kit_wait_metric(port, "zabra_http_imports", 1);
+    kit_wait_metric("zabra_http_imports", 1);
     import("/import/v1/app", TOP, 200, "\"created\":1");
     close(second);
-    kit_wait_metric(port, "zabra_http_imports", 0);
-    assert_int_equal(kit_metric(port, "zabra_http_imports_failed_total"), 2);
+    kit_wait_metric("zabra_http_imports", 0);
+    assert_int_equal(kit_metric("zabra_http_imports_failed_total"), 2);
 }
 
 /* In one batch as in several: the second line meets what the first has made. */
@@ -391,7 +375,7 @@ static void nothing_is_planned_by_an_older_state(void **state)
 /* Others write the same at the same time: what was planned is planned anew. */
 static void a_race_is_no_failure(void **state)
 {
-    int fd = kit_begin_chunked(port, "/import/v1/app?conflict=skip");
+    int fd = kit_begin_chunked("/import/v1/app?conflict=skip");
     struct kit_answer answer;
 
     (void)state;
@@ -422,7 +406,7 @@ static void a_race_is_no_failure(void **state)
     close(other);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
 
 int main(void)
 {

@@ -3,32 +3,17 @@
 
 #define TOP "{\"path\":\"\",\"data64\":\"dG9w\"}\n"
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
 static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
     gate->limits.body_timeout_ms = 1500;
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
+    return front_start();
 }
 
 static void who_sends_nothing_is_cut_off(void **state)
 {
-    int fd = kit_begin_chunked(port, "/import/v1/app");
+    int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
 
     (void)state;
@@ -37,7 +22,7 @@ static void who_sends_nothing_is_cut_off(void **state)
     assert_int_equal(answer.status, 408);
     kit_free(&answer);
     close(fd);
-    kit_wait_metric(port, "zabra_http_imports", 0);
+    kit_wait_metric("zabra_http_imports", 0);
     answer = kit_ask(port, "GET", "/znodes/v1/app", "", NULL);
     assert_int_equal(answer.status, 404);
     kit_free(&answer);
@@ -47,7 +32,7 @@ static void who_sends_nothing_is_cut_off(void **state)
 static void a_failure_in_a_long_body_is_told(void **state)
 {
     static char blank[64 << 10];
-    int fd = kit_begin_chunked(port, "/import/v1/app");
+    int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
 
     (void)state;
@@ -69,14 +54,14 @@ static void a_failure_in_a_long_body_is_told(void **state)
 static void a_refusal_of_a_long_body_is_told(void **state)
 {
     static char blank[64 << 10];
-    int first = kit_begin_chunked(port, "/import/v1/app");
-    int second = kit_begin_chunked(port, "/import/v1/app");
+    int first = kit_begin_chunked("/import/v1/app");
+    int second = kit_begin_chunked("/import/v1/app");
 
     (void)state;
-    kit_wait_metric(port, "zabra_http_imports", 2);
+    kit_wait_metric("zabra_http_imports", 2);
     memset(blank, '\n', sizeof(blank));
     for (int chunked = 0; chunked < 2; chunked++) {
-        int fd = chunked ? kit_begin_chunked(port, "/import/v1/app") : kit_connect(port);
+        int fd = chunked ? kit_begin_chunked("/import/v1/app") : kit_connect(port);
 
         if (!chunked) {
             kit_send(fd, "POST /import/v1/app HTTP/1.1\r\nHost: localhost\r\n"
@@ -108,24 +93,24 @@ static void a_failure_after_a_long_time_is_told(void **state)
 {
     static char blank[16 << 10];
     uint64_t end_ms = os_now_ms() + gate->limits.body_timeout_ms + 500;
-    int fd = kit_begin_chunked(port, "/import/v1/app");
+    int fd = kit_begin_chunked("/import/v1/app");
     struct kit_answer answer;
 
     (void)state;
-    kit_wait_metric(port, "zabra_http_imports", 1);
+    kit_wait_metric("zabra_http_imports", 1);
     memset(blank, '\n', sizeof(blank));
     while (os_now_ms() < end_ms) {
         uint64_t next_ms = os_now_ms() + 500;
 
         kit_send_chunk(fd, blank, sizeof(blank));
         while (os_now_ms() < next_ms) {
-            assert_int_equal(kit_metric(port, "zabra_http_imports"), 1);
+            assert_int_equal(kit_metric("zabra_http_imports"), 1);
         }
     }
     kit_send(fd, "9\r\nnonsense\n\r\n");
     end_ms = os_now_ms() + 600; /* Deadlines are looked at meanwhile. */
     while (os_now_ms() < end_ms) {
-        assert_int_equal(kit_metric(port, "zabra_http_imports"), 1);
+        assert_int_equal(kit_metric("zabra_http_imports"), 1);
     }
     kit_send(fd, "0\r\n\r\n");
     answer = kit_read(fd, false);
@@ -155,14 +140,14 @@ static bool is_listening(void)
 
 static void a_replica_that_stops_says_how_far_it_came(void **state)
 {
-    int fd = kit_begin_chunked(port, "/import/v1/app");
+    int fd = kit_begin_chunked("/import/v1/app");
     uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
     struct kit_answer answer;
     struct thread stopper;
 
     (void)state;
     kit_send_chunk(fd, TOP, sizeof(TOP) - 1);
-    kit_wait_metric(port, "zabra_http_imports", 1);
+    kit_wait_metric("zabra_http_imports", 1);
     thread_start(&stopper, "stopper", drain, NULL);
     while (is_listening()) {
         assert_true(os_now_ms() < end_ms);
@@ -178,7 +163,7 @@ static void a_replica_that_stops_says_how_far_it_came(void **state)
     thread_join(&stopper);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
 
 int main(void)
 {

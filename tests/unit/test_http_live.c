@@ -1,27 +1,5 @@
 /* REST against the front end alive: representations, conditions, errors, as the contract says. */
-#include "tests/unit/http_kit.h"
-
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
-static int setup(void **state)
-{
-    (void)state;
-    gate = kit_gate_new();
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
-}
+#include "tests/unit/http_front.h"
 
 /* Status of one request; the answer is checked for `has` in its body when not NULL. */
 static int ask(const char *method, const char *target, const char *headers, const char *body,
@@ -449,21 +427,25 @@ static void a_client_may_hang_up_while_it_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_znode_can_be_created_read_set_and_deleted, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_raw_read_has_nine_headers, setup, teardown),
-        cmocka_unit_test_setup_teardown(conditions_are_checked, setup, teardown),
-        cmocka_unit_test_setup_teardown(children_are_listed_in_pages, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_create_answers_as_the_old_gateway_did, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_create_may_come_as_json, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_multi_is_atomic, setup, teardown),
-        cmocka_unit_test_setup_teardown(odd_urls_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_hosts_and_origins_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(probes_and_information_answer, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_contract_is_served, setup, teardown),
-        cmocka_unit_test_setup_teardown(bodies_have_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(consistency_goes_through_the_core, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_client_may_hang_up_while_it_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_znode_can_be_created_read_set_and_deleted, front_setup,
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(a_raw_read_has_nine_headers, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(conditions_are_checked, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(children_are_listed_in_pages, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(a_create_answers_as_the_old_gateway_did, front_setup,
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(a_create_may_come_as_json, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(a_multi_is_atomic, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(odd_urls_are_refused, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(other_hosts_and_origins_are_refused, front_setup,
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(probes_and_information_answer, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(the_contract_is_served, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(bodies_have_limits, front_setup, front_teardown),
+        cmocka_unit_test_setup_teardown(consistency_goes_through_the_core, front_setup,
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(a_client_may_hang_up_while_it_waits, front_setup,
+                                        front_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* Sessions over HTTP: their life, what being in one means, and that secrets stay secret. */
 #include "base/log.h"
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,27 +9,12 @@ enum {
     UUID_LEN = 36
 };
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
 static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
     gate->limits.access_log = true;
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
+    return front_start();
 }
 
 static int ask(const char *method, const char *target, const char *headers, const char *has)
@@ -264,15 +249,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_session_is_opened_and_only_its_creator_is_told_the_secret,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_session_lives_until_it_is_closed, setup, teardown),
+                                        setup, front_teardown),
+        cmocka_unit_test_setup_teardown(a_session_lives_until_it_is_closed, setup, front_teardown),
         cmocka_unit_test_setup_teardown(any_request_may_be_in_a_session_and_touches_it, setup,
-                                        teardown),
+                                        front_teardown),
         cmocka_unit_test_setup_teardown(an_unknown_session_is_refused_after_a_round, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_session_must_be_named_soundly, setup, teardown),
-        cmocka_unit_test_setup_teardown(ephemerals_end_with_their_session, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_secret_is_in_no_problem_and_in_no_log, setup, teardown),
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(a_session_must_be_named_soundly, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(ephemerals_end_with_their_session, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(a_secret_is_in_no_problem_and_in_no_log, setup,
+                                        front_teardown),
     };
 
     log_setup(LOG_WARN, false, STDERR_FILENO);

@@ -1,6 +1,6 @@
 /* Streams whose clients do not read: what it costs them, and that it costs nobody else. */
 #include "tests/lib/stream_kit.h"
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 enum {
     DATA_BYTES = 1024,
@@ -8,9 +8,6 @@ enum {
     WINDOW_SETS = 1000 /* As the kit has it. */
 };
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
 static int writer; /* A connection that is kept. */
 
 static int start(uint32_t slow_timeout_ms)
@@ -18,8 +15,7 @@ static int start(uint32_t slow_timeout_ms)
     gate = kit_gate_new();
     gate->limits.socket_queue_bytes_max = 4096;
     gate->limits.slow_timeout_ms = slow_timeout_ms;
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
+    (void)front_start();
     writer = kit_connect(port);
     return 0;
 }
@@ -38,12 +34,8 @@ static int setup_impatient(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     close(writer);
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
+    return front_teardown(state);
 }
 
 static void write_one(const char *method, const char *path, const char *headers, int number)

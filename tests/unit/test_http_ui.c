@@ -2,37 +2,24 @@
  */
 #include "web/assets.h"
 
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
 static char site[64];
 
 static void start(const char *web_dir)
 {
     gate = kit_gate_new();
     gate->limits.web_dir = web_dir;
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
+    (void)front_start();
 }
 
 static int setup(void **state)
 {
     (void)state;
     start("");
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
     return 0;
 }
 
@@ -69,7 +56,7 @@ static int teardown_site(void **state)
 {
     const char *names[] = {"assets/main.js", "assets", "index.html", "secret", ""};
 
-    (void)teardown(state);
+    (void)front_teardown(state);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char name[256];
 
@@ -233,9 +220,9 @@ static void a_directory_takes_its_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_page_has_many_urls, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_page_is_locked_down, setup, teardown),
-        cmocka_unit_test_setup_teardown(files_come_compressed_and_are_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_page_has_many_urls, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(the_page_is_locked_down, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(files_come_compressed_and_are_kept, setup, front_teardown),
         cmocka_unit_test_setup_teardown(a_directory_takes_its_place, setup_site, teardown_site),
     };
 

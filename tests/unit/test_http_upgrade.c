@@ -1,6 +1,6 @@
 /* Where WebSockets part from HTTP: which first heads are handed over, with what, and which not. */
 #include "server/auth.h"
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 #define SOCKET_HEAD                                                    \
     "Host: localhost\r\nUpgrade: websocket\r\n"                        \
@@ -18,9 +18,6 @@ struct taker {
 };
 
 static struct taker taker;
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
 
 static bool take(void *ctx, int fd, const struct op_principal *who, void *seat)
 {
@@ -70,15 +67,6 @@ static int setup_without(void **state)
 {
     (void)state;
     return start(NULL, 100);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
 }
 
 /* Status of the refusal, or 0 when the connection was taken. */
@@ -209,13 +197,15 @@ static void nothing_is_handed_over_after_a_drain(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_sound_request_is_handed_over_unread, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_seat_given_back_is_free_again, setup_few, teardown),
-        cmocka_unit_test_setup_teardown(what_is_wrong_is_said, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_requests_go_to_the_library, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sound_request_is_handed_over_unread, setup,
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(a_seat_given_back_is_free_again, setup_few, front_teardown),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_said, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(other_requests_go_to_the_library, setup, front_teardown),
         cmocka_unit_test_setup_teardown(without_a_taker_there_are_no_sockets, setup_without,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_handed_over_after_a_drain, setup, teardown),
+                                        front_teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_handed_over_after_a_drain, setup,
+                                        front_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,51 +1,12 @@
 /* Long polls: answered when the tag changes and not before, in time when it does not. */
-#include "tests/unit/http_kit.h"
+#include "tests/unit/http_front.h"
 
 #define JSON "Content-Type: application/json\r\n"
 #define ACL  "{\"acl\":\"open\"}"
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
-static int start(void (*change)(struct gate_limits *limits))
-{
-    gate = kit_gate_new();
-    if (change) {
-        change(&gate->limits);
-    }
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    return start(NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
-}
-
-static int ask(const char *method, const char *target, const char *headers, const char *body)
-{
-    struct kit_answer answer = kit_ask(port, method, target, headers, body);
-    int status = answer.status;
-
-    kit_free(&answer);
-    return status;
-}
-
 static void create(const char *target)
 {
-    assert_int_equal(ask("PUT", target, "If-None-Match: *\r\n", "x"), 201);
+    assert_int_equal(front_ask("PUT", target, "If-None-Match: *\r\n", "x"), 201);
 }
 
 /* The tag that the client has now. */
@@ -134,11 +95,11 @@ static void a_change_answers(void **state)
     create("/znodes/v1/a");
     create("/znodes/v1/b");
     fd = begin_wait("/znodes/v1/a", 5);
-    assert_int_equal(ask("PUT", "/znodes/v1/b", "", "y"), 200);
-    assert_int_equal(ask("POST", "/znodes/v1/a?op=create&name=c", "", "y"), 201);
+    assert_int_equal(front_ask("PUT", "/znodes/v1/b", "", "y"), 200);
+    assert_int_equal(front_ask("POST", "/znodes/v1/a?op=create&name=c", "", "y"), 201);
     assert_int_equal(metric("zabra_http_waits"), 1); /* Neither is a change of its data. */
     assert_true(is_quiet(fd));
-    assert_int_equal(ask("PUT", "/znodes/v1/a", "", "y"), 200);
+    assert_int_equal(front_ask("PUT", "/znodes/v1/a", "", "y"), 200);
     expect(fd, 200, "wait=5");
     wait_for_metric("zabra_http_waits", 0);
     close(fd);
@@ -171,7 +132,7 @@ static void each_view_waits_for_what_it_shows(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int fd = begin_wait(rows[i].target, 5);
 
-        assert_int_equal(ask(rows[i].method, rows[i].change, rows[i].headers, rows[i].body),
+        assert_int_equal(front_ask(rows[i].method, rows[i].change, rows[i].headers, rows[i].body),
                          rows[i].done);
         expect(fd, 200, "wait=5");
         wait_for_metric("zabra_http_waits", 0);
@@ -186,7 +147,7 @@ static void a_deletion_answers(void **state)
     (void)state;
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 5);
-    assert_int_equal(ask("DELETE", "/znodes/v1/a", "", NULL), 204);
+    assert_int_equal(front_ask("DELETE", "/znodes/v1/a", "", NULL), 204);
     expect(fd, 404, "wait=5");
     close(fd);
 }
@@ -221,8 +182,8 @@ static void what_is_not_there_is_waited_for(void **state)
         assert_true(is_quiet(fd));
         create("/znodes/v1/a");
         expect(fd, 200, "wait=5");
-        assert_int_equal(ask("DELETE", "/znodes/v1/a", "", NULL), 204);
-        assert_int_equal(ask("DELETE", "/znodes/v1/b", "", NULL), 204);
+        assert_int_equal(front_ask("DELETE", "/znodes/v1/a", "", NULL), 204);
+        assert_int_equal(front_ask("DELETE", "/znodes/v1/b", "", NULL), 204);
         close(fd);
     }
 }
@@ -243,7 +204,7 @@ static void what_stays_away_is_told_in_time(void **state)
     expect(fd, 200, "wait=5");
     close(fd);
     /* Writes wait for nothing. */
-    assert_int_equal(ask("PUT", "/znodes/v1/none", "Prefer: wait=5\r\n", "x"), 404);
+    assert_int_equal(front_ask("PUT", "/znodes/v1/none", "Prefer: wait=5\r\n", "x"), 404);
 }
 
 static void without_a_change_the_answer_comes_in_time(void **state)
@@ -271,7 +232,7 @@ static void short_waits(struct gate_limits *limits)
 static int setup_short_waits(void **state)
 {
     (void)state;
-    return start(short_waits);
+    return front_start_with(short_waits);
 }
 
 static void a_wait_is_bounded_in_time_and_number(void **state)
@@ -285,7 +246,7 @@ static void a_wait_is_bounded_in_time_and_number(void **state)
     tag_of("/znodes/v1/a", tag);
     fd = begin_wait("/znodes/v1/a", 3600);
     (void)snprintf(headers, sizeof(headers), "If-None-Match: %s\r\nPrefer: wait=1\r\n", tag);
-    assert_int_equal(ask("GET", "/znodes/v1/a", headers, NULL), 429);
+    assert_int_equal(front_ask("GET", "/znodes/v1/a", headers, NULL), 429);
     expect(fd, 304, "wait=1");
     close(fd);
 }
@@ -336,9 +297,9 @@ static void a_state_that_is_replaced_keeps_who_has_the_same(void **state)
     create("/znodes/v1/a");
     fd = begin_wait("/znodes/v1/a", 5);
     kit_replace(gate);
-    assert_int_equal(ask("POST", "/znodes/v1/a?op=create&name=c", "", "y"), 201);
+    assert_int_equal(front_ask("POST", "/znodes/v1/a?op=create&name=c", "", "y"), 201);
     assert_true(is_quiet(fd));
-    assert_int_equal(ask("PUT", "/znodes/v1/a", "", "y"), 200);
+    assert_int_equal(front_ask("PUT", "/znodes/v1/a", "", "y"), 200);
     expect(fd, 200, "wait=5");
     close(fd);
 }
@@ -387,7 +348,7 @@ static void no_change_falls_between_the_read_and_the_wait(void **state)
     close(writer);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, front_setup, front_teardown)
 
 int main(void)
 {
@@ -399,7 +360,7 @@ int main(void)
         TEST(what_stays_away_is_told_in_time),
         TEST(without_a_change_the_answer_comes_in_time),
         cmocka_unit_test_setup_teardown(a_wait_is_bounded_in_time_and_number, setup_short_waits,
-                                        teardown),
+                                        front_teardown),
         TEST(there_is_nothing_to_wait_for),
         TEST(a_client_that_hangs_up_gives_its_place_back),
         TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting),

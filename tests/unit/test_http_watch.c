@@ -1,53 +1,14 @@
 /* Streams of events and long polls against the front end alive: what is told, and what it costs
  * those who do not read. */
 #include "tests/lib/stream_kit.h"
-#include "tests/unit/http_kit.h"
-
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
-
-static int start(void (*change)(struct gate_limits *limits))
-{
-    gate = kit_gate_new();
-    if (change) {
-        change(&gate->limits);
-    }
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    return start(NULL);
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
-}
-
-static int ask(const char *method, const char *target, const char *headers, const char *body)
-{
-    struct kit_answer answer = kit_ask(port, method, target, headers, body);
-    int status = answer.status;
-
-    kit_free(&answer);
-    return status;
-}
+#include "tests/unit/http_front.h"
 
 static void create(const char *path, const char *data)
 {
     char target[300];
 
     (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
-    assert_int_equal(ask("PUT", target, "If-None-Match: *\r\n", data), 201);
+    assert_int_equal(front_ask("PUT", target, "If-None-Match: *\r\n", data), 201);
 }
 
 static void set(const char *path, const char *data)
@@ -55,7 +16,7 @@ static void set(const char *path, const char *data)
     char target[300];
 
     (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
-    assert_int_equal(ask("PUT", target, "", data), 200);
+    assert_int_equal(front_ask("PUT", target, "", data), 200);
 }
 
 static void delete (const char *path)
@@ -63,7 +24,7 @@ static void delete (const char *path)
     char target[300];
 
     (void)snprintf(target, sizeof(target), "/znodes/v1%s", path);
-    assert_int_equal(ask("DELETE", target, "", NULL), 204);
+    assert_int_equal(front_ask("DELETE", target, "", NULL), 204);
 }
 
 static void open_stream(struct kit_stream *stream, const char *target)
@@ -153,9 +114,9 @@ static void only_the_last_event_of_a_transaction_may_be_resumed_from(void **stat
 
     (void)state;
     open_stream(&stream, "/watch/v1/?mode=recursive");
-    assert_int_equal(ask("POST", "/multi/v1", "Content-Type: application/json\r\n",
-                         "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\"},"
-                         "{\"op\":\"create\",\"path\":\"/b\"}]}"),
+    assert_int_equal(front_ask("POST", "/multi/v1", "Content-Type: application/json\r\n",
+                               "{\"ops\":[{\"op\":\"create\",\"path\":\"/a\"},"
+                               "{\"op\":\"create\",\"path\":\"/b\"}]}"),
                      200);
     TOLD(&stream, "NodeCreated /a");
     assert_string_equal(kit_stream_id(&stream), "");
@@ -260,8 +221,8 @@ static void a_missed_one_shot_event_ends_the_stream_at_once(void **state)
 static void another_history_is_no_place_to_resume_from(void **state)
 {
     (void)state;
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=persistent",
-                         "Last-Event-ID: 0000000000000001:0x100000001\r\n", NULL),
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=persistent",
+                               "Last-Event-ID: 0000000000000001:0x100000001\r\n", NULL),
                      409);
 }
 
@@ -295,13 +256,14 @@ static void short_requests(struct gate_limits *limits)
 static int setup_short_requests(void **state)
 {
     (void)state;
-    return start(short_requests);
+    return front_start_with(short_requests);
 }
 
 static void a_replica_that_stays_behind_says_so(void **state)
 {
     (void)state;
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=persistent&since=0x100000009", "", NULL), 503);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=persistent&since=0x100000009", "", NULL),
+                     503);
 }
 
 static void a_state_that_is_replaced_is_told_as_a_difference(void **state)
@@ -330,15 +292,15 @@ static void a_state_that_is_replaced_is_told_as_a_difference(void **state)
 static void what_cannot_be_watched_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=nonsense", "", NULL), 400);
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=data&since=nonsense", "", NULL), 400);
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=data&what=1", "", NULL), 400);
-    assert_int_equal(ask("GET", "/watch/v1/a/../b?mode=data", "", NULL), 400);
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=data", "Accept: image/png\r\n", NULL), 406);
-    assert_int_equal(ask("PUT", "/watch/v1/a?mode=data", "", NULL), 405);
-    assert_int_equal(ask("HEAD", "/watch/v1/a?mode=data", "", NULL), 200);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=nonsense", "", NULL), 400);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data&since=nonsense", "", NULL), 400);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data&what=1", "", NULL), 400);
+    assert_int_equal(front_ask("GET", "/watch/v1/a/../b?mode=data", "", NULL), 400);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data", "Accept: image/png\r\n", NULL), 406);
+    assert_int_equal(front_ask("PUT", "/watch/v1/a?mode=data", "", NULL), 405);
+    assert_int_equal(front_ask("HEAD", "/watch/v1/a?mode=data", "", NULL), 200);
     atomic_store(&gate->local_err, ERR_NOT_READY);
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=data", "", NULL), 503);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data", "", NULL), 503);
 }
 
 static void few_streams(struct gate_limits *limits)
@@ -349,7 +311,7 @@ static void few_streams(struct gate_limits *limits)
 static int setup_few_streams(void **state)
 {
     (void)state;
-    return start(few_streams);
+    return front_start_with(few_streams);
 }
 
 static void there_are_no_more_streams_than_allowed(void **state)
@@ -361,7 +323,7 @@ static void there_are_no_more_streams_than_allowed(void **state)
     (void)state;
     open_stream(&a, "/watch/v1/a?mode=data");
     open_stream(&b, "/watch/v1/a?mode=data");
-    assert_int_equal(ask("GET", "/watch/v1/a?mode=data", "", NULL), 429);
+    assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data", "", NULL), 429);
     kit_stream_close(&b); /* A client that hangs up gives its place back. */
     for (uint64_t end = os_now_ms() + KIT_DEADLINE_MS; status != 200 && os_now_ms() < end;) {
         kit_stream_open(&b, port, "/watch/v1/a?mode=data", "");
@@ -402,7 +364,7 @@ static void draining_ends_streams(void **state)
     kit_stream_close(&stream);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, front_setup, front_teardown)
 
 int main(void)
 {
@@ -419,11 +381,11 @@ int main(void)
         TEST(another_history_is_no_place_to_resume_from),
         TEST(a_stream_waits_for_a_zxid_that_is_not_here_yet),
         cmocka_unit_test_setup_teardown(a_replica_that_stays_behind_says_so, setup_short_requests,
-                                        teardown),
+                                        front_teardown),
         TEST(a_state_that_is_replaced_is_told_as_a_difference),
         TEST(what_cannot_be_watched_is_refused),
         cmocka_unit_test_setup_teardown(there_are_no_more_streams_than_allowed, setup_few_streams,
-                                        teardown),
+                                        front_teardown),
         TEST(a_replica_that_is_cut_off_sends_its_streams_away),
         TEST(draining_ends_streams),
     };

@@ -1,40 +1,17 @@
 /* Streams and who reads them: rights, and sessions that live and end. */
 #include "tests/lib/stream_kit.h"
-#include "tests/unit/http_kit.h"
 #include "tests/unit/state_kit.h"
 
-#define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
+#include "tests/unit/http_front.h"
 
-static struct gate *gate;
-static struct http *http;
-static uint16_t port;
+#define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
 
 static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
     gate->limits.heartbeat_ms = 100;
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    port = http_port(http);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    http_drain(http);
-    http_stop(http);
-    kit_gate_free(gate);
-    return 0;
-}
-
-static int ask(const char *method, const char *target, const char *headers, const char *body)
-{
-    struct kit_answer answer = kit_ask(port, method, target, headers, body);
-    int status = answer.status;
-
-    kit_free(&answer);
-    return status;
+    return front_start();
 }
 
 static void open_stream(struct kit_stream *stream, const char *target, const char *headers)
@@ -57,9 +34,10 @@ static void what_may_not_be_read_is_not_told(void **state)
     open_stream(&anybody, "/watch/v1/?mode=recursive", "");
     open_stream(&bob, "/watch/v1/?mode=recursive", BOB);
     assert_int_equal(
-        ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"), 201);
-    assert_int_equal(ask("PUT", "/znodes/v1/secret", BOB, "y"), 200);
-    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=open", "", "x"), 201);
+        front_ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"),
+        201);
+    assert_int_equal(front_ask("PUT", "/znodes/v1/secret", BOB, "y"), 200);
+    assert_int_equal(front_ask("POST", "/znodes/v1/?op=create&name=open", "", "x"), 201);
     TOLD(&anybody, "NodeCreated /open end");
     TOLD(&bob, "NodeCreated /secret end");
     TOLD(&bob, "NodeDataChanged /secret end");
@@ -75,8 +53,9 @@ static void what_may_not_be_read_is_not_replayed(void **state)
 
     (void)state;
     assert_int_equal(
-        ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"), 201);
-    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=open", "", "x"), 201);
+        front_ask("POST", "/znodes/v1/?op=create&name=secret", BOB "Zk-Acl: creator\r\n", "x"),
+        201);
+    assert_int_equal(front_ask("POST", "/znodes/v1/?op=create&name=open", "", "x"), 201);
     kit_stream_open(&anybody, port, "/watch/v1/?mode=recursive&since=0x100000000", "");
     TOLD(&anybody, "watch replayed");
     TOLD(&anybody, "NodeCreated /open end");
@@ -86,8 +65,8 @@ static void what_may_not_be_read_is_not_replayed(void **state)
 static void wrong_credentials_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(ask("GET", "/watch/v1/?mode=recursive", "Authorization: Basic x\r\n", NULL),
-                     401);
+    assert_int_equal(
+        front_ask("GET", "/watch/v1/?mode=recursive", "Authorization: Basic x\r\n", NULL), 401);
 }
 
 /* ---- Sessions. ---- */
@@ -138,12 +117,12 @@ static void the_end_of_a_session_ends_its_streams(void **state)
     open_stream(&stream, "/watch/v1/a?mode=persistent", header);
     open_stream(&other, "/watch/v1/a?mode=persistent", "");
     (void)snprintf(target, sizeof(target), "/sessions/v1/%.36s", header + strlen("Zk-Session: "));
-    assert_int_equal(ask("DELETE", target, "", NULL), 204);
+    assert_int_equal(front_ask("DELETE", target, "", NULL), 204);
     TOLD(&stream, "session closed");
     assert_string_equal(kit_stream_member(&stream, "session"), "0x100000001");
     assert_null(kit_stream_next(&stream));
     assert_true(stream.complete);
-    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=a", "", "x"), 201);
+    assert_int_equal(front_ask("POST", "/znodes/v1/?op=create&name=a", "", "x"), 201);
     TOLD(&other, "NodeCreated /a end");
     kit_stream_close(&stream);
     kit_stream_close(&other);
@@ -173,12 +152,12 @@ static void a_session_that_is_found_gone_has_expired(void **state)
 static void an_unknown_session_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(ask("GET", "/watch/v1/?mode=recursive",
-                         "Zk-Session: 123e4567-e89b-42d3-a456-426614174000\r\n", NULL),
+    assert_int_equal(front_ask("GET", "/watch/v1/?mode=recursive",
+                               "Zk-Session: 123e4567-e89b-42d3-a456-426614174000\r\n", NULL),
                      401);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, front_teardown)
 
 int main(void)
 {

@@ -1,0 +1,56 @@
+/* http_front.h - the front end alive on a port of its own, one at a time for the tests of a
+ * program. */
+#ifndef TESTS_UNIT_HTTP_FRONT_H
+#define TESTS_UNIT_HTTP_FRONT_H
+
+#include "tests/unit/http_kit.h"
+
+static struct gate *gate;
+static struct http *http;
+static uint16_t port;
+
+/* Of `gate`, made before. */
+static inline int front_start(void)
+{
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    port = http_port(http);
+    return 0;
+}
+
+/* Of a new gate, with other limits where `change` is given. */
+static inline int front_start_with(void (*change)(struct gate_limits *limits))
+{
+    gate = kit_gate_new();
+    if (change) {
+        change(&gate->limits);
+    }
+    return front_start();
+}
+
+static inline int front_setup(void **state)
+{
+    (void)state;
+    return front_start_with(NULL);
+}
+
+static inline int front_teardown(void **state)
+{
+    (void)state;
+    http_drain(http);
+    http_stop(http);
+    kit_gate_free(gate);
+    return 0;
+}
+
+/* The status alone. */
+static inline int front_ask(const char *method, const char *target, const char *headers,
+                            const char *body)
+{
+    struct kit_answer answer = kit_ask(port, method, target, headers, body);
+    int status = answer.status;
+
+    kit_free(&answer);
+    return status;
+}
+
+#endif
