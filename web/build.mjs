@@ -26,7 +26,9 @@ const TYPES = {
 
 const top = dirname(fileURLToPath(import.meta.url));
 const watches = process.argv.includes('--watch');
-const target = resolve(process.argv.slice(2).find((word) => !word.startsWith('-')) ?? join(top, 'dist'));
+const target = resolve(
+  process.argv.slice(2).find((word) => !word.startsWith('-')) ?? join(top, 'dist'),
+);
 
 const options = {
   absWorkingDir: top,

@@ -1,0 +1,76 @@
+// REST, for what a socket is not made for: files, histories, whole subtrees. It goes to the replica
+// that the socket is at, and never shows less than was seen before.
+
+import { ApiError } from './error';
+import type { Identity, Socket } from './socket';
+
+export interface HttpRequest {
+  query?: Record<string, string | number | boolean | undefined>;
+  headers?: Record<string, string>;
+  body?: BodyInit;
+  signal?: AbortSignal;
+}
+
+export class Http {
+  private readonly socket: Socket;
+  private readonly identity: () => Identity | undefined;
+
+  constructor(socket: Socket, identity: () => Identity | undefined) {
+    this.socket = socket;
+    this.identity = identity;
+  }
+
+  /** The URL of a resource at the replica that serves now. */
+  url(path: string, query: HttpRequest['query'] = {}): string {
+    const url = new URL(path, `${location.protocol}//${this.socket.replica.value}`);
+    for (const [name, value] of Object.entries(query)) {
+      if (value !== undefined) {
+        url.searchParams.set(name, String(value));
+      }
+    }
+    return url.href;
+  }
+
+  /** Any answer that is no error; others are thrown as ApiError. */
+  async send(method: string, path: string, request: HttpRequest = {}): Promise<Response> {
+    const { query, headers, ...rest } = request;
+    const response = await fetch(this.url(path, query), {
+      ...rest,
+      method,
+      headers: { ...this.headers(), ...headers },
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+    }).catch((error: Error) => {
+      throw new ApiError({ detail: error.message });
+    });
+    if (!response.ok) {
+      throw await problemOf(response);
+    }
+    return response;
+  }
+
+  async json<T>(path: string, query: HttpRequest['query'] = {}): Promise<T> {
+    return (await this.send('GET', path, { query })).json() as Promise<T>;
+  }
+
+  private headers(): Record<string, string> {
+    const history = this.socket.hello.value?.history;
+    const identity = this.identity();
+    return {
+      ...(history ? { 'Zk-History': history, 'Zk-Min-Zxid': this.socket.zxid.value } : {}),
+      ...(identity
+        ? { Authorization: `Basic ${toBase64(`${identity.user}:${identity.password}`)}` }
+        : {}),
+    };
+  }
+}
+
+function toBase64(text: string): string {
+  return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+}
+
+async function problemOf(response: Response): Promise<ApiError> {
+  const problem = await response.json().catch(() => undefined);
+  return new ApiError(problem ?? { status: response.status, detail: response.statusText });
+}

@@ -1,0 +1,234 @@
+// What stands around every view: where one is, at which replica, and how live what one sees is.
+
+import { useSignal } from '@preact/signals';
+import type { ComponentType } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { epochCounter } from '../format/zxid';
+import { language } from '../i18n';
+import { Button } from '../ui/button';
+import { Dialog } from '../ui/dialog';
+import { Icon } from '../ui/icon';
+import { Empty, Failure, Loading } from '../ui/state';
+import { Toasts } from '../ui/toast';
+import { Tooltip } from '../ui/tooltip';
+import { views } from '../views';
+import { readOnly, socket, status } from './cluster';
+import { identity } from './identity';
+import { helpOpen } from './keyboard';
+import { Login } from './login';
+import { route, urlOf } from './router';
+import { say } from './texts';
+import { nextTheme, theme } from './theme';
+
+export function Frame() {
+  return (
+    <>
+      <a class="skip" href="#content">
+        {say('skip')}
+      </a>
+      <TopBar />
+      <Navigation />
+      <main id="content" tabIndex={-1}>
+        <LinkBanner />
+        <CurrentView />
+      </main>
+      <Toasts />
+      {helpOpen.value && <Help />}
+    </>
+  );
+}
+
+function TopBar() {
+  return (
+    <header class="top-bar">
+      <a class="brand" href={urlOf('overview')}>
+        <span class="brand-mark" aria-hidden="true">
+          z
+        </span>
+        zabra
+      </a>
+      <Serving />
+      <span class="spacer" />
+      {readOnly.value && (
+        <Tooltip text={say('read_only')}>
+          <span class="chip warn" tabIndex={0} role="img" aria-label={say('read_only')}>
+            <Icon name="lock" />
+          </span>
+        </Tooltip>
+      )}
+      <Button
+        kind="quiet"
+        label={say('language')}
+        onClick={() => {
+          language.value = language.value === 'en' ? 'zh' : 'en';
+        }}
+      >
+        {language.value === 'en' ? '中文' : 'English'}
+      </Button>
+      <Button
+        kind="quiet"
+        icon={({ auto: 'auto', light: 'sun', dark: 'moon' } as const)[theme.value]}
+        label={say(theme.value)}
+        onClick={nextTheme}
+      />
+      <User />
+    </header>
+  );
+}
+
+/** Which cluster, which replica of it, up to where. */
+function Serving() {
+  const link = socket.link.value;
+  const hello = socket.hello.value;
+  const cluster = status.value?.cluster.slice(0, 8);
+  const environment = status.value?.environment;
+  return (
+    <div class="serving">
+      <span class={`lamp ${link}`} role="status" aria-label={say(`link_${link}`)}>
+        <span class="lamp-text">{say(`link_${link}`)}</span>
+      </span>
+      {environment && <strong class="chip">{environment}</strong>}
+      {cluster && <span class="wide">{say('cluster', { name: cluster })}</span>}
+      {hello && (
+        <span class="wide">
+          {say('replica', { id: hello.server, role: say(`role_${hello.role}`) })}
+        </span>
+      )}
+      {hello && (
+        <Tooltip text={say('zxid', { zxid: socket.zxid.value })}>
+          <code class="zxid">{epochCounter(socket.zxid.value)}</code>
+        </Tooltip>
+      )}
+    </div>
+  );
+}
+
+function User() {
+  const open = useSignal(false);
+  const user = identity.value?.user;
+  return (
+    <>
+      <Button
+        kind="quiet"
+        icon={socket.refused.value ? 'warning' : 'user'}
+        label={user ?? say('anonymous')}
+        onClick={() => {
+          open.value = true;
+        }}
+      >
+        <span class="user-name">{user ?? say('anonymous')}</span>
+      </Button>
+      {open.value && (
+        <Login
+          onClose={() => {
+            open.value = false;
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Navigation() {
+  return (
+    <nav class="navigation" aria-label={say('navigation')}>
+      {views.map(({ name, icon, title }) => (
+        <a
+          key={name}
+          href={urlOf(name)}
+          aria-current={route.value.view === name ? 'page' : undefined}
+        >
+          <Icon name={icon} />
+          <span>{title()}</span>
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+function LinkBanner() {
+  const link = socket.link.value;
+  const refused = socket.refused.value;
+  if (link === 'offline' || (link === 'resyncing' && status.value)) {
+    return (
+      <p class={`banner ${link}`} role="status">
+        <Icon name="warning" />
+        {link === 'offline' ? say('offline') : say('resyncing', { replica: socket.replica.value })}
+      </p>
+    );
+  }
+  return refused ? (
+    <p class="banner offline" role="alert">
+      <Icon name="lock" />
+      {say('refused', { detail: refused.message })}
+    </p>
+  ) : null;
+}
+
+/** Its code may still be on its way. */
+function CurrentView() {
+  const shown = useSignal<{ name: string; component: ComponentType } | undefined>(undefined);
+  const failed = useSignal<Error | undefined>(undefined);
+  const name = route.value.view;
+  const view = views.find((one) => one.name === name);
+  useEffect(() => {
+    let current = true;
+    document.title = `${view?.title() ?? name} · zabra`;
+    failed.value = undefined;
+    view?.load().then(
+      ({ default: component }) => {
+        if (current) {
+          shown.value = { name, component };
+        }
+      },
+      (error: Error) => {
+        failed.value = error;
+      },
+    );
+    return () => {
+      current = false;
+    };
+  }, [name, language.value]);
+  if (!view) {
+    return <Empty icon="search">{say('no_view')}</Empty>;
+  }
+  if (failed.value) {
+    return <Failure error={new Error(say('view_failed'))} onRetry={() => location.reload()} />;
+  }
+  if (shown.value?.name !== name) {
+    return <Loading />;
+  }
+  const { component: Component } = shown.value;
+  return <Component />;
+}
+
+function Help() {
+  const keys: [string, string][] = [
+    ...views.map(({ key, title }): [string, string] => [
+      `g ${key}`,
+      say('help_go', { view: title() }),
+    ]),
+    ['/', say('help_filter')],
+    ['?', say('help_help')],
+  ];
+  return (
+    <Dialog
+      title={say('help')}
+      onClose={() => {
+        helpOpen.value = false;
+      }}
+    >
+      <dl class="keys">
+        {keys.map(([key, text]) => (
+          <div key={key}>
+            <dt>
+              <kbd>{key}</kbd>
+            </dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="hint">{say('help_tree')}</p>
+    </Dialog>
+  );
+}

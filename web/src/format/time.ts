@@ -1,0 +1,51 @@
+// Times in the reader's zone, in UTC, and as "3 minutes ago".
+
+import { locale } from '../i18n';
+
+const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['year', 31_557_600_000],
+  ['month', 2_629_800_000],
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+];
+
+export function localTime(ms: number): string {
+  return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' }).format(ms);
+}
+
+export function utcTime(ms: number): string {
+  return new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** How long ago, or in how long, in one unit. */
+export function relativeTime(ms: number, now = Date.now()): string {
+  const away = ms - now;
+  const [unit, size] = UNITS.find(([, one]) => Math.abs(away) >= one) ?? ['second', 1_000];
+  const format = new Intl.RelativeTimeFormat(locale(), { numeric: 'auto' });
+  return format.format(Math.trunc(away / size), unit);
+}
+
+/** "3 d 4 h", "12 s", "40 ms": two units at most. */
+export function duration(ms: number): string {
+  if (ms < 1_000) {
+    return `${Math.round(ms)} ms`;
+  }
+  const parts: [string, number][] = [
+    ['d', 86_400_000],
+    ['h', 3_600_000],
+    ['min', 60_000],
+    ['s', 1_000],
+  ];
+  const first = parts.findIndex(([, size]) => ms >= size);
+  return parts
+    .slice(first, first + 2)
+    .map(([name, size], at) => {
+      const above = at === 0 ? Number.POSITIVE_INFINITY : (parts[first]?.[1] ?? 1);
+      return [Math.floor((ms % above) / size), name] as const;
+    })
+    .filter(([count], at) => at === 0 || count > 0)
+    .map(([count, name]) => `${count} ${name}`)
+    .join(' ');
+}

@@ -1,0 +1,38 @@
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import { Button } from './button';
+import { say } from './texts';
+
+interface Props {
+  title: string;
+  children: ComponentChildren;
+  onClose: () => void;
+}
+
+/** Shown as long as it is rendered. Escape and the cross close it; the focus goes back where it was. */
+export function Dialog({ title, children, onClose }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current?.showModal();
+    return () => before instanceof HTMLElement && before.focus();
+  }, []);
+  return (
+    <dialog
+      ref={dialog}
+      class="dialog"
+      aria-labelledby={id}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+    >
+      <header>
+        <h2 id={id}>{title}</h2>
+        <Button kind="quiet" icon="close" label={say('close')} onClick={onClose} />
+      </header>
+      {children}
+    </dialog>
+  );
+}

@@ -1,0 +1,51 @@
+// What stands where there is nothing to show: it is on its way, there is none, or something is wrong.
+
+import type { ComponentChildren } from 'preact';
+import { ApiError } from '../api/error';
+import { Button } from './button';
+import { Icon, type IconName } from './icon';
+import { say } from './texts';
+
+export function Loading() {
+  return (
+    <p class="state" role="status">
+      <span class="spinner" aria-hidden="true" />
+      {say('loading')}
+    </p>
+  );
+}
+
+export function Empty({
+  icon = 'info',
+  children,
+}: {
+  icon?: IconName;
+  children: ComponentChildren;
+}) {
+  return (
+    <p class="state">
+      <Icon name={icon} />
+      {children}
+    </p>
+  );
+}
+
+/** Which right is missing, or what the replica says. */
+export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  const code = error instanceof ApiError ? error.code : '';
+  const missing = code === 'NoAuth';
+  return (
+    <div class="state failure" role="alert">
+      <Icon name={missing ? 'lock' : 'warning'} />
+      <div>
+        <strong>{missing ? say('no_auth') : code || say('failed')}</strong>
+        <p>{error instanceof Error ? error.message : String(error)}</p>
+      </div>
+      {onRetry && (
+        <Button icon="refresh" onClick={onRetry}>
+          {say('retry')}
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,25 @@
+import { cloneElement, type VNode } from 'preact';
+import { useId, useState } from 'preact/hooks';
+
+/** A few words about what is inside, on hover and on focus; Escape takes them away. */
+export function Tooltip({ text, children }: { text: string; children: VNode }) {
+  const id = useId();
+  const [open, setOpen] = useState(false);
+  return (
+    <span
+      class="tooltip"
+      onMouseEnter={() => setOpen(true)}
+      onMouseLeave={() => setOpen(false)}
+      onFocusIn={() => setOpen(true)}
+      onFocusOut={() => setOpen(false)}
+      onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}
+    >
+      {cloneElement(children, { 'aria-describedby': open ? id : undefined })}
+      {open && (
+        <span class="tooltip-text" role="tooltip" id={id}>
+          {text}
+        </span>
+      )}
+    </span>
+  );
+}

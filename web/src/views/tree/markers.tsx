@@ -1,0 +1,24 @@
+import type { ChildEntry } from '../../api/types';
+import { isEphemeral, isSequential } from '../../format/kind';
+import { Icon, type IconName } from '../../ui/icon';
+import { say } from './texts';
+
+function Mark({ name, icon }: { name: 'ephemeral' | 'sequential' | 'hidden'; icon: IconName }) {
+  return (
+    <span class={`mark ${name}`} title={say(name)}>
+      <Icon name={icon} />
+      <span class="sr-only">{say(name)}</span>
+    </span>
+  );
+}
+
+/** What is special about a znode, drawn and in words. */
+export function Markers({ entry }: { entry: ChildEntry }) {
+  return (
+    <>
+      {entry.stat && isEphemeral(entry.stat) && <Mark name="ephemeral" icon="bolt" />}
+      {isSequential(entry.name) && <Mark name="sequential" icon="hash" />}
+      {entry.hidden && <Mark name="hidden" icon="lock" />}
+    </>
+  );
+}
