@@ -1,0 +1,204 @@
+// What one sees: the ensemble, the tree, a znode, in both languages, both themes, wide and narrow.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { Replicas } from './replicas.js';
+
+const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
+const MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>';
+const OWNER = { Authorization: `Basic ${Buffer.from('bob:secret').toString('base64')}` };
+
+let browser;
+let replicas;
+let visit;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start();
+  await replicas.create('/app/config', '{"n":12345678901234567890,"a":[1]}');
+  await replicas.create('/app/v1.2/deep', 'hello');
+  await replicas.create('/app/raw', RAW);
+  await replicas.create('/app/empty');
+  await replicas.create('/app/secret', 'hidden', { headers: { ...OWNER, 'Zk-Acl': 'creator' } });
+});
+
+after(async () => {
+  await browser?.close();
+  await replicas?.stop();
+});
+
+/** One visitor, and in the end nothing that must not happen has happened. */
+function visiting(name, options, act) {
+  test(name, async () => {
+    visit = await Visit.begin(browser, replicas, options);
+    try {
+      await act(visit.page);
+      assert.deepEqual(visit.complaints, []);
+    } finally {
+      await visit.end();
+    }
+  });
+}
+
+const item = (page, name) => page.getByRole('treeitem').filter({ hasText: name });
+
+visiting('the overview says how the ensemble is', {}, async (page) => {
+  await visit.open('/ui/');
+  await page.getByText(/^All is well: 3 of 3 voting, led by replica [123]$/).waitFor();
+  assert.equal(await page.getByRole('row').count(), 4);
+  await page.getByText('serves this page').waitFor();
+});
+
+visiting('the tree is opened level by level, and znodes are read', {}, async (page) => {
+  await visit.open('/ui/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await item(page, 'app').locator('.twist').click();
+  await item(page, 'config').click();
+  assert.equal(new URL(page.url()).pathname, '/ui/tree/app/config');
+  const data = page.locator('pre.data');
+  await data.waitFor();
+  assert.equal(
+    await data.textContent(),
+    '{\n  "n": 12345678901234567890,\n  "a": [\n    1\n  ]\n}',
+  );
+  await page.getByRole('tab', { name: 'Stat' }).click();
+  await page.getByText('no session: it stays until it is deleted').waitFor();
+  await page.getByRole('tab', { name: 'ACL' }).click();
+  await page.getByRole('cell', { name: 'Everybody world' }).waitFor();
+  await page.goBack();
+  await page.getByRole('heading', { name: '/', exact: true }).waitFor();
+});
+
+visiting('a link leads to a znode, whatever its name is like', {}, async (page) => {
+  await visit.open('/ui/tree/app/v1.2/deep?tab=stat');
+  await page.getByRole('tab', { name: 'Stat', selected: true }).waitFor();
+  await page.getByRole('treeitem', { selected: true }).filter({ hasText: 'deep' }).waitFor();
+  await page.getByRole('link', { name: 'v1.2' }).click();
+  await page.getByRole('heading', { name: 'v1.2' }).waitFor();
+  await visit.open('/ui/tree/none');
+  await page.getByText('This znode does not exist, or not any more.').waitFor();
+  await visit.open('/ui/nothing');
+  await page.getByText('There is no such view.').waitFor();
+});
+
+visiting('bytes stay what they are', {}, async (page) => {
+  await visit.open('/ui/tree/app/raw');
+  await page.locator('.hex-line').first().waitFor();
+  assert.match(await page.locator('.hex-line').first().textContent(), /^000000 {2}00 07 0e 15/);
+  await page.getByLabel('Show as').selectOption('base64');
+  const text = await page.locator('pre.data').textContent();
+  assert.deepEqual(Buffer.from(text, 'base64'), RAW);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Download' }).click(),
+  ]);
+  const parts = [];
+  for await (const part of await download.createReadStream()) {
+    parts.push(part);
+  }
+  assert.deepEqual(Buffer.concat(parts), RAW);
+});
+
+visiting('names and values of strangers are shown, and nothing more', {}, async (page) => {
+  const name = '<img src=x onerror=hit()>';
+  await replicas.create(`/hostile/${name}`, MARKUP);
+  await replicas.create('/hostile/a\u202egpj.exe', 'x\u202ey\u0007');
+  await replicas.create('/hostile/broken', Buffer.from([0x61, 0xff, 0xfe, 0x62]));
+  await replicas.create('/hostile/large', 'x'.repeat(1 << 20));
+  await visit.open(`/ui/tree/hostile/${encodeURIComponent(name)}`);
+  await page.getByRole('heading', { name }).waitFor();
+  assert.equal(await page.locator('pre.data').textContent(), MARKUP);
+  await item(page, 'gpj').click();
+  await page.getByRole('heading', { name: 'a\u2039202E\u203agpj.exe' }).waitFor();
+  assert.equal(await page.locator('pre.data').textContent(), 'x\u2039202E\u203ay\u20390007\u203a');
+  await item(page, 'broken').click();
+  await page.getByText('61 ff fe 62').waitFor();
+  await item(page, 'large').click();
+  await page.getByText(/^The first 256 KiB of 1\.0 MiB/).waitFor();
+  assert.equal(await page.evaluate(() => globalThis.hit), undefined);
+});
+
+visiting('what one may not read says so, until one signs in', {}, async (page) => {
+  await visit.open('/ui/tree/app/secret');
+  await page.getByText('You may not see this').waitFor();
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByLabel('User').fill('bob');
+  await page.getByLabel('Password').fill('secret');
+  await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('hidden', { exact: true }).waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  await page.reload();
+  await page.getByText('You may not see this').waitFor();
+});
+
+visiting('the keyboard is enough', {}, async (page) => {
+  await visit.open('/ui/overview');
+  await page.keyboard.press('Tab');
+  await page.getByRole('link', { name: 'Skip to the content' }).press('Enter');
+  await page.keyboard.press('g');
+  await page.keyboard.press('t');
+  await item(page, 'app').waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('zzz');
+  await item(page, 'app').waitFor({ state: 'detached' });
+  await page.keyboard.press('Control+A');
+  await page.keyboard.press('Delete');
+  const tree = page.getByRole('tree');
+  await item(page, 'app').waitFor();
+  await tree.focus();
+  await page.keyboard.press('a');
+  await page.keyboard.press('ArrowRight');
+  await item(page, 'config').waitFor();
+  await page.keyboard.press('c');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'config' }).waitFor();
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('ArrowLeft');
+  await item(page, 'config').waitFor({ state: 'detached' });
+  await page.keyboard.press('?');
+  await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+});
+
+const LOOKS = [
+  { language: 'en', theme: 'light', viewport: WIDE, tabs: [0, 1, 2, 3] },
+  { language: 'en', theme: 'dark', viewport: NARROW, tabs: [1] },
+  { language: 'zh', theme: 'dark', viewport: WIDE, tabs: [2] },
+  { language: 'zh', theme: 'light', viewport: NARROW, tabs: [3] },
+];
+
+for (const look of LOOKS) {
+  const { language, theme, viewport, tabs } = look;
+  visiting(
+    `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
+    look,
+    async (page) => {
+      await visit.open('/ui/');
+      await page.locator('.health').waitFor();
+      assert.deepEqual(await visit.barriers(), []);
+      await visit.open('/ui/tree/app');
+      for (const at of tabs) {
+        await page.getByRole('tab').nth(at).click();
+        await page.locator('[role=tabpanel] > *').first().waitFor();
+        assert.deepEqual(await visit.barriers(), [], `tab ${at}`);
+        const width = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(width <= viewport.width, `the page is ${width} wide`);
+      }
+    },
+  );
+}
+
+visiting('language and theme are chosen, and remembered', {}, async (page) => {
+  await visit.open('/ui/');
+  await page.getByRole('button', { name: '切换到中文' }).click();
+  await page.getByText(/^一切正常/).waitFor();
+  await page.getByRole('button', { name: '主题：跟随系统' }).click();
+  await page.getByRole('button', { name: '主题：浅色' }).click();
+  await page.reload();
+  await page.getByText(/^一切正常/).waitFor();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark');
+  assert.equal(await page.evaluate(() => document.documentElement.lang), 'zh-CN');
+});

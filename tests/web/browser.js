@@ -1,0 +1,94 @@
+// A browser, and pages in it that tell what must not happen: errors, violations of the policy,
+// requests to anybody but the replicas.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+const SKIPPED = 77;
+const axeSource = readFileSync(
+  createRequire(import.meta.url).resolve('axe-core/axe.min.js'),
+  'utf8',
+);
+
+export const WIDE = { width: 1280, height: 800 };
+export const NARROW = { width: 390, height: 844 };
+
+/** Ends the program as skipped where there is no browser. */
+export async function openBrowser() {
+  const executablePath = process.env.ZABRA_CHROMIUM ?? PLACES.find(existsSync);
+  if (!executablePath) {
+    console.log('chromium is not installed');
+    process.exit(SKIPPED);
+  }
+  // The pages are ours, and there is no sandbox for root or in a container.
+  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+}
+
+export class Visit {
+  /** A visitor with a browser that remembers nothing. */
+  static async begin(
+    browser,
+    replicas,
+    { language = 'en', theme = 'light', viewport = WIDE } = {},
+  ) {
+    const visit = new Visit();
+    visit.replicas = replicas;
+    visit.context = await browser.newContext({
+      viewport,
+      locale: language === 'zh' ? 'zh-CN' : 'en-GB',
+      colorScheme: theme,
+      timezoneId: 'UTC',
+      reducedMotion: 'reduce',
+    });
+    visit.page = await visit.context.newPage();
+    visit.page.setDefaultTimeout(10_000);
+    visit.complaints = [];
+    visit.watch();
+    return visit;
+  }
+
+  /** What the page says and asks. A replica that is lost is no complaint. */
+  watch() {
+    const { page, complaints, replicas } = this;
+    const ours = new Set(replicas.ports.map((port) => `127.0.0.1:${port}`));
+    page.on('pageerror', (error) => complaints.push(`error: ${error.stack ?? error}`));
+    page.on('console', (message) => {
+      const text = message.text();
+      if (message.type() === 'error' && !/ERR_CONNECTION|WebSocket connection/.test(text)) {
+        complaints.push(`console: ${text}`);
+      }
+    });
+    const look = (url) => {
+      const { host, protocol } = new URL(url);
+      if (!ours.has(host) && !['data:', 'blob:'].includes(protocol)) {
+        complaints.push(`a request to ${url}`);
+      }
+    };
+    page.on('request', (request) => look(request.url()));
+    page.on('websocket', (socket) => look(socket.url()));
+  }
+
+  async open(path, at = 0) {
+    await this.page.goto(`${this.replicas.url(at)}${path}`);
+    await this.page.locator('.lamp.live').waitFor();
+  }
+
+  /** What axe finds, as far as it keeps somebody out. */
+  async barriers() {
+    if (!(await this.page.evaluate(() => 'axe' in globalThis))) {
+      await this.page.evaluate(axeSource);
+    }
+    const { violations } = await this.page.evaluate(() =>
+      globalThis.axe.run({ resultTypes: ['violations'] }),
+    );
+    return violations
+      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+  }
+
+  async end() {
+    await this.context.close();
+  }
+}

@@ -1,0 +1,56 @@
+// Types out of the contract, then the compiler and the linter over all of web/ and of this folder. With
+// --write the linter puts in order what it can.
+
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import openapiTs, { astToString } from 'openapi-typescript';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const web = join(here, '../../web');
+const documents = process.env.ZABRA_DOCUMENTS ?? join(here, '../../build/release/openapi');
+const writes = process.argv.includes('--write');
+
+/** Its schemas are those of AsyncAPI, too: the generator only has to find them. */
+async function writeTypes(name) {
+  const { components } = JSON.parse(readFileSync(join(documents, `${name}.json`), 'utf8'));
+  const document = { openapi: '3.1.0', info: { title: name, version: '0' }, paths: {} };
+  const ast = await openapiTs({ ...document, components: { schemas: components.schemas } });
+  const text = astToString(ast);
+  const path = join(web, `src/api/${name}.gen.d.ts`);
+  let old = '';
+  try {
+    old = readFileSync(path, 'utf8');
+  } catch {
+    // It was never written.
+  }
+  if (old !== text) {
+    writeFileSync(path, text);
+  }
+}
+
+function run(program, ...args) {
+  const { status } = spawnSync(program, args, { cwd: here, stdio: 'inherit' });
+  return status === 0 ? 0 : 1;
+}
+
+await writeTypes('openapi');
+await writeTypes('asyncapi');
+const failed =
+  run(
+    process.execPath,
+    'node_modules/typescript/bin/tsc',
+    '--project',
+    join(web, 'tsconfig.json'),
+  ) +
+  run(
+    process.execPath,
+    'node_modules/@biomejs/biome/bin/biome',
+    ...['check', '--config-path', here, '--error-on-warnings', ...(writes ? ['--write'] : [])],
+    join(web, 'src'),
+    join(web, 'build.mjs'),
+    here,
+  );
+console.log(`${2 - failed} passed, ${failed} failed`);
+process.exit(failed);

@@ -1,0 +1,125 @@
+// What happens while one looks: changes of others, a replica that is lost, a directory of 100,000.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { openBrowser, Visit } from './browser.js';
+import { Replicas, until } from './replicas.js';
+
+const MANY = 100_000;
+const OPS_MAX = 1_000; // Of one multi.
+const WORK_MAX_MS = 200; // Of one action, so no task of it is longer.
+
+let browser;
+let replicas;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start();
+});
+
+after(async () => {
+  await browser?.close();
+  await replicas?.stop();
+});
+
+const item = (page, name) => page.getByRole('treeitem').filter({ hasText: name });
+
+async function createMany(path, count) {
+  await replicas.create(path);
+  for (let from = 0; from < count; from += OPS_MAX) {
+    const ops = Array.from({ length: OPS_MAX }, (_, at) => ({
+      op: 'create',
+      path: `${path}/node-${String(from + at).padStart(6, '0')}`,
+    }));
+    await replicas.ask('POST', '/multi/v1', {
+      body: JSON.stringify({ ops }),
+      headers: { 'Content-Type': 'application/json' },
+    });
+  }
+}
+
+/** What the page's thread has worked since the last call, in ms of the processor: of no clock, so that
+ * it is the same on a busy machine. */
+async function processorTime(page) {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const look = async () => {
+    const { metrics } = await devtools.send('Performance.getMetrics');
+    return metrics.find(({ name }) => name === 'TaskDuration').value * 1_000;
+  };
+  let last = await look();
+  return async () => {
+    const before = last;
+    last = await look();
+    return Math.round(last - before);
+  };
+}
+
+test('what others do is seen', async () => {
+  await replicas.create('/live/one', 'before');
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/tree/live/one');
+  await page.getByText('before').waitFor();
+  await replicas.create('/live/one', 'after', { at: 1 });
+  await page.getByText('after').waitFor();
+  await replicas.create('/live/two', '', { at: 2 });
+  await item(page, 'two').waitFor();
+  await replicas.ask('DELETE', '/znodes/v1/live/one', { at: 1 });
+  await item(page, 'one').waitFor({ state: 'detached' });
+  await page.getByText('This znode does not exist').waitFor();
+  await replicas.create('/live/one', 'again', { at: 1 });
+  await page.getByText('again').waitFor();
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});
+
+test('a directory of 100,000 does not stop the page', async () => {
+  await createMany('/many', MANY);
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/tree/many');
+  await page.locator('.znode-heading').waitFor();
+  const work = await processorTime(page);
+  await item(page, 'many').locator('.twist').click();
+  await item(page, 'node-000000').waitFor();
+  assert.ok((await page.getByRole('treeitem').count()) < 100, 'only what is seen is there');
+  const spent = [await work()];
+  const tree = page.getByRole('tree');
+  for (let at = 1; at <= 5; at += 1) {
+    await tree.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+    await item(page, `node-${String(at * 500).padStart(6, '0')}`).waitFor({ state: 'attached' });
+    spent.push(await work());
+  }
+  assert.ok(Math.max(...spent) < WORK_MAX_MS, `ms of work: ${spent}`);
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});
+
+// The last one: a replica is gone after it.
+test('the serving replica is lost, and nothing is missed', async () => {
+  await replicas.create('/app/one', 'before');
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/tree/app/one');
+  await page.getByText('before').waitFor();
+  await until('both views are here', () =>
+    page.evaluate(
+      () =>
+        performance.getEntriesByType('resource').filter(({ name }) => /view-/.test(name)).length >
+        1,
+    ),
+  );
+  await replicas.kill(0);
+  await replicas.create('/app/while', '', { at: 1 });
+  await replicas.create('/app/one', 'meanwhile', { at: 1 });
+  await page.locator('.lamp.live').waitFor();
+  await item(page, 'while').waitFor();
+  await page.getByText('meanwhile').waitFor();
+  await replicas.create('/app/later', '', { at: 2 });
+  await item(page, 'later').waitFor();
+  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.getByText('Replica 1 cannot be reached.').waitFor();
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});

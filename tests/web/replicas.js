@@ -1,0 +1,131 @@
+// Three replicas for a browser to look at: `zabra serve` on free ports of loopback, one process each, so
+// that one can be ended.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const START_MS = 60_000;
+const STOP_MS = 20_000;
+const LOOK_MS = 50;
+
+function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+function pause(ms) {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
+
+/** Until `condition` holds; throws what it was waited for. */
+export async function until(what, condition, ms = 15_000) {
+  const end = Date.now() + ms;
+  while (!(await condition())) {
+    if (Date.now() > end) {
+      throw new Error(`in vain: ${what}`);
+    }
+    await pause(LOOK_MS);
+  }
+}
+
+export class Replicas {
+  static async start(count = 3, keys = {}) {
+    const replicas = new Replicas();
+    replicas.directory = mkdtempSync(join(tmpdir(), 'zabra-web-'));
+    replicas.peers = await Promise.all(Array.from({ length: count }, freePort));
+    replicas.ports = await Promise.all(Array.from({ length: count }, freePort));
+    replicas.keys = keys;
+    replicas.processes = replicas.ports.map((_, at) => replicas.serve(at));
+    try {
+      await Promise.all(
+        replicas.ports.map((port, at) =>
+          until(`replica ${at + 1} is ready`, () => replicas.isReady(port), START_MS),
+        ),
+      );
+    } catch (error) {
+      await replicas.stop();
+      throw error;
+    }
+    return replicas;
+  }
+
+  serve(at) {
+    const settings = {
+      id: at + 1,
+      dataDir: join(this.directory, String(at + 1)),
+      clientPort: this.ports[at],
+      advertiseClient: `127.0.0.1:${this.ports[at]}`,
+      heartbeatInterval: 1_000,
+      ...(process.env.ZABRA_WEB_DIR ? { webDir: process.env.ZABRA_WEB_DIR } : {}),
+      ...Object.fromEntries(this.peers.map((port, i) => [`server.${i + 1}`, `127.0.0.1:${port}`])),
+      ...this.keys,
+    };
+    const args = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, String(value)]);
+    return spawn(process.env.ZABRA_BINARY, ['serve', ...args], { stdio: 'ignore' });
+  }
+
+  url(at = 0) {
+    return `http://127.0.0.1:${this.ports[at]}`;
+  }
+
+  async isReady(port) {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
+    return answer?.ok === true;
+  }
+
+  /** Another client than the page. */
+  async ask(method, target, { at = 0, ...rest } = {}) {
+    const answer = await fetch(`${this.url(at)}${target}`, { method, ...rest });
+    if (!answer.ok) {
+      throw new Error(`${method} ${target}: ${answer.status} ${await answer.text()}`);
+    }
+    return answer;
+  }
+
+  create(path, data = '', more = {}) {
+    const { query = '', ...rest } = more;
+    return this.ask('PUT', `/znodes/v1${encodeURI(path)}?upsert=true&parents=true${query}`, {
+      body: data,
+      ...rest,
+      headers: { 'Content-Type': 'application/octet-stream', ...rest.headers },
+    });
+  }
+
+  /** Ends one as a crash would. */
+  async kill(at) {
+    const process = this.processes[at];
+    const ended = new Promise((resolve) => {
+      process.once('exit', resolve);
+    });
+    process.kill('SIGKILL');
+    await ended;
+  }
+
+  async stop() {
+    await Promise.all(this.processes.map((process) => end(process)));
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+async function end(process) {
+  if (process.exitCode !== null || process.signalCode !== null) {
+    return;
+  }
+  const ended = new Promise((resolve) => {
+    process.once('exit', resolve);
+  });
+  process.kill('SIGTERM');
+  const late = setTimeout(() => process.kill('SIGKILL'), STOP_MS);
+  await ended;
+  clearTimeout(late);
+}

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Ensemble, Status } from '../../../web/src/api/types';
+import { healthOf } from '../../../web/src/views/overview/health';
+
+const status = { id: 1, serving: true, draining: false, lag_ms: 20, reason: '' } as Status;
+
+function ensemble(up: boolean[], more: object = {}): Ensemble {
+  const members = up.map((connected, at) => ({
+    id: at + 1,
+    role: 'voter',
+    connected,
+    votes: connected,
+    client: `http://h${at}:1`,
+  }));
+  return { leader: 1, seen_by: 1, members, ...more } as unknown as Ensemble;
+}
+
+const textsOf = (all: Ensemble, one = status) =>
+  healthOf(all, one).warnings.map(({ text }) => text);
+
+test('all that vote are there', () => {
+  const health = healthOf(ensemble([true, true, true]), status);
+  assert.deepEqual(health, { level: 'good', voters: 3, voting: 3, quorum: 2, warnings: [] });
+});
+
+test('one away is a remark, two are trouble', () => {
+  assert.equal(healthOf(ensemble([true, true, false]), status).level, 'warn');
+  assert.deepEqual(textsOf(ensemble([true, true, false])), ['warn_unreachable', 'warn_quorum']);
+  assert.equal(healthOf(ensemble([true, false, false]), status).level, 'bad');
+});
+
+test('no leader, lag, and an even number are said', () => {
+  assert.deepEqual(textsOf(ensemble([true, true, true], { leader: 0 })), ['warn_no_leader']);
+  assert.deepEqual(textsOf(ensemble([true, true, true]), { ...status, lag_ms: 5_000 }), [
+    'warn_lag',
+  ]);
+  assert.deepEqual(textsOf(ensemble([true, true, true, true])), ['warn_even']);
+  assert.deepEqual(textsOf(ensemble([true]), { ...status, serving: false, reason: 'x' }), [
+    'warn_not_serving',
+  ]);
+});

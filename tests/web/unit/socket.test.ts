@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { beforeEach, mock, test } from 'node:test';
+import { Socket } from '../../../web/src/api/socket';
+
+Object.assign(globalThis, { location: { protocol: 'http:' } });
+
+/** The end of a connection that a replica has: the test says what it says. */
+class Wire {
+  sent: Record<string, unknown>[] = [];
+  closed = false;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  readonly url: string;
+
+  constructor(url: string) {
+    this.url = url;
+  }
+
+  send(text: string) {
+    this.sent.push(JSON.parse(text));
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  say(message: object) {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+
+  hello(more: object = {}) {
+    this.say({
+      event: 'hello',
+      server: 1,
+      history: 'h1',
+      zxid: '0x10',
+      heartbeat_ms: 1000,
+      ...more,
+    });
+  }
+
+  last(op: string) {
+    const found = this.sent.findLast((message) => message['op'] === op);
+    assert.ok(found, `${op} was sent`);
+    return found;
+  }
+}
+
+let wires: Wire[] = [];
+
+function start(): Socket {
+  const socket = new Socket('a:1', (url) => {
+    const wire = new Wire(url);
+    wires.push(wire);
+    return wire as unknown as WebSocket;
+  });
+  socket.know(['a:1', 'b:1']);
+  socket.start();
+  return socket;
+}
+
+const now = (): Wire => wires.at(-1) as Wire;
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+beforeEach(() => {
+  wires = [];
+  mock.timers.reset();
+  mock.timers.enable({ apis: ['setTimeout'] });
+});
+
+/** The replica is lost, and another one tried. */
+function lose() {
+  now().onclose?.();
+  mock.timers.tick(5_000);
+}
+
+test('replies come by id, errors are thrown', async () => {
+  const socket = start();
+  const early = socket.read('status');
+  assert.equal(now().sent.length, 0);
+  now().hello();
+  assert.equal(socket.link.value, 'live');
+  const late = socket.write('set', { path: '/a' });
+  const [first, second] = now().sent;
+  now().say({ id: first?.['id'], ok: true, status: { id: 1 } });
+  now().say({
+    id: second?.['id'],
+    ok: false,
+    error: { code: 'NoNode', status: 404, detail: 'none' },
+  });
+  assert.equal((await early).status.id, 1);
+  await assert.rejects(late, { code: 'NoNode', status: 404, message: 'none' });
+});
+
+test('a read that was not answered is asked elsewhere, and shows no less', async () => {
+  const socket = start();
+  now().hello({ zxid: '0x20' });
+  const read = socket.read('stat', { path: '/a' });
+  const write = socket.write('set', { path: '/a' });
+  const keyed = socket.write('set', { path: '/a', key: 'k' });
+  write.catch(() => undefined);
+  lose();
+  assert.equal(socket.link.value, 'resyncing');
+  assert.equal(now().url, 'ws://b:1/ws/v1');
+  await assert.rejects(write, { code: 'ConnectionLoss', outcome: 'unknown' });
+  now().hello({ zxid: '0x1' });
+  assert.deepEqual(
+    now().sent.map(({ op, min_zxid }) => [op, min_zxid]),
+    [
+      ['stat', '0x20'],
+      ['set', undefined],
+    ],
+  );
+  for (const { id } of now().sent) {
+    now().say({ id, ok: true, zxid: '0x21' });
+  }
+  assert.equal((await read).zxid, '0x21');
+  await keyed;
+});
+
+test('watches go on where they were', async () => {
+  const socket = start();
+  const seen: string[] = [];
+  now().hello();
+  socket.watch({
+    path: '/a',
+    kind: 'persistent',
+    onChange: ({ zxid }) => seen.push(zxid),
+    onReset: () => seen.push('reset'),
+  });
+  now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 7 });
+  await settle();
+  now().say({ event: 'NodeDataChanged', watches: [7], path: '/a', zxid: '0x11', end: false });
+  lose();
+  now().hello();
+  assert.equal(now().last('watch')['since'], 'h1:0x10', 'half a transaction is none');
+  now().say({
+    id: now().last('watch')['id'],
+    ok: true,
+    zxid: '0x10',
+    watch: 1,
+    resumed: 'replayed',
+  });
+  await settle();
+  now().say({ event: 'NodeDataChanged', watches: [1], path: '/a', zxid: '0x11', end: true });
+  now().say({ event: 'heartbeat', zxid: '0x15' });
+  lose();
+  now().hello();
+  assert.equal(now().last('watch')['since'], 'h1:0x15');
+  assert.deepEqual(seen, ['0x11', '0x11']);
+});
+
+test('what cannot be told is read anew', async () => {
+  const socket = start();
+  const seen: string[] = [];
+  now().hello();
+  socket.watch({
+    path: '/a',
+    kind: 'recursive',
+    onChange: () => seen.push('change'),
+    onReset: () => seen.push('reset'),
+  });
+  now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 1 });
+  await settle();
+  now().say({ event: 'gap', watches: [1], zxid: '0x30' });
+  assert.deepEqual(seen, ['reset']);
+  lose();
+  now().hello({ history: 'h2', zxid: '0x2' });
+  assert.equal(now().last('watch')['since'], undefined, 'the old zxids mean nothing');
+  assert.deepEqual(seen, ['reset', 'reset']);
+  now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x2', watch: 1 });
+  await settle();
+  lose();
+  now().hello({ history: 'h2', zxid: '0x2' });
+  now().say({ id: now().last('watch')['id'], ok: false, error: { code: 'HistoryChanged' } });
+  await settle();
+  assert.equal(now().last('watch')['since'], undefined);
+  assert.equal(seen.length, 3);
+});
+
+test('silence is a loss; all of them lost is offline, and it goes on trying', () => {
+  const socket = start();
+  now().hello();
+  mock.timers.tick(1_999);
+  assert.equal(socket.link.value, 'live');
+  mock.timers.tick(1);
+  assert.equal(socket.link.value, 'resyncing');
+  mock.timers.tick(0);
+  for (let i = 0; i < 4; i += 1) {
+    lose();
+  }
+  assert.equal(socket.link.value, 'offline');
+  now().hello();
+  assert.equal(socket.link.value, 'live');
+});
+
+test('whoever signs in is shown first, and to each replica', async () => {
+  const socket = start();
+  now().hello();
+  socket.identify({ user: 'a', password: 'b' });
+  mock.timers.tick(0);
+  void socket.read('whoami').catch(() => undefined);
+  now().hello();
+  assert.deepEqual(
+    now().sent.map(({ op }) => op),
+    ['auth', 'whoami'],
+  );
+  assert.equal(now().last('auth')['credential'], 'a:b');
+  now().say({
+    id: now().last('auth')['id'],
+    ok: false,
+    error: { code: 'AuthFailed', detail: 'no' },
+  });
+  await settle();
+  assert.equal(socket.refused.value?.code, 'AuthFailed');
+});
+
+test('a watch that nobody wants is taken back', async () => {
+  const socket = start();
+  now().hello();
+  const watch = { path: '/a', kind: 'data' as const, onChange() {}, onReset() {} };
+  const one = socket.watch(watch);
+  const two = socket.watch(watch);
+  for (const { id } of now().sent) {
+    now().say({ id, ok: true, zxid: '0x10', watch: 4 });
+  }
+  await settle();
+  one();
+  assert.equal(now().sent.length, 2, 'the other one still wants it');
+  two();
+  assert.equal(now().last('unwatch')['watch'], 4);
+});

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import 'all-texts';
+import { catalogues, defineTexts, language } from '../../../web/src/i18n';
+
+const placesOf = (text: string | undefined) => (text?.match(/\{\w+\}/g) ?? []).sort();
+
+test('both languages have the same keys, with the same values to fill in', () => {
+  assert.ok(catalogues.length >= 5);
+  for (const { en, zh } of catalogues) {
+    assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort());
+    for (const [key, text] of Object.entries(en)) {
+      assert.ok(text !== '' && zh[key] !== '', key);
+    }
+  }
+});
+
+test('what is filled in is in both languages, but for numbers that one leaves out', () => {
+  for (const { en, zh } of catalogues) {
+    for (const [key, text] of Object.entries(en)) {
+      assert.deepEqual(placesOf(zh[key]), placesOf(text), key);
+    }
+  }
+});
+
+test('a text is said in the language of now', () => {
+  const say = defineTexts({ many: '{n} of {what}' }, { many: '{what}：{n}' });
+  language.value = 'en';
+  assert.equal(say('many', { n: 12345, what: 'a{n}' }), '12,345 of a{n}');
+  language.value = 'zh';
+  assert.equal(say('many', { n: 1, what: 'x' }), 'x：1');
+  assert.equal(say('many'), '{what}：{n}');
+});

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Socket, WatchRequest } from '../../../web/src/api/socket';
+import { PAGE, rowByName, rowOf, TreeModel } from '../../../web/src/views/tree/model';
+
+/** A tree that is a list of paths; requests are counted. */
+class Fake {
+  asked: string[] = [];
+  watches = new Map<string, WatchRequest>();
+  paths: Set<string>;
+
+  constructor(paths: string[]) {
+    this.paths = new Set(paths);
+  }
+
+  names(path: string): string[] {
+    const start = path === '/' ? '/' : `${path}/`;
+    return [...this.paths]
+      .filter((one) => one.startsWith(start) && !one.slice(start.length).includes('/'))
+      .map((one) => one.slice(start.length))
+      .sort();
+  }
+
+  async read(
+    _: string,
+    { path, limit, after = '' }: { path: string; limit: number; after?: string },
+  ) {
+    this.asked.push(path);
+    const names = this.names(path);
+    const rest = names.filter((name) => name > after);
+    const page = rest.slice(0, limit);
+    const stat = (of: string) => ({
+      numChildren: this.names(of).length,
+      mtime: of.length,
+      ephemeralOwner: '0x0',
+    });
+    return {
+      children: page.map((name) => ({
+        name,
+        stat: stat(path === '/' ? `/${name}` : `${path}/${name}`),
+      })),
+      more: rest.length > limit,
+      ...(rest.length > limit ? { after: page.at(-1) } : {}),
+      stat: stat(path),
+    };
+  }
+
+  watch(request: WatchRequest) {
+    this.watches.set(request.path, request);
+    return () => this.watches.delete(request.path);
+  }
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+function begin(paths: string[]) {
+  const fake = new Fake(paths);
+  const model = new TreeModel(fake as unknown as Socket);
+  return { fake, model, paths: () => model.rows.value.map(({ kind, path }) => `${kind} ${path}`) };
+}
+
+test('one request and one watch for each opened znode', async () => {
+  const { fake, model, paths } = begin(['/a', '/a/b', '/a/b/c', '/ab', '/zookeeper']);
+  model.open('/');
+  await settle();
+  model.open('/a');
+  await settle();
+  assert.deepEqual(fake.asked, ['/', '/a']);
+  assert.deepEqual([...fake.watches.keys()], ['/', '/a']);
+  assert.deepEqual(paths(), ['node /', 'node /a', 'node /a/b', 'node /ab']);
+  model.close('/a');
+  assert.deepEqual([...fake.watches.keys()], ['/']);
+  model.system.value = true;
+  assert.ok(rowOf(model.rows.value, '/zookeeper') > 0);
+});
+
+test('long lists come page by page', async () => {
+  const names = Array.from({ length: PAGE * 2 + 1 }, (_, at) => `/n${String(at).padStart(6, '0')}`);
+  const { fake, model } = begin(names);
+  model.open('/');
+  await settle();
+  assert.equal(model.rows.value.length, 1 + PAGE + 1);
+  const more = model.rows.value.at(-1);
+  assert.ok(more?.kind === 'more' && more.loaded === PAGE && more.total === names.length);
+  await model.more('/');
+  await model.more('/');
+  await model.more('/');
+  assert.equal(model.rows.value.length, 1 + names.length);
+  assert.equal(fake.asked.length, 3);
+});
+
+test('what others change is looked at once, and marked', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+  const { fake, model } = begin(['/a', '/b']);
+  model.open('/');
+  await settle();
+  fake.paths.delete('/a');
+  for (const name of ['/c', '/d']) {
+    fake.paths.add(name);
+    fake.watches
+      .get('/')
+      ?.onChange({ event: 'NodeChildrenChanged', path: '/', zxid: '0x1', end: true });
+  }
+  t.mock.timers.tick(2_000);
+  await settle();
+  assert.equal(fake.asked.length, 2);
+  assert.deepEqual(
+    model.rows.value.map((row) => [row.path, row.kind === 'node' && row.fresh]),
+    [
+      ['/', false],
+      ['/b', false],
+      ['/c', true],
+      ['/d', true],
+    ],
+  );
+});
+
+test('a filter hides what does not fit, but nothing that is open', async () => {
+  const { model, paths } = begin(['/apple', '/pear', '/pear/core', '/plum']);
+  model.open('/');
+  await settle();
+  model.open('/pear');
+  await settle();
+  model.filter.value = 'PL';
+  assert.deepEqual(paths(), ['node /', 'node /apple', 'node /pear', 'note /pear', 'node /plum']);
+  model.filter.value = '';
+  model.sort.value = 'mtime';
+  assert.deepEqual(paths().slice(1), [
+    'node /apple',
+    'node /pear',
+    'node /pear/core',
+    'node /plum',
+  ]);
+  assert.equal(rowByName(model.rows.value, 'pl', 0), 4);
+  assert.equal(rowByName(model.rows.value, 'x', 0), -1);
+});
