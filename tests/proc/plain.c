@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "tests/lib/exchange.h"
+#include "tests/proc/web.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -146,23 +147,7 @@ static bool read_some(struct plain *plain)
 
 const char *plain_header(struct plain_answer *answer, const char *name)
 {
-    static _Thread_local char value[HEADER_MAX];
-    size_t len = strlen(name);
-
-    for (const char *line = buf_cstr(&answer->head); *line;) {
-        size_t line_len = strcspn(line, "\r\n");
-
-        if (line_len > len && line[len] == ':' && !strncasecmp(line, name, len)) {
-            const char *from = line + len + 1;
-
-            from += strspn(from, " ");
-            (void)snprintf(value, sizeof(value), "%.*s", (int)(line + line_len - from), from);
-            return value;
-        }
-        line += line_len;
-        line += strspn(line, "\r\n");
-    }
-    return NULL;
+    return web_header_of(buf_cstr(&answer->head), name);
 }
 
 json_t *plain_json(const struct plain_answer *answer)

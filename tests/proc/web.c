@@ -152,12 +152,12 @@ void web_reply_release(struct web_reply *reply)
     buf_release(&reply->body);
 }
 
-const char *web_header(struct web_reply *reply, const char *name)
+const char *web_header_of(const char *headers, const char *name)
 {
     static _Thread_local char value[HEADER_LINE_MAX];
     size_t len = strlen(name);
 
-    for (const char *line = buf_cstr(&reply->headers); *line;) {
+    for (const char *line = headers; *line;) {
         size_t line_len = strcspn(line, "\r\n");
 
         if (line_len > len && line[len] == ':' && !strncasecmp(line, name, len)) {
@@ -171,6 +171,11 @@ const char *web_header(struct web_reply *reply, const char *name)
         line += strspn(line, "\r\n");
     }
     return NULL;
+}
+
+const char *web_header(struct web_reply *reply, const char *name)
+{
+    return web_header_of(buf_cstr(&reply->headers), name);
 }
 
 const char *web_text(struct web_reply *reply)

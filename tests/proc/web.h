@@ -49,7 +49,9 @@ long web_do(struct web *web, const struct web_call *call, struct web_reply *repl
 void web_reply_init(struct web_reply *reply);
 void web_reply_release(struct web_reply *reply);
 
-/* The value of a header, in a buffer of the reply that the next call overwrites; NULL: absent. */
+/* The value of a header in lines of them, in a buffer that the thread's next call overwrites; NULL:
+ * absent. */
+const char *web_header_of(const char *headers, const char *name);
 const char *web_header(struct web_reply *reply, const char *name);
 
 /* A new Idempotency-Key: a random UUID of version 4. */

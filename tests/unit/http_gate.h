@@ -398,6 +398,20 @@ static inline void kit_replace(struct gate *gate)
     pthread_mutex_unlock(&turn);
 }
 
+/* Another state, an empty one, takes the place of this one, as after a snapshot. */
+static inline void kit_put_state(struct gate *gate, zxid_t zxid)
+{
+    struct state *state = state_new(KIT_HISTORY);
+
+    state_skip(state, zxid);
+    view_replace(gate->view, state);
+    (void)view_write(gate->view);
+    window_restart(gate->window, zxid);
+    view_write_done(gate->view);
+    view_set_whole(gate->view, true);
+    window_wake(gate->window);
+}
+
 static struct gate *kit_gate_new(void)
 {
     struct gate *gate = mem_zalloc(1, sizeof(*gate));

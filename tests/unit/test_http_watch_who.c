@@ -1,7 +1,5 @@
 /* Streams and who reads them: rights, and sessions that live and end. */
 #include "tests/lib/stream_kit.h"
-#include "tests/unit/state_kit.h"
-
 #include "tests/unit/http_front.h"
 
 #define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
