@@ -23,7 +23,6 @@
 enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
-    LINGER_MS = 1000,      /* A refused client may read its answer that long. */
     LINGERS_MAX = 256,
     FINISH_MS = 5,  /* Between two looks at what is left, while finishing. */
     GRACE_MS = 250, /* Then: for a new connection to say what it wants. */
@@ -142,7 +141,7 @@ static void refuse(struct pending *pending, enum err err, uint32_t status, const
     loop_low_water(pending->watch.fd, 1);
     accept->lingering++;
     pending->lingering = true;
-    pending->deadline_ms = os_now_ms() + LINGER_MS;
+    pending->deadline_ms = os_now_ms() + HTTP_LINGER_MS;
 }
 
 static void hand_over(struct pending *pending, struct slice head)

@@ -102,7 +102,9 @@ bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t lim
 {
     uint32_t old = atomic_load(&conn->phase);
 
-    atomic_store(&conn->deadline_ms, limit_ms ? os_now_ms() + limit_ms : 0);
+    if (old != HTTP_EXPIRED) {
+        atomic_store(&conn->deadline_ms, limit_ms ? os_now_ms() + limit_ms : 0);
+    }
     while (old != HTTP_EXPIRED) {
         if (atomic_compare_exchange_weak(&conn->phase, &old, (uint32_t)phase)) {
             return true;
@@ -144,25 +146,37 @@ void http_conn_reset(struct http_conn *conn)
     trim_buf(&conn->out);
 }
 
-/* A request that did not come in time is told so; what waits or reads an answer is just closed. */
-static void expire(struct http_conn *conn, uint32_t phase)
+/* A reset would take the answer away from a client that is still sending: the library reads on, and
+ * closes when the client does, or when http_conns_scan has shut the connection. */
+void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const char *detail)
 {
     struct buf out;
 
+    ASSERT(atomic_load(&conn->phase) == HTTP_EXPIRED);
+    buf_init(&out, HTTP_KEEP_BYTES);
+    http_raw_problem(conn->http, &out, err, status, detail);
+    (void)loop_send(conn->fd, out.data, out.len);
+    buf_release(&out);
+    atomic_store(&conn->deadline_ms, os_now_ms() + HTTP_LINGER_MS);
+    loop_shutdown_write(conn->fd);
+}
+
+/* A request that did not come in time is told so; what waits or reads an answer is just closed. */
+static void expire(struct http_conn *conn, uint32_t phase)
+{
     if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {
         return;
     }
-    if (phase == HTTP_HEAD || phase == HTTP_BODY) {
-        buf_init(&out, HTTP_KEEP_BYTES);
-        http_raw_problem(conn->http, &out, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
-                         phase == HTTP_HEAD ? "the request head took too long"
-                                            : "the request body took too long");
-        (void)loop_send(conn->fd, out.data, out.len);
-        buf_release(&out);
-    }
-    if (phase != HTTP_IDLE) {
+    if (phase != HTTP_IDLE && phase != HTTP_EXPIRED) {
         metric_add(&conn->http->metrics.timeouts, 1);
     }
+    if (phase == HTTP_HEAD || phase == HTTP_BODY) {
+        http_conn_tell(conn, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
+                       phase == HTTP_HEAD ? "the request head took too long"
+                                          : "the request body took too long");
+        return;
+    }
+    atomic_store(&conn->deadline_ms, 0);
     loop_shutdown(conn->fd);
 }
 
@@ -174,7 +188,7 @@ void http_conns_scan(struct http *http, uint64_t now_ms)
         uint32_t phase = atomic_load(&conn->phase);
         uint64_t deadline = atomic_load(&conn->deadline_ms);
 
-        if (phase != HTTP_EXPIRED && phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline) {
+        if (phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline) {
             expire(conn, phase);
         }
     }

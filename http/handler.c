@@ -83,14 +83,23 @@ static bool must_answer_now(const struct http_request *request)
            (body && len != UINT64_MAX && len > swallow_max(request));
 }
 
+/* What comes behind an answer that did not wait for it, until that was read or nobody waits any
+ * more. */
+static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
+{
+    *len = 0;
+    return atomic_load(&conn->deadline_ms) != 0 ? MHD_YES : MHD_NO;
+}
+
 static enum MHD_Result begin(struct http_conn *conn, const char *method)
 {
     struct http_request *request = &conn->request;
+    size_t none = 0;
 
     request->begun = true;
     read_head(conn, method);
     if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {
-        return MHD_NO;
+        return swallow(conn, &none);
     }
     if (!request->refused && request->def && request->def->id == OP_IMPORT) {
         http_import_begin(conn);
@@ -99,26 +108,23 @@ static enum MHD_Result begin(struct http_conn *conn, const char *method)
 }
 
 /* A body without a length that never ends: the library takes no answer in the middle of a body. */
-static enum MHD_Result cut_off(struct http_conn *conn)
+static enum MHD_Result cut_off(struct http_conn *conn, size_t *len)
 {
-    struct buf out;
+    const struct op_fault *fault = &conn->request.fault;
 
-    if (!http_conn_enter(conn, HTTP_EXPIRED, 0)) {
-        return MHD_NO;
+    if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
+        http_conn_tell(conn, fault->err, (uint32_t)err_http_status(fault->err), fault->detail);
     }
-    buf_init(&out, HTTP_KEEP_BYTES);
-    http_raw_problem(conn->http, &out, conn->request.fault.err,
-                     (uint32_t)err_http_status(conn->request.fault.err),
-                     conn->request.fault.detail);
-    (void)loop_send(conn->fd, out.data, out.len);
-    buf_release(&out);
-    return MHD_NO;
+    return swallow(conn, len);
 }
 
 static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_t *len)
 {
     struct http_request *request = &conn->request;
 
+    if (atomic_load(&conn->phase) == HTTP_EXPIRED) {
+        return swallow(conn, len);
+    }
     if (request->import && !request->refused) {
         return http_import_take(conn, data, len);
     }
@@ -132,7 +138,7 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     if (!request->refused) {
         buf_append(&conn->body, data, *len);
     } else if (request->body_seen > swallow_max(request)) {
-        return cut_off(conn);
+        return cut_off(conn, len);
     }
     *len = 0;
     return !request->import || http_import_wait(conn) ? MHD_YES : MHD_NO;

@@ -35,6 +35,7 @@ enum {
     HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
     HTTP_SCAN_LATE_MS = 500,      /* A look so much too late: the process has stood still. */
     HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
+    HTTP_LINGER_MS = 1000,        /* A refused client may send on and read its answer that long. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
     /* The same of an import that was refused or has failed: who sends a long one does not look for
      * an answer before its end, and would not find it behind a reset. */
@@ -116,7 +117,8 @@ enum http_phase {
     HTTP_BODY,    /* The head is here. */
     HTTP_BUSY,    /* All is here, the answer is made: no deadline of ours. */
     HTTP_SENDING, /* The answer is on its way. */
-    HTTP_EXPIRED  /* The acceptor has answered and closed; nobody else may. */
+    HTTP_EXPIRED  /* It was answered past the library; nobody else may. Until the deadline what
+                     comes is thrown away; then, or without one, it is closed. */
 };
 
 /* One request; zeroed between two. */
@@ -197,6 +199,9 @@ struct http_conn *http_conn_of(struct MHD_Connection *mhd);
 /* Moves to a phase that ends `limit_ms` from now (0: never). False when the acceptor was faster and
  * the connection is already closed. */
 bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t limit_ms);
+/* The answer to a request in whose middle the library takes none: by raw bytes, and the end. The
+ * caller has moved to HTTP_EXPIRED. */
+void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const char *detail);
 void http_conn_reset(struct http_conn *conn); /* Frees what the request held. */
 
 /* Acceptor: closes connections whose deadline has passed. */

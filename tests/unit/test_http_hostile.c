@@ -1,6 +1,11 @@
 /* What hostile, broken and slow clients get: an answer where one is possible, and never a hang. */
 #include "tests/unit/http_front.h"
 
+enum {
+    MOMENT_MS = 50,
+    TRIES = 3
+};
+
 static void short_deadlines(struct gate_limits *limits)
 {
     limits->head_timeout_ms = 300;
@@ -262,6 +267,73 @@ static void slow_requests_meet_their_deadline(void **state)
             408);
 }
 
+/* Sends on after the answer has come; whether no reset has met that. The answer is read then. */
+static bool sends_on(int fd, const char *rest)
+{
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    struct pollfd reset = {.fd = fd, .events = 0};
+    struct kit_answer told;
+    bool met = false;
+
+    assert_int_equal(poll(&answer, 1, KIT_DEADLINE_MS), 1);
+    kit_send(fd, rest);
+    met = poll(&reset, 1, MOMENT_MS) > 0;
+    kit_send(fd, "x");
+    met = met || poll(&reset, 1, MOMENT_MS) > 0;
+    told = kit_read(fd, false);
+    assert_int_equal(told.status, 408);
+    kit_free(&told);
+    return !met;
+}
+
+/* In the end it is: nobody sends for ever. */
+static void expect_reset(int fd)
+{
+    struct pollfd reset = {.fd = fd, .events = 0};
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (poll(&reset, 1, MOMENT_MS) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        kit_send(fd, "x");
+    }
+}
+
+/* A client that is in the middle of sending looks for an answer only afterwards. On a machine that
+ * stands still a moment is long: once is enough. */
+static void who_is_still_sending_is_not_reset_at_once(void **state)
+{
+    static const struct {
+        const char *start;
+        const char *rest;
+    } rows[] = {
+        {"PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\n",
+         "x"},
+        {"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+         "PUT /znodes/v1/zookeeper HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\nX: ",
+         "\r\n\r\nx"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        bool fine = false;
+
+        for (int tries = 0; tries < TRIES && !fine; tries++) {
+            int fd = kit_connect(port);
+            struct kit_answer first;
+
+            kit_send(fd, rows[i].start);
+            if (i == 1) {
+                first = kit_read(fd, false);
+                kit_free(&first);
+            }
+            fine = sends_on(fd, rows[i].rest);
+            expect_reset(fd);
+            close(fd);
+        }
+        assert_true(fine);
+    }
+}
+
 static void idle_connections_are_closed(void **state)
 {
     int silent = kit_connect(port);
@@ -444,6 +516,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(long_names_work_up_to_the_heads_limit, front_setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(slow_requests_meet_their_deadline, setup_short, teardown),
+        cmocka_unit_test_setup_teardown(who_is_still_sending_is_not_reset_at_once, setup_short,
+                                        teardown),
         cmocka_unit_test_setup_teardown(idle_connections_are_closed, setup_short, teardown),
         cmocka_unit_test_setup_teardown(a_kept_connection_that_trickles_its_next_head_is_cut_off,
                                         setup_short, teardown),
