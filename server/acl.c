@@ -196,6 +196,7 @@ uint32_t acl_perms(struct slice acl, const struct op_principal *who)
 /* "alice:<hash>" is meant by itself, and by "alice". */
 static bool digest_is_meant(struct slice id, struct slice as)
 {
+    ASSERT(as.len > 0);
     return slice_eq(id, as) || (slice_starts_with(id, as) && id.data[as.len] == ':' &&
                                 memchr(as.data, ':', as.len) == NULL);
 }
@@ -213,7 +214,8 @@ static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, s
     if (!is_text(scheme, ip_scheme)) {
         return digest_is_meant(entry->id, id);
     }
-    memcpy(address, id.data, id.len); /* It has been parsed. */
+    ASSERT(id.len > 0 && id.len < sizeof(address)); /* It has been parsed. */
+    memcpy(address, id.data, id.len);
     return address_matches(entry->id, address);
 }
 

@@ -13,7 +13,8 @@
 #include <math.h>
 
 enum {
-    STEP_MS = 1000
+    STEP_MS = 1000,
+    COARSE_MS = TREND_COARSE_S * STEP_MS
 };
 
 /* ---- What is counted. ---- */
@@ -159,8 +160,8 @@ static void sample(struct server *server, uint64_t now_ms)
     put_rates(&now, &sampler->fine, values);
     trend_put(sampler->trend, TREND_FINE_S, now_ms, os_wall_ms(), values);
     sampler->fine = now;
-    if (now_ms / (TREND_COARSE_S * STEP_MS) != sampler->coarse_slot) {
-        sampler->coarse_slot = now_ms / (TREND_COARSE_S * STEP_MS);
+    if (now_ms / COARSE_MS != sampler->coarse_slot) {
+        sampler->coarse_slot = now_ms / COARSE_MS;
         put_rates(&now, &sampler->coarse, values);
         trend_put(sampler->trend, TREND_COARSE_S, now_ms, os_wall_ms(), values);
         sampler->coarse = now;
@@ -182,7 +183,7 @@ static void run(void *arg)
 
     take_counts(server, &sampler->fine);
     sampler->coarse = sampler->fine;
-    sampler->coarse_slot = os_now_ms() / (TREND_COARSE_S * STEP_MS);
+    sampler->coarse_slot = os_now_ms() / COARSE_MS;
     while (!mailbox_is_closed(&sampler->ended)) {
         uint64_t now_ms = os_now_ms();
 

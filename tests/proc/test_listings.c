@@ -287,9 +287,11 @@ static void test_ephemerals_of_a_session(void **state)
 static void test_only_the_super_user_closes_others(void **state)
 {
     struct session session = open_session(0, ALICE);
+    char headers[HEADERS_MAX_BYTES];
     char path[PATH_MAX_BYTES];
 
     (void)state;
+    (void)snprintf(headers, sizeof(headers), "%s\n%s", ROOT, session.header);
     (void)snprintf(path, sizeof(path), "/sessions/v1?op=kill&public=%s", session.public);
     expect(0, "POST", path, "", NULL, 401);
     expect(1, "POST", path, ALICE, NULL, 403);
@@ -297,6 +299,11 @@ static void test_only_the_super_user_closes_others(void **state)
     expect(1, "POST", path, ROOT, NULL, 204);
     expect(0, "POST", path, ROOT, NULL, 404);
     expect(0, "PUT", "/sessions/v1", session.header, NULL, 401);
+    /* Nothing is asked in it any more, about others neither. */
+    expect(0, "POST", path, headers, NULL, 401);
+    assert_true(says("\"SessionExpired\""));
+    expect(0, "GET", "/watches/v1", headers, NULL, 401);
+    assert_true(says("\"SessionExpired\""));
 }
 
 /* ---- Watches. ---- */
