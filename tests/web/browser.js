@@ -88,6 +88,15 @@ export class Visit {
       .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
   }
 
+  /** Pixels by which the page is wider than it is seen. */
+  excess() {
+    return this.page.evaluate(() => {
+      const main = document.querySelector('main');
+      const root = document.documentElement;
+      return Math.max(main.scrollWidth - main.clientWidth, root.scrollWidth - root.clientWidth);
+    });
+  }
+
   async end() {
     await this.context.close();
   }

@@ -103,11 +103,12 @@ test('the serving replica is lost, and nothing is missed', async () => {
   const { page } = visit;
   await visit.open('/ui/tree/app/one');
   await page.getByText('before').waitFor();
-  await until('both views are here', () =>
+  await until('all code is here', () =>
     page.evaluate(
       () =>
-        performance.getEntriesByType('resource').filter(({ name }) => /view-/.test(name)).length >
-        1,
+        performance
+          .getEntriesByType('resource')
+          .filter(({ name }) => /\/(view|plot_canvas)-/.test(name)).length === 3,
     ),
   );
   await replicas.kill(0);
@@ -120,6 +121,7 @@ test('the serving replica is lost, and nothing is missed', async () => {
   await item(page, 'later').waitFor();
   await page.getByRole('link', { name: 'Overview' }).click();
   await page.getByText('Replica 1 cannot be reached.').waitFor();
+  await page.locator('.plot canvas').first().waitFor();
   assert.deepEqual(visit.complaints, []);
   await visit.end();
 });

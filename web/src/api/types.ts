@@ -8,6 +8,7 @@ export type Status = Rest['schemas']['Status'];
 export type Ensemble = Rest['schemas']['Ensemble'];
 export type Member = Rest['schemas']['Member'];
 export type Whoami = Rest['schemas']['Whoami'];
+export type MetricsHistory = Rest['schemas']['MetricsHistory'];
 export type Limits = Rest['schemas']['Limits'];
 export type Problem = Rest['schemas']['ProblemBase'];
 export type AclEntry = Rest['schemas']['AclEntry'];

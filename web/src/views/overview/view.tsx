@@ -11,6 +11,7 @@ import { Failure, Loading } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { type Health, healthOf, type Warning } from './health';
 import { say } from './texts';
+import { Trends } from './trends';
 
 export default function Overview() {
   const all = ensemble.value;
@@ -25,6 +26,7 @@ export default function Overview() {
       <Sentence health={health} leader={all.leader} />
       {health.warnings.length > 0 && <Warnings warnings={health.warnings} />}
       <Facts status={one} ensemble={all} />
+      <Trends />
       <section class="panel">
         <header>
           <h2>{say('members')}</h2>
