@@ -32,7 +32,8 @@ export function target(path, query = {}) {
 }
 
 export class Client {
-  seen = 0n; // No answer may be older than what we have seen.
+  seen = 0n; // No answer may be older than what we have seen,
+  history = null; // which is of this history.
   turn = Math.floor(Math.random() * SERVERS.length);
   lost = new AbortController();
 
@@ -70,6 +71,9 @@ export class Client {
 
   async tryOnce(method, url, body, headers, timeout) {
     headers = { 'Zk-Min-Zxid': `0x${this.seen.toString(16)}`, ...headers };
+    if (this.history) {
+      headers['Zk-History'] = this.history;
+    }
     if (this.secret) {
       headers['Zk-Session'] = this.secret;
     }
@@ -83,6 +87,7 @@ export class Client {
       this.log(server, method, url, reply.status);
       const zxid = BigInt(reply.headers.get('Zk-Zxid') ?? 0);
       this.seen = zxid > this.seen ? zxid : this.seen;
+      this.history ??= reply.headers.get('Zk-History');
       return { status: reply.status, etag: reply.headers.get('ETag'), text };
     } catch (error) {
       this.log(server, method, url, error.cause ?? error);

@@ -63,7 +63,8 @@ class Client:
 
     def __init__(self, secret=None):
         self.secret = secret
-        self.seen = 0  # No answer may be older than what we have seen.
+        self.seen = 0  # No answer may be older than what we have seen,
+        self.history = None  # which is of this history.
         self.turn = random.randrange(len(SERVERS))
         self.lost = threading.Event()
 
@@ -91,6 +92,8 @@ class Client:
 
     def try_once(self, method, url, body, headers, timeout):
         headers = {"Zk-Min-Zxid": hex(self.seen), **headers}
+        if self.history:
+            headers["Zk-History"] = self.history
         if self.secret:
             headers["Zk-Session"] = self.secret
         server = SERVERS[self.turn % len(SERVERS)]
@@ -106,6 +109,7 @@ class Client:
             connection.close()
         self.log(server, method, url, answer.status)
         self.seen = max(self.seen, int(answer.headers.get("Zk-Zxid", "0"), 16))
+        self.history = self.history or answer.headers.get("Zk-History")
         return answer
 
     def log(self, *words):

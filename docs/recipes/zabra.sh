@@ -7,7 +7,8 @@ zabra_timeout=${ZABRA_TIMEOUT:-10} # Of a session, in seconds.
 zabra_patience=30                  # For one call, all its tries together, in seconds.
 zabra_try=15                       # For one try.
 zabra_wait=20                      # For one long poll; then it is asked again.
-zabra_seen=0x0                     # No answer may be older than what we have seen.
+zabra_seen=0x0                     # No answer may be older than what we have seen,
+zabra_history=''                   # which is of this history.
 zabra_dir=$(mktemp -d)
 zabra_session=$zabra_dir/session # The header with the secret: others can see command lines.
 zabra_beat='' zabra_child='' status='' body=$zabra_dir/body
@@ -42,7 +43,8 @@ try_once() {
     shift 2
     curl -sS -g -m "$zabra_try" -X "$zabra_method" -o "$body" -D "$zabra_dir/head" \
         -w '%{http_code}' -H "@$zabra_session" -H "Zk-Min-Zxid: $zabra_seen" \
-        -H "$zabra_key" -H Content-Type: "$@" "http://${zabra_servers%% *}$zabra_url" \
+        -H "Zk-History: $zabra_history" -H "$zabra_key" -H Content-Type: "$@" \
+        "http://${zabra_servers%% *}$zabra_url" \
         >"$zabra_dir/status" 2>"$zabra_dir/error" &
     zabra_child=$!
     wait "$zabra_child" || echo 000 >"$zabra_dir/status"
@@ -54,8 +56,14 @@ try_once() {
     case $status in
     401) fail "the session is lost" ;;
     000 | 429 | 503 | 504) return 1 ;;
-    409) if [ "$(field code)" = InFlight ]; then return 1; fi ;;
+    409)
+        case $(field code) in
+        InFlight) return 1 ;;
+        HistoryChanged) fail "the ensemble was put back to another state" ;;
+        esac
+        ;;
     esac
+    zabra_history=${zabra_history:-$(header zk-history)}
     zabra_zxid=$(header zk-zxid)
     if [ $((zabra_seen < ${zabra_zxid:-0})) = 1 ]; then zabra_seen=$zabra_zxid; fi
 }

@@ -1,12 +1,27 @@
 """Counter: no update is lost, no number is given twice, although the leader dies in between."""
 
+from clients import COMMANDS
 from ensemble import wait
+from other import HISTORY, Other
+from pages import LANGUAGES
 
 PATH = "/counters/tickets"
 TIMES = 20
 
 
+def check_history(world, language):
+    """What was seen may not have been, when the ensemble was put back: the program ends."""
+    with Other() as other:
+        program = [COMMANDS[language], f"counter.{language}", PATH]
+        client = world.execute("env", f"ZABRA={other.address}", *program)
+        assert client.end() != 0, client
+        assert other.shown == [(HISTORY, "0x5")], other.shown
+        assert not client.lines, client
+
+
 def check(world):
+    for language in LANGUAGES:
+        check_history(world, language)
     clients = world.start_each(PATH, TIMES, times=2)
     wait(lambda: sum(len(client.lines) for client in clients) > TIMES, "they count")
     world.ensemble.kill_leader()
