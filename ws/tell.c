@@ -187,7 +187,6 @@ void ws_tell_more(struct ws *ws)
     if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
         ev_async_send(ws->loop, &ws->changed);
     }
-    metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
 }
 
 static void on_change(void *ctx, zxid_t zxid, const struct change *change)

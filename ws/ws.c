@@ -70,6 +70,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
     }
     give_turns(ws);
     look_empty(ws);
+    metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
 }
 
 /* ---- What wakes it ---- */

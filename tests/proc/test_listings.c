@@ -351,6 +351,8 @@ static void test_watches_are_listed(void **state)
 
     assert_int_equal(count_of(0, "/watches/v1", ROOT, "watches"), 4);
     assert_true(says("\"over\":\"stream\"") && says("\"identity\":\"digest:alice\""));
+    /* Without a change that they would be told of. */
+    ENSEMBLE_WAIT(&ensemble, DEADLINE_MS, ensemble_metric(&ensemble, 0, "zabra_ws_watches") == 3);
     assert_int_equal(count_of(0, "/watches/v1?path=/w", ROOT, "watches"), 3);
     assert_int_equal(count_of(0, "/watches/v1?path=/", ROOT, "watches"), 0);
     assert_int_equal(count_of(0, "/watches/v1?clients=true", ROOT, "clients"), 2);
