@@ -5,7 +5,7 @@ tell=$D/tell.$$
 mkfifo $tell
 exec {said}<>$tell
 zabra completion zsh >$D/_zabra
-zpty shell zsh -f -i
+zpty shell zsh -f -i || exit
 zpty -w shell "PS1= TERM=dumb; fpath+=($D); autoload -Uz compinit; compinit -u -d $D/zcompdump
 all() { _main_complete; (( compstate[nmatches] < 2 )) || compstate[insert]=all }
 tell() {
@@ -17,6 +17,6 @@ tell() {
 zle -C all complete-word all; zle -N tell; bindkey '^T' tell"
 zpty -n -w shell "$1"$'\x14'
 answer='(nothing)'
-read -r -u $said -t 60 answer
+read -r -u $said -t 20 answer
 print -r -- "$answer"
 zpty -d shell
