@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/inherited.h"
 #include "cli/shell_line.h"
 #include "cli/url.h"
 #include "cli/words.h"
@@ -264,7 +265,8 @@ static int run_line(struct shell *shell, const char *text)
 
 /* ---- The shell ---- */
 
-/* The password is asked for once, and given to each command by a file that only lives here. */
+/* The password is asked for once, and is in a file that lives in memory alone: the commands, and
+ * what 'zabra' those run in turn, have inherited it, and nobody else can name it. */
 static bool keep_password(struct cli *cli)
 {
     char password[SETTINGS_PASSWORD_MAX];
@@ -279,9 +281,10 @@ static bool keep_password(struct cli *cli)
         (void)cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
         return false;
     }
-    fd = memfd_create("zabra-password", MFD_CLOEXEC);
+    fd = memfd_create("zabra-password", 0);
     kept = fd >= 0 && fchmod(fd, S_IRUSR | S_IWUSR) == 0 && dprintf(fd, "%s\n", password) > 0;
     explicit_bzero(password, sizeof(password));
+    inherited_add(fd);
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread. */
     if (!kept || setenv("ZABRA_PASSWORD_FILE", name, 1) != 0) {

@@ -19,6 +19,13 @@ void inherited_note(void)
     noted = true;
 }
 
+void inherited_add(int fd)
+{
+    if (fd >= 0 && fd < NOTED_MAX) {
+        given[fd] = true;
+    }
+}
+
 void inherited_only(void)
 {
     for (int fd = STDERR_FILENO + 1; noted && fd < NOTED_MAX; fd++) {

@@ -10,6 +10,9 @@
 /* Called first of all: what is open now was given to us. */
 void inherited_note(void);
 
+/* As if this one, which must not be closed by exec, had been given to us, too. */
+void inherited_add(int fd);
+
 /* Whatever else is open will be closed by exec. Safe between fork and exec. */
 void inherited_only(void);
 

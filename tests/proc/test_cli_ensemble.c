@@ -317,6 +317,34 @@ static void test_typing(void **state)
     assert_non_null(strstr(shell_output, "pwd"));
 }
 
+/* Types bob's password into the terminal of a line for a shell, when it is asked for. */
+static const char asked[] =
+    "import os, pty, sys\n"
+    "pid, fd = pty.fork()\n"
+    "if pid == 0:\n"
+    "    os.execvp('sh', ['sh', '-c', sys.argv[1]])\n"
+    "out = b''\n"
+    "try:\n"
+    "    while True:\n"
+    "        out += os.read(fd, 4096)\n"
+    "        if out.endswith(b'password of bob: '): os.write(fd, b'pw\\r')\n"
+    "except OSError: pass\n"
+    "sys.stdout.buffer.write(out)\n"
+    "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n";
+
+/* It is asked for once, and holds for the commands of the shell and what those run; neither their
+ * arguments nor their environment have it. */
+static void test_a_password_holds_for_all_of_a_shell(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv("ASKED", asked, 1), 0);
+    shell_expect(
+        "echo 'lock asked -- sh -c \"zabra ls /closed; cat /proc/self/environ\"' >$D/script; "
+        "python3 -c \"$ASKED\" 'zabra shell --user bob <$D/script'",
+        0, "password of bob: \r\nin\r\n");
+    assert_null(strstr(shell_output, "=pw"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_manual_pages),
         cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_typing),
+        cmocka_unit_test(test_a_password_holds_for_all_of_a_shell),
         cmocka_unit_test(test_doctor),
         cmocka_unit_test(test_the_reason_is_told),
     };
