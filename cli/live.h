@@ -43,8 +43,8 @@ struct live;
  * the signal next. */
 struct live *live_open(struct cli *cli);
 
-/* Ends what is left: child (SIGKILL), streams, session (it is closed, if there is an answer in
- * time). */
+/* Ends what is left: child and what that has started (SIGKILL), streams, session (it is closed, if
+ * there is an answer in time). */
 void live_close(struct live *live);
 
 /* Opens a session, in which all requests are from now on, and which is kept alive in live_wait.
@@ -74,7 +74,8 @@ bool live_has_child(const struct live *live);
 /* The last signal that came while a child ran, whoever has given it to the child; 0: none. */
 int live_last_signal(const struct live *live);
 
-/* SIGTERM, and SIGKILL when it has not ended after `grace_ms`. Returns its status. */
+/* SIGTERM to the command and, when it has ended, to what it has left behind; SIGKILL to all that
+ * still runs after `grace_ms`. Returns the command's status. */
 int live_end_child(struct live *live, int64_t grace_ms);
 
 /* The exit code that stands for a status of waitpid. */

@@ -2,6 +2,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/children.h"
 #include "cli/inherited.h"
 #include "cli/live_int.h"
 
@@ -12,6 +13,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum {
+    LOOK_MS = 10,  /* So often it is looked whether anything of the command still runs, */
+    KILL_MS = 2000 /* for so long, once it is killed. */
+};
 
 bool live_has_child(const struct live *live)
 {
@@ -128,6 +134,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
     }
     start.env = join_env(env ? env : none);
     start.told_fd = fds[1];
+    children_adopt();
     live->child = fork();
     if (live->child == 0) {
         become_child(live, &start);
@@ -153,7 +160,11 @@ int live_run(struct live *live, char **args, char *const *env, int input)
 
 bool live_take_child(struct live *live, int *ret_status)
 {
-    if (live->child <= 0 || waitpid(live->child, ret_status, WNOHANG) != live->child) {
+    if (live->child <= 0) {
+        return false;
+    }
+    children_wait(live->child);
+    if (waitpid(live->child, ret_status, WNOHANG) != live->child) {
         return false;
     }
     close(live->child_fd);
@@ -162,21 +173,42 @@ bool live_take_child(struct live *live, int *ret_status)
     return true;
 }
 
-/* Waits for it to end; false: the time was over. */
-static bool wait_child(struct live *live, int64_t wait_ms, int *ret_status)
+/* Waits for all that has ended, until none of ours runs any more; false: the time was over.
+ * `number` is sent to what the command leaves behind. */
+static bool wait_all(struct live *live, uint64_t until_ms, int number, int *ret_status)
 {
-    uint64_t until_ms = os_now_ms() + (uint64_t)wait_ms;
+    bool had = live_has_child(live);
 
-    while (!live_take_child(live, ret_status)) {
+    for (;;) {
         struct pollfd fd = {.fd = live->child_fd, .events = POLLIN};
-        uint64_t now_ms = os_now_ms();
 
-        if (now_ms >= until_ms) {
+        (void)live_take_child(live, ret_status);
+
+        int left = children_signal(had && !live_has_child(live) ? number : 0);
+
+        children_wait(live->child); /* Behind it: what was not counted has ended, and is gone. */
+        had = live_has_child(live);
+        if (left == 0 && !had) {
+            return true;
+        }
+        if (os_now_ms() >= until_ms) {
             return false;
         }
-        (void)poll(&fd, 1, (int)(until_ms - now_ms));
+        (void)poll(&fd, fd.fd >= 0 ? 1 : 0, LOOK_MS);
     }
-    return true;
+}
+
+/* Each round makes orphans of what the killed ones have started, and so finds them in the next. */
+static void kill_all(struct live *live, int *ret_status)
+{
+    uint64_t until_ms = os_now_ms() + KILL_MS;
+
+    do {
+        if (live_has_child(live)) {
+            (void)kill(live->child, SIGKILL);
+        }
+        (void)children_signal(SIGKILL);
+    } while (!wait_all(live, os_now_ms() + LOOK_MS, SIGKILL, ret_status) && os_now_ms() < until_ms);
 }
 
 void live_kill_child(struct live *live)
@@ -184,27 +216,19 @@ void live_kill_child(struct live *live)
     int status = 0;
 
     if (live->child > 0) {
-        (void)kill(live->child, SIGKILL);
-        (void)waitpid(live->child, &status, 0);
-        close(live->child_fd);
+        kill_all(live, &status);
     }
-    live->child_fd = -1;
-    live->child = 0;
 }
 
 int live_end_child(struct live *live, int64_t grace_ms)
 {
-    int status = 0;
+    int status = SIGKILL; /* As waitpid gives it, for one that the kernel does not let go. */
 
     ASSERT(live_has_child(live));
     (void)kill(live->child, SIGTERM);
     (void)kill(live->child, SIGCONT); /* One that is stopped could not end. */
-    if (!wait_child(live, grace_ms, &status)) {
-        (void)kill(live->child, SIGKILL);
-        (void)waitpid(live->child, &status, 0);
-        close(live->child_fd);
-        live->child_fd = -1;
-        live->child = 0;
+    if (!wait_all(live, os_now_ms() + (uint64_t)grace_ms, SIGTERM, &status)) {
+        kill_all(live, &status);
     }
     return status;
 }

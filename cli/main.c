@@ -2,6 +2,7 @@
 #include "cli/help.h"
 #include "cli/inherited.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +38,10 @@ static int run(int arg_count, char **args)
 
 int main(int argc, char **argv)
 {
+    struct sigaction usual = {.sa_handler = SIG_DFL};
+
     inherited_note();
+    (void)sigaction(SIGCHLD, &usual, NULL); /* Where it is ignored nobody can wait for a child. */
 
     int code = run(argc, argv);
 

@@ -232,6 +232,33 @@ static void test_what_is_lost(void **state)
                  125, "somebody has deleted our place");
 }
 
+/* What a command has started ends with it when it is lost, and is left alone when it ends itself.
+ */
+static void test_all_that_was_started_is_lost(void **state)
+{
+    (void)state;
+    shell_expect(
+        "echo \"trap '' TERM; echo \\$\\$ >$D/deep; exec sleep 300\" >$D/deep.sh; "
+        "zabra session --ttl 600ms -- sh -c 'setsid sh $D/deep.sh & until [ -s $D/deep ]; do "
+        ":; done; zabra session close; wait'; c=$?; kill -0 $(cat $D/deep) && echo there; "
+        "exit $c",
+        122, "the session");
+    assert_null(strstr(shell_output, "there\n"));
+    shell_expect("rm $D/deep; zabra session -- sh -c 'sh $D/deep.sh >/dev/null 2>&1 & "
+                 "until [ -s $D/deep ]; do :; done'; kill -9 $(cat $D/deep) && echo left",
+                 0, "left\n");
+}
+
+/* Whoever ignores the ends of children hands that on; they are waited for all the same. */
+static void test_the_end_of_a_command_is_seen(void **state)
+{
+    (void)state;
+    shell_expect(
+        "python3 -c 'import os, signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execvp(\"zabra\", [\"zabra\", \"session\", \"--\", \"sh\", \"-c\", \"exit 3\"])'",
+        3, "");
+}
+
 static void test_as_many_as_there_are_leases(void **state)
 {
     (void)state;
@@ -294,6 +321,8 @@ int main(void)
         cmocka_unit_test(test_one_line_for_all),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_what_is_lost),
+        cmocka_unit_test(test_all_that_was_started_is_lost),
+        cmocka_unit_test(test_the_end_of_a_command_is_seen),
         cmocka_unit_test(test_as_many_as_there_are_leases),
         cmocka_unit_test(test_all_begin_together),
         cmocka_unit_test(test_an_item_is_waited_for),
