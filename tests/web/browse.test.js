@@ -21,6 +21,11 @@ before(async () => {
   await replicas.create('/app/raw', RAW);
   await replicas.create('/app/empty');
   await replicas.create('/app/secret', 'hidden', { headers: { ...OWNER, 'Zk-Acl': 'creator' } });
+  await replicas.create('/app/safe/inside');
+  await replicas.ask('PATCH', '/znodes/v1/app/safe', {
+    headers: { ...OWNER, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ acl: 'creator' }),
+  });
 });
 
 after(async () => {
@@ -122,15 +127,18 @@ visiting('names and values of strangers are shown, and nothing more', {}, async 
 
 visiting('what one may not read says so, until one signs in', {}, async (page) => {
   await visit.open('/ui/tree/app/secret');
-  await page.getByText('You may not see this').waitFor();
+  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  await item(page, 'safe').locator('.twist').click();
+  await page.locator('.tree-row.error').waitFor();
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByLabel('User').fill('bob');
   await page.getByLabel('Password').fill('secret');
   await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click();
   await page.getByText('hidden', { exact: true }).waitFor();
+  await item(page, 'inside').waitFor();
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
   await page.reload();
-  await page.getByText('You may not see this').waitFor();
+  await page.getByText('Not allowed: the right to read is missing').waitFor();
 });
 
 visiting('the keyboard is enough', {}, async (page) => {

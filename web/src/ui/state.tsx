@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { ApiError } from '../api/error';
+import type { Perm } from '../api/types';
 import { Button } from './button';
 import { Icon, type IconName } from './icon';
 import { say } from './texts';
@@ -30,15 +31,24 @@ export function Empty({
   );
 }
 
+interface FailureProps {
+  error: unknown;
+  /** What the operation needed. */
+  right?: Perm;
+  onRetry?: () => void;
+}
+
 /** Which right is missing, or what the replica says. */
-export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+export function Failure({ error, right = 'read', onRetry }: FailureProps) {
   const code = error instanceof ApiError ? error.code : '';
   const missing = code === 'NoAuth';
   return (
     <div class="state failure" role="alert">
       <Icon name={missing ? 'lock' : 'warning'} />
       <div>
-        <strong>{missing ? say('no_auth') : code || say('failed')}</strong>
+        <strong>
+          {missing ? say('no_auth', { right: say(`right_${right}`) }) : code || say('failed')}
+        </strong>
         <p>{error instanceof Error ? error.message : String(error)}</p>
       </div>
       {onRetry && (

@@ -38,6 +38,7 @@ export class Trend {
   /** Another replica serves: its past is another one. */
   restart(): void {
     this.recent.value = { times: [], series: {} };
+    this.asking = false; // What is still to come from the old one is not taken.
   }
 
   /** What has come since the last time; all of it at first. Silent when it fails: the next one follows. */

@@ -185,7 +185,7 @@ function NodeRow({
 }: RowProps & { row: Extract<Row, { kind: 'node' }> }) {
   const { path, name, depth, entry, open, position, siblings } = row;
   const count = entry.stat?.numChildren ?? 0;
-  const leaf = count === 0 && !open && path !== '/';
+  const leaf = entry.stat?.numChildren === 0 && !open && path !== '/';
   const names = ['tree-row', active && 'active', selected && 'selected', row.fresh && 'fresh'];
   return (
     <div

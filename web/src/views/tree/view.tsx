@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo } from 'preact/hooks';
 import { socket } from '../../app/cluster';
+import { identity } from '../../app/identity';
 import { navigate, route, urlOf } from '../../app/router';
 import { ancestorsOf } from '../../format/path';
 import { Button } from '../../ui/button';
@@ -14,6 +15,7 @@ export default function TreeView() {
   const model = useMemo(() => new TreeModel(socket), []);
   const { path } = route.value;
   useEffect(() => () => model.stop(), [model]);
+  useEffect(() => model.refreshAll(), [model, identity.value]); // Who else may see more.
   useEffect(() => {
     for (const one of path === '/' ? ['/'] : ancestorsOf(path).slice(0, -1)) {
       model.open(one);
