@@ -28,6 +28,12 @@ void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message
     jsonw_kv_u64(json, "dataLength", stat->data_length);
     jsonw_kv_u64(json, "numChildren", stat->num_children);
     op_json_wide(json, "pzxid", "pzxidHex", stat->pzxid, message);
+    if (stat->container) {
+        jsonw_kv_bool(json, "container", true);
+    }
+    if (stat->ttl_ms != 0) {
+        jsonw_kv_i64(json, "ttl", stat->ttl_ms);
+    }
 }
 
 void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool message)

@@ -9,6 +9,7 @@
 
 #include "base/logrec.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct stat_view {
@@ -20,6 +21,8 @@ struct stat_view {
     int32_t version;          /* Sets of the data. */
     int32_t cversion;         /* Creates plus deletes of children. */
     int32_t aversion;         /* Sets of the ACL. */
+    bool container;           /* Goes after its last child; as the next one told by reads alone. */
+    int64_t ttl_ms;           /* Goes when nothing was done to it for so long; 0: never. */
     uint64_t ephemeral_owner; /* Public id of the owning session, else 0. */
     uint32_t data_length;     /* Bytes; 0 for null data. */
     uint32_t num_children;

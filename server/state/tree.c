@@ -278,6 +278,8 @@ void znode_stat(const struct znode *node, struct stat_view *ret_stat)
         .version = node->version,
         .cversion = stat_cversion(node->creates, node->num_children),
         .aversion = node->aversion,
+        .container = owner_is_container(node->owner),
+        .ttl_ms = owner_is_ttl(node->owner) ? (int64_t)(node->owner & OWNER_TTL_MASK) : 0,
         .ephemeral_owner = owner_is_session(node->owner) ? node->owner : 0,
         .data_length = node->data != NULL ? node->data->len : 0,
         .num_children = node->num_children,

@@ -428,6 +428,22 @@ static void test_rights_are_told(void **state)
     expect(0, "DELETE", "/znodes/v1/r", "", NULL, 204);
 }
 
+/* What goes by itself is marked, and nothing else is. */
+static void test_what_goes_by_itself_is_marked(void **state)
+{
+    (void)state;
+    expect(0, "POST", "/znodes/v1/?name=box&container=true", "", NULL, 201);
+    expect(0, "POST", "/znodes/v1/box?name=soon&ttl=600000", "", NULL, 201);
+    expect(0, "POST", "/znodes/v1/box?name=stays", "", NULL, 201);
+    expect(1, "GET", "/znodes/v1/box?view=stat", "", NULL, 200);
+    assert_true(says("\"container\":true") && !says("\"ttl\""));
+    expect(1, "GET", "/znodes/v1/box?view=children&with=stat", "", NULL, 200);
+    assert_true(says("\"ttl\":600000}}") && says("\"container\":true"));
+    expect(2, "GET", "/znodes/v1/box/stays", "", NULL, 200);
+    assert_true(!says("\"ttl\"") && !says("\"container\""));
+    expect(0, "DELETE", "/znodes/v1/box?recursive=true", "", NULL, 204);
+}
+
 /* ---- The recent past. ---- */
 
 static size_t history_len(const char *path)
@@ -552,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_watches_are_listed),
         cmocka_unit_test(test_sockets_ask_too),
         cmocka_unit_test(test_rights_are_told),
+        cmocka_unit_test(test_what_goes_by_itself_is_marked),
         cmocka_unit_test(test_history_of_metrics),
         cmocka_unit_test(test_read_only_replica_refuses_writes),
         cmocka_unit_test(test_read_only_replica_serves_sessions_and_watches),
