@@ -45,8 +45,7 @@ const failed =
     join(web, 'tsconfig.json'),
   ) +
   run(
-    process.execPath,
-    'node_modules/@biomejs/biome/bin/biome',
+    `node_modules/@biomejs/cli-linux-${process.arch}/biome`,
     ...['check', '--config-path', here, '--error-on-warnings', ...(writes ? ['--write'] : [])],
     join(web, 'src'),
     join(web, 'build.mjs'),
