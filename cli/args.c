@@ -208,13 +208,14 @@ static bool check_operands(struct parse *parse)
 {
     struct args *args = parse->args;
     const struct cmd *cmd = parse->cmd;
+    const char *blank = *cmd->usage ? " " : "";
 
     if (args->operand_count < cmd->operands_min) {
-        return refuse(args, "something is missing: zabra %s %s", cmd->name, cmd->usage);
+        return refuse(args, "something is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
     }
     if (args->operand_count > cmd->operands_max) {
-        return refuse(args, "\"%s\" is one too many: zabra %s %s",
-                      args->operands[cmd->operands_max], cmd->name, cmd->usage);
+        return refuse(args, "\"%s\" is one too many: zabra %s%s%s",
+                      args->operands[cmd->operands_max], cmd->name, blank, cmd->usage);
     }
     return true;
 }

@@ -223,6 +223,9 @@ static int run_create(struct cli *cli)
     if (fault) {
         return cli_usage(cli, "the path \"%s\" %s", path, fault);
     }
+    if (path[1] == '\0' && !args_has(&cli->args, "sequence")) {
+        return cli_usage(cli, "the root is always there");
+    }
     if (value_read(cli, args_operand(&cli->args, 1), &value)) {
         code = create_value(cli, path, &value);
     }

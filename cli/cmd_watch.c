@@ -208,7 +208,8 @@ static enum step take_time(struct watch *watch, int *ret_code)
     }
     if (!watch->begun) {
         *ret_code = cli_fail(watch->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                             "nobody has served the watch for %" PRId64 " ms at %s",
+                             "nobody has served the watch for %" PRId64
+                             " ms at %s; 'zabra doctor' looks for the cause",
                              settings->timeout_ms, settings->endpoints);
         return END;
     }

@@ -119,9 +119,9 @@ void help_exit_codes(void)
     for (const struct cmd_exit_code *at = cmd_exit_codes; at->name; at++) {
         (void)printf("%4d  %-12s %s\n", at->code, at->name, at->meaning);
     }
-    (void)printf("\nCommands that run another one (lock, elect, semaphore, session, watch -- "
-                 "COMMAND) end with its\ncode, or with 128 and the number of the signal that "
-                 "ended it; from %d on the codes are theirs.\n",
+    (void)printf("\nCommands that run another one (lock, elect, semaphore, session, barrier, "
+                 "watch -- COMMAND) end with\nits code, or with 128 and the number of the signal "
+                 "that ended it; from %d on the codes are theirs.\n",
                  (int)CMD_CHILD_LOST);
 }
 

@@ -73,6 +73,7 @@ static const struct row rows[] = {
     {"create $P/new x", 0, "path"},
     {"create $P/nope/new", 3, "NoNode"},
     {"create $P/here", 4, "NodeExists"},
+    {"create /", 2, "Usage"},
     {"create $P/closed/new", 5, "NoAuth"},
     {"create $P/eph -e", 2, "Usage"},
     {"create $P/x --acl nonsense", 2, "InvalidACL"},
@@ -208,6 +209,7 @@ static void test_forms_of_output(void **state)
     shell_expect("zabra set $P/here x --version 5", 4, "BadVersion); it is 0 now\n");
     shell_expect("zabra get $P/nope >$D/data2", 3, "zabra get: /f");
     shell_expect("zabra gett", 2, "did you mean get?");
+    shell_expect("zabra whoami x", 2, "one too many: zabra whoami; see");
     shell_expect("zabra help exit-codes", 0, "122  lost");
     shell_expect("zabra get --help", 0, "usage: zabra get PATH");
     shell_expect("ZABRA_OUTPUT=json zabra get $P/nope", 3, "{\"error\":{");
