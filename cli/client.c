@@ -141,7 +141,8 @@ uint64_t client_zxid(const struct client *client)
     return client->seen_zxid;
 }
 
-bool client_changes(const struct client_request *request)
+/* True when the request changes something. */
+static bool changes(const struct client_request *request)
 {
     const char *method = request->method ? request->method : "GET";
 
@@ -176,9 +177,6 @@ static const struct {
 } wanted[] = {
     {"etag", offsetof(struct client_reply, etag)},
     {"zk-zxid", offsetof(struct client_reply, zxid)},
-    {"zk-history", offsetof(struct client_reply, history)},
-    {"location", offsetof(struct client_reply, location)},
-    {"zk-stat", offsetof(struct client_reply, stat)},
 };
 
 static size_t take_header(char *data, size_t size, size_t count, void *ctx)
@@ -232,7 +230,7 @@ static int too_late(struct client *client, const struct client_request *request)
 {
     return client_fail(client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s%s",
                        client->settings->endpoints,
-                       client_changes(request) ? "; the write may or may not have been done" : "");
+                       changes(request) ? "; the write may or may not have been done" : "");
 }
 
 /* ---- One try ---- */
@@ -365,7 +363,7 @@ static enum outcome try_once(struct client *client, struct asking *asking)
         buf_release(&url);
         return ANSWERED;
     }
-    if (client_changes(request) && !request->keyless) {
+    if (changes(request) && !request->keyless) {
         headers = client_put_header(headers, "Idempotency-Key: %s", asking->key);
     }
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
@@ -469,8 +467,7 @@ static int give_up(struct client *client, struct asking *asking)
     if (asking->interrupted) {
         return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
     }
-    if (asking->unsure && client_changes(asking->request) &&
-        client->error.exit_code != CMD_TIMED_OUT) {
+    if (asking->unsure && changes(asking->request) && client->error.exit_code != CMD_TIMED_OUT) {
         return too_late(client, asking->request);
     }
     if (client->error.exit_code == CMD_NO_ENSEMBLE && asking->heard.status) {
@@ -493,7 +490,7 @@ int client_ask(struct client *client, const struct client_request *request)
     if (client->settings->curl) {
         int shown = show(client, request);
 
-        if (request->last || client_changes(request)) {
+        if (request->last || changes(request)) {
             return shown;
         }
     }

@@ -43,9 +43,6 @@ struct client_reply {
     struct buf body;
     char etag[CLIENT_HEADER_MAX];
     char zxid[CLIENT_HEADER_MAX];
-    char history[CLIENT_HEADER_MAX];
-    char location[CLIENT_HEADER_MAX];
-    char stat[CLIENT_HEADER_MAX];
     int64_t retry_after_ms;
     int endpoint; /* Who has answered. */
 };

@@ -29,9 +29,6 @@ struct client {
     bool noted;       /* or was said. */
 };
 
-/* True when the request changes something. */
-bool client_changes(const struct client_request *request);
-
 /* Appends a header; returns the list. */
 struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -114,7 +114,7 @@ void help_all(FILE *to)
                       "mean. To begin: zabra dev --nodes 3\n");
 }
 
-void help_exit_codes(void)
+static void print_exit_codes(void)
 {
     for (const struct cmd_exit_code *at = cmd_exit_codes; at->name; at++) {
         (void)printf("%4d  %-12s %s\n", at->code, at->name, at->meaning);
@@ -240,7 +240,7 @@ static int run_help(int arg_count, char **args)
     } else if (cmd) {
         help_one(cmd);
     } else if (codes) {
-        help_exit_codes();
+        print_exit_codes();
     } else {
         help_all(stdout);
     }

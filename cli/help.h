@@ -6,10 +6,9 @@
 
 #include <stdio.h>
 
-/* All commands; one; all exit codes. */
+/* All commands; one. */
 void help_all(FILE *to);
 void help_one(const struct cmd *cmd);
-void help_exit_codes(void);
 
 extern const struct cmd cmd_help;
 extern const struct cmd cmd_version;

@@ -40,7 +40,6 @@ struct stream {
     bool running;    /* A transfer is under way. */
     bool broken;     /* What came was no event: the connection is given up. */
     bool over;       /* There will be no more. */
-    bool told;       /* The connection has told something. */
     uint32_t pause_ms;
     uint64_t connect_ms; /* When to connect next. */
     uint64_t heard_ms;   /* When the last byte came. */
@@ -147,7 +146,6 @@ static void take_watch(struct stream *stream, const json_t *event)
     (void)snprintf(stream->history, sizeof(stream->history), "%s", history);
     stream->beat_ms = beat_ms > 0 ? (uint64_t)beat_ms : BEAT_DEFAULT_MS;
     stream->down_ms = 0;
-    stream->told = true;
     stream->pause_ms = PAUSE_MIN_MS;
 }
 
@@ -260,7 +258,6 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
     curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream has its own. */
     stream->broken = false;
-    stream->told = false;
     stream->heard_ms = now_ms;
     stream->running = true;
     (void)curl_multi_add_handle(stream->multi, stream->easy);

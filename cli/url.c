@@ -8,16 +8,8 @@
 
 #define PATH_PLAIN "/!$'()*,;:@"
 
-void url_init(struct buf *url, const char *resource, const char *path)
-{
-    buf_init(url, URL_MAX);
-    buf_append_str(url, resource);
-    if (path) {
-        url_escape(url, slice_str(path), PATH_PLAIN);
-    }
-}
-
-void url_escape(struct buf *url, struct slice text, const char *plain)
+/* Appends text, escaped but for what `plain` has besides letters, digits and "-._~". */
+static void escape(struct buf *url, struct slice text, const char *plain)
 {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -36,6 +28,15 @@ void url_escape(struct buf *url, struct slice text, const char *plain)
     }
 }
 
+void url_init(struct buf *url, const char *resource, const char *path)
+{
+    buf_init(url, URL_MAX);
+    buf_append_str(url, resource);
+    if (path) {
+        escape(url, slice_str(path), PATH_PLAIN);
+    }
+}
+
 void url_param(struct buf *url, const char *name, const char *value)
 {
     bool first = url->len == 0 || !memchr(url->data, '?', url->len);
@@ -43,7 +44,7 @@ void url_param(struct buf *url, const char *name, const char *value)
     buf_append_byte(url, first ? '?' : '&');
     buf_append_str(url, name);
     buf_append_byte(url, '=');
-    url_escape(url, slice_str(value ? value : "true"), "/:");
+    escape(url, slice_str(value ? value : "true"), "/:");
 }
 
 void url_param_number(struct buf *url, const char *name, int64_t value)

@@ -16,9 +16,6 @@ void url_init(struct buf *url, const char *resource, const char *path);
 void url_param(struct buf *url, const char *name, const char *value);
 void url_param_number(struct buf *url, const char *name, int64_t value);
 
-/* Appends text, escaped but for what `plain` has besides letters, digits and "-._~". */
-void url_escape(struct buf *url, struct slice text, const char *plain);
-
 /* What `path` names: its parent, which is put into `parent`, and the part behind the last slash.
  * The path begins with a slash. */
 const char *url_split(const char *path, struct buf *parent);
