@@ -237,6 +237,11 @@ void ensemble_signal(struct ensemble *ensemble, uint32_t index, int signal_numbe
 {
     ASSERT(ensemble->replicas[index].pid > 0);
     assert_int_equal(kill(ensemble->replicas[index].pid, signal_number), 0);
+    if (signal_number == SIGSTOP) {
+        siginfo_t info;
+
+        assert_int_equal(waitid(P_PID, (id_t)ensemble->replicas[index].pid, &info, WSTOPPED), 0);
+    }
 }
 
 static bool has_ended(struct replica *replica)

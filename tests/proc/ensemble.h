@@ -57,6 +57,7 @@ void ensemble_launch(struct ensemble *ensemble, uint32_t count, const char *keys
 
 /* `index` is id - 1. */
 void ensemble_start(struct ensemble *ensemble, uint32_t index);
+/* Behind SIGSTOP no thread of it runs any more. */
 void ensemble_signal(struct ensemble *ensemble, uint32_t index, int signal_number);
 
 /* kill -9, and waits until it is gone. */

@@ -55,6 +55,20 @@ visiting('the overview says how the ensemble is', {}, async (page) => {
   await page.getByText('serves this page').waitFor();
 });
 
+visiting('what goes by itself is marked, and its stat says when', {}, async (page) => {
+  await replicas.ask('POST', '/znodes/v1/app?op=create&name=group&container=true');
+  await replicas.ask('POST', '/znodes/v1/app?op=create&name=lease&ttl=3600000');
+  await replicas.ask('POST', '/znodes/v1/app?op=create&name=job&sequence=true');
+  await visit.open('/ui/tree/app/group?tab=stat');
+  await page.getByText('no session: it goes when its last child has gone').waitFor();
+  await item(page, 'group').getByText('Container: goes when').waitFor({ state: 'attached' });
+  await item(page, 'lease').getByText('Goes when it has not').waitFor({ state: 'attached' });
+  await item(page, 'job').getByText('Sequential name').waitFor({ state: 'attached' });
+  await item(page, 'lease').click();
+  await page.getByRole('tab', { name: 'Stat' }).click();
+  await page.getByText('it goes when it has not changed for 3,600,000 ms').waitFor();
+});
+
 visiting('the tree is opened level by level, and znodes are read', {}, async (page) => {
   await visit.open('/ui/');
   await page.keyboard.press('g');

@@ -1,4 +1,4 @@
-// What kind of znode it is. A stat does not tell containers and znodes with a TTL from others.
+// What kind of znode it is.
 
 import type { Stat } from '../api/types';
 

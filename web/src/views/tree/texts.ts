@@ -4,6 +4,7 @@ export const say = defineTexts(
   {
     children: '{count} children',
     collapse: 'Close',
+    container: 'Container: goes when its last child has gone',
     empty: 'No children',
     ephemeral: 'Ephemeral: goes with its session',
     expand: 'Open',
@@ -24,10 +25,12 @@ export const say = defineTexts(
     sort_size: 'Size',
     system: 'System znodes',
     title: 'Tree',
+    ttl: 'Goes when it has not changed for a time',
   },
   {
     children: '{count} 个子节点',
     collapse: '收起',
+    container: '容器节点：最后一个子节点消失后删除',
     empty: '没有子节点',
     ephemeral: '临时节点：随会话结束而消失',
     expand: '展开',
@@ -48,5 +51,6 @@ export const say = defineTexts(
     sort_size: '大小',
     system: '系统节点',
     title: '节点树',
+    ttl: '一段时间没有变化后删除',
   },
 );

@@ -28,16 +28,18 @@ function Time({ ms }: { ms: number }) {
 
 /** Who keeps it alive. */
 function Owner({ stat }: { stat: Stat }) {
-  return isEphemeral(stat) ? (
-    <code>{say('owner_session', { id: stat.ephemeralOwner })}</code>
-  ) : (
-    say('owner_none')
-  );
+  if (isEphemeral(stat)) {
+    return <code>{say('owner_session', { id: stat.ephemeralOwner })}</code>;
+  }
+  if (stat.ttl !== undefined) {
+    return <>{say('owner_ttl', { ms: stat.ttl.toLocaleString(locale()) })}</>;
+  }
+  return <>{say(stat.container ? 'owner_container' : 'owner_none')}</>;
 }
 
 export function StatTab({ stat }: { stat: Stat }) {
   const count = (value: number) => value.toLocaleString(locale());
-  const rows: [keyof Stat, ComponentChildren][] = [
+  const rows: [Exclude<keyof Stat, 'container' | 'ttl'>, ComponentChildren][] = [
     ['ctime', <Time key="ctime" ms={stat.ctime} />],
     ['czxid', <Zxid key="czxid" zxid={stat.czxid} />],
     ['mtime', <Time key="mtime" ms={stat.mtime} />],
