@@ -368,7 +368,8 @@ static void print_welcome(const struct dev *dev)
                  dev->port);
     (void)printf("  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n", middle);
     (void)printf("  curl http://127.0.0.1:%u/ensemble/v1\n", last);
-    (void)printf("\nData: %s. Ctrl-C ends all; the next start finds the data again.\n",
+    (void)printf("\nDashboard: http://127.0.0.1:%u/ui/\n", dev->port);
+    (void)printf("Data: %s. Ctrl-C ends all; the next start finds the data again.\n",
                  dev->data_path);
     (void)fflush(stdout);
 }

@@ -89,6 +89,23 @@ static int put_znode(struct cli *cli, const char *target, const struct value *va
     return code == CMD_OK ? print_written(cli, false) : code;
 }
 
+/* Some options say how it is made. */
+static bool only_what_fits(struct cli *cli)
+{
+    static const char *const of_making[] = {"parents", "ephemeral", "acl"};
+
+    if (args_has(&cli->args, "create") || args_has(&cli->args, "new")) {
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++) {
+        if (args_has(&cli->args, of_making[i])) {
+            (void)cli_usage(cli, "--%s goes with --create or --new", of_making[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 static int set_value(struct cli *cli, const char *path, const struct value *value)
 {
     struct args_range range = {.min = INT32_MIN, .max = INT32_MAX};
@@ -101,7 +118,7 @@ static int set_value(struct cli *cli, const char *path, const struct value *valu
         return cli_usage(cli, null ? "--null and data exclude each other"
                                    : "the data is missing: DATA, @FILE, -, or --null");
     }
-    if (!cli_number(cli, "version", range, &version) || !has_session(cli)) {
+    if (!cli_number(cli, "version", range, &version) || !only_what_fits(cli) || !has_session(cli)) {
         return CMD_USAGE;
     }
     url_init(&url, "/znodes/v1", path);

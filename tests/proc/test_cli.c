@@ -70,6 +70,7 @@ static const struct row rows[] = {
     {"set $P/closed x", 5, "NoAuth"},
     {"set $P/here", 2, "Usage"},
     {"set $P/here x --version y", 2, "Usage"},
+    {"set $P/here/x x --parents", 2, "Usage"},
     {"create $P/new x", 0, "path"},
     {"create $P/nope/new", 3, "NoNode"},
     {"create $P/here", 4, "NodeExists"},
