@@ -212,6 +212,15 @@ for (const look of LOOKS) {
   );
 }
 
+visiting('the theme is that of the system, also when it changes', {}, async (page) => {
+  const shown = (name) => page.locator(`html[data-theme=${name}]`).waitFor();
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await visit.open('/ui/');
+  await shown('dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await shown('light');
+});
+
 visiting('language and theme are chosen, and remembered', {}, async (page) => {
   await visit.open('/ui/');
   await page.getByRole('button', { name: '切换到中文' }).click();

@@ -1,7 +1,7 @@
 // Curves over time. What they are at now stands beside them in words, for those who do not see them.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { theme } from '../app/theme';
+import { shownTheme } from '../app/theme';
 import { locale } from '../i18n';
 import type { PlotCanvas } from './plot_canvas';
 
@@ -42,7 +42,7 @@ export function Plot({ title, times, curves, format }: Props) {
       canvas.current?.stop();
       canvas.current = undefined;
     };
-  }, [theme.value, locale()]);
+  }, [shownTheme.value, locale()]);
   useEffect(() => canvas.current?.draw(times, curves), [times]);
   return (
     <figure class="plot">
