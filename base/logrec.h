@@ -31,6 +31,18 @@ static inline uint32_t zxid_counter(zxid_t zxid)
     return (uint32_t)zxid;
 }
 
+/* How many records at least a log that ends with `older` lacks of one that ends with `newer`: how
+ * many the epochs before the newer one had is not known. */
+static inline uint64_t zxid_behind(zxid_t newer, zxid_t older)
+{
+    bool same = zxid_epoch(newer) == zxid_epoch(older);
+
+    if (newer <= older) {
+        return 0;
+    }
+    return same ? newer - older : (uint64_t)zxid_counter(newer) + 1;
+}
+
 /* Values are on disk and on the wire: never renumber. */
 enum logrec_type {
     LOGREC_TXN = 1,    /* A transaction of the state machine. */

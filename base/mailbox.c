@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@ static void unlock(struct mailbox *box)
     ASSERT(!failed);
 }
 
-/* The counter cannot pass its end: it is written once per filling and once per close. */
+/* The counter cannot pass its end: it is written once per filling and once per close. Without the
+ * lock: the receiver, woken at once on another processor, would run into it and sleep again. */
 static void wake(const struct mailbox *box)
 {
     uint64_t one = 1;
@@ -57,14 +59,17 @@ void mailbox_release(struct mailbox *box)
 {
     ASSERT(list_empty(&box->queue));
 
+    while (atomic_load(&box->wakers) > 0) {
+        (void)sched_yield();
+    }
     close(box->event_fd);
     pthread_mutex_destroy(&box->mutex);
 }
 
-/* Wakes under the lock, so that the receiver may release the box as soon as it has the message. */
 static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
 {
     enum err err = ERR_OK;
+    bool first = false;
 
     lock(box);
     if (box->closed) {
@@ -73,11 +78,14 @@ static enum err post(struct mailbox *box, struct list *take_node, bool bounded)
         err = ERR_FULL;
     } else {
         list_push_back(&box->queue, take_node);
-        if (box->count++ == 0) {
-            wake(box);
-        }
+        first = box->count++ == 0;
+        (void)atomic_fetch_add(&box->wakers, first ? 1 : 0);
     }
     unlock(box);
+    if (first) {
+        wake(box);
+        (void)atomic_fetch_sub(&box->wakers, 1); /* The box may be gone behind this. */
+    }
     return err;
 }
 
@@ -102,6 +110,7 @@ static void move_all(struct list *from, struct list *to)
     }
 }
 
+/* Clears in any case: a wake may come when its message has been taken already. */
 size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 {
     lock(box);
@@ -110,9 +119,7 @@ size_t mailbox_drain(struct mailbox *box, struct list *ret_list)
 
     move_all(&box->queue, ret_list);
     box->count = 0;
-    if (count > 0 || box->closed) {
-        clear_wake(box);
-    }
+    clear_wake(box);
     unlock(box);
     return count;
 }

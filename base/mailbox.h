@@ -11,6 +11,7 @@
 #include "base/list.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct mailbox {
     pthread_mutex_t mutex;
@@ -19,11 +20,14 @@ struct mailbox {
     size_t count_max;
     int event_fd; /* Readable while the queue may hold messages. */
     bool closed;
+    atomic_uint wakers; /* Threads that have posted and still have to wake the receiver. */
 };
 
 /* Any thread owns it; `count_max` bounds the queue. */
 void mailbox_init(struct mailbox *box, size_t count_max);
-void mailbox_release(struct mailbox *box); /* Must be empty. */
+
+/* Must be empty. Waits for those who are still within a post. */
+void mailbox_release(struct mailbox *box);
 
 /* Any thread. Takes the message unless it returns ERR_FULL or ERR_CLOSED. */
 enum err mailbox_post(struct mailbox *box, struct list *take_node);

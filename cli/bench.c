@@ -82,6 +82,9 @@ static void go(struct bench_worker *worker)
     (void)snprintf(name, sizeof(name), "/z%" PRIu64,
                    rng_below(&bench->rng, (uint64_t)bench->znodes));
     put_url(worker, "/znodes/v1", name, &url);
+    if (read && bench->cli->settings.linearizable) {
+        url_param(&url, "consistency", "linearizable");
+    }
     worker->what = read ? BENCH_READ : BENCH_WRITE;
     if (!read) {
         request.method = "PUT";
@@ -236,7 +239,8 @@ static void run_requests(struct bench *bench)
     for (int i = 0; i < bench->clients; i++) {
         go(&bench->workers[i]);
     }
-    while (busy > 0) { /* What is under way is awaited: each has a deadline. */
+    /* At the end what is under way is awaited: each has a deadline. But not by who has no time. */
+    while (busy > 0 && !*bench->stopped) {
         turn(bench);
         for (struct bench_worker *worker = take_end(bench); worker; worker = take_end(bench)) {
             if (is_over(bench)) {
@@ -264,7 +268,7 @@ static void run_watches(struct bench *bench)
     }
     bench->start_ms = os_now_ms();
     bench->end_ms = bench->start_ms + (uint64_t)bench->time_ms;
-    while (writing || !is_over(bench)) {
+    while (!*bench->stopped && (writing || !is_over(bench))) {
         bool told = bench->missing_events <= 0 || os_now_ms() >= round_ms + ROUND_MS;
 
         if (!writing && told) {

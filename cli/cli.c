@@ -152,7 +152,12 @@ bool cli_duration(const struct cli *cli, const char *option, struct args_range r
     if (!text || args_duration_ms(text, range, ret_ms)) {
         return true;
     }
-    (void)cli_usage(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", option, text);
+    if (args_duration_ms(text, (struct args_range){INT64_MIN, INT64_MAX, 0}, ret_ms)) {
+        (void)cli_usage(cli, "--%s: %s is not within %" PRId64 " ms and %" PRId64 " s", option,
+                        text, range.min, range.max / 1000);
+    } else {
+        (void)cli_usage(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", option, text);
+    }
     return false;
 }
 

@@ -29,6 +29,9 @@ struct asking {
     uint32_t pause_ms;
     int tries;
     struct client_error heard; /* What the last replica that has answered has said. */
+    bool hung;                 /* One of the tries was sent, and not answered in time; */
+    bool unsent;               /* one was over before it could be sent; */
+    bool refused;              /* and one was refused. */
     bool unsure;               /* One of the tries may have been done, though nobody has said so. */
     bool interrupted;          /* While it was waited for the next one. */
 };
@@ -60,9 +63,11 @@ struct client *client_open(struct settings *settings)
         client_seen(client, settings->min_zxid);
     }
     if (!endpoints_parse(&client->endpoints, settings->endpoints, &fault)) {
-        (void)snprintf(settings->error, sizeof(settings->error),
-                       "--endpoints: \"%s\" does not begin with host:port (at most %d of them)",
-                       fault, (int)ENDPOINTS_MAX);
+        (void)snprintf(
+            settings->error, sizeof(settings->error),
+            "--endpoints: \"%s\" does not begin with HOST or HOST:PORT, as in a:9998,b:9998 "
+            "(at most %d of them; there is no https)",
+            fault, (int)ENDPOINTS_MAX);
         client_close(client);
         return NULL;
     }
@@ -226,11 +231,26 @@ static int nobody(struct client *client)
                        client->settings->endpoints);
 }
 
-static int too_late(struct client *client, const struct client_request *request)
+/* True when it is not known whether the write was done. */
+static bool is_unsure(const struct asking *asking)
+{
+    return asking->unsure && changes(asking->request);
+}
+
+/* True when it was not answered in time. What had no time to be sent (the last try may be short)
+ * says nothing where other tries have found nobody, or a reason. */
+static bool is_late(const struct asking *asking)
+{
+    bool known = asking->refused || asking->heard.status;
+
+    return asking->hung || (asking->unsent && !known) || is_unsure(asking);
+}
+
+static int too_late(struct client *client, const struct asking *asking)
 {
     return client_fail(client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s%s",
                        client->settings->endpoints,
-                       changes(request) ? "; the write may or may not have been done" : "");
+                       is_unsure(asking) ? "; the write may or may not have been done" : "");
 }
 
 /* ---- One try ---- */
@@ -293,6 +313,22 @@ static long try_ms(const struct client *client, const struct asking *asking)
     return (long)(share_ms < left_ms ? share_ms : left_ms);
 }
 
+/* There was no answer. A read that was cut off is as if nobody had listened. */
+static void judge_silence(struct client *client, struct asking *asking, CURLcode result)
+{
+    uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
+
+    bool sent = was_sent(client);
+    bool over = result == CURLE_OPERATION_TIMEDOUT;
+
+    asking->refused_since_ms = is_refused(result) ? since_ms : 0;
+    asking->refused = asking->refused || is_refused(result);
+    asking->hung = asking->hung || (over && sent);
+    asking->unsent = asking->unsent || (over && !sent);
+    asking->unsure = asking->unsure || sent;
+    (void)(is_late(asking) ? too_late(client, asking) : nobody(client));
+}
+
 static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
 {
     struct client_reply *reply = &client->reply;
@@ -306,11 +342,7 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
         return ANSWERED;
     }
     if (result != CURLE_OK) {
-        uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
-
-        asking->refused_since_ms = is_refused(result) ? since_ms : 0;
-        asking->unsure = asking->unsure || was_sent(client);
-        (void)(was_sent(client) ? too_late(client, asking->request) : nobody(client));
+        judge_silence(client, asking, result);
         return ELSEWHERE;
     }
     asking->refused_since_ms = 0;
@@ -322,10 +354,13 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     reply->retry_after_ms = (int64_t)wait_s * 1000;
     reply->endpoint = client->endpoints.current;
     client_seen(client, reply->zxid);
+    client->about = asking->request->about;
     (void)client_judge(client, reply->status, buf_slice(&reply->body));
+    client->about = NULL;
 
     bool in_flight = strcmp(client->error.code, "InFlight") == 0;
 
+    asking->hung = asking->hung || reply->status == HTTP_UNKNOWN;
     asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
         json_decref(asking->heard.problem);
@@ -336,15 +371,28 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
 }
 
+/* True for a read of what the replicas agree on, which may be asked of a majority. */
+static bool may_be_stale(const struct client_request *request)
+{
+    static const char *const routes[] = {"/znodes/", "/search/", "/export/", "/multi/",
+                                         "/sessions/"};
+    bool reads = request->reads || !request->method || strcmp(request->method, "GET") == 0;
+    const char *query = strchr(request->target, '?');
+
+    for (size_t i = 0; reads && i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (strncmp(request->target, routes[i], strlen(routes[i])) == 0) {
+            return !query || !strstr(query, "consistency=");
+        }
+    }
+    return false;
+}
+
 void client_url(const struct client *client, const struct client_request *request, struct buf *url)
 {
-    bool read = !request->method || strcmp(request->method, "GET") == 0;
-    bool znode = strncmp(request->target, "/znodes/", 8) == 0;
-
     buf_init(url, CLIENT_URL_MAX);
     buf_append_str(url, endpoints_url(&client->endpoints));
     buf_append_str(url, request->target);
-    if (client->settings->linearizable && read && znode) {
+    if (client->settings->linearizable && may_be_stale(request)) {
         url_param(url, "consistency", "linearizable");
     }
 }
@@ -459,16 +507,16 @@ static int show(const struct client *client, const struct client_request *reques
     return CMD_SHOWN;
 }
 
-/* All tries are over, and none was answered for good. What the last one says holds for it alone: a
- * write that was sent before may be done, and a replica that was asked before has told its reason.
- */
+/* All tries are over, and none was answered for good. What the last one says holds for it alone,
+ * and who was asked last is luck: when one of them was late it is late, else a replica that was
+ * asked before has told its reason. */
 static int give_up(struct client *client, struct asking *asking)
 {
     if (asking->interrupted) {
         return client_fail(client, CMD_FAILED, CLIENT_INTERRUPTED, "interrupted");
     }
-    if (asking->unsure && changes(asking->request) && client->error.exit_code != CMD_TIMED_OUT) {
-        return too_late(client, asking->request);
+    if (is_late(asking) && client->error.exit_code != CMD_TIMED_OUT) {
+        return too_late(client, asking);
     }
     if (client->error.exit_code == CMD_NO_ENSEMBLE && asking->heard.status) {
         json_decref(client->error.problem);

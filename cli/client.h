@@ -29,6 +29,7 @@ struct client_request {
     const char *body_from; /* What --curl shows in place of the body: "@FILE", "@-"; or NULL. */
     const char *type;      /* Of the body; NULL: application/octet-stream. */
     const char *accept;    /* NULL: application/json. */
+    const char *about;     /* The path that its errors name; NULL: the one they come with. */
     const char *headers[CLIENT_HEADERS_MAX]; /* More of them, "Name: value"; ends with NULL. */
     bool reads;                              /* Changes nothing, though its method may. */
     bool keyless;                            /* A write that takes no Idempotency-Key. */

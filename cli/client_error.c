@@ -7,7 +7,9 @@
 #include <stdio.h>
 
 enum {
-    NOW_MAX = 48,
+    MORE_MAX = 48,
+    ABOUT_MAX = 32,
+    HTTP_WHO = 401,
     HTTP_OTHER_VERSION = 412
 };
 
@@ -64,12 +66,18 @@ bool client_was_late(const struct client *client)
     return client->error.status == HTTP_OTHER_VERSION;
 }
 
-/* What the version is, for who has asked for another one. */
-static void put_now(const json_t *problem, const char *code, char now[NOW_MAX])
+/* What the version is, for who has asked for another one; who was not asked for, for who may not.
+ */
+static void put_more(const struct client *client, const json_t *problem, long status,
+                     char more[MORE_MAX])
 {
+    const char *code = jsonr_text(problem, "code");
+
     if (strcmp(code, "BadVersion") == 0 && jsonr_at(problem, "stat")) {
-        (void)snprintf(now, NOW_MAX, "; it is %" PRId64 " now",
+        (void)snprintf(more, MORE_MAX, "; it is %" PRId64 " now",
                        jsonr_number(problem, "stat.version"));
+    } else if (strcmp(code, "NoAuth") == 0 && status == HTTP_WHO && !client->settings->user) {
+        (void)snprintf(more, MORE_MAX, "; nobody was named with --user");
     }
 }
 
@@ -83,6 +91,21 @@ static const json_t *failed_element(const json_t *problem)
                : NULL;
 }
 
+/* What the problem is about: a path, or where in what was sent. */
+static const char *find_about(const struct client *client, const json_t *problem,
+                              char place[ABOUT_MAX])
+{
+    const json_t *index = jsonr_at(problem, "op_index");
+    const json_t *element = failed_element(problem);
+
+    if (!element && json_is_integer(index)) {
+        (void)snprintf(place, ABOUT_MAX, "ops[%d]", (int)json_integer_value(index));
+        return place;
+    }
+    return !element && client->about ? client->about
+                                     : jsonr_text(element ? element : problem, "path");
+}
+
 /* Of an answer that is none of zabra's. */
 static int judge_bare(struct client *client, long status)
 {
@@ -94,14 +117,14 @@ static int judge_bare(struct client *client, long status)
 
 static int judge_problem(struct client *client, long status, json_t *problem)
 {
-    const json_t *element = failed_element(problem);
-    const char *path = jsonr_text(element ? element : problem, "path");
     const char *code = jsonr_text(problem, "code");
-    char now[NOW_MAX] = "";
+    char place[ABOUT_MAX];
+    char more[MORE_MAX] = "";
+    const char *about = find_about(client, problem, place);
 
-    put_now(problem, code, now);
-    (void)client_fail(client, exit_code_of(status, code), code, "%s%s%s (%s)%s", path,
-                      *path ? ": " : "", jsonr_text(problem, "detail"), code, now);
+    put_more(client, problem, status, more);
+    (void)client_fail(client, exit_code_of(status, code), code, "%s%s%s (%s)%s", about,
+                      *about ? ": " : "", jsonr_text(problem, "detail"), code, more);
     client->error.status = status;
     client->error.problem = problem;
     return client->error.exit_code;

@@ -18,6 +18,7 @@ struct client {
     CURL *easy;
     struct client_reply reply;
     struct client_error error;
+    const char *about;  /* Of the request under way. */
     int lines_left;     /* Of the answer that may still come; -1: all. */
     json_t *json;       /* Of the reply's body, once it was asked for. */
     uint64_t seen_zxid; /* Newest that was seen. */

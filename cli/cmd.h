@@ -71,9 +71,11 @@ enum cmd_operand {
 };
 
 enum {
-    CMD_OPERANDS_MAX = 4
+    CMD_OPERANDS_MAX = 4,
+    CMD_MORE_MAX = 1 << 16 /* Bytes of what `more` appends. */
 };
 
+struct buf;
 struct cli;
 
 struct cmd {
@@ -95,7 +97,8 @@ struct cmd {
      * are those after its name. */
     int (*run)(struct cli *cli);
     int (*run_alone)(int arg_count, char **args);
-    void (*more)(void); /* Prints even more help, or NULL. */
+    void (*more)(
+        struct buf *out); /* Appends even more help, in lines that stay as they are; NULL: none. */
 };
 
 /* All rows, in the order of help; ends with NULL. In cmd_table.c. */

@@ -232,8 +232,9 @@ const struct cmd cmd_acl = {
     .text =
         "LIST is open (everybody may do all), read (everybody may read), creator (you may do\n"
         "all), or entries scheme:id:perms parted by commas, as in ZooKeeper's shell: perms are\n"
-        "c(reate) d(elete) r(ead) w(rite) a(dmin), schemes world, auth, digest, ip. An ACL\n"
-        "holds for its znode alone, not for what is below it.\n",
+        "c(reate) d(elete) r(ead) w(rite) a(dmin), schemes world, auth, digest, ip. The id of\n"
+        "digest has a hash in place of the password: 'zabra whoami --user NAME' prints it. An\n"
+        "ACL holds for its znode alone, not for what is below it.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},

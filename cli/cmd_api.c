@@ -28,10 +28,28 @@ static bool is_target(const char *target)
     return target[0] == '/';
 }
 
-/* Opening a session is the one write that takes no key. */
+/* Opening a session and an import take no key. */
 static bool is_keyless(const char *target)
 {
-    return strncmp(target, "/sessions/", 10) == 0;
+    return strncmp(target, "/sessions/", 10) == 0 || strncmp(target, "/import/", 8) == 0;
+}
+
+/* A Content-Type stands in place of ours. */
+static void take_type(struct client_request *request)
+{
+    static const char name[] = "Content-Type:";
+    int kept = 0;
+
+    for (int i = 0; request->headers[i]; i++) {
+        const char *header = request->headers[i];
+
+        if (strncasecmp(header, name, strlen(name)) == 0) {
+            request->type = header + strlen(name) + strspn(header + strlen(name), " ");
+        } else {
+            request->headers[kept++] = header;
+        }
+    }
+    request->headers[kept] = NULL;
 }
 
 /* False: told. */
@@ -50,6 +68,7 @@ static bool take_headers(const struct cli *cli, struct client_request *request)
         }
         request->headers[count++] = header;
     }
+    take_type(request);
     return true;
 }
 

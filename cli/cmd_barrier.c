@@ -175,6 +175,7 @@ static int run_between(struct barrier *barrier)
     if (code == CMD_OK) {
         code = hold_run(&hold, buf_cstr(&barrier->mine));
         if (code != CMD_CHILD_LOST) {
+            wait_again(&hold.wait); /* For the others' end; the command may have taken long. */
             (void)leave(&hold.wait, barrier); /* The command's code says more. */
         }
     }

@@ -124,7 +124,7 @@ static json_t *figures_of(const struct bench *bench, enum bench_what what)
     return item;
 }
 
-static int tell(const struct bench *bench, const char *kind)
+static void print(const struct bench *bench, const char *kind)
 {
     static const struct out_column columns[] = {{"WHAT", "what", false},
                                                 {"COUNT", "count", true},
@@ -139,12 +139,8 @@ static int tell(const struct bench *bench, const char *kind)
                                                 {.title = NULL}};
     struct out out = bench->cli->out;
     json_t *list = json_array();
-    uint64_t errors = 0;
-    uint64_t done = 0;
 
     for (int i = 0; i < BENCH_WHATS; i++) {
-        errors += bench->errors[i];
-        done += bench->hists[i].count;
         if (bench->hists[i].count + bench->errors[i] > 0) {
             (void)json_array_append_new(list, figures_of(bench, (enum bench_what)i));
         }
@@ -159,9 +155,23 @@ static int tell(const struct bench *bench, const char *kind)
     out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
     out_list(&out, value, "results", columns);
     json_decref(value);
-    if (done == 0) {
-        return cli_fail(bench->cli, CMD_FAILED, "NothingDone", "not one request has succeeded");
+}
+
+/* Figures of nothing are none. */
+static int tell(const struct bench *bench, const char *kind)
+{
+    uint64_t errors = 0;
+    uint64_t done = 0;
+
+    for (int i = 0; i < BENCH_WHATS; i++) {
+        errors += bench->errors[i];
+        done += bench->hists[i].count;
     }
+    if (done == 0) {
+        return cli_fail(bench->cli, CMD_FAILED, "NothingDone",
+                        "not one request has succeeded; %" PRIu64 " have failed", errors);
+    }
+    print(bench, kind);
     return errors > 0 ? CMD_PARTLY : CMD_OK;
 }
 
@@ -236,7 +246,7 @@ static bool take_options(struct bench *bench, int64_t *ret_percent)
 
 static int run_bench(struct bench *bench, const char *kind)
 {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     uint64_t random = 0;
     int code = choose_endpoints(bench->cli);
 
@@ -301,12 +311,12 @@ static const struct cmd_example examples[] = {
 const struct cmd cmd_bench = {
     .name = "bench",
     .summary = "drive reads, writes or watches, and tell how long they take",
-    .usage = "read|write|mix|watch",
-    .text = "Each client asks as soon as it has its answer. All is done below a znode "
-            "/zabra-bench-...,\n"
-            "which is deleted at the end, also after Ctrl-C. This is load: think before you drive "
-            "it\n"
-            "on what others need. Ends with 9 when some requests have failed.\n",
+    .usage = "[read|write|mix|watch]",
+    .text =
+        "Each client asks as soon as it has its answer; without a kind it is a mix. All is done\n"
+        "below a znode /zabra-bench-..., which is deleted at the end, also after Ctrl-C (a\n"
+        "second one ends it at once). This is load: think before you drive it on what others\n"
+        "need. Ends with 9 when some requests have failed.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT},

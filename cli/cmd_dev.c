@@ -39,7 +39,7 @@ enum {
 
 struct dev {
     uint32_t nodes;
-    uint16_t port;
+    uint32_t port;                /* Of the first one. */
     const char *data;             /* As given. */
     char data_path[DEV_PATH_MAX]; /* Absolute. */
     struct buf keys;              /* More lines for each configuration. */
@@ -55,13 +55,37 @@ struct dev {
 
 /* ---- Command line. ---- */
 
-static bool parse_number(const char *text, unsigned long max, unsigned long *ret_number)
+static const struct number {
+    const char *name;
+    size_t offset; /* Of an uint32_t in struct dev. */
+    uint32_t max;
+} numbers[] = {{"nodes", offsetof(struct dev, nodes), NODES_MAX},
+               {"port", offsetof(struct dev, port), PORT_MAX},
+               {"wait", offsetof(struct dev, wait_s), WAIT_MAX_S}};
+
+static bool parse_number(const char *text, uint32_t max, uint32_t *ret_number)
 {
     char *end = NULL;
+    unsigned long number = 0;
 
     errno = 0;
-    *ret_number = strtoul(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && !errno && *ret_number > 0 && *ret_number <= max;
+    number = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno || number == 0 || number > max) {
+        return false;
+    }
+    *ret_number = (uint32_t)number;
+    return true;
+}
+
+static int unknown_key(const char *arg)
+{
+    const char *meant = dev_key_meant(arg);
+    int len = (int)strcspn(arg, "=");
+
+    return meant ? cmd_usage_error(&cmd_dev, "%.*s is no option, nor a key; did you mean --%s?",
+                                   len, arg, meant)
+                 : cmd_usage_error(&cmd_dev, "%.*s is no option, nor a key of 'zabra help serve'",
+                                   len, arg);
 }
 
 /* `--key value` or `--key=value` becomes a line of each configuration. */
@@ -82,28 +106,44 @@ static bool take_key(struct dev *dev, int arg_count, char **args, int *pos)
     return !dev->keys.overflow;
 }
 
+/* An option with a number. NULL: it is another one. */
+static const struct number *take_number(int arg_count, char **args, int *pos, const char **ret_text)
+{
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        *ret_text = cmd_option(numbers[i].name, arg_count, args, pos);
+        if (*ret_text) {
+            return &numbers[i];
+        }
+    }
+    return NULL;
+}
+
 static int parse(struct dev *dev, int arg_count, char **args)
 {
     int pos = 0;
 
     while (pos < arg_count) {
         const char *arg = args[pos];
-        const char *nodes = cmd_option("nodes", arg_count, args, &pos);
-        const char *port = nodes ? NULL : cmd_option("port", arg_count, args, &pos);
-        const char *data = nodes || port ? NULL : cmd_option("data", arg_count, args, &pos);
-        const char *wait = nodes || port || data ? NULL : cmd_option("wait", arg_count, args, &pos);
-        unsigned long number = 0;
+        const char *text = NULL;
+        const struct number *number = take_number(arg_count, args, &pos, &text);
+        const char *data = number ? NULL : cmd_option("data", arg_count, args, &pos);
 
-        if (nodes && parse_number(nodes, NODES_MAX, &number)) {
-            dev->nodes = (uint32_t)number;
-        } else if (port && parse_number(port, PORT_MAX, &number)) {
-            dev->port = (uint16_t)number;
-        } else if (data && *data) {
+        if (number) {
+            uint32_t *to = (uint32_t *)((char *)dev + number->offset);
+
+            if (!parse_number(text, number->max, to)) {
+                return cmd_usage_error(&cmd_dev, "--%s: \"%s\" is not a number from 1 to %u",
+                                       number->name, text, number->max);
+            }
+        } else if (data) {
+            if (!*data) {
+                return cmd_usage_error(&cmd_dev, "--data needs a directory");
+            }
             dev->data = data;
-        } else if (wait && parse_number(wait, WAIT_MAX_S, &number)) {
-            dev->wait_s = (uint32_t)number;
-        } else if (nodes || port || data || wait || !take_key(dev, arg_count, args, &pos)) {
-            return cmd_usage_error(&cmd_dev, "\"%s\" is wrong or lacks its value", arg);
+        } else if (dev_key_unknown(arg)) {
+            return unknown_key(arg);
+        } else if (!take_key(dev, arg_count, args, &pos)) {
+            return cmd_usage_error(&cmd_dev, "\"%s\" is no option, nor a key with its value", arg);
         }
     }
     return CMD_OK;
@@ -264,6 +304,15 @@ static void open_signals(struct dev *dev)
     loop_add(&dev->loop, &dev->signals);
 }
 
+/* Who answers at its port before it runs is another one: a forgotten `zabra dev`, as a rule. */
+static bool is_port_served(const struct child *child)
+{
+    char url[64];
+
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/livez", child->client_port);
+    return ask_get(url, ASK_MS, NULL) != 0;
+}
+
 static void start_due(struct dev *dev)
 {
     uint64_t now_ms = os_now_ms();
@@ -271,7 +320,11 @@ static void start_due(struct dev *dev)
     for (uint32_t i = 0; i < dev->nodes; i++) {
         struct child *child = &dev->children[i];
 
-        if (child->pid == 0 && now_ms >= child->restart_at_ms && !child_start(child)) {
+        if (child->pid > 0 || now_ms < child->restart_at_ms) {
+            continue;
+        }
+        child->foreign = is_port_served(child);
+        if (!child_start(child)) {
             plan_restart(child);
         }
     }
@@ -287,7 +340,7 @@ static uint32_t count_ready(struct dev *dev)
         struct child *child = &dev->children[i];
         char url[64];
 
-        if (child->pid > 0 && !child->ready) {
+        if (child->pid > 0 && !child->ready && !child->foreign) {
             (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/readyz", child->client_port);
             child->ready = ask_get(url, ASK_MS, NULL) == 200;
         }
@@ -349,6 +402,19 @@ static bool wait_ready(struct dev *dev)
     return false;
 }
 
+/* What the command line has to be told when these are not the replicas that it asks by itself. */
+static void print_endpoints(const struct dev *dev)
+{
+    if (dev->port == PORT_DEFAULT && dev->nodes == NODES_DEFAULT) {
+        return;
+    }
+    (void)printf("\nFor the command line:\n\n  export ZABRA_ENDPOINTS=");
+    for (uint32_t i = 0; i < dev->nodes; i++) {
+        (void)printf("%s127.0.0.1:%u", i ? "," : "", dev->children[i].client_port);
+    }
+    (void)printf("\n");
+}
+
 static void print_welcome(const struct dev *dev)
 {
     uint16_t last = (uint16_t)(dev->port + dev->nodes - 1);
@@ -368,6 +434,7 @@ static void print_welcome(const struct dev *dev)
                  dev->port);
     (void)printf("  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n", middle);
     (void)printf("  curl http://127.0.0.1:%u/ensemble/v1\n", last);
+    print_endpoints(dev);
     (void)printf("\nDashboard: http://127.0.0.1:%u/ui/\n", dev->port);
     (void)printf("Data: %s. Ctrl-C ends all; the next start finds the data again.\n",
                  dev->data_path);

@@ -10,7 +10,8 @@
 
 enum {
     HTTP_OK = 200,
-    HTTP_UNAVAILABLE = 503
+    HTTP_UNAVAILABLE = 503,
+    COUNT_MAX = 32
 };
 
 #define BOLD  "\033[1m"
@@ -154,6 +155,31 @@ static void say(const struct cli *cli, const json_t *finding)
     out_say(&cli->out, "    do:    %s\n", jsonr_text(finding, "advice"));
 }
 
+/* "1 replica", "2 replicas". */
+static void put_count(const json_t *result, const char *what, char text[COUNT_MAX])
+{
+    int count = (int)jsonr_number(result, what);
+
+    (void)snprintf(text, COUNT_MAX, "%d %.*s", count, (int)strlen(what) - (count == 1 ? 1 : 0),
+                   what);
+}
+
+static void say_counts(const struct cli *cli, const json_t *result)
+{
+    char replicas[COUNT_MAX];
+    char errors[COUNT_MAX];
+    char warnings[COUNT_MAX];
+
+    put_count(result, "replicas", replicas);
+    put_count(result, "errors", errors);
+    put_count(result, "warnings", warnings);
+    if (json_is_true(jsonr_at(result, "ok"))) {
+        out_say(&cli->out, "%s asked, nothing is wrong\n", replicas);
+    } else {
+        out_say(&cli->out, "%s asked: %s, %s\n", replicas, errors, warnings);
+    }
+}
+
 static void tell(const struct cli *cli, json_t *result)
 {
     static const struct out_column columns[] = {{"SEVERITY", "severity", false},
@@ -173,14 +199,7 @@ static void tell(const struct cli *cli, json_t *result)
     {
         say(cli, finding);
     }
-    if (json_array_size(findings) == 0) {
-        out_say(&cli->out, "%d replicas asked, nothing is wrong\n",
-                (int)jsonr_number(result, "replicas"));
-    } else {
-        out_say(&cli->out, "%d replicas asked: %d errors, %d warnings\n",
-                (int)jsonr_number(result, "replicas"), (int)jsonr_number(result, "errors"),
-                (int)jsonr_number(result, "warnings"));
-    }
+    say_counts(cli, result);
 }
 
 static int run(struct cli *cli)

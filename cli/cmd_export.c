@@ -91,10 +91,10 @@ static int judge_export(const struct cli *cli, const struct exporting *exporting
                         "what was exported is not whole: it was cut off; export it again");
     }
     if (ephemerals > 0) {
-        (void)fprintf(stderr,
-                      "zabra export: %" PRId64 " ephemeral znodes left out: they belong to "
-                      "sessions\n",
-                      ephemerals);
+        (void)fprintf(
+            stderr,
+            "zabra export: ephemeral znodes left out, for they belong to sessions: %" PRId64 "\n",
+            ephemerals);
     }
     if (unreadable > 0) {
         return cli_fail(cli, CMD_PARTLY, "Unreadable",
@@ -126,9 +126,6 @@ static int run_export(struct cli *cli)
         return CMD_USAGE;
     }
     url_init(&url, "/export/v1", path);
-    if (cli->settings.linearizable) {
-        url_param(&url, "consistency", "linearizable");
-    }
     transfer.request.target = buf_cstr(&url);
     if (cli->settings.curl) {
         code = cli_ask(cli, &transfer.request);
@@ -249,6 +246,11 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
     json = jsonr_parse(buf_slice(&transfer->answer), fault);
     if (!json) {
         return cli_fail(cli, CMD_FAILED, "BadAnswer", "the answer is no JSON: %s", fault);
+    }
+    if (jsonr_number(json, "lines") == 0) {
+        json_decref(json);
+        return cli_fail(cli, CMD_FAILED, "File",
+                        "there was nothing to import, not a single line: was the export made?");
     }
     if (json_is_true(jsonr_at(json, "dryRun"))) {
         out_say(&cli->out, "nothing was done; it would be:\n");

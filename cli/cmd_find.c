@@ -100,6 +100,10 @@ static int run(struct cli *cli)
         out_list(&cli->out, search.whole, "nodes",
                  args_has(&cli->args, "long") ? long_columns : columns);
     }
+    if (code == CMD_OK && json_is_true(jsonr_at(search.whole, "more"))) {
+        (void)fprintf(stderr,
+                      "zabra find: there may be more; --limit says how many are looked for\n");
+    }
     json_decref(search.whole);
     return code;
 }

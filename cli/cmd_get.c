@@ -102,6 +102,8 @@ static const struct out_column stat_columns[] = {
     {"cversion", "cversion", false},
     {"aversion", "aversion", false},
     {"owner", "ephemeralOwnerHex", false},
+    {"container", "container", false},
+    {"ttl_ms", "ttl", false},
     {.title = NULL},
 };
 

@@ -150,7 +150,7 @@ static bool judge(const struct inspection *inspection)
     bool snapshot_ok =
         inspection->snapshot_err == ERR_OK || inspection->snapshot_err == ERR_MISSING;
 
-    return report->verdict != STORE_DAMAGED && !report->quarantined && snapshot_ok &&
+    return has_log(inspection) && !report->quarantined && snapshot_ok &&
            inspection->log_err == ERR_OK && inspect_files_sound(&inspection->files);
 }
 
@@ -238,7 +238,8 @@ static void print_text(struct inspection *inspection)
         print_files(inspection);
     }
     inspection->sound = judge(inspection);
-    (void)printf("%s: %s\n", inspection->dir, verdict_of(inspection));
+    (void)printf("%s: %s%s\n", inspection->dir, verdict_of(inspection),
+                 report->verdict == STORE_EMPTY ? ", no replica has written here" : "");
 }
 
 /* ---- As JSON. ---- */
@@ -463,5 +464,5 @@ const struct cmd cmd_inspect = {
     .text = "Prints identity, promise, quarantine, snapshot, log and each file with a verdict,\n"
             "and says whether all is sound. Reads everything, changes nothing. --records lists\n"
             "each record of the log; -o json (or --json) prints one object instead of text.\n"
-            "Exit code 0: sound; 1: not, or it cannot be read; 2: wrong usage.\n",
+            "Exit code 0: sound; 1: not, or empty, or it cannot be read; 2: wrong usage.\n",
     .run_alone = run};

@@ -87,9 +87,10 @@ const struct cmd cmd_lock = {
     .text = "NAME is a path, or a name within /locks. The lock is that of\n"
             "docs/recipes/lock.md, and may be shared with programs that are written like\n"
             "those. It is let go when the command has ended. The command's environment:\n"
-            "ZABRA_LOCK_PATH, the znode; ZABRA_LOCK_FENCE, its czxid; ZABRA_SESSION and\n"
-            "ZABRA_ENDPOINTS, so that 'zabra' within is in the same session; ZABRA_MIN_ZXID, so\n"
-            "that it reads nothing older than what the holder before has left.\n" HOLD_HELP,
+            "ZABRA_LOCK_PATH, the znode; ZABRA_LOCK_FENCE and ZABRA_FENCE, its czxid;\n"
+            "ZABRA_SESSION and ZABRA_ENDPOINTS, so that 'zabra' within is in the same session;\n"
+            "ZABRA_MIN_ZXID, so that it reads nothing older than what the holder before has\n"
+            "left.\n" HOLD_HELP,
     .options = lock_options,
     .examples = lock_examples,
     .operands = {CMD_OPERAND_NAME},
@@ -136,54 +137,102 @@ static int stand(struct hold *hold, const char *path)
     return code;
 }
 
-/* Who leads: name and znode of the first candidate. */
-static int print_leader(struct cli *cli, const char *path)
+/* `*first` becomes whoever stands before it in the line; NULL: nobody does. The caller drops it. */
+static void take_first(const json_t *page, json_t **first)
 {
-    const json_t *first = json_array_get(jsonr_at(client_json(cli->client), "children"), 0);
-    const char *name = jsonr_text(first, "name");
-    bool stands = strncmp(name, CANDIDATE, strlen(CANDIDATE)) == 0 && place_number(name) >= 0;
+    json_t *child = NULL;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(page, "children"), i, child)
+    {
+        int64_t number = place_number(jsonr_text(child, "name"));
+
+        if (number >= 0 && (!*first || number < place_number(jsonr_text(*first, "name")))) {
+            json_decref(*first);
+            *first = json_incref(child);
+        }
+    }
+}
+
+/* Who leads is who stands first, if that is a candidate: it may be a lock. */
+static int print_leader(const struct cli *cli, const char *path, const json_t *first)
+{
     static const struct out_column columns[] = {
         {"leader", "leader", false}, {"path", "path", false}, {.title = NULL}};
+    const char *name = jsonr_text(first, "name");
     struct buf znode;
     json_t *value = NULL;
 
-    if (!stands) {
-        return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: nobody stands, so nobody leads", path);
+    if (strncmp(name, CANDIDATE, strlen(CANDIDATE)) != 0) {
+        return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: %s%s, so nobody leads", path,
+                        first ? "a lock is held: " : "nobody stands", name);
     }
+    if (jsonr_at(first, "hidden")) {
+        return cli_fail(cli, CMD_DENIED, "NoAuth", "%s/%s leads, and you may not read its name",
+                        path, name);
+    }
+
+    const char *leader = jsonr_text(first, jsonr_at(first, "data64") ? "data64" : "dataUtf8");
+
     if (out_is_text(&cli->out)) {
-        out_say(&cli->out, "%s\n", jsonr_text(first, "dataUtf8"));
+        out_say(&cli->out, "%s\n", leader);
         return CMD_OK;
     }
     buf_init(&znode, URL_MAX);
     buf_printf(&znode, "%s/%s", path, name);
-    value =
-        json_pack("{s:s,s:s}", "leader", jsonr_text(first, "dataUtf8"), "path", buf_cstr(&znode));
+    value = json_pack("{s:s,s:s}", "leader", leader, "path", buf_cstr(&znode));
     out_facts(&cli->out, value, columns);
     json_decref(value);
     buf_release(&znode);
     return CMD_OK;
 }
 
-static int ask_leader(struct cli *cli, const char *path)
+/* One page of the line; `after` is where it begins, and then where the next one does ("": over). */
+static int ask_line(const struct cli *cli, const char *path, struct buf *after, json_t **first)
 {
+    const json_t *page = NULL;
     struct buf url;
+    int code = CMD_OK;
+
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "children");
+    url_param(&url, "with", "data");
+    url_param(&url, "dataformat", "auto");
+    if (after->len > 0) {
+        url_param(&url, "after", buf_cstr(after));
+    }
+    url_param(&url, "consistency", "linearizable");
+    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    buf_release(&url);
+    page = code == CMD_OK ? cli_json(cli) : NULL;
+    if (!page) {
+        return code == CMD_OK ? CMD_FAILED : code;
+    }
+    take_first(page, first);
+    buf_clear(after);
+    buf_append_str(after, jsonr_text(page, "after"));
+    return CMD_OK;
+}
+
+static int ask_leader(const struct cli *cli, const char *path)
+{
+    json_t *first = NULL;
+    struct buf after;
     int code = CMD_OK;
 
     if (cli->args.child) {
         return cli_usage(cli, "--leader only asks: it takes no command");
     }
-    url_init(&url, "/znodes/v1", path);
-    url_param(&url, "view", "children");
-    url_param(&url, "with", "data");
-    url_param(&url, "dataformat", "utf8");
-    url_param(&url, "after", CANDIDATE); /* The first one behind this is the first candidate. */
-    url_param_number(&url, "limit", 1);
-    if (!cli->settings.linearizable) { /* Else each read is. */
-        url_param(&url, "consistency", "linearizable");
+    buf_init(&after, URL_MAX);
+    do {
+        code = ask_line(cli, path, &after, &first);
+    } while (code == CMD_OK && after.len > 0);
+    if (code == CMD_OK) {
+        code = print_leader(cli, path, first);
     }
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
-    buf_release(&url);
-    return code == CMD_OK ? print_leader(cli, path) : code;
+    buf_release(&after);
+    json_decref(first);
+    return code;
 }
 
 static int run_elect(struct cli *cli)
@@ -212,7 +261,7 @@ static int run_elect(struct cli *cli)
 
 static const struct cmd_option elect_options[] = {
     {"name", 0, "TEXT", "what others see as the leader's name (host:pid)", NULL},
-    {"leader", 0, NULL, "only print who leads; exit code 3 when nobody does", NULL},
+    {"leader", 0, NULL, "only print the name of who leads; exit code 3 when nobody does", NULL},
     WAIT_OPTIONS,
     HOLD_OPTIONS,
     {.name = NULL},

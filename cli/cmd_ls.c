@@ -87,7 +87,12 @@ static int fetch(struct cli *cli, struct listing *listing)
 
 static const char *kind_of(const json_t *stat)
 {
-    return strcmp(jsonr_text(stat, "ephemeralOwnerHex"), "0x0") == 0 ? "-" : "ephemeral";
+    bool ephemeral = strcmp(jsonr_text(stat, "ephemeralOwnerHex"), "0x0") != 0;
+
+    return ephemeral                     ? "ephemeral"
+           : jsonr_at(stat, "container") ? "container"
+           : jsonr_at(stat, "ttl")       ? "ttl"
+                                         : "-";
 }
 
 /* For people: when, and what kind of znode. */

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum {
-    FILE_NAME_MAX = 4096
+    FILE_NAME_MAX = 4096,
+    LINE_MAX_LEN = 1024
 };
 
 /* ---- roff ---- */
@@ -39,7 +40,7 @@ static void put_lines(FILE *to, const char *text)
 {
     while (*text) {
         size_t len = strcspn(text, "\n");
-        char line[1024];
+        char line[LINE_MAX_LEN];
 
         (void)snprintf(line, sizeof(line), "%.*s", (int)len, text);
         if (*line == '.') {
@@ -116,6 +117,21 @@ static void put_examples(FILE *to, const struct cmd *cmd)
     }
 }
 
+/* Lines that stay as they are. */
+static void put_more(FILE *to, const struct cmd *cmd)
+{
+    struct buf text;
+
+    if (cmd->more) {
+        buf_init(&text, CMD_MORE_MAX);
+        cmd->more(&text);
+        (void)fputs(".nf\n", to);
+        put_lines(to, buf_cstr(&text));
+        (void)fputs(".fi\n", to);
+        buf_release(&text);
+    }
+}
+
 static void put_exit_codes(FILE *to)
 {
     (void)fputs(".SH EXIT STATUS\n", to);
@@ -124,8 +140,9 @@ static void put_exit_codes(FILE *to)
         put_lines(to, at->meaning);
     }
     (void)fputs(".PP\nCommands that run another one end with its code, or with 128 and the number "
-                "of the\nsignal that ended it.\n",
+                "of the\nsignal that ended it; ",
                 to);
+    (void)fprintf(to, "%d to %d are their own.\n", (int)CMD_CHILD_LOST, (int)CMD_CHILD_NOT_FOUND);
 }
 
 /* ---- Pages ---- */
@@ -138,12 +155,13 @@ static void put_command(FILE *to, const struct cmd *cmd)
     put_head(to, page, cmd->summary);
     (void)fputs(".SH SYNOPSIS\n\\fBzabra ", to);
     put(to, cmd->name);
-    (void)fputs(cmd->options && cmd->run ? "\\fR [\\fIOPTIONS\\fR] " : "\\fR ", to);
+    (void)fputs(cmd->run ? "\\fR [\\fIOPTIONS\\fR] " : "\\fR ", to);
     put(to, cmd->usage);
     (void)fputc('\n', to);
     if (cmd->text) {
         (void)fputs(".SH DESCRIPTION\n", to);
         put_lines(to, cmd->text);
+        put_more(to, cmd);
     }
     put_options(to, "OPTIONS", cmd->options);
     put_examples(to, cmd);

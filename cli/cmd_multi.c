@@ -177,8 +177,8 @@ const struct cmd cmd_multi = {
         "FILE (or standard input) has {\"ops\":[...]}, the list alone, or one operation a line.\n"
         "Changes: create, set, delete, check. Reads: get, children, stat, exists; each has an\n"
         "error of its own, and the exit code is 9 when there is one.\n"
-        "Members: op, path, version; dataUtf8, data64 or dataJson; sequence, ephemeral, parents,\n"
-        "container, ttl, acl.\n",
+        "Members: op, path; dataUtf8, data64, dataJson or null; conditions version, czxid,\n"
+        "aversion; to create sequence, ephemeral, parents, container, ttl, acl.\n",
     .examples = examples,
     .operands = {CMD_OPERAND_FILE},
     .operands_max = 1,

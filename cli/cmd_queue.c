@@ -26,6 +26,12 @@ struct queue {
     char match[CLIENT_HEADER_MAX]; /* and the header that asks for just that. */
 };
 
+/* A path, or an item, needs no table. */
+static bool is_words(const struct cli *cli)
+{
+    return out_is_text(&cli->out) || cli->out.format == SETTINGS_TABLE;
+}
+
 /* ---- push ---- */
 
 static int push(struct cli *cli, const char *path)
@@ -48,7 +54,7 @@ static int push(struct cli *cli, const char *path)
         value_put(&value, &request);
         code = cli_ask(cli, &request);
     }
-    if (code == CMD_OK && out_is_text(&cli->out)) {
+    if (code == CMD_OK && is_words(cli)) {
         out_say(&cli->out, "%s\n", jsonr_text(client_json(cli->client), "path"));
     } else if (code == CMD_OK) {
         out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
@@ -97,7 +103,7 @@ static int read_item(struct queue *queue)
     int code = CMD_OK;
 
     url_init(&url, "/znodes/v1", buf_cstr(&queue->item));
-    if (out_is_text(&queue->cli->out)) {
+    if (is_words(queue->cli)) {
         request.accept = "application/octet-stream";
     } else {
         url_param(&url, "dataformat", "auto");
@@ -209,7 +215,7 @@ static void print_item(struct queue *queue)
     const struct out *out = &queue->cli->out;
     struct slice data = buf_slice(&queue->data);
 
-    if (!out_is_text(out)) {
+    if (!is_words(queue->cli)) {
         out_answer(out, data);
         return;
     }
@@ -259,20 +265,18 @@ static int get(struct cli *cli, const char *path, bool take)
 static int run_verb(struct cli *cli, const char *verb, const char *path)
 {
     bool pop = strcmp(verb, "pop") == 0;
+    bool len = strcmp(verb, "len") == 0;
 
     if (strcmp(verb, "push") == 0) {
         return push(cli, path);
     }
+    if (!pop && !len && strcmp(verb, "peek") != 0) {
+        return cli_usage(cli, "\"%s\" is none of push, pop, peek, len", verb);
+    }
     if (args_operand(&cli->args, 2)) {
         return cli_usage(cli, "%s takes a path and nothing else", verb);
     }
-    if (strcmp(verb, "len") == 0) {
-        return length(cli, path);
-    }
-    if (pop || strcmp(verb, "peek") == 0) {
-        return get(cli, path, pop);
-    }
-    return cli_usage(cli, "\"%s\" is none of push, pop, peek, len", verb);
+    return len ? length(cli, path) : get(cli, path, pop);
 }
 
 static int run(struct cli *cli)
@@ -303,7 +307,7 @@ static const struct cmd_example examples[] = {
 const struct cmd cmd_queue = {
     .name = "queue",
     .summary = "put items into a queue, take each once",
-    .usage = "push NAME DATA | @FILE | -   or   pop NAME | peek NAME | len NAME",
+    .usage = "push NAME (DATA | @FILE | -) | pop NAME | peek NAME | len NAME",
     .text = "NAME is a path, or a name within /queues; docs/recipes/work-queue.md tells the\n"
             "rules. What pop has taken is gone from the queue, also when nobody reads the\n"
             "output. Exit code 3 when there is no item.\n" VALUE_HELP,

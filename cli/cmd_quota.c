@@ -1,4 +1,5 @@
 /* quota: how much there may be at and below a znode. */
+#include "base/base64.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/revise.h"
@@ -10,6 +11,8 @@
 
 #define ROOT "/zookeeper/quota"
 #define NAME "zookeeper_limits"
+
+#define LIMIT_MAX INT64_C(999999999999999999)
 
 enum {
     LIMITS = 4,
@@ -130,58 +133,88 @@ static int show(struct cli *cli, const char *path)
     return code > CMD_OK ? cli_tell(cli) : code;
 }
 
-/* The path that a limits znode limits, or NULL. */
-static const char *limited(const char *path, struct buf *out)
+/* The path that a limits znode, which is named from ROOT on, limits; or NULL. */
+static const char *limited(const char *below, struct buf *out)
 {
-    size_t len = strlen(path);
-    size_t less = strlen(ROOT) + strlen("/" NAME);
+    static const char name[] = "/" NAME;
+    size_t len = strlen(below);
 
-    if (len <= less || strcmp(path + len - strlen("/" NAME), "/" NAME) != 0) {
+    if (len <= strlen(name) || strcmp(below + len - strlen(name), name) != 0) {
         return NULL;
     }
     buf_clear(out);
-    buf_append(out, path + strlen(ROOT), len - less);
+    buf_append_byte(out, '/');
+    buf_append(out, below, len - strlen(name));
     return buf_cstr(out);
 }
 
-static json_t *collect(const json_t *nodes)
+/* A line of an export: a quota is added to the list. */
+static int take_line(const struct cli *cli, struct slice text, json_t *list, bool *ret_end)
 {
-    json_t *list = json_array();
-    const json_t *node = NULL;
+    char fault[JSONR_ERROR_MAX] = "";
+    json_t *line = jsonr_parse(text, fault);
     struct buf path;
-    size_t i = 0;
-
-    buf_init(&path, URL_MAX);
-    json_array_foreach(nodes, i, node)
-    {
-        const char *top = limited(jsonr_text(node, "path"), &path);
-        int64_t values[LIMITS];
-
-        if (top) {
-            parse(slice_str(jsonr_text(node, "dataUtf8")), values);
-            (void)json_array_append_new(list, to_json(top, values));
-        }
-    }
-    buf_release(&path);
-    return list;
-}
-
-static int show_all(struct cli *cli)
-{
-    struct buf url;
+    struct buf data;
     int code = CMD_OK;
 
-    url_init(&url, "/znodes/v1", ROOT);
-    url_param(&url, "view", "tree");
-    url_param(&url, "with", "data");
-    url_param(&url, "dataformat", "auto");
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
-    buf_release(&url);
+    buf_init(&path, URL_MAX);
+    buf_init(&data, TEXT_MAX);
+
+    const char *top = limited(jsonr_text(line, "path"), &path);
+
+    *ret_end = jsonr_at(line, "end") != NULL;
+    if (!line || jsonr_at(line, "error")) {
+        code = cli_fail(cli, CMD_FAILED, "BadAnswer", "the list of quotas is not whole: %s",
+                        line ? jsonr_text(line, "error.detail") : fault);
+    } else if (top && base64_decode(&data, slice_str(jsonr_text(line, "data64"))) == ERR_OK) {
+        int64_t values[LIMITS];
+
+        parse(buf_slice(&data), values);
+        (void)json_array_append_new(list, to_json(top, values));
+    }
+    buf_release(&data);
+    buf_release(&path);
+    json_decref(line);
+    return code;
+}
+
+static int take_lines(const struct cli *cli, struct slice text, json_t *list)
+{
+    bool end = false;
+    int code = CMD_OK;
+
+    while (code == CMD_OK && !end && text.len > 0) {
+        const uint8_t *feed = memchr(text.data, '\n', text.len);
+        size_t len = feed ? (size_t)(feed - text.data) : text.len;
+
+        code = take_line(cli, slice_make(text.data, len), list, &end);
+        len += feed ? 1 : 0;
+        text = slice_make(text.data + len, text.len - len);
+    }
+    return code == CMD_OK && !end
+               ? cli_fail(cli, CMD_FAILED, "BadAnswer", "the list of quotas was cut off; try again")
+               : code;
+}
+
+/* As an export: there may be more than one answer of another kind holds. */
+static int show_all(const struct cli *cli)
+{
+    struct client_request request = {
+        .target = "/export/v1" ROOT, .accept = "application/x-ndjson", .last = true};
+    json_t *list = NULL;
+    int code = cli_ask(cli, &request);
+
     if (code != CMD_OK) {
         return code;
     }
-    print_list(cli, collect(jsonr_at(client_json(cli->client), "nodes")));
-    return CMD_OK;
+    list = json_array();
+    code = take_lines(cli, buf_slice(&client_reply(cli->client)->body), list);
+    if (code == CMD_OK) {
+        print_list(cli, list);
+    } else {
+        json_decref(list);
+    }
+    return code;
 }
 
 /* ---- Setting ---- */
@@ -189,7 +222,7 @@ static int show_all(struct cli *cli)
 /* Limits that are given, -1 for "none". False: told. */
 static bool take(const struct cli *cli, int64_t values[LIMITS])
 {
-    struct args_range range = {.min = 0, .max = INT64_C(999999999999999999)};
+    struct args_range range = {.min = 0, .max = LIMIT_MAX};
 
     for (int i = 0; i < LIMITS; i++) {
         const char *text = args_get(&cli->args, limits[i].option);
@@ -220,6 +253,23 @@ static int set_once(struct revise *revise, int64_t values[LIMITS])
     return revise_write(revise, slice_str(text), false);
 }
 
+/* A quota may be there before its znode; a path with a slip in it looks the same. */
+static void note_absence(const struct cli *cli, const char *path)
+{
+    struct buf url;
+
+    if (cli->settings.curl) {
+        return;
+    }
+    url_init(&url, "/znodes/v1", path);
+    url_param(&url, "view", "stat");
+    if (client_ask(cli->client, &(struct client_request){.target = buf_cstr(&url)}) ==
+        CMD_NO_NODE) {
+        (void)fprintf(stderr, "zabra quota: %s is not there yet; its quota is\n", path);
+    }
+    buf_release(&url);
+}
+
 static int set(struct cli *cli, const char *path)
 {
     int64_t values[LIMITS];
@@ -238,12 +288,15 @@ static int set(struct cli *cli, const char *path)
     if (code == CMD_OK && !out_is_text(&cli->out)) {
         print_list(cli, json_pack("[o]", to_json(path, values)));
     }
+    if (code == CMD_OK) {
+        note_absence(cli, path);
+    }
     return code;
 }
 
 /* ---- Clearing ---- */
 
-static int delete (struct cli *cli, const char *path)
+static int delete_znode(const struct cli *cli, const char *path)
 {
     struct buf url;
     int code = CMD_OK;
@@ -262,14 +315,14 @@ static int clear(struct cli *cli, const char *path)
     int code = CMD_OK;
 
     limits_path(path, &at);
-    code = delete (cli, buf_cstr(&at));
+    code = delete_znode(cli, buf_cstr(&at));
     if (code == CMD_NO_NODE) {
         buf_release(&at);
         return cli_fail(cli, CMD_NO_NODE, "NoNode", "%s: there is no quota on it", path);
     }
     for (bool more = code == CMD_OK; more;) {
         at.len = (size_t)(strrchr(buf_cstr(&at), '/') - (char *)at.data);
-        more = at.len > strlen(ROOT) && delete (cli, buf_cstr(&at)) == CMD_OK;
+        more = at.len > strlen(ROOT) && delete_znode(cli, buf_cstr(&at)) == CMD_OK;
     }
     buf_release(&at);
     if (code == CMD_OK && !out_is_text(&cli->out)) {
@@ -280,6 +333,7 @@ static int clear(struct cli *cli, const char *path)
 
 static int run(struct cli *cli)
 {
+    int64_t given[LIMITS] = {0};
     const char *path = NULL;
     bool sets = false;
 
@@ -296,7 +350,7 @@ static int run(struct cli *cli)
         return sets ? cli_usage(cli, "--clear excludes limits") : clear(cli, path);
     }
     if (sets) {
-        return set(cli, path);
+        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* Before anybody is asked. */
     }
     return path[1] == '\0' ? show_all(cli) : show(cli, path);
 }

@@ -13,7 +13,7 @@ enum {
 };
 
 /* How many znodes there are; -1: more than one answer can hold. An exit code in `ret_code`. */
-static int64_t count(struct cli *cli, const char *path, int *ret_code)
+static int64_t count(const struct cli *cli, const char *path, int *ret_code)
 {
     struct buf url;
     int64_t nodes = 0;
@@ -25,6 +25,10 @@ static int64_t count(struct cli *cli, const char *path, int *ret_code)
     if (*ret_code == CMD_LIMIT) {
         *ret_code = CMD_OK;
         return -1;
+    }
+    if (*ret_code == CMD_NO_NODE && args_has(&cli->args, "force")) {
+        *ret_code = CMD_OK;
+        return 1; /* Nobody is asked about nothing. */
     }
     if (*ret_code == CMD_OK) {
         nodes = (int64_t)json_array_size(jsonr_at(client_json(cli->client), "nodes"));
@@ -50,7 +54,7 @@ static bool ask_person(const char *path, int64_t nodes)
 }
 
 /* CMD_OK when it may go on. */
-static int confirm(struct cli *cli, const char *path)
+static int confirm(const struct cli *cli, const char *path)
 {
     int code = CMD_OK;
 
@@ -70,7 +74,7 @@ static int confirm(struct cli *cli, const char *path)
     return code;
 }
 
-static bool delete_url(struct cli *cli, const char *path, struct buf *url)
+static bool delete_url(const struct cli *cli, const char *path, struct buf *url)
 {
     struct args_range versions = {.min = 0, .max = INT32_MAX};
     struct args_range counts = {.min = 1, .max = UINT32_MAX, .otherwise = MAX_DEFAULT};
@@ -91,7 +95,7 @@ static bool delete_url(struct cli *cli, const char *path, struct buf *url)
     return true;
 }
 
-static int delete (struct cli *cli, const char *path)
+static int delete_znode(const struct cli *cli, const char *path)
 {
     struct buf url;
     int code = CMD_OK;
@@ -133,7 +137,7 @@ static int run(struct cli *cli)
     if (args_has(&cli->args, "recursive")) {
         code = confirm(cli, path);
     }
-    return code == CMD_OK ? delete (cli, path) : code;
+    return code == CMD_OK ? delete_znode(cli, path) : code;
 }
 
 static const struct cmd_option options[] = {

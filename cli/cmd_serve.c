@@ -140,16 +140,6 @@ static int run(int arg_count, char **args)
     return code;
 }
 
-static void print_keys(void)
-{
-    struct buf text;
-
-    buf_init(&text, 1 << 16);
-    config_append_help(&text);
-    (void)fputs(buf_cstr(&text), stdout);
-    buf_release(&text);
-}
-
 const struct cmd cmd_serve = {
     .name = "serve",
     .summary = "run one replica",
@@ -159,5 +149,5 @@ const struct cmd cmd_serve = {
             "and a flag (--clientPort 9998). A flag wins over the environment, that over the\n"
             "file. Without any server.N the replica is an ensemble of its own.\n"
             "SIGTERM hands leadership over, answers what is in flight and ends.\n\nKeys:\n",
-    .more = print_keys,
+    .more = config_append_help,
     .run_alone = run};

@@ -215,7 +215,7 @@ static bool create_url(struct cli *cli, const char *path, struct buf *url)
 
 static int create_value(struct cli *cli, const char *path, const struct value *value)
 {
-    struct client_request request = {.method = "POST", .last = true};
+    struct client_request request = {.method = "POST", .last = true, .about = path};
     char acl[ACL_HEADER_MAX];
     struct buf url;
     int code = CMD_USAGE;
@@ -253,7 +253,8 @@ static int run_create(struct cli *cli)
 static const struct cmd_option create_options[] = {
     {"sequence", 's', NULL, "the ensemble appends ten digits, which only go up", NULL},
     {"ephemeral", 'e', NULL, "it ends with the session (ZABRA_SESSION)", NULL},
-    {"container", 0, NULL, "it is deleted some time after its last child", NULL},
+    {"container", 0, NULL,
+     "it is deleted some time after its last child, or when it gets none in 5 minutes", NULL},
     {"ttl", 0, "TIME", "it is deleted when it was not changed for so long and has no children",
      NULL},
     {"parents", 'p', NULL, "make missing parents too", NULL},

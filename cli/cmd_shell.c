@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "cli/inherited.h"
 #include "cli/shell_line.h"
 #include "cli/url.h"
@@ -186,16 +187,14 @@ static int run_child(const struct shell *shell, const struct cmd *cmd, struct wo
 static int run_command(struct shell *shell, struct words *words)
 {
     const struct cmd *cmd = cmd_by_name(words->items[0]);
-    const char *meant = cmd ? NULL : cmd_guess(words->items[0]);
     struct buf paths[CMD_OPERANDS_MAX];
     int code = CMD_USAGE;
 
-    if (!cmd && meant) {
-        return fail(shell, CMD_USAGE, "Usage", "there is no such command; did you mean %s?", meant);
+    if (!cmd) {
+        return help_unknown(&shell->cli->out, words->items[0]);
     }
-    if (!cmd || cmd == &cmd_shell) {
-        return fail(shell, CMD_USAGE, "Usage", "there is no command \"%.100s\" here",
-                    words->items[0]);
+    if (cmd == &cmd_shell) {
+        return fail(shell, CMD_USAGE, "Usage", "this is a shell already");
     }
     for (int i = 0; i < CMD_OPERANDS_MAX; i++) {
         buf_init(&paths[i], URL_MAX);

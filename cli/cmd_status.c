@@ -190,9 +190,18 @@ const struct cmd cmd_status = {
 /* ---- members ---- */
 
 static const struct out_column member_columns[] = {
-    {"ID", "id", true},          {"ROLE", "role", false},       {"STATE", "state", false},
-    {"VOTES", "votes", false},   {"ZXID", "zxid", false},       {"PEER", "peer", false},
-    {"CLIENT", "client", false}, {"REFUSED", "refused", false}, {.title = NULL},
+    {"ID", "id", true},
+    {"ROLE", "role", false},
+    {"STATE", "state", false},
+    {"VOTES", "votes", false},
+    {"ZXID", "zxid", false},
+    {"LAG", "lag_ms", true},
+    {"SYNC99", "log_sync_p99_ms", true},
+    {"HEARD", "heard_ms", true},
+    {"PEER", "peer", false},
+    {"CLIENT", "client", false},
+    {"REFUSED", "refused", false},
+    {.title = NULL},
 };
 
 static int run_members(struct cli *cli)
@@ -224,6 +233,8 @@ const struct cmd cmd_members = {
     .name = "members",
     .summary = "list the members of the ensemble, as one replica sees them",
     .usage = "",
+    .text = "LAG: since each knew of a leader, SYNC99: what 99 in 100 syncs of its log take at\n"
+            "most, HEARD: how long ago that was heard of it; all in ms.\n",
     .examples = members_examples,
     .run = run_members,
 };

@@ -35,18 +35,24 @@ static void offer(struct completing *c, const char *text, const char *about)
     }
 }
 
-/* The words of "a|b|c". */
-static void offer_words(struct completing *c, const char *list, const char *about)
+/* The words to choose from, with which the alternatives begin: of "a|b|N" these are a and b, of
+ * "add NAME [BY] | get NAME" add and get. */
+static void offer_words(struct completing *c, const char *list)
 {
     for (const char *at = list; *at;) {
-        size_t len = strcspn(at, "|");
+        size_t len = 0;
         struct buf word;
 
-        buf_init(&word, URL_MAX);
-        buf_append(&word, at, len);
-        offer(c, buf_cstr(&word), about);
-        buf_release(&word);
-        at += len + (at[len] ? 1 : 0);
+        at += strspn(at, " [");
+        len = strspn(at, "abcdefghijklmnopqrstuvwxyz-");
+        if (*at != '-' && len > 0 && strchr(" |]", at[len])) { /* The end is one of them. */
+            buf_init(&word, URL_MAX);
+            buf_append(&word, at, len);
+            offer(c, buf_cstr(&word), "");
+            buf_release(&word);
+        }
+        at += strcspn(at, "|");
+        at += *at ? 1 : 0;
     }
 }
 
@@ -209,7 +215,7 @@ static void offer_options(struct completing *c)
 static void offer_value(struct completing *c, const struct cmd_option *option)
 {
     if (strchr(option->value, '|')) {
-        offer_words(c, option->value, "");
+        offer_words(c, option->value);
     } else if (strstr(option->value, "FILE")) {
         buf_append_str(c->out, ":file\n");
     } else if (strstr(option->value, "PATH")) {
@@ -218,12 +224,6 @@ static void offer_value(struct completing *c, const struct cmd_option *option)
 }
 
 /* ---- Operands ---- */
-
-/* The usage of one that takes words: "bash|zsh|fish". */
-static bool names_words(const char *usage)
-{
-    return strchr(usage, '|') && strspn(usage, "abcdefghijklmnopqrstuvwxyz|-") == strlen(usage);
-}
 
 static void offer_operand(struct completing *c, int index)
 {
@@ -246,10 +246,11 @@ static void offer_operand(struct completing *c, int index)
         break;
     case CMD_OPERAND_COMMAND:
         offer_commands(c);
+        offer_words(c, cmd->usage);
         break;
     case CMD_OPERAND_TEXT:
-        if (names_words(cmd->usage)) {
-            offer_words(c, cmd->usage, "");
+        if (index == 0) {
+            offer_words(c, cmd->usage);
         }
         break;
     case CMD_OPERAND_NONE:

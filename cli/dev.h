@@ -1,8 +1,9 @@
 /*
  * dev.h - an ensemble on this machine for trying out: real `serve` processes as children.
  *
- * dev.c decides, child.c runs one process and its output. Children have process groups of their
- * own, so that Ctrl-C reaches only us and we end them in order; they end by themselves if we die.
+ * cmd_dev.c decides, child.c runs one process and its output, dev_keys.c knows the keys of
+ * replicas. Children have process groups of their own, so that Ctrl-C reaches only us and we end
+ * them in order; they end by themselves if we die.
  */
 #ifndef CLI_DEV_H
 #define CLI_DEV_H
@@ -29,6 +30,7 @@ struct child {
     pid_t pid;              /* 0: not running. */
     int status;             /* As waitpid gave it last. */
     bool ready;             /* Has served. */
+    bool foreign;           /* At its start somebody else answered at its port. */
     bool killed;            /* By us. */
     uint64_t started_ms;    /* Monotonic. */
     uint64_t restart_at_ms; /* 0: no restart planned. */
@@ -59,5 +61,11 @@ const char *child_words(const struct child *child);
 
 /* What the operator may do about how it ended. */
 const char *child_advice(const struct child *child);
+
+/* True for `--name` or `--name=value` when no key of the configuration is called so. */
+bool dev_key_unknown(const char *arg);
+
+/* The option of dev or the key that the name of such an argument is a slip of, or NULL. */
+const char *dev_key_meant(const char *arg);
 
 #endif

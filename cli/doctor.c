@@ -30,6 +30,7 @@ enum kind {
     OTHER_HISTORY,
     STATES_DIFFER,
     NOT_READY,
+    NOT_MEMBER,
     PEER_REFUSED,
     LOG_STUCK,
     MISSING,
@@ -85,6 +86,12 @@ static const struct {
     [NOT_READY] = {true, "not-ready", "It answers, but does not serve.",
                    "What it says itself is "
                    "the reason; if it lasts, look at its log."},
+    [NOT_MEMBER] = {true, "not-ready",
+                    "Its disk is new or not trusted: it is filled by the leader, shows its tree "
+                    "meanwhile, and does not vote.",
+                    "Wait: that ends by itself. A disk in the place of another votes when that one "
+                    "has been absent for 10 s and the others are a majority without it, at most "
+                    "once in 10 minutes; a new ensemble needs all of its list at first."},
     [PEER_REFUSED] = {true, "peer-refused", "Replicas do not accept each other's connections.",
                       "Give all the same peerSecretFile and server list; the log of the one that "
                       "refuses says which of them is wrong."},
@@ -200,10 +207,11 @@ static void look_at_checks(struct look *look, const json_t *replica, const char 
 
     json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
     {
-        if (!json_is_true(jsonr_at(check, "ok")) &&
-            strcmp(jsonr_text(check, "name"), "disk") != 0) {
-            find(look, NOT_READY, subject, "%s: %s", jsonr_text(check, "name"),
-                 jsonr_text(check, "text"));
+        const char *name = jsonr_text(check, "name");
+
+        if (!json_is_true(jsonr_at(check, "ok")) && strcmp(name, "disk") != 0) {
+            find(look, strcmp(name, "member") == 0 ? NOT_MEMBER : NOT_READY, subject, "%s: %s",
+                 name, jsonr_text(check, "text"));
         }
     }
 }
@@ -471,6 +479,10 @@ static void look_at_member(struct look *look, const json_t *member, bool peers_k
     if (peers_known && strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
         find(look, MISSING, subject, "replica %" PRId64 " has no connection to it",
              jsonr_number(look->ensemble, "seen_by"));
+    } else if (peers_known && strcmp(jsonr_text(member, "state"), "silent") == 0) {
+        find(look, MISSING, subject,
+             "replica %" PRId64 " has heard nothing of it for %" PRId64 " s",
+             jsonr_number(look->ensemble, "seen_by"), jsonr_number(member, "heard_ms") / 1000);
     } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
                !is_asked(look, id)) {
         find(look, NO_CLIENT_ADDRESS, subject, "it tells no address for clients");
@@ -490,7 +502,8 @@ static void look_at_members(struct look *look)
     json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
     {
         bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
-        bool away = strcmp(jsonr_text(member, "state"), "unreachable") == 0;
+        const char *state = jsonr_text(member, "state");
+        bool away = strcmp(state, "unreachable") == 0 || strcmp(state, "silent") == 0;
 
         look_at_member(look, member, true);
         voters += voter;

@@ -7,7 +7,8 @@
 enum {
     OPTION_MAX = 96,
     OPTION_WIDTH = 28,
-    COLUMNS = 96
+    COLUMNS = 96,
+    MESSAGE_MAX = 256
 };
 
 /* ---- One command ---- */
@@ -29,18 +30,18 @@ static void print_wrapped(const char *text, int column)
 
     while (*text) {
         int len = (int)strcspn(text, " ");
+        bool fits = at == column || at + 1 + len <= COLUMNS;
 
-        if (at > column && at + len > COLUMNS) {
+        if (!fits) {
             (void)printf("\n%*s", column, "");
             at = column;
+        } else if (at > column) {
+            (void)putchar(' ');
+            at++;
         }
         (void)printf("%.*s", len, text);
         at += len;
         text += len;
-        if (*text == ' ' && at + 1 < COLUMNS) {
-            (void)putchar(' ');
-            at++;
-        }
         text += strspn(text, " ");
     }
     (void)putchar('\n');
@@ -76,11 +77,25 @@ static void print_examples(const struct cmd *cmd)
     }
 }
 
+static void print_more(const struct cmd *cmd)
+{
+    struct buf text;
+
+    if (cmd->more) {
+        buf_init(&text, CMD_MORE_MAX);
+        cmd->more(&text);
+        (void)fputs(buf_cstr(&text), stdout);
+        buf_release(&text);
+    }
+}
+
 void help_one(const struct cmd *cmd)
 {
-    const char *options = cmd->options && cmd->run ? "[OPTIONS] " : "";
+    const char *options = cmd->run ? " [OPTIONS]" : "";
+    const char *blank = *cmd->usage ? " " : "";
 
-    (void)printf("usage: zabra %s %s%s\n\n%s\n", cmd->name, options, cmd->usage, cmd->summary);
+    (void)printf("usage: zabra %s%s%s%s\n\n%s\n", cmd->name, options, blank, cmd->usage,
+                 cmd->summary);
     if (cmd->text) {
         (void)printf("\n%s", cmd->text);
     }
@@ -94,9 +109,7 @@ void help_one(const struct cmd *cmd)
             "0600. ZABRA_SESSION: the\nsession that requests are in. Exit codes: 'zabra "
             "help exit-codes'.\n");
     }
-    if (cmd->more) {
-        cmd->more();
-    }
+    print_more(cmd);
 }
 
 /* ---- All ---- */
@@ -121,8 +134,28 @@ static void print_exit_codes(void)
     }
     (void)printf("\nCommands that run another one (lock, elect, semaphore, session, barrier, "
                  "watch -- COMMAND) end with\nits code, or with 128 and the number of the signal "
-                 "that ended it; from %d on the codes are theirs.\n",
-                 (int)CMD_CHILD_LOST);
+                 "that ended it; %d to %d are their own.\n",
+                 (int)CMD_CHILD_LOST, (int)CMD_CHILD_NOT_FOUND);
+}
+
+int help_unknown(const struct out *out, const char *name)
+{
+    const char *meant = cmd_guess(name);
+    char message[MESSAGE_MAX];
+
+    if (*name == '-') {
+        (void)snprintf(message, sizeof(message),
+                       "\"%.100s\" is no command; options come behind one: zabra COMMAND [OPTIONS]",
+                       name);
+    } else if (meant) {
+        (void)snprintf(message, sizeof(message), "unknown command \"%.100s\"; did you mean %s?",
+                       name, meant);
+    } else {
+        (void)snprintf(message, sizeof(message),
+                       "unknown command \"%.100s\"; 'zabra help' lists them", name);
+    }
+    out_error(out, CMD_USAGE, "Usage", message, NULL);
+    return CMD_USAGE;
 }
 
 /* ---- The same for programs ---- */
@@ -233,7 +266,10 @@ static int run_help(int arg_count, char **args)
     bool codes = arg_count > 0 && strcmp(args[0], "exit-codes") == 0;
 
     if (arg_count > 0 && !cmd && !codes) {
-        return out_usage(&out, "there is no command \"%s\"", args[0]);
+        return help_unknown(&out, args[0]);
+    }
+    if (arg_count > 1) {
+        return out_usage(&out, "\"%s\" is one too many: zabra help %s", args[1], cmd_help.usage);
     }
     if (is_json(&out)) {
         print_json(&out, cmd, codes);

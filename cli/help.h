@@ -3,12 +3,16 @@
 #define CLI_HELP_H
 
 #include "cli/cmd.h"
+#include "cli/out.h"
 
 #include <stdio.h>
 
 /* All commands; one. */
 void help_all(FILE *to);
 void help_one(const struct cmd *cmd);
+
+/* Tells that there is no command of that name, and which one may be meant. CMD_USAGE. */
+int help_unknown(const struct out *out, const char *name);
 
 extern const struct cmd cmd_help;
 extern const struct cmd cmd_version;

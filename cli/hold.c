@@ -23,11 +23,11 @@ enum {
 
 static int open_session(struct hold *hold, int64_t ttl_ms, int64_t grace_ms)
 {
-    int code = live_session(hold->wait.live, ttl_ms);
+    int code = wait_session(&hold->wait, ttl_ms);
     int64_t granted_ms = live_session_timeout_ms(hold->wait.live);
 
     if (code != CMD_OK) {
-        return wait_signal(&hold->wait, code);
+        return code;
     }
     hold->grace_ms = grace_ms < 0 ? granted_ms / GRACE_SHARE : grace_ms;
     if (hold->grace_ms > granted_ms / GRACE_MIN_SHARE) {

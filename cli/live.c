@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/client_int.h"
 #include "cli/live_int.h"
 #include "cli/url.h"
 
@@ -88,9 +89,10 @@ void live_close(struct live *live)
 
 /* ---- The session ---- */
 
-int live_session(struct live *live, int64_t timeout_ms)
+int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
 {
-    struct client_request request = {.method = "POST", .keyless = true};
+    struct client_request request = {.method = "POST", .keyless = true, .timeout_ms = patience_ms};
+    struct client *client = live->cli->client;
     struct buf url;
     const json_t *json = NULL;
     uint64_t now_ms = os_now_ms();
@@ -103,21 +105,23 @@ int live_session(struct live *live, int64_t timeout_ms)
         url_param_number(&url, "timeout_ms", timeout_ms);
     }
     request.target = buf_cstr(&url);
-    code = cli_ask(live->cli, &request);
+    code = client_ask(client, &request);
     buf_release(&url);
     if (code != CMD_OK) {
         return code;
     }
-    json = cli_json(live->cli);
-    if (!json) {
-        return CMD_FAILED;
+    json = client_json(client);
+    if (!*jsonr_text(json, "id")) {
+        return client_fail(client, CMD_FAILED, "BadAnswer",
+                           "the answer is no session; is this a replica of zabra? %s",
+                           endpoints_url(client_endpoints(client)));
     }
     (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));
     live->timeout_ms = jsonr_number(json, "timeout_ms");
     live->heard_ms = now_ms; /* When it was asked for: the replica's clock began later. */
     live->touch_ms = now_ms + (uint64_t)live->timeout_ms / TOUCHES;
-    live->endpoint = client_reply(live->cli->client)->endpoint;
-    client_enter(live->cli->client, live->session);
+    live->endpoint = client_reply(client)->endpoint;
+    client_enter(client, live->session);
     return CMD_OK;
 }
 

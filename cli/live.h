@@ -48,8 +48,9 @@ struct live *live_open(struct cli *cli);
 void live_close(struct live *live);
 
 /* Opens a session, in which all requests are from now on, and which is kept alive in live_wait.
- * CMD_OK or an exit code, which has been told. */
-int live_session(struct live *live, int64_t timeout_ms);
+ * `patience_ms` is for the request (0: as the settings say). CMD_OK, CMD_SHOWN, or an exit code:
+ * client_error() says why. */
+int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms);
 
 /* Its secret, for a child's environment; what the replica has granted; NULL and 0 without one. */
 const char *live_session_secret(const struct live *live);

@@ -8,15 +8,9 @@
 
 static int unknown(int arg_count, char **args)
 {
-    struct out out = {.cmd = "help", .format = settings_glance(arg_count, args)};
-    const char *meant = cmd_guess(args[0]);
-    char message[CLI_MESSAGE_MAX];
+    struct out out = {.cmd = args[0], .nameless = true, .format = settings_glance(arg_count, args)};
 
-    (void)snprintf(message, sizeof(message), "there is no command \"%.100s\"%s%s%s", args[0],
-                   meant ? "; did you mean " : "; 'zabra help' lists them", meant ? meant : "",
-                   meant ? "?" : "");
-    out_error(&out, CMD_USAGE, "Usage", message, NULL);
-    return CMD_USAGE;
+    return help_unknown(&out, args[0]);
 }
 
 static int run(int arg_count, char **args)

@@ -293,7 +293,7 @@ static void put_json_error(struct buf *text, const struct out *out, int exit_cod
     ASSERT(whole);
     (void)json_object_set_new(error, "code", json_string(code));
     (void)json_object_set_new(error, "message", words_json(message));
-    (void)json_object_set_new(error, "command", json_string(out->cmd));
+    (void)json_object_set_new(error, "command", words_json(out->cmd));
     (void)json_object_set_new(error, "exit_code", json_integer(exit_code));
     jsonr_put(text, whole);
     json_decref(whole);
@@ -307,8 +307,8 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
 
     (void)fflush(stdout);
     if (!is_json(out)) {
-        (void)fprintf(stderr, "%szabra %s:%s %s\n", color ? RED : "", out->cmd, color ? PLAIN : "",
-                      message);
+        (void)fprintf(stderr, "%szabra%s%s:%s %s\n", color ? RED : "", out->nameless ? "" : " ",
+                      out->nameless ? "" : out->cmd, color ? PLAIN : "", message);
         return;
     }
     buf_init(&text, TEXT_MAX);

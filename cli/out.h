@@ -15,6 +15,7 @@
 
 struct out {
     const char *cmd; /* Its name, for errors. */
+    bool nameless;   /* There is no such command: text does not name it. */
     enum settings_format format;
     bool color;
     bool silent; /* Data is not printed. */

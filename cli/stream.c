@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/client_int.h"
 #include "cli/url.h"
 
 #include <curl/curl.h>
@@ -12,7 +13,8 @@ enum {
     BOOKMARK_MAX = 128,
     HISTORY_MAX = 32,
     BEAT_DEFAULT_MS = 10000,
-    BEATS_SILENT = 2,    /* After so many without a byte the connection is dead. */
+    BEATS_SILENT = 2, /* After so many without a byte the connection is dead. */
+    GREETING_MIN_MS = 1000,
     PAUSE_MIN_MS = 100,  /* Between two connections, */
     PAUSE_MAX_MS = 2000, /* twice as long each time that one has told nothing. */
     CONNECT_MS = 3000
@@ -37,7 +39,8 @@ struct stream {
     json_t *pending; /* Array: events of a transaction that is not whole. */
     json_t *ready;   /* Array: to hand out. */
     size_t ready_at; /* The next one of it. */
-    bool running;    /* A transfer is under way. */
+    bool running;    /* A transfer is under way, */
+    bool greeted;    /* and has told its first line. */
     bool broken;     /* What came was no event: the connection is given up. */
     bool over;       /* There will be no more. */
     uint32_t pause_ms;
@@ -145,6 +148,7 @@ static void take_watch(struct stream *stream, const json_t *event)
 
     (void)snprintf(stream->history, sizeof(stream->history), "%s", history);
     stream->beat_ms = beat_ms > 0 ? (uint64_t)beat_ms : BEAT_DEFAULT_MS;
+    stream->greeted = true;
     stream->down_ms = 0;
     stream->pause_ms = PAUSE_MIN_MS;
 }
@@ -258,6 +262,7 @@ static void connect_to(struct stream *stream, uint64_t now_ms)
     curl_easy_setopt(stream->easy, CURLOPT_WRITEDATA, (void *)stream);
     curl_easy_setopt(stream->easy, CURLOPT_FRESH_CONNECT, 1L); /* A stream has its own. */
     stream->broken = false;
+    stream->greeted = false;
     stream->heard_ms = now_ms;
     stream->running = true;
     (void)curl_multi_add_handle(stream->multi, stream->easy);
@@ -272,11 +277,21 @@ static void try_next(struct stream *stream, uint64_t now_ms)
     stream->down_ms = stream->down_ms ? stream->down_ms : now_ms;
 }
 
+/* So long a connection may be silent. One that has not even begun gets a share of the time of a
+ * request: while its replica hangs another one may serve. */
+static uint64_t silence_ms(const struct stream *stream)
+{
+    uint64_t share_ms =
+        (uint64_t)stream->client->settings->timeout_ms / (uint64_t)stream->client->endpoints.count;
+
+    return stream->greeted              ? BEATS_SILENT * stream->beat_ms
+           : share_ms > GREETING_MIN_MS ? share_ms
+                                        : GREETING_MIN_MS;
+}
+
 uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
 {
-    uint64_t dead_ms = stream->heard_ms + BEATS_SILENT * stream->beat_ms;
-
-    if (stream->running && now_ms >= dead_ms) {
+    if (stream->running && now_ms >= stream->heard_ms + silence_ms(stream)) {
         stop(stream);
         try_next(stream, now_ms);
     }
@@ -286,7 +301,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
     if (stream->over) {
         return UINT64_MAX;
     }
-    return stream->running ? stream->heard_ms + BEATS_SILENT * stream->beat_ms : stream->connect_ms;
+    return stream->running ? stream->heard_ms + silence_ms(stream) : stream->connect_ms;
 }
 
 /* What was there before has another history now: begin anew, and say that something may be missing.

@@ -14,7 +14,8 @@ enum {
     POLL_MS = 250,
     SHOW_MS = 250, /* Between two drawings of the progress. */
     BAR_WIDTH = 30,
-    HTTP_OK = 200
+    HTTP_OK = 200,
+    HTTP_UNAVAILABLE = 503
 };
 
 /* One try. */
@@ -22,6 +23,7 @@ struct trying {
     struct cli *cli;
     struct transfer *transfer;
     CURL *easy;
+    uint64_t share_ms; /* The first byte must move within it. */
     uint64_t moved_ms; /* When the last byte moved. */
     uint64_t shown_ms;
     bool refused; /* The caller takes no more. */
@@ -60,6 +62,14 @@ static void show_end(const struct trying *trying)
 
 /* ---- Bytes ---- */
 
+static void note_progress(struct transfer *transfer, struct slice moved)
+{
+    transfer->progress.bytes += moved.len;
+    for (size_t i = 0; i < moved.len; i++) {
+        transfer->progress.lines += moved.data[i] == '\n';
+    }
+}
+
 static size_t give_body(char *data, size_t size, size_t count, void *ctx)
 {
     struct trying *trying = ctx;
@@ -75,7 +85,7 @@ static size_t give_body(char *data, size_t size, size_t count, void *ctx)
         transfer->input_errno = errno;
         return CURL_READFUNC_ABORT;
     }
-    transfer->progress.bytes += (uint64_t)got;
+    note_progress(transfer, slice_make(data, (size_t)got));
     show(trying, trying->moved_ms);
     return (size_t)got;
 }
@@ -92,10 +102,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     if (status != HTTP_OK || !transfer->take) {
         return buf_append(&transfer->answer, data, len) ? len : 0;
     }
-    transfer->progress.bytes += len;
-    for (size_t i = 0; i < len; i++) {
-        transfer->progress.lines += data[i] == '\n';
-    }
+    note_progress(transfer, slice_make(data, len));
     trying->refused = !transfer->take(transfer->ctx, slice_make(data, len));
     show(trying, trying->moved_ms);
     return trying->refused ? 0 : len;
@@ -103,15 +110,21 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
 /* ---- One try ---- */
 
-static int run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
+/* So long nothing may move; before anything has, another replica may be quicker. */
+static uint64_t patience_ms(const struct trying *trying)
 {
-    uint64_t patience_ms = (uint64_t)trying->cli->settings.timeout_ms;
+    return trying->transfer->progress.bytes > 0 ? (uint64_t)trying->cli->settings.timeout_ms
+                                                : trying->share_ms;
+}
+
+static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
+{
     int running = 1;
 
     trying->moved_ms = os_now_ms();
     *ret_result = CURLE_OPERATION_TIMEDOUT;
     (void)curl_multi_add_handle(multi, trying->easy);
-    while (running && os_now_ms() < trying->moved_ms + patience_ms) {
+    while (running && os_now_ms() < trying->moved_ms + patience_ms(trying)) {
         (void)curl_multi_perform(multi, &running);
         if (running) {
             (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);
@@ -125,7 +138,6 @@ static int run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
         }
     }
     (void)curl_multi_remove_handle(multi, trying->easy);
-    return running;
 }
 
 /* What has come of it, into client_error(). */
@@ -180,12 +192,20 @@ static void set_up(struct trying *trying)
     }
 }
 
-static int try_once(struct cli *cli, struct transfer *transfer)
+/* Where data and progress would be on the same terminal there is no progress. */
+static bool is_shown(const struct cli *cli, const struct transfer *transfer)
+{
+    return isatty(STDERR_FILENO) && !cli->settings.verbose &&
+           !(transfer->take && isatty(STDOUT_FILENO));
+}
+
+static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_ms)
 {
     struct trying trying = {.cli = cli,
                             .transfer = transfer,
+                            .share_ms = share_ms,
                             .easy = curl_easy_init(),
-                            .shows = isatty(STDERR_FILENO) && !cli->settings.verbose};
+                            .shows = is_shown(cli, transfer)};
     CURLM *multi = curl_multi_init();
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
@@ -201,7 +221,7 @@ static int try_once(struct cli *cli, struct transfer *transfer)
     if (code == CMD_OK) {
         curl_easy_setopt(trying.easy, CURLOPT_HTTPHEADER, headers);
         set_up(&trying);
-        (void)run(&trying, multi, &result);
+        run(&trying, multi, &result);
         show_end(&trying);
         code = judge(&trying, result);
     }
@@ -217,22 +237,33 @@ static bool goes_on(const struct cli *cli, const struct transfer *transfer, int 
 {
     long status = client_error(cli->client)->status;
 
-    return code == CMD_NO_ENSEMBLE && transfer->progress.bytes == 0 &&
-           (status == 0 || status == 503);
+    return (code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT) && transfer->progress.bytes == 0 &&
+           (status == 0 || status == HTTP_UNAVAILABLE);
+}
+
+static int too_late(const struct cli *cli)
+{
+    return client_fail(cli->client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s",
+                       cli->settings.endpoints);
 }
 
 int transfer_run(struct cli *cli, struct transfer *transfer)
 {
     struct endpoints *endpoints = client_endpoints(cli->client);
+    uint64_t end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms;
+    bool hung = false;
     int code = CMD_NO_ENSEMBLE;
 
     buf_init(&transfer->answer, TRANSFER_PROBLEM_MAX);
-    for (int i = 0; i < endpoints->count; i++) {
-        code = try_once(cli, transfer);
+    for (int left = endpoints->count; left > 0; left--) {
+        uint64_t now_ms = os_now_ms();
+
+        code = try_once(cli, transfer, now_ms < end_ms ? (end_ms - now_ms) / (uint64_t)left : 0);
         if (!goes_on(cli, transfer, code)) {
-            break;
+            return code;
         }
+        hung = hung || code == CMD_TIMED_OUT;
         endpoints_turn(endpoints);
     }
-    return code;
+    return hung ? too_late(cli) : code;
 }

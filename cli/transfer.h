@@ -2,7 +2,8 @@
  * transfer.h - one long request whose body streams in one direction: an export, or an import.
  *
  * It has no deadline as a whole: it is given up when nothing moves for as long as a request may
- * take. Another replica is asked only as long as nothing has moved at all. One thread.
+ * take. Another replica is asked only as long as nothing has moved at all; then that time is for
+ * all of them together. One thread.
  */
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H

@@ -7,9 +7,10 @@
 #include <inttypes.h>
 
 enum {
-    SHARE = 3,      /* A request may take this part of the session's time-out. */
-    PAUSE_MS = 200, /* From a read that nobody has answered to the next one. */
-    LOOK_MS = 1000  /* So often it is asked whether anybody serves the watch. */
+    SHARE = 3,              /* A request may take this part of the session's time-out. */
+    PAUSE_MS = 200,         /* From a read that nobody has answered to the next one. */
+    PATIENCE_MIN_MS = 1000, /* For an answer, however little time is left to wait. */
+    LOOK_MS = 1000          /* So often it is asked whether anybody serves the watch. */
 };
 
 /* ---- Life ---- */
@@ -17,23 +18,25 @@ enum {
 int wait_open(struct wait *wait, struct cli *cli)
 {
     struct args_range range = {.min = 0, .max = INT64_C(1) << 40, .otherwise = -1};
-    int64_t wait_ms = 0;
 
-    *wait = (struct wait){.cli = cli, .until_ms = UINT64_MAX};
-    if (!cli_duration(cli, "wait", range, &wait_ms)) {
+    *wait = (struct wait){.cli = cli};
+    if (!cli_duration(cli, "wait", range, &wait->wait_ms)) {
         return CMD_USAGE;
     }
     if (args_has(&cli->args, "try")) {
-        if (wait_ms >= 0) {
+        if (wait->wait_ms >= 0) {
             return cli_usage(cli, "--try and --wait exclude each other");
         }
-        wait_ms = 0;
+        wait->wait_ms = 0;
     }
-    if (wait_ms >= 0) {
-        wait->until_ms = os_now_ms() + (uint64_t)wait_ms;
-    }
+    wait_again(wait);
     wait->live = live_open(cli);
     return CMD_OK;
+}
+
+void wait_again(struct wait *wait)
+{
+    wait->until_ms = wait->wait_ms >= 0 ? os_now_ms() + (uint64_t)wait->wait_ms : UINT64_MAX;
 }
 
 void wait_close(struct wait *wait)
@@ -53,6 +56,16 @@ static int late(const struct wait *wait)
                     args_has(&wait->cli->args, "try")
                         ? "somebody else is first, and --try does not wait"
                         : "the time to wait is over");
+}
+
+/* The same when a request has taken what was left of it. */
+static int late_answer(const struct wait *wait)
+{
+    int code = wait->cli->args.child ? CMD_CHILD_TIMED_OUT : CMD_TIMED_OUT;
+
+    client_explain(wait->cli->client);
+    return cli_fail(wait->cli, code, "WaitOver", "the time to wait is over: %s",
+                    client_error(wait->cli->client)->message);
 }
 
 static int lost(const struct wait *wait)
@@ -100,13 +113,28 @@ static int take_news(struct wait *wait, uint64_t until_ms, bool *ret_worth)
 
 /* ---- Asking ---- */
 
-/* The session must be touched in time, whatever becomes of a request. */
+/* For one request. */
 static int64_t patience_ms(const struct wait *wait)
 {
-    int64_t share_ms = live_session_timeout_ms(wait->live) / SHARE;
     int64_t timeout_ms = wait->cli->settings.timeout_ms;
+    uint64_t now_ms = os_now_ms();
+    int64_t left_ms = wait->until_ms > now_ms ? (int64_t)(wait->until_ms - now_ms) : 0;
 
-    return share_ms > 0 && share_ms < timeout_ms ? share_ms : timeout_ms;
+    if (wait->wait_ms <= 0) {
+        return timeout_ms;
+    }
+    left_ms = left_ms > PATIENCE_MIN_MS ? left_ms : PATIENCE_MIN_MS;
+    return left_ms < timeout_ms ? left_ms : timeout_ms;
+}
+
+/* The same for a read, which is asked again: the session must be touched in time, whatever becomes
+ * of it. */
+static int64_t read_patience_ms(const struct wait *wait)
+{
+    int64_t share_ms = live_session_timeout_ms(wait->live) / SHARE;
+    int64_t all_ms = patience_ms(wait);
+
+    return share_ms > 0 && share_ms < all_ms ? share_ms : all_ms;
 }
 
 static bool is_read(const struct client_request *request)
@@ -114,7 +142,13 @@ static bool is_read(const struct client_request *request)
     return !request->method;
 }
 
-int wait_signal(struct wait *wait, int code)
+static bool is_nobody(int code)
+{
+    return code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
+}
+
+/* The exit code of a request, or that of the signal which it gave way to. */
+static int or_signal(struct wait *wait, int code)
 {
     uint64_t until_ms = wait->until_ms;
     bool ignored = false;
@@ -127,6 +161,22 @@ int wait_signal(struct wait *wait, int code)
     wait->until_ms = until_ms;
     ASSERT(code != CMD_OK);
     return code;
+}
+
+/* Tells what has become of a request, if that is an error. */
+static int tell(const struct wait *wait, int code)
+{
+    if (code <= CMD_OK || code > CMD_SIGNAL) {
+        return code;
+    }
+    return is_nobody(code) && wait->wait_ms > 0 && os_now_ms() >= wait->until_ms
+               ? late_answer(wait)
+               : cli_tell(wait->cli);
+}
+
+int wait_session(struct wait *wait, int64_t timeout_ms)
+{
+    return tell(wait, or_signal(wait, live_session(wait->live, timeout_ms, patience_ms(wait))));
 }
 
 int wait_still(struct wait *wait)
@@ -144,20 +194,16 @@ int wait_still(struct wait *wait)
 
 int wait_ask(struct wait *wait, struct client_request *request)
 {
-    uint64_t end_ms = os_now_ms() + (uint64_t)wait->cli->settings.timeout_ms;
+    uint64_t end_ms = os_now_ms() + (uint64_t)patience_ms(wait);
     bool ignored = false;
     int code = CMD_OK;
 
     wait->answered = wait->answered || live_session_secret(wait->live);
-    if (is_read(request)) {
-        request->timeout_ms = patience_ms(wait);
-    }
     for (;;) {
-        code = wait_signal(wait, client_ask(wait->cli->client, request));
-        bool nobody = code == CMD_NO_ENSEMBLE || code == CMD_TIMED_OUT;
-
-        wait->answered = wait->answered || !nobody;
-        if (!nobody || !wait->answered || !is_read(request) || os_now_ms() >= end_ms) {
+        request->timeout_ms = is_read(request) ? read_patience_ms(wait) : patience_ms(wait);
+        code = or_signal(wait, client_ask(wait->cli->client, request));
+        wait->answered = wait->answered || !is_nobody(code);
+        if (!is_nobody(code) || !wait->answered || !is_read(request) || os_now_ms() >= end_ms) {
             break;
         }
 
@@ -167,9 +213,7 @@ int wait_ask(struct wait *wait, struct client_request *request)
             return over;
         }
     }
-    return code <= CMD_OK || code > CMD_SIGNAL || code == CMD_NO_NODE || code == CMD_CONFLICT
-               ? code
-               : cli_tell(wait->cli);
+    return code == CMD_NO_NODE || code == CMD_CONFLICT ? code : tell(wait, code);
 }
 
 int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_there)
@@ -180,7 +224,7 @@ int wait_look(struct wait *wait, const char *path, bool linearizable, bool *ret_
 
     url_init(&url, "/znodes/v1", path);
     url_param(&url, "view", "stat");
-    if (linearizable && !wait->cli->settings.linearizable) {
+    if (linearizable) {
         url_param(&url, "consistency", "linearizable");
     }
     request.target = buf_cstr(&url);

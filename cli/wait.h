@@ -14,6 +14,7 @@ struct wait {
     struct cli *cli;
     struct live *live;
     struct stream *stream;
+    int64_t wait_ms;   /* As --wait says; 0: --try; -1: for ever. */
     uint64_t until_ms; /* Monotonic; UINT64_MAX: for ever. */
     bool answered;     /* Somebody has answered: from then on a read outlives replicas. */
 };
@@ -29,12 +30,16 @@ struct wait {
 int wait_open(struct wait *wait, struct cli *cli);
 void wait_close(struct wait *wait);
 
-/* Asks. CMD_OK, CMD_SHOWN, or an exit code; what is not CMD_NO_NODE or CMD_CONFLICT is told. A read
- * that nobody answers any more is asked again, for as long as there may be an answer. */
-int wait_ask(struct wait *wait, struct client_request *request);
+/* The time to wait begins anew: for another thing that is waited for. */
+void wait_again(struct wait *wait);
 
-/* The exit code of a request, or that of the signal which it gave way to. */
-int wait_signal(struct wait *wait, int code);
+/* Opens a session (live_session). CMD_OK, CMD_SHOWN, told, or a signal. */
+int wait_session(struct wait *wait, int64_t timeout_ms);
+
+/* Asks. CMD_OK, CMD_SHOWN, or an exit code; what is not CMD_NO_NODE or CMD_CONFLICT is told. A read
+ * that nobody answers any more is asked again, for as long as there may be an answer. With --wait a
+ * request takes what is left of that time, but at least a second. */
+int wait_ask(struct wait *wait, struct client_request *request);
 
 /* CMD_OK: no signal has come, and the session cannot be over. Else told, or the signal's code. */
 int wait_still(struct wait *wait);

@@ -26,7 +26,8 @@ enum {
     LINGERS_MAX = 256,
     FINISH_MS = 5,  /* Between two looks at what is left, while finishing. */
     GRACE_MS = 250, /* Then: for a new connection to say what it wants. */
-    LAST_MS = 5     /* When nobody has come for so long, nobody is on his way in. */
+    LAST_MS = 5,    /* When nobody has come for so long, nobody is on his way in. */
+    LATE_LOOKS_MAX = 4
 };
 
 /* A connection that is not the library's: its head is incomplete, or it was refused. */
@@ -51,6 +52,7 @@ struct http_accept {
     uint32_t lingering;
     uint8_t *head; /* Scratch for peeking. */
     uint64_t scan_at_ms;
+    uint32_t late_looks; /* One after the other. */
     struct thread thread;
     _Atomic bool close_listen;
     _Atomic uint64_t finish_ms; /* When finishing must have ended; 0: not finishing. */
@@ -445,13 +447,14 @@ static void drop_all(struct http_accept *accept)
 }
 
 /* After the process has stood still, what came meanwhile is read first: deadlines are looked at the
- * next time. */
+ * next time. One that stands still again and again looks at them all the same, now and then. */
 static void scan(struct http_accept *accept, uint64_t now_ms)
 {
     bool late = now_ms >= accept->scan_at_ms + HTTP_SCAN_LATE_MS;
 
     accept->scan_at_ms = now_ms + HTTP_SCAN_MS;
-    if (!late) {
+    accept->late_looks = late ? accept->late_looks + 1 : 0;
+    if (accept->late_looks % LATE_LOOKS_MAX == 0) {
         scan_pending(accept, now_ms);
         http_conns_scan(accept->http, now_ms);
     }

@@ -52,7 +52,8 @@ struct http_stream {
     uint64_t acked;     /* Bytes that the client's kernel had taken in at the last heartbeat. */
     uint64_t behind_ms; /* Since when it is held, or 0. */
     uint64_t beat_ms;   /* When the next heartbeat is due. */
-    uint64_t limit_ms;  /* Opening: until when. Ended: until when its queue may be read. */
+    uint64_t limit_ms;  /* Opening: until when. Ended: until when its queue may be read, */
+    uint64_t ended_ms;  /* and since when it is over. */
 
     pthread_mutex_t mutex; /* Of what follows. */
     struct buf queue;

@@ -4,6 +4,10 @@
 #include "base/os_clock.h"
 #include "http/stream.h"
 
+enum {
+    EXCUSES_MAX = 4 /* Times the patience with a client that takes nothing, at most. */
+};
+
 /* ---- The queue. ---- */
 
 void stream_put(struct http_stream *stream, struct slice bytes)
@@ -73,6 +77,7 @@ static void end(struct http_stream *stream)
     }
     stream->place = STREAM_ENDED;
     stream->held = false;
+    stream->ended_ms = watcher->now_ms;
     stream->limit_ms = watcher->now_ms + stream->http->limits->slow_timeout_ms;
     watcher_ask_by(watcher, stream->limit_ms);
     watch_owner_release(subscribe_table(watcher->subscriber), &stream->client.owner);
@@ -229,12 +234,16 @@ static void beat(struct http_stream *stream)
 }
 
 /* When whoever has taken nothing since then has been slow for too long. After a time in which this
- * process stood still, and sent nothing itself, it begins anew. */
+ * process stood still, and sent nothing itself, it begins anew; but one that stands still again and
+ * again does not keep for ever what nobody takes. */
 static uint64_t slow_at(const struct http_stream *stream, uint64_t since_ms)
 {
+    uint64_t limit_ms = stream->http->limits->slow_timeout_ms;
     uint64_t stood_ms = stream->client.watcher->stood_ms;
+    uint64_t last_ms = since_ms + (EXCUSES_MAX - 1) * limit_ms;
 
-    return (since_ms > stood_ms ? since_ms : stood_ms) + stream->http->limits->slow_timeout_ms;
+    stood_ms = stood_ms < last_ms ? stood_ms : last_ms;
+    return (since_ms > stood_ms ? since_ms : stood_ms) + limit_ms;
 }
 
 static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uint64_t moved_ms)
@@ -286,7 +295,7 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
         break;
     }
     if (now_ms == client->watcher->stood_ms && stream->limit_ms != UINT64_MAX) {
-        stream->limit_ms = slow_at(stream, 0);
+        stream->limit_ms = slow_at(stream, stream->ended_ms);
     }
     if (now_ms < stream->limit_ms) {
         return stream->limit_ms;

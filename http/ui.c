@@ -1,7 +1,7 @@
 /*
  * The dashboard: files that belong to one page. They come out of the binary or, while they are
  * developed, from a directory. The page has many URLs, one for each thing that it shows, so
- * whatever is not below assets/ is the page.
+ * whatever is neither below assets/ nor a page of the documentation below docs/ is the page.
  */
 #include "web/assets.h"
 
@@ -27,6 +27,11 @@ struct ui_file {
 static bool is_asset(struct slice path)
 {
     return slice_starts_with(path, slice_str(ASSET_DIR));
+}
+
+static bool is_doc(struct slice path)
+{
+    return slice_starts_with(path, slice_str(ASSET_DOCS));
 }
 
 /* The tag names the bytes that are sent, so it tells the compressed ones from the others. */
@@ -179,18 +184,28 @@ static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *f
     return http_send(conn, status, response);
 }
 
+/* The documentation as such is its first page. */
+static struct slice file_of(struct slice asked, bool page)
+{
+    if (page) {
+        return slice_str(ASSET_PAGE);
+    }
+    return slice_eq(asked, slice_str(ASSET_DOCS)) ? slice_str(ASSET_DOCS "README.html") : asked;
+}
+
 enum MHD_Result http_answer_ui(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
-    bool page = !is_asset(request->args.path);
-    struct slice path = page ? slice_str(ASSET_PAGE) : request->args.path;
+    bool asset = is_asset(request->args.path);
+    bool page = !asset && !is_doc(request->args.path);
+    struct slice path = file_of(request->args.path, page);
     bool disk = conn->http->limits->web_dir && conn->http->limits->web_dir[0] != '\0';
     struct ui_file file = {.type = NULL};
     bool found = disk ? find_on_disk(conn, path, &file) : find_inside(request, path, &file);
 
     request->args.path = slice_make(NULL, 0); /* It is no znode's. */
     if (found) {
-        return send_file(conn, &file, page);
+        return send_file(conn, &file, !asset);
     }
     http_refuse(conn, ERR_NOT_FOUND, "%s",
                 !page ? "the dashboard has no such file"

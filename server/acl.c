@@ -352,8 +352,9 @@ enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *o
     while (acl_next(&acl, &entry)) {
         if (is_text(entry.scheme, auth_scheme)) {
             if (!put_caller(out, who, entry.perms)) {
-                return refuse(out, ret_why,
-                              "the scheme auth needs a caller that has shown an identity");
+                return refuse(
+                    out, ret_why,
+                    "the scheme auth (creator) needs a caller that has shown an identity");
             }
         } else if (is_known(&entry)) {
             put_new(out, &entry);

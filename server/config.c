@@ -148,6 +148,13 @@ static enum err unknown_key(struct config_loader *loader, const char *key)
                        loader->where);
 }
 
+static bool is_key(const char *key)
+{
+    size_t index = 0;
+
+    return strncmp(key, server_prefix, sizeof(server_prefix) - 1) == 0 || find_row(key, &index);
+}
+
 static enum err set_key(struct config_loader *loader, const char *key, const char *value)
 {
     size_t index = 0;
@@ -362,7 +369,8 @@ static enum err load_flag(struct config_loader *loader, const char *flag, const 
     *ret_used_next = false;
     (void)snprintf(loader->where, sizeof(loader->where), "command line");
     if (strncmp(flag, "--", 2) != 0 || !flag[2]) {
-        return config_fail(loader, "%.64s: not understood; write --key value", flag);
+        return config_fail(loader, "%.64s: not understood; write --key value, or --config FILE",
+                           flag);
     }
 
     int len = equals ? (int)(equals - flag - 2) : (int)strlen(flag + 2);
@@ -374,6 +382,9 @@ static enum err load_flag(struct config_loader *loader, const char *flag, const 
     (void)snprintf(loader->where, sizeof(loader->where), "flag --%s", key);
     if (equals) {
         return set_key(loader, key, equals + 1);
+    }
+    if (!next && !is_key(key)) {
+        return unknown_key(loader, key);
     }
     if (!next) {
         return config_fail(loader, "--%s: the value is missing; write --%s VALUE", key, key);

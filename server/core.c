@@ -105,6 +105,7 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
     case ZAB_FX_CONFIRMED:
     case ZAB_FX_FORWARDED:
     case ZAB_FX_REFUSED:
+    case ZAB_FX_SIGN:
     case ZAB_FX_ROLE:
         UNREACHABLE();
     }
@@ -295,6 +296,21 @@ static void post_batch(struct server *server)
     }
 }
 
+/* What the others are to know of this process. */
+static void tell_host(struct server *server)
+{
+    const struct sampler *sampler = &server->sampler;
+    struct sign_host host = {
+        .up_ms = server->core.now_ms - server->start_ms,
+        .sync_p50_us = atomic_load(&sampler->sync_p50_us),
+        .sync_p99_us = atomic_load(&sampler->sync_p99_us),
+        .disk_low = server->core.low,
+    };
+
+    (void)snprintf(host.version, sizeof host.version, "%s", ZABRA_VERSION);
+    replica_host(server->core.replica, &host);
+}
+
 static void end_turn(struct server *server)
 {
     struct core *core = &server->core;
@@ -308,6 +324,7 @@ static void end_turn(struct server *server)
     if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {
         core->published_ms = core->now_ms;
         core->publish_now = false;
+        tell_host(server);
         gate_publish(&server->gate);
     }
 }
@@ -403,6 +420,7 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
 
 void core_start(struct server *server)
 {
+    tell_host(server);
     gate_publish(&server->gate);
     atomic_store(&server->core.turn_ms, os_now_ms());
     thread_start(&server->core.thread, "zabra-core", body, server);

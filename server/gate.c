@@ -8,38 +8,9 @@
 
 #include <stdio.h>
 
-enum gate_role {
-    ROLE_LOOKING,
-    ROLE_FOLLOWER,
-    ROLE_LEADER,
-    ROLE_OBSERVER,
-    ROLE_QUARANTINE
-};
-
-static const char *const role_names[] = {
-    [ROLE_LOOKING] = "looking",   [ROLE_FOLLOWER] = "follower",     [ROLE_LEADER] = "leader",
-    [ROLE_OBSERVER] = "observer", [ROLE_QUARANTINE] = "quarantine",
-};
-
-/* A disk that was admitted while it observed votes from then on, in the same dialogue. */
-static enum gate_role role_of(const struct gate *gate, const struct zab_status *status)
+static enum sign_role role_of(const struct gate *gate, const struct zab_status *status)
 {
-    bool votes = config_self(gate->server->config)->voter && !status->stranger;
-
-    if (status->quarantined) {
-        return ROLE_QUARANTINE;
-    }
-    switch (status->state) {
-    case ZAB_LOOKING:
-        return ROLE_LOOKING;
-    case ZAB_FOLLOWING:
-        return ROLE_FOLLOWER;
-    case ZAB_LEADING:
-        return ROLE_LEADER;
-    case ZAB_OBSERVING:
-        return votes ? ROLE_FOLLOWER : ROLE_OBSERVER;
-    }
-    UNREACHABLE();
+    return sign_role_of(status, config_self(gate->server->config)->voter);
 }
 
 void gate_init(struct gate *gate, struct server *server)
@@ -117,6 +88,7 @@ void gate_publish(struct gate *gate)
         tcp_figures(core->tcp, &to->tcp);
     }
     memcpy(to->told, core->peers, sizeof to->told);
+    to->sign_count = replica_signs(core->replica, to->signs);
     to->at_ms = core->now_ms;
     (void)pthread_mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(gate, &status.zab));
@@ -171,7 +143,7 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
     uint64_t now_ms = os_now_ms();
 
     if (!atomic_load_explicit(&gate->readable, memory_order_acquire)) {
-        *ret_why = atomic_load(&gate->role) == ROLE_QUARANTINE
+        *ret_why = atomic_load(&gate->role) == SIGN_QUARANTINE
                        ? "this replica is in quarantine and is being refilled"
                        : "this replica has not been in step with a leader since it started";
         return ERR_NOT_READY;
@@ -183,12 +155,14 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
     return ERR_OK;
 }
 
+/* Who has not heard from any leader has not done so since it was started. */
 static uint64_t lag_ms(struct gate *gate)
 {
     uint64_t heard_ms = atomic_load(&gate->heard_ms);
+    uint64_t since_ms = heard_ms > gate->server->start_ms ? heard_ms : gate->server->start_ms;
     uint64_t now_ms = os_now_ms();
 
-    return now_ms > heard_ms ? now_ms - heard_ms : 0;
+    return now_ms > since_ms ? now_ms - since_ms : 0;
 }
 
 static zxid_t later(zxid_t a, zxid_t b)
@@ -219,7 +193,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
 
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
-        .role = role_names[role_of(gate, &replica->zab)],
+        .role = sign_role_name(role_of(gate, &replica->zab)),
         .serving = replica->zab.serving,
         .draining = replica->draining,
         .epoch = replica->zab.epoch,

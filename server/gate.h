@@ -48,7 +48,7 @@ struct gate_status {
     zxid_t durable;
     zxid_t logged;
     uint64_t digest; /* Of the state at `applied`. */
-    uint64_t lag_ms; /* Since this replica last heard from a leader with a quorum. */
+    uint64_t lag_ms; /* Since this replica last heard from a leader with a quorum, or its start. */
     uint64_t history;
     uint64_t queue; /* Requests inside. */
 };

@@ -8,6 +8,7 @@
 #include "server/view.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static struct publication *copy_published(struct gate *gate)
 {
@@ -130,30 +131,68 @@ static const struct peer_view *peer_of(const struct publication *copy, uint32_t 
     return NULL;
 }
 
-static const char *state_name(const struct publication *copy, const struct peer_view *peer)
+enum {
+    SILENT_MIN_MS = 1000 /* Accounts are made and handed on at times of their own. */
+};
+
+/* Nothing has come from it for so long, not even by way of the leader: it stands still. */
+static uint64_t silent_ms(const struct config *config)
+{
+    uint64_t ticks_ms = (uint64_t)config->tick_ms * (config->sync_limit + 2);
+
+    return ticks_ms > SILENT_MIN_MS ? ticks_ms : SILENT_MIN_MS;
+}
+
+/* When it was last heard of, by itself or by way of the leader; 0: never. */
+static uint64_t heard_at(const struct peer_view *peer, const struct sign *sign)
+{
+    uint64_t told_ms = sign ? sign->at_ms : 0;
+
+    return peer->status.heard_ms > told_ms ? peer->status.heard_ms : told_ms;
+}
+
+/* As of when it was published: what this replica has missed itself is nobody's silence. */
+static bool is_silent(const struct config *config, const struct publication *copy,
+                      uint64_t heard_ms)
+{
+    return heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
+}
+
+/* What it says itself, unless it has said something else since to this replica. Who has led before
+ * the leader there is now, and has not been heard of since, is on its way. */
+static const char *told_state(const struct zab_status *self, const struct peer_view *peer,
+                              const struct sign *sign)
+{
+    bool looking = peer->status.state == ZAB_LOOKING;
+
+    if (!sign || (looking && peer->status.heard_ms >= sign->at_ms)) {
+        return looking ? "looking" : (peer->status.voter ? "follower" : "observer");
+    }
+    bool serving = (sign->flags & SIGN_SERVING) != 0;
+    bool learns = sign->role == SIGN_FOLLOWER || sign->role == SIGN_OBSERVER;
+    bool has_led = sign->role == SIGN_LEADER && self->leader != 0;
+
+    return has_led || (learns && !serving) ? "joining" : sign_role_name(sign->role);
+}
+
+static const char *state_name(const struct publication *copy, const struct peer_view *peer,
+                              const struct sign *sign, bool silent)
 {
     const struct zab_status *self = &copy->replica.zab;
 
     if (!peer->status.connected) {
         return "unreachable";
     }
+    if (silent) {
+        return "silent";
+    }
     if (peer->status.id == self->leader) {
         return "leader";
     }
-    if (self->state == ZAB_LEADING) {
-        return peer->status.synced ? (peer->status.voter ? "follower" : "observer") : "joining";
+    if (self->state == ZAB_LEADING && !peer->status.synced) {
+        return "joining";
     }
-    switch (peer->status.state) {
-    case ZAB_LOOKING:
-        return "looking";
-    case ZAB_FOLLOWING:
-        return "follower";
-    case ZAB_LEADING:
-        return "leader";
-    case ZAB_OBSERVING:
-        return "observer";
-    }
-    return "unknown";
+    return told_state(self, peer, sign);
 }
 
 static void write_url(struct jsonw *json, const char *address)
@@ -169,8 +208,36 @@ static void write_url(struct jsonw *json, const char *address)
     jsonw_cstr(json, url);
 }
 
+/* Microseconds as milliseconds. */
+static void write_ms(struct jsonw *json, const char *key, uint32_t us)
+{
+    char text[32];
+    int len = snprintf(text, sizeof text, "%.5g", (double)us / 1000.0);
+
+    jsonw_key(json, key);
+    if (us == 0) {
+        jsonw_null(json);
+        return;
+    }
+    jsonw_raw(json, slice_make(text, (size_t)len));
+}
+
+/* What a replica says of itself, as it was when it said so. */
+static void write_sign(struct jsonw *json, const struct sign *sign)
+{
+    jsonw_kv_u64(json, "epoch", sign->epoch);
+    jsonw_kv_u64(json, "lag_ms", sign->lag_ms);
+    write_ms(json, "log_sync_p50_ms", sign->host.sync_p50_us);
+    write_ms(json, "log_sync_p99_ms", sign->host.sync_p99_us);
+    jsonw_kv_bool(json, "disk_low", (sign->flags & SIGN_DISK_LOW) != 0);
+    jsonw_kv_bool(json, "draining", (sign->flags & SIGN_DRAINING) != 0);
+    jsonw_kv_cstr(json, "version", sign->host.version);
+    jsonw_kv_u64(json, "uptime_ms", sign->host.up_ms);
+}
+
 static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy)
 {
+    const struct sign *sign = signs_find(copy->signs, copy->sign_count, gate->server->config->id);
     struct gate_status status;
 
     gate_status(gate, &status);
@@ -178,22 +245,58 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
     jsonw_kv_bool(json, "connected", true);
     jsonw_kv_bool(json, "votes", !copy->replica.zab.stranger && !copy->replica.zab.quarantined);
     jsonw_kv_hex(json, "zxid", status.applied);
+    if (sign) {
+        jsonw_kv_u64(json, "heard_ms", 0);
+        jsonw_kv_u64(json, "state_ms", sign->role_ms);
+        write_sign(json, sign);
+    }
     write_url(json, gate->server->config->advertise_client);
 }
 
-static void write_peer(struct jsonw *json, const struct publication *copy,
-                       const struct peer_view *peer, uint32_t index)
+/* The newest zxid that is known of it; 0: none. */
+static zxid_t zxid_of(const struct peer_view *peer, const struct sign *sign)
 {
-    jsonw_kv_cstr(json, "state", state_name(copy, peer));
+    zxid_t zxid = sign ? sign->zxid : 0;
+
+    zxid = peer->status.acked > zxid ? peer->status.acked : zxid;
+    return peer->status.voted > zxid ? peer->status.voted : zxid;
+}
+
+static void write_heard(struct jsonw *json, const struct sign *sign, const char *state,
+                        uint64_t heard_ms)
+{
+    uint64_t now_ms = os_now_ms();
+
+    if (heard_ms != 0) {
+        jsonw_kv_u64(json, "heard_ms", now_ms > heard_ms ? now_ms - heard_ms : 0);
+    }
+    if (sign && strcmp(state, sign_role_name(sign->role)) == 0) {
+        jsonw_kv_u64(json, "state_ms", sign->role_ms + (now_ms - sign->at_ms));
+    }
+}
+
+static void write_peer(const struct config *config, struct jsonw *json,
+                       const struct publication *copy, const struct peer_view *peer,
+                       const struct core_peer *told)
+{
+    const struct sign *sign = signs_find(copy->signs, copy->sign_count, peer->status.id);
+    uint64_t heard_ms = heard_at(peer, sign);
+    const char *state = state_name(copy, peer, sign, is_silent(config, copy, heard_ms));
+
+    jsonw_kv_cstr(json, "state", state);
     jsonw_kv_bool(json, "connected", peer->status.connected);
     jsonw_kv_bool(json, "votes", peer->status.voter && peer->status.counted);
-    if (copy->replica.zab.state == ZAB_LEADING) {
-        jsonw_kv_hex(json, "zxid", peer->status.acked);
+    if (zxid_of(peer, sign) != 0) {
+        jsonw_kv_hex(json, "zxid", zxid_of(peer, sign));
     }
-    if (copy->told[index].refused[0] != '\0') {
-        jsonw_kv_cstr(json, "refused", copy->told[index].refused);
+    write_heard(json, sign, state, heard_ms);
+    if (sign) {
+        write_sign(json, sign);
     }
-    write_url(json, copy->told[index].advertise);
+    if (told->refused[0] != '\0') {
+        jsonw_kv_cstr(json, "refused", told->refused);
+    }
+    write_url(json, told->advertise);
 }
 
 void gate_write_ensemble(struct gate *gate, struct jsonw *json)
@@ -222,7 +325,7 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
         if (server->id == config->id) {
             write_self(gate, json, copy);
         } else if (peer) {
-            write_peer(json, copy, peer, i);
+            write_peer(config, json, copy, peer, &copy->told[i]);
         }
         jsonw_object_end(json);
     }

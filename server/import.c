@@ -368,7 +368,7 @@ static bool take_line(struct import *import, struct slice text)
         import_fail(import, err, import->line, slice_make(NULL, 0), fault.detail);
     } else if (import->has_end) {
         import_fail(import, ERR_BAD_ARGUMENTS, import->line, slice_make(NULL, 0),
-                    "there is something behind the last line");
+                    "there is something behind the last line of the export");
     } else if (line.kind != OP_LINE_ZNODE) {
         take_frame(import, &line);
     } else if (!add_znode(import, &line, &memory) && import->state != IMPORT_FAILED) {

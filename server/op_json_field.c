@@ -119,64 +119,56 @@ static enum err parse_scalar(struct op_json_parse *parse, const struct op_field 
     return err == ERR_OK ? ERR_OK : op_json_fail(parse, err, field->name, why);
 }
 
-static enum err parse_base64(struct op_json_parse *parse, const json_t *value,
-                             struct slice *ret_data)
+static enum err parse_base64(struct op_json_parse *parse, struct slice text, struct slice *ret_data)
 {
     struct buf *memory = parse->memory;
     size_t start = memory->len;
 
-    ASSERT(json_string_length(value) <= memory->cap - start);
-    if (base64_decode(memory, op_json_string(value)) != ERR_OK) {
+    ASSERT(text.len <= memory->cap - start);
+    if (base64_decode(memory, text) != ERR_OK) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64", "is not base64");
     }
     *ret_data = slice_make(memory->data + start, memory->len - start);
     return ERR_OK;
 }
 
-/* The next value that the scan has found; each member of that name takes one. */
-static bool next_raw(struct op_json_parse *parse, struct slice *ret_raw)
+/* What the scan has found; each member of these names takes one. False when there is none for it.
+ */
+static bool next_value(struct op_json_parse *parse, const char *key,
+                       struct op_json_value *ret_value)
 {
-    const struct op_json_scan *scan = parse->scan;
+    const struct buf *found = parse->in_element ? &parse->scan->elements : &parse->scan->root;
 
-    if (!parse->in_element) {
-        *ret_raw = scan->single;
-        return scan->has_single;
-    }
-    if (parse->next >= scan->elements.len / sizeof(*ret_raw)) {
+    if (parse->next >= found->len / sizeof(*ret_value)) {
         return false;
     }
-    memcpy(ret_raw, scan->elements.data + parse->next * sizeof(*ret_raw), sizeof(*ret_raw));
+    memcpy(ret_value, found->data + parse->next * sizeof(*ret_value), sizeof(*ret_value));
     parse->next++;
-    return true;
+    return (ret_value->form == OP_JSON_WRITTEN) == (strcmp(key, "dataJson") == 0);
 }
 
-static enum err parse_raw(struct op_json_parse *parse, bool wanted, struct op_args *args)
+/* Bytes that stand in the text as they are. */
+static struct slice refer(struct op_json_parse *parse, struct slice text)
 {
-    struct slice raw;
-
-    if (!next_raw(parse, &raw)) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "dataJson",
-                            "must be written without escapes");
-    }
-    if (wanted) {
-        args->data = parse->message ? op_json_keep(parse, raw) : raw;
-    }
-    return ERR_OK;
+    return parse->message ? op_json_keep(parse, text) : text;
 }
 
 static enum err parse_data(struct op_json_parse *parse, const char *key, const json_t *value,
-                           struct op_args *args)
+                           struct op_json_value found, struct op_args *args)
 {
-    if (strcmp(key, "dataJson") == 0) {
-        return parse_raw(parse, true, args);
+    bool plain = found.form == OP_JSON_PLAIN;
+
+    if (found.form == OP_JSON_WRITTEN) {
+        args->data = refer(parse, found.text);
+        return ERR_OK;
     }
     if (!json_is_string(value)) {
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "must be a string");
     }
     if (strcmp(key, "data64") == 0) {
-        return parse_base64(parse, value, &args->data);
+        return parse_base64(parse, plain ? found.text : op_json_string(value), &args->data);
     }
-    args->data = op_json_keep(parse, op_json_string(value));
+    args->data = plain ? refer(parse, found.text) : op_json_keep(parse, op_json_string(value));
     return ERR_OK;
 }
 
@@ -211,7 +203,7 @@ static enum err parse_field(struct op_json_parse *parse, const struct op_field *
 
 /* One that the operation does not have. */
 static enum err unknown_member(struct op_json_parse *parse, const struct op_def *def,
-                               const char *key, struct op_args *args)
+                               const char *key)
 {
     const struct op_field *field = op_field_find(def, slice_str(key));
 
@@ -219,25 +211,30 @@ static enum err unknown_member(struct op_json_parse *parse, const struct op_def 
         return op_json_fail(parse, ERR_BAD_ARGUMENTS, key,
                             "is only for URLs: path is that of the new znode");
     }
-    if (!parse->message) {
-        return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of this operation");
-    }
-    return strcmp(key, "dataJson") == 0 ? parse_raw(parse, false, args) : ERR_OK;
+    return parse->message
+               ? ERR_OK
+               : op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of this operation");
 }
 
 static enum err parse_member(struct op_json_parse *parse, const struct op_def *def, const char *key,
                              const json_t *value, struct op_args *args)
 {
     const struct op_field *field = member_field(parse, def, key);
-    bool takes_data = op_field_find(def, slice_str("data")) != NULL;
 
     if (strcmp(key, "op") == 0) {
         return ERR_OK;
     }
-    if (takes_data && is_data_key(key)) {
-        return parse_data(parse, key, value, args);
+    if (is_data_key(key)) {
+        struct op_json_value found;
+
+        if (!next_value(parse, key, &found)) {
+            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not where it can be");
+        }
+        if (op_field_find(def, slice_str("data"))) {
+            return parse_data(parse, key, value, found, args);
+        }
     }
-    return field ? parse_field(parse, field, value, args) : unknown_member(parse, def, key, args);
+    return field ? parse_field(parse, field, value, args) : unknown_member(parse, def, key);
 }
 
 enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def, json_t *object,

@@ -6,12 +6,25 @@
 
 struct json_t; /* Of jansson, which only the source files know. */
 
+/* How the value of dataJson, dataUtf8 or data64 is had. */
+enum op_json_form {
+    OP_JSON_WRITTEN, /* dataJson: as it stands in the text. */
+    OP_JSON_PLAIN,   /* A string without escapes, which is left out of what is parsed. */
+    OP_JSON_PARSED   /* Anything else: by the parser. */
+};
+
+struct op_json_value {
+    enum op_json_form form;
+    struct slice text; /* Empty for OP_JSON_PARSED. */
+};
+
 /* What the scan has seen in a text. */
 struct op_json_scan {
     bool too_deep;
-    bool has_single;
-    struct slice single; /* The dataJson value of the outermost object. */
-    struct buf elements; /* Array of struct slice: those of the elements of `ops`, in order. */
+    struct slice lean;   /* The text with "" for each string that is OP_JSON_PLAIN. */
+    struct buf memory;   /* Of `lean`, when it is not the text itself. */
+    struct buf root;     /* Array of struct op_json_value: of the outermost object, in order. */
+    struct buf elements; /* The same for the elements of `ops` together. */
 };
 
 void op_json_scan(struct slice text, struct op_json_scan *ret_scan);
@@ -23,7 +36,7 @@ struct op_json_parse {
     const struct op_json_scan *scan;
     bool message;    /* Unknown members are ignored, and nothing refers to the text. */
     bool in_element; /* Of a multi. */
-    size_t next;     /* Of scan->elements. */
+    size_t next;     /* Of scan->root, or when in an element of scan->elements. */
     struct op_fault *fault;
 };
 

@@ -6,6 +6,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
+static json_t *load(struct slice text, json_error_t *ret_error)
+{
+    return json_loadb((const char *)text.data, text.len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                      ret_error);
+}
+
 json_t *op_json_load(struct op_json_parse *parse, struct slice text)
 {
     const char *what = parse->message ? "the message" : "the body";
@@ -16,10 +22,11 @@ json_t *op_json_load(struct op_json_parse *parse, struct slice text)
         return NULL;
     }
 
-    json_t *root = json_loadb((const char *)text.data, text.len,
-                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    json_t *root = load(parse->scan->lean, &error);
 
     if (!root) {
+        /* Once more as a whole, so that line and column are those that the client counts. */
+        json_decref(load(text, &error));
         (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail),
                        "%s is not valid JSON: %.100s (line %d, column %d)", what, error.text,
                        error.line, error.column);
@@ -114,6 +121,7 @@ enum err op_json_parse_multi(struct op_json_parse *parse, json_t *root, struct o
     struct op_args *items = mem_zalloc(json_array_size(list), sizeof(*items));
 
     parse->in_element = true;
+    parse->next = 0;
 
     enum err err = parse_elements(parse, list, items);
 

@@ -36,6 +36,21 @@ void replica_refresh(struct replica *replica)
     zab_status(replica->zab, &replica->status);
 }
 
+/* What they point to is the caller's. */
+static void keep_options(struct replica *replica, const struct replica_options *options)
+{
+    struct zab_init *init = &replica->options.zab;
+
+    ASSERT(options->zab.seed_count <= ZAB_MEMBERS_MAX);
+    replica->options = *options;
+    if (init->seed_count > 0) {
+        memcpy(replica->seeds, init->seeds, init->seed_count * sizeof replica->seeds[0]);
+    }
+    init->seeds = replica->seeds;
+    init->ranges = NULL;
+    init->range_count = 0;
+}
+
 struct replica *replica_new(const struct replica_options *options)
 {
     ASSERT(options->view);
@@ -43,7 +58,7 @@ struct replica *replica_new(const struct replica_options *options)
 
     struct replica *replica = mem_zalloc(1, sizeof *replica);
 
-    replica->options = *options;
+    keep_options(replica, options);
     replica->zab = zab_new(&options->zab);
     replica->prep = prep_new(&options->prep);
     replica->view = options->view;
@@ -194,6 +209,9 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
     case ZAB_FX_REFUSED:
         requests_refused(replica, effect.token, effect.bytes);
         break;
+    case ZAB_FX_SIGN:
+        signs_heard(replica, effect.bytes);
+        break;
     case ZAB_FX_ROLE:
         on_role(replica, out);
         break;
@@ -329,6 +347,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     timed.txn_time_ms = txn_time(replica);
     release_kept(replica);
     before_step(replica, event);
+    signs_turn(replica);
     zab_step(replica->zab, &timed, &replica->inner);
     periodic(replica);
     take_effects(replica, effects);

@@ -11,6 +11,7 @@
 
 #include "server/op.h"
 #include "server/prep.h"
+#include "server/sign.h"
 #include "server/touch.h"
 #include "server/view.h"
 #include "server/window.h"
@@ -51,6 +52,7 @@ void replica_effects_init(struct replica_effects *effects);
 void replica_effects_clear(struct replica_effects *effects);
 void replica_effects_release(struct replica_effects *effects);
 
+/* Of the options view, window, touched and heard are borrowed, the rest is copied. */
 struct replica *replica_new(const struct replica_options *options);
 void replica_free(struct replica *replica); /* Requests inside are answered ERR_CLOSED. */
 
@@ -89,6 +91,12 @@ struct replica_status {
 };
 
 void replica_status(const struct replica *replica, struct replica_status *ret_status);
+
+/* What the host knows of itself and the others are told. */
+void replica_host(struct replica *replica, const struct sign_host *host);
+
+/* How each replica is that has ever been heard of, this one included; returns how many. */
+size_t replica_signs(const struct replica *replica, struct sign signs[ZAB_MEMBERS_MAX]);
 const struct zab *replica_zab(const struct replica *replica);
 
 #endif

@@ -131,6 +131,13 @@ struct replica {
     bool expire_more;         /* More were over than one turn takes. */
     uint64_t renew_token;     /* Of the round since the process stood still; 0: none. */
 
+    struct zab_seed seeds[ZAB_MEMBERS_MAX]; /* Of the options. */
+    struct sign signs[ZAB_MEMBERS_MAX];     /* The last word of each, in order of first hearing. */
+    size_t sign_count;
+    struct sign_host host;
+    uint64_t role_since_ms;
+    uint64_t said_ms; /* What goes along with signs of life was made then. */
+
     uint64_t proposals;
     uint64_t delivered;
     uint64_t retried;
@@ -202,6 +209,10 @@ void sessions_applied(struct replica *replica, const struct state *state);
 void sessions_reported(struct replica *replica, uint32_t peer, struct slice bytes);
 void sessions_peer_lost(struct replica *replica, uint32_t peer);
 bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not its round. */
+
+/* replica_signs.c: how the replicas are. */
+void signs_turn(struct replica *replica); /* Before each step. */
+void signs_heard(struct replica *replica, struct slice bytes);
 
 /* replica_apply.c: committed records become state. */
 

@@ -138,7 +138,7 @@ static void put_gauges(struct server *server, float *values)
     store_figures(server->store, &store);
     values[TREND_OUTSTANDING] = (float)status.queue;
     values[TREND_LOG_QUEUE] = (float)mailbox_count(&server->log.inbox);
-    values[TREND_BEHIND] = (float)(status.committed - status.applied);
+    values[TREND_BEHIND] = (float)zxid_behind(status.committed, status.applied);
     values[TREND_LAG] = (float)status.lag_ms;
     values[TREND_SERVING] = status.serving ? 1 : 0;
     values[TREND_LOG] = (float)store.log_bytes;
@@ -148,6 +148,17 @@ static void put_gauges(struct server *server, float *values)
 }
 
 /* ---- The thread. ---- */
+
+/* Since the last coarse step, so of ten seconds at most; of the last ones that had any. */
+static void note_syncs(struct sampler *sampler, const struct sampler_counts *now)
+{
+    uint64_t counts[METRIC_BUCKETS];
+
+    if (subtract(now->syncs, sampler->coarse.syncs, counts) > 0) {
+        atomic_store(&sampler->sync_p50_us, (uint32_t)ceil(metric_quantile_of(counts, 500)));
+        atomic_store(&sampler->sync_p99_us, (uint32_t)ceil(metric_quantile_of(counts, 990)));
+    }
+}
 
 static void sample(struct server *server, uint64_t now_ms)
 {
@@ -159,6 +170,7 @@ static void sample(struct server *server, uint64_t now_ms)
     put_gauges(server, values);
     put_rates(&now, &sampler->fine, values);
     trend_put(sampler->trend, TREND_FINE_S, now_ms, os_wall_ms(), values);
+    note_syncs(sampler, &now);
     sampler->fine = now;
     if (now_ms / COARSE_MS != sampler->coarse_slot) {
         sampler->coarse_slot = now_ms / COARSE_MS;

@@ -126,6 +126,8 @@ struct publication {
     struct peer_view peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
     struct core_peer told[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    struct sign signs[ZAB_MEMBERS_MAX];     /* How they are, as far as it was heard. */
+    size_t sign_count;
     struct zab_config config;
     struct tcp_figures tcp;
     uint64_t at_ms;
@@ -178,7 +180,7 @@ struct gate {
         void *ctx;
     } front_census[GATE_FRONTS];
 
-    _Atomic uint32_t role; /* Index of the names in gate.c. */
+    _Atomic uint32_t role; /* enum sign_role. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;
@@ -214,6 +216,8 @@ struct sampler {
     struct sampler_counts fine; /* At the last fine step; the thread's, as the next two. */
     struct sampler_counts coarse;
     uint64_t coarse_slot;
+    _Atomic uint32_t sync_p50_us; /* Of the last seconds in which the log was synced; */
+    _Atomic uint32_t sync_p99_us; /* 0: it never was. */
 };
 
 void sampler_start(struct server *server);

@@ -172,7 +172,8 @@ enum err trend_check(const struct trend_request *request, const char **ret_why)
     }
     while (next_name(&rest, &name)) {
         if (!is_known(name)) {
-            *ret_why = "series must be names of this answer, comma separated";
+            *ret_why =
+                "series must be names of series, comma separated; without it the answer has all";
             return ERR_BAD_ARGUMENTS;
         }
     }

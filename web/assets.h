@@ -11,8 +11,10 @@
 
 #include "base/slice.h"
 
-/* The one page; what is below "/assets/" has a hash in its name and never changes. */
+/* The one page of the dashboard, and those of the documentation; what is below "/assets/" has a
+ * hash in its name and never changes. */
 #define ASSET_PAGE "/index.html"
+#define ASSET_DOCS "/docs/"
 #define ASSET_DIR  "/assets/"
 
 struct asset {

@@ -1,6 +1,7 @@
 // build.mjs [--watch] [DIRECTORY]: bundles the dashboard into DIRECTORY (web/dist).
 //
 //   index.html, assets/*    what a browser loads; the names in assets/ hold a hash of the contents
+//   docs/*                  the pages of docs/, see docs.mjs
 //   gzip/*                  the same, compressed
 //   table.c, table.S        how the binary knows them: see assets.h
 //
@@ -13,6 +14,7 @@ import { dirname, extname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import * as esbuild from 'esbuild';
+import { renderDocs } from './docs.mjs';
 
 /** Bytes, compressed, that must arrive before the first view is there. */
 const FIRST_LOAD_MAX = 120 * 1024;
@@ -32,7 +34,7 @@ const target = resolve(
 
 const options = {
   absWorkingDir: top,
-  entryPoints: { main: 'src/main.tsx', icon: 'src/icon.svg' },
+  entryPoints: { main: 'src/main.tsx', docs: 'src/docs/docs.ts', icon: 'src/icon.svg' },
   outdir: target,
   entryNames: 'assets/[name]-[hash]',
   chunkNames: 'assets/[name]-[hash]',
@@ -53,11 +55,11 @@ const options = {
   logLevel: 'warning',
 };
 
-/** What the page loads at once: the entry, what it imports, their styles. Paths below `target`. */
-function firstLoad({ outputs }) {
+/** What the page of an entry loads at once: it, what it imports, their styles. Paths below `target`. */
+function loadOf({ outputs }, source) {
   const below = (path) => resolve(top, path).slice(target.length + 1);
   const byPath = new Map(Object.entries(outputs).map(([path, output]) => [below(path), output]));
-  const entry = [...byPath].find(([, output]) => output.entryPoint === 'src/main.tsx')[0];
+  const entry = [...byPath].find(([, output]) => output.entryPoint === source)[0];
   const scripts = new Set([entry]);
   for (const path of scripts) {
     for (const one of byPath.get(path).imports) {
@@ -71,35 +73,51 @@ function firstLoad({ outputs }) {
   return { entry, scripts: [...scripts], styles, icon };
 }
 
-function writePage({ entry, scripts, styles, icon }) {
-  const links = [
+function headOf({ entry, scripts, styles, icon }) {
+  return [
     `<link rel="icon" href="/ui/${icon}">`,
     ...styles.map((path) => `<link rel="stylesheet" href="/ui/${path}">`),
     ...scripts
       .filter((path) => path !== entry)
       .map((path) => `<link rel="modulepreload" href="/ui/${path}">`),
     `<script type="module" src="/ui/${entry}"></script>`,
-  ];
+  ]
+    .map((line) => `    ${line}`)
+    .join('\n');
+}
+
+const firstLoad = (metafile) => loadOf(metafile, 'src/main.tsx');
+
+/** The page of the dashboard and those of the documentation; their paths. */
+function writePages(metafile) {
   const page = readFileSync(join(top, 'src/index.html'), 'utf8').replace(
     '    <!-- assets -->',
-    links.map((line) => `    ${line}`).join('\n'),
+    headOf(firstLoad(metafile)),
   );
-  writeFileSync(join(target, 'index.html'), page);
+  const pages = [
+    ...renderDocs(headOf(loadOf(metafile, 'src/docs/docs.ts'))),
+    { path: 'index.html', bytes: page },
+  ];
+  for (const { path, bytes } of pages) {
+    mkdirSync(dirname(join(target, path)), { recursive: true });
+    writeFileSync(join(target, path), bytes);
+  }
+  return pages.map(({ path }) => path);
 }
 
 function filesOf(metafile) {
   const load = firstLoad(metafile);
-  writePage(load);
   const first = new Set(['index.html', ...load.scripts, ...load.styles]);
-  return ['index.html', ...readdirSync(join(target, 'assets')).map((name) => `assets/${name}`)]
+  const assets = readdirSync(join(target, 'assets')).map((name) => `assets/${name}`);
+  return [...assets, ...writePages(metafile)]
     .sort()
     .map((path) => ({ path, first: first.has(path), bytes: readFileSync(join(target, path)) }));
 }
 
 function compress(files) {
-  mkdirSync(join(target, 'gzip/assets'), { recursive: true });
   for (const file of files) {
     file.gzip = gzipSync(file.bytes, { level: 9 });
+    mkdirSync(dirname(join(target, 'gzip', file.path)), { recursive: true });
     writeFileSync(join(target, 'gzip', file.path), file.gzip);
   }
 }
@@ -148,8 +166,9 @@ function writeTable(files) {
 
 /** What an earlier run has left has other names. */
 function clear() {
-  rmSync(join(target, 'assets'), { recursive: true, force: true });
-  rmSync(join(target, 'gzip'), { recursive: true, force: true });
+  for (const name of ['assets', 'docs', 'gzip']) {
+    rmSync(join(target, name), { recursive: true, force: true });
+  }
 }
 
 async function watch() {
@@ -157,7 +176,7 @@ async function watch() {
     name: 'page',
     setup(build) {
       build.onStart(clear);
-      build.onEnd(({ metafile, errors }) => errors.length || writePage(firstLoad(metafile)));
+      build.onEnd(({ metafile, errors }) => errors.length || writePages(metafile));
     },
   };
   const context = await esbuild.context({ ...options, plugins: [page] });

@@ -150,18 +150,21 @@ static void put_off(uint64_t *ms, uint64_t by_ms)
 
 /* The process was stopped, or the loop was busy with something else: what the client has sent
  * meanwhile is not read yet, and nothing was sent to it. The time is not the client's, and what
- * waits is read before it is judged. */
+ * waits is read before it is judged: once only, or a loop that is late at every look would never
+ * judge anybody. */
 static void excuse(struct ws_socket *socket, uint64_t now_ms)
 {
     uint64_t late_ms = now_ms > socket->due_ms ? now_ms - socket->due_ms : 0;
+    uint64_t by_ms = late_ms + (socket->late ? 0 : LATE_MS);
 
-    if (late_ms < LATE_MS) {
+    socket->late = late_ms >= LATE_MS;
+    if (!socket->late) {
         return;
     }
-    put_off(&socket->heard_ms, late_ms + LATE_MS);
-    put_off(&socket->in_end_ms, late_ms + LATE_MS);
-    put_off(&socket->stall_ms, late_ms + LATE_MS);
-    put_off(&socket->end_ms, late_ms + LATE_MS);
+    put_off(&socket->heard_ms, by_ms);
+    put_off(&socket->in_end_ms, by_ms);
+    put_off(&socket->stall_ms, by_ms);
+    put_off(&socket->end_ms, by_ms);
 }
 
 static void on_timer(struct ev_loop *loop, struct ev_timer *timer, int events)

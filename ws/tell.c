@@ -206,11 +206,15 @@ static void on_lost(void *ctx, zxid_t from)
     ws_lag_lost(ws, from);
 }
 
+/* Core thread. While there is no socket nobody waits for news, and the first one that opens catches
+ * up before it is told anything; now and then all the same, so that this is never far. */
 static void wake(void *ctx)
 {
     struct ws *ws = ctx;
 
-    ev_async_send(ws->loop, &ws->changed);
+    if (atomic_load(&ws->taken) > 0 || ++ws->unheard % WS_UNHEARD_MAX == 0) {
+        ev_async_send(ws->loop, &ws->changed);
+    }
 }
 
 void ws_tell_open(struct ws *ws)

@@ -24,9 +24,11 @@
 #include <libwebsockets.h>
 
 enum {
-    WS_READ_BYTES = 4096,        /* Of a connection, at a time; each has a buffer of that size. */
-    WS_SEND_BYTES = 64 << 10,    /* Whole frames handed to the library at a time, at least. */
-    WS_TURN_BYTES = 1 << 20,     /* Sent to one socket before others have their turn. */
+    WS_READ_BYTES = 16384,    /* Of a connection, at a time; each has a buffer of that size,
+                                 which costs only what has been used of it. */
+    WS_UNHEARD_MAX = 64,      /* Times of news after which the thread looks without any socket. */
+    WS_SEND_BYTES = 64 << 10, /* Whole frames handed to the library at a time, at least. */
+    WS_TURN_BYTES = 1 << 20,  /* Sent to one socket before others have their turn. */
     WS_KERNEL_BYTES = 256 << 10, /* Of one socket that the kernel may hold. */
     WS_UNREAD_BYTES = 1 << 20,   /* Replies that a client has not read: then no more are made. */
     WS_FLIGHT_BYTES = 16 << 20,  /* Of messages of one socket that are not answered yet. */
@@ -141,6 +143,7 @@ struct ws {
     } answering;
 
     _Atomic uint32_t taken; /* Any thread: connections taken and not closed. */
+    uint32_t unheard;       /* Core thread: times that there was news while there was no socket. */
     _Atomic bool draining;
     _Atomic bool stopping;
     struct mailbox emptied; /* Closed once it is draining and no socket is left. */
@@ -223,6 +226,7 @@ struct ws_socket {
     uint64_t taken;    /* Bytes that have arrived at the client, as of `stall_ms` ... */
     uint64_t alive;    /* ... and of the last look whether there is a client. */
     uint64_t due_ms;   /* When the timer fires. */
+    bool late;         /* The last look came late. */
     uint64_t end_ms;   /* Then it is cut off; 0: not ending. */
     enum ws_code code; /* It is to be closed with this; 0: it is not. */
     const char *reason;

@@ -215,6 +215,7 @@ void broadcast_ping(struct zab *zab)
             .epoch = zab->lead.epoch,
             .commit = peer->learner.uptodate_sent ? zab->committed : 0,
             .round = zab->lead.ping_round,
+            .bytes = buf_slice(&zab->sign),
         };
 
         fx_send(zab, peer->id, &msg);
@@ -229,9 +230,19 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg 
     ASSERT(zab->state == ZAB_LEADING);
     ASSERT(peer->up && peer->learner.link != 0);
     peer->learner.flags = keep | (msg->flags & ZAB_FLAG_LOW_SPACE);
+    fx_sign(zab, peer->id, msg);
     if (msg->digest_zxid != 0) {
         digest_on_pong(zab, peer, msg);
     }
+}
+
+void zab_say(struct zab *zab, struct slice bytes)
+{
+    ASSERT(bytes.len <= ZAB_SIGN_BYTES_MAX);
+    ASSERT(!zab->effects);
+    buf_clear(&zab->sign);
+    (void)buf_append(&zab->sign, bytes.data, bytes.len);
+    ASSERT(!zab->sign.overflow);
 }
 
 /* ---- Quorum rounds (decision 9). ---- */

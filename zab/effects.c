@@ -55,6 +55,19 @@ void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
     effect->msg = *msg;
 }
 
+void fx_sign(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
+{
+    ASSERT(peer != zab->id);
+    ASSERT(msg->bytes.len <= ZAB_SIGN_BYTES_MAX);
+    if (msg->bytes.len == 0) {
+        return; /* Its host says nothing. */
+    }
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_SIGN);
+
+    effect->peer = peer;
+    effect->bytes = msg->bytes;
+}
+
 void fx_disconnect(struct zab *zab, uint32_t peer)
 {
     ASSERT(peer != zab->id && peer != 0);

@@ -249,6 +249,7 @@ static void send_pong(struct zab *zab, uint64_t round)
     pong.zxid = said_last(zab);
     pong.digest_zxid = newest.zxid;
     pong.digest = newest.digest;
+    pong.bytes = buf_slice(&zab->sign);
     fx_send(zab, zab->follow.leader, &pong);
 }
 
@@ -264,6 +265,7 @@ static void on_ping(struct zab *zab, const struct zab_msg *msg)
         commit_to(zab, msg->commit);
         zab->follow.ping_commit = msg->commit;
     }
+    fx_sign(zab, zab->follow.leader, msg);
     send_pong(zab, msg->round);
 }
 

@@ -68,6 +68,7 @@ enum {
     ZAB_RECORD_BYTES_MAX = 16 << 20,  /* Upper bound of any record's payload. */
     ZAB_CHUNK_BYTES_MAX = 256 << 10,  /* Piece of a snapshot. */
     ZAB_FORWARD_BYTES_MAX = 16 << 20, /* A client's request. */
+    ZAB_SIGN_BYTES_MAX = 8 << 10,     /* What goes along with a sign of life. */
 };
 
 /* Consecutive counters of one epoch in a log. */
@@ -96,7 +97,7 @@ struct zab_msg {
     struct zab_range *ranges; /* ACKEPOCH; owned by the message's owner. */
     uint32_t range_count;
     struct logrec *rec; /* ENTRY; a reference of the message's owner. */
-    struct slice bytes; /* Chunk, forwarded bytes, configuration. */
+    struct slice bytes; /* Chunk, forwarded bytes, configuration, what goes along. */
 };
 
 /* Appends the payload of a frame. */

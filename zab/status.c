@@ -98,7 +98,9 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
     ASSERT(!status.serving || !status.quarantined);
     if (zab->state == ZAB_LEADING) {
         status.leader = zab->id;
-        status.heard_ms = zab->lead.quorum_ms;
+        if (zab->lead.phase == LEADER_BROADCAST) { /* Before, it has no quorum. */
+            status.heard_ms = zab->lead.quorum_ms;
+        }
     } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
         status.leader = zab->follow.leader;
     }
@@ -122,7 +124,8 @@ size_t zab_peers(const struct zab *zab, struct zab_peer_status *out, size_t out_
             .synced = peer->learner.stage == LEARNER_SYNCED,
             .counted = zab_config_is_voter(&zab->config, peer->id, peer->incarnation),
             .acked = peer->learner.acked,
-            .heard_ms = peer->learner.heard_ms,
+            .voted = peer->vote.valid && peer->vote.state == ZAB_LOOKING ? peer->vote.last : 0,
+            .heard_ms = peer->heard_ms,
             .state = peer->vote.valid ? peer->vote.state : ZAB_LOOKING,
             .flags = peer->learner.flags,
         };

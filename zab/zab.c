@@ -104,6 +104,7 @@ struct zab *zab_new(const struct zab_init *init)
     zab->limits = init->limits;
     rng_init(&zab->rng, init->rng_seed);
     buf_init(&zab->config_bytes, 1 << 16);
+    buf_init(&zab->sign, ZAB_SIGN_BYTES_MAX);
     zab->now_ms = init->now_ms;
     zab->last_step_ms = init->now_ms;
     zab->founding = init->founding;
@@ -138,6 +139,7 @@ void zab_free(struct zab *zab)
     mem_free(zab->lead.active.items);
     mem_free(zab->lead.waiting.items);
     buf_release(&zab->config_bytes);
+    buf_release(&zab->sign);
     mem_free(zab);
 }
 
@@ -246,6 +248,7 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
     if (!peer->up) {
         return;
     }
+    peer->heard_ms = zab->now_ms;
     if (msg->type == ZAB_VOTE) {
         election_on_vote(zab, peer, msg);
     } else if (msg->type == ZAB_FOUND) {

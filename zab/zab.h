@@ -134,6 +134,7 @@ enum zab_effect_type {
     ZAB_FX_CONFIRMED,  /* The quorum round for request `token`: `zxid` to wait for, or `err`. */
     ZAB_FX_FORWARDED,  /* Leader: a learner's request `token`, `bytes`. */
     ZAB_FX_REFUSED,    /* Learner: the leader refused request `token`, `bytes`. */
+    ZAB_FX_SIGN,       /* What `peer` said with a sign of life, `bytes`. */
     ZAB_FX_ROLE,       /* Role, leader, epoch or serving has changed: ask the getters. */
     ZAB_FX_HALT,       /* A rule that must hold does not: stop the process. `text` says why. */
     ZAB_FX_ALARM,      /* Tell the operator; `text`. */
@@ -169,7 +170,7 @@ struct zab_effect {
     uint32_t leader;
     uint32_t link;      /* FORWARDED: the dialogue it came in. */
     uint64_t offset;    /* SNAP_CHUNK, SNAP_FETCH. */
-    struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED: copy what you keep. */
+    struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED, SIGN: copy what you keep. */
     enum err err;
     const struct zab_config *config; /* JOIN. */
     char text[ZAB_TEXT_MAX];
@@ -218,6 +219,10 @@ void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, s
 /* Leader: true while `link` is the dialogue with that learner. */
 bool zab_is_link(const struct zab *zab, uint32_t peer, uint32_t link);
 
+/* What goes along with each PING and PONG from now on, opaque here; at most ZAB_SIGN_BYTES_MAX. A
+ * copy is kept. */
+void zab_say(struct zab *zab, struct slice bytes);
+
 /* The state's digest after applying `zxid`; called at each checkpoint (counter a multiple of
  * ZAB_CHECKPOINT). */
 enum {
@@ -265,15 +270,16 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status);
 /* The committed configuration. */
 const struct zab_config *zab_config(const struct zab *zab);
 
-/* What the leader knows of a peer, for /ensemble. */
+/* What is known of a peer, for /ensemble. */
 struct zab_peer_status {
     uint32_t id;
     bool voter;
     bool connected;
-    bool synced;  /* Has acknowledged NEWLEADER. */
-    bool counted; /* Its incarnation is the configuration's. */
-    zxid_t acked;
-    uint64_t heard_ms;
+    bool synced;          /* Has acknowledged NEWLEADER; known to the leader. */
+    bool counted;         /* Its incarnation is the configuration's. */
+    zxid_t acked;         /* Known to the leader. */
+    zxid_t voted;         /* Its last durable zxid as it last said while looking; 0: it is not. */
+    uint64_t heard_ms;    /* Its last message; 0: none yet. */
     enum zab_state state; /* As it last said. */
     uint32_t flags;
 };

@@ -111,6 +111,7 @@ struct peer {
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;
+    uint64_t heard_ms; /* Last message of any kind; 0: none yet. */
     uint64_t seen_ms;  /* Its configured incarnation was last connected. */
     zxid_t known_last; /* Newest durable zxid this incarnation ever acknowledged ... */
     uint32_t known_promised;
@@ -304,6 +305,7 @@ struct zab {
     uint64_t admit_ms; /* Next look for someone to admit. */
     struct checkpoint checkpoints[CHECKPOINTS];
     uint32_t checkpoint_next;
+    struct buf sign; /* What the host says with each sign of life. */
     char reason[ZAB_TEXT_MAX];
 };
 
@@ -332,6 +334,7 @@ void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_disconnect(struct zab *zab, uint32_t peer);
 struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type); /* With a new token. */
 void fx_role(struct zab *zab);
+void fx_sign(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

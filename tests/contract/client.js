@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 
 import { parseHead } from './check.js';
 
-const TIMEOUT_MS = 20000;
+const TIMEOUT_MS = 60000;
 const CONTINUE = 100;
 
 /** The bytes of a request: { method, target, headers, body }; `headers` are lines. */

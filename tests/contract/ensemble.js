@@ -8,8 +8,8 @@ import { join } from 'node:path';
 
 import { ask } from './client.js';
 
-const START_MS = 60000;
-const STOP_MS = 30000;
+const START_MS = 200000;
+const STOP_MS = 60000;
 const LOOK_MS = 50;
 const PEER_OFFSET = 1000;
 const FIRST_PORT = 21000;

@@ -17,19 +17,17 @@ import { Notes } from './notes.js';
 import { askForAll, askWhenFull } from './outcomes.js';
 import { readDocument, readFacts } from './spec.js';
 
-const KEYS = {
-  headTimeout: 300,
-  bodyTimeout: 300,
-  requestTimeout: 5000,
-  maxDataBytes: 4096,
-  maxMultiBytes: 16384,
-  minSessionTimeout: 2000,
-};
-const PATIENT = { headTimeout: 60000 }; // Whoever holds a place says nothing.
+const SMALL = { maxDataBytes: 4096, maxMultiBytes: 16384, minSessionTimeout: 2000 };
+// Where the answer is known: none may come of it that we are slow, or hold a place and say nothing.
+const PATIENT = { ...SMALL, headTimeout: 60000, bodyTimeout: 60000, requestTimeout: 10000 };
+// Where anything is asked: some of it has to wait as long as it may.
+const BRISK = { ...PATIENT, requestTimeout: 5000 };
+// Where half a request is sent.
+const HASTY = { ...SMALL, headTimeout: 300, bodyTimeout: 300 };
 const FULL = { perAddress: 3, all: 6 };
 const CHUNK_BYTES = 1 << 16;
 const SWALLOWED_BYTES = 8 << 20; // Of a body that is refused.
-const REPLY_MS = 10000;
+const REPLY_MS = 60000;
 const IN_FLIGHT = 40;
 const { values: options } = parseArgs({
   options: { seed: { type: 'string', default: '1' }, seconds: { type: 'string', default: '9' } },
@@ -68,6 +66,15 @@ async function tell(port, request, wanted, localAddress) {
   return answer;
 }
 
+async function withEnsemble(count, keys, run) {
+  const ensemble = await Ensemble.start(count, keys);
+  try {
+    await run(ensemble);
+  } finally {
+    await ensemble.stop();
+  }
+}
+
 async function askWithReason(ensemble) {
   const [port] = ensemble.ports;
   const openSession = async () =>
@@ -89,19 +96,16 @@ async function askEndlessly(port) {
 }
 
 async function askFull() {
-  const single = await Ensemble.start(1, {
-    ...KEYS,
+  const keys = {
     ...PATIENT,
     maxConnectionsPerAddress: FULL.perAddress,
     maxConnections: FULL.all,
-  });
-  try {
-    await askWhenFull(contract.openapi, single.ports[0], (request, wanted, from) =>
-      tell(single.ports[0], request, wanted, from),
-    );
-  } finally {
-    await single.stop();
-  }
+  };
+  await withEnsemble(1, keys, ({ ports: [port] }) =>
+    askWhenFull(contract.openapi, port, (request, wanted, from) =>
+      tell(port, request, wanted, from),
+    ),
+  );
 }
 
 // ---- Anything ----
@@ -285,8 +289,11 @@ async function askAnything(ensemble) {
     await Promise.all(list.map((message) => talk.say(message)));
   });
   await talk.rest();
-  await tryAll('heads', 2, rawHeads(), (bytes) => tellBytes(ensemble.ports[2], bytes));
   talk.socket.close();
+}
+
+async function sendAnything({ ports: [port] }) {
+  await tryAll('heads', 2, rawHeads(), (bytes) => tellBytes(port, bytes));
 }
 
 async function checkAlive(ensemble) {
@@ -302,16 +309,23 @@ async function checkAlive(ensemble) {
 
 async function main() {
   console.log(`seed ${seed}`);
-  const ensemble = await Ensemble.start(3, KEYS);
   try {
-    await askWithReason(ensemble);
-    await askEndlessly(ensemble.ports[0]);
+    await withEnsemble(3, PATIENT, async (ensemble) => {
+      await askWithReason(ensemble);
+      await askEndlessly(ensemble.ports[0]);
+      await checkAlive(ensemble);
+    });
     await askFull();
     console.log(`each operation: ${count} answers`);
-    await askAnything(ensemble);
-    await checkAlive(ensemble);
+    await withEnsemble(3, BRISK, async (ensemble) => {
+      await askAnything(ensemble);
+      await checkAlive(ensemble);
+    });
+    await withEnsemble(1, HASTY, async (ensemble) => {
+      await sendAnything(ensemble);
+      await checkAlive(ensemble);
+    });
   } finally {
-    await ensemble.stop();
     notes.close();
   }
   console.log(`${count} answers, all of them in the contract`);

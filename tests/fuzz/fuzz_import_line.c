@@ -147,9 +147,15 @@ void fuzz_seeds(struct fuzz_sink *sink)
     static const char bare[] = "{\"path\":\"x\"}\n\n{\"path\":\"x/y\",\"dataJson\": [1, {}] }\r\n"
                                "{\"path\":\"z\",\"data64\":\"\"}";
 
+    static const char plain[] =
+        "{\"path\":\"x\",\"dataUtf8\":\"a string of so many characters that the parser does not "
+        "see it\"}\n{\"data64\":"
+        "\"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3\",\"path\":\"y\"}\n";
+
     seed(sink, "whole", SKIP | 12 << PIECE_SHIFT, whole);
     seed(sink, "overwrite", OVERWRITE | 3 << PIECE_SHIFT, whole);
     seed(sink, "dry", DRY | SKIP | 15 << PIECE_SHIFT, whole);
     seed(sink, "bare", FAILS, bare);
     seed(sink, "bytes", SKIP, bare);
+    seed(sink, "long", SKIP | 6 << PIECE_SHIFT, plain);
 }

@@ -3,6 +3,7 @@
  * the number of an operation whose body it is, a message, an ACL, or how data is to be shown. What
  * is accepted fits the form between replicas; what is written is JSON.
  */
+#include "base/base64.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "server/acl.h"
@@ -50,15 +51,85 @@ static void check_fault(const struct op_fault *fault, enum err err, bool message
     buf_release(&out);
 }
 
-/* Data that is a piece of the body came as dataJson and must be JSON. */
+/* Data may be a piece of the body. */
 static void check_data(const struct op_args *args, struct slice body)
 {
     if (args->data.len > 0 && args->data.data >= body.data &&
         args->data.data < body.data + body.len) {
         ASSERT(args->data.data + args->data.len <= body.data + body.len);
-        ASSERT(op_json_valid(args->data));
     }
     ASSERT(args->path.len <= body.len && args->data.len <= body.len);
+}
+
+static json_t *load(struct slice text, size_t more_flags)
+{
+    return json_loadb((const char *)text.data, text.len,
+                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | more_flags, NULL);
+}
+
+static bool is_string(const json_t *value, struct slice text)
+{
+    return slice_eq(slice_make(json_string_value(value), json_string_length(value)), text);
+}
+
+static void check_meant(const json_t *object, const struct op_args *args)
+{
+    const json_t *base64 = json_object_get(object, "data64");
+    const json_t *text = json_object_get(object, "dataUtf8");
+    json_t *raw = json_object_get(object, "dataJson");
+    struct buf bytes;
+
+    buf_init(&bytes, BODY_MAX);
+    if (base64) {
+        const char *letters = json_string_value(base64);
+        bool sound =
+            letters && base64_decode(&bytes, slice_make(letters, json_string_length(base64))) == 0;
+
+        ASSERT(sound && slice_eq(args->data, buf_slice(&bytes)));
+    } else if (text) {
+        ASSERT(is_string(text, args->data));
+    } else if (raw) {
+        json_t *value = load(args->data, JSON_DECODE_ANY);
+
+        ASSERT(json_equal(value, raw));
+        json_decref(value);
+    }
+    buf_release(&bytes);
+}
+
+static bool has_data(const struct op_args *args)
+{
+    return args->op == OP_SET || args->op == OP_CREATE;
+}
+
+/* Long strings pass by the parser: the data is that of the parser given the whole text. */
+static void check_all_meant(const struct op_args *args, struct slice body)
+{
+    json_t *root = load(body, 0);
+    const json_t *list = json_object_get(root, "ops");
+
+    ASSERT(root);
+    if (has_data(args)) {
+        check_meant(root, args);
+    }
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        if (has_data(&args->ops[i])) {
+            check_meant(json_array_get(list, i), &args->ops[i]);
+        }
+    }
+    json_decref(root);
+}
+
+/* And what it refuses is none of it. */
+static void check_refused(const struct op_fault *fault, struct slice body)
+{
+    if (strncmp(fault->detail, "the body is not valid", 21) == 0 ||
+        strncmp(fault->detail, "the message is not valid", 24) == 0) {
+        json_t *root = load(body, 0);
+
+        ASSERT(!root);
+        json_decref(root);
+    }
 }
 
 static void check_forwarded(struct op_args *args)
@@ -100,7 +171,9 @@ static bool try_body(const struct op_def *def, struct slice body)
     if (err != ERR_OK) {
         ASSERT(!multi);
         check_fault(&fault, err, false);
+        check_refused(&fault, body);
     } else {
+        check_all_meant(&args, body);
         ASSERT(args.ops == multi && args.op_count <= OPS_MULTI_MAX && op_json_valid(body));
         check_data(&args, body);
         for (uint32_t i = 0; i < args.op_count; i++) {
@@ -146,7 +219,9 @@ static bool try_message(struct slice text)
     if (err != ERR_OK) {
         ASSERT(!request->multi);
         check_fault(&fault, err, true);
+        check_refused(&fault, text);
     } else {
+        check_all_meant(&request->args, text);
         ASSERT(id.known && id.number <= OP_JSON_NUMBER_MAX);
         ASSERT(request->def && !op_is_internal(request->def->id));
         ASSERT(request->args.ops == request->multi && request->memory.len <= text.len);
@@ -278,6 +353,11 @@ static void seed_messages(struct fuzz_sink *sink)
               "{\"id\":1,\"op\":\"multi\",\"dataJson\":0,\"ops\":[{\"op\":\"create\","
               "\"path\":\"/e\",\"ephemeral\":true,\"acl\":[{\"perms\":[\"all\"],\"scheme\":"
               "\"auth\"}],\"dataJson\":{}},{\"op\":\"delete\",\"path\":\"/f\",\"dataJson\":1}]}");
+    seed_body(sink, "message-long", MESSAGE,
+              "{\"id\":1,\"op\":\"multi\",\"ops\":[{\"op\":\"set\",\"path\":\"/e\","
+              "\"dataUtf8\":\"a string of so many characters that the parser does not see it\"},"
+              "{\"op\":\"create\",\"path\":\"/f\",\"data\\u0036\\u0034\":"
+              "\"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3\"}]}");
     seed_body(sink, "acl", ACL,
               "[{\"perms\":[\"read\",\"admin\"],\"scheme\":\"digest\",\"id\":\"me:h\\u00e9\"},"
               "{\"perms\":[\"write\"],\"scheme\":\"ip\",\"id\":\"10.0.0.0/8\"}]");
@@ -294,6 +374,14 @@ void fuzz_seeds(struct fuzz_sink *sink)
         "{\"op\":\"check\",\"path\":\"/c\",\"version\":2}]}";
 
     seed_body(sink, "multi", OP_MULTI - 1, multi);
+    seed_body(sink, "multi-long", OP_MULTI - 1,
+              "{\"ops\":[{\"op\":\"set\",\"path\":\"/e\",\"dataUtf8\":"
+              "\"a string of so many characters that the parser does not see it: z\xc3\xbc\"},"
+              "{\"op\":\"create\",\"path\":\"/f\",\"dat\\u0061Utf8\":"
+              "\"another one, which the parser has to see because of its end: }],{[\\n\"}]}");
+    seed_body(sink, "create-long", OP_CREATE - 1,
+              "{\"path\":\"/a/b\",\"data64\":"
+              "\"MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3\"}");
     seed_body(sink, "multi-reads", OP_MULTI - 1,
               "{\"ops\":[{\"op\":\"get\",\"path\":\"/a\",\"dataformat\":\"auto\"},"
               "{\"op\":\"children\",\"path\":\"/\",\"limit\":5,\"after\":\"x\",\"with\":\"stat\"},"

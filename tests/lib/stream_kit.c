@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    WAIT_MS = 30000,
+    WAIT_MS = 120000,
     READ_BYTES = 65536,
     TOLD_MAX = 4096,
     MEMBER_MAX = 2048

@@ -13,7 +13,7 @@
 #include <netinet/in.h>
 
 enum {
-    KIT_DEADLINE_MS = 10000,
+    KIT_DEADLINE_MS = 60000,
     KIT_RELAY_BYTES = 65536
 };
 

@@ -18,7 +18,8 @@
 
 enum {
     BREATH_MS = 5,
-    END_MS = 20000 * ENSEMBLE_FACTOR,
+    PATIENCE_SHARE = 20, /* Of the time waited so far: what takes long is looked at more rarely. */
+    PATIENCE_MAX_MS = 50,
     LOG_TAIL = 3000,    /* Bytes shown when a test fails. */
     LOG_MAX = 64 << 20, /* A log that is longer is looked at up to here. */
     LOG_PIECE = 64 << 10,
@@ -188,11 +189,17 @@ void ensemble_print_logs(const struct ensemble *ensemble)
 
 void ensemble_look_again(const struct ensemble *ensemble, uint64_t end_ms, const char *condition)
 {
-    if (os_now_ms() > end_ms) {
+    uint64_t now_ms = os_now_ms();
+
+    if (now_ms > end_ms) {
         ensemble_print_logs(ensemble);
         fail_msg("not in time: %s", condition);
     }
-    ensemble_breathe();
+
+    uint64_t breath_ms = (now_ms + ENSEMBLE_DEADLINE_MS - end_ms) / PATIENCE_SHARE;
+
+    breath_ms = breath_ms > PATIENCE_MAX_MS ? (uint64_t)PATIENCE_MAX_MS : breath_ms;
+    (void)poll(NULL, 0, breath_ms < BREATH_MS ? BREATH_MS : (int)breath_ms);
 }
 
 void ensemble_check(const struct ensemble *ensemble, bool holds, const char *condition)
@@ -252,11 +259,11 @@ static bool has_ended(struct replica *replica)
     return replica->pid == 0;
 }
 
-int ensemble_wait_end(struct ensemble *ensemble, uint32_t index, uint64_t deadline_ms)
+int ensemble_wait_end(struct ensemble *ensemble, uint32_t index)
 {
     struct replica *replica = &ensemble->replicas[index];
 
-    ENSEMBLE_WAIT(ensemble, deadline_ms, has_ended(replica));
+    ENSEMBLE_WAIT(ensemble, has_ended(replica));
     return WIFEXITED(replica->status) ? WEXITSTATUS(replica->status) : -1;
 }
 
@@ -264,14 +271,14 @@ void ensemble_kill(struct ensemble *ensemble, uint32_t index)
 {
     if (ensemble->replicas[index].pid > 0) {
         ensemble_signal(ensemble, index, SIGKILL);
-        (void)ensemble_wait_end(ensemble, index, END_MS);
+        (void)ensemble_wait_end(ensemble, index);
     }
 }
 
 int ensemble_stop(struct ensemble *ensemble, uint32_t index)
 {
     ensemble_signal(ensemble, index, SIGTERM);
-    return ensemble_wait_end(ensemble, index, END_MS);
+    return ensemble_wait_end(ensemble, index);
 }
 
 /* ---- Conditions. ---- */
@@ -290,8 +297,7 @@ long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method
 void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
                          const char *path, const char *body, long status)
 {
-    ENSEMBLE_WAIT(ensemble, ENSEMBLE_START_MS,
-                  ensemble_call(ensemble, index, method, path, body) == status);
+    ENSEMBLE_WAIT(ensemble, ensemble_call(ensemble, index, method, path, body) == status);
 }
 
 uint64_t ensemble_metric(struct ensemble *ensemble, uint32_t index, const char *name)
@@ -321,7 +327,7 @@ static long ask_quickly(struct ensemble *ensemble, uint32_t index, const char *p
 
 void ensemble_wait_ready(struct ensemble *ensemble, uint32_t index)
 {
-    ENSEMBLE_WAIT(ensemble, ENSEMBLE_START_MS, ask_quickly(ensemble, index, "/readyz") == 200);
+    ENSEMBLE_WAIT(ensemble, ask_quickly(ensemble, index, "/readyz") == 200);
 }
 
 void ensemble_wait_all_ready(struct ensemble *ensemble)
@@ -369,6 +375,6 @@ uint32_t ensemble_wait_leader(struct ensemble *ensemble)
 {
     uint32_t index = 0;
 
-    ENSEMBLE_WAIT(ensemble, ENSEMBLE_START_MS, find_leader(ensemble, &index));
+    ENSEMBLE_WAIT(ensemble, find_leader(ensemble, &index));
     return index;
 }

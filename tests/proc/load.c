@@ -6,8 +6,7 @@
 #include <stdio.h>
 
 enum {
-    PAGE = 5000,
-    WAIT_MS = 60000 * ENSEMBLE_FACTOR
+    PAGE = 5000
 };
 
 static void note_wrong(struct load_writer *writer, struct web_reply *reply)
@@ -127,7 +126,7 @@ void load_wait(struct load *load, struct ensemble *ensemble, uint32_t count)
 {
     uint32_t target = load_acked(load) + count;
 
-    ENSEMBLE_WAIT(ensemble, WAIT_MS, load_acked(load) >= target);
+    ENSEMBLE_WAIT(ensemble, load_acked(load) >= target);
 }
 
 void load_stop(struct load *load, struct ensemble *ensemble)

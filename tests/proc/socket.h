@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-    SOCKET_TIMEOUT_MS = 15000,
+    SOCKET_TIMEOUT_MS = 60000,
     SOCKET_BYTES_MAX = 64 << 20, /* Of one message, and of what waits to be sent. */
     SOCKET_NO_CODE = 1005,       /* Closed without a code. */
     SOCKET_LOST = 1006           /* Ended without a closing frame. */

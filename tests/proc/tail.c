@@ -10,8 +10,7 @@
 #include <string.h>
 
 enum {
-    LINE_MAX_BYTES = 4 << 20,
-    OPEN_MS = 30000 * ENSEMBLE_FACTOR
+    LINE_MAX_BYTES = 4 << 20
 };
 
 static void keep(struct tail *tail, const json_t *object)
@@ -182,7 +181,7 @@ void tail_start(struct tail *tail, struct ensemble *ensemble, uint32_t first, co
     (void)pthread_mutex_init(&tail->mutex, NULL);
     tail->events = mem_zalloc(TAIL_EVENTS_MAX, sizeof(*tail->events));
     thread_start(&tail->thread, "tail", run, tail);
-    ENSEMBLE_WAIT(ensemble, OPEN_MS, atomic_load(&tail->opened) > 0);
+    ENSEMBLE_WAIT(ensemble, atomic_load(&tail->opened) > 0);
 }
 
 void tail_stop(struct tail *tail)

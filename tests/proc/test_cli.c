@@ -209,11 +209,124 @@ static void test_forms_of_output(void **state)
     shell_expect("zabra acl $P/here", 0, "world:anyone:cdrwa\n");
     shell_expect("zabra set $P/here x --version 5", 4, "BadVersion); it is 0 now\n");
     shell_expect("zabra get $P/nope >$D/data2", 3, "zabra get: /f");
-    shell_expect("zabra gett", 2, "did you mean get?");
     shell_expect("zabra whoami x", 2, "one too many: zabra whoami; see");
     shell_expect("zabra help exit-codes", 0, "122  lost");
-    shell_expect("zabra get --help", 0, "usage: zabra get PATH");
+    shell_expect("zabra get --help", 0, "usage: zabra get [OPTIONS] PATH");
+    shell_expect("zabra whoami --help", 0, "usage: zabra whoami [OPTIONS]\n");
     shell_expect("ZABRA_OUTPUT=json zabra get $P/nope", 3, "{\"error\":{");
+}
+
+/* On a terminal, and only for who wants it. */
+static void test_colors(void **state)
+{
+    static const char *const plain[] = {
+        "TERM=xterm NO_COLOR=1 script -qec 'zabra get /nope' /dev/null </dev/null",
+        "TERM=xterm script -qec 'zabra get /nope --no-color' /dev/null </dev/null",
+        "TERM=dumb script -qec 'zabra get /nope' /dev/null </dev/null",
+        "TERM=xterm zabra get /nope",
+    };
+
+    (void)state;
+    shell_expect("TERM=xterm script -qec 'zabra get /nope' /dev/null </dev/null", 3,
+                 "\033[31mzabra get:");
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        shell_expect(plain[i], 3, "zabra get: /nope");
+        assert_null(strchr(shell_output, '\033'));
+    }
+}
+
+/* What goes by itself is shown as that. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("zabra create $P/box --container && zabra create $P/forgotten x --ttl 10m && "
+                 "zabra ls -l $P | awk '{print $5, $6}'",
+                 0, "container box\n");
+    assert_non_null(strstr(shell_output, "- closed\n"));
+    assert_non_null(strstr(shell_output, "ttl forgotten\n"));
+    shell_expect("zabra stat $P/forgotten | tr -s ' '", 0, "ttl_ms 600000\n");
+    shell_expect("zabra stat $P/box | tr -s ' '", 0, "container yes\n");
+    shell_expect("zabra stat $P/here | grep -e container -e ttl", 1, "");
+}
+
+/* Each read that may be stale is one that may be asked not to be. */
+static void test_no_read_is_stale(void **state)
+{
+    static const char *const reads[] = {
+        "zabra get /",  "zabra find --name x",
+        "zabra export", "zabra session list",
+        "zabra quota",  "echo '[{\"op\":\"get\",\"path\":\"/\"}]' | zabra multi"};
+    char line[SHELL_LINE_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+        (void)snprintf(line, sizeof(line), "%s --linearizable --curl | sh", reads[i]);
+        shell_expect(line, 0, "");
+        (void)snprintf(line, sizeof(line), "%s --linearizable --curl", reads[i]);
+        shell_expect(line, 0, "consistency=linearizable'");
+    }
+    shell_expect("zabra whoami --linearizable", 0, "world");
+    shell_expect("zabra api GET '/znodes/v1/?consistency=local' --linearizable", 0,
+                 "\"path\":\"/\"");
+}
+
+/* The first ones of a list are not taken for all. */
+static void test_more_is_said(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("zabra find $P --name h --limit 1", 0, "zabra find: there may be more");
+    shell_expect("zabra find $P --name kid", 0, "kid");
+    assert_null(strstr(shell_output, "more"));
+    shell_expect("for i in $(seq 600); do echo '{\"op\":\"create\",\"parents\":true,"
+                 "\"path\":\"/zookeeper/quota/many/'$i'/zookeeper_limits\",\"dataUtf8\":"
+                 "\"count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=7\"}'; done | zabra multi "
+                 "| wc -l",
+                 0, "600");
+    shell_expect("zabra quota -o ndjson | grep -c '\"path\":\"/many/.*\"count\":7'", 0, "600");
+    shell_expect("zabra quota $P --count x --endpoints 127.0.0.1:1", 2, "is not a number");
+}
+
+static void test_any_request(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("zabra api POST /import/v1$P '{\"path\":\"hand\"}' "
+                 "-H 'Content-Type: application/x-ndjson' && zabra stat $P/hand",
+                 0, "\"created\":1");
+}
+
+/* What is wrong is named, with what may be meant. */
+static void test_mistakes(void **state)
+{
+    static const char *const mistakes[][2] = {
+        {"gett", "zabra: unknown command \"gett\"; did you mean get?\n"},
+        {"nonsense", "zabra: unknown command \"nonsense\"; 'zabra help' lists them\n"},
+        {"nonsense -o json", "\"command\":\"nonsense\""},
+        {"-o text get /", "zabra: \"-o\" is no command; options come behind one"},
+        {"help gett", "zabra help: unknown command \"gett\"; did you mean get?\n"},
+        {"help get set", "\"set\" is one too many"},
+        {"serve --nope", "zabra: nope: unknown key (flag --nope)"},
+        {"serve zoo.cfg", "or --config FILE"},
+        {"dev --nodes 10", "--nodes: \"10\" is not a number from 1 to 9"},
+        {"dev --port 0", "--port: \"0\" is not a number from 1 to"},
+        {"dev --data", "--data needs a directory"},
+        {"dev nonsense", "\"nonsense\" is no option"},
+        {"dev --node 3", "--node is no option, nor a key; did you mean --nodes?"},
+        {"dev --tickTme=9", "--tickTme is no option, nor a key; did you mean --tickTime?"},
+        {"dev --quite-another 9", "--quite-another is no option, nor a key of 'zabra help serve'"},
+        {"get / --endpoints 9998", "\"9998\" does not begin with HOST"},
+        {"lock a --ttl 50ms -- true", "--ttl: 50ms is not within 100 ms and 3600 s"},
+        {"lock a --ttl soon -- true", "\"soon\" is not a time like"},
+    };
+    char line[SHELL_LINE_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        (void)snprintf(line, sizeof(line), "zabra %s", mistakes[i][0]);
+        shell_expect(line, 2, mistakes[i][1]);
+    }
 }
 
 /* On a terminal a person is asked; script(1) makes one. */
@@ -228,6 +341,26 @@ static void test_a_person_is_asked(void **state)
     shell_expect("zabra ls $P/here", 3, "NoNode");
     shell_expect("echo y | script -qec 'zabra rm -r $P/num' /dev/null && zabra stat $P/num", 3,
                  "NoNode");
+    shell_expect("script -qec 'zabra rm -rf $P/num' /dev/null </dev/null", 0, "");
+}
+
+/* What an error is about is told as it was given. */
+static void test_errors_name_what_was_given(void **state)
+{
+    (void)state;
+    fixture_make();
+    shell_expect("head -c 2000000 /dev/zero | zabra create $P/big -", 10,
+                 "/big: the body is larger");
+    shell_expect("zabra create $P/big --acl nonsense", 2, "/big: Zk-Acl must be");
+    shell_expect("zabra create $P/no/such", 3, "/no/such: the parent does not exist");
+    shell_expect("printf '%s\n' '{\"op\":\"check\",\"path\":\"/\"}' "
+                 "'{\"op\":\"set\",\"path\":\"/x\",\"vresion\":1}' | zabra multi",
+                 2, "zabra multi: ops[1]: vresion is not a member");
+    shell_expect("zabra quota $P/slip --count 5", 0, "/slip is not there yet; its quota is\n");
+    assert_int_equal(shell("zabra quota $P/slip --clear"), 0);
+    shell_expect("zabra queue psuh mail x", 2, "\"psuh\" is none of push, pop, peek, len");
+    shell_expect("zabra get $P/closed", 5, "(NoAuth); nobody was named with --user");
+    shell_expect("zabra get $P/closed --user bob --password-file $D/wrong", 5, "(NoAuth)\n");
 }
 
 /* ---- Who, where, again ---- */
@@ -405,7 +538,14 @@ int main(void)
         cmocka_unit_test(test_each_command_and_what_can_become_of_it),
         cmocka_unit_test(test_no_ensemble),
         cmocka_unit_test(test_forms_of_output),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_colors),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_no_read_is_stale),
+        cmocka_unit_test(test_more_is_said),
+        cmocka_unit_test(test_any_request),
         cmocka_unit_test(test_a_person_is_asked),
+        cmocka_unit_test(test_errors_name_what_was_given),
         cmocka_unit_test(test_credentials),
         cmocka_unit_test(test_other_replicas_are_asked),
         cmocka_unit_test(test_tries_are_safe),

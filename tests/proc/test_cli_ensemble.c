@@ -160,6 +160,19 @@ static void test_out_and_in_is_the_same(void **state)
     shell_expect("sh -c \"$(zabra import /curled $D/app.ndjson -p --curl)\"", 0, "\"created\":4");
 }
 
+/* On a terminal one sees how far it is, but not between the lines of an export. */
+static void test_progress(void **state)
+{
+    (void)state;
+    shell_expect("script -qec 'zabra export /app >$D/shown' /dev/null </dev/null", 0, "exported ");
+    shell_expect("script -qec 'zabra import /shown $D/shown -p' /dev/null </dev/null", 0,
+                 "imported [");
+    shell_expect("script -qec 'zabra export /app' /dev/null </dev/null", 0, "\"end\"");
+    assert_null(strstr(shell_output, "exported"));
+    shell_expect("zabra export /app 2>&1 >/dev/null; zabra rm -ry /shown", 0, "");
+    assert_string_equal(shell_output, "");
+}
+
 static void test_conflicts(void **state)
 {
     (void)state;
@@ -219,6 +232,7 @@ static void test_transfers_that_are_refused(void **state)
                 ".error.code == \"NoNode\"");
     expect_json("echo '{\"path\":\"x\"}' | zabra import /closed -o json", 5,
                 ".error.code == \"NoAuth\"");
+    expect_json("zabra import /app -o json </dev/null", 1, ".error.code == \"File\"");
     expect_json("echo nonsense | zabra import /app -o json", 2, ".error.code == \"BadArguments\"");
     expect_json("zabra import /app $D/none -o json", 1, ".error.code == \"File\"");
     expect_json("zabra import /app --conflict maybe -o json </dev/null", 2,
@@ -239,12 +253,13 @@ static void test_manual_pages(void **state)
     shell_expect("cd $D/man; for s in NAME SYNOPSIS 'EXIT STATUS'; do grep -L \"^.SH $s\" *; done",
                  0, "");
     assert_string_equal(shell_output, "");
-    shell_expect("grep -vhE '^(\\.(TH|SH|TP|PP)( |$)|[^.])' $D/man/*; grep -n \"^'\" $D/man/*", 1,
-                 "");
+    shell_expect(
+        "grep -vhE '^(\\.(TH|SH|TP|PP|nf|fi)( |$)|[^.])' $D/man/*; grep -n \"^'\" $D/man/*", 1, "");
     assert_string_equal(shell_output, "");
     shell_expect("! command -v groff >/dev/null || groff -man -Tutf8 -ww -z $D/man/*", 0, "");
     assert_string_equal(shell_output, "");
     shell_expect("zabra __man import", 0, "\\fB\\-\\-conflict\\fR \\fIfail|skip|overwrite\\fR");
+    shell_expect("zabra __man serve", 0, "clientPort");
     shell_expect("zabra __man nonsense", 2, "there is no command");
     shell_expect("zabra __man --to $D/no/such", 1, "cannot be written");
 }
@@ -353,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_bench),
         cmocka_unit_test(test_out_and_in_is_the_same),
+        cmocka_unit_test(test_progress),
         cmocka_unit_test(test_conflicts),
         cmocka_unit_test(test_what_is_not_whole_is_an_error),
         cmocka_unit_test(test_transfers_that_are_refused),

@@ -26,7 +26,6 @@ enum {
     CONTENDERS = 50,
 #endif
     WAITERS_KILLED = 2,
-    WAIT_MS = 60000 * ENSEMBLE_FACTOR,
     INSIDE_LOOKS = 2, /* How long somebody is inside, in breaths. */
     TEXT_MAX = 64,
     PATH_MAX_LEN = 512
@@ -129,7 +128,7 @@ static pid_t contend(const char *directory)
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() == parent) {
-            execlp("zabra", "zabra", "lock", "fire", "--ttl", "4s", "--timeout", "60s", "--", self,
+            execlp("zabra", "zabra", "lock", "fire", "--ttl", "10s", "--timeout", "60s", "--", self,
                    "guard", directory, (char *)NULL);
         }
         _exit(errno);
@@ -158,7 +157,7 @@ static struct contender *catch_holder(void)
 {
     assert_true(unlink("paused") == 0 || errno == ENOENT);
     append("pause", "", 1);
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, find(read_number("paused")));
+    ENSEMBLE_WAIT(&ensemble, find(read_number("paused")));
     return find(read_number("paused"));
 }
 
@@ -216,7 +215,7 @@ static int wait_all(void)
 
     for (int i = 0; i < CONTENDERS; i++) {
         killed += contenders[i].killed ? 1 : 0;
-        ENSEMBLE_WAIT(&ensemble, WAIT_MS, has_ended(&contenders[i]));
+        ENSEMBLE_WAIT(&ensemble, has_ended(&contenders[i]));
     }
     return killed;
 }
@@ -266,7 +265,7 @@ static void test_one_holder_at_a_time_and_nobody_waits_for_ever(void **state)
 static int open_all(void **state)
 {
     (void)state;
-    ensemble_launch(&ensemble, 3, "tickTime=500\n");
+    ensemble_launch(&ensemble, 3, "tickTime=500\nsyncLimit=20\n");
     shell_open(&ensemble);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    BUSY_LOOPS = 400 /* Of 0.05 s: so long a line of the shell waits for a condition. */
+    BUSY_LOOPS = 2000 /* Of 0.05 s: so long a line of the shell waits for a condition. */
 };
 
 static struct ensemble ensemble;
@@ -18,12 +18,12 @@ static int open_all(void **state)
     char line[512];
 
     (void)state;
-    ensemble_launch(&ensemble, 3, "tickTime=100\nminSessionTimeout=200\n");
+    ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
     shell_open(&ensemble);
     (void)snprintf(line, sizeof(line),
                    "await() { n=0; while ! eval \"$1\" >/dev/null 2>&1; do n=$((n+1)); "
                    "[ $n -lt %d ] || { echo \"never: $1\"; return 1; }; sleep 0.05; done; }\n",
-                   BUSY_LOOPS * ENSEMBLE_FACTOR);
+                   BUSY_LOOPS);
     assert_int_equal(setenv("LIB", line, 1), 0);
     ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=closed", NULL, 201);
     ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=text", "text", 201);
@@ -85,7 +85,7 @@ static const struct row rows[] = {
     {"barrier raise /closed/a", 5, "NoAuth"},
     {"barrier enter a me --count 1", 2, "Usage"},
     {"barrier enter a me --count 1 -- echo fine", 0, "fine"},
-    {"barrier enter a me --count 2 --wait 100ms -- true", 0, ""}, /* It is open for good. */
+    {"barrier enter a me --count 2 --wait 60s -- true", 0, ""}, /* It is open for good. */
     {"barrier enter b me --count 2 --wait 100ms -- true", 124, "WaitOver"},
     {"barrier enter /closed me --count 1 -- true", 125, "NoAuth"},
     {"barrier wait a --endpoints 127.0.0.1:1", 6, "NoEnsemble"},
@@ -97,6 +97,8 @@ static const struct row rows[] = {
     {"queue len a", 0, "{\"path\":\"/queues/a\",\"length\":2}"},
     {"queue pop a", 0, "\"dataUtf8\":\"one\""},
     {"queue pop a -o text", 0, "two"},
+    {"queue push a three -o table", 0, "/queues/a/item-0000000002\n"},
+    {"queue pop a -o table", 0, "three"},
     {"queue pop a", 3, "Empty"},
     {"queue pop a --wait 100ms", 7, "WaitOver"},
     {"queue pop /closed", 5, "NoAuth"},
@@ -171,7 +173,7 @@ static void test_a_lock_tells_what_it_is(void **state)
         "] && zabra session show -o json'",
         0, "\"ephemerals\":1");
     assert_int_equal(strncmp(shell_output, "/locks/e/lock-0000000000\n", 25), 0);
-    shell_expect("eval \"$LIB\"; zabra elect e --name me -- sleep 30 & p=$!; "
+    shell_expect("eval \"$LIB\"; zabra elect e --ttl 60s --name me -- sleep 30 & p=$!; "
                  "await 'zabra elect e --leader --linearizable'; zabra elect e --leader; "
                  "kill -TERM $p; wait $p",
                  143, "me\n");
@@ -199,19 +201,57 @@ static void test_one_line_for_all(void **state)
                  124, "--try does not wait");
     shell_expect("zabra elect /mixed -- zabra lock /mixed --try -- echo too early", 124,
                  "--try does not wait");
-    shell_expect("zabra lock /mixed --try -- zabra elect /mixed --leader", 3, "so nobody leads");
+    shell_expect("zabra lock /mixed --try -- zabra elect /mixed --leader", 3, "a lock is held");
+    shell_expect("eval \"$LIB\"; zabra elect /mixed --try --name early -- "
+                 "sh -c 'zabra lock /mixed -- true & until zabra ls /mixed | grep -q lock; do :; "
+                 "done; zabra elect /mixed --leader'",
+                 0, "early\n");
+    shell_expect(
+        "zabra lock /mixed --try -- sh -c 'zabra elect /mixed --name behind -- true & p=$!; "
+        "until zabra ls /mixed | grep -q candidate; do :; done; "
+        "zabra elect /mixed --leader; c=$?; kill $p; exit $c'",
+        3, "a lock is held: lock-");
     shell_expect("zabra create /mixed/aaa boss; "
                  "zabra elect /mixed --try --name me -- zabra elect /mixed --leader",
                  0, "me\n");
+}
+
+/* Whoever stands in the line, and whatever he calls himself. */
+static void test_who_leads(void **state)
+{
+    (void)state;
+    shell_expect("zabra create /election/odd/candidate- me -s -p && "
+                 "printf '\\377' | zabra create /election/odd/candidate- - -s && "
+                 "zabra elect odd --leader",
+                 0, "me\n");
+    shell_expect("zabra rm /election/odd/candidate-0000000000 && zabra elect odd --leader", 0,
+                 "/w==\n");
+    shell_expect("zabra create /election/shy -p && zabra create /election/shy/candidate- x -s "
+                 "--acl digest:bob:ikIaKsbtGweaHnb/jKn7OHqbunM=:cdrwa && "
+                 "zabra elect shy --leader",
+                 5, "you may not read its name");
+}
+
+/* The time to wait is for the others to come, and then for them to leave. */
+static void test_a_barrier_is_left_together(void **state)
+{
+    (void)state;
+    shell_expect("zabra create /barriers/late/members/other -p; "
+                 "zabra barrier enter late me --count 1 --wait 6s -- sh -c 'sleep 6.1; "
+                 "(sleep 0.2; zabra rm /barriers/late/members/other) >/dev/null 2>&1 &'; "
+                 "c=$?; zabra ls /barriers/late/members --linearizable; exit $c",
+                 0, "/barriers/late/members/other");
+    assert_null(strstr(shell_output, "the time to wait"));
+    assert_null(strstr(shell_output, "\nother"));
 }
 
 /* The wait ends; who holds gets it passed on, and its own code is what counts. */
 static void test_signals(void **state)
 {
     (void)state;
-    shell_expect("eval \"$LIB\"; zabra lock s -- sh -c 'trap \"exit 5\" TERM; : >$D/in; "
+    shell_expect("eval \"$LIB\"; zabra lock s --ttl 60s -- sh -c 'trap \"exit 5\" TERM; : >$D/in; "
                  "while :; do sleep 0.05; done' & p=$!; await '[ -e $D/in ]'; "
-                 "zabra lock s -- true & q=$!; await 'zabra ls /locks/s | grep 1'; "
+                 "zabra lock s --ttl 60s -- true & q=$!; await 'zabra ls /locks/s | grep 1'; "
                  "kill -HUP $q; wait $q; echo waited $?; kill -TERM $p; wait $p",
                  5, "waited 129\n");
     shell_expect("eval \"$LIB\"; await '! zabra ls /locks/s --linearizable | grep lock'", 0, "");
@@ -221,10 +261,10 @@ static void test_signals(void **state)
 static void test_what_is_lost(void **state)
 {
     (void)state;
-    shell_expect("zabra lock l --ttl 600ms -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
+    shell_expect("zabra lock l --ttl 4s -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
                  "while :; do sleep 0.05; done'",
                  122, "somebody has deleted");
-    shell_expect("zabra session --ttl 600ms -- sh -c 'zabra session close; exec sleep 60'", 122,
+    shell_expect("zabra session --ttl 4s -- sh -c 'zabra session close; exec sleep 60'", 122,
                  "the session");
     shell_expect("eval \"$LIB\"; zabra create /locks/k/lock- -sp; zabra lock k -- true & p=$!; "
                  "await 'zabra rm /locks/k/lock-0000000001'; zabra rm /locks/k/lock-0000000000; "
@@ -237,12 +277,11 @@ static void test_what_is_lost(void **state)
 static void test_all_that_was_started_is_lost(void **state)
 {
     (void)state;
-    shell_expect(
-        "echo \"trap '' TERM; echo \\$\\$ >$D/deep; exec sleep 300\" >$D/deep.sh; "
-        "zabra session --ttl 600ms -- sh -c 'setsid sh $D/deep.sh & until [ -s $D/deep ]; do "
-        ":; done; zabra session close; wait'; c=$?; kill -0 $(cat $D/deep) && echo there; "
-        "exit $c",
-        122, "the session");
+    shell_expect("echo \"trap '' TERM; echo \\$\\$ >$D/deep; exec sleep 300\" >$D/deep.sh; "
+                 "zabra session --ttl 4s -- sh -c 'setsid sh $D/deep.sh & until [ -s $D/deep ]; do "
+                 ":; done; zabra session close; wait'; c=$?; kill -0 $(cat $D/deep) && echo there; "
+                 "exit $c",
+                 122, "the session");
     assert_null(strstr(shell_output, "there\n"));
     shell_expect("rm $D/deep; zabra session -- sh -c 'sh $D/deep.sh >/dev/null 2>&1 & "
                  "until [ -s $D/deep ]; do :; done'; kill -9 $(cat $D/deep) && echo left",
@@ -319,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_a_lock_tells_what_it_is),
         cmocka_unit_test(test_a_lock_is_shared_with_recipes),
         cmocka_unit_test(test_one_line_for_all),
+        cmocka_unit_test(test_who_leads),
+        cmocka_unit_test(test_a_barrier_is_left_together),
         cmocka_unit_test(test_signals),
         cmocka_unit_test(test_what_is_lost),
         cmocka_unit_test(test_all_that_was_started_is_lost),

@@ -13,8 +13,7 @@
 
 enum {
     TIMEOUT_MS = 4000,
-    GRACE_MS = 500,
-    WAIT_MS = 30000 * ENSEMBLE_FACTOR
+    GRACE_MS = 500
 };
 
 static struct ensemble ensemble;
@@ -22,7 +21,7 @@ static struct ensemble ensemble;
 static int open_all(void **state)
 {
     (void)state;
-    ensemble_launch(&ensemble, 3, "tickTime=100\nminSessionTimeout=200\n");
+    ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
     shell_open(&ensemble);
     fixture_open(&ensemble);
     return 0;
@@ -93,6 +92,7 @@ static const char changing[] =
     "    def say(self, status, body=b''):\n"
     "        self.send_response(status)\n"
     "        self.send_header('ETag', f'\"{Answer.tag}\"')\n"
+    "        self.send_header('Zk-Zxid', '0x7')\n"
     "        self.send_header('Content-Length', str(len(body)))\n"
     "        self.end_headers()\n"
     "        self.wfile.write(body)\n"
@@ -100,6 +100,9 @@ static const char changing[] =
     "        if '/acl' in self.path: self.say(200, b'{\"path\":\"/acl\",\"acl\":[]}')\n"
     "        elif 'view=children' in self.path: self.say(200, b'{\"children\":[\"item-1\"]}')\n"
     "        else: self.say(200, Answer.tag.encode())\n"
+    "    def do_PUT(self):\n"
+    "        self.rfile.read(int(self.headers['Content-Length']))\n"
+    "        self.say(200, ('{\"shown\":\"%s\"}' % self.headers['Zk-Min-Zxid']).encode())\n"
     "    def do_PATCH(self):\n"
     "        self.rfile.read(int(self.headers['Content-Length']))\n"
     "        self.say(409, b'{\"code\":\"SessionMoved\",\"detail\":\"it is elsewhere now\"}')\n"
@@ -123,9 +126,9 @@ static void expect_while_it_changes(const char *words, int code, const char *sai
         "rm -f $D/port; python3 -c \"$CHANGING\" >$D/port & s=$!; until [ -s $D/port ]; do "
         ":; done; zabra %s --endpoints 127.0.0.1:$(cat $D/port) --timeout %dms; c=$?; "
         "kill $s; wait $s; exit $c",
-        words, (int)WAIT_MS);
+        words, (int)ENSEMBLE_DEADLINE_MS);
     shell_expect(line, code, said);
-    assert_true(os_now_ms() - start_ms < WAIT_MS);
+    assert_true(os_now_ms() - start_ms < ENSEMBLE_DEADLINE_MS);
 }
 
 static void test_what_has_changed_is_read_again(void **state)
@@ -133,6 +136,14 @@ static void test_what_has_changed_is_read_again(void **state)
     (void)state;
     expect_while_it_changes("acl /acl --add world:anyone:r", 4, "SessionMoved");
     expect_while_it_changes("queue pop q", 0, "d2.0");
+}
+
+/* Each request shows the newest state that one before it has seen. */
+static void test_what_was_seen_is_shown(void **state)
+{
+    (void)state;
+    expect_while_it_changes("touch /x -o json", 0, "{\"shown\":\"0x7\"}");
+    expect_while_it_changes("touch /x -o json --min-zxid 9", 0, "{\"shown\":\"0x9\"}");
 }
 
 /* What is refused for good is not tried until the time is over. */
@@ -162,18 +173,19 @@ static void test_no_command_in_a_session_that_may_be_over(void **state)
 
     (void)state;
     (void)snprintf(file, sizeof(file), "%s/started", ensemble.dir);
-    cli = (struct cli){.cmd = &cmd,
-                       .settings = {.endpoints = getenv("ZABRA_ENDPOINTS"), .timeout_ms = WAIT_MS},
-                       .out = {.cmd = "test"}};
+    cli = (struct cli){
+        .cmd = &cmd,
+        .settings = {.endpoints = getenv("ZABRA_ENDPOINTS"), .timeout_ms = ENSEMBLE_DEADLINE_MS},
+        .out = {.cmd = "test"}};
     cli.args.child = child;
     cli.args.child_count = 2;
     cli.client = client_open(&cli.settings);
     assert_non_null(cli.client);
     assert_int_equal(wait_open(&hold.wait, &cli), CMD_OK);
-    assert_int_equal(live_session(hold.wait.live, TIMEOUT_MS), CMD_OK);
+    assert_int_equal(live_session(hold.wait.live, TIMEOUT_MS, 0), CMD_OK);
     assert_in_range(live_session_left_ms(hold.wait.live), 1, TIMEOUT_MS);
     end_ms = os_now_ms() + TIMEOUT_MS;
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, os_now_ms() > end_ms);
+    ENSEMBLE_WAIT(&ensemble, os_now_ms() > end_ms);
     assert_int_equal(live_session_left_ms(hold.wait.live), 0);
     assert_int_equal(hold_run(&hold, NULL), CMD_CHILD_FAILED);
     assert_int_not_equal(access(file, F_OK), 0);
@@ -255,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_write_that_may_be_done_is_said),
         cmocka_unit_test(test_what_has_changed_is_read_again),
+        cmocka_unit_test(test_what_was_seen_is_shown),
         cmocka_unit_test(test_a_refusal_is_no_quicker_writer),
         cmocka_unit_test(test_no_command_in_a_session_that_may_be_over),
         cmocka_unit_test(test_what_a_command_gets),

@@ -15,9 +15,7 @@
 
 enum {
     PATH_MAX_BYTES = 512,
-    HEADERS_MAX_BYTES = 12000,
-    DEADLINE_MS = 20000 * ENSEMBLE_FACTOR,
-    REAP_MS = 90000 * ENSEMBLE_FACTOR /* The leader looks once a minute, at the latest. */
+    HEADERS_MAX_BYTES = 12000
 };
 
 #define JSON  "Content-Type: application/json"
@@ -105,7 +103,7 @@ static bool is_in_flight(void)
 static void run(const struct exchange *exchange)
 {
     uint32_t index = turn++ % ensemble.count;
-    uint64_t end_ms = os_now_ms() + DEADLINE_MS;
+    uint64_t end_ms = os_now_ms() + ENSEMBLE_DEADLINE_MS;
 
     (void)run_on(index, exchange);
     while (is_in_flight() && os_now_ms() < end_ms) {
@@ -331,14 +329,14 @@ static void test_what_is_over_is_reaped(void **state)
 
     (void)state;
     RUN(exchanges);
-    ENSEMBLE_WAIT(&ensemble, REAP_MS, is_missing("/znodes/v1/short"));
+    ENSEMBLE_WAIT(&ensemble, is_missing("/znodes/v1/short"));
     one("GET", "/znodes/v1/box", NULL, NULL, 200);
     one("GET", "/znodes/v1/empty", NULL, NULL, 200); /* It has had nothing to lose yet. */
     one("GET", "/znodes/v1/brief", NULL, NULL, 200);
     one("DELETE", "/znodes/v1/box/in", NULL, NULL, 204);
     one("DELETE", "/znodes/v1/brief/holds", NULL, NULL, 204);
-    ENSEMBLE_WAIT(&ensemble, REAP_MS, is_missing("/znodes/v1/box"));
-    ENSEMBLE_WAIT(&ensemble, REAP_MS, is_missing("/znodes/v1/brief"));
+    ENSEMBLE_WAIT(&ensemble, is_missing("/znodes/v1/box"));
+    ENSEMBLE_WAIT(&ensemble, is_missing("/znodes/v1/brief"));
     one("GET", "/znodes/v1/empty", NULL, NULL, 200);
 }
 
@@ -505,7 +503,7 @@ static void test_an_unknown_outcome_is_told(void **state)
 
 static void wait_for_status(const struct exchange *exchange)
 {
-    uint64_t end_ms = os_now_ms() + DEADLINE_MS;
+    uint64_t end_ms = os_now_ms() + ENSEMBLE_DEADLINE_MS;
 
     while (run_on(0, exchange) != exchange->status && os_now_ms() < end_ms) {
         ensemble_breathe();

@@ -21,7 +21,6 @@ enum {
     NODES = 3,
     PEERS_AT = 1000, /* Above the client ports. */
     OUTPUT_MAX = 1 << 20,
-    WAIT_MS = 60000 * ENSEMBLE_FACTOR,
     KILLS = 4
 };
 
@@ -32,6 +31,7 @@ static pid_t dev;
 static int dev_status;
 static char output[OUTPUT_MAX];
 static char output_path[ENSEMBLE_PATH_MAX + 16];
+static char data_path[ENSEMBLE_PATH_MAX + 16];
 
 static bool is_taken(uint16_t port)
 {
@@ -68,6 +68,7 @@ static int open_dir(void **state)
         ensemble.replicas[i].client_port = (uint16_t)(base + i);
     }
     (void)snprintf(output_path, sizeof(output_path), "%s/output", ensemble.dir);
+    (void)snprintf(data_path, sizeof(data_path), "%s", ensemble.dir);
     return 0;
 }
 
@@ -84,7 +85,7 @@ static int close_dir(void **state)
     (void)state;
     if (dev > 0) {
         (void)kill(dev, SIGTERM);
-        ENSEMBLE_WAIT(&ensemble, WAIT_MS, has_ended());
+        ENSEMBLE_WAIT(&ensemble, has_ended());
     }
     ensemble_close(&ensemble);
     return 0;
@@ -95,14 +96,14 @@ static _Noreturn void become_dev(const char *wait)
     char name[] = "zabra";
     char command[] = "dev";
     char port[16];
-    char data[ENSEMBLE_PATH_MAX + 16];
+    char data[sizeof(data_path) + 16];
     char seconds[32];
     char *args[] = {name, command, port, data, seconds, NULL};
     int fd = open(output_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     (void)snprintf(port, sizeof(port), "--port=%u", base);
-    (void)snprintf(data, sizeof(data), "--data=%s", ensemble.dir);
+    (void)snprintf(data, sizeof(data), "--data=%s", data_path);
     (void)snprintf(seconds, sizeof(seconds), "--wait=%s", wait);
     if (fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0) {
         execv(ZABRA_BINARY, args);
@@ -121,7 +122,7 @@ static void start_dev(const char *wait)
 
 static int end_code(void)
 {
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, has_ended());
+    ENSEMBLE_WAIT(&ensemble, has_ended());
     return WIFEXITED(dev_status) ? WEXITSTATUS(dev_status) : -1;
 }
 
@@ -210,6 +211,33 @@ static void test_a_port_in_use_is_told(void **state)
     expect_said("ending all");
 }
 
+/* Another one, forgotten in some terminal, has the ports: its answers are not those of our own. */
+static void test_another_ensemble_is_not_taken_for_ours(void **state)
+{
+    pid_t first = 0;
+    char text[128];
+
+    (void)state;
+    start_dev("60");
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    (void)snprintf(text, sizeof(text), "export ZABRA_ENDPOINTS=127.0.0.1:%u,127.0.0.1:%u", base,
+                   base + 1);
+    expect_said(text);
+    first = dev;
+    (void)snprintf(data_path, sizeof(data_path), "%s/second", ensemble.dir);
+    (void)snprintf(output_path, sizeof(output_path), "%s/output2", ensemble.dir);
+    start_dev("60");
+
+    int code = end_code();
+
+    dev = first;
+    assert_int_equal(code, 1);
+    expect_said("has ended unexpectedly: exit code 2");
+    expect_said("ending all");
+    assert_false(says("one tree"));
+    ensemble_wait_all_ready(&ensemble);
+}
+
 static void test_crashed_replicas_are_started_again(void **state)
 {
     pid_t known[NODES];
@@ -217,12 +245,12 @@ static void test_crashed_replicas_are_started_again(void **state)
 
     (void)state;
     start_dev("60");
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
     assert_int_equal(children(known), NODES);
     victim = known[0];
     for (uint32_t i = 0; i < KILLS; i++) {
         assert_int_equal(kill(victim, SIGKILL), 0);
-        ENSEMBLE_WAIT(&ensemble, WAIT_MS, new_child(known) > 0);
+        ENSEMBLE_WAIT(&ensemble, new_child(known) > 0);
         victim = new_child(known);
         assert_int_equal(children(known), NODES);
     }
@@ -241,7 +269,7 @@ static void test_no_ensemble_is_a_failure(void **state)
 
     (void)state;
     start_dev("2");
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, children(pids) == NODES);
+    ENSEMBLE_WAIT(&ensemble, children(pids) == NODES);
     assert_int_equal(kill(pids[0], SIGSTOP), 0);
     assert_int_equal(kill(pids[1], SIGSTOP), 0);
     assert_int_equal(end_code(), 1);
@@ -255,14 +283,14 @@ static void test_a_majority_is_an_ensemble(void **state)
 
     (void)state;
     start_dev("5");
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 
     start_dev(ENSEMBLE_FACTOR > 1 ? "15" : "5");
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, children(pids) == NODES);
+    ENSEMBLE_WAIT(&ensemble, children(pids) == NODES);
     assert_int_equal(kill(pids[2], SIGSTOP), 0);
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
     expect_said("replica 3 does not serve");
     expect_said("2 of 3 replicas serve");
     assert_int_equal(kill(pids[2], SIGCONT), 0);
@@ -275,6 +303,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_port_in_use_is_told, open_dir, close_dir),
+        cmocka_unit_test_setup_teardown(test_another_ensemble_is_not_taken_for_ours, open_dir,
+                                        close_dir),
         cmocka_unit_test_setup_teardown(test_crashed_replicas_are_started_again, open_dir,
                                         close_dir),
         cmocka_unit_test_setup_teardown(test_no_ensemble_is_a_failure, open_dir, close_dir),

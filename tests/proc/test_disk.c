@@ -17,8 +17,6 @@
 enum {
     WALK_FDS = 16,
     SECTOR = 512,
-    ADMIT_MS = 60000 * ENSEMBLE_FACTOR, /* Ten seconds of absence, and the refill. */
-    FULL_MS = 30000 * ENSEMBLE_FACTOR,
     DISK_BYTES = 48 << 20,
     PIECE_BYTES = 64 << 10,
     SMALL_BYTES = 1 << 10,
@@ -86,7 +84,7 @@ static void prove_vote(uint32_t index)
     uint32_t leader = ensemble_wait_leader(&ensemble);
     uint32_t third = 3 - leader - index;
 
-    ENSEMBLE_WAIT(&ensemble, ADMIT_MS, votes(ensemble_wait_leader(&ensemble), index));
+    ENSEMBLE_WAIT(&ensemble, votes(ensemble_wait_leader(&ensemble), index));
     ensemble_wait_ready(&ensemble, index);
     ensemble_kill(&ensemble, third);
     ensemble_call_until(&ensemble, index, "PUT", "/znodes/v1/proof?upsert=true", "x", 201);
@@ -96,7 +94,7 @@ static void prove_vote(uint32_t index)
 
 static void check_reason(uint32_t index)
 {
-    ENSEMBLE_WAIT(&ensemble, 20000, ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 503);
+    ENSEMBLE_WAIT(&ensemble, ensemble_call(&ensemble, index, "GET", "/readyz", NULL) == 503);
     print_message("the replica says: %s\n", web_text(&ensemble.reply));
 }
 
@@ -266,7 +264,8 @@ static int open_on_small_disks(void **state)
     if (!may_mount()) {
         return 0;
     }
-    ensemble_open(&ensemble, 3, "walSegmentBytes=8388608\nsnapCount=2000\n");
+    ensemble_open(&ensemble, 3,
+                  "walSegmentBytes=8388608\nsnapCount=2000\nmaxSessionTimeout=600000\n");
     for (uint32_t i = 0; i < 3; i++) {
         mount_disk(i);
         ensemble_start(&ensemble, i);
@@ -326,9 +325,9 @@ static void test_one_full_disk(void **state)
     write_some(other, "before", 10);
     fill_disk(full);
     for (uint32_t i = 0; i < 300; i++) { /* Several segments. */
-        ENSEMBLE_WAIT(&ensemble, FULL_MS, write_text(other, i, PIECE_BYTES) / 100 == 2);
+        ENSEMBLE_WAIT(&ensemble, write_text(other, i, PIECE_BYTES) / 100 == 2);
     }
-    ENSEMBLE_WAIT(&ensemble, FULL_MS, !ensemble_leads(&ensemble, full));
+    ENSEMBLE_WAIT(&ensemble, !ensemble_leads(&ensemble, full));
     ENSEMBLE_CHECK(&ensemble, ensemble.replicas[full].pid > 0);
     free_disk(full);
     write_some(other, "after", 10);
@@ -357,7 +356,7 @@ static void open_session(char secret[TALK_FIELD_MAX])
     struct socket *socket = talk_open(&ensemble, 0, NULL);
 
     (void)snprintf(secret, TALK_FIELD_MAX, "%s",
-                   talk_field(socket, "session.id", "\"op\":\"session\",\"timeout_ms\":60000"));
+                   talk_field(socket, "session.id", "\"op\":\"session\",\"timeout_ms\":600000"));
     socket_close(socket);
 }
 
@@ -391,7 +390,7 @@ static void test_quorum_of_full_disks(void **state)
     open_session(secret);
     fill_disk(0);
     fill_disk(1);
-    ENSEMBLE_WAIT(&ensemble, FULL_MS, refused_for_space(2));
+    ENSEMBLE_WAIT(&ensemble, refused_for_space(2));
     for (uint32_t i = 0; i < 3; i++) {
         assert_int_equal(ensemble_call(&ensemble, i, "GET", "/znodes/v1/before1", NULL), 200);
     }

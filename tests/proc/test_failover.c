@@ -44,7 +44,7 @@ static uint64_t time_next_write(uint32_t leader, uint64_t start_ms)
     uint32_t other = (leader + 1) % 3;
 
     ENSEMBLE_WAIT(
-        &ensemble, 20000,
+        &ensemble,
         ensemble_call(&ensemble, other, "PUT", "/znodes/v1/next?upsert=true", "x") / 100 == 2);
     return os_now_ms() - start_ms;
 }
@@ -72,7 +72,7 @@ static void test_leader_killed_under_load(void **state)
 
         ensemble_signal(&ensemble, leader, SIGKILL);
         times_ms[round] = time_next_write(leader, start_ms);
-        (void)ensemble_wait_end(&ensemble, leader, 10000);
+        (void)ensemble_wait_end(&ensemble, leader);
         ensemble_start(&ensemble, leader);
         ensemble_wait_ready(&ensemble, leader);
     }
@@ -101,7 +101,7 @@ static int send_raw_read(uint16_t port)
     int fd = loop_connect((const struct sockaddr *)&addr, sizeof(addr));
 
     assert_true(fd >= 0);
-    ENSEMBLE_WAIT(&ensemble, 5000, loop_connect_result(fd) == 0);
+    ENSEMBLE_WAIT(&ensemble, loop_connect_result(fd) == 0);
     assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
     return fd;
 }
@@ -168,7 +168,7 @@ static void test_all_killed_under_load(void **state)
         ensemble_signal(&ensemble, i, SIGKILL);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        (void)ensemble_wait_end(&ensemble, i, 10000);
+        (void)ensemble_wait_end(&ensemble, i);
     }
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_start(&ensemble, i);

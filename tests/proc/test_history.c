@@ -20,8 +20,7 @@ enum {
     SECONDS = 20,
     REPLICAS = 3,
     QUIET_ANSWERS = 300, /* Between tricks, if they come within ... */
-    QUIET_MS = 1500 * ENSEMBLE_FACTOR,
-    SETTLE_MS = 60000 * ENSEMBLE_FACTOR
+    QUIET_MS = 1500 * ENSEMBLE_FACTOR
 };
 
 /* A small window and frequent snapshots: watchers that were away meet all of replays, differences
@@ -90,7 +89,7 @@ static void kill_all(void)
         ensemble_signal(&ensemble, i, SIGKILL);
     }
     for (uint32_t i = 0; i < REPLICAS; i++) {
-        (void)ensemble_wait_end(&ensemble, i, SETTLE_MS);
+        (void)ensemble_wait_end(&ensemble, i);
         ensemble_start(&ensemble, i);
     }
 }
@@ -125,7 +124,7 @@ static void play_tricks(void)
 static zxid_t write_last(struct history_client *client)
 {
     struct history_op op;
-    uint64_t end_ms = os_now_ms() + SETTLE_MS;
+    uint64_t end_ms = os_now_ms() + ENSEMBLE_DEADLINE_MS;
     bool create = true;
     enum history_outcome outcome = HISTORY_NOT_DONE;
 
@@ -145,7 +144,7 @@ static void read_all(struct history_client *client)
 {
     for (uint32_t server = 0; server < REPLICAS; server++) {
         for (uint32_t key = 0; key < HISTORY_KEYS; key++) {
-            uint64_t end_ms = os_now_ms() + SETTLE_MS;
+            uint64_t end_ms = os_now_ms() + ENSEMBLE_DEADLINE_MS;
             enum history_outcome outcome = HISTORY_NOT_DONE;
 
             while (outcome != HISTORY_OK) {

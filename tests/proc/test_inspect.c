@@ -128,6 +128,17 @@ static void a_sound_directory(void **state)
     assert_non_null(strstr(output, "0x000000010000003b"));
 }
 
+/* A copy that has failed, or the name of another folder. */
+static void an_empty_directory_is_not_sound(void **state)
+{
+    (void)state;
+    assert_int_equal(vfs.ops->list(vfs.ctx, remove_name, NULL), ERR_OK);
+    assert_int_equal(run_inspect(""), 1);
+    assert_non_null(strstr(output, ": empty, no replica has written here\n"));
+    assert_int_equal(run_inspect("-o json"), 1);
+    assert_non_null(strstr(output, "\"verdict\":\"empty\",\"sound\":false"));
+}
+
 static void one_bad_copy_is_told_and_survived(void **state)
 {
     (void)state;
@@ -270,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_sound_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_empty_directory_is_not_sound, setup, teardown),
         cmocka_unit_test_setup_teardown(one_bad_copy_is_told_and_survived, setup, teardown),
         cmocka_unit_test_setup_teardown(a_record_without_a_good_copy_is_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_record_is_damage, setup, teardown),

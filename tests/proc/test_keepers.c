@@ -19,8 +19,6 @@ enum {
     KEEPERS = 4,
     EACH = SESSIONS / KEEPERS,
     SECRET_LEN = 36,
-    MAKE_MS = 60000 * ENSEMBLE_FACTOR,
-    CALL_MS = 3000 * ENSEMBLE_FACTOR,
     TRIES_MAX = 200
 };
 
@@ -31,7 +29,9 @@ struct keeper {
     _Atomic uint32_t made;
     _Atomic uint32_t rounds;   /* All sessions touched. */
     _Atomic uint32_t worst_ms; /* Longest time between two touches of a session. */
-    uint64_t touched_ms[EACH];
+    _Atomic uint32_t lapsed;   /* Sessions that were touched too late, and have expired rightly. */
+    uint64_t touched_ms[EACH]; /* When the last touch that was answered was sent; 0: lapsed. */
+    bool late[EACH];           /* One was: answered by who did not know yet that it was too late. */
     char wrong[256];
 };
 
@@ -64,12 +64,11 @@ static void note_wrong(struct keeper *keeper, struct web_reply *reply)
 
 /* The call until it is answered with `status`, beginning at the replica where this session is at
  * home: what was not done is tried elsewhere, everything else is wrong. */
-static bool call(struct keeper *keeper, struct web *web, struct web_reply *reply, uint32_t home,
-                 struct web_call *call, long status)
+static bool call(struct web *web, struct web_reply *reply, uint32_t home, struct web_call *call,
+                 long status)
 {
     for (uint32_t i = 0; i < TRIES_MAX; i++) {
         call->port = ensemble.replicas[(home + i) % 3].client_port;
-        call->timeout_ms = CALL_MS;
         web_do(web, call, reply);
         if (reply->status == status) {
             return true;
@@ -79,7 +78,6 @@ static bool call(struct keeper *keeper, struct web *web, struct web_reply *reply
         }
         ensemble_breathe();
     }
-    note_wrong(keeper, reply);
     return false;
 }
 
@@ -88,38 +86,54 @@ static bool make(struct keeper *keeper, struct web *web, struct web_reply *reply
     char path[128];
     char header[64];
     uint32_t number = keeper->number * EACH + index;
+    uint64_t sent_ms = os_now_ms();
     json_t *answer = NULL;
     const char *secret = NULL;
 
     (void)snprintf(path, sizeof(path), "/sessions/v1/?op=create&expire=%d", TIMEOUT_S);
-    if (!call(keeper, web, reply, number, &(struct web_call){.method = "POST", .path = path},
-              201)) {
+    if (!call(web, reply, number, &(struct web_call){.method = "POST", .path = path}, 201)) {
         return false;
     }
     answer = web_json(reply);
     secret = json_string_value(json_object_get(answer, "id"));
     (void)snprintf(keeper->secrets[index], SECRET_LEN + 1, "%s", secret ? secret : "");
     json_decref(answer);
-    keeper->touched_ms[index] = os_now_ms();
+    keeper->touched_ms[index] = sent_ms;
     (void)snprintf(header, sizeof(header), "Zk-Session: %s", keeper->secrets[index]);
     (void)snprintf(path, sizeof(path), "/znodes/v1/live?op=create&name=s%04u&ephemeral=true",
                    number);
-    return call(keeper, web, reply, number,
+    return call(web, reply, number,
                 &(struct web_call){.method = "POST", .path = path, .headers = header}, 201);
 }
 
+/* From one touch until the next was answered a machine that is starved may take longer than the
+ * time-out. Only then a session may be over. */
 static void touch(struct keeper *keeper, struct web *web, struct web_reply *reply, uint32_t index)
 {
     char header[64];
+    uint64_t sent_ms = os_now_ms();
     uint32_t gap_ms = 0;
 
-    (void)snprintf(header, sizeof(header), "Zk-Session: %s", keeper->secrets[index]);
-    if (call(keeper, web, reply, keeper->number * EACH + index,
-             &(struct web_call){.method = "PUT", .path = "/sessions/v1/", .headers = header},
-             200)) {
-        gap_ms = (uint32_t)(os_now_ms() - keeper->touched_ms[index]);
-        keeper->touched_ms[index] += gap_ms;
+    if (keeper->touched_ms[index] == 0) {
+        return;
     }
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s", keeper->secrets[index]);
+    if (!call(web, reply, keeper->number * EACH + index,
+              &(struct web_call){.method = "PUT", .path = "/sessions/v1/", .headers = header},
+              200)) {
+        bool late = os_now_ms() - keeper->touched_ms[index] >= (uint64_t)TIMEOUT_S * 1000;
+
+        if (reply->status == 401 && (late || keeper->late[index])) {
+            keeper->touched_ms[index] = 0;
+            atomic_fetch_add(&keeper->lapsed, 1);
+        } else {
+            note_wrong(keeper, reply);
+        }
+        return;
+    }
+    gap_ms = (uint32_t)(os_now_ms() - keeper->touched_ms[index]);
+    keeper->touched_ms[index] = sent_ms;
+    keeper->late[index] = keeper->late[index] || gap_ms >= TIMEOUT_S * 1000;
     if (gap_ms > atomic_load(&keeper->worst_ms)) {
         atomic_store(&keeper->worst_ms, gap_ms);
     }
@@ -135,9 +149,11 @@ static void run(void *arg)
     for (uint32_t i = 0, due = 0; i < EACH && !keeper->wrong[0]; i++) {
         if (make(keeper, web, &reply, i)) {
             atomic_store(&keeper->made, i + 1);
+        } else {
+            note_wrong(keeper, &reply);
         }
         /* The first ones must not wait until the last one is made. */
-        while (!keeper->wrong[0] && os_now_ms() >= keeper->touched_ms[due] + PACE_MS) {
+        for (uint32_t j = 0; j <= i && os_now_ms() >= keeper->touched_ms[due] + PACE_MS; j++) {
             touch(keeper, web, &reply, due);
             due = (due + 1) % (i + 1);
         }
@@ -184,6 +200,25 @@ static size_t count_live(uint32_t index)
     return count;
 }
 
+static uint32_t count_lapsed(void)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        count += atomic_load(&keepers[i].lapsed);
+    }
+    return count;
+}
+
+/* A keeper may not know yet that one has lapsed; that one is over without it, it says itself. */
+static bool all_live(uint32_t index)
+{
+    size_t count = count_live(index);
+
+    (void)lowest(true);
+    return count <= SESSIONS && count + count_lapsed() >= SESSIONS;
+}
+
 static uint32_t other_than(uint32_t index)
 {
     return (index + 1) % 3;
@@ -196,9 +231,8 @@ static void lose(uint32_t index)
 
     ensemble_kill(&ensemble, index);
     end_ms = os_now_ms() + (uint64_t)TIMEOUT_S * 1250;
-    ENSEMBLE_WAIT(&ensemble, MAKE_MS, lowest(true) > 0 && os_now_ms() >= end_ms);
-    ENSEMBLE_WAIT(&ensemble, MAKE_MS, count_live(other_than(index)) != SIZE_MAX);
-    ENSEMBLE_CHECK(&ensemble, count_live(other_than(index)) == SESSIONS);
+    ENSEMBLE_WAIT(&ensemble, lowest(true) > 0 && os_now_ms() >= end_ms);
+    ENSEMBLE_WAIT(&ensemble, all_live(other_than(index)));
     ensemble_start(&ensemble, index);
     ensemble_wait_ready(&ensemble, index);
 }
@@ -223,7 +257,7 @@ static void keep_through_kills(void)
         keepers[i].number = i;
         thread_start(&keepers[i].thread, "keeper", run, &keepers[i]);
     }
-    ENSEMBLE_WAIT(&ensemble, MAKE_MS, lowest(false) == EACH);
+    ENSEMBLE_WAIT(&ensemble, lowest(false) == EACH);
     leader = ensemble_wait_leader(&ensemble);
     lose(other_than(leader));
     leader = ensemble_wait_leader(&ensemble);
@@ -248,13 +282,13 @@ static void test_sessions_survive_replicas_and_then_expire(void **state)
         assert_string_equal(keepers[i].wrong, "");
         worst_ms = keepers[i].worst_ms > worst_ms ? keepers[i].worst_ms : worst_ms;
     }
-    print_message("%d sessions; longest time between two touches of one: %d ms\n", SESSIONS,
-                  (int)worst_ms);
-    ENSEMBLE_WAIT(&ensemble, MAKE_MS, count_live(0) == 0);
+    print_message("%d sessions, %u touched too late; longest from one touch to the next: %d ms\n",
+                  SESSIONS, count_lapsed(), (int)worst_ms);
+    assert_true(count_lapsed() <= SESSIONS - SESSIONS / 20); /* Or nothing was tested. */
+    ENSEMBLE_WAIT(&ensemble, count_live(0) == 0);
     print_message("all expired %d ms after the last touch\n", (int)(os_now_ms() - silent_ms));
     for (uint32_t i = 0; i < 3; i++) {
-        ENSEMBLE_WAIT(&ensemble, MAKE_MS,
-                      tail_count(&tails[i], "NodeDeleted", "/live/") >= SESSIONS);
+        ENSEMBLE_WAIT(&ensemble, tail_count(&tails[i], "NodeDeleted", "/live/") >= SESSIONS);
         tail_stop(&tails[i]);
         verify_told_once(&tails[i]);
         tail_release(&tails[i]);

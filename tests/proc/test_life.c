@@ -121,7 +121,7 @@ static bool shows_all(uint32_t index)
 static void expect_all_shown(void)
 {
     for (uint32_t i = 0; i < 3; i++) {
-        ENSEMBLE_WAIT(&ensemble, 20000, shows_all(i));
+        ENSEMBLE_WAIT(&ensemble, shows_all(i));
     }
 }
 
@@ -225,13 +225,12 @@ static void test_no_quorum_refuses_writes(void **state)
     put(0, "e", "old");
     ensemble_kill(&ensemble, 1);
     ensemble_kill(&ensemble, 2);
-    ENSEMBLE_WAIT(&ensemble, 20000,
-                  ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/e", "new") == 503);
+    ENSEMBLE_WAIT(&ensemble, ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/e", "new") == 503);
     assert_non_null(strstr(web_text(&ensemble.reply), "not-applied"));
     assert_non_null(web_header(&ensemble.reply, "Retry-After"));
     assert_int_equal(
         ensemble_call(&ensemble, 0, "GET", "/znodes/v1/e?consistency=linearizable", NULL), 503);
-    ENSEMBLE_WAIT(&ensemble, 20000, ensemble_call(&ensemble, 0, "GET", "/readyz", NULL) == 503);
+    ENSEMBLE_WAIT(&ensemble, ensemble_call(&ensemble, 0, "GET", "/readyz", NULL) == 503);
     ensemble_start(&ensemble, 1);
     ensemble_start(&ensemble, 2);
     ensemble_wait_all_ready(&ensemble);

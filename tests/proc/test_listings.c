@@ -20,8 +20,7 @@ enum {
     READ_ONLY = 2, /* Index of the replica that takes no writes. */
     PATH_MAX_BYTES = 300,
     HEADERS_MAX_BYTES = 600,
-    UUID_LEN = 36,
-    DEADLINE_MS = 20000 * ENSEMBLE_FACTOR
+    UUID_LEN = 36
 };
 
 static struct ensemble ensemble;
@@ -246,7 +245,7 @@ static void test_leader_knows_where_sessions_are_heard(void **state)
     (void)snprintf(path, sizeof(path), "/sessions/v1/%s", session.id);
     for (uint32_t i = 0; i < ensemble.count; i++) {
         expect(i, "PUT", path, "", NULL, 200); /* Also where nothing is written. */
-        ENSEMBLE_WAIT(&ensemble, DEADLINE_MS, is_heard_at(&session, leader, i));
+        ENSEMBLE_WAIT(&ensemble, is_heard_at(&session, leader, i));
     }
     kill_session(&session);
 }
@@ -352,7 +351,7 @@ static void test_watches_are_listed(void **state)
     assert_int_equal(count_of(0, "/watches/v1", ROOT, "watches"), 4);
     assert_true(says("\"over\":\"stream\"") && says("\"identity\":\"digest:alice\""));
     /* Without a change that they would be told of. */
-    ENSEMBLE_WAIT(&ensemble, DEADLINE_MS, ensemble_metric(&ensemble, 0, "zabra_ws_watches") == 3);
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_ws_watches") == 3);
     assert_int_equal(count_of(0, "/watches/v1?path=/w", ROOT, "watches"), 3);
     assert_int_equal(count_of(0, "/watches/v1?path=/", ROOT, "watches"), 0);
     assert_int_equal(count_of(0, "/watches/v1?clients=true", ROOT, "clients"), 2);
@@ -373,7 +372,7 @@ static void test_watches_are_listed(void **state)
     socket_close(socket);
     plain_answer_release(&answer);
     kill_session(&session);
-    ENSEMBLE_WAIT(&ensemble, DEADLINE_MS, count_of(0, "/watches/v1", ROOT, "watches") == 0);
+    ENSEMBLE_WAIT(&ensemble, count_of(0, "/watches/v1", ROOT, "watches") == 0);
 }
 
 /* ---- The same over a WebSocket. ---- */
@@ -466,7 +465,7 @@ static void test_history_of_metrics(void **state)
     char path[PATH_MAX_BYTES];
 
     (void)state;
-    ENSEMBLE_WAIT(&ensemble, DEADLINE_MS, history_len("/metrics/history/v1") >= 3);
+    ENSEMBLE_WAIT(&ensemble, history_len("/metrics/history/v1") >= 3);
     assert_true(says("\"reads\":[") && says("\"memory_bytes\":[") && says("\"log_sync_p99_ms\":["));
     (void)history_len("/metrics/history/v1?step=10");
     assert_true(says("\"step\":10"));
@@ -479,7 +478,7 @@ static void test_history_of_metrics(void **state)
 
     json_decref(told);
     (void)snprintf(path, sizeof(path), "/metrics/history/v1?since=%lld", (long long)last);
-    ENSEMBLE_WAIT(&ensemble, DEADLINE_MS, history_len(path) > 0);
+    ENSEMBLE_WAIT(&ensemble, history_len(path) > 0);
     told = ask(0, path, "");
     assert_true(json_integer_value(json_array_get(json_object_get(told, "times"), 0)) > last);
     json_decref(told);

@@ -19,7 +19,6 @@ enum {
     SHORT_MS = 1000 * ENSEMBLE_FACTOR,
     LONG_MS = 8000 * ENSEMBLE_FACTOR,
     MIDDLE_MS = 3000 * ENSEMBLE_FACTOR,
-    END_MS = 60000 * ENSEMBLE_FACTOR,
     LOG_MAX = 64 << 20,
     MOVED = 4409,
     ENDED = 4408
@@ -40,10 +39,11 @@ static int open_three(void **state)
     static char keys[256];
 
     (void)state;
-    (void)snprintf(keys, sizeof(keys),
-                   "tickTime=300\nminSessionTimeout=%d\nsessionTimeout=%d\nmaxSessionTimeout=%d\n"
-                   "accessLog=true\nlogLevel=debug\n",
-                   SHORT_MS, MIDDLE_MS, LONG_MS);
+    (void)snprintf(
+        keys, sizeof(keys),
+        "tickTime=300\nsyncLimit=30\nstaleLimit=60000\nminSessionTimeout=%d\nsessionTimeout=%d\n"
+        "maxSessionTimeout=%d\naccessLog=true\nlogLevel=debug\n",
+        SHORT_MS, MIDDLE_MS, LONG_MS);
     ensemble_launch(&ensemble, 3, keys);
     return 0;
 }
@@ -190,7 +190,7 @@ static void expire(struct scene *scene)
 
     (void)snprintf(path, sizeof(path), "%s/by-socket", scene->parent);
     ensemble_signal(&ensemble, scene->home, SIGSTOP);
-    ENSEMBLE_WAIT(&ensemble, END_MS, socket_pump(scene->watcher) && !is_there(scene->away, path));
+    ENSEMBLE_WAIT(&ensemble, socket_pump(scene->watcher) && !is_there(scene->away, path));
     ensemble_signal(&ensemble, scene->home, SIGCONT);
 }
 
@@ -243,14 +243,14 @@ static void check_watchers(struct scene *scene)
 
 static void check_told(struct scene *scene, const char *state)
 {
-    json_t *event = socket_event(scene->in_session, "session", END_MS);
+    json_t *event = socket_event(scene->in_session, "session", ENSEMBLE_DEADLINE_MS);
     char line[64];
 
     ENSEMBLE_CHECK(&ensemble, event != NULL);
     assert_string_equal(talk_text(event, "state"), state);
     assert_string_equal(talk_text(event, "session"), scene->session.public);
     json_decref(event);
-    assert_true(socket_wait_end(scene->in_session, END_MS));
+    assert_true(socket_wait_end(scene->in_session, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(scene->in_session), ENDED);
     (void)snprintf(line, sizeof(line), "session %s", state);
     assert_string_equal(kit_stream_told(&scene->stream_in_session), line);
@@ -330,10 +330,10 @@ static void test_only_attaching_moves_a_session(void **state)
     talk_ok(&ensemble, first, "\"op\":\"create\",\"path\":\"/placed\",\"ephemeral\":true");
     assert_true(socket_is_open(first));
     talk_ok(&ensemble, second, "\"op\":\"attach\",\"session\":\"%s\"", session.secret);
-    closing = socket_event(first, "closing", END_MS);
+    closing = socket_event(first, "closing", ENSEMBLE_DEADLINE_MS);
     assert_string_equal(talk_text(closing, "reason"), "moved");
     json_decref(closing);
-    assert_true(socket_wait_end(first, END_MS));
+    assert_true(socket_wait_end(first, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(first), MOVED);
     for (uint32_t i = 0; i < 3; i++) {
         expect(i, "POST", "/znodes/v1/?name=placed-&sequence=true&ephemeral=true", session.header,

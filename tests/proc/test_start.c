@@ -17,8 +17,7 @@
 
 enum {
     OUTPUT_MAX = 65536,
-    FILE_MAX = 64 << 20,
-    END_MS = 10000 * ENSEMBLE_FACTOR
+    FILE_MAX = 64 << 20
 };
 
 static struct ensemble ensemble;
@@ -111,7 +110,7 @@ static void expect_refused(const char *part, const char *other)
     (void)unlink(ensemble.replicas[0].log);
     ensemble_start(&ensemble, 0);
 
-    int code = ensemble_wait_end(&ensemble, 0, END_MS);
+    int code = ensemble_wait_end(&ensemble, 0);
 
     read_log(0);
     if (code != 2) {

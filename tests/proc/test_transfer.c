@@ -26,8 +26,6 @@ enum {
     TURN_WRITES = 300,
 #endif
     PAIRS = 500, /* Spread over all. */
-    WAIT_MS = 60000 * ENSEMBLE_FACTOR,
-    LONG_MS = 120000 * ENSEMBLE_FACTOR,
     VALUE_MAX = 24,
     WHY_MAX = 512
 };
@@ -104,7 +102,7 @@ static void fill(struct web *web, uint16_t port)
                                             .port = port,
                                             .path = "/import/v1/tree",
                                             .body = buf_cstr(&body),
-                                            .timeout_ms = LONG_MS},
+                                            .timeout_ms = ENSEMBLE_DEADLINE_MS},
                          &reply);
 
     if (status != 200) {
@@ -177,7 +175,7 @@ static bool export_tree(struct web *web, uint16_t port, const char *path, struct
                   &(struct web_call){.port = port,
                                      .path = target,
                                      .headers = "Accept: application/x-ndjson",
-                                     .timeout_ms = LONG_MS},
+                                     .timeout_ms = ENSEMBLE_DEADLINE_MS},
                   reply) == 200;
 }
 
@@ -294,10 +292,10 @@ static void take_turn(uint32_t leader, uint64_t *calm_us, uint64_t *busy_us, uin
     *calm_us = us;
     exporter = (struct exporter){.port = ensemble.replicas[leader].client_port};
     thread_start(&exporter.thread, "exporter", run_exporter, &exporter);
-    ENSEMBLE_WAIT(&ensemble, WAIT_MS, atomic_load(&exporter.begun) > 0);
+    ENSEMBLE_WAIT(&ensemble, atomic_load(&exporter.begun) > 0);
     us = measure(leader);
     *busy_us = us;
-    ENSEMBLE_WAIT(&ensemble, LONG_MS, atomic_load(&exporter.done) > 0);
+    ENSEMBLE_WAIT(&ensemble, atomic_load(&exporter.done) > 0);
     atomic_store(&exporter.stop, true);
     thread_join(&exporter.thread);
     assert_string_equal(exporter.why, "");
@@ -374,7 +372,7 @@ static void import_into(const char *path, uint32_t index, struct web_reply *expo
                                               .port = ensemble.replicas[index].client_port,
                                               .path = path,
                                               .body = buf_cstr(&exported->body),
-                                              .timeout_ms = LONG_MS},
+                                              .timeout_ms = ENSEMBLE_DEADLINE_MS},
                            &reply);
 
     if (answered != status) {

@@ -12,7 +12,6 @@ enum {
     CHANGES = 1000,
     PATHS = 7,
     CUTS = 6,
-    END_MS = 30000 * ENSEMBLE_FACTOR,
     UNFIT = 4503
 };
 
@@ -158,11 +157,11 @@ static void test_a_replica_that_is_cut_off_closes_its_sockets(void **state)
     (void)state;
     ensemble_kill(&ensemble, 0);
     ensemble_kill(&ensemble, 1);
-    event = socket_event(socket, "closing", END_MS);
+    event = socket_event(socket, "closing", ENSEMBLE_DEADLINE_MS);
     ENSEMBLE_CHECK(&ensemble, event != NULL);
     assert_string_equal(talk_text(event, "reason"), "stale");
     json_decref(event);
-    assert_true(socket_wait_end(socket, END_MS));
+    assert_true(socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(socket), UNFIT);
     socket_close(socket);
 }

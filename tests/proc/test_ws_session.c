@@ -6,7 +6,6 @@
 
 enum {
     SHORT_MS = 2000,
-    END_MS = 20000 * ENSEMBLE_FACTOR,
     SECRET_LEN = 36,
     MOVED = 4409,
     ENDED = 4408
@@ -59,19 +58,19 @@ static bool is_there(uint32_t index, const char *path)
 /* The session event, the farewell, and the code. */
 static void check_end(struct socket *socket, const char *state, const char *public, uint32_t code)
 {
-    json_t *event = socket_event(socket, "session", END_MS);
+    json_t *event = socket_event(socket, "session", ENSEMBLE_DEADLINE_MS);
 
     ENSEMBLE_CHECK(&ensemble, event != NULL);
     assert_string_equal(talk_text(event, "state"), state);
     assert_string_equal(talk_text(event, "session"), public);
     json_decref(event);
-    event = socket_event(socket, "closing", END_MS);
+    event = socket_event(socket, "closing", ENSEMBLE_DEADLINE_MS);
     assert_non_null(event);
     assert_string_equal(talk_text(event, "reason"), state);
     assert_true(json_is_array(json_object_get(event, "servers")));
     assert_in_range(json_array_size(json_object_get(event, "servers")), 0, 2); /* The others. */
     json_decref(event);
-    assert_true(socket_wait_end(socket, END_MS));
+    assert_true(socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
     assert_int_equal(socket_close_code(socket), code);
     assert_string_equal(socket_close_reason(socket), state);
 }
@@ -233,7 +232,7 @@ static void test_an_attached_socket_keeps_its_session_alive(void **state)
     assert_true(is_there(0, "/alive"));
     socket_close(socket);
     assert_true(is_there(0, "/alive")); /* Losing the socket does not end the session. */
-    ENSEMBLE_WAIT(&ensemble, END_MS, !is_there(0, "/alive"));
+    ENSEMBLE_WAIT(&ensemble, !is_there(0, "/alive"));
 }
 
 static void test_a_detached_session_expires(void **state)
@@ -246,7 +245,7 @@ static void test_a_detached_session_expires(void **state)
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/left\",\"ephemeral\":true");
     talk_ok(&ensemble, socket, "\"op\":\"detach\"");
     assert_true(is_there(0, "/left"));
-    ENSEMBLE_WAIT(&ensemble, END_MS, !is_there(0, "/left") && socket_pump(socket));
+    ENSEMBLE_WAIT(&ensemble, !is_there(0, "/left") && socket_pump(socket));
     assert_true(socket_is_open(socket));
     assert_string_equal(talk_error(socket, "\"op\":\"attach\",\"session\":\"%s\"", session.secret),
                         "SessionExpired");
@@ -262,7 +261,7 @@ static void test_a_silent_client_is_told_that_its_session_has_expired(void **sta
     (void)state;
     open_session(socket, SHORT_MS, &session);
     talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/silent\",\"ephemeral\":true");
-    ENSEMBLE_WAIT(&ensemble, END_MS, !is_there(0, "/silent"));
+    ENSEMBLE_WAIT(&ensemble, !is_there(0, "/silent"));
     check_end(socket, "expired", session.public, ENDED);
     socket_close(socket);
 }
@@ -313,7 +312,7 @@ static void test_a_key_makes_a_retry_harmless(void **state)
     (void)state;
     (void)snprintf(path, sizeof(path), "%s", talk_field(socket, "path", "%s", create));
     /* A leader whose disk is slower than those of a majority has not applied it yet: InFlight. */
-    ENSEMBLE_WAIT(&ensemble, END_MS,
+    ENSEMBLE_WAIT(&ensemble,
                   strcmp(talk_field(socket, "error.code", "%s", create), "InFlight") != 0);
     assert_string_equal(talk_field(socket, "path", "%s", create), path);
     assert_string_equal(talk_error(socket, "\"op\":\"create\",\"path\":\"/keyed-2\",\"key\":\"a\""),

@@ -11,8 +11,7 @@ enum {
     RECEIVE_BYTES = 32 << 10,
     PIPELINED = 3000,
     REPLY_LEN = 8 << 10,
-    RATED = 150,
-    END_MS = 60000 * ENSEMBLE_FACTOR
+    RATED = 150
 };
 
 static struct ensemble ensemble;
@@ -62,7 +61,7 @@ static void test_who_falls_behind_is_told_and_catches_up(void **state)
             "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
     change(writer, "/slow");
     for (int seen = 0; seen < CHANGES;) {
-        json_t *event = socket_next(slow, END_MS);
+        json_t *event = socket_next(slow, ENSEMBLE_DEADLINE_MS);
         const char *name = talk_text(event, "event");
 
         ENSEMBLE_CHECK(&ensemble, event != NULL);
@@ -100,7 +99,7 @@ static void test_one_shot_watches_are_told_all_the_same(void **state)
     talk_ok(&ensemble, slow, "\"op\":\"watch\",\"path\":\"/once\",\"kind\":\"data\"");
     change(writer, "/loud");
     talk_ok(&ensemble, writer, "\"op\":\"delete\",\"path\":\"/once\"");
-    event = socket_event(slow, "NodeDeleted", END_MS);
+    event = socket_event(slow, "NodeDeleted", ENSEMBLE_DEADLINE_MS);
     ENSEMBLE_CHECK(&ensemble, event != NULL);
     assert_string_equal(talk_text(event, "path"), "/once");
     json_decref(event);
@@ -125,7 +124,7 @@ static void test_replies_wait_for_who_does_not_read(void **state)
     for (int i = 0; i < PIPELINED / 10; i++) {
         id = socket_request(slow, "\"op\":\"get\",\"path\":\"/r%d\"", i % 4);
     }
-    json_t *reply = socket_reply(slow, id, END_MS);
+    json_t *reply = socket_reply(slow, id, ENSEMBLE_DEADLINE_MS);
 
     ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
@@ -152,7 +151,7 @@ static void test_who_reads_nothing_is_closed_and_nobody_else(void **state)
     talk_ok(&ensemble, slow,
             "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
     change(writer, "/slow");
-    ENSEMBLE_WAIT(&ensemble, END_MS,
+    ENSEMBLE_WAIT(&ensemble,
                   ensemble_metric(&ensemble, 0, "zabra_ws_closed_total{code=\"4508\"}") > 0 &&
                       socket_pump(reader) && socket_pump(writer));
     talk_ok(&ensemble, reader, "\"op\":\"get\",\"path\":\"/slow\"");
@@ -183,7 +182,7 @@ static void test_beyond_the_window_there_is_a_difference(void **state)
             "\"op\":\"watch\",\"path\":\"/slow\",\"kind\":\"persistent\",\"values\":true");
     change(writer, "/slow");
     while (last < CHANGES) {
-        json_t *event = socket_event(slow, "NodeDataChanged", END_MS);
+        json_t *event = socket_event(slow, "NodeDataChanged", ENSEMBLE_DEADLINE_MS);
         int number = 0;
 
         ENSEMBLE_CHECK(&ensemble, event != NULL);
@@ -221,7 +220,7 @@ static void test_a_full_gate_delays_and_loses_nothing(void **state)
         id = socket_request(socket,
                             "\"op\":\"set\",\"path\":\"/v\",\"dataUtf8\":\"x\",\"version\":%d", i);
     }
-    json_t *reply = socket_reply(socket, id, END_MS);
+    json_t *reply = socket_reply(socket, id, ENSEMBLE_DEADLINE_MS);
 
     ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
@@ -250,7 +249,7 @@ static void test_a_rate_slows_down(void **state)
     talk_ok(&ensemble, other, "\"op\":\"ping\"");
     assert_null(socket_reply(socket, id, 0));
 
-    json_t *reply = socket_reply(socket, id, END_MS);
+    json_t *reply = socket_reply(socket, id, ENSEMBLE_DEADLINE_MS);
 
     ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
     assert_true(os_now_ms() - start_ms >= 1900);

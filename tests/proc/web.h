@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 enum {
-    WEB_TIMEOUT_MS = 15000,
+    WEB_TIMEOUT_MS = 60000,
     WEB_BODY_MAX = 64 << 20,
     WEB_KEY_LEN = 36
 };

@@ -10,8 +10,8 @@ from ensemble import wait
 from pages import LANGUAGES
 
 COMMANDS = {"sh": "sh", "mjs": "node", "py": sys.executable}
-SESSION_S = 12  # The time-out of sessions,
-SHORT_S = 5     # and where the test waits for their end.
+SESSION_S = 60  # The time-out of sessions: none is lost on a machine that is starved,
+SHORT_S = 12    # and of those whose end a test waits for.
 
 
 class Client:
@@ -55,7 +55,7 @@ class Client:
         self.process.kill()
         self.process.wait()
 
-    def end(self, seconds=60):
+    def end(self, seconds=200):
         """Its exit code, when it ends by itself."""
         wait(lambda: not self.runs(), f"{self.process.args} ends", seconds)
         for reader in self.readers:
@@ -83,21 +83,21 @@ class World:
         self.docs = docs
         self.ensemble = ensemble
         self.directory = directory
-        self.session_s = SESSION_S
         self.clients = []
 
-    def start(self, language, *args):
+    def start(self, language, *args, session_s=SESSION_S):
         """The page's program in that language."""
-        return self.execute(COMMANDS[language], f"{self.recipe}.{language}", *map(str, args))
+        command = [COMMANDS[language], f"{self.recipe}.{language}", *map(str, args)]
+        return self.execute(*command, session_s=session_s)
 
-    def execute(self, *command):
+    def execute(self, *command, session_s=SESSION_S):
         environment = {
             **os.environ,
             "PATH": f"{self.ensemble.binary.parent}:{os.environ['PATH']}",
             "XDG_CONFIG_HOME": self.directory,
             "ZABRA_ENDPOINTS": ",".join(self.ensemble.servers),
             "ZABRA": ",".join(self.ensemble.servers),
-            "ZABRA_TIMEOUT": str(self.session_s),
+            "ZABRA_TIMEOUT": str(session_s),
             "ZABRA_LOG": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }

@@ -3,7 +3,7 @@
 import itertools
 import signal
 
-from clients import LANGUAGES, SHORT_S
+from clients import LANGUAGES, SESSION_S, SHORT_S
 from ensemble import wait
 
 PATH = "/election/scheduler"
@@ -12,11 +12,11 @@ LINES = 3      # Written by each leader before it is ended.
 TURNS_MAX = 10000
 
 
-def stand(world, language, name):
+def stand(world, language, name, session_s):
     """As a leader it writes without end, until it is refused."""
     append = f'sh election.sh append "$ZABRA_CANDIDATE" {JOURNAL}'
     loop = f'i=0; while [ $i -lt {TURNS_MAX} ] && {append} "{name} $i"; do i=$((i + 1)); done'
-    return world.start(language, "stand", PATH, name, "sh", "-c", loop)
+    return world.start(language, "stand", PATH, name, "sh", "-c", loop, session_s=session_s)
 
 
 def reign(world, name, language):
@@ -36,13 +36,13 @@ def check_journal(lines, names):
 
 
 def check(world):
-    world.session_s = SHORT_S
     world.ensemble.create(JOURNAL)
     names = []
     clients = {}
     for i, language in enumerate([*LANGUAGES, "py"]):
         names.append(f"{language}-{i}")
-        clients[names[-1]] = stand(world, language, names[-1])
+        session_s = SESSION_S if i > 0 else SHORT_S  # The first one is killed.
+        clients[names[-1]] = stand(world, language, names[-1], session_s)
         wait(lambda: len(world.ensemble.children(PATH)) == len(names), "one more stands")
     reign(world, names[0], "py")
     clients[names[0]].kill()  # Its command lives on, and writes until the session is over.

@@ -2,12 +2,13 @@
 
 import collections
 
-from clients import LANGUAGES, SHORT_S
+from clients import LANGUAGES, SESSION_S, SHORT_S
 from ensemble import wait
 from guarded import Resource
 
 PATH = "/locks/report"
 WAITERS = 6
+DIES = 2  # While it waits.
 
 
 def wakes(world):
@@ -21,15 +22,16 @@ def wakes(world):
 
 
 def check(world):
-    world.session_s = SHORT_S
     resource = Resource(world)
     holder = world.start("py", PATH, *resource.hold_until("go"))
     wait(lambda: resource.is_held("go"), "the first one holds the lock")
     waiters = []
     for i in range(WAITERS):  # One after the other, so that we know their order.
-        waiters.append(world.start(LANGUAGES[i % 3], PATH, *resource.write()))
+        session_s = SHORT_S if i == DIES else SESSION_S
+        waiters.append(
+            world.start(LANGUAGES[i % 3], PATH, *resource.write(), session_s=session_s))
         wait(lambda: len(world.ensemble.children(PATH)) == i + 2, "one more waits")
-    waiters.pop(2).kill()  # Its successor is woken, when its session ends, and must wait again.
+    waiters.pop(DIES).kill()  # Its successor is woken, when its session ends, and must wait again.
     wait(lambda: len(world.ensemble.children(PATH)) == WAITERS, "the dead one's session ends")
     assert resource.written() == []
     world.touch("go")

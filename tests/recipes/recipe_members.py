@@ -2,7 +2,7 @@
 
 import signal
 
-from clients import LANGUAGES, SHORT_S
+from clients import LANGUAGES, SESSION_S, SHORT_S
 from ensemble import wait
 
 PATH = "/groups/web"
@@ -13,16 +13,16 @@ def all_see(followers, names):
     return lambda: all(client.lines and client.lines[-1] == line for client in followers)
 
 
-def join(world, name, language):
-    return world.start(language, "join", PATH, name, f"address of {name}")
+def join(world, name, language, session_s=SESSION_S):
+    return world.start(language, "join", PATH, name, f"address of {name}", session_s=session_s)
 
 
 def check(world):
-    world.session_s = SHORT_S
     followers = world.start_each("follow", PATH)
     members = {
-        f"{language}-{i}": join(world, f"{language}-{i}", language)
-        for i in range(2) for language in LANGUAGES
+        f"{language}-{i}": join(world, f"{language}-{i}", language, session_s)
+        for i, session_s in enumerate([SESSION_S, SHORT_S])  # The second ones are killed.
+        for language in LANGUAGES
     }
     wait(all_see(followers, members), "all members are on the list")
     seen = [len(client.lines) for client in followers]

@@ -17,12 +17,12 @@ SILENT_NS = 1_000_000_000  # Ten times as long as the command takes for a sign o
 
 def check_loss(world):
     """No replica answers: each command ends, before the ensemble could give the lock away."""
-    world.session_s = SHORT_S
     script = 'trap "exit 1" TERM; while touch "$0"; do sleep 0.1; done'
     holders = []
     for language in LANGUAGES:
         file = world.file(f"held-by-{language}")
-        holders.append(world.start(language, f"/loss/{language}", "sh", "-c", script, file))
+        holders.append(world.start(language, f"/loss/{language}", "sh", "-c", script, file,
+                                   session_s=SHORT_S))
         wait(lambda: os.path.exists(file), "it holds its lock")
     world.ensemble.signal_all(signal.SIGSTOP)
     for holder in holders:

@@ -11,6 +11,7 @@
 enum {
     FOUND_MAX_US = 120 * SIM_SECOND,
     SAFETY_MAX_US = 600 * SIM_SECOND,
+    KNOWN_TICKS = 6,                     /* Within them each replica hears how each other one is. */
     CONVERGE_TICKS_MAX = 60,             /* Bound of the liveness phase, in ticks, ... */
     CONVERGE_MORE_US = 120 * SIM_SECOND, /* ... besides this for refills and admissions. */
     LOOK_US = 20 * SIM_MS,
@@ -326,6 +327,51 @@ void sim_settle(struct sim *sim)
     }
 }
 
+/* Of each other one it has heard lately, and that it serves in the same epoch. */
+static bool knows_all(struct sim *sim, struct sim_node *node)
+{
+    uint64_t recent_ms = (uint64_t)sim->knobs.limits.tick_ms * KNOWN_TICKS;
+    struct sign signs[ZAB_MEMBERS_MAX];
+    size_t count = replica_signs(node->replica, signs);
+
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        const struct sign *sign = signs_find(signs, count, id);
+
+        if (!sign || sign->epoch != node->status.zab.epoch || !(sign->flags & SIGN_SERVING) ||
+            sign->at_ms + recent_ms < sim_node_ms(sim, node)) {
+            return false;
+        }
+    }
+    return count == sim->knobs.nodes;
+}
+
+static bool all_know_all(struct sim *sim)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (!sim->nodes[id].up || !knows_all(sim, &sim->nodes[id])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each tells its leader how it is, and that one all of them: two rounds of its pings. */
+static void check_signs(struct sim *sim)
+{
+    uint64_t from_us = sim->now_us;
+    uint64_t bound_us = (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * KNOWN_TICKS;
+
+    while (!all_know_all(sim)) {
+        sim_after(sim, LOOK_US, look, "look", NULL);
+        (void)sim_run(sim, sim->now_us + LOOK_US, NULL);
+        if (sim->now_us - from_us > bound_us) {
+            explain(sim);
+            sim_fail(sim, "A29", "after %" PRIu64 " ms a replica does not know how another one is",
+                     bound_us / SIM_MS);
+        }
+    }
+}
+
 void sim_finish(struct sim *sim)
 {
     enter(sim, SIM_LIVENESS, "liveness");
@@ -333,8 +379,8 @@ void sim_finish(struct sim *sim)
     (void)sim_run(sim, sim->now_us + 2 * SIM_SECOND, NULL);
     sim->clients_stop = true;
     sim_settle(sim);
-    if (getenv("GONE"))
-        sim_sockets_finish(sim);
+    check_signs(sim);
+    sim_sockets_finish(sim);
     enter(sim, SIM_DONE, "checks");
     sim_check_end(sim);
     sim_history_check(sim);

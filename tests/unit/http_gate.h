@@ -16,6 +16,7 @@
 #include "server/prep.h"
 #include "server/view.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +33,8 @@ struct gate {
     struct thread core;
     zxid_t zxid; /* Core thread, after the start. */
     _Atomic uint64_t applied;
-    _Atomic uint32_t local_err;  /* What gate_check_local answers. */
+    _Atomic uint32_t local_err;  /* What gate_check_local answers, */
+    _Atomic uint32_t stand_ms;   /* and for how long who asks it stands still. */
     _Atomic uint32_t submit_err; /* What gate_submit answers. */
     _Atomic uint32_t reply_err;  /* What every reply says. */
     _Atomic bool held;           /* Requests stay inside. */
@@ -139,6 +141,7 @@ enum err gate_submit(struct gate *gate, struct op_request *take_request)
 enum err gate_check_local(struct gate *gate, const char **ret_why)
 {
     *ret_why = "cut off from the leader for too long";
+    (void)poll(NULL, 0, (int)atomic_load(&gate->stand_ms));
     return (enum err)atomic_load(&gate->local_err);
 }
 

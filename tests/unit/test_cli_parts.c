@@ -59,6 +59,15 @@ static void endpoints_are_a_list(void **state)
     assert_string_equal(fault, ",b");
     assert_false(endpoints_parse(&endpoints, "bob:pw@a:1", &fault));
     assert_false(endpoints_parse(&endpoints, "", &fault));
+    assert_true(endpoints_parse(&endpoints, "a:65535,10.0.0.1:1", &fault));
+    assert_false(endpoints_parse(&endpoints, "9998", &fault));
+    assert_false(endpoints_parse(&endpoints, "a:65536", &fault));
+    assert_false(endpoints_parse(&endpoints, "a:0", &fault));
+    assert_false(endpoints_parse(&endpoints, "a:", &fault));
+    assert_false(endpoints_parse(&endpoints, ":9998", &fault));
+    assert_false(endpoints_parse(&endpoints, "a:1;b:2", &fault));
+    assert_false(endpoints_parse(&endpoints, "a:x,b:2", &fault));
+    assert_false(endpoints_parse(&endpoints, "https://a:1", &fault));
 }
 
 static void long_integers_are_read(void **state)
@@ -163,6 +172,43 @@ static void requests_are_shown_as_curl(void **state)
                 "'http://h:1/znodes/v1/a'\n");
 }
 
+/* With --linearizable, each read of what replicas may know late; nothing else takes the parameter.
+ */
+static void reads_are_asked_of_a_majority(void **state)
+{
+    static const struct {
+        struct client_request request;
+        const char *query;
+    } samples[] = {
+        {{.target = "/znodes/v1/a"}, "?consistency=linearizable"},
+        {{.target = "/znodes/v1/consistency=1"}, "?consistency=linearizable"},
+        {{.target = "/znodes/v1/a?view=stat"}, "?view=stat&consistency=linearizable"},
+        {{.target = "/znodes/v1/a?consistency=local"}, "?consistency=local"},
+        {{.target = "/znodes/v1/a", .method = "PUT"}, NULL},
+        {{.target = "/multi/v1", .method = "POST", .reads = true}, "?consistency=linearizable"},
+        {{.target = "/multi/v1", .method = "POST"}, NULL},
+        {{.target = "/sessions/v1?view=list"}, "?view=list&consistency=linearizable"},
+        {{.target = "/sessions/v1/"}, "?consistency=linearizable"},
+        {{.target = "/sessions/v1/", .method = "DELETE"}, NULL},
+        {{.target = "/status/v1"}, NULL},
+    };
+    struct settings settings = {.linearizable = true};
+    struct client client = {.settings = &settings};
+    const char *fault = NULL;
+
+    (void)state;
+    assert_true(endpoints_parse(&client.endpoints, "127.0.0.1:1", &fault));
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+        struct buf url;
+
+        client_url(&client, &samples[i].request, &url);
+        const char *query = strchr(buf_cstr(&url), '?');
+
+        assert_string_equal(query ? query : "", samples[i].query ? samples[i].query : "");
+        buf_release(&url);
+    }
+}
+
 static void secrets_are_not_shown(void **state)
 {
     struct settings settings = {.endpoints = "h:1", .user = "b\"o'b", .password_file = "/p w"};
@@ -244,6 +290,7 @@ int main(void)
         cmocka_unit_test(what_is_read_is_written),
         cmocka_unit_test(times_are_civil),
         cmocka_unit_test(requests_are_shown_as_curl),
+        cmocka_unit_test(reads_are_asked_of_a_majority),
         cmocka_unit_test(secrets_are_not_shown),
         cmocka_unit_test(acls_are_text),
         cmocka_unit_test(exported_znodes_are_created),

@@ -126,11 +126,15 @@ static void test_flag_alone(void **state)
 {
     static const char *const args[] = {"--id"};
     static const char *const stray[] = {"id=1"};
+    static const char *const unknown[] = {"--nope"};
     struct config_sources sources = {.args = args, .arg_count = 1};
 
     (void)state;
     assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
     assert_non_null(strstr(report.error, "--id: the value is missing"));
+    sources.args = unknown;
+    assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
+    assert_non_null(strstr(report.error, "nope: unknown key (flag --nope)"));
     sources.args = stray;
     assert_int_equal(config_load(&sources, &config, &report), ERR_CONFIG);
     assert_non_null(strstr(report.error, "write --key value"));

@@ -1,5 +1,6 @@
 /* The front door without a core behind it: what was published, what the state holds, touches. */
 #include "base/mem.h"
+#include "base/os_clock.h"
 #include "server/ops.h"
 #include "server/server_int.h"
 #include "server/state/state.h"
@@ -204,6 +205,20 @@ static void what_is_applied_is_committed_and_durable(void **context)
     assert_true(status.committed >= 2 && status.durable >= 2 && status.logged >= 2);
 }
 
+/* The clock began with the machine, long before this process. */
+static void who_never_heard_lags_since_its_start(void **context)
+{
+    struct fixture *fixture = *context;
+    struct gate_status status;
+
+    fixture->server.start_ms = os_now_ms();
+    gate_status(&fixture->server.gate, &status);
+    assert_true(status.lag_ms < fixture->server.start_ms);
+    atomic_store(&fixture->server.gate.heard_ms, UINT64_MAX);
+    gate_status(&fixture->server.gate, &status);
+    assert_int_equal(status.lag_ms, 0);
+}
+
 static void nothing_is_read_before_the_state_is_readable(void **context)
 {
     struct fixture *fixture = *context;
@@ -215,6 +230,58 @@ static void nothing_is_read_before_the_state_is_readable(void **context)
     atomic_store(&gate->readable, true);
     atomic_store(&gate->heard_ms, UINT64_MAX);
     assert_int_equal(gate_check_local(gate, &why), ERR_OK);
+}
+
+/* A replica that led, of which nothing newer has come by way of the leader there is now. */
+static void there_is_one_leader(void **context)
+{
+    struct fixture *fixture = *context;
+    struct publication *published = &fixture->server.gate.published;
+    uint64_t now_ms = os_now_ms();
+
+    published->replica.zab.state = ZAB_FOLLOWING;
+    published->replica.zab.leader = 3;
+    published->replica.zab.epoch = 2;
+    published->peers[published->peer_count++].status = (struct zab_peer_status){
+        .id = 1, .voter = true, .connected = true, .heard_ms = now_ms, .state = ZAB_FOLLOWING};
+    published->peers[published->peer_count++].status = (struct zab_peer_status){
+        .id = 3, .voter = true, .connected = true, .heard_ms = now_ms, .state = ZAB_LEADING};
+    published->signs[published->sign_count++] = (struct sign){
+        .id = 1, .at_ms = now_ms, .role = SIGN_LEADER, .flags = SIGN_SERVING, .epoch = 1};
+    const char *text = said(fixture, gate_write_ensemble);
+    const char *leader = strstr(text, "\"state\":\"leader\"");
+
+    assert_non_null(leader);
+    assert_null(strstr(leader + 1, "\"state\":\"leader\""));
+    assert_non_null(strstr(text, "\"state\":\"joining\""));
+    published->signs[0].role = SIGN_FOLLOWER;
+    published->signs[0].epoch = 2;
+    assert_null(strstr(said(fixture, gate_write_ensemble), "\"state\":\"joining\""));
+}
+
+static bool shows_silence(struct fixture *fixture, uint64_t heard_ago_ms)
+{
+    struct publication *published = &fixture->server.gate.published;
+
+    published->peers[0].status.heard_ms = published->at_ms - heard_ago_ms;
+    return strstr(said(fixture, gate_write_ensemble), "\"state\":\"silent\"") != NULL;
+}
+
+/* What it does not say is judged by when it could have been heard of, also with the shortest ticks,
+ * and when this replica itself has not looked for long. */
+static void who_stands_still_is_silent(void **context)
+{
+    struct fixture *fixture = *context;
+    struct publication *published = &fixture->server.gate.published;
+
+    published->at_ms = os_now_ms() - 1000000;
+    published->peers[published->peer_count++].status =
+        (struct zab_peer_status){.id = 1, .voter = true, .connected = true};
+    assert_false(shows_silence(fixture, 4900));
+    assert_true(shows_silence(fixture, 5100));
+    fixture->config.tick_ms = 10;
+    assert_false(shows_silence(fixture, 400));
+    assert_true(shows_silence(fixture, 1100));
 }
 
 static enum err submit(struct fixture *fixture, enum op_id op)
@@ -261,6 +328,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_status_counts_what_the_state_holds, setup, teardown),
         cmocka_unit_test_setup_teardown(soft_quotas_that_are_exceeded_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_applied_is_committed_and_durable, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_never_heard_lags_since_its_start, setup, teardown),
+        cmocka_unit_test_setup_teardown(there_is_one_leader, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_stands_still_is_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(a_read_only_replica_lets_no_write_in, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
                                         teardown),

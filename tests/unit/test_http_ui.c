@@ -129,15 +129,11 @@ static void the_page_has_many_urls(void **state)
     assert_int_equal(status_of("GET", "/ui/assets/none.js", ""), 404);
 }
 
-static void the_page_is_locked_down(void **state)
+static void assert_locked_down(const char *url)
 {
-    (void)state;
-    if (!asset_find(slice_str(ASSET_PAGE))) {
-        return;
-    }
+    struct kit_answer answer = kit_ask(port, "GET", url, "", NULL);
 
-    struct kit_answer answer = kit_ask(port, "GET", "/ui/", "", NULL);
-
+    assert_int_equal(answer.status, 200);
     assert_header(&answer, "Content-Security-Policy",
                   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
                   "connect-src 'self' http://127.0.0.1:9998 ws://127.0.0.1:9998 "
@@ -147,6 +143,34 @@ static void the_page_is_locked_down(void **state)
     assert_header(&answer, "Referrer-Policy", "no-referrer");
     assert_header(&answer, "Cross-Origin-Opener-Policy", "same-origin");
     kit_free(&answer);
+}
+
+static void its_pages_are_locked_down(void **state)
+{
+    (void)state;
+    if (asset_find(slice_str(ASSET_PAGE))) {
+        assert_locked_down("/ui/");
+        assert_locked_down("/ui/docs/operating.html");
+    }
+}
+
+static void the_documentation_has_pages(void **state)
+{
+    (void)state;
+    if (!asset_find(slice_str(ASSET_PAGE))) {
+        return;
+    }
+
+    struct kit_answer answer = kit_ask(port, "GET", "/ui/docs/recipes/lock.html", "", NULL);
+
+    assert_int_equal(answer.status, 200);
+    assert_true(kit_body_has(&answer, "Lock without herd effect"));
+    assert_header(&answer, "Content-Type", "text/html; charset=utf-8");
+    assert_header(&answer, "Cache-Control", "no-cache");
+    kit_free(&answer);
+    assert_int_equal(status_of("GET", "/ui/docs/none.html", ""), 404);
+    assert_int_equal(status_of("GET", "/ui/docs/", ""), 200); /* Its first page. */
+    assert_int_equal(status_of("GET", "/ui/docs", ""), 200);  /* The page. */
 }
 
 /* Compressed or not are two representations, and each has its own tag. */
@@ -221,7 +245,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_page_has_many_urls, setup, front_teardown),
-        cmocka_unit_test_setup_teardown(the_page_is_locked_down, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(its_pages_are_locked_down, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(the_documentation_has_pages, setup, front_teardown),
         cmocka_unit_test_setup_teardown(files_come_compressed_and_are_kept, setup, front_teardown),
         cmocka_unit_test_setup_teardown(a_directory_takes_its_place, setup_site, teardown_site),
     };

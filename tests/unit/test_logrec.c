@@ -12,6 +12,17 @@ static void test_zxid_parts(void **state)
     assert_true(zxid_make(2, 0) > zxid_make(1, UINT32_MAX));
 }
 
+/* Counters begin anew with each epoch, whose start is a record of its own. */
+static void test_how_far_behind(void **state)
+{
+    (void)state;
+    assert_int_equal(zxid_behind(zxid_make(2, 7), zxid_make(2, 3)), 4);
+    assert_int_equal(zxid_behind(zxid_make(2, 7), zxid_make(2, 7)), 0);
+    assert_int_equal(zxid_behind(zxid_make(2, 3), zxid_make(2, 7)), 0);
+    assert_int_equal(zxid_behind(zxid_make(3, 0), zxid_make(1, 900)), 1);
+    assert_int_equal(zxid_behind(zxid_make(3, 5), zxid_make(2, 900)), 6);
+}
+
 static void test_holds_a_copy_and_counts_references(void **state)
 {
     char text[] = "payload";
@@ -55,6 +66,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_zxid_parts),
+        cmocka_unit_test(test_how_far_behind),
         cmocka_unit_test(test_holds_a_copy_and_counts_references),
         cmocka_unit_test(test_the_chain_depends_on_every_part),
     };

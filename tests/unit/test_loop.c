@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    WAIT_MS = 10000
+    WAIT_MS = 60000
 };
 
 struct end {

@@ -1,11 +1,13 @@
 #include "base/mailbox.h"
+#include "base/mem.h"
 #include "base/thread.h"
 #include "tests/lib/unit.h"
 
 enum {
-    WAIT_MS = 10000,
+    WAIT_MS = 60000,
     SENDERS = 2,
-    MESSAGES = 20000
+    MESSAGES = 20000,
+    BOXES = 500
 };
 
 struct message {
@@ -78,6 +80,13 @@ static void send_all(void *arg)
     }
 }
 
+static void send_one(void *arg)
+{
+    struct sender *sender = arg;
+
+    mailbox_post(sender->box, &sender->messages[0].link);
+}
+
 /* Every message arrives once, in the order of its sender, and no wake is lost. */
 static void test_many_senders(void **state)
 {
@@ -115,12 +124,35 @@ static void test_many_senders(void **state)
     mailbox_release(&box);
 }
 
+/* Whoever has the message may release the box, also while the sender is still within its post. */
+static void test_release_at_once(void **state)
+{
+    static struct message messages[MESSAGES];
+
+    (void)state;
+    for (int i = 0; i < BOXES; i++) {
+        struct mailbox *box = mem_zalloc(1, sizeof(*box));
+        struct sender sender = {.box = box, .messages = messages};
+        struct list got;
+
+        mailbox_init(box, 1);
+        thread_start(&sender.thread, "sender", send_one, &sender);
+        while (mailbox_drain(box, &got) == 0) {
+            (void)mailbox_wait(box, WAIT_MS);
+        }
+        mailbox_release(box);
+        mem_free(box);
+        thread_join(&sender.thread);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_bound_and_wake),
         cmocka_unit_test(test_close_refuses_and_wakes),
         cmocka_unit_test(test_many_senders),
+        cmocka_unit_test(test_release_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

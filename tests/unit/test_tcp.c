@@ -129,6 +129,8 @@ static void test_unknown_id(void **state)
     kit_start(&setup, 2);
     KIT_RUN_UNTIL(&setup, kit_nodes[1].refusals == 1);
     assert_non_null(strstr(kit_nodes[1].why, "replica 9 is not in the server list"));
+    KIT_RUN_UNTIL(&setup, kit_nodes[2].refusals == 1);
+    assert_non_null(strstr(kit_nodes[2].why, "it hangs up in the handshake: its log says why"));
     kit_stop_both();
 }
 

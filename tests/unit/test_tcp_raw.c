@@ -198,8 +198,8 @@ static void expect_refusal(uint16_t version, const char *why)
 static void test_other_versions(void **state)
 {
     (void)state;
-    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 1 of the protocol");
-    expect_refusal(PROTOCOL_VERSION + 2, "version 4 of the protocol");
+    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 2 of the protocol");
+    expect_refusal(PROTOCOL_VERSION + 2, "version 5 of the protocol");
 }
 
 static void send_raw(int fd, struct frame_header *header, uint32_t number, struct slice payload)

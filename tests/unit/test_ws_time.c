@@ -3,7 +3,7 @@
 #include "tests/unit/ws_kit.h"
 
 enum {
-    BEAT_MS = 200,
+    BEAT_MS = 500,
     DATA_LEN = 4000,
     RECEIVE_BYTES = 32 << 10,
     PIECE_BYTES = 16 << 10, /* That a slow client takes at a time, */
@@ -11,7 +11,10 @@ enum {
     READS = 1000,           /* Answers that it takes many heartbeats to read. */
     READS_BYTES = 2 << 20,  /* With that taken of them the server still does not read. */
     CHILDREN = 900,         /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
-    BEATS = 6               /* More of them than a silent client may miss. */
+    BEATS = 4,              /* More of them than a silent client may miss. */
+    OFTEN_MS = 200,         /* Beats that are nearer than what a late look gives, */
+    LATE_MS = 700,          /* and so long the server stands still: each look is late. */
+    LATE_TURNS = 40         /* Many times what a silent client has. */
 };
 
 /* One request at a time; clients have to say something often. */
@@ -23,6 +26,11 @@ static int setup_single(void **state)
 static int setup_busy(void **state)
 {
     return setup_with(state, 100, BEAT_MS);
+}
+
+static int setup_often(void **state)
+{
+    return setup_with(state, 100, OFTEN_MS);
 }
 
 static int setup_calm(void **state)
@@ -122,13 +130,25 @@ static json_t *need_reply(struct socket *socket, uint64_t id)
     return reply;
 }
 
-static void pass_beats(int count)
+static void pass(uint64_t ms)
 {
-    uint64_t end_ms = os_now_ms() + (uint64_t)count * BEAT_MS;
+    uint64_t end_ms = os_now_ms() + ms;
 
     while (os_now_ms() < end_ms) {
         (void)poll(NULL, 0, 1);
     }
+}
+
+/* The thread of the sockets waits for the view until it is given back. Returns the request that it
+ * answers then. */
+static uint64_t stop_server(const struct fixture *fixture)
+{
+    (void)view_write(fixture->gate->view);
+
+    uint64_t id = socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\"");
+
+    (void)socket_pump(fixture->socket);
+    return id;
 }
 
 /* What a client says while the thread of the sockets does not run is read before it is judged: it
@@ -143,19 +163,36 @@ static void test_who_speaks_while_the_server_stands_still_is_heard(void **state)
 
     socket_send_frame(pieces, 0x01, text, 5, true);
     wait_until(one_begun, fixture);
-    (void)view_write(fixture->gate->view);
-    id = socket_request(fixture->socket, "\"op\":\"get\",\"path\":\"/\"");
-    (void)socket_pump(fixture->socket);
-    pass_beats(1); /* Now it waits for the view. */
+    id = stop_server(fixture);
+    pass(BEAT_MS);
     socket_send_frame(pieces, 0x80, text + 5, sizeof(text) - 1 - 5, true);
     socket_send_frame(whole, 0x81, text, sizeof(text) - 1, true);
-    pass_beats(BEATS);
+    pass((uint64_t)BEATS * BEAT_MS);
     view_write_done(fixture->gate->view);
     check_reply(fixture, id, "");
     json_decref(need_reply(whole, 1000));
     json_decref(need_reply(pieces, 1000));
     socket_close(whole);
     socket_close(pieces);
+}
+
+/* A server that is late at every look is no reason to keep a silent client for ever. */
+static void test_who_is_silent_is_cut_off_by_a_server_that_is_always_late(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *silent = open_socket(fixture); /* Nothing of it is read or said from here on. */
+    int turns = 0;
+
+    while (counter("\nzabra_ws_sockets ") == 2 && turns < LATE_TURNS) {
+        uint64_t id = stop_server(fixture);
+
+        pass(LATE_MS);
+        view_write_done(fixture->gate->view);
+        check_reply(fixture, id, "");
+        turns++;
+    }
+    assert_in_range(turns, 2, LATE_TURNS - 1);
+    socket_close(silent);
 }
 
 /* ---- The client reads slowly ---- */
@@ -238,6 +275,7 @@ int main(void)
         TEST(test_who_is_not_read_is_not_silent, setup_single),
         TEST(test_a_message_is_given_the_time_in_which_it_is_read, setup_busy),
         TEST(test_who_speaks_while_the_server_stands_still_is_heard, setup_busy),
+        TEST(test_who_is_silent_is_cut_off_by_a_server_that_is_always_late, setup_often),
         TEST(test_who_reads_slowly_is_not_silent, setup_many),
         TEST(test_who_takes_long_for_one_answer_is_not_closed, setup_calm),
     };

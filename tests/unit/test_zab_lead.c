@@ -524,6 +524,26 @@ static void the_counters_end_begins_a_new_epoch(void **state)
     drive_release(&drive);
 }
 
+/* Else old state would pass for fresh: by how long ago that was it is told from it. */
+static void a_candidate_knows_of_no_leader(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+    uint64_t led_ms = drive.now_ms;
+
+    assert_int_equal(drive_status(&drive).heard_ms, led_ms);
+    drive_down(&drive, 1);
+    drive_down(&drive, 2);
+    drive_tick(&drive, 20000);
+    drive_elect(&drive, 3, drive.disk.recs[drive.disk.count - 1]->zxid);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    assert_int_equal(drive_status(&drive).phase, ZAB_PHASE_DISCOVERY);
+    assert_int_equal(drive_status(&drive).heard_ms, led_ms);
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +563,7 @@ int main(void)
         cmocka_unit_test(nothing_is_proposed_before_the_history_is_delivered),
         cmocka_unit_test(an_ack_newleader_before_newleader_ends_the_dialogue),
         cmocka_unit_test(the_phase_ends_without_a_quorum_in_time),
+        cmocka_unit_test(a_candidate_knows_of_no_leader),
         cmocka_unit_test(a_commit_needs_a_quorum_of_disks),
         cmocka_unit_test(a_leader_with_a_slow_disk_commits_but_does_not_deliver),
         cmocka_unit_test(acknowledgements_are_cumulative),

@@ -90,6 +90,34 @@ visiting('the tree is opened level by level, and znodes are read', {}, async (pa
   await page.getByRole('heading', { name: '/', exact: true }).waitFor();
 });
 
+visiting('a long name leaves the counts of the others in sight', {}, async (page) => {
+  await replicas.create(`/wide/${'long-'.repeat(40)}`);
+  await replicas.create('/wide/other/below');
+  await visit.open('/ui/tree/wide/other');
+  const count = await item(page, 'other').locator('.count').boundingBox();
+  const tree = await page.getByRole('tree').boundingBox();
+  assert.ok(count.x + count.width <= tree.x + tree.width, 'the count is within the tree');
+  await item(page, '/').first().click();
+  await page.getByRole('heading', { name: '/', exact: true }).waitFor();
+  assert.doesNotMatch(await page.locator('.znode-heading').textContent(), /ago/);
+});
+
+visiting('from a znode one goes on to its events, its recipe, its export', {}, async (page) => {
+  await visit.open('/ui/tree/app/config');
+  await page.getByRole('link', { name: 'See it as a lock' }).click();
+  await page.waitForURL('**/ui/recipes/app/config');
+  await page.goBack();
+  await page.getByRole('link', { name: 'Watch what happens' }).click();
+  await page.getByRole('link', { name: '/app/config' }).waitFor();
+  await page.goBack();
+  await page.getByRole('link', { name: 'Export it' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('export');
+  await page.getByRole('option', { name: 'Export /app/config' }).waitFor();
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/ui/tools/app/config?tool=export');
+});
+
 visiting('a link leads to a znode, whatever its name is like', {}, async (page) => {
   await visit.open('/ui/tree/app/v1.2/deep?tab=stat');
   await page.getByRole('tab', { name: 'Stat', selected: true }).waitFor();
@@ -126,6 +154,7 @@ visiting('names and values of strangers are shown, and nothing more', {}, async 
   await replicas.create('/hostile/a\u202egpj.exe', 'x\u202ey\u0007');
   await replicas.create('/hostile/broken', Buffer.from([0x61, 0xff, 0xfe, 0x62]));
   await replicas.create('/hostile/large', 'x'.repeat(1 << 20));
+  await replicas.create('/hostile/nested', '['.repeat(200_000) + ']'.repeat(200_000));
   await visit.open(`/ui/tree/hostile/${encodeURIComponent(name)}`);
   await page.getByRole('heading', { name }).waitFor();
   assert.equal(await page.locator('pre.data').textContent(), MARKUP);
@@ -136,6 +165,8 @@ visiting('names and values of strangers are shown, and nothing more', {}, async 
   await page.getByText('61 ff fe 62').waitFor();
   await item(page, 'large').click();
   await page.getByText(/^The first 256 KiB of 1\.0 MiB/).waitFor();
+  await item(page, 'nested').click();
+  await page.getByText('391 KiB, JSON, indented').waitFor();
   assert.equal(await page.evaluate(() => globalThis.hit), undefined);
 });
 

@@ -49,6 +49,7 @@ const failed =
     ...['check', '--config-path', here, '--error-on-warnings', ...(writes ? ['--write'] : [])],
     join(web, 'src'),
     join(web, 'build.mjs'),
+    join(web, 'docs.mjs'),
     here,
   );
 console.log(`${2 - failed} passed, ${failed} failed`);

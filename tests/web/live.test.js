@@ -108,12 +108,18 @@ test('the serving replica is lost, and nothing is missed', async () => {
       () =>
         performance
           .getEntriesByType('resource')
-          .filter(({ name }) => /\/(view|plot_canvas)-/.test(name)).length === 3,
+          .filter(({ name }) => /\/(view|plot_canvas)-/.test(name)).length >
+        document.querySelectorAll('.navigation a').length,
     ),
   );
   await replicas.kill(0);
   await replicas.create('/app/while', '', { at: 1 });
   await replicas.create('/app/one', 'meanwhile', { at: 1 });
+  await page.getByText(/^Lost replica 1: replica [23] serves this page now\.$/).waitFor();
+  const elsewhere = page.locator('.banner').getByRole('link');
+  const { host, pathname } = new URL(await elsewhere.textContent());
+  assert.notEqual(host, new URL(page.url()).host);
+  assert.equal(pathname, '/ui/tree/app/one');
   await page.locator('.lamp.live').waitFor();
   await item(page, 'while').waitFor();
   await page.getByText('meanwhile').waitFor();
@@ -122,6 +128,7 @@ test('the serving replica is lost, and nothing is missed', async () => {
   await page.getByRole('link', { name: 'Overview' }).click();
   await page.getByText('Replica 1 cannot be reached.').waitFor();
   await page.locator('.plot canvas').first().waitFor();
+  assert.deepEqual(await visit.barriers(), []);
   assert.deepEqual(visit.complaints, []);
   await visit.end();
 });

@@ -8,7 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const START_MS = 60_000;
+const STARTS = 5; // With other ports, when somebody has taken one of them meanwhile.
 const STOP_MS = 20_000;
+const ANSWER_MS = 5_000;
+const SAID_MAX = 4_096; // Of what a replica has said last.
 const LOOK_MS = 50;
 
 function freePort() {
@@ -28,7 +31,7 @@ function pause(ms) {
 }
 
 /** Until `condition` holds; throws what it was waited for. */
-export async function until(what, condition, ms = 15_000) {
+export async function until(what, condition, ms = 30_000) {
   const end = Date.now() + ms;
   while (!(await condition())) {
     if (Date.now() > end) {
@@ -39,7 +42,20 @@ export async function until(what, condition, ms = 15_000) {
 }
 
 export class Replicas {
+  /** `keys` of the configuration; as a function, of the replica with this index. */
   static async start(count = 3, keys = {}) {
+    for (let starts = 1; ; starts += 1) {
+      try {
+        return await Replicas.startOnce(count, keys);
+      } catch (error) {
+        if (starts === STARTS || !/ is in use on /.test(error.message)) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  static async startOnce(count, keys) {
     const replicas = new Replicas();
     replicas.directory = mkdtempSync(join(tmpdir(), 'zabra-web-'));
     replicas.peers = await Promise.all(Array.from({ length: count }, freePort));
@@ -49,7 +65,14 @@ export class Replicas {
     try {
       await Promise.all(
         replicas.ports.map((port, at) =>
-          until(`replica ${at + 1} is ready`, () => replicas.isReady(port), START_MS),
+          until(
+            `replica ${at + 1} is ready`,
+            () => {
+              replicas.look(at);
+              return replicas.isReady(port);
+            },
+            START_MS,
+          ),
         ),
       );
     } catch (error) {
@@ -68,10 +91,25 @@ export class Replicas {
       heartbeatInterval: 1_000,
       ...(process.env.ZABRA_WEB_DIR ? { webDir: process.env.ZABRA_WEB_DIR } : {}),
       ...Object.fromEntries(this.peers.map((port, i) => [`server.${i + 1}`, `127.0.0.1:${port}`])),
-      ...this.keys,
+      ...(typeof this.keys === 'function' ? this.keys(at) : this.keys),
     };
     const args = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, String(value)]);
-    return spawn(process.env.ZABRA_BINARY, ['serve', ...args], { stdio: 'ignore' });
+    const replica = spawn(process.env.ZABRA_BINARY, ['serve', ...args], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    replica.said = '';
+    replica.stderr.on('data', (text) => {
+      replica.said = `${replica.said}${text}`.slice(-SAID_MAX);
+    });
+    return replica;
+  }
+
+  /** Throws when it has ended: what it has said. */
+  look(at) {
+    const { exitCode, said } = this.processes[at];
+    if (exitCode !== null) {
+      throw new Error(`replica ${at + 1} has ended: ${said}`);
+    }
   }
 
   url(at = 0) {
@@ -79,7 +117,9 @@ export class Replicas {
   }
 
   async isReady(port) {
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`, {
+      signal: AbortSignal.timeout(ANSWER_MS), // Somebody else may have taken the port.
+    }).catch(() => undefined);
     return answer?.ok === true;
   }
 

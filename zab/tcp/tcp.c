@@ -172,14 +172,15 @@ static void take_connected(struct conn *conn)
     }
 }
 
-/* Who refuses us tells his own log only. A peer that ends has hung up too, but it does not come
- * back to do it again. */
+/* Who refuses us tells his own log only, before a word of his own (we are not in his server list)
+ * or behind it. A peer that ends has hung up too, but it does not come back to do it again. */
 static void lose(struct conn *conn, const char *why)
 {
-    struct link *link = conn->state == CONN_HELLO ? tcp_link(conn->tcp, conn->peer) : NULL;
+    bool begun = conn->state == CONN_GREETING || conn->state == CONN_HELLO;
+    struct link *link = conn->dialed && begun ? tcp_link(conn->tcp, conn->peer) : NULL;
 
     ASSERT(!link || conn->peer == link->peer.id);
-    if (link && conn->dialed && ++link->hang_ups >= HANG_UPS_MAX) {
+    if (link && ++link->hang_ups >= HANG_UPS_MAX) {
         tcp_refuse(conn, "it hangs up in the handshake: its log says why");
     } else {
         tcp_drop(conn, why);

@@ -4,8 +4,8 @@ import { epochOf, isNewer, newest } from '../../../web/src/api/zxid';
 import { asUtf8, byteSize, fromBase64, hexLine, toBase64 } from '../../../web/src/format/bytes';
 import { indentJson, isJson } from '../../../web/src/format/json';
 import { ancestorsOf, childOf, isBelow, isSystem, parentOf } from '../../../web/src/format/path';
-import { visibleName, visibleText } from '../../../web/src/format/text';
-import { duration } from '../../../web/src/format/time';
+import { hasRightToLeft, isReadable, visibleName, visibleText } from '../../../web/src/format/text';
+import { duration, NO_TIME, relativeTime } from '../../../web/src/format/time';
 import { epochCounter } from '../../../web/src/format/zxid';
 import { guess, show } from '../../../web/src/views/znode/forms';
 
@@ -31,6 +31,7 @@ test('sizes and times are short', () => {
     [5, 61_000, 3_600_000, 90_061_000].map((ms) => duration(ms)),
     ['5 ms', '1 min 1 s', '1 h', '1 d 1 h'],
   );
+  assert.equal(relativeTime(0), NO_TIME);
 });
 
 test('bytes survive base64, and what is no UTF-8 is none', () => {
@@ -50,10 +51,29 @@ test('JSON is indented without a digit lost', () => {
   assert.ok(isJson('[1]') && !isJson('7') && !isJson('{a:1}'));
 });
 
+test('JSON of a stranger that is nested without end stays of a size', () => {
+  const text = '['.repeat(200_000) + ']'.repeat(200_000);
+  const indented = indentJson(text);
+  assert.ok(indented.length < 10 << 20, `${indented.length} characters`);
+  assert.equal(indented.replace(/\s/g, ''), text);
+});
+
 test('what cannot be seen is shown', () => {
   assert.equal(visibleName('a\u202egpj.exe\u0000'), 'a\u2039202E\u203agpj.exe\u20390000\u203a');
   assert.equal(visibleText('a\tb\n'), 'a\tb\n');
   assert.equal(visibleName('<b>\n'), '<b>\u2039000A\u203a');
+  assert.ok(hasRightToLeft('a \u05d0') && hasRightToLeft('\u{10a00}') && !hasRightToLeft('\u65e5'));
+});
+
+test('what people would not call text is shown as bytes', () => {
+  assert.ok(
+    isReadable('a\r\nb\r\n'.repeat(5_000)) && isReadable('') && isReadable('\ufeffsome text'),
+  );
+  assert.ok(
+    !isReadable('a\0b') && isReadable('x\u202ey\u0007') && !isReadable('\u0001'.repeat(99)),
+  );
+  assert.ok(!isReadable(`\u202e${'x'.repeat(19)}`.repeat(3_000)));
+  assert.equal(guess(bytesOf('\u0007'.repeat(99))), 'hex');
 });
 
 test('paths are compared by their parts', () => {

@@ -194,10 +194,32 @@ test('silence is a loss; all of them lost is offline, and it goes on trying', ()
   assert.equal(socket.link.value, 'live');
 });
 
+test('a replica that hangs up for want of a quorum brings nobody back to life', () => {
+  const socket = start();
+  now().hello();
+  lose();
+  now().hello({ role: 'looking' });
+  assert.equal(socket.link.value, 'live', 'a leader may be elected soon');
+  lose();
+  lose();
+  lose();
+  assert.equal(socket.link.value, 'offline');
+  now().hello({ role: 'looking' });
+  assert.equal(socket.link.value, 'offline');
+  lose();
+  now().hello({ role: 'looking', heartbeat_ms: 10_000 });
+  mock.timers.tick(1_900);
+  assert.equal(socket.link.value, 'offline');
+  mock.timers.tick(100);
+  assert.equal(socket.link.value, 'live');
+  socket.stop();
+});
+
 test('whoever signs in is shown first, and to each replica', async () => {
   const socket = start();
   now().hello();
   socket.identify({ user: 'a', password: 'b' });
+  assert.equal(socket.link.value, 'live', 'nothing is lost');
   mock.timers.tick(0);
   void socket.read('whoami').catch(() => undefined);
   now().hello();
@@ -229,4 +251,112 @@ test('a watch that nobody wants is taken back', async () => {
   assert.equal(now().sent.length, 2, 'the other one still wants it');
   two();
   assert.equal(now().last('unwatch')['watch'], 4);
+});
+
+test('what was told of one watch says nothing of one that is not resumed yet', async () => {
+  const socket = start();
+  const watch = (path: string) =>
+    socket.watch({ path, kind: 'persistent', onChange() {}, onReset() {} });
+  const answer = (at: number, id: number) =>
+    now().say({ id: now().sent[at]?.['id'], ok: true, zxid: '0x10', watch: id });
+  const sinceOf = (path: string) =>
+    now().sent.find((message) => message['path'] === path)?.['since'];
+  now().hello();
+  watch('/a');
+  watch('/b');
+  answer(0, 1);
+  answer(1, 2);
+  await settle();
+  lose();
+  now().hello();
+  answer(0, 1);
+  await settle();
+  now().say({ event: 'NodeDataChanged', watches: [1], path: '/a', zxid: '0x20', end: true });
+  lose(); // Before /b was told what it has missed.
+  now().hello();
+  assert.deepEqual([sinceOf('/a'), sinceOf('/b')], ['h1:0x20', 'h1:0x10']);
+  answer(0, 1);
+  answer(1, 2);
+  await settle();
+  now().say({ event: 'overrun', watches: [2], from: '0x20' });
+  now().say({ event: 'NodeDataChanged', watches: [1], path: '/a', zxid: '0x30', end: true });
+  lose(); // Before /b has caught up.
+  now().hello();
+  assert.deepEqual([sinceOf('/a'), sinceOf('/b')], ['h1:0x30', 'h1:0x10']);
+});
+
+test('a watch is taken back when its answer comes too late, but not from under another', async () => {
+  const socket = start();
+  const watch = { path: '/a', kind: 'persistent' as const, onChange() {}, onReset() {} };
+  const seen: string[] = [];
+  now().hello();
+  socket.watch(watch)(); // Gone before it is answered.
+  now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 3 });
+  await settle();
+  assert.equal(now().last('unwatch')['watch'], 3);
+
+  const one = socket.watch(watch);
+  now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 4 });
+  await settle();
+  socket.watch({ ...watch, onChange: ({ path }) => seen.push(path) });
+  one(); // To the replica both are one, and the answer to the second is on its way.
+  assert.equal(now().last('unwatch')['watch'], 3, 'nothing more was taken back');
+  now().say({ id: now().last('watch')['id'], ok: true, zxid: '0x10', watch: 4 });
+  await settle();
+  now().say({ event: 'NodeDataChanged', watches: [4], path: '/a', zxid: '0x11', end: true });
+  assert.deepEqual(seen, ['/a']);
+});
+
+test('a replica is asked to watch before it is asked how things are', () => {
+  const socket = start();
+  void socket.read('stat', { path: '/a' });
+  socket.watch({ path: '/a', kind: 'data', onChange() {}, onReset() {} });
+  now().hello();
+  assert.deepEqual(
+    now().sent.map(({ op }) => op),
+    ['watch', 'stat'],
+  );
+});
+
+test('a replica that is not so far yet is asked again', async () => {
+  const socket = start();
+  const error = { code: 'ReplicaBehind', detail: 'behind', retry_after_ms: 1_000 };
+  const refused: string[] = [];
+  const of = (op: string) => now().sent.filter((message) => message['op'] === op).length;
+  now().hello({ heartbeat_ms: 10_000 });
+  const read = socket.read('stat', { path: '/a' });
+  socket.watch({
+    path: '/a',
+    kind: 'data',
+    onChange() {},
+    onReset() {},
+    onRefused: ({ code }) => refused.push(code),
+  });
+  for (const { id } of [...now().sent]) {
+    now().say({ id, ok: false, error });
+  }
+  await settle();
+  assert.deepEqual([of('stat'), of('watch'), refused], [1, 1, ['ReplicaBehind']]);
+  mock.timers.tick(1_000);
+  assert.deepEqual([of('stat'), of('watch')], [2, 2]);
+  now().say({ id: now().last('stat')['id'], ok: true, zxid: '0x20' });
+  assert.equal((await read).zxid, '0x20');
+
+  const vain = socket.read('stat', { path: '/a' });
+  for (let tries = 0; tries < 10; tries += 1) {
+    now().say({ id: now().last('stat')['id'], ok: false, error });
+    mock.timers.tick(1_000);
+  }
+  await assert.rejects(vain, { code: 'ReplicaBehind' });
+});
+
+test('what no replica takes is not sent to one after the other', async () => {
+  const socket = start();
+  now().hello({ limits: { maxMessageBytes: 1_000 } });
+  const write = (data: string) => socket.write('create', { path: '/a', data, key: 'k' });
+  await assert.rejects(write('x'.repeat(1_000)), { code: 'TooLarge', outcome: 'not-applied' });
+  await assert.rejects(write('\u{1f600}'.repeat(245)), { code: 'TooLarge' });
+  assert.equal(now().sent.length, 0);
+  write('x'.repeat(900)).catch(() => undefined);
+  assert.equal(now().sent.length, 1);
 });

@@ -115,6 +115,26 @@ test('what others change is looked at once, and marked', async (t) => {
   );
 });
 
+test('what changes while a page is on its way is looked at, too', async () => {
+  const { fake, model, paths } = begin(['/a']);
+  model.open('/');
+  await settle();
+  const answer = Promise.withResolvers<void>();
+  const { read } = fake;
+  fake.read = async (...members) => {
+    const page = await read.apply(fake, members);
+    await answer.promise;
+    return page;
+  };
+  const first = model.refresh('/');
+  await settle();
+  fake.paths.add('/b');
+  const second = model.refresh('/');
+  answer.resolve();
+  await Promise.all([first, second]);
+  assert.deepEqual(paths(), ['node /', 'node /a', 'node /b']);
+});
+
 test('a filter hides what does not fit, but nothing that is open', async () => {
   const { model, paths } = begin(['/apple', '/pear', '/pear/core', '/plum']);
   model.open('/');
@@ -133,4 +153,34 @@ test('a filter hides what does not fit, but nothing that is open', async () => {
   ]);
   assert.equal(rowByName(model.rows.value, 'pl', 0), 4);
   assert.equal(rowByName(model.rows.value, 'x', 0), -1);
+});
+
+test('several are marked, and what goes is marked no more', async () => {
+  const { fake, model } = begin(['/a', '/b', '/c', '/zookeeper']);
+  model.system.value = true;
+  model.open('/');
+  await settle();
+  model.mark('/a');
+  model.mark('/');
+  model.mark('/zookeeper');
+  assert.deepEqual([...model.marked.value], ['/a']);
+  assert.ok(model.marking.value);
+  model.markRange('/c', '/b');
+  assert.deepEqual([...model.marked.value], ['/a', '/b', '/c']);
+  model.mark('/a');
+  fake.paths.delete('/b');
+  await model.refresh('/');
+  assert.deepEqual([...model.marked.value], ['/c']);
+  model.unmark();
+  assert.ok(!model.marking.value && model.marked.value.size === 0);
+});
+
+test('nothing but hidden system znodes is no filter that fits nothing', async () => {
+  const { model } = begin(['/zookeeper']);
+  model.open('/');
+  await settle();
+  const note = () => model.rows.value.flatMap((row) => (row.kind === 'note' ? [row.note] : []));
+  assert.deepEqual(note(), ['only_system']);
+  model.filter.value = 'x';
+  assert.deepEqual(note(), ['filtered']);
 });

@@ -27,3 +27,12 @@ export function connectionLoss(write: boolean): ApiError {
     outcome: write ? 'unknown' : 'not-applied',
   });
 }
+
+/** More than a replica takes in one message: it was not even sent. */
+export function tooLarge(max: number): ApiError {
+  return new ApiError({
+    code: 'TooLarge',
+    detail: `the request is larger than the ${max} bytes that a replica takes (maxMessageBytes)`,
+    outcome: 'not-applied',
+  });
+}

@@ -4,11 +4,15 @@
 import { ApiError } from './error';
 import type { Identity, Socket } from './socket';
 
+const ANSWER_MS = 8_000; // A replica that stands still takes connections, and never answers.
+
 export interface HttpRequest {
   query?: Record<string, string | number | boolean | undefined>;
   headers?: Record<string, string>;
   body?: BodyInit;
   signal?: AbortSignal;
+  /** host:port of another replica than the one that serves, for what only that one knows. */
+  at?: string | undefined;
 }
 
 export class Http {
@@ -20,9 +24,9 @@ export class Http {
     this.identity = identity;
   }
 
-  /** The URL of a resource at the replica that serves now. */
-  url(path: string, query: HttpRequest['query'] = {}): string {
-    const url = new URL(path, `${location.protocol}//${this.socket.replica.value}`);
+  /** The URL of a resource, at the replica that serves now unless said otherwise. */
+  url(path: string, query: HttpRequest['query'] = {}, at = this.socket.replica.value): string {
+    const url = new URL(path, `${location.protocol}//${at}`);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) {
         url.searchParams.set(name, String(value));
@@ -33,8 +37,8 @@ export class Http {
 
   /** Any answer that is no error; others are thrown as ApiError. */
   async send(method: string, path: string, request: HttpRequest = {}): Promise<Response> {
-    const { query, headers, ...rest } = request;
-    const response = await fetch(this.url(path, query), {
+    const { query, headers, at, ...rest } = request;
+    const response = await fetch(this.url(path, query, at), {
       ...rest,
       method,
       headers: { ...this.headers(), ...headers },
@@ -50,8 +54,13 @@ export class Http {
     return response;
   }
 
-  async json<T>(path: string, query: HttpRequest['query'] = {}): Promise<T> {
-    return (await this.send('GET', path, { query })).json() as Promise<T>;
+  async json<T>(path: string, query: HttpRequest['query'] = {}, at?: string): Promise<T> {
+    return (await this.get(path, query, at)).json() as Promise<T>;
+  }
+
+  /** What is not large, and comes soon or not at all. */
+  get(path: string, query: HttpRequest['query'] = {}, at?: string): Promise<Response> {
+    return this.send('GET', path, { query, at, signal: AbortSignal.timeout(ANSWER_MS) });
   }
 
   private headers(): Record<string, string> {

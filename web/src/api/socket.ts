@@ -3,15 +3,18 @@
 // each watch go on where it was.
 
 import { batch, type Signal, signal } from '@preact/signals';
-import { ApiError, connectionLoss } from './error';
+import { ApiError, connectionLoss, tooLarge } from './error';
 import type { Change, Hello, Reads, Reply, WatchKind } from './types';
 import { newest } from './zxid';
 
 const PROTOCOL = 'zabra.v1.json';
 const OPEN_MS = 5_000; // For the handshake and the first message.
+const PROOF_MS = 2_000; // A connection without a leader is held for so long before it counts.
 const BACKOFF_MIN_MS = 200;
 const BACKOFF_MAX_MS = 5_000;
 const BEATS = 2; // Heartbeats that may be missed.
+const READ_TRIES = 5; // Of a read that a replica cannot answer yet.
+const UTF8_MAX = 3; // Bytes of one unit of a string.
 
 export type Link =
   /** Events arrive as they happen. */
@@ -33,6 +36,10 @@ export interface WatchRequest {
   onChange(change: Change): void;
   /** What happened meanwhile cannot be told: read anew. */
   onReset(): void;
+  /** A replica watches from now on, or again; `resumed`: how what was missed was told. */
+  onReady?(resumed: string | undefined): void;
+  /** It was not taken; it is tried again at the next connection. */
+  onRefused?(error: ApiError): void;
 }
 
 interface Watch extends WatchRequest {
@@ -40,11 +47,14 @@ interface Watch extends WatchRequest {
   id: number | undefined;
   /** It goes on behind this zxid; undefined: from now on. */
   since: string | undefined;
+  /** The replica has still to tell it what it was too slow for: events of others say nothing about it. */
+  behind: boolean;
 }
 
 interface Pending {
-  message: Record<string, unknown>;
+  message: Record<string, unknown> & { id: number };
   again: boolean; // May be asked again elsewhere.
+  tries: number; // That were answered "not yet".
   resolve(reply: Reply): void;
   reject(error: ApiError): void;
 }
@@ -68,6 +78,15 @@ export type OpenSocket = (url: string) => WebSocket;
 
 const openSocket: OpenSocket = (url) => new WebSocket(url, PROTOCOL);
 
+/** It asks for the state that was seen, and changes nothing. */
+function isRead({ message, again }: Pending): boolean {
+  return again && !('key' in message);
+}
+
+function bytesIn(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
 export class Socket {
   readonly link: Signal<Link> = signal<Link>('resyncing');
   readonly hello: Signal<Hello | undefined> = signal(undefined);
@@ -88,9 +107,12 @@ export class Socket {
   private readonly pending = new Map<number, Pending>();
   private readonly watches = new Set<Watch>();
   private readonly byId = new Map<number, Set<Watch>>();
+  private readonly asked = new Set<Watch>(); // Whose answer is on its way, wanted still or not.
   private silence: ReturnType<typeof setTimeout> | undefined;
+  private proof: ReturnType<typeof setTimeout> | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private ready = false; // The replica has said hello.
+  private messageMax = Number.POSITIVE_INFINITY; // Bytes; it ends a connection that sends more.
   private ended = false;
 
   constructor(replica: string, open: OpenSocket = openSocket) {
@@ -133,13 +155,16 @@ export class Socket {
   }
 
   /** A write: with a `key` it may be asked again, without one its outcome is then unknown. */
-  write<T extends Reply>(op: string, members: { key?: string } & object = {}): Promise<T> {
+  write<T extends Reply>(
+    op: string,
+    members: { key?: string } & Record<string, unknown> = {},
+  ): Promise<T> {
     return this.ask({ ...members, op }, members.key !== undefined) as Promise<T>;
   }
 
   /** Until the returned function is called. */
   watch(request: WatchRequest): () => void {
-    const watch: Watch = { ...request, id: undefined, since: undefined };
+    const watch: Watch = { ...request, id: undefined, since: undefined, behind: false };
     this.watches.add(watch);
     if (this.ready) {
       void this.sendWatch(watch);
@@ -152,7 +177,7 @@ export class Socket {
   private ask(message: Record<string, unknown>, again: boolean): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const id = this.nextId++;
-      const one = { message: { ...message, id }, again, resolve, reject };
+      const one = { message: { ...message, id }, again, tries: 0, resolve, reject };
       if (!this.ready && !again) {
         reject(connectionLoss(false));
         return;
@@ -165,24 +190,52 @@ export class Socket {
   }
 
   /** No reply may show less than was seen before, wherever. */
-  private send({ message, again }: Pending): void {
-    const fence = again && !('key' in message) ? { min_zxid: this.zxid.peek() } : {};
-    this.socket?.send(JSON.stringify({ ...fence, ...message }));
+  private send(one: Pending): void {
+    const { message } = one;
+    const fence = isRead(one) ? { min_zxid: this.zxid.peek() } : {};
+    const text = JSON.stringify({ ...fence, ...message });
+    if (text.length * UTF8_MAX > this.messageMax && bytesIn(text) > this.messageMax) {
+      this.pending.delete(message.id);
+      one.reject(tooLarge(this.messageMax));
+      return;
+    }
+    this.socket?.send(text);
   }
 
   private take(
     message: { id: number; ok: boolean; error?: object } & Record<string, unknown>,
   ): void {
     const one = this.pending.get(message.id);
-    this.pending.delete(message.id);
-    if (message.ok) {
-      if (typeof message['zxid'] === 'string') {
-        this.heard(message['zxid']);
+    if (!message.ok) {
+      const error = new ApiError(message.error ?? {});
+      if (!one || !this.waits(one, error)) {
+        this.pending.delete(message.id);
+        one?.reject(error);
       }
-      one?.resolve(message as unknown as Reply);
-    } else {
-      one?.reject(new ApiError(message.error ?? {}));
+      return;
     }
+    this.pending.delete(message.id);
+    if (typeof message['zxid'] === 'string') {
+      this.heard(message['zxid']);
+    }
+    one?.resolve(message as unknown as Reply);
+  }
+
+  /** A replica that is not so far yet, as after the loss of another one, is asked again. */
+  private waits(one: Pending, { problem, code }: ApiError): boolean {
+    const { retry_after_ms: ms } = problem;
+    const { socket } = this;
+    const soon = code === 'NotReady' || code === 'ReplicaBehind';
+    if (!soon || ms === undefined || !isRead(one) || one.tries >= READ_TRIES) {
+      return false;
+    }
+    one.tries += 1;
+    setTimeout(() => {
+      if (this.socket === socket && this.pending.has(one.message.id)) {
+        this.send(one);
+      }
+    }, ms);
+    return true;
   }
 
   private fail(act: (one: Pending) => void): void {
@@ -206,22 +259,50 @@ export class Socket {
       ...(values ? { values } : {}),
       ...(since ? { since: `${this.history}:${since}` } : {}),
     };
-    try {
-      const reply = (await this.ask(members, false)) as WatchReply;
-      if (this.socket !== socket || !this.watches.has(watch)) {
-        return;
-      }
-      watch.id = reply.watch;
-      watch.since ??= reply.zxid;
-      this.byId.set(reply.watch, (this.byId.get(reply.watch) ?? new Set()).add(watch));
-      if (reply.resumed === 'gap') {
-        this.reset(watch, reply.zxid);
-      }
-    } catch (error) {
-      if (error instanceof ApiError && error.code === 'HistoryChanged') {
-        this.reset(watch, undefined);
-        void this.sendWatch(watch);
-      }
+    this.asked.add(watch);
+    const reply = await this.ask(members, false).catch((error: ApiError) => error);
+    this.asked.delete(watch);
+    if (reply instanceof ApiError) {
+      this.notWatched(watch, reply);
+    } else if (this.socket === socket) {
+      this.watched(watch, reply as WatchReply);
+    }
+  }
+
+  private watched(watch: Watch, { watch: id, zxid, resumed }: WatchReply): void {
+    if (!this.watches.has(watch)) {
+      this.release(watch, id);
+      return;
+    }
+    const same = this.byId.get(id) ?? new Set();
+    watch.id = id;
+    watch.since ??= zxid;
+    watch.behind = [...same].some(({ behind }) => behind);
+    this.byId.set(id, same.add(watch));
+    watch.onReady?.(resumed);
+    if (resumed === 'gap') {
+      this.reset(watch, zxid);
+    }
+  }
+
+  private notWatched(watch: Watch, error: ApiError): void {
+    if (error.code === 'ConnectionLoss' || !this.watches.has(watch)) {
+      return; // The next connection asks for all that are wanted.
+    }
+    if (error.code === 'HistoryChanged') {
+      this.reset(watch, undefined);
+      void this.sendWatch(watch);
+      return;
+    }
+    watch.onRefused?.(error);
+    const { socket } = this;
+    const { retry_after_ms: ms } = error.problem;
+    if (ms !== undefined) {
+      setTimeout(() => {
+        if (this.socket === socket && this.watches.has(watch)) {
+          void this.sendWatch(watch);
+        }
+      }, ms);
     }
   }
 
@@ -232,11 +313,18 @@ export class Socket {
 
   private unwatch(watch: Watch): void {
     this.watches.delete(watch);
-    const others = watch.id === undefined ? undefined : this.byId.get(watch.id);
-    others?.delete(watch);
-    if (watch.id !== undefined && others?.size === 0) {
-      this.byId.delete(watch.id);
-      this.ask({ op: 'unwatch', watch: watch.id }, false).catch(() => undefined);
+    if (watch.id !== undefined) {
+      this.byId.get(watch.id)?.delete(watch);
+      this.release(watch, watch.id);
+    }
+  }
+
+  /** To a replica watches of the same are one. It is taken back when nobody has it, or is about to. */
+  private release({ kind, path }: Watch, id: number): void {
+    const asked = [...this.asked].some((one) => one.kind === kind && one.path === path);
+    if (!asked && !this.byId.get(id)?.size) {
+      this.byId.delete(id);
+      this.ask({ op: 'unwatch', watch: id }, false).catch(() => undefined);
     }
   }
 
@@ -249,14 +337,19 @@ export class Socket {
   private hear(message: EventMessage): void {
     if (message.event.startsWith('Node')) {
       const change = message as unknown as Change;
-      for (const watch of this.of(message)) {
+      const told = this.of(message);
+      for (const watch of told) {
         watch.onChange(change);
       }
       if (message.end) {
-        this.told(change.zxid);
+        this.told(change.zxid, (watch) => !watch.behind || told.includes(watch));
       }
     } else if (message.event === 'heartbeat' && message.zxid) {
-      this.told(message.zxid);
+      this.told(message.zxid, () => true); // Not beyond those that are behind.
+    } else if (message.event === 'overrun') {
+      for (const watch of this.of(message)) {
+        watch.behind = true; // For as long as this connection lasts: nothing says when it is over.
+      }
     } else if (message.event === 'gap') {
       for (const watch of this.of(message)) {
         this.reset(watch, message.zxid);
@@ -266,11 +359,11 @@ export class Socket {
     }
   }
 
-  /** All watches have been told of everything up to here. */
-  private told(zxid: string): void {
+  /** Watches have been told of everything up to here: those that this replica has taken. */
+  private told(zxid: string, of: (watch: Watch) => boolean): void {
     this.heard(zxid);
     for (const watch of this.watches) {
-      if (watch.since !== undefined) {
+      if (watch.id !== undefined && watch.since !== undefined && of(watch)) {
         watch.since = newest(zxid, watch.since);
       }
     }
@@ -327,20 +420,31 @@ export class Socket {
       this.forget();
     }
     this.history = hello.history;
-    this.failures = 0;
+    this.messageMax = hello.limits?.maxMessageBytes ?? Number.POSITIVE_INFINITY;
     this.ready = true;
+    const asked = [...this.pending.values()].filter(({ again }) => again);
     this.showIdentity();
-    for (const one of [...this.pending.values()].filter(({ again }) => again)) {
-      this.send(one);
-    }
     for (const watch of this.watches) {
       void this.sendWatch(watch);
+    }
+    for (const one of asked) {
+      this.send(one); // Behind the watches: of what changes after its answer they tell.
     }
     batch(() => {
       this.hello.value = hello;
       this.heard(hello.zxid);
-      this.link.value = 'live';
+      if (hello.role === 'looking' && this.failures >= this.replicas.length) {
+        this.proof = setTimeout(() => this.proven(), PROOF_MS);
+      } else {
+        this.proven();
+      }
     });
+  }
+
+  /** Without a quorum all replicas are tried in vain, again and again: those that answer hang up soon. */
+  private proven(): void {
+    this.failures = 0;
+    this.link.value = 'live';
   }
 
   /** Before anything else is asked. */
@@ -371,10 +475,13 @@ export class Socket {
     this.socket = undefined;
     this.ready = false;
     clearTimeout(this.silence);
+    clearTimeout(this.proof);
     socket?.close();
     this.byId.clear();
+    this.asked.clear();
     for (const watch of this.watches) {
       watch.id = undefined;
+      watch.behind = false;
     }
   }
 
@@ -383,7 +490,7 @@ export class Socket {
     this.silence = setTimeout(() => this.reconnect(this.failures + 1), ms);
   }
 
-  /** `failures` 0: on purpose, at the same replica. */
+  /** `failures` 0: on purpose, at the same replica, which is not lost. */
   private reconnect(failures: number): void {
     if (this.ended) {
       return;
@@ -393,7 +500,9 @@ export class Socket {
     this.fail((one) => one.reject(connectionLoss(true)));
     batch(() => {
       this.hello.value = undefined;
-      this.link.value = failures > this.replicas.length ? 'offline' : 'resyncing';
+      if (failures > 0) {
+        this.link.value = failures > this.replicas.length ? 'offline' : 'resyncing';
+      }
     });
     if (failures > 0) {
       const at = this.replicas.indexOf(this.replica.peek());

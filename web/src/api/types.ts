@@ -7,10 +7,18 @@ import type { components as Rest } from './openapi.gen';
 export type Status = Rest['schemas']['Status'];
 export type Ensemble = Rest['schemas']['Ensemble'];
 export type Member = Rest['schemas']['Member'];
+export type Identity = Rest['schemas']['Identity'];
 export type Whoami = Rest['schemas']['Whoami'];
 export type MetricsHistory = Rest['schemas']['MetricsHistory'];
+export type ListedSession = Rest['schemas']['ListedSession'];
+export type Sessions = Rest['schemas']['Sessions'];
+export type WatchList = Rest['schemas']['WatchList'];
 export type Limits = Rest['schemas']['Limits'];
-export type Problem = Rest['schemas']['ProblemBase'];
+export type Import = Rest['schemas']['Import'];
+export type ExportHead = Rest['schemas']['ExportHead'];
+export type ExportEnd = Rest['schemas']['ExportEnd'];
+/** `import`: how far it came. */
+export type Problem = Rest['schemas']['ProblemBase'] & { import?: Import };
 export type AclEntry = Rest['schemas']['AclEntry'];
 export type Perm = Rest['schemas']['Perm'];
 export type Stat = Messages['schemas']['MessageStat'];
@@ -41,16 +49,23 @@ export interface ChildrenReply extends Reply {
   stat: Stat;
 }
 
-export interface DataReply extends Reply {
+/** What the caller may do there, where `perms` was asked for. */
+export interface PermsReply {
+  perms?: Perm[];
+}
+
+export interface StatReply extends Reply, PermsReply {
   path: string;
-  data64?: string;
   stat: Stat;
 }
 
-export interface AclReply extends Reply {
-  path: string;
+export interface DataReply extends StatReply {
+  data64?: string;
+}
+
+export interface AclReply extends StatReply {
   acl: AclEntry[];
-  stat: Stat;
+  aversion: number;
 }
 
 export interface StatusReply extends Reply {
@@ -65,14 +80,45 @@ export interface WhoamiReply extends Reply {
   whoami: Whoami;
 }
 
+/** What one read of a multi has given. */
+export type ReadResult =
+  | {
+      ok: true;
+      path: string;
+      stat: Stat;
+      data64?: string;
+      /** Of `children`, with `more` when there are others behind these. */
+      children?: ChildEntry[];
+      more?: boolean;
+      /** Of `exists`; false: there is no stat. */
+      exists?: boolean;
+    }
+  | { ok: false; path: string; error: Partial<Problem> };
+
+/** All as of one zxid. */
+export interface MultiReply extends Reply {
+  results: ReadResult[];
+}
+
+export interface SearchReply extends Reply {
+  nodes: { path: string; stat?: Stat; hidden?: true }[];
+  more: boolean;
+  after?: string;
+  looked: number;
+}
+
 /** Operations that are reads, by their reply. */
 export interface Reads {
   children: ChildrenReply;
   get: DataReply;
-  stat: Reply & { path: string; stat: Stat };
+  stat: StatReply;
   getacl: AclReply;
+  /** Of reads alone. */
+  multi: MultiReply;
+  search: SearchReply;
   status: StatusReply;
   ensemble: EnsembleReply;
   whoami: WhoamiReply;
+  ephemerals: Reply & { session: string; ephemerals: string[]; more: boolean; after?: string };
   limits: Reply & { limits: Limits };
 }

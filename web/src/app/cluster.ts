@@ -40,6 +40,19 @@ export function clientsOf({ members }: Ensemble): string[] {
   return members.flatMap(({ client }) => (client ? [new URL(client).host] : []));
 }
 
+/** host:port of a replica for clients, where it tells one. */
+export function clientOf(id: number): string | undefined {
+  const client = ensemble.value?.members.find((member) => member.id === id)?.client;
+  return client ? new URL(client).host : undefined;
+}
+
+/** The replica that this page came from, while it is lost: its address loads no page now. */
+export const lostHome = computed(() => {
+  const home = ensemble.value?.members.find(({ id }) => clientOf(id) === location.host);
+  const away = home && home.id !== socket.hello.value?.server;
+  return away && (home.connected !== true || home.state === 'silent') ? home.id : undefined;
+});
+
 function greet(): void {
   void look();
   socket.read('whoami').then(
@@ -54,6 +67,7 @@ function greet(): void {
 export function followCluster(): void {
   effect(() => {
     const known = identity.value;
+    whoami.value = undefined; // Until the replica has said who this one is.
     untracked(() => socket.identify(known));
   });
   effect(() => {

@@ -2,20 +2,21 @@
 
 import { useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { epochCounter } from '../format/zxid';
 import { language } from '../i18n';
 import { Button } from '../ui/button';
 import { Dialog } from '../ui/dialog';
 import { Icon } from '../ui/icon';
 import { Empty, Failure, Loading } from '../ui/state';
-import { Toasts } from '../ui/toast';
+import { Toasts, toast } from '../ui/toast';
 import { Tooltip } from '../ui/tooltip';
 import { views } from '../views';
-import { readOnly, socket, status } from './cluster';
-import { identity } from './identity';
-import { helpOpen } from './keyboard';
+import { lostHome, readOnly, socket, status } from './cluster';
+import { identity, loginOpen } from './identity';
+import { helpOpen, PALETTE_KEY, paletteOpen, shortcuts } from './keyboard';
 import { Login } from './login';
+import { Palette } from './palette';
 import { route, urlOf } from './router';
 import { say } from './texts';
 import { nextTheme, theme } from './theme';
@@ -34,6 +35,7 @@ export function Frame() {
       </main>
       <Toasts />
       {helpOpen.value && <Help />}
+      {paletteOpen.value && <Palette />}
     </>
   );
 }
@@ -49,10 +51,19 @@ function TopBar() {
       </a>
       <Serving />
       <span class="spacer" />
+      <Button
+        kind="quiet"
+        icon="search"
+        label={`${say('go')} (${PALETTE_KEY})`}
+        onClick={() => {
+          paletteOpen.value = true;
+        }}
+      />
       {readOnly.value && (
         <Tooltip text={say('read_only')}>
           <span class="chip warn" tabIndex={0} role="img" aria-label={say('read_only')}>
             <Icon name="lock" />
+            <span class="wide">{say('read_only_short')}</span>
           </span>
         </Tooltip>
       )}
@@ -104,7 +115,6 @@ function Serving() {
 }
 
 function User() {
-  const open = useSignal(false);
   const user = identity.value?.user;
   return (
     <>
@@ -113,15 +123,15 @@ function User() {
         icon={socket.refused.value ? 'warning' : 'user'}
         label={user ?? say('anonymous')}
         onClick={() => {
-          open.value = true;
+          loginOpen.value = true;
         }}
       >
         <span class="user-name">{user ?? say('anonymous')}</span>
       </Button>
-      {open.value && (
+      {loginOpen.value && (
         <Login
           onClose={() => {
-            open.value = false;
+            loginOpen.value = false;
           }}
         />
       )}
@@ -130,14 +140,18 @@ function User() {
 }
 
 function Navigation() {
+  const nav = useRef<HTMLElement>(null);
+  const { view } = route.value;
+  useEffect(() => {
+    // Where it is narrow only some of them are in sight.
+    nav.current
+      ?.querySelector('[aria-current]')
+      ?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [view]);
   return (
-    <nav class="navigation" aria-label={say('navigation')}>
+    <nav ref={nav} class="navigation" aria-label={say('navigation')}>
       {views.map(({ name, icon, title }) => (
-        <a
-          key={name}
-          href={urlOf(name)}
-          aria-current={route.value.view === name ? 'page' : undefined}
-        >
+        <a key={name} href={urlOf(name)} aria-current={view === name ? 'page' : undefined}>
           <Icon name={icon} />
           <span>{title()}</span>
         </a>
@@ -146,7 +160,21 @@ function Navigation() {
   );
 }
 
+/** Says that another replica serves than before: where it goes fast nothing else is seen of it. */
+function useMoves(): void {
+  const last = useRef<number | undefined>(undefined);
+  const to = socket.hello.value?.server;
+  useEffect(() => {
+    const from = last.current;
+    if (from !== undefined && to !== undefined && from !== to) {
+      toast(say('moved', { from, to }));
+    }
+    last.current = to ?? from;
+  }, [to]);
+}
+
 function LinkBanner() {
+  useMoves();
   const link = socket.link.value;
   const refused = socket.refused.value;
   if (link === 'offline' || (link === 'resyncing' && status.value)) {
@@ -157,12 +185,29 @@ function LinkBanner() {
       </p>
     );
   }
-  return refused ? (
-    <p class="banner offline" role="alert">
-      <Icon name="lock" />
-      {say('refused', { detail: refused.message })}
+  if (refused) {
+    return (
+      <p class="banner offline" role="alert">
+        <Icon name="lock" />
+        {say('refused', { detail: refused.message })}
+      </p>
+    );
+  }
+  return lostHome.value === undefined ? null : <Stranded home={lostHome.value} />;
+}
+
+/** The same page where it can be had: all links lead to where this one came from. */
+function Stranded({ home }: { home: number }) {
+  route.value; // Whenever it changes, so has the location.
+  const there = `${location.protocol}//${socket.replica.value}${location.pathname}${location.search}`;
+  return (
+    <p class="banner resyncing" role="status">
+      <Icon name="warning" />
+      <span>
+        {say('stranded', { id: home })} <a href={there}>{there}</a>
+      </span>
     </p>
-  ) : null;
+  );
 }
 
 /** Its code may still be on its way. */
@@ -208,7 +253,9 @@ function Help() {
       `g ${key}`,
       say('help_go', { view: title() }),
     ]),
+    [PALETTE_KEY, say('help_palette')],
     ['/', say('help_filter')],
+    ...shortcuts.value.map(({ key, text }): [string, string] => [key, text()]),
     ['?', say('help_help')],
   ];
   return (
@@ -229,6 +276,11 @@ function Help() {
         ))}
       </dl>
       <p class="hint">{say('help_tree')}</p>
+      <p>
+        <a href="/ui/docs/README.html" target="_blank" rel="noreferrer">
+          {say('docs')}
+        </a>
+      </p>
     </Dialog>
   );
 }

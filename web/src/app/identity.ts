@@ -16,6 +16,9 @@ function remembered(): Identity | undefined {
   }
 }
 
+/** The dialog in which one signs in and out. */
+export const loginOpen = signal(false);
+
 export const identity = signal<Identity | undefined>(remembered());
 
 export function signIn(found: Identity, remember: boolean): void {

@@ -1,4 +1,5 @@
-// What this browser remembers: how things look, never what is looked at, and no secrets.
+// What this browser remembers: how things look, what the user has marked to come back to, and no
+// secrets.
 
 const PREFIX = 'zabra.';
 
@@ -17,4 +18,17 @@ export function store(name: string, value: string): void {
   } catch {
     // Then it is forgotten.
   }
+}
+
+/** What was remembered, whatever has become of it; undefined: nothing. */
+export function remembered(name: string): unknown {
+  try {
+    return JSON.parse(localStorage.getItem(PREFIX + name) ?? 'null') ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export function remember(name: string, value: unknown): void {
+  store(name, JSON.stringify(value));
 }

@@ -35,6 +35,50 @@ export function asUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
+export function sameBytes(a: Uint8Array | null, b: Uint8Array | null): boolean {
+  if (a === null || b === null) {
+    return a === b;
+  }
+  return a.length === b.length && a.every((byte, at) => byte === b[at]);
+}
+
+/** The bytes that are written in hex, whatever space is between; undefined when it is none. */
+export function fromHex(text: string): Uint8Array<ArrayBuffer> | undefined {
+  const digits = text.replace(/\s+/g, '');
+  if (digits.length % 2 !== 0 || /[^0-9a-fA-F]/.test(digits)) {
+    return undefined;
+  }
+  const bytes = new Uint8Array(digits.length / 2);
+  for (let at = 0; at < bytes.length; at += 1) {
+    bytes[at] = Number.parseInt(digits.slice(at * 2, at * 2 + 2), 16);
+  }
+  return bytes;
+}
+
+/** Lines of hex as they are edited: no places, no ASCII. */
+export function hexText(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  for (let at = 0; at < bytes.length; at += HEX_ROW) {
+    const row = bytes.subarray(at, at + HEX_ROW);
+    lines.push(Array.from(row, (byte) => byte.toString(16).padStart(2, '0')).join(' '));
+  }
+  return lines.join('\n');
+}
+
+const BASE64_LINE = 76;
+
+export function base64Text(bytes: Uint8Array): string {
+  return toBase64(bytes).replace(RegExp(`.{${BASE64_LINE}}(?=.)`, 'g'), '$&\n');
+}
+
+/** The bytes that are written in base64, in how many lines ever; undefined when it is none. */
+export function fromBase64Text(text: string): Uint8Array<ArrayBuffer> | undefined {
+  const letters = text.replace(/\s+/g, '');
+  return /^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(letters)
+    ? fromBase64(letters)
+    : undefined;
+}
+
 export const HEX_ROW = 16;
 
 /** One line of a hex view: place, bytes, what of them is ASCII. */

@@ -1,6 +1,7 @@
 // JSON, indented without being read: numbers keep all their digits, and members their order.
 
 const INDENT = '  ';
+const ADDED_MAX = 4 << 20; // Characters of space; what is nested by the thousand gets no more.
 
 export function isJson(text: string): boolean {
   const start = text.trimStart()[0];
@@ -15,11 +16,17 @@ export function isJson(text: string): boolean {
   }
 }
 
-/** `text` must be JSON. */
+/** `text` must be JSON. What is behind so many lines that nobody reads them stays in one. */
 export function indentJson(text: string): string {
   const out: string[] = [];
   let depth = 0;
-  const line = () => out.push(`\n${INDENT.repeat(depth)}`);
+  let added = 0;
+  const line = () => {
+    if (added < ADDED_MAX) {
+      added += 1 + INDENT.length * depth;
+      out.push(`\n${INDENT.repeat(depth)}`);
+    }
+  };
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs) ?? [];
   tokens.forEach((token, at) => {
     const empty = isEnd(tokens[at + 1]) && isStart(token);

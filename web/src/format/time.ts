@@ -2,6 +2,8 @@
 
 import { locale } from '../i18n';
 
+export const NO_TIME = '—';
+
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['year', 31_557_600_000],
   ['month', 2_629_800_000],
@@ -11,20 +13,37 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ['second', 1_000],
 ];
 
+/** Made once for each language: making one takes as long as a hundred uses of it. */
+function once<Format>(make: (language: string) => Format): () => Format {
+  const made = new Map<string, Format>();
+  return () => {
+    const known = made.get(locale()) ?? make(locale());
+    made.set(locale(), known);
+    return known;
+  };
+}
+
+const moments = once(
+  (language) => new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' }),
+);
+const ages = once((language) => new Intl.RelativeTimeFormat(language, { numeric: 'auto' }));
+
 export function localTime(ms: number): string {
-  return new Intl.DateTimeFormat(locale(), { dateStyle: 'medium', timeStyle: 'medium' }).format(ms);
+  return moments().format(ms);
 }
 
 export function utcTime(ms: number): string {
   return new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
 }
 
-/** How long ago, or in how long, in one unit. */
+/** How long ago, or in how long, in one unit. The root and its like are there from the start: 0, no time. */
 export function relativeTime(ms: number, now = Date.now()): string {
+  if (ms === 0) {
+    return NO_TIME;
+  }
   const away = ms - now;
   const [unit, size] = UNITS.find(([, one]) => Math.abs(away) >= one) ?? ['second', 1_000];
-  const format = new Intl.RelativeTimeFormat(locale(), { numeric: 'auto' });
-  return format.format(Math.trunc(away / size), unit);
+  return ages().format(Math.trunc(away / size), unit);
 }
 
 /** "3 d 4 h", "12 s", "40 ms": two units at most. */

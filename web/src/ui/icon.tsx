@@ -32,6 +32,12 @@ const PATHS = {
   hash: 'M7 3 5 17M15 3l-2 14M3 7h14M3 13h14',
   node: 'M5 3h7l3 3v11H5zM12 3v3h3',
   download: 'M10 3v9M6 9l4 4 4-4M4 17h12',
+  edit: 'M12.5 4.5l3 3L7 16H4v-3zM11 6l3 3',
+  plus: 'M10 4v12M4 10h12',
+  star: 'M10 2.8l2.2 4.6 5 .7-3.6 3.5.9 5-4.5-2.4-4.5 2.4.9-5L2.8 8.1l5-.7z',
+  trash: 'M4 6h12M8 6V3.5h4V6M5.5 6l.8 10.5h7.4L14.5 6M8.5 9v5M11.5 9v5',
+  upload: 'M10 12V3M6 7l4-4 4 4M4 17h12',
+  marks: 'M3 4h4v4H3zM3 12h4v4H3zM10 6h7M10 14h7',
   search: 'M9 3a6 6 0 1 1 0 12A6 6 0 0 1 9 3zM13.5 13.5 18 18',
 } as const;
 

@@ -4,8 +4,9 @@ import uPlot from 'uplot';
 import type { Curve } from './plot';
 
 const HEIGHT = 150;
-const AXIS_WIDTH = 54;
+const AXIS_WIDTH = 64;
 const AXIS_HEIGHT = 24;
+const TIME_WIDTH = 52; // Of the last time below the plot, whose middle may be at its end.
 const SHORT_S = 180; // Up to here times have seconds.
 
 export interface PlotCanvas {
@@ -16,6 +17,15 @@ export interface PlotCanvas {
 /** The value of a custom property: a canvas knows none. */
 function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+/** A value between two gaps is no line: it is a point. */
+function alone({ data }: uPlot, series: number): number[] | null {
+  const values = data[series] ?? [];
+  const single = [...values.keys()].filter(
+    (at) => values[at] != null && values[at - 1] == null && values[at + 1] == null,
+  );
+  return single.length > 0 ? single : null;
 }
 
 export function plotIn(
@@ -36,7 +46,7 @@ export function plotIn(
     {
       width: box.clientWidth,
       height: HEIGHT,
-      padding: [6, 8, 0, 0],
+      padding: [6, TIME_WIDTH / 2, 0, 0],
       legend: { show: false },
       cursor: { show: false },
       scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, 1)] } },
@@ -49,7 +59,7 @@ export function plotIn(
         ...curves.map(({ colour: name }) => ({
           stroke: colour(name),
           width: 1.5,
-          points: { show: false },
+          points: { show: false, size: 4, fill: colour(name), filter: alone },
         })),
       ],
     },

@@ -3,6 +3,8 @@
 import type { ComponentChildren } from 'preact';
 import { ApiError } from '../api/error';
 import type { Perm } from '../api/types';
+import { identity } from '../app/identity';
+import { visibleText } from '../format/text';
 import { Button } from './button';
 import { Icon, type IconName } from './icon';
 import { say } from './texts';
@@ -42,6 +44,7 @@ interface FailureProps {
 export function Failure({ error, right = 'read', onRetry }: FailureProps) {
   const code = error instanceof ApiError ? error.code : '';
   const missing = code === 'NoAuth';
+  const user = identity.value?.user;
   return (
     <div class="state failure" role="alert">
       <Icon name={missing ? 'lock' : 'warning'} />
@@ -49,7 +52,8 @@ export function Failure({ error, right = 'read', onRetry }: FailureProps) {
         <strong>
           {missing ? say('no_auth', { right: say(`right_${right}`) }) : code || say('failed')}
         </strong>
-        <p>{error instanceof Error ? error.message : String(error)}</p>
+        <p>{visibleText(error instanceof Error ? error.message : String(error))}</p>
+        {missing && <p>{user ? say('no_auth_as', { user }) : say('no_auth_nobody')}</p>}
       </div>
       {onRetry && (
         <Button icon="refresh" onClick={onRetry}>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useRef } from 'preact/hooks';
+import { locale } from '../i18n';
 
 interface Props<T extends string> {
   label: string;
@@ -46,7 +47,7 @@ export function Tabs<T extends string>({ label, tabs, selected, onSelect, childr
             onClick={() => onSelect(name)}
           >
             {title}
-            {count !== undefined && <span class="count">{count.toLocaleString()}</span>}
+            {count !== undefined && <span class="count">{count.toLocaleString(locale())}</span>}
           </button>
         ))}
       </div>

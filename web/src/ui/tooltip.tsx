@@ -1,7 +1,7 @@
 import { cloneElement, type VNode } from 'preact';
 import { useId, useState } from 'preact/hooks';
 
-/** A few words about what is inside, on hover and on focus; Escape takes them away. */
+/** A few words about what is inside, on hover and when the focus is seen there; Escape takes them away. */
 export function Tooltip({ text, children }: { text: string; children: VNode }) {
   const id = useId();
   const [open, setOpen] = useState(false);
@@ -10,7 +10,9 @@ export function Tooltip({ text, children }: { text: string; children: VNode }) {
       class="tooltip"
       onMouseEnter={() => setOpen(true)}
       onMouseLeave={() => setOpen(false)}
-      onFocusIn={() => setOpen(true)}
+      onFocusIn={({ target }) =>
+        setOpen(target instanceof Element && target.matches(':focus-visible'))
+      }
       onFocusOut={() => setOpen(false)}
       onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}
     >

@@ -11,6 +11,11 @@ export interface Warning {
     | 'warn_no_leader'
     | 'warn_quorum'
     | 'warn_unreachable'
+    | 'warn_silent'
+    | 'warn_disk'
+    | 'warn_sync'
+    | 'warn_behind'
+    | 'warn_versions'
     | 'warn_refused'
     | 'warn_lag'
     | 'warn_not_serving'
@@ -20,6 +25,8 @@ export interface Warning {
   values: Record<string, string | number>;
   /** The page of docs/ that says what to do. */
   docs: string;
+  /** And its section. */
+  section?: string;
 }
 
 export interface Health {
@@ -31,27 +38,85 @@ export interface Health {
 }
 
 const LAG_MS = 1_000; // A leader is heard several times a second.
+const SLOW_SYNC_MS = 50; // Half of the syncs: single slow ones are nothing to worry about.
 
 /** Counted among those that decide; the one that answers, too. */
 function isVoting(member: Member): boolean {
-  return member.role === 'voter' && member.connected === true && member.votes === true;
+  const { role, connected, votes, state } = member;
+  return role === 'voter' && connected === true && votes === true && state !== 'silent';
 }
 
-function memberWarnings({ id, connected, refused, client }: Member): Warning[] {
-  const warnings: Warning[] = [];
+/** Whether what is known of it is of now. */
+export function answers({ connected, state }: Member): boolean {
+  return connected === true && state !== 'silent';
+}
+
+/** Why nothing can be said of it now. */
+function absence({ id, connected, refused, heard_ms: heard }: Member): Warning {
   if (refused) {
-    warnings.push({
+    return {
       level: 'bad',
       text: 'warn_refused',
       values: { id, why: refused },
       docs: 'operating',
+      section: 'Replicas do not find each other',
+    };
+  }
+  return connected === true
+    ? {
+        level: 'warn',
+        text: 'warn_silent',
+        values: { id, seconds: Math.floor((heard ?? 0) / 1_000) },
+        docs: 'operating',
+        section: 'Health',
+      }
+    : {
+        level: 'warn',
+        text: 'warn_unreachable',
+        values: { id },
+        docs: 'operating',
+        section: 'A replica was killed',
+      };
+}
+
+function memberWarnings(member: Member, seenBy: number): Warning[] {
+  const { id, client, disk_low: low, lag_ms: lag = 0, log_sync_p50_ms: sync } = member;
+  const warnings: Warning[] = [];
+  if (member.refused || !answers(member)) {
+    return [absence(member)];
+  }
+  if (low) {
+    const section = 'A disk is full';
+    warnings.push({ level: 'bad', text: 'warn_disk', values: { id }, docs: 'operating', section });
+  }
+  if (lag > LAG_MS && id !== seenBy) {
+    const values = { id, ms: lag };
+    warnings.push({ level: 'warn', text: 'warn_behind', values, docs: 'guarantees' });
+  }
+  if (typeof sync === 'number' && sync > SLOW_SYNC_MS) {
+    const values = { id, ms: Math.round(sync) };
+    const section = 'Disks';
+    warnings.push({ level: 'warn', text: 'warn_sync', values, docs: 'operating', section });
+  }
+  if (!client) {
+    warnings.push({
+      level: 'warn',
+      text: 'warn_no_client',
+      values: { id },
+      docs: 'configuration',
     });
-  } else if (connected !== true) {
-    warnings.push({ level: 'warn', text: 'warn_unreachable', values: { id }, docs: 'operating' });
-  } else if (!client) {
-    warnings.push({ level: 'warn', text: 'warn_no_client', values: { id }, docs: 'configuration' });
   }
   return warnings;
+}
+
+/** In the middle of an upgrade, and only then. */
+function versionWarnings({ members }: Ensemble): Warning[] {
+  const versions = new Set(members.flatMap(({ version }) => (version ? [version] : [])));
+  const values = { versions: [...versions].sort().join(', ') };
+  const section = 'Upgrading';
+  return versions.size > 1
+    ? [{ level: 'warn', text: 'warn_versions', values, docs: 'operating', section }]
+    : [];
 }
 
 function statusWarnings(status: Status): Warning[] {
@@ -77,7 +142,11 @@ export function healthOf(ensemble: Ensemble, status: Status): Health {
   const voters = ensemble.members.filter(({ role }) => role === 'voter').length;
   const voting = ensemble.members.filter(isVoting).length;
   const quorum = Math.floor(voters / 2) + 1;
-  const warnings = [...statusWarnings(status), ...ensemble.members.flatMap(memberWarnings)];
+  const warnings = [
+    ...statusWarnings(status),
+    ...ensemble.members.flatMap((one) => memberWarnings(one, ensemble.seen_by)),
+    ...versionWarnings(ensemble),
+  ];
   if (ensemble.leader === 0) {
     warnings.unshift({ level: 'bad', text: 'warn_no_leader', values: {}, docs: 'operating' });
   } else if (voting === quorum && voters > 1) {

@@ -1,15 +1,15 @@
 // How the ensemble is, at one glance.
 
 import type { ComponentChildren } from 'preact';
-import type { Ensemble, Member, Status } from '../../api/types';
+import type { Ensemble, Status } from '../../api/types';
 import { ensemble, socket, status, trouble } from '../../app/cluster';
 import { duration } from '../../format/time';
 import { epochCounter } from '../../format/zxid';
 import { locale } from '../../i18n';
-import { Icon } from '../../ui/icon';
 import { Failure, Loading } from '../../ui/state';
 import { Table } from '../../ui/table';
-import { type Health, healthOf, type Warning } from './health';
+import { healthOf } from './health';
+import { HealthSentence, Warnings } from './health_panel';
 import { say } from './texts';
 import { Trends } from './trends';
 
@@ -23,8 +23,8 @@ export default function Overview() {
   return (
     <div class="overview">
       <h1 class="sr-only">{say('title')}</h1>
-      <Sentence health={health} leader={all.leader} />
-      {health.warnings.length > 0 && <Warnings warnings={health.warnings} />}
+      <HealthSentence health={health} leader={all.leader} />
+      <Warnings warnings={health.warnings} />
       <Facts status={one} ensemble={all} />
       <Trends />
       <section class="panel">
@@ -32,46 +32,9 @@ export default function Overview() {
           <h2>{say('members')}</h2>
           <span class="hint">{say('seen_by', { id: all.seen_by })}</span>
         </header>
-        <Members ensemble={all} status={one} />
+        <Members ensemble={all} />
       </section>
     </div>
-  );
-}
-
-function Sentence({ health, leader }: { health: Health; leader: number }) {
-  const { level, voting, voters, quorum } = health;
-  const text =
-    level === 'bad'
-      ? leader === 0 || voting < quorum
-        ? say('health_bad', { voting, voters, quorum })
-        : say('health_bad_served', { voting, voters, leader })
-      : say(`health_${level}`, { voting, voters, leader });
-  return (
-    <p class={`health ${level}`} role="status">
-      <Icon name={level === 'good' ? 'check' : 'warning'} />
-      <span>{text}</span>
-    </p>
-  );
-}
-
-function Warnings({ warnings }: { warnings: Warning[] }) {
-  return (
-    <section class="panel" aria-labelledby="warnings">
-      <header>
-        <h2 id="warnings">{say('warnings')}</h2>
-      </header>
-      <ul class="warnings">
-        {warnings.map(({ level, text, values, docs }) => (
-          <li key={`${text} ${values['id'] ?? ''}`} class={level}>
-            <Icon name={level === 'bad' ? 'warning' : 'info'} />
-            <span>{say(text, values)}</span>
-            <span class="hint">
-              {say('docs')} <code>docs/{docs}.md</code>
-            </span>
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }
 
@@ -109,7 +72,7 @@ function Facts({ status: one, ensemble: all }: { status: Status; ensemble: Ensem
   );
 }
 
-const LAMPS: Partial<Record<NonNullable<Member['state']>, string>> = {
+const LAMPS: Partial<Record<string, string>> = {
   leader: 'good',
   follower: 'good',
   observer: 'good',
@@ -117,8 +80,7 @@ const LAMPS: Partial<Record<NonNullable<Member['state']>, string>> = {
   looking: 'warn',
 };
 
-function Members({ ensemble: all, status: one }: { ensemble: Ensemble; status: Status }) {
-  const zxidOf = ({ id, zxid }: Member) => (id === one.id ? one.zxid : zxid);
+function Members({ ensemble: all }: { ensemble: Ensemble }) {
   return (
     <Table
       caption={say('members')}
@@ -151,10 +113,7 @@ function Members({ ensemble: all, status: one }: { ensemble: Ensemble; status: S
         {
           name: 'zxid',
           title: say('zxid'),
-          cell: (member) => {
-            const zxid = zxidOf(member);
-            return zxid ? <code title={zxid}>{epochCounter(zxid)}</code> : '—';
-          },
+          cell: ({ zxid }) => (zxid ? <code title={zxid}>{epochCounter(zxid)}</code> : '—'),
         },
         {
           name: 'client',

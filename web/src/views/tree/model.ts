@@ -2,13 +2,13 @@
 // of each, and the rows that this makes. Knows no page: the view draws `rows`.
 
 import { batch, computed, type Signal, signal } from '@preact/signals';
+import { always, Looks, type Seen } from '../../api/looks';
 import type { Socket } from '../../api/socket';
 import type { ChildEntry, Stat } from '../../api/types';
-import { childOf, isSystem, nameOf } from '../../format/path';
+import { childOf, isSystem, nameOf, parentOf } from '../../format/path';
 
 export const PAGE = 500; // Children of one request.
-const SETTLE_MS = 150; // Changes that come together are looked at together.
-const SETTLE_MAX_MS = 1_000; // So much apart are two looks at a directory that changes all the time.
+const PACE = { settle: 150, rest: 1_000 }; // Of looks at a directory that changes.
 
 export type Sort = 'name' | 'mtime' | 'ctime' | 'size' | 'children';
 
@@ -18,9 +18,13 @@ interface Folder {
   children: ChildEntry[]; // In the order of their names.
   after: string | undefined; // There are more behind this name.
   loading: boolean;
+  stale: boolean; // It was to be loaded anew while it was being loaded.
   error: Error | undefined;
   fresh: Set<string>; // Names that came while one was looking.
 }
+
+/** Why there are no rows below an opened znode. */
+type Note = 'loading' | 'empty' | 'filtered' | 'only_system';
 
 export type Row =
   | {
@@ -35,7 +39,7 @@ export type Row =
       siblings: number;
     }
   | { kind: 'more'; path: string; depth: number; loaded: number; total: number }
-  | { kind: 'note'; path: string; depth: number; note: 'loading' | 'empty' | 'filtered' }
+  | { kind: 'note'; path: string; depth: number; note: Note }
   | { kind: 'error'; path: string; depth: number; error: Error };
 
 const orders: Record<Sort, (a: Stat, b: Stat) => number> = {
@@ -50,19 +54,25 @@ export class TreeModel {
   readonly filter = signal('');
   readonly sort: Signal<Sort> = signal('name');
   readonly system = signal(false);
+  /** Whether rows can be marked, to do something with several. */
+  readonly marking = signal(false);
+  /** Paths of the marked, in the order of marking. */
+  readonly marked: Signal<ReadonlySet<string>> = signal<ReadonlySet<string>>(new Set());
   /** Bumped when anything that rows are made of has changed. */
   private readonly version = signal(0);
   private readonly folders = new Map<string, Folder>();
   private readonly closers = new Map<string, () => void>();
   private readonly socket: Socket;
+  private readonly seen: Seen;
 
   readonly rows = computed<Row[]>(() => {
     this.version.value;
     return this.list();
   });
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, seen = always) {
     this.socket = socket;
+    this.seen = seen;
   }
 
   isOpen(path: string): boolean {
@@ -78,6 +88,7 @@ export class TreeModel {
       children: [],
       after: undefined,
       loading: false,
+      stale: false,
       error: undefined,
       fresh: new Set(),
     });
@@ -108,6 +119,33 @@ export class TreeModel {
     this.close('/');
   }
 
+  /** Marks it, or not any more. */
+  mark(path: string): void {
+    const marked = new Set(this.marked.peek());
+    if (!marked.delete(path) && canBeMarked(path)) {
+      marked.add(path);
+    }
+    this.setMarked(marked);
+  }
+
+  /** Marks all from one row to another, in whatever order they stand. */
+  markRange(from: string, to: string): void {
+    const rows = this.rows.peek();
+    const [first = 0, last = 0] = [rowOf(rows, from), rowOf(rows, to)].sort((a, b) => a - b);
+    const range = rows
+      .slice(Math.max(0, first), last + 1)
+      .flatMap((row) => (row.kind === 'node' && canBeMarked(row.path) ? [row.path] : []));
+    this.setMarked(new Set([...this.marked.peek(), ...range]));
+  }
+
+  /** None, and no more marking. */
+  unmark(): void {
+    batch(() => {
+      this.marked.value = new Set();
+      this.marking.value = false;
+    });
+  }
+
   /** The next page. */
   async more(path: string): Promise<void> {
     const folder = this.folders.get(path);
@@ -125,7 +163,11 @@ export class TreeModel {
   /** What is loaded, once more. */
   async refresh(path: string): Promise<void> {
     const folder = this.folders.get(path);
-    if (!folder || folder.loading) {
+    if (!folder) {
+      return;
+    }
+    if (folder.loading) {
+      folder.stale = true;
       return;
     }
     const known = new Set(folder.children.map(({ name }) => name));
@@ -145,6 +187,7 @@ export class TreeModel {
       );
       folder.children = children;
       folder.after = after;
+      this.dropMarks(path, folder);
     });
   }
 
@@ -155,6 +198,27 @@ export class TreeModel {
   }
 
   // ---- Inside ----
+
+  private setMarked(marked: ReadonlySet<string>): void {
+    batch(() => {
+      this.marked.value = marked;
+      this.marking.value = true;
+    });
+  }
+
+  /** What is not there any more is not marked. */
+  private dropMarks(path: string, folder: Folder): void {
+    if (folder.after !== undefined || this.marked.peek().size === 0) {
+      return;
+    }
+    const names = new Set(folder.children.map(({ name }) => name));
+    const kept = [...this.marked.peek()].filter(
+      (one) => parentOf(one) !== path || names.has(nameOf(one)),
+    );
+    if (kept.length < this.marked.peek().size) {
+      this.marked.value = new Set(kept);
+    }
+  }
 
   private page(path: string, after: string | undefined) {
     return this.socket.read('children', {
@@ -177,34 +241,29 @@ export class TreeModel {
     folder.loading = false;
     if (this.folders.get(path) === folder) {
       this.changed();
+      if (folder.stale) {
+        folder.stale = false;
+        await this.refresh(path);
+      }
     }
   }
 
   private follow(path: string): void {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let last = 0;
-    const look = () => {
-      timer = undefined;
-      last = Date.now();
-      void this.refresh(path);
-    };
-    const soon = () => {
-      timer ??= setTimeout(look, Math.max(SETTLE_MS, last + SETTLE_MAX_MS - Date.now()));
-    };
+    const looks = new Looks(() => this.refresh(path), PACE, this.seen);
     const unwatch = this.socket.watch({
       path,
       kind: 'persistent',
-      onReset: soon,
+      onReset: () => looks.soon(),
       onChange: ({ event }) => {
         if (event === 'NodeDeleted' && path !== '/') {
           this.close(path);
         } else {
-          soon();
+          looks.soon();
         }
       },
     });
     this.closers.set(path, () => {
-      clearTimeout(timer);
+      looks.stop();
       unwatch();
     });
   }
@@ -272,10 +331,19 @@ export class TreeModel {
     if (folder.after) {
       rows.push({ kind: 'more', path, depth, loaded: folder.children.length, total });
     } else if (rows.length === 0) {
-      const note = folder.loading ? 'loading' : folder.children.length > 0 ? 'filtered' : 'empty';
-      rows.push({ kind: 'note', path, depth, note });
+      rows.push({ kind: 'note', path, depth, note: this.noteOf(folder) });
     }
     return rows;
+  }
+
+  private noteOf(folder: Folder): Note {
+    if (folder.loading) {
+      return 'loading';
+    }
+    if (folder.children.length === 0) {
+      return 'empty';
+    }
+    return this.filter.value ? 'filtered' : 'only_system';
   }
 
   /** Filtered and sorted. What is open stays, so that nothing vanishes from above its children. */
@@ -291,6 +359,11 @@ export class TreeModel {
       ? shown
       : shown.sort((a, b) => (a.stat && b.stat ? order(a.stat, b.stat) : a.stat ? -1 : 1));
   }
+}
+
+/** Not what every tree has. */
+export function canBeMarked(path: string): boolean {
+  return path !== '/' && !isSystem(path);
 }
 
 /** The row of a znode; -1: it is not among them. */

@@ -4,10 +4,11 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { parentOf } from '../../format/path';
 import { visibleName } from '../../format/text';
+import { locale } from '../../i18n';
 import { Icon } from '../../ui/icon';
 import { type VirtualHandle, VirtualList } from '../../ui/virtual_list';
 import { Markers } from './markers';
-import { type Row, rowByName, rowOf, type TreeModel } from './model';
+import { canBeMarked, type Row, rowByName, rowOf, type TreeModel } from './model';
 import { say } from './texts';
 
 const ROW_HEIGHT = 28;
@@ -18,9 +19,12 @@ interface Props {
   /** The znode that is shown beside the tree. */
   selected: string;
   onSelect: (path: string) => void;
+  /** What is to be deleted: all that is marked, or this one. */
+  onDelete: (paths: string[]) => void;
+  onCreate: (parent: string) => void;
 }
 
-export function Tree({ model, selected, onSelect }: Props) {
+export function Tree({ model, selected, onSelect, onDelete, onCreate }: Props) {
   const rows = model.rows.value;
   const active = useSignal(selected);
   const handle = useRef<VirtualHandle>(null);
@@ -60,21 +64,42 @@ export function Tree({ model, selected, onSelect }: Props) {
     typed.current = { text: (fresh ? '' : typed.current.text) + event.key, at: event.timeStamp };
     go(rowByName(model.rows.peek(), typed.current.text, here() + (fresh ? 1 : 0)));
   };
+  /** With Shift the arrows mark what they come by. */
+  const stepAndMark = (by: 1 | -1) => {
+    const from = active.peek();
+    step(by);
+    model.markRange(from, active.peek());
+  };
+  const pick = (event: MouseEvent, path: string) => {
+    if (event.shiftKey) {
+      model.markRange(active.peek(), path);
+    } else if (event.ctrlKey || event.metaKey) {
+      model.mark(path);
+    } else {
+      onSelect(path);
+      return;
+    }
+    active.value = path;
+  };
   const onKeyDown = (event: KeyboardEvent) => {
     const all = model.rows.peek();
     const row = all[here()];
     if (row?.kind !== 'node' || event.ctrlKey || event.metaKey || event.altKey) {
       return;
     }
+    const marked = model.marked.peek();
     const keys: Record<string, () => void> = {
-      ArrowDown: () => step(1),
-      ArrowUp: () => step(-1),
+      ArrowDown: () => (event.shiftKey ? stepAndMark(1) : step(1)),
+      ArrowUp: () => (event.shiftKey ? stepAndMark(-1) : step(-1)),
       ArrowRight: () => (row.open ? step(1) : model.open(row.path)),
       ArrowLeft: () => (row.open ? model.close(row.path) : go(rowOf(all, parentOf(row.path)))),
       Home: () => go(0),
       End: () => go(all.findLastIndex(({ kind }) => kind === 'node')),
       Enter: () => onSelect(row.path),
-      ' ': () => onSelect(row.path),
+      ' ': () => model.mark(row.path),
+      Insert: () => onCreate(row.path),
+      Delete: () => onDelete(marked.size > 0 ? [...marked] : [row.path]),
+      ...(model.marking.peek() ? { Escape: () => model.unmark() } : {}),
     };
     const act = keys[event.key];
     if (act) {
@@ -116,7 +141,7 @@ export function Tree({ model, selected, onSelect }: Props) {
               model={model}
               active={index === at}
               selected={row.path === selected}
-              onSelect={onSelect}
+              onPick={pick}
             />
           )
         );
@@ -131,7 +156,7 @@ interface RowProps {
   model: TreeModel;
   active: boolean;
   selected: boolean;
-  onSelect: (path: string) => void;
+  onPick: (event: MouseEvent, path: string) => void;
 }
 
 function TreeRow(props: RowProps) {
@@ -181,12 +206,20 @@ function NodeRow({
   model,
   active,
   selected,
-  onSelect,
+  onPick,
 }: RowProps & { row: Extract<Row, { kind: 'node' }> }) {
   const { path, name, depth, entry, open, position, siblings } = row;
   const count = entry.stat?.numChildren ?? 0;
   const leaf = entry.stat?.numChildren === 0 && !open && path !== '/';
-  const names = ['tree-row', active && 'active', selected && 'selected', row.fresh && 'fresh'];
+  const marking = model.marking.value;
+  const marked = model.marked.value.has(path);
+  const names = [
+    'tree-row',
+    marked && 'marked',
+    active && 'active',
+    selected && 'selected',
+    row.fresh && 'fresh',
+  ];
   return (
     <div
       id={id}
@@ -197,8 +230,9 @@ function NodeRow({
       aria-setsize={siblings}
       aria-expanded={leaf ? undefined : open}
       aria-selected={selected}
+      aria-checked={marking ? marked : undefined}
       style={{ paddingInlineStart: `${depth * 18 + 6}px` }}
-      onClick={() => onSelect(path)}
+      onClick={(event) => onPick(event, path)}
     >
       <span
         class={leaf ? 'twist leaf' : 'twist'}
@@ -212,11 +246,22 @@ function NodeRow({
       >
         {!leaf && <Icon name={open ? 'down' : 'right'} />}
       </span>
+      {marking && (
+        <span
+          class={canBeMarked(path) ? 'tick' : 'tick none'}
+          onClick={(event) => {
+            event.stopPropagation();
+            model.mark(path);
+          }}
+        >
+          {marked && <Icon name="check" />}
+        </span>
+      )}
       <bdi class="name">{visibleName(name)}</bdi>
       <Markers entry={entry} />
       {count > 0 && (
         <span class="count" title={say('children', { count })}>
-          {count.toLocaleString()}
+          {count.toLocaleString(locale())}
         </span>
       )}
     </div>

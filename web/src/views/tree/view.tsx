@@ -1,18 +1,25 @@
 // The tree, and beside it the znode that is chosen in it. The URL names that znode.
 
+import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { socket } from '../../app/cluster';
 import { identity } from '../../app/identity';
 import { navigate, route, urlOf } from '../../app/router';
+import { page } from '../../app/seen';
 import { ancestorsOf } from '../../format/path';
 import { Button } from '../../ui/button';
+import { toast } from '../../ui/toast';
+import { Create } from '../znode/change/create';
+import { Delete, leaveDeleted } from '../znode/change/delete';
+import { reasonFor } from '../znode/change/rights';
 import { Znode } from '../znode/znode';
+import { Bookmarks, Marked } from './marked';
 import { type Sort, TreeModel } from './model';
 import { say } from './texts';
 import { Tree } from './tree';
 
 export default function TreeView() {
-  const model = useMemo(() => new TreeModel(socket), []);
+  const model = useMemo(() => new TreeModel(socket, page), []);
   const { path } = route.value;
   useEffect(() => () => model.stop(), [model]);
   useEffect(() => model.refreshAll(), [model, identity.value]); // Who else may see more.
@@ -21,22 +28,71 @@ export default function TreeView() {
       model.open(one);
     }
   }, [model, path]);
+  const creating = useSignal<string | undefined>(undefined);
+  const deleting = useSignal<string[]>([]);
+  const end = () => {
+    creating.value = undefined;
+    deleting.value = [];
+  };
   return (
     <div class="split">
       <h1 class="sr-only">{say('title')}</h1>
       <section class="split-side" aria-label={say('title')}>
         <Bar model={model} />
+        <Bookmarks selected={path} />
         <Tree
           model={model}
           selected={path}
           onSelect={(one) => navigate(urlOf('tree', one, tabOf()))}
+          onDelete={(paths) => {
+            deleting.value = isRefused() ? [] : paths.filter((one) => one !== '/');
+          }}
+          onCreate={(parent) => {
+            creating.value = isRefused() ? undefined : parent;
+          }}
+        />
+        <Marked
+          model={model}
+          onDelete={() => {
+            deleting.value = [...model.marked.peek()];
+          }}
         />
       </section>
       <section class="split-main" aria-label={path}>
         <Znode key={path} path={path} />
       </section>
+      {creating.value !== undefined && (
+        <Create
+          parent={creating.value}
+          onClose={end}
+          onCreated={(one) => {
+            end();
+            navigate(urlOf('tree', one));
+          }}
+        />
+      )}
+      {deleting.value.length > 0 && (
+        <Delete
+          paths={deleting.value}
+          onClose={end}
+          onDeleted={(paths) => {
+            end();
+            model.unmark();
+            leaveDeleted(path, paths);
+          }}
+        />
+      )}
     </div>
   );
+}
+
+/** Keys are not disabled: they say why nothing comes of them. */
+function isRefused(): boolean {
+  const reason = reasonFor('write', undefined);
+  if (reason !== undefined) {
+    toast(reason, true);
+  }
+  return reason !== undefined;
 }
 
 /** Who looks at the stat of one znode wants that of the next, too. */
@@ -80,6 +136,19 @@ function Bar({ model }: { model: TreeModel }) {
         pressed={model.system.value}
         onClick={() => {
           model.system.value = !model.system.value;
+        }}
+      />
+      <Button
+        kind="quiet"
+        icon="marks"
+        label={say('marking')}
+        pressed={model.marking.value}
+        onClick={() => {
+          if (model.marking.peek()) {
+            model.unmark();
+          } else {
+            model.marking.value = true;
+          }
         }}
       />
       <Button

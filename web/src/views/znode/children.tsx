@@ -1,10 +1,12 @@
 import type { ChildEntry } from '../../api/types';
 import { socket } from '../../app/cluster';
+import { identity } from '../../app/identity';
 import { urlOf } from '../../app/router';
 import { byteSize } from '../../format/bytes';
 import { childOf } from '../../format/path';
 import { visibleName } from '../../format/text';
 import { relativeTime } from '../../format/time';
+import { locale } from '../../i18n';
 import { Empty, Failure, Loading } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { Markers } from '../tree/markers';
@@ -15,12 +17,12 @@ const SHOWN = 200;
 
 /** `version` changes with the children. */
 export function ChildrenTab({ path, version }: { path: string; version: string }) {
-  const { value, error } = useRead(
+  const { value, error, again } = useRead(
     () => socket.read('children', { path, with: 'stat', limit: SHOWN }),
-    [path, version],
+    [path, version, identity.value],
   );
   if (error) {
-    return <Failure error={error} />;
+    return <Failure error={error} onRetry={again} />;
   }
   if (!value) {
     return <Loading />;
@@ -80,7 +82,7 @@ function ChildrenTable({ path, rows }: { path: string; rows: ChildEntry[] }) {
           name: 'children',
           title: say('children'),
           numeric: true,
-          cell: ({ stat }) => stat?.numChildren.toLocaleString() ?? '—',
+          cell: ({ stat }) => stat?.numChildren.toLocaleString(locale()) ?? '—',
         },
       ]}
     />

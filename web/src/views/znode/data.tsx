@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
 import { byteSize, HEX_ROW, hexLine } from '../../format/bytes';
 import { nameOf } from '../../format/path';
-import { visibleText } from '../../format/text';
+import { hasRightToLeft, visibleName, visibleText } from '../../format/text';
 import { Button } from '../../ui/button';
 import { Copy } from '../../ui/copy';
 import { Empty } from '../../ui/state';
@@ -11,6 +11,8 @@ import { FORMS, type Form, type Shown, show } from './forms';
 import { say } from './texts';
 
 const TEXT_MAX = 256 * 1024; // Characters shown at once; all can be downloaded.
+const TWO_WAY_MAX = 16 * 1024; // Of those that go both ways.
+const LINES_MAX = 5_000; // A browser that lays out more of them at once stands still.
 const LINE_HEIGHT = 20;
 
 /** How each znode was looked at last, for as long as the page lives. */
@@ -80,19 +82,36 @@ export function DataTab({ path, bytes }: Props) {
   );
 }
 
+/** As much as a browser shows without standing still; whether that is less than all. */
+function beginningOf(text: string): { beginning: string; cut: boolean } {
+  const visible = visibleText(text.slice(0, TEXT_MAX));
+  const beginning = visible.slice(0, TEXT_MAX).split('\n', LINES_MAX).join('\n');
+  return { beginning, cut: text.length > TEXT_MAX || beginning.length < visible.length };
+}
+
+/** Whether its lines may be of two directions; of what is long all go the same way. */
+function isTwoWay(text: string): boolean {
+  return text.length <= TWO_WAY_MAX && hasRightToLeft(text);
+}
+
 function Bytes({ shown: { text, bytes, remark } }: { shown: Shown }) {
-  const long = text !== undefined && text.length > TEXT_MAX;
+  const { beginning, cut } = useMemo(() => beginningOf(text ?? ''), [text]);
   return (
     <>
       {remark && <p class="banner resyncing">{say(remark)}</p>}
       {text !== undefined && (
-        <pre class="data" dir="auto" tabIndex={0} aria-label={say('data')}>
-          {visibleText(long ? text.slice(0, TEXT_MAX) : text)}
+        <pre
+          class={isTwoWay(beginning) ? 'data two-way' : 'data'}
+          dir="auto"
+          tabIndex={0}
+          aria-label={say('data')}
+        >
+          {beginning}
         </pre>
       )}
-      {long && (
+      {text !== undefined && cut && (
         <p class="hint">
-          {say('too_long', { shown: byteSize(TEXT_MAX), total: byteSize(text.length) })}
+          {say('too_long', { shown: byteSize(beginning.length), total: byteSize(text.length) })}
         </p>
       )}
       {bytes && <Hex bytes={bytes} />}
@@ -100,12 +119,12 @@ function Bytes({ shown: { text, bytes, remark } }: { shown: Shown }) {
   );
 }
 
-function Hex({ bytes }: { bytes: Uint8Array }) {
+export function Hex({ bytes, label = say('form_hex') }: { bytes: Uint8Array; label?: string }) {
   return (
     <VirtualList
       class="data hex"
       role="document"
-      label={say('form_hex')}
+      label={label}
       count={Math.ceil(bytes.length / HEX_ROW)}
       rowHeight={LINE_HEIGHT}
       row={(at) => (
@@ -121,7 +140,7 @@ function Hex({ bytes }: { bytes: Uint8Array }) {
 function download(path: string, bytes: Uint8Array<ArrayBuffer>): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
-  link.download = nameOf(path) === '/' ? 'root' : nameOf(path);
+  link.download = nameOf(path) === '/' ? 'root' : visibleName(nameOf(path));
   link.click();
   URL.revokeObjectURL(link.href);
 }

@@ -1,7 +1,8 @@
 // The forms in which bytes can be looked at.
 
-import { asUtf8, gunzip, isGzip, toBase64 } from '../../format/bytes';
+import { asUtf8, base64Text, gunzip, isGzip } from '../../format/bytes';
 import { indentJson, isJson } from '../../format/json';
+import { isReadable } from '../../format/text';
 
 export const FORMS = ['auto', 'text', 'json', 'hex', 'base64', 'gunzip'] as const;
 
@@ -16,7 +17,6 @@ export interface Shown {
 }
 
 export const UNPACKED_MAX = 8 << 20;
-const BASE64_LINE = 76;
 const REPLACEMENT = '\u25c6';
 
 /** Never changes `bytes`: what is saved is never made out of what is shown. */
@@ -31,7 +31,7 @@ export async function show(bytes: Uint8Array<ArrayBuffer>, form: Form): Promise<
     case 'hex':
       return { form, bytes };
     case 'base64':
-      return { form, text: toBase64(bytes).replace(RegExp(`.{${BASE64_LINE}}`, 'g'), '$&\n') };
+      return { form, text: base64Text(bytes) };
     case 'gunzip':
       return showUnpacked(bytes);
   }
@@ -42,7 +42,7 @@ export function guess(bytes: Uint8Array): Exclude<Form, 'auto' | 'base64'> {
     return 'gunzip';
   }
   const text = asUtf8(bytes);
-  if (text === undefined || text.includes('\0')) {
+  if (text === undefined || !isReadable(text)) {
     return 'hex';
   }
   return isJson(text) ? 'json' : 'text';

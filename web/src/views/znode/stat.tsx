@@ -1,10 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import type { Stat } from '../../api/types';
+import { urlOf } from '../../app/router';
 import { byteSize } from '../../format/bytes';
 import { isEphemeral } from '../../format/kind';
-import { localTime, relativeTime, utcTime } from '../../format/time';
+import { localTime, NO_TIME, utcTime } from '../../format/time';
 import { epochCounter } from '../../format/zxid';
 import { locale } from '../../i18n';
+import { Ago } from '../../ui/ago';
 import { say } from './texts';
 
 function Zxid({ zxid }: { zxid: string }) {
@@ -16,11 +18,13 @@ function Zxid({ zxid }: { zxid: string }) {
 }
 
 function Time({ ms }: { ms: number }) {
-  return (
+  return ms === 0 ? (
+    NO_TIME
+  ) : (
     <>
       <time dateTime={new Date(ms).toISOString()}>{localTime(ms)}</time>{' '}
       <span class="hint">
-        {relativeTime(ms)}, {utcTime(ms)}
+        <Ago ms={ms} />, {utcTime(ms)}
       </span>
     </>
   );
@@ -29,7 +33,11 @@ function Time({ ms }: { ms: number }) {
 /** Who keeps it alive. */
 function Owner({ stat }: { stat: Stat }) {
   if (isEphemeral(stat)) {
-    return <code>{say('owner_session', { id: stat.ephemeralOwner })}</code>;
+    return (
+      <a href={urlOf('sessions', `/${stat.ephemeralOwner}`)}>
+        <code>{say('owner_session', { id: stat.ephemeralOwner })}</code>
+      </a>
+    );
   }
   if (stat.ttl !== undefined) {
     return <>{say('owner_ttl', { ms: stat.ttl.toLocaleString(locale()) })}</>;

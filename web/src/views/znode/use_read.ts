@@ -2,9 +2,19 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { ApiError } from '../../api/error';
 
-/** What a read has answered, asked anew when `inputs` change; the old answer stays until then. */
-export function useRead<T>(read: () => Promise<T>, inputs: unknown[]) {
-  const state = useSignal<{ value?: T; error?: ApiError }>({});
+interface State<T> {
+  value?: T;
+  error?: ApiError;
+}
+
+/** What a read has answered, asked anew when `inputs` change, or by `again`; the old answer stays until
+ * then. */
+export function useRead<T>(
+  read: () => Promise<T>,
+  inputs: unknown[],
+): State<T> & { again: () => void } {
+  const state = useSignal<State<T>>({});
+  const round = useSignal(0);
   useEffect(() => {
     let current = true;
     read().then(
@@ -22,6 +32,11 @@ export function useRead<T>(read: () => Promise<T>, inputs: unknown[]) {
     return () => {
       current = false;
     };
-  }, inputs);
-  return state.value;
+  }, [...inputs, round.value]);
+  return {
+    ...state.value,
+    again: () => {
+      round.value += 1;
+    },
+  };
 }

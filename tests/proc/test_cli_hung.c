@@ -1,0 +1,144 @@
+/* Replicas that hang, as a stopped machine does: they take what is asked and never answer. What
+ * each command does where another replica serves, how it ends where none does, and how long that
+ * takes. */
+#include "tests/proc/fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WAIT_MS = 500,    /* What the lines below wait at most; */
+    BOUND_MS = 10000, /* far less than the time-out of a request, which is 15 s. */
+};
+
+static struct ensemble ensemble;
+
+/* $HUNG is the one that hangs; $GOOD are the others. */
+static int open_all(void **state)
+{
+    char text[SHELL_LINE_MAX];
+
+    (void)state;
+    ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=20\nminSessionTimeout=200\n");
+    shell_open(&ensemble);
+    fixture_open(&ensemble);
+    fixture_make();
+    shell_expect("zabra queue push q item && zabra barrier raise b", 0, "item-");
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", ensemble.replicas[0].client_port);
+    assert_int_equal(setenv("HUNG", text, 1), 0);
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%u,127.0.0.1:%u",
+                   ensemble.replicas[1].client_port, ensemble.replicas[2].client_port);
+    assert_int_equal(setenv("GOOD", text, 1), 0);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* Behind each test, also one that has failed. */
+static int go_on(void **state)
+{
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGCONT);
+    ensemble_signal(&ensemble, 1, SIGCONT);
+    ensemble_wait_all_ready(&ensemble);
+    return 0;
+}
+
+static void expect_soon(const char *line, int code, const char *said)
+{
+    uint64_t start_ms = os_now_ms();
+
+    shell_expect(line, code, said);
+    if (os_now_ms() - start_ms >= BOUND_MS * ENSEMBLE_FACTOR) {
+        fail_msg("%s: took %d ms", line, (int)(os_now_ms() - start_ms));
+    }
+}
+
+/* ---- One of three ---- */
+
+static void test_others_do_it(void **state)
+{
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    shell_expect("export ZABRA_TIMEOUT=6s; zabra export $P/here --endpoints $HUNG,$GOOD", 0,
+                 "\"end\"");
+    shell_expect("export ZABRA_TIMEOUT=6s; "
+                 "zabra watch $P/here --since 0x1 --once --endpoints $HUNG,$GOOD",
+                 0, "NodeCreated");
+    shell_expect("export ZABRA_TIMEOUT=6s; zabra lock l --endpoints $HUNG,$GOOD -- echo mine", 0,
+                 "mine\n");
+}
+
+/* Whenever the time is over, and whoever was asked last. */
+static void test_a_read_that_hangs_has_one_exit_code(void **state)
+{
+    static const char *const ways[] = {
+        "get $P/here --endpoints $HUNG --timeout 1ms",
+        "get $P/here --endpoints $HUNG --timeout 300ms",
+        "get $P/here --endpoints $HUNG,127.0.0.1:1 --timeout 1100ms",
+        "get $P/here --endpoints 127.0.0.1:1,$HUNG --timeout 1100ms",
+        "get $P/here --endpoints 127.0.0.1:1,$HUNG,127.0.0.1:1 --timeout 300ms",
+        "export $P/here --endpoints $HUNG --timeout 300ms",
+        "export $P/here --endpoints $HUNG,127.0.0.1:1 --timeout 300ms",
+        "export $P/here --endpoints 127.0.0.1:1,$HUNG --timeout 300ms",
+    };
+    char line[SHELL_LINE_MAX];
+
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        (void)snprintf(line, sizeof(line), "zabra %s -o json", ways[i]);
+        shell_expect(line, 7, "\"TimedOut\"");
+    }
+    shell_expect("zabra get $P/here --endpoints 127.0.0.1:1 --timeout 300ms -o json", 6,
+                 "\"NoEnsemble\"");
+}
+
+/* ---- Two of three ---- */
+
+/* A write waits in a replica without a quorum for longer than anybody wants to. */
+static void test_a_wait_is_over_in_time(void **state)
+{
+    static const struct {
+        const char *words;
+        int code;
+    } ways[] = {
+        {"lock w", 124},
+        {"elect w", 124},
+        {"semaphore w -n 2", 124},
+        {"queue pop q", 7},
+        {"barrier wait b", 7},
+        {"barrier lower b", 7},
+        {"barrier enter e me --count 1", 124},
+    };
+
+    char line[SHELL_LINE_MAX];
+
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    ensemble_signal(&ensemble, 1, SIGSTOP);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        (void)snprintf(line, sizeof(line), "zabra %s --wait %dms -o json%s", ways[i].words,
+                       (int)WAIT_MS, ways[i].code == 124 ? " -- true" : "");
+        expect_soon(line, ways[i].code, "the time to wait is over: ");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_others_do_it, go_on),
+        cmocka_unit_test_teardown(test_a_read_that_hangs_has_one_exit_code, go_on),
+        cmocka_unit_test_teardown(test_a_wait_is_over_in_time, go_on),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

@@ -1,0 +1,148 @@
+/* How the replicas are, asked at each of them: all know it of all, also of one that stands still or
+ * is gone, and say for how long. */
+#include "tests/proc/ensemble.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    COUNT = 3,
+    SILENT_MS = 5000 /* syncLimit and two more ticks. */
+};
+
+static struct ensemble ensemble;
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, COUNT, NULL);
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* What replica `at` says of `of`; the caller drops it. NULL: nothing. */
+static json_t *member(uint32_t at, uint32_t of)
+{
+    if (ensemble_call(&ensemble, at, "GET", "/ensemble/v1", NULL) != 200) {
+        return NULL;
+    }
+    json_t *all = web_json(&ensemble.reply);
+    json_t *one = json_array_get(json_object_get(all, "members"), of);
+
+    json_incref(one);
+    json_decref(all);
+    return one;
+}
+
+static int64_t number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+
+    return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static bool is(const json_t *object, const char *key, const char *text)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+
+    return value && strcmp(value, text) == 0;
+}
+
+/* Lately heard, in step, up to `zxid`, its log synced before. */
+static bool is_well(uint32_t at, uint32_t of, const char *role, const char *zxid)
+{
+    json_t *one = member(at, of);
+    bool well = is(one, "state", role) && is(one, "zxid", zxid) && number(one, "epoch") > 0 &&
+                number(one, "lag_ms") >= 0 && number(one, "heard_ms") >= 0 &&
+                number(one, "heard_ms") < SILENT_MS && number(one, "state_ms") >= 0 &&
+                number(one, "uptime_ms") > 0 &&
+                json_is_number(json_object_get(one, "log_sync_p99_ms")) &&
+                json_is_false(json_object_get(one, "disk_low")) &&
+                json_string_length(json_object_get(one, "version")) > 0;
+
+    json_decref(one);
+    return well;
+}
+
+static bool has_state(uint32_t at, uint32_t of, const char *state)
+{
+    json_t *one = member(at, of);
+    bool has = is(one, "state", state);
+
+    json_decref(one);
+    return has;
+}
+
+static void each_knows_all(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    char zxid[32];
+
+    (void)state;
+    ensemble_call_until(&ensemble, leader, "PUT", "/znodes/v1/members?upsert=true", "x", 201);
+    (void)snprintf(zxid, sizeof(zxid), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
+    for (uint32_t at = 0; at < COUNT; at++) {
+        for (uint32_t of = 0; of < COUNT; of++) {
+            ENSEMBLE_WAIT(&ensemble, is_well(at, of, of == leader ? "leader" : "follower", zxid));
+        }
+    }
+}
+
+/* Its connections stay open: only that nothing comes tells. */
+static void one_that_stands_still_is_silent(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t still = (leader + 1) % COUNT;
+    uint32_t other = (leader + 2) % COUNT;
+
+    (void)state;
+    ensemble_signal(&ensemble, still, SIGSTOP);
+    ENSEMBLE_WAIT(&ensemble,
+                  has_state(other, still, "silent") || has_state(other, still, "unreachable"));
+    json_t *one = member(other, still);
+
+    assert_true(number(one, "heard_ms") >= SILENT_MS);
+    json_decref(one);
+    ensemble_signal(&ensemble, still, SIGCONT);
+    ENSEMBLE_WAIT(&ensemble, has_state(other, still, "follower"));
+    ENSEMBLE_WAIT(&ensemble, has_state(still, other, "follower"));
+}
+
+static void of_one_that_is_gone_the_last_is_known(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t gone = (leader + 1) % COUNT;
+    uint32_t other = (leader + 2) % COUNT;
+
+    (void)state;
+    ensemble_kill(&ensemble, gone);
+    ENSEMBLE_WAIT(&ensemble, has_state(other, gone, "unreachable"));
+    json_t *one = member(other, gone);
+
+    assert_true(number(one, "heard_ms") >= 0);
+    assert_int_equal(number(one, "state_ms"), -1);
+    assert_non_null(json_object_get(one, "zxid"));
+    json_decref(one);
+    ensemble_start(&ensemble, gone);
+    ensemble_wait_all_ready(&ensemble);
+    ENSEMBLE_WAIT(&ensemble, has_state(other, gone, "follower"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_knows_all),
+        cmocka_unit_test(one_that_stands_still_is_silent),
+        cmocka_unit_test(of_one_that_is_gone_the_last_is_known),
+    };
+
+    return cmocka_run_group_tests(tests, open_three, close_three);
+}

@@ -1,0 +1,188 @@
+/* How the replicas are: each says so of itself, the leader of all to all. */
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+static struct sign sign_of(const struct bench *bench, uint32_t id)
+{
+    struct sign signs[ZAB_MEMBERS_MAX];
+    size_t count = replica_signs(bench->replica, signs);
+    const struct sign *sign = signs_find(signs, count, id);
+
+    return sign ? *sign : (struct sign){0};
+}
+
+static struct sign follower(uint32_t id, const struct bench *bench)
+{
+    return (struct sign){.id = id,
+                         .at_ms = bench->drive.now_ms,
+                         .role = SIGN_FOLLOWER,
+                         .flags = SIGN_SERVING,
+                         .epoch = 1,
+                         .zxid = zxid_make(1, 5),
+                         .host = {.sync_p99_us = 2000, .version = "0.1.0"}};
+}
+
+/* A PONG or a PING with such signs. */
+static void says(struct bench *bench, enum zab_msg_type type, const struct sign *signs,
+                 size_t count)
+{
+    struct buf bytes;
+    struct zab_msg msg = {.type = type};
+
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(signs, count, bench->drive.now_ms, &bytes);
+    msg.bytes = buf_slice(&bytes);
+    if (type == ZAB_PING) {
+        drive_leader_says(&bench->drive, msg);
+    } else {
+        msg.link = bench->drive.links[signs[0].id];
+        drive_recv(&bench->drive, signs[0].id, &msg);
+    }
+    buf_release(&bytes);
+}
+
+/* What the replica said to `peer` with the newest message of that type. */
+static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
+                   struct sign signs[ZAB_MEMBERS_MAX])
+{
+    const struct zab_msg *msg = drive_sent(&bench->drive, peer, type);
+    size_t count = 0;
+
+    assert_non_null(msg);
+    assert_true(signs_decode(msg->bytes, bench->drive.now_ms, signs, &count));
+    return count;
+}
+
+static void a_leader_tells_all_of_all(void **state)
+{
+    struct bench bench;
+    struct sign signs[ZAB_MEMBERS_MAX];
+
+    (void)state;
+    bench_lead(&bench);
+    replica_host(bench.replica, &(struct sign_host){.sync_p50_us = 250, .version = "0.1.0"});
+    struct sign two = follower(2, &bench);
+
+    says(&bench, ZAB_PONG, &two, 1);
+    assert_int_equal(sign_of(&bench, 2).zxid, zxid_make(1, 5));
+    drive_clear(&bench.drive);
+    drive_tick(&bench.drive, 500);
+    size_t count = said(&bench, 1, ZAB_PING, signs);
+
+    assert_int_equal(count, 2);
+    assert_int_equal(signs_find(signs, count, 3)->role, SIGN_LEADER);
+    assert_int_equal(signs_find(signs, count, 3)->host.sync_p50_us, 250);
+    assert_int_equal(signs_find(signs, count, 2)->host.sync_p99_us, 2000);
+    /* It was heard of half a second ago, and so it is told. */
+    assert_int_equal(signs_find(signs, count, 2)->at_ms, bench.drive.now_ms - 500);
+    bench_close(&bench);
+}
+
+static void a_follower_tells_of_itself_and_hears_of_all(void **state)
+{
+    struct bench bench;
+    struct sign signs[ZAB_MEMBERS_MAX];
+    struct sign heard[2] = {0};
+
+    (void)state;
+    bench_follow(&bench);
+    heard[0] = follower(3, &bench);
+    heard[0].role = SIGN_LEADER;
+    heard[1] = follower(2, &bench);
+    drive_clear(&bench.drive);
+    drive_tick(&bench.drive, 200);
+    says(&bench, ZAB_PING, heard, 2);
+    assert_int_equal(sign_of(&bench, 3).role, SIGN_LEADER);
+    assert_int_equal(sign_of(&bench, 2).zxid, zxid_make(1, 5));
+    assert_int_equal(said(&bench, 3, ZAB_PONG, signs), 1);
+    assert_int_equal(signs[0].id, 1);
+    assert_int_equal(signs[0].role, SIGN_FOLLOWER);
+    assert_true(signs[0].flags & SIGN_SERVING);
+    bench_close(&bench);
+}
+
+/* A new leader may know less of somebody who is lost than the one before it. */
+static void the_newest_word_counts(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_tick(&bench.drive, 1000);
+    struct sign two = follower(2, &bench);
+    struct sign older = two;
+
+    older.at_ms -= 500;
+    older.role = SIGN_LOOKING;
+    says(&bench, ZAB_PING, &two, 1);
+    says(&bench, ZAB_PING, &older, 1);
+    assert_int_equal(sign_of(&bench, 2).role, SIGN_FOLLOWER);
+    assert_int_equal(sign_of(&bench, 2).at_ms, two.at_ms);
+    bench_close(&bench);
+}
+
+/* Nobody speaks for us, of strangers nothing is kept, and what is no sign is nothing. */
+static void what_makes_no_sense_is_not_kept(void **state)
+{
+    struct bench bench;
+    struct sign wrong[2] = {0};
+
+    (void)state;
+    bench_follow(&bench);
+    wrong[0] = follower(1, &bench);
+    wrong[0].role = SIGN_QUARANTINE;
+    wrong[1] = follower(9, &bench);
+    says(&bench, ZAB_PING, wrong, 2);
+    drive_leader_says(&bench.drive, (struct zab_msg){.type = ZAB_PING, .bytes = slice_str("?")});
+    drive_tick(&bench.drive, 200);
+    assert_int_equal(sign_of(&bench, 1).role, SIGN_FOLLOWER);
+    assert_int_equal(sign_of(&bench, 9).id, 0);
+    bench_close(&bench);
+}
+
+static void it_says_since_when_it_has_its_role(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_tick(&bench.drive, 200);
+    uint64_t before_ms = sign_of(&bench, 1).role_ms;
+
+    drive_tick(&bench.drive, 700);
+    assert_int_equal(sign_of(&bench, 1).role_ms, before_ms + 700);
+    drive_down(&bench.drive, 3);
+    drive_tick(&bench.drive, 300);
+    assert_int_equal(sign_of(&bench, 1).role, SIGN_LOOKING);
+    assert_true(sign_of(&bench, 1).role_ms <= 300);
+    bench_close(&bench);
+}
+
+/* The clock began with the machine, long before this process. */
+static void who_never_heard_lags_since_its_start(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    uint64_t start_ms = bench.drive.now_ms;
+
+    drive_tick(&bench.drive, 300);
+    assert_true(sign_of(&bench, 1).lag_ms <= 300);
+    assert_true(start_ms > 300);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leader_tells_all_of_all),
+        cmocka_unit_test(a_follower_tells_of_itself_and_hears_of_all),
+        cmocka_unit_test(the_newest_word_counts),
+        cmocka_unit_test(what_makes_no_sense_is_not_kept),
+        cmocka_unit_test(it_says_since_when_it_has_its_role),
+        cmocka_unit_test(who_never_heard_lags_since_its_start),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

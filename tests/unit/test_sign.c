@@ -1,0 +1,160 @@
+/* What a replica says of itself: there and back, of a later version, cut anywhere. */
+#include "base/wire.h"
+#include "server/sign.h"
+#include "tests/lib/unit.h"
+
+#include <string.h>
+
+static struct sign sample(uint32_t id)
+{
+    return (struct sign){.id = id,
+                         .at_ms = 5000,
+                         .role = SIGN_FOLLOWER,
+                         .flags = SIGN_SERVING | SIGN_DISK_LOW,
+                         .epoch = 7,
+                         .zxid = zxid_make(7, 42),
+                         .lag_ms = 12,
+                         .role_ms = 90000,
+                         .host = {.up_ms = 100000,
+                                  .sync_p50_us = 300,
+                                  .sync_p99_us = 4100,
+                                  .disk_low = true,
+                                  .version = "0.1.0"}};
+}
+
+static void test_there_and_back(void **state)
+{
+    struct sign said[2] = {sample(1), sample(3)};
+    struct sign heard[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    said[1].at_ms = 4000;
+    signs_encode(said, 2, 5500, &bytes);
+    /* The other one has another clock: only how long ago it was is told. */
+    assert_true(signs_decode(buf_slice(&bytes), 100000, heard, &count));
+    assert_int_equal(count, 2);
+    assert_int_equal(heard[0].at_ms, 99500);
+    assert_int_equal(heard[1].at_ms, 98500);
+    said[1].at_ms = heard[1].at_ms;
+    assert_memory_equal(&heard[1], &said[1], sizeof(said[1]));
+    assert_ptr_equal(signs_find(heard, count, 3), &heard[1]);
+    assert_null(signs_find(heard, count, 2));
+    buf_release(&bytes);
+}
+
+static void test_all_members_fit(void **state)
+{
+    struct sign said[ZAB_MEMBERS_MAX];
+    struct sign heard[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+    struct buf bytes;
+
+    (void)state;
+    for (uint32_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        said[i] = sample(i + 1);
+        memset(said[i].host.version, 'v', SIGN_VERSION_MAX - 1);
+    }
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(said, ZAB_MEMBERS_MAX, 5000, &bytes);
+    assert_false(bytes.overflow);
+    assert_true(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    assert_int_equal(count, ZAB_MEMBERS_MAX);
+    buf_release(&bytes);
+}
+
+static void test_what_is_cut_off_says_nothing(void **state)
+{
+    struct sign said = sample(1);
+    struct sign heard[ZAB_MEMBERS_MAX];
+    size_t count = 1;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(&said, 1, 5000, &bytes);
+    for (size_t len = 0; len < bytes.len; len++) {
+        assert_false(signs_decode(slice_make(bytes.data, len), 5000, heard, &count));
+        assert_int_equal(count, 0);
+    }
+    wire_put_u8(&bytes, 0);
+    assert_false(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    bytes.data[0]++; /* Of another format. */
+    assert_false(signs_decode(slice_make(bytes.data, bytes.len - 1), 5000, heard, &count));
+    buf_release(&bytes);
+}
+
+static void test_what_a_later_version_adds_is_passed_over(void **state)
+{
+    struct sign said = sample(1);
+    struct sign heard[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+    struct buf bytes;
+
+    (void)state;
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(&said, 1, 5000, &bytes);
+    wire_put_u32(&bytes, 99);
+    /* Behind format and count stands the entry's length. */
+    wire_store_u32(bytes.data + 2, (uint32_t)(bytes.len - 6));
+    assert_true(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(heard[0].zxid, said.zxid);
+    buf_release(&bytes);
+}
+
+static void expect_refused(struct sign said)
+{
+    struct sign heard[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+    struct buf bytes;
+
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(&said, 1, 5000, &bytes);
+    assert_false(signs_decode(buf_slice(&bytes), 5000, heard, &count));
+    buf_release(&bytes);
+}
+
+static void test_what_cannot_be_is_refused(void **state)
+{
+    struct sign said = sample(1);
+
+    (void)state;
+    said.id = 0;
+    expect_refused(said);
+    said = sample(1);
+    said.role = (enum sign_role)SIGN_ROLES;
+    expect_refused(said);
+    said = sample(1);
+    memcpy(said.host.version, "\xff", 2); /* It would become JSON. */
+    expect_refused(said);
+}
+
+static void test_roles(void **state)
+{
+    struct zab_status status = {.state = ZAB_OBSERVING};
+
+    (void)state;
+    assert_string_equal(sign_role_name(sign_role_of(&status, false)), "observer");
+    assert_string_equal(sign_role_name(sign_role_of(&status, true)), "follower");
+    status.stranger = true;
+    assert_string_equal(sign_role_name(sign_role_of(&status, true)), "observer");
+    status.quarantined = true;
+    assert_string_equal(sign_role_name(sign_role_of(&status, true)), "quarantine");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_all_members_fit),
+        cmocka_unit_test(test_what_is_cut_off_says_nothing),
+        cmocka_unit_test(test_what_a_later_version_adds_is_passed_over),
+        cmocka_unit_test(test_what_cannot_be_is_refused),
+        cmocka_unit_test(test_roles),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

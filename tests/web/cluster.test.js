@@ -1,0 +1,204 @@
+// Replicas, sessions and metrics: who is there, who is not and for how long; whose session owns what, and
+// its end; what each replica counts.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { Client } from './clients.js';
+import { Replicas, until } from './replicas.js';
+
+const SUPER = 'super:zUZ0bpqYS7FucDXsnUgxOWTto1s='; // super:root
+const LONG_MS = 60_000;
+
+let browser;
+let replicas;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start(3, { superDigest: SUPER });
+});
+
+after(async () => {
+  await browser?.close();
+  await replicas?.stop();
+});
+
+/** One visitor, and in the end nothing that must not happen has happened. */
+function visiting(name, options, act) {
+  test(name, async () => {
+    const visit = await Visit.begin(browser, replicas, options);
+    try {
+      await act(visit.page, visit);
+      assert.deepEqual(visit.complaints, []);
+    } finally {
+      await visit.end();
+    }
+  });
+}
+
+async function signIn(page, user, password) {
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByLabel('User').fill(user);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click();
+}
+
+async function leader() {
+  const answer = await replicas.ask('GET', '/ensemble/v1');
+  return (await answer.json()).leader;
+}
+
+const card = (page, id) => page.getByRole('region', { name: `Replica ${id}` });
+
+visiting('each replica knows how all of them are', {}, async (page, visit) => {
+  const leads = await leader();
+  for (let at = 0; at < 3; at += 1) {
+    await visit.open('/ui/ensemble', at);
+    for (let id = 1; id <= 3; id += 1) {
+      const state = id === leads ? 'leader' : 'follower';
+      await card(page, id).getByText(state, { exact: true }).waitFor();
+      await card(page, id)
+        .getByText(/^half in .* 99 % in /)
+        .waitFor();
+    }
+    await card(page, at + 1)
+      .getByText('serves this page')
+      .waitFor();
+    await card(page, leads).getByText('leads', { exact: true }).waitFor();
+  }
+});
+
+visiting(
+  'a session appears with what it owns and watches, and is closed',
+  {},
+  async (page, visit) => {
+    const client = await Client.connect(replicas, { at: 1, timeout_ms: LONG_MS });
+    await visit.open('/ui/sessions');
+    const row = page.getByRole('row').filter({ hasText: client.session });
+    await row.getByText('replica 2', { exact: true }).waitFor();
+    await client.create('/members/<b>one', 'x', { ephemeral: true });
+    await client.ask('watch', { path: '/members', kind: 'recursive' });
+    await page.getByLabel('Filter').fill('zzz');
+    await page.getByText('No session matches.').waitFor();
+    await page.getByLabel('Filter').fill(client.session);
+    await row.getByRole('cell', { name: /by replica 2$/ }).waitFor(); // As the leader knows.
+    await row.getByRole('link').click();
+    await page.getByRole('link', { name: '/members/<b>one' }).waitFor();
+    await page.getByRole('row').filter({ hasText: 'subtree' }).getByText('/members').waitFor();
+    await page.getByText('As replica 2 knows them').waitFor();
+    const close = page.getByRole('button', { name: 'Close the session' });
+    await close.hover();
+    await page.getByText('Only the super user closes sessions of others').waitFor();
+    await signIn(page, 'super', 'root');
+    await until(
+      'the right is there',
+      async () => (await close.getAttribute('aria-disabled')) === 'false',
+    );
+    await close.click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('Deleted with it (1):').waitFor();
+    await dialog.getByText('/members/<b>one').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+    await close.click();
+    await dialog.getByRole('button', { name: 'Close the session' }).click();
+    await page.getByText(`Session ${client.session} is closed.`).waitFor();
+    await page.getByText('There is no such session').waitFor();
+    const gone = await fetch(`${replicas.url()}/znodes/v1/members/%3Cb%3Eone`);
+    assert.equal(gone.status, 404);
+    client.die();
+  },
+);
+
+visiting('the owner of an ephemeral is a link to its session', {}, async (page, visit) => {
+  const client = await Client.connect(replicas, { timeout_ms: LONG_MS });
+  await client.create('/members/two', '', { ephemeral: true });
+  await visit.open('/ui/tree/members/two?tab=stat');
+  await page.getByRole('link', { name: client.session }).click();
+  await page.getByRole('heading', { name: client.session }).waitFor();
+  await page.getByRole('link', { name: '/members/two' }).waitFor();
+  client.die();
+});
+
+visiting('what is not there, or not for all, is said', {}, async (page, visit) => {
+  await visit.open('/ui/sessions/0x7fff');
+  await page.getByText('There is no such session').waitFor();
+  await page.getByRole('link', { name: 'All sessions' }).click();
+  await page.getByText('You see the sessions that were opened as you').waitFor();
+});
+
+visiting('each replica has figures of its own, each with what it says', {}, async (page, visit) => {
+  await replicas.create('/counted', 'x');
+  await visit.open('/ui/metrics');
+  await page.getByText('Figures are those of replica 1 alone').waitFor();
+  await page.locator('.plot canvas').first().waitFor();
+  assert.equal(await page.locator('figure.plot').count(), 20);
+  await page.getByLabel('Replica').selectOption('3');
+  await page.getByText('Figures are those of replica 3 alone').waitFor();
+  await page.locator('.plot canvas').first().waitFor();
+  await page.getByLabel('Range').selectOption('6h');
+  await page.locator('.plot canvas').first().waitFor();
+  const url = new URL(page.url());
+  assert.equal(url.search, '?replica=3&range=6h');
+  await page.getByLabel('Search by name and meaning').fill('went looking');
+  await page.getByRole('cell', { name: 'zabra_elections_total' }).waitFor();
+  await page.getByText(/^1 of \d+$/).waitFor();
+  await page.getByLabel('Search by name and meaning').fill('no such thing');
+  await page.getByText('No metric matches.').waitFor();
+});
+
+const LOOKS = [
+  { language: 'en', theme: 'light', viewport: WIDE },
+  { language: 'zh', theme: 'dark', viewport: NARROW },
+];
+
+for (const look of LOOKS) {
+  const { language, theme, viewport } = look;
+  visiting(
+    `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
+    look,
+    async (page, visit) => {
+      const client = await Client.connect(replicas, { timeout_ms: LONG_MS });
+      await client.create(`/members/${language}`, '', { ephemeral: true });
+      const pages = [
+        ['/ui/ensemble', '.replica'],
+        ['/ui/sessions', 'td'],
+        [`/ui/sessions/${client.session}`, '.session-paths a'],
+        ['/ui/metrics?search=log', '.plot canvas'], // With all of them axe takes long.
+      ];
+      for (const [path, part] of pages) {
+        await visit.open(path);
+        await page.locator(part).first().waitFor();
+        assert.deepEqual(await visit.barriers(), [], path);
+        assert.equal(await visit.excess(), 0, path);
+      }
+      await client.ask('close');
+      client.die();
+    },
+  );
+}
+
+// The last one: a replica stands still, then another one is gone.
+visiting('one that stands still and one that is gone are told apart', {}, async (page, visit) => {
+  const leads = await leader();
+  const still = (leads % 3) + 1;
+  const other = (still % 3) + 1;
+  await visit.open('/ui/ensemble', other - 1);
+  await card(page, still).getByText('follower', { exact: true }).waitFor();
+  replicas.processes[still - 1].kill('SIGSTOP');
+  try {
+    await card(page, still)
+      .getByText(/^(Has said nothing for|Does not answer, last heard of) \d+ s/)
+      .waitFor({ timeout: 60_000 });
+    await page.getByText('2 of 3 vote: one more loss, and writes stop.').waitFor();
+  } finally {
+    replicas.processes[still - 1].kill('SIGCONT');
+  }
+  await card(page, still).getByText('follower', { exact: true }).waitFor();
+  await replicas.kill(still - 1);
+  await card(page, still).getByText('unreachable').waitFor();
+  await card(page, still)
+    .getByText(/^Does not answer, last heard of/)
+    .waitFor();
+  await page.getByText(`Replica ${still} cannot be reached.`).waitFor();
+});

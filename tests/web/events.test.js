@@ -1,0 +1,224 @@
+// The stream of events: changes of others as they happen, several subscriptions, pause, filter, gaps, and
+// nothing missed when the replica is lost.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { Replicas } from './replicas.js';
+
+const MANY = 3_000;
+const WHILE = 8; // Changes while no replica answers the page; all are in view together.
+const OPS_MAX = 500; // Of one multi.
+const WORK_MAX_MS = 200; // Of the page's thread for so many events at a time.
+
+let browser;
+let replicas;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start(3, { maxWatches: 40 });
+  await replicas.create('/app/one', 'x');
+});
+
+after(async () => {
+  await browser?.close();
+  await replicas?.stop();
+});
+
+const line = (page, text) => page.locator('.stream-row', { hasText: text });
+const pathField = (page) => page.getByRole('textbox', { name: 'Path', exact: true });
+const total = (page, count) =>
+  page.getByText(new RegExp(`^${count.toLocaleString('en-GB')} events`)).waitFor();
+const watching = (page, path) =>
+  page.locator('.subscription', { hasText: path }).locator('.dot.good').waitFor();
+
+/** One visitor, and in the end nothing that must not happen has happened. */
+function visiting(name, options, act) {
+  test(name, async () => {
+    const visit = await Visit.begin(browser, replicas, options);
+    try {
+      await act(visit.page, visit);
+      assert.deepEqual(visit.complaints, []);
+    } finally {
+      await visit.end();
+    }
+  });
+}
+
+visiting('what is asked for in the form is told, and is in the URL', {}, async (page, visit) => {
+  await visit.open('/ui/events');
+  await page.getByText('Name a path and what of it').waitFor();
+  await pathField(page).fill('/app/');
+  await page.keyboard.press('Enter');
+  await watching(page, '/app');
+  assert.equal(new URL(page.url()).searchParams.get('watch'), 'recursive:/app');
+  await page.getByText('Nothing has happened yet.').waitFor();
+  await replicas.create('/app/two', 'y', { at: 1 });
+  await line(page, 'created').filter({ hasText: '/app/two' }).waitFor();
+  await replicas.create('/app/two', 'z', { at: 2 });
+  await line(page, 'data changed').waitFor();
+  await replicas.ask('DELETE', '/znodes/v1/app/two', { at: 1 });
+  await line(page, 'deleted').waitFor();
+  await total(page, 3);
+  await page.getByLabel('Kind').selectOption('children');
+  await pathField(page).fill('/app/one');
+  await page.getByRole('button', { name: 'Watch', exact: true }).click();
+  await watching(page, '/app/one');
+  await replicas.create('/app/one/child');
+  await line(page, 'children changed').filter({ hasText: '/app/one' }).waitFor();
+  const used = page.locator('.subscription', { hasText: 'Children, once' });
+  await used.getByText('used up').waitFor();
+  await used.getByRole('button', { name: 'Watch again' }).click();
+  await used.locator('.dot.good').waitFor();
+  await page.reload(); // As somebody who was given the link.
+  await watching(page, '/app/one');
+  await page.getByRole('button', { name: 'Stop watching /app/one' }).click();
+  await used.waitFor({ state: 'detached' });
+  await line(page, '/app/one/child').waitFor({ state: 'detached' });
+  await replicas.create('/app/last', '', { at: 1 });
+  await page.getByRole('link', { name: '/app/last' }).click();
+  await page.getByRole('heading', { name: 'last' }).waitFor();
+});
+
+visiting(
+  'a pause holds what comes, a filter hides, and what is shown is copied',
+  {},
+  async (page, visit) => {
+    await visit.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await visit.open('/ui/events?watch=recursive:/app&filter=three');
+    await watching(page, '/app');
+    await replicas.create('/app/three', 'x');
+    await replicas.create('/app/four', 'x');
+    await total(page, 2);
+    await page.getByText('1 of 2 are shown').waitFor();
+    assert.equal(await page.locator('.stream-row').count(), 1);
+    await page.getByRole('button', { name: 'Copy what is shown' }).click();
+    await page.getByText('Copied.').waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    const event = JSON.parse(copied.trim());
+    assert.equal(event.event, 'NodeCreated');
+    assert.equal(event.path, '/app/three');
+    assert.match(event.zxid, /^0x/);
+    await page.getByLabel('Filter').fill('');
+    await line(page, '/app/four').waitFor();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await replicas.create('/app/five', 'x');
+    await page.getByText('1 wait').waitFor();
+    assert.equal(await line(page, '/app/five').count(), 0);
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await line(page, '/app/five').waitFor();
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.getByText('Nothing has happened yet.').waitFor();
+  },
+);
+
+visiting('what is refused says why', {}, async (page, visit) => {
+  await visit.open('/ui/events?watch=data:/a/../b');
+  await page.getByText(/^Refused: /).waitFor();
+  await pathField(page).fill('app');
+  const button = page.getByRole('button', { name: 'Watch', exact: true });
+  await button.hover();
+  await page.getByText('A path begins with a slash.').waitFor();
+});
+
+/** What a replica says when what happened cannot be told: here after so many changes, the real ones in
+ * between. */
+visiting('a gap is marked where it is', {}, async (page, visit) => {
+  let tell;
+  let watch;
+  await page.routeWebSocket(/\/ws\/v1/, (socket) => {
+    const server = socket.connectToServer();
+    server.onMessage((text) => {
+      const message = JSON.parse(text);
+      watch = message.watch ?? watch;
+      socket.send(text);
+    });
+    tell = (message) => socket.send(JSON.stringify(message));
+  });
+  await visit.open('/ui/events?watch=recursive:/gap');
+  await watching(page, '/gap');
+  await replicas.create('/gap/before');
+  await line(page, '/gap/before').waitFor();
+  tell({ event: 'gap', watches: [watch], zxid: '0x100000001' });
+  await line(page, 'A gap: what happened meanwhile to /gap cannot be told.').waitFor();
+  await replicas.create('/gap/after', '', { at: 1 });
+  await line(page, '/gap/after').waitFor();
+  assert.deepEqual(
+    await page
+      .locator('.stream-row')
+      .evaluateAll((rows) => rows.map((row) => row.classList.contains('gap'))),
+    [false, false, true, false],
+  );
+});
+
+visiting('thousands at once do not stop the page', {}, async (page, visit) => {
+  await replicas.create('/many');
+  await visit.open('/ui/events?watch=recursive:/many');
+  await watching(page, '/many');
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const look = async () => {
+    const { metrics } = await devtools.send('Performance.getMetrics');
+    return metrics.find(({ name }) => name === 'TaskDuration').value * 1_000;
+  };
+  const begun = await look();
+  for (let from = 0; from < MANY; from += OPS_MAX) {
+    const ops = Array.from({ length: OPS_MAX }, (_, at) => ({
+      op: 'create',
+      path: `/many/n${from + at}`,
+    }));
+    await replicas.ask('POST', '/multi/v1', {
+      body: JSON.stringify({ ops }),
+      headers: { 'Content-Type': 'application/json' },
+    });
+  }
+  await total(page, MANY);
+  await line(page, `/many/n${MANY - 1}`).waitFor();
+  assert.ok((await page.locator('.stream-row').count()) < 100, 'only what is seen is there');
+  const spent = (await look()) - begun;
+  assert.ok(spent < WORK_MAX_MS * (MANY / OPS_MAX), `${Math.round(spent)} ms of work`);
+});
+
+const LOOKS = [
+  { language: 'en', theme: 'light', viewport: WIDE },
+  { language: 'zh', theme: 'dark', viewport: NARROW },
+];
+
+for (const look of LOOKS) {
+  const { language, theme, viewport } = look;
+  visiting(
+    `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
+    look,
+    async (page, visit) => {
+      await visit.open('/ui/events');
+      await page.locator('.state').waitFor();
+      assert.deepEqual(await visit.barriers(), []);
+      await visit.open('/ui/events?watch=recursive:/app&watch=data:/app/one');
+      await watching(page, '/app/one');
+      await replicas.create('/app/one', `${language} ${theme}`);
+      await line(page, '/app/one').waitFor();
+      assert.deepEqual(await visit.barriers(), []);
+      assert.equal(await visit.excess(), 0);
+    },
+  );
+}
+
+// The last ones: a replica is gone after them.
+visiting('the serving replica is lost, and no event is missed', {}, async (page, visit) => {
+  await visit.open('/ui/events?watch=recursive:/lost');
+  await watching(page, '/lost');
+  await replicas.create('/lost/before');
+  await line(page, '/lost/before').waitFor();
+  await replicas.kill(0);
+  for (let at = 0; at < WHILE; at += 1) {
+    await replicas.create(`/lost/while-${at}`, '', { at: 1 + (at % 2) });
+  }
+  await line(page, 'No connection.').waitFor();
+  await line(page, 'goes on where it was interrupted').waitFor();
+  for (let at = 0; at < WHILE; at += 1) {
+    await page.getByRole('link', { name: `/lost/while-${at}`, exact: true }).waitFor();
+  }
+  await replicas.create('/lost/after', '', { at: 2 });
+  await line(page, '/lost/after').waitFor();
+  await total(page, 3 + WHILE);
+});

@@ -1,0 +1,270 @@
+// Recipes seen live: locks, groups and the others, drawn as what they are while clients come and die.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { Client } from './clients.js';
+import { Replicas, until } from './replicas.js';
+
+const WAITERS = 20;
+const MEMBERS = 50;
+const LOST_MS = 2_000; // The shortest time-out that replicas grant as they are.
+const LONG_MS = 60_000;
+
+let browser;
+let replicas;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start();
+});
+
+after(async () => {
+  await browser?.close();
+  await replicas?.stop();
+});
+
+/** Notes each state that the page has shown, by what `look` returns. */
+async function record(page, look) {
+  await page.evaluate((source) => {
+    const now = new Function(`return (${source})()`);
+    globalThis.seen = [];
+    const note = () => {
+      const text = JSON.stringify(now());
+      if (globalThis.seen.at(-1) !== text) {
+        globalThis.seen.push(text);
+      }
+    };
+    note();
+    new MutationObserver(note).observe(document.querySelector('main'), {
+      childList: true,
+      subtree: true,
+      characterData: true,
+    });
+  }, String(look));
+  return async () => (await page.evaluate(() => globalThis.seen)).map((text) => JSON.parse(text));
+}
+
+const sentence = (page, text) => page.locator('.recipe-sentence', { hasText: text }).waitFor();
+
+test('a lock with 20 waiters, while its holder and some that wait are killed', async () => {
+  const clients = await Client.many(1 + WAITERS, replicas, { timeout_ms: LOST_MS });
+  const paths = [];
+  for (const client of clients) {
+    paths.push(await client.stand('/locks/report/lock-'));
+  }
+  const names = paths.map((path) => path.split('/').at(-1));
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/recipes/locks/report');
+  await sentence(page, `${names[0]} holds it, ${WAITERS} waiting`);
+  assert.equal(await page.locator('.stand').count(), 1 + WAITERS);
+  assert.match(await page.locator('.stand').nth(1).textContent(), RegExp(`waits for ${names[0]}`));
+  assert.match(await page.locator('.stand').nth(0).textContent(), /fence \d+/);
+
+  const states = await record(page, () => ({
+    holders: [...document.querySelectorAll('.stand.holds strong')].map((one) => one.textContent),
+    count: document.querySelectorAll('.stand').length,
+  }));
+  const dead = [0, 1, 7, 13];
+  for (const at of dead) {
+    clients[at].die();
+  }
+  const left = names.filter((_, at) => !dead.includes(at));
+  await sentence(page, `${left[0]} holds it, ${left.length - 1} waiting`);
+  assert.deepEqual(await page.locator('.stand strong').allTextContents(), left);
+  await clients[2].ask('close');
+  await sentence(page, `${left[1]} holds it, ${left.length - 2} waiting`);
+  await page.getByText(`${left[0]} has gone; ${left[1]} is first now`).waitFor();
+
+  const seen = await states();
+  for (const [at, { holders, count }] of seen.entries()) {
+    assert.equal(holders.length, 1, `one holder at each moment: ${JSON.stringify(seen)}`);
+    assert.ok(count <= (seen[at - 1]?.count ?? count), 'nobody comes back');
+  }
+  const turns = seen.map(({ holders }) => names.indexOf(holders[0]));
+  assert.deepEqual(
+    turns,
+    turns.toSorted((a, b) => a - b),
+    'the turn goes on, never back',
+  );
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+  for (const client of clients) {
+    client.die();
+  }
+});
+
+test('a group of 50, while members die and a new one comes', async () => {
+  const clients = await Client.many(MEMBERS, replicas, { timeout_ms: LOST_MS, at: 1 });
+  await Promise.all(
+    clients.map((client, at) =>
+      client.create(`/groups/web/host-${String(at).padStart(2, '0')}`, `10.0.0.${at}:80`, {
+        ephemeral: true,
+      }),
+    ),
+  );
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/recipes/groups/web');
+  await sentence(page, `${MEMBERS} members`);
+  await page.locator('.member', { hasText: 'host-49' }).getByText('10.0.0.49:80').waitFor();
+  const states = await record(page, () => document.querySelectorAll('.member').length);
+  for (const client of clients.slice(0, 10)) {
+    client.die();
+  }
+  await sentence(page, `${MEMBERS - 10} members`);
+  assert.equal(await page.locator('.member').count(), MEMBERS - 10);
+  assert.equal(await page.getByText('host-09').count(), 0, 'nobody who is gone is shown');
+  const counts = await states();
+  assert.deepEqual(
+    counts,
+    counts.toSorted((a, b) => b - a),
+    'no flicker',
+  );
+  await clients[20].create('/groups/web/host-new', 'first', { ephemeral: true });
+  await page.locator('.member', { hasText: 'host-new' }).getByText('first').waitFor();
+  await clients[20].ask('set', { path: '/groups/web/host-new', dataUtf8: 'second' });
+  await page.locator('.member', { hasText: 'host-new' }).getByText('second').waitFor();
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+  for (const client of clients) {
+    client.die();
+  }
+});
+
+/** One of each, as the command line makes them. */
+async function makeAll(client) {
+  await client.stand('/locks/catalog/read-');
+  await client.stand('/locks/catalog/read-');
+  await client.stand('/locks/catalog/write-');
+  await client.stand('/election/scheduler/candidate-', 'alice');
+  await client.stand('/election/scheduler/candidate-', 'bob');
+  const other = await Client.connect(replicas, { timeout_ms: LONG_MS });
+  await client.stand('/semaphores/licences/leases/lease-');
+  await other.stand('/semaphores/licences/leases/lease-');
+  await other.stand('/semaphores/licences/line/lock-');
+  await client.create('/barriers/migration');
+  await client.create('/barriers/step/members/a', '', { ephemeral: true });
+  await client.create('/queues/mail/item-', 'first letter', { sequence: true });
+  await client.create('/queues/mail/item-', 'second letter', { sequence: true });
+  await client.create('/counters/tickets', '41');
+  await client.create('/groups/hostile/<img src=x onerror=hit()>', '\u202e<b>bold', {
+    ephemeral: true,
+  });
+  return other;
+}
+
+test('each recipe is found, drawn as what it is, and lives', async () => {
+  const client = await Client.connect(replicas, { timeout_ms: LONG_MS });
+  const other = await makeAll(client);
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  const go = async (path) => {
+    await page.getByLabel('Path of a directory').fill(path);
+    await page.getByRole('button', { name: 'Open' }).click();
+  };
+  await visit.open('/ui/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('r');
+  const row = page.getByRole('row').filter({ hasText: '/election/scheduler' });
+  await row.getByRole('cell', { name: 'Election', exact: true }).waitFor();
+  await row.getByRole('link').click();
+  await sentence(page, 'alice leads, 1 standing by');
+  await page.getByText('waits for alice').waitFor();
+  await go('/locks/catalog');
+  await sentence(page, '2 reading, 1 waiting');
+  await go('/semaphores/licences');
+  await sentence(page, '1 leases held, 1 waiting');
+  await go('/barriers/migration');
+  await sentence(page, 'Raised: whoever comes waits');
+  await client.ask('delete', { path: '/barriers/migration' });
+  await sentence(page, 'Lowered: everybody passes');
+  await go('/barriers/step');
+  await sentence(page, 'Filling: 1 have come, and wait for more');
+  await page.getByLabel('Needed').fill('3');
+  await page.getByLabel('Needed').press('Enter');
+  await sentence(page, 'Filling: 1 of 3 have come');
+  assert.match(page.url(), /of=3/);
+  await other.create('/barriers/step/members/b', '', { ephemeral: true });
+  await sentence(page, 'Filling: 2 of 3 have come');
+  await client.create('/barriers/step/ready');
+  await sentence(page, 'Open: 2 inside');
+  await go('/queues/mail');
+  await sentence(page, '2 items, the oldest waits for');
+  await page.locator('.stand').first().getByText('first letter').waitFor();
+  await client.ask('delete', { path: '/queues/mail/item-0000000000' });
+  await page.locator('.stand').first().getByText('second letter').waitFor();
+  await client.ask('delete', { path: '/queues/mail/item-0000000001' });
+  await sentence(page, 'Empty: nothing to take');
+  await go('/counters/tickets');
+  await sentence(page, '41');
+  await client.ask('set', { path: '/counters/tickets', dataUtf8: '12345678901234567890' });
+  await sentence(page, '12,345,678,901,234,567,890');
+  await go('/groups/hostile');
+  await page.getByText('‹202E›<b>bold').waitFor();
+  assert.equal(await page.evaluate(() => globalThis.hit), undefined);
+  await page.getByLabel('Drawn as').selectOption('lock');
+  await sentence(page, 'Free: nobody holds it');
+  assert.match(page.url(), /kind=lock/);
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});
+
+test('what is not there, and what may not be read, is said', async () => {
+  const client = await Client.connect(replicas);
+  await client.ask('auth', { scheme: 'digest', credential: 'bob:secret' });
+  await client.create('/locks/safe/inside', '', {});
+  await client.ask('setacl', { path: '/locks/safe', acl: 'creator' });
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/recipes/locks/none');
+  await page.getByText('It is drawn when it is made.').waitFor();
+  await client.create('/locks/none');
+  await sentence(page, 'Free: nobody holds it');
+  await visit.open('/ui/recipes/locks/safe');
+  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});
+
+const LOOKS = [
+  { language: 'en', theme: 'light', viewport: WIDE },
+  { language: 'zh', theme: 'dark', viewport: NARROW },
+];
+
+for (const look of LOOKS) {
+  test(`recipes keep nobody out: ${look.language}, ${look.theme}`, async () => {
+    const visit = await Visit.begin(browser, replicas, look);
+    for (const path of ['', '/locks/catalog', '/semaphores/licences', '/barriers/step?of=3']) {
+      await visit.open(`/ui/recipes${path}`);
+      await visit.page.locator('.panel').first().waitFor();
+      assert.deepEqual(await visit.barriers(), [], path);
+      assert.equal(await visit.excess(), 0, path);
+    }
+    assert.deepEqual(visit.complaints, []);
+    await visit.end();
+  });
+}
+
+// The last one: a replica is gone after it.
+test('the replica is lost, and the line goes on', async () => {
+  const clients = await Client.many(2, replicas, { timeout_ms: LONG_MS, at: 1 });
+  for (const client of clients) {
+    await client.stand('/locks/late/lock-');
+  }
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/recipes/locks/late');
+  await sentence(page, 'lock-0000000000 holds it, 1 waiting');
+  await replicas.kill(0);
+  await until('the lock is let go', () =>
+    clients[0].ask('close').then(
+      () => true,
+      () => false,
+    ),
+  );
+  await sentence(page, 'lock-0000000001 holds it, nobody waits');
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});

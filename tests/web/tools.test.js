@@ -1,0 +1,229 @@
+// Search, export and import by the page.
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { Client } from './clients.js';
+import { Replicas } from './replicas.js';
+
+const SHOES = 250;
+const OPS_MAX = 1_000; // Of one multi.
+
+let browser;
+let replicas;
+let client;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start();
+  client = await Client.connect(replicas, { timeout_ms: 60_000 });
+  await client.create('/shop');
+  await client.ask('multi', {
+    ops: Array.from({ length: SHOES }, (_, at) => ({
+      op: 'create',
+      path: `/shop/shoe-${String(at).padStart(3, '0')}`,
+      dataUtf8: `size ${at % 50}`,
+    })),
+  });
+  await client.create('/shop/<b>hat', 'felt');
+  await client.create('/shop/visitor', 'here', { ephemeral: true });
+});
+
+after(async () => {
+  client?.die();
+  await browser?.close();
+  await replicas?.stop();
+});
+
+function visiting(name, options, act) {
+  test(name, async () => {
+    const visit = await Visit.begin(browser, replicas, options);
+    try {
+      await act(visit.page, visit);
+      assert.deepEqual(visit.complaints, []);
+    } finally {
+      await visit.end();
+    }
+  });
+}
+
+const hits = (page) => page.getByRole('region', { name: 'Search' }).getByRole('row');
+
+visiting('a subtree is searched by name and by data', {}, async (page, visit) => {
+  await visit.open('/ui/');
+  await page.keyboard.press('g');
+  await page.keyboard.press('l');
+  await page.getByLabel('Below this znode').fill('shop/');
+  await page.getByRole('textbox', { name: 'Name' }).fill('shoe-*');
+  await page.getByRole('textbox', { name: 'Name' }).press('Enter');
+  await page.getByText(/^100 found, \d+ looked at$/).waitFor();
+  assert.equal(new URL(page.url()).pathname, '/ui/tools/shop');
+  assert.equal(await hits(page).count(), 1 + 100);
+  await page.getByRole('button', { name: 'Go on searching' }).click();
+  await page.getByText(/^200 found/).waitFor();
+  await page.getByRole('button', { name: 'Go on searching' }).click();
+  await page.getByText(/^250 found: all \d+ were looked at$/).waitFor();
+  await page.getByLabel('Data holds').fill('size 49');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByText(/^5 found: all/).waitFor();
+  await page.reload();
+  await page.getByText(/^5 found: all/).waitFor();
+  await page.getByRole('link', { name: '/shop/shoe-049' }).click();
+  await page.getByRole('heading', { name: 'shoe-049' }).waitFor();
+  await page.goBack();
+  await page.getByRole('textbox', { name: 'Name' }).fill('<b>');
+  await page.getByLabel('Data holds').fill('');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByRole('link', { name: '/shop/<b>hat' }).waitFor();
+  await page.getByRole('textbox', { name: 'Name' }).fill('boots');
+  await page.getByRole('button', { name: 'Search' }).click();
+  await page.getByText(/^Nothing was found\. \d+ znodes were looked at\.$/).waitFor();
+  await visit.open('/ui/tools/none?name=x');
+  await page.getByRole('alert').getByText('NoNode').waitFor();
+});
+
+async function exported(page) {
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export' }).click(),
+  ]);
+  return { name: download.suggestedFilename(), path: await download.path() };
+}
+
+visiting('what is exported can be imported, and is told exactly', {}, async (page, visit) => {
+  await visit.open('/ui/tools/shop?tool=export');
+  const file = await exported(page);
+  await page.getByText(/^It is whole: 252 znodes as they were at \d+:\d+, /).waitFor();
+  await page.getByText('Left out: 1 ephemerals, 0 that you may not read').waitFor();
+  assert.match(file.name, /^zabra-shop-\d+-\d+\.ndjson$/);
+
+  await client.create('/blank ', 'x');
+  await visit.open('/ui/tools/blank%20?tool=export');
+  await exported(page);
+  await page.getByText(/^It is whole: 1 znodes /).waitFor();
+
+  await page.getByRole('tab', { name: 'Import' }).click();
+  await page.getByLabel('Below this znode').fill('/copy/shop');
+  await page.getByLabel('File').setInputFiles(file.path);
+  const look = page.getByRole('button', { name: 'Look what it would do' });
+  await look.click();
+  await page.getByText('Znodes it would create: 252. There already: 0.').waitFor();
+  await assert.rejects(client.ask('stat', { path: '/copy/shop' }), /NoNode/, 'only looked at');
+  await page.getByRole('button', { name: 'Import 252 znodes' }).click();
+  await page.getByText('Done.').waitFor();
+  const { stat } = await client.ask('stat', { path: '/copy/shop' });
+  assert.equal(stat.numChildren, SHOES + 1);
+
+  await client.ask('delete', { path: '/copy/shop/shoe-007' });
+  await client.ask('set', { path: '/copy/shop/shoe-008', dataUtf8: 'changed' });
+  const again = async (choice, button) => {
+    await page.getByRole('button', { name: 'Another one' }).click();
+    await page.getByLabel('File').setInputFiles(file.path);
+    await look.click();
+    await page.getByLabel(choice).check();
+    await page.getByRole('button', { name: button }).click();
+    await page.getByText('Done').waitFor();
+  };
+  await page.getByRole('button', { name: 'Another one' }).click();
+  await page.getByLabel('File').setInputFiles(file.path);
+  await look.click();
+  await page.getByText('Znodes it would create: 1. There already: 251.').waitFor();
+  await page.getByRole('link', { name: '/copy/shop/shoe-008' }).waitFor();
+  await page.getByText('and 231 more').waitFor();
+  await again('Leave it as it is', 'Import 1 znodes');
+  const kept = await client.ask('get', { path: '/copy/shop/shoe-008', dataformat: 'utf8' });
+  assert.equal(kept.dataUtf8, 'changed');
+  await again('Overwrite its data and its ACL', 'Import 252 znodes');
+  const put = await client.ask('get', { path: '/copy/shop/shoe-008', dataformat: 'utf8' });
+  assert.equal(put.dataUtf8, 'size 8');
+});
+
+visiting(
+  'an import that fails says where, and what is done',
+  { refused: true },
+  async (page, visit) => {
+    const lines = Array.from({ length: OPS_MAX * 2 }, (_, at) => `{"path":"line-${at}"}`);
+    const file = join(replicas.directory, 'partly.ndjson');
+    await client.create('/partly');
+    const choose = async () => {
+      await visit.open('/ui/tools/partly?tool=import');
+      await page.getByLabel('File').setInputFiles(file);
+      await page.getByRole('button', { name: 'Look what it would do' }).click();
+    };
+    writeFileSync(file, [...lines.slice(0, 10), 'nonsense'].join('\n'));
+    await choose();
+    await page.getByText(/^Line 11: /).waitFor();
+
+    writeFileSync(file, lines.join('\n'));
+    await choose();
+    await page.getByText('Znodes it would create: 2,000. There already: 0.').waitFor();
+    await client.create('/partly/line-1500');
+    await page.getByRole('button', { name: 'Import 2,000 znodes' }).click();
+    await page.getByText(/^Line 1,501: /).waitFor();
+    await page.getByText('It has failed. What was done before stays:').waitFor();
+    const { stat } = await client.ask('stat', { path: '/partly' });
+    const created = page.locator('.fact', { hasText: 'Created' }).locator('dd');
+    const told = Number((await created.textContent()).replace(',', ''));
+    assert.equal(told, stat.numChildren - 1, 'what is there, without the one that was in the way');
+    assert.ok(told > 0);
+  },
+);
+
+visiting('an import goes on when one leaves it, and is told of', {}, async (page, visit) => {
+  await client.create('/left');
+  const file = join(replicas.directory, 'left.ndjson');
+  writeFileSync(file, '{"path":"one"}\n{"path":"two"}\n');
+  let goOn;
+  const wait = new Promise((resolve) => {
+    goOn = resolve;
+  });
+  await page.route(/dryRun=false/, async (request) => {
+    await wait;
+    await request.continue();
+  });
+  await visit.open('/ui/tools/left?tool=import');
+  await page.getByLabel('File').setInputFiles(file);
+  await page.getByRole('button', { name: 'Look what it would do' }).click();
+  await page.getByRole('button', { name: 'Import 2 znodes' }).click();
+  await page.getByText('Importing').waitFor();
+  await page.getByRole('link', { name: 'Overview' }).click();
+  await page.locator('.health').waitFor();
+  goOn();
+  await page.getByText('The import below /left is done: 2 znodes were written.').waitFor();
+  const { stat } = await client.ask('stat', { path: '/left' });
+  assert.equal(stat.numChildren, 2);
+});
+
+visiting('what may not be read or written is said', { refused: true }, async (page, visit) => {
+  await client.ask('auth', { scheme: 'digest', credential: 'bob:secret' });
+  await client.create('/safe');
+  await client.ask('setacl', { path: '/safe', acl: 'creator' });
+  await visit.open('/ui/tools/safe?tool=export');
+  await page.getByRole('button', { name: 'Export' }).click();
+  await page.getByText('Not allowed: the right to read is missing').waitFor();
+  const file = join(replicas.directory, 'one.ndjson');
+  writeFileSync(file, '{"path":"child"}\n');
+  await visit.open('/ui/tools/safe?tool=import');
+  await page.getByLabel('File').setInputFiles(file);
+  await page.getByRole('button', { name: 'Look what it would do' }).click();
+  await page.getByRole('alert').waitFor();
+});
+
+const LOOKS = [
+  { language: 'en', theme: 'dark', viewport: WIDE },
+  { language: 'zh', theme: 'light', viewport: NARROW },
+];
+
+for (const look of LOOKS) {
+  const name = `tools keep nobody out: ${look.language}, ${look.theme}`;
+  visiting(name, look, async (page, visit) => {
+    for (const query of ['name=shoe-00*', 'tool=export', 'tool=import']) {
+      await visit.open(`/ui/tools/shop?${query}`);
+      await page.locator('form').waitFor();
+      assert.deepEqual(await visit.barriers(), [], query);
+      assert.equal(await visit.excess(), 0, query);
+    }
+  });
+}

@@ -1,0 +1,11 @@
+// Whether somebody sees the page.
+
+import type { Seen } from '../api/looks';
+
+export const page: Seen = {
+  isSeen: () => !document.hidden,
+  follow: (act) => {
+    document.addEventListener('visibilitychange', act);
+    return () => document.removeEventListener('visibilitychange', act);
+  },
+};

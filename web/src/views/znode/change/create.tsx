@@ -1,0 +1,299 @@
+// A new znode below the one that is shown.
+
+import { type Signal, useSignal } from '@preact/signals';
+import { useId } from 'preact/hooks';
+import { ApiError } from '../../../api/error';
+import { requestKey } from '../../../api/key';
+import type { StatReply } from '../../../api/types';
+import { socket, whoami } from '../../../app/cluster';
+import { visibleName } from '../../../format/text';
+import { Button } from '../../../ui/button';
+import { Dialog } from '../../../ui/dialog';
+import { toast } from '../../../ui/toast';
+import { useShown } from '../../../ui/use_shown';
+import { EDIT_FORMS, type Fault } from '../edit/convert';
+import { say as sayEdit } from '../edit/texts';
+import {
+  type Field,
+  fieldOf,
+  type Kind,
+  membersOf,
+  pathOf,
+  SECONDS_MAX,
+  type Wish,
+} from './creation';
+import { chosenFile } from './file';
+import { Said, sayLate } from './said';
+import { say } from './texts';
+
+interface Props {
+  parent: string;
+  onClose: () => void;
+  onCreated: (path: string) => void;
+}
+
+type Change = (part: Partial<Wish>) => void;
+
+interface Refusal {
+  field: Field;
+  why: ApiError | Fault | 'no_file';
+}
+
+const KINDS: Kind[] = ['persistent', 'container', 'ttl'];
+
+export function Create({ parent, onClose, onCreated }: Props) {
+  const wish = useSignal<Wish>({
+    parent,
+    name: '',
+    kind: 'persistent',
+    sequential: false,
+    seconds: '3600',
+    acl: 'open',
+    form: 'text',
+    text: '',
+    file: undefined,
+  });
+  const refusal = useSignal<Refusal | undefined>(undefined);
+  const busy = useSignal(false);
+  const key = useSignal<string | undefined>(undefined); // Of a request whose outcome is unknown.
+  const shown = useShown();
+  const change: Change = (part) => {
+    wish.value = { ...wish.value, ...part };
+    refusal.value = undefined;
+    key.value = undefined;
+  };
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const members = membersOf(wish.peek());
+    if (typeof members === 'string') {
+      refusal.value = { field: 'data', why: members as Fault | 'no_file' };
+      return;
+    }
+    if (busy.peek()) {
+      return;
+    }
+    busy.value = true;
+    key.value ??= requestKey();
+    try {
+      const { path } = await socket.write<StatReply>('create', {
+        ...members,
+        key: key.peek() ?? '',
+      });
+      toast(say('created', { path: visibleName(path) }));
+      if (shown.current) {
+        onCreated(path);
+      }
+    } catch (error) {
+      const why = error as ApiError;
+      if (!shown.current) {
+        sayLate(pathOf(wish.peek()), why);
+      }
+      refusal.value = { field: fieldOf(why), why };
+      key.value = why.outcome === 'unknown' ? key.peek() : undefined;
+    }
+    busy.value = false;
+  };
+  return (
+    <Dialog title={say('create_below', { path: visibleName(parent) })} onClose={onClose}>
+      <form class="form" onSubmit={(event) => void submit(event)}>
+        <NameField wish={wish.value} change={change} refusal={refusal.value} />
+        <KindField wish={wish.value} change={change} />
+        <DataField wish={wish.value} change={change} refusal={refusal.value} />
+        <AclField wish={wish} change={change} refusal={refusal.value} />
+        {refusal.value?.field === 'form' && refusal.value.why instanceof ApiError && (
+          <Said error={refusal.value.why} right="create" />
+        )}
+        <footer>
+          <Button onClick={onClose}>{say('cancel')}</Button>
+          <Button kind="primary" type="submit" reason={busy.value ? say('busy') : undefined}>
+            {say('create')}
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+interface FieldProps {
+  wish: Wish;
+  change: Change;
+  refusal?: Refusal | undefined;
+}
+
+/** What is wrong with a field stands below it, and is said with it. */
+function Wrong({ id, field, refusal }: { id: string; field: Field; refusal: Refusal | undefined }) {
+  if (refusal?.field !== field) {
+    return null;
+  }
+  const { why } = refusal;
+  return (
+    <p id={id} class="wrong" role="alert">
+      {why instanceof ApiError ? wordsOf(why) : why === 'no_file' ? say('file_none') : sayEdit(why)}
+    </p>
+  );
+}
+
+function wordsOf(error: ApiError): string {
+  if (error.code === 'NoAuth') {
+    return `${say('no_create')}: ${error.message}`;
+  }
+  return `${error.code}: ${error.message}`;
+}
+
+function NameField({ wish, change, refusal }: FieldProps) {
+  const id = useId();
+  const path = pathOf(wish);
+  const wrong = refusal?.field === 'name';
+  return (
+    <div>
+      <label>
+        {say(wish.sequential ? 'name_sequence' : 'name')}
+        <input
+          autofocus
+          required={!wish.sequential}
+          autocomplete="off"
+          spellcheck={false}
+          value={wish.name}
+          aria-invalid={wrong}
+          aria-describedby={`${id} ${id}-hint`}
+          onInput={(event) => change({ name: event.currentTarget.value })}
+        />
+      </label>
+      <Wrong id={id} field="name" refusal={refusal} />
+      <p id={`${id}-hint`} class="hint">
+        {wish.name === '' ? (
+          say('name_hint')
+        ) : (
+          <bdi>
+            {say('path', { path: visibleName(path) + (wish.sequential ? '0000000000' : '') })}
+          </bdi>
+        )}
+      </p>
+    </div>
+  );
+}
+
+function KindField({ wish, change }: FieldProps) {
+  const container = wish.kind === 'container';
+  return (
+    <fieldset>
+      <legend>{say('kind')}</legend>
+      {KINDS.map((kind) => (
+        <label key={kind} class="check">
+          <input
+            type="radio"
+            name="kind"
+            checked={wish.kind === kind}
+            onChange={() => change({ kind })}
+          />
+          {say(kind)}
+        </label>
+      ))}
+      {wish.kind === 'ttl' && (
+        <label class="inset">
+          {say('ttl_seconds')}
+          <input
+            type="number"
+            required
+            min="0.001"
+            step="any"
+            max={SECONDS_MAX}
+            value={wish.seconds}
+            onInput={(event) => change({ seconds: event.currentTarget.value })}
+          />
+        </label>
+      )}
+      <label class="check unavailable">
+        <input type="radio" name="kind" disabled />
+        {say('ephemeral')}
+      </label>
+      <label class={container ? 'check unavailable' : 'check'}>
+        <input
+          type="checkbox"
+          disabled={container}
+          checked={wish.sequential && !container}
+          onChange={(event) => change({ sequential: event.currentTarget.checked })}
+        />
+        {say(container ? 'sequential_no' : 'sequential')}
+      </label>
+    </fieldset>
+  );
+}
+
+function DataField({ wish, change, refusal }: FieldProps) {
+  const id = useId();
+  const take = async (input: HTMLInputElement) => {
+    change({ file: await chosenFile(input) });
+  };
+  return (
+    <div class="data-field">
+      <label>
+        {say('data_as')}
+        <select
+          value={wish.form}
+          onChange={(event) => change({ form: event.currentTarget.value as Wish['form'] })}
+        >
+          {EDIT_FORMS.map((form) => (
+            <option key={form} value={form}>
+              {sayEdit(`edit_${form}`)}
+            </option>
+          ))}
+          <option value="file">{say('file')}</option>
+        </select>
+      </label>
+      {wish.form === 'file' ? (
+        <input
+          type="file"
+          aria-label={say('file')}
+          aria-describedby={id}
+          onChange={(event) => void take(event.currentTarget)}
+        />
+      ) : (
+        <textarea
+          rows={4}
+          spellcheck={false}
+          aria-label={say('data')}
+          aria-describedby={id}
+          aria-invalid={refusal?.field === 'data'}
+          value={wish.text}
+          onInput={(event) => change({ text: event.currentTarget.value })}
+        />
+      )}
+      <Wrong id={id} field="data" refusal={refusal} />
+    </div>
+  );
+}
+
+const ACLS = ['open', 'read', 'creator'] as const;
+
+function AclField({
+  wish,
+  change,
+  refusal,
+}: {
+  wish: Signal<Wish>;
+  change: Change;
+  refusal: Refusal | undefined;
+}) {
+  const id = useId();
+  const known = whoami.value?.authenticated === true;
+  return (
+    <div>
+      <label>
+        {say('acl')}
+        <select
+          value={wish.value.acl}
+          aria-describedby={id}
+          onChange={(event) => change({ acl: event.currentTarget.value as Wish['acl'] })}
+        >
+          {ACLS.map((acl) => (
+            <option key={acl} value={acl} disabled={acl === 'creator' && !known}>
+              {say(acl === 'creator' && !known ? 'acl_creator_reason' : `acl_${acl}`)}
+            </option>
+          ))}
+        </select>
+      </label>
+      <Wrong id={id} field="acl" refusal={refusal} />
+    </div>
+  );
+}
