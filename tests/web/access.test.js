@@ -130,7 +130,7 @@ visiting(
     });
     await page.getByRole('button', { name: 'Look what it would do' }).click();
     await page.getByText('Znodes it would create: 1.').waitFor();
-    const run = page.getByRole('button', { name: 'Import 1 znodes' });
+    const run = page.getByRole('button', { name: 'Import 1 znode' });
     assert.equal(await run.getAttribute('aria-disabled'), 'true');
     await run.hover();
     await page.getByRole('tooltip').getByText('This replica takes no writes').waitFor();

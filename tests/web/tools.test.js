@@ -132,12 +132,21 @@ visiting('what is exported can be imported, and is told exactly', {}, async (pag
   await page.getByText('Znodes it would create: 1. There already: 251.').waitFor();
   await page.getByRole('link', { name: '/copy/shop/shoe-008' }).waitFor();
   await page.getByText('and 231 more').waitFor();
-  await again('Leave it as it is', 'Import 1 znodes');
+  await again('Leave it as it is', 'Import 1 znode');
   const kept = await client.ask('get', { path: '/copy/shop/shoe-008', dataformat: 'utf8' });
   assert.equal(kept.dataUtf8, 'changed');
   await again('Overwrite its data and its ACL', 'Import 252 znodes');
   const put = await client.ask('get', { path: '/copy/shop/shoe-008', dataformat: 'utf8' });
   assert.equal(put.dataUtf8, 'size 8');
+
+  await page.getByRole('button', { name: 'Another one' }).click();
+  await page.getByLabel('File').setInputFiles(file.path);
+  await look.click();
+  await page.getByText('Znodes it would create: 0. There already: 252.').waitFor();
+  const none = page.getByRole('button', { name: 'Import 0 znodes' });
+  assert.equal(await none.getAttribute('aria-disabled'), 'true');
+  await none.hover();
+  await page.getByRole('tooltip').getByText('There is nothing to write').waitFor();
 });
 
 visiting(

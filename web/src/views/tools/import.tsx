@@ -220,9 +220,17 @@ function writesOf({ created, overwritten }: Figures, conflict: Conflict): number
   return conflict === 'overwrite' ? created + overwritten : created;
 }
 
+function whyNot(count: number): string | undefined {
+  if (readOnly.value) {
+    return say('read_only');
+  }
+  return count === 0 ? say('import_none') : undefined;
+}
+
 function Checked({ source, figures, existing, onRun, onBack }: CheckedProps) {
   const { created, overwritten } = figures;
   const conflict = useSignal<Conflict>(overwritten > 0 ? 'skip' : 'fail');
+  const count = writesOf(figures, conflict.value);
   return (
     <form
       class="form tool-form"
@@ -259,9 +267,9 @@ function Checked({ source, figures, existing, onRun, onBack }: CheckedProps) {
         <Button
           kind={conflict.value === 'overwrite' ? 'danger' : 'primary'}
           type="submit"
-          reason={readOnly.value ? say('read_only') : undefined}
+          reason={whyNot(count)}
         >
-          {say('import_start', { count: writesOf(figures, conflict.value) })}
+          {count === 1 ? say('import_start_one') : say('import_start', { count })}
         </Button>
       </footer>
     </form>
