@@ -159,6 +159,32 @@ visiting('what is refused is said at its field, and nothing typed is lost', {}, 
   await page.locator('.lamp.live').waitFor();
 });
 
+visiting('what is left by Escape is there again, what is cancelled is not', {}, async (page) => {
+  await replicas.create('/typed/other');
+  await visit.open('/ui/tree/typed');
+  const name = page.getByLabel('Name', { exact: true });
+  const data = page.getByRole('textbox', { name: 'Data' });
+  const again = async (typed) => {
+    await button(page, 'New below').click();
+    await name.waitFor();
+    assert.deepEqual([await name.inputValue(), await data.inputValue()], typed);
+  };
+  await again(['', '']);
+  await name.fill('long');
+  await data.fill('much was typed');
+  await page.keyboard.press('Escape');
+  await item(page, 'typed').locator('.twist').click();
+  await item(page, 'other').click();
+  await heading(page, 'other');
+  await again(['', '']);
+  await button(page, 'Cancel').click();
+  await item(page, 'typed').click();
+  await heading(page, 'typed');
+  await again(['long', 'much was typed']);
+  await button(page, 'Cancel').click();
+  await again(['', '']);
+});
+
 visiting('who has gone on is not called back by what comes late', {}, async (page) => {
   await replicas.create('/late/other');
   let late;

@@ -41,8 +41,17 @@ interface Refusal {
 
 const KINDS: Kind[] = ['persistent', 'container', 'ttl'];
 
-export function Create({ parent, onClose, onCreated }: Props) {
-  const wish = useSignal<Wish>({
+/** Left by Escape: it is there when this is opened again for the same znode, with the key of its request. */
+let left: { wish: Wish; key: string | undefined } | undefined;
+
+function forget(parent: string): void {
+  if (left?.wish.parent === parent) {
+    left = undefined;
+  }
+}
+
+function newWish(parent: string): Wish {
+  return {
     parent,
     name: '',
     kind: 'persistent',
@@ -52,10 +61,15 @@ export function Create({ parent, onClose, onCreated }: Props) {
     form: 'text',
     text: '',
     file: undefined,
-  });
+  };
+}
+
+export function Create({ parent, onClose, onCreated }: Props) {
+  const before = left?.wish.parent === parent ? left : undefined;
+  const wish = useSignal<Wish>(before?.wish ?? newWish(parent));
   const refusal = useSignal<Refusal | undefined>(undefined);
   const busy = useSignal(false);
-  const key = useSignal<string | undefined>(undefined); // Of a request whose outcome is unknown.
+  const key = useSignal(before?.key); // Of a request whose outcome is unknown.
   const shown = useShown();
   const change: Change = (part) => {
     wish.value = { ...wish.value, ...part };
@@ -80,6 +94,7 @@ export function Create({ parent, onClose, onCreated }: Props) {
         key: key.peek() ?? '',
       });
       toast(say('created', { path: visibleName(path) }));
+      forget(parent);
       if (shown.current) {
         onCreated(path);
       }
@@ -93,8 +108,19 @@ export function Create({ parent, onClose, onCreated }: Props) {
     }
     busy.value = false;
   };
+  const leave = () => {
+    const { name, text } = wish.peek();
+    if (name !== '' || text !== '') {
+      left = { wish: { ...wish.peek(), file: undefined }, key: key.peek() };
+    }
+    onClose();
+  };
+  const cancel = () => {
+    forget(parent);
+    onClose();
+  };
   return (
-    <Dialog title={say('create_below', { path: visibleName(parent) })} onClose={onClose}>
+    <Dialog title={say('create_below', { path: visibleName(parent) })} onClose={leave}>
       <form class="form" onSubmit={(event) => void submit(event)}>
         <NameField wish={wish.value} change={change} refusal={refusal.value} />
         <KindField wish={wish.value} change={change} />
@@ -104,7 +130,7 @@ export function Create({ parent, onClose, onCreated }: Props) {
           <Said error={refusal.value.why} right="create" />
         )}
         <footer>
-          <Button onClick={onClose}>{say('cancel')}</Button>
+          <Button onClick={cancel}>{say('cancel')}</Button>
           <Button kind="primary" type="submit" reason={busy.value ? say('busy') : undefined}>
             {say('create')}
           </Button>
