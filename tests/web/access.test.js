@@ -217,6 +217,19 @@ visiting(
   },
 );
 
+visiting('no letter is lost behind the key that opens a dialog', {}, async (page, visit) => {
+  await visit.open('/ui/tree/app/config');
+  await page.getByRole('button', { name: 'Edit', exact: true }).waitFor();
+  const focused = await page.evaluate(async () => {
+    dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true }));
+    for (let turn = 0; turn < 10; turn += 1) {
+      await undefined; // Not a task: the next letter would be one.
+    }
+    return document.activeElement.getAttribute('role');
+  });
+  assert.equal(focused, 'combobox');
+});
+
 visiting('the documentation is here, and its links lead somewhere', {}, async (page, visit) => {
   const seen = new Map(); // Pages by their URL: the anchors that they have.
   const wanted = [];
