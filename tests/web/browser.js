@@ -44,7 +44,7 @@ export class Visit {
       reducedMotion: 'reduce',
     });
     visit.page = await visit.context.newPage();
-    visit.page.setDefaultTimeout(30_000);
+    visit.page.setDefaultTimeout(60_000);
     visit.complaints = [];
     visit.fine = refused
       ? /ERR_CONNECTION|WebSocket connection|status of 4\d\d/

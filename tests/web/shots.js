@@ -132,6 +132,15 @@ const SCENES = [
       await page.locator('.cm-content').waitFor();
     },
   },
+  { name: 'conflict', path: '/ui/tree/shop/config/regions/eu-west', act: merge },
+  {
+    name: 'conflict-narrow',
+    path: '/ui/tree/shop/config/regions/us-east',
+    act: merge,
+    theme: 'dark',
+    language: 'zh',
+    viewport: NARROW,
+  },
   { name: 'no-right', path: '/ui/tree/shop/secrets/payment' },
   { name: 'empty', path: '/ui/recipes/locks/nothing-yet', theme: 'dark' },
   { name: 'recipes-find', path: '/ui/recipes' },
@@ -159,6 +168,27 @@ async function checkImport(page) {
   await page.getByText('Znodes it would create').waitFor();
 }
 
+/** Somebody else saves what is being edited. */
+async function merge(page, admin) {
+  const path = new URL(page.url()).pathname.replace('/ui/tree', '');
+  const note =
+    'Raised step by step: ask the shop before it takes more than it had at the end of last year';
+  const text = (weight, zones) => JSON.stringify({ weight, note, zones }, null, 2);
+  const set = (dataUtf8) => admin.ask('set', { path, dataUtf8 });
+  await set(text(60, ['a', 'b']));
+  await page.getByText('zones').first().waitFor();
+  await page.keyboard.press('e');
+  await page.locator('.cm-content').waitFor();
+  await page.locator('.cm-content').press('Control+Home');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.type('  "drain": true,\n');
+  await page.getByText('174 B').waitFor();
+  await set(text(75, ['a', 'b', 'c']).replace('it had', 'they have'));
+  await page.getByRole('alert').locator('.choices .button').first().click();
+  await page.locator('.cm-chunkButtons').first().waitFor();
+}
+
 async function typeInPalette(page, text) {
   await page.keyboard.press('Control+k');
   await page.locator('[role=combobox]:focus').waitFor();
@@ -176,7 +206,7 @@ async function settle(page) {
   }
 }
 
-async function take(visit, scene) {
+async function take(visit, scene, admin) {
   const { name, path, act } = scene;
   const { page } = visit;
   page.setDefaultTimeout(WAIT_MS);
@@ -184,7 +214,7 @@ async function take(visit, scene) {
   if (!path.startsWith('/ui/docs/')) {
     await page.locator('.lamp.live').waitFor();
   }
-  await act?.(page);
+  await act?.(page, admin);
   if (name === 'events') {
     await page.getByText('/shop/carts/').nth(EVENTS).waitFor();
   }
@@ -214,14 +244,14 @@ const replicas = await Replicas.start(3, {
 });
 try {
   mkdirSync(target, { recursive: true });
-  const { end } = await prepare(replicas);
+  const { admin, end } = await prepare(replicas);
   const scenes = [...(await viewsOf(browser, replicas)), ...SCENES];
   for (const scene of scenes) {
     if (wanted.length > 0 && !wanted.includes(scene.name)) {
       continue;
     }
     const visit = await Visit.begin(browser, replicas, { viewport: WIDE, ...scene });
-    await take(visit, scene);
+    await take(visit, scene, admin);
     for (const complaint of visit.complaints) {
       console.log(`  ${complaint}`);
     }

@@ -123,6 +123,8 @@ const look = EditorView.theme({
     textDecoration: 'underline',
     textDecorationThickness: '2px',
   },
+  // Text goes around them.
+  '.cm-deletedChunk .cm-chunkButtons': { position: 'static', float: 'inline-end' },
   '.cm-chunkButtons button': {
     margin: '2px 3px',
     padding: '2px 8px',
