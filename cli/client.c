@@ -28,6 +28,7 @@ struct asking {
     uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
     uint32_t pause_ms;
     int tries;
+    int read_only;             /* Tries in a row at replicas that take no writes. */
     struct client_error heard; /* What the last replica that has answered has said. */
     bool hung;                 /* One of the tries was sent, and not answered in time; */
     bool unsent;               /* one was over before it could be sent; */
@@ -359,6 +360,12 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     client->about = NULL;
 
     bool in_flight = strcmp(client->error.code, "InFlight") == 0;
+    bool read_only = strcmp(client->error.code, "NotReadOnly") == 0;
+
+    asking->read_only = read_only ? asking->read_only + 1 : 0;
+    if (read_only && !asking->request->only && asking->read_only < client->endpoints.count) {
+        return ELSEWHERE;
+    }
 
     asking->hung = asking->hung || reply->status == HTTP_UNKNOWN;
     asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;

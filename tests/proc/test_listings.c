@@ -5,6 +5,7 @@
  */
 #include "tests/proc/ensemble.h"
 #include "tests/proc/plain.h"
+#include "tests/proc/shell.h"
 #include "tests/proc/socket.h"
 
 #include <stdio.h>
@@ -521,6 +522,22 @@ static void test_read_only_replica_refuses_writes(void **state)
     expect(0, "DELETE", "/znodes/v1/ro", "", NULL, 204);
 }
 
+/* One that is given first is asked first, and stands in nobody's way. */
+static void test_writes_of_the_command_line_go_elsewhere(void **state)
+{
+    (void)state;
+    shell_open(&ensemble);
+    shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra create /by-command x --endpoints $RO", 5,
+                 "this replica takes no writes");
+    shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra create /by-command x --endpoints "
+                 "$RO,$RO,${ZABRA_ENDPOINTS%%,*}",
+                 0, "/by-command\n");
+    shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra session --endpoints "
+                 "$RO,${ZABRA_ENDPOINTS%%,*} -- true",
+                 0, "");
+    shell_expect("zabra get /by-command --endpoints ${ZABRA_ENDPOINTS##*,}", 0, "x");
+}
+
 static void test_read_only_replica_serves_sessions_and_watches(void **state)
 {
     struct session session = open_session(0, "");
@@ -570,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_what_goes_by_itself_is_marked),
         cmocka_unit_test(test_history_of_metrics),
         cmocka_unit_test(test_read_only_replica_refuses_writes),
+        cmocka_unit_test(test_writes_of_the_command_line_go_elsewhere),
         cmocka_unit_test(test_read_only_replica_serves_sessions_and_watches),
         cmocka_unit_test(test_replicas_say_what_they_take),
     };
