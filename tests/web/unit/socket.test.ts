@@ -194,6 +194,47 @@ test('silence is a loss; all of them lost is offline, and it goes on trying', ()
   assert.equal(socket.link.value, 'live');
 });
 
+test('a replica that has become quiet is asked whether it is there', () => {
+  const socket = start();
+  now().hello({ heartbeat_ms: 10_000 });
+  const first = now();
+  mock.timers.tick(3_000);
+  first.say({ id: first.last('ping')['id'], ok: true, zxid: '0x11' });
+  assert.equal(socket.zxid.value, '0x11');
+  mock.timers.tick(2_999);
+  first.say({ event: 'heartbeat', zxid: '0x11' });
+  assert.equal(first.sent.length, 1);
+  mock.timers.tick(3_000);
+  assert.equal(first.sent.length, 2);
+  mock.timers.tick(4_999);
+  assert.equal(socket.link.value, 'live');
+  mock.timers.tick(1);
+  assert.equal(socket.link.value, 'resyncing');
+  mock.timers.tick(0);
+  assert.equal(now().url, 'ws://b:1/ws/v1');
+});
+
+test('an answer that is small is not waited for as long as a large one', () => {
+  const socket = start();
+  now().hello({ heartbeat_ms: 10_000 });
+  socket.read('status').catch(() => undefined);
+  mock.timers.tick(3_000);
+  assert.equal(now().sent.length, 1);
+  mock.timers.tick(5_000);
+  assert.equal(socket.link.value, 'resyncing');
+});
+
+test('who waits for a large answer gives it time', async () => {
+  const socket = start();
+  now().hello({ heartbeat_ms: 10_000 });
+  const large = socket.read('get', { path: '/large' });
+  mock.timers.tick(19_000);
+  now().say({ id: now().last('get')['id'], ok: true, zxid: '0x10' });
+  await large;
+  assert.equal(now().sent.length, 1);
+  assert.equal(socket.link.value, 'live');
+});
+
 test('a replica that hangs up for want of a quorum brings nobody back to life', () => {
   const socket = start();
   now().hello();

@@ -13,6 +13,9 @@ const PROOF_MS = 2_000; // A connection without a leader is held for so long bef
 const BACKOFF_MIN_MS = 200;
 const BACKOFF_MAX_MS = 5_000;
 const BEATS = 2; // Heartbeats that may be missed.
+const QUIET_MS = 3_000; // After that the replica is asked whether it is there,
+const ANSWER_MS = 5_000; // and has so long to say so.
+const SMALL = ['ping', 'status', 'ensemble', 'whoami', 'stat']; // What cannot take long on its way.
 const READ_TRIES = 5; // Of a read that a replica cannot answer yet.
 const UTF8_MAX = 3; // Bytes of one unit of a string.
 
@@ -109,6 +112,7 @@ export class Socket {
   private readonly byId = new Map<number, Set<Watch>>();
   private readonly asked = new Set<Watch>(); // Whose answer is on its way, wanted still or not.
   private silence: ReturnType<typeof setTimeout> | undefined;
+  private quiet: ReturnType<typeof setTimeout> | undefined;
   private proof: ReturnType<typeof setTimeout> | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private ready = false; // The replica has said hello.
@@ -405,7 +409,7 @@ export class Socket {
       this.begin(message as unknown as Hello);
       return;
     }
-    this.expect((hello?.heartbeat_ms ?? OPEN_MS) * BEATS);
+    this.alive(hello?.heartbeat_ms ?? OPEN_MS);
     if (message['event'] === undefined) {
       this.take(message as { id: number; ok: boolean });
     } else {
@@ -415,7 +419,7 @@ export class Socket {
 
   /** A replica has answered: who we are, what was not answered, and what is watched. */
   private begin(hello: Hello): void {
-    this.expect(hello.heartbeat_ms * BEATS);
+    this.alive(hello.heartbeat_ms);
     if (this.history !== undefined && this.history !== hello.history) {
       this.forget();
     }
@@ -475,6 +479,7 @@ export class Socket {
     this.socket = undefined;
     this.ready = false;
     clearTimeout(this.silence);
+    clearTimeout(this.quiet);
     clearTimeout(this.proof);
     socket?.close();
     this.byId.clear();
@@ -482,6 +487,26 @@ export class Socket {
     for (const watch of this.watches) {
       watch.id = undefined;
       watch.behind = false;
+    }
+  }
+
+  /** It has said something. */
+  private alive(beatMs: number): void {
+    this.expect(beatMs * BEATS);
+    clearTimeout(this.quiet);
+    if (beatMs * BEATS > QUIET_MS + ANSWER_MS) {
+      this.quiet = setTimeout(() => this.probe(), QUIET_MS);
+    }
+  }
+
+  /** Heartbeats are rare. What is large may take longer, and so does what comes behind it. */
+  private probe(): void {
+    const asked = [...this.pending.values()].map(({ message }) => message['op'] as string);
+    if (asked.length === 0) {
+      this.ask({ op: 'ping' }, false).catch(() => undefined);
+    }
+    if (asked.every((op) => SMALL.includes(op))) {
+      this.expect(ANSWER_MS);
     }
   }
 
