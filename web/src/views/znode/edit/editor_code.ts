@@ -176,13 +176,21 @@ function dressOf(doc: Text, form: EditForm): Extension {
   return [EditorView.lineWrapping, form === 'json' ? coloured : []];
 }
 
+/** What is selected in the page, of which the editor may not have heard yet. Chromium tells events within
+ * a shadow root of no ranges, and its roots of their selection; others have none there. */
+function rangeOf(event: InputEvent, view: EditorView): AbstractRange | undefined {
+  const selection = (view.root as Partial<Document>).getSelection?.();
+  const selected = selection && selection.rangeCount > 0 ? selection.getRangeAt(0) : undefined;
+  return event.getTargetRanges()[0] ?? selected;
+}
+
 /** Browsers put what is typed over a selection into an element that keeps the style of what was there,
  * which the policy forbids. So they are not let. */
 function overSelection(lineEnd: '\n' | '\r\n'): Extension {
   return EditorView.domEventHandlers({
     beforeinput: (event, view) => {
       const { main } = view.state.selection;
-      const [range] = event.getTargetRanges();
+      const range = rangeOf(event, view);
       if (event.inputType !== 'insertText' || !event.data || view.composing || !range) {
         return false;
       }
