@@ -28,8 +28,8 @@ struct asking {
     uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
     uint32_t pause_ms;
     int tries;
-    int read_only;             /* Tries in a row at replicas that take no writes. */
-    struct client_error heard; /* What the last replica that has answered has said. */
+    int read_only; /* Tries at replicas that take no writes, without another answer in between. */
+    struct client_error heard; /* What the last one said that may do it, else one of those. */
     bool hung;                 /* One of the tries was sent, and not answered in time; */
     bool unsent;               /* one was over before it could be sent; */
     bool refused;              /* and one was refused. */
@@ -330,6 +330,26 @@ static void judge_silence(struct client *client, struct asking *asking, CURLcode
     (void)(is_late(asking) ? too_late(client, asking) : nobody(client));
 }
 
+static bool is_read_only(const struct client_error *error)
+{
+    return strcmp(error->code, "NotReadOnly") == 0;
+}
+
+/* What a replica that takes no writes says is the last word only when nobody else has a say, and
+ * nobody was sent what it may have done. */
+static bool others_may(const struct client *client, const struct asking *asking)
+{
+    return !asking->request->only &&
+           (asking->unsure || asking->read_only < client->endpoints.count);
+}
+
+static void hear(const struct client *client, struct asking *asking)
+{
+    json_decref(asking->heard.problem);
+    asking->heard = client->error;
+    (void)json_incref(asking->heard.problem);
+}
+
 static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
 {
     struct client_reply *reply = &client->reply;
@@ -360,19 +380,19 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     client->about = NULL;
 
     bool in_flight = strcmp(client->error.code, "InFlight") == 0;
-    bool read_only = strcmp(client->error.code, "NotReadOnly") == 0;
 
-    asking->read_only = read_only ? asking->read_only + 1 : 0;
-    if (read_only && !asking->request->only && asking->read_only < client->endpoints.count) {
+    asking->read_only = is_read_only(&client->error) ? asking->read_only + 1 : 0;
+    if (asking->read_only > 0 && others_may(client, asking)) {
+        if (!asking->heard.status) {
+            hear(client, asking);
+        }
         return ELSEWHERE;
     }
 
     asking->hung = asking->hung || reply->status == HTTP_UNKNOWN;
     asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
-        json_decref(asking->heard.problem);
-        asking->heard = client->error;
-        (void)json_incref(asking->heard.problem);
+        hear(client, asking);
         return ELSEWHERE;
     }
     return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
@@ -525,7 +545,8 @@ static int give_up(struct client *client, struct asking *asking)
     if (is_late(asking) && client->error.exit_code != CMD_TIMED_OUT) {
         return too_late(client, asking);
     }
-    if (client->error.exit_code == CMD_NO_ENSEMBLE && asking->heard.status) {
+    if ((client->error.exit_code == CMD_NO_ENSEMBLE || is_read_only(&client->error)) &&
+        asking->heard.status) {
         json_decref(client->error.problem);
         client->error = asking->heard;
         asking->heard.problem = NULL;

@@ -529,13 +529,15 @@ static void test_writes_of_the_command_line_go_elsewhere(void **state)
     shell_open(&ensemble);
     shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra create /by-command x --endpoints $RO", 5,
                  "this replica takes no writes");
+    shell_expect("zabra create /by-command x --endpoints ${ZABRA_ENDPOINTS##*,},127.0.0.1:1", 5,
+                 "this replica takes no writes");
     shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra create /by-command x --endpoints "
                  "$RO,$RO,${ZABRA_ENDPOINTS%%,*}",
                  0, "/by-command\n");
     shell_expect("RO=${ZABRA_ENDPOINTS##*,}; zabra session --endpoints "
                  "$RO,${ZABRA_ENDPOINTS%%,*} -- true",
                  0, "");
-    shell_expect("zabra get /by-command --endpoints ${ZABRA_ENDPOINTS##*,}", 0, "x");
+    shell_expect("zabra get /by-command --linearizable --endpoints ${ZABRA_ENDPOINTS##*,}", 0, "x");
 }
 
 static void test_read_only_replica_serves_sessions_and_watches(void **state)

@@ -173,6 +173,7 @@ visiting('what is left by Escape is there again, what is cancelled is not', {}, 
   await name.fill('long');
   await data.fill('much was typed');
   await page.keyboard.press('Escape');
+  await page.locator('.actions button:focus').waitFor();
   await item(page, 'typed').locator('.twist').click();
   await item(page, 'other').click();
   await heading(page, 'other');
@@ -181,6 +182,11 @@ visiting('what is left by Escape is there again, what is cancelled is not', {}, 
   await item(page, 'typed').click();
   await heading(page, 'typed');
   await again(['long', 'much was typed']);
+  await name.fill('');
+  await data.fill('');
+  await page.keyboard.press('Escape');
+  await again(['', '']);
+  await name.fill('short');
   await button(page, 'Cancel').click();
   await again(['', '']);
 });

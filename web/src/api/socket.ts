@@ -15,7 +15,7 @@ const BACKOFF_MAX_MS = 5_000;
 const BEATS = 2; // Heartbeats that may be missed.
 const QUIET_MS = 3_000; // After that the replica is asked whether it is there,
 const ANSWER_MS = 5_000; // and has so long to say so.
-const SMALL = ['ping', 'status', 'ensemble', 'whoami', 'stat']; // What cannot take long on its way.
+const SMALL = ['ping', 'status', 'ensemble', 'whoami']; // What cannot take long on its way.
 const READ_TRIES = 5; // Of a read that a replica cannot answer yet.
 const UTF8_MAX = 3; // Bytes of one unit of a string.
 

@@ -16,8 +16,14 @@ export function Dialog({ title, children, onClose }: Props) {
   // Before the next key: the page behind must not have it.
   useLayoutEffect(() => {
     const before = document.activeElement;
-    dialog.current?.showModal();
-    return () => before instanceof HTMLElement && before.focus();
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => {
+      shown?.close(); // Else nothing behind it takes the focus.
+      if (before instanceof HTMLElement) {
+        before.focus();
+      }
+    };
   }, []);
   return (
     <dialog

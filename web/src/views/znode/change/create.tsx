@@ -1,11 +1,12 @@
 // A new znode below the one that is shown.
 
-import { type Signal, useSignal } from '@preact/signals';
-import { useId } from 'preact/hooks';
+import { effect, type Signal, useSignal } from '@preact/signals';
+import { useId, useState } from 'preact/hooks';
 import { ApiError } from '../../../api/error';
 import { requestKey } from '../../../api/key';
 import type { StatReply } from '../../../api/types';
 import { socket, whoami } from '../../../app/cluster';
+import { identity } from '../../../app/identity';
 import { visibleName } from '../../../format/text';
 import { Button } from '../../../ui/button';
 import { Dialog } from '../../../ui/dialog';
@@ -32,6 +33,11 @@ interface Props {
   onCreated: (path: string) => void;
 }
 
+interface Left {
+  wish: Wish;
+  key: string | undefined;
+}
+
 type Change = (part: Partial<Wish>) => void;
 
 interface Refusal {
@@ -42,12 +48,17 @@ interface Refusal {
 const KINDS: Kind[] = ['persistent', 'container', 'ttl'];
 
 /** Left by Escape: it is there when this is opened again for the same znode, with the key of its request. */
-let left: { wish: Wish; key: string | undefined } | undefined;
+const left = new Map<string, Left>();
 
-function forget(parent: string): void {
-  if (left?.wish.parent === parent) {
-    left = undefined;
-  }
+effect(() => {
+  void identity.value; // What somebody else has typed is none of one's business.
+  left.clear();
+});
+
+function take(parent: string): Left | undefined {
+  const found = left.get(parent);
+  left.delete(parent);
+  return found;
 }
 
 function newWish(parent: string): Wish {
@@ -65,7 +76,7 @@ function newWish(parent: string): Wish {
 }
 
 export function Create({ parent, onClose, onCreated }: Props) {
-  const before = left?.wish.parent === parent ? left : undefined;
+  const [before] = useState(() => take(parent));
   const wish = useSignal<Wish>(before?.wish ?? newWish(parent));
   const refusal = useSignal<Refusal | undefined>(undefined);
   const busy = useSignal(false);
@@ -94,7 +105,9 @@ export function Create({ parent, onClose, onCreated }: Props) {
         key: key.peek() ?? '',
       });
       toast(say('created', { path: visibleName(path) }));
-      forget(parent);
+      if (left.get(parent)?.key === key.peek()) {
+        left.delete(parent); // Left while it was on its way.
+      }
       if (shown.current) {
         onCreated(path);
       }
@@ -111,12 +124,8 @@ export function Create({ parent, onClose, onCreated }: Props) {
   const leave = () => {
     const { name, text } = wish.peek();
     if (name !== '' || text !== '') {
-      left = { wish: { ...wish.peek(), file: undefined }, key: key.peek() };
+      left.set(parent, { wish: { ...wish.peek(), file: undefined }, key: key.peek() });
     }
-    onClose();
-  };
-  const cancel = () => {
-    forget(parent);
     onClose();
   };
   return (
@@ -130,7 +139,7 @@ export function Create({ parent, onClose, onCreated }: Props) {
           <Said error={refusal.value.why} right="create" />
         )}
         <footer>
-          <Button onClick={cancel}>{say('cancel')}</Button>
+          <Button onClick={onClose}>{say('cancel')}</Button>
           <Button kind="primary" type="submit" reason={busy.value ? say('busy') : undefined}>
             {say('create')}
           </Button>

@@ -194,7 +194,7 @@ function overSelection(lineEnd: '\n' | '\r\n'): Extension {
       if (event.inputType !== 'insertText' || !event.data || view.composing || !range) {
         return false;
       }
-      if (main.empty && range.collapsed) {
+      if (range.collapsed) {
         return false;
       }
       const from = main.empty ? view.posAtDOM(range.startContainer, range.startOffset) : main.from;
