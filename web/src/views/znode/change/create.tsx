@@ -1,7 +1,7 @@
 // A new znode below the one that is shown.
 
 import { effect, type Signal, useSignal } from '@preact/signals';
-import { useId, useState } from 'preact/hooks';
+import { useId } from 'preact/hooks';
 import { ApiError } from '../../../api/error';
 import { requestKey } from '../../../api/key';
 import type { StatReply } from '../../../api/types';
@@ -50,16 +50,21 @@ const KINDS: Kind[] = ['persistent', 'container', 'ttl'];
 /** Left by Escape: it is there when this is opened again for the same znode, with the key of its request. */
 const left = new Map<string, Left>();
 
-effect(() => {
-  void identity.value; // What somebody else has typed is none of one's business.
-  left.clear();
-});
+let user: string | undefined;
 
-function take(parent: string): Left | undefined {
-  const found = left.get(parent);
-  left.delete(parent);
-  return found;
-}
+effect(() => {
+  const now = identity.value?.user;
+  if (now === user) {
+    return;
+  }
+  if (user !== undefined) {
+    left.clear(); // What somebody else has typed is none of one's business.
+  }
+  for (const one of left.values()) {
+    one.key = undefined; // The request would be another one's.
+  }
+  user = now;
+});
 
 function newWish(parent: string): Wish {
   return {
@@ -76,7 +81,7 @@ function newWish(parent: string): Wish {
 }
 
 export function Create({ parent, onClose, onCreated }: Props) {
-  const [before] = useState(() => take(parent));
+  const before = left.get(parent);
   const wish = useSignal<Wish>(before?.wish ?? newWish(parent));
   const refusal = useSignal<Refusal | undefined>(undefined);
   const busy = useSignal(false);
@@ -98,15 +103,16 @@ export function Create({ parent, onClose, onCreated }: Props) {
       return;
     }
     busy.value = true;
-    key.value ??= requestKey();
+    const sent = key.peek() ?? requestKey();
+    key.value = sent;
     try {
       const { path } = await socket.write<StatReply>('create', {
         ...members,
-        key: key.peek() ?? '',
+        key: sent,
       });
       toast(say('created', { path: visibleName(path) }));
-      if (left.get(parent)?.key === key.peek()) {
-        left.delete(parent); // Left while it was on its way.
+      if (shown.current || left.get(parent)?.key === sent) {
+        left.delete(parent);
       }
       if (shown.current) {
         onCreated(path);
@@ -123,9 +129,15 @@ export function Create({ parent, onClose, onCreated }: Props) {
   };
   const leave = () => {
     const { name, text } = wish.peek();
-    if (name !== '' || text !== '') {
+    if (name === '' && text === '') {
+      left.delete(parent);
+    } else {
       left.set(parent, { wish: { ...wish.peek(), file: undefined }, key: key.peek() });
     }
+    onClose();
+  };
+  const cancel = () => {
+    left.delete(parent);
     onClose();
   };
   return (
@@ -139,7 +151,7 @@ export function Create({ parent, onClose, onCreated }: Props) {
           <Said error={refusal.value.why} right="create" />
         )}
         <footer>
-          <Button onClick={onClose}>{say('cancel')}</Button>
+          <Button onClick={cancel}>{say('cancel')}</Button>
           <Button kind="primary" type="submit" reason={busy.value ? say('busy') : undefined}>
             {say('create')}
           </Button>
