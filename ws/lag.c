@@ -257,6 +257,27 @@ void ws_lag_catch_up(struct ws *ws)
     }
 }
 
+/* A reply comes after what was missed, also when that has only just been found out, for whoever
+ * reads what is sent. */
+void ws_lag_settle(struct ws_socket *socket)
+{
+    if (!is_due(socket)) {
+        return;
+    }
+    ws_tell_changes(socket->ws, ZXID_MAX);
+
+    /* Catching up may hold a watch again: not all that may come, but all that is here. */
+    for (uint32_t left = socket->lag_count - socket->lag_first; left > 0 && is_due(socket);
+         left--) {
+        if (!catch_up_one(socket)) {
+            break;
+        }
+    }
+    if (socket->lag_first == socket->lag_count) {
+        keeps_up(socket);
+    }
+}
+
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid)
 {
     for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {

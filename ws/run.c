@@ -83,7 +83,7 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     const struct op_args *args = &message->request->args;
     struct op_problem problem = op_problem_make(kind_of(message), result->err);
 
-    ws_tell_changes(message->ws, result->zxid);
+    ws_tell_before(message->socket, result->zxid);
     saw(message->socket, result->zxid);
     problem.detail = result->detail;
     problem.zxid = result->zxid;
@@ -114,7 +114,7 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
 
 void ws_reply(struct ws_message *message, const struct op_result *result)
 {
-    ws_tell_changes(message->ws, result->zxid);
+    ws_tell_before(message->socket, result->zxid);
     (void)ws_reply_result(message, result, 0);
 }
 
@@ -172,7 +172,7 @@ static void reply_read(struct ws_message *message, const struct op_result *resul
         gate_touch(message->ws->gate, result->session.id);
     }
     if (result->upto > result->zxid) {
-        ws_tell_changes(message->ws, result->upto);
+        ws_tell_before(message->socket, result->upto);
         saw(message->socket, result->upto);
     }
     if (!op_json_is_answer(request->args.op, result->err)) {
@@ -256,7 +256,7 @@ static void reply_plain(struct ws_message *message)
     struct ws *ws = message->ws;
     struct jsonw json;
 
-    ws_tell_changes(ws, ZXID_MAX);
+    ws_tell_before(message->socket, ZXID_MAX);
     json = ws_out_begin(ws);
     op_json_reply_begin(&json, message->id.number, subscribe_at(ws->subscriber));
     op_json_reply_end(&json);

@@ -180,6 +180,12 @@ void ws_tell_changes(struct ws *ws, zxid_t until)
     }
 }
 
+void ws_tell_before(struct ws_socket *socket, zxid_t until)
+{
+    ws_tell_changes(socket->ws, until);
+    ws_lag_settle(socket);
+}
+
 void ws_tell_more(struct ws *ws)
 {
     zxid_t before = subscribe_at(ws->subscriber);

@@ -341,8 +341,9 @@ void ws_session_look(struct ws_socket *socket); /* Changes were missed: is it st
 /* ---- tell.c: events, and their order with replies ---- */
 void ws_tell_open(struct ws *ws);
 void ws_tell_close(struct ws *ws);
-void ws_tell_changes(struct ws *ws, zxid_t until); /* All up to there. */
-void ws_tell_more(struct ws *ws);                  /* What there is, a bounded part. */
+void ws_tell_changes(struct ws *ws, zxid_t until);           /* All up to there. */
+void ws_tell_before(struct ws_socket *socket, zxid_t until); /* Before a reply on that socket. */
+void ws_tell_more(struct ws *ws);                            /* What there is, a bounded part. */
 
 /* Adds a watch; the reply to `message` leaves before the first event of it. With `read` it is
  * registered behind that answer, which is the reply. On an error there is no reply yet. */
@@ -364,6 +365,7 @@ void ws_lag_resumed(struct ws_socket *socket, uint32_t id); /* A watch that says
 void ws_lag_lost(struct ws *ws, zxid_t from);
 void ws_lag_eased(struct ws_socket *socket);                      /* It has been sent some. */
 void ws_lag_catch_up(struct ws *ws);                              /* A bounded part. */
+void ws_lag_settle(struct ws_socket *socket);                     /* Before a reply. */
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
 void ws_lag_release(struct ws_socket *socket);
 
