@@ -266,9 +266,10 @@ void ws_lag_settle(struct ws_socket *socket)
     }
     ws_tell_changes(socket->ws, ZXID_MAX);
 
-    /* Catching up may hold a watch again: not all that may come, but all that is here. */
-    for (uint32_t left = socket->lag_count - socket->lag_first; left > 0 && is_due(socket);
-         left--) {
+    /* Catching up may hold a watch again; and one socket with many must not hold up the others. */
+    uint32_t left = socket->lag_count - socket->lag_first;
+
+    for (uint32_t i = 0; i < left && i < WS_CATCH_UPS && is_due(socket); i++) {
         if (!catch_up_one(socket)) {
             break;
         }

@@ -147,6 +147,7 @@ enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
     struct ws_answering *answering = &ws->answering;
     enum err err = ERR_OK;
 
+    ws_tell_before(socket, read ? read->zxid : ZXID_MAX);
     *answering = (struct ws_answering){.message = message, .read = read};
     if (read) {
         err = subscribe_add_at(ws->subscriber, &socket->owner, request, &answering->result);
