@@ -3,7 +3,8 @@
  * watches are held and their events thrown away, from the beginning of one zxid on; it is told
  * "overrun". Once it has read half of what waits it stands in line, and its watches catch up, one
  * at a time: from the window, or as a difference, or with a gap. Who is behind and does not read is
- * in no line: what one socket does not read costs the others nothing.
+ * in no line: what one socket does not read costs the others nothing. Its replies wait until it has
+ * been told all that their state includes.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -46,13 +47,18 @@ static void make_room(struct ws_socket *socket)
 
 static void add_lag(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap)
 {
-    struct ws *ws = socket->ws;
-
     make_room(socket);
     ASSERT(socket->lag_count < socket->lag_cap);
     socket->lags[socket->lag_count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
+}
+
+static void stand_in_line(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+
     if (list_empty(&socket->behind)) {
         list_push_back(&ws->behind, &socket->behind);
+        ev_async_send(ws->loop, &ws->changed); /* This turn may have had its look. */
     }
 }
 
@@ -116,6 +122,7 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
     *end = NULL;
     if (count > 0 && !socket->catching) {
         ws_tell_overrun(socket, ids, count, from); /* Once, however long it takes. */
+        stand_in_line(socket);
     }
     return kept;
 }
@@ -148,9 +155,11 @@ static void lose_place(struct ws_socket *socket, zxid_t from)
     if (count > 0) {
         ws_tell_overrun(socket, ids, count, least);
     }
+    if (ws_lag_is_behind(socket)) {
+        stand_in_line(socket);
+    }
 }
 
-/* Replies may overtake what is told again, so that is said first. */
 void ws_lag_lost(struct ws *ws, zxid_t from)
 {
     list_for_each (it, &ws->sockets) {
@@ -164,7 +173,7 @@ void ws_lag_lost(struct ws *ws, zxid_t from)
 
 static bool is_due(const struct ws_socket *socket)
 {
-    return socket->lag_count > socket->lag_first && !socket->mute &&
+    return ws_lag_is_behind(socket) && !socket->mute &&
            ws_out_unsent(socket) <= socket->ws->limits->socket_queue_bytes_max / 2;
 }
 
@@ -207,7 +216,6 @@ static bool catch_up_one(struct ws_socket *socket)
 
 static void keeps_up(struct ws_socket *socket)
 {
-    list_remove(&socket->behind);
     mem_free(socket->lags);
     socket->lags = NULL;
     socket->lag_first = 0;
@@ -217,11 +225,8 @@ static void keeps_up(struct ws_socket *socket)
 
 void ws_lag_eased(struct ws_socket *socket)
 {
-    struct ws *ws = socket->ws;
-
-    if (is_due(socket) && list_empty(&socket->behind)) {
-        list_push_back(&ws->behind, &socket->behind);
-        ev_async_send(ws->loop, &ws->changed); /* This turn has had its look. */
+    if (is_due(socket)) {
+        stand_in_line(socket);
     }
 }
 
@@ -235,10 +240,11 @@ static bool serve_first(struct ws *ws)
     list_remove(&socket->behind);
     if (is_due(socket)) {
         served = catch_up_one(socket);
+        ws_socket_turn(socket); /* A reply may have waited for that. */
     }
-    if (socket->lag_first == socket->lag_count) {
+    if (!ws_lag_is_behind(socket)) {
         keeps_up(socket);
-    } else if (is_due(socket) && list_empty(&socket->behind)) {
+    } else if (is_due(socket)) {
         list_push_back(&ws->behind, &socket->behind);
     }
     return served;
@@ -257,26 +263,62 @@ void ws_lag_catch_up(struct ws *ws)
     }
 }
 
-/* A reply comes after what was missed, also when that has only just been found out, for whoever
- * reads what is sent. */
-void ws_lag_settle(struct ws_socket *socket)
+/* ---- Replies ---- */
+
+bool ws_lag_is_behind(const struct ws_socket *socket)
 {
-    if (!is_due(socket)) {
-        return;
-    }
-    ws_tell_changes(socket->ws, ZXID_MAX);
+    return socket->lag_count > socket->lag_first;
+}
 
-    /* Catching up may hold a watch again; and one socket with many must not hold up the others. */
-    uint32_t left = socket->lag_count - socket->lag_first;
-
-    for (uint32_t i = 0; i < left && i < WS_CATCH_UPS && is_due(socket); i++) {
-        if (!catch_up_one(socket)) {
-            break;
+/* The parts of a difference do not come in the order of zxids: while one is broken off, nothing. */
+bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid)
+{
+    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
+        if (socket->lags[i].gap || socket->lags[i].from < zxid) {
+            return false;
         }
     }
-    if (socket->lag_first == socket->lag_count) {
-        keeps_up(socket);
+    return true;
+}
+
+/* Above all that is missing now. */
+static zxid_t end_of_round(const struct ws_socket *socket)
+{
+    zxid_t end = subscribe_at(socket->ws->subscriber);
+
+    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
+        end = socket->lags[i].from >= end ? socket->lags[i].from + 1 : end;
     }
+    return end;
+}
+
+/* Each round ends, as what a client has missed before a zxid gets less whenever it reads; but new
+ * things may be missed meanwhile. */
+static void begin_round(struct ws_message *message)
+{
+    if (message->rounds == 0) {
+        message->patient_ms = os_now_ms() + message->ws->limits->request_timeout_ms;
+    }
+    message->rounds++;
+    message->round_end = end_of_round(message->socket);
+}
+
+bool ws_lag_waits(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+
+    if (!ws_lag_is_behind(socket)) {
+        return false;
+    }
+    if (ws_lag_has_told(socket, message->round_end)) {
+        begin_round(message);
+    }
+    if (message->rounds > WS_ROUNDS && os_now_ms() > message->patient_ms) {
+        ws_refuse(message, ERR_THROTTLED,
+                  "events of this socket's watches come faster than it reads them");
+        return false;
+    }
+    return true;
 }
 
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid)

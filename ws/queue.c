@@ -243,6 +243,15 @@ static void start_some(struct ws_socket *socket)
 
 /* ---- Answering ---- */
 
+/* Once more when the gate has refused at once what it was asked. */
+static bool run(struct ws_message *message)
+{
+    enum ws_step step = message->step;
+
+    return ws_run(message) ||
+           (message->step != step && message->step == WS_BACK && ws_run(message));
+}
+
 /* The first message, when it can be answered now. */
 static bool answer_first(struct ws_socket *socket)
 {
@@ -252,8 +261,7 @@ static bool answer_first(struct ws_socket *socket)
         message->step == WS_INSIDE) {
         return false;
     }
-    /* Once more when the gate has refused at once what it was asked. */
-    if (!ws_run(message) && (message->step != WS_BACK || !ws_run(message))) {
+    if (!run(message)) {
         return false;
     }
     socket->unrun -= message->unrun ? 1 : 0;

@@ -40,6 +40,12 @@ static enum op_kind kind_of(const struct ws_message *message)
     return request->def && !message->fault ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
 
+/* All up to there, and no more, may be claimed at any time. */
+static zxid_t told(const struct ws_socket *socket)
+{
+    return ws_lag_bound(socket, subscribe_at(socket->ws->subscriber));
+}
+
 static void reply_problem(struct ws_message *message, struct op_problem *problem)
 {
     struct ws_socket *socket = message->socket;
@@ -48,7 +54,7 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
 
     problem->message = true;
     problem->path = request->def ? request->args.path : slice_make(NULL, 0);
-    problem->zxid = problem->zxid ? problem->zxid : subscribe_at(socket->ws->subscriber);
+    problem->zxid = problem->zxid ? problem->zxid : told(socket);
     problem->retry_after_ms = may_retry(problem->err) ? RETRY_AFTER_MS : 0;
     if (problem->err == ERR_NO_AUTH && !socket->who.auth) {
         problem->status = STATUS_UNAUTHORIZED;
@@ -83,7 +89,6 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     const struct op_args *args = &message->request->args;
     struct op_problem problem = op_problem_make(kind_of(message), result->err);
 
-    ws_tell_before(message->socket, result->zxid);
     saw(message->socket, result->zxid);
     problem.detail = result->detail;
     problem.zxid = result->zxid;
@@ -114,7 +119,6 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
 
 void ws_reply(struct ws_message *message, const struct op_result *result)
 {
-    ws_tell_before(message->socket, result->zxid);
     (void)ws_reply_result(message, result, 0);
 }
 
@@ -164,16 +168,18 @@ static void reply_and_watch(struct ws_message *message, const struct op_result *
     }
 }
 
-static void reply_read(struct ws_message *message, const struct op_result *result)
+/* False: there is something to be told first, and then it is read again. */
+static bool reply_read(struct ws_message *message, const struct op_result *result)
 {
     const struct op_request *request = message->request;
+    zxid_t upto = result->upto > result->zxid ? result->upto : result->zxid;
 
+    if (!ws_tell_before(message->socket, upto)) {
+        return false;
+    }
+    saw(message->socket, upto);
     if (result->has_session) {
         gate_touch(message->ws->gate, result->session.id);
-    }
-    if (result->upto > result->zxid) {
-        ws_tell_before(message->socket, result->upto);
-        saw(message->socket, result->upto);
     }
     if (!op_json_is_answer(request->args.op, result->err)) {
         ws_reply_failure(message, result);
@@ -182,6 +188,7 @@ static void reply_read(struct ws_message *message, const struct op_result *resul
     } else {
         ws_reply(message, result);
     }
+    return true;
 }
 
 /* Has the gate wait until this replica is far enough; the message runs again after that. */
@@ -206,19 +213,20 @@ static bool read_now(struct ws_message *message)
 {
     struct op_request *request = message->request;
     struct op_result result;
-    bool again = false;
+    bool done = true;
 
     op_result_init(&result);
     request->def->read(gate_view(message->ws->gate), &message->socket->who, &request->args,
                        &result);
-    again = may_ask_again(message, &result);
-    if (!again && result.zxid != 0 && result.zxid < least_zxid(message)) {
+    if (may_ask_again(message, &result)) {
+        done = ask(message);
+    } else if (result.zxid != 0 && result.zxid < least_zxid(message)) {
         ws_reply_error(message, ERR_REPLICA_BEHIND, "this replica is taking over another state");
-    } else if (!again) {
-        reply_read(message, &result);
+    } else {
+        done = reply_read(message, &result);
     }
     op_result_release(&result);
-    return again ? ask(message) : true;
+    return done;
 }
 
 static bool run_read(struct ws_message *message)
@@ -256,9 +264,9 @@ static void reply_plain(struct ws_message *message)
     struct ws *ws = message->ws;
     struct jsonw json;
 
-    ws_tell_before(message->socket, ZXID_MAX);
+    ws_tell_changes(ws, ZXID_MAX);
     json = ws_out_begin(ws);
-    op_json_reply_begin(&json, message->id.number, subscribe_at(ws->subscriber));
+    op_json_reply_begin(&json, message->id.number, told(message->socket));
     op_json_reply_end(&json);
     (void)ws_out_end(message->socket);
     count(message, false);
@@ -267,17 +275,23 @@ static void reply_plain(struct ws_message *message)
 static bool run_watch(struct ws_message *message)
 {
     const struct op_args *args = &message->request->args;
+    struct subscriber *subscriber = message->ws->subscriber;
+
+    ws_tell_changes(message->ws, ZXID_MAX);
+    if (ws_lag_is_behind(message->socket)) {
+        return false;
+    }
+
     const struct subscribe_request watch = {
         .kind = args->kind,
         .path = args->path,
         .values = args->values,
         .format = args->dataformat,
         .has_since = args->has_since,
-        .since = args->since,
+        .since = args->has_since ? args->since : subscribe_at(subscriber),
         .has_history = args->has_since_history,
         .since_history = args->since_history,
     };
-
     enum err err = ws_tell_watch(message, NULL, &watch);
 
     if (err == ERR_REPLICA_BEHIND && !message->asked) {
@@ -372,16 +386,36 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
+/* Has everything been told that the reply shows? The state of what comes from the gate is known,
+ * what shows the present waits for all that is missing. */
+static bool is_time(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+    const struct op_request *request = message->request;
+
+    if (message->fault) {
+        return true;
+    }
+    if (message->step == WS_BACK && !ws_tell_before(socket, request->result.zxid)) {
+        return false;
+    }
+    return (op_args_kind(&request->args) != OP_KIND_READ && request->def->id != OP_WATCH) ||
+           !ws_lag_waits(message);
+}
+
 bool ws_run(struct ws_message *message)
 {
     const struct op_request *request = message->request;
 
+    if (!message->fault && message->asked && message->step == WS_NEW) {
+        return ask(message); /* The gate had no room. */
+    }
+    if (!is_time(message)) {
+        return false;
+    }
     if (message->fault) {
         reply_fault(message);
         return true;
-    }
-    if (message->asked && message->step == WS_NEW) {
-        return ask(message); /* The gate had no room. */
     }
     if (message->asked && request->result.err != ERR_OK) {
         ws_reply_failure(message, &request->result);

@@ -175,7 +175,6 @@ static void finish(struct ws_message *message)
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
     } else {
-        ws_tell_before(socket, result->zxid);
         if (result->has_session) {
             attach(message, &result->session);
             number = result->session.attach;

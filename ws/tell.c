@@ -147,9 +147,8 @@ enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
     struct ws_answering *answering = &ws->answering;
     enum err err = ERR_OK;
 
-    ws_tell_before(socket, read ? read->zxid : ZXID_MAX);
     *answering = (struct ws_answering){.message = message, .read = read};
-    if (read) {
+    if (read || !request->has_since) {
         err = subscribe_add_at(ws->subscriber, &socket->owner, request, &answering->result);
     } else {
         err = subscribe_add(ws->subscriber, &socket->owner, request, &answering->result);
@@ -181,10 +180,10 @@ void ws_tell_changes(struct ws *ws, zxid_t until)
     }
 }
 
-void ws_tell_before(struct ws_socket *socket, zxid_t until)
+bool ws_tell_before(struct ws_socket *socket, zxid_t until)
 {
     ws_tell_changes(socket->ws, until);
-    ws_lag_settle(socket);
+    return ws_lag_has_told(socket, until);
 }
 
 void ws_tell_more(struct ws *ws)

@@ -39,6 +39,7 @@ enum {
     WS_KEEP_BYTES = 1 << 20,     /* Of scratch memory between messages. */
     WS_PUMP_SETS = 256,          /* Transactions told before sockets have their turn. */
     WS_CATCH_UPS = 64,           /* Watches that catch up before sockets have their turn. */
+    WS_ROUNDS = 4,               /* That a read waits at least for what its client has missed. */
     WS_RETRY_MS = 5,             /* Until the gate is asked again after it had no room. */
     WS_LOOK_MS = 500,            /* Between looks at whether this replica may answer at all. */
     WS_UNFIT_MS = 1000,          /* How long it may be unfit before sockets are closed. */
@@ -254,6 +255,9 @@ struct ws_message {
     bool prepared;          /* ws_session_prepare was called. */
     bool unrun;             /* Counted in its socket's `unrun`. */
     bool asked;             /* The gate was asked to let it read. */
+    uint32_t rounds;        /* In which it has waited for what its client has missed, */
+    zxid_t round_end;       /* in this one for all below that; */
+    uint64_t patient_ms;    /* one more begins until then in any case. */
     struct op_fault *fault; /* It was refused, or NULL. */
     char *secret;           /* Of the session that it opens, or NULL. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
@@ -316,14 +320,15 @@ bool ws_queue_submit(struct ws_message *message);
 /* ---- run.c: one message ---- */
 
 /* Everything before it is answered. True when it is answered, too; false when the gate has been
- * asked: it runs again when that is back. */
+ * asked, or the client has not been told all that the reply would show: it runs again after that.
+ */
 bool ws_run(struct ws_message *message);
 
 void ws_reply(struct ws_message *message, const struct op_result *result);
 void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
 void ws_reply_failure(struct ws_message *message, const struct op_result *result);
 
-/* These two tell nothing before: for within a callback. False: an error was replied instead. */
+/* With the id of a watch, 0: none. False: an error was replied instead. */
 bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch);
 void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result);
 
@@ -341,12 +346,15 @@ void ws_session_look(struct ws_socket *socket); /* Changes were missed: is it st
 /* ---- tell.c: events, and their order with replies ---- */
 void ws_tell_open(struct ws *ws);
 void ws_tell_close(struct ws *ws);
-void ws_tell_changes(struct ws *ws, zxid_t until);           /* All up to there. */
-void ws_tell_before(struct ws_socket *socket, zxid_t until); /* Before a reply on that socket. */
-void ws_tell_more(struct ws *ws);                            /* What there is, a bounded part. */
+void ws_tell_changes(struct ws *ws, zxid_t until); /* All up to there. */
+void ws_tell_more(struct ws *ws);                  /* What there is, a bounded part. */
+
+/* Before a reply of that state. False: there is something that this client has yet to be told. */
+bool ws_tell_before(struct ws_socket *socket, zxid_t until);
 
 /* Adds a watch; the reply to `message` leaves before the first event of it. With `read` it is
- * registered behind that answer, which is the reply. On an error there is no reply yet. */
+ * registered behind that answer, which is the reply. What precedes the reply has been told. On an
+ * error there is no reply yet. */
 enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
                        const struct subscribe_request *request);
 void ws_tell_hello(struct ws_socket *socket);
@@ -365,9 +373,16 @@ void ws_lag_resumed(struct ws_socket *socket, uint32_t id); /* A watch that says
 void ws_lag_lost(struct ws *ws, zxid_t from);
 void ws_lag_eased(struct ws_socket *socket);                      /* It has been sent some. */
 void ws_lag_catch_up(struct ws *ws);                              /* A bounded part. */
-void ws_lag_settle(struct ws_socket *socket);                     /* Before a reply. */
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
 void ws_lag_release(struct ws_socket *socket);
+
+/* Are there watches that have something to be told, and is any of that as old as `zxid`? */
+bool ws_lag_is_behind(const struct ws_socket *socket);
+bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid);
+
+/* Does a message that shows the present have to wait for what its client has missed? When that
+ * becomes more and more, longer than requestTimeout, the message is refused instead. */
+bool ws_lag_waits(struct ws_message *message);
 
 /* ---- out.c: bytes on their way ---- */
 

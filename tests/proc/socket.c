@@ -70,7 +70,8 @@ static bool read_piece(struct socket *socket)
 
     ASSERT(to);
 
-    ssize_t got = read(socket->fd, to, SOCKET_PIECE);
+    bool slow = socket->piece_bytes > 0;
+    ssize_t got = read(socket->fd, to, slow ? socket->piece_bytes : SOCKET_PIECE);
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         return false;
@@ -80,7 +81,7 @@ static bool read_piece(struct socket *socket)
         return false;
     }
     socket->in.len += (size_t)got;
-    return true;
+    return !slow;
 }
 
 bool socket_pump(struct socket *socket)
@@ -244,6 +245,8 @@ struct socket *socket_open(uint16_t port, const struct socket_options *options)
     buf_init(&socket->text, SOCKET_BYTES_MAX);
     rng_init(&socket->rng, os_random_u64());
     make_key(socket);
+    ASSERT(options->piece_bytes <= SOCKET_PIECE);
+    socket->piece_bytes = options->piece_bytes;
     socket->fd = loop_connect((const struct sockaddr *)&address, sizeof(address));
     socket->fd = socket->fd < 0 ? -1 : socket->fd;
     if (socket->fd >= 0 && options->receive_bytes > 0) {
@@ -351,9 +354,10 @@ static json_t *take_message(struct socket *socket, const struct wanted *wanted)
 static json_t *await(struct socket *socket, const struct wanted *wanted, uint32_t timeout_ms)
 {
     uint64_t end_ms = os_now_ms() + timeout_ms;
-    bool open = socket_pump(socket);
-    json_t *json = take_message(socket, wanted);
+    json_t *json = socket->piece_bytes > 0 ? take_message(socket, wanted) : NULL;
+    bool open = json || socket_pump(socket);
 
+    json = json ? json : take_message(socket, wanted);
     while (!json && open && os_now_ms() < end_ms) {
         open = socket_wait(socket, (uint32_t)(end_ms - os_now_ms()));
         json = take_message(socket, wanted);

@@ -29,6 +29,8 @@ struct socket_options {
     const char *headers;  /* More of them, each ended by CR LF; NULL: none. */
     uint32_t timeout_ms;  /* 0: SOCKET_TIMEOUT_MS. */
     int receive_bytes;    /* SO_RCVBUF, for clients that never read; 0: as usual. */
+    size_t piece_bytes;   /* Reads no more than that at a time, and only when it has taken all that
+                             it has: for clients that do not keep up. 0: as usual. */
 };
 
 /* Connects to loopback and shakes hands. Never NULL: socket_status tells how it went. `options` may

@@ -26,6 +26,7 @@ struct socket {
     char reason[SOCKET_REASON_MAX];
     char key[SOCKET_KEY_MAX];
     struct rng rng;
+    size_t piece_bytes;
     struct buf in;
     size_t in_pos; /* Taken apart up to here. */
     struct buf out;

@@ -284,16 +284,14 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
     state_changes_release(&changes);
 }
 
-/* What the leader does. */
-static void kit_write(struct gate *gate, struct op_request *request)
+/* What the leader does; whoever calls has the view for writing. */
+static void kit_write_in(struct gate *gate, struct state *state, struct op_request *request)
 {
     struct txn_header header = {.time_ms = os_wall_ms()};
     struct op_result *result = &request->result;
-    struct state *state = NULL;
     struct buf txn;
 
     buf_init(&txn, 64 << 20);
-    state = view_write(gate->view);
     result->err = prep_request(gate->prep, state,
                                &(struct prep_job){.args = &request->args,
                                                   .who = &request->principal,
@@ -306,9 +304,14 @@ static void kit_write(struct gate *gate, struct op_request *request)
         kit_apply(gate, state, buf_slice(&txn), request);
     }
     atomic_store(&gate->applied, gate->zxid);
+    buf_release(&txn);
+}
+
+static void kit_write(struct gate *gate, struct op_request *request)
+{
+    kit_write_in(gate, view_write(gate->view), request);
     view_write_done(gate->view);
     window_wake(gate->window);
-    buf_release(&txn);
 }
 
 static void kit_reply(struct gate *gate, struct op_request *request)

@@ -386,13 +386,13 @@ enum {
 
 static int setup_narrow(void **state)
 {
-    kit_pieces_max = PIECES_MAX;
+    kit_choice.pieces_max = PIECES_MAX;
     return setup(state);
 }
 
 static int teardown_narrow(void **state)
 {
-    kit_pieces_max = 0;
+    kit_choice.pieces_max = 0;
     return teardown(state);
 }
 

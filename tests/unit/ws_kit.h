@@ -24,7 +24,13 @@ struct fixture {
     struct socket *socket;
 };
 
-static size_t kit_pieces_max; /* Of the next front end; 0: as it is. */
+/* Of the next front end; 0: as it is. */
+static struct {
+    size_t pieces_max;
+    uint32_t watches_max;
+    uint32_t request_timeout_ms;
+} kit_choice;
+
 static void (*front_metrics)(void *ctx, struct buf *out);
 static void *front_metrics_ctx;
 
@@ -56,9 +62,15 @@ static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t hear
     fixture->gate->limits.heartbeat_ms = heartbeat_ms;
     fixture->gate->limits.body_timeout_ms = WS_KIT_BODY_MS;
     fixture->gate->limits.slow_timeout_ms = WS_KIT_SLOW_MS;
+    if (kit_choice.watches_max > 0) {
+        fixture->gate->limits.watches_max = kit_choice.watches_max;
+    }
+    if (kit_choice.request_timeout_ms > 0) {
+        fixture->gate->limits.request_timeout_ms = kit_choice.request_timeout_ms;
+    }
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
-    if (kit_pieces_max > 0) {
-        fixture->ws->pieces_max = kit_pieces_max; /* No socket is there yet to look at it. */
+    if (kit_choice.pieces_max > 0) {
+        fixture->ws->pieces_max = kit_choice.pieces_max; /* No socket is there yet to look at it. */
     }
 
     const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fixture->ws};

@@ -1,0 +1,320 @@
+/* Clients that have missed something: no reply shows what they have not been told, and none shows
+ * less than they have. */
+#include "tests/unit/ws_kit.h"
+
+enum {
+    WATCHES = 300, /* More than catch up in one turn. */
+    TEXT_MAX = 2000,
+    DATA_LEN = 4000,
+    RECEIVE_BYTES = 32 << 10,
+    PIECE_BYTES = 16 << 10, /* That a slow client takes at a time. */
+    WRITE_EVERY = 50,       /* Messages that it takes until everything has changed again. */
+    PATIENT_MS = 100000,    /* For a reply. */
+    IMPATIENT_MS = 1000,
+    CHANGES = 500,   /* More than the kernel takes, and what may wait. */
+    READS = 100,     /* Of a client that is overrun again and again. */
+    NODES_MANY = 200 /* What is new in them is more than all that may be on its way. */
+};
+
+static int setup(void **state)
+{
+    kit_choice.watches_max = WATCHES;
+    kit_choice.request_timeout_ms = PATIENT_MS;
+    return setup_with(state, 100, 10000);
+}
+
+static int setup_impatient(void **state)
+{
+    kit_choice.watches_max = WATCHES;
+    kit_choice.request_timeout_ms = IMPATIENT_MS;
+    return setup_with(state, 100, 10000);
+}
+
+static uint64_t hex(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+
+    assert_non_null(text);
+    return strtoull(text, NULL, 16);
+}
+
+/* ---- A place that is lost ---- */
+
+static void make_nodes(struct fixture *fixture, int count)
+{
+    for (int i = 0; i < count; i++) {
+        check_reply(fixture,
+                    socket_request(fixture->socket, "\"op\":\"create\",\"path\":\"/n%d\"", i), "");
+    }
+}
+
+static void watch_nodes(struct socket *socket, int count)
+{
+    for (int i = 0; i < count; i++) {
+        json_decref(socket_call(
+            socket, "\"op\":\"watch\",\"path\":\"/n%d\",\"kind\":\"persistent\",\"values\":true",
+            i));
+    }
+}
+
+/* As the core does it. */
+static void set_node(struct gate *gate, struct state *state, int number)
+{
+    struct op_request *request = op_request_new();
+    struct op_message_id id;
+    struct op_fault fault;
+    char text[TEXT_MAX];
+    int len = snprintf(text, sizeof(text),
+                       "{\"id\":1,\"op\":\"set\",\"path\":\"/n%d\",\"dataUtf8\":\"new\"}", number);
+
+    buf_init(&request->memory, TEXT_MAX);
+    assert_int_equal(op_json_parse_message(slice_make(text, (size_t)len), request, &id, &fault),
+                     ERR_OK);
+    kit_write_in(gate, state, request);
+    assert_int_equal(request->result.err, ERR_OK);
+    op_request_free(request);
+}
+
+/* Everything changes, and the window forgets it, while the read waits for the state. */
+static uint64_t lose_within_a_read(struct fixture *fixture, const char *members)
+{
+    struct state *state = view_write(fixture->gate->view);
+    uint64_t id = socket_request(fixture->socket, "%s", members);
+
+    (void)socket_pump(fixture->socket);
+    (void)poll(NULL, 0, 100);
+    for (int i = 0; i < WATCHES; i++) {
+        set_node(fixture->gate, state, i);
+    }
+    window_restart(fixture->gate->window, fixture->gate->zxid);
+    view_write_done(fixture->gate->view);
+    window_wake(fixture->gate->window);
+    return id;
+}
+
+/* All that was missed, and then the reply. */
+static void check_told_before(struct fixture *fixture, uint64_t id, uint64_t watches)
+{
+    uint64_t told = 0;
+
+    for (;;) {
+        json_t *message = socket_next(fixture->socket, SOCKET_TIMEOUT_MS);
+        const char *event = json_string_value(json_object_get(message, "event"));
+        bool reply = json_object_get(message, "id") != NULL;
+
+        assert_non_null(message);
+        told += event && strcmp(event, "NodeDataChanged") == 0;
+        if (reply) {
+            assert_int_equal(json_integer_value(json_object_get(message, "id")), id);
+            assert_true(json_is_true(json_object_get(message, "ok")));
+            assert_int_equal(hex(message, "zxid"), fixture->gate->zxid);
+            assert_int_equal(told, watches);
+        }
+        json_decref(message);
+        if (reply) {
+            return;
+        }
+    }
+}
+
+static void test_a_read_follows_what_was_lost_on_the_way_to_it(void **state)
+{
+    static const char *const reads[] = {
+        "\"op\":\"get\",\"path\":\"/n0\"",
+        "\"op\":\"get\",\"path\":\"/n0\",\"consistency\":\"linearizable\"",
+        "\"op\":\"exists\",\"path\":\"/none\",\"watch\":true",
+        "\"op\":\"children\",\"path\":\"/\",\"limit\":1000",
+    };
+    struct fixture *fixture = *state;
+
+    make_nodes(fixture, WATCHES);
+    watch_nodes(fixture->socket, WATCHES - 1); /* One more comes with a read. */
+    for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+        check_told_before(fixture, lose_within_a_read(fixture, reads[i]), WATCHES - 1);
+    }
+}
+
+/* ---- A client that does not read ---- */
+
+static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES,
+                                             .piece_bytes = PIECE_BYTES};
+
+static bool one_overrun(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_overruns_total ") > 0;
+}
+
+static struct socket *open_narrow(const struct fixture *fixture, int watches)
+{
+    struct socket *socket = socket_open(http_port(fixture->http), &narrow);
+
+    json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
+    watch_nodes(socket, watches);
+    return socket;
+}
+
+static void set_large(struct fixture *fixture, int number)
+{
+    static char data[DATA_LEN + 1];
+
+    memset(data, 'd', DATA_LEN);
+    check_reply(fixture,
+                socket_request(fixture->socket,
+                               "\"op\":\"set\",\"path\":\"/n%d\",\"dataUtf8\":\"%s\"", number,
+                               data),
+                "");
+}
+
+static struct socket *open_overrun(struct fixture *fixture, int watches)
+{
+    struct socket *slow = open_narrow(fixture, watches);
+
+    for (int i = 0; i < CHANGES; i++) {
+        set_large(fixture, i % watches);
+    }
+    wait_until(one_overrun, fixture);
+    return slow;
+}
+
+/* What a client has been told of one znode. */
+struct told {
+    uint64_t zxid;
+    bool overrun; /* And nothing since. */
+};
+
+static void take_told(struct told *told, const json_t *message)
+{
+    const char *event = json_string_value(json_object_get(message, "event"));
+
+    if (event && strcmp(event, "NodeDataChanged") == 0) {
+        assert_true(hex(message, "zxid") > told->zxid);
+        *told = (struct told){.zxid = hex(message, "zxid")};
+    } else if (event && strcmp(event, "overrun") == 0) {
+        told->overrun = true;
+    } else {
+        assert_true(!event || strcmp(event, "heartbeat") == 0);
+    }
+}
+
+/* Takes messages one by one while more is written than it reads, up to the next reply. */
+static json_t *next_reply(struct fixture *fixture, struct socket *slow, struct told *told)
+{
+    for (;;) {
+        json_t *message = socket_next(slow, SOCKET_TIMEOUT_MS);
+
+        assert_non_null(message);
+        if (json_object_get(message, "id")) {
+            return message;
+        }
+        take_told(told, message);
+        json_decref(message);
+        set_large(fixture, 0);
+        set_large(fixture, 0);
+    }
+}
+
+/* Neither does a reply show what was not told, nor less than what was; and each comes, however
+ * often the client is overrun meanwhile. */
+static void test_replies_follow_what_an_overrun_client_has_missed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = NULL;
+    struct told told = {0};
+    uint64_t overruns = 0;
+
+    make_nodes(fixture, 1);
+    slow = open_overrun(fixture, 1);
+    overruns = counter("\nzabra_ws_overruns_total ");
+    for (int i = 0; i < READS; i++) {
+        bool read = i % 2 == 0;
+        uint64_t id =
+            socket_request(slow, read ? "\"op\":\"get\",\"path\":\"/n0\""
+                                      : "\"op\":\"set\",\"path\":\"/n0\",\"dataUtf8\":\"\"");
+        json_t *reply = next_reply(fixture, slow, &told);
+
+        assert_int_equal(json_integer_value(json_object_get(reply, "id")), id);
+        assert_true(json_is_true(json_object_get(reply, "ok")));
+        assert_false(told.overrun);
+        if (read) {
+            assert_int_equal(hex(json_object_get(reply, "stat"), "mzxid"), told.zxid);
+        } else {
+            assert_true(told.zxid >= hex(reply, "zxid"));
+        }
+        json_decref(reply);
+    }
+    assert_true(counter("\nzabra_ws_overruns_total ") > overruns);
+    socket_close(slow);
+}
+
+/* Says up to where everything was told, and waits for nothing. */
+static void test_a_ping_names_what_has_been_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct told told = {0};
+
+    make_nodes(fixture, 1);
+
+    struct socket *slow = open_overrun(fixture, 1);
+    uint64_t id = socket_request(slow, "\"op\":\"ping\"");
+    json_t *reply = next_reply(fixture, slow, &told);
+
+    assert_int_equal(json_integer_value(json_object_get(reply, "id")), id);
+    assert_true(hex(reply, "zxid") <= told.zxid);
+    json_decref(reply);
+    socket_close(slow);
+}
+
+/* While what is new in all of them is more than it reads, something is always missing. */
+static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow)
+{
+    (void)socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
+    for (int i = 0;; i++) {
+        json_t *message = socket_next(slow, SOCKET_TIMEOUT_MS);
+
+        assert_non_null(message);
+        if (json_object_get(message, "id")) {
+            return message;
+        }
+        json_decref(message);
+        for (int node = 0; node < NODES_MANY && i % WRITE_EVERY == 0; node++) {
+            set_large(fixture, node);
+        }
+    }
+}
+
+static void test_who_never_catches_up_is_told_so(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = NULL;
+    const char *code = NULL;
+    json_t *reply = NULL;
+
+    make_nodes(fixture, NODES_MANY);
+    slow = open_overrun(fixture, NODES_MANY);
+    reply = read_too_slowly(fixture, slow);
+    code = json_string_value(json_object_get(json_object_get(reply, "error"), "code"));
+    assert_string_equal(code ? code : "", "ThrottledOp");
+    json_decref(reply);
+
+    /* It is left alone, reads all there is, and everything is as before. */
+    reply = socket_call(slow, "\"op\":\"get\",\"path\":\"/n0\"");
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    socket_close(slow);
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_read_follows_what_was_lost_on_the_way_to_it),
+        TEST(test_replies_follow_what_an_overrun_client_has_missed),
+        TEST(test_a_ping_names_what_has_been_told),
+        cmocka_unit_test_setup_teardown(test_who_never_catches_up_is_told_so, setup_impatient,
+                                        teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
