@@ -323,8 +323,8 @@ static void kit_reply(struct gate *gate, struct op_request *request)
     } else if (op_args_kind(&request->args) == OP_KIND_WRITE) {
         kit_write(gate, request);
     } else {
-        request->result.zxid = gate->zxid;
-        request->wait_zxid = gate->zxid;
+        request->result.zxid = atomic_load(&gate->applied);
+        request->wait_zxid = request->result.zxid;
         atomic_fetch_add(&gate->rounds, 1);
     }
 }

@@ -12,7 +12,7 @@ enum {
     PATIENT_MS = 100000,    /* For a reply. */
     IMPATIENT_MS = 1000,
     CHANGES = 500,   /* More than the kernel takes, and what may wait. */
-    READS = 100,     /* Of a client that is overrun again and again. */
+    READS = 30,      /* Of a client that is overrun again and again. */
     NODES_MANY = 200 /* What is new in them is more than all that may be on its way. */
 };
 
