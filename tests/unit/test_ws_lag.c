@@ -9,25 +9,29 @@ enum {
     RECEIVE_BYTES = 32 << 10,
     PIECE_BYTES = 16 << 10, /* That a slow client takes at a time. */
     WRITE_EVERY = 50,       /* Messages that it takes until everything has changed again. */
-    PATIENT_MS = 100000,    /* For a reply. */
+    PATIENT_MS = 100000,    /* For a reply, and with a client that reads nothing. */
     IMPATIENT_MS = 1000,
     CHANGES = 500,   /* More than the kernel takes, and what may wait. */
     READS = 30,      /* Of a client that is overrun again and again. */
     NODES_MANY = 200 /* What is new in them is more than all that may be on its way. */
 };
 
-static int setup(void **state)
+static int setup_patient(void **state, uint32_t request_timeout_ms)
 {
     kit_choice.watches_max = WATCHES;
-    kit_choice.request_timeout_ms = PATIENT_MS;
+    kit_choice.request_timeout_ms = request_timeout_ms;
+    kit_choice.slow_timeout_ms = PATIENT_MS;
     return setup_with(state, 100, 10000);
+}
+
+static int setup(void **state)
+{
+    return setup_patient(state, PATIENT_MS);
 }
 
 static int setup_impatient(void **state)
 {
-    kit_choice.watches_max = WATCHES;
-    kit_choice.request_timeout_ms = IMPATIENT_MS;
-    return setup_with(state, 100, 10000);
+    return setup_patient(state, IMPATIENT_MS);
 }
 
 static uint64_t hex(const json_t *object, const char *name)

@@ -29,6 +29,7 @@ static struct {
     size_t pieces_max;
     uint32_t watches_max;
     uint32_t request_timeout_ms;
+    uint32_t slow_timeout_ms;
 } kit_choice;
 
 static void (*front_metrics)(void *ctx, struct buf *out);
@@ -67,6 +68,9 @@ static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t hear
     }
     if (kit_choice.request_timeout_ms > 0) {
         fixture->gate->limits.request_timeout_ms = kit_choice.request_timeout_ms;
+    }
+    if (kit_choice.slow_timeout_ms > 0) {
+        fixture->gate->limits.slow_timeout_ms = kit_choice.slow_timeout_ms;
     }
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
     if (kit_choice.pieces_max > 0) {
