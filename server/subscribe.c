@@ -283,10 +283,9 @@ enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *own
                           const struct subscribe_request *request,
                           struct subscribe_result *ret_result)
 {
-    if (request->since > subscriber->at.zxid) {
-        subscribe_pump(subscriber, request->since, SIZE_MAX);
-    }
-    if (subscriber->at.zxid <= request->since) {
+    zxid_t at = subscribe_pump(subscriber, request->since, SIZE_MAX);
+
+    if (at <= request->since) {
         return add_fresh(subscriber, owner, request, request->since, ret_result);
     }
     return add_since(subscriber, owner, request, ret_result);

@@ -59,9 +59,12 @@ static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
-/* The last words are sent, and the client neither reads nor closes. */
+/* The last words are due, or are sent and the client neither reads nor closes. */
 static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
 {
+    if (socket->leave_ms != 0 && now_ms >= socket->leave_ms && !socket->farewell) {
+        ws_socket_turn(socket);
+    }
     if (socket->end_ms != 0 && now_ms >= socket->end_ms) {
         ws_socket_cut(socket);
     }
@@ -130,6 +133,7 @@ static void arm_next(struct ws_socket *socket, uint64_t now_ms)
     const uint64_t due_ms[] = {
         socket->beat_ms,
         socket->ping_ms,
+        socket->leave_ms,
         socket->end_ms,
         socket->in_end_ms,
         socket->stall_ms != 0 ? socket->stall_ms + limits->slow_timeout_ms : 0,

@@ -98,9 +98,9 @@ static bool is_over(const struct ws_socket *socket, const struct watch_event *ev
 struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
                           const struct watch_event *event)
 {
-    zxid_t from = event->zxid - 1;
     uint32_t ids[IDS_MAX];
     size_t count = 0;
+    zxid_t from = 0;
     struct watch *kept = NULL;
     struct watch **end = &kept;
 
@@ -113,6 +113,8 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
             end = &hit->hit_next;
             continue;
         }
+        /* The parts of a difference do not come in the order of zxids. */
+        from = event->diff ? hit->diff_since : event->zxid - 1;
         watch_hold(hit);
         add_lag(socket, hit->id, from, event->diff);
         if (count < IDS_MAX) {
@@ -270,15 +272,17 @@ bool ws_lag_is_behind(const struct ws_socket *socket)
     return socket->lag_count > socket->lag_first;
 }
 
-/* The parts of a difference do not come in the order of zxids: while one is broken off, nothing. */
-bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid)
+zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid)
 {
     for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        if (socket->lags[i].gap || socket->lags[i].from < zxid) {
-            return false;
-        }
+        zxid = socket->lags[i].from < zxid ? socket->lags[i].from : zxid;
     }
-    return true;
+    return zxid;
+}
+
+bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid)
+{
+    return ws_lag_bound(socket, zxid) == zxid;
 }
 
 /* Above all that is missing now. */
@@ -294,39 +298,35 @@ static zxid_t end_of_round(const struct ws_socket *socket)
 
 /* Each round ends, as what a client has missed before a zxid gets less whenever it reads; but new
  * things may be missed meanwhile. */
-static void begin_round(struct ws_message *message)
+static bool is_hopeless(const struct ws_message *message)
 {
-    if (message->rounds == 0) {
-        message->patient_ms = os_now_ms() + message->ws->limits->request_timeout_ms;
+    struct ws_socket *socket = message->socket;
+    uint64_t patience_us = (uint64_t)message->ws->limits->request_timeout_ms * 1000;
+
+    if (ws_lag_has_told(socket, socket->round_end)) {
+        socket->rounds++;
+        socket->round_end = end_of_round(socket);
     }
-    message->rounds++;
-    message->round_end = end_of_round(message->socket);
+    return socket->rounds > WS_ROUNDS && os_now_us() > message->start_us + patience_us;
 }
 
 bool ws_lag_waits(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
+    const char *why = "this socket is about to be closed";
 
     if (!ws_lag_is_behind(socket)) {
+        socket->rounds = 0;
+        socket->round_end = 0;
         return false;
     }
-    if (ws_lag_has_told(socket, message->round_end)) {
-        begin_round(message);
-    }
-    if (message->rounds > WS_ROUNDS && os_now_ms() > message->patient_ms) {
+    if (socket->code != WS_CODE_NONE || gate_check_local(message->ws->gate, &why) != ERR_OK) {
+        ws_refuse(message, ERR_NOT_READY, why);
+    } else if (is_hopeless(message)) {
         ws_refuse(message, ERR_THROTTLED,
                   "events of this socket's watches come faster than it reads them");
-        return false;
     }
     return true;
-}
-
-zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid)
-{
-    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        zxid = socket->lags[i].from < zxid ? socket->lags[i].from : zxid;
-    }
-    return zxid;
 }
 
 void ws_lag_release(struct ws_socket *socket)

@@ -90,6 +90,25 @@ bool ws_out_end(struct ws_socket *socket)
     return true;
 }
 
+bool ws_out_reply(struct ws_socket *socket)
+{
+    size_t before = ws_out_unsent(socket);
+
+    if (!ws_out_end(socket)) {
+        return false;
+    }
+    socket->replies = socket->sent < socket->replied ? socket->replies : 0;
+    socket->replies += ws_out_unsent(socket) - before;
+    socket->replied = socket->sent + ws_out_unsent(socket);
+    return true;
+}
+
+/* More are made when all of them have been sent. */
+bool ws_out_is_full(const struct ws_socket *socket)
+{
+    return socket->sent < socket->replied && socket->replies >= WS_UNREAD_BYTES;
+}
+
 size_t ws_out_unsent(const struct ws_socket *socket)
 {
     return socket->out.len - socket->out_at;
@@ -179,5 +198,6 @@ void ws_out_flush(struct ws_socket *socket)
         compact(socket);
         look_at_pace(socket, sent_before);
         ws_lag_eased(socket);
+        ws_queue_eased(socket);
     }
 }

@@ -274,7 +274,7 @@ static bool answer_first(struct ws_socket *socket)
 /* A client that does not read gets no more replies until it does. */
 static bool takes_more(struct ws_socket *socket)
 {
-    bool full = ws_out_unsent(socket) >= WS_UNREAD_BYTES;
+    bool full = ws_out_is_full(socket);
 
     ws_socket_stop(socket, WS_STOP_UNREAD, full);
     return !full;
@@ -289,6 +289,13 @@ void ws_queue_run(struct ws_socket *socket)
         more = answer_first(socket);
     }
     ws_socket_stop(socket, WS_STOP_HELD, !list_empty(&socket->held));
+}
+
+void ws_queue_eased(struct ws_socket *socket)
+{
+    if ((socket->stops & WS_STOP_UNREAD) && !ws_out_is_full(socket)) {
+        ws_socket_turn(socket);
+    }
 }
 
 void ws_queue_back(struct ws *ws, struct op_request *take_request)

@@ -61,7 +61,7 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
     }
     json = ws_out_begin(socket->ws);
     op_json_reply_error(&json, &message->id, problem);
-    (void)ws_out_end(socket); /* A problem is never that large. */
+    (void)ws_out_reply(socket); /* A problem is never that large. */
     count(message, true);
 }
 
@@ -108,7 +108,7 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
         ws_reply_error(message, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
         return false;
     }
-    if (!ws_out_end(message->socket)) {
+    if (!ws_out_reply(message->socket)) {
         ws_reply_error(message, ERR_TOO_LARGE, "the answer would be too large; ask for less");
         return false;
     }
@@ -127,7 +127,7 @@ void ws_reply_watch(struct ws_message *message, const struct subscribe_result *r
     struct jsonw json = ws_out_begin(message->ws);
 
     op_json_reply_watch(&json, message->id.number, result);
-    (void)ws_out_end(message->socket);
+    (void)ws_out_reply(message->socket);
     saw(message->socket, result->zxid);
     count(message, false);
 }
@@ -174,13 +174,13 @@ static bool reply_read(struct ws_message *message, const struct op_result *resul
     const struct op_request *request = message->request;
     zxid_t upto = result->upto > result->zxid ? result->upto : result->zxid;
 
+    if (result->has_session) {
+        gate_touch(message->ws->gate, result->session.id);
+    }
     if (!ws_tell_before(message->socket, upto)) {
         return false;
     }
     saw(message->socket, upto);
-    if (result->has_session) {
-        gate_touch(message->ws->gate, result->session.id);
-    }
     if (!op_json_is_answer(request->args.op, result->err)) {
         ws_reply_failure(message, result);
     } else if (request->args.watch) {
@@ -254,7 +254,7 @@ static bool run_info(struct ws_message *message)
     ops_write_info(ws->gate, &message->request->args, &message->socket->who,
                    message->socket->session.id, &json);
     op_json_reply_end(&json);
-    (void)ws_out_end(message->socket);
+    (void)ws_out_reply(message->socket);
     count(message, false);
     return true;
 }
@@ -268,27 +268,20 @@ static void reply_plain(struct ws_message *message)
     json = ws_out_begin(ws);
     op_json_reply_begin(&json, message->id.number, told(message->socket));
     op_json_reply_end(&json);
-    (void)ws_out_end(message->socket);
+    (void)ws_out_reply(message->socket);
     count(message, false);
 }
 
 static bool run_watch(struct ws_message *message)
 {
     const struct op_args *args = &message->request->args;
-    struct subscriber *subscriber = message->ws->subscriber;
-
-    ws_tell_changes(message->ws, ZXID_MAX);
-    if (ws_lag_is_behind(message->socket)) {
-        return false;
-    }
-
     const struct subscribe_request watch = {
         .kind = args->kind,
         .path = args->path,
         .values = args->values,
         .format = args->dataformat,
         .has_since = args->has_since,
-        .since = args->has_since ? args->since : subscribe_at(subscriber),
+        .since = args->has_since ? args->since : subscribe_at(message->ws->subscriber),
         .has_history = args->has_since_history,
         .since_history = args->since_history,
     };
@@ -386,49 +379,64 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
+/* A client that shows its session keeps it, also while the reply has to wait. */
+static void touch(struct ws_message *message)
+{
+    struct op_request *request = message->request;
+    struct op_result result;
+
+    op_result_init(&result);
+    request->def->read(gate_view(message->ws->gate), &message->socket->who, &request->args,
+                       &result);
+    if (result.has_session) {
+        gate_touch(message->ws->gate, result.session.id);
+    }
+    op_result_release(&result);
+}
+
 /* Has everything been told that the reply shows? The state of what comes from the gate is known,
  * what shows the present waits for all that is missing. */
 static bool is_time(struct ws_message *message)
 {
-    struct ws_socket *socket = message->socket;
     const struct op_request *request = message->request;
 
-    if (message->fault) {
-        return true;
+    bool read = op_args_kind(&request->args) == OP_KIND_READ;
+    bool watch = request->def->id == OP_WATCH;
+
+    if (watch) {
+        ws_tell_changes(message->ws, ZXID_MAX); /* It begins here. */
     }
-    if (message->step == WS_BACK && !ws_tell_before(socket, request->result.zxid)) {
+    if ((read || watch) && ws_lag_waits(message)) {
+        if (message->about_session) {
+            touch(message);
+        }
         return false;
     }
-    return (op_args_kind(&request->args) != OP_KIND_READ && request->def->id != OP_WATCH) ||
-           !ws_lag_waits(message);
+    return message->step != WS_BACK || message->about_session ||
+           ws_tell_before(message->socket, request->result.zxid);
 }
 
-bool ws_run(struct ws_message *message)
+/* Those that are about a session have its secret then. False: there is none. */
+static bool prepare(struct ws_message *message)
 {
-    const struct op_request *request = message->request;
+    bool done = message->prepared || !message->about_session;
 
-    if (!message->fault && message->asked && message->step == WS_NEW) {
-        return ask(message); /* The gate had no room. */
-    }
-    if (!is_time(message)) {
-        return false;
-    }
+    message->prepared = true;
+    return done || ws_session_prepare(message);
+}
+
+/* True when it was, and that is answered. */
+static bool was_refused(struct ws_message *message)
+{
     if (message->fault) {
         reply_fault(message);
-        return true;
     }
-    if (message->asked && request->result.err != ERR_OK) {
-        ws_reply_failure(message, &request->result);
-        return true;
-    }
-    if (message->about_session && !message->prepared) {
-        message->prepared = true;
-        if (!ws_session_prepare(message)) {
-            ws_reply_error(message, ERR_UNKNOWN_SESSION, "no session is attached to this socket");
-            return true;
-        }
-    }
-    switch (op_args_kind(&request->args)) {
+    return message->fault != NULL;
+}
+
+static bool run_kind(struct ws_message *message)
+{
+    switch (op_args_kind(&message->request->args)) {
     case OP_KIND_READ:
         return run_read(message);
     case OP_KIND_INFO:
@@ -440,4 +448,26 @@ bool ws_run(struct ws_message *message)
         return message->in_order ? ws_session_run(message) : run_back(message);
     }
     UNREACHABLE();
+}
+
+bool ws_run(struct ws_message *message)
+{
+    if (was_refused(message)) {
+        return true;
+    }
+    if (message->asked && message->step == WS_NEW) {
+        return ask(message); /* The gate had no room. */
+    }
+    if (!prepare(message)) {
+        ws_reply_error(message, ERR_UNKNOWN_SESSION, "no session is attached to this socket");
+        return true;
+    }
+    if (!is_time(message)) {
+        return was_refused(message);
+    }
+    if (message->asked && message->request->result.err != ERR_OK) {
+        ws_reply_failure(message, &message->request->result);
+        return true;
+    }
+    return run_kind(message);
 }

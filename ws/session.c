@@ -82,8 +82,12 @@ void ws_session_look(struct ws_socket *socket)
     }
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
-    if (err == ERR_UNKNOWN_SESSION) {
+    if (err == ERR_UNKNOWN_SESSION && socket->ending) {
+        ws_session_detach(socket); /* As it has asked itself. */
+    } else if (err == ERR_UNKNOWN_SESSION) {
         lose(socket, ERR_SESSION_EXPIRED, "expired", zxid); /* Or closed: http/stream_tell.c. */
+    } else if (err == ERR_OK && socket->attaching) {
+        socket->moved_to = info.attach; /* Here, perhaps: the reply will tell. */
     } else if (err == ERR_OK && info.attach > socket->session.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }
@@ -166,24 +170,34 @@ static bool submit(struct ws_message *message)
     return ws_queue_submit(message) && message->step == WS_BACK;
 }
 
+/* At once: the reply may have to wait for what the client has missed, and the session lives by what
+ * this socket says. */
+static void settle(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+    const struct op_result *result = &message->request->result;
+
+    ws_tell_changes(socket->ws, result->zxid);
+    if (result->err == ERR_OK && result->has_session) {
+        attach(message, &result->session);
+        socket->attaching = true; /* If it is moved on, that is told behind the reply. */
+    }
+    message->settled = true;
+}
+
 static void finish(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
     const struct op_result *result = &message->request->result;
-    uint64_t number = socket->session.number;
 
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
     } else {
-        if (result->has_session) {
-            attach(message, &result->session);
-            number = result->session.attach;
-        }
         ws_reply(message, result);
     }
     socket->attaching = false;
     socket->ending = false;
-    if (socket->moved_to > number || result->err == ERR_OK) {
+    if (socket->moved_to > socket->session.number || result->err == ERR_OK) {
         ws_session_look(socket); /* It may have gone on since. */
     }
 }
@@ -198,6 +212,12 @@ bool ws_session_run(struct ws_message *message)
         if (!submit(message)) {
             return false;
         }
+    }
+    if (!message->settled) {
+        settle(message);
+    }
+    if (!ws_tell_before(message->socket, message->request->result.zxid)) {
+        return false;
     }
     finish(message);
     return true;

@@ -118,6 +118,8 @@ void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *r
     }
     socket->code = code;
     socket->reason = reason;
+    socket->leave_ms = os_now_ms() + WS_LINGER_MS;
+    ws_beat_at(socket, socket->leave_ms);
     drop_pieces(socket);
     ws_socket_stop(socket, WS_STOP_CLOSING, true);
     ws_socket_turn(socket);

@@ -117,7 +117,11 @@ static void answer(struct ws *ws)
         answering->failed =
             !ws_reply_result(answering->message, answering->read, answering->result.id);
     } else {
-        ws_reply_watch(answering->message, &answering->result);
+        struct subscribe_result shown = answering->result;
+
+        /* Others may have missed something while this one was added. */
+        shown.zxid = ws_lag_bound(answering->message->socket, shown.zxid);
+        ws_reply_watch(answering->message, &shown);
     }
 }
 

@@ -14,10 +14,17 @@
 
 /* ---- The end of a turn ---- */
 
-/* The last message of a socket that is to be closed, once nothing is left to answer. */
+/* The last message of a socket that is to be closed, once nothing is left to answer, or what is
+ * left would have to wait too long for what the client has missed. */
 static void take_leave(struct ws_socket *socket)
 {
-    if (socket->code == WS_CODE_NONE || socket->farewell || socket->count > 0) {
+    if (socket->code == WS_CODE_NONE || socket->farewell) {
+        return;
+    }
+    if (ws_lag_is_behind(socket) && os_now_ms() >= socket->leave_ms) {
+        ws_queue_release(socket);
+    }
+    if (socket->count > 0) {
         return;
     }
     ws_tell_closing(socket);

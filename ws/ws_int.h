@@ -30,7 +30,7 @@ enum {
     WS_SEND_BYTES = 64 << 10, /* Whole frames handed to the library at a time, at least. */
     WS_TURN_BYTES = 1 << 20,  /* Sent to one socket before others have their turn. */
     WS_KERNEL_BYTES = 256 << 10, /* Of one socket that the kernel may hold. */
-    WS_UNREAD_BYTES = 1 << 20,   /* Replies that a client has not read: then no more are made. */
+    WS_UNREAD_BYTES = 1 << 20,   /* Of replies that a client has not read: no more are made. */
     WS_FLIGHT_BYTES = 16 << 20,  /* Of messages of one socket that are not answered yet. */
     WS_ALL_BYTES = 256 << 20,    /* The same of all; beyond it each socket may have one. */
     WS_PIECES_BYTES = 256 << 20, /* Of messages of all that are not whole yet. */
@@ -39,7 +39,7 @@ enum {
     WS_KEEP_BYTES = 1 << 20,     /* Of scratch memory between messages. */
     WS_PUMP_SETS = 256,          /* Transactions told before sockets have their turn. */
     WS_CATCH_UPS = 64,           /* Watches that catch up before sockets have their turn. */
-    WS_ROUNDS = 4,               /* That a read waits at least for what its client has missed. */
+    WS_ROUNDS = 4,               /* That reads wait at least for what their client has missed. */
     WS_RETRY_MS = 5,             /* Until the gate is asked again after it had no room. */
     WS_LOOK_MS = 500,            /* Between looks at whether this replica may answer at all. */
     WS_UNFIT_MS = 1000,          /* How long it may be unfit before sockets are closed. */
@@ -208,7 +208,11 @@ struct ws_socket {
     uint32_t lag_first;
     uint32_t lag_count;
     uint32_t lag_cap;
-    bool catching; /* One of them catches up. */
+    bool catching;    /* One of them catches up. */
+    uint32_t rounds;  /* In which its reads have waited for what it has missed, */
+    zxid_t round_end; /* in this one for all below that. */
+    size_t replies;   /* Bytes of those that have not all been sent, ... */
+    uint64_t replied; /* ... as they will be when `sent` is that. */
 
     /* Its session. */
     struct ws_attached session;
@@ -228,7 +232,8 @@ struct ws_socket {
     uint64_t alive;    /* ... and of the last look whether there is a client. */
     uint64_t due_ms;   /* When the timer fires. */
     bool late;         /* The last look came late. */
-    uint64_t end_ms;   /* Then it is cut off; 0: not ending. */
+    uint64_t leave_ms; /* Replies that wait for what it has missed are given up; 0: not ending. */
+    uint64_t end_ms;   /* Then it is cut off; 0: no farewell was said. */
     enum ws_code code; /* It is to be closed with this; 0: it is not. */
     const char *reason;
     bool mute;     /* What waited for it was thrown away: nothing more is told but the end. */
@@ -253,11 +258,9 @@ struct ws_message {
     bool in_order;          /* Runs when all before it are answered. */
     bool about_session;     /* Its row names a session by itself. */
     bool prepared;          /* ws_session_prepare was called. */
+    bool settled;           /* What it does to the session attached is done. */
     bool unrun;             /* Counted in its socket's `unrun`. */
     bool asked;             /* The gate was asked to let it read. */
-    uint32_t rounds;        /* In which it has waited for what its client has missed, */
-    zxid_t round_end;       /* in this one for all below that; */
-    uint64_t patient_ms;    /* one more begins until then in any case. */
     struct op_fault *fault; /* It was refused, or NULL. */
     char *secret;           /* Of the session that it opens, or NULL. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
@@ -305,6 +308,7 @@ void ws_socket_cut(struct ws_socket *socket); /* At once, without a word. */
 /* ---- queue.c: messages in order ---- */
 void ws_queue_message(struct ws_socket *socket, struct slice text);
 void ws_queue_run(struct ws_socket *socket);
+void ws_queue_eased(struct ws_socket *socket); /* It has been sent some. */
 void ws_queue_back(struct ws *ws, struct op_request *take_request);
 void ws_queue_release(struct ws_socket *socket);
 
@@ -376,12 +380,12 @@ void ws_lag_catch_up(struct ws *ws);                              /* A bounded p
 zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
 void ws_lag_release(struct ws_socket *socket);
 
-/* Are there watches that have something to be told, and is any of that as old as `zxid`? */
+/* Is there anything that it has missed and not been told? Has it been told all up to `zxid`? */
 bool ws_lag_is_behind(const struct ws_socket *socket);
 bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid);
 
-/* Does a message that shows the present have to wait for what its client has missed? When that
- * becomes more and more, longer than requestTimeout, the message is refused instead. */
+/* Does a message that shows the present have to wait for what its client has missed? It is refused
+ * when that does not end in requestTimeout, or will not be told. */
 bool ws_lag_waits(struct ws_message *message);
 
 /* ---- out.c: bytes on their way ---- */
@@ -390,9 +394,11 @@ bool ws_lag_waits(struct ws_message *message);
  * nothing was queued. */
 struct jsonw ws_out_begin(struct ws *ws);
 bool ws_out_end(struct ws_socket *socket);
+bool ws_out_reply(struct ws_socket *socket); /* The same of a reply. */
 void ws_out_frame(struct ws_socket *socket, const struct slice *parts, size_t count);
 void ws_out_ping(struct ws_socket *socket);
 size_t ws_out_unsent(const struct ws_socket *socket);
+bool ws_out_is_full(const struct ws_socket *socket); /* Of replies. */
 void ws_out_flush(struct ws_socket *socket);
 
 /* Has more arrived at the client than `*taken` bytes, which is raised to that? Also true when there

@@ -8,30 +8,39 @@ enum {
     DATA_LEN = 4000,
     RECEIVE_BYTES = 32 << 10,
     PIECE_BYTES = 16 << 10, /* That a slow client takes at a time. */
-    WRITE_EVERY = 50,       /* Messages that it takes until everything has changed again. */
-    PATIENT_MS = 100000,    /* For a reply, and with a client that reads nothing. */
+    CHANGES_MAX = 10000,    /* Until a client that reads nothing is overrun. */
+    QUEUE_BYTES = 4 << 20,  /* As usual: more may wait than of replies. */
+    REPLIES = 30,           /* To a client that is overrun again and again. */
+    REFUSED = 10,
+    NODES_MANY = 200,    /* What is new in them is more than all that may be on its way. */
+    WRITE_EVERY = 50,    /* Messages that it takes until everything has changed again. */
+    PATIENT_MS = 100000, /* For a reply, and with a client that reads nothing. */
     IMPATIENT_MS = 1000,
-    CHANGES = 500,   /* More than the kernel takes, and what may wait. */
-    READS = 30,      /* Of a client that is overrun again and again. */
-    NODES_MANY = 200 /* What is new in them is more than all that may be on its way. */
+    UNFIT = 4503
 };
 
-static int setup_patient(void **state, uint32_t request_timeout_ms)
+static int setup_with_queue(void **state, uint32_t request_timeout_ms, uint32_t queue_bytes)
 {
     kit_choice.watches_max = WATCHES;
     kit_choice.request_timeout_ms = request_timeout_ms;
     kit_choice.slow_timeout_ms = PATIENT_MS;
+    kit_choice.queue_bytes = queue_bytes;
     return setup_with(state, 100, 10000);
 }
 
 static int setup(void **state)
 {
-    return setup_patient(state, PATIENT_MS);
+    return setup_with_queue(state, PATIENT_MS, 0);
 }
 
 static int setup_impatient(void **state)
 {
-    return setup_patient(state, IMPATIENT_MS);
+    return setup_with_queue(state, IMPATIENT_MS, 0);
+}
+
+static int setup_usual(void **state)
+{
+    return setup_with_queue(state, PATIENT_MS, QUEUE_BYTES);
 }
 
 static uint64_t hex(const json_t *object, const char *name)
@@ -172,12 +181,14 @@ static void set_large(struct fixture *fixture, int number)
 
 static struct socket *open_overrun(struct fixture *fixture, int watches)
 {
-    struct socket *slow = open_narrow(fixture, watches);
+    struct socket *slow = NULL;
 
-    for (int i = 0; i < CHANGES; i++) {
+    make_nodes(fixture, watches);
+    slow = open_narrow(fixture, watches);
+    for (int i = 0; !one_overrun(fixture); i++) {
+        assert_true(i < CHANGES_MAX);
         set_large(fixture, i % watches);
     }
-    wait_until(one_overrun, fixture);
     return slow;
 }
 
@@ -220,17 +231,13 @@ static json_t *next_reply(struct fixture *fixture, struct socket *slow, struct t
 
 /* Neither does a reply show what was not told, nor less than what was; and each comes, however
  * often the client is overrun meanwhile. */
-static void test_replies_follow_what_an_overrun_client_has_missed(void **state)
+static void check_replies(struct fixture *fixture, int count)
 {
-    struct fixture *fixture = *state;
-    struct socket *slow = NULL;
     struct told told = {0};
-    uint64_t overruns = 0;
+    struct socket *slow = open_overrun(fixture, 1);
+    uint64_t overruns = counter("\nzabra_ws_overruns_total ");
 
-    make_nodes(fixture, 1);
-    slow = open_overrun(fixture, 1);
-    overruns = counter("\nzabra_ws_overruns_total ");
-    for (int i = 0; i < READS; i++) {
+    for (int i = 0; i < count; i++) {
         bool read = i % 2 == 0;
         uint64_t id =
             socket_request(slow, read ? "\"op\":\"get\",\"path\":\"/n0\""
@@ -239,8 +246,8 @@ static void test_replies_follow_what_an_overrun_client_has_missed(void **state)
 
         assert_int_equal(json_integer_value(json_object_get(reply, "id")), id);
         assert_true(json_is_true(json_object_get(reply, "ok")));
-        assert_false(told.overrun);
         if (read) {
+            assert_false(told.overrun);
             assert_int_equal(hex(json_object_get(reply, "stat"), "mzxid"), told.zxid);
         } else {
             assert_true(told.zxid >= hex(reply, "zxid"));
@@ -251,28 +258,109 @@ static void test_replies_follow_what_an_overrun_client_has_missed(void **state)
     socket_close(slow);
 }
 
+static void test_replies_follow_what_an_overrun_client_has_missed(void **state)
+{
+    check_replies(*state, REPLIES);
+}
+
+/* Events that wait are not what keeps replies from being made. */
+static void test_replies_come_however_many_events_wait(void **state)
+{
+    check_replies(*state, 2);
+}
+
 /* Says up to where everything was told, and waits for nothing. */
 static void test_a_ping_names_what_has_been_told(void **state)
 {
     struct fixture *fixture = *state;
     struct told told = {0};
-
-    make_nodes(fixture, 1);
-
     struct socket *slow = open_overrun(fixture, 1);
     uint64_t id = socket_request(slow, "\"op\":\"ping\"");
     json_t *reply = next_reply(fixture, slow, &told);
 
     assert_int_equal(json_integer_value(json_object_get(reply, "id")), id);
+    assert_true(told.overrun);
     assert_true(hex(reply, "zxid") <= told.zxid);
     json_decref(reply);
     socket_close(slow);
 }
 
+/* ---- Sessions, while replies wait ---- */
+
+static uint64_t awaited; /* A session. */
+
+static bool is_touched(const struct fixture *fixture)
+{
+    return atomic_load(&fixture->gate->touched) == awaited;
+}
+
+/* The client reads nothing, so that no reply can have been made. */
+static void check_touched(struct fixture *fixture, const char *op)
+{
+    struct socket *slow = open_overrun(fixture, 1);
+    struct session session;
+
+    open_session(fixture, &session);
+    awaited = session.id;
+    json_decref(socket_call(fixture->socket, "\"op\":\"detach\""));
+    atomic_store(&fixture->gate->touched, 0);
+    socket_request(slow, "\"op\":\"%s\",\"session\":\"%s\"", op, session.secret);
+    wait_until(is_touched, fixture);
+    socket_close(slow);
+}
+
+static void test_a_touch_waits_for_nothing(void **state)
+{
+    check_touched(*state, "touch");
+}
+
+static void test_a_session_is_attached_before_that_can_be_said(void **state)
+{
+    check_touched(*state, "attach");
+}
+
+/* ---- A socket that is to be closed ---- */
+
+/* Only the state could tell what was missed, and it is older than what was told. */
+static void forget(struct gate *gate)
+{
+    struct state *old = state_new(KIT_HISTORY);
+
+    kit_replace(gate);
+    view_replace(gate->view, old);
+}
+
+/* What shows the present is refused, and what would have to wait for ever is given up: the client
+ * is told where to go. */
+static void test_no_farewell_waits_for_what_cannot_be_told(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = open_overrun(fixture, 1);
+    uint64_t read = socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
+    uint64_t write = socket_request(slow, "\"op\":\"delete\",\"path\":\"/none\"");
+    json_t *reply = NULL;
+    json_t *event = NULL;
+
+    forget(fixture->gate);
+    atomic_store(&fixture->gate->local_err, ERR_NOT_READY);
+    reply = socket_reply(slow, read, SOCKET_TIMEOUT_MS);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(reply, "error"), "code")),
+                        "NotReady");
+    json_decref(reply);
+    event = socket_event(slow, "closing", SOCKET_TIMEOUT_MS);
+    assert_non_null(event);
+    json_decref(event);
+    assert_null(socket_reply(slow, write, 0));
+    assert_true(socket_wait_end(slow, SOCKET_TIMEOUT_MS));
+    assert_int_equal(socket_close_code(slow), UNFIT);
+    socket_close(slow);
+}
+
+/* ---- A client that never catches up ---- */
+
 /* While what is new in all of them is more than it reads, something is always missing. */
 static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow)
 {
-    (void)socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     for (int i = 0;; i++) {
         json_t *message = socket_next(slow, SOCKET_TIMEOUT_MS);
 
@@ -287,37 +375,50 @@ static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow)
     }
 }
 
+static void check_throttled(json_t *take_reply)
+{
+    const json_t *error = json_object_get(take_reply, "error");
+    const char *code = json_string_value(json_object_get(error, "code"));
+
+    assert_string_equal(code ? code : "", "ThrottledOp");
+    json_decref(take_reply);
+}
+
+/* All that it has asked by then; when it is left alone it reads all there is, and everything is as
+ * before. */
 static void test_who_never_catches_up_is_told_so(void **state)
 {
     struct fixture *fixture = *state;
-    struct socket *slow = NULL;
-    const char *code = NULL;
+    struct socket *slow = open_overrun(fixture, NODES_MANY);
     json_t *reply = NULL;
 
-    make_nodes(fixture, NODES_MANY);
-    slow = open_overrun(fixture, NODES_MANY);
-    reply = read_too_slowly(fixture, slow);
-    code = json_string_value(json_object_get(json_object_get(reply, "error"), "code"));
-    assert_string_equal(code ? code : "", "ThrottledOp");
-    json_decref(reply);
-
-    /* It is left alone, reads all there is, and everything is as before. */
+    for (int i = 0; i < REFUSED; i++) {
+        socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
+    }
+    check_throttled(read_too_slowly(fixture, slow));
+    for (int i = 1; i < REFUSED; i++) {
+        reply = socket_next(slow, SOCKET_TIMEOUT_MS);
+        check_throttled(reply);
+    }
     reply = socket_call(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     assert_true(json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
     socket_close(slow);
 }
 
-#define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define TEST(test, setup) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_read_follows_what_was_lost_on_the_way_to_it),
-        TEST(test_replies_follow_what_an_overrun_client_has_missed),
-        TEST(test_a_ping_names_what_has_been_told),
-        cmocka_unit_test_setup_teardown(test_who_never_catches_up_is_told_so, setup_impatient,
-                                        teardown),
+        TEST(test_a_read_follows_what_was_lost_on_the_way_to_it, setup),
+        TEST(test_replies_follow_what_an_overrun_client_has_missed, setup),
+        TEST(test_replies_come_however_many_events_wait, setup_usual),
+        TEST(test_a_ping_names_what_has_been_told, setup),
+        TEST(test_a_touch_waits_for_nothing, setup),
+        TEST(test_a_session_is_attached_before_that_can_be_said, setup),
+        TEST(test_no_farewell_waits_for_what_cannot_be_told, setup),
+        TEST(test_who_never_catches_up_is_told_so, setup_impatient),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,7 @@ static struct {
     uint32_t watches_max;
     uint32_t request_timeout_ms;
     uint32_t slow_timeout_ms;
+    uint32_t queue_bytes;
 } kit_choice;
 
 static void (*front_metrics)(void *ctx, struct buf *out);
@@ -71,6 +72,9 @@ static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t hear
     }
     if (kit_choice.slow_timeout_ms > 0) {
         fixture->gate->limits.slow_timeout_ms = kit_choice.slow_timeout_ms;
+    }
+    if (kit_choice.queue_bytes > 0) {
+        fixture->gate->limits.socket_queue_bytes_max = kit_choice.queue_bytes;
     }
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
     if (kit_choice.pieces_max > 0) {
