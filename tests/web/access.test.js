@@ -1,8 +1,8 @@
 // Who one is to the ensemble, what a replica lets one do, and where one gets by the keyboard alone.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { NARROW, openBrowser, Visit } from './browser.js';
+import { after, before } from 'node:test';
+import { NARROW, openBrowser, visitingBy } from './browser.js';
 import { Client } from './clients.js';
 import { Replicas } from './replicas.js';
 
@@ -28,17 +28,7 @@ after(async () => {
   await replicas?.stop();
 });
 
-function visiting(name, options, act) {
-  test(name, async () => {
-    const visit = await Visit.begin(browser, replicas, options);
-    try {
-      await act(visit.page, visit);
-      assert.deepEqual(visit.complaints, []);
-    } finally {
-      await visit.end();
-    }
-  });
-}
+const visiting = visitingBy(() => ({ browser, replicas }));
 
 async function signIn(page, user, password, remember = false) {
   await page.getByRole('banner').getByRole('button', { name: 'Sign in' }).click();

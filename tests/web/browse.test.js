@@ -1,8 +1,8 @@
 // What one sees: the ensemble, the tree, a znode, in both languages, both themes, wide and narrow.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { after, before } from 'node:test';
+import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Replicas, until } from './replicas.js';
 
 const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
@@ -13,7 +13,6 @@ const BUSY = /^Half of the syncs|leader for [\d,]+ ms:/;
 
 let browser;
 let replicas;
-let visit;
 
 before(async () => {
   browser = await openBrowser();
@@ -35,22 +34,11 @@ after(async () => {
   await replicas?.stop();
 });
 
-/** One visitor, and in the end nothing that must not happen has happened. */
-function visiting(name, options, act) {
-  test(name, async () => {
-    visit = await Visit.begin(browser, replicas, options);
-    try {
-      await act(visit.page);
-      assert.deepEqual(visit.complaints, []);
-    } finally {
-      await visit.end();
-    }
-  });
-}
+const visiting = visitingBy(() => ({ browser, replicas }));
 
 const item = (page, name) => page.getByRole('treeitem').filter({ hasText: name });
 
-visiting('the overview says how the ensemble is', {}, async (page) => {
+visiting('the overview says how the ensemble is', {}, async (page, visit) => {
   await visit.open('/ui/');
   await page
     .getByText(/^(All is well|Working, with remarks): 3 of 3 voting, led by replica [123]$/)
@@ -63,7 +51,7 @@ visiting('the overview says how the ensemble is', {}, async (page) => {
   await page.getByText('serves this page').waitFor();
 });
 
-visiting('what goes by itself is marked, and its stat says when', {}, async (page) => {
+visiting('what goes by itself is marked, and its stat says when', {}, async (page, visit) => {
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=group&container=true');
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=lease&ttl=3600000');
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=job&sequence=true');
@@ -77,7 +65,7 @@ visiting('what goes by itself is marked, and its stat says when', {}, async (pag
   await page.getByText('it goes when it has not changed for 3,600,000 ms').waitFor();
 });
 
-visiting('the tree is opened level by level, and znodes are read', {}, async (page) => {
+visiting('the tree is opened level by level, and znodes are read', {}, async (page, visit) => {
   await visit.open('/ui/');
   await page.keyboard.press('g');
   await page.keyboard.press('t');
@@ -98,7 +86,7 @@ visiting('the tree is opened level by level, and znodes are read', {}, async (pa
   await page.getByRole('heading', { name: '/', exact: true }).waitFor();
 });
 
-visiting('a long name leaves the counts of the others in sight', {}, async (page) => {
+visiting('a long name leaves the counts of the others in sight', {}, async (page, visit) => {
   await replicas.create(`/wide/${'long-'.repeat(40)}`);
   await replicas.create('/wide/other/below');
   await visit.open('/ui/tree/wide/other');
@@ -110,23 +98,27 @@ visiting('a long name leaves the counts of the others in sight', {}, async (page
   assert.doesNotMatch(await page.locator('.znode-heading').textContent(), /ago/);
 });
 
-visiting('from a znode one goes on to its events, its recipe, its export', {}, async (page) => {
-  await visit.open('/ui/tree/app/config');
-  await page.getByRole('link', { name: 'See it as a lock' }).click();
-  await page.waitForURL('**/ui/recipes/app/config');
-  await page.goBack();
-  await page.getByRole('link', { name: 'Watch what happens' }).click();
-  await page.getByRole('link', { name: '/app/config' }).waitFor();
-  await page.goBack();
-  await page.getByRole('link', { name: 'Export it' }).waitFor();
-  await page.keyboard.press('Control+k');
-  await page.keyboard.type('export');
-  await page.getByRole('option', { name: 'Export /app/config' }).waitFor();
-  await page.keyboard.press('Enter');
-  await page.waitForURL('**/ui/tools/app/config?tool=export');
-});
+visiting(
+  'from a znode one goes on to its events, its recipe, its export',
+  {},
+  async (page, visit) => {
+    await visit.open('/ui/tree/app/config');
+    await page.getByRole('link', { name: 'See it as a lock' }).click();
+    await page.waitForURL('**/ui/recipes/app/config');
+    await page.goBack();
+    await page.getByRole('link', { name: 'Watch what happens' }).click();
+    await page.getByRole('link', { name: '/app/config' }).waitFor();
+    await page.goBack();
+    await page.getByRole('link', { name: 'Export it' }).waitFor();
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('export');
+    await page.getByRole('option', { name: 'Export /app/config' }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL('**/ui/tools/app/config?tool=export');
+  },
+);
 
-visiting('a link leads to a znode, whatever its name is like', {}, async (page) => {
+visiting('a link leads to a znode, whatever its name is like', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/v1.2/deep?tab=stat');
   await page.getByRole('tab', { name: 'Stat', selected: true }).waitFor();
   await page.getByRole('treeitem', { selected: true }).filter({ hasText: 'deep' }).waitFor();
@@ -138,7 +130,7 @@ visiting('a link leads to a znode, whatever its name is like', {}, async (page) 
   await page.getByText('There is no such view.').waitFor();
 });
 
-visiting('bytes stay what they are', {}, async (page) => {
+visiting('bytes stay what they are', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/raw');
   await page.locator('.hex-line').first().waitFor();
   assert.match(await page.locator('.hex-line').first().textContent(), /^000000 {2}00 07 0e 15/);
@@ -156,7 +148,7 @@ visiting('bytes stay what they are', {}, async (page) => {
   assert.deepEqual(Buffer.concat(parts), RAW);
 });
 
-visiting('names and values of strangers are shown, and nothing more', {}, async (page) => {
+visiting('names and values of strangers are shown, and nothing more', {}, async (page, visit) => {
   const name = '<img src=x onerror=hit()>';
   await replicas.create(`/hostile/${name}`, MARKUP);
   await replicas.create('/hostile/a\u202egpj.exe', 'x\u202ey\u0007');
@@ -178,7 +170,7 @@ visiting('names and values of strangers are shown, and nothing more', {}, async 
   assert.equal(await page.evaluate(() => globalThis.hit), undefined);
 });
 
-visiting('what one may not read says so, until one signs in', {}, async (page) => {
+visiting('what one may not read says so, until one signs in', {}, async (page, visit) => {
   await visit.open('/ui/tree/app/secret');
   await page.getByText('Not allowed: the right to read is missing').waitFor();
   await item(page, 'safe').locator('.twist').click();
@@ -194,7 +186,7 @@ visiting('what one may not read says so, until one signs in', {}, async (page) =
   await page.getByText('Not allowed: the right to read is missing').waitFor();
 });
 
-visiting('the keyboard is enough', {}, async (page) => {
+visiting('the keyboard is enough', {}, async (page, visit) => {
   await visit.open('/ui/overview');
   await page.keyboard.press('Tab');
   await page.getByRole('link', { name: 'Skip to the content' }).press('Enter');
@@ -236,7 +228,7 @@ for (const look of LOOKS) {
   visiting(
     `nobody is kept out: ${language}, ${theme}, ${viewport.width} wide`,
     look,
-    async (page) => {
+    async (page, visit) => {
       await visit.open('/ui/');
       await page.locator('.health').waitFor();
       assert.deepEqual(await visit.barriers(), []);
@@ -251,7 +243,7 @@ for (const look of LOOKS) {
   );
 }
 
-visiting('the theme is that of the system, also when it changes', {}, async (page) => {
+visiting('the theme is that of the system, also when it changes', {}, async (page, visit) => {
   const shown = (name) => page.locator(`html[data-theme=${name}]`).waitFor();
   await page.emulateMedia({ colorScheme: 'dark' });
   await visit.open('/ui/');
@@ -260,7 +252,7 @@ visiting('the theme is that of the system, also when it changes', {}, async (pag
   await shown('light');
 });
 
-visiting('language and theme are chosen, and remembered', {}, async (page) => {
+visiting('language and theme are chosen, and remembered', {}, async (page, visit) => {
   await visit.open('/ui/');
   await page.getByRole('button', { name: '切换到中文' }).click();
   await page.getByText(/^一切正常/).waitFor();

@@ -1,8 +1,10 @@
 // A browser, and pages in it that tell what must not happen: errors, violations of the policy,
 // requests to anybody but the replicas.
 
+import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { test } from 'node:test';
 import { chromium } from 'playwright-core';
 
 // The one without a window takes half of the processor time.
@@ -104,4 +106,21 @@ export class Visit {
   async end() {
     await this.context.close();
   }
+}
+
+/** For tests in which one visitor does something, and in the end nothing that must not happen has
+ * happened. `place` tells the browser and the replicas once they are there; `act` gets the page and
+ * the visit. */
+export function visitingBy(place) {
+  return (name, options, act) =>
+    test(name, async () => {
+      const { browser, replicas } = place();
+      const visit = await Visit.begin(browser, replicas, options);
+      try {
+        await act(visit.page, visit);
+        assert.deepEqual(visit.complaints, []);
+      } finally {
+        await visit.end();
+      }
+    });
 }

@@ -2,8 +2,8 @@
 // its end; what each replica counts.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { after, before } from 'node:test';
+import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Client } from './clients.js';
 import { Replicas, until } from './replicas.js';
 
@@ -23,18 +23,7 @@ after(async () => {
   await replicas?.stop();
 });
 
-/** One visitor, and in the end nothing that must not happen has happened. */
-function visiting(name, options, act) {
-  test(name, async () => {
-    const visit = await Visit.begin(browser, replicas, options);
-    try {
-      await act(visit.page, visit);
-      assert.deepEqual(visit.complaints, []);
-    } finally {
-      await visit.end();
-    }
-  });
-}
+const visiting = visitingBy(() => ({ browser, replicas }));
 
 async function signIn(page, user, password) {
   await page.getByRole('button', { name: 'Sign in' }).click();

@@ -1,23 +1,21 @@
 // Changing what is there: by mouse and by keyboard, with others doing the same, and when it is refused.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { NARROW, openBrowser, Visit } from './browser.js';
+import { after, before } from 'node:test';
+import { NARROW, openBrowser, visitingBy } from './browser.js';
+import { button, dialog, editor, heading, item, said } from './finders.js';
 import { Replicas, until } from './replicas.js';
 
-const READ_ONLY = 2; // The third replica is one that people look at.
 const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
 const BROKEN = Buffer.from([0x61, 0xff, 0xfe, 0x0d, 0x0a, 0x62]);
-const BOB = { Authorization: `Basic ${Buffer.from('bob:secret').toString('base64')}` };
 const MIB = 1 << 20;
 
 let browser;
 let replicas;
-let visit;
 
 before(async () => {
   browser = await openBrowser();
-  replicas = await Replicas.start(3, (at) => (at === READ_ONLY ? { readOnly: true } : {}));
+  replicas = await Replicas.start();
 });
 
 after(async () => {
@@ -25,53 +23,15 @@ after(async () => {
   await replicas?.stop();
 });
 
-/** One visitor, and in the end nothing that must not happen has happened. */
-function visiting(name, options, act) {
-  test(name, async () => {
-    visit = await Visit.begin(browser, replicas, options);
-    try {
-      await act(visit.page);
-      assert.deepEqual(visit.complaints, []);
-    } finally {
-      await visit.end();
-    }
-  });
-}
-
-const item = (page, name) =>
-  page
-    .getByRole('treeitem')
-    .filter({ has: page.locator('.name').getByText(name, { exact: true }) });
-const button = (page, name) => page.getByRole('button', { name, exact: true });
-/** Its name, and whatever is marked behind it. */
-const heading = (page, name) =>
-  page.locator('.znode-heading bdi').getByText(name, { exact: true }).waitFor();
-const said = (page, text) => page.getByText(text).first().waitFor();
-const editor = (page) => page.locator('.cm-content');
-const dialog = (page) => page.getByRole('dialog');
-
-async function dataOf(path) {
-  const answer = await replicas.ask(
-    'GET',
-    `/znodes/v1${encodeURI(path)}?consistency=linearizable`,
-    {
-      headers: { Accept: 'application/octet-stream' },
-    },
-  );
-  return Buffer.from(await answer.arrayBuffer());
-}
-
-async function isThere(path) {
-  const url = `${replicas.url()}/znodes/v1${encodeURI(path)}?consistency=linearizable`;
-  return (await fetch(url, { method: 'HEAD' })).ok;
-}
+const visiting = visitingBy(() => ({ browser, replicas }));
 
 async function statOf(path) {
   return (await replicas.ask('GET', `/znodes/v1${path}?view=stat&consistency=linearizable`)).json();
 }
 
 /** Opens a znode and begins to edit it. */
-async function edit(page, path) {
+async function edit(visit, path) {
+  const { page } = visit;
   await visit.open(`/ui/tree${encodeURI(path)}`);
   await button(page, 'Edit').click();
   await editor(page).waitFor();
@@ -85,7 +45,7 @@ async function save(page) {
 
 // ---- Creating ----
 
-visiting('a znode is created below the one that is shown', {}, async (page) => {
+visiting('a znode is created below the one that is shown', {}, async (page, visit) => {
   await replicas.create('/new');
   await visit.open('/ui/tree/new');
   await button(page, 'New below').click();
@@ -94,7 +54,7 @@ visiting('a znode is created below the one that is shown', {}, async (page) => {
   await dialog(page).getByText('It will be /new/a/b').waitFor();
   await button(page, 'Create').click();
   await heading(page, 'b');
-  assert.equal((await dataOf('/new/a/b')).toString(), 'hello');
+  assert.equal((await replicas.data('/new/a/b')).toString(), 'hello');
   await button(page, 'New below').click();
   await page.getByLabel('Sequential').check();
   await page.getByLabel('Name, before the number').fill('job-');
@@ -107,7 +67,7 @@ visiting('a znode is created below the one that is shown', {}, async (page) => {
   await page.getByRole('textbox', { name: 'Data' }).fill('00 ff');
   await button(page, 'Create').click();
   await heading(page, 'job-0000000000');
-  assert.deepEqual(await dataOf('/new/a/b/job-0000000000'), Buffer.from([0, 255]));
+  assert.deepEqual(await replicas.data('/new/a/b/job-0000000000'), Buffer.from([0, 255]));
   assert.equal((await statOf('/new/a/b/job-0000000000')).ttl, 90_000);
   await visit.open('/ui/tree/new');
   await button(page, 'New below').click();
@@ -121,77 +81,85 @@ visiting('a znode is created below the one that is shown', {}, async (page) => {
     .setInputFiles({ name: 'x', mimeType: 'a/b', buffer: RAW });
   await button(page, 'Create').click();
   await heading(page, '<b>\u2039202E\u203agpj');
-  assert.deepEqual(await dataOf('/new/<b>\u202egpj'), RAW);
+  assert.deepEqual(await replicas.data('/new/<b>\u202egpj'), RAW);
 });
 
-visiting('what is refused is said at its field, and nothing typed is lost', {}, async (page) => {
-  await replicas.create('/limited/there');
-  await replicas.ask(
-    'POST',
-    '/znodes/v1/zookeeper/quota/limited?op=create&name=zookeeper_limits&parents=true',
-    {
-      body: 'count=-1,bytes=-1;byteHardLimit=20',
-      headers: { 'Content-Type': 'application/octet-stream' },
-    },
-  );
-  await visit.open('/ui/tree/limited');
-  await button(page, 'New below').click();
-  const name = page.getByLabel('Name', { exact: true });
-  const refused = async (typed, text) => {
-    await name.fill(typed);
-    await button(page, 'Create').click();
-    await dialog(page).getByRole('alert').filter({ hasText: text }).waitFor();
-    assert.equal(await name.inputValue(), typed);
-  };
-  await refused('there', 'NodeExists');
-  await refused('bad\u0001', 'control character');
-  await refused('a/../b', 'a component "." or ".."');
-  await refused('a//b', 'empty component');
-  await page.getByRole('textbox', { name: 'Data' }).fill('more than twenty bytes of data');
-  await refused('large', 'QuotaExceeded');
-  assert.equal(await name.getAttribute('aria-invalid'), 'false');
-  await page.getByLabel('Data as').selectOption('file');
-  const input = page.getByLabel('File', { exact: true });
-  await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
-  await refused('larger', 'TooLarge');
-  await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(4 * MIB) });
-  await refused('larger than a message', 'maxMessageBytes');
-  await page.locator('.lamp.live').waitFor();
-});
-
-visiting('what is left by Escape is there again, what is cancelled is not', {}, async (page) => {
-  await replicas.create('/typed/other');
-  await visit.open('/ui/tree/typed');
-  const name = page.getByLabel('Name', { exact: true });
-  const data = page.getByRole('textbox', { name: 'Data' });
-  const again = async (typed) => {
+visiting(
+  'what is refused is said at its field, and nothing typed is lost',
+  {},
+  async (page, visit) => {
+    await replicas.create('/limited/there');
+    await replicas.ask(
+      'POST',
+      '/znodes/v1/zookeeper/quota/limited?op=create&name=zookeeper_limits&parents=true',
+      {
+        body: 'count=-1,bytes=-1;byteHardLimit=20',
+        headers: { 'Content-Type': 'application/octet-stream' },
+      },
+    );
+    await visit.open('/ui/tree/limited');
     await button(page, 'New below').click();
-    await name.waitFor();
-    assert.deepEqual([await name.inputValue(), await data.inputValue()], typed);
-  };
-  await again(['', '']);
-  await name.fill('long');
-  await data.fill('much was typed');
-  await page.keyboard.press('Escape');
-  await page.locator('.actions button:focus').waitFor();
-  await item(page, 'typed').locator('.twist').click();
-  await item(page, 'other').click();
-  await heading(page, 'other');
-  await again(['', '']);
-  await button(page, 'Cancel').click();
-  await item(page, 'typed').click();
-  await heading(page, 'typed');
-  await again(['long', 'much was typed']);
-  await name.fill('');
-  await data.fill('');
-  await page.keyboard.press('Escape');
-  await again(['', '']);
-  await name.fill('short');
-  await button(page, 'Cancel').click();
-  await again(['', '']);
-});
+    const name = page.getByLabel('Name', { exact: true });
+    const refused = async (typed, text) => {
+      await name.fill(typed);
+      await button(page, 'Create').click();
+      await dialog(page).getByRole('alert').filter({ hasText: text }).waitFor();
+      assert.equal(await name.inputValue(), typed);
+    };
+    await refused('there', 'NodeExists');
+    await refused('bad\u0001', 'control character');
+    await refused('a/../b', 'a component "." or ".."');
+    await refused('a//b', 'empty component');
+    await page.getByRole('textbox', { name: 'Data' }).fill('more than twenty bytes of data');
+    await refused('large', 'QuotaExceeded');
+    assert.equal(await name.getAttribute('aria-invalid'), 'false');
+    await page.getByLabel('Data as').selectOption('file');
+    const input = page.getByLabel('File', { exact: true });
+    await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(MIB + 1) });
+    await refused('larger', 'TooLarge');
+    await input.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: Buffer.alloc(4 * MIB) });
+    await refused('larger than a message', 'maxMessageBytes');
+    await page.locator('.lamp.live').waitFor();
+  },
+);
 
-visiting('who has gone on is not called back by what comes late', {}, async (page) => {
+visiting(
+  'what is left by Escape is there again, what is cancelled is not',
+  {},
+  async (page, visit) => {
+    await replicas.create('/typed/other');
+    await visit.open('/ui/tree/typed');
+    const name = page.getByLabel('Name', { exact: true });
+    const data = page.getByRole('textbox', { name: 'Data' });
+    const again = async (typed) => {
+      await button(page, 'New below').click();
+      await name.waitFor();
+      assert.deepEqual([await name.inputValue(), await data.inputValue()], typed);
+    };
+    await again(['', '']);
+    await name.fill('long');
+    await data.fill('much was typed');
+    await page.keyboard.press('Escape');
+    await page.locator('.actions button:focus').waitFor();
+    await item(page, 'typed').locator('.twist').click();
+    await item(page, 'other').click();
+    await heading(page, 'other');
+    await again(['', '']);
+    await button(page, 'Cancel').click();
+    await item(page, 'typed').click();
+    await heading(page, 'typed');
+    await again(['long', 'much was typed']);
+    await name.fill('');
+    await data.fill('');
+    await page.keyboard.press('Escape');
+    await again(['', '']);
+    await name.fill('short');
+    await button(page, 'Cancel').click();
+    await again(['', '']);
+  },
+);
+
+visiting('who has gone on is not called back by what comes late', {}, async (page, visit) => {
   await replicas.create('/late/other');
   let late;
   await page.routeWebSocket(/\/ws\/v1/, (socket) => {
@@ -226,17 +194,17 @@ visiting('who has gone on is not called back by what comes late', {}, async (pag
 
 // ---- Editing ----
 
-visiting('data is edited as what it is, and bytes stay bytes', {}, async (page) => {
+visiting('data is edited as what it is, and bytes stay bytes', {}, async (page, visit) => {
   await replicas.create('/edit/lines', 'one\r\ntwo\r\n');
-  await edit(page, '/edit/lines');
+  await edit(visit, '/edit/lines');
   await editor(page).press('Control+End');
   await page.keyboard.type('three');
   await page.keyboard.press('Control+s');
   await said(page, 'Saved: version 1.');
-  assert.equal((await dataOf('/edit/lines')).toString(), 'one\r\ntwo\r\nthree');
+  assert.equal((await replicas.data('/edit/lines')).toString(), 'one\r\ntwo\r\nthree');
 
   await replicas.create('/edit/json', '{"n":12345678901234567890}');
-  await edit(page, '/edit/json');
+  await edit(visit, '/edit/json');
   await button(page, 'Format').click();
   await until('indented', async () => (await page.locator('.cm-line').count()) === 3);
   await editor(page).press('Control+Home');
@@ -247,10 +215,10 @@ visiting('data is edited as what it is, and bytes stay bytes', {}, async (page) 
   await editor(page).press('Backspace');
   await said(page, /^31 B of 1\.0 MiB/);
   await save(page);
-  assert.equal((await dataOf('/edit/json')).toString(), '{\n  "n": 12345678901234567890\n}');
+  assert.equal((await replicas.data('/edit/json')).toString(), '{\n  "n": 12345678901234567890\n}');
 
   await replicas.create('/edit/broken', BROKEN);
-  await edit(page, '/edit/broken');
+  await edit(visit, '/edit/broken');
   await said(page, 'It is no UTF-8: editing it as text would damage it.');
   assert.equal(await editor(page).textContent(), '61 ff fe 0d 0a 62');
   assert.ok(await page.locator('option[value=text]').isDisabled());
@@ -264,17 +232,17 @@ visiting('data is edited as what it is, and bytes stay bytes', {}, async (page) 
   await editor(page).press('Control+End');
   await page.keyboard.type(' 00');
   await save(page);
-  assert.deepEqual(await dataOf('/edit/broken'), Buffer.concat([BROKEN, Buffer.from([0])]));
+  assert.deepEqual(await replicas.data('/edit/broken'), Buffer.concat([BROKEN, Buffer.from([0])]));
 });
 
-visiting('a MiB is edited, and a file takes its place', {}, async (page) => {
+visiting('a MiB is edited, and a file takes its place', {}, async (page, visit) => {
   await replicas.create('/edit/large', `a${'x'.repeat(MIB - 1)}`);
-  await edit(page, '/edit/large');
+  await edit(visit, '/edit/large');
   await editor(page).press('Control+Home');
   await page.keyboard.press('Delete');
   await page.keyboard.type('b');
   await save(page);
-  const large = await dataOf('/edit/large');
+  const large = await replicas.data('/edit/large');
   assert.equal(large.length, MIB);
   assert.equal(large.subarray(0, 3).toString(), 'bxx');
   await button(page, 'Edit').click();
@@ -287,27 +255,27 @@ visiting('a MiB is edited, and a file takes its place', {}, async (page) => {
   await file.setInputFiles({ name: 'x', mimeType: 'a/b', buffer: RAW });
   await said(page, /^600 B of/);
   await save(page);
-  assert.deepEqual(await dataOf('/edit/large'), RAW);
+  assert.deepEqual(await replicas.data('/edit/large'), RAW);
 });
 
-visiting('a MiB of what cannot be seen, and of lines, stops nothing', {}, async (page) => {
+visiting('a MiB of what cannot be seen, and of lines, stops nothing', {}, async (page, visit) => {
   const values = { seen: '\u0001 xxxxxxxx'.repeat(MIB / 10), lines: '\n'.repeat(MIB) };
   for (const [name, value] of Object.entries(values)) {
     await replicas.create(`/edit/${name}`, value);
-    await edit(page, `/edit/${name}`);
+    await edit(visit, `/edit/${name}`);
     await editor(page).press('Control+Home');
     await page.keyboard.type('00');
     await button(page, 'Discard').click();
     await dialog(page).getByRole('button', { name: 'Discard' }).click();
     await editor(page).waitFor({ state: 'detached' });
-    assert.equal((await dataOf(`/edit/${name}`)).toString(), value);
+    assert.equal((await replicas.data(`/edit/${name}`)).toString(), value);
   }
 });
 
-visiting('a MiB in one line is not laid out, until it has lines', {}, async (page) => {
+visiting('a MiB in one line is not laid out, until it has lines', {}, async (page, visit) => {
   const all = JSON.stringify(Array.from({ length: 40_000 }, (_, id) => ({ id, name: 'x' })));
   await replicas.create('/edit/line', all);
-  await edit(page, '/edit/line');
+  await edit(visit, '/edit/line');
   const wrapped = page.locator('.cm-lineWrapping');
   assert.equal(await wrapped.count(), 0);
   await button(page, 'Format').click();
@@ -315,9 +283,9 @@ visiting('a MiB in one line is not laid out, until it has lines', {}, async (pag
   await page.locator('.cm-lineNumbers').getByText('9', { exact: true }).waitFor();
 });
 
-visiting('who writes while somebody else does chooses: mine or theirs', {}, async (page) => {
+visiting('who writes while somebody else does chooses: mine or theirs', {}, async (page, visit) => {
   await replicas.create('/conflict/text', 'before');
-  await edit(page, '/conflict/text');
+  await edit(visit, '/conflict/text');
   await editor(page).fill('mine');
   await replicas.create('/conflict/text', 'theirs', { at: 1 });
   await said(page, /^Somebody has changed it meanwhile: version 1/);
@@ -327,7 +295,7 @@ visiting('who writes while somebody else does chooses: mine or theirs', {}, asyn
   await said(page, /^Somebody has changed it meanwhile: version 2/);
   await button(page, 'Keep mine').click();
   await save(page);
-  assert.equal((await dataOf('/conflict/text')).toString(), 'mine');
+  assert.equal((await replicas.data('/conflict/text')).toString(), 'mine');
 
   await button(page, 'Edit').click();
   await editor(page).fill('mine, too');
@@ -338,10 +306,10 @@ visiting('who writes while somebody else does chooses: mine or theirs', {}, asyn
   await page.locator('pre.data').getByText('theirs, too').waitFor();
 });
 
-visiting('texts are merged, bytes are shown beside each other', {}, async (page) => {
+visiting('texts are merged, bytes are shown beside each other', {}, async (page, visit) => {
   const lines = ['one', 'two', 'three', 'four', 'five', 'six', 'seven'];
   await replicas.create('/conflict/merge', lines.join('\n'));
-  await edit(page, '/conflict/merge');
+  await edit(visit, '/conflict/merge');
   await editor(page).fill(['mine', ...lines.slice(1)].join('\n'));
   await replicas.create('/conflict/merge', [...lines.slice(0, 6), 'theirs'].join('\n'), { at: 1 });
   await button(page, 'Compare and merge').click();
@@ -352,12 +320,12 @@ visiting('texts are merged, bytes are shown beside each other', {}, async (page)
   await button(page, 'Save the merged text').click();
   await said(page, 'Saved: version 2.');
   assert.equal(
-    (await dataOf('/conflict/merge')).toString(),
+    (await replicas.data('/conflict/merge')).toString(),
     ['mine', ...lines.slice(1, 6), 'theirs'].join('\n'),
   );
 
   await replicas.create('/conflict/raw', BROKEN);
-  await edit(page, '/conflict/raw');
+  await edit(visit, '/conflict/raw');
   await editor(page).fill('00 01');
   await replicas.create('/conflict/raw', RAW, { at: 1 });
   const both = page.getByRole('group', { name: 'Both' });
@@ -366,43 +334,47 @@ visiting('texts are merged, bytes are shown beside each other', {}, async (page)
   assert.equal(await button(page, 'Compare and merge').count(), 0);
   await button(page, 'Keep mine').click();
   await save(page);
-  assert.deepEqual(await dataOf('/conflict/raw'), Buffer.from([0, 1]));
+  assert.deepEqual(await replicas.data('/conflict/raw'), Buffer.from([0, 1]));
 });
 
-visiting('what was deleted meanwhile is made again, and who leaves is asked', {}, async (page) => {
-  await replicas.create('/gone/one', 'before');
-  await replicas.create('/gone/two', 'other');
-  await visit.open('/ui/tree/gone/two');
-  await item(page, 'one').click();
-  await heading(page, 'one');
-  await button(page, 'Edit').click();
-  await editor(page).fill('mine');
-  await replicas.ask('DELETE', '/znodes/v1/gone/one', { at: 1 });
-  await said(page, /^It was deleted meanwhile/);
-  await item(page, 'two').click();
-  await dialog(page).getByText('What you have written into /gone/one is not saved.').waitFor();
-  await button(page, 'Stay').click();
-  await page.goBack();
-  await button(page, 'Stay').click();
-  assert.equal(new URL(page.url()).pathname, '/ui/tree/gone/one');
-  page.once('dialog', (asked) => asked.dismiss());
-  await page.evaluate(() => location.reload()).catch(() => undefined);
-  await page.getByRole('tab', { name: 'Data' }).click();
-  assert.equal(await editor(page).textContent(), 'mine');
-  await button(page, 'Create it again').click();
-  await said(page, 'Created again.');
-  assert.equal((await dataOf('/gone/one')).toString(), 'mine');
-  await button(page, 'Edit').click();
-  await editor(page).fill('not kept');
-  await item(page, 'two').click();
-  await button(page, 'Discard and leave').click();
-  await heading(page, 'two');
-  assert.equal((await dataOf('/gone/one')).toString(), 'mine');
-});
+visiting(
+  'what was deleted meanwhile is made again, and who leaves is asked',
+  {},
+  async (page, visit) => {
+    await replicas.create('/gone/one', 'before');
+    await replicas.create('/gone/two', 'other');
+    await visit.open('/ui/tree/gone/two');
+    await item(page, 'one').click();
+    await heading(page, 'one');
+    await button(page, 'Edit').click();
+    await editor(page).fill('mine');
+    await replicas.ask('DELETE', '/znodes/v1/gone/one', { at: 1 });
+    await said(page, /^It was deleted meanwhile/);
+    await item(page, 'two').click();
+    await dialog(page).getByText('What you have written into /gone/one is not saved.').waitFor();
+    await button(page, 'Stay').click();
+    await page.goBack();
+    await button(page, 'Stay').click();
+    assert.equal(new URL(page.url()).pathname, '/ui/tree/gone/one');
+    page.once('dialog', (asked) => asked.dismiss());
+    await page.evaluate(() => location.reload()).catch(() => undefined);
+    await page.getByRole('tab', { name: 'Data' }).click();
+    assert.equal(await editor(page).textContent(), 'mine');
+    await button(page, 'Create it again').click();
+    await said(page, 'Created again.');
+    assert.equal((await replicas.data('/gone/one')).toString(), 'mine');
+    await button(page, 'Edit').click();
+    await editor(page).fill('not kept');
+    await item(page, 'two').click();
+    await button(page, 'Discard and leave').click();
+    await heading(page, 'two');
+    assert.equal((await replicas.data('/gone/one')).toString(), 'mine');
+  },
+);
 
 // ---- Deleting ----
 
-visiting('deleting is counted, and stops when something has changed', {}, async (page) => {
+visiting('deleting is counted, and stops when something has changed', {}, async (page, visit) => {
   for (const name of ['a', 'b', 'c']) {
     await replicas.create(`/waste/few/${name}`);
   }
@@ -417,12 +389,12 @@ visiting('deleting is counted, and stops when something has changed', {}, async 
   await button(page, 'Count again').click();
   await dialog(page).getByRole('button', { name: 'Delete', exact: true }).click();
   await heading(page, 'few');
-  assert.ok(!(await isThere('/waste/few/a')));
+  assert.ok(!(await replicas.has('/waste/few/a')));
   await item(page, 'many').click();
   await button(page, 'Delete').click();
   const confirm = page.getByLabel('Type 13 to confirm');
   await button(page, 'Delete all 13').press('Enter');
-  assert.ok(await isThere('/waste/many/0'));
+  assert.ok(await replicas.has('/waste/many/0'));
   await confirm.fill('13');
   await replicas.create('/waste/many/more', '', { at: 1 });
   await button(page, 'Delete all 13').click();
@@ -431,11 +403,11 @@ visiting('deleting is counted, and stops when something has changed', {}, async 
   await page.getByLabel('Type 14 to confirm').fill('14');
   await page.keyboard.press('Enter');
   await heading(page, 'waste');
-  assert.ok(!(await isThere('/waste/many')));
+  assert.ok(!(await replicas.has('/waste/many')));
   await item(page, 'many').waitFor({ state: 'detached' });
 });
 
-visiting('several are marked and deleted, by mouse and by keyboard', {}, async (page) => {
+visiting('several are marked and deleted, by mouse and by keyboard', {}, async (page, visit) => {
   for (const name of ['x-1', 'x-2', 'x-3', 'x-4', 'x-5']) {
     await replicas.create(`/several/${name}`);
   }
@@ -465,146 +437,9 @@ visiting('several are marked and deleted, by mouse and by keyboard', {}, async (
   assert.deepEqual(left.children, ['x-1']);
 });
 
-// ---- ACLs ----
-
-visiting('an ACL is changed in words, and the data stays as it is', {}, async (page) => {
-  await replicas.create('/acl/open', BROKEN);
-  await visit.open('/ui/tree/acl/open?tab=acl');
-  const check = page.getByRole('form', { name: 'What may somebody do here?' });
-  await check.getByLabel('User').fill('alice');
-  await check.getByRole('button', { name: 'Check' }).click();
-  await said(page, 'alice may: read, write, create children, delete children, change the ACL');
-  await button(page, 'Change').click();
-  const add = page.getByRole('form', { name: 'Add an entry' });
-  await add.getByLabel('User').fill('alice');
-  await add.getByLabel('Password').fill('secret');
-  await add.getByRole('button', { name: 'Add' }).click();
-  await page.getByLabel('User alice: write').check();
-  await page.getByLabel('Everybody: change the ACL').uncheck();
-  await page.getByLabel('Everybody: write').uncheck();
-  await said(page, 'You could not change this ACL any more.');
-  assert.equal(await button(page, 'Save').getAttribute('aria-disabled'), 'true');
-  await page.getByLabel('Everybody: change the ACL').check();
-  await page.getByText('You could not change').waitFor({ state: 'detached' });
-  await button(page, 'Save').click();
-  await said(page, 'The ACL is saved.');
-  await check.getByLabel('User').fill('alice');
-  await check.getByRole('button', { name: 'Check' }).click();
-  await said(page, 'alice may: read, write, create children');
-  const { acl } = await (await replicas.ask('GET', '/znodes/v1/acl/open?view=acl')).json();
-  assert.ok(acl.some(({ id }) => id === 'alice:x' || id.startsWith('alice:')));
-  assert.deepEqual(await dataOf('/acl/open'), BROKEN);
-  await page.getByRole('tab', { name: 'Data' }).click();
-  const reason = 'The right to write is missing';
-  await button(page, 'Edit').hover();
-  await said(page, reason);
-  assert.equal(await button(page, 'Edit').getAttribute('aria-disabled'), 'true');
-});
-
-visiting('who changes an ACL that has changed chooses, too', { refused: true }, async (page) => {
-  await replicas.create('/acl/changed');
-  await visit.open('/ui/tree/acl/changed?tab=acl');
-  await button(page, 'Change').click();
-  await page.getByLabel('Everybody: write').uncheck();
-  await replicas.ask('PATCH', '/znodes/v1/acl/changed', {
-    at: 1,
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({
-      acl: [{ scheme: 'world', id: 'anyone', perms: ['read', 'write', 'admin'] }],
-    }),
-  });
-  await button(page, 'Save').click();
-  await said(page, /^Somebody has changed the ACL meanwhile/);
-  await page.getByRole('tab', { name: 'Stat' }).click();
-  await page.getByRole('tab', { name: 'ACL' }).click();
-  await button(page, 'Keep mine').click();
-  await button(page, 'Save').click();
-  await said(page, 'The ACL is saved.');
-  const { acl } = await (await replicas.ask('GET', '/znodes/v1/acl/changed?view=acl')).json();
-  assert.deepEqual(acl[0].perms, ['read', 'create', 'delete', 'admin']);
-
-  await replicas.create('/acl/anew');
-  await visit.open('/ui/tree/acl/anew?tab=acl');
-  await button(page, 'Change').click();
-  await page.getByLabel('Everybody: write').uncheck();
-  const ops = [
-    { op: 'delete', path: '/acl/anew' },
-    { op: 'create', path: '/acl/anew', acl: [{ scheme: 'world', id: 'anyone', perms: ['all'] }] },
-  ];
-  ops[1].acl.push({ scheme: 'digest', id: 'bob:fyVmFCwVbTJYrznoSu1koqYEYF0=', perms: ['read'] });
-  await replicas.ask('POST', '/multi/v1', {
-    at: 1,
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ ops }),
-  });
-  await said(page, /^Somebody has changed the ACL meanwhile/);
-  await button(page, 'Take theirs').click();
-  await page.getByLabel('User bob: read').waitFor();
-
-  const twice = [['read', 'admin'], ['write']].map((perms) => ({
-    scheme: 'world',
-    id: 'anyone',
-    perms,
-  }));
-  await replicas.ask('PATCH', '/znodes/v1/acl/anew', {
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ acl: twice }),
-  });
-  await visit.open('/ui/tree/acl/anew?tab=acl');
-  await button(page, 'Change').click();
-  await button(page, 'Remove Everybody').first().click();
-  assert.ok(await page.getByLabel('Everybody: write').isChecked());
-  assert.equal(await button(page, 'Remove Everybody').count(), 1);
-});
-
-visiting('rights that are missing are said before, and by the server', {}, async (page) => {
-  await replicas.create('/bob/own', 'hidden', {
-    headers: { ...BOB, 'Zk-Acl': 'world:anyone:r, auth::cdrwa' },
-  });
-  await replicas.ask('PATCH', '/znodes/v1/bob', {
-    headers: { ...BOB, 'Content-Type': 'application/json' },
-    body: JSON.stringify({
-      acl: [
-        { scheme: 'auth', perms: ['all'] },
-        { scheme: 'world', id: 'anyone', perms: ['read'] },
-      ],
-    }),
-  });
-  await visit.open('/ui/tree/bob/own');
-  for (const [name, right] of [
-    ['Edit', 'The right to write is missing'],
-    ['New below', 'The right to create children is missing'],
-    ['Delete', 'The right to delete children is missing on its parent'],
-  ]) {
-    await button(page, name).focus();
-    await page.getByRole('tooltip').getByText(right).waitFor();
-    await button(page, name).press('Enter');
-  }
-  assert.equal(await dialog(page).count(), 0);
-  await item(page, 'own').click({ modifiers: ['Control'] });
-  await page.locator('.marked').getByRole('button', { name: 'Delete' }).click();
-  await dialog(page).getByRole('button', { name: 'Delete', exact: true }).click();
-  await dialog(page).getByText('Not allowed: the right to delete children is missing').waitFor();
-  assert.ok(await isThere('/bob/own'));
-});
-
-visiting('a replica to look at takes no writes, and says so', {}, async (page) => {
-  await replicas.create('/look/one', 'x');
-  await visit.open('/ui/tree/look/one', READ_ONLY);
-  await page.getByRole('img', { name: 'Read-only' }).waitFor();
-  for (const name of ['Edit', 'New below', 'Delete']) {
-    await button(page, name).focus();
-    await page.getByRole('tooltip').getByText('This replica takes no writes').waitFor();
-  }
-  await page.locator('body').press('e');
-  await page.getByRole('status').getByText('This replica takes no writes').waitFor();
-  await page.getByRole('tab', { name: 'ACL' }).click();
-  assert.equal(await button(page, 'Change').getAttribute('aria-disabled'), 'true');
-});
-
 // ---- For everybody ----
 
-visiting('the keyboard is enough, also without a clipboard', {}, async (page) => {
+visiting('the keyboard is enough, also without a clipboard', {}, async (page, visit) => {
   await page.addInitScript(() => {
     Object.defineProperty(navigator, 'clipboard', { value: undefined });
     Object.defineProperty(crypto, 'randomUUID', { value: undefined });
@@ -618,7 +453,7 @@ visiting('the keyboard is enough, also without a clipboard', {}, async (page) =>
   await page.keyboard.type('g t / ? e d c');
   await page.keyboard.press('Control+s');
   await said(page, 'Saved: version 1.');
-  assert.equal((await dataOf('/keys/one')).toString(), 'g t / ? e d c');
+  assert.equal((await replicas.data('/keys/one')).toString(), 'g t / ? e d c');
   await page.locator('.actions button:focus').waitFor();
   await page.keyboard.press('c');
   await page.locator('dialog input:focus').waitFor();
@@ -645,7 +480,7 @@ for (const look of [
   { language: 'zh', theme: 'dark', viewport: NARROW },
   { language: 'en', theme: 'dark' },
 ]) {
-  visiting(`nobody is kept out of editing: ${look.language}`, look, async (page) => {
+  visiting(`nobody is kept out of editing: ${look.language}`, look, async (page, visit) => {
     await replicas.create('/access/one', '{"a":[1,"x",true]}');
     await visit.open('/ui/tree/access/one');
     const act = page.locator('.actions .button');
@@ -673,18 +508,22 @@ for (const look of [
 }
 
 // The last one: a replica is gone after it.
-visiting('what was typed outlives its replica, and is saved by another', {}, async (page) => {
-  await replicas.create('/lost/one', 'before');
-  await edit(page, '/lost/one');
-  await editor(page).fill('mine');
-  await replicas.kill(0);
-  await editor(page).press('End');
-  await page.keyboard.type(' and more');
-  await page.keyboard.press('Control+s');
-  await said(page, 'Saved: version 1.');
-  const answer = await replicas.ask('GET', '/znodes/v1/lost/one?consistency=linearizable', {
-    at: 1,
-    headers: { Accept: 'application/octet-stream' },
-  });
-  assert.equal(await answer.text(), 'mine and more');
-});
+visiting(
+  'what was typed outlives its replica, and is saved by another',
+  {},
+  async (page, visit) => {
+    await replicas.create('/lost/one', 'before');
+    await edit(visit, '/lost/one');
+    await editor(page).fill('mine');
+    await replicas.kill(0);
+    await editor(page).press('End');
+    await page.keyboard.type(' and more');
+    await page.keyboard.press('Control+s');
+    await said(page, 'Saved: version 1.');
+    const answer = await replicas.ask('GET', '/znodes/v1/lost/one?consistency=linearizable', {
+      at: 1,
+      headers: { Accept: 'application/octet-stream' },
+    });
+    assert.equal(await answer.text(), 'mine and more');
+  },
+);

@@ -2,8 +2,8 @@
 // nothing missed when the replica is lost.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { after, before } from 'node:test';
+import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Replicas } from './replicas.js';
 
 const MANY = 3_000;
@@ -32,18 +32,7 @@ const total = (page, count) =>
 const watching = (page, path) =>
   page.locator('.subscription', { hasText: path }).locator('.dot.good').waitFor();
 
-/** One visitor, and in the end nothing that must not happen has happened. */
-function visiting(name, options, act) {
-  test(name, async () => {
-    const visit = await Visit.begin(browser, replicas, options);
-    try {
-      await act(visit.page, visit);
-      assert.deepEqual(visit.complaints, []);
-    } finally {
-      await visit.end();
-    }
-  });
-}
+const visiting = visitingBy(() => ({ browser, replicas }));
 
 visiting('what is asked for in the form is told, and is in the URL', {}, async (page, visit) => {
   await visit.open('/ui/events');

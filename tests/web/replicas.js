@@ -141,6 +141,19 @@ export class Replicas {
     });
   }
 
+  /** Bytes of a znode, as the ensemble has agreed on them. */
+  async data(path) {
+    const answer = await this.ask('GET', `/znodes/v1${encodeURI(path)}?consistency=linearizable`, {
+      headers: { Accept: 'application/octet-stream' },
+    });
+    return Buffer.from(await answer.arrayBuffer());
+  }
+
+  async has(path) {
+    const url = `${this.url()}/znodes/v1${encodeURI(path)}?consistency=linearizable`;
+    return (await fetch(url, { method: 'HEAD' })).ok;
+  }
+
   /** Ends one as a crash would. */
   async kill(at) {
     const process = this.processes[at];

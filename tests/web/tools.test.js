@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { NARROW, openBrowser, Visit, WIDE } from './browser.js';
+import { after, before } from 'node:test';
+import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
 import { Client } from './clients.js';
 import { Replicas } from './replicas.js';
 
@@ -37,17 +37,7 @@ after(async () => {
   await replicas?.stop();
 });
 
-function visiting(name, options, act) {
-  test(name, async () => {
-    const visit = await Visit.begin(browser, replicas, options);
-    try {
-      await act(visit.page, visit);
-      assert.deepEqual(visit.complaints, []);
-    } finally {
-      await visit.end();
-    }
-  });
-}
+const visiting = visitingBy(() => ({ browser, replicas }));
 
 const hits = (page) => page.getByRole('region', { name: 'Search' }).getByRole('row');
 
