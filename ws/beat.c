@@ -168,6 +168,7 @@ static void excuse(struct ws_socket *socket, uint64_t now_ms)
     put_off(&socket->heard_ms, by_ms);
     put_off(&socket->in_end_ms, by_ms);
     put_off(&socket->stall_ms, by_ms);
+    put_off(&socket->leave_ms, by_ms);
     put_off(&socket->end_ms, by_ms);
 }
 

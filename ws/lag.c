@@ -223,6 +223,8 @@ static void keeps_up(struct ws_socket *socket)
     socket->lag_first = 0;
     socket->lag_count = 0;
     socket->lag_cap = 0;
+    socket->rounds = 0;
+    socket->round_end = 0;
 }
 
 void ws_lag_eased(struct ws_socket *socket)
@@ -316,8 +318,6 @@ bool ws_lag_waits(struct ws_message *message)
     const char *why = "this socket is about to be closed";
 
     if (!ws_lag_is_behind(socket)) {
-        socket->rounds = 0;
-        socket->round_end = 0;
         return false;
     }
     if (socket->code != WS_CODE_NONE || gate_check_local(message->ws->gate, &why) != ERR_OK) {

@@ -103,10 +103,14 @@ bool ws_out_reply(struct ws_socket *socket)
     return true;
 }
 
-/* More are made when all of them have been sent. */
+/* More are made when all of them have been sent. What a reply brings along, such as the events that
+ * a watch has missed, is bounded by what waits in all; other events are bounded before that. */
 bool ws_out_is_full(const struct ws_socket *socket)
 {
-    return socket->sent < socket->replied && socket->replies >= WS_UNREAD_BYTES;
+    size_t most = socket->ws->limits->socket_queue_bytes_max + WS_UNREAD_BYTES;
+
+    return (socket->sent < socket->replied && socket->replies >= WS_UNREAD_BYTES) ||
+           ws_out_unsent(socket) >= most;
 }
 
 size_t ws_out_unsent(const struct ws_socket *socket)

@@ -89,9 +89,9 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     const struct op_args *args = &message->request->args;
     struct op_problem problem = op_problem_make(kind_of(message), result->err);
 
-    saw(message->socket, result->zxid);
     problem.detail = result->detail;
-    problem.zxid = result->zxid;
+    problem.zxid = ws_lag_bound(message->socket, result->zxid);
+    saw(message->socket, problem.zxid);
     problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
     problem.index = result->failed_index;
     problem.result = result;
@@ -379,12 +379,16 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
-/* A client that shows its session keeps it, also while the reply has to wait. */
+/* A client that shows its session has said that it lives, also when the reply has to wait. */
 static void touch(struct ws_message *message)
 {
     struct op_request *request = message->request;
     struct op_result result;
 
+    if (!message->about_session || message->settled) {
+        return;
+    }
+    message->settled = true;
     op_result_init(&result);
     request->def->read(gate_view(message->ws->gate), &message->socket->who, &request->args,
                        &result);
@@ -407,9 +411,7 @@ static bool is_time(struct ws_message *message)
         ws_tell_changes(message->ws, ZXID_MAX); /* It begins here. */
     }
     if ((read || watch) && ws_lag_waits(message)) {
-        if (message->about_session) {
-            touch(message);
-        }
+        touch(message);
         return false;
     }
     return message->step != WS_BACK || message->about_session ||
@@ -462,12 +464,13 @@ bool ws_run(struct ws_message *message)
         ws_reply_error(message, ERR_UNKNOWN_SESSION, "no session is attached to this socket");
         return true;
     }
-    if (!is_time(message)) {
-        return was_refused(message);
-    }
     if (message->asked && message->request->result.err != ERR_OK) {
+        ws_tell_changes(message->ws, message->request->result.zxid);
         ws_reply_failure(message, &message->request->result);
         return true;
+    }
+    if (!is_time(message)) {
+        return was_refused(message);
     }
     return run_kind(message);
 }

@@ -182,6 +182,9 @@ static void settle(struct ws_message *message)
         attach(message, &result->session);
         socket->attaching = true; /* If it is moved on, that is told behind the reply. */
     }
+    if (result->err != ERR_OK) {
+        socket->ending = false;
+    }
     message->settled = true;
 }
 
@@ -192,6 +195,8 @@ static void finish(struct ws_message *message)
 
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
+    } else if (result->has_session && socket->lost != ERR_OK) {
+        ws_reply_error(message, socket->lost, err_text(socket->lost)); /* Since it was attached. */
     } else {
         ws_reply(message, result);
     }

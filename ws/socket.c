@@ -25,7 +25,7 @@ void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival)
     list_init(&socket->messages);
     socket->next = &socket->messages;
     buf_init(&socket->in, limits->message_bytes_max);
-    buf_init(&socket->out, SIZE_MAX / 2); /* Bounded by WS_UNREAD_BYTES and what lag.c does. */
+    buf_init(&socket->out, SIZE_MAX / 2); /* Bounded by ws_out_is_full and what lag.c does. */
     ws_beat_start(socket);
     metric_add(&ws->metrics.sockets_ever, 1);
     atomic_fetch_add_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);

@@ -258,7 +258,7 @@ struct ws_message {
     bool in_order;          /* Runs when all before it are answered. */
     bool about_session;     /* Its row names a session by itself. */
     bool prepared;          /* ws_session_prepare was called. */
-    bool settled;           /* What it does to the session attached is done. */
+    bool settled;           /* What it does to its session is done. */
     bool unrun;             /* Counted in its socket's `unrun`. */
     bool asked;             /* The gate was asked to let it read. */
     struct op_fault *fault; /* It was refused, or NULL. */

@@ -12,10 +12,13 @@ enum {
     QUEUE_BYTES = 4 << 20,  /* As usual: more may wait than of replies. */
     REPLIES = 30,           /* To a client that is overrun again and again. */
     REFUSED = 10,
+    RESUMED = 1500, /* Watches, with more to tell than may wait. */
+    IN_FLIGHT = 2000,
     NODES_MANY = 200,    /* What is new in them is more than all that may be on its way. */
     WRITE_EVERY = 50,    /* Messages that it takes until everything has changed again. */
     PATIENT_MS = 100000, /* For a reply, and with a client that reads nothing. */
     IMPATIENT_MS = 1000,
+    MOVED = 4409,
     UNFIT = 4503
 };
 
@@ -25,7 +28,7 @@ static int setup_with_queue(void **state, uint32_t request_timeout_ms, uint32_t 
     kit_choice.request_timeout_ms = request_timeout_ms;
     kit_choice.slow_timeout_ms = PATIENT_MS;
     kit_choice.queue_bytes = queue_bytes;
-    return setup_with(state, 100, 10000);
+    return setup_with(state, IN_FLIGHT, 10000);
 }
 
 static int setup(void **state)
@@ -192,6 +195,20 @@ static struct socket *open_overrun(struct fixture *fixture, int watches)
     return slow;
 }
 
+/* Events are passed by. */
+static json_t *take_reply(struct socket *socket)
+{
+    for (;;) {
+        json_t *message = socket_next(socket, SOCKET_TIMEOUT_MS);
+
+        assert_non_null(message);
+        if (json_object_get(message, "id")) {
+            return message;
+        }
+        json_decref(message);
+    }
+}
+
 /* What a client has been told of one znode. */
 struct told {
     uint64_t zxid;
@@ -285,6 +302,48 @@ static void test_a_ping_names_what_has_been_told(void **state)
     socket_close(slow);
 }
 
+/* ---- What requests bring along ---- */
+
+static uint64_t events(void)
+{
+    return counter("\nzabra_ws_events_total ");
+}
+
+/* All that are told as long as the client reads nothing. */
+static uint64_t events_in_the_end(void)
+{
+    uint64_t before = 0;
+
+    while (events() == 0 || events() != before) {
+        before = events();
+        (void)poll(NULL, 0, 200);
+    }
+    return before;
+}
+
+/* Each is told at once what it has missed, and is used up: none is ever held. */
+static void test_what_watches_have_missed_has_a_bound(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = NULL;
+
+    make_nodes(fixture, 1);
+    slow = open_narrow(fixture, 0);
+    set_large(fixture, 0);
+    for (int i = 0; i < RESUMED; i++) {
+        socket_request(slow, "\"op\":\"watch\",\"path\":\"/n0\",\"kind\":\"data\",\"values\":true,"
+                             "\"since\":\"0x100000001\"");
+    }
+    assert_in_range(events_in_the_end(), 1, RESUMED / 2);
+    for (int i = 0; i < RESUMED; i++) {
+        json_t *reply = take_reply(slow);
+
+        assert_true(json_is_true(json_object_get(reply, "ok")));
+        json_decref(reply);
+    }
+    socket_close(slow);
+}
+
 /* ---- Sessions, while replies wait ---- */
 
 static uint64_t awaited; /* A session. */
@@ -295,28 +354,64 @@ static bool is_touched(const struct fixture *fixture)
 }
 
 /* The client reads nothing, so that no reply can have been made. */
-static void check_touched(struct fixture *fixture, const char *op)
+static uint64_t ask_about(struct fixture *fixture, struct socket *slow, const char *op,
+                          struct session *ret_session)
 {
-    struct socket *slow = open_overrun(fixture, 1);
-    struct session session;
+    uint64_t id = 0;
 
-    open_session(fixture, &session);
-    awaited = session.id;
+    open_session(fixture, ret_session);
+    awaited = ret_session->id;
     json_decref(socket_call(fixture->socket, "\"op\":\"detach\""));
     atomic_store(&fixture->gate->touched, 0);
-    socket_request(slow, "\"op\":\"%s\",\"session\":\"%s\"", op, session.secret);
+    id = socket_request(slow, "\"op\":\"%s\",\"session\":\"%s\"", op, ret_session->secret);
     wait_until(is_touched, fixture);
-    socket_close(slow);
+    return id;
+}
+
+static void check_slow_reply(struct socket *slow, uint64_t id, const char *code)
+{
+    json_t *reply = socket_reply(slow, id, SOCKET_TIMEOUT_MS);
+    const char *got = json_string_value(json_object_get(json_object_get(reply, "error"), "code"));
+
+    assert_non_null(reply);
+    assert_string_equal(got ? got : "", code);
+    json_decref(reply);
 }
 
 static void test_a_touch_waits_for_nothing(void **state)
 {
-    check_touched(*state, "touch");
+    struct fixture *fixture = *state;
+    struct socket *slow = open_overrun(fixture, 1);
+    struct session session;
+
+    check_slow_reply(slow, ask_about(fixture, slow, "touch", &session), "");
+    socket_close(slow);
 }
 
 static void test_a_session_is_attached_before_that_can_be_said(void **state)
 {
-    check_touched(*state, "attach");
+    struct fixture *fixture = *state;
+    struct socket *slow = open_overrun(fixture, 1);
+    struct session session;
+
+    check_slow_reply(slow, ask_about(fixture, slow, "attach", &session), "");
+    socket_close(slow);
+}
+
+/* By the time that it can be said it is not so any more. */
+static void test_no_session_is_said_to_be_attached_that_has_moved_on(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = open_overrun(fixture, 1);
+    struct session session;
+    uint64_t id = ask_about(fixture, slow, "attach", &session);
+
+    json_decref(
+        socket_call(fixture->socket, "\"op\":\"attach\",\"session\":\"%s\"", session.secret));
+    check_slow_reply(slow, id, "SessionMoved");
+    assert_true(socket_wait_end(slow, SOCKET_TIMEOUT_MS));
+    assert_int_equal(socket_close_code(slow), MOVED);
+    socket_close(slow);
 }
 
 /* ---- A socket that is to be closed ---- */
@@ -338,15 +433,11 @@ static void test_no_farewell_waits_for_what_cannot_be_told(void **state)
     struct socket *slow = open_overrun(fixture, 1);
     uint64_t read = socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     uint64_t write = socket_request(slow, "\"op\":\"delete\",\"path\":\"/none\"");
-    json_t *reply = NULL;
     json_t *event = NULL;
 
     forget(fixture->gate);
     atomic_store(&fixture->gate->local_err, ERR_NOT_READY);
-    reply = socket_reply(slow, read, SOCKET_TIMEOUT_MS);
-    assert_string_equal(json_string_value(json_object_get(json_object_get(reply, "error"), "code")),
-                        "NotReady");
-    json_decref(reply);
+    check_slow_reply(slow, read, "NotReady");
     event = socket_event(slow, "closing", SOCKET_TIMEOUT_MS);
     assert_non_null(event);
     json_decref(event);
@@ -384,6 +475,20 @@ static void check_throttled(json_t *take_reply)
     json_decref(take_reply);
 }
 
+static void catch_up(struct fixture *fixture, struct socket *slow)
+{
+    uint64_t told = 0;
+
+    while (told < atomic_load(&fixture->gate->applied)) {
+        json_t *reply = NULL;
+
+        socket_request(slow, "\"op\":\"ping\"");
+        reply = take_reply(slow);
+        told = hex(reply, "zxid");
+        json_decref(reply);
+    }
+}
+
 /* All that it has asked by then; when it is left alone it reads all there is, and everything is as
  * before. */
 static void test_who_never_catches_up_is_told_so(void **state)
@@ -397,9 +502,9 @@ static void test_who_never_catches_up_is_told_so(void **state)
     }
     check_throttled(read_too_slowly(fixture, slow));
     for (int i = 1; i < REFUSED; i++) {
-        reply = socket_next(slow, SOCKET_TIMEOUT_MS);
-        check_throttled(reply);
+        check_throttled(take_reply(slow));
     }
+    catch_up(fixture, slow);
     reply = socket_call(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     assert_true(json_is_true(json_object_get(reply, "ok")));
     json_decref(reply);
@@ -415,8 +520,10 @@ int main(void)
         TEST(test_replies_follow_what_an_overrun_client_has_missed, setup),
         TEST(test_replies_come_however_many_events_wait, setup_usual),
         TEST(test_a_ping_names_what_has_been_told, setup),
+        TEST(test_what_watches_have_missed_has_a_bound, setup),
         TEST(test_a_touch_waits_for_nothing, setup),
         TEST(test_a_session_is_attached_before_that_can_be_said, setup),
+        TEST(test_no_session_is_said_to_be_attached_that_has_moved_on, setup),
         TEST(test_no_farewell_waits_for_what_cannot_be_told, setup),
         TEST(test_who_never_catches_up_is_told_so, setup_impatient),
     };
