@@ -63,6 +63,7 @@ static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
 static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->leave_ms != 0 && now_ms >= socket->leave_ms && !socket->farewell) {
+        socket->gives_up = true;
         ws_socket_turn(socket);
     }
     if (socket->end_ms != 0 && now_ms >= socket->end_ms) {

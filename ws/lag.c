@@ -216,6 +216,13 @@ static bool catch_up_one(struct ws_socket *socket)
     return caught;
 }
 
+static void forget_rounds(struct ws_socket *socket)
+{
+    socket->rounds = 0;
+    socket->round_end = 0;
+}
+
+/* A message that waits may miss this moment: what it has waited still counts. */
 static void keeps_up(struct ws_socket *socket)
 {
     mem_free(socket->lags);
@@ -223,8 +230,9 @@ static void keeps_up(struct ws_socket *socket)
     socket->lag_first = 0;
     socket->lag_count = 0;
     socket->lag_cap = 0;
-    socket->rounds = 0;
-    socket->round_end = 0;
+    if (list_empty(&socket->messages)) {
+        forget_rounds(socket);
+    }
 }
 
 void ws_lag_eased(struct ws_socket *socket)
@@ -318,6 +326,7 @@ bool ws_lag_waits(struct ws_message *message)
     const char *why = "this socket is about to be closed";
 
     if (!ws_lag_is_behind(socket)) {
+        forget_rounds(socket);
         return false;
     }
     if (socket->code != WS_CODE_NONE || gate_check_local(message->ws->gate, &why) != ERR_OK) {

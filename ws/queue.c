@@ -213,6 +213,7 @@ static bool start(struct ws_message *message)
         return true;
     }
     if (message->in_order) {
+        ws_session_touch(message);
         /* The round that a read needs may run while what is before it does. */
         if (asks_first(message) && !ws_queue_submit(message)) {
             return false;
@@ -306,6 +307,7 @@ void ws_queue_back(struct ws *ws, struct op_request *take_request)
     ws->inside--;
     message->step = WS_BACK;
     if (message->socket) {
+        ws_session_back(message);
         ws_socket_turn(message->socket);
     } else {
         message_free(message);

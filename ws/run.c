@@ -379,25 +379,6 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
-/* A client that shows its session has said that it lives, also when the reply has to wait. */
-static void touch(struct ws_message *message)
-{
-    struct op_request *request = message->request;
-    struct op_result result;
-
-    if (!message->about_session || message->settled) {
-        return;
-    }
-    message->settled = true;
-    op_result_init(&result);
-    request->def->read(gate_view(message->ws->gate), &message->socket->who, &request->args,
-                       &result);
-    if (result.has_session) {
-        gate_touch(message->ws->gate, result.session.id);
-    }
-    op_result_release(&result);
-}
-
 /* Has everything been told that the reply shows? The state of what comes from the gate is known,
  * what shows the present waits for all that is missing. */
 static bool is_time(struct ws_message *message)
@@ -411,7 +392,6 @@ static bool is_time(struct ws_message *message)
         ws_tell_changes(message->ws, ZXID_MAX); /* It begins here. */
     }
     if ((read || watch) && ws_lag_waits(message)) {
-        touch(message);
         return false;
     }
     return message->step != WS_BACK || message->about_session ||

@@ -49,6 +49,24 @@ bool ws_session_prepare(struct ws_message *message)
     return session->id != 0;
 }
 
+void ws_session_touch(struct ws_message *message)
+{
+    struct op_request *request = message->request;
+    struct op_args *args = &request->args;
+    struct op_result result;
+
+    if (!message->about_session || op_args_kind(args) != OP_KIND_READ || args->secret.len == 0) {
+        return;
+    }
+    op_args_hash_secret(args, message->hash);
+    op_result_init(&result);
+    request->def->read(gate_view(message->ws->gate), &message->socket->who, args, &result);
+    if (result.has_session) {
+        gate_touch(message->ws->gate, result.session.id);
+    }
+    op_result_release(&result);
+}
+
 /* ---- Out of a session ---- */
 
 void ws_session_detach(struct ws_socket *socket)
@@ -180,7 +198,7 @@ static void settle(struct ws_message *message)
     ws_tell_changes(socket->ws, result->zxid);
     if (result->err == ERR_OK && result->has_session) {
         attach(message, &result->session);
-        socket->attaching = true; /* If it is moved on, that is told behind the reply. */
+        socket->attaching = true; /* Until the reply, which says so if it is moved on. */
     }
     if (result->err != ERR_OK) {
         socket->ending = false;
@@ -193,21 +211,20 @@ static void finish(struct ws_message *message)
     struct ws_socket *socket = message->socket;
     const struct op_result *result = &message->request->result;
 
+    socket->attaching = false;
+    socket->ending = false;
+    ws_session_look(socket); /* It may have gone on since. */
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
-    } else if (result->has_session && socket->lost != ERR_OK) {
-        ws_reply_error(message, socket->lost, err_text(socket->lost)); /* Since it was attached. */
+    } else if (result->has_session && socket->session.id != result->session.id) {
+        ws_reply_error(message, socket->lost, err_text(socket->lost));
     } else {
         ws_reply(message, result);
     }
-    socket->attaching = false;
-    socket->ending = false;
-    if (socket->moved_to > socket->session.number || result->err == ERR_OK) {
-        ws_session_look(socket); /* It may have gone on since. */
-    }
 }
 
-bool ws_session_run(struct ws_message *message)
+/* False when the gate has it, or has no room for it. */
+static bool advance(struct ws_message *message)
 {
     if (message->step == WS_NEW && !submit(message)) {
         return false;
@@ -221,7 +238,19 @@ bool ws_session_run(struct ws_message *message)
     if (!message->settled) {
         settle(message);
     }
-    if (!ws_tell_before(message->socket, message->request->result.zxid)) {
+    return true;
+}
+
+void ws_session_back(struct ws_message *message)
+{
+    if (message->about_session && op_args_kind(&message->request->args) == OP_KIND_WRITE) {
+        (void)advance(message);
+    }
+}
+
+bool ws_session_run(struct ws_message *message)
+{
+    if (!advance(message) || !ws_tell_before(message->socket, message->request->result.zxid)) {
         return false;
     }
     finish(message);

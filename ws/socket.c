@@ -140,7 +140,7 @@ void ws_socket_cut(struct ws_socket *socket)
 void ws_socket_heard(struct ws_socket *socket)
 {
     socket->heard_ms = os_now_ms();
-    if (socket->session.id != 0) {
+    if (socket->session.id != 0 && socket->moved_to <= socket->session.number) {
         gate_touch(socket->ws->gate, socket->session.id);
     }
 }

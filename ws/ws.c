@@ -21,7 +21,7 @@ static void take_leave(struct ws_socket *socket)
     if (socket->code == WS_CODE_NONE || socket->farewell) {
         return;
     }
-    if (ws_lag_is_behind(socket) && os_now_ms() >= socket->leave_ms) {
+    if (socket->gives_up && (ws_lag_is_behind(socket) || ws_out_is_full(socket))) {
         ws_queue_release(socket);
     }
     if (socket->count > 0) {

@@ -232,7 +232,8 @@ struct ws_socket {
     uint64_t alive;    /* ... and of the last look whether there is a client. */
     uint64_t due_ms;   /* When the timer fires. */
     bool late;         /* The last look came late. */
-    uint64_t leave_ms; /* Replies that wait for what it has missed are given up; 0: not ending. */
+    uint64_t leave_ms; /* Then replies that it cannot be given are given up; 0: not ending. */
+    bool gives_up;     /* It is then. */
     uint64_t end_ms;   /* Then it is cut off; 0: no farewell was said. */
     enum ws_code code; /* It is to be closed with this; 0: it is not. */
     const char *reason;
@@ -342,7 +343,9 @@ bool ws_is_about_session(const struct op_def *def); /* Its row names a session b
 /* When its turn has come: the secret is hashed, made, or that of what is attached. False: it means
  * the session attached, and there is none. */
 bool ws_session_prepare(struct ws_message *message);
-bool ws_session_run(struct ws_message *message); /* As ws_run, for writes about a session. */
+void ws_session_touch(struct ws_message *message); /* It may show a session, which lives then. */
+void ws_session_back(struct ws_message *message);  /* From the gate. */
+bool ws_session_run(struct ws_message *message);   /* As ws_run, for writes about a session. */
 void ws_session_detach(struct ws_socket *socket);
 void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change);
 void ws_session_look(struct ws_socket *socket); /* Changes were missed: is it still attached? */

@@ -195,6 +195,32 @@ static void test_who_attached_last_keeps_the_session(void **state)
     socket_close(last);
 }
 
+/* Whatever has become of another, which it had before. */
+static void test_who_loses_a_session_while_attaching_another_has_that(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *thief = open_socket(fixture);
+    struct session lost;
+    struct session kept;
+    json_t *reply = NULL;
+    uint64_t id = 0;
+
+    open_session(fixture, &kept);
+    json_decref(socket_call(fixture->socket, "\"op\":\"detach\""));
+    open_session(fixture, &lost);
+    atomic_store(&fixture->gate->held, true);
+    id = ask_attach(fixture->socket, &kept);
+    wait_until(one_inside, fixture);
+    (void)ask_attach(thief, &lost);
+    wait_until(two_inside, fixture);
+    atomic_store(&fixture->gate->reversed, true);
+    atomic_store(&fixture->gate->held, false);
+    reply = socket_reply(fixture->socket, id, SOCKET_TIMEOUT_MS);
+    assert_true(json_is_true(json_object_get(reply, "ok")));
+    json_decref(reply);
+    socket_close(thief);
+}
+
 /* ---- The state goes back ---- */
 
 static void test_no_reply_shows_less_than_the_one_before(void **state)
@@ -512,6 +538,7 @@ int main(void)
         TEST(test_requests_outlive_their_socket),
         TEST(test_a_key_counts_in_the_session_that_was_asked_for_before_it),
         TEST(test_who_attached_last_keeps_the_session),
+        TEST(test_who_loses_a_session_while_attaching_another_has_that),
         TEST(test_no_reply_shows_less_than_the_one_before),
         TEST(test_watches_survive_a_state_that_is_replaced),
         TEST(test_an_overrun_names_the_place_of_its_watch),

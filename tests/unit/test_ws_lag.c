@@ -152,8 +152,9 @@ static void test_a_read_follows_what_was_lost_on_the_way_to_it(void **state)
 
 /* ---- A client that does not read ---- */
 
-static const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES,
-                                             .piece_bytes = PIECE_BYTES};
+static const struct socket_options slow_reader = {.receive_bytes = RECEIVE_BYTES,
+                                                  .piece_bytes = PIECE_BYTES};
+static const struct socket_options late_reader = {.receive_bytes = RECEIVE_BYTES};
 
 static bool one_overrun(const struct fixture *fixture)
 {
@@ -161,12 +162,12 @@ static bool one_overrun(const struct fixture *fixture)
     return counter("\nzabra_ws_overruns_total ") > 0;
 }
 
-static struct socket *open_narrow(const struct fixture *fixture, int watches)
+static struct socket *open_narrow(const struct fixture *fixture,
+                                  const struct socket_options *options)
 {
-    struct socket *socket = socket_open(http_port(fixture->http), &narrow);
+    struct socket *socket = socket_open(http_port(fixture->http), options);
 
     json_decref(socket_event(socket, "hello", SOCKET_TIMEOUT_MS));
-    watch_nodes(socket, watches);
     return socket;
 }
 
@@ -182,16 +183,23 @@ static void set_large(struct fixture *fixture, int number)
                 "");
 }
 
-static struct socket *open_overrun(struct fixture *fixture, int watches)
+static void overrun(struct fixture *fixture, int nodes)
+{
+    for (int i = 0; !one_overrun(fixture); i++) {
+        assert_true(i < CHANGES_MAX);
+        set_large(fixture, i % nodes);
+    }
+}
+
+static struct socket *open_overrun(struct fixture *fixture, const struct socket_options *options,
+                                   int watches)
 {
     struct socket *slow = NULL;
 
     make_nodes(fixture, watches);
-    slow = open_narrow(fixture, watches);
-    for (int i = 0; !one_overrun(fixture); i++) {
-        assert_true(i < CHANGES_MAX);
-        set_large(fixture, i % watches);
-    }
+    slow = open_narrow(fixture, options);
+    watch_nodes(slow, watches);
+    overrun(fixture, watches);
     return slow;
 }
 
@@ -251,7 +259,7 @@ static json_t *next_reply(struct fixture *fixture, struct socket *slow, struct t
 static void check_replies(struct fixture *fixture, int count)
 {
     struct told told = {0};
-    struct socket *slow = open_overrun(fixture, 1);
+    struct socket *slow = open_overrun(fixture, &slow_reader, 1);
     uint64_t overruns = counter("\nzabra_ws_overruns_total ");
 
     for (int i = 0; i < count; i++) {
@@ -291,7 +299,7 @@ static void test_a_ping_names_what_has_been_told(void **state)
 {
     struct fixture *fixture = *state;
     struct told told = {0};
-    struct socket *slow = open_overrun(fixture, 1);
+    struct socket *slow = open_overrun(fixture, &slow_reader, 1);
     uint64_t id = socket_request(slow, "\"op\":\"ping\"");
     json_t *reply = next_reply(fixture, slow, &told);
 
@@ -328,7 +336,7 @@ static void test_what_watches_have_missed_has_a_bound(void **state)
     struct socket *slow = NULL;
 
     make_nodes(fixture, 1);
-    slow = open_narrow(fixture, 0);
+    slow = open_narrow(fixture, &slow_reader);
     set_large(fixture, 0);
     for (int i = 0; i < RESUMED; i++) {
         socket_request(slow, "\"op\":\"watch\",\"path\":\"/n0\",\"kind\":\"data\",\"values\":true,"
@@ -381,17 +389,23 @@ static void check_slow_reply(struct socket *slow, uint64_t id, const char *code)
 static void test_a_touch_waits_for_nothing(void **state)
 {
     struct fixture *fixture = *state;
-    struct socket *slow = open_overrun(fixture, 1);
+    struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
 
-    check_slow_reply(slow, ask_about(fixture, slow, "touch", &session), "");
+    uint64_t id = ask_about(fixture, slow, "touch", &session);
+
+    /* Also behind one whose reply waits. */
+    atomic_store(&fixture->gate->touched, 0);
+    socket_request(slow, "\"op\":\"touch\",\"session\":\"%s\"", session.secret);
+    wait_until(is_touched, fixture);
+    check_slow_reply(slow, id, "");
     socket_close(slow);
 }
 
 static void test_a_session_is_attached_before_that_can_be_said(void **state)
 {
     struct fixture *fixture = *state;
-    struct socket *slow = open_overrun(fixture, 1);
+    struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
 
     check_slow_reply(slow, ask_about(fixture, slow, "attach", &session), "");
@@ -402,12 +416,44 @@ static void test_a_session_is_attached_before_that_can_be_said(void **state)
 static void test_no_session_is_said_to_be_attached_that_has_moved_on(void **state)
 {
     struct fixture *fixture = *state;
-    struct socket *slow = open_overrun(fixture, 1);
+    struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
     uint64_t id = ask_about(fixture, slow, "attach", &session);
 
     json_decref(
         socket_call(fixture->socket, "\"op\":\"attach\",\"session\":\"%s\"", session.secret));
+    check_slow_reply(slow, id, "SessionMoved");
+    assert_true(socket_wait_end(slow, SOCKET_TIMEOUT_MS));
+    assert_int_equal(socket_close_code(slow), MOVED);
+    socket_close(slow);
+}
+
+/* The same by another replica. */
+static void move(struct gate *gate, const struct session *session)
+{
+    struct state *state = view_write(gate->view);
+    struct op_request *request = op_request_new();
+    uint8_t hash[TXN_SECRET_HASH_LEN];
+
+    request->def = ops_by_id(OP_ATTACH);
+    op_args_init(&request->args, OP_ATTACH);
+    request->args.secret = slice_str(session->secret);
+    op_args_hash_secret(&request->args, hash);
+    kit_write_in(gate, state, request);
+    assert_int_equal(request->result.err, ERR_OK);
+    op_request_free(request);
+    view_write_done(gate->view);
+    window_wake(gate->window);
+}
+
+static void test_nor_one_that_has_moved_to_another_replica(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = open_overrun(fixture, &late_reader, 1);
+    struct session session;
+    uint64_t id = ask_about(fixture, slow, "attach", &session);
+
+    move(fixture->gate, &session);
     check_slow_reply(slow, id, "SessionMoved");
     assert_true(socket_wait_end(slow, SOCKET_TIMEOUT_MS));
     assert_int_equal(socket_close_code(slow), MOVED);
@@ -430,7 +476,7 @@ static void forget(struct gate *gate)
 static void test_no_farewell_waits_for_what_cannot_be_told(void **state)
 {
     struct fixture *fixture = *state;
-    struct socket *slow = open_overrun(fixture, 1);
+    struct socket *slow = open_overrun(fixture, &late_reader, 1);
     uint64_t read = socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     uint64_t write = socket_request(slow, "\"op\":\"delete\",\"path\":\"/none\"");
     json_t *event = NULL;
@@ -450,7 +496,7 @@ static void test_no_farewell_waits_for_what_cannot_be_told(void **state)
 /* ---- A client that never catches up ---- */
 
 /* While what is new in all of them is more than it reads, something is always missing. */
-static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow)
+static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow, int nodes)
 {
     for (int i = 0;; i++) {
         json_t *message = socket_next(slow, SOCKET_TIMEOUT_MS);
@@ -460,10 +506,25 @@ static json_t *read_too_slowly(struct fixture *fixture, struct socket *slow)
             return message;
         }
         json_decref(message);
-        for (int node = 0; node < NODES_MANY && i % WRITE_EVERY == 0; node++) {
+        for (int node = 0; node < nodes && i % WRITE_EVERY == 0; node++) {
             set_large(fixture, node);
         }
     }
+}
+
+/* Each is more than may wait when a reply is made, and something is always missing behind it. */
+static void test_large_differences_do_not_keep_replies_waiting(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *slow = open_narrow(fixture, &slow_reader);
+
+    make_nodes(fixture, WATCHES);
+    json_decref(socket_call(slow, "\"op\":\"watch\",\"path\":\"/\",\"kind\":\"recursive\","
+                                  "\"values\":true"));
+    overrun(fixture, WATCHES);
+    socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
+    json_decref(read_too_slowly(fixture, slow, WATCHES));
+    socket_close(slow);
 }
 
 static void check_throttled(json_t *take_reply)
@@ -494,13 +555,13 @@ static void catch_up(struct fixture *fixture, struct socket *slow)
 static void test_who_never_catches_up_is_told_so(void **state)
 {
     struct fixture *fixture = *state;
-    struct socket *slow = open_overrun(fixture, NODES_MANY);
+    struct socket *slow = open_overrun(fixture, &slow_reader, NODES_MANY);
     json_t *reply = NULL;
 
     for (int i = 0; i < REFUSED; i++) {
         socket_request(slow, "\"op\":\"get\",\"path\":\"/n0\"");
     }
-    check_throttled(read_too_slowly(fixture, slow));
+    check_throttled(read_too_slowly(fixture, slow, NODES_MANY));
     for (int i = 1; i < REFUSED; i++) {
         check_throttled(take_reply(slow));
     }
@@ -524,7 +585,9 @@ int main(void)
         TEST(test_a_touch_waits_for_nothing, setup),
         TEST(test_a_session_is_attached_before_that_can_be_said, setup),
         TEST(test_no_session_is_said_to_be_attached_that_has_moved_on, setup),
+        TEST(test_nor_one_that_has_moved_to_another_replica, setup),
         TEST(test_no_farewell_waits_for_what_cannot_be_told, setup),
+        TEST(test_large_differences_do_not_keep_replies_waiting, setup_impatient),
         TEST(test_who_never_catches_up_is_told_so, setup_impatient),
     };
 
