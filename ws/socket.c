@@ -125,13 +125,15 @@ void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *r
     ws_socket_turn(socket);
 }
 
-/* The library notices by itself, also when it has stopped reading. */
+/* The library notices when it writes or, after a write that failed, which it does not try again,
+ * when it reads. */
 void ws_socket_cut(struct ws_socket *socket)
 {
     socket->open = false;
     if (socket->wsi) {
         loop_shutdown(lws_get_socket_fd(socket->wsi));
         lws_callback_on_writable(socket->wsi);
+        (void)lws_rx_flow_control(socket->wsi, 1);
     }
 }
 
@@ -192,7 +194,7 @@ static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text, 
 
 void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last)
 {
-    if (socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text, last)) {
+    if (!socket->open || socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text, last)) {
         return;
     }
     ws_socket_heard(socket);

@@ -6,15 +6,16 @@ enum {
     BEAT_MS = 500,
     DATA_LEN = 4000,
     RECEIVE_BYTES = 32 << 10,
-    PIECE_BYTES = 16 << 10, /* That a slow client takes at a time, */
-    PAUSE_MS = 20,          /* and how long it does something else then. */
-    READS = 1000,           /* Answers that it takes many heartbeats to read. */
-    READS_BYTES = 2 << 20,  /* With that taken of them the server still does not read. */
-    CHILDREN = 900,         /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
-    BEATS = 4,              /* More of them than a silent client may miss. */
-    OFTEN_MS = 200,         /* Beats that are nearer than what a late look gives, */
-    LATE_MS = 700,          /* and so long the server stands still: each look is late. */
-    LATE_TURNS = 40         /* Many times what a silent client has. */
+    PIECE_BYTES = 16 << 10,  /* That a slow client takes at a time, */
+    PAUSE_MS = 20,           /* and how long it does something else then. */
+    READS = 1000,            /* Answers that it takes many heartbeats to read. */
+    READS_BYTES = 2 << 20,   /* With that taken of them the server still does not read. */
+    CHILDREN = 900,          /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
+    BEATS = 4,               /* More of them than a silent client may miss. */
+    OFTEN_MS = 200,          /* Beats that are nearer than what a late look gives, */
+    LATE_MS = 700,           /* and so long the server stands still: each look is late. */
+    LATE_TURNS = 40,         /* Many times what a silent client has. */
+    NOTICED_MS = 8 * BEAT_MS /* That a client is gone: with the next heartbeat, usually. */
 };
 
 /* One request at a time; clients have to say something often. */
@@ -114,6 +115,39 @@ static void test_a_message_is_given_the_time_in_which_it_is_read(void **state)
     check_reply(fixture, 1000, "");
 }
 
+static void pass(uint64_t ms)
+{
+    uint64_t end_ms = os_now_ms() + ms;
+
+    while (os_now_ms() < end_ms) {
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+static bool one_left(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_sockets ") == 1;
+}
+
+/* What it had not read is reset with its connection, of which only a write of ours tells. */
+static void test_who_is_gone_is_noticed_though_it_is_not_read(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *gone = open_socket(fixture);
+    uint64_t start_ms = 0;
+
+    atomic_store(&fixture->gate->held, true);
+    (void)socket_request(gone, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"x\"");
+    wait_until(one_inside, fixture);
+    pass((uint64_t)2 * BEAT_MS); /* A heartbeat has come by then. */
+    socket_close(gone);
+    start_ms = os_now_ms();
+    wait_until(one_left, fixture);
+    assert_in_range(os_now_ms() - start_ms, 0, NOTICED_MS);
+    atomic_store(&fixture->gate->held, false);
+}
+
 /* ---- The server stands still ---- */
 
 static bool one_begun(const struct fixture *fixture)
@@ -128,15 +162,6 @@ static json_t *need_reply(struct socket *socket, uint64_t id)
 
     assert_non_null(reply);
     return reply;
-}
-
-static void pass(uint64_t ms)
-{
-    uint64_t end_ms = os_now_ms() + ms;
-
-    while (os_now_ms() < end_ms) {
-        (void)poll(NULL, 0, 1);
-    }
 }
 
 /* The thread of the sockets waits for the view until it is given back. Returns the request that it
@@ -274,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_who_is_not_read_is_not_silent, setup_single),
         TEST(test_a_message_is_given_the_time_in_which_it_is_read, setup_busy),
+        TEST(test_who_is_gone_is_noticed_though_it_is_not_read, setup_single),
         TEST(test_who_speaks_while_the_server_stands_still_is_heard, setup_busy),
         TEST(test_who_is_silent_is_cut_off_by_a_server_that_is_always_late, setup_often),
         TEST(test_who_reads_slowly_is_not_silent, setup_many),
