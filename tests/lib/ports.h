@@ -9,7 +9,9 @@
 
 #include <stdint.h>
 
-/* A port that is free now; each call gives another one. */
+/* A port that is free now; each call gives another one. No other program gets it from here while
+ * this one lives: whoever is restarted finds it again, and his clients meet nobody else meanwhile.
+ */
 uint16_t port_free(void);
 
 #endif
