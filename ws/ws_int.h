@@ -216,7 +216,7 @@ struct ws_socket {
 
     /* Its session. */
     struct ws_attached session;
-    bool attaching;    /* It is being attached here once more ... */
+    bool attaching;    /* It is being attached here, and no reply says so yet ... */
     uint64_t moved_to; /* ... and has got this number meanwhile; 0: no. */
     bool ending;       /* It is being closed from here. */
     enum err lost;     /* It went without being asked: what is asked now is refused with this. */

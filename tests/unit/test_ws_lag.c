@@ -391,7 +391,6 @@ static void test_a_touch_waits_for_nothing(void **state)
     struct fixture *fixture = *state;
     struct socket *slow = open_overrun(fixture, &late_reader, 1);
     struct session session;
-
     uint64_t id = ask_about(fixture, slow, "touch", &session);
 
     /* Also behind one whose reply waits. */
