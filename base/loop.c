@@ -2,19 +2,22 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os_clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 enum {
-    BATCH_MAX = 64
+    BATCH_MAX = 64,
+    SHORT_US = 300 /* A wait: events follow each other closely. */
 };
 
 enum err loop_init(struct loop *loop)
@@ -87,6 +90,42 @@ void loop_remove(struct loop *loop, struct loop_watch *watch)
     }
 }
 
+/* Looks for events without sleeping; whoever else wants the processor has it in between. */
+static int look(const struct loop *loop)
+{
+    uint64_t end_us = os_now_us() + loop->busy_us;
+    int got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, 0);
+
+    while (got == 0 && os_now_us() < end_us) {
+        (void)sched_yield();
+        got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, 0);
+    }
+    return got;
+}
+
+static int wait_events(struct loop *loop, int timeout_ms)
+{
+    int got = 0;
+
+    if (loop->busy_us == 0 || timeout_ms == 0) {
+        return epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, timeout_ms);
+    }
+    uint64_t start_us = os_now_us();
+
+    if (loop->short_waits >= LOOP_BUSY_AFTER) {
+        got = look(loop);
+    }
+    if (got == 0) {
+        got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, timeout_ms);
+    }
+    if (got <= 0 || os_now_us() - start_us >= SHORT_US) {
+        loop->short_waits = 0;
+    } else if (loop->short_waits < LOOP_BUSY_AFTER) {
+        loop->short_waits++;
+    }
+    return got;
+}
+
 int loop_run_once(struct loop *loop, int timeout_ms)
 {
     struct epoll_event *events = loop->batch;
@@ -94,7 +133,7 @@ int loop_run_once(struct loop *loop, int timeout_ms)
 
     ASSERT(loop->batch_len == 0); /* Not from inside a callback. */
 
-    int got = epoll_wait(loop->epoll_fd, events, BATCH_MAX, timeout_ms);
+    int got = wait_events(loop, timeout_ms);
 
     ASSERT(got >= 0 || errno == EINTR);
     loop->batch_len = got > 0 ? got : 0;

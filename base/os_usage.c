@@ -1,6 +1,7 @@
 #include "base/os_usage.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -25,4 +26,15 @@ uint64_t os_memory_bytes(void)
     /* Pages: the size of the address space, then what of it is there. */
     (void)strtoull(text, &end, 10);
     return strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+unsigned os_processors(void)
+{
+    cpu_set_t set;
+
+    /* Fails on machines with more processors than the set has bits. */
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+        return CPU_SETSIZE;
+    }
+    return (unsigned)CPU_COUNT(&set);
 }

@@ -58,6 +58,7 @@ struct config {
     bool show_clients;                  /* Anybody is told of all sessions and watches. */
     char environment[CONFIG_LABEL_MAX]; /* What people call this ensemble; "": nothing. */
     uint32_t http_threads;
+    uint32_t busy_poll_us;
     char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
 
     /* Protocol. */

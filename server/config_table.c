@@ -41,6 +41,9 @@ static const struct config_row rows[] = {
      .help = "name of this ensemble for people, as production; told by /status/v1"},
     {"httpThreads", CONFIG_U32, AT(http_threads), "2", 1, 64, NULL, false,
      "threads that serve HTTP"},
+    {"busyPoll", CONFIG_U32, AT(busy_poll_us), "50", 0, 1000, NULL, false,
+     "us that the core looks for work before it sleeps, while work comes closely; 0: sleeps at "
+     "once"},
     {"peerSecretFile", CONFIG_TEXT, TEXT_AT(peer_secret_file), .fallback = "",
      .help = "file with the secret that all replicas share; needed beyond loopback"},
     {"tickTime", CONFIG_U32, AT(tick_ms), "1000", 10, 60000, NULL, false,

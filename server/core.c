@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "base/os_usage.h"
 #include "server/server_int.h"
 
 #include <stdio.h>
@@ -403,6 +404,8 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
     enum err err = loop_init(&core->loop);
 
     ASSERT(err == ERR_OK);
+    /* On a single processor nobody else could do what is looked for. */
+    core->loop.busy_us = os_processors() > 1 ? server->config->busy_poll_us : 0;
     mailbox_init(&core->requests, server->config->requests_max);
     mailbox_init(&core->dones, SIZE_MAX);
     mailbox_init(&core->bulk_dones, SIZE_MAX);

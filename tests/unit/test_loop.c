@@ -1,4 +1,5 @@
 #include "base/loop.h"
+#include "base/os_clock.h"
 #include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
@@ -6,10 +7,13 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-    WAIT_MS = 60000
+    WAIT_MS = 60000,
+    BUSY_MS = 500
 };
 
 struct end {
@@ -292,6 +296,85 @@ static void test_what_the_peer_has_not_taken_is_known(void **state)
     close(fds[1]);
 }
 
+static uint64_t run_for(struct loop *loop, int timeout_ms, int events)
+{
+    uint64_t start_ms = os_now_ms();
+
+    assert_int_equal(loop_run_once(loop, timeout_ms), events);
+    return os_now_ms() - start_ms;
+}
+
+/* Events that wait already, often enough; more often when another process comes between. */
+static void come_closely(struct loop *loop)
+{
+    for (int i = 0; i < 10000 && loop->short_waits < LOOP_BUSY_AFTER; i++) {
+        assert_int_equal(loop_run_once(loop, WAIT_MS), 1);
+    }
+    assert_int_equal(loop->short_waits, LOOP_BUSY_AFTER);
+}
+
+/* How long a wait takes tells whether it looked: for at least `busy_us`, whatever the time-out. */
+static void test_it_looks_before_it_sleeps_while_events_come_closely(void **state)
+{
+    struct loop loop;
+    struct end end;
+    int fds[2];
+    char byte;
+
+    (void)state;
+    make_pair(fds);
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&end, &loop, fds[0], LOOP_READ);
+    loop_add(&loop, &end.watch);
+    loop.busy_us = BUSY_MS * 1000;
+    assert_true(run_for(&loop, 1, 0) < BUSY_MS); /* Nothing was before. */
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    come_closely(&loop);
+    assert_int_equal(read(fds[0], &byte, 1), 1);
+    loop.short_waits--;
+    assert_true(run_for(&loop, 1, 0) < BUSY_MS); /* One too few. */
+
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    come_closely(&loop);
+    assert_int_equal(read(fds[0], &byte, 1), 1);
+    assert_true(run_for(&loop, 0, 0) < BUSY_MS); /* Who does not wait does not look. */
+    assert_true(run_for(&loop, 1, 0) >= BUSY_MS);
+    assert_true(run_for(&loop, 1, 0) < BUSY_MS); /* Nothing came: from now on it sleeps. */
+
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    come_closely(&loop);
+    loop.busy_us = 0;
+    assert_int_equal(read(fds[0], &byte, 1), 1);
+    assert_true(run_for(&loop, 1, 0) < BUSY_MS);
+    loop_remove(&loop, &end.watch);
+    loop_release(&loop);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void test_what_comes_while_it_looks_is_dispatched_at_once(void **state)
+{
+    struct itimerspec in_20_ms = {.it_value.tv_nsec = 20000000};
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    struct loop loop;
+    struct end end;
+    uint64_t count;
+
+    (void)state;
+    assert_int_equal(loop_init(&loop), ERR_OK);
+    end_init(&end, &loop, timer, LOOP_READ);
+    loop_add(&loop, &end.watch);
+    loop.busy_us = WAIT_MS * 1000U;
+    loop.short_waits = LOOP_BUSY_AFTER;
+    assert_int_equal(timerfd_settime(timer, 0, &in_20_ms, NULL), 0);
+    assert_true(run_for(&loop, WAIT_MS, 1) < WAIT_MS);
+    assert_int_equal(loop.short_waits, 0); /* 20 ms are not close. */
+    assert_int_equal(read(timer, &count, sizeof(count)), sizeof(count));
+    loop_remove(&loop, &end.watch);
+    loop_release(&loop);
+    close(timer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +385,8 @@ int main(void)
         cmocka_unit_test(test_the_end_of_a_peer_is_seen_through_a_copy),
         cmocka_unit_test(test_what_the_peer_has_not_taken_is_known),
         cmocka_unit_test(test_a_refused_connection_says_so),
+        cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),
+        cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
