@@ -179,34 +179,8 @@ static int open_socket(int family)
     return fd;
 }
 
-int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog)
-{
-    int fd = open_socket(addr->sa_family);
-
-    if (fd < 0) {
-        return fd;
-    }
-    if (set_option(fd, SOL_SOCKET, SO_REUSEADDR) || bind(fd, addr, len) || listen(fd, backlog)) {
-        return fail(fd);
-    }
-    return fd;
-}
-
-int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)
-{
-    socklen_t len = sizeof(*ret_addr);
-    int fd = accept4(listen_fd, (struct sockaddr *)ret_addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-    if (fd < 0) {
-        return -errno;
-    }
-    if (ret_addr->ss_family != AF_UNIX && set_option(fd, IPPROTO_TCP, TCP_NODELAY)) {
-        return fail(fd);
-    }
-    return fd;
-}
-
-void loop_listen_last(int listen_fd)
+/* Of a socket for connections, bound or not yet: from now on no handshake begins. */
+static void keep_out(int fd)
 {
     enum {
         FLAGS_AT = 13, /* In a TCP header. */
@@ -225,7 +199,54 @@ void loop_listen_last(int listen_fd)
                                  .filter = drop_first_segments};
 
     /* A kernel without filters has the small window in which a client is reset. */
-    (void)setsockopt(listen_fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+    (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+static int bind_socket(const struct sockaddr *addr, socklen_t len)
+{
+    int fd = open_socket(addr->sa_family);
+
+    if (fd >= 0 && (set_option(fd, SOL_SOCKET, SO_REUSEADDR) || bind(fd, addr, len))) {
+        return fail(fd);
+    }
+    return fd;
+}
+
+int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog)
+{
+    int fd = bind_socket(addr, len);
+
+    return fd >= 0 && listen(fd, backlog) ? fail(fd) : fd;
+}
+
+int loop_try_listen(const struct sockaddr *addr, socklen_t len)
+{
+    int fd = bind_socket(addr, len);
+
+    if (fd < 0) {
+        return fd;
+    }
+    keep_out(fd);
+    return listen(fd, 1) ? fail(fd) : fd;
+}
+
+void loop_listen_last(int listen_fd)
+{
+    keep_out(listen_fd);
+}
+
+int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)
+{
+    socklen_t len = sizeof(*ret_addr);
+    int fd = accept4(listen_fd, (struct sockaddr *)ret_addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+    if (fd < 0) {
+        return -errno;
+    }
+    if (ret_addr->ss_family != AF_UNIX && set_option(fd, IPPROTO_TCP, TCP_NODELAY)) {
+        return fail(fd);
+    }
+    return fd;
 }
 
 int loop_connect(const struct sockaddr *addr, socklen_t len)

@@ -59,6 +59,10 @@ int loop_run_once(struct loop *loop, int timeout_ms);
 
 /* Sockets. All return a descriptor >= 0 or a negative errno. */
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
+
+/* Whether loop_listen would do: the descriptor holds the address and lets nobody in. Who listens,
+ * if only for a moment, has the kernel complete handshakes, and resets them when it closes. */
+int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
 /* For who will close a listening socket, and with it reset each connection that the kernel has

@@ -36,7 +36,7 @@ static int try_address(const struct resolve_address *address, struct held *held)
 {
     ASSERT(held->count < CHECK_FDS_MAX);
 
-    int fd = loop_listen((const struct sockaddr *)&address->addr, address->len, 1);
+    int fd = loop_try_listen((const struct sockaddr *)&address->addr, address->len);
 
     if (fd >= 0) {
         held->fds[held->count++] = fd;

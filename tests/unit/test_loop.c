@@ -1,11 +1,13 @@
 #include "base/loop.h"
 #include "base/os_clock.h"
+#include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -296,6 +298,38 @@ static void test_what_the_peer_has_not_taken_is_known(void **state)
     close(fds[1]);
 }
 
+/* Whoever comes while a port is only tried is neither let in nor thrown out: he knocks again. */
+static void test_a_port_is_tried_without_letting_anybody_in(void **state)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port_free())};
+    const struct sockaddr *to = (const struct sockaddr *)&addr;
+
+    (void)state;
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+
+    int tried = loop_try_listen(to, sizeof(addr));
+
+    assert_true(tried >= 0);
+    assert_int_equal(loop_try_listen(to, sizeof(addr)), -EADDRINUSE);
+    assert_int_equal(loop_listen(to, sizeof(addr), 1), -EADDRINUSE);
+
+    int client = loop_connect(to, sizeof(addr));
+    struct pollfd come = {.fd = client, .events = POLLOUT};
+
+    assert_true(client >= 0);
+    assert_int_equal(poll(&come, 1, 50), 0);
+    close(tried);
+
+    int fd = loop_listen(to, sizeof(addr), 1);
+
+    assert_true(fd >= 0);
+    assert_int_equal(loop_try_listen(to, sizeof(addr)), -EADDRINUSE);
+    assert_int_equal(poll(&come, 1, WAIT_MS), 1);
+    assert_int_equal(loop_connect_result(client), 0);
+    close(client);
+    close(fd);
+}
+
 static uint64_t run_for(struct loop *loop, int timeout_ms, int events)
 {
     uint64_t start_ms = os_now_ms();
@@ -385,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_the_end_of_a_peer_is_seen_through_a_copy),
         cmocka_unit_test(test_what_the_peer_has_not_taken_is_known),
         cmocka_unit_test(test_a_refused_connection_says_so),
+        cmocka_unit_test(test_a_port_is_tried_without_letting_anybody_in),
         cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),
         cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched_at_once),
     };
