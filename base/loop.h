@@ -70,6 +70,10 @@ int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
  * client that knocks meanwhile knocks again after a second, and is refused if it is closed then. */
 void loop_listen_last(int listen_fd);
 
+/* True while a client's handshake with the port has begun and not ended: its end is as far away as
+ * the client is. False as well where the kernel does not tell. */
+bool loop_has_handshakes(int listen_fd);
+
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
 int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */
 

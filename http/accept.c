@@ -24,9 +24,10 @@ enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
     LINGERS_MAX = 256,
-    FINISH_MS = 5,  /* Between two looks at what is left, while finishing. */
-    GRACE_MS = 250, /* Then: for a new connection to say what it wants. */
-    LAST_MS = 5,    /* When nobody has come for so long, nobody is on his way in. */
+    FINISH_MS = 5,       /* Between two looks at what is left, while finishing. */
+    GRACE_MS = 250,      /* Then: for a new connection to say what it wants. */
+    LAST_MS = 5,         /* By then a handshake that has begun can be seen. */
+    HANDSHAKE_MS = 1000, /* For those that have begun to end. */
     LATE_LOOKS_MAX = 4
 };
 
@@ -55,6 +56,7 @@ struct http_accept {
     uint32_t late_looks; /* One after the other. */
     struct thread thread;
     _Atomic bool close_listen;
+    uint64_t last_ms;           /* Since when handshakes are kept out; 0: they are not. */
     _Atomic uint64_t finish_ms; /* When finishing must have ended; 0: not finishing. */
     uint64_t grace_end_ms;
     _Atomic bool stop;
@@ -386,21 +388,33 @@ static void tell(struct http_accept *accept, bool *flag, bool value)
     pthread_mutex_unlock(&accept->mutex);
 }
 
-/* Who has been let in by the kernel is served: closing would throw him out. */
 static void close_listen(struct http_accept *accept)
+{
+    if (accept->listening) {
+        loop_remove(&accept->loop, &accept->listen);
+        close(accept->listen.fd);
+        tell(accept, &accept->listening, false);
+    }
+}
+
+/* Who has been let in by the kernel, or is being let in, is served: closing would throw him out.
+ * Whoever has ended his handshake is accepted behind the look at those that have not. */
+static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
 
-    if (!accept->listening) {
+    if (accept->last_ms == 0) {
+        loop_listen_last(accept->listen.fd);
+        accept->last_ms = now_ms;
+    }
+    if (now_ms < accept->last_ms + LAST_MS ||
+        (now_ms < accept->last_ms + HANDSHAKE_MS && loop_has_handshakes(accept->listen.fd))) {
         return;
     }
-    loop_listen_last(accept->listen.fd);
-    for (int i = 0; i < BACKLOG && poll(&come, 1, LAST_MS) > 0; i++) {
+    for (int i = 0; i < BACKLOG && poll(&come, 1, 0) > 0; i++) {
         (void)accept_one(accept);
     }
-    loop_remove(&accept->loop, &accept->listen);
-    close(accept->listen.fd);
-    tell(accept, &accept->listening, false);
+    close_listen(accept);
 }
 
 /* One that says something after all finds the answer waiting. */
@@ -466,14 +480,15 @@ static void run(void *arg)
 
     while (!atomic_load(&accept->stop)) {
         uint64_t finish_ms = atomic_load(&accept->finish_ms);
+        bool ending = finish_ms != 0 || accept->last_ms != 0;
 
-        loop_run_once(&accept->loop, finish_ms ? FINISH_MS : HTTP_SCAN_MS);
-        if (atomic_load(&accept->close_listen)) {
-            close_listen(accept);
-        }
+        loop_run_once(&accept->loop, ending ? FINISH_MS : HTTP_SCAN_MS);
 
         uint64_t now_ms = os_now_ms();
 
+        if (atomic_load(&accept->close_listen) && accept->listening) {
+            end_listen(accept, now_ms);
+        }
         if (now_ms >= accept->scan_at_ms) {
             scan(accept, now_ms);
         }

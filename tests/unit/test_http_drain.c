@@ -4,6 +4,8 @@
  */
 #include "tests/unit/http_kit.h"
 
+#include <netinet/tcp.h>
+
 enum {
     ROUNDS = 6,
     CLIENTS = 3,
@@ -115,11 +117,42 @@ static void who_was_silent_is_told(void **state)
     kit_gate_free(gate);
 }
 
+static void drain(void *arg)
+{
+    http_drain(arg);
+}
+
+/* As one far away: its kernel has the connection, ours waits for the end of the handshake. The
+ * client's kernel keeps that back until there is data to send, 200 ms at most. */
+static void who_is_on_his_way_in_is_served(void **state)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET};
+    struct thread closing;
+    int off = 0;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    gate = kit_gate_new();
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons(http_port(http));
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off)), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    thread_start(&closing, "drain", drain, http);
+    poll(NULL, 0, 100);
+    assert_true(is_answered(fd));
+    close(fd);
+    thread_join(&closing);
+    http_stop(http);
+    kit_gate_free(gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_let_in_and_forgotten),
         cmocka_unit_test(who_was_silent_is_told),
+        cmocka_unit_test(who_is_on_his_way_in_is_served),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
