@@ -41,12 +41,17 @@ static void read_one(struct web *web, struct web_reply *reply, uint32_t turn)
                                                         : "/znodes/v1/load",
                             .fresh = turn / REPLICAS % 3 == 0};
 
+    uint64_t start_ms = os_now_ms();
+
     web_do(web, &call, reply);
     if (reply->status == 200) {
         atomic_fetch_add(&reader.count, 1);
     } else if (!reply->refused && reply->status != 503 && atomic_fetch_add(&reader.wrong, 1) == 0) {
-        (void)snprintf(reader.wrong_text, sizeof(reader.wrong_text), "%s: %ld %.150s", call.path,
-                       reply->status, reply->why ? reply->why : web_text(reply));
+        (void)snprintf(reader.wrong_text, sizeof(reader.wrong_text),
+                       "%u%s%s after %d ms: %ld %.150s", call.port, call.path,
+                       call.fresh ? " on a connection of its own" : "",
+                       (int)(os_now_ms() - start_ms), reply->status,
+                       reply->why ? reply->why : web_text(reply));
     }
 }
 
