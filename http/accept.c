@@ -3,20 +3,17 @@
  * not complete. It peeks, so that the library finds all bytes unread; a level-triggered loop would
  * spin on a half-received head, so the low-water mark is raised to one byte more than is known.
  */
-#include "http/accept.h"
-
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
+#include "http/address.h"
 #include "http/http_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -65,45 +62,6 @@ struct http_accept {
     bool listening;
     bool finished;
 };
-
-void http_address_text(const struct sockaddr *address, char *out, size_t out_len)
-{
-    const void *bytes = NULL;
-    int family = address->sa_family;
-
-    if (family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
-
-        bytes = mapped ? &v6->sin6_addr.s6_addr[12] : v6->sin6_addr.s6_addr;
-        family = mapped ? AF_INET : AF_INET6;
-    } else {
-        bytes = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
-    }
-    if (!inet_ntop(family, bytes, out, (socklen_t)out_len)) {
-        (void)snprintf(out, out_len, "?");
-    }
-}
-
-uint64_t http_address_key(const struct sockaddr *address)
-{
-    enum {
-        V6_NETWORK_BYTES = 8
-    };
-
-    struct slice bytes;
-
-    if (address->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
-        bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
-
-        bytes = mapped ? slice_make(&v6->sin6_addr.s6_addr[12], 4)
-                       : slice_make(v6->sin6_addr.s6_addr, V6_NETWORK_BYTES);
-    } else {
-        bytes = slice_make(&((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
-    }
-    return hash64(bytes.len, bytes) | 1;
-}
 
 static const struct sockaddr *address_of(const struct pending *pending)
 {

@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
-#include "http/accept.h"
+#include "http/address.h"
 #include "http/http_int.h"
 #include "server/acl.h"
 

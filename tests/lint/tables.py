@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "cli": [r"base/.*", r"server/[^/]*", r"http/http\.h", r"ws/ws\.h", r"storage/.*"],
 }
 
-SOCKET_FILES = [r"base/loop\.[ch]", r"zab/tcp/.*", r"http/.*", r"ws/.*", r"cli/.*", r"tests/.*"]
+SOCKET_FILES = [r"base/loop\w*\.[ch]", r"zab/tcp/.*", r"http/.*", r"ws/.*", r"cli/.*", r"tests/.*"]
 
 # System headers that only some files may include; others are free.
 LIBRARY_HEADERS = [

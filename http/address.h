@@ -1,6 +1,6 @@
-/* accept.h - addresses of clients: as text, and as the key under which they are counted. */
-#ifndef HTTP_ACCEPT_H
-#define HTTP_ACCEPT_H
+/* address.h - addresses of clients: as text, and as the key under which they are counted. */
+#ifndef HTTP_ADDRESS_H
+#define HTTP_ADDRESS_H
 
 #include <stddef.h>
 #include <stdint.h>
