@@ -17,7 +17,9 @@
 
 enum {
     BATCH_MAX = 64,
-    SHORT_US = 300 /* A wait: events follow each other closely. */
+    SHORT_US = 250,   /* A wait not longer by this than a look is a short one. */
+    IN_VAIN_MAX = 8,  /* Looks in a row. */
+    AFTER_MAX = 1024, /* Short waits before the next look at most. */
 };
 
 enum err loop_init(struct loop *loop)
@@ -27,7 +29,7 @@ enum err loop_init(struct loop *loop)
     if (fd < 0) {
         return ERR_IO;
     }
-    *loop = (struct loop){.epoll_fd = fd};
+    *loop = (struct loop){.epoll_fd = fd, .busy.after = LOOP_BUSY_AFTER};
     loop->batch = mem_zalloc(BATCH_MAX, sizeof(struct epoll_event));
     return ERR_OK;
 }
@@ -90,9 +92,11 @@ void loop_remove(struct loop *loop, struct loop_watch *watch)
     }
 }
 
-/* Looks for events without sleeping; whoever else wants the processor has it in between. */
-static int look(const struct loop *loop)
+/* Looks for events without sleeping; whoever else wants the processor has it in between. What looks
+ * in vain again and again is left for longer and longer. */
+static int look(struct loop *loop)
 {
+    struct loop_busy *busy = &loop->busy;
     uint64_t end_us = os_now_us() + loop->busy_us;
     int got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, 0);
 
@@ -100,11 +104,19 @@ static int look(const struct loop *loop)
         (void)sched_yield();
         got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, 0);
     }
+    if (got != 0) {
+        *busy = (struct loop_busy){.after = LOOP_BUSY_AFTER, .short_waits = LOOP_BUSY_AFTER};
+    } else if (++busy->in_vain >= IN_VAIN_MAX) {
+        busy->in_vain = 0;
+        busy->short_waits = 0;
+        busy->after = busy->after < AFTER_MAX ? busy->after * 2 : AFTER_MAX;
+    }
     return got;
 }
 
 static int wait_events(struct loop *loop, int timeout_ms)
 {
+    struct loop_busy *busy = &loop->busy;
     int got = 0;
 
     if (loop->busy_us == 0 || timeout_ms == 0) {
@@ -112,16 +124,16 @@ static int wait_events(struct loop *loop, int timeout_ms)
     }
     uint64_t start_us = os_now_us();
 
-    if (loop->short_waits >= LOOP_BUSY_AFTER) {
+    if (busy->short_waits >= busy->after) {
         got = look(loop);
     }
     if (got == 0) {
         got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, timeout_ms);
     }
-    if (got <= 0 || os_now_us() - start_us >= SHORT_US) {
-        loop->short_waits = 0;
-    } else if (loop->short_waits < LOOP_BUSY_AFTER) {
-        loop->short_waits++;
+    if (got <= 0 || os_now_us() - start_us >= loop->busy_us + SHORT_US) {
+        busy->short_waits = 0;
+    } else if (busy->short_waits < busy->after) {
+        busy->short_waits++;
     }
     return got;
 }

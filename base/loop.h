@@ -35,13 +35,20 @@ struct loop_watch {
     void *ctx;
 };
 
+/* When to look for events before sleeping. */
+struct loop_busy {
+    uint32_t short_waits; /* In a row, up to `after`. */
+    uint32_t after;       /* So many, and it looks. */
+    uint32_t in_vain;     /* Looks in a row. */
+};
+
 struct loop {
     int epoll_fd;
     void *batch; /* Events being dispatched; those of removed watches are blanked. */
     int batch_len;
     int batch_pos;
-    uint32_t busy_us;     /* Set by the owner: see loop_run_once. */
-    uint32_t short_waits; /* In a row; up to LOOP_BUSY_AFTER. */
+    uint32_t busy_us; /* Set by the owner: see loop_run_once. */
+    struct loop_busy busy;
 };
 
 enum err loop_init(struct loop *loop);
@@ -53,8 +60,9 @@ void loop_remove(struct loop *loop, struct loop_watch *watch);
 /* Waits up to `timeout_ms` (-1 for ever) and dispatches what is ready; returns the number.
  *
  * Busy polling: while events follow each other closely, it looks for the next one for `busy_us`
- * before it sleeps (0: never). Whoever sleeps on a processor that has gone idle is woken some 3 us
- * late, in many virtual machines 30 us: there an idle processor goes back to the host. */
+ * before it waits (0: never), unless that has been in vain. Whoever sleeps on a processor that has
+ * gone idle is woken some 3 us late, in many virtual machines 30 us: there an idle processor goes
+ * back to the host. */
 int loop_run_once(struct loop *loop, int timeout_ms);
 
 /* Sockets. All return a descriptor >= 0 or a negative errno. */

@@ -32,7 +32,6 @@ unsigned os_processors(void)
 {
     cpu_set_t set;
 
-    /* Fails on machines with more processors than the set has bits. */
     if (sched_getaffinity(0, sizeof(set), &set) != 0) {
         return CPU_SETSIZE;
     }

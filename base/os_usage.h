@@ -7,7 +7,8 @@
 /* Bytes that it has in use now (its resident set); 0 when the kernel does not tell. Any thread. */
 uint64_t os_memory_bytes(void);
 
-/* Processors that the calling thread may run on, at least 1. Any thread. */
+/* Processors that the calling thread may run on, at least 1; 1024 where the kernel does not tell,
+ * or knows of more. Any thread. */
 unsigned os_processors(void);
 
 #endif

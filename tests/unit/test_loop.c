@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 enum {
-    WAIT_MS = 60000,
-    BUSY_MS = 500
+    WAIT_MS = 60000
 };
 
 struct end {
@@ -330,83 +329,120 @@ static void test_a_port_is_tried_without_letting_anybody_in(void **state)
     close(fd);
 }
 
-static uint64_t run_for(struct loop *loop, int timeout_ms, int events)
-{
-    uint64_t start_ms = os_now_ms();
-
-    assert_int_equal(loop_run_once(loop, timeout_ms), events);
-    return os_now_ms() - start_ms;
-}
-
 /* Events that wait already, often enough; more often when another process comes between. */
 static void come_closely(struct loop *loop)
 {
-    for (int i = 0; i < 10000 && loop->short_waits < LOOP_BUSY_AFTER; i++) {
+    for (int i = 0; i < 10000 && loop->busy.short_waits < loop->busy.after; i++) {
         assert_int_equal(loop_run_once(loop, WAIT_MS), 1);
     }
-    assert_int_equal(loop->short_waits, LOOP_BUSY_AFTER);
+    assert_int_equal(loop->busy.short_waits, loop->busy.after);
 }
 
-/* How long a wait takes tells whether it looked: for at least `busy_us`, whatever the time-out. */
-static void test_it_looks_before_it_sleeps_while_events_come_closely(void **state)
-{
+struct busy_fixture {
     struct loop loop;
     struct end end;
     int fds[2];
-    char byte;
+};
 
-    (void)state;
-    make_pair(fds);
-    assert_int_equal(loop_init(&loop), ERR_OK);
-    end_init(&end, &loop, fds[0], LOOP_READ);
-    loop_add(&loop, &end.watch);
-    loop.busy_us = BUSY_MS * 1000;
-    assert_true(run_for(&loop, 1, 0) < BUSY_MS); /* Nothing was before. */
-    assert_int_equal(write(fds[1], "x", 1), 1);
-    come_closely(&loop);
-    assert_int_equal(read(fds[0], &byte, 1), 1);
-    loop.short_waits--;
-    assert_true(run_for(&loop, 1, 0) < BUSY_MS); /* One too few. */
-
-    assert_int_equal(write(fds[1], "x", 1), 1);
-    come_closely(&loop);
-    assert_int_equal(read(fds[0], &byte, 1), 1);
-    assert_true(run_for(&loop, 0, 0) < BUSY_MS); /* Who does not wait does not look. */
-    assert_true(run_for(&loop, 1, 0) >= BUSY_MS);
-    assert_true(run_for(&loop, 1, 0) < BUSY_MS); /* Nothing came: from now on it sleeps. */
-
-    assert_int_equal(write(fds[1], "x", 1), 1);
-    come_closely(&loop);
-    loop.busy_us = 0;
-    assert_int_equal(read(fds[0], &byte, 1), 1);
-    assert_true(run_for(&loop, 1, 0) < BUSY_MS);
-    loop_remove(&loop, &end.watch);
-    loop_release(&loop);
-    close(fds[0]);
-    close(fds[1]);
+static void busy_init(struct busy_fixture *fixture, uint32_t busy_us)
+{
+    make_pair(fixture->fds);
+    assert_int_equal(loop_init(&fixture->loop), ERR_OK);
+    end_init(&fixture->end, &fixture->loop, fixture->fds[0], LOOP_READ);
+    loop_add(&fixture->loop, &fixture->end.watch);
+    fixture->loop.busy_us = busy_us;
 }
 
-static void test_what_comes_while_it_looks_is_dispatched_at_once(void **state)
+static void busy_release(struct busy_fixture *fixture)
+{
+    loop_remove(&fixture->loop, &fixture->end.watch);
+    loop_release(&fixture->loop);
+    close(fixture->fds[0]);
+    close(fixture->fds[1]);
+}
+
+static void come_and_go(struct busy_fixture *fixture)
+{
+    char byte;
+
+    assert_int_equal(write(fixture->fds[1], "x", 1), 1);
+    come_closely(&fixture->loop);
+    assert_int_equal(read(fixture->fds[0], &byte, 1), 1);
+}
+
+static void test_it_looks_before_it_sleeps_while_events_come_closely(void **state)
+{
+    struct busy_fixture fixture;
+    struct loop *loop = &fixture.loop;
+
+    (void)state;
+    busy_init(&fixture, 20000);
+    assert_int_equal(loop_run_once(loop, 1), 0);
+    assert_int_equal(loop->busy.in_vain, 0); /* Nothing was before. */
+    come_and_go(&fixture);
+    loop->busy.short_waits--;
+    assert_int_equal(loop_run_once(loop, 1), 0);
+    assert_int_equal(loop->busy.in_vain, 0); /* One too few. */
+    come_and_go(&fixture);
+    assert_int_equal(loop_run_once(loop, 0), 0);
+    assert_int_equal(loop->busy.in_vain, 0); /* Who does not wait does not look. */
+
+    uint64_t start_us = os_now_us();
+
+    assert_int_equal(loop_run_once(loop, 1), 0);
+    assert_true(os_now_us() - start_us >= 20000);
+    assert_int_equal(loop->busy.in_vain, 1);
+    assert_int_equal(loop->busy.short_waits, 0);
+    busy_release(&fixture);
+}
+
+/* The time-out is over long before: only who looks is still there. */
+static void test_what_comes_while_it_looks_is_dispatched(void **state)
 {
     struct itimerspec in_20_ms = {.it_value.tv_nsec = 20000000};
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    struct loop loop;
+    struct busy_fixture fixture;
     struct end end;
     uint64_t count;
 
     (void)state;
-    assert_int_equal(loop_init(&loop), ERR_OK);
-    end_init(&end, &loop, timer, LOOP_READ);
-    loop_add(&loop, &end.watch);
-    loop.busy_us = WAIT_MS * 1000U;
-    loop.short_waits = LOOP_BUSY_AFTER;
+    busy_init(&fixture, WAIT_MS * 1000U);
+    end_init(&end, &fixture.loop, timer, LOOP_READ);
+    loop_add(&fixture.loop, &end.watch);
+    fixture.loop.busy.short_waits = LOOP_BUSY_AFTER;
     assert_int_equal(timerfd_settime(timer, 0, &in_20_ms, NULL), 0);
-    assert_true(run_for(&loop, WAIT_MS, 1) < WAIT_MS);
-    assert_int_equal(loop.short_waits, 0); /* 20 ms are not close. */
+    assert_int_equal(loop_run_once(&fixture.loop, 1), 1);
+    assert_int_equal(end.ready, LOOP_READ);
     assert_int_equal(read(timer, &count, sizeof(count)), sizeof(count));
-    loop_remove(&loop, &end.watch);
-    loop_release(&loop);
+    loop_remove(&fixture.loop, &end.watch);
     close(timer);
+    busy_release(&fixture);
+}
+
+/* Events that come soon, but never so soon that they are seen: it looks ever more rarely. */
+static void test_what_is_in_vain_is_given_up(void **state)
+{
+    struct busy_fixture fixture;
+    struct loop_busy *busy = &fixture.loop.busy;
+    uint32_t after = LOOP_BUSY_AFTER;
+
+    (void)state;
+    busy_init(&fixture, 1);
+    for (int i = 0; i < 20; i++) {
+        for (uint32_t looks = 0; looks < 8; looks++) {
+            assert_int_equal(busy->in_vain, looks);
+            busy->short_waits = busy->after;
+            assert_int_equal(loop_run_once(&fixture.loop, 1), 0);
+        }
+        after = after < 1024 ? after * 2 : 1024;
+        assert_int_equal(busy->in_vain, 0);
+        assert_int_equal(busy->after, after);
+    }
+    come_and_go(&fixture);
+    assert_int_equal(write(fixture.fds[1], "x", 1), 1);
+    assert_int_equal(loop_run_once(&fixture.loop, WAIT_MS), 1);
+    assert_int_equal(busy->after, LOOP_BUSY_AFTER); /* Once it was not. */
+    busy_release(&fixture);
 }
 
 int main(void)
@@ -421,7 +457,8 @@ int main(void)
         cmocka_unit_test(test_a_refused_connection_says_so),
         cmocka_unit_test(test_a_port_is_tried_without_letting_anybody_in),
         cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),
-        cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched_at_once),
+        cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched),
+        cmocka_unit_test(test_what_is_in_vain_is_given_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

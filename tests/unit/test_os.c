@@ -3,6 +3,7 @@
 #include "base/os_usage.h"
 #include "tests/lib/unit.h"
 
+#include <sched.h>
 #include <string.h>
 
 static void test_the_clock_does_not_go_back(void **state)
@@ -67,6 +68,25 @@ static void test_usage_is_told(void **state)
     assert_true(os_cpu_us() > before_us);
 }
 
+static void test_processors_are_those_that_the_thread_may_use(void **state)
+{
+    cpu_set_t all;
+    cpu_set_t one;
+    size_t first = 0;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(os_processors(), CPU_COUNT(&all));
+    while (!CPU_ISSET(first, &all)) {
+        first++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(os_processors(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -75,6 +95,7 @@ int main(void)
         cmocka_unit_test(test_the_wall_clock_is_of_this_century),
         cmocka_unit_test(test_random_fills_all),
         cmocka_unit_test(test_usage_is_told),
+        cmocka_unit_test(test_processors_are_those_that_the_thread_may_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
