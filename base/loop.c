@@ -104,9 +104,9 @@ static int look(struct loop *loop)
         (void)sched_yield();
         got = epoll_wait(loop->epoll_fd, loop->batch, BATCH_MAX, 0);
     }
-    if (got != 0) {
+    if (got > 0) {
         *busy = (struct loop_busy){.after = LOOP_BUSY_AFTER, .short_waits = LOOP_BUSY_AFTER};
-    } else if (++busy->in_vain >= IN_VAIN_MAX) {
+    } else if (got == 0 && ++busy->in_vain >= IN_VAIN_MAX) {
         busy->in_vain = 0;
         busy->short_waits = 0;
         busy->after = busy->after < AFTER_MAX ? busy->after * 2 : AFTER_MAX;

@@ -78,8 +78,9 @@ int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
  * client that knocks meanwhile knocks again after a second, and is refused if it is closed then. */
 void loop_listen_last(int listen_fd);
 
-/* True while a client's handshake with the port has begun and not ended: its end is as far away as
- * the client is. False as well where the kernel does not tell. */
+/* True while a client's handshake with the port has begun, in the last second, and not ended: its
+ * end is as far away as the client is. False as well where the kernel does not tell: without
+ * sock_diag or a free descriptor. Costs 0.4 ms, with 10,000 connections 3 ms. */
 bool loop_has_handshakes(int listen_fd);
 
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */

@@ -5,11 +5,13 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
     NEW_SYN_RECV = 12, /* Of the kernel: a handshake without a socket of its own yet. */
-    ANSWER_MAX = 8192
+    ANSWER_MAX = 8192,
+    ANSWERS_MAX = 256
 };
 
 static bool ask(int fd, int family, uint16_t port)
@@ -30,14 +32,42 @@ static bool ask(int fd, int family, uint16_t port)
     return send(fd, &request, sizeof(request), 0) == (ssize_t)sizeof(request);
 }
 
-/* A list comes to its end with another type of message; the first one is enough. */
-static bool is_any(int fd)
+/* One whose answer had to be sent again is more than a second old: its client is gone, or only
+ * looked whether somebody listens. */
+static bool is_young(const struct nlmsghdr *head)
+{
+    struct inet_diag_msg connection;
+
+    if (head->nlmsg_len < NLMSG_LENGTH(sizeof(connection))) {
+        return false;
+    }
+    memcpy(&connection, NLMSG_DATA(head), sizeof(connection));
+    return connection.idiag_retrans == 0;
+}
+
+/* The list may take several messages; its end, as an error, is another type of message. */
+static bool is_any_young(int fd)
 {
     _Alignas(struct nlmsghdr) uint8_t answer[ANSWER_MAX];
-    const struct nlmsghdr *head = (const struct nlmsghdr *)(const void *)answer;
-    ssize_t got = recv(fd, answer, sizeof(answer), 0);
 
-    return got >= (ssize_t)sizeof(*head) && head->nlmsg_type == SOCK_DIAG_BY_FAMILY;
+    for (int i = 0; i < ANSWERS_MAX; i++) {
+        ssize_t got = recv(fd, answer, sizeof(answer), 0);
+        size_t rest = got > 0 ? (size_t)got : 0;
+        const struct nlmsghdr *head = (const struct nlmsghdr *)(const void *)answer;
+
+        if (!NLMSG_OK(head, rest)) {
+            return false;
+        }
+        for (; NLMSG_OK(head, rest); head = NLMSG_NEXT(head, rest)) {
+            if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY) {
+                return false;
+            }
+            if (is_young(head)) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static bool has_handshakes(int family, uint16_t port)
@@ -47,7 +77,7 @@ static bool has_handshakes(int family, uint16_t port)
     if (fd < 0) {
         return false;
     }
-    bool any = ask(fd, family, port) && is_any(fd);
+    bool any = ask(fd, family, port) && is_any_young(fd);
 
     close(fd);
     return any;

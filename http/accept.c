@@ -21,10 +21,12 @@ enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
     LINGERS_MAX = 256,
-    FINISH_MS = 5,       /* Between two looks at what is left, while finishing. */
-    GRACE_MS = 250,      /* Then: for a new connection to say what it wants. */
-    LAST_MS = 5,         /* By then a handshake that has begun can be seen. */
-    HANDSHAKE_MS = 1000, /* For those that have begun to end. */
+    FINISH_MS = 5,  /* Between two looks at what is left, while finishing. */
+    GRACE_MS = 250, /* Then: for a new connection to say what it wants. */
+    LAST_MS = 5,    /* By then a handshake that has begun can be seen. */
+    LOOK_MS = 20,   /* Between two looks for such. */
+    HANDSHAKE_MS =
+        800, /* For them to end; shorter than the second after which clients knock again. */
     LATE_LOOKS_MAX = 4
 };
 
@@ -54,6 +56,7 @@ struct http_accept {
     struct thread thread;
     _Atomic bool close_listen;
     uint64_t last_ms;           /* Since when handshakes are kept out; 0: they are not. */
+    uint64_t look_ms;           /* When to look again for those that have begun. */
     _Atomic uint64_t finish_ms; /* When finishing must have ended; 0: not finishing. */
     uint64_t grace_end_ms;
     _Atomic bool stop;
@@ -355,6 +358,21 @@ static void close_listen(struct http_accept *accept)
     }
 }
 
+/* True when each handshake that has begun has ended, or will not. */
+static bool is_last_in(struct http_accept *accept, uint64_t now_ms)
+{
+    if (now_ms >= accept->last_ms + HANDSHAKE_MS) {
+        return true;
+    }
+    if (now_ms < accept->look_ms) {
+        return false;
+    }
+    bool any = loop_has_handshakes(accept->listen.fd);
+
+    accept->look_ms = os_now_ms() + LOOK_MS;
+    return !any;
+}
+
 /* Who has been let in by the kernel, or is being let in, is served: closing would throw him out.
  * Whoever has ended his handshake is accepted behind the look at those that have not. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
@@ -364,15 +382,14 @@ static void end_listen(struct http_accept *accept, uint64_t now_ms)
     if (accept->last_ms == 0) {
         loop_listen_last(accept->listen.fd);
         accept->last_ms = now_ms;
+        accept->look_ms = now_ms + LAST_MS;
     }
-    if (now_ms < accept->last_ms + LAST_MS ||
-        (now_ms < accept->last_ms + HANDSHAKE_MS && loop_has_handshakes(accept->listen.fd))) {
-        return;
+    if (is_last_in(accept, now_ms)) {
+        for (int i = 0; i < BACKLOG && poll(&come, 1, 0) > 0; i++) {
+            (void)accept_one(accept);
+        }
+        close_listen(accept);
     }
-    for (int i = 0; i < BACKLOG && poll(&come, 1, 0) > 0; i++) {
-        (void)accept_one(accept);
-    }
-    close_listen(accept);
 }
 
 /* One that says something after all finds the answer waiting. */

@@ -4,6 +4,7 @@
  */
 #include "tests/unit/http_kit.h"
 
+#include <linux/filter.h>
 #include <netinet/tcp.h>
 
 enum {
@@ -147,12 +148,63 @@ static void who_is_on_his_way_in_is_served(void **state)
     kit_gate_free(gate);
 }
 
+static int begin(uint16_t port, bool deaf)
+{
+    struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    struct sock_fprog program = {.len = 1, .filter = drop_all};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (deaf) {
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)),
+                         0);
+    }
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), -1);
+    assert_true(errno == EINPROGRESS || errno == ECONNREFUSED);
+    return fd;
+}
+
+/* A handshake that does not end holds the port for a moment, in which no other one begins. */
+static void who_comes_too_late_is_kept_out(void **state)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct thread closing;
+    uint32_t kept_out = 0;
+    int come = 1;
+
+    (void)state;
+    gate = kit_gate_new();
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+
+    int deaf = begin(http_port(http), true);
+
+    thread_start(&closing, "drain", drain, http);
+    for (int error = 0; error == 0;) {
+        struct pollfd late = {.fd = begin(http_port(http), false), .events = POLLOUT};
+        socklen_t len = sizeof(error);
+
+        assert_true(os_now_ms() < end_ms);
+        come = poll(&late, 1, 20);
+        kept_out += come == 0;
+        assert_int_equal(getsockopt(late.fd, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+        close(late.fd);
+    }
+    assert_int_equal(come, 1); /* The last one was refused. */
+    assert_true(kept_out > 0);
+    thread_join(&closing);
+    close(deaf);
+    http_stop(http);
+    kit_gate_free(gate);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_let_in_and_forgotten),
         cmocka_unit_test(who_was_silent_is_told),
         cmocka_unit_test(who_is_on_his_way_in_is_served),
+        cmocka_unit_test(who_comes_too_late_is_kept_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -396,26 +396,49 @@ static void test_it_looks_before_it_sleeps_while_events_come_closely(void **stat
     busy_release(&fixture);
 }
 
+static void come_in_ms(struct end *end, struct loop *loop, long ms)
+{
+    struct itimerspec in_ms = {.it_value.tv_nsec = ms * 1000000};
+
+    end_init(end, loop, timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), LOOP_READ);
+    loop_add(loop, &end->watch);
+    assert_int_equal(timerfd_settime(end->watch.fd, 0, &in_ms, NULL), 0);
+}
+
+static void end_timer(struct end *end)
+{
+    assert_int_equal(end->ready, LOOP_READ);
+    loop_remove(end->loop, &end->watch);
+    close(end->watch.fd);
+}
+
 /* The time-out is over long before: only who looks is still there. */
 static void test_what_comes_while_it_looks_is_dispatched(void **state)
 {
-    struct itimerspec in_20_ms = {.it_value.tv_nsec = 20000000};
-    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     struct busy_fixture fixture;
-    struct end end;
-    uint64_t count;
+    struct end timer;
 
     (void)state;
     busy_init(&fixture, WAIT_MS * 1000U);
-    end_init(&end, &fixture.loop, timer, LOOP_READ);
-    loop_add(&fixture.loop, &end.watch);
     fixture.loop.busy.short_waits = LOOP_BUSY_AFTER;
-    assert_int_equal(timerfd_settime(timer, 0, &in_20_ms, NULL), 0);
+    come_in_ms(&timer, &fixture.loop, 20);
     assert_int_equal(loop_run_once(&fixture.loop, 1), 1);
-    assert_int_equal(end.ready, LOOP_READ);
-    assert_int_equal(read(timer, &count, sizeof(count)), sizeof(count));
-    loop_remove(&fixture.loop, &end.watch);
-    close(timer);
+    end_timer(&timer);
+    busy_release(&fixture);
+}
+
+static void test_an_event_that_comes_late_ends_the_row(void **state)
+{
+    struct busy_fixture fixture;
+    struct end timer;
+
+    (void)state;
+    busy_init(&fixture, 1);
+    fixture.loop.busy.short_waits = LOOP_BUSY_AFTER - 1;
+    come_in_ms(&timer, &fixture.loop, 500);
+    assert_int_equal(loop_run_once(&fixture.loop, WAIT_MS), 1);
+    assert_int_equal(fixture.loop.busy.short_waits, 0);
+    end_timer(&timer);
     busy_release(&fixture);
 }
 
@@ -438,7 +461,7 @@ static void test_what_is_in_vain_is_given_up(void **state)
         assert_int_equal(busy->in_vain, 0);
         assert_int_equal(busy->after, after);
     }
-    come_and_go(&fixture);
+    busy->short_waits = busy->after;
     assert_int_equal(write(fixture.fds[1], "x", 1), 1);
     assert_int_equal(loop_run_once(&fixture.loop, WAIT_MS), 1);
     assert_int_equal(busy->after, LOOP_BUSY_AFTER); /* Once it was not. */
@@ -458,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_a_port_is_tried_without_letting_anybody_in),
         cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),
         cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched),
+        cmocka_unit_test(test_an_event_that_comes_late_ends_the_row),
         cmocka_unit_test(test_what_is_in_vain_is_given_up),
     };
 
