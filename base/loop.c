@@ -191,8 +191,7 @@ static int open_socket(int family)
     return fd;
 }
 
-/* Of a socket for connections, bound or not yet: from now on no handshake begins. */
-static void keep_out(int fd)
+void loop_keep_out(int fd)
 {
     enum {
         FLAGS_AT = 13, /* In a TCP header. */
@@ -238,13 +237,8 @@ int loop_try_listen(const struct sockaddr *addr, socklen_t len)
     if (fd < 0) {
         return fd;
     }
-    keep_out(fd);
+    loop_keep_out(fd);
     return listen(fd, 1) ? fail(fd) : fd;
-}
-
-void loop_listen_last(int listen_fd)
-{
-    keep_out(listen_fd);
 }
 
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)

@@ -73,10 +73,10 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
-/* For who will close a listening socket, and with it reset each connection that the kernel has
+/* For who will close a socket that listens, and with it reset each connection that the kernel has
  * completed since the last accept: from now on no handshake begins, and those begun may end. A
  * client that knocks meanwhile knocks again after a second, and is refused if it is closed then. */
-void loop_listen_last(int listen_fd);
+void loop_keep_out(int fd);
 
 /* True while a client's handshake with the port has begun, in the last second, and not ended: its
  * end is as far away as the client is. False as well where the kernel does not tell: without

@@ -10,8 +10,8 @@
 
 enum {
     NEW_SYN_RECV = 12, /* Of the kernel: a handshake without a socket of its own yet. */
-    ANSWER_MAX = 8192,
-    ANSWERS_MAX = 256
+    ANSWER_MAX = 8192, /* The kernel cuts its list into pieces of this size at most. */
+    ANSWERS_MAX = 256  /* So many pieces of dead ones, 15,000 or more, and there is no end to it. */
 };
 
 static bool ask(int fd, int family, uint16_t port)

@@ -380,7 +380,7 @@ static void end_listen(struct http_accept *accept, uint64_t now_ms)
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
 
     if (accept->last_ms == 0) {
-        loop_listen_last(accept->listen.fd);
+        loop_keep_out(accept->listen.fd);
         accept->last_ms = now_ms;
         accept->look_ms = now_ms + LAST_MS;
     }
