@@ -2,9 +2,9 @@
  * Clients that come while the front end is closing: each is served, told that it goes elsewhere, or
  * refused by the kernel; none is let in and then left without an answer.
  */
+#include "tests/lib/dial.h"
 #include "tests/unit/http_kit.h"
 
-#include <linux/filter.h>
 #include <netinet/tcp.h>
 
 enum {
@@ -148,23 +148,6 @@ static void who_is_on_his_way_in_is_served(void **state)
     kit_gate_free(gate);
 }
 
-static int begin(uint16_t port, bool deaf)
-{
-    struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
-    struct sock_fprog program = {.len = 1, .filter = drop_all};
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (deaf) {
-        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)),
-                         0);
-    }
-    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), -1);
-    assert_true(errno == EINPROGRESS || errno == ECONNREFUSED);
-    return fd;
-}
-
 /* A handshake that does not end holds the port for a moment, in which no other one begins. */
 static void who_comes_too_late_is_kept_out(void **state)
 {
@@ -177,11 +160,12 @@ static void who_comes_too_late_is_kept_out(void **state)
     gate = kit_gate_new();
     assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
 
-    int deaf = begin(http_port(http), true);
+    int deaf = dial_begin(http_port(http), true);
 
+    poll(NULL, 0, 50); /* The kernel has begun by then. */
     thread_start(&closing, "drain", drain, http);
     for (int error = 0; error == 0;) {
-        struct pollfd late = {.fd = begin(http_port(http), false), .events = POLLOUT};
+        struct pollfd late = {.fd = dial_begin(http_port(http), false), .events = POLLOUT};
         socklen_t len = sizeof(error);
 
         assert_true(os_now_ms() < end_ms);
