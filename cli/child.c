@@ -1,7 +1,7 @@
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/dev.h"
-#include "server/server.h"
+#include "server/process/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 #include "cli/client_int.h"
 #include "cli/cmd.h"
 #include "cli/url.h"
-#include "server/ops.h"
+#include "server/op/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>

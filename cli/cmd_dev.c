@@ -4,7 +4,7 @@
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/dev.h"
-#include "server/server.h"
+#include "server/process/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

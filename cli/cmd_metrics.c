@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 #include "cli/prom.h"
 #include "cli/replicas.h"
-#include "server/glob.h"
+#include "server/read/glob.h"
 
 #include <stdio.h>
 #include <string.h>

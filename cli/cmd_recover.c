@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/os_rng.h"
 #include "cli/commands.h"
-#include "server/survivor.h"
+#include "server/process/survivor.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "http/http.h"
-#include "server/config.h"
-#include "server/server.h"
+#include "server/config/config.h"
+#include "server/process/server.h"
 #include "ws/ws.h"
 
 #include <stdio.h>

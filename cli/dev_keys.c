@@ -2,7 +2,7 @@
  * one line, and not the refused start of each of them. */
 #include "cli/args.h"
 #include "cli/dev.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "cli/jsonr.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

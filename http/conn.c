@@ -11,7 +11,7 @@
 #include "base/os_clock.h"
 #include "http/address.h"
 #include "http/http_int.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 
 static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
 {

@@ -9,7 +9,7 @@
 #ifndef HTTP_ETAG_H
 #define HTTP_ETAG_H
 
-#include "server/ops.h"
+#include "server/op/ops.h"
 
 enum {
     HTTP_ETAG_MAX = 80

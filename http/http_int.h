@@ -16,8 +16,8 @@
 #include "http/http.h"
 #include "http/route.h"
 #include "http/target.h"
-#include "server/gate.h"
-#include "server/op_json.h"
+#include "server/json/op_json.h"
+#include "server/process/gate.h"
 
 #include <microhttpd.h>
 #include <pthread.h>

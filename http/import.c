@@ -4,7 +4,7 @@
  * import. The library takes no answer before the end of the body: the one answer comes then, and
  * what was wrong in the middle is said after the rest has been read, or the connection ends.
  */
-#include "server/import.h"
+#include "server/transfer/import.h"
 
 #include "base/check.h"
 #include "base/mem.h"

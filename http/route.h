@@ -8,7 +8,7 @@
 #ifndef HTTP_ROUTE_H
 #define HTTP_ROUTE_H
 
-#include "server/ops.h"
+#include "server/op/ops.h"
 
 enum {
     HTTP_ROUTES_MAX = 32,

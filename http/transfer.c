@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
-#include "server/export.h"
+#include "server/transfer/export.h"
 
 enum {
     RESPONSE_BLOCK = 1024, /* Only HTTP/1.0 passes through it. */

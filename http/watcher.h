@@ -14,8 +14,8 @@
 #include "base/mailbox.h"
 #include "base/thread.h"
 #include "http/http_int.h"
-#include "server/census.h"
-#include "server/subscribe.h"
+#include "server/process/census.h"
+#include "server/watch/subscribe.h"
 
 enum {
     WATCHER_FORMATS = OP_NONE + 1,        /* Of data. */

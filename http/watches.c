@@ -1,7 +1,7 @@
 /* The list of watches: asked of the threads that own them, while the connection is suspended. */
 #include "base/mem.h"
 #include "http/http_int.h"
-#include "server/census.h"
+#include "server/process/census.h"
 
 struct http_watches {
     struct census census;

@@ -5,7 +5,7 @@
  */
 #include "base/check.h"
 #include "http/http_int.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 
 /* ---- Credentials ---- */
 

@@ -14,10 +14,10 @@
 #include "base/metric.h"
 #include "base/rng.h"
 #include "base/thread.h"
-#include "server/census.h"
-#include "server/gate.h"
-#include "server/op_json.h"
-#include "server/subscribe.h"
+#include "server/json/op_json.h"
+#include "server/process/census.h"
+#include "server/process/gate.h"
+#include "server/watch/subscribe.h"
 #include "ws/ws.h"
 
 #include <ev.h>

@@ -7,7 +7,7 @@
 #include "base/os_clock.h"
 #include "base/rng.h"
 #include "server/state/state.h"
-#include "server/window.h"
+#include "server/watch/window.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  * The text lies in a file without a name, so nothing is left on the disk. Inputs that name a secret
  * file are not run: they would open whatever file or device they can think of.
  */
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>

@@ -4,9 +4,9 @@
  * Batches are answered with success or an error as the input says. The first byte chooses.
  */
 #include "base/mem.h"
-#include "server/import.h"
+#include "server/read/view.h"
 #include "server/state/state.h"
-#include "server/view.h"
+#include "server/transfer/import.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

@@ -6,8 +6,8 @@
 #include "base/base64.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "server/acl.h"
-#include "server/op_json.h"
+#include "server/json/op_json.h"
+#include "server/op/acl.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <jansson.h>

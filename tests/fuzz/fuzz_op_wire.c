@@ -3,8 +3,8 @@
  * passed the rules of requests and encodes to bytes that decode to the same.
  */
 #include "base/mem.h"
-#include "server/acl.h"
-#include "server/ops.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* What replicas say of themselves: what decodes is sound, and keeps its value encoded anew. */
-#include "server/sign.h"
+#include "server/replica/sign.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

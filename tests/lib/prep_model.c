@@ -1,7 +1,7 @@
 #include "tests/lib/prep_model.h"
 
 #include "base/check.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "server/state/path.h"
 #include "tests/lib/prep_model_int.h"
 

@@ -7,7 +7,7 @@
 #ifndef TESTS_LIB_PREP_MODEL_H
 #define TESTS_LIB_PREP_MODEL_H
 
-#include "server/prep.h"
+#include "server/prepare/prep.h"
 
 enum {
     MODEL_NODES_MAX = 600,

@@ -1,6 +1,6 @@
 /* Who may do what, and how much there may be. */
 #include "base/check.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "tests/lib/prep_model_int.h"
 
 #include <stdio.h>

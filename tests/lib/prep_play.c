@@ -3,8 +3,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "server/acl.h"
-#include "server/ops.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
 #include "tests/lib/prep_play_int.h"
 #include "tests/lib/state_kit.h"
 

@@ -7,7 +7,7 @@
 #define TESTS_LIB_PREP_PLAY_H
 
 #include "base/wire.h"
-#include "server/prep.h"
+#include "server/prepare/prep.h"
 
 struct prep_play;
 

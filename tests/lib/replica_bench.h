@@ -5,8 +5,8 @@
 #ifndef TESTS_LIB_REPLICA_BENCH_H
 #define TESTS_LIB_REPLICA_BENCH_H
 
-#include "server/ops.h"
-#include "server/replica.h"
+#include "server/op/ops.h"
+#include "server/replica/replica.h"
 #include "tests/lib/zab_drive.h"
 
 #define BENCH_SESSION_MS UINT64_C(4000) /* Time-out of a session. */

@@ -10,8 +10,8 @@
 
 #include "base/buf.h"
 #include "base/rng.h"
-#include "server/view.h"
-#include "server/watch.h"
+#include "server/read/view.h"
+#include "server/watch/watch.h"
 
 enum {
     WATCH_KIT_WORDS_MAX = 16,

@@ -2,6 +2,7 @@
 """A checker that has never caught anything proves nothing: each rule is broken once, on purpose."""
 
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -36,7 +37,7 @@ class Tree(unittest.TestCase):
         """Violations as "path:line", and the messages."""
         report = common.Report()
         values = {"root": self.root, "build": None, "base": None, "lib": [],
-                  "nodes": 5000}
+                  "nodes": 5000, "program": None}
         values.update(options)
         self.result = tidy.CHECKS[name](type("Options", (), values), report)
         self.messages = [message for _, _, message in sorted(report.lines)]
@@ -52,27 +53,27 @@ class Includes(Tree):
         self.put("zab/tcp/t.c", '#include "zab/a.h"\n#include "base/a.h"\n')
         self.put("zab/tcp/tls.c", "#include <openssl/ssl.h>\n")
         self.put("base/b.c", '#include "zab/a.h"\n')
-        self.put("http/h.c", '#include "server/op.h"\n#include "server/replica.h"\n')
+        self.put("http/h.c", '#include "server/op/op.h"\n#include "server/replica/replica.h"\n')
         self.put("tests/unit/t.c", '#include "zab/a.h"\n#include "server/a_int.h"\n')
         self.assertEqual(self.check("includes"), ["base/b.c:1", "http/h.c:2", "zab/a.c:3"])
 
     def test_private_and_unrooted(self):
         self.put("storage/a.c", '#include "storage/a_int.h"\n#include "a.h"\n')
-        self.put("server/s.c", '#include "storage/a_int.h"\n')
-        self.assertEqual(self.check("includes"), ["server/s.c:1", "storage/a.c:2"])
+        self.put("server/process/s.c", '#include "storage/a_int.h"\n')
+        self.assertEqual(self.check("includes"), ["server/process/s.c:1", "storage/a.c:2"])
 
     def test_libraries(self):
-        self.put("server/op_json.c", "#include <jansson.h>\n")
-        self.put("server/op_json_multi.c", "#include <jansson.h>\n")
-        self.put("server/gate.c", "#include <jansson.h>\n")
+        self.put("server/json/op_json.c", "#include <jansson.h>\n")
+        self.put("server/json/op_json_multi.c", "#include <jansson.h>\n")
+        self.put("server/process/gate.c", "#include <jansson.h>\n")
         self.put("storage/wal.c", "#include <sys/socket.h>\n#include <pthread.h>\n")
         self.put("storage/snap.c", "#include <pthread.h>\n")
         self.put("server/state/tree.c", "#include <pthread.h>\n")
-        self.put("server/config_value.c", "#include <arpa/inet.h>\n")
+        self.put("server/config/config_value.c", "#include <arpa/inet.h>\n")
         self.put("tests/proc/p.c", "#include <microhttpd.h>\n#include <curl/curl.h>\n")
         self.assertEqual(
             self.check("includes"),
-            ["server/gate.c:1", "server/state/tree.c:1", "storage/snap.c:1", "storage/wal.c:1",
+            ["server/process/gate.c:1", "server/state/tree.c:1", "storage/snap.c:1", "storage/wal.c:1",
              "tests/proc/p.c:1"])
 
     def test_a_comment_includes_nothing(self):
@@ -185,6 +186,68 @@ class Symbols(Tree):
         self.check("symbols", base="/nowhere/base.a", lib=["/nowhere/zab.a"])
         self.assertEqual(self.result, common.SKIPPED)
         self.assertTrue(any("skipped" in note for note in self.notes))
+
+
+HARDENED = ["-O2", "-fPIE", "-pie", "-Wl,-z,relro,-z,now", "-Wl,-z,noexecstack", "-U_FORTIFY_SOURCE",
+            "-D_FORTIFY_SOURCE=3", "-fstack-protector-strong", "-fstack-clash-protection"]
+HARDENED_X86 = ["-fcf-protection=full"]
+
+# Each takes one kind of protection away; what is said then.
+UNPROTECTED = [
+    (["-no-pie", "-fno-pie"], ["is no position-independent program (FLAGS_1)",
+                               "is no position-independent program (PIE)"]),
+    (["-Wl,-z,lazy"], ["resolves symbols late (no BIND_NOW)"]),
+    (["-Wl,-z,norelro"], ["has no read-only relocations (RELRO)"]),
+    (["-Wl,-z,execstack"], ["has an executable stack"]),
+    (["-U_FORTIFY_SOURCE"], ["has no checked string functions (_FORTIFY_SOURCE)"]),
+    (["-fno-stack-protector"], ["has no stack protector"]),
+]
+UNPROTECTED_X86 = [
+    (["-fcf-protection=none"], ["is compiled without -fcf-protection=full"]),
+    (["-fcf-protection=branch"], ["is compiled without -fcf-protection=full"]),
+    (["-fno-stack-clash-protection"], ["has no probes of the stack (-fstack-clash-protection)"]),
+]
+
+
+class Hardening(Tree):
+    x86 = platform.machine() == "x86_64"
+
+    def build(self, flags):
+        """A program, and the library that its one file makes."""
+        self.put("a.c", "#include <stdio.h>\n#include <string.h>\n"
+                        "int main(int count, char **words)\n{\n    char text[65536];\n"
+                        "    memcpy(text, words[0], (size_t)count);\n"
+                        '    snprintf(text + count, (size_t)count, "%s", words[0]);\n'
+                        "    return puts(text);\n}\n")
+        source = os.path.join(self.root, "a.c")
+        program, member, library = (os.path.join(self.root, name) for name in ("a", "a.o", "a.a"))
+        subprocess.run(["gcc", *flags, "-c", source, "-o", member], check=True)
+        subprocess.run(["gcc", *flags, member, "-o", program], check=True)
+        subprocess.run(["ar", "rcs", library, member], check=True)
+        return {"program": program, "lib": [library]}
+
+    def test_each_protection_is_missed(self):
+        flags = HARDENED + (HARDENED_X86 if self.x86 else [])
+        self.check("hardening", **self.build(flags))
+        self.assertEqual(self.messages, [])
+        for without, messages in UNPROTECTED + (UNPROTECTED_X86 if self.x86 else []):
+            with self.subTest(without=without):
+                self.check("hardening", **self.build(flags + without))
+                self.assertEqual(sorted(self.messages), messages)
+
+    def test_nothing_is_protected(self):
+        bare = ["-O0", *(flag for flags, _ in UNPROTECTED for flag in flags)]
+        if self.x86:
+            bare += ["-fcf-protection=none", "-fno-stack-clash-protection"]
+        self.check("hardening", **self.build(bare))
+        self.assertEqual(len(self.messages), 9 if self.x86 else 7)
+
+    def test_a_library_of_nothing(self):
+        found = self.build(HARDENED + (HARDENED_X86 if self.x86 else []))
+        os.unlink(found["lib"][0])
+        subprocess.run(["ar", "rcs", found["lib"][0]], check=True)
+        self.check("hardening", **found)
+        self.assertEqual(self.messages, ["has no members"] if self.x86 else [])
 
 
 class ClangTidy(Tree):

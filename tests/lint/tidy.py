@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks of the source text that no compiler makes. See README.md in this folder.
 
-Usage: tidy.py CHECK [--root DIR] [--build DIR] [--nodes N] [--base LIB] [--lib LIB]...
+Usage: tidy.py CHECK [--root DIR] [--build DIR] [--nodes N] [--base LIB] [--lib LIB]... [--program FILE]
 Prints each violation as file:line: message, then "N passed, N failed".
 """
 
@@ -13,6 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import clang_tidy  # noqa: E402
+import hardening  # noqa: E402
 import tables  # noqa: E402
 from common import SKIPPED, Report, folder_of, include_graph  # noqa: E402
 from common import line_of, matches_any, run, run_all, sources, walk  # noqa: E402
@@ -247,6 +248,7 @@ CHECKS = {
     "asserts": check_asserts,
     "symbols": check_symbols,
     "format": check_format,
+    "hardening": hardening.check,
     "clang_tidy": clang_tidy.check,
 }
 
@@ -259,8 +261,9 @@ def main():
     parser.add_argument("--build", help="build directory with compile_commands.json")
     parser.add_argument("--nodes", type=int, default=clang_tidy.NODES,
                         help="how far clang-tidy's analyzer follows each function")
+    parser.add_argument("--program", help="the program whose protections are looked up")
     parser.add_argument("--base", help="the static library of base/")
-    parser.add_argument("--lib", action="append", default=[], help="a library that must be pure")
+    parser.add_argument("--lib", action="append", default=[], help="a library to look at")
     options = parser.parse_args()
     options.root = os.path.abspath(options.root)
     report = Report()

@@ -4,7 +4,7 @@
  */
 #include "base/mem.h"
 #include "server/state/path.h"
-#include "server/subscribe.h"
+#include "server/watch/subscribe.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/watch_kit.h"
 

@@ -6,7 +6,7 @@
 #include "base/thread.h"
 #include "server/state/path.h"
 #include "server/state/walk.h"
-#include "server/subscribe_int.h"
+#include "server/watch/subscribe_int.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/watch_kit.h"

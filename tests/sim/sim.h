@@ -13,11 +13,11 @@
 
 #include "base/map.h"
 #include "base/rng.h"
-#include "server/persist.h"
-#include "server/recover.h"
-#include "server/replica.h"
-#include "server/snap_send.h"
-#include "server/touch.h"
+#include "server/process/persist.h"
+#include "server/process/recover.h"
+#include "server/process/snap_send.h"
+#include "server/replica/replica.h"
+#include "server/sessions/touch.h"
 #include "storage/store.h"
 #include "tests/sim/sim_op.h"
 

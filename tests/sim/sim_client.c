@@ -1,9 +1,9 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "server/acl.h"
-#include "server/ops.h"
-#include "server/view.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
+#include "server/read/view.h"
 #include "tests/sim/sim_session.h"
 #include "tests/sim/sim_watch.h"
 

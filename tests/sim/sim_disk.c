@@ -1,7 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "server/read/view.h"
 #include "server/state/state.h"
-#include "server/view.h"
 #include "tests/sim/sim.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "server/state/state.h"
 #include "tests/sim/sim_session.h"
 #include "tests/sim/sim_watch.h"

@@ -1,9 +1,9 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
+#include "server/read/view.h"
 #include "server/state/state.h"
-#include "server/view.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/sim_model.h"
 

@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "server/state/state.h"
 
 #include <stdlib.h>

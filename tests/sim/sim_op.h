@@ -7,8 +7,8 @@
 #ifndef TESTS_SIM_SIM_OP_H
 #define TESTS_SIM_SIM_OP_H
 
-#include "server/op.h"
-#include "server/ops.h"
+#include "server/op/op.h"
+#include "server/op/ops.h"
 #include "server/state/txn.h"
 
 struct sim;

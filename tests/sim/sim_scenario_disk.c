@@ -1,7 +1,7 @@
 #include "base/mem.h"
+#include "server/process/survivor.h"
+#include "server/read/view.h"
 #include "server/state/state.h"
-#include "server/survivor.h"
-#include "server/view.h"
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_script.h"
 

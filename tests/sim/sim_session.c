@@ -3,8 +3,8 @@
 #include "base/check.h"
 #include "base/crypto.h"
 #include "base/mem.h"
+#include "server/read/view.h"
 #include "server/state/state.h"
-#include "server/view.h"
 
 #include <inttypes.h>
 

@@ -9,7 +9,7 @@
 #ifndef TESTS_SIM_SIM_WATCH_H
 #define TESTS_SIM_SIM_WATCH_H
 
-#include "server/subscribe.h"
+#include "server/watch/subscribe.h"
 #include "tests/sim/sim.h"
 
 enum {

@@ -1,6 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "tests/sim/sim_model.h"
 
 #include <inttypes.h>

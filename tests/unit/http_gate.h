@@ -1,6 +1,6 @@
 /*
  * http_gate.h - a gate that is one replica in memory: real view, real preparation, a thread in
- * place of the core. It defines the functions of server/gate.h that front ends call.
+ * place of the core. It defines the functions of server/process/gate.h that front ends call.
  */
 #ifndef TESTS_UNIT_HTTP_GATE_H
 #define TESTS_UNIT_HTTP_GATE_H
@@ -10,11 +10,11 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
-#include "server/census.h"
-#include "server/gate.h"
-#include "server/ops.h"
-#include "server/prep.h"
-#include "server/view.h"
+#include "server/op/ops.h"
+#include "server/prepare/prep.h"
+#include "server/process/census.h"
+#include "server/process/gate.h"
+#include "server/read/view.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #define TESTS_UNIT_PREP_KIT_H
 
 #include "base/mem.h"
-#include "server/prep.h"
+#include "server/prepare/prep.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

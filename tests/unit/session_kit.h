@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_SESSION_KIT_H
 #define TESTS_UNIT_SESSION_KIT_H
 
-#include "server/replica_int.h"
+#include "server/replica/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_SUBSCRIBE_KIT_H
 #define TESTS_UNIT_SUBSCRIBE_KIT_H
 
-#include "server/subscribe.h"
+#include "server/watch/subscribe.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/watch_kit.h"
 

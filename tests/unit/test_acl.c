@@ -1,5 +1,5 @@
 /* Access control lists: ZooKeeper's rules of matching and of what may be set. */
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "tests/lib/unit.h"
 
 #include <stdio.h>

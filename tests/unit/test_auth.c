@@ -1,5 +1,5 @@
 /* Identities: what a client shows, and how it travels between replicas. */
-#include "server/auth.h"
+#include "server/op/auth.h"
 #include "server/state/txn.h"
 #include "tests/lib/unit.h"
 

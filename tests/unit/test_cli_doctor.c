@@ -5,7 +5,7 @@
 #include "cli/jsonr.h"
 #include "cli/prom.h"
 #include "cli/words.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/lib/unit.h"
 
 #include <ctype.h>

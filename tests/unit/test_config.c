@@ -1,6 +1,6 @@
 /* The configuration: sources and their order, each kind of mistake, one line for each. */
 #include "base/buf.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* What is written for operators, held against what the program knows: each key of the configuration
  * has its line in docs/configuration.md, and each line its key. */
 #include "base/buf.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "tests/lib/unit.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* expiry: silence counts only where somebody has listened. */
 #include "base/mem.h"
-#include "server/expiry.h"
+#include "server/sessions/expiry.h"
 #include "tests/lib/unit.h"
 
 #define REPORT_MS  UINT64_C(500)

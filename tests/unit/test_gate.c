@@ -1,8 +1,8 @@
 /* The front door without a core behind it: what was published, what the state holds, touches. */
 #include "base/mem.h"
 #include "base/os_clock.h"
-#include "server/ops.h"
-#include "server/server_int.h"
+#include "server/op/ops.h"
+#include "server/process/server_int.h"
 #include "server/state/state.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"

@@ -1,6 +1,6 @@
 /* What a name is like. */
 #include "base/os_clock.h"
-#include "server/glob.h"
+#include "server/read/glob.h"
 #include "tests/lib/unit.h"
 
 #include <string.h>

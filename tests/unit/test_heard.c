@@ -1,6 +1,6 @@
 /* When sessions were last heard of: the newest word counts, what is old makes room, all is bounded.
  */
-#include "server/heard.h"
+#include "server/sessions/heard.h"
 #include "tests/lib/unit.h"
 
 static void note(struct heard *heard, uint64_t session, uint32_t member, uint64_t now_ms)

@@ -1,5 +1,5 @@
 /* Searches and exports against the front end alive: what is said, to whom, and how it ends. */
-#include "server/export.h"
+#include "server/transfer/export.h"
 #include "tests/lib/stream_kit.h"
 #include "tests/unit/http_transfer.h"
 

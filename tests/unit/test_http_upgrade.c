@@ -1,5 +1,5 @@
 /* Where WebSockets part from HTTP: which first heads are handed over, with what, and which not. */
-#include "server/auth.h"
+#include "server/op/auth.h"
 #include "tests/unit/http_front.h"
 
 #define SOCKET_HEAD                                                    \

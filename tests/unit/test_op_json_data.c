@@ -3,7 +3,7 @@
 #include "base/base64.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "server/op_json.h"
+#include "server/json/op_json.h"
 #include "tests/lib/unit.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* Replies to messages, and what the server says by itself. */
-#include "server/op_json.h"
+#include "server/json/op_json.h"
 #include "tests/lib/unit.h"
 
 enum {

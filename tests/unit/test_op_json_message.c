@@ -1,6 +1,6 @@
 /* Messages of a WebSocket into requests, and ACLs between JSON and bytes. */
-#include "server/acl.h"
-#include "server/op_json.h"
+#include "server/json/op_json.h"
+#include "server/op/acl.h"
 #include "tests/lib/unit.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The table of operations, text into fields, and the rules across fields. */
-#include "server/ops.h"
+#include "server/op/ops.h"
 #include "tests/lib/unit.h"
 
 static const struct op_field *field(enum op_id op, const char *name)

@@ -1,5 +1,5 @@
 /* Changes in flight: seen, taken back, dropped once applied. */
-#include "server/overlay.h"
+#include "server/prepare/overlay.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

@@ -1,5 +1,5 @@
 /* What ACLs refuse, in which order, and the lists that requests set. */
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "tests/unit/prep_kit.h"
 
 enum {

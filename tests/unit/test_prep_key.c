@@ -1,5 +1,5 @@
 /* Writes with an idempotency key: done once, answered the same way each time, forgotten in time. */
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "tests/unit/prep_kit.h"
 
 /* Prepares and applies what is due to be forgotten. */

@@ -1,5 +1,5 @@
 /* The life of a request in the leader, and its bounds in any replica. */
-#include "server/replica_int.h"
+#include "server/replica/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 

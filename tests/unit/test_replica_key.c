@@ -1,5 +1,5 @@
 /* Writes with an idempotency key, as the clients of any replica see them. */
-#include "server/replica_int.h"
+#include "server/replica/replica_int.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 

@@ -1,6 +1,6 @@
 /* The life of a request in a learner, also beyond its leader. */
+#include "server/read/view.h"
 #include "server/state/state.h"
-#include "server/view.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/thread.h"
-#include "server/server_int.h"
+#include "server/process/server_int.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 

@@ -1,6 +1,6 @@
 /* What a replica says of itself: there and back, of a later version, cut anywhere. */
 #include "base/wire.h"
-#include "server/sign.h"
+#include "server/replica/sign.h"
 #include "tests/lib/unit.h"
 
 #include <string.h>

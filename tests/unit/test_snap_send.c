@@ -1,5 +1,5 @@
 /* Snapshots on their way to learners: checked before they leave, one file per peer. */
-#include "server/snap_send.h"
+#include "server/process/snap_send.h"
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"

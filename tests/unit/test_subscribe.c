@@ -1,5 +1,5 @@
 /* A subscriber: order, the exact begin of a watch, and what was missed told from the window. */
-#include "server/subscribe_int.h"
+#include "server/watch/subscribe_int.h"
 #include "tests/lib/state_kit.h"
 #include "tests/unit/subscribe_kit.h"
 

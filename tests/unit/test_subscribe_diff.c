@@ -1,6 +1,6 @@
 /* The difference: what a subscriber tells when the window does not reach back to `since`. */
 #include "base/mem.h"
-#include "server/acl.h"
+#include "server/op/acl.h"
 #include "tests/lib/state_kit.h"
 #include "tests/unit/subscribe_kit.h"
 

@@ -1,5 +1,5 @@
 /* What `zabra recover` does to a directory. */
-#include "server/survivor.h"
+#include "server/process/survivor.h"
 #include "storage/names.h"
 #include "tests/lib/store_kit.h"
 #include "tests/lib/unit.h"

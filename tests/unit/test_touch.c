@@ -1,7 +1,7 @@
 /* touch: a set that one thread empties while others fill it. */
 #include "base/mem.h"
 #include "base/thread.h"
-#include "server/touch.h"
+#include "server/sessions/touch.h"
 #include "tests/lib/unit.h"
 
 enum {

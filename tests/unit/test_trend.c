@@ -1,5 +1,5 @@
 /* The rings of the recent past: what was measured, what was not, and how much is kept. */
-#include "server/trend.h"
+#include "server/process/trend.h"
 #include "tests/lib/unit.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* Reads of the locked state: what they answer, and how much at most. */
 #include "base/mem.h"
 #include "base/thread.h"
-#include "server/view.h"
+#include "server/read/view.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

@@ -1,8 +1,8 @@
 /* What a client may read, by ZooKeeper's rules; and reads of ACLs and sessions. */
 #include "base/mem.h"
-#include "server/acl.h"
-#include "server/ops.h"
-#include "server/view.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
+#include "server/read/view.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

@@ -1,8 +1,8 @@
 /* Searching a subtree: what is found, for whom, and how a search goes on. */
 #include "base/mem.h"
-#include "server/acl.h"
-#include "server/ops.h"
-#include "server/view.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
+#include "server/read/view.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 

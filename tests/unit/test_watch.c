@@ -1,7 +1,7 @@
 /* The table of watches against ZooKeeper's tables: what each change fires, and for whom. */
 #include "base/mem.h"
-#include "server/acl.h"
-#include "server/watch.h"
+#include "server/op/acl.h"
+#include "server/watch/watch.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/watch_kit.h"
 

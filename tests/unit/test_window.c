@@ -1,7 +1,7 @@
 /* The window of recent changes: what it keeps, what it drops, and what readers are told. */
 #include "base/check.h"
 #include "base/thread.h"
-#include "server/window.h"
+#include "server/watch/window.h"
 #include "tests/lib/unit.h"
 
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* Sockets before a gate that holds, refuses, forgets and goes back: what real replicas do only by
  * chance. */
-#include "server/subscribe_int.h"
+#include "server/watch/subscribe_int.h"
 #include "tests/unit/ws_kit.h"
 
 enum {

@@ -1,0 +1,324 @@
+#include "base/base64.h"
+#include "base/check.h"
+#include "base/crypto.h"
+#include "server/config/config_int.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    SEGMENT_ALIGN = 4096,
+    TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
+    MIN_SESSION_TICKS = 2,
+    MIN_SESSION_MS = 100 /* As the table of keys has it. */
+};
+
+bool config_is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == 127;
+    }
+    if (inet_pton(AF_INET6, host, &v6) == 1) {
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    }
+    return !strcmp(host, "localhost");
+}
+
+const struct config_server *config_self(const struct config *config)
+{
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        if (config->servers[i].id == config->id) {
+            return &config->servers[i];
+        }
+    }
+    UNREACHABLE();
+}
+
+static void add_single(struct config *config)
+{
+    struct config_server *server = &config->servers[0];
+
+    *server = (struct config_server){.id = config->id, .voter = true};
+    (void)snprintf(server->host, sizeof(server->host), "127.0.0.1");
+    config->server_count = 1;
+}
+
+static bool has_self(const struct config *config)
+{
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        if (config->servers[i].id == config->id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum err check_addresses(struct config_loader *loader)
+{
+    const struct config *config = loader->config;
+
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        for (uint32_t j = i + 1; j < config->server_count; j++) {
+            const struct config_server *a = &config->servers[i];
+            const struct config_server *b = &config->servers[j];
+
+            if (a->port == b->port && !strcmp(a->host, b->host)) {
+                return config_fail(loader,
+                                   "server.%u: same address as server.%u (%s:%u); give each "
+                                   "replica its own host or port",
+                                   b->id, a->id, a->host, a->port);
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err check_servers(struct config_loader *loader)
+{
+    struct config *config = loader->config;
+    uint32_t voters = 0;
+
+    if (config->server_count == 0) {
+        add_single(config);
+    }
+    if (!has_self(config)) {
+        return config_fail(loader,
+                           "id: %u is not in the list of servers; add server.%u=host:peerPort or "
+                           "correct id",
+                           config->id, config->id);
+    }
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        voters += config->servers[i].voter ? 1U : 0U;
+    }
+    if (voters == 0) {
+        return config_fail(loader, "server.%u: all servers are observers; at least one must vote",
+                           config->servers[0].id);
+    }
+    if (voters % 2 == 0) {
+        config_warn(loader,
+                    "server.N: %u voters tolerate no more failures than %u; use an odd number",
+                    voters, voters - 1);
+    }
+    return check_addresses(loader);
+}
+
+static enum err check_client_address(struct config_loader *loader)
+{
+    const struct config *config = loader->config;
+    struct in6_addr address;
+    const char *text = config->client_address;
+
+    if (inet_pton(AF_INET, text, &address) != 1 && inet_pton(AF_INET6, text, &address) != 1) {
+        return config_fail(loader,
+                           "clientAddress: \"%.64s\" is no numeric address; give for example "
+                           "127.0.0.1, 0.0.0.0 or ::1",
+                           text);
+    }
+    if (!config_is_loopback(text) && !config->insecure) {
+        return config_fail(loader,
+                           "clientAddress: %s is beyond loopback and there is no TLS; keep "
+                           "127.0.0.1 or accept the risk with insecure=true",
+                           text);
+    }
+    return ERR_OK;
+}
+
+static enum err check_sizes(struct config_loader *loader)
+{
+    const struct config *config = loader->config;
+
+    if (config->wal_segment_bytes % SEGMENT_ALIGN != 0) {
+        return config_fail(loader, "walSegmentBytes: give a multiple of %d", SEGMENT_ALIGN);
+    }
+    if (config->multi_bytes_max < (uint64_t)config->data_bytes_max + TXN_OVERHEAD) {
+        return config_fail(loader,
+                           "maxMultiBytes: %u cannot hold one write of maxDataBytes=%u; give at "
+                           "least %u",
+                           config->multi_bytes_max, config->data_bytes_max,
+                           config->data_bytes_max + TXN_OVERHEAD);
+    }
+    return ERR_OK;
+}
+
+/* Who gives only the tick means the least time-out that goes with it. */
+static void follow_tick(struct config_loader *loader)
+{
+    struct config *config = loader->config;
+    uint32_t min_ms = MIN_SESSION_TICKS * config->tick_ms;
+
+    if (!config_is_given(loader, "minSessionTimeout")) {
+        config->session_min_ms = min_ms > MIN_SESSION_MS ? min_ms : MIN_SESSION_MS;
+    }
+}
+
+/* Reports of touched sessions come twice a tick, and a session outlives some of them. */
+static enum err check_sessions(struct config_loader *loader)
+{
+    const struct config *config = loader->config;
+
+    follow_tick(loader);
+    if (config->session_min_ms > config->session_max_ms) {
+        return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
+                           config->session_min_ms, config->session_max_ms);
+    }
+    if (config->session_default_ms < config->session_min_ms ||
+        config->session_default_ms > config->session_max_ms) {
+        return config_fail(loader,
+                           "sessionTimeout: %u is not between minSessionTimeout=%u and "
+                           "maxSessionTimeout=%u; give a number between them",
+                           config->session_default_ms, config->session_min_ms,
+                           config->session_max_ms);
+    }
+    if (config->session_min_ms < MIN_SESSION_TICKS * config->tick_ms) {
+        return config_fail(loader,
+                           "minSessionTimeout: %u is shorter than %d ticks of %u ms; give at least "
+                           "%u or lower tickTime",
+                           config->session_min_ms, MIN_SESSION_TICKS, config->tick_ms,
+                           MIN_SESSION_TICKS * config->tick_ms);
+    }
+    return ERR_OK;
+}
+
+/* "user:base64(SHA1(user:password))". What is malformed may be the password itself: none of it is
+ * shown. */
+static enum err check_super(struct config_loader *loader)
+{
+    const char *text = loader->config->super_digest;
+    const char *colon = strchr(text, ':');
+    struct buf hash;
+
+    if (text[0] == '\0') {
+        return ERR_OK;
+    }
+    buf_init(&hash, CONFIG_HOST_MAX);
+    bool sound = colon && colon != text && base64_decode(&hash, slice_str(colon + 1)) == ERR_OK &&
+                 hash.len == CRYPTO_SHA1_LEN;
+
+    buf_release(&hash);
+    if (!sound) {
+        return config_fail(loader,
+                           "superDigest: the value is not user:base64(SHA1(user:password)); make "
+                           "the hash with: printf %%s user:password | openssl sha1 -binary | "
+                           "base64");
+    }
+    return ERR_OK;
+}
+
+/* Reads at most CONFIG_SECRET_MAX bytes; a longer file is refused, not cut. */
+static enum err read_secret(struct config_loader *loader, int fd)
+{
+    struct config *config = loader->config;
+    uint8_t bytes[CONFIG_SECRET_MAX + 2];
+    ssize_t got = read(fd, bytes, sizeof(bytes));
+
+    if (got < 0) {
+        return config_fail(loader, "peerSecretFile: %.256s cannot be read: %s",
+                           config->peer_secret_file, strerrordesc_np(errno));
+    }
+
+    size_t len = (size_t)got;
+
+    while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r')) {
+        len--;
+    }
+    if (len < CONFIG_SECRET_MIN || len > CONFIG_SECRET_MAX) {
+        return config_fail(loader,
+                           "peerSecretFile: %.256s must hold %d to %d bytes; make one with: "
+                           "head -c 32 /dev/urandom | base64 > FILE && chmod 600 FILE",
+                           config->peer_secret_file, CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
+    }
+    memcpy(config->secret, bytes, len);
+    config->secret_len = (uint32_t)len;
+    return ERR_OK;
+}
+
+static enum err load_secret(struct config_loader *loader)
+{
+    const char *path = loader->config->peer_secret_file;
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum err err = ERR_OK;
+
+    if (fd < 0) {
+        return config_fail(loader,
+                           "peerSecretFile: %.256s cannot be read: %s; check path and "
+                           "permission",
+                           path, strerrordesc_np(errno));
+    }
+    if (fstat(fd, &stat) || !S_ISREG(stat.st_mode)) {
+        err = config_fail(loader, "peerSecretFile: %.256s is no regular file", path);
+    } else if (stat.st_mode & (S_IROTH | S_IWOTH)) {
+        err = config_fail(loader,
+                          "peerSecretFile: %.256s is open to everybody; run chmod 600 on it", path);
+    } else {
+        err = read_secret(loader, fd);
+    }
+    close(fd);
+    return err;
+}
+
+static enum err check_secret(struct config_loader *loader)
+{
+    const struct config *config = loader->config;
+
+    if (config->peer_secret_file[0]) {
+        return load_secret(loader);
+    }
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        const struct config_server *server = &config->servers[i];
+
+        if (!config_is_loopback(server->host)) {
+            return config_fail(loader,
+                               "peerSecretFile: missing, and server.%u (%s) is beyond loopback; "
+                               "give the same secret file to all replicas",
+                               server->id, server->host);
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err check_web_dir(struct config_loader *loader)
+{
+    const char *path = loader->config->web_dir;
+    struct stat about;
+
+    if (path[0] == '\0') {
+        return ERR_OK;
+    }
+    if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) {
+        return config_fail(
+            loader, "webDir: %.256s is no directory; give the one that web/build.mjs writes", path);
+    }
+    config_warn(loader, "webDir: the dashboard comes from %.256s, not out of this binary", path);
+    return ERR_OK;
+}
+
+enum err config_check(struct config_loader *loader)
+{
+    enum err err = check_servers(loader);
+
+    if (err == ERR_OK) {
+        err = check_client_address(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_sizes(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_sessions(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_super(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_web_dir(loader);
+    }
+    return err == ERR_OK ? check_secret(loader) : err;
+}

@@ -1,0 +1,50 @@
+/* config_int.h - shared between the files of the configuration only. */
+#ifndef SERVER_CONFIG_INT_H
+#define SERVER_CONFIG_INT_H
+
+#include "server/config/config.h"
+
+enum config_source {
+    CONFIG_FROM_DEFAULT,
+    CONFIG_FROM_FILE,
+    CONFIG_FROM_ENV,
+    CONFIG_FROM_FLAG,
+};
+
+enum {
+    CONFIG_ROWS_MAX = 96,
+    CONFIG_VALUE_MAX = 4096, /* Longest value text. */
+    CONFIG_WHERE_MAX = 320,
+};
+
+struct config_loader {
+    struct config *config;
+    struct config_report *report;
+    uint8_t set_by[CONFIG_ROWS_MAX]; /* enum config_source, per row. */
+    enum config_source source;       /* Being read. */
+    char where[CONFIG_WHERE_MAX];    /* For messages: "zabra.cfg line 3", "flag --id". */
+};
+
+/* Puts the one line into the report; returns ERR_CONFIG. */
+enum err config_fail(struct config_loader *loader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void config_warn(struct config_loader *loader, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* False: the row's field has the default. */
+bool config_is_given(const struct config_loader *loader, const char *key);
+
+/* Parses `text` (a C string) into the row's field. */
+enum err config_set_value(struct config_loader *loader, const struct config_row *row,
+                          const char *text);
+
+/* Parses the value of `server.<suffix>`. */
+enum err config_set_server(struct config_loader *loader, const char *suffix, const char *text);
+
+/* Decimal digits only; false when not a number or above UINT64_MAX. */
+bool config_parse_number(const char *text, uint64_t *ret_number);
+
+/* Everything that needs more than one key, and the secret file. */
+enum err config_check(struct config_loader *loader);
+
+#endif

@@ -1,0 +1,239 @@
+#include "base/check.h"
+#include "server/config/config_int.h"
+
+#include <inttypes.h>
+
+#define AT(field)     offsetof(struct config, field)
+#define TEXT_AT(name) AT(name), .max = sizeof(((struct config *)0)->name) - 1
+
+#define KIB     UINT64_C(1024)
+#define MIB     UINT64_C(1048576)
+#define HOUR_MS UINT64_C(3600000)
+
+static const char *const level_names[] = {"debug", "info", "warn", "error", NULL};
+static const char *const format_names[] = {"plain", "json", NULL};
+
+static const struct config_row rows[] = {
+    {"id", CONFIG_U32, AT(id), NULL, 1, ZAB_ID_MAX, NULL, false,
+     "number of this replica, unique in the ensemble"},
+    {"dataDir", CONFIG_TEXT, TEXT_AT(data_dir), .fallback = NULL, .min = 1,
+     .help = "directory of log and snapshots; made when missing"},
+    {"clientAddress", CONFIG_TEXT, TEXT_AT(client_address), .fallback = "127.0.0.1", .min = 1,
+     .help = "numeric address to serve clients on"},
+    {"clientPort", CONFIG_U16, AT(client_port), "9998", 1, 65535, NULL, false,
+     "port for HTTP and WebSocket"},
+    {"advertiseClient", CONFIG_TEXT, TEXT_AT(advertise_client), .fallback = "",
+     .help = "host:port under which clients reach this replica; told by /ensemble/v1"},
+    {"allowedHosts", CONFIG_TEXT, TEXT_AT(allowed_hosts), .fallback = "",
+     .help = "Host names that requests may name, comma separated, besides the own addresses"},
+    {"allowedOrigins", CONFIG_TEXT, TEXT_AT(allowed_origins), .fallback = "",
+     .help = "web origins that may call this replica, comma separated"},
+    {"webDir", CONFIG_TEXT, TEXT_AT(web_dir), .fallback = "",
+     .help =
+         "directory to serve the dashboard from while it is developed, in place of the one inside"},
+    {"insecure", CONFIG_BOOL, AT(insecure), "false", 0, 1, NULL, false,
+     "true: serve clients beyond loopback without TLS"},
+    {"readOnly", CONFIG_BOOL, AT(read_only), "false", 0, 1, NULL, false,
+     "true: this replica refuses its clients' writes; else it is as any other"},
+    {"showClients", CONFIG_BOOL, AT(show_clients), "false", 0, 1, NULL, false,
+     "true: anybody may list all sessions and watches; false: each his own, the super user all"},
+    {"environment", CONFIG_TEXT, TEXT_AT(environment), .fallback = "",
+     .help = "name of this ensemble for people, as production; told by /status/v1"},
+    {"httpThreads", CONFIG_U32, AT(http_threads), "2", 1, 64, NULL, false,
+     "threads that serve HTTP"},
+    {"busyPoll", CONFIG_U32, AT(busy_poll_us), "50", 0, 1000, NULL, false,
+     "us that the core looks for work before it sleeps, while work comes closely; 0: sleeps at "
+     "once"},
+    {"peerSecretFile", CONFIG_TEXT, TEXT_AT(peer_secret_file), .fallback = "",
+     .help = "file with the secret that all replicas share; needed beyond loopback"},
+    {"tickTime", CONFIG_U32, AT(tick_ms), "1000", 10, 60000, NULL, false,
+     "unit of initLimit and syncLimit, ms"},
+    {"initLimit", CONFIG_U32, AT(init_limit), "10", 1, 10000, NULL, false,
+     "ticks a replica may take to synchronise with a new leader"},
+    {"syncLimit", CONFIG_U32, AT(sync_limit), "3", 2, 1000, NULL, false,
+     "ticks of silence after which a peer counts as dead"},
+    {"maxPending", CONFIG_U32, AT(pending_max), "10000", 1, 1000000, NULL, true,
+     "proposals in flight"},
+    {"maxPendingBytes", CONFIG_U64, AT(pending_bytes_max), "67108864", 16 * MIB, 4096 * MIB, NULL,
+     true, "bytes of proposals in flight"},
+    {"maxPeerQueueBytes", CONFIG_U64, AT(peer_queue_bytes_max), "67108864", 20 * MIB, 4096 * MIB,
+     NULL, true, "bytes waiting for a peer before it is dropped and synchronised again"},
+    {"maxForwardedBytes", CONFIG_U64, AT(forward_bytes_max), "67108864", 17 * MIB, 4096 * MIB, NULL,
+     true, "bytes of other replicas' writes that wait in the leader; more are answered 429"},
+    {"maxForwardedBytesPerPeer", CONFIG_U64, AT(forward_peer_bytes_max), "33554432", 17 * MIB,
+     4096 * MIB, NULL, true, "the same of one replica's"},
+    {"maxDataBytes", CONFIG_U32, AT(data_bytes_max), "1048576", KIB, 8 * MIB, NULL, true,
+     "bytes of a znode's data"},
+    {"maxMultiOps", CONFIG_U32, AT(multi_ops_max), "1000", 1, 100000, NULL, true,
+     "operations in a multi"},
+    {"maxMultiBytes", CONFIG_U32, AT(multi_bytes_max), "4194304", 4 * KIB, 12 * MIB, NULL, true,
+     "bytes of a transaction, and of a multi's body"},
+    {"maxRecursive", CONFIG_U32, AT(recursive_max), "10000", 1, 1000000, NULL, true,
+     "znodes that a recursive delete may remove"},
+    {"snapCount", CONFIG_U32, AT(snap_count), "100000", 10, 1000000000, NULL, false,
+     "transactions between two snapshots"},
+    {"snapBytes", CONFIG_U64, AT(snap_bytes), "268435456", 64 * KIB, UINT64_C(1) << 40, NULL, false,
+     "bytes of log between two snapshots"},
+    {"snapRetainCount", CONFIG_U32, AT(snapshots_keep), "3", 1, 1000, NULL, false,
+     "snapshots to keep; log behind the oldest is purged"},
+    {"walSegmentBytes", CONFIG_U64, AT(wal_segment_bytes), "33554432", 64 * KIB, 1024 * MIB, NULL,
+     false, "size of a log file, multiple of 4096"},
+    {"maxConnections", CONFIG_U32, AT(connections_max), "10000", 1, 1000000, NULL, true,
+     "client connections"},
+    {"maxConnectionsPerAddress", CONFIG_U32, AT(connections_per_address_max), "10000", 1, 1000000,
+     NULL, true, "client connections from one address"},
+    {"maxRequests", CONFIG_U32, AT(requests_max), "10000", 1, 1000000, NULL, true,
+     "writes and quorum reads in flight; more are answered 429"},
+    {"maxChildrenPage", CONFIG_U32, AT(children_page_max), "10000", 1, 1000000, NULL, true,
+     "children in one answer"},
+    {"maxHeadBytes", CONFIG_U32, AT(head_bytes_max), "8192", KIB, 64 * KIB, NULL, true,
+     "bytes of a request head"},
+    {"headTimeout", CONFIG_U32, AT(head_timeout_ms), "10000", 100, HOUR_MS, NULL, true,
+     "ms for a request head to arrive"},
+    {"bodyTimeout", CONFIG_U32, AT(body_timeout_ms), "30000", 100, HOUR_MS, NULL, true,
+     "ms for a request body to arrive"},
+    {"idleTimeout", CONFIG_U32, AT(idle_timeout_ms), "60000", 100, 24 * HOUR_MS, NULL, true,
+     "ms after which an idle connection is closed"},
+    {"requestTimeout", CONFIG_U32, AT(request_timeout_ms), "10000", 100, HOUR_MS, NULL, true,
+     "ms after which a write is answered with an unknown outcome"},
+    {"staleLimit", CONFIG_U32, AT(stale_limit_ms), "10000", 100, 24 * HOUR_MS, NULL, true,
+     "ms that a replica cut off from the leader still answers local reads"},
+    {"drainTimeout", CONFIG_U32, AT(drain_timeout_ms), "10000", 0, HOUR_MS, NULL, true,
+     "ms to finish requests after SIGTERM"},
+    {"minSessionTimeout", CONFIG_U32, AT(session_min_ms), "2000", 100, HOUR_MS, NULL, true,
+     "ms; shorter session time-outs are raised to it; two ticks unless it is given"},
+    {"maxSessionTimeout", CONFIG_U32, AT(session_max_ms), "60000", 100, 24 * HOUR_MS, NULL, true,
+     "ms; longer session time-outs are lowered to it"},
+    {"sessionTimeout", CONFIG_U32, AT(session_default_ms), "15000", 100, 24 * HOUR_MS, NULL, true,
+     "ms; time-out of a session that asks for none"},
+    {"maxSessions", CONFIG_U32, AT(sessions_max), "100000", 1, 10000000, NULL, true,
+     "sessions of the ensemble; more are answered 429"},
+    {"maxSessionEphemerals", CONFIG_U32, AT(session_ephemerals_max), "10000", 1, 100000, NULL, true,
+     "ephemeral znodes of a session"},
+    {"maxSessionEphemeralBytes", CONFIG_U32, AT(session_ephemeral_bytes_max), "2097152", KIB,
+     8 * MIB, NULL, true, "bytes of their paths"},
+    {"maxRemembered", CONFIG_U32, AT(remembered_max), "100000", 1, 10000000, NULL, true,
+     "results of writes with an Idempotency-Key that are kept; more are answered 429"},
+    {"maxRememberedBytes", CONFIG_U64, AT(remembered_bytes_max), "67108864", MIB, 4096 * MIB, NULL,
+     true, "bytes of them"},
+    {"maxResultBytes", CONFIG_U32, AT(result_bytes_max), "262144", KIB, 4 * MIB, NULL, true,
+     "bytes of one such result"},
+    {"rememberFor", CONFIG_U32, AT(remember_ms), "600000", 1000, 24 * HOUR_MS, NULL, true,
+     "ms for which such a result is kept at least"},
+    {"maxWindow", CONFIG_U32, AT(window_max), "100000", 1, 10000000, NULL, true,
+     "recent transactions that a watcher can resume from"},
+    {"maxWindowBytes", CONFIG_U64, AT(window_bytes_max), "67108864", 64 * KIB, 4096 * MIB, NULL,
+     true, "bytes of them"},
+    {"maxWebSockets", CONFIG_U32, AT(web_sockets_max), "10000", 1, 1000000, NULL, true,
+     "WebSockets"},
+    {"maxInFlight", CONFIG_U32, AT(socket_in_flight_max), "10000", 1, 1000000, NULL, true,
+     "requests of a WebSocket that wait for their answer; then it is read no further"},
+    {"maxMessagesPerSecond", CONFIG_U32, AT(socket_messages_per_s), "0", 0, 10000000, NULL, true,
+     "messages that a WebSocket may send; then it is read more slowly; 0: no bound"},
+    {"maxMessageBytes", CONFIG_U32, AT(message_bytes_max), "4194304", 4 * KIB, 16 * MIB, NULL, true,
+     "bytes of a message on a WebSocket"},
+    {"maxSocketQueueBytes", CONFIG_U32, AT(socket_queue_bytes_max), "4194304", 4 * KIB, 1024 * MIB,
+     NULL, true, "bytes of events that wait for a slow client; then it is told overrun"},
+    {"slowTimeout", CONFIG_U32, AT(slow_timeout_ms), "30000", 100, HOUR_MS, NULL, true,
+     "ms after which a client that reads nothing is closed"},
+    {"heartbeatInterval", CONFIG_U32, AT(heartbeat_ms), "10000", 100, HOUR_MS, NULL, true,
+     "ms between heartbeats on WebSockets and streams"},
+    {"maxWatches", CONFIG_U32, AT(watches_max), "10000", 1, 1000000, NULL, true,
+     "watches of a WebSocket"},
+    {"maxWatchBytes", CONFIG_U32, AT(watch_bytes_max), "4194304", 4 * KIB, 1024 * MIB, NULL, true,
+     "bytes of their paths"},
+    {"maxStreams", CONFIG_U32, AT(streams_max), "10000", 1, 1000000, NULL, true,
+     "streams of events and requests that wait for a change"},
+    {"maxTransfers", CONFIG_U32, AT(transfers_max), "4", 1, 1000, NULL, true,
+     "exports and imports at a time; more are answered 429"},
+    {"maxExportBytes", CONFIG_U64, AT(export_bytes_max), "67108864", 64 * KIB, 4096 * MIB, NULL,
+     true, "bytes of znodes that change during an export, kept for it; then it ends with an error"},
+    {"maxWait", CONFIG_U32, AT(wait_max_ms), "60000", 100, HOUR_MS, NULL, true,
+     "ms that a request may wait for a change"},
+    {"superDigest", CONFIG_TEXT, TEXT_AT(super_digest), .fallback = "",
+     .help = "user:base64(SHA1(user:password)) of the super user, whom no ACL stops"},
+    {"logLevel", CONFIG_CHOICE, AT(log_level), "info", 0, 0, level_names, false,
+     "least serious level to log"},
+    {"logFormat", CONFIG_CHOICE, AT(log_format), "plain", 0, 0, format_names, false,
+     "form of log lines"},
+    {"accessLog", CONFIG_BOOL, AT(access_log), "false", 0, 1, NULL, false,
+     "true: one log line per request"},
+};
+
+_Static_assert(sizeof(rows) / sizeof(rows[0]) <= CONFIG_ROWS_MAX,
+               "set_by has a place for each row");
+
+size_t config_rows(const struct config_row **ret_rows)
+{
+    *ret_rows = rows;
+    return sizeof(rows) / sizeof(rows[0]);
+}
+
+static const void *field(const struct config *config, const struct config_row *row)
+{
+    return (const uint8_t *)config + row->offset;
+}
+
+uint64_t config_number(const struct config *config, const struct config_row *row)
+{
+    const void *from = field(config, row);
+
+    switch (row->type) {
+    case CONFIG_BOOL:
+        return *(const bool *)from;
+    case CONFIG_U16:
+        return *(const uint16_t *)from;
+    case CONFIG_U32:
+    case CONFIG_CHOICE:
+        return *(const uint32_t *)from;
+    case CONFIG_U64:
+        return *(const uint64_t *)from;
+    case CONFIG_TEXT:
+        break;
+    }
+    UNREACHABLE();
+}
+
+void config_append_value(const struct config *config, const struct config_row *row, struct buf *out)
+{
+    if (row->type == CONFIG_TEXT) {
+        buf_append_str(out, field(config, row));
+        return;
+    }
+
+    uint64_t number = config_number(config, row);
+
+    if (row->type == CONFIG_CHOICE) {
+        buf_append_str(out, row->choices[number]);
+    } else if (row->type == CONFIG_BOOL) {
+        buf_append_str(out, number ? "true" : "false");
+    } else {
+        buf_printf(out, "%" PRIu64, number);
+    }
+}
+
+static void append_row(const struct config_row *row, struct buf *out)
+{
+    buf_printf(out, "  %-25s %s", row->key, row->help);
+    if (row->choices) {
+        buf_append_str(out, ":");
+        for (const char *const *choice = row->choices; *choice; choice++) {
+            buf_printf(out, " %s", *choice);
+        }
+    }
+    if (!row->fallback) {
+        buf_append_str(out, " (required)");
+    } else if (row->fallback[0]) {
+        buf_printf(out, " (default %s)", row->fallback);
+    }
+    buf_append_str(out, "\n");
+}
+
+void config_append_help(struct buf *out)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        append_row(&rows[i], out);
+    }
+    buf_printf(out, "  %-25s %s\n", "server.N",
+               "host:peerPort of replica N, with :observer for one that does not vote");
+}

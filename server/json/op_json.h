@@ -1,0 +1,257 @@
+/*
+ * op_json.h - operations, results and events as JSON, the same for REST, WebSocket and streams.
+ *
+ * Bodies and messages are parsed by jansson behind a scan that bounds the nesting first; answers
+ * are streamed by base/jsonw. The bytes of a `dataJson` value are kept exactly as they were sent:
+ * they are found in the text by the scan and never printed again from a parsed number.
+ *
+ * Two forms of the same objects: REST (64-bit numbers twice, as number and as hex string; the stat
+ * flat beside the data, as ZooKeeper's own gateway has it) and the form of messages (64-bit numbers
+ * as hex strings only; the stat always an object of its own).
+ */
+#ifndef SERVER_OP_JSON_H
+#define SERVER_OP_JSON_H
+
+#include "base/jsonw.h"
+#include "server/op/ops.h"
+#include "server/watch/subscribe.h"
+
+enum {
+    OP_DETAIL_MAX = 256,
+    OP_JSON_DEPTH_MAX = 64 /* Of request bodies and of values shown as dataJson. */
+};
+
+/* Largest number that every JSON library keeps exactly; the largest id of a message. */
+#define OP_JSON_NUMBER_MAX (INT64_C(1) << 53)
+
+/* Why a body or a message was refused. */
+struct op_fault {
+    enum err err;
+    bool has_index;
+    uint32_t index;             /* Element of a multi. */
+    char detail[OP_DETAIL_MAX]; /* A sentence; may quote the client. */
+};
+
+/* ---- Reading ---- */
+
+/* Body of a multi (`def` of OP_MULTI) or of one operation in the form of an element of a multi.
+ * Sets only the fields given. Slices in `args` point into `text` or `memory`, which must be empty
+ * and live as long. `*ret_multi` is a heap array behind args->ops, or NULL. Fields are checked one
+ * by one; the caller runs op_args_check for a single operation. A member that the operation does
+ * not have is an error. */
+enum err op_json_parse(const struct op_def *def, struct slice text, struct op_args *args,
+                       struct buf *memory, struct op_args **ret_multi, struct op_fault *ret_fault);
+
+/* What a reply to a message is addressed to. */
+struct op_message_id {
+    bool known; /* False: the message had none that could be read. */
+    uint64_t number;
+};
+
+/*
+ * A WebSocket message: one operation with `id` and `op`, and on request `key`, `consistency` and
+ * `min_zxid`. Fills def, args, multi, key, consistency and min_zxid of `request`, whose memory must
+ * be empty; `text` is not needed afterwards. Runs op_args_check. Unknown members are ignored; data
+ * is shown as `auto` when the message does not say how. The secret of a session is not hashed yet,
+ * and may be absent from `close`, `touch` and `getsession`, which then mean the session attached.
+ *
+ * On an error `ret_id` is still as good as it can be, and request->def is NULL when the operation
+ * is not known. ERR_BAD_ARGUMENTS, ERR_UNIMPLEMENTED (unknown op), ERR_TOO_LARGE, ERR_INVALID_ACL.
+ */
+enum err op_json_parse_message(struct slice text, struct op_request *request,
+                               struct op_message_id *ret_id, struct op_fault *ret_fault);
+
+/* An ACL from a header or a parameter: the name of a standard one, or a JSON array of entries.
+ * The encoded list points into `memory` (which must be empty) or lives for ever. */
+enum err op_json_parse_acl(struct slice text, struct buf *memory, struct slice *ret_acl,
+                           struct op_fault *ret_fault);
+
+/* True when the bytes are one JSON value within the depth bound. */
+bool op_json_valid(struct slice text);
+
+/* ---- Writing results ---- */
+
+/* How results are written. */
+struct op_json_style {
+    struct slice uri; /* URL of the resource addressed; empty: no `uri` members. */
+    bool message;     /* The form of messages. */
+};
+
+/* Members of a stat into the open object. */
+void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message);
+
+/* One value, a JSON array of entries {"perms":["read",...],"scheme","id"}: what `acl` members are
+ * written as, and may be read from. Empty bytes are open to everybody, which is an entry, too. */
+void op_json_acl(struct jsonw *json, struct slice acl);
+
+/* One value, an array of their names. */
+void op_json_perms(struct jsonw *json, uint32_t perms);
+
+/* True when this is an answer: no error, or `exists` of a znode that is not there. */
+bool op_json_is_answer(enum op_id op, enum err err);
+
+/* One value: the answer of a successful operation. ERR_NOT_ACCEPTABLE when data cannot be shown in
+ * the asked format; the caller then throws away what was written. Not for OP_SHAPE_INFO and
+ * OP_SHAPE_FRONT. */
+enum err op_json_result(struct jsonw *json, const struct op_args *args,
+                        const struct op_result *result, const struct op_json_style *style);
+
+/* ---- Lines of an export: one JSON object each, without the end of the line ---- */
+
+enum {
+    OP_JSON_EXPORT = 1 /* Version of the form, in the first line. */
+};
+
+void op_json_export_head(struct jsonw *json, struct slice path, zxid_t zxid, uint64_t history);
+
+/* A znode in the form of an element of a multi that creates it, with its path below the top and
+ * with its stat. */
+struct op_export_znode {
+    struct slice path; /* Empty: the top itself. */
+    struct stat_view stat;
+    struct slice acl; /* Empty: open, and no such member. */
+    const struct blob *data;
+    bool container;
+    int64_t ttl_ms; /* 0: none. */
+};
+
+void op_json_export_znode(struct jsonw *json, const struct op_export_znode *znode,
+                          enum op_dataformat format);
+
+/* What a line of an import says. */
+enum op_line_kind {
+    OP_LINE_ZNODE,
+    OP_LINE_HEAD,
+    OP_LINE_END,
+    OP_LINE_ERROR
+};
+
+struct op_line {
+    enum op_line_kind kind;
+    struct op_args args; /* ZNODE: a create; the path is as it is written, and not checked. */
+    uint64_t znodes;     /* END: how many there are. */
+};
+
+/* One line of an export, or one like it; `stat` is passed over, any other member that a znode does
+ * not have is an error. Slices point into `memory`, which must be empty. */
+enum err op_json_parse_line(struct slice text, struct op_line *ret_line, struct buf *memory,
+                            struct op_fault *ret_fault);
+
+/* How far an import is. */
+struct op_import_figures {
+    uint64_t lines; /* Znodes that are done: the sum of the next three. */
+    uint64_t created;
+    uint64_t overwritten;
+    uint64_t skipped;
+    uint64_t multis; /* Transactions. */
+    zxid_t zxid;     /* Of the last one; 0: none. */
+    uint64_t line;   /* Where it has failed; 0: it has not. */
+    bool dry_run;    /* Nothing is done: the figures say what would be. */
+};
+
+/* One value: what an import answers, and in its problems the member "import". */
+void op_json_import(struct jsonw *json, const struct op_import_figures *figures);
+
+/* What is in the last line: without it the lines have been cut off. */
+struct op_export_figures {
+    uint64_t znodes;
+    uint64_t ephemerals; /* Left out. */
+    uint64_t unreadable; /* Left out with all that is below them. */
+    uint64_t masked;     /* Whose ACL is shown without hashes: it cannot be imported. */
+};
+
+void op_json_export_end(struct jsonw *json, const struct op_export_figures *figures);
+
+/* The problem object (RFC 9457 and what ZooKeeper's clients know). Made by op_problem_make: one
+ * that does not say what became of the write is of no use to a client. */
+struct op_problem {
+    enum err err;
+    uint32_t status;      /* 0: that of the error. */
+    const char *detail;   /* NULL: err_text. */
+    const char *outcome;  /* "not-applied" or "unknown"; never NULL. */
+    const char *instance; /* Name of this request in the log, or NULL. */
+    struct slice path;    /* Empty: none. */
+    struct slice request; /* URL as asked, or empty. */
+    zxid_t zxid;
+    uint64_t retry_after_ms; /* 0: none. */
+    bool message;            /* The form of messages, without what only older clients read. */
+    bool has_index;
+    uint32_t index;                         /* Element of a multi that failed. */
+    const struct op_result *result;         /* Its stat and results, or NULL. */
+    const struct op_args *args;             /* For the results of a multi. */
+    const struct op_import_figures *import; /* How far an import has come, or NULL. */
+};
+
+/* With error and outcome; the rest is for the caller to fill in. `kind` is that of the request,
+ * OP_KIND_INFO for what is no operation. */
+struct op_problem op_problem_make(enum op_kind kind, enum err err);
+
+void op_json_problem(struct jsonw *json, const struct op_problem *problem);
+
+/* {"error":{the problem}}: the last line of an export that could not be ended. */
+void op_json_export_error(struct jsonw *json, const struct op_problem *problem);
+
+/* "unknown" when an error of a write leaves open whether it was applied. */
+const char *op_outcome(enum op_kind kind, enum err err);
+
+/* ---- Writing replies to messages ---- */
+
+/* {"id","ok":true,"zxid" and all that follows until op_json_reply_end: for what the front ends
+ * answer themselves. A zxid of 0 is left out. */
+void op_json_reply_begin(struct jsonw *json, uint64_t id, zxid_t zxid);
+void op_json_reply_end(struct jsonw *json);
+
+/* The whole reply of a successful operation, with "watch" when `watch_id` is not 0. The same error
+ * and the same exceptions as op_json_result. */
+enum err op_json_reply(struct jsonw *json, uint64_t id, const struct op_args *args,
+                       const struct op_result *result, uint32_t watch_id);
+
+/* The reply to `watch`: "watch", "zxid", and "resumed" when it was to go on from somewhere. */
+void op_json_reply_watch(struct jsonw *json, uint64_t id, const struct subscribe_result *result);
+
+/* {"id","ok":false,"error":{the problem}}; the id is null when it is not known. */
+void op_json_reply_error(struct jsonw *json, const struct op_message_id *id,
+                         const struct op_problem *problem);
+
+/* ---- Writing events: what the server says by itself ---- */
+
+/* A change. "watches" are the ids of `hits`, as on_event gets them (NULL: no such member). With
+ * `values` stat and data go along, as far as the change has them; data that cannot be shown in the
+ * format is shown as `auto` would. */
+void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
+                   bool values, enum op_dataformat format);
+
+/* The first message of a socket. */
+struct op_hello {
+    uint32_t server; /* Id of this replica. */
+    const char *role;
+    uint64_t history;
+    zxid_t zxid;
+    uint32_t heartbeat_ms;
+    struct slice limits; /* JSON, as gate_write_limits writes it. */
+};
+
+#define OP_PROTOCOL "zabra.v1.json"
+
+void op_json_hello(struct jsonw *json, const struct op_hello *hello);
+
+/* Everything up to `zxid` has been told. */
+void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
+
+/* Events behind `from` were thrown away because the client is slow ("overrun"); what they led to
+ * follows by and by. `watches` NULL: no such member. */
+void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
+
+/* What happened up to `zxid` cannot be told any more ("gap"): read anew. What comes after it is
+ * told. */
+void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t zxid);
+
+/* The session attached here has ended or gone elsewhere: `state` is "closed", "expired" or "moved";
+ * `session` is its public id. */
+void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid);
+
+/* The last message of a socket or stream. `servers` is JSON as gate_write_servers writes it, or
+ * empty. */
+void op_json_closing(struct jsonw *json, const char *reason, struct slice servers);
+
+#endif

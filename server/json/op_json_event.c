@@ -1,0 +1,152 @@
+/* What the server says by itself: changes, heartbeats, and what becomes of a socket or stream. */
+#include "base/check.h"
+#include "server/json/op_json_int.h"
+
+enum {
+    HISTORY_TEXT_MAX = 24
+};
+
+static void begin(struct jsonw *json, const char *name)
+{
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "event", name);
+}
+
+/* An event is one line of text, so line ends among the blanks of a value become blanks; inside of a
+ * JSON string there are none. */
+static void put_one_line(struct jsonw *json, struct slice text)
+{
+    struct buf line;
+
+    buf_init(&line, text.len);
+    buf_append_slice(&line, text);
+    for (size_t i = 0; i < line.len; i++) {
+        bool ends_line = line.data[i] == '\n' || line.data[i] == '\r';
+
+        line.data[i] = ends_line ? ' ' : line.data[i];
+    }
+    jsonw_key(json, "dataJson");
+    jsonw_raw(json, buf_slice(&line));
+    buf_release(&line);
+}
+
+/* An event cannot be refused, so there is always a form that will do. */
+static void put_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
+{
+    if (data && format == OP_JSON && op_json_valid(blob_slice(data))) {
+        put_one_line(json, blob_slice(data));
+        return;
+    }
+
+    bool exact = format == OP_BASE64 || format == OP_NONE;
+    enum err err = op_json_data(json, data, exact ? format : OP_AUTO);
+
+    ASSERT(err == ERR_OK);
+}
+
+static void put_watches(struct jsonw *json, const uint32_t *watches, size_t count)
+{
+    if (!watches) {
+        return;
+    }
+    jsonw_key(json, "watches");
+    jsonw_array(json);
+    for (size_t i = 0; i < count; i++) {
+        jsonw_u64(json, watches[i]);
+    }
+    jsonw_array_end(json);
+}
+
+static void put_hits(struct jsonw *json, const struct watch *hits)
+{
+    jsonw_key(json, "watches");
+    jsonw_array(json);
+    for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
+        jsonw_u64(json, hit->id);
+    }
+    jsonw_array_end(json);
+}
+
+void op_json_event(struct jsonw *json, const struct watch_event *event, const struct watch *hits,
+                   bool values, enum op_dataformat format)
+{
+    bool exists = event->type != WATCH_DELETED;
+
+    begin(json, watch_event_name(event->type));
+    if (hits) {
+        put_hits(json, hits);
+    }
+    jsonw_kv_string(json, "path", event->path);
+    jsonw_kv_hex(json, "zxid", event->zxid);
+    jsonw_kv_bool(json, "end", event->last);
+    if (event->diff) {
+        jsonw_kv_bool(json, "diff", true);
+    }
+    if (values && exists && event->change) {
+        op_json_stat_object(json, &event->change->stat, true);
+        put_data(json, event->change->data, format);
+    }
+    jsonw_object_end(json);
+}
+
+void op_json_hello(struct jsonw *json, const struct op_hello *hello)
+{
+    struct buf history;
+
+    buf_init(&history, HISTORY_TEXT_MAX);
+    buf_printf(&history, "%016llx", (unsigned long long)hello->history);
+    begin(json, "hello");
+    jsonw_kv_cstr(json, "protocol", OP_PROTOCOL);
+    jsonw_kv_u64(json, "server", hello->server);
+    jsonw_kv_cstr(json, "role", hello->role);
+    jsonw_kv_string(json, "history", buf_slice(&history));
+    jsonw_kv_hex(json, "zxid", hello->zxid);
+    jsonw_kv_u64(json, "heartbeat_ms", hello->heartbeat_ms);
+    jsonw_key(json, "limits");
+    jsonw_raw(json, hello->limits);
+    jsonw_object_end(json);
+    buf_release(&history);
+}
+
+void op_json_heartbeat(struct jsonw *json, zxid_t zxid)
+{
+    begin(json, "heartbeat");
+    jsonw_kv_hex(json, "zxid", zxid);
+    jsonw_object_end(json);
+}
+
+void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from)
+{
+    begin(json, "overrun");
+    put_watches(json, watches, count);
+    jsonw_kv_hex(json, "from", from);
+    jsonw_object_end(json);
+}
+
+void op_json_gap(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t zxid)
+{
+    begin(json, "gap");
+    put_watches(json, watches, count);
+    jsonw_kv_hex(json, "zxid", zxid);
+    jsonw_object_end(json);
+}
+
+void op_json_session_event(struct jsonw *json, const char *state, uint64_t session, zxid_t zxid)
+{
+    begin(json, "session");
+    jsonw_kv_cstr(json, "state", state);
+    jsonw_kv_hex(json, "session", session);
+    jsonw_kv_hex(json, "zxid", zxid);
+    jsonw_object_end(json);
+}
+
+void op_json_closing(struct jsonw *json, const char *reason, struct slice servers)
+{
+    begin(json, "closing");
+    jsonw_kv_cstr(json, "reason", reason);
+    if (servers.len > 0) {
+        jsonw_key(json, "servers");
+        jsonw_raw(json, servers);
+    }
+    jsonw_object_end(json);
+}

@@ -1,0 +1,266 @@
+/* The members of one object into arguments, by the descriptors of its row. */
+#include "base/base64.h"
+#include "base/check.h"
+#include "server/json/op_json_int.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum {
+    NUMBER_MAX = 32
+};
+
+enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key, const char *why)
+{
+    parse->fault->err = err;
+    (void)snprintf(parse->fault->detail, sizeof(parse->fault->detail), "%.100s %s", key, why);
+    return err;
+}
+
+/* There is room for all strings of the text together, so slices stay valid. */
+struct slice op_json_keep(struct op_json_parse *parse, struct slice text)
+{
+    struct buf *memory = parse->memory;
+    uint8_t *to = memory->data + memory->len;
+
+    ASSERT(text.len <= memory->cap - memory->len);
+    if (text.len > 0) {
+        memcpy(to, text.data, text.len);
+    }
+    memory->len += text.len;
+    return slice_make(to, text.len);
+}
+
+struct slice op_json_string(const json_t *value)
+{
+    return slice_make(json_string_value(value), json_string_length(value));
+}
+
+/* How a field is written. */
+enum form {
+    FORM_NONE, /* Not at all, or not as a scalar. */
+    FORM_BOOL,
+    FORM_NUMBER,
+    FORM_TEXT,
+    FORM_EITHER /* A number, or text when it may be large. */
+};
+
+static enum form form_of(enum op_field_type type)
+{
+    switch (type) {
+    case OP_FIELD_BOOL:
+        return FORM_BOOL;
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+    case OP_FIELD_I64:
+        return FORM_NUMBER;
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+    case OP_FIELD_WITH:
+    case OP_FIELD_DATAFORMAT:
+    case OP_FIELD_SECRET:
+    case OP_FIELD_KIND:
+    case OP_FIELD_CONFLICT:
+        return FORM_TEXT;
+    case OP_FIELD_SINCE:
+    case OP_FIELD_U64:
+        return FORM_EITHER;
+    case OP_FIELD_BYTES:
+    case OP_FIELD_OPS:
+    case OP_FIELD_NAME:
+    case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
+    case OP_FIELD_NONE_MATCH:
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
+        break;
+    }
+    return FORM_NONE;
+}
+
+/* Scalars become the text that a query parameter would have, so that one parser has the limits. */
+static bool scalar_text(enum form form, const json_t *value, char number[NUMBER_MAX],
+                        struct slice *ret_text)
+{
+    if (form == FORM_BOOL) {
+        *ret_text = slice_str(json_is_true(value) ? "true" : "false");
+        return json_is_boolean(value);
+    }
+    if (form == FORM_TEXT || (form == FORM_EITHER && json_is_string(value))) {
+        *ret_text = op_json_string(value);
+        return json_is_string(value);
+    }
+    (void)snprintf(number, NUMBER_MAX, "%lld", (long long)json_integer_value(value));
+    *ret_text = slice_str(number);
+    return json_is_integer(value);
+}
+
+static bool is_kept(enum op_field_type type)
+{
+    return type == OP_FIELD_PATH || type == OP_FIELD_TEXT || type == OP_FIELD_SECRET;
+}
+
+static enum err parse_scalar(struct op_json_parse *parse, const struct op_field *field,
+                             const json_t *value, struct op_args *args)
+{
+    char number[NUMBER_MAX];
+    struct slice text;
+    const char *why = NULL;
+
+    if (!scalar_text(form_of(field->type), value, number, &text)) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, field->name, "has the wrong type");
+    }
+    if (is_kept(field->type)) {
+        text = op_json_keep(parse, text);
+    }
+
+    enum err err = op_field_parse(field, text, args, &why);
+
+    return err == ERR_OK ? ERR_OK : op_json_fail(parse, err, field->name, why);
+}
+
+static enum err parse_base64(struct op_json_parse *parse, struct slice text, struct slice *ret_data)
+{
+    struct buf *memory = parse->memory;
+    size_t start = memory->len;
+
+    ASSERT(text.len <= memory->cap - start);
+    if (base64_decode(memory, text) != ERR_OK) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64", "is not base64");
+    }
+    *ret_data = slice_make(memory->data + start, memory->len - start);
+    return ERR_OK;
+}
+
+/* What the scan has found; each member of these names takes one. False when there is none for it.
+ */
+static bool next_value(struct op_json_parse *parse, const char *key,
+                       struct op_json_value *ret_value)
+{
+    const struct buf *found = parse->in_element ? &parse->scan->elements : &parse->scan->root;
+
+    if (parse->next >= found->len / sizeof(*ret_value)) {
+        return false;
+    }
+    memcpy(ret_value, found->data + parse->next * sizeof(*ret_value), sizeof(*ret_value));
+    parse->next++;
+    return (ret_value->form == OP_JSON_WRITTEN) == (strcmp(key, "dataJson") == 0);
+}
+
+/* Bytes that stand in the text as they are. */
+static struct slice refer(struct op_json_parse *parse, struct slice text)
+{
+    return parse->message ? op_json_keep(parse, text) : text;
+}
+
+static enum err parse_data(struct op_json_parse *parse, const char *key, const json_t *value,
+                           struct op_json_value found, struct op_args *args)
+{
+    bool plain = found.form == OP_JSON_PLAIN;
+
+    if (found.form == OP_JSON_WRITTEN) {
+        args->data = refer(parse, found.text);
+        return ERR_OK;
+    }
+    if (!json_is_string(value)) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "must be a string");
+    }
+    if (strcmp(key, "data64") == 0) {
+        return parse_base64(parse, plain ? found.text : op_json_string(value), &args->data);
+    }
+    args->data = plain ? refer(parse, found.text) : op_json_keep(parse, op_json_string(value));
+    return ERR_OK;
+}
+
+static bool is_data_key(const char *key)
+{
+    return strcmp(key, "data64") == 0 || strcmp(key, "dataUtf8") == 0 ||
+           strcmp(key, "dataJson") == 0;
+}
+
+/* The field behind a member's name: neither headers nor what only a URL or only a message has. */
+static const struct op_field *member_field(const struct op_json_parse *parse,
+                                           const struct op_def *def, const char *key)
+{
+    const struct op_field *field = op_field_find(def, slice_str(key));
+
+    if (!field || field->source == OP_FROM_HEADER || field->source == OP_FROM_NOWHERE ||
+        (field->source == OP_FROM_MESSAGE && !parse->message)) {
+        return NULL;
+    }
+    return field->type == OP_FIELD_ACL || form_of(field->type) != FORM_NONE ? field : NULL;
+}
+
+static enum err parse_field(struct op_json_parse *parse, const struct op_field *field,
+                            const json_t *value, struct op_args *args)
+{
+    if (field->type != OP_FIELD_ACL) {
+        return parse_scalar(parse, field, value, args);
+    }
+    args->has_acl = true;
+    return op_json_take_acl(parse, value, &args->acl);
+}
+
+/* One that the operation does not have. */
+static enum err unknown_member(struct op_json_parse *parse, const struct op_def *def,
+                               const char *key)
+{
+    const struct op_field *field = op_field_find(def, slice_str(key));
+
+    if (field && field->type == OP_FIELD_NAME) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, key,
+                            "is only for URLs: path is that of the new znode");
+    }
+    return parse->message
+               ? ERR_OK
+               : op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not a member of this operation");
+}
+
+static enum err parse_member(struct op_json_parse *parse, const struct op_def *def, const char *key,
+                             const json_t *value, struct op_args *args)
+{
+    const struct op_field *field = member_field(parse, def, key);
+
+    if (strcmp(key, "op") == 0) {
+        return ERR_OK;
+    }
+    if (is_data_key(key)) {
+        struct op_json_value found;
+
+        if (!next_value(parse, key, &found)) {
+            return op_json_fail(parse, ERR_BAD_ARGUMENTS, key, "is not where it can be");
+        }
+        if (op_field_find(def, slice_str("data"))) {
+            return parse_data(parse, key, value, found, args);
+        }
+    }
+    return field ? parse_field(parse, field, value, args) : unknown_member(parse, def, key);
+}
+
+enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def, json_t *object,
+                              struct op_args *args)
+{
+    uint32_t data_members = 0;
+    const char *key = NULL;
+    json_t *value = NULL;
+
+    json_object_foreach(object, key, value)
+    {
+        enum err err = parse_member(parse, def, key, value, args);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+        data_members += is_data_key(key);
+    }
+    if (data_members > 1) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64, dataUtf8 and dataJson",
+                            "exclude each other");
+    }
+    /* A create without data makes a znode with empty data, as a POST without a body does. */
+    if (data_members == 0 && def->id == OP_SET && !args->data_null) {
+        return op_json_fail(parse, ERR_BAD_ARGUMENTS, "data64, dataUtf8, dataJson or null=true",
+                            "must be given");
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,85 @@
+/* op_json_int.h - between the files that read JSON: the scan, the parser of one object, ACLs. */
+#ifndef SERVER_OP_JSON_INT_H
+#define SERVER_OP_JSON_INT_H
+
+#include "server/json/op_json.h"
+
+struct json_t; /* Of jansson, which only the source files know. */
+
+/* How the value of dataJson, dataUtf8 or data64 is had. */
+enum op_json_form {
+    OP_JSON_WRITTEN, /* dataJson: as it stands in the text. */
+    OP_JSON_PLAIN,   /* A string without escapes, which is left out of what is parsed. */
+    OP_JSON_PARSED   /* Anything else: by the parser. */
+};
+
+struct op_json_value {
+    enum op_json_form form;
+    struct slice text; /* Empty for OP_JSON_PARSED. */
+};
+
+/* What the scan has seen in a text. */
+struct op_json_scan {
+    bool too_deep;
+    struct slice lean;   /* The text with "" for each string that is OP_JSON_PLAIN. */
+    struct buf memory;   /* Of `lean`, when it is not the text itself. */
+    struct buf root;     /* Array of struct op_json_value: of the outermost object, in order. */
+    struct buf elements; /* The same for the elements of `ops` together. */
+};
+
+void op_json_scan(struct slice text, struct op_json_scan *ret_scan);
+void op_json_scan_release(struct op_json_scan *scan);
+
+/* A text on its way into arguments. */
+struct op_json_parse {
+    struct buf *memory; /* With room for the whole text, so that slices into it stay valid. */
+    const struct op_json_scan *scan;
+    bool message;    /* Unknown members are ignored, and nothing refers to the text. */
+    bool in_element; /* Of a multi. */
+    size_t next;     /* Of scan->root, or when in an element of scan->elements. */
+    struct op_fault *fault;
+};
+
+/* "<key> <why>" into the fault; returns `err`. */
+enum err op_json_fail(struct op_json_parse *parse, enum err err, const char *key, const char *why);
+
+/* A copy in the memory of the parse. */
+struct slice op_json_keep(struct op_json_parse *parse, struct slice text);
+struct slice op_json_string(const struct json_t *value);
+
+/* The tree of values; NULL with the fault set when the text is none, or no object. */
+struct json_t *op_json_load(struct op_json_parse *parse, struct slice text);
+
+/* The members of one operation that is not a multi into its arguments. */
+enum err op_json_parse_object(struct op_json_parse *parse, const struct op_def *def,
+                              struct json_t *object, struct op_args *args);
+
+/* The elements of a multi; as op_json_parse. */
+enum err op_json_parse_multi(struct op_json_parse *parse, struct json_t *root, struct op_args *args,
+                             struct op_args **ret_multi);
+
+/* The name of a standard list, or an array of entries. */
+enum err op_json_take_acl(struct op_json_parse *parse, const struct json_t *value,
+                          struct slice *ret_acl);
+
+/* ---- Between the files that write ---- */
+
+/* Members of an answer that is not a multi, into the open object. */
+enum err op_json_members(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, const struct op_json_style *style);
+
+/* The member "results" of a multi. */
+enum err op_json_results(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, bool message);
+
+/* The member "stat", an object. */
+void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool message);
+
+/* The member of the data; none when it is null. ERR_NOT_ACCEPTABLE. */
+enum err op_json_data(struct jsonw *json, const struct blob *data, enum op_dataformat format);
+
+/* 64-bit numbers: as a number and as a hex string, or in messages the string alone. */
+void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
+                  bool message);
+
+#endif

@@ -1,0 +1,113 @@
+/* Errors into JSON: the problem object. */
+#include "base/check.h"
+#include "server/json/op_json_int.h"
+
+const char *op_outcome(enum op_kind kind, enum err err)
+{
+    /* In flight: not done by this request, but it may be by the one before it with the same key. */
+    bool open = err == ERR_OUTCOME_UNKNOWN || err == ERR_IN_FLIGHT || err == ERR_SYSTEM_ERROR ||
+                err == ERR_IO || err == ERR_CORRUPT;
+
+    return kind == OP_KIND_WRITE && open ? "unknown" : "not-applied";
+}
+
+struct op_problem op_problem_make(enum op_kind kind, enum err err)
+{
+    ASSERT(err != ERR_OK);
+
+    return (struct op_problem){.err = err, .outcome = op_outcome(kind, err)};
+}
+
+/* The wording of ZooKeeper's own REST gateway where it has one. */
+static const char *old_words(enum err err)
+{
+    if (err == ERR_NO_NODE) {
+        return "not found";
+    }
+    if (err == ERR_NODE_EXISTS) {
+        return "already exists";
+    }
+    if (err == ERR_NOT_EMPTY) {
+        return "not empty";
+    }
+    return err == ERR_BAD_VERSION ? "bad version" : NULL;
+}
+
+static void put_message(struct jsonw *json, const struct op_problem *problem, const char *detail)
+{
+    const char *words = old_words(problem->err);
+    struct buf text;
+
+    if (!words || problem->path.len == 0) {
+        jsonw_kv_cstr(json, "message", detail);
+        return;
+    }
+    buf_init(&text, SIZE_MAX / 2);
+    buf_append_slice(&text, problem->path);
+    buf_append_byte(&text, ' ');
+    buf_append_str(&text, words);
+    jsonw_kv_string(json, "message", buf_slice(&text));
+    buf_release(&text);
+}
+
+static void put_type(struct jsonw *json, enum err err)
+{
+    struct buf type;
+
+    buf_init(&type, OP_DETAIL_MAX);
+    buf_printf(&type, "urn:zabra:problem:%s", err_name(err));
+    jsonw_kv_string(json, "type", buf_slice(&type));
+    buf_release(&type);
+}
+
+static void put_optional(struct jsonw *json, const struct op_problem *problem)
+{
+    if (problem->instance) {
+        jsonw_kv_cstr(json, "instance", problem->instance);
+    }
+    if (problem->path.len > 0) {
+        jsonw_kv_string(json, "path", problem->path);
+    }
+    if (problem->retry_after_ms > 0) {
+        jsonw_kv_u64(json, "retry_after_ms", problem->retry_after_ms);
+    }
+    if (problem->has_index) {
+        jsonw_kv_u64(json, "op_index", problem->index);
+    }
+    if (problem->result && problem->result->has_stat) {
+        op_json_stat_object(json, &problem->result->stat, problem->message);
+    }
+    if (problem->result && problem->result->result_count > 0) {
+        (void)op_json_results(json, problem->args, problem->result, problem->message);
+    }
+    if (problem->import) {
+        jsonw_key(json, "import");
+        op_json_import(json, problem->import);
+    }
+    if (problem->request.len > 0) {
+        jsonw_kv_string(json, "request", problem->request);
+    }
+}
+
+void op_json_problem(struct jsonw *json, const struct op_problem *problem)
+{
+    const char *detail = problem->detail ? problem->detail : err_text(problem->err);
+
+    ASSERT(problem->err != ERR_OK);
+    ASSERT(problem->outcome);
+    jsonw_object(json);
+    put_type(json, problem->err);
+    jsonw_kv_cstr(json, "title", err_text(problem->err));
+    jsonw_kv_u64(json, "status",
+                 problem->status ? problem->status : (uint64_t)err_http_status(problem->err));
+    jsonw_kv_cstr(json, "detail", detail);
+    jsonw_kv_cstr(json, "code", err_name(problem->err));
+    jsonw_kv_i64(json, "zk_code", err_number(problem->err));
+    jsonw_kv_cstr(json, "outcome", problem->outcome);
+    op_json_wide(json, "zxid", "zxidHex", problem->zxid, problem->message);
+    put_optional(json, problem);
+    if (!problem->message) {
+        put_message(json, problem, detail);
+    }
+    jsonw_object_end(json);
+}

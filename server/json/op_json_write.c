@@ -1,0 +1,464 @@
+/* Results into JSON. */
+#include "base/check.h"
+#include "base/utf8.h"
+#include "server/json/op_json_int.h"
+#include "server/state/path.h"
+
+void op_json_wide(struct jsonw *json, const char *key, const char *hex_key, uint64_t value,
+                  bool message)
+{
+    if (message) {
+        jsonw_kv_hex(json, key, value);
+        return;
+    }
+    jsonw_kv_u64(json, key, value);
+    jsonw_kv_hex(json, hex_key, value);
+}
+
+void op_json_stat(struct jsonw *json, const struct stat_view *stat, bool message)
+{
+    op_json_wide(json, "czxid", "czxidHex", stat->czxid, message);
+    op_json_wide(json, "mzxid", "mzxidHex", stat->mzxid, message);
+    jsonw_kv_i64(json, "ctime", stat->ctime);
+    jsonw_kv_i64(json, "mtime", stat->mtime);
+    jsonw_kv_i64(json, "version", stat->version);
+    jsonw_kv_i64(json, "cversion", stat->cversion);
+    jsonw_kv_i64(json, "aversion", stat->aversion);
+    op_json_wide(json, "ephemeralOwner", "ephemeralOwnerHex", stat->ephemeral_owner, message);
+    jsonw_kv_u64(json, "dataLength", stat->data_length);
+    jsonw_kv_u64(json, "numChildren", stat->num_children);
+    op_json_wide(json, "pzxid", "pzxidHex", stat->pzxid, message);
+    if (stat->container) {
+        jsonw_kv_bool(json, "container", true);
+    }
+    if (stat->ttl_ms != 0) {
+        jsonw_kv_i64(json, "ttl", stat->ttl_ms);
+    }
+}
+
+void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool message)
+{
+    jsonw_key(json, "stat");
+    jsonw_object(json);
+    op_json_stat(json, stat, message);
+    jsonw_object_end(json);
+}
+
+/* Null data has no member at all: that is what tells it from empty data. */
+enum err op_json_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
+{
+    struct slice bytes = blob_slice(data);
+
+    if (!data || format == OP_NONE) {
+        return ERR_OK;
+    }
+    if (format == OP_JSON) {
+        if (!op_json_valid(bytes)) {
+            return ERR_NOT_ACCEPTABLE;
+        }
+        jsonw_key(json, "dataJson");
+        jsonw_raw(json, bytes);
+        return ERR_OK;
+    }
+    if (format == OP_UTF8 || format == OP_AUTO) {
+        if (utf8_valid(bytes)) {
+            jsonw_kv_string(json, "dataUtf8", bytes);
+            return ERR_OK;
+        }
+        if (format == OP_UTF8) {
+            return ERR_NOT_ACCEPTABLE;
+        }
+    }
+    jsonw_key(json, "data64");
+    jsonw_base64(json, bytes);
+    return ERR_OK;
+}
+
+/* Beside the data; in messages an object of its own. */
+static void put_stat(struct jsonw *json, const struct stat_view *stat, bool message)
+{
+    if (message) {
+        op_json_stat_object(json, stat, true);
+    } else {
+        op_json_stat(json, stat, false);
+    }
+}
+
+static void put_place(struct jsonw *json, struct slice path, const struct op_json_style *style)
+{
+    if (path.len > 0) {
+        jsonw_kv_string(json, "path", path);
+    }
+    if (style->uri.len > 0) {
+        jsonw_kv_string(json, "uri", style->uri);
+    }
+}
+
+/* What who has asked may do there, where that was asked for. */
+static void put_perms(struct jsonw *json, const struct op_result *result)
+{
+    if (result->has_perms) {
+        jsonw_key(json, "perms");
+        op_json_perms(json, result->perms);
+    }
+}
+
+/* A created name is in the result; all else answers for the path that was asked. */
+static struct slice path_of(const struct op_args *args, const struct op_result *result)
+{
+    return result->path.len > 0 ? result->path : args->path;
+}
+
+static enum err put_entry(struct jsonw *json, const char *key, struct slice name,
+                          const struct op_args *args, const struct op_entry *entry,
+                          const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    if (args->with == OP_WITH_NAMES) {
+        jsonw_string(json, name);
+        return ERR_OK;
+    }
+    jsonw_object(json);
+    jsonw_kv_string(json, key, name);
+    if (entry->hidden) {
+        jsonw_kv_bool(json, "hidden", true);
+        jsonw_object_end(json);
+        return ERR_OK;
+    }
+    if (args->with == OP_WITH_DATA) {
+        err = op_json_data(json, entry->data, args->dataformat);
+    }
+    op_json_stat_object(json, &entry->stat, style->message);
+    jsonw_object_end(json);
+    return err;
+}
+
+static void put_child_template(struct jsonw *json, struct slice uri)
+{
+    struct buf template;
+    bool slash = uri.len > 0 && uri.data[uri.len - 1] == '/';
+
+    if (uri.len == 0) {
+        return;
+    }
+    buf_init(&template, uri.len + sizeof("/{child}"));
+    buf_append_slice(&template, uri);
+    buf_append_str(&template, slash ? "{child}" : "/{child}");
+    jsonw_kv_string(json, "child_uri_template", buf_slice(&template));
+    buf_release(&template);
+}
+
+static enum err put_children(struct jsonw *json, const struct op_args *args,
+                             const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    put_place(json, path_of(args, result), style);
+    put_child_template(json, style->uri);
+    jsonw_key(json, "children");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        err = put_entry(json, "name", result->entries[i].path, args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more && result->entry_count > 0) {
+        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
+    }
+    op_json_stat_object(json, &result->stat, style->message);
+    put_perms(json, result);
+    return err;
+}
+
+static void join_path(struct buf *full, struct slice root, struct slice relative)
+{
+    buf_clear(full);
+    buf_append_slice(full, root);
+    if (relative.len > 0 && root.len > 1) {
+        buf_append_byte(full, '/');
+    }
+    buf_append_slice(full, relative);
+}
+
+/* Of a tree, or what a search has found in one. */
+static enum err put_nodes(struct jsonw *json, const struct op_args *args,
+                          const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+    struct slice root = path_of(args, result);
+    struct buf full;
+
+    buf_init(&full, SIZE_MAX / 2);
+    put_place(json, root, style);
+    jsonw_key(json, "nodes");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        join_path(&full, root, result->entries[i].path);
+        err = put_entry(json, "path", buf_slice(&full), args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    buf_release(&full);
+    return err;
+}
+
+static enum err put_found(struct jsonw *json, const struct op_args *args,
+                          const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = put_nodes(json, args, result, style);
+
+    if (result->more) {
+        jsonw_kv_string(json, "after", result->after);
+    }
+    jsonw_kv_u64(json, "looked", result->looked);
+    return err;
+}
+
+static enum err put_exists(struct jsonw *json, const struct op_args *args,
+                           const struct op_result *result, const struct op_json_style *style)
+{
+    put_place(json, path_of(args, result), style);
+    jsonw_kv_bool(json, "exists", result->err == ERR_OK);
+    if (result->err == ERR_OK) {
+        put_stat(json, &result->stat, style->message);
+        put_perms(json, result);
+    }
+    return ERR_OK;
+}
+
+static enum err put_znode(struct jsonw *json, const struct op_args *args,
+                          const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    put_place(json, path_of(args, result), style);
+    if (ops_by_id(args->op)->shape == OP_SHAPE_DATA) {
+        err = op_json_data(json, result->data, args->dataformat);
+    }
+    if (result->has_stat) {
+        put_stat(json, &result->stat, style->message);
+    }
+    put_perms(json, result);
+    return err;
+}
+
+static void put_acl(struct jsonw *json, const struct op_args *args, const struct op_result *result,
+                    const struct op_json_style *style)
+{
+    put_place(json, path_of(args, result), style);
+    jsonw_key(json, "acl");
+    op_json_acl(json, blob_slice(result->acl));
+    jsonw_kv_i64(json, "aversion", result->stat.aversion);
+    if (args->as.len > 0) {
+        jsonw_kv_string(json, "as", args->as);
+    }
+    put_perms(json, result);
+    op_json_stat_object(json, &result->stat, style->message);
+}
+
+static void put_session_facts(struct jsonw *json, const struct op_session_info *info)
+{
+    jsonw_kv_u64(json, "timeout_ms", info->timeout_ms);
+    jsonw_kv_i64(json, "opened_ms", info->opened_ms);
+    jsonw_kv_u64(json, "ephemerals", info->ephemeral_count);
+    jsonw_kv_u64(json, "ephemeral_bytes", info->ephemeral_bytes);
+}
+
+/* `id` is what a client names the session by, so it is the secret, and only for who has it. */
+static void put_session(struct jsonw *json, const struct op_args *args,
+                        const struct op_result *result, const struct op_json_style *style)
+{
+    if (style->message) {
+        jsonw_key(json, "session");
+        jsonw_object(json);
+    }
+    if (args->secret.len > 0) {
+        jsonw_kv_string(json, "id", args->secret);
+    }
+    if (style->uri.len > 0) {
+        jsonw_kv_string(json, "uri", style->uri);
+    }
+    jsonw_kv_hex(json, style->message ? "public" : "session", result->session.id);
+    put_session_facts(json, &result->session);
+    if (style->message) {
+        jsonw_object_end(json);
+    }
+}
+
+static void put_listed(struct jsonw *json, const struct op_session_entry *entry)
+{
+    struct slice from = slice_make(entry->from, entry->from_len);
+    struct slice identity = principal_from_identity(from);
+
+    jsonw_object(json);
+    jsonw_kv_hex(json, "session", entry->info.id);
+    put_session_facts(json, &entry->info);
+    jsonw_kv_string(json, "address", principal_from_address(from));
+    if (identity.len > 0) {
+        jsonw_kv_string(json, "identity", identity);
+    }
+    if (entry->info.member != 0) {
+        jsonw_kv_u64(json, "attached_at", entry->info.member);
+    }
+    if (entry->heard_at != 0) {
+        jsonw_kv_u64(json, "heard_at", entry->heard_at);
+        jsonw_kv_u64(json, "heard_ms", entry->heard_ms);
+    }
+    jsonw_object_end(json);
+}
+
+static void put_sessions(struct jsonw *json, const struct op_result *result)
+{
+    jsonw_key(json, "sessions");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->session_count; i++) {
+        put_listed(json, &result->sessions[i]);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more) {
+        jsonw_kv_hex(json, "after", result->after_id);
+    }
+    jsonw_kv_u64(json, "looked", result->looked);
+    jsonw_kv_bool(json, "hears_all", result->hears_all);
+}
+
+static enum err put_ephemerals(struct jsonw *json, const struct op_args *args,
+                               const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    jsonw_kv_hex(json, "session", args->session);
+    jsonw_key(json, "ephemerals");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->entry_count && err == ERR_OK; i++) {
+        err = put_entry(json, "path", result->entries[i].path, args, &result->entries[i], style);
+    }
+    jsonw_array_end(json);
+    jsonw_kv_bool(json, "more", result->more);
+    if (result->more && result->entry_count > 0) {
+        jsonw_kv_string(json, "after", result->entries[result->entry_count - 1].path);
+    }
+    return err;
+}
+
+/* Everything but a multi: members into the open object. */
+enum err op_json_members(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, const struct op_json_style *style)
+{
+    switch (ops_by_id(args->op)->shape) {
+    case OP_SHAPE_DATA:
+    case OP_SHAPE_STAT:
+    case OP_SHAPE_CREATED:
+        return put_znode(json, args, result, style);
+    case OP_SHAPE_EXISTS:
+        return put_exists(json, args, result, style);
+    case OP_SHAPE_CHILDREN:
+        return put_children(json, args, result, style);
+    case OP_SHAPE_TREE:
+        return put_nodes(json, args, result, style);
+    case OP_SHAPE_SEARCH:
+        return put_found(json, args, result, style);
+    case OP_SHAPE_ACL:
+        put_acl(json, args, result, style);
+        return ERR_OK;
+    case OP_SHAPE_SESSION:
+        put_session(json, args, result, style);
+        return ERR_OK;
+    case OP_SHAPE_SESSIONS:
+        put_sessions(json, result);
+        return ERR_OK;
+    case OP_SHAPE_EPHEMERALS:
+        return put_ephemerals(json, args, result, style);
+    case OP_SHAPE_ZXID:
+        if (!style->message) { /* A reply has it already. */
+            op_json_wide(json, "zxid", "zxidHex", result->zxid, false);
+        }
+        return ERR_OK;
+    case OP_SHAPE_NONE:
+        put_place(json, path_of(args, result), style);
+        return ERR_OK;
+    case OP_SHAPE_MULTI:
+    case OP_SHAPE_INFO:
+    case OP_SHAPE_FRONT:
+    case OP_SHAPE_LINES:
+    case OP_SHAPE_IMPORT:
+    case OP_SHAPE_WATCHES:
+        break;
+    }
+    UNREACHABLE();
+}
+
+static void put_error(struct jsonw *json, const struct op_result *result, bool message)
+{
+    jsonw_key(json, "error");
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "title", err_text(result->err));
+    jsonw_kv_u64(json, "status", (uint64_t)err_http_status(result->err));
+    jsonw_kv_cstr(json, "code", err_name(result->err));
+    jsonw_kv_i64(json, "zk_code", err_number(result->err));
+    if (result->detail) {
+        jsonw_kv_cstr(json, "detail", result->detail);
+    }
+    if (result->has_stat) {
+        op_json_stat_object(json, &result->stat, message);
+    }
+    jsonw_object_end(json);
+}
+
+bool op_json_is_answer(enum op_id op, enum err err)
+{
+    return err == ERR_OK || (op == OP_EXISTS && err == ERR_NO_NODE);
+}
+
+static enum err put_element(struct jsonw *json, const struct op_args *args,
+                            const struct op_result *result, bool message)
+{
+    struct op_json_style style = {.message = message};
+    bool ok = op_json_is_answer(args->op, result->err);
+    enum err err = ERR_OK;
+
+    jsonw_object(json);
+    jsonw_kv_cstr(json, "op", ops_by_id(args->op)->name);
+    jsonw_kv_bool(json, "ok", ok);
+    if (ok) {
+        err = op_json_members(json, args, result, &style);
+    } else {
+        jsonw_kv_string(json, "path", args->path);
+        put_error(json, result, message);
+    }
+    jsonw_object_end(json);
+    return err;
+}
+
+enum err op_json_results(struct jsonw *json, const struct op_args *args,
+                         const struct op_result *result, bool message)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(result->result_count <= args->op_count);
+    jsonw_key(json, "results");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < result->result_count && err == ERR_OK; i++) {
+        err = put_element(json, &args->ops[i], &result->results[i], message);
+    }
+    jsonw_array_end(json);
+    return err;
+}
+
+enum err op_json_result(struct jsonw *json, const struct op_args *args,
+                        const struct op_result *result, const struct op_json_style *style)
+{
+    enum err err = ERR_OK;
+
+    jsonw_object(json);
+    if (args->op == OP_MULTI) {
+        op_json_wide(json, "zxid", "zxidHex", result->zxid, style->message);
+        err = op_json_results(json, args, result, style->message);
+    } else {
+        err = op_json_members(json, args, result, style);
+    }
+    jsonw_object_end(json);
+    return err;
+}

@@ -1,0 +1,397 @@
+#include "server/op/acl.h"
+
+#include "base/base64.h"
+#include "base/check.h"
+#include "base/crypto.h"
+#include "base/utf8.h"
+#include "base/wire.h"
+
+#include <arpa/inet.h>
+
+enum {
+    TEXT_MAX = 4096,  /* Bytes of a scheme or an id. */
+    ADDRESS_LEN = 16, /* Of IPv6. */
+    ADDRESS_TEXT = 64,
+};
+
+static const char world_scheme[] = "world";
+static const char anyone_id[] = "anyone";
+static const char digest_scheme[] = "digest";
+static const char ip_scheme[] = "ip";
+static const char auth_scheme[] = "auth";
+
+static bool is_text(struct slice text, const char *word)
+{
+    return slice_eq(text, slice_str(word));
+}
+
+void acl_put(struct buf *out, const struct acl_entry *entry)
+{
+    ASSERT(entry->perms <= ACL_ALL);
+
+    wire_put_u8(out, (uint8_t)entry->perms);
+    wire_put_bytes(out, entry->scheme);
+    wire_put_bytes(out, entry->id);
+}
+
+bool acl_next(struct slice *rest, struct acl_entry *ret_entry)
+{
+    struct wire_reader reader;
+
+    if (rest->len == 0) {
+        return false;
+    }
+    wire_reader_init(&reader, *rest);
+    ret_entry->perms = wire_get_u8(&reader);
+    ret_entry->scheme = wire_get_bytes(&reader, TEXT_MAX);
+    ret_entry->id = wire_get_bytes(&reader, TEXT_MAX);
+    if (!wire_reader_ok(&reader) || ret_entry->perms > ACL_ALL) {
+        return false;
+    }
+    *rest = slice_make(reader.pos, (size_t)(reader.end - reader.pos));
+    return true;
+}
+
+bool acl_is_sound(struct slice acl)
+{
+    struct acl_entry entry;
+    uint32_t count = 0;
+
+    if (acl.len > ACL_BYTES_MAX) {
+        return false;
+    }
+    while (acl_next(&acl, &entry)) {
+        count++;
+    }
+    return acl.len == 0 && count <= ACL_ENTRIES_MAX;
+}
+
+/* ---- Addresses: every one as IPv6, so that ::ffff:10.0.0.1 and 10.0.0.1 are the same. ---- */
+
+static bool parse_address(struct slice text, uint8_t out[ADDRESS_LEN], bool *ret_v4)
+{
+    char copy[ADDRESS_TEXT];
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+    if (text.len == 0 || text.len >= sizeof(copy) || memchr(text.data, 0, text.len)) {
+        return false;
+    }
+    memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    memcpy(out, mapped, sizeof(mapped));
+    if (inet_pton(AF_INET, copy, out + sizeof(mapped)) == 1) {
+        *ret_v4 = true;
+        return true;
+    }
+    *ret_v4 = false;
+    return inet_pton(AF_INET6, copy, out) == 1;
+}
+
+/* "addr" or "addr/bits". */
+static bool parse_network(struct slice id, uint8_t out[ADDRESS_LEN], uint32_t *ret_bits)
+{
+    const uint8_t *slash = id.len > 0 ? memchr(id.data, '/', id.len) : NULL;
+    size_t len = slash ? (size_t)(slash - id.data) : id.len;
+    bool v4 = false;
+    uint32_t bits = 0;
+
+    if (!parse_address(slice_make(id.data, len), out, &v4)) {
+        return false;
+    }
+    if (!slash) {
+        *ret_bits = 8 * ADDRESS_LEN;
+        return true;
+    }
+    if (len + 1 == id.len || id.len - len > 4) {
+        return false;
+    }
+    for (size_t i = len + 1; i < id.len; i++) {
+        if (id.data[i] < '0' || id.data[i] > '9') {
+            return false;
+        }
+        bits = bits * 10 + (uint32_t)(id.data[i] - '0');
+    }
+    if (bits > (v4 ? 32U : 128U)) {
+        return false;
+    }
+    *ret_bits = v4 ? bits + 96 : bits;
+    return true;
+}
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, uint32_t bits)
+{
+    uint32_t whole = bits / 8;
+
+    if (memcmp(a, b, whole) != 0) {
+        return false;
+    }
+    uint8_t mask = (uint8_t)(0xff00U >> (bits % 8));
+
+    return bits % 8 == 0 || ((a[whole] ^ b[whole]) & mask) == 0;
+}
+
+static bool address_matches(struct slice id, const char *address)
+{
+    uint8_t network[ADDRESS_LEN];
+    uint8_t client[ADDRESS_LEN];
+    uint32_t bits = 0;
+    bool v4 = false;
+
+    return parse_network(id, network, &bits) && parse_address(slice_str(address), client, &v4) &&
+           same_bits(network, client, bits);
+}
+
+/* ---- The check. ---- */
+
+static bool has_id(const struct auth *auth, const struct acl_entry *entry)
+{
+    for (uint32_t i = 0; auth && i < auth->count; i++) {
+        if (slice_eq(auth->ids[i].scheme, entry->scheme) && slice_eq(auth->ids[i].id, entry->id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool entry_matches(const struct acl_entry *entry, const struct op_principal *who)
+{
+    if (is_text(entry->scheme, world_scheme)) {
+        return is_text(entry->id, anyone_id);
+    }
+    if (is_text(entry->scheme, ip_scheme)) {
+        return address_matches(entry->id, who->address);
+    }
+    return has_id(who->auth, entry);
+}
+
+bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms)
+{
+    struct acl_entry entry;
+
+    if (acl.len == 0 || (who->auth && who->auth->super)) {
+        return true;
+    }
+    while (acl_next(&acl, &entry)) {
+        if ((entry.perms & perms) != 0 && entry_matches(&entry, who)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t acl_perms(struct slice acl, const struct op_principal *who)
+{
+    struct acl_entry entry;
+    uint32_t perms = 0;
+
+    if (acl.len == 0 || (who->auth && who->auth->super)) {
+        return ACL_ALL;
+    }
+    while (acl_next(&acl, &entry)) {
+        perms |= entry_matches(&entry, who) ? entry.perms : 0;
+    }
+    return perms;
+}
+
+/* "alice:<hash>" is meant by itself, and by "alice". */
+static bool digest_is_meant(struct slice id, struct slice as)
+{
+    ASSERT(as.len > 0);
+    return slice_eq(id, as) || (slice_starts_with(id, as) && id.data[as.len] == ':' &&
+                                memchr(as.data, ':', as.len) == NULL);
+}
+
+static bool entry_is_meant(const struct acl_entry *entry, struct slice scheme, struct slice id)
+{
+    char address[ADDRESS_TEXT] = "";
+
+    if (is_text(entry->scheme, world_scheme)) {
+        return is_text(entry->id, anyone_id);
+    }
+    if (!slice_eq(entry->scheme, scheme)) {
+        return false;
+    }
+    if (!is_text(scheme, ip_scheme)) {
+        return digest_is_meant(entry->id, id);
+    }
+    ASSERT(id.len > 0 && id.len < sizeof(address)); /* It has been parsed. */
+    memcpy(address, id.data, id.len);
+    return address_matches(entry->id, address);
+}
+
+static bool is_name(struct slice scheme, struct slice id)
+{
+    uint8_t address[ADDRESS_LEN];
+    bool v4 = false;
+
+    if (is_text(scheme, world_scheme)) {
+        return is_text(id, anyone_id);
+    }
+    if (is_text(scheme, ip_scheme)) {
+        return parse_address(id, address, &v4);
+    }
+    return is_text(scheme, digest_scheme) && id.len > 0;
+}
+
+uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known)
+{
+    const uint8_t *colon = as.len > 0 ? memchr(as.data, ':', as.len) : NULL;
+    size_t len = colon ? (size_t)(colon - as.data) : 0;
+    struct slice scheme = slice_make(as.data, len);
+    struct slice id = colon ? slice_make(colon + 1, as.len - len - 1) : slice_make(NULL, 0);
+    struct acl_entry entry;
+    uint32_t perms = acl.len == 0 ? ACL_ALL : 0;
+
+    *ret_known = is_name(scheme, id);
+    while (*ret_known && acl_next(&acl, &entry)) {
+        perms |= entry_is_meant(&entry, scheme, id) ? entry.perms : 0;
+    }
+    return *ret_known ? perms : 0;
+}
+
+/* ---- The fix-up. ---- */
+
+/* user:base64(SHA1): the hash decides nothing about who exists, but must be one. */
+static bool is_digest_id(struct slice id)
+{
+    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
+    struct buf hash;
+
+    if (!colon || colon == id.data) {
+        return false;
+    }
+    size_t start = (size_t)(colon - id.data) + 1;
+
+    buf_init(&hash, id.len);
+    bool sound = base64_decode(&hash, slice_make(id.data + start, id.len - start)) == ERR_OK &&
+                 hash.len == CRYPTO_SHA1_LEN;
+
+    buf_release(&hash);
+    return sound;
+}
+
+static bool is_known(const struct acl_entry *entry)
+{
+    uint8_t network[ADDRESS_LEN];
+    uint32_t bits = 0;
+
+    if (entry->perms == 0 || entry->perms > ACL_ALL || !utf8_valid(entry->id)) {
+        return false;
+    }
+    if (is_text(entry->scheme, world_scheme)) {
+        return is_text(entry->id, anyone_id);
+    }
+    if (is_text(entry->scheme, digest_scheme)) {
+        return is_digest_id(entry->id);
+    }
+    return is_text(entry->scheme, ip_scheme) && parse_network(entry->id, network, &bits);
+}
+
+static bool has_entry(struct slice acl, const struct acl_entry *wanted)
+{
+    struct acl_entry entry;
+
+    while (acl_next(&acl, &entry)) {
+        if (entry.perms == wanted->perms && slice_eq(entry.scheme, wanted->scheme) &&
+            slice_eq(entry.id, wanted->id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_new(struct buf *out, const struct acl_entry *entry)
+{
+    if (!has_entry(buf_slice(out), entry)) {
+        acl_put(out, entry);
+    }
+}
+
+/* `auth` stands for whoever sets the list. */
+static bool put_caller(struct buf *out, const struct op_principal *who, uint32_t perms)
+{
+    const struct auth *auth = who->auth;
+
+    if (!auth || auth->count == 0 || perms == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < auth->count; i++) {
+        put_new(out, &(struct acl_entry){
+                         .perms = perms, .scheme = auth->ids[i].scheme, .id = auth->ids[i].id});
+    }
+    return true;
+}
+
+static enum err refuse(struct buf *out, const char **ret_why, const char *why)
+{
+    buf_clear(out);
+    *ret_why = why;
+    return ERR_INVALID_ACL;
+}
+
+static bool is_open(struct slice acl)
+{
+    struct acl_entry entry;
+
+    return acl_next(&acl, &entry) && acl.len == 0 && entry.perms == ACL_ALL &&
+           is_text(entry.scheme, world_scheme);
+}
+
+enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
+                 const char **ret_why)
+{
+    struct acl_entry entry;
+
+    buf_clear(out);
+    if (acl.len == 0) {
+        return refuse(out, ret_why, "an ACL has at least one entry");
+    }
+    if (!acl_is_sound(acl)) {
+        return refuse(out, ret_why, "the ACL has too many entries or is too long");
+    }
+    while (acl_next(&acl, &entry)) {
+        if (is_text(entry.scheme, auth_scheme)) {
+            if (!put_caller(out, who, entry.perms)) {
+                return refuse(
+                    out, ret_why,
+                    "the scheme auth (creator) needs a caller that has shown an identity");
+            }
+        } else if (is_known(&entry)) {
+            put_new(out, &entry);
+        } else {
+            return refuse(out, ret_why,
+                          "each entry needs perms, a scheme (world, auth, digest, ip) and an id of "
+                          "that scheme: anyone, user:base64(SHA1(user:password)), address[/bits]");
+        }
+    }
+    if (!acl_is_sound(buf_slice(out)) || out->overflow) {
+        return refuse(out, ret_why, "the ACL has too many entries or is too long");
+    }
+    if (is_open(buf_slice(out))) {
+        buf_clear(out);
+    }
+    return ERR_OK;
+}
+
+/* ---- The lists that everybody uses. ---- */
+
+#define ENTRY(perms, scheme_len, scheme, id_len, id) \
+    perms "" scheme_len "\0\0\0" scheme id_len "\0\0\0" id
+
+bool acl_standard(struct slice name, struct slice *ret_acl)
+{
+    static const char open[] = ENTRY("\x1f", "\x05", "world", "\x06", "anyone");
+    static const char read[] = ENTRY("\x01", "\x05", "world", "\x06", "anyone");
+    static const char creator[] = ENTRY("\x1f", "\x04", "auth", "\0", "");
+
+    if (is_text(name, "open")) {
+        *ret_acl = slice_make(open, sizeof(open) - 1);
+    } else if (is_text(name, "read")) {
+        *ret_acl = slice_make(read, sizeof(read) - 1);
+    } else if (is_text(name, "creator")) {
+        *ret_acl = slice_make(creator, sizeof(creator) - 1);
+    } else {
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,69 @@
+/*
+ * acl.h - access control lists as bytes, and whether one lets somebody do something.
+ *
+ * An ACL is a run of entries: perms u8, scheme, id (each u32 length and bytes). Empty bytes mean
+ * open to everybody; a list that is just world:anyone with all perms is always stored as empty, so
+ * that the common znode carries none and the check costs one comparison. ZooKeeper's rules: lists
+ * are per znode and never inherited, there are no negative entries, `super` passes all.
+ */
+#ifndef SERVER_ACL_H
+#define SERVER_ACL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "server/op/auth.h"
+
+enum acl_perm {
+    ACL_READ = 1,
+    ACL_WRITE = 2,
+    ACL_CREATE = 4,
+    ACL_DELETE = 8,
+    ACL_ADMIN = 16,
+    ACL_ALL = 31
+};
+
+enum {
+    ACL_ENTRIES_MAX = 128,
+    ACL_BYTES_MAX = 16384 /* Of an encoded list. */
+};
+
+struct acl_entry {
+    uint32_t perms; /* Of enum acl_perm. */
+    struct slice scheme;
+    struct slice id;
+};
+
+/* Appends an entry. */
+void acl_put(struct buf *out, const struct acl_entry *entry);
+
+/* Cuts the next entry off `rest`; false at the end or where the bytes are malformed. */
+bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
+
+/* True when the bytes are whole entries within the bounds. */
+bool acl_is_sound(struct slice acl);
+
+/* May this principal do something that needs one of `perms`? Any thread. */
+bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
+
+/* All that this principal may do. Any thread. */
+uint32_t acl_perms(struct slice acl, const struct op_principal *who);
+
+/* The same of somebody who is not here, named as in an entry: "digest:alice" (with any password) or
+ * "digest:alice:<hash>", "ip:10.0.0.1", "world:anyone"; with what everybody may. `*ret_known` tells
+ * whether it is such a name. It does not know the super user. */
+uint32_t acl_perms_as(struct slice acl, struct slice as, bool *ret_known);
+
+/*
+ * ZooKeeper's fix-up of a list that a client wants to set: an empty list, an unknown scheme or an
+ * id that its scheme does not know is ERR_INVALID_ACL with a constant sentence; duplicates are
+ * dropped; `auth` becomes one entry for each authenticated id of the caller. Writes the canonical
+ * list to `out` (which is cleared first).
+ */
+enum err acl_fix(struct slice acl, const struct op_principal *who, struct buf *out,
+                 const char **ret_why);
+
+/* The three standard lists by name ("open", "read", "creator"), as bytes that live for ever; false
+ * for another name. */
+bool acl_standard(struct slice name, struct slice *ret_acl);
+
+#endif

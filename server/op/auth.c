@@ -1,0 +1,308 @@
+#include "server/op/auth.h"
+
+#include "base/base64.h"
+#include "base/check.h"
+#include "base/crypto.h"
+#include "base/mem.h"
+
+enum {
+    AUTH_BYTES_MAX = 65536,
+    ADDRESS_BYTES_MAX = 63
+};
+
+static const char digest_scheme[] = "digest";
+
+struct auth *auth_ref(struct auth *auth)
+{
+    if (auth) {
+        atomic_fetch_add_explicit(&auth->refs, 1, memory_order_relaxed);
+    }
+    return auth;
+}
+
+void auth_unref(struct auth *auth)
+{
+    if (auth && atomic_fetch_sub_explicit(&auth->refs, 1, memory_order_acq_rel) == 1) {
+        mem_free(auth);
+    }
+}
+
+static bool has_id(const struct auth *auth, struct slice scheme, struct slice id)
+{
+    for (uint32_t i = 0; auth && i < auth->count; i++) {
+        if (slice_eq(auth->ids[i].scheme, scheme) && slice_eq(auth->ids[i].id, id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct slice put(struct auth *auth, struct slice text)
+{
+    uint8_t *to = auth->bytes + auth->len;
+
+    if (text.len > 0) {
+        memcpy(to, text.data, text.len);
+    }
+    auth->len += (uint32_t)text.len;
+    return slice_make(to, text.len);
+}
+
+static void put_id(struct auth *auth, struct slice scheme, struct slice id)
+{
+    ASSERT(auth->count < AUTH_IDS_MAX);
+
+    auth->ids[auth->count].scheme = put(auth, scheme);
+    auth->ids[auth->count].id = put(auth, id);
+    auth->count++;
+}
+
+/* A copy of `old` with room for `len` more bytes. */
+static struct auth *grow(const struct auth *old, size_t len)
+{
+    size_t have = old ? old->len : 0;
+    struct auth *auth = mem_zalloc(1, sizeof(*auth) + have + len);
+
+    atomic_init(&auth->refs, 1);
+    auth->super = old && old->super;
+    for (uint32_t i = 0; old && i < old->count; i++) {
+        put_id(auth, old->ids[i].scheme, old->ids[i].id);
+    }
+    return auth;
+}
+
+static enum err with_id(const struct auth *old, struct slice scheme, struct slice id, bool super,
+                        struct auth **ret_auth)
+{
+    size_t have = old ? old->len : 0;
+
+    if (old && old->count == AUTH_IDS_MAX) {
+        return ERR_FULL;
+    }
+    if (have + scheme.len + id.len > AUTH_BYTES_MAX) {
+        return ERR_FULL;
+    }
+    struct auth *auth = grow(old, scheme.len + id.len);
+
+    if (!has_id(auth, scheme, id)) {
+        put_id(auth, scheme, id);
+    }
+    auth->super = auth->super || super;
+    *ret_auth = auth;
+    return ERR_OK;
+}
+
+/* "user:password" to ZooKeeper's "user:base64(SHA1(user:password))". */
+static bool digest_id(struct slice credential, struct buf *out)
+{
+    const uint8_t *colon = credential.len > 0 ? memchr(credential.data, ':', credential.len) : NULL;
+    uint8_t hash[CRYPTO_SHA1_LEN];
+
+    if (!colon || colon == credential.data || credential.len > AUTH_CREDENTIAL_MAX ||
+        memchr(credential.data, 0, credential.len)) {
+        return false;
+    }
+    crypto_sha1(credential, hash);
+    buf_append(out, credential.data, (size_t)(colon - credential.data) + 1);
+    base64_encode(out, slice_make(hash, sizeof(hash)));
+    return !out->overflow;
+}
+
+enum err auth_add(const struct auth *old, struct slice scheme, struct slice credential,
+                  const char *super_digest, struct auth **ret_auth)
+{
+    struct buf id;
+    enum err err = ERR_AUTH_FAILED;
+
+    *ret_auth = NULL;
+    buf_init(&id, AUTH_CREDENTIAL_MAX + 64);
+    if (slice_eq(scheme, slice_str(digest_scheme)) && digest_id(credential, &id)) {
+        struct slice super = slice_str(super_digest);
+        bool is_super = super.len > 0 && crypto_equal(super, buf_slice(&id));
+
+        err = with_id(old, scheme, buf_slice(&id), is_super, ret_auth);
+    }
+    buf_release(&id);
+    return err;
+}
+
+/* Scheme names of HTTP are matched in any case. */
+static bool is_basic(struct slice header)
+{
+    static const char name[] = "basic ";
+
+    for (size_t i = 0; i < sizeof(name) - 1; i++) {
+        if (header.len <= i) {
+            return false;
+        }
+        uint8_t byte = header.data[i];
+
+        byte = byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte + ('a' - 'A')) : byte;
+        if (byte != (uint8_t)name[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth)
+{
+    struct buf plain;
+    enum err err = ERR_AUTH_FAILED;
+    size_t skip = sizeof("basic ") - 1;
+
+    *ret_auth = NULL;
+    if (!is_basic(header)) {
+        return ERR_AUTH_FAILED;
+    }
+    while (skip < header.len && header.data[skip] == ' ') {
+        skip++;
+    }
+    buf_init(&plain, AUTH_CREDENTIAL_MAX);
+    if (base64_decode(&plain, slice_make(header.data + skip, header.len - skip)) == ERR_OK) {
+        err = auth_add(NULL, slice_str(digest_scheme), buf_slice(&plain), super_digest, ret_auth);
+    }
+    if (plain.len > 0) {
+        explicit_bzero(plain.data, plain.len);
+    }
+    buf_release(&plain);
+    return err;
+}
+
+/* ---- Between replicas: address, super u8, count u8, then scheme and id of each. ---- */
+
+void principal_encode(const struct op_principal *who, struct buf *out)
+{
+    const struct auth *auth = who->auth;
+
+    wire_put_bytes(out, slice_str(who->address));
+    wire_put_u8(out, auth && auth->super);
+    wire_put_u8(out, (uint8_t)(auth ? auth->count : 0));
+    for (uint32_t i = 0; auth && i < auth->count; i++) {
+        wire_put_bytes(out, auth->ids[i].scheme);
+        wire_put_bytes(out, auth->ids[i].id);
+    }
+}
+
+static struct auth *auth_decode(struct wire_reader *reader)
+{
+    uint8_t super = wire_get_u8(reader);
+    uint8_t count = wire_get_u8(reader);
+
+    if (super > 1 || count > AUTH_IDS_MAX) {
+        wire_reader_fail(reader);
+    }
+    if (!wire_reader_ok(reader) || (count == 0 && !super)) {
+        return NULL;
+    }
+    /* What is left of the input is enough room for what is read from it. */
+    size_t left = (size_t)(reader->end - reader->pos);
+    struct auth *auth = grow(NULL, left < AUTH_BYTES_MAX ? left : AUTH_BYTES_MAX);
+
+    auth->super = super == 1;
+    for (uint8_t i = 0; i < count; i++) {
+        struct slice scheme = wire_get_bytes(reader, AUTH_CREDENTIAL_MAX);
+        struct slice id = wire_get_bytes(reader, AUTH_CREDENTIAL_MAX + 64);
+
+        if (!wire_reader_ok(reader) || auth->len + scheme.len + id.len > AUTH_BYTES_MAX) {
+            wire_reader_fail(reader);
+            break;
+        }
+        put_id(auth, scheme, id);
+    }
+    return auth;
+}
+
+enum err principal_decode(struct wire_reader *reader, struct op_principal *ret_who)
+{
+    *ret_who = (struct op_principal){.auth = NULL};
+    struct slice address = wire_get_bytes(reader, ADDRESS_BYTES_MAX);
+
+    if (address.len > 0) {
+        memcpy(ret_who->address, address.data, address.len);
+    }
+    ret_who->auth = auth_decode(reader);
+    if (!wire_reader_ok(reader)) {
+        principal_release(ret_who);
+        return ERR_FORMAT;
+    }
+    return ERR_OK;
+}
+
+void principal_release(struct op_principal *who)
+{
+    auth_unref(who->auth);
+    who->auth = NULL;
+}
+
+struct slice principal_scope(const struct op_principal *who)
+{
+    if (!who->auth || who->auth->count == 0) {
+        return slice_make(NULL, 0);
+    }
+    return who->auth->ids[0].id;
+}
+
+static size_t find_byte(struct slice text, int byte)
+{
+    const uint8_t *at = text.len > 0 ? memchr(text.data, byte, text.len) : NULL;
+
+    return at ? (size_t)(at - text.data) : text.len;
+}
+
+/* " digest:alice:<hash>", the name cut. */
+static void put_identity(const struct auth_id *id, struct buf *out)
+{
+    size_t name = find_byte(id->id, ':');
+    size_t shown = name < PRINCIPAL_NAME_MAX ? name : PRINCIPAL_NAME_MAX;
+
+    buf_append_byte(out, ' ');
+    buf_append_slice(out, id->scheme);
+    buf_append_byte(out, ':');
+    buf_append(out, id->id.data, shown);
+    buf_append(out, id->id.data + name, id->id.len - name);
+}
+
+void principal_from(const struct op_principal *who, struct buf *out)
+{
+    buf_append_str(out, who->address);
+    if (who->auth && who->auth->count > 0) {
+        put_identity(&who->auth->ids[0], out);
+    }
+}
+
+bool principal_is_from(const struct op_principal *who, struct slice from)
+{
+    size_t address = find_byte(from, ' ');
+    struct slice identity = slice_make(from.data + address, from.len - address);
+    struct buf own;
+    bool same = false;
+
+    if (identity.len == 0) {
+        return slice_eq(from, slice_str(who->address));
+    }
+    buf_init(&own, AUTH_CREDENTIAL_MAX);
+    for (uint32_t i = 0; who->auth && i < who->auth->count && !same; i++) {
+        buf_clear(&own);
+        put_identity(&who->auth->ids[i], &own);
+        same = slice_eq(buf_slice(&own), identity);
+    }
+    buf_release(&own);
+    return same;
+}
+
+struct slice principal_from_address(struct slice from)
+{
+    return slice_make(from.data, find_byte(from, ' '));
+}
+
+struct slice principal_from_identity(struct slice from)
+{
+    size_t start = find_byte(from, ' ');
+    struct slice identity = start < from.len
+                                ? slice_make(from.data + start + 1, from.len - start - 1)
+                                : slice_make(NULL, 0);
+    const uint8_t *hash = identity.len > 0 ? memrchr(identity.data, ':', identity.len) : NULL;
+
+    return hash ? slice_make(identity.data, (size_t)(hash - identity.data)) : identity;
+}

@@ -1,0 +1,269 @@
+/*
+ * op.h - an operation as plain data: what a client asks, and what it is told.
+ *
+ * One struct of arguments serves all operations; the row of the table (ops.h) says which fields an
+ * operation has, where they come from and their limits. Slices in a request point into memory that
+ * the request owns.
+ */
+#ifndef SERVER_OP_H
+#define SERVER_OP_H
+
+#include "base/blob.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "server/op/auth.h"
+#include "server/state/stat.h"
+#include "server/state/txn.h"
+#include "server/watch/watch.h"
+
+/* Numbers go over the wire between replicas: never renumber. */
+enum op_id {
+    OP_GET = 1,
+    OP_EXISTS = 2,
+    OP_STAT = 3,
+    OP_CHILDREN = 4,
+    OP_TREE = 5,
+    OP_SET = 6,
+    OP_CREATE = 7,
+    OP_DELETE = 8,
+    OP_CHECK = 9,  /* Only inside a multi. */
+    OP_MULTI = 10, /* Of writes, or of reads; never mixed. */
+    OP_SYNC = 11,
+    OP_STATUS = 12,
+    OP_ENSEMBLE = 13,
+    OP_LIMITS = 14,
+    OP_WHOAMI = 15,
+    OP_REAP = 16,    /* The leader's own: remove a TTL or container znode. */
+    OP_SESSION = 17, /* Open a session. */
+    OP_ATTACH = 18,  /* Move a session to the socket that asks. */
+    OP_TOUCH = 19,   /* Say that it is alive; no transaction. */
+    OP_GETSESSION = 20,
+    OP_CLOSE = 21,
+    OP_EXPIRE = 22, /* The leader's own: close a session that was silent for too long. */
+    OP_GETACL = 23,
+    OP_SETACL = 24,
+    OP_WATCH = 25, /* From here on done by the front ends themselves. */
+    OP_UNWATCH = 26,
+    OP_AUTH = 27,
+    OP_DETACH = 28,
+    OP_PING = 29,
+    OP_SEARCH = 30,
+    OP_EXPORT = 31, /* Over HTTP alone, like the next one. */
+    OP_IMPORT = 32,
+    OP_SESSIONS = 33,
+    OP_EPHEMERALS = 34,
+    OP_KILL = 35,    /* Close somebody else's session: the super user. */
+    OP_WATCHES = 36, /* Over HTTP alone, like the next one. */
+    OP_TREND = 37,
+};
+
+enum op_consistency {
+    OP_LOCAL,
+    OP_LINEARIZABLE
+};
+
+/* What `with=` adds to each child or tree entry. */
+enum op_with {
+    OP_WITH_NAMES,
+    OP_WITH_STAT,
+    OP_WITH_DATA
+};
+
+/* How data is shown in JSON. */
+enum op_dataformat {
+    OP_BASE64,
+    OP_UTF8,
+    OP_AUTO,
+    OP_JSON,
+    OP_NONE
+};
+
+/* What an import does with a znode that is there. */
+enum op_conflict {
+    OP_CONFLICT_FAIL,
+    OP_CONFLICT_SKIP,
+    OP_CONFLICT_OVERWRITE
+};
+
+struct op_args {
+    enum op_id op;     /* Also of the elements of a multi. */
+    struct slice path; /* Decoded and checked by path_check. Parent + "/" + name for a create. */
+    struct slice data;
+    bool data_null; /* The data is null, not empty. */
+    bool has_version;
+    int32_t version; /* -1: any. */
+    bool has_czxid;  /* Only the znode that this transaction has made. */
+    zxid_t czxid;
+    bool has_etag; /* If-Match with a data ETag. */
+    zxid_t etag_czxid;
+    int32_t etag_version;
+    bool must_exist;  /* If-Match: *. */
+    bool must_be_new; /* If-None-Match: * on PUT. */
+    bool upsert;
+    bool parents;
+    bool sequence; /* `path` then ends with the prefix, which may be empty ("/q/"). */
+    bool ephemeral;
+    bool container;
+    int64_t ttl_ms; /* 0: none. */
+    bool recursive;
+    uint32_t max;         /* Bound of a recursive delete. */
+    uint32_t limit;       /* Page size of children. */
+    struct slice after;   /* Children after this name; search, ephemerals: znodes behind this path;
+                             watches: those at it. */
+    struct slice pattern; /* search: what names must be like; empty: any. See glob.h. */
+    uint32_t depth;       /* Of tree. */
+    enum op_with with;
+    enum op_dataformat dataformat;
+    struct op_args *ops; /* Elements of a multi. */
+    uint32_t op_count;
+
+    /* Sessions. */
+    uint32_t expire_s;   /* session: the time-out asked for, in seconds (HTTP); 0: none. */
+    uint32_t timeout_ms; /* session: the same in ms; 0: as expire_s says, or the default. */
+    /* The secret as text. session: made by the front end; attach, touch, getsession, close: the
+     * client's. It stays in this process. */
+    struct slice secret;
+    struct slice secret_hash; /* SHA-256 of it: what travels. See op_args_hash_secret. */
+    uint64_t session;         /* expire, kill, ephemerals, watches: the public id. */
+    bool clients;             /* watches: clients with the number of theirs. */
+    uint64_t after_id;        /* sessions: those with a public id above it. */
+
+    /* ACLs. */
+    bool has_acl;
+    struct slice acl; /* create, setacl: encoded as in acl.h, as the client wrote it. */
+    bool perms;       /* get, exists, stat, children, getacl: what the caller may do there. */
+    struct slice as;  /* getacl: what this one may do, in place of the caller. */
+    bool has_aversion;
+    int32_t aversion; /* setacl, set, delete, check: -1: any. */
+
+    /* Watches. */
+    bool watch;             /* get, exists, stat, children: register the one-shot kind as well. */
+    enum watch_kind kind;   /* watch. */
+    uint32_t watch_id;      /* unwatch. */
+    bool values;            /* watch: events carry stat and data. */
+    bool has_since;         /* watch: */
+    zxid_t since;           /* resume behind this zxid ... */
+    bool has_since_history; /* ... which is of this history: */
+    uint64_t since_history;
+
+    /* import. */
+    enum op_conflict conflict;
+    bool dry_run;
+
+    /* trend. */
+    uint32_t step_s;
+    int64_t since_s;     /* Wall clock, seconds since 1970. */
+    struct slice series; /* Names, comma separated; empty: all. */
+
+    /* auth. */
+    struct slice scheme;
+    struct slice credential;
+};
+
+struct op_entry {      /* A child, or a znode of a tree. */
+    struct slice path; /* Name of a child; path relative to the tree's root (empty: itself). */
+    struct stat_view stat;
+    struct blob *data; /* Reference; NULL when null or not asked for. */
+    bool hidden; /* Who asks may not read it: there is only the name, which is its parent's. */
+};
+
+/* A session as its client is told of it. */
+struct op_session_info {
+    uint64_t id; /* Public. */
+    uint32_t timeout_ms;
+    uint64_t attach; /* Number of its last attachment; 0: never. */
+    uint32_t member; /* Replica of that. */
+    int64_t opened_ms;
+    uint32_t ephemeral_count;
+    uint64_t ephemeral_bytes;
+};
+
+/* A session as others are told of it. */
+struct op_session_entry {
+    struct op_session_info info;
+    uint8_t from[TXN_FROM_MAX]; /* Who opened it: see principal_from. */
+    size_t from_len;
+    uint32_t heard_at; /* Replica that its client talks to; 0: this one has not heard of it. */
+    uint64_t heard_ms; /* How long ago that was. */
+};
+
+/* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
+struct op_result {
+    enum err err;
+    const char *detail; /* A constant sentence that says more than err_text, or NULL. */
+    zxid_t zxid;        /* State the answer reflects. */
+    zxid_t upto;        /* children, search: the last state that it shows something of. */
+    bool has_stat;
+    struct stat_view stat; /* Of the znode; with ERR_BAD_VERSION the current one. */
+    struct slice path;     /* Full path, created name included. */
+    struct blob *data;
+    struct blob *acl; /* getacl: encoded; reference; NULL: open to all. */
+    bool has_acl;
+    bool has_perms;
+    uint32_t perms;   /* Of enum acl_perm. */
+    bool has_session; /* session, attach, touch, getsession. */
+    struct op_session_info session;
+    bool created;             /* A PUT that created. */
+    bool replayed;            /* The remembered result of an earlier request with the same key. */
+    struct op_entry *entries; /* children, tree. */
+    uint32_t entry_count;
+    struct op_session_entry *sessions; /* sessions. */
+    uint32_t session_count;
+    uint64_t after_id;         /* sessions: of the last one looked at. */
+    bool hears_all;            /* sessions: of all this replica would have heard. */
+    bool more;                 /* The page ends before the list does. */
+    uint32_t looked;           /* search: znodes looked at; sessions: sessions. */
+    struct slice after;        /* search: path of the last of them. */
+    struct op_result *results; /* Of a multi, one per element. */
+    uint32_t result_count;
+    uint32_t failed_index; /* Element that failed, when err is not OK. */
+    struct buf arena;      /* Names of entries. */
+};
+
+void op_result_init(struct op_result *result);
+void op_result_release(struct op_result *result);
+
+struct op_def;
+
+/* In whose session a request is made. */
+struct op_session {
+    bool shown;      /* One was named at all. */
+    uint64_t id;     /* Public id; 0: `hash` says which, and the leader finds out. */
+    uint64_t attach; /* Number of the socket's attachment: refused with SESSION_MOVED when it is not
+                        the session's last one. 0: plain HTTP, which never moves a session. */
+    uint8_t hash[32]; /* SHA-256 of the secret, when id is 0. */
+};
+
+/*
+ * A request on its way. Made by a front end, handed to the gate, and given back by `on_reply` on
+ * the core thread, which may only pass it on (resume a connection, post to a mailbox).
+ */
+struct op_request {
+    const struct op_def *def;
+    struct op_args args;
+    struct op_principal principal; /* Its `auth` is a reference of the request's own. */
+    struct op_session session;
+    struct slice key; /* Idempotency-Key; empty: none. */
+    uint32_t lane;    /* Writes of one lane take effect in their order, also when the leader changes
+                         between them; 0: there is no other one to be in order with. */
+    enum op_consistency consistency;
+    zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
+    uint64_t deadline_ms;  /* Monotonic; answered by then, whatever happens. */
+    struct buf memory;     /* What the slices of `args` point into (or the front end's own). */
+    struct op_args *multi; /* Heap array behind args.ops, freed with the request. */
+    void (*on_reply)(struct op_request *request);
+    void *ctx; /* The front end's. */
+    struct op_result result;
+    struct list node;    /* The gate's and the replica's while it is theirs. */
+    uint64_t id;         /* Number given by the replica. */
+    uint32_t state;      /* The replica's. */
+    zxid_t wait_zxid;    /* The replica's; given back: what a read has waited for. */
+    uint32_t wait_epoch; /* The replica's. */
+    size_t wait_bytes;   /* The replica's. */
+};
+
+struct op_request *op_request_new(void);
+void op_request_free(struct op_request *request);
+
+#endif

@@ -1,0 +1,500 @@
+/*
+ * The forwarded form of arguments and results. Arguments: version u8, then one operation. An
+ * operation: id u8, then the fields of its row in row order; an optional field starts with a
+ * presence byte. A multi's elements follow their u32 count in place, and cannot nest.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
+#include "server/state/state.h"
+
+enum {
+    FORMAT_VERSION = 1,
+    TEXT_MAX = 1 << 20, /* Paths, names and keys; path_check sets the real limit. */
+    DETAIL_MAX = 1024,
+    MATCH_ETAG = 1, /* Flags of a MATCH field. */
+    MATCH_EXIST = 2,
+    RESULT_CREATED = 1, /* Flags of a result. */
+    RESULT_REPLAYED = 2,
+    RESULT_STAT = 4,
+    RESULT_ACL = 8,
+    RESULT_SESSION = 16,
+    RESULT_FLAGS_END = 32,
+};
+
+static const void *place(const struct op_field *field, const struct op_args *args)
+{
+    return (const uint8_t *)args + field->offset;
+}
+
+static void *place_mut(const struct op_field *field, struct op_args *args)
+{
+    return (uint8_t *)args + field->offset;
+}
+
+static void put_match(struct buf *out, const struct op_args *args)
+{
+    wire_put_u8(
+        out, (uint8_t)((args->has_etag ? MATCH_ETAG : 0) | (args->must_exist ? MATCH_EXIST : 0)));
+    if (args->has_etag) {
+        wire_put_u64(out, args->etag_czxid);
+        wire_put_u32(out, (uint32_t)args->etag_version);
+    }
+}
+
+static void put_field(const struct op_field *field, const struct op_args *args, struct buf *out)
+{
+    switch (field->type) {
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+    case OP_FIELD_BYTES:
+        wire_put_bytes(out, *(const struct slice *)place(field, args));
+        break;
+    case OP_FIELD_BOOL:
+    case OP_FIELD_NONE_MATCH:
+        wire_put_u8(out, *(const bool *)place(field, args));
+        break;
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+        wire_put_u32(out, *(const uint32_t *)place(field, args));
+        break;
+    case OP_FIELD_I64:
+    case OP_FIELD_U64:
+        wire_put_u64(out, *(const uint64_t *)place(field, args));
+        break;
+    case OP_FIELD_WITH:
+        wire_put_u8(out, (uint8_t)args->with);
+        break;
+    case OP_FIELD_DATAFORMAT:
+        wire_put_u8(out, (uint8_t)args->dataformat);
+        break;
+    case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
+        put_match(out, args);
+        break;
+    case OP_FIELD_OPS:
+        wire_put_u32(out, args->op_count);
+        break;
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
+        wire_put_bytes(out, *(const struct slice *)place(field, args));
+        break;
+    case OP_FIELD_NAME:   /* Already part of the path. */
+    case OP_FIELD_SECRET: /* Stays here; its hash travels. */
+    case OP_FIELD_KIND:   /* Of operations that never travel. */
+    case OP_FIELD_SINCE:
+    case OP_FIELD_CONFLICT:
+        break;
+    }
+}
+
+static void put_one(const struct op_args *args, struct buf *out)
+{
+    wire_put_u8(out, (uint8_t)args->op);
+    for (const struct op_field *field = ops_by_id(args->op)->fields; field->name; field++) {
+        if (field->has_offset != 0) {
+            bool has = *((const bool *)((const uint8_t *)args + field->has_offset));
+
+            wire_put_u8(out, has);
+            if (!has) {
+                continue;
+            }
+        }
+        put_field(field, args, out);
+    }
+}
+
+void op_args_encode(const struct op_args *args, struct buf *out)
+{
+    ASSERT(args->op == OP_MULTI || args->op_count == 0);
+
+    wire_put_u8(out, FORMAT_VERSION);
+    put_one(args, out);
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        ASSERT(args->ops[i].op != OP_MULTI);
+        put_one(&args->ops[i], out);
+    }
+}
+
+static bool get_bool(struct wire_reader *reader)
+{
+    uint8_t value = wire_get_u8(reader);
+
+    if (value > 1) {
+        wire_reader_fail(reader);
+    }
+    return value == 1;
+}
+
+static uint8_t get_below(struct wire_reader *reader, uint8_t bound)
+{
+    uint8_t value = wire_get_u8(reader);
+
+    if (value >= bound) {
+        wire_reader_fail(reader);
+        return 0;
+    }
+    return value;
+}
+
+static void get_match(struct wire_reader *reader, struct op_args *args)
+{
+    uint8_t flags = get_below(reader, (MATCH_ETAG | MATCH_EXIST) + 1);
+
+    args->must_exist = (flags & MATCH_EXIST) != 0;
+    args->has_etag = (flags & MATCH_ETAG) != 0;
+    if (args->has_etag) {
+        args->etag_czxid = wire_get_u64(reader);
+        args->etag_version = (int32_t)wire_get_u32(reader);
+    }
+}
+
+static void get_number(struct wire_reader *reader, const struct op_field *field,
+                       struct op_args *args)
+{
+    int64_t value = 0;
+
+    if (field->type == OP_FIELD_I32) {
+        value = (int32_t)wire_get_u32(reader);
+        *(int32_t *)place_mut(field, args) = (int32_t)value;
+    } else if (field->type == OP_FIELD_U32) {
+        value = wire_get_u32(reader);
+        *(uint32_t *)place_mut(field, args) = (uint32_t)value;
+    } else {
+        value = (int64_t)wire_get_u64(reader);
+        *(int64_t *)place_mut(field, args) = value;
+    }
+    /* Zero is what a field that was not given holds. */
+    if (value != 0 && (value < field->min || value > field->max)) {
+        wire_reader_fail(reader);
+    }
+}
+
+static void get_field(struct wire_reader *reader, const struct op_field *field,
+                      struct op_args *args)
+{
+    switch (field->type) {
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, TEXT_MAX);
+        break;
+    case OP_FIELD_BYTES:
+        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, (size_t)field->max);
+        break;
+    case OP_FIELD_BOOL:
+    case OP_FIELD_NONE_MATCH:
+        *(bool *)place_mut(field, args) = get_bool(reader);
+        break;
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+    case OP_FIELD_I64:
+    case OP_FIELD_U64:
+        get_number(reader, field, args);
+        break;
+    case OP_FIELD_WITH:
+        args->with = (enum op_with)get_below(reader, OP_WITH_DATA + 1);
+        break;
+    case OP_FIELD_DATAFORMAT:
+        args->dataformat = (enum op_dataformat)get_below(reader, OP_NONE + 1);
+        break;
+    case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
+        get_match(reader, args);
+        break;
+    case OP_FIELD_OPS:
+        args->op_count = wire_get_u32(reader);
+        break;
+    case OP_FIELD_HASH:
+        *(struct slice *)place_mut(field, args) = wire_get_bytes(reader, TXN_SECRET_HASH_LEN);
+        if (args->secret_hash.len != TXN_SECRET_HASH_LEN) {
+            wire_reader_fail(reader);
+        }
+        break;
+    case OP_FIELD_ACL:
+        args->acl = wire_get_bytes(reader, ACL_BYTES_MAX);
+        break;
+    case OP_FIELD_NAME:
+    case OP_FIELD_SECRET:
+    case OP_FIELD_KIND:
+    case OP_FIELD_SINCE:
+    case OP_FIELD_CONFLICT:
+        break;
+    }
+}
+
+static void get_one(struct wire_reader *reader, struct op_args *args)
+{
+    const struct op_def *def = ops_by_id((enum op_id)wire_get_u8(reader));
+
+    if (!def) {
+        wire_reader_fail(reader);
+        return;
+    }
+    op_args_init(args, def->id);
+    for (const struct op_field *field = def->fields; field->name; field++) {
+        if (field->has_offset != 0) {
+            bool has = get_bool(reader);
+
+            *((bool *)((uint8_t *)args + field->has_offset)) = has;
+            if (!has) {
+                continue;
+            }
+        }
+        get_field(reader, field, args);
+    }
+}
+
+static enum err get_elements(struct wire_reader *reader, struct op_args *args)
+{
+    size_t left = (size_t)(reader->end - reader->pos);
+
+    /* An element takes at least its id and a length: a hostile count allocates nothing. */
+    if (args->op_count > left / 2) {
+        return ERR_FORMAT;
+    }
+    if (args->op_count > OPS_MULTI_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    args->ops = mem_zalloc(args->op_count, sizeof(*args->ops));
+    for (uint32_t i = 0; i < args->op_count && wire_reader_ok(reader); i++) {
+        get_one(reader, &args->ops[i]);
+        if (args->ops[i].op == OP_MULTI) {
+            wire_reader_fail(reader);
+        }
+    }
+    return ERR_OK;
+}
+
+enum err op_args_decode(struct slice bytes, struct op_args *ret_args, struct op_args **ret_multi)
+{
+    struct wire_reader reader;
+    const char *why = NULL;
+    enum err err = ERR_OK;
+
+    *ret_args = (struct op_args){.op = OP_GET};
+    *ret_multi = NULL;
+    wire_reader_init(&reader, bytes);
+    if (wire_get_u8(&reader) != FORMAT_VERSION) {
+        return ERR_FORMAT;
+    }
+    get_one(&reader, ret_args);
+    if (!wire_reader_ok(&reader)) {
+        return ERR_FORMAT;
+    }
+    if (ret_args->op == OP_MULTI) {
+        err = get_elements(&reader, ret_args);
+    }
+    if (err == ERR_OK && (!wire_reader_done(&reader) || op_args_check(ret_args, &why) != ERR_OK)) {
+        err = ERR_FORMAT;
+    }
+    if (err != ERR_OK) {
+        mem_free(ret_args->ops);
+        *ret_args = (struct op_args){.op = OP_GET};
+        return err;
+    }
+    *ret_multi = ret_args->ops;
+    return ERR_OK;
+}
+
+/* ---- Results ---- */
+
+static void put_stat(struct buf *out, const struct stat_view *stat)
+{
+    wire_put_u64(out, stat->czxid);
+    wire_put_u64(out, stat->mzxid);
+    wire_put_u64(out, stat->pzxid);
+    wire_put_u64(out, (uint64_t)stat->ctime);
+    wire_put_u64(out, (uint64_t)stat->mtime);
+    wire_put_u32(out, (uint32_t)stat->version);
+    wire_put_u32(out, (uint32_t)stat->cversion);
+    wire_put_u32(out, (uint32_t)stat->aversion);
+    wire_put_u64(out, stat->ephemeral_owner);
+    wire_put_u32(out, stat->data_length);
+    wire_put_u32(out, stat->num_children);
+}
+
+static void get_stat(struct wire_reader *reader, struct stat_view *stat)
+{
+    stat->czxid = wire_get_u64(reader);
+    stat->mzxid = wire_get_u64(reader);
+    stat->pzxid = wire_get_u64(reader);
+    stat->ctime = (int64_t)wire_get_u64(reader);
+    stat->mtime = (int64_t)wire_get_u64(reader);
+    stat->version = (int32_t)wire_get_u32(reader);
+    stat->cversion = (int32_t)wire_get_u32(reader);
+    stat->aversion = (int32_t)wire_get_u32(reader);
+    stat->ephemeral_owner = wire_get_u64(reader);
+    stat->data_length = wire_get_u32(reader);
+    stat->num_children = wire_get_u32(reader);
+}
+
+static void put_session(struct buf *out, const struct op_session_info *session)
+{
+    wire_put_u64(out, session->id);
+    wire_put_u32(out, session->timeout_ms);
+    wire_put_u64(out, session->attach);
+    wire_put_u32(out, session->member);
+    wire_put_u64(out, (uint64_t)session->opened_ms);
+    wire_put_u32(out, session->ephemeral_count);
+    wire_put_u64(out, session->ephemeral_bytes);
+}
+
+static void get_session(struct wire_reader *reader, struct op_session_info *session)
+{
+    session->id = wire_get_u64(reader);
+    session->timeout_ms = wire_get_u32(reader);
+    session->attach = wire_get_u64(reader);
+    session->member = wire_get_u32(reader);
+    session->opened_ms = (int64_t)wire_get_u64(reader);
+    session->ephemeral_count = wire_get_u32(reader);
+    session->ephemeral_bytes = wire_get_u64(reader);
+}
+
+/* Which of its parts a result has. */
+static uint8_t flags_of(const struct op_result *result)
+{
+    return (uint8_t)((result->created ? RESULT_CREATED : 0) |
+                     (result->replayed ? RESULT_REPLAYED : 0) |
+                     (result->has_stat ? RESULT_STAT : 0) | (result->has_acl ? RESULT_ACL : 0) |
+                     (result->has_session ? RESULT_SESSION : 0));
+}
+
+static void put_result(struct buf *out, const struct op_result *result)
+{
+    size_t detail_len = result->detail ? strlen(result->detail) : 0;
+
+    detail_len = detail_len < DETAIL_MAX ? detail_len : DETAIL_MAX;
+    wire_put_bytes(out, slice_str(err_symbol(result->err)));
+    wire_put_bytes(out, slice_make(result->detail, detail_len));
+    wire_put_bytes(out, result->path);
+    wire_put_u64(out, result->zxid);
+    wire_put_u32(out, result->failed_index);
+    wire_put_u8(out, flags_of(result));
+    if (result->has_stat) {
+        put_stat(out, &result->stat);
+    }
+    if (result->has_acl) {
+        wire_put_bytes(out, blob_slice(result->acl));
+    }
+    if (result->has_session) {
+        put_session(out, &result->session);
+    }
+}
+
+/* A symbol of a newer version is an error all the same. */
+static enum err err_by_symbol(struct slice symbol)
+{
+    for (int err = 0; err < ERR_COUNT; err++) {
+        if (slice_eq(slice_str(err_symbol((enum err)err)), symbol)) {
+            return (enum err)err;
+        }
+    }
+    return ERR_SYSTEM_ERROR;
+}
+
+/* Both into the arena, which does not move between them. */
+static void own_texts(struct op_result *result, struct slice detail, struct slice path)
+{
+    struct buf *arena = &result->arena;
+
+    if (detail.len + path.len == 0 || buf_reserve(arena, detail.len + 1 + path.len) == NULL) {
+        return;
+    }
+    if (detail.len > 0) {
+        buf_append_slice(arena, detail);
+        buf_append_byte(arena, 0);
+        result->detail = (const char *)arena->data;
+    }
+    result->path = slice_make(arena->data + arena->len, path.len);
+    buf_append_slice(arena, path);
+}
+
+static void get_parts(struct wire_reader *reader, uint8_t flags, struct op_result *result)
+{
+    result->created = (flags & RESULT_CREATED) != 0;
+    result->replayed = (flags & RESULT_REPLAYED) != 0;
+    result->has_stat = (flags & RESULT_STAT) != 0;
+    result->has_acl = (flags & RESULT_ACL) != 0;
+    result->has_session = (flags & RESULT_SESSION) != 0;
+    if (result->has_stat) {
+        get_stat(reader, &result->stat);
+    }
+    if (result->has_acl) {
+        struct slice acl = wire_get_bytes(reader, ACL_BYTES_MAX);
+
+        result->acl = acl.len > 0 ? blob_new(acl) : NULL;
+    }
+    if (result->has_session) {
+        get_session(reader, &result->session);
+    }
+}
+
+static void get_result(struct wire_reader *reader, struct op_result *result)
+{
+    enum err err = err_by_symbol(wire_get_bytes(reader, DETAIL_MAX));
+    struct slice detail = wire_get_bytes(reader, DETAIL_MAX);
+    struct slice path = wire_get_bytes(reader, STATE_PATH_MAX);
+
+    result->err = err;
+    result->zxid = wire_get_u64(reader);
+    result->failed_index = wire_get_u32(reader);
+    get_parts(reader, get_below(reader, RESULT_FLAGS_END), result);
+    if (wire_reader_ok(reader)) {
+        own_texts(result, detail, path);
+    }
+}
+
+void op_result_encode(const struct op_result *result, struct buf *out)
+{
+    wire_put_u8(out, FORMAT_VERSION);
+    put_result(out, result);
+    wire_put_u32(out, result->result_count);
+    for (uint32_t i = 0; i < result->result_count; i++) {
+        put_result(out, &result->results[i]);
+    }
+}
+
+static void get_results(struct wire_reader *reader, struct op_result *result)
+{
+    uint32_t count = wire_get_u32(reader);
+    size_t left = (size_t)(reader->end - reader->pos);
+
+    if (count > OPS_MULTI_MAX || count > left / 8) {
+        wire_reader_fail(reader);
+    }
+    if (!wire_reader_ok(reader) || count == 0) {
+        return;
+    }
+    result->results = mem_zalloc(count, sizeof(*result->results));
+    result->result_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        op_result_init(&result->results[i]);
+        get_result(reader, &result->results[i]);
+    }
+    if (result->err != ERR_OK && result->failed_index >= count) {
+        wire_reader_fail(reader);
+    }
+}
+
+enum err op_result_decode(struct slice bytes, struct op_result *result)
+{
+    struct wire_reader reader;
+
+    ASSERT(result->arena.len == 0 && !result->results);
+    wire_reader_init(&reader, bytes);
+    if (wire_get_u8(&reader) != FORMAT_VERSION) {
+        return ERR_FORMAT;
+    }
+    get_result(&reader, result);
+    if (wire_reader_ok(&reader)) {
+        get_results(&reader, result);
+    }
+    if (!wire_reader_done(&reader)) {
+        op_result_release(result);
+        op_result_init(result);
+        return ERR_FORMAT;
+    }
+    return ERR_OK;
+}

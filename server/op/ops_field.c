@@ -1,0 +1,550 @@
+/* Arguments out of text, and the rules that hold across them. */
+#include "base/buf.h"
+#include "base/check.h"
+#include "server/op/ops.h"
+#include "server/process/trend.h"
+#include "server/state/path.h"
+#include "server/state/state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    NUMBER_TEXT_MAX = 24,
+    HEX_TEXT_MAX = 16,
+    SECRET_TEXT_LEN = 36
+};
+
+struct word {
+    const char *text;
+    uint32_t value;
+};
+
+static const struct word bool_words[] = {
+    {"true", 1}, {"false", 0}, {"1", 1}, {"0", 0}, {NULL, 0},
+};
+static const struct word with_words[] = {
+    {"names", OP_WITH_NAMES},
+    {"stat", OP_WITH_STAT},
+    {"data", OP_WITH_DATA},
+    {NULL, 0},
+};
+static const struct word dataformat_words[] = {
+    {"base64", OP_BASE64}, {"utf8", OP_UTF8}, {"auto", OP_AUTO},
+    {"json", OP_JSON},     {"none", OP_NONE}, {NULL, 0},
+};
+
+static const struct word conflict_words[] = {
+    {"fail", OP_CONFLICT_FAIL},
+    {"skip", OP_CONFLICT_SKIP},
+    {"overwrite", OP_CONFLICT_OVERWRITE},
+    {NULL, 0},
+};
+
+static bool word_find(const struct word *words, struct slice text, uint32_t *ret_value)
+{
+    for (const struct word *word = words; word->text; word++) {
+        if (slice_eq(slice_str(word->text), text)) {
+            *ret_value = word->value;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void *field_at(const struct op_field *field, struct op_args *args)
+{
+    return (uint8_t *)args + field->offset;
+}
+
+static enum err refuse(const char **ret_why, const char *why)
+{
+    *ret_why = why;
+    return ERR_BAD_ARGUMENTS;
+}
+
+/* Plain decimal with an optional minus sign: no blanks, no plus, no other base. */
+static bool number_parse(struct slice text, int64_t *ret_number)
+{
+    char digits[NUMBER_TEXT_MAX];
+    char *end = NULL;
+
+    if (text.len == 0 || text.len >= sizeof(digits)) {
+        return false;
+    }
+    memcpy(digits, text.data, text.len);
+    digits[text.len] = '\0';
+
+    const char *first = digits[0] == '-' ? digits + 1 : digits;
+
+    if (*first < '0' || *first > '9') {
+        return false;
+    }
+    errno = 0;
+    *ret_number = strtoll(digits, &end, 10);
+    return errno == 0 && end == digits + text.len;
+}
+
+/* Without its 0x. */
+static bool hex_parse(struct slice text, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (text.len == 0 || text.len > HEX_TEXT_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *at = text.data[i] ? strchr(digits, text.data[i]) : NULL;
+
+        if (!at) {
+            return false;
+        }
+        value = value << 4 | (uint64_t)((at - digits) % 16);
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool op_zxid_parse(struct slice text, zxid_t *ret_zxid)
+{
+    int64_t number = 0;
+
+    if (slice_starts_with(text, slice_str("0x"))) {
+        return hex_parse(slice_make(text.data + 2, text.len - 2), ret_zxid);
+    }
+    if (!number_parse(text, &number) || number < 0) {
+        return false;
+    }
+    *ret_zxid = (zxid_t)number;
+    return true;
+}
+
+/* As it is written in answers, or as a number. */
+static enum err parse_wide(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
+{
+    uint64_t value = 0;
+
+    if (!op_zxid_parse(text, &value)) {
+        return refuse(ret_why, "is not a number: 0x and hexadecimal digits, or decimal");
+    }
+    if (value < (uint64_t)field->min || value > (uint64_t)field->max) {
+        return refuse(ret_why, "is out of range");
+    }
+    *(uint64_t *)field_at(field, args) = value;
+    return ERR_OK;
+}
+
+static enum err parse_number(const struct op_field *field, struct slice text, struct op_args *args,
+                             const char **ret_why)
+{
+    int64_t number = 0;
+
+    if (field->type == OP_FIELD_U64) {
+        return parse_wide(field, text, args, ret_why);
+    }
+    if (!number_parse(text, &number)) {
+        return refuse(ret_why, "is not a decimal number");
+    }
+    if (number < field->min || number > field->max) {
+        return refuse(ret_why, "is out of range");
+    }
+    if (field->type == OP_FIELD_I32) {
+        *(int32_t *)field_at(field, args) = (int32_t)number;
+    } else if (field->type == OP_FIELD_U32) {
+        *(uint32_t *)field_at(field, args) = (uint32_t)number;
+    } else {
+        *(int64_t *)field_at(field, args) = number;
+    }
+    return ERR_OK;
+}
+
+static enum err parse_bool(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
+{
+    uint32_t value = 0;
+
+    if (!word_find(bool_words, text, &value)) {
+        return refuse(ret_why, "must be true or false");
+    }
+    *(bool *)field_at(field, args) = value != 0;
+    return ERR_OK;
+}
+
+/* "<czxid hex>.<version>" between the letter of the kind and the closing quote. */
+static bool etag_parse(struct slice text, const char *start, struct op_args *args)
+{
+    uint64_t czxid = 0;
+    size_t pos = 2;
+    int64_t version = 0;
+
+    if (text.len < 6 || !slice_starts_with(text, slice_str(start)) ||
+        text.data[text.len - 1] != '"') {
+        return false;
+    }
+    for (; pos < text.len && text.data[pos] != '.'; pos++) {
+        const char *hex = text.data[pos] ? strchr("0123456789abcdef", text.data[pos]) : NULL;
+
+        if (!hex || czxid >> 60 != 0) {
+            return false;
+        }
+        czxid = czxid << 4 | (uint64_t)(*hex <= '9' ? *hex - '0' : *hex - 'a' + 10);
+    }
+    if (pos == 2 || pos + 1 >= text.len ||
+        !number_parse(slice_make(text.data + pos + 1, text.len - pos - 2), &version) ||
+        version < INT32_MIN || version > INT32_MAX) {
+        return false;
+    }
+    args->has_etag = true;
+    args->etag_czxid = czxid;
+    args->etag_version = (int32_t)version;
+    return true;
+}
+
+static enum err parse_match(const struct op_field *field, struct slice text, struct op_args *args,
+                            const char **ret_why)
+{
+    bool acl = field->type == OP_FIELD_ACL_MATCH;
+
+    if (slice_eq(text, slice_str("*"))) {
+        args->must_exist = true;
+        return ERR_OK;
+    }
+    if (!etag_parse(text, acl ? "\"a" : "\"d", args)) {
+        return refuse(ret_why, acl ? "must be * or the ETag of the znode's ACL"
+                                   : "must be * or the ETag of the znode's data");
+    }
+    return ERR_OK;
+}
+
+static enum err parse_word(const struct op_field *field, struct slice text, struct op_args *args,
+                           const char **ret_why)
+{
+    uint32_t value = 0;
+
+    if (field->type == OP_FIELD_WITH) {
+        if (!word_find(with_words, text, &value)) {
+            return refuse(ret_why, "must be names, stat or data");
+        }
+        args->with = (enum op_with)value;
+        return ERR_OK;
+    }
+    if (field->type == OP_FIELD_CONFLICT) {
+        if (!word_find(conflict_words, text, &value)) {
+            return refuse(ret_why, "must be fail, skip or overwrite");
+        }
+        args->conflict = (enum op_conflict)value;
+        return ERR_OK;
+    }
+    if (!word_find(dataformat_words, text, &value)) {
+        return refuse(ret_why, "must be base64, utf8, auto, json or none");
+    }
+    args->dataformat = (enum op_dataformat)value;
+    return ERR_OK;
+}
+
+static enum err parse_none_match(struct slice text, struct op_args *args, const char **ret_why)
+{
+    if (!slice_eq(text, slice_str("*"))) {
+        return refuse(ret_why, "must be * on a write");
+    }
+    args->must_be_new = true;
+    return ERR_OK;
+}
+
+static enum err parse_secret(struct slice text, struct op_args *args, const char **ret_why)
+{
+    if (!op_is_uuid(text)) {
+        return refuse(ret_why, "must be the id of a session: a UUID of 36 characters");
+    }
+    args->secret = text;
+    return ERR_OK;
+}
+
+/* "<history>:<zxid>", the id of a stream's event: both in hex, with or without 0x. */
+static bool event_id_parse(struct slice text, const uint8_t *colon, struct op_args *args)
+{
+    size_t before = (size_t)(colon - text.data);
+    struct slice zxid = slice_make(colon + 1, text.len - before - 1);
+
+    if (slice_starts_with(zxid, slice_str("0x"))) {
+        zxid = slice_make(zxid.data + 2, zxid.len - 2);
+    }
+    args->has_since_history = hex_parse(slice_make(text.data, before), &args->since_history);
+    return args->has_since_history && hex_parse(zxid, &args->since);
+}
+
+static enum err parse_since(struct slice text, struct op_args *args, const char **ret_why)
+{
+    const uint8_t *colon = text.len > 0 ? memchr(text.data, ':', text.len) : NULL;
+    bool sound = colon ? event_id_parse(text, colon, args) : op_zxid_parse(text, &args->since);
+
+    return sound ? ERR_OK
+                 : refuse(ret_why, "must be a zxid, or <history>:<zxid> as in the id of an event");
+}
+
+static enum err parse_by_type(const struct op_field *field, struct slice text, struct op_args *args,
+                              const char **ret_why)
+{
+    switch (field->type) {
+    case OP_FIELD_BOOL:
+        return parse_bool(field, text, args, ret_why);
+    case OP_FIELD_I32:
+    case OP_FIELD_U32:
+    case OP_FIELD_I64:
+    case OP_FIELD_U64:
+        return parse_number(field, text, args, ret_why);
+    case OP_FIELD_PATH:
+    case OP_FIELD_TEXT:
+        *(struct slice *)field_at(field, args) = text;
+        return ERR_OK;
+    case OP_FIELD_WITH:
+    case OP_FIELD_DATAFORMAT:
+    case OP_FIELD_CONFLICT:
+        return parse_word(field, text, args, ret_why);
+    case OP_FIELD_MATCH:
+    case OP_FIELD_ACL_MATCH:
+        return parse_match(field, text, args, ret_why);
+    case OP_FIELD_NONE_MATCH:
+        return parse_none_match(text, args, ret_why);
+    case OP_FIELD_SECRET:
+        return parse_secret(text, args, ret_why);
+    case OP_FIELD_KIND:
+        return watch_kind_parse(text, &args->kind)
+                   ? ERR_OK
+                   : refuse(ret_why, "must be data, exists, children, persistent or recursive");
+    case OP_FIELD_SINCE:
+        return parse_since(text, args, ret_why);
+    case OP_FIELD_BYTES:
+    case OP_FIELD_OPS:
+    case OP_FIELD_NAME:
+    case OP_FIELD_HASH:
+    case OP_FIELD_ACL:
+        break;
+    }
+    UNREACHABLE();
+}
+
+enum err op_field_parse(const struct op_field *field, struct slice text, struct op_args *args,
+                        const char **ret_why)
+{
+    enum err err = parse_by_type(field, text, args, ret_why);
+
+    if (err == ERR_OK && field->has_offset != 0) {
+        *((bool *)((uint8_t *)args + field->has_offset)) = true;
+    }
+    return err;
+}
+
+/* A sequential name is checked as it will be: the ten digits may complete an empty prefix. */
+static enum err check_path(const struct op_args *args, const char **ret_why)
+{
+    struct buf full;
+    enum err err = ERR_OK;
+
+    if (!args->sequence) {
+        return path_check(args->path, ret_why);
+    }
+    buf_init(&full, STATE_PATH_MAX + 1);
+    buf_append_slice(&full, args->path);
+    buf_append_str(&full, "0000000000");
+    err = full.overflow ? refuse(ret_why, "the path is too long")
+                        : path_check(buf_slice(&full), ret_why);
+    buf_release(&full);
+    return err;
+}
+
+static enum err check_create(const struct op_args *args, const char **ret_why)
+{
+    int kinds = args->ephemeral + args->container + (args->ttl_ms != 0);
+
+    if (kinds > 1) {
+        return refuse(ret_why, "ephemeral, container and ttl exclude each other");
+    }
+    if (args->container && args->sequence) {
+        return refuse(ret_why, "a container cannot be sequential");
+    }
+    return ERR_OK;
+}
+
+/* What says how a znode is to be made has no meaning for one that is there. */
+static enum err check_set(const struct op_args *args, const char **ret_why)
+{
+    bool makes = args->upsert || args->must_be_new;
+
+    if (args->parents && !makes) {
+        return refuse(ret_why, "parents needs upsert=true or If-None-Match: *");
+    }
+    if (args->ephemeral && !makes) {
+        return refuse(ret_why, "ephemeral needs upsert=true or If-None-Match: *");
+    }
+    if (args->has_acl && !makes) {
+        return refuse(ret_why, "an ACL needs upsert=true or If-None-Match: *; that of a znode "
+                               "that is there is set by PATCH");
+    }
+    return ERR_OK;
+}
+
+static enum err check_conditions(const struct op_args *args, const char **ret_why)
+{
+    bool if_match = args->has_etag || args->must_exist;
+
+    if (args->has_etag && args->has_version && args->version != -1 &&
+        args->version != args->etag_version) {
+        return refuse(ret_why, "version and If-Match contradict each other");
+    }
+    if (args->must_be_new && (if_match || args->upsert || args->has_version)) {
+        return refuse(ret_why, "If-None-Match excludes If-Match, version and upsert");
+    }
+    if (args->upsert && if_match) {
+        return refuse(ret_why, "upsert and If-Match exclude each other");
+    }
+    if (args->upsert && (args->has_czxid || args->has_aversion)) {
+        return refuse(ret_why, "upsert excludes czxid and aversion");
+    }
+    if (args->max != 0 && !args->recursive) {
+        return refuse(ret_why, "max needs recursive=true");
+    }
+    if (args->op == OP_SETACL && args->has_etag && args->has_aversion && args->aversion != -1 &&
+        args->aversion != args->etag_version) {
+        return refuse(ret_why, "aversion and If-Match contradict each other");
+    }
+    return args->op == OP_SET ? check_set(args, ret_why) : ERR_OK;
+}
+
+/* What needs more than its path and is not there. */
+static enum err check_needs(const struct op_args *args, const char **ret_why)
+{
+    if (args->op == OP_SETACL && !args->has_acl) {
+        return refuse(ret_why, "acl must be given");
+    }
+    if (args->op == OP_ATTACH && args->secret.len == 0 && args->secret_hash.len == 0) {
+        return refuse(ret_why, "session must be given");
+    }
+    if (args->op == OP_UNWATCH && args->watch_id == 0) {
+        return refuse(ret_why, "watch must be given: the number that the reply to watch had");
+    }
+    if (args->op == OP_AUTH && (args->scheme.len == 0 || args->credential.len == 0)) {
+        return refuse(ret_why, "scheme and credential must be given");
+    }
+    if ((args->op == OP_KILL || args->op == OP_EPHEMERALS) && args->session == 0) {
+        return refuse(ret_why, "public must be given: the public id of a session");
+    }
+    if (args->expire_s != 0 && args->timeout_ms != 0) {
+        return refuse(ret_why, "expire and timeout_ms exclude each other");
+    }
+    return ERR_OK;
+}
+
+/* A cursor is a path, for whoever makes one by hand as well. */
+static enum err check_search(const struct op_args *args, const char **ret_why)
+{
+    bool sound = args->after.len == 0 || (path_check(args->after, NULL) == ERR_OK &&
+                                          path_is_within(args->after, args->path));
+
+    if (!sound) {
+        return refuse(ret_why, "after must be what an earlier answer to this search has said");
+    }
+    if (args->pattern.len > OPS_PATTERN_MAX) {
+        return refuse(ret_why, "name is longer than 256 bytes");
+    }
+    return ERR_OK;
+}
+
+/* Some data would not fit the others, and nobody could be told in the middle of the lines. */
+static enum err check_export(const struct op_args *args, const char **ret_why)
+{
+    if (args->dataformat != OP_BASE64 && args->dataformat != OP_AUTO) {
+        return refuse(ret_why, "dataformat of an export must be base64 or auto");
+    }
+    return ERR_OK;
+}
+
+static enum err check_trend(const struct op_args *args, const char **ret_why)
+{
+    const struct trend_request request = {.step_s = args->step_s, .series = args->series};
+
+    return trend_check(&request, ret_why);
+}
+
+static enum err check_one(const struct op_args *args, const char **ret_why)
+{
+    const struct op_def *def = ops_by_id(args->op);
+    enum err err = check_needs(args, ret_why);
+
+    if (err == ERR_OK && args->op == OP_TREND) {
+        err = check_trend(args, ret_why);
+    }
+    if (err == ERR_OK && args->after.len > 0 &&
+        (args->op == OP_EPHEMERALS || args->op == OP_WATCHES)) {
+        err = path_check(args->after, ret_why);
+    }
+    if (err != ERR_OK || def->fields->type != OP_FIELD_PATH) {
+        return err;
+    }
+    err = check_path(args, ret_why);
+    if (err == ERR_OK) {
+        err = check_conditions(args, ret_why);
+    }
+    if (err == ERR_OK && args->op == OP_CREATE) {
+        err = check_create(args, ret_why);
+    }
+    if (err == ERR_OK && args->data_null && args->data.len > 0) {
+        err = refuse(ret_why, "null excludes data");
+    }
+    if (err == ERR_OK && args->op == OP_SEARCH) {
+        err = check_search(args, ret_why);
+    }
+    if (err == ERR_OK && args->op == OP_EXPORT) {
+        err = check_export(args, ret_why);
+    }
+    return err;
+}
+
+bool op_may_be_in_multi(enum op_id op)
+{
+    return op == OP_GET || op == OP_EXISTS || op == OP_STAT || op == OP_CHILDREN || op == OP_SET ||
+           op == OP_CREATE || op == OP_DELETE || op == OP_CHECK;
+}
+
+bool op_multi_may_hold(enum op_id op)
+{
+    return op_may_be_in_multi(op) || op == OP_SETACL;
+}
+
+static enum err check_multi(const struct op_args *args, const char **ret_why)
+{
+    if (args->op_count == 0) {
+        return refuse(ret_why, "ops is empty");
+    }
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        const struct op_args *item = &args->ops[i];
+
+        if (!op_multi_may_hold(item->op)) {
+            return refuse(ret_why, "a multi holds create, set, delete and check, or only reads");
+        }
+        if (ops_by_id(item->op)->kind != ops_by_id(args->ops[0].op)->kind) {
+            return refuse(ret_why, "a multi holds either reads or writes");
+        }
+        if (item->watch) {
+            return refuse(ret_why, "a multi registers no watch: ask for each by itself");
+        }
+
+        enum err err = check_one(item, ret_why);
+
+        if (err != ERR_OK) {
+            return err;
+        }
+    }
+    return ERR_OK;
+}
+
+enum err op_args_check(const struct op_args *args, const char **ret_why)
+{
+    *ret_why = NULL;
+    if (args->op == OP_CHECK) {
+        return refuse(ret_why, "check exists only inside a multi");
+    }
+    return args->op == OP_MULTI ? check_multi(args, ret_why) : check_one(args, ret_why);
+}

@@ -1,0 +1,139 @@
+/* Sessions that are opened, moved or closed in flight, and what hangs on them. */
+#include "base/check.h"
+#include "base/wire.h"
+#include "server/prepare/overlay_int.h"
+#include "server/state/walk.h"
+
+struct session_name {
+    uint8_t bytes[8];
+};
+
+static struct slice name_of(struct session_name *name, uint64_t id)
+{
+    wire_store_u64(name->bytes, id);
+    return slice_make(name->bytes, sizeof(name->bytes));
+}
+
+static void from_state(const struct state_session *session, struct overlay_session *ret_session)
+{
+    *ret_session = (struct overlay_session){.open = session != NULL};
+    if (session != NULL) {
+        ret_session->id = session->id;
+        ret_session->attach = session->attach;
+        ret_session->ephemeral_count = session->ephemeral_count;
+        ret_session->ephemeral_bytes = session->ephemeral_bytes;
+        memcpy(ret_session->secret_hash, session->secret_hash, TXN_SECRET_HASH_LEN);
+    }
+}
+
+void overlay_session(const struct overlay *overlay, const struct state *state, uint64_t id,
+                     struct overlay_session *ret_session)
+{
+    struct session_name name;
+    const struct overlay_entry *entry = overlay_find(overlay, OVERLAY_SESSION, name_of(&name, id));
+
+    if (entry != NULL) {
+        *ret_session = entry->value.session;
+    } else {
+        from_state(state_session(state, id), ret_session);
+    }
+}
+
+void overlay_session_by_hash(const struct overlay *overlay, const struct state *state,
+                             const uint8_t hash[TXN_SECRET_HASH_LEN],
+                             struct overlay_session *ret_session)
+{
+    const struct overlay_entry *entry =
+        map_get(&overlay->by_hash, slice_make(hash, TXN_SECRET_HASH_LEN));
+    const struct state_session *applied = state_session_by_hash(state, hash);
+
+    if (entry != NULL) {
+        *ret_session = entry->value.session;
+    } else if (applied != NULL) {
+        /* It may be closed in flight. */
+        overlay_session(overlay, state, applied->id, ret_session);
+    } else {
+        *ret_session = (struct overlay_session){.open = false};
+    }
+}
+
+void overlay_put_session(struct overlay *overlay, const struct state *state, zxid_t zxid,
+                         const struct overlay_session *session)
+{
+    ASSERT(owner_is_session(session->id));
+    const union overlay_value value = {.session = *session};
+    struct session_name name;
+    struct overlay_entry *entry =
+        overlay_find(overlay, OVERLAY_SESSION, name_of(&name, session->id));
+
+    if (entry == NULL) {
+        union overlay_value was = {.session = {.open = false}};
+
+        overlay->session_count = overlay_session_count(overlay, state);
+        from_state(state_session(state, session->id), &was.session);
+        entry = overlay_add(overlay, OVERLAY_SESSION, name_of(&name, session->id), &was);
+    }
+    overlay_change(overlay, entry, zxid, &value);
+}
+
+uint64_t overlay_session_count(const struct overlay *overlay, const struct state *state)
+{
+    return map_count(&overlay->entries[OVERLAY_SESSION]) > 0 ? overlay->session_count
+                                                             : state_session_count(state);
+}
+
+/* ---- Ephemerals. ---- */
+
+/* The first entry of an ephemeral of that owner or a later one. */
+static int owner_cmp(const void *key, const struct avl_node *node)
+{
+    uint64_t owner = *(const uint64_t *)key;
+    const struct overlay_entry *entry = avl_entry_const(node, struct overlay_entry, owned);
+
+    return owner <= entry->value.node.owner ? -1 : 1;
+}
+
+static void put_path(struct buf *paths, struct slice path)
+{
+    wire_put_u16(paths, (uint16_t)path.len);
+    wire_put_raw(paths, path);
+}
+
+static size_t add_from_state(const struct overlay *overlay, const struct state *state,
+                             uint64_t session, struct buf *paths)
+{
+    const struct znode *node = state_ephemeral_first(state, session);
+    struct buf path;
+    size_t count = 0;
+
+    buf_init(&path, STATE_PATH_MAX);
+    for (; node != NULL; node = state_ephemeral_next(state, node)) {
+        buf_clear(&path);
+        walk_path_of(node, &path);
+        if (overlay_find(overlay, OVERLAY_NODE, buf_slice(&path)) == NULL) {
+            put_path(paths, buf_slice(&path));
+            count++;
+        }
+    }
+    buf_release(&path);
+    return count;
+}
+
+size_t overlay_ephemerals(const struct overlay *overlay, const struct state *state,
+                          uint64_t session, struct buf *paths)
+{
+    size_t count = add_from_state(overlay, state, session, paths);
+    const struct avl_node *node = avl_lower_bound(&overlay->ephemerals, &session, owner_cmp);
+
+    /* Whatever has an entry, also if the state knows it as well. */
+    for (; node != NULL; node = avl_next(node)) {
+        const struct overlay_entry *entry = avl_entry_const(node, struct overlay_entry, owned);
+
+        if (entry->value.node.owner != session) {
+            break;
+        }
+        put_path(paths, overlay_name(entry));
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,278 @@
+#include "server/prepare/prep.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/op/acl.h"
+#include "server/op/ops.h"
+#include "server/prepare/prep_int.h"
+
+enum {
+    PATHS_BYTES_MAX = 1 << 30, /* Of one recursive delete; its count of znodes is the real bound. */
+    CODED_BYTES_MAX = 1 << 30  /* Of a request or answer; the front ends' limits are far below. */
+};
+
+struct prep *prep_new(const struct prep_limits *limits)
+{
+    struct prep *prep = mem_zalloc(1, sizeof(*prep));
+
+    prep->limits = *limits;
+    overlay_init(&prep->overlay);
+    /* Longer than any legal path, so that path_check gets to see what is too long. */
+    buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
+    buf_init(&prep->paths, PATHS_BYTES_MAX);
+    buf_init(&prep->acl, ACL_BYTES_MAX);
+    buf_init(&prep->scope, TXN_SCOPE_MAX);
+    buf_init(&prep->bytes, CODED_BYTES_MAX);
+    return prep;
+}
+
+void prep_free(struct prep *prep)
+{
+    if (prep == NULL) {
+        return;
+    }
+    overlay_release(&prep->overlay);
+    buf_release(&prep->path);
+    buf_release(&prep->paths);
+    buf_release(&prep->acl);
+    buf_release(&prep->scope);
+    buf_release(&prep->bytes);
+    mem_free(prep);
+}
+
+void prep_clear(struct prep *prep)
+{
+    overlay_clear(&prep->overlay);
+}
+
+void prep_applied(struct prep *prep, zxid_t zxid)
+{
+    overlay_applied(&prep->overlay, zxid);
+}
+
+size_t prep_pending(const struct prep *prep)
+{
+    return overlay_count(&prep->overlay);
+}
+
+enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail)
+{
+    ASSERT(err != ERR_OK);
+
+    step->result->err = err;
+    step->result->detail = detail;
+    return err;
+}
+
+/* With a quorum's disks nearly full the rest of their space is for what gives some back. */
+static enum err check_space(const struct prep_step *step)
+{
+    enum op_id op = step->job->args->op;
+    bool frees =
+        op == OP_DELETE || op == OP_REAP || op == OP_CLOSE || op == OP_EXPIRE || op == OP_KILL;
+
+    if (step->job->low_since != 0 && !frees && op != OP_ATTACH) {
+        return prep_refuse(step, ERR_DISK_FULL,
+                           "a quorum of replicas has almost no disk space left: only deletes and "
+                           "the closing of sessions pass");
+    }
+    return ERR_OK;
+}
+
+static enum err prep_one(const struct prep_step *step, const struct op_args *args)
+{
+    if (args->data.len > step->prep->limits.data_bytes_max) {
+        return prep_refuse(step, ERR_TOO_LARGE, "the data is larger than maxDataBytes");
+    }
+    if (args->data_null && args->data.len > 0) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "null data cannot have bytes");
+    }
+    switch (args->op) {
+    case OP_CREATE:
+        return prep_create(step, args);
+    case OP_SET:
+        return prep_set(step, args);
+    case OP_DELETE:
+        return prep_delete(step, args);
+    case OP_CHECK:
+        return prep_check(step, args);
+    case OP_REAP:
+        return prep_reap(step, args);
+    case OP_SETACL:
+        return prep_set_acl(step, args);
+    case OP_SESSION:
+        return prep_open_session(step, args);
+    case OP_ATTACH:
+        return prep_attach(step, args);
+    case OP_CLOSE:
+        return prep_close(step, args);
+    case OP_EXPIRE:
+        return prep_expire(step, args);
+    case OP_KILL:
+        return prep_kill(step, args);
+    case OP_GET:
+    case OP_EXISTS:
+    case OP_STAT:
+    case OP_CHILDREN:
+    case OP_TREE:
+    case OP_MULTI:
+    case OP_SYNC:
+    case OP_STATUS:
+    case OP_ENSEMBLE:
+    case OP_LIMITS:
+    case OP_WHOAMI:
+    case OP_TOUCH:
+    case OP_GETSESSION:
+    case OP_GETACL:
+    case OP_WATCH:
+    case OP_UNWATCH:
+    case OP_AUTH:
+    case OP_DETACH:
+    case OP_PING:
+    case OP_SEARCH:
+    case OP_EXPORT:
+    case OP_IMPORT:
+    case OP_SESSIONS:
+    case OP_EPHEMERALS:
+    case OP_WATCHES:
+    case OP_TREND:
+        break;
+    }
+    return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that writes");
+}
+
+/* Empties the answer of a request that is not done after all. */
+static void take_back(struct op_result *result)
+{
+    op_result_release(result);
+    op_result_init(result);
+}
+
+/* Tells of each element what became of it: those before the failed one would have worked. */
+static void fail_multi(const struct op_args *args, uint32_t failed, struct op_result *result)
+{
+    const struct op_result *cause = &result->results[failed];
+
+    result->err = cause->err;
+    result->detail = cause->detail;
+    result->has_stat = cause->has_stat;
+    result->stat = cause->stat;
+    result->failed_index = failed;
+    for (uint32_t i = 0; i < failed; i++) {
+        take_back(&result->results[i]);
+    }
+    for (uint32_t i = failed + 1; i < args->op_count; i++) {
+        result->results[i].err = ERR_RUNTIME_INCONSISTENCY;
+    }
+}
+
+static enum err prep_element(const struct prep_step *step, const struct op_args *args)
+{
+    if (!op_multi_may_hold(args->op) || ops_by_id(args->op)->kind != OP_KIND_WRITE) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "not an operation that a multi may hold");
+    }
+    return prep_one(step, args);
+}
+
+static enum err prep_multi(const struct prep_step *step, const struct op_args *args)
+{
+    struct op_result *result = step->result;
+
+    ASSERT(result->results == NULL);
+    if (args->op_count > step->prep->limits.multi_ops_max) {
+        return prep_refuse(step, ERR_TOO_LARGE, "the multi has more operations than allowed");
+    }
+    result->results = mem_zalloc(args->op_count, sizeof(*result->results));
+    result->result_count = args->op_count;
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        op_result_init(&result->results[i]);
+    }
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        struct prep_step element = *step;
+
+        element.result = &result->results[i];
+        if (prep_element(&element, &args->ops[i]) != ERR_OK) {
+            fail_multi(args, i, result);
+            return result->err;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err check_size(const struct prep_step *step)
+{
+    if (step->out->overflow || step->out->len > step->prep->limits.txn_bytes_max) {
+        return prep_refuse(step, ERR_TOO_LARGE, "the transaction is larger than allowed");
+    }
+    return ERR_OK;
+}
+
+/* All operations are prepared: what concerns the transaction as a whole. */
+static enum err finish(struct prep_step *step)
+{
+    struct op_result *result = step->result;
+    enum err err = prep_remember(step);
+
+    if (err == ERR_OK) {
+        err = check_size(step);
+    }
+    if (err != ERR_OK) {
+        const char *detail = result->detail;
+
+        take_back(result);
+        (void)prep_refuse(step, err, detail);
+    }
+    return err;
+}
+
+/* What it answers is found in the log, by whichever replica has the client. */
+static void forget_answer(struct op_result *result)
+{
+    bool created = result->created;
+
+    take_back(result);
+    result->created = created;
+}
+
+enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
+                      zxid_t zxid, struct buf *out, struct op_result *result)
+{
+    ASSERT(zxid > state_applied(state));
+    const struct op_args *args = job->args;
+    struct prep_step step = {.prep = prep,
+                             .state = state,
+                             .job = job,
+                             .header = job->header,
+                             .zxid = zxid,
+                             .out = out,
+                             .result = result};
+
+    buf_clear(out);
+    txn_begin(out, job->header);
+    enum err err = prep_in_session(&step);
+
+    if (err == ERR_OK) {
+        err = prep_look_key(&step);
+    }
+    if (err == ERR_OK && result->replayed) {
+        buf_clear(out);
+        return ERR_OK;
+    }
+    if (err == ERR_OK) {
+        err = check_space(&step);
+    }
+    if (err == ERR_OK) {
+        err = args->op == OP_MULTI ? prep_multi(&step, args) : prep_one(&step, args);
+    }
+    if (err == ERR_OK) {
+        err = finish(&step);
+    }
+    if (err != ERR_OK) {
+        overlay_rollback(&prep->overlay);
+        buf_clear(out);
+        return err;
+    }
+    overlay_commit(&prep->overlay);
+    forget_answer(result);
+    return ERR_OK;
+}

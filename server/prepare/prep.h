@@ -1,0 +1,73 @@
+/*
+ * prep.h - the leader turns a request into a transaction, or refuses it.
+ *
+ * Each request is checked in ZooKeeper's order against the tree plus an overlay of the changes that
+ * are proposed and not yet applied; the transaction carries absolute results. Nothing is changed
+ * when it refuses. Core thread.
+ */
+#ifndef SERVER_PREP_H
+#define SERVER_PREP_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "server/op/op.h"
+#include "server/state/state.h"
+#include "server/state/txn.h"
+
+struct prep;
+
+struct prep_limits {
+    uint32_t data_bytes_max; /* maxDataBytes. */
+    uint32_t txn_bytes_max;  /* Whole transaction. */
+    uint32_t multi_ops_max;
+    uint32_t recursive_max;          /* Upper bound for max= of a recursive delete. */
+    uint32_t session_min_ms;         /* Bounds of a session's time-out ... */
+    uint32_t session_max_ms;         /* ... */
+    uint32_t session_default_ms;     /* ... and what it is when none is asked for. */
+    uint32_t sessions_max;           /* Open ones. */
+    uint32_t session_ephemerals_max; /* Of one session, so that closing it fits a transaction. */
+    uint32_t session_ephemeral_bytes_max; /* Of their paths. */
+    uint32_t remembered_max;              /* Results of writes with an idempotency key. */
+    uint64_t remembered_bytes_max;        /* Of them, with their scopes and keys. */
+    uint32_t result_bytes_max;            /* Of one of them. */
+    uint32_t remember_ms;                 /* For how long they are kept at least. */
+};
+
+struct prep *prep_new(const struct prep_limits *limits);
+void prep_free(struct prep *prep);
+
+/* Forgets all in-flight changes: on every change of role. */
+void prep_clear(struct prep *prep);
+
+/* What is to be prepared. */
+struct prep_job {
+    const struct op_args *args;
+    const struct op_principal *who;   /* NULL: the server itself, whom no ACL stops. */
+    const struct op_session *session; /* In whose session; NULL: none. */
+    struct slice key;                 /* Idempotency-Key; empty: none. */
+    const struct txn_header *header;  /* Origin and time. */
+    zxid_t low_since; /* 0: there is disk space. Else only what frees some is prepared, and each
+                         session is attached once from there on. */
+};
+
+/* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
+ * and its changes are in the overlay; `result` is as op_result_init left it, but for `created`. On
+ * error `result` says what and why (err, detail, stat of a failed version check, failed_index and
+ * results of a multi) and `out` is empty; zxid is the caller's to fill. OK with an empty `out`:
+ * `result` is the remembered answer to that key (`replayed`; its zxid is that of the write), and
+ * nothing is to be proposed. `zxid` must be above all that were prepared and applied. */
+enum err prep_request(struct prep *prep, const struct state *state, const struct prep_job *job,
+                      zxid_t zxid, struct buf *out, struct op_result *result);
+
+/* Makes the transaction that forgets remembered results whose time is over, at most 1,000 at once;
+ * false, with an empty `out`, when none is due. Cheap enough to be asked at each tick. */
+bool prep_forget(struct prep *prep, const struct state *state, const struct txn_header *header,
+                 zxid_t zxid, struct buf *out);
+
+/* The state has applied up to `zxid`: overlay entries up to it are dropped. */
+void prep_applied(struct prep *prep, zxid_t zxid);
+
+/* Entries in the overlay; 0 when nothing is in flight. */
+size_t prep_pending(const struct prep *prep);
+
+#endif

@@ -1,0 +1,123 @@
+/* prep_int.h - the inside of prep, shared by its files. */
+#ifndef SERVER_PREP_INT_H
+#define SERVER_PREP_INT_H
+
+#include "server/prepare/overlay.h"
+#include "server/prepare/prep.h"
+
+struct prep {
+    struct prep_limits limits;
+    struct overlay overlay;
+    struct buf path;  /* Path of the znode being created, sequence number included. */
+    struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
+    struct buf acl;   /* The list that the current request or element sets; empty: open. */
+    struct buf scope; /* Of the current request's idempotency key. */
+    struct buf bytes; /* The current request or its answer, encoded. */
+};
+
+/* One request, or one element of a multi, on its way to a transaction. */
+struct prep_step {
+    struct prep *prep;
+    const struct state *state;
+    const struct prep_job *job;
+    const struct txn_header *header;
+    zxid_t zxid;
+    uint64_t session;             /* Public id of the session that the request is in; 0: none. */
+    struct txn_remember remember; /* Its `key` is empty when nothing is to be remembered. */
+    struct buf *out;
+    struct op_result *result; /* Of this request or element. */
+};
+
+/* Records why the request is refused; returns `err`. */
+enum err prep_refuse(const struct prep_step *step, enum err err, const char *detail);
+
+/* The same of a znode whose version does not fit: the result carries its stat. */
+enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
+                             const char *detail);
+
+enum err prep_check_path(const struct prep_step *step, struct slice path);
+
+/* The same of a request about a znode that is not there. */
+enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args);
+
+/* The znode as it will be. */
+void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node);
+
+/* Version and ETag, in that order. On failure the result carries the current stat. */
+enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
+                            const struct overlay_node *node);
+
+enum err prep_create(const struct prep_step *step, const struct op_args *args);
+enum err prep_set(const struct prep_step *step, const struct op_args *args);
+enum err prep_delete(const struct prep_step *step, const struct op_args *args);
+enum err prep_check(const struct prep_step *step, const struct op_args *args);
+enum err prep_reap(const struct prep_step *step, const struct op_args *args);
+enum err prep_set_acl(const struct prep_step *step, const struct op_args *args);
+
+/* ---- Quotas. ---- */
+
+/* Whether all quotas above `path` allow so many more znodes and bytes of data. */
+enum err prep_check_quota(const struct prep_step *step, struct slice path, int64_t count,
+                          int64_t bytes);
+void prep_count_quota(const struct prep_step *step, struct slice path, int64_t count,
+                      int64_t bytes);
+
+/* The data of a znode has been set, or the znode is gone: it may be one that limits others. */
+void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);
+void prep_limits_gone(const struct prep_step *step, struct slice path);
+
+/* ---- Idempotency keys. ---- */
+
+/* What is known of the key of the request, if it has one. OK with result->replayed: all is done. */
+enum err prep_look_key(struct prep_step *step);
+
+/* The answer of one operation, as its effect will give it. Only with a key; else the log has it. */
+void prep_answer(const struct prep_step *step, struct slice path, bool has_stat);
+
+/* Adds the whole answer to the transaction. */
+enum err prep_remember(struct prep_step *step);
+
+/* ---- ACLs. ---- */
+
+/* Whether whoever asks has one of `perms` on the znode; else it is refused with `detail`. */
+enum err prep_may(const struct prep_step *step, const struct overlay_node *node, uint32_t perms,
+                  const char *detail);
+
+/* The list of a create, as it is stored, into prep->acl. */
+enum err prep_fix_acl(const struct prep_step *step, const struct op_args *args);
+
+/* One reference to a list for the overlay; NULL when it is open to all. */
+struct blob *prep_acl_blob(struct slice acl);
+
+/* ---- Znodes. ---- */
+
+/* Puts one znode below its parent, which exists; `kind` says the rest. The effect comes last: it is
+ * the result. */
+enum err prep_put_node(const struct prep_step *step, struct slice path,
+                       const struct txn_effect *kind);
+
+/* Takes out a znode without children. */
+void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t flags);
+
+/* The same of all that stand in prep->paths, what lies deepest first; the last one gets `flags`. */
+void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags);
+
+/* ---- Sessions. ---- */
+
+/* Finds the session that the request is in, if it is in one. */
+enum err prep_in_session(struct prep_step *step);
+
+enum err prep_open_session(const struct prep_step *step, const struct op_args *args);
+enum err prep_attach(const struct prep_step *step, const struct op_args *args);
+enum err prep_close(const struct prep_step *step, const struct op_args *args);
+enum err prep_expire(const struct prep_step *step, const struct op_args *args);
+enum err prep_kill(const struct prep_step *step, const struct op_args *args);
+
+/* Whether the session may have one more ephemeral, at that path. */
+enum err prep_check_ephemeral(const struct prep_step *step, struct slice path);
+
+/* A znode of that owner has come or is gone; nothing when the owner is no session. */
+void prep_count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
+                          bool comes);
+
+#endif

@@ -1,0 +1,134 @@
+/* One znode comes or goes: its parent, its owner, and the effect. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/wire.h"
+#include "server/prepare/prep_int.h"
+#include "server/state/path.h"
+
+#include <stdlib.h>
+
+void prep_look(const struct prep_step *step, struct slice path, struct overlay_node *ret_node)
+{
+    overlay_get(&step->prep->overlay, step->state, path, ret_node);
+}
+
+static enum err check_parent(const struct prep_step *step, struct slice path,
+                             const struct overlay_node *parent)
+{
+    ASSERT(parent->exists);
+
+    if (slice_eq(path_parent(path), slice_str(STATE_CONFIG_PATH))) {
+        return prep_refuse(step, ERR_NO_AUTH, "this znode can have no children");
+    }
+    if (owner_is_session(parent->owner)) {
+        return prep_refuse(step, ERR_NO_CHILDREN_FOR_EPHEMERALS, NULL);
+    }
+    if (parent->creates >= STATE_CREATES_MAX) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS,
+                           "the parent has had 2147483647 children; its counter is exhausted");
+    }
+    return ERR_OK;
+}
+
+static void put_new(const struct prep_step *step, struct slice path,
+                    const struct txn_effect *effect)
+{
+    int64_t now_ms = step->header->time_ms;
+    uint64_t session = owner_is_session(effect->owner) ? effect->owner : 0;
+    struct blob *acl = prep_acl_blob(effect->acl);
+
+    overlay_put(&step->prep->overlay, path, step->zxid,
+                &(struct overlay_node){.exists = true,
+                                       .owner = effect->owner,
+                                       .acl = acl,
+                                       .stat = {.czxid = step->zxid,
+                                                .mzxid = step->zxid,
+                                                .pzxid = step->zxid,
+                                                .ctime = now_ms,
+                                                .mtime = now_ms,
+                                                .ephemeral_owner = session,
+                                                .data_length = (uint32_t)effect->data.len}});
+    blob_unref(acl);
+}
+
+enum err prep_put_node(const struct prep_step *step, struct slice path,
+                       const struct txn_effect *kind)
+{
+    struct overlay_node parent;
+    struct txn_effect effect = *kind;
+
+    prep_look(step, path_parent(path), &parent);
+    enum err err = check_parent(step, path, &parent);
+
+    if (err == ERR_OK && owner_is_session(effect.owner)) {
+        err = prep_check_ephemeral(step, path);
+    }
+    if (err == ERR_OK) {
+        err = prep_check_quota(step, path, 1, (int64_t)effect.data.len);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    parent.creates++;
+    parent.stat.num_children++;
+    parent.stat.pzxid = step->zxid;
+    overlay_put(&step->prep->overlay, path_parent(path), step->zxid, &parent);
+    put_new(step, path, &effect);
+    prep_count_ephemeral(step, path, effect.owner, true);
+    prep_count_quota(step, path, 1, (int64_t)effect.data.len);
+    prep_limits_set(step, path, effect.data);
+    effect.type = TXN_CREATE;
+    effect.path = path;
+    effect.creates = parent.creates;
+    txn_put(step->out, &effect);
+    if ((effect.flags & TXN_REPLY) != 0) {
+        prep_answer(step, path, true);
+    }
+    return ERR_OK;
+}
+
+void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t flags)
+{
+    struct overlay *overlay = &step->prep->overlay;
+    struct overlay_node parent;
+    struct overlay_node node;
+
+    prep_look(step, path_parent(path), &parent);
+    prep_look(step, path, &node);
+    ASSERT(parent.exists && parent.stat.num_children > 0);
+    ASSERT(node.exists && node.stat.num_children == 0);
+    parent.stat.num_children--;
+    parent.stat.pzxid = step->zxid;
+    overlay_put(overlay, path_parent(path), step->zxid, &parent);
+    prep_count_ephemeral(step, path, node.owner, false);
+    overlay_put(overlay, path, step->zxid, &(struct overlay_node){.exists = false});
+    prep_count_quota(step, path, -1, -(int64_t)node.stat.data_length);
+    prep_limits_gone(step, path);
+    txn_put(step->out, &(struct txn_effect){.type = TXN_DELETE, .flags = flags, .path = path});
+    if ((flags & TXN_REPLY) != 0) {
+        prep_answer(step, path, false);
+    }
+}
+
+/* Descending: what lies below a znode begins with its path, so it comes first. */
+static int later_first(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)b, *(const struct slice *)a);
+}
+
+void prep_delete_paths(const struct prep_step *step, size_t count, uint8_t flags)
+{
+    struct slice *paths = mem_zalloc(count, sizeof(*paths));
+    struct wire_reader reader;
+
+    wire_reader_init(&reader, buf_slice(&step->prep->paths));
+    for (size_t i = 0; i < count; i++) {
+        paths[i] = wire_get_raw(&reader, wire_get_u16(&reader));
+    }
+    ASSERT(wire_reader_done(&reader));
+    qsort(paths, count, sizeof(*paths), later_first);
+    for (size_t i = 0; i < count; i++) {
+        prep_delete_node(step, paths[i], i + 1 == count ? flags : 0);
+    }
+    mem_free(paths);
+}

@@ -1,0 +1,273 @@
+#include "base/check.h"
+#include "base/wire.h"
+#include "server/op/acl.h"
+#include "server/prepare/prep_int.h"
+#include "server/state/path.h"
+
+/* By an element of the same multi, which is undone with the one that fails. */
+static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
+{
+    const struct stat_view *stat = &node->stat;
+
+    return stat->czxid == step->zxid || stat->mzxid == step->zxid || stat->pzxid == step->zxid;
+}
+
+enum err prep_refuse_version(const struct prep_step *step, const struct overlay_node *node,
+                             const char *detail)
+{
+    const struct op_principal *who = step->job->who;
+
+    /* Who deletes by the right of the parent may be one who must not see the znode itself. */
+    if (who == NULL || acl_allows(blob_slice(node->acl), who, ACL_READ)) {
+        step->result->has_stat = node->exists && !is_changed_here(step, node);
+        step->result->stat = node->stat;
+    }
+    return prep_refuse(step, ERR_BAD_VERSION, detail);
+}
+
+enum err prep_check_version(const struct prep_step *step, const struct op_args *args,
+                            const struct overlay_node *node)
+{
+    ASSERT(node->exists);
+
+    if (args->has_version && args->version != -1 && args->version != node->stat.version) {
+        return prep_refuse_version(step, node, NULL);
+    }
+    if (args->has_czxid && args->czxid != node->stat.czxid) {
+        return prep_refuse_version(step, node, "it was deleted and made again: the czxid differs");
+    }
+    if (args->has_aversion && args->aversion != -1 && args->aversion != node->stat.aversion) {
+        return prep_refuse_version(step, node, "the ACL has another aversion");
+    }
+    if (args->has_etag &&
+        (args->etag_czxid != node->stat.czxid || args->etag_version != node->stat.version)) {
+        return prep_refuse_version(step, node, "the data has changed since that ETag");
+    }
+    return ERR_OK;
+}
+
+/* A missing znode meets no condition on what it is; a plain request is told that it is missing. */
+enum err prep_refuse_missing(const struct prep_step *step, const struct op_args *args)
+{
+    if (args->has_etag || args->must_exist) {
+        return prep_refuse(step, ERR_BAD_VERSION, "If-Match: the znode does not exist");
+    }
+    return prep_refuse(step, ERR_NO_NODE, NULL);
+}
+
+enum err prep_check_path(const struct prep_step *step, struct slice path)
+{
+    const char *why = NULL;
+
+    if (path_check(path, &why) != ERR_OK) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, why);
+    }
+    return ERR_OK;
+}
+
+static bool is_config(struct slice path)
+{
+    return slice_eq(path, slice_str(STATE_CONFIG_PATH));
+}
+
+static void put_data(const struct prep_step *step, const struct op_args *args,
+                     struct overlay_node *node)
+{
+    int64_t grown = (int64_t)args->data.len - node->stat.data_length;
+
+    node->stat.version = stat_version_next(node->stat.version);
+    node->stat.mzxid = step->zxid;
+    node->stat.mtime = step->header->time_ms;
+    node->stat.data_length = (uint32_t)args->data.len;
+    overlay_put(&step->prep->overlay, args->path, step->zxid, node);
+    prep_count_quota(step, args->path, 0, grown);
+    prep_limits_set(step, args->path, args->data);
+    txn_put(step->out,
+            &(struct txn_effect){.type = TXN_SET,
+                                 .flags = TXN_REPLY | (args->data_null ? TXN_NULL_DATA : 0U),
+                                 .path = args->path,
+                                 .data = args->data,
+                                 .version = node->stat.version});
+    prep_answer(step, args->path, true);
+}
+
+static enum err set_existing(const struct prep_step *step, const struct op_args *args,
+                             struct overlay_node *node)
+{
+    if (is_config(args->path)) {
+        return prep_refuse(step, ERR_NO_AUTH, "only a reconfiguration changes this znode");
+    }
+    enum err err = prep_may(step, node, ACL_WRITE, NULL);
+
+    if (err == ERR_OK) {
+        err =
+            prep_check_quota(step, args->path, 0, (int64_t)args->data.len - node->stat.data_length);
+    }
+    if (err == ERR_OK && args->must_be_new) {
+        err = prep_refuse_version(step, node, "If-None-Match: the znode exists");
+    }
+    if (err == ERR_OK) {
+        err = prep_check_version(step, args, node);
+    }
+    if (err == ERR_OK) {
+        put_data(step, args, node);
+    }
+    return err;
+}
+
+enum err prep_set(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = prep_check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    prep_look(step, args->path, &node);
+    if (node.exists) {
+        return set_existing(step, args, &node);
+    }
+    if (args->has_etag || args->must_exist || (!args->upsert && !args->must_be_new)) {
+        return prep_refuse_missing(step, args);
+    }
+    if (args->has_version && args->version != -1) {
+        return prep_refuse(step, ERR_BAD_VERSION, "the znode does not exist, so it has no version");
+    }
+    err = prep_create(step, args);
+    step->result->created = err == ERR_OK;
+    return err;
+}
+
+enum err prep_check(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = prep_check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return prep_refuse_missing(step, args);
+    }
+    err = prep_may(step, &node, ACL_READ, NULL);
+    if (err == ERR_OK) {
+        err = prep_check_version(step, args, &node);
+    }
+    if (err == ERR_OK) {
+        txn_put(step->out,
+                &(struct txn_effect){.type = TXN_CHECK, .flags = TXN_REPLY, .path = args->path});
+        prep_answer(step, args->path, false);
+    }
+    return err;
+}
+
+/* Whoever deletes a subtree needs the right at each znode in it that has children. */
+static enum err may_delete_below(const struct prep_step *step, size_t count)
+{
+    struct wire_reader reader;
+    enum err err = ERR_OK;
+
+    wire_reader_init(&reader, buf_slice(&step->prep->paths));
+    for (size_t i = 0; i < count && err == ERR_OK; i++) {
+        struct overlay_node node;
+
+        prep_look(step, wire_get_raw(&reader, wire_get_u16(&reader)), &node);
+        if (node.stat.num_children > 0) {
+            err = prep_may(step, &node, ACL_DELETE,
+                           "a znode in the subtree does not let the caller delete its children");
+        }
+    }
+    return err;
+}
+
+static enum err delete_subtree(const struct prep_step *step, const struct op_args *args)
+{
+    struct prep *prep = step->prep;
+    uint32_t bound = prep->limits.recursive_max;
+    uint32_t max = args->max > 0 && args->max < bound ? args->max : bound;
+
+    buf_clear(&prep->paths);
+    size_t count = overlay_subtree(&prep->overlay, step->state, args->path, max, &prep->paths);
+
+    if (count > max) {
+        return prep_refuse(step, ERR_NOT_EMPTY, "the subtree has more znodes than max allows");
+    }
+    enum err err = may_delete_below(step, count);
+
+    if (err == ERR_OK) {
+        prep_delete_paths(step, count, TXN_REPLY);
+    }
+    return err;
+}
+
+/* The parent has let the caller delete its children. */
+static enum err delete_child(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return prep_refuse_missing(step, args);
+    }
+    enum err err = prep_check_version(step, args, &node);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (args->recursive) {
+        return delete_subtree(step, args);
+    }
+    if (node.stat.num_children > 0) {
+        return prep_refuse(step, ERR_NOT_EMPTY, NULL);
+    }
+    prep_delete_node(step, args->path, TXN_REPLY);
+    return ERR_OK;
+}
+
+enum err prep_delete(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = prep_check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (path_is_builtin(args->path)) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "this znode cannot be deleted");
+    }
+    prep_look(step, path_parent(args->path), &node);
+    if (!node.exists) {
+        return prep_refuse_missing(step, args);
+    }
+    err = prep_may(step, &node, ACL_DELETE, NULL);
+    if (err != ERR_OK) {
+        return err;
+    }
+    return delete_child(step, args);
+}
+
+/* The candidate was found some time ago: everything is checked again. */
+enum err prep_reap(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_node node;
+    enum err err = prep_check_path(step, args->path);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    prep_look(step, args->path, &node);
+    if (!node.exists) {
+        return prep_refuse(step, ERR_NO_NODE, NULL);
+    }
+    if (node.stat.num_children > 0) {
+        return prep_refuse(step, ERR_NOT_EMPTY, NULL);
+    }
+    int64_t due_ms = state_reap_due_ms(node.owner, node.creates, node.stat.ctime, node.stat.mtime);
+
+    if (due_ms == INT64_MAX || due_ms > step->header->time_ms) {
+        return prep_refuse_version(step, &node, "the znode is not due to be removed");
+    }
+    prep_delete_node(step, args->path, TXN_REPLY);
+    return ERR_OK;
+}

@@ -1,0 +1,264 @@
+/* Sessions: who is in one, opening, attaching, closing, and the ephemerals that hang on them. */
+#include "base/check.h"
+#include "server/prepare/prep_int.h"
+
+static enum err refuse_gone(const struct prep_step *step)
+{
+    return prep_refuse(step, ERR_SESSION_EXPIRED, "the session is closed, or it never was");
+}
+
+/* ---- In whose session. ---- */
+
+static void find_shown(const struct prep_step *step, const struct op_session *shown,
+                       struct overlay_session *ret_session)
+{
+    const struct overlay *overlay = &step->prep->overlay;
+
+    if (shown->id != 0) {
+        overlay_session(overlay, step->state, shown->id, ret_session);
+    } else {
+        overlay_session_by_hash(overlay, step->state, shown->hash, ret_session);
+    }
+}
+
+/* A socket whose session has been attached somewhere else since; plain HTTP never is. */
+static bool has_moved(const struct op_session *shown, const struct overlay_session *session)
+{
+    return shown->attach != 0 && shown->attach != session->attach;
+}
+
+/* These name their session themselves, or belong to none. */
+static bool is_about_sessions(enum op_id op)
+{
+    return op == OP_SESSION || op == OP_ATTACH || op == OP_CLOSE || op == OP_EXPIRE ||
+           op == OP_REAP;
+}
+
+enum err prep_in_session(struct prep_step *step)
+{
+    const struct op_session *shown = step->job->session;
+    struct overlay_session session;
+
+    if (shown == NULL || !shown->shown || is_about_sessions(step->job->args->op)) {
+        return ERR_OK;
+    }
+    find_shown(step, shown, &session);
+    if (!session.open) {
+        return refuse_gone(step);
+    }
+    if (has_moved(shown, &session)) {
+        return prep_refuse(step, ERR_SESSION_MOVED, NULL);
+    }
+    step->session = session.id;
+    return ERR_OK;
+}
+
+/* ---- Opening and attaching. ---- */
+
+static uint32_t timeout_of(const struct prep_limits *limits, const struct op_args *args)
+{
+    uint64_t asked_ms = args->timeout_ms != 0 ? args->timeout_ms : (uint64_t)args->expire_s * 1000;
+
+    if (asked_ms == 0) {
+        asked_ms = limits->session_default_ms;
+    }
+    if (asked_ms < limits->session_min_ms) {
+        return limits->session_min_ms;
+    }
+    return asked_ms < limits->session_max_ms ? (uint32_t)asked_ms : limits->session_max_ms;
+}
+
+/* The session that the arguments name by the hash of its secret. */
+static enum err find_named(const struct prep_step *step, const struct op_args *args,
+                           struct overlay_session *ret_session)
+{
+    *ret_session = (struct overlay_session){.open = false};
+    if (args->secret_hash.len != TXN_SECRET_HASH_LEN) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "the hash of a session's secret has 32 bytes");
+    }
+    overlay_session_by_hash(&step->prep->overlay, step->state, args->secret_hash.data, ret_session);
+    return ERR_OK;
+}
+
+enum err prep_open_session(const struct prep_step *step, const struct op_args *args)
+{
+    struct prep *prep = step->prep;
+    struct overlay_session session;
+    struct buf from;
+    enum err err = find_named(step, args, &session);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (session.open) {
+        return prep_refuse(step, ERR_BAD_ARGUMENTS, "there is a session with that secret already");
+    }
+    if (overlay_session_count(&prep->overlay, step->state) >= prep->limits.sessions_max) {
+        return prep_refuse(step, ERR_THROTTLED, "as many sessions are open as maxSessions allows");
+    }
+    buf_init(&from, TXN_FROM_MAX);
+    if (step->job->who != NULL) {
+        principal_from(step->job->who, &from);
+    }
+    ASSERT(!from.overflow);
+    struct txn_session_open open = {.session = step->zxid,
+                                    .timeout_ms = timeout_of(&prep->limits, args),
+                                    .from = buf_slice(&from)};
+
+    session = (struct overlay_session){.id = step->zxid, .open = true};
+    memcpy(open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
+    memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
+    overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
+    txn_put_session_open(step->out, TXN_REPLY, &open);
+    buf_release(&from);
+    return ERR_OK;
+}
+
+/* Who has lost its connection would lose the session, too, and the end of that takes as much space
+ * as a new place; but only once. */
+static enum err check_space(const struct prep_step *step, const struct overlay_session *session)
+{
+    zxid_t low_since = step->job->low_since;
+
+    if (low_since != 0 && session->attach >= low_since) {
+        return prep_refuse(
+            step, ERR_DISK_FULL,
+            "a quorum of replicas has almost no disk space left, and the session has "
+            "been attached since then: touch it, which needs none");
+    }
+    return ERR_OK;
+}
+
+enum err prep_attach(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_session session;
+    enum err err = find_named(step, args, &session);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (!session.open) {
+        return refuse_gone(step);
+    }
+    err = check_space(step, &session);
+    if (err != ERR_OK) {
+        return err;
+    }
+    session.attach = step->zxid;
+    overlay_put_session(&step->prep->overlay, step->state, step->zxid, &session);
+    txn_put_session_move(step->out, TXN_REPLY,
+                         &(struct txn_session_move){.session = session.id,
+                                                    .attach = step->zxid,
+                                                    .member = step->header->origin_member});
+    return ERR_OK;
+}
+
+/* ---- Closing. ---- */
+
+/* All ephemerals go in the same transaction, those that are still in flight included. */
+static void close_session(const struct prep_step *step, uint64_t id, enum txn_close_reason reason)
+{
+    struct prep *prep = step->prep;
+    struct overlay_session session;
+
+    buf_clear(&prep->paths);
+    prep_delete_paths(step, overlay_ephemerals(&prep->overlay, step->state, id, &prep->paths), 0);
+    overlay_session(&prep->overlay, step->state, id, &session);
+    ASSERT(session.open && session.ephemeral_count == 0 && session.ephemeral_bytes == 0);
+    session.open = false;
+    overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
+    txn_put_session_close(step->out, TXN_REPLY,
+                          &(struct txn_session_close){.session = id, .reason = reason});
+}
+
+enum err prep_close(const struct prep_step *step, const struct op_args *args)
+{
+    const struct op_session *shown = step->job->session;
+    struct overlay_session session;
+    struct overlay_session own = {.open = false};
+    enum err err = find_named(step, args, &session);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (!session.open) {
+        return refuse_gone(step);
+    }
+    if (shown != NULL && shown->shown) {
+        find_shown(step, shown, &own);
+    }
+    /* The old place of a session cannot close it any more. */
+    if (own.open && own.id == session.id && has_moved(shown, &own)) {
+        return prep_refuse(step, ERR_SESSION_MOVED, NULL);
+    }
+    close_session(step, session.id, TXN_CLOSED_BY_CLIENT);
+    return ERR_OK;
+}
+
+enum err prep_expire(const struct prep_step *step, const struct op_args *args)
+{
+    struct overlay_session session;
+
+    overlay_session(&step->prep->overlay, step->state, args->session, &session);
+    if (!session.open) {
+        return refuse_gone(step);
+    }
+    close_session(step, session.id, TXN_CLOSED_EXPIRED);
+    return ERR_OK;
+}
+
+/* Somebody else's, by its public id. */
+enum err prep_kill(const struct prep_step *step, const struct op_args *args)
+{
+    const struct op_principal *who = step->job->who;
+    struct overlay_session session;
+
+    if (who == NULL || who->auth == NULL || !who->auth->super) {
+        return prep_refuse(step, ERR_NO_AUTH,
+                           "only the super user may close a session by its public id");
+    }
+    overlay_session(&step->prep->overlay, step->state, args->session, &session);
+    if (!session.open) {
+        return prep_refuse(step, ERR_NOT_FOUND, "there is no such session");
+    }
+    close_session(step, session.id, TXN_CLOSED_BY_CLIENT);
+    return ERR_OK;
+}
+
+/* ---- Ephemerals. ---- */
+
+enum err prep_check_ephemeral(const struct prep_step *step, struct slice path)
+{
+    const struct prep_limits *limits = &step->prep->limits;
+    struct overlay_session session;
+
+    overlay_session(&step->prep->overlay, step->state, step->session, &session);
+    ASSERT(session.open);
+    if (session.ephemeral_count >= limits->session_ephemerals_max) {
+        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
+                           "the session has as many ephemeral znodes as maxSessionEphemerals "
+                           "allows");
+    }
+    if (session.ephemeral_bytes + path.len > limits->session_ephemeral_bytes_max) {
+        return prep_refuse(step, ERR_QUOTA_EXCEEDED,
+                           "the paths of the session's ephemeral znodes have as many bytes as "
+                           "maxSessionEphemeralBytes allows");
+    }
+    return ERR_OK;
+}
+
+void prep_count_ephemeral(const struct prep_step *step, struct slice path, uint64_t owner,
+                          bool comes)
+{
+    struct overlay *overlay = &step->prep->overlay;
+    struct overlay_session session;
+
+    if (!owner_is_session(owner)) {
+        return;
+    }
+    overlay_session(overlay, step->state, owner, &session);
+    ASSERT(session.open && (comes || session.ephemeral_count > 0));
+    session.ephemeral_count += comes ? 1 : UINT32_MAX;
+    session.ephemeral_bytes += comes ? path.len : -(uint64_t)path.len;
+    overlay_put_session(overlay, step->state, step->zxid, &session);
+}

@@ -1,0 +1,337 @@
+/*
+ * The bulk thread: reads of the log and of snapshots for learners, loading and writing snapshots,
+ * and the next segment of the log. A snapshot is written in slices, and checked block by block
+ * before it is sent; between two of them the other work is done, so that nobody waits for it.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/process/recover.h"
+#include "server/process/server_int.h"
+#include "server/read/view.h"
+#include "server/state/state.h"
+
+#include <unistd.h>
+
+enum {
+    FETCH_RECS_MAX = 4096,
+    FETCH_BYTES_MAX = 1 << 20,
+    BLOCK_BYTES_MAX = 64 << 20,        /* One znode may be far larger than a slice. */
+    SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
+    PREPARE_MS = 50,                   /* Between two looks at the next segment. */
+    SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
+    SEND_IDLE_MS = 60000,              /* A learner that asks for no more pieces is gone. */
+};
+
+void bulk_job_free(struct bulk_job *job)
+{
+    for (size_t i = 0; i < job->rec_count; i++) {
+        logrec_unref(job->recs[i]);
+    }
+    mem_free(job->recs);
+    buf_release(&job->bytes);
+    buf_release(&job->config);
+    mem_free(job);
+}
+
+static void answer(struct bulk *bulk, struct bulk_job *job)
+{
+    (void)mailbox_post_always(bulk->outbox, &job->node);
+}
+
+static void fetch(struct bulk *bulk, struct bulk_job *job)
+{
+    job->recs = mem_zalloc(FETCH_RECS_MAX, sizeof(struct logrec *));
+    job->err = store_read(bulk->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX, job->recs,
+                          &job->rec_count);
+    answer(bulk, job);
+}
+
+/* The next piece of the snapshot that is open for this learner. */
+static void send_piece(struct bulk *bulk, struct bulk_job *job)
+{
+    buf_init(&job->bytes, ZAB_CHUNK_BYTES_MAX);
+    if (job->err == ERR_OK) {
+        job->err = snap_send_piece(&bulk->send, job->peer, job->offset, os_now_ms(), &job->bytes,
+                                   &job->info);
+    }
+    answer(bulk, job);
+}
+
+/* A file that has to be checked first is put aside for the caller. */
+static void snap_fetch(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    if (job->offset == 0) {
+        job->err = snap_send_begin(&bulk->send, job->peer, os_now_ms());
+    }
+    if (job->offset == 0 && job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->peer)) {
+        list_push_back(later, &job->node);
+        return;
+    }
+    send_piece(bulk, job);
+}
+
+static void restore(struct bulk *bulk, struct bulk_job *job)
+{
+    snap_send_close(&bulk->send);
+    recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
+    answer(bulk, job);
+}
+
+/* Decision 8 holds for this thread too: what a failed sync left behind cannot be trusted. */
+static void end_if_failed(enum err err)
+{
+    if (err == ERR_IO) {
+        log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
+                  err_text(err));
+        _exit(EXIT_DISK);
+    }
+}
+
+/* The next segment of the log, made before it is needed. */
+static void prepare(struct bulk *bulk)
+{
+    uint64_t now_ms = os_now_ms();
+
+    if (now_ms < bulk->prepare_ms) {
+        return;
+    }
+    bulk->prepare_ms = now_ms + PREPARE_MS;
+    snap_send_tidy(&bulk->send, now_ms, SEND_IDLE_MS);
+    enum err err = store_preallocate(bulk->store);
+
+    end_if_failed(err);
+    atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
+}
+
+static void run_jobs(struct bulk *bulk, struct list *later);
+
+/* Does the other work until it is time for the next slice or block; `bytes` are done since
+ * `start_ms`. */
+static void pace(struct bulk *bulk, uint64_t start_ms, uint64_t bytes, struct list *later)
+{
+    uint64_t due_ms = start_ms + bytes / SNAPSHOT_BYTES_PER_MS;
+
+    do {
+        uint64_t now_ms = os_now_ms();
+
+        run_jobs(bulk, later);
+        prepare(bulk);
+        if (now_ms >= due_ms || bulk->stopping) {
+            return;
+        }
+        (void)mailbox_wait(&bulk->inbox, (int)(due_ms - now_ms));
+    } while (!mailbox_is_closed(&bulk->inbox));
+}
+
+struct scan {
+    struct store_snap_writer *writer;
+    struct state_cursor cursor;
+    struct buf block;
+    uint64_t written;
+    zxid_t end;
+    uint64_t digest;
+    uint64_t nodes;
+};
+
+/* One slice under the read lock, written without it: that is what makes the snapshot fuzzy. */
+static enum err scan_slice(struct bulk *bulk, struct scan *scan)
+{
+    const struct state *state = view_read(bulk->view);
+
+    if (!state) {
+        return ERR_CLOSED;
+    }
+    buf_clear(&scan->block);
+    state_scan(state, &scan->cursor, SLICE_BYTES_MAX, &scan->block);
+    if (scan->cursor.done) {
+        scan->end = state_applied(state);
+        scan->digest = state_digest(state);
+        scan->nodes = state_node_count(state);
+    }
+    view_read_done(bulk->view);
+    scan->written += scan->block.len;
+    return scan->block.len > 0 ? store_snap_block(scan->writer, buf_slice(&scan->block)) : ERR_OK;
+}
+
+static enum err write_snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    struct scan scan = {0};
+    uint64_t start_ms = os_now_ms();
+    enum err err =
+        store_snap_begin(bulk->store, job->zxid, job->chain, buf_slice(&job->config), &scan.writer);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    state_scan_init(&scan.cursor);
+    buf_init(&scan.block, BLOCK_BYTES_MAX);
+    while (err == ERR_OK && !scan.cursor.done) {
+        err = scan_slice(bulk, &scan);
+        pace(bulk, start_ms, scan.written, later);
+        if (bulk->stopping || mailbox_is_closed(&bulk->inbox)) {
+            err = ERR_CLOSED;
+        }
+    }
+    if (err == ERR_OK) {
+        err = store_snap_finish(scan.writer, scan.end, scan.digest, scan.nodes);
+    } else {
+        store_snap_abort(scan.writer);
+    }
+    state_scan_release(&scan.cursor);
+    buf_release(&scan.block);
+    return err;
+}
+
+static void snapshot(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    uint64_t start_us = os_now_us();
+
+    job->err = write_snapshot(bulk, job, later);
+    end_if_failed(job->err);
+    metric_observe_us(&bulk->snapshot_time, os_now_us() - start_us);
+    if (job->err == ERR_OK) {
+        metric_add(&bulk->snapshots, 1);
+        struct store_figures figures;
+
+        store_figures(bulk->store, &figures);
+        job->log_base = figures.log_base;
+        if (figures.unremoved > 0) {
+            log_warn("storage",
+                     "%u old files of snapshots and log cannot be removed; it is tried again after "
+                     "the next snapshot",
+                     figures.unremoved);
+        }
+    } else {
+        metric_add(&bulk->snapshot_errors, 1);
+        log_warn("storage",
+                 "a snapshot could not be written (%s); the log is kept and it is tried "
+                 "again later",
+                 err_text(job->err));
+    }
+    answer(bulk, job);
+}
+
+/* Reads the snapshot that a learner is about to get from end to end, then sends its first piece. */
+static void check_and_send(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    uint64_t start_ms = os_now_ms();
+    uint64_t condemned = bulk->send.condemned;
+    uint64_t done = 0;
+    size_t bytes = 0;
+
+    while (job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->peer)) {
+        job->err = snap_send_check(&bulk->send, job->peer, &bytes);
+        done += bytes;
+        pace(bulk, start_ms, done, later);
+        if (bulk->stopping || mailbox_is_closed(&bulk->inbox)) {
+            job->err = ERR_CLOSED;
+        }
+    }
+    if (bulk->send.condemned > condemned) {
+        log_warn("storage", "a snapshot does not verify any more and is not used: %s",
+                 job->err == ERR_OK ? "an older one is sent" : "a new one is taken");
+    }
+    send_piece(bulk, job);
+}
+
+/* A state about to be loaded makes a snapshot of the old one pointless. */
+static void refuse(struct bulk *bulk, struct list *later)
+{
+    list_for_each_safe (it, tmp, later) {
+        struct bulk_job *job = list_entry(it, struct bulk_job, node);
+
+        list_remove(it);
+        job->err = ERR_CLOSED;
+        answer(bulk, job);
+    }
+}
+
+/* Short jobs at once; long ones are put aside for the caller. */
+static void run_jobs(struct bulk *bulk, struct list *later)
+{
+    struct list jobs;
+
+    (void)mailbox_drain(&bulk->inbox, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        struct bulk_job *job = list_entry(it, struct bulk_job, node);
+
+        list_remove(it);
+        switch (job->type) {
+        case BULK_FETCH:
+            fetch(bulk, job);
+            break;
+        case BULK_SNAP_FETCH:
+            snap_fetch(bulk, job, later);
+            break;
+        case BULK_RESTORE:
+            bulk->stopping = true;
+            refuse(bulk, later);
+            restore(bulk, job);
+            break;
+        case BULK_SNAPSHOT:
+            list_push_back(later, &job->node);
+            break;
+        }
+    }
+}
+
+static void run_long(struct bulk *bulk, struct bulk_job *job, struct list *later)
+{
+    bulk->stopping = false;
+    if (job->type == BULK_SNAPSHOT) {
+        snapshot(bulk, job, later);
+    } else {
+        check_and_send(bulk, job, later);
+    }
+}
+
+static void body(void *arg)
+{
+    struct bulk *bulk = arg;
+    struct list later;
+
+    list_init(&later);
+    while (!mailbox_is_closed(&bulk->inbox)) {
+        prepare(bulk);
+        (void)mailbox_wait(&bulk->inbox, PREPARE_MS);
+        run_jobs(bulk, &later);
+        while (!list_empty(&later)) {
+            struct bulk_job *job = list_first(&later, struct bulk_job, node);
+
+            list_remove(&job->node);
+            run_long(bulk, job, &later);
+        }
+    }
+    run_jobs(bulk, &later);
+    list_for_each_safe (it, tmp, &later) {
+        list_remove(it);
+        bulk_job_free(list_entry(it, struct bulk_job, node));
+    }
+}
+
+void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox)
+{
+    bulk->store = store;
+    snap_send_init(&bulk->send, store);
+    bulk->view = view;
+    bulk->outbox = outbox;
+    mailbox_init(&bulk->inbox, BULK_JOBS_MAX);
+    thread_start(&bulk->thread, "zabra-bulk", body, bulk);
+}
+
+void bulk_post(struct bulk *bulk, struct bulk_job *take_job)
+{
+    ASSERT(bulk->outbox);
+
+    (void)mailbox_post_always(&bulk->inbox, &take_job->node);
+}
+
+void bulk_stop(struct bulk *bulk)
+{
+    mailbox_close(&bulk->inbox);
+    thread_join(&bulk->thread);
+    snap_send_close(&bulk->send);
+    mailbox_release(&bulk->inbox);
+}

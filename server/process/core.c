@@ -1,0 +1,476 @@
+/*
+ * The core thread: one loop around the replica. Each turn takes what has come in, lets the replica
+ * decide, and at its end hands one batch to the log thread and flushes the peers' connections.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_usage.h"
+#include "server/process/server_int.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum {
+    PUBLISH_MS = 250, /* At least this often; also the longest wait for events. */
+};
+
+void core_halt(const char *text)
+{
+    log_error("zab", "stopping: %s", text);
+    _exit(EXIT_HALT);
+}
+
+/* ---- Effects. ---- */
+
+static void persist(struct core *core, const struct zab_effect *effect)
+{
+    if (!core->batch) {
+        core->batch = mem_zalloc(1, sizeof *core->batch);
+        persist_batch_init(core->batch);
+    }
+    persist_add(core->batch, effect, &core->identity);
+    if (effect->persist == ZAB_PERSIST_JOIN && core->tcp) {
+        tcp_set_identity(core->tcp, effect->config->cluster, effect->config->history, false);
+    }
+}
+
+static void ask_bulk(struct server *server, enum bulk_type type, const struct zab_effect *effect)
+{
+    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+
+    job->type = type;
+    job->peer = effect->peer;
+    job->token = effect->token;
+    job->zxid = effect->zxid;
+    job->offset = effect->offset;
+    job->history = zab_config(replica_zab(server->core.replica))->history;
+    bulk_post(&server->bulk, job);
+}
+
+static void take_snapshot(struct server *server)
+{
+    struct core *core = &server->core;
+    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+
+    job->type = BULK_SNAPSHOT;
+    job->zxid = core->effects.snap_start;
+    job->chain = core->effects.snap_chain;
+    buf_init(&job->config, 1 << 16);
+    zab_config_encode(zab_config(replica_zab(core->replica)), &job->config);
+    bulk_post(&server->bulk, job);
+}
+
+/* What was said before must leave first: it may be that the others have to stop, too. */
+static void halt(struct core *core, const char *text)
+{
+    core->halting = true;
+    if (core->tcp) {
+        tcp_flush(core->tcp);
+    }
+    core_halt(text);
+}
+
+static void run_effect(struct server *server, const struct zab_effect *effect)
+{
+    struct core *core = &server->core;
+
+    switch (effect->type) {
+    case ZAB_FX_SEND:
+        tcp_send(core->tcp, effect->peer, &effect->msg);
+        break;
+    case ZAB_FX_DISCONNECT:
+        tcp_disconnect(core->tcp, effect->peer);
+        break;
+    case ZAB_FX_PERSIST:
+        persist(core, effect);
+        break;
+    case ZAB_FX_FETCH:
+        ask_bulk(server, BULK_FETCH, effect);
+        break;
+    case ZAB_FX_SNAP_FETCH:
+        ask_bulk(server, BULK_SNAP_FETCH, effect);
+        break;
+    case ZAB_FX_RESTORE:
+        atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
+        ask_bulk(server, BULK_RESTORE, effect);
+        break;
+    case ZAB_FX_HALT:
+        halt(core, effect->text);
+        break;
+    case ZAB_FX_ALARM:
+        log_warn("zab", "%s", effect->text);
+        break;
+    case ZAB_FX_DELIVER:
+    case ZAB_FX_CONFIRMED:
+    case ZAB_FX_FORWARDED:
+    case ZAB_FX_REFUSED:
+    case ZAB_FX_SIGN:
+    case ZAB_FX_ROLE:
+        UNREACHABLE();
+    }
+}
+
+/* One line for the operator whenever the role, the leader or the standing has changed. */
+static void say_role(struct core *core)
+{
+    struct replica_status now;
+    const struct zab_status *was = &core->said;
+
+    replica_status(core->replica, &now);
+    if (now.zab.state == was->state && now.zab.leader == was->leader &&
+        now.zab.serving == was->serving && now.zab.quarantined == was->quarantined) {
+        return;
+    }
+    core->said = now.zab;
+    if (now.zab.state == ZAB_LEADING && now.zab.serving) {
+        log_info("zab", "leading epoch %u from zxid 0x%llx on", now.zab.epoch,
+                 (unsigned long long)now.zab.committed);
+    } else if (now.zab.serving) {
+        log_info("zab", "in step with leader %u in epoch %u", now.zab.leader, now.zab.epoch);
+    } else if (now.zab.state == ZAB_LOOKING) {
+        log_info("zab", "looking for a leader: %s",
+                 now.zab.reason[0] ? now.zab.reason : "just started");
+    } else if (now.zab.state == ZAB_LEADING) {
+        log_info("zab", "elected: gathers a quorum for a new epoch");
+    } else {
+        log_info("zab", "joins leader %u", now.zab.leader);
+    }
+}
+
+void core_run_effects(struct server *server)
+{
+    struct core *core = &server->core;
+
+    for (size_t i = 0; i < core->effects.zab.count; i++) {
+        run_effect(server, &core->effects.zab.items[i]);
+    }
+    if (core->effects.take_snapshot) {
+        take_snapshot(server);
+    }
+    if (core->effects.status_changed) {
+        core->publish_now = true;
+        say_role(core);
+    }
+    replica_effects_clear(&core->effects);
+}
+
+void core_step(struct server *server, struct zab_event *event)
+{
+    struct core *core = &server->core;
+
+    if (core->halting) {
+        return; /* A connection found dead while the last messages are written. */
+    }
+    core->now_ms = os_now_ms();
+    event->now_ms = core->now_ms;
+    replica_step(core->replica, event, os_wall_ms(), &core->effects);
+    core_run_effects(server);
+}
+
+/* ---- Mailboxes. ---- */
+
+static void on_requests(struct loop_watch *watch, uint32_t ready)
+{
+    struct server *server = watch->ctx;
+    struct core *core = &server->core;
+    struct list requests;
+
+    (void)ready;
+    (void)mailbox_drain(&core->requests, &requests);
+    core->now_ms = os_now_ms();
+    int64_t wall_ms = os_wall_ms();
+
+    list_for_each_safe (it, tmp, &requests) {
+        list_remove(it);
+        replica_request(core->replica, list_entry(it, struct op_request, node), core->now_ms,
+                        wall_ms, &core->effects);
+    }
+    core_run_effects(server);
+}
+
+static void on_dones(struct loop_watch *watch, uint32_t ready)
+{
+    struct server *server = watch->ctx;
+    struct list dones;
+
+    (void)ready;
+    (void)mailbox_drain(&server->core.dones, &dones);
+    list_for_each_safe (it, tmp, &dones) {
+        struct log_done *done = list_entry(it, struct log_done, node);
+
+        list_remove(it);
+        for (size_t i = 0; i < done->dones.count; i++) {
+            struct zab_event event;
+
+            persist_event(&done->dones.items[i], os_now_ms(), &event);
+            core_step(server, &event);
+        }
+        persist_dones_release(&done->dones);
+        mem_free(done);
+    }
+}
+
+static void snapshot_done(struct server *server, const struct bulk_job *job)
+{
+    struct zab_event event = {.type = ZAB_EV_STORED_SNAP, .zxid = job->zxid, .base = job->log_base};
+
+    if (job->err == ERR_OK) {
+        core_step(server, &event);
+    } else {
+        replica_snapshot_failed(server->core.replica);
+    }
+}
+
+static void bulk_done(struct server *server, struct bulk_job *job)
+{
+    struct zab_event event = {
+        .peer = job->peer, .token = job->token, .err = job->err, .offset = job->offset};
+
+    switch (job->type) {
+    case BULK_FETCH:
+        event.type = ZAB_EV_FETCHED;
+        event.recs = job->recs;
+        event.rec_count = job->rec_count;
+        core_step(server, &event);
+        break;
+    case BULK_SNAP_FETCH:
+        event.type = ZAB_EV_SNAP_FETCHED;
+        event.bytes = buf_slice(&job->bytes);
+        event.zxid = job->info.start;
+        event.snap_chain = job->info.start_chain;
+        event.base = job->info.end;
+        core_step(server, &event);
+        break;
+    case BULK_RESTORE:
+        /* Also with an error: the protocol knows whether it matters. */
+        core_step(server, &job->restored);
+        break;
+    case BULK_SNAPSHOT:
+        snapshot_done(server, job);
+        break;
+    }
+}
+
+static void on_bulk(struct loop_watch *watch, uint32_t ready)
+{
+    struct server *server = watch->ctx;
+    struct list jobs;
+
+    (void)ready;
+    (void)mailbox_drain(&server->core.bulk_dones, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        struct bulk_job *job = list_entry(it, struct bulk_job, node);
+
+        list_remove(it);
+        bulk_done(server, job);
+        bulk_job_free(job);
+    }
+}
+
+/* ---- The loop. ---- */
+
+static void tell_space(struct server *server)
+{
+    struct core *core = &server->core;
+    bool low = atomic_load(&server->bulk.low) || atomic_load(&server->log.stuck);
+    struct zab_event event = {.type = ZAB_EV_SPACE, .flag = low};
+
+    if (low == core->low) {
+        return;
+    }
+    core->low = low;
+    if (low) {
+        log_warn("storage", "the disk is nearly full: this replica hands leadership over");
+    } else {
+        log_info("storage", "the disk has space again");
+    }
+    core_step(server, &event);
+}
+
+static void post_batch(struct server *server)
+{
+    if (server->core.batch) {
+        log_thread_post(&server->log, server->core.batch);
+        server->core.batch = NULL;
+    }
+}
+
+/* What the others are to know of this process. */
+static void tell_host(struct server *server)
+{
+    const struct sampler *sampler = &server->sampler;
+    struct sign_host host = {
+        .up_ms = server->core.now_ms - server->start_ms,
+        .sync_p50_us = atomic_load(&sampler->sync_p50_us),
+        .sync_p99_us = atomic_load(&sampler->sync_p99_us),
+        .disk_low = server->core.low,
+    };
+
+    (void)snprintf(host.version, sizeof host.version, "%s", ZABRA_VERSION);
+    replica_host(server->core.replica, &host);
+}
+
+static void end_turn(struct server *server)
+{
+    struct core *core = &server->core;
+
+    post_batch(server);
+    if (core->tcp) {
+        tcp_flush(core->tcp);
+        post_batch(
+            server); /* A connection found dead while flushing has made the replica decide. */
+    }
+    if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {
+        core->published_ms = core->now_ms;
+        core->publish_now = false;
+        tell_host(server);
+        gate_publish(&server->gate);
+    }
+}
+
+static int wait_ms(struct server *server)
+{
+    struct core *core = &server->core;
+    uint64_t now_ms = os_now_ms();
+    uint64_t wake_ms = replica_wake_ms(core->replica);
+
+    if (core->tcp) {
+        uint64_t tcp_wake_ms = tcp_tick(core->tcp, now_ms);
+
+        wake_ms = tcp_wake_ms < wake_ms ? tcp_wake_ms : wake_ms;
+    }
+    if (wake_ms <= now_ms) {
+        return 0;
+    }
+    return wake_ms - now_ms > PUBLISH_MS ? PUBLISH_MS : (int)(wake_ms - now_ms);
+}
+
+static void drain(struct server *server)
+{
+    struct core *core = &server->core;
+
+    if (!atomic_load(&core->drain) || core->drained) {
+        return;
+    }
+    core->now_ms = os_now_ms();
+    bool done = replica_drain(core->replica, core->now_ms, &core->effects);
+
+    core_run_effects(server);
+    core->publish_now = true;
+    if (done) {
+        core->drained = true;
+        mailbox_close(&server->drained);
+    }
+}
+
+static void turn(struct server *server)
+{
+    struct core *core = &server->core;
+    struct zab_event tick = {.type = ZAB_EV_TICK};
+
+    (void)loop_run_once(&core->loop, wait_ms(server));
+    core->now_ms = os_now_ms();
+    atomic_store(&core->turn_ms, core->now_ms);
+    if (core->now_ms >= replica_wake_ms(core->replica)) {
+        core_step(server, &tick);
+    }
+    tell_space(server);
+    drain(server);
+    end_turn(server);
+}
+
+static void body(void *arg)
+{
+    struct server *server = arg;
+
+    while (!atomic_load(&server->core.stop)) {
+        turn(server);
+    }
+}
+
+static void watch_mailbox(struct server *server, struct loop_watch *watch, struct mailbox *box,
+                          void (*on_ready)(struct loop_watch *watch, uint32_t ready))
+{
+    *watch = (struct loop_watch){
+        .fd = box->event_fd, .interest = LOOP_READ, .on_ready = on_ready, .ctx = server};
+    loop_add(&server->core.loop, watch);
+}
+
+enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
+{
+    struct core *core = &server->core;
+    enum err err = loop_init(&core->loop);
+
+    ASSERT(err == ERR_OK);
+    /* On a single processor nobody else could do what is looked for. */
+    core->loop.busy_us = os_processors() > 1 ? server->config->busy_poll_us : 0;
+    mailbox_init(&core->requests, server->config->requests_max);
+    mailbox_init(&core->dones, SIZE_MAX);
+    mailbox_init(&core->bulk_dones, SIZE_MAX);
+    watch_mailbox(server, &core->requests_watch, &core->requests, on_requests);
+    watch_mailbox(server, &core->dones_watch, &core->dones, on_dones);
+    watch_mailbox(server, &core->bulk_watch, &core->bulk_dones, on_bulk);
+    replica_effects_init(&core->effects);
+    core->replica = replica_new(&server->options);
+    core->now_ms = server->options.zab.now_ms;
+    if (config_self(server->config)->port != 0) {
+        err = core_open_peers(server, error);
+    }
+    return err;
+}
+
+void core_start(struct server *server)
+{
+    tell_host(server);
+    gate_publish(&server->gate);
+    atomic_store(&server->core.turn_ms, os_now_ms());
+    thread_start(&server->core.thread, "zabra-core", body, server);
+}
+
+static void free_bulk_dones(struct core *core)
+{
+    struct list jobs;
+
+    (void)mailbox_drain(&core->bulk_dones, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        list_remove(it);
+        bulk_job_free(list_entry(it, struct bulk_job, node));
+    }
+}
+
+static void free_dones(struct core *core)
+{
+    struct list dones;
+
+    (void)mailbox_drain(&core->dones, &dones);
+    list_for_each_safe (it, tmp, &dones) {
+        struct log_done *done = list_entry(it, struct log_done, node);
+
+        list_remove(it);
+        persist_dones_release(&done->dones);
+        mem_free(done);
+    }
+}
+
+/* The log and bulk threads have ended: nobody else touches what is freed here. */
+void core_stop(struct server *server)
+{
+    struct core *core = &server->core;
+
+    ASSERT(atomic_load(&core->stop));
+    tcp_close(core->tcp);
+    replica_free(core->replica);
+    replica_effects_release(&core->effects);
+    if (core->batch) {
+        persist_batch_release(core->batch);
+        mem_free(core->batch);
+    }
+    free_dones(core);
+    free_bulk_dones(core);
+    mailbox_release(&core->requests);
+    mailbox_release(&core->dones);
+    mailbox_release(&core->bulk_dones);
+    loop_release(&core->loop);
+}

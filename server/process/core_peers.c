@@ -1,0 +1,126 @@
+/*
+ * The core's peers: what the transport tells, and how it is opened. A peer that is refused is told
+ * to the operator, once for each reason, and shown to whoever asks until it is connected.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/process/server_int.h"
+
+#include <stdio.h>
+
+enum {
+    REFUSAL_AGAIN_MS = 10000 /* Reasons that alternate must not fill the log. */
+};
+
+static struct core_peer *peer_of(struct server *server, uint32_t id)
+{
+    for (uint32_t i = 0; i < server->config->server_count; i++) {
+        if (server->config->servers[i].id == id) {
+            return &server->core.peers[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
+                  const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise)
+{
+    struct server *server = ctx;
+    struct core_peer *entry = peer_of(server, peer);
+    struct zab_event event = {
+        .type = ZAB_EV_PEER_UP, .peer = peer, .incarnation = incarnation, .flag = founding};
+
+    memcpy(event.cluster, cluster, ZAB_CLUSTER_LEN);
+    ASSERT(entry);
+    (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
+    entry->refused[0] = '\0';
+    log_info("zab", "peer %u is connected", peer);
+    core_step(server, &event);
+}
+
+static void on_down(void *ctx, uint32_t peer, const char *why)
+{
+    struct zab_event event = {.type = ZAB_EV_PEER_DOWN, .peer = peer};
+
+    log_info("zab", "peer %u is disconnected: %s", peer, why);
+    core_step(ctx, &event);
+}
+
+static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
+{
+    struct zab_event event = {.type = ZAB_EV_RECV, .peer = peer, .msg = msg};
+
+    core_step(ctx, &event);
+}
+
+/* Somebody unknown (`peer` 0) leaves no trace but the line: the transport tells of him rarely. */
+static void on_refused(void *ctx, uint32_t peer, const char *why)
+{
+    struct server *server = ctx;
+    struct core_peer *entry = peer_of(server, peer);
+    uint64_t now_ms = os_now_ms();
+
+    if (!entry) {
+        log_warn("zab", "a connection to the peer port is refused: %s", why);
+        return;
+    }
+    (void)snprintf(entry->refused, sizeof entry->refused, "%s", why);
+    server->core.publish_now = true;
+    if (entry->refusal_said_ms == 0 || now_ms - entry->refusal_said_ms >= REFUSAL_AGAIN_MS) {
+        entry->refusal_said_ms = now_ms;
+        log_warn("zab", "peer %u is refused: %s", peer, why);
+    }
+}
+
+enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
+{
+    const struct config *config = server->config;
+    const struct config_server *self = config_self(config);
+    struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
+    struct tcp_handler handler = {.on_up = on_up,
+                                  .on_down = on_down,
+                                  .on_refused = on_refused,
+                                  .on_message = on_message,
+                                  .ctx = server};
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        if (config->servers[i].id == config->id) {
+            continue;
+        }
+        peers[count].id = config->servers[i].id;
+        peers[count].port = config->servers[i].port;
+        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s", config->servers[i].host);
+        count++;
+    }
+    struct tcp_options options = {
+        .id = config->id,
+        .listen_host = self->host,
+        .listen_port = self->port,
+        .peers = peers,
+        .peer_count = count,
+        .secret = slice_make(config->secret, config->secret_len),
+        .queue_bytes_max = config->peer_queue_bytes_max,
+        .connect_timeout_ms = config->tick_ms,
+        .retry_min_ms = 20,
+        .retry_max_ms = 1000,
+        .incarnation = server->core.identity.incarnation,
+        .history = zab_config(replica_zab(server->core.replica))->history,
+        .founding = server->core.identity.founding,
+        .advertise = config->advertise_client,
+    };
+
+    memcpy(options.cluster, server->core.identity.cluster, ZAB_CLUSTER_LEN);
+    enum err err = tcp_open(&server->core.loop, &options, &handler, &server->core.tcp);
+
+    mem_free(peers);
+    if (err != ERR_OK) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "server.%u: cannot listen for peers on %s:%u (%s); stop what uses the port "
+                       "or change the server list",
+                       config->id, self->host, self->port, err_text(err));
+    }
+    return err;
+}

@@ -1,0 +1,305 @@
+#include "server/process/gate.h"
+
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "server/op/ops.h"
+#include "server/process/server_int.h"
+#include "server/state/state.h"
+
+#include <stdio.h>
+
+static enum sign_role role_of(const struct gate *gate, const struct zab_status *status)
+{
+    return sign_role_of(status, config_self(gate->server->config)->voter);
+}
+
+void gate_init(struct gate *gate, struct server *server)
+{
+    const struct config *config = server->config;
+    int failed = pthread_mutex_init(&gate->mutex, NULL);
+
+    ASSERT(failed == 0);
+    gate->server = server;
+    gate->limits = (struct gate_limits){
+        .data_bytes_max = config->data_bytes_max,
+        .body_bytes_max = config->multi_bytes_max,
+        .connections_max = config->connections_max,
+        .connections_per_address_max = config->connections_per_address_max,
+        .head_bytes_max = config->head_bytes_max,
+        .head_timeout_ms = config->head_timeout_ms,
+        .body_timeout_ms = config->body_timeout_ms,
+        .idle_timeout_ms = config->idle_timeout_ms,
+        .request_timeout_ms = config->request_timeout_ms,
+        .children_page_max = config->children_page_max,
+        .http_threads = config->http_threads,
+        .allowed_hosts = config->allowed_hosts,
+        .allowed_origins = config->allowed_origins,
+        .client_address = config->client_address,
+        .advertise_client = config->advertise_client,
+        .client_port = config->client_port,
+        .web_dir = config->web_dir,
+        .access_log = config->access_log,
+        .read_only = config->read_only,
+        .super_digest = config->super_digest,
+        .session_min_ms = config->session_min_ms,
+        .session_max_ms = config->session_max_ms,
+        .session_default_ms = config->session_default_ms,
+        .requests_max = config->requests_max,
+        .web_sockets_max = config->web_sockets_max,
+        .socket_in_flight_max = config->socket_in_flight_max,
+        .socket_messages_per_s = config->socket_messages_per_s,
+        .message_bytes_max = config->message_bytes_max,
+        .socket_queue_bytes_max = config->socket_queue_bytes_max,
+        .slow_timeout_ms = config->slow_timeout_ms,
+        .heartbeat_ms = config->heartbeat_ms,
+        .watches_max = config->watches_max,
+        .watch_bytes_max = config->watch_bytes_max,
+        .streams_max = config->streams_max,
+        .wait_max_ms = config->wait_max_ms,
+        .transfers_max = config->transfers_max,
+        .export_bytes_max = config->export_bytes_max,
+        .multi_ops_max = config->multi_ops_max,
+    };
+}
+
+void gate_release(struct gate *gate)
+{
+    (void)pthread_mutex_destroy(&gate->mutex);
+}
+
+/* Core thread. */
+void gate_publish(struct gate *gate)
+{
+    struct core *core = &gate->server->core;
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    struct publication *to = &gate->published;
+    struct replica_status status;
+    size_t count = zab_peers(replica_zab(core->replica), peers, ZAB_MEMBERS_MAX);
+
+    replica_status(core->replica, &status);
+    (void)pthread_mutex_lock(&gate->mutex);
+    to->replica = status;
+    to->config = *zab_config(replica_zab(core->replica));
+    to->peer_count = count;
+    for (size_t i = 0; i < count; i++) {
+        to->peers[i].status = peers[i];
+    }
+    if (core->tcp) {
+        tcp_figures(core->tcp, &to->tcp);
+    }
+    memcpy(to->told, core->peers, sizeof to->told);
+    to->sign_count = replica_signs(core->replica, to->signs);
+    to->at_ms = core->now_ms;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    atomic_store(&gate->role, (uint32_t)role_of(gate, &status.zab));
+    atomic_store(&gate->readable, status.readable);
+    atomic_store(&gate->applied, status.applied);
+    atomic_store(&gate->heard_ms, status.zab.heard_ms);
+    atomic_store(&gate->history, to->config.history);
+}
+
+struct view *gate_view(struct gate *gate)
+{
+    return gate->server->view;
+}
+
+struct window *gate_window(struct gate *gate)
+{
+    return gate->server->window;
+}
+
+void gate_touch(struct gate *gate, uint64_t session)
+{
+    if (!touch_add(gate->server->touched, session)) {
+        metric_add(&gate->touches_lost, 1);
+    }
+}
+
+const struct gate_limits *gate_limits(struct gate *gate)
+{
+    return &gate->limits;
+}
+
+enum err gate_submit(struct gate *gate, struct op_request *take_request)
+{
+    ASSERT(take_request->on_reply);
+    ASSERT(take_request->def);
+
+    if (gate->limits.read_only && op_args_kind(&take_request->args) == OP_KIND_WRITE) {
+        return ERR_NOT_READ_ONLY;
+    }
+    enum err err = mailbox_post(&gate->server->core.requests, &take_request->node);
+
+    if (err == ERR_FULL) {
+        metric_add(&gate->throttled, 1);
+        return ERR_THROTTLED;
+    }
+    return err;
+}
+
+enum err gate_check_local(struct gate *gate, const char **ret_why)
+{
+    uint64_t heard_ms = atomic_load_explicit(&gate->heard_ms, memory_order_relaxed);
+    uint64_t now_ms = os_now_ms();
+
+    if (!atomic_load_explicit(&gate->readable, memory_order_acquire)) {
+        *ret_why = atomic_load(&gate->role) == SIGN_QUARANTINE
+                       ? "this replica is in quarantine and is being refilled"
+                       : "this replica has not been in step with a leader since it started";
+        return ERR_NOT_READY;
+    }
+    if (now_ms > heard_ms && now_ms - heard_ms > gate->server->config->stale_limit_ms) {
+        *ret_why = "this replica has been cut off from the ensemble for longer than staleLimit";
+        return ERR_NOT_READY;
+    }
+    return ERR_OK;
+}
+
+/* Who has not heard from any leader has not done so since it was started. */
+static uint64_t lag_ms(struct gate *gate)
+{
+    uint64_t heard_ms = atomic_load(&gate->heard_ms);
+    uint64_t since_ms = heard_ms > gate->server->start_ms ? heard_ms : gate->server->start_ms;
+    uint64_t now_ms = os_now_ms();
+
+    return now_ms > since_ms ? now_ms - since_ms : 0;
+}
+
+static zxid_t later(zxid_t a, zxid_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The tree itself says how far it is: nobody may be told less than what it has shown. What was
+ * published before is raised to that: whatever is applied is committed, and durable here. */
+static void take_applied(struct gate *gate, struct gate_status *status)
+{
+    const struct state *state = view_read(gate->server->view);
+
+    if (state) {
+        status->applied = state_applied(state);
+        status->digest = state_digest(state);
+        view_read_done(gate->server->view);
+    }
+    status->committed = later(status->committed, status->applied);
+    status->durable = later(status->durable, status->applied);
+    status->logged = later(status->logged, status->durable);
+}
+
+void gate_status(struct gate *gate, struct gate_status *ret_status)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    const struct replica_status *replica = &gate->published.replica;
+
+    *ret_status = (struct gate_status){
+        .id = gate->server->config->id,
+        .role = sign_role_name(role_of(gate, &replica->zab)),
+        .serving = replica->zab.serving,
+        .draining = replica->draining,
+        .epoch = replica->zab.epoch,
+        .leader = replica->zab.leader,
+        .committed = replica->zab.committed,
+        .durable = replica->zab.durable,
+        .logged = replica->zab.last,
+        .history = gate->published.config.history,
+        .queue = replica->requests,
+    };
+    (void)pthread_mutex_unlock(&gate->mutex);
+    ret_status->lag_ms = lag_ms(gate);
+    take_applied(gate, ret_status);
+}
+
+uint64_t gate_history(struct gate *gate)
+{
+    return atomic_load_explicit(&gate->history, memory_order_relaxed);
+}
+
+void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us)
+{
+    size_t index = (size_t)op < GATE_OPS ? (size_t)op : 0;
+
+    metric_observe_us(&gate->op_time[index], latency_us);
+    if (failed) {
+        metric_add(&gate->op_failed[index], 1);
+    }
+}
+
+/* ---- Health. ---- */
+
+static void check_add(struct gate_check *checks, size_t *count, const char *name, bool ok,
+                      const char *text)
+{
+    ASSERT(*count < GATE_CHECKS_MAX);
+
+    struct gate_check *check = &checks[(*count)++];
+
+    check->name = name;
+    check->ok = ok;
+    (void)snprintf(check->text, sizeof check->text, "%s", text);
+}
+
+size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
+{
+    size_t count = 0;
+    uint64_t turn_ms = atomic_load(&gate->server->core.turn_ms);
+    uint64_t now_ms = os_now_ms();
+    bool turns = now_ms < turn_ms + LIVE_TURN_MS;
+
+    check_add(checks, &count, "core", turns,
+              turns ? "the core thread turns" : "the core thread has not turned for seconds");
+    return count;
+}
+
+/* A replica that finds no leader is mostly one that its peers refuse, or that refuses them. */
+static void explain_no_leader(struct gate *gate, char *text, size_t size)
+{
+    const struct config *config = gate->server->config;
+    int len = snprintf(text, size, "no leader is known");
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < config->server_count && len > 0 && (size_t)len < size; i++) {
+        const char *why = gate->published.told[i].refused;
+
+        if (why[0] != '\0') {
+            len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
+                            config->servers[i].id, why);
+        }
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
+{
+    struct gate_status status;
+    char text[ZAB_TEXT_MAX];
+    char no_leader[GATE_CHECK_TEXT_MAX];
+    const char *why = "";
+    size_t count = 0;
+
+    gate_status(gate, &status);
+    (void)pthread_mutex_lock(&gate->mutex);
+    (void)snprintf(text, sizeof text, "%s", gate->published.replica.zab.reason);
+    bool voting = !gate->published.replica.zab.quarantined &&
+                  !gate->published.replica.zab.stranger && !gate->published.replica.zab.founding;
+
+    (void)pthread_mutex_unlock(&gate->mutex);
+    check_add(checks, &count, "member", voting,
+              voting ? "this disk is a member of the cluster" : text);
+    explain_no_leader(gate, no_leader, sizeof no_leader);
+    check_add(checks, &count, "leader", status.leader != 0,
+              status.leader != 0 ? "a leader is known" : no_leader);
+    check_add(checks, &count, "in_step", status.serving,
+              status.serving ? "in step with the leader" : text);
+    bool fresh = gate_check_local(gate, &why) == ERR_OK;
+
+    check_add(checks, &count, "fresh", fresh, fresh ? "heard from the leader lately" : why);
+    bool stuck = atomic_load(&gate->server->log.stuck);
+    bool low = atomic_load(&gate->server->bulk.low);
+
+    check_add(checks, &count, "disk", !stuck && !low,
+              stuck ? "no disk space: nothing is acknowledged"
+                    : (low ? "the disk is nearly full" : "there is disk space"));
+    check_add(checks, &count, "not_draining", !status.draining,
+              status.draining ? "shutting down" : "not shutting down");
+    return count;
+}

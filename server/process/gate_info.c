@@ -1,0 +1,398 @@
+/* What the information operations answer: this replica, all replicas, every limit. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/process/gate.h"
+#include "server/process/server_int.h"
+#include "server/read/view.h"
+#include "server/state/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct publication *copy_published(struct gate *gate)
+{
+    struct publication *copy = mem_alloc(sizeof *copy);
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    *copy = gate->published;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return copy;
+}
+
+static void write_cluster(struct jsonw *json, const struct zab_config *config)
+{
+    char hex[2 * ZAB_CLUSTER_LEN + 1];
+    char history[17];
+
+    for (size_t i = 0; i < ZAB_CLUSTER_LEN; i++) {
+        (void)snprintf(hex + 2 * i, 3, "%02x", config->cluster[i]);
+    }
+    (void)snprintf(history, sizeof history, "%016llx", (unsigned long long)config->history);
+    jsonw_kv_cstr(json, "cluster", hex);
+    jsonw_kv_cstr(json, "history", history);
+}
+
+static bool is_exceeded(const struct state_quota *quota)
+{
+    return (quota->count_limit >= 0 && quota->count > (uint64_t)quota->count_limit) ||
+           (quota->bytes_limit >= 0 && quota->bytes > (uint64_t)quota->bytes_limit);
+}
+
+/* As many as one hold of the lock may look at. */
+static uint64_t quotas_exceeded(const struct state *state)
+{
+    const struct state_quota *quota = state_quota_after(state, slice_make(NULL, 0));
+    uint64_t count = 0;
+
+    for (int i = 0; quota && i < VIEW_NODES_MAX; i++) {
+        count += is_exceeded(quota);
+        quota = state_quota_after(state, quota->path);
+    }
+    return count;
+}
+
+void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
+{
+    const struct state *state = view_read(gate->server->view);
+
+    *ret_figures = (struct gate_figures){0};
+    if (state) {
+        *ret_figures = (struct gate_figures){
+            .nodes = state_node_count(state),
+            .data_bytes = state_data_bytes(state),
+            .ephemerals = state_ephemeral_count(state),
+            .sessions = state_session_count(state),
+            .remembered = state_remembered_count(state),
+            .remembered_bytes = state_remembered_bytes(state),
+            .quotas_exceeded = quotas_exceeded(state),
+        };
+        view_read_done(gate->server->view);
+    }
+}
+
+static void write_figures(struct gate *gate, struct jsonw *json)
+{
+    struct gate_figures figures;
+    struct window_extent extent;
+
+    gate_figures(gate, &figures);
+    window_extent(gate->server->window, &extent);
+    jsonw_kv_u64(json, "znodes", figures.nodes);
+    jsonw_kv_u64(json, "sessions", figures.sessions);
+    jsonw_kv_u64(json, "ephemerals", figures.ephemerals);
+    jsonw_kv_hex(json, "window_base", extent.base);
+}
+
+void gate_write_status(struct gate *gate, struct jsonw *json)
+{
+    struct publication *copy = copy_published(gate);
+    const struct zab_status *zab = &copy->replica.zab;
+    struct gate_status status;
+
+    gate_status(gate, &status);
+    jsonw_object(json);
+    jsonw_kv_u64(json, "id", status.id);
+    jsonw_kv_cstr(json, "role", status.role);
+    jsonw_kv_bool(json, "serving", status.serving);
+    jsonw_kv_u64(json, "epoch", status.epoch);
+    jsonw_kv_hex(json, "zxid", status.applied);
+    jsonw_kv_hex(json, "committed", status.committed);
+    jsonw_kv_hex(json, "logged", status.logged);
+    jsonw_kv_hex(json, "durable", status.durable);
+    jsonw_key(json, "leader");
+    if (status.leader != 0) {
+        jsonw_u64(json, status.leader);
+    } else {
+        jsonw_null(json);
+    }
+    jsonw_kv_u64(json, "lag_ms", status.lag_ms);
+    jsonw_kv_hex(json, "digest", status.digest);
+    write_cluster(json, &copy->config);
+    write_figures(gate, json);
+    jsonw_kv_u64(json, "requests", copy->replica.requests);
+    jsonw_kv_bool(json, "draining", status.draining);
+    jsonw_kv_bool(json, "read_only", gate->server->config->read_only);
+    jsonw_kv_cstr(json, "environment", gate->server->config->environment);
+    jsonw_kv_cstr(json, "reason", zab->reason);
+    jsonw_kv_cstr(json, "version", ZABRA_VERSION);
+    jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
+    jsonw_object_end(json);
+    mem_free(copy);
+}
+
+static const struct peer_view *peer_of(const struct publication *copy, uint32_t id)
+{
+    for (size_t i = 0; i < copy->peer_count; i++) {
+        if (copy->peers[i].status.id == id) {
+            return &copy->peers[i];
+        }
+    }
+    return NULL;
+}
+
+enum {
+    SILENT_MIN_MS = 1000 /* Accounts are made and handed on at times of their own. */
+};
+
+/* Nothing has come from it for so long, not even by way of the leader: it stands still. */
+static uint64_t silent_ms(const struct config *config)
+{
+    uint64_t ticks_ms = (uint64_t)config->tick_ms * (config->sync_limit + 2);
+
+    return ticks_ms > SILENT_MIN_MS ? ticks_ms : SILENT_MIN_MS;
+}
+
+/* When it was last heard of, by itself or by way of the leader; 0: never. */
+static uint64_t heard_at(const struct peer_view *peer, const struct sign *sign)
+{
+    uint64_t told_ms = sign ? sign->at_ms : 0;
+
+    return peer->status.heard_ms > told_ms ? peer->status.heard_ms : told_ms;
+}
+
+/* As of when it was published: what this replica has missed itself is nobody's silence. */
+static bool is_silent(const struct config *config, const struct publication *copy,
+                      uint64_t heard_ms)
+{
+    return heard_ms != 0 && heard_ms + silent_ms(config) < copy->at_ms;
+}
+
+/* What it says itself, unless it has said something else since to this replica. Who has led before
+ * the leader there is now, and has not been heard of since, is on its way. */
+static const char *told_state(const struct zab_status *self, const struct peer_view *peer,
+                              const struct sign *sign)
+{
+    bool looking = peer->status.state == ZAB_LOOKING;
+
+    if (!sign || (looking && peer->status.heard_ms >= sign->at_ms)) {
+        return looking ? "looking" : (peer->status.voter ? "follower" : "observer");
+    }
+    bool serving = (sign->flags & SIGN_SERVING) != 0;
+    bool learns = sign->role == SIGN_FOLLOWER || sign->role == SIGN_OBSERVER;
+    bool has_led = sign->role == SIGN_LEADER && self->leader != 0;
+
+    return has_led || (learns && !serving) ? "joining" : sign_role_name(sign->role);
+}
+
+static const char *state_name(const struct publication *copy, const struct peer_view *peer,
+                              const struct sign *sign, bool silent)
+{
+    const struct zab_status *self = &copy->replica.zab;
+
+    if (!peer->status.connected) {
+        return "unreachable";
+    }
+    if (silent) {
+        return "silent";
+    }
+    if (peer->status.id == self->leader) {
+        return "leader";
+    }
+    if (self->state == ZAB_LEADING && !peer->status.synced) {
+        return "joining";
+    }
+    return told_state(self, peer, sign);
+}
+
+static void write_url(struct jsonw *json, const char *address)
+{
+    char url[CONFIG_HOST_MAX + 16];
+
+    jsonw_key(json, "client");
+    if (address[0] == '\0') {
+        jsonw_null(json);
+        return;
+    }
+    (void)snprintf(url, sizeof url, "http://%s", address);
+    jsonw_cstr(json, url);
+}
+
+/* Microseconds as milliseconds. */
+static void write_ms(struct jsonw *json, const char *key, uint32_t us)
+{
+    char text[32];
+    int len = snprintf(text, sizeof text, "%.5g", (double)us / 1000.0);
+
+    jsonw_key(json, key);
+    if (us == 0) {
+        jsonw_null(json);
+        return;
+    }
+    jsonw_raw(json, slice_make(text, (size_t)len));
+}
+
+/* What a replica says of itself, as it was when it said so. */
+static void write_sign(struct jsonw *json, const struct sign *sign)
+{
+    jsonw_kv_u64(json, "epoch", sign->epoch);
+    jsonw_kv_u64(json, "lag_ms", sign->lag_ms);
+    write_ms(json, "log_sync_p50_ms", sign->host.sync_p50_us);
+    write_ms(json, "log_sync_p99_ms", sign->host.sync_p99_us);
+    jsonw_kv_bool(json, "disk_low", (sign->flags & SIGN_DISK_LOW) != 0);
+    jsonw_kv_bool(json, "draining", (sign->flags & SIGN_DRAINING) != 0);
+    jsonw_kv_cstr(json, "version", sign->host.version);
+    jsonw_kv_u64(json, "uptime_ms", sign->host.up_ms);
+}
+
+static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy)
+{
+    const struct sign *sign = signs_find(copy->signs, copy->sign_count, gate->server->config->id);
+    struct gate_status status;
+
+    gate_status(gate, &status);
+    jsonw_kv_cstr(json, "state", status.role);
+    jsonw_kv_bool(json, "connected", true);
+    jsonw_kv_bool(json, "votes", !copy->replica.zab.stranger && !copy->replica.zab.quarantined);
+    jsonw_kv_hex(json, "zxid", status.applied);
+    if (sign) {
+        jsonw_kv_u64(json, "heard_ms", 0);
+        jsonw_kv_u64(json, "state_ms", sign->role_ms);
+        write_sign(json, sign);
+    }
+    write_url(json, gate->server->config->advertise_client);
+}
+
+/* The newest zxid that is known of it; 0: none. */
+static zxid_t zxid_of(const struct peer_view *peer, const struct sign *sign)
+{
+    zxid_t zxid = sign ? sign->zxid : 0;
+
+    zxid = peer->status.acked > zxid ? peer->status.acked : zxid;
+    return peer->status.voted > zxid ? peer->status.voted : zxid;
+}
+
+static void write_heard(struct jsonw *json, const struct sign *sign, const char *state,
+                        uint64_t heard_ms)
+{
+    uint64_t now_ms = os_now_ms();
+
+    if (heard_ms != 0) {
+        jsonw_kv_u64(json, "heard_ms", now_ms > heard_ms ? now_ms - heard_ms : 0);
+    }
+    if (sign && strcmp(state, sign_role_name(sign->role)) == 0) {
+        jsonw_kv_u64(json, "state_ms", sign->role_ms + (now_ms - sign->at_ms));
+    }
+}
+
+static void write_peer(const struct config *config, struct jsonw *json,
+                       const struct publication *copy, const struct peer_view *peer,
+                       const struct core_peer *told)
+{
+    const struct sign *sign = signs_find(copy->signs, copy->sign_count, peer->status.id);
+    uint64_t heard_ms = heard_at(peer, sign);
+    const char *state = state_name(copy, peer, sign, is_silent(config, copy, heard_ms));
+
+    jsonw_kv_cstr(json, "state", state);
+    jsonw_kv_bool(json, "connected", peer->status.connected);
+    jsonw_kv_bool(json, "votes", peer->status.voter && peer->status.counted);
+    if (zxid_of(peer, sign) != 0) {
+        jsonw_kv_hex(json, "zxid", zxid_of(peer, sign));
+    }
+    write_heard(json, sign, state, heard_ms);
+    if (sign) {
+        write_sign(json, sign);
+    }
+    if (told->refused[0] != '\0') {
+        jsonw_kv_cstr(json, "refused", told->refused);
+    }
+    write_url(json, told->advertise);
+}
+
+void gate_write_ensemble(struct gate *gate, struct jsonw *json)
+{
+    const struct config *config = gate->server->config;
+    struct publication *copy = copy_published(gate);
+
+    jsonw_object(json);
+    write_cluster(json, &copy->config);
+    jsonw_kv_hex(json, "config_version", copy->config.version);
+    jsonw_kv_u64(json, "seen_by", config->id);
+    jsonw_kv_u64(json, "leader", copy->replica.zab.leader);
+    jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);
+    jsonw_key(json, "members");
+    jsonw_array(json);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        const struct config_server *server = &config->servers[i];
+        const struct peer_view *peer = peer_of(copy, server->id);
+        char address[CONFIG_HOST_MAX + 8];
+
+        (void)snprintf(address, sizeof address, "%s:%u", server->host, server->port);
+        jsonw_object(json);
+        jsonw_kv_u64(json, "id", server->id);
+        jsonw_kv_cstr(json, "role", server->voter ? "voter" : "observer");
+        jsonw_kv_cstr(json, "peer", address);
+        if (server->id == config->id) {
+            write_self(gate, json, copy);
+        } else if (peer) {
+            write_peer(config, json, copy, peer, &copy->told[i]);
+        }
+        jsonw_object_end(json);
+    }
+    jsonw_array_end(json);
+    jsonw_object_end(json);
+    mem_free(copy);
+}
+
+void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json)
+{
+    const struct trend_request request = {
+        .step_s = args->step_s, .since_s = args->since_s, .series = args->series};
+
+    trend_write(gate->server->sampler.trend, &request, json);
+}
+
+void gate_write_servers(struct gate *gate, struct jsonw *json)
+{
+    const struct config *config = gate->server->config;
+    struct publication *copy = copy_published(gate);
+
+    jsonw_array(json);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        const char *address = copy->told[i].advertise;
+
+        if (config->servers[i].id != config->id && address[0] != '\0') {
+            jsonw_cstr(json, address);
+        }
+    }
+    jsonw_array_end(json);
+    mem_free(copy);
+}
+
+static void append_client(struct buf *out, const char *address)
+{
+    if (address[0] != '\0') {
+        buf_append_str(out, address);
+        buf_append_byte(out, ' ');
+    }
+}
+
+void gate_append_clients(struct gate *gate, struct buf *out)
+{
+    const struct config *config = gate->server->config;
+
+    append_client(out, config->advertise_client);
+    (void)pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        if (config->servers[i].id != config->id) {
+            append_client(out, gate->published.told[i].advertise);
+        }
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+void gate_write_limits(struct gate *gate, struct jsonw *json)
+{
+    const struct config_row *rows;
+    size_t count = config_rows(&rows);
+
+    ASSERT(count > 0);
+    jsonw_object(json);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].is_limit) {
+            jsonw_kv_u64(json, rows[i].key, config_number(gate->server->config, &rows[i]));
+        }
+    }
+    jsonw_kv_u64(json, "maxSearchNodes", VIEW_SEARCH_NODES_MAX); /* Fixed. */
+    jsonw_object_end(json);
+}

@@ -1,0 +1,203 @@
+/* Everything that is counted, as Prometheus text. */
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/op/ops.h"
+#include "server/process/gate.h"
+#include "server/process/server_int.h"
+
+#include <stdio.h>
+
+static void gauge(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metric_head(out, name, "gauge", help);
+    metric_put(out, name, NULL, value);
+}
+
+static void counter(struct buf *out, const char *name, const char *help, uint64_t value)
+{
+    metric_head(out, name, "counter", help);
+    metric_put(out, name, NULL, value);
+}
+
+static void write_operations(struct gate *gate, struct buf *out)
+{
+    char labels[64];
+
+    metric_head(out, "zabra_operation_seconds", "histogram",
+                "Time from request to answer, by operation.");
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        (void)snprintf(labels, sizeof labels, "op=\"%s\"", def->name);
+        metric_put_histogram(out, "zabra_operation_seconds", labels, &gate->op_time[def->id]);
+    }
+    metric_head(out, "zabra_operation_errors_total", "counter",
+                "Operations answered with an error, by operation.");
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        (void)snprintf(labels, sizeof labels, "op=\"%s\"", def->name);
+        metric_put(out, "zabra_operation_errors_total", labels,
+                   metric_get(&gate->op_failed[def->id]));
+    }
+    counter(out, "zabra_throttled_total", "Requests refused because the queue was full.",
+            metric_get(&gate->throttled));
+}
+
+static void write_state(struct gate *gate, struct buf *out)
+{
+    struct gate_figures figures;
+
+    gate_figures(gate, &figures);
+    gauge(out, "zabra_znode_count", "Znodes in the tree.", figures.nodes);
+    gauge(out, "zabra_approximate_data_bytes", "Bytes of data and names in the tree.",
+          figures.data_bytes);
+    gauge(out, "zabra_ephemerals_count", "Ephemeral znodes.", figures.ephemerals);
+    gauge(out, "zabra_sessions", "Open sessions of the ensemble.", figures.sessions);
+    gauge(out, "zabra_remembered_results", "Results kept for an Idempotency-Key.",
+          figures.remembered);
+    gauge(out, "zabra_remembered_result_bytes", "Bytes of them, with their keys.",
+          figures.remembered_bytes);
+    gauge(out, "zabra_quotas_exceeded",
+          "Quotas whose soft limits (count, bytes) what is there exceeds.",
+          figures.quotas_exceeded);
+}
+
+static void write_sessions(struct gate *gate, struct buf *out)
+{
+    uint64_t expired = 0;
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    expired = gate->published.replica.expired;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    counter(out, "zabra_sessions_expired_total", "Silent sessions ended by this replica as leader.",
+            expired);
+    counter(out, "zabra_session_touches_total", "Times a session was heard of by this replica.",
+            touch_count(gate->server->touched));
+    counter(out, "zabra_session_touches_lost_total",
+            "Touches that found no room until the next report.", metric_get(&gate->touches_lost));
+}
+
+static void write_window(struct gate *gate, struct buf *out)
+{
+    struct window_extent extent;
+
+    window_extent(gate->server->window, &extent);
+    gauge(out, "zabra_window_base_zxid", "Watchers that have this zxid miss nothing.", extent.base);
+    gauge(out, "zabra_window_transactions", "Recent transactions kept for watchers.", extent.sets);
+    gauge(out, "zabra_window_bytes", "Bytes of them.", extent.bytes);
+    counter(out, "zabra_window_restarts_total", "Times another state has taken the place of this.",
+            extent.restarts);
+}
+
+static void write_role(struct gate *gate, struct buf *out)
+{
+    static const char *const roles[] = {"leader", "follower", "observer", "looking", "quarantine"};
+    struct gate_status status;
+    char labels[64];
+
+    gate_status(gate, &status);
+    metric_head(out, "zabra_role", "gauge", "1 for the role this replica has now.");
+    for (size_t i = 0; i < sizeof roles / sizeof roles[0]; i++) {
+        (void)snprintf(labels, sizeof labels, "role=\"%s\"", roles[i]);
+        metric_put(out, "zabra_role", labels, strcmp(roles[i], status.role) == 0 ? 1 : 0);
+    }
+    gauge(out, "zabra_serving", "1 when in step with an established leader.",
+          status.serving ? 1 : 0);
+    gauge(out, "zabra_epoch", "Current epoch.", status.epoch);
+    gauge(out, "zabra_applied_zxid", "Newest zxid applied.", status.applied);
+    gauge(out, "zabra_committed_zxid", "Newest zxid known to be committed.", status.committed);
+    gauge(out, "zabra_logged_zxid", "Newest zxid in the log.", status.logged);
+    metric_head(out, "zabra_leader_lag_seconds", "gauge",
+                "Time since this replica last heard from a leader with a quorum.");
+    metric_put_double(out, "zabra_leader_lag_seconds", NULL, (double)status.lag_ms / 1000.0);
+}
+
+static void write_replica(struct gate *gate, struct buf *out)
+{
+    struct replica_status replica;
+    struct tcp_figures tcp;
+    size_t synced = 0;
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    replica = gate->published.replica;
+    tcp = gate->published.tcp;
+    for (size_t i = 0; i < gate->published.peer_count; i++) {
+        synced += gate->published.peers[i].status.synced ? 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+    gauge(out, "zabra_outstanding_requests", "Requests inside the core.", replica.requests);
+    counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica.proposals);
+    counter(out, "zabra_delivered_total", "Records applied.", replica.delivered);
+    counter(out, "zabra_retried_requests_total",
+            "Requests done again by the replica after a change of leader.", replica.retried);
+    counter(out, "zabra_elections_total", "Times this replica went looking for a leader.",
+            replica.elections);
+    gauge(out, "zabra_synced_learners", "Learners in step, as leader.", synced);
+    gauge(out, "zabra_peers_connected", "Peers connected.", tcp.connected);
+    counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp.bytes_in);
+    counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp.bytes_out);
+    gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp.queued);
+    counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp.refused);
+    counter(out, "zabra_peer_skipped_total", "Messages that only a later version knows.",
+            tcp.skipped);
+}
+
+static void write_storage(struct gate *gate, struct buf *out)
+{
+    struct server *server = gate->server;
+    struct store_figures figures;
+
+    store_figures(server->store, &figures);
+    metric_head(out, "zabra_log_sync_seconds", "histogram",
+                "Time to write and sync one batch of the log.");
+    metric_put_histogram(out, "zabra_log_sync_seconds", NULL, &server->log.sync_time);
+    counter(out, "zabra_log_operations_total", "Operations that the log thread has made durable.",
+            metric_get(&server->log.operations));
+    gauge(out, "zabra_log_bytes", "Bytes of log segments on disk.", figures.log_bytes);
+    gauge(out, "zabra_log_segments", "Log segments on disk.", figures.segments);
+    gauge(out, "zabra_snapshots", "Snapshots on disk that verify.", figures.snapshots);
+    gauge(out, "zabra_snapshot_zxid", "End of the newest snapshot.", figures.snap_newest_end);
+    metric_head(out, "zabra_snapshot_seconds", "histogram", "Time to write a snapshot.");
+    metric_put_histogram(out, "zabra_snapshot_seconds", NULL, &server->bulk.snapshot_time);
+    counter(out, "zabra_snapshot_errors_total", "Snapshots that could not be written.",
+            metric_get(&server->bulk.snapshot_errors));
+    gauge(out, "zabra_disk_low", "1 while there is no room for the next log segment.",
+          atomic_load(&server->bulk.low) ? 1 : 0);
+    gauge(out, "zabra_log_stuck", "1 while the log waits for disk space.",
+          atomic_load(&server->log.stuck) ? 1 : 0);
+    gauge(out, "zabra_core_queue", "Requests waiting for the core thread.",
+          mailbox_count(&server->core.requests));
+    gauge(out, "zabra_log_queue", "Batches waiting for the log thread.",
+          mailbox_count(&server->log.inbox));
+    counter(out, "zabra_log_lines_dropped_total", "Log lines dropped because the sink was full.",
+            log_dropped());
+}
+
+void gate_set_front_metrics(struct gate *gate, void (*write)(void *ctx, struct buf *out), void *ctx)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    gate->front_metrics = write;
+    gate->front_metrics_ctx = ctx;
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+static void write_front(struct gate *gate, struct buf *out)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    if (gate->front_metrics) {
+        gate->front_metrics(gate->front_metrics_ctx, out);
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+}
+
+void gate_write_metrics(struct gate *gate, struct buf *out)
+{
+    ASSERT(gate->server);
+
+    write_role(gate, out);
+    write_operations(gate, out);
+    write_state(gate, out);
+    write_sessions(gate, out);
+    write_window(gate, out);
+    write_replica(gate, out);
+    write_storage(gate, out);
+    write_front(gate, out);
+}

@@ -1,0 +1,474 @@
+#include "server/process/recover.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "server/config/config_text.h"
+#include "server/state/state.h"
+
+#include <stdio.h>
+
+enum {
+    READ_RECS_MAX = 1024,
+    READ_BYTES_MAX = 4 << 20
+};
+
+/* What is being rebuilt. */
+struct rebuild {
+    struct store *store;
+    struct store_report *report;
+    struct state *state;
+    struct zab_config config;
+    struct zab_config pending; /* In the log beyond what is committed; count 0: none. */
+    zxid_t at;                 /* Applied so far. */
+    uint64_t chain;            /* Chain value there. */
+    zxid_t snap_end;
+    uint64_t snap_digest;
+    uint64_t records; /* Seen beyond the snapshot's start. */
+};
+
+static enum err run_one(struct store *store, struct store_op *op)
+{
+    struct store_op *ops[1] = {op};
+    size_t done = 0;
+
+    return store_run(store, ops, 1, &done);
+}
+
+static bool is_seed_voter(const struct zab_init *init)
+{
+    for (uint32_t i = 0; i < init->seed_count; i++) {
+        if (init->seeds[i].id == init->id) {
+            return init->seeds[i].voter;
+        }
+    }
+    return false;
+}
+
+/* Makes the directory ours, under the fresh incarnation of the caller. */
+static enum err format(struct store *store, bool founding, struct replica_options *options,
+                       struct store_identity *identity)
+{
+    struct store_op op = {.type = STORE_IDENTITY, .identity = identity};
+
+    ASSERT(options->zab.incarnation != 0);
+    *identity = (struct store_identity){.member_id = options->zab.id,
+                                        .incarnation = options->zab.incarnation,
+                                        .founding = founding};
+    options->zab.founding = founding;
+    return run_one(store, &op);
+}
+
+/* The configuration that the identity carries; all zero while there is none. */
+static enum err genesis(const struct store_identity *identity, struct zab_config *ret_config)
+{
+    *ret_config = (struct zab_config){0};
+    if (identity->genesis_len == 0) {
+        return ERR_OK;
+    }
+    return zab_config_decode(slice_make(identity->genesis, identity->genesis_len), ret_config);
+}
+
+/* Puts blocks into the state until the reader has no more. */
+static enum err restore_blocks(struct store_snap_reader *reader, struct state *state)
+{
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK) {
+        struct slice block;
+
+        err = store_snap_next(reader, &block);
+        if (err == ERR_OK && state_restore(state, block) != ERR_OK) {
+            err = ERR_CORRUPT;
+        }
+    }
+    return err == ERR_MISSING ? ERR_OK : err;
+}
+
+/* A state from the newest snapshot. */
+static enum err load(struct store *store, struct store_snap_info *ret_info,
+                     struct zab_config *ret_config, struct state **ret_state)
+{
+    struct store_snap_reader *reader;
+    enum err err = store_snap_open(store, &reader, ret_info);
+
+    *ret_state = NULL;
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (zab_config_decode(store_snap_config(reader), ret_config) != ERR_OK) {
+        store_snap_close(reader);
+        return ERR_CORRUPT;
+    }
+
+    struct state *state = state_new(ret_config->history);
+
+    err = restore_blocks(reader, state);
+    store_snap_close(reader);
+    if (err != ERR_OK) {
+        state_free(state);
+        return err;
+    }
+    state_restored(state, ret_info->start);
+    *ret_state = state;
+    return ERR_OK;
+}
+
+void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
+                     struct zab_event *ret_event)
+{
+    struct store_snap_info info = {0};
+    struct zab_config config;
+    struct state *state = NULL;
+    enum err err = ERR_OK;
+
+    if (start == 0) {
+        state = state_new(history);
+    } else {
+        err = load(store, &info, &config, &state);
+    }
+    /* Since it was asked for, another snapshot may have taken the place of that of `start`, newer
+     * or older, or none: the event says what was found, and the protocol what that means. */
+    *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
+                                    .zxid = info.start,
+                                    .chain = info.start_chain,
+                                    .base = info.end,
+                                    .digest = info.digest,
+                                    .err = err};
+    if (err == ERR_OK) {
+        state_set_history(state, history);
+        view_replace(view, state);
+    }
+}
+
+/* No snapshot: the log must reach back to the very beginning. */
+static enum err begin_empty(struct rebuild *rebuild)
+{
+    if (rebuild->report->log_base != 0) {
+        return ERR_CORRUPT;
+    }
+    if (rebuild->config.count > 0) {
+        rebuild->state = state_new(rebuild->config.history);
+    }
+    return ERR_OK;
+}
+
+static void take_snapshot(struct rebuild *rebuild, const struct store_snap_info *info,
+                          const struct zab_config *config)
+{
+    if (config->version >= rebuild->config.version) {
+        rebuild->config = *config;
+    }
+    rebuild->at = info->start;
+    rebuild->chain = info->start_chain;
+    rebuild->snap_end = info->end;
+    rebuild->snap_digest = info->digest;
+}
+
+/* Where the replay starts: the newest snapshot that can be read, else nothing. */
+static enum err begin(struct rebuild *rebuild)
+{
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && rebuild->report->has_snapshot) {
+        struct store_snap_info info;
+        struct zab_config config;
+
+        err = load(rebuild->store, &info, &config, &rebuild->state);
+        if (err == ERR_OK) {
+            take_snapshot(rebuild, &info, &config);
+            return ERR_OK;
+        }
+        if (err != ERR_CORRUPT && err != ERR_MISSING && err != ERR_FORMAT) {
+            return err;
+        }
+        PROBE("recover.snapshot_discarded");
+        err = store_snap_discard(rebuild->store, rebuild->report);
+    }
+    return err == ERR_OK ? begin_empty(rebuild) : ERR_CORRUPT;
+}
+
+static enum err decode_config(const struct logrec *rec, struct zab_config *ret_config)
+{
+    if (zab_config_decode(logrec_payload(rec), ret_config) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    ret_config->version = rec->zxid;
+    return ERR_OK;
+}
+
+static enum err replay_config(struct rebuild *rebuild, const struct logrec *rec)
+{
+    struct zab_config config;
+    struct buf text;
+
+    if (decode_config(rec, &config) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    if (config.version > rebuild->config.version) {
+        rebuild->config = config;
+    }
+    buf_init(&text, 1 << 16);
+    config_text(&config, &text);
+    state_set_config(rebuild->state, rec->zxid, buf_slice(&text));
+    buf_release(&text);
+    return ERR_OK;
+}
+
+/* One committed record. */
+static enum err replay_one(struct rebuild *rebuild, const struct logrec *rec,
+                           struct state_changes *changes)
+{
+    enum err err = ERR_OK;
+
+    if (!rebuild->state) {
+        return ERR_CORRUPT; /* A log without a configuration. */
+    }
+    if (rec->type == LOGREC_TXN) {
+        err = state_apply(rebuild->state, rec->zxid, logrec_payload(rec),
+                          rec->zxid <= rebuild->snap_end, changes);
+    } else if (rec->type == LOGREC_CONFIG) {
+        err = replay_config(rebuild, rec);
+    } else {
+        state_skip(rebuild->state, rec->zxid);
+    }
+    rebuild->at = rec->zxid;
+    rebuild->chain = rec->chain;
+    if (err == ERR_OK && rec->zxid == rebuild->snap_end &&
+        state_digest(rebuild->state) != rebuild->snap_digest) {
+        err = ERR_CORRUPT;
+    }
+    return err;
+}
+
+/* Beyond what is known to be committed. A second change in the log proves that the first one is. */
+static enum err replay_pending(struct rebuild *rebuild, const struct logrec *rec)
+{
+    PROBE("recover.config_pending");
+    if (rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version) {
+        rebuild->config = rebuild->pending;
+    }
+    return decode_config(rec, &rebuild->pending);
+}
+
+static enum err replay_batch(struct rebuild *rebuild, struct logrec **recs, size_t count,
+                             struct state_changes *changes)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        rebuild->records++;
+        if (err == ERR_OK && recs[i]->zxid <= rebuild->report->committed) {
+            err = replay_one(rebuild, recs[i], changes);
+        } else if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
+            err = replay_pending(rebuild, recs[i]);
+        }
+        logrec_unref(recs[i]);
+    }
+    return err;
+}
+
+/* Applies what is committed, and counts what is not. */
+static enum err replay(struct rebuild *rebuild)
+{
+    struct state_changes changes = {0};
+    struct logrec **recs = mem_alloc(READ_RECS_MAX * sizeof(struct logrec *));
+    zxid_t read = rebuild->at;
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && read < rebuild->report->log_last) {
+        size_t count = 0;
+
+        err = store_read(rebuild->store, read, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
+        if (err == ERR_OK && count == 0) {
+            err = ERR_CORRUPT;
+        }
+        if (err == ERR_OK) {
+            read = recs[count - 1]->zxid;
+            err = replay_batch(rebuild, recs, count, &changes);
+        }
+    }
+    mem_free(recs);
+    state_changes_release(&changes);
+    if (err == ERR_MISSING) {
+        return ERR_CORRUPT;
+    }
+    if (err == ERR_OK && rebuild->at != rebuild->report->committed) {
+        return ERR_CORRUPT;
+    }
+    return err;
+}
+
+/* A snapshot that was taken while nothing changed is checked before any record. */
+static enum err check_exact(const struct rebuild *rebuild)
+{
+    if (rebuild->state && rebuild->report->has_snapshot && rebuild->at == rebuild->snap_end &&
+        state_digest(rebuild->state) != rebuild->snap_digest) {
+        return ERR_CORRUPT;
+    }
+    return ERR_OK;
+}
+
+static enum err rebuild_run(struct rebuild *rebuild)
+{
+    enum err err = begin(rebuild);
+
+    if (err == ERR_OK) {
+        err = check_exact(rebuild);
+    }
+    if (err == ERR_OK) {
+        err = replay(rebuild);
+    }
+    if (err != ERR_OK && rebuild->state) {
+        state_free(rebuild->state);
+        rebuild->state = NULL;
+    }
+    return err;
+}
+
+static void fill_ranges(struct store *store, struct zab_init *init)
+{
+    struct store_epoch_range *found = mem_alloc(STORE_EPOCHS_MAX * sizeof(*found));
+    size_t count = store_epochs(store, found, STORE_EPOCHS_MAX);
+    struct zab_range *ranges = mem_alloc((count ? count : 1) * sizeof(*ranges));
+
+    for (size_t i = 0; i < count; i++) {
+        ranges[i] = (struct zab_range){
+            .epoch = found[i].epoch, .first = found[i].first, .last = found[i].last};
+    }
+    mem_free(found);
+    init->ranges = ranges;
+    init->range_count = (uint32_t)count;
+}
+
+static void fill(const struct rebuild *rebuild, struct replica_options *options)
+{
+    const struct store_report *report = rebuild->report;
+    struct zab_init *init = &options->zab;
+
+    init->config = rebuild->config;
+    /* A disk may have joined with a newer configuration than its log has come to. */
+    init->has_pending =
+        rebuild->pending.count > 0 && rebuild->pending.version > rebuild->config.version;
+    init->pending = rebuild->pending;
+    init->log_base = report->log_base;
+    init->log_last = report->log_last;
+    init->log_chain = report->log_chain;
+    init->committed = rebuild->at;
+    init->committed_chain = rebuild->chain;
+    init->has_snapshot = report->has_snapshot;
+    init->snap_start = report->snap_start;
+    options->records_since_snap = rebuild->records;
+    fill_ranges(rebuild->store, init);
+}
+
+/* The mark first: whatever happens next, this log is not believed again. */
+static enum err quarantine(struct store *store, const char *reason, bool marked,
+                           const struct store_identity *identity, struct replica_options *options)
+{
+    struct store_op op = {.type = STORE_QUARANTINE, .reason = reason};
+    struct zab_config *config = &options->zab.config;
+
+    PROBE("recover.quarantined");
+    options->zab.quarantined = true;
+    if (genesis(identity, config) != ERR_OK) {
+        *config = (struct zab_config){0};
+    }
+    if (config->count > 0) {
+        view_replace(options->view, state_new(config->history));
+    }
+    return marked ? ERR_OK : run_one(store, &op);
+}
+
+static void take_report(const struct store_report *report, struct view *view,
+                        struct replica_options *options)
+{
+    struct zab_init *init = &options->zab;
+
+    options->view = view;
+    options->records_since_snap = 0;
+    init->promised_epoch = report->promised_epoch;
+    init->promised_leader = report->promised_leader;
+    init->quarantined = false;
+    init->founding = false;
+    init->config = (struct zab_config){0};
+    init->has_pending = false;
+    init->log_base = 0;
+    init->log_last = 0;
+    init->log_chain = 0;
+    init->committed = 0;
+    init->committed_chain = 0;
+    init->has_snapshot = false;
+    init->snap_start = 0;
+    init->ranges = NULL;
+    init->range_count = 0;
+}
+
+/* From a log and snapshots that verify; whatever still does not fit together is damage. */
+static enum err recover_sound(struct rebuild *rebuild, struct replica_options *options,
+                              const struct store_identity *identity)
+{
+    enum err err = genesis(identity, &rebuild->config);
+
+    if (err == ERR_OK) {
+        err = rebuild_run(rebuild);
+    }
+    if (err == ERR_CORRUPT || err == ERR_FORMAT) {
+        return quarantine(rebuild->store, "the log cannot be replayed over the snapshot", false,
+                          identity, options);
+    }
+    if (err != ERR_OK) {
+        return err;
+    }
+    fill(rebuild, options);
+    if (rebuild->state) {
+        state_set_history(rebuild->state, rebuild->config.history);
+        view_replace(options->view, rebuild->state);
+    }
+    return ERR_OK;
+}
+
+enum err recover(struct store *store, struct store_report *report, struct view *view,
+                 struct replica_options *options, struct store_identity *ret_identity)
+{
+    *ret_identity = (struct store_identity){0};
+    if (MUTANT(4)) {
+        report->committed = report->log_last; /* The next snapshot holds the uncommitted tail. */
+    }
+    take_report(report, view, options);
+    if (report->verdict == STORE_EMPTY) {
+        return format(store, is_seed_voter(&options->zab), options, ret_identity);
+    }
+    if (report->is_lost || !report->has_identity) {
+        PROBE("recover.lost_disk");
+        return ERR_CORRUPT;
+    }
+    if (report->identity.member_id != options->zab.id) {
+        return ERR_FOREIGN;
+    }
+    *ret_identity = report->identity;
+    options->zab.incarnation = report->identity.incarnation;
+    options->zab.founding = report->identity.founding;
+    if (report->verdict == STORE_DAMAGED || report->quarantined) {
+        return quarantine(store, report->reason, report->quarantined, ret_identity, options);
+    }
+
+    /* On the heap: two configurations would be too much for the stack. */
+    struct rebuild *rebuild = mem_zalloc(1, sizeof(*rebuild));
+
+    rebuild->store = store;
+    rebuild->report = report;
+
+    enum err err = recover_sound(rebuild, options, ret_identity);
+
+    mem_free(rebuild);
+    return err;
+}
+
+void recover_release(struct replica_options *options)
+{
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it takes the const away again. */
+    mem_free((void *)(uintptr_t)options->zab.ranges);
+    options->zab.ranges = NULL;
+    options->zab.range_count = 0;
+}

@@ -1,0 +1,40 @@
+/*
+ * recover.h - from an opened directory to a replica that may start: format it when it is empty,
+ * quarantine it when it is damaged, else rebuild the state from the newest snapshot and the
+ * committed part of the log.
+ *
+ * The uncommitted tail of the log is not applied: it may yet be cut off (zab.md, decision 2). A
+ * quarantined disk starts with an empty history whatever its log holds, and is refilled; the mark
+ * is durable before anything else is done. Server and simulator share this code.
+ */
+#ifndef SERVER_RECOVER_H
+#define SERVER_RECOVER_H
+
+#include "server/replica/replica.h"
+#include "storage/store.h"
+
+/*
+ * Before any other thread runs. The caller has set in `options->zab`: id, seeds, limits, rng_seed,
+ * now_ms, and in `incarnation` a fresh random number that is used only if the directory is
+ * formatted. All else of `options->zab`, and `records_since_snap`, is filled in. The state, if
+ * there is a configuration, is put into `view`; while founding, or as a learner that knows no
+ * cluster yet, the view stays empty. `ret_identity` is what the disk now says of itself.
+ *
+ * A snapshot that turns out to be damaged is discarded for an older one, and the report says so.
+ *
+ * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: it is a lost disk, which can
+ * only be replaced by an empty one. ERR_NO_SPACE, ERR_IO as they come.
+ */
+enum err recover(struct store *store, struct store_report *report, struct view *view,
+                 struct replica_options *options, struct store_identity *ret_identity);
+
+/* Frees what recover() put into the options; replica_new has copied it. */
+void recover_release(struct replica_options *options);
+
+/* Puts a state of that history into the view and fills the event that says so: the answer to
+ * ZAB_FX_RESTORE, whose `zxid` is `start`. 0: an empty one; else the newest snapshot of now, fuzzy
+ * up to its end. With an `err` in the event, ERR_CORRUPT or ERR_MISSING, the view is as it was. */
+void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
+                     struct zab_event *ret_event);
+
+#endif

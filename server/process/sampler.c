@@ -1,0 +1,226 @@
+/*
+ * The thread that looks at what is counted once a second and keeps it for plots. It asks as a
+ * scrape does: atomics, what the core has published, the tree for a moment under the read lock.
+ */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "base/os_usage.h"
+#include "server/op/ops.h"
+#include "server/process/server_int.h"
+#include "server/read/view.h"
+#include "server/state/state.h"
+
+#include <math.h>
+
+enum {
+    STEP_MS = 1000,
+    COARSE_MS = TREND_COARSE_S * STEP_MS
+};
+
+/* ---- What is counted. ---- */
+
+static void count_operations(const struct gate *gate, struct sampler_counts *counts)
+{
+    for (const struct op_def *def = ops_table(); def->name; def++) {
+        if (def->kind == OP_KIND_READ) {
+            metric_add_buckets(&gate->op_time[def->id], counts->reads);
+        } else if (def->kind == OP_KIND_WRITE || def->kind == OP_KIND_SYNC) {
+            metric_add_buckets(&gate->op_time[def->id], counts->writes);
+        }
+        counts->errors += metric_get(&gate->op_failed[def->id]);
+    }
+    counts->throttled = metric_get(&gate->throttled);
+}
+
+static void take_counts(struct server *server, struct sampler_counts *counts)
+{
+    struct gate_front_figures front;
+
+    *counts = (struct sampler_counts){.at_us = os_now_us(), .cpu_us = os_cpu_us()};
+    count_operations(&server->gate, counts);
+    metric_add_buckets(&server->log.sync_time, counts->syncs);
+    gate_front_figures(&server->gate, &front);
+    counts->events = front.events;
+    (void)pthread_mutex_lock(&server->gate.mutex);
+    counts->txns = server->gate.published.replica.delivered;
+    counts->expired = server->gate.published.replica.expired;
+    counts->peer_in = server->gate.published.tcp.bytes_in;
+    counts->peer_out = server->gate.published.tcp.bytes_out;
+    (void)pthread_mutex_unlock(&server->gate.mutex);
+}
+
+static uint64_t subtract(const uint64_t now[METRIC_BUCKETS], const uint64_t before[METRIC_BUCKETS],
+                         uint64_t ret_counts[METRIC_BUCKETS])
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < METRIC_BUCKETS; i++) {
+        ret_counts[i] = now[i] - before[i];
+        total += ret_counts[i];
+    }
+    return total;
+}
+
+static float in_ms(double us)
+{
+    return us < 0 ? NAN : (float)(us / 1000);
+}
+
+/* How many a second, and two quantiles of how long they took, which follow it. */
+static void put_times(float *to, double seconds, const uint64_t now[METRIC_BUCKETS],
+                      const uint64_t before[METRIC_BUCKETS], size_t quantiles)
+{
+    uint64_t counts[METRIC_BUCKETS];
+
+    *to = (float)((double)subtract(now, before, counts) / seconds);
+    to[quantiles] = in_ms(metric_quantile_of(counts, 500));
+    to[quantiles + 1] = in_ms(metric_quantile_of(counts, 990));
+}
+
+static float rate(uint64_t now, uint64_t before, double seconds)
+{
+    return (float)((double)(now - before) / seconds);
+}
+
+static void put_rates(const struct sampler_counts *now, const struct sampler_counts *before,
+                      float *values)
+{
+    double seconds = (double)(now->at_us - before->at_us) / 1e6;
+
+    put_times(values + TREND_READS, seconds, now->reads, before->reads,
+              TREND_READ_P50 - TREND_READS);
+    put_times(values + TREND_WRITES, seconds, now->writes, before->writes,
+              TREND_WRITE_P50 - TREND_WRITES);
+    put_times(values + TREND_SYNCS, seconds, now->syncs, before->syncs,
+              TREND_SYNC_P50 - TREND_SYNCS);
+    values[TREND_ERRORS] = rate(now->errors, before->errors, seconds);
+    values[TREND_THROTTLED] = rate(now->throttled, before->throttled, seconds);
+    values[TREND_TXNS] = rate(now->txns, before->txns, seconds);
+    values[TREND_EVENTS] = rate(now->events, before->events, seconds);
+    values[TREND_EXPIRED] = rate(now->expired, before->expired, seconds);
+    values[TREND_PEER_IN] = rate(now->peer_in, before->peer_in, seconds);
+    values[TREND_PEER_OUT] = rate(now->peer_out, before->peer_out, seconds);
+    values[TREND_CPU] = rate(now->cpu_us, before->cpu_us, seconds * 1e6);
+}
+
+/* ---- What there is. ---- */
+
+static void put_state(struct server *server, float *values)
+{
+    const struct state *state = view_read(server->view);
+
+    values[TREND_SESSIONS] = state ? (float)state_session_count(state) : NAN;
+    values[TREND_ZNODES] = state ? (float)state_node_count(state) : NAN;
+    values[TREND_EPHEMERALS] = state ? (float)state_ephemeral_count(state) : NAN;
+    values[TREND_DATA] = state ? (float)state_data_bytes(state) : NAN;
+    if (state) {
+        view_read_done(server->view);
+    }
+}
+
+static void put_front(struct server *server, float *values)
+{
+    struct gate_front_figures front;
+
+    gate_front_figures(&server->gate, &front);
+    values[TREND_CONNECTIONS] = (float)front.connections;
+    values[TREND_SOCKETS] = (float)front.sockets;
+    values[TREND_STREAMS] = (float)front.streams;
+    values[TREND_WATCHES] = (float)front.watches;
+}
+
+static void put_gauges(struct server *server, float *values)
+{
+    struct gate_status status;
+    struct store_figures store;
+
+    gate_status(&server->gate, &status);
+    store_figures(server->store, &store);
+    values[TREND_OUTSTANDING] = (float)status.queue;
+    values[TREND_LOG_QUEUE] = (float)mailbox_count(&server->log.inbox);
+    values[TREND_BEHIND] = (float)zxid_behind(status.committed, status.applied);
+    values[TREND_LAG] = (float)status.lag_ms;
+    values[TREND_SERVING] = status.serving ? 1 : 0;
+    values[TREND_LOG] = (float)store.log_bytes;
+    values[TREND_MEMORY] = (float)os_memory_bytes();
+    put_state(server, values);
+    put_front(server, values);
+}
+
+/* ---- The thread. ---- */
+
+/* Since the last coarse step, so of ten seconds at most; of the last ones that had any. */
+static void note_syncs(struct sampler *sampler, const struct sampler_counts *now)
+{
+    uint64_t counts[METRIC_BUCKETS];
+
+    if (subtract(now->syncs, sampler->coarse.syncs, counts) > 0) {
+        atomic_store(&sampler->sync_p50_us, (uint32_t)ceil(metric_quantile_of(counts, 500)));
+        atomic_store(&sampler->sync_p99_us, (uint32_t)ceil(metric_quantile_of(counts, 990)));
+    }
+}
+
+static void sample(struct server *server, uint64_t now_ms)
+{
+    struct sampler *sampler = &server->sampler;
+    struct sampler_counts now;
+    float values[TREND_COUNT];
+
+    take_counts(server, &now);
+    put_gauges(server, values);
+    put_rates(&now, &sampler->fine, values);
+    trend_put(sampler->trend, TREND_FINE_S, now_ms, os_wall_ms(), values);
+    note_syncs(sampler, &now);
+    sampler->fine = now;
+    if (now_ms / COARSE_MS != sampler->coarse_slot) {
+        sampler->coarse_slot = now_ms / COARSE_MS;
+        put_rates(&now, &sampler->coarse, values);
+        trend_put(sampler->trend, TREND_COARSE_S, now_ms, os_wall_ms(), values);
+        sampler->coarse = now;
+    }
+}
+
+/* In the middle of a step, so that a little more or less is the same step. After the process has
+ * stood still there is one for all that time. */
+static uint64_t middle_after(uint64_t now_ms)
+{
+    return (now_ms / STEP_MS + 1) * STEP_MS + STEP_MS / 2;
+}
+
+static void run(void *arg)
+{
+    struct server *server = arg;
+    struct sampler *sampler = &server->sampler;
+    uint64_t next_ms = middle_after(os_now_ms());
+
+    take_counts(server, &sampler->fine);
+    sampler->coarse = sampler->fine;
+    sampler->coarse_slot = os_now_ms() / COARSE_MS;
+    while (!mailbox_is_closed(&sampler->ended)) {
+        uint64_t now_ms = os_now_ms();
+
+        if (now_ms >= next_ms) {
+            sample(server, now_ms);
+            next_ms = middle_after(now_ms);
+        } else {
+            (void)mailbox_wait(&sampler->ended, (int)(next_ms - now_ms));
+        }
+    }
+}
+
+void sampler_start(struct server *server)
+{
+    struct sampler *sampler = &server->sampler;
+
+    mailbox_init(&sampler->ended, 1);
+    thread_start(&sampler->thread, "zabra-sample", run, server);
+}
+
+void sampler_stop(struct server *server)
+{
+    struct sampler *sampler = &server->sampler;
+
+    mailbox_close(&sampler->ended);
+    thread_join(&sampler->thread);
+    mailbox_release(&sampler->ended);
+}

@@ -1,0 +1,336 @@
+#include "server/process/server.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_rng.h"
+#include "server/process/recover.h"
+#include "server/process/server_int.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    REAP_EVERY_MS = 1000,
+    TOUCHED_PER_SESSION = 2, /* Sessions may end and others begin between two reports. */
+};
+
+static void fill_limits(const struct config *config, struct replica_options *options)
+{
+    zab_limits_default(&options->zab.limits);
+    options->zab.limits.tick_ms = config->tick_ms;
+    options->zab.limits.init_limit = config->init_limit;
+    options->zab.limits.sync_limit = config->sync_limit;
+    options->zab.limits.pending_max = config->pending_max;
+    options->zab.limits.pending_bytes_max = config->pending_bytes_max;
+    zab_limits_fit_queue(&options->zab.limits, config->peer_queue_bytes_max);
+    options->prep = (struct prep_limits){
+        .data_bytes_max = config->data_bytes_max,
+        .txn_bytes_max = ZAB_RECORD_BYTES_MAX - 4096,
+        .multi_ops_max = config->multi_ops_max,
+        .recursive_max = config->recursive_max,
+        .session_min_ms = config->session_min_ms,
+        .session_max_ms = config->session_max_ms,
+        .session_default_ms = config->session_default_ms,
+        .sessions_max = config->sessions_max,
+        .session_ephemerals_max = config->session_ephemerals_max,
+        .session_ephemeral_bytes_max = config->session_ephemeral_bytes_max,
+        .remembered_max = config->remembered_max,
+        .remembered_bytes_max = config->remembered_bytes_max,
+        .result_bytes_max = config->result_bytes_max,
+        .remember_ms = config->remember_ms,
+    };
+    options->requests_max = config->requests_max;
+    options->forward_bytes_max = config->forward_bytes_max;
+    options->forward_peer_bytes_max = config->forward_peer_bytes_max;
+    options->forward_out_bytes_max = config->peer_queue_bytes_max - ZAB_QUEUE_RESERVE;
+    if (options->forward_out_bytes_max > config->forward_peer_bytes_max) {
+        options->forward_out_bytes_max = config->forward_peer_bytes_max;
+    }
+    options->snap_count = config->snap_count;
+    options->snap_bytes = config->snap_bytes;
+    options->reap_every_ms = REAP_EVERY_MS;
+}
+
+static enum err open_store(struct server *server, struct store_report *report,
+                           char error[SERVER_ERROR_MAX])
+{
+    const struct config *config = server->config;
+
+    if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: cannot make %s; make its parent directory or change the key",
+                       config->data_dir);
+        return ERR_IO;
+    }
+    enum err err = vfs_posix_open(config->data_dir, &server->vfs);
+
+    if (err != ERR_OK) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: cannot open %s (%s); check that it is a directory that this user "
+                       "may write",
+                       config->data_dir, err_text(err));
+        return err;
+    }
+    struct store_options options = {
+        .vfs = server->vfs,
+        .segment_bytes = config->wal_segment_bytes,
+        .snapshots_keep = config->snapshots_keep,
+        .salt_seed = os_random_u64(),
+        .record_bytes_max = ZAB_RECORD_BYTES_MAX,
+        .member_id = config->id,
+    };
+
+    err = store_open(&options, false, &server->store, report);
+    if (err == ERR_BUSY) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: %s is in use by another process; stop it or change the key",
+                       config->data_dir);
+    } else if (err == ERR_FOREIGN) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: %s belongs to replica %u and this is %u; correct id or dataDir",
+                       config->data_dir, report->identity.member_id, config->id);
+    } else if (err != ERR_OK) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: cannot read or write %s (%s); check permissions, space and the "
+                       "disk",
+                       config->data_dir, err_text(err));
+    }
+    return err;
+}
+
+static void say_verdict(const struct config *config, const struct store_report *report)
+{
+    switch (report->verdict) {
+    case STORE_EMPTY:
+        log_info("storage", "%s is new", config->data_dir);
+        break;
+    case STORE_CLEAN:
+        log_info("storage", "%s is sound: log up to zxid 0x%llx", config->data_dir,
+                 (unsigned long long)report->log_last);
+        break;
+    case STORE_TORN_TAIL:
+        log_info(
+            "storage",
+            "%s: %llu bytes at the end of the log were never acknowledged and are dropped; log "
+            "up to zxid 0x%llx",
+            config->data_dir, (unsigned long long)report->torn_bytes,
+            (unsigned long long)report->log_last);
+        break;
+    case STORE_DAMAGED:
+        log_error("storage", "%s is damaged: %s", config->data_dir, report->reason);
+        break;
+    }
+    if (report->one_slot_bad) {
+        log_warn("storage", "one copy of a small durable record was damaged; the other one served");
+    }
+}
+
+/* Quorums come from the replicated configuration: a server list that says otherwise is refused. */
+static bool lists_agree(const struct config *config, const struct zab_config *known,
+                        char error[SERVER_ERROR_MAX])
+{
+    bool same = known->count == config->server_count;
+
+    for (uint32_t i = 0; same && i < known->count; i++) {
+        same = known->members[i].id == config->servers[i].id &&
+               (known->members[i].voter || known->members[i].vacant) == config->servers[i].voter;
+    }
+    if (!same) {
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "server.N: the list differs from the %u members of the cluster that this data "
+            "directory belongs to; restore the list or change dataDir",
+            known->count);
+    }
+    return same;
+}
+
+static enum err recover_replica(struct server *server, struct store_report *report,
+                                char error[SERVER_ERROR_MAX])
+{
+    const struct config *config = server->config;
+    uint64_t begin_ms = os_now_ms();
+
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        server->seeds[i] =
+            (struct zab_seed){.id = config->servers[i].id, .voter = config->servers[i].voter};
+    }
+    fill_limits(config, &server->options);
+    server->options.boot = os_random_u64() | 1;
+    server->options.view = server->view;
+    server->options.window = server->window;
+    server->options.touched = server->touched;
+    server->options.heard = server->heard;
+    server->options.zab.id = config->id;
+    server->options.zab.incarnation = os_random_u64() | 1;
+    server->options.zab.seeds = server->seeds;
+    server->options.zab.seed_count = config->server_count;
+    server->options.zab.rng_seed = os_random_u64();
+    server->options.zab.now_ms = os_now_ms();
+    enum err err =
+        recover(server->store, report, server->view, &server->options, &server->core.identity);
+
+    if (err == ERR_CORRUPT || err == ERR_FORMAT) {
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace "
+            "it by an empty directory and this one is refilled, else restore a backup",
+            config->data_dir, report->reason[0] ? report->reason : err_text(err));
+        return err;
+    }
+    if (err != ERR_OK) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: cannot read or write %s (%s); check permissions, space and the "
+                       "disk",
+                       config->data_dir, err_text(err));
+        return err;
+    }
+    if (server->options.zab.config.count > 0 &&
+        !lists_agree(config, &server->options.zab.config, error)) {
+        return ERR_CONFIG;
+    }
+    log_info("storage", "recovered in %llu ms up to zxid 0x%llx",
+             (unsigned long long)(os_now_ms() - begin_ms),
+             (unsigned long long)server->options.zab.committed);
+    return ERR_OK;
+}
+
+static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
+{
+    struct store_report *report = mem_zalloc(1, sizeof *report);
+    enum err err = server_check(server->config, error);
+
+    if (err == ERR_OK) {
+        err = open_store(server, report, error);
+    }
+    if (err == ERR_OK) {
+        say_verdict(server->config, report);
+        err = recover_replica(server, report, error);
+    }
+    mem_free(report);
+    if (err == ERR_OK) {
+        err = core_open(server, error);
+    }
+    recover_release(&server->options);
+    return err;
+}
+
+/* What has been opened before starting failed; no thread runs. */
+static void abandon(struct server *server)
+{
+    if (server->core.replica) {
+        atomic_store(&server->core.stop, true);
+        core_stop(server);
+    }
+    if (server->store) {
+        store_close(server->store, false);
+    }
+    if (server->vfs.ops) {
+        vfs_posix_close(&server->vfs);
+    }
+    mailbox_release(&server->drained);
+    gate_release(&server->gate);
+    trend_free(server->sampler.trend);
+    touch_set_free(server->touched);
+    heard_free(server->heard);
+    window_free(server->window);
+    view_free(server->view);
+    mem_free(server);
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+enum err server_start(const struct config *config, struct server **ret_server,
+                      char error[SERVER_ERROR_MAX])
+{
+    struct server *server = mem_zalloc(1, sizeof *server);
+
+    error[0] = '\0';
+    block_signals();
+    server->config = config;
+    server->start_ms = os_now_ms();
+    server->view = view_new();
+    server->window = window_new(config->window_bytes_max, config->window_max, 0);
+    server->touched = touch_set_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
+    server->heard = heard_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
+    view_set_clients(server->view, server->heard, config->show_clients);
+    server->sampler.trend = trend_new();
+    mailbox_init(&server->drained, 1);
+    gate_init(&server->gate, server);
+    enum err err = start_parts(server, error);
+
+    if (err != ERR_OK) {
+        abandon(server);
+        return err;
+    }
+    log_thread_start(&server->log, server->store, &server->core.dones);
+    bulk_start(&server->bulk, server->store, server->view, &server->core.bulk_dones);
+    core_start(server);
+    sampler_start(server);
+    *ret_server = server;
+    return ERR_OK;
+}
+
+struct gate *server_gate(struct server *server)
+{
+    return &server->gate;
+}
+
+int server_wait(struct server *server)
+{
+    sigset_t set;
+    int signal_number = 0;
+
+    ASSERT(server->store);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    while (sigwait(&set, &signal_number) != 0) {
+    }
+    return signal_number;
+}
+
+void server_drain(struct server *server)
+{
+    log_info("server", "draining: new requests are refused, leadership is handed over");
+    atomic_store(&server->core.drain, true);
+    (void)mailbox_wait(&server->drained, (int)server->config->drain_timeout_ms);
+}
+
+void server_stop(struct server *server)
+{
+    sampler_stop(server);
+    mailbox_close(&server->core.requests);
+    atomic_store(&server->core.stop, true);
+    thread_join(&server->core.thread);
+    log_thread_stop(&server->log);
+    bulk_stop(&server->bulk);
+    core_stop(server);
+    store_close(server->store, true);
+    vfs_posix_close(&server->vfs);
+    mailbox_release(&server->drained);
+    gate_release(&server->gate);
+    trend_free(server->sampler.trend);
+    touch_set_free(server->touched);
+    heard_free(server->heard);
+    window_free(server->window);
+    view_free(server->view);
+    mem_free(server);
+    log_info("server", "stopped");
+}

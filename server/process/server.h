@@ -1,0 +1,45 @@
+/*
+ * server.h - the process around a replica: threads, sockets, disk, clock.
+ *
+ * It knows no front end: whoever starts it takes its gate and opens the doors. Starting checks
+ * everything that can be wrong before anything is written.
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "base/err.h"
+#include "server/config/config.h"
+
+struct gate;
+struct server;
+
+enum {
+    SERVER_ERROR_MAX = 2048
+};
+
+/* How a process around a server ends, besides 0. */
+enum {
+    EXIT_CONFIG = 2, /* The start was refused: nothing was written. */
+    EXIT_HALT = 3,   /* A rule that must hold did not. */
+    EXIT_DISK = 4,   /* The disk failed: never retried in the same process. */
+};
+
+/* Opens the directory, recovers, and starts the threads. On error `error` holds one line that names
+ * the key and the remedy. `config` must outlive the server. Blocks SIGTERM and SIGINT in all
+ * threads. */
+enum err server_start(const struct config *config, struct server **ret_server,
+                      char error[SERVER_ERROR_MAX]);
+
+struct gate *server_gate(struct server *server);
+
+/* Waits for SIGTERM or SIGINT; returns the signal. Main thread. */
+int server_wait(struct server *server);
+
+/* Readiness fails, leadership is handed over, requests inside are answered; at most drainTimeout.
+ */
+void server_drain(struct server *server);
+
+/* Ends the threads, leaves the clean-shutdown mark, frees all. */
+void server_stop(struct server *server);
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * server_int.h - the parts of the process, shared by server.c, core.c, log_thread.c, bulk.c and
+ * gate*.c only. Each part says which thread owns it.
+ */
+#ifndef SERVER_SERVER_INT_H
+#define SERVER_SERVER_INT_H
+
+#include "base/loop.h"
+#include "base/mailbox.h"
+#include "base/metric.h"
+#include "base/thread.h"
+#include "server/config/config.h"
+#include "server/process/gate.h"
+#include "server/process/persist.h"
+#include "server/process/server.h"
+#include "server/process/snap_send.h"
+#include "server/process/trend.h"
+#include "server/replica/replica.h"
+#include "server/sessions/heard.h"
+#include "server/sessions/touch.h"
+#include "server/watch/window.h"
+#include "storage/store.h"
+#include "zab/tcp/tcp.h"
+
+#include <stdatomic.h>
+
+enum {
+    GATE_OPS = 40, /* Rows of the table, by id. */
+    BULK_JOBS_MAX = 1024,
+    SPACE_RETRY_MS = 500,
+    PEER_REFUSED_MAX = 200,
+    LIVE_TURN_MS = 5000, /* A core that has not turned for this long is not alive. */
+};
+
+/* ---- Log thread. ---- */
+
+struct log_thread {
+    struct thread thread;
+    struct mailbox inbox;   /* Of persist_batch. */
+    struct mailbox *outbox; /* Core's, of log_done. */
+    struct store *store;
+    struct persist_batch pending; /* Not yet durable; only this thread's. */
+    struct metric_histogram sync_time;
+    struct metric_counter batches;
+    struct metric_counter operations;
+    struct metric_counter no_space; /* Times a batch had to wait for space. */
+    _Atomic bool stuck;             /* It waits for space now. */
+};
+
+/* Completions on their way to the core. */
+struct log_done {
+    struct list node;
+    struct persist_dones dones;
+};
+
+void log_thread_start(struct log_thread *log, struct store *store, struct mailbox *outbox);
+void log_thread_post(struct log_thread *log, struct persist_batch *take_batch); /* Heap. */
+void log_thread_stop(struct log_thread *log); /* Runs what was posted first. */
+
+/* ---- Bulk thread: long reads, snapshots, preallocation. ---- */
+
+enum bulk_type {
+    BULK_FETCH,
+    BULK_SNAP_FETCH,
+    BULK_RESTORE,
+    BULK_SNAPSHOT,
+};
+
+/* A question and, on the way back, its answer. */
+struct bulk_job {
+    struct list node;
+    enum bulk_type type;
+    uint32_t peer;
+    uint64_t token;
+    zxid_t zxid; /* FETCH: after; SNAPSHOT: start; RESTORE: 0 means an empty state. */
+    uint64_t chain;
+    uint64_t offset;
+    uint64_t history;  /* RESTORE of nothing: of the new state. */
+    struct buf config; /* SNAPSHOT: encoded. */
+    enum err err;
+    struct logrec **recs;
+    size_t rec_count;
+    struct buf bytes;
+    struct store_snap_info info;
+    struct zab_event restored; /* RESTORE: what to tell the replica. */
+    zxid_t log_base;           /* SNAPSHOT: of the log after purging. */
+};
+
+struct bulk {
+    struct thread thread;
+    struct mailbox inbox;
+    struct mailbox *outbox; /* Core's, of bulk_job. */
+    struct store *store;
+    struct view *view;
+    struct snap_send send; /* Snapshots on their way to learners. */
+    uint64_t prepare_ms;   /* Next look at the next segment. */
+    bool stopping;
+    struct metric_histogram snapshot_time;
+    struct metric_counter snapshots;
+    struct metric_counter snapshot_errors;
+    _Atomic bool low; /* No room for the next segment. */
+};
+
+void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox);
+void bulk_post(struct bulk *bulk, struct bulk_job *take_job);
+void bulk_stop(struct bulk *bulk);
+void bulk_job_free(struct bulk_job *job);
+
+/* ---- Core thread. ---- */
+
+/* What a peer has told of itself, or why it cannot. */
+struct core_peer {
+    char advertise[CONFIG_HOST_MAX];
+    char refused[PEER_REFUSED_MAX]; /* Why its handshakes fail; "" when it is or may be up. */
+    uint64_t refusal_said_ms;       /* When the log was told last; 0: never. */
+};
+
+/* What the core publishes of a peer. */
+struct peer_view {
+    struct zab_peer_status status;
+};
+
+/* Published by the core under `mutex`; copied by whoever asks. */
+struct publication {
+    struct replica_status replica;
+    struct peer_view peers[ZAB_MEMBERS_MAX];
+    size_t peer_count;
+    struct core_peer told[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    struct sign signs[ZAB_MEMBERS_MAX];     /* How they are, as far as it was heard. */
+    size_t sign_count;
+    struct zab_config config;
+    struct tcp_figures tcp;
+    uint64_t at_ms;
+};
+
+struct core {
+    struct thread thread;
+    struct loop loop;
+    struct loop_watch requests_watch;
+    struct loop_watch dones_watch;
+    struct loop_watch bulk_watch;
+    struct mailbox requests; /* Of op_request. */
+    struct mailbox dones;    /* Of log_done. */
+    struct mailbox bulk_dones;
+    struct replica *replica;
+    struct replica_effects effects;
+    struct tcp *tcp;             /* NULL for a single replica. */
+    struct persist_batch *batch; /* Of this turn; NULL: empty. */
+    bool halting;                /* The process ends as soon as the peers are told. */
+    struct store_identity identity;
+    uint64_t now_ms;
+    bool low; /* As the replica was told last. */
+    uint64_t published_ms;
+    bool publish_now;
+    struct zab_status said;                  /* As the log was told last. */
+    struct core_peer peers[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    _Atomic bool stop;
+    _Atomic bool drain;
+    bool drained;
+    _Atomic uint64_t turn_ms; /* When the last turn began: liveness. */
+};
+
+/* ---- Gate: what front ends may touch from their own threads. ---- */
+
+struct gate {
+    struct server *server;
+    struct gate_limits limits;
+    pthread_mutex_t mutex; /* Guards `published` and what a front end adds to the metrics. */
+    struct publication published;
+    void (*front_metrics)(void *ctx, struct buf *out);
+    void *front_metrics_ctx;
+
+    struct {
+        void (*add)(void *ctx, struct gate_front_figures *figures);
+        void *ctx;
+    } front_figures[GATE_FRONTS];
+
+    struct {
+        void (*ask)(void *ctx, struct census *census);
+        void *ctx;
+    } front_census[GATE_FRONTS];
+
+    _Atomic uint32_t role; /* enum sign_role. */
+    _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
+    _Atomic uint64_t applied;
+    _Atomic uint64_t heard_ms;
+    _Atomic uint64_t history;
+    struct metric_histogram op_time[GATE_OPS];
+    struct metric_counter op_failed[GATE_OPS];
+    struct metric_counter throttled;
+    struct metric_counter touches_lost;
+};
+
+/* ---- Sampler: what was counted, for plots. ---- */
+
+/* Counters as they stood at some time; the rest is differences. */
+struct sampler_counts {
+    uint64_t at_us;
+    uint64_t cpu_us;
+    uint64_t reads[METRIC_BUCKETS]; /* By how long they took, as in the next two. */
+    uint64_t writes[METRIC_BUCKETS];
+    uint64_t syncs[METRIC_BUCKETS];
+    uint64_t errors;
+    uint64_t throttled;
+    uint64_t txns;
+    uint64_t events;
+    uint64_t expired;
+    uint64_t peer_in;
+    uint64_t peer_out;
+};
+
+struct sampler {
+    struct thread thread;
+    struct trend *trend;
+    struct mailbox ended;       /* Closed when it is to end. */
+    struct sampler_counts fine; /* At the last fine step; the thread's, as the next two. */
+    struct sampler_counts coarse;
+    uint64_t coarse_slot;
+    _Atomic uint32_t sync_p50_us; /* Of the last seconds in which the log was synced; */
+    _Atomic uint32_t sync_p99_us; /* 0: it never was. */
+};
+
+void sampler_start(struct server *server);
+void sampler_stop(struct server *server);
+
+struct server {
+    const struct config *config;
+    struct vfs vfs;
+    struct store *store;
+    struct view *view;
+    struct window *window;
+    struct touch_set *touched;
+    struct heard *heard;
+    struct gate gate;
+    struct core core;
+    struct log_thread log;
+    struct bulk bulk;
+    struct sampler sampler;
+    struct replica_options options;
+    struct zab_seed seeds[ZAB_MEMBERS_MAX];
+    struct mailbox drained; /* Closed by the core once nothing is left inside. */
+    uint64_t start_ms;
+};
+
+/* Ports, names and directory; opens nothing for good and writes nothing. ERR_CONFIG with one line.
+ */
+enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX]);
+enum err core_open(struct server *server, char error[SERVER_ERROR_MAX]);
+void core_start(struct server *server);
+void core_stop(struct server *server);
+void core_run_effects(struct server *server);
+void core_step(struct server *server, struct zab_event *event); /* At the present time. */
+enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
+void core_halt(const char *text); /* Does not return. */
+void gate_init(struct gate *gate, struct server *server);
+void gate_release(struct gate *gate);
+void gate_publish(struct gate *gate);
+
+/* What the state holds now; zero while there is none. Any thread. */
+struct gate_figures {
+    uint64_t nodes;
+    uint64_t data_bytes;
+    uint64_t ephemerals;
+    uint64_t sessions;
+    uint64_t remembered;
+    uint64_t remembered_bytes;
+    uint64_t quotas_exceeded; /* Soft ones; of very many the first are looked at. */
+};
+
+void gate_figures(struct gate *gate, struct gate_figures *ret_figures);
+
+#endif

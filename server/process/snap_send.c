@@ -1,0 +1,166 @@
+#include "server/process/snap_send.h"
+
+#include "base/check.h"
+
+static struct snap_send_slot *slot_find(struct snap_send *send, uint32_t peer)
+{
+    ASSERT(peer != 0);
+    for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        if (send->slots[i].peer == peer) {
+            return &send->slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* There are no more peers than slots. */
+static struct snap_send_slot *slot_of(struct snap_send *send, uint32_t peer)
+{
+    struct snap_send_slot *slot = slot_find(send, peer);
+
+    for (size_t i = 0; !slot && i < ZAB_MEMBERS_MAX; i++) {
+        if (send->slots[i].peer == 0) {
+            slot = &send->slots[i];
+            slot->peer = peer;
+        }
+    }
+    ASSERT(slot);
+    return slot;
+}
+
+static void slot_close(struct snap_send_slot *slot)
+{
+    ASSERT(slot->reader || !slot->is_checked);
+
+    if (slot->reader) {
+        store_snap_close(slot->reader);
+    }
+    slot->reader = NULL;
+    slot->is_checked = false;
+}
+
+void snap_send_init(struct snap_send *send, struct store *store)
+{
+    ASSERT(store);
+    *send = (struct snap_send){.store = store};
+}
+
+void snap_send_close(struct snap_send *send)
+{
+    ASSERT(send->store);
+    for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        slot_close(&send->slots[i]);
+    }
+}
+
+void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms)
+{
+    ASSERT(send->store);
+    for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        if (send->slots[i].reader && now_ms - send->slots[i].now_ms >= idle_ms) {
+            slot_close(&send->slots[i]);
+        }
+    }
+}
+
+static void condemn(struct snap_send *send, const struct store_snap_info *info)
+{
+    ASSERT(info->history > 0);
+    send->condemned++;
+    store_snap_condemn(send->store, info);
+}
+
+/* The newest one whose ends verify. */
+static enum err slot_open(struct snap_send *send, struct snap_send_slot *slot)
+{
+    enum err err = ERR_OK;
+
+    ASSERT(!slot->reader);
+    do {
+        err = store_snap_open(send->store, &slot->reader, &slot->info);
+        if (err == ERR_CORRUPT) {
+            condemn(send, &slot->info);
+        }
+    } while (err == ERR_CORRUPT);
+    slot->is_checked = err == ERR_OK && slot->info.is_checked &&
+                       !(slot->has_sent && slot->sent == slot->info.start);
+    return err;
+}
+
+enum err snap_send_begin(struct snap_send *send, uint32_t peer, uint64_t now_ms)
+{
+    struct snap_send_slot *slot = slot_of(send, peer);
+
+    ASSERT(slot->peer == peer);
+    slot_close(slot);
+    slot->now_ms = now_ms;
+    return slot_open(send, slot);
+}
+
+bool snap_send_is_checked(const struct snap_send *send, uint32_t peer)
+{
+    ASSERT(peer != 0);
+    for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
+        if (send->slots[i].peer == peer) {
+            return send->slots[i].is_checked;
+        }
+    }
+    return false;
+}
+
+enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_bytes)
+{
+    struct snap_send_slot *slot = slot_find(send, peer);
+    struct slice block;
+
+    *ret_bytes = 0;
+    if (!slot || !slot->reader) {
+        return ERR_CLOSED;
+    }
+    ASSERT(!slot->is_checked);
+
+    enum err err = store_snap_next(slot->reader, &block);
+
+    if (err == ERR_OK) {
+        *ret_bytes = block.len;
+    } else if (err == ERR_MISSING) {
+        store_snap_checked(send->store, &slot->info);
+        slot->is_checked = true;
+        err = ERR_OK;
+    } else {
+        condemn(send, &slot->info);
+        slot_close(slot);
+        err = slot_open(send, slot);
+    }
+    return err;
+}
+
+enum err snap_send_piece(struct snap_send *send, uint32_t peer, uint64_t offset, uint64_t now_ms,
+                         struct buf *out, struct store_snap_info *ret_info)
+{
+    struct snap_send_slot *slot = slot_find(send, peer);
+    size_t len = 0;
+
+    if (!slot || !slot->is_checked) {
+        return ERR_CLOSED;
+    }
+
+    uint8_t *to = buf_reserve(out, ZAB_CHUNK_BYTES_MAX);
+
+    ASSERT(to);
+
+    enum err err = store_snap_read_raw(slot->reader, offset, to, ZAB_CHUNK_BYTES_MAX, &len);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    out->len += len;
+    *ret_info = slot->info;
+    slot->now_ms = now_ms;
+    if (len < ZAB_CHUNK_BYTES_MAX) {
+        slot->has_sent = true;
+        slot->sent = slot->info.start;
+        slot_close(slot);
+    }
+    return ERR_OK;
+}

@@ -1,0 +1,202 @@
+#include "server/process/survivor.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum {
+    READ_RECS_MAX = 1024,
+    READ_BYTES_MAX = 4 << 20,
+    /* Epochs left out, so that none of the lost replicas has seen the ones that follow: with the
+     * same epoch two histories would look like one. */
+    EPOCHS_SKIPPED = 1000,
+};
+
+static enum err take_if_newer(struct zab_config *config, struct slice bytes, zxid_t version)
+{
+    struct zab_config found;
+
+    if (zab_config_decode(bytes, &found) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    found.version = version != 0 ? version : found.version;
+    if (config->count == 0 || found.version >= config->version) {
+        *config = found;
+    }
+    return ERR_OK;
+}
+
+/* A snapshot that cannot be loaded would leave the survivor in quarantine, with nobody to refill
+ * it. */
+static enum err read_blocks(struct store_snap_reader *reader)
+{
+    struct slice block;
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK) {
+        err = store_snap_next(reader, &block);
+    }
+    return err == ERR_MISSING ? ERR_OK : err;
+}
+
+/* The one that the newest snapshot was taken under; where it starts is where the log is read from.
+ */
+static enum err config_of_snapshot(struct store *store, struct zab_config *config,
+                                   zxid_t *ret_start)
+{
+    struct store_snap_reader *reader;
+    struct store_snap_info info;
+    enum err err = store_snap_open(store, &reader, &info);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    err = take_if_newer(config, store_snap_config(reader), 0);
+    if (err == ERR_OK) {
+        err = read_blocks(reader);
+    }
+    store_snap_close(reader);
+    *ret_start = info.start;
+    return err;
+}
+
+/* Reading them all is also the proof that they can be read. */
+static enum err configs_of_log(struct store *store, zxid_t from, zxid_t last,
+                               struct zab_config *config)
+{
+    struct logrec **recs = mem_alloc(READ_RECS_MAX * sizeof(struct logrec *));
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && from < last) {
+        size_t count = 0;
+
+        err = store_read(store, from, READ_BYTES_MAX, READ_RECS_MAX, recs, &count);
+        if (err == ERR_OK && count == 0) {
+            err = ERR_CORRUPT;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (err == ERR_OK && recs[i]->type == LOGREC_CONFIG) {
+                err = take_if_newer(config, logrec_payload(recs[i]), recs[i]->zxid);
+            }
+            from = recs[i]->zxid;
+            logrec_unref(recs[i]);
+        }
+    }
+    mem_free(recs);
+    return err;
+}
+
+static enum err newest_config(struct store *store, const struct store_report *report,
+                              struct zab_config *ret_config)
+{
+    const struct store_identity *identity = &report->identity;
+    zxid_t from = report->log_base;
+    enum err err;
+
+    *ret_config = (struct zab_config){0};
+    err = take_if_newer(ret_config, slice_make(identity->genesis, identity->genesis_len), 0);
+    if (err == ERR_OK && report->has_snapshot) {
+        err = config_of_snapshot(store, ret_config, &from);
+    }
+    return err == ERR_OK ? configs_of_log(store, from, report->log_last, ret_config) : err;
+}
+
+/* NULL when this disk may go on alone, else why not. */
+static const char *judge(const struct store_report *report, uint32_t id, enum err *ret_err)
+{
+    *ret_err = ERR_MISSING;
+    if (report->verdict == STORE_EMPTY) {
+        return "the directory is empty";
+    }
+    *ret_err = ERR_CORRUPT;
+    if (report->verdict == STORE_DAMAGED || report->is_lost || !report->has_identity) {
+        return "it is damaged, and what is missing cannot be told; choose another survivor or "
+               "restore a backup";
+    }
+    if (report->quarantined) {
+        return "this replica is in quarantine: its log is not to be trusted; choose another "
+               "survivor or restore a backup";
+    }
+    *ret_err = ERR_FOREIGN;
+    if (report->identity.member_id != id) {
+        return "the directory belongs to another replica; give its number as --id ('zabra inspect' "
+               "shows it)";
+    }
+    *ret_err = ERR_MISSING;
+    if (report->identity.founding || report->identity.genesis_len == 0) {
+        return "this replica is in no cluster yet: there is nothing to go on with";
+    }
+    *ret_err = ERR_OK;
+    return NULL;
+}
+
+enum err survivor_look(struct store *store, const struct store_report *report, uint32_t id,
+                       struct survivor *ret_survivor, const char **ret_why)
+{
+    enum err err;
+
+    ASSERT(id >= 1 && id <= ZAB_ID_MAX);
+    *ret_survivor = (struct survivor){.identity = report->identity,
+                                      .promised_epoch = report->promised_epoch,
+                                      .epoch = zxid_epoch(report->log_last),
+                                      .committed = report->committed,
+                                      .last = report->log_last,
+                                      .torn_bytes = report->torn_bytes};
+    *ret_why = judge(report, id, &err);
+    if (*ret_why) {
+        return err;
+    }
+    err = newest_config(store, report, &ret_survivor->config);
+    if (err == ERR_OK && !zab_config_find(&ret_survivor->config, id)) {
+        err = ERR_CORRUPT;
+    }
+    *ret_why =
+        err != ERR_OK
+            ? "its snapshot, log or configuration cannot be read; start it once, which drops a "
+              "snapshot that is damaged, and try again, or choose another survivor"
+            : NULL;
+    return err;
+}
+
+static enum err run_one(struct store *store, struct store_op *op)
+{
+    struct store_op *ops[1] = {op};
+    size_t done = 0;
+
+    return store_run(store, ops, 1, &done);
+}
+
+/* A disk that has just joined knows of epochs only by its configuration. */
+static uint32_t newest_epoch(const struct survivor *survivor)
+{
+    uint32_t newest = zxid_epoch(survivor->config.version);
+
+    newest = survivor->promised_epoch > newest ? survivor->promised_epoch : newest;
+    return survivor->epoch > newest ? survivor->epoch : newest;
+}
+
+enum err survivor_go_on(struct store *store, const struct survivor *survivor, uint64_t history)
+{
+    uint32_t newest = newest_epoch(survivor);
+    uint32_t epoch = newest + EPOCHS_SKIPPED;
+    struct zab_config config = survivor->config;
+    struct store_identity identity = survivor->identity;
+    struct store_op promise = {.type = STORE_PROMISE, .epoch = epoch, .leader = identity.member_id};
+    struct store_op change = {.type = STORE_IDENTITY, .identity = &identity};
+    struct buf bytes;
+
+    ASSERT(history != 0 && epoch > newest);
+    /* No record has counter 0 but an epoch's start, and this epoch never starts. */
+    zab_config_survive(&config, identity.member_id, identity.incarnation, zxid_make(epoch, 0),
+                       history);
+    buf_init(&bytes, STORE_GENESIS_MAX);
+    zab_config_encode(&config, &bytes);
+    ASSERT(!bytes.overflow);
+    identity.genesis_len = (uint32_t)bytes.len;
+    memcpy(identity.genesis, bytes.data, bytes.len);
+    buf_release(&bytes);
+
+    /* Alone a higher promise is harmless; the identity is what decides. */
+    enum err err = run_one(store, &promise);
+
+    return err == ERR_OK ? run_one(store, &change) : err;
+}

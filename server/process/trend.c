@@ -1,0 +1,248 @@
+#include "server/process/trend.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    RINGS = 2,
+    NUMBER_MAX = 24 /* Characters of a value. */
+};
+
+struct ring {
+    uint32_t step_s;
+    uint32_t slots;
+    float *values;   /* Of slot s and series i: [(s % slots) * TREND_COUNT + i]. */
+    uint64_t last;   /* Newest slot, counted from the beginning of the monotonic clock. */
+    uint64_t filled; /* Slots that hold something, up to the newest; 0: none. */
+    int64_t zero_s;  /* Wall time of slot 0. */
+};
+
+struct trend {
+    pthread_mutex_t mutex; /* Guards the rings. */
+    struct ring rings[RINGS];
+};
+
+static const char *const names[] = {
+#define X(symbol, name) name,
+    TREND_MAP(X)
+#undef X
+};
+
+static void ring_init(struct ring *ring, uint32_t step_s, uint32_t slots)
+{
+    *ring = (struct ring){.step_s = step_s, .slots = slots};
+    ring->values = mem_zalloc((size_t)slots * TREND_COUNT, sizeof(float));
+}
+
+struct trend *trend_new(void)
+{
+    struct trend *trend = mem_zalloc(1, sizeof(*trend));
+    int failed = pthread_mutex_init(&trend->mutex, NULL);
+
+    ASSERT(failed == 0);
+    ring_init(&trend->rings[0], TREND_FINE_S, TREND_FINE_SLOTS);
+    ring_init(&trend->rings[1], TREND_COARSE_S, TREND_COARSE_SLOTS);
+    return trend;
+}
+
+void trend_free(struct trend *trend)
+{
+    if (!trend) {
+        return;
+    }
+    for (size_t i = 0; i < RINGS; i++) {
+        mem_free(trend->rings[i].values);
+    }
+    (void)pthread_mutex_destroy(&trend->mutex);
+    mem_free(trend);
+}
+
+static struct ring *ring_of(struct trend *trend, uint32_t step_s)
+{
+    ASSERT(step_s == TREND_FINE_S || step_s == TREND_COARSE_S);
+    return &trend->rings[step_s == TREND_FINE_S ? 0 : 1];
+}
+
+static float *slot_at(const struct ring *ring, uint64_t slot)
+{
+    return ring->values + (slot % ring->slots) * TREND_COUNT;
+}
+
+/* Moves the end to `slot`; what lies between was not measured. */
+static void advance(struct ring *ring, uint64_t slot)
+{
+    uint64_t steps = ring->filled > 0 ? slot - ring->last : 1;
+
+    steps = steps < ring->slots ? steps : ring->slots;
+    for (uint64_t i = 1; i < steps; i++) {
+        float *values = slot_at(ring, slot - i);
+
+        for (uint32_t series = 0; series < TREND_COUNT; series++) {
+            values[series] = NAN;
+        }
+    }
+    ring->filled = ring->filled + steps < ring->slots ? ring->filled + steps : ring->slots;
+    ring->last = slot;
+}
+
+/* A second more or less is where the two clocks tick, and nothing that a plot should show. */
+static void keep_time(struct ring *ring, int64_t zero_s)
+{
+    int64_t off_s = zero_s - ring->zero_s;
+
+    if (off_s < -1 || off_s > 1) {
+        ring->zero_s = zero_s;
+    }
+}
+
+static int64_t time_of(const struct ring *ring, uint64_t slot)
+{
+    return ring->zero_s + (int64_t)(slot * ring->step_s);
+}
+
+void trend_put(struct trend *trend, uint32_t step_s, uint64_t now_ms, int64_t wall_ms,
+               const float values[TREND_COUNT])
+{
+    struct ring *ring = ring_of(trend, step_s);
+    uint64_t slot = now_ms / (step_s * UINT64_C(1000));
+
+    (void)pthread_mutex_lock(&trend->mutex);
+    ASSERT(ring->filled == 0 || slot >= ring->last); /* The clock never goes back. */
+    if (ring->filled == 0 || slot > ring->last) {
+        advance(ring, slot);
+    }
+    keep_time(ring, wall_ms / 1000 - (int64_t)(slot * step_s));
+    memcpy(slot_at(ring, slot), values, TREND_COUNT * sizeof(float));
+    (void)pthread_mutex_unlock(&trend->mutex);
+}
+
+/* The next name of a list; false at its end. */
+static bool next_name(struct slice *rest, struct slice *ret_name)
+{
+    if (rest->len == 0) {
+        return false;
+    }
+    const uint8_t *comma = memchr(rest->data, ',', rest->len);
+    size_t len = comma ? (size_t)(comma - rest->data) : rest->len;
+    size_t skip = comma ? len + 1 : len;
+
+    *ret_name = slice_make(rest->data, len);
+    *rest = slice_make(rest->data + skip, rest->len - skip);
+    return true;
+}
+
+static bool is_wanted(struct slice list, struct slice name)
+{
+    struct slice wanted;
+
+    if (list.len == 0) {
+        return true;
+    }
+    while (next_name(&list, &wanted)) {
+        if (slice_eq(wanted, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_known(struct slice name)
+{
+    for (uint32_t i = 0; i < TREND_COUNT; i++) {
+        if (slice_eq(slice_str(names[i]), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum err trend_check(const struct trend_request *request, const char **ret_why)
+{
+    struct slice rest = request->series;
+    struct slice name;
+
+    if (request->step_s != TREND_FINE_S && request->step_s != TREND_COARSE_S) {
+        *ret_why = "step must be 1 or 10 seconds";
+        return ERR_BAD_ARGUMENTS;
+    }
+    while (next_name(&rest, &name)) {
+        if (!is_known(name)) {
+            *ret_why =
+                "series must be names of series, comma separated; without it the answer has all";
+            return ERR_BAD_ARGUMENTS;
+        }
+    }
+    return ERR_OK;
+}
+
+/* How many slots at the end are later than that. */
+static uint64_t slots_since(const struct ring *ring, int64_t since_s)
+{
+    int64_t last_s = time_of(ring, ring->last);
+    uint64_t age_s = since_s < last_s ? (uint64_t)(last_s - since_s) : 0;
+    uint64_t slots = (age_s + ring->step_s - 1) / ring->step_s;
+
+    return slots < ring->filled ? slots : ring->filled;
+}
+
+static void write_times(const struct ring *ring, uint64_t slots, struct jsonw *json)
+{
+    jsonw_key(json, "times");
+    jsonw_array(json);
+    for (uint64_t i = slots; i > 0; i--) {
+        jsonw_i64(json, time_of(ring, ring->last - (i - 1)));
+    }
+    jsonw_array_end(json);
+}
+
+static void write_number(float value, struct jsonw *json)
+{
+    char text[NUMBER_MAX];
+    int len = 0;
+
+    if (!isfinite(value)) {
+        jsonw_null(json);
+        return;
+    }
+    len = snprintf(text, sizeof(text), "%.5g", (double)value);
+    ASSERT(len > 0 && (size_t)len < sizeof(text));
+    jsonw_raw(json, slice_make(text, (size_t)len));
+}
+
+static void write_series(const struct ring *ring, uint64_t slots, uint32_t series,
+                         struct jsonw *json)
+{
+    jsonw_key(json, names[series]);
+    jsonw_array(json);
+    for (uint64_t i = slots; i > 0; i--) {
+        write_number(slot_at(ring, ring->last - (i - 1))[series], json);
+    }
+    jsonw_array_end(json);
+}
+
+void trend_write(struct trend *trend, const struct trend_request *request, struct jsonw *json)
+{
+    struct ring *ring = ring_of(trend, request->step_s);
+
+    (void)pthread_mutex_lock(&trend->mutex);
+    uint64_t slots = slots_since(ring, request->since_s);
+
+    jsonw_object(json);
+    jsonw_kv_u64(json, "step", ring->step_s);
+    write_times(ring, slots, json);
+    jsonw_key(json, "series");
+    jsonw_object(json);
+    for (uint32_t i = 0; i < TREND_COUNT; i++) {
+        if (is_wanted(request->series, slice_str(names[i]))) {
+            write_series(ring, slots, i, json);
+        }
+    }
+    jsonw_object_end(json);
+    jsonw_object_end(json);
+    (void)pthread_mutex_unlock(&trend->mutex);
+}

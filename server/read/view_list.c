@@ -1,0 +1,224 @@
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/read/view.h"
+#include "server/read/view_int.h"
+#include "server/state/walk.h"
+
+enum {
+    ENTRIES_CAP_MIN = 16
+};
+
+static void grow(struct view_page *page, struct op_result *result)
+{
+    if (result->entry_count < page->cap) {
+        return;
+    }
+    page->cap = page->cap > 0 ? page->cap * 2 : ENTRIES_CAP_MIN;
+    result->entries = mem_realloc(result->entries, page->cap * sizeof(*result->entries));
+}
+
+bool view_add_entry(const struct state *state, const struct op_args *args, const struct znode *node,
+                    struct slice name, struct view_page *page, struct op_result *result)
+{
+    if (!buf_append_slice(&result->arena, name)) {
+        page->full = true;
+        return false;
+    }
+    grow(page, result);
+    struct op_entry *entry = &result->entries[result->entry_count++];
+
+    /* The arena still moves: until view_page_end only the length is known. */
+    *entry = (struct op_entry){.path = slice_make(NULL, name.len)};
+    entry->hidden = args->with != OP_WITH_NAMES && !view_may_read(state, page->who, node);
+    if (!entry->hidden) {
+        znode_stat(node, &entry->stat);
+    }
+    if (args->with == OP_WITH_DATA && !entry->hidden) {
+        entry->data = blob_ref(znode_data(node));
+        page->data_bytes += entry->stat.data_length;
+        page->full = page->data_bytes >= VIEW_DATA_BYTES_MAX;
+    }
+    return true;
+}
+
+void view_page_end(struct op_result *result)
+{
+    size_t pos = 0;
+
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        struct slice *path = &result->entries[i].path;
+
+        ASSERT(pos + path->len <= result->arena.len);
+        *path = slice_make(path->len > 0 ? result->arena.data + pos : NULL, path->len);
+        pos += path->len;
+    }
+}
+
+/* The name to go on behind: the last one written, or the client's. */
+static struct slice after_of(const struct op_args *args, const struct op_result *result)
+{
+    if (result->entry_count == 0) {
+        return args->after;
+    }
+    size_t len = result->entries[result->entry_count - 1].path.len;
+
+    return slice_make(result->arena.data + result->arena.len - len, len);
+}
+
+bool view_page_more(const struct state *state, const struct op_args *args, struct view_page *page,
+                    struct op_result *result)
+{
+    const struct znode *node = state_find(state, args->path);
+    bool first = !result->has_stat;
+    size_t names_start = result->arena.len;
+    uint32_t count = 0;
+
+    if (first) {
+        view_look(state, page->who, args, result);
+    }
+    result->upto = state_applied(state);
+    result->more = false;
+    if (node == NULL || result->err != ERR_OK || !view_may_read(state, page->who, node)) {
+        /* Deleted or closed to us between two holds: the page ends with what was there. */
+        return false;
+    }
+    const struct znode *child = znode_first_child(node, after_of(args, result));
+
+    while (child != NULL && result->entry_count < page->limit && count < page->nodes_max &&
+           !page->full) {
+        /* Names alone may be cut anywhere; with more, up to 1,000 children are one state. */
+        if (args->with == OP_WITH_NAMES && result->arena.len - names_start >= VIEW_BYTES_MAX) {
+            break;
+        }
+        if (view_add_entry(state, args, child, znode_name(child), page, result)) {
+            child = znode_next(child);
+            count++;
+        }
+    }
+    result->more = child != NULL;
+    return result->more && result->entry_count < page->limit && !page->full;
+}
+
+/* The path below the top, without its first slash. */
+static struct slice relative(const struct walk *walk)
+{
+    if (walk->path.len == 0) {
+        return slice_make(NULL, 0);
+    }
+    return slice_make(walk->path.data + 1, walk->path.len - 1);
+}
+
+static void walk_tree(const struct state *state, const struct op_principal *who,
+                      const struct op_args *args, const struct znode *top, struct op_result *result)
+{
+    uint32_t limit = args->limit > 0 && args->limit < VIEW_NODES_MAX ? args->limit : VIEW_NODES_MAX;
+    struct view_page page = {.who = who, .limit = limit};
+    struct walk walk;
+
+    walk_init(&walk, top, slice_make(NULL, 0));
+    for (const struct znode *node = top; node != NULL;) {
+        struct slice name = relative(&walk);
+
+        if (result->entry_count == limit || page.full ||
+            result->arena.len + name.len > VIEW_BYTES_MAX) {
+            view_refuse(result, ERR_TOO_LARGE,
+                        "the subtree has more znodes or bytes than one answer may hold; ask with "
+                        "a smaller depth, or page through the children");
+            break;
+        }
+        if (!view_add_entry(state, args, node, name, &page, result)) {
+            continue;
+        }
+        /* Whose names may not be read has no children here. */
+        node = walk_next(&walk, (args->depth == 0 || walk.depth < args->depth) &&
+                                    view_may_read(state, who, node));
+    }
+    walk_release(&walk);
+}
+
+static void drop_entries(struct op_result *result)
+{
+    for (uint32_t i = 0; i < result->entry_count; i++) {
+        blob_unref(result->entries[i].data);
+    }
+    result->entry_count = 0;
+}
+
+void view_tree(struct view *view, const struct op_principal *who, const struct op_args *args,
+               struct op_result *result)
+{
+    const struct state *state = view_read_whole(view);
+
+    ASSERT(args->op == OP_TREE);
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
+        return;
+    }
+    view_look(state, who, args, result);
+    if (result->err == ERR_OK) {
+        walk_tree(state, who, args, state_find(state, args->path), result);
+    }
+    view_read_done(view);
+    if (result->err != ERR_OK) {
+        drop_entries(result);
+        result->has_stat = false; /* It would be taken for that of a tree that changed. */
+    }
+    view_page_end(result);
+}
+
+static void look_children(const struct state *state, const struct op_principal *who,
+                          const struct op_args *args, uint32_t nodes_max, struct op_result *result)
+{
+    struct view_page page = {.who = who,
+                             .limit = args->limit > 0 ? args->limit : VIEW_NODES_MAX,
+                             .nodes_max = nodes_max};
+
+    view_page_more(state, args, &page, result);
+    view_page_end(result);
+}
+
+/* One element; returns how many znodes it has visited. */
+static uint32_t look_element(const struct state *state, const struct op_principal *who,
+                             const struct op_args *args, uint32_t nodes_left,
+                             struct op_result *result)
+{
+    if (nodes_left == 0) {
+        result->zxid = state_applied(state);
+        view_refuse(result, ERR_TOO_LARGE,
+                    "the operations before it have read all that one answer may hold");
+        return 0;
+    }
+    if (args->op == OP_CHILDREN) {
+        look_children(state, who, args, nodes_left, result);
+        return 1 + result->entry_count;
+    }
+    if (args->op == OP_GET || args->op == OP_STAT || args->op == OP_EXISTS) {
+        view_look(state, who, args, result);
+    } else {
+        view_refuse(result, ERR_BAD_ARGUMENTS, "not an operation that a list of reads may hold");
+    }
+    return 1;
+}
+
+void view_multi(struct view *view, const struct op_principal *who, const struct op_args *args,
+                struct op_result *result)
+{
+    const struct state *state = view_read_whole(view);
+    uint32_t nodes_left = VIEW_NODES_MAX;
+
+    ASSERT(args->op == OP_MULTI && result->results == NULL);
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
+        return;
+    }
+    result->zxid = state_applied(state);
+    result->results = mem_zalloc(args->op_count, sizeof(*result->results));
+    result->result_count = args->op_count;
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        op_result_init(&result->results[i]);
+        uint32_t used = look_element(state, who, &args->ops[i], nodes_left, &result->results[i]);
+
+        nodes_left -= used < nodes_left ? used : nodes_left;
+    }
+    view_read_done(view);
+}

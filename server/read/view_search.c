@@ -1,0 +1,284 @@
+/*
+ * Searching: under the lock znodes are only listed, with references to their data; what they are
+ * compared with is a client's, and may take its time.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "server/read/glob.h"
+#include "server/read/view.h"
+#include "server/read/view_int.h"
+#include "server/state/path.h"
+#include "server/state/walk.h"
+
+enum {
+    ENTRIES_CAP_MIN = 16
+};
+
+struct search {
+    const struct op_principal *who;
+    const struct op_args *args;
+    struct op_result *result;
+    struct op_args listing; /* What is listed: with data when that is to be looked into. */
+    struct op_result found; /* All znodes of one hold ... */
+    struct view_page page;  /* ... and where that stands; its bytes of data are those of all. */
+    uint32_t cap;           /* Entries that `result` has room for. */
+    uint32_t limit;
+    uint64_t end_us;
+    struct buf at; /* Path of the last znode looked at; empty: none yet. */
+    bool done;     /* There is nothing behind it. */
+};
+
+static uint32_t depth_of(const struct znode *node)
+{
+    uint32_t depth = 0;
+
+    while (znode_parent(node) != NULL) {
+        node = znode_parent(node);
+        depth++;
+    }
+    return depth;
+}
+
+/* The ancestor nearest to `top` that `who` may not read, or NULL. */
+static const struct znode *closed_above(const struct state *state, const struct op_principal *who,
+                                        const struct znode *top, const struct znode *node,
+                                        bool *ret_within)
+{
+    const struct znode *closed = NULL;
+
+    while (node != top && node != NULL) {
+        node = znode_parent(node);
+        if (node != NULL && !view_may_read(state, who, node)) {
+            closed = node;
+        }
+    }
+    *ret_within = node == top;
+    return closed;
+}
+
+/* Where the walk goes on: a cursor may be stale, or made up, and leads into nothing closed. */
+static const struct znode *first_of(const struct state *state, const struct search *search,
+                                    const struct znode *top)
+{
+    const struct znode *node = top;
+
+    if (search->at.len > 0) {
+        node = state_after(state, buf_slice(&search->at));
+    }
+    while (node != NULL) {
+        bool within = false;
+        const struct znode *closed = closed_above(state, search->who, top, node, &within);
+
+        if (!within) {
+            return NULL;
+        }
+        if (closed == NULL) {
+            break;
+        }
+        node = znode_skip(closed);
+    }
+    return node;
+}
+
+/* The path without that of the top, and without the slash between them. */
+static struct slice relative(const struct walk *walk, struct slice top)
+{
+    size_t skip = top.len == 1 ? 1 : top.len + 1;
+
+    if (walk->path.len < skip) {
+        return slice_make(NULL, 0);
+    }
+    return slice_make(walk->path.data + skip, walk->path.len - skip);
+}
+
+static bool has_room(const struct search *search)
+{
+    const struct op_result *found = &search->found;
+
+    return found->entry_count < VIEW_NODES_MAX && found->arena.len < VIEW_BYTES_MAX &&
+           search->result->looked + found->entry_count < VIEW_SEARCH_NODES_MAX &&
+           !search->page.full;
+}
+
+/* One hold's part of the subtree. */
+static void list_some(const struct state *state, struct search *search, const struct znode *top)
+{
+    const struct znode *node = first_of(state, search, top);
+    uint32_t top_depth = depth_of(top);
+    struct walk walk;
+
+    search->done = node == NULL;
+    if (node == NULL) {
+        return;
+    }
+    walk_init_at(&walk, node);
+    while (node != NULL && has_room(search)) {
+        if (view_add_entry(state, &search->listing, node, relative(&walk, search->args->path),
+                           &search->page, &search->found)) {
+            node = walk_next(&walk, view_may_read(state, search->who, node));
+        }
+        if (node != NULL && walk.depth <= top_depth) {
+            node = NULL;
+        }
+    }
+    search->done = node == NULL;
+    walk_release(&walk);
+}
+
+static enum err look_and_list(struct view *view, struct search *search)
+{
+    const struct state *state = view_read_whole(view);
+    struct op_result look = {.err = ERR_OK};
+
+    if (state == NULL) {
+        return ERR_NOT_READY;
+    }
+    view_look(state, search->who, search->args, &look);
+    if (look.err == ERR_OK) {
+        list_some(state, search, state_find(state, search->args->path));
+    }
+    view_read_done(view);
+    search->result->upto = look.zxid;
+    if (search->result->zxid == 0) {
+        search->result->zxid = look.zxid;
+    }
+    return look.err;
+}
+
+/* False when there is nothing to look at (any more). */
+static bool take_some(struct view *view, struct search *search)
+{
+    enum err err = look_and_list(view, search);
+
+    if (err == ERR_NOT_READY) {
+        search->result->detail = "this replica has no state that may be read";
+    }
+    view_page_end(&search->found);
+    if (err != ERR_OK) {
+        /* Deleted or closed to us between two holds: the answer ends with what was there. */
+        search->done = true;
+        search->result->err = search->result->looked == 0 ? err : ERR_OK;
+    }
+    return err == ERR_OK;
+}
+
+static bool matches(const struct search *search, const struct op_entry *entry)
+{
+    struct slice path = entry->path;
+    const uint8_t *slash = path.len > 0 ? memrchr(path.data, '/', path.len) : NULL;
+    struct slice name =
+        slash ? slice_make(slash + 1, path.len - (size_t)(slash + 1 - path.data)) : path;
+
+    if (path.len == 0) {
+        name = path_name(search->args->path);
+    }
+    if (!glob_match(search->args->pattern, name)) {
+        return false;
+    }
+    return search->args->data.len == 0 || (!entry->hidden && entry->data != NULL &&
+                                           glob_holds(blob_slice(entry->data), search->args->data));
+}
+
+/* Moves the entry over. */
+static void keep(struct search *search, struct op_entry *entry)
+{
+    struct op_result *result = search->result;
+
+    if (result->entry_count == search->cap) {
+        search->cap = search->cap > 0 ? search->cap * 2 : ENTRIES_CAP_MIN;
+        result->entries = mem_realloc(result->entries, search->cap * sizeof(*result->entries));
+    }
+    struct op_entry *to = &result->entries[result->entry_count++];
+
+    (void)buf_append_slice(&result->arena, entry->path);
+    *to = *entry;
+    to->path = slice_make(NULL, entry->path.len); /* See view_page_end. */
+    if (search->args->with == OP_WITH_DATA) {
+        entry->data = NULL;
+    } else {
+        to->data = NULL;
+    }
+}
+
+static void set_at(struct search *search, struct slice path)
+{
+    buf_clear(&search->at);
+    buf_append_slice(&search->at, search->args->path);
+    if (path.len > 0) {
+        if (search->at.len > 1) {
+            buf_append_byte(&search->at, '/');
+        }
+        buf_append_slice(&search->at, path);
+    }
+    ASSERT(!search->at.overflow);
+}
+
+/* True when the search may go on behind them. */
+static bool sift(struct search *search)
+{
+    struct op_result *found = &search->found;
+    struct op_result *result = search->result;
+    bool more = true;
+    uint32_t i = 0;
+
+    while (more && i < found->entry_count) {
+        if (matches(search, &found->entries[i])) {
+            keep(search, &found->entries[i]);
+        }
+        i++;
+        more = result->entry_count < search->limit && os_now_us() < search->end_us;
+    }
+    result->looked += i;
+    if (i > 0) {
+        set_at(search, found->entries[i - 1].path);
+    }
+    search->done = search->done && i == found->entry_count;
+    return more && !search->done && !search->page.full && result->looked < VIEW_SEARCH_NODES_MAX;
+}
+
+static void begin(struct search *search)
+{
+    const struct op_args *args = search->args;
+
+    search->listing = *args;
+    if (args->data.len > 0) {
+        search->listing.with = OP_WITH_DATA;
+    }
+    search->page.who = search->who;
+    search->limit = args->limit > 0 && args->limit < VIEW_NODES_MAX ? args->limit : VIEW_NODES_MAX;
+    search->end_us = os_now_us() + VIEW_SEARCH_US;
+    buf_init(&search->at, (size_t)2 * STATE_PATH_MAX);
+    buf_append_slice(&search->at, args->after);
+}
+
+static void end(struct search *search)
+{
+    struct op_result *result = search->result;
+    size_t names_len = result->arena.len;
+
+    result->more = result->err == ERR_OK && !search->done;
+    if (result->more) {
+        buf_append_slice(&result->arena, buf_slice(&search->at));
+        result->after = slice_make(result->arena.data + names_len, search->at.len);
+    }
+    view_page_end(result);
+    buf_release(&search->at);
+}
+
+void view_search(struct view *view, const struct op_principal *who, const struct op_args *args,
+                 struct op_result *result)
+{
+    struct search search = {.who = who, .args = args, .result = result};
+    bool go_on = true;
+
+    ASSERT(args->op == OP_SEARCH);
+    begin(&search);
+    while (go_on) {
+        op_result_init(&search.found);
+        search.page.cap = 0;
+        go_on = take_some(view, &search) && sift(&search);
+        op_result_release(&search.found);
+    }
+    end(&search);
+}

@@ -1,0 +1,177 @@
+/* Reads about sessions and ACLs. */
+#include "base/check.h"
+#include "server/op/acl.h"
+#include "server/read/view.h"
+#include "server/read/view_int.h"
+
+#include <string.h>
+
+static const struct state_session *find(const struct state *state, const struct op_session *session)
+{
+    return session->id != 0 ? state_session(state, session->id)
+                            : state_session_by_hash(state, session->hash);
+}
+
+void view_fill_session(const struct state_session *session, struct op_session_info *ret_info)
+{
+    *ret_info = (struct op_session_info){
+        .id = session->id,
+        .timeout_ms = session->timeout_ms,
+        .attach = session->attach,
+        .member = session->member,
+        .opened_ms = session->opened_ms,
+        .ephemeral_count = session->ephemeral_count,
+        .ephemeral_bytes = session->ephemeral_bytes,
+    };
+}
+
+enum err view_find_session(struct view *view, const struct op_session *session,
+                           struct op_session_info *ret_info)
+{
+    const struct state *state = view_read_whole(view);
+    enum err err = ERR_UNKNOWN_SESSION;
+
+    if (state == NULL) {
+        return ERR_NOT_READY;
+    }
+    const struct state_session *found = find(state, session);
+
+    if (found != NULL) {
+        view_fill_session(found, ret_info);
+        err = ERR_OK;
+    }
+    view_read_done(view);
+    return err;
+}
+
+void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,
+                  struct op_result *result)
+{
+    struct op_session session = {.shown = true};
+    const struct state *state = view_read_whole(view);
+
+    (void)who; /* The secret is the right. */
+    ASSERT(args->secret_hash.len == sizeof session.hash);
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
+        return;
+    }
+    /* One look: whoever does not find it must know in which state that was. */
+    memcpy(session.hash, args->secret_hash.data, sizeof session.hash);
+    const struct state_session *found = find(state, &session);
+
+    result->zxid = state_applied(state);
+    result->err = found != NULL ? ERR_OK : ERR_UNKNOWN_SESSION;
+    result->has_session = found != NULL;
+    if (found != NULL) {
+        view_fill_session(found, &result->session);
+    }
+    view_read_done(view);
+}
+
+/* A digest id without what stands behind its colon; `scratch` lends the bytes. */
+static struct slice name_only(struct slice id, struct buf *scratch)
+{
+    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
+
+    if (colon == NULL) {
+        return id;
+    }
+    buf_clear(scratch);
+    buf_append_slice(scratch, slice_make(id.data, (size_t)(colon - id.data)));
+    buf_append_str(scratch, ":x");
+    return buf_slice(scratch);
+}
+
+/* ZooKeeper's: who may not administer sees the names of digest ids, not their hashes. */
+static struct blob *without_hashes(struct slice acl)
+{
+    struct buf out;
+    struct buf scratch;
+    struct acl_entry entry;
+
+    buf_init(&out, ACL_BYTES_MAX);
+    buf_init(&scratch, ACL_BYTES_MAX);
+    while (acl_next(&acl, &entry)) {
+        if (slice_eq(entry.scheme, slice_str("digest"))) {
+            entry.id = name_only(entry.id, &scratch);
+        }
+        acl_put(&out, &entry);
+    }
+    ASSERT(!out.overflow && !scratch.overflow);
+    struct blob *blob = blob_new(buf_slice(&out));
+
+    buf_release(&scratch);
+    buf_release(&out);
+    return blob;
+}
+
+struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who)
+{
+    return acl == NULL || acl_allows(blob_slice(acl), who, ACL_ADMIN)
+               ? blob_ref(acl)
+               : without_hashes(blob_slice(acl));
+}
+
+/* What somebody may do there, or who asks. Of others only who may set the ACL is told: the hashes
+ * that it stands on are shown to nobody else. */
+static enum err fill_perms(struct slice acl, const struct op_principal *who,
+                           const struct op_args *args, struct op_result *result)
+{
+    bool known = true;
+
+    if (args->as.len > 0 && !acl_allows(acl, who, ACL_ADMIN)) {
+        view_refuse(result, ERR_NO_AUTH, "what somebody else may do is told to who has admin");
+    } else if (args->as.len > 0) {
+        result->perms = acl_perms_as(acl, args->as, &known);
+    } else {
+        result->perms = acl_perms(acl, who);
+    }
+    if (!known) {
+        view_refuse(result, ERR_BAD_ARGUMENTS,
+                    "as must be digest:name, ip:address or world:anyone");
+    }
+    result->has_perms = result->err == ERR_OK;
+    return result->err;
+}
+
+static void look_acl(const struct state *state, const struct op_principal *who,
+                     const struct op_args *args, struct op_result *result)
+{
+    const struct znode *node = state_find(state, args->path);
+
+    result->zxid = state_applied(state);
+    if (node == NULL) {
+        result->err = ERR_NO_NODE;
+        return;
+    }
+    uint32_t index = znode_acl(node);
+    struct slice acl = state_acl(state, index);
+
+    if (index != 0 && !acl_allows(acl, who, ACL_READ | ACL_ADMIN)) {
+        result->err = ERR_NO_AUTH;
+        return;
+    }
+    result->err = ERR_OK;
+    if ((args->perms || args->as.len > 0) && fill_perms(acl, who, args, result) != ERR_OK) {
+        return;
+    }
+    result->has_stat = true;
+    znode_stat(node, &result->stat);
+    result->has_acl = true;
+    result->acl = view_shown_acl(state_acl_blob(state, index), who);
+}
+
+void view_acl(struct view *view, const struct op_principal *who, const struct op_args *args,
+              struct op_result *result)
+{
+    const struct state *state = view_read_whole(view);
+
+    ASSERT(args->op == OP_GETACL);
+    if (state == NULL) {
+        view_refuse(result, ERR_NOT_READY, "this replica has no state that may be read yet");
+        return;
+    }
+    look_acl(state, who, args, result);
+    view_read_done(view);
+}

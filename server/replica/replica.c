@@ -1,0 +1,442 @@
+#include "server/replica/replica.h"
+
+#include "server/replica/replica_int.h"
+
+void replica_effects_init(struct replica_effects *effects)
+{
+    *effects = (struct replica_effects){0};
+    zab_effects_init(&effects->zab);
+}
+
+void replica_effects_clear(struct replica_effects *effects)
+{
+    zab_effects_clear(&effects->zab);
+    effects->take_snapshot = false;
+    effects->status_changed = false;
+}
+
+void replica_effects_release(struct replica_effects *effects)
+{
+    zab_effects_release(&effects->zab);
+}
+
+/* The next snapshot after between half and the whole of the configured number, so that replicas do
+ * not take theirs at the same time. */
+static void draw_snapshot_point(struct replica *replica)
+{
+    uint64_t count = replica->options.snap_count;
+    uint64_t bytes = replica->options.snap_bytes;
+
+    replica->snap_at_records = count / 2 + rng_below(&replica->rng, count / 2 + 1) + 1;
+    replica->snap_at_bytes = bytes / 2 + rng_below(&replica->rng, bytes / 2 + 1) + 1;
+}
+
+void replica_refresh(struct replica *replica)
+{
+    zab_status(replica->zab, &replica->status);
+}
+
+/* What they point to is the caller's. */
+static void keep_options(struct replica *replica, const struct replica_options *options)
+{
+    struct zab_init *init = &replica->options.zab;
+
+    ASSERT(options->zab.seed_count <= ZAB_MEMBERS_MAX);
+    replica->options = *options;
+    if (init->seed_count > 0) {
+        memcpy(replica->seeds, init->seeds, init->seed_count * sizeof replica->seeds[0]);
+    }
+    init->seeds = replica->seeds;
+    init->ranges = NULL;
+    init->range_count = 0;
+}
+
+struct replica *replica_new(const struct replica_options *options)
+{
+    ASSERT(options->view);
+    ASSERT(options->requests_max > 0);
+
+    struct replica *replica = mem_zalloc(1, sizeof *replica);
+
+    keep_options(replica, options);
+    replica->zab = zab_new(&options->zab);
+    replica->prep = prep_new(&options->prep);
+    replica->view = options->view;
+    rng_init(&replica->rng, options->zab.rng_seed ^ options->boot);
+    zab_effects_init(&replica->inner);
+    list_init(&replica->requests);
+    list_init(&replica->verdicts);
+    list_init(&replica->forwards);
+    map_init(&replica->by_id);
+    map_init(&replica->verdict_by_token);
+    buf_init(&replica->txn, TXN_BYTES_MAX);
+    replica->now_ms = options->zab.now_ms;
+    replica->applied = options->zab.committed;
+    replica->waiting_min = UINT64_MAX;
+    replica->records_since_snap = options->records_since_snap;
+    replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
+    replica->reap_ms = replica->now_ms + options->reap_every_ms;
+    replica->report_every_ms =
+        options->zab.limits.tick_ms / 2 > 0 ? options->zab.limits.tick_ms / 2 : 1;
+    replica->report_ms = replica->now_ms + replica->report_every_ms;
+    replica->expiry = expiry_new(replica->report_every_ms);
+    replica_take_times(replica);
+    draw_snapshot_point(replica);
+    replica_refresh(replica);
+    if (options->window) {
+        window_restart(options->window, replica->applied); /* What was recovered is whole. */
+    }
+    return replica;
+}
+
+void replica_keep(struct replica *replica, struct blob *take_blob)
+{
+    if (replica->kept_count == replica->kept_cap) {
+        replica->kept_cap = replica->kept_cap ? replica->kept_cap * 2 : 16;
+        replica->kept = mem_realloc(replica->kept, replica->kept_cap * sizeof(struct blob *));
+    }
+    replica->kept[replica->kept_count++] = take_blob;
+}
+
+static void release_kept(struct replica *replica)
+{
+    for (size_t i = 0; i < replica->kept_count; i++) {
+        blob_unref(replica->kept[i]);
+    }
+    replica->kept_count = 0;
+}
+
+void replica_free(struct replica *replica)
+{
+    if (!replica) {
+        return;
+    }
+    requests_close(replica);
+    lead_clear(replica);
+    release_kept(replica);
+    mem_free(replica->kept);
+    mem_free(replica->ready);
+    map_release(&replica->by_id);
+    map_release(&replica->verdict_by_token);
+    buf_release(&replica->txn);
+    state_changes_release(&replica->changes);
+    zab_effects_release(&replica->inner);
+    expiry_free(replica->expiry);
+    prep_free(replica->prep);
+    zab_free(replica->zab);
+    mem_free(replica);
+}
+
+bool replica_leads(const struct replica *replica)
+{
+    return replica->status.state == ZAB_LEADING && replica->status.serving;
+}
+
+/* ---- Roles. ---- */
+
+/* A cluster has been founded or found: there is a history now, and so there is a tree. */
+static void make_state(struct replica *replica)
+{
+    const struct zab_config *config = zab_config(replica->zab);
+
+    if (config->count == 0 || replica->status.quarantined) {
+        return;
+    }
+    if (view_read(replica->view)) {
+        view_read_done(replica->view);
+        return;
+    }
+    view_replace(replica->view, state_new(config->history));
+}
+
+static void on_role(struct replica *replica, struct replica_effects *out)
+{
+    struct zab_status before = replica->status;
+
+    replica_refresh(replica);
+    /* It serves since this step, and its last deliveries stand behind this effect; another one like
+     * this stands behind them. */
+    if (!before.serving && replica->applied < replica->status.delivered) {
+        replica->status.serving = false;
+    }
+    out->status_changed = true;
+    make_state(replica);
+    if (before.state != replica->status.state || before.leader != replica->status.leader ||
+        (before.serving && !replica->status.serving)) {
+        if (replica->status.state == ZAB_LOOKING) {
+            replica->elections++;
+        }
+        prep_clear(replica->prep);
+        replica->low_since = 0;
+        lead_clear(replica);
+        sessions_role_ended(replica);
+        requests_role_ended(replica);
+    }
+    replica_note_readable(replica); /* Before anybody is told to read. */
+    if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
+        requests_new_epoch(replica);
+    }
+    sessions_role_began(replica);
+}
+
+/* ---- Effects. ---- */
+
+static void pass_on(struct replica_effects *out, const struct zab_effect *effect)
+{
+    struct zab_effects *list = &out->zab;
+
+    if (list->count == list->cap) {
+        list->cap = list->cap ? list->cap * 2 : 64;
+        list->items = mem_realloc(list->items, list->cap * sizeof list->items[0]);
+    }
+    list->items[list->count++] = *effect;
+}
+
+static void take_effect(struct replica *replica, size_t index, struct replica_effects *out)
+{
+    struct zab_effect effect = replica->inner.items[index];
+
+    switch (effect.type) {
+    case ZAB_FX_CONFIRMED:
+        if (!sessions_confirmed(replica, effect.token) &&
+            !lead_confirmed(replica, effect.token, effect.zxid)) {
+            requests_confirmed(replica, effect.token, effect.zxid);
+        }
+        break;
+    case ZAB_FX_FORWARDED:
+        lead_forwarded(replica, &effect);
+        break;
+    case ZAB_FX_REFUSED:
+        requests_refused(replica, effect.token, effect.bytes);
+        break;
+    case ZAB_FX_SIGN:
+        signs_heard(replica, effect.bytes);
+        break;
+    case ZAB_FX_ROLE:
+        on_role(replica, out);
+        break;
+    case ZAB_FX_DISCONNECT:
+        sessions_peer_lost(replica, effect.peer);
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_SEND:
+    case ZAB_FX_PERSIST:
+    case ZAB_FX_FETCH:
+    case ZAB_FX_SNAP_FETCH:
+    case ZAB_FX_HALT:
+    case ZAB_FX_ALARM:
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_RESTORE:
+        replica->readable = false; /* Another state is about to be put in place. */
+        replica->loading++;
+        pass_on(out, &replica->inner.items[index]);
+        break;
+    case ZAB_FX_DELIVER:
+        UNREACHABLE();
+    }
+}
+
+/* Our part of what the protocol asks for; taking it may make it ask for more. */
+static void take_effects(struct replica *replica, struct replica_effects *out)
+{
+    size_t at = 0;
+
+    while (at < replica->inner.count) {
+        if (replica->inner.items[at].type == ZAB_FX_DELIVER) {
+            at = replica_deliver(replica, at);
+        } else {
+            take_effect(replica, at, out);
+            at++;
+        }
+        if (at == replica->inner.count) {
+            replica_refresh(replica);
+            requests_run_queue(replica);
+            lead_run_forwards(replica);
+        }
+    }
+    zab_effects_clear(&replica->inner);
+}
+
+/* ---- Snapshots and other periodic work. ---- */
+
+/* A learner may be needed for the quorum that lets this leader serve: so a wanted snapshot is taken
+ * of what is applied, which is committed, also before. */
+static bool is_snapshot_due(const struct replica *replica)
+{
+    bool by_size = replica->records_since_snap >= replica->snap_at_records ||
+                   replica->bytes_since_snap >= replica->snap_at_bytes;
+
+    if (replica->snapshotting || replica->loading > 0 || replica->status.quarantined ||
+        replica->status.delivered < replica->fuzzy_end) {
+        return false;
+    }
+    return replica->snapshot_wanted || (by_size && replica->status.serving);
+}
+
+static void want_snapshot(struct replica *replica, struct replica_effects *out)
+{
+    if (!is_snapshot_due(replica)) {
+        return;
+    }
+    replica->snapshotting = true;
+    replica->snapshot_wanted = false;
+    replica->records_since_snap = 0;
+    replica->bytes_since_snap = 0;
+    draw_snapshot_point(replica);
+    out->take_snapshot = true;
+    out->snap_start = replica->status.delivered;
+    out->snap_chain = replica->status.delivered_chain;
+}
+
+void replica_snapshot_failed(struct replica *replica)
+{
+    ASSERT(replica->snapshotting);
+    replica->snapshotting = false;
+}
+
+static void before_step(struct replica *replica, const struct zab_event *event)
+{
+    if (event->type == ZAB_EV_PEER_DOWN) {
+        sessions_peer_lost(replica, event->peer);
+    }
+    if (event->type == ZAB_EV_RESTORED) {
+        ASSERT(replica->loading > 0);
+        replica->loading--;
+    }
+    if (event->type == ZAB_EV_SNAP_FETCHED) {
+        replica->snapshot_wanted = event->err == ERR_MISSING && event->offset == 0;
+    }
+    if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
+        replica_restored(replica, event);
+    } else if (event->type == ZAB_EV_STORED_SNAP) {
+        replica->snapshotting = false;
+        replica->snapshot_wanted = false;
+    }
+}
+
+static void periodic(struct replica *replica)
+{
+    sessions_turn(replica);
+    if (replica->now_ms >= replica->deadline_ms) {
+        replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
+        requests_check_deadlines(replica);
+    }
+    if (replica->now_ms >= replica->reap_ms) {
+        replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
+        lead_reap(replica);
+        lead_forget(replica);
+    }
+}
+
+static uint64_t txn_time(const struct replica *replica)
+{
+    int64_t time_ms =
+        replica->wall_ms > replica->txn_time_ms ? replica->wall_ms : replica->txn_time_ms;
+
+    return time_ms > 0 ? (uint64_t)time_ms : 0;
+}
+
+void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
+                  struct replica_effects *effects)
+{
+    replica->now_ms = event->now_ms;
+    struct zab_event timed = *event;
+
+    replica->wall_ms = wall_ms;
+    timed.txn_time_ms = txn_time(replica);
+    release_kept(replica);
+    before_step(replica, event);
+    signs_turn(replica);
+    zab_step(replica->zab, &timed, &replica->inner);
+    periodic(replica);
+    take_effects(replica, effects);
+    replica_refresh(replica);
+    replica_note_readable(replica);
+    want_snapshot(replica, effects);
+}
+
+void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
+                     int64_t wall_ms, struct replica_effects *effects)
+{
+    ASSERT(now_ms >= replica->now_ms);
+
+    replica->now_ms = now_ms;
+    replica->wall_ms = wall_ms;
+    take_request->id = ++replica->request_seq;
+    list_push_back(&replica->requests, &take_request->node);
+    (void)map_put_u64(&replica->by_id, take_request->id, take_request);
+    replica->request_count++;
+    take_request->state = 0;
+    if (replica->draining) {
+        request_reply(replica, take_request, ERR_NOT_READY, "this replica is shutting down");
+    } else if (replica->request_count > replica->options.requests_max) {
+        PROBE("replica.too_many_requests");
+        request_reply(replica, take_request, ERR_THROTTLED, "too many requests are in flight");
+    } else {
+        request_dispatch(replica, take_request);
+    }
+    take_effects(replica, effects);
+}
+
+bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
+{
+    struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .flag = true};
+
+    if (!replica->draining) {
+        replica->draining = true;
+        replica->drain_ms = now_ms;
+        replica_step(replica, &event, replica->wall_ms, effects);
+    }
+    /* With nobody to hand over to, the wait for it is short; so is that for another leader, since
+     * the others may be ending as well. */
+    bool early = now_ms - replica->drain_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
+    bool kept = replica->status.state == ZAB_LEADING && early &&
+                zab_config_voters(zab_config(replica->zab)) > 1;
+
+    if (!early && !replica->status.serving) {
+        requests_give_up(replica);
+    }
+    return replica->request_count == 0 && !kept;
+}
+
+uint64_t replica_wake_ms(const struct replica *replica)
+{
+    uint64_t wake_ms = zab_wake_ms(replica->zab);
+
+    if (replica->request_count > 0 && replica->deadline_ms < wake_ms) {
+        wake_ms = replica->deadline_ms;
+    }
+    if (replica->expire_more) {
+        return replica->now_ms;
+    }
+    wake_ms = replica->report_ms < wake_ms ? replica->report_ms : wake_ms;
+    return replica->reap_ms < wake_ms ? replica->reap_ms : wake_ms;
+}
+
+void replica_status(const struct replica *replica, struct replica_status *ret_status)
+{
+    *ret_status = (struct replica_status){
+        .applied = replica->applied,
+        .requests = replica->request_count,
+        .proposals = replica->proposals,
+        .delivered = replica->delivered,
+        .retried = replica->retried,
+        .elections = replica->elections,
+        .expired = replica->expired,
+        .draining = replica->draining,
+        .readable = replica->readable,
+    };
+    zab_status(replica->zab, &ret_status->zab);
+    const struct state *state = view_read(replica->view);
+
+    if (state) {
+        ret_status->digest = state_digest(state);
+        view_read_done(replica->view);
+    }
+}
+
+const struct zab *replica_zab(const struct replica *replica)
+{
+    return replica->zab;
+}

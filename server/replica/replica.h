@@ -1,0 +1,102 @@
+/*
+ * replica.h - one replica without sockets and threads: zab + state + prep, one step function.
+ *
+ * The simulator runs exactly this object code. Events of the protocol come in as zab_event;
+ * clients' requests come in through replica_request; what the host must do leaves as effects: those
+ * of zab that concern disk and peers, and the few of replica_effect. Requests are answered through
+ * their on_reply, within a step. Core thread; the state is changed under the view's write lock.
+ */
+#ifndef SERVER_REPLICA_H
+#define SERVER_REPLICA_H
+
+#include "server/op/op.h"
+#include "server/prepare/prep.h"
+#include "server/read/view.h"
+#include "server/replica/sign.h"
+#include "server/sessions/touch.h"
+#include "server/watch/window.h"
+#include "zab/zab.h"
+
+struct replica;
+
+struct replica_options {
+    struct zab_init zab;
+    struct prep_limits prep;
+    uint64_t boot;                   /* Random number of this process. */
+    uint32_t requests_max;           /* Requests inside at a time. */
+    uint64_t forward_bytes_max;      /* Leader: learners' requests that wait, all of them ... */
+    uint64_t forward_peer_bytes_max; /* ... and those of one learner. */
+    uint64_t forward_out_bytes_max;  /* Learner: own requests at the leader; more wait here. */
+    uint32_t snap_count;             /* Records between two snapshots, about. */
+    uint64_t snap_bytes;             /* Or that many bytes. */
+    uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
+    struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct window *window;     /* Where changes go; NULL: nobody watches. */
+    struct touch_set *touched; /* Sessions heard of here; NULL: none ever. */
+    struct heard *heard;       /* Where it is noted when that was; NULL: nowhere. */
+    uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
+};
+
+/* What the host must do besides the effects of zab. */
+struct replica_effects {
+    struct zab_effects
+        zab;            /* SEND, DISCONNECT, PERSIST, FETCH, SNAP_FETCH, RESTORE, HALT, ALARM. */
+    bool take_snapshot; /* Scan the view into a snapshot; then ZAB_EV_STORED_SNAP or */
+                        /* replica_snapshot_failed. */
+    zxid_t snap_start;  /* Applied now. */
+    uint64_t snap_chain;
+    bool status_changed; /* Publish replica_status again. */
+};
+
+void replica_effects_init(struct replica_effects *effects);
+void replica_effects_clear(struct replica_effects *effects);
+void replica_effects_release(struct replica_effects *effects);
+
+/* Of the options view, window, touched and heard are borrowed, the rest is copied. */
+struct replica *replica_new(const struct replica_options *options);
+void replica_free(struct replica *replica); /* Requests inside are answered ERR_CLOSED. */
+
+/* `wall_ms` is the wall clock, for stamps of transactions. For ZAB_EV_RESTORED the host has put the
+ * loaded state into the view before. */
+void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
+                  struct replica_effects *effects);
+
+/* Takes a client's request: a write, a linearizable read, a sync, or a read with a minimum zxid.
+ * Answered through on_reply exactly once. */
+void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
+                     int64_t wall_ms, struct replica_effects *effects);
+
+/* The snapshot that was asked for could not be written. */
+void replica_snapshot_failed(struct replica *replica);
+
+/* Drain: new requests are refused, leadership is handed over; true once no request is inside. */
+bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects);
+
+/* When the next ZAB_EV_TICK is due, monotonic ms. */
+uint64_t replica_wake_ms(const struct replica *replica);
+
+struct replica_status {
+    struct zab_status zab;
+    zxid_t applied;
+    uint64_t digest;
+    uint64_t requests;  /* Inside now. */
+    uint64_t proposals; /* Since start. */
+    uint64_t delivered;
+    uint64_t retried;   /* Forwarded or proposed again after a change of leader. */
+    uint64_t elections; /* Times this replica went looking. */
+    uint64_t expired;   /* Sessions that it has ended as leader. */
+    bool draining;
+    bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
+                      local reads. */
+};
+
+void replica_status(const struct replica *replica, struct replica_status *ret_status);
+
+/* What the host knows of itself and the others are told. */
+void replica_host(struct replica *replica, const struct sign_host *host);
+
+/* How each replica is that has ever been heard of, this one included; returns how many. */
+size_t replica_signs(const struct replica *replica, struct sign signs[ZAB_MEMBERS_MAX]);
+const struct zab *replica_zab(const struct replica *replica);
+
+#endif

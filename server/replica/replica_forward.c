@@ -1,0 +1,110 @@
+/* What replicas tell each other of clients: a learner's write, and the sessions it has heard of. */
+#include "server/replica/replica_int.h"
+
+enum {
+    FORWARD_VERSION = 1,
+    REPORT_VERSION = 1
+};
+
+/* ---- A write: version u8, boot u64, who, in which session, key, arguments. ---- */
+
+static void put_session(struct buf *out, const struct op_session *session)
+{
+    wire_put_u8(out, session->shown);
+    if (session->shown) {
+        wire_put_u64(out, session->id);
+        wire_put_u64(out, session->attach);
+        wire_put_raw(out, slice_make(session->hash, sizeof session->hash));
+    }
+}
+
+static void get_session(struct wire_reader *reader, struct op_session *ret_session)
+{
+    *ret_session = (struct op_session){.shown = wire_get_u8(reader) != 0};
+    if (!ret_session->shown) {
+        return;
+    }
+    ret_session->id = wire_get_u64(reader);
+    ret_session->attach = wire_get_u64(reader);
+    struct slice hash = wire_get_raw(reader, sizeof ret_session->hash);
+
+    if (hash.len == sizeof ret_session->hash) {
+        memcpy(ret_session->hash, hash.data, hash.len);
+    }
+}
+
+void forward_encode(uint64_t boot, const struct op_request *request, struct buf *out)
+{
+    wire_put_u8(out, FORWARD_VERSION);
+    wire_put_u64(out, boot);
+    principal_encode(&request->principal, out);
+    put_session(out, &request->session);
+    wire_put_bytes(out, request->key);
+    op_args_encode(&request->args, out);
+}
+
+static bool get_args(struct wire_reader *reader, struct forwarded *ret)
+{
+    struct slice rest = slice_make(reader->pos, (size_t)(reader->end - reader->pos));
+
+    return wire_reader_ok(reader) && op_args_decode(rest, &ret->args, &ret->multi) == ERR_OK;
+}
+
+bool forward_decode(struct slice bytes, struct forwarded *ret)
+{
+    struct wire_reader reader;
+
+    *ret = (struct forwarded){0};
+    wire_reader_init(&reader, bytes);
+    if (wire_get_u8(&reader) != FORWARD_VERSION) {
+        return false;
+    }
+    ret->header.origin_boot = wire_get_u64(&reader);
+    if (principal_decode(&reader, &ret->who) != ERR_OK) {
+        return false;
+    }
+    get_session(&reader, &ret->session);
+    ret->job = (struct prep_job){.args = &ret->args,
+                                 .who = &ret->who,
+                                 .session = &ret->session,
+                                 .key = wire_get_bytes(&reader, TXN_KEY_MAX),
+                                 .header = &ret->header};
+    if (!get_args(&reader, ret)) {
+        forwarded_release(ret);
+        return false;
+    }
+    return true;
+}
+
+void forwarded_release(struct forwarded *forwarded)
+{
+    principal_release(&forwarded->who);
+    mem_free(forwarded->multi);
+    forwarded->multi = NULL;
+}
+
+/* ---- A report: version u8, whether it is the last part u8, ids u64 until the end. ---- */
+
+void report_encode(const uint64_t *ids, size_t count, bool last, struct buf *out)
+{
+    ASSERT(count <= REPORT_IDS_MAX);
+    wire_put_u8(out, REPORT_VERSION);
+    wire_put_u8(out, last);
+    for (size_t i = 0; i < count; i++) {
+        wire_put_u64(out, ids[i]);
+    }
+}
+
+bool report_decode(struct slice bytes, struct wire_reader *ret_ids, size_t *ret_count,
+                   bool *ret_last)
+{
+    wire_reader_init(ret_ids, bytes);
+    uint8_t version = wire_get_u8(ret_ids);
+
+    *ret_last = wire_get_u8(ret_ids) != 0;
+    size_t left = wire_reader_ok(ret_ids) ? (size_t)(ret_ids->end - ret_ids->pos) : 0;
+
+    *ret_count = left / sizeof(uint64_t);
+    return wire_reader_ok(ret_ids) && version == REPORT_VERSION && left % sizeof(uint64_t) == 0 &&
+           *ret_count <= REPORT_IDS_MAX;
+}

@@ -1,0 +1,132 @@
+/* How the replicas are: what this one says of itself, and has heard of the others. */
+#include "server/replica/replica_int.h"
+
+enum {
+    SAY_MS = 100 /* What goes along with signs of life is made anew so often at most. */
+};
+
+/* By the configuration file; NULL: a stranger. */
+static const struct zab_seed *seed_of(const struct replica *replica, uint32_t id)
+{
+    const struct zab_init *init = &replica->options.zab;
+
+    for (uint32_t i = 0; i < init->seed_count; i++) {
+        if (init->seeds[i].id == id) {
+            return &init->seeds[i];
+        }
+    }
+    return NULL;
+}
+
+static struct sign *sign_of(struct replica *replica, uint32_t id)
+{
+    for (size_t i = 0; i < replica->sign_count; i++) {
+        if (replica->signs[i].id == id) {
+            return &replica->signs[i];
+        }
+    }
+    if (replica->sign_count == ZAB_MEMBERS_MAX) {
+        return NULL;
+    }
+    struct sign *sign = &replica->signs[replica->sign_count++];
+
+    *sign = (struct sign){.id = id};
+    return sign;
+}
+
+/* The newest word counts, from whomever it comes: of a replica that is lost to the leader a former
+ * leader may have told something newer. */
+void signs_heard(struct replica *replica, struct slice bytes)
+{
+    struct sign heard[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+
+    (void)signs_decode(bytes, replica->now_ms, heard, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct sign *known = NULL;
+
+        if (heard[i].id != replica->options.zab.id && seed_of(replica, heard[i].id)) {
+            known = sign_of(replica, heard[i].id);
+        }
+        if (known && heard[i].at_ms >= known->at_ms) {
+            *known = heard[i];
+        }
+    }
+}
+
+static uint32_t own_flags(const struct replica *replica)
+{
+    return (replica->status.serving ? SIGN_SERVING : 0) |
+           (replica->host.disk_low ? SIGN_DISK_LOW : 0) | (replica->draining ? SIGN_DRAINING : 0);
+}
+
+/* Since its start, when it has heard from no leader since. */
+static uint64_t lag_of(const struct replica *replica)
+{
+    uint64_t start_ms = replica->options.zab.now_ms;
+    uint64_t heard_ms = replica->status.heard_ms > start_ms ? replica->status.heard_ms : start_ms;
+
+    return replica->now_ms > heard_ms ? replica->now_ms - heard_ms : 0;
+}
+
+static void note_self(struct replica *replica)
+{
+    const struct zab_status *status = &replica->status;
+    struct sign *self = sign_of(replica, replica->options.zab.id);
+    const struct zab_seed *seed = seed_of(replica, replica->options.zab.id);
+    enum sign_role role = sign_role_of(status, seed && seed->voter);
+    uint64_t now_ms = replica->now_ms;
+    uint64_t lag_ms = lag_of(replica);
+
+    ASSERT(self);
+    if (role != self->role || replica->role_since_ms == 0) {
+        replica->role_since_ms = now_ms;
+    }
+    *self = (struct sign){
+        .id = replica->options.zab.id,
+        .at_ms = now_ms,
+        .role = role,
+        .flags = own_flags(replica),
+        .epoch = status->epoch,
+        .zxid = replica->applied,
+        .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
+        .role_ms = now_ms - replica->role_since_ms,
+        .host = replica->host,
+    };
+}
+
+/* A learner speaks of itself, a leader of all. */
+static void say(struct replica *replica)
+{
+    const struct sign *signs = replica->signs;
+    size_t count = replica->sign_count;
+
+    if (replica->status.state != ZAB_LEADING) {
+        signs = sign_of(replica, replica->options.zab.id);
+        count = 1;
+    }
+    buf_clear(&replica->txn);
+    signs_encode(signs, count, replica->now_ms, &replica->txn);
+    zab_say(replica->zab, buf_slice(&replica->txn));
+}
+
+void signs_turn(struct replica *replica)
+{
+    if (replica->said_ms != 0 && replica->now_ms - replica->said_ms < SAY_MS) {
+        return;
+    }
+    replica->said_ms = replica->now_ms;
+    note_self(replica);
+    say(replica);
+}
+
+void replica_host(struct replica *replica, const struct sign_host *host)
+{
+    replica->host = *host;
+}
+
+size_t replica_signs(const struct replica *replica, struct sign signs[ZAB_MEMBERS_MAX])
+{
+    memcpy(signs, replica->signs, replica->sign_count * sizeof(signs[0]));
+    return replica->sign_count;
+}

@@ -1,0 +1,390 @@
+#include "server/sessions/expiry.h"
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "zab/config.h"
+
+enum {
+    SLOTS = 512,        /* Of the wheel, one report interval each. */
+    VISITS_MAX = 20000, /* Entries that one call looks at. */
+};
+
+struct entry {
+    struct list node; /* In a slot, in `swept` or in `due`; by itself when proposed. */
+    uint64_t id;
+    uint64_t deadline_ms;
+    uint64_t losses; /* Bit i: the loss of members[i] has counted as a touch since the last one. */
+    uint32_t timeout_ms;
+    bool proposed;
+};
+
+/* A replica that has reported since this leader began, or was connected to it. */
+struct member {
+    uint32_t id;
+    bool lost;
+    uint64_t reported_ms;
+};
+
+struct expiry {
+    uint32_t report_ms;
+    bool on;
+    bool standing;      /* The process has stood still, and its quorum is not renewed. */
+    uint64_t now_ms;    /* The caller's time at the last turn. */
+    uint64_t clock_ms;  /* Time in which the process has run: all below is in it. */
+    uint64_t hold_ms;   /* Nothing is over before. */
+    struct map entries; /* By id. */
+
+    /* An entry is in the slot of a deadline that it had; the true one is looked at when the slot
+     * has come, so that a touch only writes a number. */
+    struct list wheel[SLOTS];
+    uint64_t slot;     /* All up to this interval have been emptied. */
+    struct list swept; /* Of the last one; to be looked at. */
+    struct list due;   /* Deadline passed when it was looked at. */
+
+    struct member members[ZAB_MEMBERS_MAX];
+    uint32_t member_count;
+};
+
+struct expiry *expiry_new(uint32_t report_ms)
+{
+    struct expiry *expiry = mem_zalloc(1, sizeof(*expiry));
+
+    ASSERT(report_ms > 0);
+    expiry->report_ms = report_ms;
+    map_init(&expiry->entries);
+    list_init(&expiry->swept);
+    list_init(&expiry->due);
+    for (size_t i = 0; i < SLOTS; i++) {
+        list_init(&expiry->wheel[i]);
+    }
+    return expiry;
+}
+
+static void entry_free(struct entry *entry)
+{
+    list_remove(&entry->node);
+    mem_free(entry);
+}
+
+void expiry_end(struct expiry *expiry)
+{
+    size_t cursor = 0;
+    struct entry *entry = map_each(&expiry->entries, &cursor);
+
+    while (entry != NULL) {
+        entry_free(entry);
+        entry = map_each(&expiry->entries, &cursor);
+    }
+    map_release(&expiry->entries);
+    map_init(&expiry->entries);
+    expiry->member_count = 0;
+    expiry->on = false;
+    ASSERT(list_empty(&expiry->swept) && list_empty(&expiry->due));
+}
+
+void expiry_free(struct expiry *expiry)
+{
+    if (expiry == NULL) {
+        return;
+    }
+    expiry_end(expiry);
+    map_release(&expiry->entries);
+    mem_free(expiry);
+}
+
+bool expiry_is_on(const struct expiry *expiry)
+{
+    return expiry->on;
+}
+
+size_t expiry_count(const struct expiry *expiry)
+{
+    return map_count(&expiry->entries);
+}
+
+/* ---- Entries. ---- */
+
+static struct entry *find(const struct expiry *expiry, uint64_t session)
+{
+    return map_get_u64(&expiry->entries, session);
+}
+
+/* What was heard of just after a report is told with the next one. */
+static void extend(const struct expiry *expiry, struct entry *entry)
+{
+    entry->deadline_ms = expiry->clock_ms + entry->timeout_ms + expiry->report_ms;
+}
+
+/* Into the slot behind its deadline, or the farthest one. */
+static void place(struct expiry *expiry, struct entry *entry)
+{
+    uint64_t slot = entry->deadline_ms / expiry->report_ms + 1;
+    uint64_t farthest = expiry->slot + SLOTS - 1;
+
+    ASSERT(slot > expiry->slot);
+    list_push_back(&expiry->wheel[(slot < farthest ? slot : farthest) % SLOTS], &entry->node);
+}
+
+void expiry_opened(struct expiry *expiry, uint64_t session, uint32_t timeout_ms)
+{
+    if (!expiry->on || find(expiry, session) != NULL) {
+        return;
+    }
+    struct entry *entry = mem_zalloc(1, sizeof(*entry));
+
+    entry->id = session;
+    entry->timeout_ms = timeout_ms;
+    extend(expiry, entry);
+    place(expiry, entry);
+    (void)map_put_u64(&expiry->entries, session, entry);
+}
+
+void expiry_closed(struct expiry *expiry, uint64_t session)
+{
+    struct entry *entry = map_remove_u64(&expiry->entries, session);
+
+    if (entry != NULL) {
+        entry_free(entry);
+    }
+}
+
+void expiry_touch(struct expiry *expiry, uint64_t session)
+{
+    struct entry *entry = find(expiry, session);
+
+    if (entry != NULL) {
+        extend(expiry, entry);
+        entry->losses = 0;
+    }
+}
+
+void expiry_proposed(struct expiry *expiry, uint64_t session)
+{
+    struct entry *entry = find(expiry, session);
+
+    ASSERT(entry != NULL && !entry->proposed);
+    entry->proposed = true;
+    list_remove(&entry->node);
+    list_init(&entry->node);
+}
+
+void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now_ms)
+{
+    const struct state_session *session = state_session_after(state, 0);
+
+    expiry_end(expiry);
+    expiry->on = true;
+    expiry->standing = false;
+    expiry->now_ms = now_ms;
+    expiry->clock_ms = now_ms;
+    expiry->hold_ms = now_ms;
+    expiry->slot = now_ms / expiry->report_ms;
+    while (session != NULL) {
+        expiry_opened(expiry, session->id, session->timeout_ms);
+        session = state_session_after(state, session->id);
+    }
+}
+
+/* ---- Those who listen. ---- */
+
+/* Reported longest ago of all that are not lost; UINT64_MAX when there is none. */
+static uint64_t reported_by_all_ms(const struct expiry *expiry)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < expiry->member_count; i++) {
+        const struct member *member = &expiry->members[i];
+
+        if (!member->lost && member->reported_ms < least) {
+            least = member->reported_ms;
+        }
+    }
+    return least;
+}
+
+static struct member *need_member(struct expiry *expiry, uint32_t id)
+{
+    for (uint32_t i = 0; i < expiry->member_count; i++) {
+        if (expiry->members[i].id == id) {
+            return &expiry->members[i];
+        }
+    }
+    ASSERT(expiry->member_count < ZAB_MEMBERS_MAX);
+    struct member *member = &expiry->members[expiry->member_count++];
+
+    *member = (struct member){.id = id};
+    return member;
+}
+
+void expiry_reported(struct expiry *expiry, uint32_t member_id)
+{
+    if (expiry->on) {
+        *need_member(expiry, member_id) =
+            (struct member){.id = member_id, .reported_ms = expiry->clock_ms};
+    }
+}
+
+/* It may have heard of any session since its last report, and told that client so; one that was
+ * gone before its first report, too. A replica that comes and goes does not keep for ever what
+ * nobody else has heard of. */
+static void lose(struct expiry *expiry, struct member *member)
+{
+    uint64_t bit = UINT64_C(1) << (member - expiry->members);
+    size_t cursor = 0;
+    struct entry *entry = map_each(&expiry->entries, &cursor);
+
+    PROBE("expiry.member_lost");
+    member->lost = true;
+    while (entry != NULL) {
+        if ((entry->losses & bit) == 0) {
+            entry->losses |= bit;
+            extend(expiry, entry);
+        }
+        entry = map_each(&expiry->entries, &cursor);
+    }
+}
+
+void expiry_lost(struct expiry *expiry, uint32_t member_id)
+{
+    struct member *member = expiry->on ? need_member(expiry, member_id) : NULL;
+
+    if (member != NULL && !member->lost) {
+        lose(expiry, member);
+    }
+}
+
+static void lose_the_silent(struct expiry *expiry)
+{
+    uint64_t silent_ms = (uint64_t)EXPIRY_SILENT_REPORTS * expiry->report_ms;
+
+    for (uint32_t i = 0; i < expiry->member_count; i++) {
+        struct member *member = &expiry->members[i];
+
+        if (!member->lost && expiry->clock_ms - member->reported_ms > silent_ms) {
+            PROBE("expiry.member_silent");
+            lose(expiry, member);
+        }
+    }
+}
+
+/* ---- Time. ---- */
+
+/* A turn is due after one interval; this one is late by more than another. */
+static bool stood_still(const struct expiry *expiry, uint64_t elapsed_ms)
+{
+    if (MUTANT(25)) {
+        return false;
+    }
+    return elapsed_ms > 2 * (uint64_t)expiry->report_ms && !MUTANT(32);
+}
+
+void expiry_turn(struct expiry *expiry, uint64_t now_ms)
+{
+    uint64_t elapsed_ms = now_ms - expiry->now_ms;
+
+    if (!expiry->on) {
+        return;
+    }
+    ASSERT(now_ms >= expiry->now_ms || MUTANT(32));
+    expiry->now_ms = now_ms;
+    if (stood_still(expiry, elapsed_ms)) {
+        PROBE("expiry.stood_still");
+        expiry->standing = true;
+        expiry->hold_ms = expiry->clock_ms + expiry->report_ms;
+        return;
+    }
+    expiry->clock_ms += elapsed_ms;
+    if (!MUTANT(32)) {
+        lose_the_silent(expiry);
+    }
+}
+
+bool expiry_stands(const struct expiry *expiry)
+{
+    return expiry->on && expiry->standing;
+}
+
+void expiry_renewed(struct expiry *expiry)
+{
+    expiry->standing = false;
+}
+
+/* ---- What is over. ---- */
+
+/* Moves all of `from` behind what `to` holds. */
+static void append_all(struct list *to, struct list *from)
+{
+    if (list_empty(from)) {
+        return;
+    }
+    from->next->prev = to->prev;
+    from->prev->next = to;
+    to->prev->next = from->next;
+    to->prev = from->prev;
+    list_init(from);
+}
+
+/* False when all slots up to the present have been emptied. */
+static bool sweep_next(struct expiry *expiry)
+{
+    if (expiry->slot >= expiry->clock_ms / expiry->report_ms) {
+        return false;
+    }
+    expiry->slot++;
+    append_all(&expiry->swept, &expiry->wheel[expiry->slot % SLOTS]);
+    return true;
+}
+
+/* Entries of slots that have come go on to `due`, or to the slot of the deadline that they have
+ * now. */
+static void sweep(struct expiry *expiry)
+{
+    bool more = true;
+
+    for (size_t visits = 0; visits < VISITS_MAX && more; visits++) {
+        if (list_empty(&expiry->swept)) {
+            more = sweep_next(expiry);
+            continue;
+        }
+        struct entry *entry = list_first(&expiry->swept, struct entry, node);
+
+        list_remove(&entry->node);
+        if (entry->deadline_ms < expiry->clock_ms) {
+            list_push_back(&expiry->due, &entry->node);
+        } else {
+            place(expiry, entry);
+        }
+    }
+}
+
+size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
+{
+    uint64_t reported_ms = reported_by_all_ms(expiry);
+    struct list later;
+    size_t count = 0;
+
+    if (!expiry->on || expiry->standing || expiry->clock_ms < expiry->hold_ms) {
+        return 0;
+    }
+    list_init(&later);
+    sweep(expiry);
+    for (size_t visits = 0; visits < VISITS_MAX && count < max && !list_empty(&expiry->due);
+         visits++) {
+        struct entry *entry = list_first(&expiry->due, struct entry, node);
+
+        list_remove(&entry->node);
+        if (entry->deadline_ms >= expiry->clock_ms) {
+            place(expiry, entry); /* It has been heard of after all. */
+            continue;
+        }
+        list_push_back(&later, &entry->node);
+        if (entry->deadline_ms < reported_ms || MUTANT(25)) {
+            out[count++] = entry->id;
+        }
+    }
+    append_all(&expiry->due, &later);
+    return count;
+}

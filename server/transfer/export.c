@@ -1,0 +1,292 @@
+#include "server/transfer/export.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/op/acl.h"
+#include "server/read/view.h"
+#include "server/state/cut.h"
+#include "server/state/path.h"
+
+enum {
+    SLICE_ZNODES = 256,    /* Handed out under one hold of the lock. */
+    SLICES = 4,            /* Looked for something to write at a time. */
+    TEXT_BYTES = 16 << 10, /* Written at a time. */
+    PATHS_BYTES_MAX = SLICE_ZNODES * (STATE_PATH_MAX + 1)
+};
+
+/* What a slice has handed out, with references of its own. */
+struct export_znode {
+    size_t path_end; /* In `paths`, where it begins at the end of the one before. */
+    struct stat_view stat;
+    uint64_t owner;
+    struct blob *data;
+    struct blob *acl;
+};
+
+struct export
+{
+    struct view *view;
+    struct op_principal who; /* A reference of its own. */
+    enum op_dataformat format;
+    uint64_t history;
+    struct state_cut cut;
+    bool begun;   /* The first line is written. */
+    bool read;    /* The cut was read to its end. */
+    bool ended;   /* The last line is written ... */
+    enum err err; /* ... and says this. */
+    struct op_export_figures figures;
+    struct export_znode znodes[SLICE_ZNODES];
+    uint32_t count;
+    uint32_t next;    /* To be written. */
+    size_t path_at;   /* Of that. */
+    struct buf paths; /* Below the top. */
+};
+
+struct export *export_new(struct view *view, const struct op_principal *who,
+                          const struct op_args *args, uint64_t history, size_t kept_max,
+                          struct op_result *result)
+{
+    struct export *export = mem_zalloc(1, sizeof(*export));
+
+    ASSERT(args->op == OP_EXPORT);
+    result->err = view_cut_begin(view, who, args->path, kept_max, &export->cut, &result->zxid);
+    if (result->err != ERR_OK) {
+        if (result->err == ERR_NOT_READY) {
+            result->detail = "this replica has no state that may be read";
+        }
+        mem_free(export);
+        return NULL;
+    }
+    export->view = view;
+    export->who = *who;
+    export->who.auth = auth_ref(who->auth);
+    export->format = args->dataformat;
+    export->history = history;
+    buf_init(&export->paths, PATHS_BYTES_MAX);
+    return export;
+}
+
+static void drop_slice(struct export *export)
+{
+    for (uint32_t i = export->next; i < export->count; i++) {
+        blob_unref(export->znodes[i].data);
+        blob_unref(export->znodes[i].acl);
+    }
+    export->count = 0;
+    export->next = 0;
+    export->path_at = 0;
+    buf_clear(&export->paths);
+}
+
+void export_free(struct export *export)
+{
+    if (export == NULL) {
+        return;
+    }
+    view_cut_end(export->view, &export->cut);
+    drop_slice(export);
+    buf_release(&export->paths);
+    principal_release(&export->who);
+    mem_free(export);
+}
+
+/* ---- Under the lock. ---- */
+
+/* Below the top; empty for the top itself. */
+static struct slice relative(const struct export *export, struct slice path)
+{
+    size_t top_len = export->cut.top.len;
+    size_t skip = top_len == 1 ? 1 : top_len + 1;
+
+    return path.len < skip ? slice_make(NULL, 0) : slice_make(path.data + skip, path.len - skip);
+}
+
+/* Quotas and the configuration belong to the ensemble: they are exported when asked for. */
+static bool is_builtin_branch(const struct export *export, struct slice path)
+{
+    return export->cut.top.len == 1 && slice_eq(path, slice_str("/zookeeper"));
+}
+
+static void keep(struct export *export, const struct state_cut_znode *znode)
+{
+    struct export_znode *to = &export->znodes[export->count++];
+
+    (void)buf_append_slice(&export->paths, relative(export, znode->path));
+    *to = (struct export_znode){.path_end = export->paths.len,
+                                .stat = znode->stat,
+                                .owner = znode->owner,
+                                .data = blob_ref(znode->data),
+                                .acl = blob_ref(znode->acl)};
+}
+
+/* Returns the bytes that it refers to. */
+static size_t take(struct export *export, const struct state_cut_znode *znode)
+{
+    bool open = znode->acl == NULL || acl_allows(blob_slice(znode->acl), &export->who, ACL_READ);
+
+    if (is_builtin_branch(export, znode->path)) {
+        state_cut_prune(&export->cut);
+    } else if (!open) {
+        export->figures.unreadable++;
+        state_cut_prune(&export->cut);
+    } else if (znode->stat.ephemeral_owner != 0) {
+        export->figures.ephemerals++;
+    } else {
+        keep(export, znode);
+        return znode->path.len + blob_slice(znode->data).len;
+    }
+    return 0;
+}
+
+static void take_slice(struct export *export)
+{
+    struct state_cut_znode znode;
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < VIEW_NODES_MAX && export->count < SLICE_ZNODES; i++) {
+        enum state_cut_step step = state_cut_next(&export->cut, &znode);
+
+        export->read = step == STATE_CUT_END;
+        if (step == STATE_CUT_ZNODE) {
+            bytes += take(export, &znode);
+        }
+        if (export->read || bytes >= VIEW_BYTES_MAX) {
+            break;
+        }
+    }
+}
+
+/* ---- Without it. ---- */
+
+static void end_line(struct buf *out)
+{
+    (void)buf_append_byte(out, '\n');
+}
+
+void export_stop(struct export *export, struct buf *out, enum err err, const char *detail)
+{
+    struct op_problem problem = op_problem_make(OP_KIND_READ, err);
+    struct jsonw json;
+
+    ASSERT(!export->ended);
+    drop_slice(export);
+    problem.message = true;
+    problem.detail = detail;
+    problem.path = buf_slice(&export->cut.top);
+    problem.zxid = export->cut.zxid;
+    jsonw_init(&json, out);
+    op_json_export_error(&json, &problem);
+    end_line(out);
+    export->ended = true;
+    export->err = err;
+}
+
+static void stop_early(struct export *export, struct buf *out)
+{
+    if (export->cut.fate == STATE_CUT_OVERRUN) {
+        export_stop(export, out, ERR_TOO_LARGE,
+                    "more was changed while it was read than is kept for it (maxExportBytes): "
+                    "read it faster, or in parts");
+    } else {
+        export_stop(export, out, ERR_NOT_READY,
+                    "this replica has taken over another state: begin anew, or elsewhere");
+    }
+}
+
+static void write_begin(struct export *export, struct buf *out)
+{
+    struct jsonw json;
+
+    jsonw_init(&json, out);
+    op_json_export_head(&json, buf_slice(&export->cut.top), export->cut.zxid, export->history);
+    end_line(out);
+    export->begun = true;
+}
+
+static void write_znode(struct export *export, struct buf *out)
+{
+    struct export_znode *from = &export->znodes[export->next++];
+    struct blob *acl = view_shown_acl(from->acl, &export->who);
+    struct op_export_znode line = {.stat = from->stat,
+                                   .acl = blob_slice(acl),
+                                   .data = from->data,
+                                   .container = owner_is_container(from->owner)};
+    struct jsonw json;
+
+    if (from->path_end > export->path_at) {
+        line.path =
+            slice_make(export->paths.data + export->path_at, from->path_end - export->path_at);
+    }
+    if (owner_is_ttl(from->owner)) {
+        line.ttl_ms = (int64_t)(from->owner & ~OWNER_TTL_MARK);
+    }
+    jsonw_init(&json, out);
+    op_json_export_znode(&json, &line, export->format);
+    end_line(out);
+    export->path_at = from->path_end;
+    export->figures.znodes++;
+    export->figures.masked += !slice_eq(blob_slice(acl), blob_slice(from->acl));
+    blob_unref(acl);
+    blob_unref(from->data);
+    blob_unref(from->acl);
+}
+
+static void write_end(struct export *export, struct buf *out)
+{
+    struct jsonw json;
+
+    jsonw_init(&json, out);
+    op_json_export_end(&json, &export->figures);
+    end_line(out);
+    export->ended = true;
+}
+
+/* False when there is no more. */
+static bool next_slice(struct export *export, struct buf *out)
+{
+    if (export->read) {
+        write_end(export, out);
+        return false;
+    }
+    drop_slice(export);
+    if (!view_cut_enter(export->view, &export->cut)) {
+        stop_early(export, out);
+        return false;
+    }
+    take_slice(export);
+    view_cut_leave(export->view, &export->cut);
+    return true;
+}
+
+bool export_write(struct export *export, struct buf *out)
+{
+    size_t start = out->len;
+    uint32_t slices = 0;
+    bool more = true;
+
+    ASSERT(!export->ended);
+    if (!export->begun) {
+        write_begin(export, out);
+    }
+    while (more && out->len - start < TEXT_BYTES && slices < SLICES) {
+        if (export->next < export->count) {
+            write_znode(export, out);
+        } else {
+            more = next_slice(export, out);
+            slices++;
+        }
+    }
+    return more;
+}
+
+enum err export_error(const struct export *export)
+{
+    ASSERT(export->ended);
+
+    return export->err;
+}
+
+const struct op_export_figures *export_figures(const struct export *export)
+{
+    return &export->figures;
+}

@@ -1,0 +1,59 @@
+/*
+ * import.h - lines of an export become znodes, a bounded batch at a time.
+ *
+ * The caller gives it the bytes as they come and submits each batch, a multi like any other, with
+ * the rights of whoever asks; the next one is made when that is answered. So an import of any
+ * length takes little memory, and a failure tells how far it came: all lines before the batch that
+ * failed are done, none of that batch, and none behind it. One thread at a time.
+ */
+#ifndef SERVER_IMPORT_H
+#define SERVER_IMPORT_H
+
+#include "server/json/op_json.h"
+
+struct import;
+struct view;
+
+enum import_state {
+    IMPORT_TAKES, /* More of the body is wanted. */
+    IMPORT_READY, /* A batch is to be submitted. */
+    IMPORT_DONE,
+    IMPORT_FAILED
+};
+
+struct import_limits {
+    uint32_t data_bytes_max;
+    uint32_t multi_ops_max;
+    uint32_t multi_bytes_max;
+};
+
+/* `args` are those of an OP_IMPORT. Both they and `view` outlive it. */
+struct import *import_new(struct view *view, const struct op_principal *who,
+                          const struct op_args *args, const struct import_limits *limits);
+void import_free(struct import *import); /* Accepts NULL. */
+
+enum import_state import_state(const struct import *import);
+
+/* TAKES: reads on until a batch is full, the bytes are used up, or something is wrong; returns how
+ * many it has taken. */
+size_t import_take(struct import *import, struct slice bytes);
+
+/* TAKES: the body is over. */
+void import_end(struct import *import);
+
+/* READY: fills def, args and multi of a request; slices point into the import. */
+void import_fill(struct import *import, struct op_request *op);
+
+/* READY: what became of that. */
+void import_answer(struct import *import, const struct op_result *result);
+
+/* TAKES: gives up, for a reason that no line has given. */
+void import_stop(struct import *import, enum err err, const char *why);
+
+/* FAILED: why. */
+const struct op_fault *import_fault(const struct import *import);
+
+/* How far it is. */
+const struct op_import_figures *import_figures(const struct import *import);
+
+#endif

@@ -1,0 +1,176 @@
+/* What becomes of each line of a batch, by what this replica knows. Others may create or delete the
+ * same meanwhile: then the leader refuses the batch, and it is planned anew. */
+#include "base/check.h"
+#include "base/hash.h"
+#include "server/op/acl.h"
+#include "server/read/view.h"
+#include "server/state/path.h"
+#include "server/state/state.h"
+#include "server/transfer/import_int.h"
+
+/* ---- What is there already ---- */
+
+static bool same_acl(const struct state *state, const struct znode *node,
+                     const struct op_args *args)
+{
+    struct slice open = slice_make(NULL, 0);
+    struct slice wanted = args->has_acl ? args->acl : open;
+
+    (void)acl_standard(slice_str("open"), &open);
+    return slice_eq(state_acl(state, znode_acl(node)),
+                    slice_eq(wanted, open) ? slice_make(NULL, 0) : wanted);
+}
+
+static enum import_plan plan_existing(const struct state *state, const struct znode *node,
+                                      const struct import *import, const struct op_args *args)
+{
+    bool is_root = args->path.len == 1;
+
+    if (import->args->conflict != OP_CONFLICT_OVERWRITE ||
+        (path_is_builtin(args->path) && !is_root)) {
+        return IMPORT_SKIP;
+    }
+    return is_root || same_acl(state, node, args) ? IMPORT_SET : IMPORT_SET_BOTH;
+}
+
+/* ---- What a dry run finds ---- */
+
+static void *known_mark(struct import *import)
+{
+    return import; /* Any pointer will do. */
+}
+
+/* By a line before it; only a dry run has to remember. */
+static bool is_made(const struct import *import, struct slice path)
+{
+    return map_get_u64(&import->known, hash64(1, path)) != NULL;
+}
+
+static bool is_known(const struct import *import, struct slice path)
+{
+    return is_made(import, path) || map_count(&import->known) >= IMPORT_KNOWN_MAX;
+}
+
+/* With parents=true, up to what is there, or was made before. */
+static void know_parents(const struct state *state, struct import *import, struct slice path)
+{
+    for (uint32_t i = 0;
+         i < IMPORT_PARENTS_KNOWN && state_find(state, path) == NULL && !is_known(import, path);
+         i++) {
+        (void)map_put_u64(&import->known, hash64(1, path), known_mark(import));
+        path = path_parent(path);
+    }
+}
+
+static bool may(const struct state *state, const struct import *import, const struct znode *node,
+                uint32_t perms)
+{
+    return znode_acl(node) == 0 ||
+           acl_allows(state_acl(state, znode_acl(node)), &import->who, perms);
+}
+
+static enum err try_acl(const struct import *import, const struct op_args *args,
+                        const char **ret_why)
+{
+    struct buf fixed;
+    enum err err = ERR_OK;
+
+    if (args->has_acl) {
+        buf_init(&fixed, ACL_BYTES_MAX);
+        err = acl_fix(args->acl, &import->who, &fixed, ret_why);
+        buf_release(&fixed);
+    }
+    return err;
+}
+
+static enum err try_create(const struct state *state, struct import *import,
+                           const struct op_args *args, const char **ret_why)
+{
+    struct slice parent_path = path_parent(args->path);
+    const struct znode *parent = state_find(state, parent_path);
+
+    if (parent == NULL && !args->parents && !is_known(import, parent_path)) {
+        *ret_why = "the parent does not exist";
+        return ERR_NO_NODE;
+    }
+    if (parent != NULL && !may(state, import, parent, ACL_CREATE)) {
+        return ERR_NO_AUTH;
+    }
+    if (args->parents) {
+        know_parents(state, import, parent_path);
+    }
+    (void)map_put_u64(&import->known, hash64(1, args->path), known_mark(import));
+    return ERR_OK;
+}
+
+static enum err try_item(const struct state *state, struct import *import,
+                         const struct import_item *item, const char **ret_why)
+{
+    const struct znode *node = state_find(state, item->args.path);
+    enum err err = try_acl(import, &item->args, ret_why);
+
+    if (err != ERR_OK || item->plan == IMPORT_SKIP ||
+        (item->plan != IMPORT_CREATE && node == NULL)) {
+        return err;
+    }
+    if (item->plan == IMPORT_CREATE) {
+        return node != NULL || is_made(import, item->args.path)
+                   ? ERR_NODE_EXISTS
+                   : try_create(state, import, &item->args, ret_why);
+    }
+    bool allowed = may(state, import, node, ACL_WRITE) &&
+                   (item->plan == IMPORT_SET || may(state, import, node, ACL_ADMIN));
+
+    return allowed ? ERR_OK : ERR_NO_AUTH;
+}
+
+/* ---- All of it ---- */
+
+static void plan_item(const struct state *state, const struct import *import,
+                      struct import_item *item)
+{
+    const struct znode *node = state_find(state, item->args.path);
+    bool by_leader =
+        import->args->conflict == OP_CONFLICT_FAIL && !path_is_builtin(item->args.path);
+
+    item->plan = IMPORT_CREATE;
+    if (node != NULL && !by_leader) {
+        item->plan = plan_existing(state, node, import, &item->args);
+    } else if (!by_leader && is_made(import, item->args.path)) {
+        item->plan =
+            import->args->conflict == OP_CONFLICT_OVERWRITE ? IMPORT_SET_BOTH : IMPORT_SKIP;
+    }
+}
+
+static bool plan_all(const struct state *state, struct import *import)
+{
+    for (uint32_t i = 0; i < import->count; i++) {
+        struct import_item *item = &import->items[i];
+        const char *why = NULL;
+
+        plan_item(state, import, item);
+        enum err err = import->args->dry_run ? try_item(state, import, item, &why) : ERR_OK;
+
+        if (err != ERR_OK) {
+            import_fail(import, err, item->line, item->args.path, why ? why : err_text(err));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool import_plan(struct import *import)
+{
+    const struct state *state = view_read_whole(import->view);
+    bool planned = false;
+
+    ASSERT(import->count <= IMPORT_ITEMS_MAX);
+    if (state == NULL) {
+        import_fail(import, ERR_NOT_READY, import->line, slice_make(NULL, 0),
+                    "this replica has no state that may be read");
+        return false;
+    }
+    planned = plan_all(state, import);
+    view_read_done(import->view);
+    return planned;
+}

@@ -1,0 +1,357 @@
+#include "server/watch/subscribe.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/probe.h"
+#include "server/state/state.h"
+#include "server/watch/subscribe_int.h"
+
+enum {
+    PUMP_SETS = 64 /* Read from the window at a time. */
+};
+
+const char *subscribe_resumed_name(enum subscribe_resumed resumed)
+{
+    switch (resumed) {
+    case SUBSCRIBE_FRESH:
+        return "fresh";
+    case SUBSCRIBE_REPLAYED:
+        return "replayed";
+    case SUBSCRIBE_DIFFED:
+        return "diffed";
+    case SUBSCRIBE_GAP:
+        return "gap";
+    }
+    UNREACHABLE();
+}
+
+struct subscriber *subscriber_new(struct view *view, struct window *window,
+                                  const struct subscribe_sink *sink)
+{
+    struct subscriber *subscriber = mem_zalloc(1, sizeof(*subscriber));
+
+    ASSERT(sink->on_event != NULL && sink->on_lost != NULL);
+    subscriber->view = view;
+    subscriber->window = window;
+    subscriber->sink = *sink;
+    subscriber->slice_nodes = VIEW_NODES_MAX;
+    subscriber->table = watch_table_new(sink->on_event, sink->ctx);
+    window_end(window, &subscriber->at);
+    return subscriber;
+}
+
+void subscriber_free(struct subscriber *subscriber)
+{
+    if (subscriber == NULL) {
+        return;
+    }
+    watch_table_free(subscriber->table);
+    mem_free(subscriber);
+}
+
+struct watch_table *subscribe_table(struct subscriber *subscriber)
+{
+    return subscriber->table;
+}
+
+zxid_t subscribe_at(const struct subscriber *subscriber)
+{
+    return subscriber->at.zxid;
+}
+
+/* ---- The pump. ---- */
+
+/* What lies between here and the end of the window cannot be told one by one. A state that was
+ * replaced may be an older one: what is then done again has been told already. */
+static void lose(struct subscriber *subscriber)
+{
+    zxid_t from = subscriber->at.zxid;
+
+    PROBE("subscribe.lost");
+    window_end(subscriber->window, &subscriber->at);
+    if (from > subscriber->at.zxid) {
+        watch_table_raise(subscriber->table, from);
+    }
+    if (!MUTANT(28)) {
+        subscriber->sink.on_lost(subscriber->sink.ctx, from);
+    }
+}
+
+static void tell_set(struct subscriber *subscriber, const struct change_set *set)
+{
+    const struct subscribe_sink *sink = &subscriber->sink;
+
+    ASSERT(set->zxid > subscriber->at.zxid);
+    subscriber->telling = true;
+    for (uint32_t i = 0; i < set->count && sink->on_change != NULL; i++) {
+        sink->on_change(sink->ctx, set->zxid, &set->items[i]);
+    }
+    watch_fire(subscriber->table, set);
+    subscriber->telling = false;
+    subscriber->at.zxid = set->zxid;
+}
+
+/* At most `max` sets; false when there is nothing more to tell. */
+static bool pump_some(struct subscriber *subscriber, zxid_t until, size_t max)
+{
+    struct change_set *sets[PUMP_SETS];
+    size_t count;
+    size_t told = 0;
+    zxid_t last;
+
+    ASSERT(max <= PUMP_SETS);
+    if (window_read(subscriber->window, &subscriber->at, sets, max, &count, &last) != ERR_OK) {
+        lose(subscriber);
+        return false;
+    }
+    while (told < count && sets[told]->zxid <= until) {
+        tell_set(subscriber, sets[told++]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        change_set_unref(sets[i]);
+    }
+    /* No set in between: complete up to the bound itself. */
+    zxid_t end = told < count || last > until ? until : last;
+
+    if (end > subscriber->at.zxid) {
+        subscriber->at.zxid = end;
+    }
+    return told == count && count == max;
+}
+
+zxid_t subscribe_pump(struct subscriber *subscriber, zxid_t until, size_t sets_max)
+{
+    bool more = true;
+
+    ASSERT(!subscriber->telling);
+    while (more && sets_max > 0) {
+        size_t max = sets_max < PUMP_SETS ? sets_max : PUMP_SETS;
+
+        more = pump_some(subscriber, until, max);
+        sets_max -= max;
+    }
+    return subscriber->at.zxid;
+}
+
+/* ---- Adding. ---- */
+
+/* History and applied zxid of the state there is. */
+static enum err look(const struct subscriber *subscriber, uint64_t *ret_history,
+                     zxid_t *ret_applied)
+{
+    const struct state *state = view_read(subscriber->view);
+
+    if (state == NULL) {
+        return ERR_NOT_READY;
+    }
+    *ret_history = state_history(state);
+    *ret_applied = state_applied(state);
+    view_read_done(subscriber->view);
+    return ERR_OK;
+}
+
+static enum err check_since(const struct subscriber *subscriber,
+                            const struct subscribe_request *request)
+{
+    bool ahead = request->has_since && request->since > subscriber->at.zxid && !MUTANT(27);
+    uint64_t history;
+    zxid_t applied;
+
+    if (!request->has_history && !ahead) {
+        return ERR_OK;
+    }
+    enum err err = look(subscriber, &history, &applied);
+
+    if (err == ERR_OK && request->has_history && request->since_history != history) {
+        return ERR_HISTORY_CHANGED;
+    }
+    return err == ERR_OK && ahead && request->since > applied ? ERR_REPLICA_BEHIND : err;
+}
+
+/* Everybody is told up to where the watch is to begin. When that fails, what was gathered does not
+ * join on to what comes. */
+static void reach(struct subscriber *subscriber, struct missed *missed)
+{
+    uint64_t restarts = subscriber->at.restarts;
+
+    if (missed->upto > subscriber->at.zxid) {
+        subscribe_pump(subscriber, missed->upto, SIZE_MAX);
+    }
+    if (restarts != subscriber->at.restarts || missed->upto < subscriber->at.zxid) {
+        missed_give_up(missed, subscriber->at.zxid);
+    }
+}
+
+/* Moves the watch behind what was missed and hands that out. */
+static void tell_missed(struct subscriber *subscriber, struct watch *watch,
+                        const struct missed *missed, struct subscribe_result *ret_result)
+{
+    *ret_result = (struct subscribe_result){
+        .id = watch->id, .resumed = missed->resumed, .zxid = missed->upto};
+    if (missed->upto > watch->start) {
+        watch->start = missed->upto;
+    }
+    if (missed->since < watch->begin) {
+        watch->begin = missed->since;
+    }
+    if (missed->resumed == SUBSCRIBE_DIFFED) {
+        watch->diff_since = missed->since;
+        watch->diff_upto = missed->upto;
+    }
+    subscriber->telling = true;
+    ret_result->used_up = missed_tell(subscriber, watch, missed);
+    subscriber->telling = false;
+    if (ret_result->used_up) {
+        watch_remove(subscriber->table, watch);
+    }
+}
+
+static enum err add(struct subscriber *subscriber, struct watch_owner *owner,
+                    const struct subscribe_request *request, struct missed *missed,
+                    struct subscribe_result *ret_result)
+{
+    reach(subscriber, missed);
+    struct watch *watch =
+        watch_add(subscriber->table, owner, request->kind, request->path, missed->upto);
+
+    if (watch == NULL) {
+        return ERR_THROTTLED;
+    }
+    watch->values = request->values;
+    watch->format = (uint8_t)request->format;
+    if (missed->resumed == SUBSCRIBE_FRESH) {
+        *ret_result = (struct subscribe_result){.id = watch->id, .zxid = missed->upto};
+        return ERR_OK;
+    }
+    /* Held since some event, but the client says up to where it has them all. */
+    watch->held = false;
+    tell_missed(subscriber, watch, missed, ret_result);
+    return ERR_OK;
+}
+
+/* The watch begins at `since`, and is told at once of what is between there and here. */
+static enum err add_since(struct subscriber *subscriber, struct watch_owner *owner,
+                          const struct subscribe_request *request,
+                          struct subscribe_result *ret_result)
+{
+    const struct missed_by by = {
+        .owner = owner, .kind = request->kind, .path = request->path, .since = request->since};
+    struct missed missed;
+
+    if (!watch_may_add(subscriber->table, owner, request->kind, request->path)) {
+        return ERR_THROTTLED;
+    }
+    missed_init(&missed, SUBSCRIBE_REPLAYED, request->since);
+    enum err err = missed_gather(subscriber, &by, &missed);
+
+    if (err == ERR_OK) {
+        err = add(subscriber, owner, request, &missed, ret_result);
+    }
+    missed_release(&missed);
+    return err;
+}
+
+static enum err add_fresh(struct subscriber *subscriber, struct watch_owner *owner,
+                          const struct subscribe_request *request, zxid_t zxid,
+                          struct subscribe_result *ret_result)
+{
+    struct missed none;
+
+    missed_init(&none, SUBSCRIBE_FRESH, zxid);
+    enum err err = add(subscriber, owner, request, &none, ret_result);
+
+    missed_release(&none);
+    return err;
+}
+
+enum err subscribe_add(struct subscriber *subscriber, struct watch_owner *owner,
+                       const struct subscribe_request *request, struct subscribe_result *ret_result)
+{
+    subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX);
+    enum err err = check_since(subscriber, request);
+
+    if (err != ERR_OK) {
+        return err;
+    }
+    if (!request->has_since || (MUTANT(27) && request->since > subscriber->at.zxid)) {
+        return add_fresh(subscriber, owner, request, subscriber->at.zxid, ret_result);
+    }
+    return add_since(subscriber, owner, request, ret_result);
+}
+
+enum err subscribe_add_at(struct subscriber *subscriber, struct watch_owner *owner,
+                          const struct subscribe_request *request,
+                          struct subscribe_result *ret_result)
+{
+    zxid_t at = subscribe_pump(subscriber, request->since, SIZE_MAX);
+
+    if (at <= request->since) {
+        return add_fresh(subscriber, owner, request, request->since, ret_result);
+    }
+    return add_since(subscriber, owner, request, ret_result);
+}
+
+/* ---- Catching up. ---- */
+
+/* The state went back behind what was told: that may not have been what is. A difference, though,
+ * may have told of more than this subscriber has come to. */
+static enum err check_from(const struct subscriber *subscriber, zxid_t from, struct missed *missed)
+{
+    uint64_t history;
+    zxid_t applied;
+
+    if (from <= subscriber->at.zxid) {
+        return ERR_OK;
+    }
+    enum err err = look(subscriber, &history, &applied);
+
+    if (err == ERR_OK && from > applied) {
+        missed_give_up(missed, subscriber->at.zxid);
+    }
+    return err;
+}
+
+/* From where the watch is to be told again. A held one may have been told of things that its owner
+ * has not passed on. A difference is told as a whole: the order of its parts is not that of the
+ * changes behind them. */
+static zxid_t since_of(const struct watch *watch, zxid_t from)
+{
+    zxid_t least = watch->held ? watch->begin : watch->start;
+    zxid_t since = from > least ? from : least;
+
+    return since < watch->diff_upto && since > watch->diff_since ? watch->diff_since : since;
+}
+
+static enum err gather_from(const struct subscriber *subscriber, const struct watch *watch,
+                            zxid_t from, struct missed *missed)
+{
+    const struct missed_by by = {.owner = watch->owner,
+                                 .kind = watch->kind,
+                                 .path = watch_path(watch),
+                                 .since = since_of(watch, from)};
+    enum err err = MUTANT(28) ? ERR_OK : check_from(subscriber, from, missed);
+
+    if (MUTANT(28) || err != ERR_OK || missed->resumed == SUBSCRIBE_GAP) {
+        return err;
+    }
+    return missed_gather(subscriber, &by, missed);
+}
+
+enum err subscribe_catch_up(struct subscriber *subscriber, struct watch *watch, zxid_t from,
+                            struct subscribe_result *ret_result)
+{
+    struct missed missed;
+
+    ASSERT(!subscriber->telling);
+    missed_init(&missed, SUBSCRIBE_REPLAYED, subscriber->at.zxid);
+    enum err err = gather_from(subscriber, watch, from, &missed);
+
+    if (err == ERR_OK) {
+        watch->held = false;
+        tell_missed(subscriber, watch, &missed, ret_result);
+    } else {
+        watch_hold(watch);
+    }
+    missed_release(&missed);
+    return err;
+}

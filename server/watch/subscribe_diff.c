@@ -1,0 +1,333 @@
+/*
+ * The difference between what a client has seen up to `since` and the tree: what a watch would have
+ * been told, as far as the znodes' own zxids say it.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "server/state/path.h"
+#include "server/state/walk.h"
+#include "server/watch/subscribe_int.h"
+
+#include <stdlib.h>
+
+struct diff {
+    const struct missed_by *by;
+    struct missed *missed; /* `upto`: the state of the first slice. */
+    uint32_t visited;      /* Znodes. */
+    uint32_t slice_nodes;  /* At most, in one hold of the lock. */
+    struct buf next;       /* Path at which the walk goes on; empty before its begin. */
+    bool done;
+    bool too_much; /* A bound was reached. */
+};
+
+/* ---- What was found. ---- */
+
+static void reserve_event(struct missed *missed)
+{
+    if (missed->event_count == missed->event_cap) {
+        missed->event_cap = missed->event_cap > 0 ? 2 * missed->event_cap : 16;
+        missed->events = mem_realloc(missed->events, missed->event_cap * sizeof(struct diff_event));
+    }
+}
+
+/* `node`: whose stat and data go along, or NULL. Nothing is told as of later than `upto`. */
+static void add_event(struct diff *diff, enum watch_event_type type, zxid_t zxid, struct slice path,
+                      const struct znode *node)
+{
+    struct missed *missed = diff->missed;
+    size_t bytes = missed->event_count * sizeof(struct diff_event) + missed->paths.len + path.len;
+
+    if (bytes > SUBSCRIBE_DIFF_BYTES_MAX) {
+        diff->too_much = true;
+        return;
+    }
+    reserve_event(missed);
+    struct diff_event *event = &missed->events[missed->event_count];
+
+    *event = (struct diff_event){.zxid = zxid < missed->upto ? zxid : missed->upto,
+                                 .order = missed->event_count++,
+                                 .type = type,
+                                 .path_at = missed->paths.len,
+                                 .path_len = path.len,
+                                 .change = {.type = TXN_SET}};
+    buf_append_slice(&missed->paths, path);
+    ASSERT(!missed->paths.overflow);
+    if (type == WATCH_CREATED || type == WATCH_DELETED) {
+        event->change.type = type == WATCH_CREATED ? TXN_CREATE : TXN_DELETE;
+    }
+    if (node != NULL) {
+        znode_stat(node, &event->change.stat);
+        event->change.session = event->change.stat.ephemeral_owner;
+        event->change.data = blob_ref(znode_data(node));
+    }
+}
+
+static bool may_read(const struct diff *diff, const struct state *state, const struct znode *node)
+{
+    return watch_may_read(diff->by->owner, state_acl_blob(state, znode_acl(node)));
+}
+
+/* ---- One znode: the rules of setWatches for one-shot watches, and the same idea for others. ----
+ */
+
+/* Walks down the path as far as there are znodes; the name of the first one missing, or empty. */
+static const struct znode *deepest(const struct state *state, struct slice path,
+                                   struct slice *ret_missing)
+{
+    const struct znode *node = state_find(state, slice_str("/"));
+    size_t pos = 0;
+
+    for (;;) {
+        *ret_missing = path_component(path, &pos);
+        const struct znode *child = ret_missing->len > 0 ? znode_child(node, *ret_missing) : NULL;
+
+        if (child == NULL) {
+            return node;
+        }
+        node = child;
+    }
+}
+
+/* The znode is not there. Had it been at `since`, the deepest ancestor that is left has lost a
+ * child afterwards: where that has no later pzxid, the znode was absent all along, unless the
+ * client must have seen it. At that pzxid it was gone for certain. */
+static void see_absent(struct diff *diff, const struct state *state)
+{
+    const struct missed_by *by = diff->by;
+    bool was_there = by->kind == WATCH_DATA || by->kind == WATCH_CHILDREN;
+    struct stat_view stat;
+    struct slice missing;
+
+    znode_stat(deepest(state, by->path, &missing), &stat);
+    bool has_changed = stat.pzxid > by->since;
+
+    if (has_changed || was_there) {
+        zxid_t zxid = has_changed ? stat.pzxid : diff->missed->upto;
+
+        add_event(diff, WATCH_DELETED, zxid, by->path, NULL);
+        diff->missed->used_up = watch_is_one_shot(by->kind);
+    }
+}
+
+/* The one event that uses a one-shot watch up, if any. */
+static void see_one_shot(struct diff *diff, const struct znode *node, bool readable)
+{
+    const struct missed_by *by = diff->by;
+    enum watch_event_type type = WATCH_DATA_CHANGED;
+    struct stat_view stat;
+
+    znode_stat(node, &stat);
+    zxid_t zxid = stat.mzxid;
+
+    if (by->kind == WATCH_CHILDREN) {
+        type = WATCH_CHILDREN_CHANGED;
+        zxid = stat.pzxid;
+    } else if (by->kind == WATCH_EXISTS && stat.czxid > by->since) {
+        type = WATCH_CREATED;
+        zxid = stat.czxid;
+    }
+    diff->missed->used_up = zxid > by->since;
+    if (zxid > by->since && readable) {
+        add_event(diff, type, zxid, by->path, type == WATCH_CHILDREN_CHANGED ? NULL : node);
+    }
+}
+
+/* A new znode makes everything known of an older one void, so only children it has are told of. */
+static void see_persistent(struct diff *diff, const struct znode *node)
+{
+    const struct missed_by *by = diff->by;
+    struct stat_view stat;
+
+    znode_stat(node, &stat);
+    bool is_new = stat.czxid > by->since;
+
+    if (is_new) {
+        add_event(diff, WATCH_CREATED, stat.czxid, by->path, node);
+    } else if (stat.mzxid > by->since) {
+        add_event(diff, WATCH_DATA_CHANGED, stat.mzxid, by->path, node);
+    }
+    if (is_new ? stat.num_children > 0 : stat.pzxid > by->since) {
+        add_event(diff, WATCH_CHILDREN_CHANGED, stat.pzxid, by->path, NULL);
+    }
+}
+
+/*
+ * A znode of the subtree, in a slice that may show a state later than `upto`. What happened after
+ * that is told by the window; but a later change of the children hides whether one was deleted
+ * before, and a recursive watch is told of deleted children in no other way than by their parent.
+ * Below a new znode all are new and told of themselves.
+ */
+static void see_in_subtree(struct diff *diff, const struct znode *node, struct slice path)
+{
+    zxid_t since = diff->by->since;
+    zxid_t upto = diff->missed->upto;
+    struct stat_view stat;
+
+    znode_stat(node, &stat);
+    if (stat.czxid > since) {
+        if (stat.czxid <= upto) {
+            add_event(diff, WATCH_CREATED, stat.czxid, path, node);
+        }
+        return;
+    }
+    if (stat.mzxid > since && stat.mzxid <= upto) {
+        add_event(diff, WATCH_DATA_CHANGED, stat.mzxid, path, node);
+    }
+    if (stat.pzxid > since) {
+        add_event(diff, WATCH_CHILDREN_CHANGED, stat.pzxid, path, NULL);
+    }
+}
+
+/* ---- The walk. ---- */
+
+/* The first znode in the order of a walk behind a path where there is none. */
+static const struct znode *successor(const struct state *state, struct slice path)
+{
+    struct slice missing;
+    const struct znode *node = deepest(state, path, &missing);
+
+    ASSERT(missing.len > 0);
+    const struct znode *next = znode_first_child(node, missing);
+
+    while (next == NULL && znode_parent(node) != NULL) {
+        next = znode_next(node);
+        node = znode_parent(node);
+    }
+    return next;
+}
+
+static struct slice walk_path(const struct walk *walk)
+{
+    return walk->path.len > 0 ? buf_slice(&walk->path) : slice_str("/");
+}
+
+/* Goes on at `diff->next`, or behind it when that has gone, for one hold of the lock. */
+static void walk_slice(struct diff *diff, const struct state *state)
+{
+    const struct znode *node = state_find(state, buf_slice(&diff->next));
+    size_t bytes = diff->missed->paths.len;
+    uint32_t visited = 0;
+    struct walk walk;
+
+    if (node == NULL) {
+        node = successor(state, buf_slice(&diff->next));
+    }
+    if (node == NULL) {
+        diff->done = true;
+        return;
+    }
+    walk_init_at(&walk, node);
+    while (node != NULL && path_is_within(walk_path(&walk), diff->by->path) &&
+           visited < diff->slice_nodes && diff->missed->paths.len - bytes < VIEW_BYTES_MAX &&
+           !diff->too_much) {
+        if (may_read(diff, state, node)) {
+            see_in_subtree(diff, node, walk_path(&walk));
+        }
+        visited++;
+        node = walk_next(&walk, true);
+    }
+    buf_clear(&diff->next);
+    buf_append_slice(&diff->next, walk_path(&walk));
+    diff->done = node == NULL || !path_is_within(walk_path(&walk), diff->by->path);
+    diff->visited += visited;
+    diff->too_much = diff->too_much || (!diff->done && diff->visited >= SUBSCRIBE_DIFF_NODES_MAX);
+    walk_release(&walk);
+}
+
+static void see(struct diff *diff, const struct state *state)
+{
+    enum watch_kind kind = diff->by->kind;
+    const struct znode *node = state_find(state, diff->by->path);
+
+    if (node != NULL && kind == WATCH_RECURSIVE) {
+        walk_slice(diff, state);
+        return;
+    }
+    diff->done = true;
+    if (node == NULL) {
+        see_absent(diff, state);
+    } else if (kind != WATCH_PERSISTENT) {
+        see_one_shot(diff, node, may_read(diff, state, node));
+    } else if (may_read(diff, state, node)) {
+        see_persistent(diff, node);
+    }
+}
+
+/* The first look decides up to where the difference goes. */
+static enum err first_slice(const struct subscriber *subscriber, struct diff *diff)
+{
+    const struct state *state = view_read(subscriber->view);
+    enum err err = ERR_NOT_READY;
+
+    if (state == NULL) {
+        return err;
+    }
+    /* A state that was put in place may have to catch up with the window. */
+    if (state_applied(state) >= subscriber->at.zxid) {
+        diff->missed->upto = state_applied(state);
+        see(diff, state);
+        err = ERR_OK;
+    }
+    view_read_done(subscriber->view);
+    return err;
+}
+
+static void next_slice(const struct subscriber *subscriber, struct diff *diff)
+{
+    if (subscriber->between != NULL) {
+        subscriber->between(subscriber->sink.ctx);
+    }
+    const struct state *state = view_read(subscriber->view);
+
+    if (state == NULL) {
+        diff->too_much = true;
+        return;
+    }
+    walk_slice(diff, state);
+    view_read_done(subscriber->view);
+}
+
+static int by_zxid(const void *left, const void *right)
+{
+    const struct diff_event *a = left;
+    const struct diff_event *b = right;
+
+    if (a->zxid != b->zxid) {
+        return a->zxid < b->zxid ? -1 : 1;
+    }
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+/* How often the state was put in place anew. */
+static uint64_t life(const struct subscriber *subscriber)
+{
+    struct window_mark end;
+
+    window_end(subscriber->window, &end);
+    return end.restarts;
+}
+
+enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
+                     struct missed *missed)
+{
+    struct diff diff = {.by = by, .missed = missed, .slice_nodes = subscriber->slice_nodes};
+    uint64_t life_before = life(subscriber);
+
+    missed->resumed = SUBSCRIBE_DIFFED;
+    buf_init(&diff.next, STATE_PATH_MAX);
+    buf_append_slice(&diff.next, by->path);
+    enum err err = first_slice(subscriber, &diff);
+
+    while (err == ERR_OK && !diff.done && !diff.too_much) {
+        next_slice(subscriber, &diff);
+    }
+    buf_release(&diff.next);
+    /* Slices of two states that do not follow one another make no difference. */
+    if (err == ERR_OK && (diff.too_much || life(subscriber) != life_before)) {
+        missed_give_up(missed, subscriber->at.zxid);
+    }
+    if (missed->event_count > 1) {
+        qsort(missed->events, missed->event_count, sizeof(struct diff_event), by_zxid);
+    }
+    return err;
+}

@@ -1,0 +1,167 @@
+/*
+ * watch.h - the table of watches of one front-end thread: who is to be told of which change.
+ *
+ * ZooKeeper's table exactly: kinds, what fires what, one-shot watches that are used up, one event
+ * per owner and trigger however many of its watches match, nothing that the owner may not read. It
+ * works on whole sets of changes, so it knows with each event whether it is the owner's last one of
+ * that zxid. Pure; one thread owns a table and all its watches.
+ */
+#ifndef SERVER_WATCH_H
+#define SERVER_WATCH_H
+
+#include "base/list.h"
+#include "server/op/auth.h"
+#include "server/watch/window.h"
+
+/* Over the wire by name: see watch_kind_name. */
+enum watch_kind {
+    WATCH_DATA = 1, /* One-shot; of a znode that is there. */
+    WATCH_EXISTS,   /* One-shot; also of a znode that is not there. */
+    WATCH_CHILDREN, /* One-shot. */
+    WATCH_PERSISTENT,
+    WATCH_RECURSIVE
+};
+
+enum {
+    WATCH_KINDS = WATCH_RECURSIVE + 1 /* Length of a table with a place for each kind. */
+};
+
+enum watch_event_type {
+    WATCH_CREATED = 1,
+    WATCH_DELETED,
+    WATCH_DATA_CHANGED,
+    WATCH_CHILDREN_CHANGED
+};
+
+/* "data", "exists", "children", "persistent", "recursive"; and back, false for another name. */
+const char *watch_kind_name(enum watch_kind kind);
+bool watch_kind_parse(struct slice name, enum watch_kind *ret_kind);
+
+/* ZooKeeper's: "NodeCreated", "NodeDeleted", "NodeDataChanged", "NodeChildrenChanged". */
+const char *watch_event_name(enum watch_event_type type);
+
+/* Used up by its first event. */
+static inline bool watch_is_one_shot(enum watch_kind kind)
+{
+    return kind <= WATCH_CHILDREN;
+}
+
+struct watch;
+
+/* Whoever owns watches: a socket, a stream. Embedded in the front end's own struct. */
+struct watch_owner {
+    const struct op_principal *who; /* The front end's; asked at each event, so it may change. */
+    uint32_t count_max;             /* Watches. */
+    size_t bytes_max;               /* Of their paths. */
+    struct list watches;            /* By watch.by_owner, oldest first. */
+    uint32_t count;
+    size_t bytes;
+    uint32_t next_id;
+
+    /* The table's, while it fires. */
+    struct list due;
+    struct watch *hits;
+    struct watch *hits_end;
+    uint64_t stamp; /* Trigger that `hits` are of. */
+    uint64_t last;  /* Last trigger of the set that it is told of. */
+};
+
+/* How the table finds a watch: by (owner, id, 0) and by (owner, place, kind). */
+struct watch_key {
+    uintptr_t owner;
+    uintptr_t what;
+    uint64_t kind;
+};
+
+struct watch {
+    uint32_t id; /* Unique in its owner, from 1, never used again. */
+    enum watch_kind kind;
+    struct watch_owner *owner;
+    struct watch *hit_next; /* In on_event: the next watch that the event is for. */
+    struct list by_owner;
+    bool values;    /* Events are to carry stat and data: the front end's. */
+    bool held;      /* See watch_hold. */
+    uint8_t format; /* Of the data, an enum op_dataformat: the front end's. */
+    zxid_t start;   /* Changes up to here do not concern it. */
+
+    /* The subscriber's. */
+    zxid_t begin;      /* What its owner had when it was added: it is never told of before that. */
+    zxid_t diff_since; /* The last difference that it was told: (since, upto]. */
+    zxid_t diff_upto;
+
+    /* The table's. */
+    struct list by_place;
+    struct watch_place *place;
+    struct watch_key id_key;
+    struct watch_key place_key;
+    uint64_t used; /* First trigger of the set that uses it up. */
+};
+
+struct watch_event {
+    enum watch_event_type type;
+    struct slice path;
+    zxid_t zxid;
+    bool last; /* With this the owner has all of this zxid (of a difference: all of it): the one
+                  place from which a client may resume. */
+    bool diff; /* Of a difference: see subscribe.h. */
+    const struct change *change; /* Behind it: stat, data. NULL for CHILDREN_CHANGED. */
+};
+
+struct watch_table;
+
+/* Called once for each owner that an event concerns; `hits` are its watches that match, chained by
+ * `hit_next`. The event and its change live as long as the call. One-shot watches among them are
+ * used up and gone afterwards. It must not add or remove watches; it may hold them. */
+typedef void (*watch_fn)(void *ctx, struct watch_owner *owner, struct watch *hits,
+                         const struct watch_event *event);
+
+struct watch_table *watch_table_new(watch_fn on_event, void *ctx);
+void watch_table_free(struct watch_table *table); /* All owners are gone. */
+size_t watch_table_count(const struct watch_table *table);
+
+void watch_owner_init(struct watch_owner *owner, const struct op_principal *who, uint32_t count_max,
+                      size_t bytes_max);
+void watch_owner_release(struct watch_table *table, struct watch_owner *owner);
+
+/* `path` must have passed path_check. The same kind of the same path twice is one watch: it is
+ * given again and its `start` stays. NULL when the owner has as many as it may, which the second
+ * form asks beforehand. */
+struct watch *watch_add(struct watch_table *table, struct watch_owner *owner, enum watch_kind kind,
+                        struct slice path, zxid_t start);
+bool watch_may_add(const struct watch_table *table, const struct watch_owner *owner,
+                   enum watch_kind kind, struct slice path);
+void watch_remove(struct watch_table *table, struct watch *watch);
+
+/* NULL when there is none. */
+struct watch *watch_by_id(const struct watch_table *table, const struct watch_owner *owner,
+                          uint32_t id);
+struct watch *watch_find(const struct watch_table *table, const struct watch_owner *owner,
+                         enum watch_kind kind, struct slice path);
+struct slice watch_path(const struct watch *watch);
+
+/* All watches at a path, of all owners: the first one, or the one that comes behind `after`. NULL
+ * at the end. */
+const struct watch *watch_at(const struct watch_table *table, struct slice path,
+                             const struct watch *after);
+
+/* From now on (from the event being handed out, inside on_event) events pass this watch by, and a
+ * one-shot watch is not used up: its owner takes no more. subscribe_catch_up ends that. */
+void watch_hold(struct watch *watch);
+
+/* Nothing up to `zxid` concerns any watch any more. */
+void watch_table_raise(struct watch_table *table, zxid_t zxid);
+
+/* Fires what the set concerns; watches that are used up are gone afterwards. */
+void watch_fire(struct watch_table *table, const struct change_set *set);
+
+/* The events of the set for one watch alone, whatever its `start`, until it is held. True when that
+ * uses it up; it is not removed. */
+bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set);
+
+/* One event for one watch, without asking whether its owner may read that. */
+void watch_tell(struct watch_table *table, struct watch *watch, const struct watch_event *event);
+
+/* Whether the owner may read what has this ACL (NULL: open). */
+bool watch_may_read(const struct watch_owner *owner, const struct blob *acl);
+
+#endif

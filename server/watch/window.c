@@ -1,0 +1,353 @@
+#include "server/watch/window.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+
+struct window {
+    size_t bytes_max;
+    uint32_t sets_max;
+    bool news; /* Core thread: since the last wake. */
+
+    pthread_mutex_t mutex;    /* Guards what follows; held for the length of a look. */
+    struct change_set **ring; /* `sets_max` places; the oldest at `first`. */
+    uint32_t first;
+    uint32_t count;
+    size_t bytes;
+    zxid_t base;
+    zxid_t last;
+    uint64_t restarts;
+
+    pthread_mutex_t listeners_mutex; /* Apart: waking makes system calls. */
+    struct list listeners;
+};
+
+/* ---- One set. ---- */
+
+/* Whether anybody can want to know of an effect of this type. */
+static bool is_news(enum txn_effect_type type)
+{
+    switch (type) {
+    case TXN_CREATE:
+    case TXN_SET:
+    case TXN_DELETE:
+    case TXN_SET_ACL:
+    case TXN_SESSION_OPEN:
+    case TXN_SESSION_CLOSE:
+    case TXN_SESSION_MOVE:
+        return true;
+    case TXN_CHECK:
+    case TXN_REMEMBER:
+    case TXN_FORGET:
+        break;
+    }
+    return false;
+}
+
+static uint32_t count_news(const struct state_changes *changes)
+{
+    uint32_t count = 0;
+
+    for (size_t i = 0; i < changes->count; i++) {
+        count += is_news(changes->items[i].type);
+    }
+    return count;
+}
+
+static void fill(struct change *change, const struct state_change *from)
+{
+    *change = (struct change){.type = from->type,
+                              .path = from->path,
+                              .stat = from->stat,
+                              .data = blob_ref(from->data),
+                              .acl = blob_ref(from->acl),
+                              .parent_acl = blob_ref(from->parent_acl),
+                              .session = from->session,
+                              .attach = from->attach,
+                              .member = from->member,
+                              .expired = from->expired};
+}
+
+struct change_set *change_set_new(zxid_t zxid, struct logrec *rec,
+                                  const struct state_changes *changes)
+{
+    uint32_t count = count_news(changes);
+
+    if (count == 0) {
+        return NULL;
+    }
+    size_t size = sizeof(struct change_set) + count * sizeof(struct change);
+    struct change_set *set = mem_alloc(size);
+
+    *set = (struct change_set){.refs = 1, .zxid = zxid, .bytes = size};
+    for (size_t i = 0; i < changes->count; i++) {
+        const struct state_change *from = &changes->items[i];
+
+        if (is_news(from->type)) {
+            fill(&set->items[set->count++], from);
+            set->bytes += from->data != NULL ? sizeof(*from->data) + from->data->len : 0;
+        }
+    }
+    ASSERT(set->count == count);
+    if (rec != NULL) {
+        set->rec = logrec_ref(rec);
+        set->bytes += sizeof(*rec) + rec->len;
+    }
+    return set;
+}
+
+struct change_set *change_set_ref(struct change_set *set)
+{
+    ASSERT(atomic_load_explicit(&set->refs, memory_order_relaxed) > 0);
+
+    atomic_fetch_add_explicit(&set->refs, 1, memory_order_relaxed);
+    return set;
+}
+
+void change_set_unref(struct change_set *set)
+{
+    if (set == NULL || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    for (uint32_t i = 0; i < set->count; i++) {
+        blob_unref(set->items[i].data);
+        blob_unref(set->items[i].acl);
+        blob_unref(set->items[i].parent_acl);
+    }
+    if (set->rec != NULL) {
+        logrec_unref(set->rec);
+    }
+    mem_free(set);
+}
+
+/* ---- The window. ---- */
+
+static void lock(struct window *window)
+{
+    ASSERT(pthread_mutex_lock(&window->mutex) == 0);
+}
+
+static void unlock(struct window *window)
+{
+    ASSERT(pthread_mutex_unlock(&window->mutex) == 0);
+}
+
+struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start)
+{
+    struct window *window = mem_zalloc(1, sizeof(*window));
+
+    ASSERT(sets_max > 0);
+    window->bytes_max = bytes_max;
+    window->sets_max = sets_max;
+    window->base = start;
+    window->last = start;
+    window->ring = mem_zalloc(sets_max, sizeof(struct change_set *));
+    list_init(&window->listeners);
+    ASSERT(pthread_mutex_init(&window->mutex, NULL) == 0);
+    ASSERT(pthread_mutex_init(&window->listeners_mutex, NULL) == 0);
+    return window;
+}
+
+/* The i-th oldest. */
+static struct change_set **place(struct window *window, uint32_t i)
+{
+    uint64_t at = (uint64_t)window->first + i;
+
+    return &window->ring[at < window->sets_max ? at : at - window->sets_max];
+}
+
+/* Takes the oldest out and chains it before `chain`, to be let go of without the lock. */
+static struct change_set *drop_oldest(struct window *window, struct change_set *chain)
+{
+    struct change_set *set = *place(window, 0);
+
+    ASSERT(window->count > 0 && window->bytes >= set->bytes);
+    window->first = (uint32_t)(((uint64_t)window->first + 1) % window->sets_max);
+    window->count--;
+    window->bytes -= set->bytes;
+    window->base = set->zxid;
+    set->dropped = chain;
+    return set;
+}
+
+static void let_go(struct change_set *chain)
+{
+    while (chain != NULL) {
+        struct change_set *next = chain->dropped;
+
+        change_set_unref(chain);
+        chain = next;
+    }
+}
+
+static struct change_set *drop_all(struct window *window)
+{
+    struct change_set *chain = NULL;
+
+    while (window->count > 0) {
+        chain = drop_oldest(window, chain);
+    }
+    ASSERT(window->bytes == 0);
+    return chain;
+}
+
+void window_free(struct window *window)
+{
+    if (window == NULL) {
+        return;
+    }
+    ASSERT(list_empty(&window->listeners));
+    let_go(drop_all(window));
+    ASSERT(pthread_mutex_destroy(&window->mutex) == 0);
+    ASSERT(pthread_mutex_destroy(&window->listeners_mutex) == 0);
+    mem_free(window->ring);
+    mem_free(window);
+}
+
+void window_append(struct window *window, struct change_set *take_set)
+{
+    struct change_set *dropped = NULL;
+
+    lock(window);
+    ASSERT(take_set->zxid > window->last && take_set->count > 0);
+    while (window->count == window->sets_max ||
+           (window->count > 0 && window->bytes + take_set->bytes > window->bytes_max)) {
+        dropped = drop_oldest(window, dropped);
+    }
+    *place(window, window->count++) = take_set;
+    window->bytes += take_set->bytes;
+    window->last = take_set->zxid;
+    unlock(window);
+    window->news = true;
+    let_go(dropped);
+}
+
+void window_skip(struct window *window, zxid_t zxid)
+{
+    lock(window);
+    if (zxid > window->last) {
+        window->last = zxid;
+    }
+    unlock(window);
+}
+
+void window_restart(struct window *window, zxid_t start)
+{
+    lock(window);
+    struct change_set *dropped = drop_all(window);
+
+    window->base = start;
+    window->last = start;
+    window->restarts++;
+    unlock(window);
+    window->news = true;
+    let_go(dropped);
+}
+
+/* ---- Listeners. ---- */
+
+void window_wake(struct window *window)
+{
+    if (!window->news) {
+        return;
+    }
+    window->news = false;
+    ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
+    list_for_each (it, &window->listeners) {
+        struct window_listener *listener = list_entry(it, struct window_listener, node);
+
+        listener->wake(listener->ctx);
+    }
+    ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);
+}
+
+void window_listen(struct window *window, struct window_listener *listener)
+{
+    ASSERT(listener->wake != NULL);
+
+    ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
+    list_push_back(&window->listeners, &listener->node);
+    ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);
+}
+
+void window_unlisten(struct window *window, struct window_listener *listener)
+{
+    ASSERT(pthread_mutex_lock(&window->listeners_mutex) == 0);
+    list_remove(&listener->node);
+    ASSERT(pthread_mutex_unlock(&window->listeners_mutex) == 0);
+}
+
+/* ---- Readers. ---- */
+
+void window_end(struct window *window, struct window_mark *ret_end)
+{
+    lock(window);
+    *ret_end = (struct window_mark){.zxid = window->last, .restarts = window->restarts};
+    unlock(window);
+}
+
+void window_extent(struct window *window, struct window_extent *ret_extent)
+{
+    lock(window);
+    *ret_extent = (struct window_extent){.base = window->base,
+                                         .last = window->last,
+                                         .restarts = window->restarts,
+                                         .sets = window->count,
+                                         .bytes = window->bytes};
+    unlock(window);
+}
+
+/* How many sets are not above `zxid`: the place of the first one that is. */
+static uint32_t behind(struct window *window, zxid_t zxid)
+{
+    uint32_t low = 0;
+    uint32_t high = window->count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if ((*place(window, middle))->zxid <= zxid) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void read_some(struct window *window, zxid_t after, struct change_set **out, size_t max,
+                      size_t *ret_count, zxid_t *ret_last)
+{
+    uint32_t from = behind(window, after);
+    size_t left = window->count - from;
+    size_t count = left < max ? left : max;
+
+    for (size_t i = 0; i < count; i++) {
+        out[i] = change_set_ref(*place(window, from + (uint32_t)i));
+    }
+    *ret_count = count;
+    if (count < left) {
+        *ret_last = count > 0 ? out[count - 1]->zxid : after;
+    } else {
+        *ret_last = window->last > after ? window->last : after;
+    }
+}
+
+enum err window_read(struct window *window, const struct window_mark *after,
+                     struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last)
+{
+    enum err err = ERR_OK;
+
+    *ret_count = 0;
+    *ret_last = after->zxid;
+    lock(window);
+    if (after->restarts != window->restarts || after->zxid < window->base) {
+        err = ERR_MISSING;
+    } else {
+        read_some(window, after->zxid, out, max, ret_count, ret_last);
+    }
+    unlock(window);
+    ASSERT(*ret_last >= after->zxid);
+    return err;
+}
