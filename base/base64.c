@@ -1,5 +1,7 @@
 #include "base/base64.h"
 
+#include "base/wire.h"
+
 /* Reading a value is dominated by its encoding: two characters per look-up, 12 bits at a time. */
 static char pairs[4096][2];
 
@@ -25,44 +27,64 @@ __attribute__((constructor)) static void fill_tables(void)
     }
 }
 
+/* The 12 bits of `bits` that end `right` bits from its right. */
+static void put_pair(uint8_t *to, uint64_t bits, uint32_t right)
+{
+    memcpy(to, pairs[bits >> right & 0xfff], 2);
+}
+
 static void encode_tail(uint8_t *to, const uint8_t *from, size_t len)
 {
     uint32_t bits = (uint32_t)from[0] << 16 | (len > 1 ? (uint32_t)from[1] << 8 : 0);
 
-    memcpy(to, pairs[bits >> 12], 2);
-    memcpy(to + 2, pairs[bits & 0xfff], 2);
+    put_pair(to, bits, 12);
+    put_pair(to + 2, bits, 0);
     to[3] = '=';
     if (len == 1) {
         to[2] = '=';
     }
 }
 
-void base64_encode(struct buf *out, struct slice bytes)
+size_t base64_write(uint8_t *to, struct slice bytes)
 {
     const uint8_t *from = bytes.data;
+    const uint8_t *begin = to;
     size_t len = bytes.len;
 
-    if (len > out->size_max) {
-        out->overflow = true; /* Also keeps the product below from wrapping. */
-        return;
-    }
+    /* Six at a time, with the first in the highest bits; eight are loaded. */
+    for (; len >= sizeof(uint64_t); from += 6, to += 8, len -= 6) {
+        uint64_t bits = __builtin_bswap64(wire_load_u64(from));
 
-    size_t size = (len / 3 + (len % 3 != 0)) * 4;
-    uint8_t *to = buf_reserve(out, size);
-
-    if (!to) {
-        return;
+        put_pair(to, bits, 52);
+        put_pair(to + 2, bits, 40);
+        put_pair(to + 4, bits, 28);
+        put_pair(to + 6, bits, 16);
     }
     for (; len >= 3; from += 3, to += 4, len -= 3) {
         uint32_t bits = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
 
-        memcpy(to, pairs[bits >> 12], 2);
-        memcpy(to + 2, pairs[bits & 0xfff], 2);
+        put_pair(to, bits, 12);
+        put_pair(to + 2, bits, 0);
     }
     if (len > 0) {
         encode_tail(to, from, len);
+        to += 4;
     }
-    out->len += size;
+    return (size_t)(to - begin);
+}
+
+void base64_encode(struct buf *out, struct slice bytes)
+{
+    if (bytes.len > out->size_max) {
+        out->overflow = true; /* Also keeps the product below from wrapping. */
+        return;
+    }
+
+    uint8_t *to = buf_reserve(out, (bytes.len / 3 + (bytes.len % 3 != 0)) * 4);
+
+    if (to) {
+        out->len += base64_write(to, bytes);
+    }
 }
 
 /* Four characters that must all be of the alphabet; false otherwise. */

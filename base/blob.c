@@ -8,6 +8,7 @@ struct blob *blob_alloc(uint32_t len)
     struct blob *blob = mem_alloc(sizeof(*blob) + len);
 
     atomic_init(&blob->refs, 1);
+    atomic_init(&blob->pins, 0);
     blob->len = len;
     return blob;
 }
@@ -47,4 +48,51 @@ void blob_unref(struct blob *blob)
     if (before == 1) {
         mem_free(blob);
     }
+}
+
+/* True for the pin that makes the blob count. */
+static bool add_pin(struct blob *blob)
+{
+    uint32_t before = atomic_fetch_add_explicit(&blob->pins, 1, memory_order_relaxed);
+
+    ASSERT(before < UINT32_MAX);
+    return before == 0;
+}
+
+static bool drop_pin(struct blob *blob)
+{
+    uint32_t before = atomic_fetch_sub_explicit(&blob->pins, 1, memory_order_relaxed);
+
+    ASSERT(before > 0);
+    return before == 1;
+}
+
+struct blob *blob_pin(struct blob *blob, struct budget *budget)
+{
+    if (blob && add_pin(blob)) {
+        budget_take(budget, blob->len);
+    }
+    return blob_ref(blob);
+}
+
+struct blob *blob_try_pin(struct blob *blob, struct budget *budget)
+{
+    if (blob && add_pin(blob) && !budget_try_take(budget, blob->len)) {
+        /* Another thread may have pinned it meanwhile and relies on our bytes, so they are taken
+         * while our own pin still stands. */
+        budget_take(budget, blob->len);
+        if (drop_pin(blob)) {
+            budget_give(budget, blob->len);
+        }
+        return NULL;
+    }
+    return blob_ref(blob);
+}
+
+void blob_unpin(struct blob *blob, struct budget *budget)
+{
+    if (blob && drop_pin(blob)) {
+        budget_give(budget, blob->len);
+    }
+    blob_unref(blob);
 }

@@ -48,10 +48,12 @@
     X(NOT_READY, 503, -4, "NotReady", "this replica cannot serve the request now")               \
     X(REPLICA_BEHIND, 503, -4, "ReplicaBehind", "this replica has not reached the asked zxid")   \
     X(DISK_FULL, 507, -1, "DiskFull", "not enough disk space on a quorum of replicas")           \
+    X(TREE_FULL, 507, -1, "TreeFull", "the tree has no room left within maxTreeBytes")           \
     /* Inside the process. */                                                                    \
     X(FORMAT, 400, -5, "MarshallingError", "malformed encoding")                                 \
     X(IO, 500, -1, "SystemError", "input/output error")                                          \
     X(NO_SPACE, 507, -1, "SystemError", "no space left on device")                               \
+    X(NO_FILES, 503, -4, "NotReady", "out of file descriptors")                                  \
     X(CORRUPT, 500, -3, "DataInconsistency", "stored data is damaged")                           \
     X(FOREIGN, 500, -3, "DataInconsistency", "stored data belongs to another replica")           \
     X(MISSING, 404, -101, "NoNode", "not there")                                                 \

@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/check.h"
+#include "base/jsonesc.h"
 #include "base/utf8.h"
 
 enum {
@@ -11,6 +12,11 @@ enum {
 void jsonw_init(struct jsonw *json, struct buf *out)
 {
     *json = (struct jsonw){.out = out};
+}
+
+void jsonw_init_text(struct jsonw *json, struct text *text)
+{
+    *json = (struct jsonw){.out = &text->own, .text = text};
 }
 
 /* Writes the comma that is due before an item. At depth 0 the caller separates. */
@@ -98,43 +104,16 @@ static bool is_plain(uint8_t byte)
 
 static void put_escape(struct buf *out, uint8_t byte)
 {
-    static const char hex[] = "0123456789abcdef";
-    static const char shorts[] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r',
-                                  ['\t'] = 't', ['"'] = '"',  ['\\'] = '\\'};
+    uint8_t text[JSONESC_MAX];
 
-    if (byte < sizeof(shorts) && shorts[byte]) {
-        const char text[2] = {'\\', shorts[byte]};
-
-        buf_append(out, text, sizeof(text));
-    } else {
-        const char text[6] = {'\\', 'u', '0', '0', hex[byte >> 4], hex[byte & 15]};
-
-        buf_append(out, text, sizeof(text));
-    }
-}
-
-/* True when one of eight bytes may not be plain: the borrow of a subtraction shows a small byte,
- * and a byte equal to a searched one is zero, so small, after the exclusive or. */
-static bool may_need_change(const uint8_t *from)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    const uint64_t highs = ones * 0x80;
-    uint64_t word;
-
-    memcpy(&word, from, sizeof(word));
-
-    uint64_t control = word - ones * 0x20;
-    uint64_t quote = (word ^ ones * '"') - ones;
-    uint64_t backslash = (word ^ ones * '\\') - ones;
-
-    return ((word | control | quote | backslash) & highs) != 0;
+    buf_append(out, text, jsonesc_put(text, byte));
 }
 
 /* The end of the longest run from `pos` that needs no change. */
 static size_t run_end(struct slice text, size_t pos)
 {
     for (;;) {
-        while (text.len - pos >= sizeof(uint64_t) && !may_need_change(text.data + pos)) {
+        while (text.len - pos >= sizeof(uint64_t) && !jsonesc_may_change(text.data + pos)) {
             pos += sizeof(uint64_t);
         }
         while (pos < text.len && is_plain(text.data[pos])) {
@@ -181,6 +160,47 @@ void jsonw_base64(struct jsonw *json, struct slice bytes)
     buf_append_byte(json->out, '"');
     base64_encode(json->out, bytes);
     buf_append_byte(json->out, '"');
+}
+
+static bool by_reference(const struct jsonw *json, const struct blob *blob)
+{
+    return json->text && blob->len >= TEXT_REF_MIN;
+}
+
+static void put_quoted(struct jsonw *json, struct blob *blob, enum text_form form)
+{
+    begin_item(json);
+    buf_append_byte(json->out, '"');
+    text_append_blob(json->text, blob, form);
+    buf_append_byte(json->out, '"');
+}
+
+void jsonw_blob_string(struct jsonw *json, struct blob *blob)
+{
+    if (by_reference(json, blob)) {
+        put_quoted(json, blob, TEXT_ESCAPED);
+    } else {
+        jsonw_string(json, blob_slice(blob));
+    }
+}
+
+void jsonw_blob_base64(struct jsonw *json, struct blob *blob)
+{
+    if (by_reference(json, blob)) {
+        put_quoted(json, blob, TEXT_BASE64);
+    } else {
+        jsonw_base64(json, blob_slice(blob));
+    }
+}
+
+void jsonw_blob_raw(struct jsonw *json, struct blob *blob)
+{
+    if (by_reference(json, blob)) {
+        begin_item(json);
+        text_append_blob(json->text, blob, TEXT_RAW);
+    } else {
+        jsonw_raw(json, blob_slice(blob));
+    }
 }
 
 void jsonw_u64(struct jsonw *json, uint64_t value)

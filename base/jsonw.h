@@ -9,19 +9,24 @@
 #define BASE_JSONW_H
 
 #include "base/buf.h"
+#include "base/text.h"
 
 enum {
     JSONW_DEPTH_MAX = 32
 };
 
 struct jsonw {
-    struct buf *out; /* Not owned. */
+    struct buf *out;   /* Not owned. */
+    struct text *text; /* Whose own bytes `out` are; NULL: blobs are copied. */
     uint32_t depth;
     uint32_t has_items; /* Bit per depth: a comma is due before the next item. */
     bool after_key;
 };
 
 void jsonw_init(struct jsonw *json, struct buf *out);
+
+/* Into a text: large blobs are referred to and not copied (text.h). */
+void jsonw_init_text(struct jsonw *json, struct text *text);
 void jsonw_object(struct jsonw *json);
 void jsonw_object_end(struct jsonw *json);
 void jsonw_array(struct jsonw *json);
@@ -42,6 +47,11 @@ void jsonw_hex(struct jsonw *json, uint64_t value); /* "0x12ab", a string. */
 
 /* Bytes that are already valid JSON. */
 void jsonw_raw(struct jsonw *json, struct slice json_text);
+
+/* The same three for the bytes of a blob; those of a string are valid UTF-8. */
+void jsonw_blob_string(struct jsonw *json, struct blob *blob);
+void jsonw_blob_base64(struct jsonw *json, struct blob *blob);
+void jsonw_blob_raw(struct jsonw *json, struct blob *blob);
 
 /* Members in one call: key and value. */
 void jsonw_kv_cstr(struct jsonw *json, const char *key, const char *text);

@@ -1,6 +1,7 @@
 #include "base/loop.h"
 
 #include "base/check.h"
+#include "base/lack.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 
@@ -13,25 +14,26 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
     BATCH_MAX = 64,
-    SHORT_US = 250,   /* A wait not longer by this than a look is a short one. */
-    IN_VAIN_MAX = 8,  /* Looks in a row. */
-    AFTER_MAX = 1024, /* Short waits before the next look at most. */
+    SWALLOWS_MAX = 16, /* Reads of loop_swallow. */
+    SHORT_US = 250,    /* A wait not longer by this than a look is a short one. */
+    IN_VAIN_MAX = 8,   /* Looks in a row. */
+    AFTER_MAX = 1024,  /* Short waits before the next look at most. */
 };
 
-enum err loop_init(struct loop *loop)
+void loop_init(struct loop *loop)
 {
     int fd = epoll_create1(EPOLL_CLOEXEC);
 
     if (fd < 0) {
-        return ERR_IO;
+        lack_failed("no file descriptor is left for an event loop");
     }
     *loop = (struct loop){.epoll_fd = fd, .busy.after = LOOP_BUSY_AFTER};
     loop->batch = mem_zalloc(BATCH_MAX, sizeof(struct epoll_event));
-    return ERR_OK;
 }
 
 void loop_release(struct loop *loop)
@@ -241,6 +243,11 @@ int loop_try_listen(const struct sockaddr *addr, socklen_t len)
     return listen(fd, 1) ? fail(fd) : fd;
 }
 
+void loop_limit_unsent(int listen_fd, int bytes)
+{
+    (void)setsockopt(listen_fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+}
+
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr)
 {
     socklen_t len = sizeof(*ret_addr);
@@ -340,6 +347,13 @@ bool loop_is_read(int fd, uint64_t *acked)
     return more || left == 0;
 }
 
+bool loop_is_all_read(int fd)
+{
+    int left = 0;
+
+    return ioctl(fd, SIOCOUTQ, &left) != 0 || left == 0;
+}
+
 ssize_t loop_send(int fd, const void *data, size_t len)
 {
     ssize_t sent = send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -347,14 +361,41 @@ ssize_t loop_send(int fd, const void *data, size_t len)
     return sent < 0 ? -errno : sent;
 }
 
+bool loop_skip(int fd, size_t len)
+{
+    uint8_t bytes[4096];
+    ssize_t got = 1;
+
+    while (len > 0 && got > 0) {
+        got = recv(fd, bytes, len < sizeof(bytes) ? len : sizeof(bytes), MSG_DONTWAIT);
+        len -= got > 0 ? (size_t)got : 0;
+    }
+    return len == 0;
+}
+
+ssize_t loop_send_parts(int fd, const struct slice *parts, size_t count)
+{
+    struct iovec iov[LOOP_PARTS_MAX];
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t sent = 0;
+
+    ASSERT(count <= LOOP_PARTS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        iov[i].iov_len = parts[i].len;
+        memcpy(&iov[i].iov_base, &parts[i].data, sizeof(void *)); /* It is only read. */
+    }
+    sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 ? -errno : sent;
+}
+
 bool loop_swallow(int fd)
 {
     uint8_t bytes[4096];
-    ssize_t got = 0;
+    ssize_t got = (ssize_t)sizeof(bytes);
 
-    do {
+    for (int i = 0; i < SWALLOWS_MAX && got == (ssize_t)sizeof(bytes); i++) {
         got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-    } while (got == (ssize_t)sizeof(bytes));
+    }
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -366,4 +407,14 @@ void loop_shutdown(int fd)
 void loop_shutdown_write(int fd)
 {
     (void)shutdown(fd, SHUT_WR);
+}
+
+void loop_cut(int fd)
+{
+    const struct linger reset = {.l_onoff = 1, .l_linger = 0};
+
+    if (!loop_is_all_read(fd)) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    }
+    loop_shutdown(fd);
 }

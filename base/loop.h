@@ -8,6 +8,7 @@
 #define BASE_LOOP_H
 
 #include "base/err.h"
+#include "base/slice.h"
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -24,8 +25,9 @@ enum {
 };
 
 enum {
-    LOOP_BUSY_AFTER = 8 /* Short waits in a row, and the next is likely to be one: see
-                           loop_run_once. A write that is alone makes four at most. */
+    LOOP_PARTS_MAX = 256, /* Of one write. */
+    LOOP_BUSY_AFTER = 8   /* Short waits in a row, and the next is likely to be one: see
+                             loop_run_once. A write that is alone makes four at most. */
 };
 
 struct loop_watch {
@@ -51,7 +53,8 @@ struct loop {
     struct loop_busy busy;
 };
 
-enum err loop_init(struct loop *loop);
+/* Ends the process when no descriptor is left (base/lack.h). */
+void loop_init(struct loop *loop);
 void loop_release(struct loop *loop);
 void loop_add(struct loop *loop, struct loop_watch *watch);
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);
@@ -71,6 +74,10 @@ int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 /* Whether loop_listen would do: the descriptor holds the address and lets nobody in. Who listens,
  * if only for a moment, has the kernel complete handshakes, and resets them when it closes. */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
+/* On a socket that listens, for all that it accepts: the kernel takes no more than about `bytes`
+ * beyond what it may send now. Without it, up to 4 MB wait there for each client that reads
+ * nothing. A client that reads is not slowed down. */
+void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
 /* For who will close a socket that listens, and with it reset each connection that the kernel has
@@ -105,14 +112,29 @@ int loop_dup(int fd);
  * which `*acked` remembers (0 at first). */
 bool loop_is_read(int fd, uint64_t *acked);
 
+/* True when the peer's kernel has acknowledged all that was sent, or that is not known. */
+bool loop_is_all_read(int fd);
+
 /* Sends at once what the socket takes; bytes, or a negative errno. */
 ssize_t loop_send(int fd, const void *data, size_t len);
 
-/* Reads and drops what is there; false once the peer is done or gone. */
+/* The same of up to LOOP_PARTS_MAX parts, one behind the other. */
+ssize_t loop_send_parts(int fd, const struct slice *parts, size_t count);
+
+/* Reads and drops so many bytes, which lie there; false when they do not. */
+bool loop_skip(int fd, size_t len);
+
+/* Reads and drops what is there, a bounded part of it: a peer that sends without end must not keep
+ * the thread. False once the peer is done or gone. */
 bool loop_swallow(int fd);
 
 /* Ends both directions (or only ours); the descriptor stays with its owner. */
 void loop_shutdown(int fd);
 void loop_shutdown_write(int fd);
+
+/* Ends both directions. When the peer has not taken all, the rest is thrown away and closing the
+ * descriptor resets the connection: the kernel would keep the rest for a minute or more
+ * without a deadline. */
+void loop_cut(int fd);
 
 #endif

@@ -1,5 +1,6 @@
 /* What the kernel tells of connections that nobody has accepted yet (sock_diag(7)). */
 #include "base/loop.h"
+#include "base/slice.h"
 
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -34,38 +35,58 @@ static bool ask(int fd, int family, uint16_t port)
 
 /* One whose answer had to be sent again is more than a second old: its client is gone, or only
  * looked whether somebody listens. */
-static bool is_young(const struct nlmsghdr *head)
+static bool is_young(struct slice message)
 {
     struct inet_diag_msg connection;
 
-    if (head->nlmsg_len < NLMSG_LENGTH(sizeof(connection))) {
+    if (message.len < NLMSG_LENGTH(sizeof(connection))) {
         return false;
     }
-    memcpy(&connection, NLMSG_DATA(head), sizeof(connection));
+    memcpy(&connection, message.data + NLMSG_HDRLEN, sizeof(connection));
     return connection.idiag_retrans == 0;
+}
+
+/* Cuts the next message off, without the macros of the kernel's header: their casts ignore
+ * alignment. False when there is none, or it is longer than what is left. */
+static bool next_message(struct slice *rest, struct nlmsghdr *ret_head, struct slice *ret_message)
+{
+    if (rest->len < sizeof(*ret_head)) {
+        return false;
+    }
+    memcpy(ret_head, rest->data, sizeof(*ret_head));
+    if (ret_head->nlmsg_len < sizeof(*ret_head) || ret_head->nlmsg_len > rest->len) {
+        return false;
+    }
+    size_t step = NLMSG_ALIGN((size_t)ret_head->nlmsg_len);
+
+    *ret_message = slice_make(rest->data, ret_head->nlmsg_len);
+    step = step < rest->len ? step : rest->len;
+    *rest = slice_make(rest->data + step, rest->len - step);
+    return true;
 }
 
 /* The list may take several messages; its end, as an error, is another type of message. */
 static bool is_any_young(int fd)
 {
-    _Alignas(struct nlmsghdr) uint8_t answer[ANSWER_MAX];
+    uint8_t answer[ANSWER_MAX];
 
     for (int i = 0; i < ANSWERS_MAX; i++) {
         ssize_t got = recv(fd, answer, sizeof(answer), 0);
-        size_t rest = got > 0 ? (size_t)got : 0;
-        const struct nlmsghdr *head = (const struct nlmsghdr *)(const void *)answer;
+        struct slice rest = slice_make(answer, got > 0 ? (size_t)got : 0);
+        struct nlmsghdr head;
+        struct slice message;
 
-        if (!NLMSG_OK(head, rest)) {
+        if (!next_message(&rest, &head, &message)) {
             return false;
         }
-        for (; NLMSG_OK(head, rest); head = NLMSG_NEXT(head, rest)) {
-            if (head->nlmsg_type != SOCK_DIAG_BY_FAMILY) {
+        do {
+            if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) {
                 return false;
             }
-            if (is_young(head)) {
+            if (is_young(message)) {
                 return true;
             }
-        }
+        } while (next_message(&rest, &head, &message));
     }
     return false;
 }

@@ -1,6 +1,7 @@
 #include "base/mailbox.h"
 
 #include "base/check.h"
+#include "base/lack.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -48,7 +49,9 @@ void mailbox_init(struct mailbox *box, size_t count_max)
     *box = (struct mailbox){.count_max = count_max};
     list_init(&box->queue);
     box->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    ASSERT(box->event_fd >= 0);
+    if (box->event_fd < 0) {
+        lack_failed("no file descriptor is left for a queue between threads");
+    }
 
     int failed = pthread_mutex_init(&box->mutex, NULL);
 

@@ -1,31 +1,38 @@
 #include "base/mem.h"
 
-#include "base/check.h"
+#include "base/lack.h"
 
+#include <malloc.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void *or_die(void *ptr)
+static void *need(void *ptr, size_t size)
 {
     if (!ptr) {
-        check_failed(__FILE__, __LINE__, "out of memory");
+        lack_failed("there is no memory left: %zu bytes were asked for", size);
     }
     return ptr;
 }
 
 void *mem_alloc(size_t size)
 {
-    return or_die(malloc(size ? size : 1));
+    return need(malloc(size ? size : 1), size);
 }
 
 void *mem_zalloc(size_t count, size_t size)
 {
-    return count && size ? or_die(calloc(count, size)) : or_die(calloc(1, 1));
+    size_t bytes = 0;
+
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        bytes = SIZE_MAX;
+    }
+    return need(bytes ? calloc(count, size) : calloc(1, 1), bytes);
 }
 
 void *mem_realloc(void *ptr, size_t size)
 {
-    return or_die(realloc(ptr, size ? size : 1));
+    return need(realloc(ptr, size ? size : 1), size);
 }
 
 void *mem_dup(const void *data, size_t size)
@@ -46,4 +53,9 @@ char *mem_strdup(const char *text)
 void mem_free(void *ptr)
 {
     free(ptr);
+}
+
+void mem_trim(void)
+{
+    (void)malloc_trim(0);
 }

@@ -26,4 +26,8 @@ char *mem_strdup(const char *text);
 /* Accepts NULL. */
 void mem_free(void *ptr);
 
+/* Gives freed memory back to the system, which the heap keeps otherwise. Looks at all that is free,
+ * with the heap locked: some milliseconds. For an idle thread, seldom. */
+void mem_trim(void);
+
 #endif

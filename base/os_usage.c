@@ -9,7 +9,9 @@ enum {
     STATM_MAX = 128 /* Bytes of the one line of /proc/self/statm. */
 };
 
-uint64_t os_memory_bytes(void)
+/* Pages of the address space, and those of them that are in memory; 0 when the kernel does not
+ * tell. */
+static void read_pages(uint64_t *ret_address, uint64_t *ret_resident)
 {
     char text[STATM_MAX];
     char *end = text;
@@ -19,13 +21,27 @@ uint64_t os_memory_bytes(void)
     if (fd >= 0) {
         close(fd);
     }
-    if (got <= 0) {
-        return 0;
-    }
-    text[got] = '\0';
-    /* Pages: the size of the address space, then what of it is there. */
-    (void)strtoull(text, &end, 10);
-    return strtoull(end, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    text[got > 0 ? got : 0] = '\0';
+    *ret_address = strtoull(text, &end, 10);
+    *ret_resident = strtoull(end, NULL, 10);
+}
+
+uint64_t os_memory_bytes(void)
+{
+    uint64_t address = 0;
+    uint64_t resident = 0;
+
+    read_pages(&address, &resident);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t os_address_bytes(void)
+{
+    uint64_t address = 0;
+    uint64_t resident = 0;
+
+    read_pages(&address, &resident);
+    return address * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 unsigned os_processors(void)

@@ -1,6 +1,7 @@
 #include "base/thread.h"
 
 #include "base/check.h"
+#include "base/lack.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -33,7 +34,10 @@ void thread_start(struct thread *thread, const char *name, void (*body)(void *ar
     failed |= pthread_sigmask(SIG_SETMASK, &all, &before);
     failed |= pthread_attr_init(&attr);
     failed |= pthread_attr_setstacksize(&attr, STACK_SIZE);
-    failed |= pthread_create(&thread->handle, &attr, run, thread);
+    ASSERT(!failed);
+    if (pthread_create(&thread->handle, &attr, run, thread) != 0) {
+        lack_failed("the thread %s could not be started", name);
+    }
     failed |= pthread_attr_destroy(&attr);
     failed |= pthread_sigmask(SIG_SETMASK, &before, NULL);
     ASSERT(!failed);

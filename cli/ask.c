@@ -1,12 +1,12 @@
 #include "cli/ask.h"
 
-#include "base/check.h"
+#include "cli/curl_handles.h"
 
 #include <curl/curl.h>
 
 void ask_init(void)
 {
-    ASSERT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+    curl_handles_init();
 }
 
 void ask_release(void)
@@ -26,10 +26,9 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
 long ask_get(const char *url, long timeout_ms, struct buf *body)
 {
-    CURL *curl = curl_easy_init();
+    CURL *curl = curl_handles_easy();
     long status = 0;
 
-    ASSERT(curl);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);

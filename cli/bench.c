@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/curl_handles.h"
 #include "cli/url.h"
 
 #include <curl/curl.h>
@@ -210,7 +211,7 @@ static struct bench_worker *take_end(struct bench *bench)
     CURLcode result = message->data.result;
 
     (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
-    worker = (struct bench_worker *)private;
+    worker = (struct bench_worker *)(void *)private;
     (void)curl_easy_getinfo(worker->easy, CURLINFO_RESPONSE_CODE, &status);
     if (result == CURLE_OK && status / 100 == 2 && worker->what != BENCH_EVENT) {
         hist_add(&bench->hists[worker->what], os_now_us() - worker->begun_us);
@@ -289,13 +290,11 @@ void bench_run(struct bench *bench)
 {
     bench->worker_count = bench->clients + (bench->watches ? 1 : 0);
     bench->workers = mem_zalloc((size_t)bench->worker_count, sizeof(*bench->workers));
-    bench->multi = curl_multi_init();
-    ASSERT(bench->multi);
+    bench->multi = curl_handles_multi();
     (void)curl_multi_setopt(bench->multi, CURLMOPT_MAXCONNECTS, (long)bench->worker_count);
     for (int i = 0; i < bench->worker_count; i++) {
         bench->workers[i].bench = bench;
-        bench->workers[i].easy = curl_easy_init();
-        ASSERT(bench->workers[i].easy);
+        bench->workers[i].easy = curl_handles_easy();
         buf_init(&bench->workers[i].line, EVENT_MAX);
     }
     bench->start_ms = os_now_ms();

@@ -209,6 +209,8 @@ const char *child_advice(const struct child *child)
                "and it is filled again";
     case EXIT_DISK:
         return "make room on the disk, or give another one by --data DIR";
+    case EXIT_LACK:
+        return "it has too little memory, or too few threads or open files: its log says which";
     default:
         return "its log says what it was doing";
     }

@@ -26,7 +26,7 @@ struct cli {
 /* Runs the command of that row; `args` are those after its name. The process's exit code. */
 int cli_run(const struct cmd *cmd, int arg_count, char **args);
 
-/* The same as one of a series: it reads nothing that is older than `*zxid`, which goes on with what
+/* The same as one of a series: it reads nothing that is older than `*zxid`, which is raised to what
  * it has seen. */
 int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid);
 

@@ -1,8 +1,8 @@
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/cmd.h"
+#include "cli/curl_handles.h"
 #include "cli/url.h"
 #include "server/op/ops.h"
 
@@ -55,10 +55,9 @@ struct client *client_open(struct settings *settings)
     client->settings = settings;
     client->interrupt_fd = -1;
     buf_init(&client->reply.body, CLIENT_BODY_MAX);
-    ASSERT(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
-    client->multi = curl_multi_init();
-    client->easy = curl_easy_init();
-    ASSERT(client->multi && client->easy);
+    curl_handles_init();
+    client->multi = curl_handles_multi();
+    client->easy = curl_handles_easy();
     client_enter(client, settings->session);
     if (settings->min_zxid) {
         client_seen(client, settings->min_zxid);

@@ -1,7 +1,7 @@
 /*
  * client.h - one request after the other, to whichever replica answers, with libcurl.
  *
- * The client stays with the replica that answered last, goes on to the next one when that does not
+ * The client stays with the replica that answered last, tries the next one when that does not
  * serve, and shows each the newest zxid that it has seen, so that what it reads never goes back.
  * Each write has an Idempotency-Key: trying it again is always safe, and is done until the time of
  * the request is over. One thread.

@@ -2,10 +2,10 @@
  * Why nobody does what is asked: the replicas that answer at all know, and are asked for it when an
  * answer is late. A write waits in a replica without a quorum for longer than we do.
  */
-#include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/cmd.h"
+#include "cli/curl_handles.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,11 +29,10 @@ static bool ask_status(struct client *client, const char *endpoint, struct buf *
 {
     struct client_request request = {.target = "/status/v1"};
     struct curl_slist *headers = NULL;
-    CURL *easy = curl_easy_init();
+    CURL *easy = curl_handles_easy();
     bool answered = false;
     struct buf url;
 
-    ASSERT(easy);
     buf_init(&url, CLIENT_URL_MAX);
     buf_printf(&url, "%s%s", endpoint, request.target);
     if (client_prepare(client, easy, &request, buf_cstr(&url), &headers) == CMD_OK) {

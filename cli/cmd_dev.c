@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "base/os_usage.h"
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/dev.h"
@@ -8,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +131,7 @@ static int parse(struct dev *dev, int arg_count, char **args)
         const char *data = number ? NULL : cmd_option("data", arg_count, args, &pos);
 
         if (number) {
-            uint32_t *to = (uint32_t *)((char *)dev + number->offset);
+            uint32_t *to = (uint32_t *)(void *)((char *)dev + number->offset);
 
             if (!parse_number(text, number->max, to)) {
                 return cmd_usage_error(&cmd_dev, "--%s: \"%s\" is not a number from 1 to %u",
@@ -158,6 +160,34 @@ static int complain(const char *path, const char *what)
     return CMD_USAGE;
 }
 
+/* Whether the command line has this key for the replicas. */
+static bool has_key(const struct dev *dev, const char *key)
+{
+    const char *at = (const char *)dev->keys.data;
+    const char *end = at + dev->keys.len;
+    size_t len = strlen(key);
+
+    while (at && at < end) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+
+        if ((size_t)(end - at) > len && memcmp(at, key, len) == 0 && at[len] == '=') {
+            return true;
+        }
+        at = next ? next + 1 : NULL;
+    }
+    return false;
+}
+
+/* All replicas are on one machine: each gets its part of what a single one would take. */
+static void append_tree_bytes(const struct dev *dev, struct buf *out)
+{
+    uint64_t bytes = os_memory_max() / 2 / dev->nodes;
+
+    if (bytes > 0 && !has_key(dev, "maxTreeBytes")) {
+        buf_printf(out, "maxTreeBytes=%" PRIu64 "\n", bytes);
+    }
+}
+
 static void build_config(const struct dev *dev, const struct child *child, struct buf *out)
 {
     buf_append_str(out, "# Written by 'zabra dev' at each start.\n");
@@ -167,6 +197,7 @@ static void build_config(const struct dev *dev, const struct child *child, struc
     for (uint32_t i = 0; i < dev->nodes; i++) {
         buf_printf(out, "server.%u=127.0.0.1:%u\n", i + 1, dev->port + PEER_PORT_OFFSET + i);
     }
+    append_tree_bytes(dev, out);
     buf_append_slice(out, buf_slice(&dev->keys));
 }
 
@@ -513,7 +544,7 @@ static int run_prepared(struct dev *dev)
     int code = prepare_files(dev);
 
     if (code == CMD_OK) {
-        ASSERT(loop_init(&dev->loop) == ERR_OK);
+        loop_init(&dev->loop);
         open_signals(dev);
         ask_init();
         code = run_ensemble(dev);

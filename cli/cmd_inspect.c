@@ -183,8 +183,8 @@ static void print_snapshot(const struct inspection *inspection)
 
 static void print_epochs(struct inspection *inspection)
 {
-    struct store_epoch_range *ranges = mem_zalloc(STORE_EPOCHS_MAX, sizeof(*ranges));
-    size_t count = store_epochs(inspection->store, ranges, STORE_EPOCHS_MAX);
+    size_t count = 0;
+    struct store_epoch_range *ranges = store_epochs(inspection->store, &count);
 
     for (size_t i = 0; i < count; i++) {
         (void)printf("  epoch        %" PRIu32 ": records %" PRIu32 " to %" PRIu32 "\n",
@@ -289,8 +289,8 @@ static void json_snapshot(struct jsonw *json, const struct inspection *inspectio
 static void json_log(struct jsonw *json, const struct inspection *inspection)
 {
     const struct store_report *report = &inspection->report;
-    struct store_epoch_range *ranges = mem_zalloc(STORE_EPOCHS_MAX, sizeof(*ranges));
-    size_t count = store_epochs(inspection->store, ranges, STORE_EPOCHS_MAX);
+    size_t count = 0;
+    struct store_epoch_range *ranges = store_epochs(inspection->store, &count);
 
     jsonw_key(json, "log");
     jsonw_object(json);

@@ -1,13 +1,27 @@
+#include "base/lack.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os_files.h"
+#include "base/os_process.h"
+#include "base/os_usage.h"
 #include "cli/commands.h"
 #include "http/http.h"
 #include "server/config/config.h"
+#include "server/process/files.h"
 #include "server/process/server.h"
 #include "ws/ws.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
+
+/* Warnings about the machine. */
+struct notes {
+    bool has_connections;
+    bool has_streams;
+    char connections[FILES_TEXT_MAX];
+    char streams[FILES_TEXT_MAX];
+};
 
 /* Takes --config out of the arguments; what is left are keys of the configuration. False when its
  * value is missing. */
@@ -39,6 +53,38 @@ static void report_warnings(const struct config_report *report)
     }
 }
 
+/* Limits of clients that do not fit are lowered. False: the limit of open files is too low. */
+static bool fit_files(struct config *config, struct notes *notes)
+{
+    struct files_plan plan;
+
+    files_plan(config, os_files_raise(), os_files_open(), &plan);
+    if (plan.clients == 0) {
+        files_explain(&plan, notes->connections);
+        (void)fprintf(stderr, "zabra: %s\n", notes->connections);
+        return false;
+    }
+    notes->has_connections = files_warn_connections(&plan, config, notes->connections);
+    notes->has_streams = files_warn_streams(&plan, config, notes->streams);
+    files_apply(&plan, config);
+    return true;
+}
+
+/* Once it serves: a start that is refused says why in one line. */
+static void report_notes(const struct notes *notes)
+{
+    if (notes->has_connections) {
+        log_warn("config", "%s", notes->connections);
+    }
+    if (notes->has_streams) {
+        log_warn("config", "%s", notes->streams);
+    }
+    if (os_is_root()) {
+        log_warn("server", "this replica runs as root and does not need it: run it as a user of "
+                           "its own that owns dataDir");
+    }
+}
+
 /* What listens to clients. */
 struct fronts {
     struct ws *ws;
@@ -61,8 +107,8 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     if (err) {
         /* Somebody took it since it was tried. */
         (void)fprintf(stderr,
-                      "zabra: clientPort: cannot listen on %s port %u (%s); stop what uses "
-                      "it or give another one\n",
+                      "zabra: clientPort: cannot listen on %s port %u, or on probeListen (%s); "
+                      "stop what uses it or give another one\n",
                       config->client_address, config->client_port, err_text(err));
         return CMD_USAGE;
     }
@@ -70,11 +116,12 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
 }
 
 /* Sockets first: their clients are told where else to go while this replica still leads. */
-static void run_until_signal(const struct config *config, struct server *server,
-                             const struct fronts *fronts)
+static void run_until_signal(const struct config *config, const struct notes *notes,
+                             struct server *server, const struct fronts *fronts)
 {
     log_info("server", "replica %u answers on http://%s:%u", config->id, config->client_address,
              config->client_port);
+    report_notes(notes);
 
     int signal_number = server_wait(server);
 
@@ -84,12 +131,16 @@ static void run_until_signal(const struct config *config, struct server *server,
     http_drain(fronts->http);
 }
 
-static int run_server(const struct config *config)
+static int run_server(struct config *config)
 {
+    struct notes notes;
     struct server *server = NULL;
     struct fronts fronts = {.ws = NULL};
     char error[SERVER_ERROR_MAX];
 
+    if (!fit_files(config, &notes)) {
+        return CMD_USAGE;
+    }
     if (server_start(config, &server, error)) {
         (void)fprintf(stderr, "zabra: %s\n", error);
         return CMD_USAGE;
@@ -98,12 +149,20 @@ static int run_server(const struct config *config)
     int code = start_fronts(config, server_gate(server), &fronts);
 
     if (code == CMD_OK) {
-        run_until_signal(config, server, &fronts);
+        run_until_signal(config, &notes, server, &fronts);
     }
     ws_stop(fronts.ws);
     http_stop(fronts.http);
     server_stop(server);
     return code;
+}
+
+/* The last line of a process that the machine gives too little. */
+static void report_lack(const char *text)
+{
+    log_error("server", "stopping: %s; the process has %" PRIu64 " MiB in memory", text,
+              os_memory_bytes() >> 20);
+    _exit(EXIT_LACK);
 }
 
 static int serve(const struct config_sources *sources)
@@ -112,11 +171,16 @@ static int serve(const struct config_sources *sources)
     struct config_report *report = mem_zalloc(1, sizeof(*report));
     int code = CMD_USAGE;
 
+    os_dumps_forbid();
     if (config_load(sources, config, report)) {
         (void)fprintf(stderr, "zabra: %s\n", report->error);
     } else {
         log_setup((enum log_level)config->log_level, config->log_format == 1, STDERR_FILENO);
+        lack_setup(report_lack);
         report_warnings(report);
+        if (config->core_dumps) {
+            os_dumps_allow();
+        }
         code = run_server(config);
     }
     explicit_bzero(config->secret, sizeof(config->secret));

@@ -325,7 +325,7 @@ const struct cmd cmd_watch = {
     .name = "watch",
     .summary = "print what happens to a znode, or run a command for each change",
     .usage = "PATH [-- COMMAND [ARGUMENT...]]",
-    .text = "The znode need not be there yet. When a replica ends the watch goes on at\n"
+    .text = "The znode need not be there yet. When a replica ends the watch resumes at\n"
             "another one, and nothing is missing or comes twice; where that cannot be the\n"
             "event is \"gap\": read anew. Commands run one after the other, without a shell.\n"
             "Each gets the event as JSON by standard input, and ZABRA_EVENT_TYPE,\n"

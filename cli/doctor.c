@@ -1,6 +1,7 @@
 #include "cli/doctor.h"
 
 #include "base/check.h"
+#include "cli/doctor_int.h"
 #include "cli/jsonr.h"
 #include "server/config/config.h"
 
@@ -17,140 +18,11 @@ enum {
     SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
     BEHIND_MAX = 10000, /* Transactions that one may be behind the newest. */
     SYNCS_MIN = 20,     /* Below there is no mean. */
-    NEAR_PERCENT = 80
+    NEAR_PERCENT = 80,
+    UNSENT_SHORT_PERCENT = 75 /* From there on replicas close slow clients (base/budget.h). */
 };
 
 #define SLOW_SYNC_S 0.1
-
-enum kind {
-    NO_QUORUM,
-    UNREACHABLE,
-    REFUSED,
-    OTHER_CLUSTER,
-    OTHER_HISTORY,
-    STATES_DIFFER,
-    NOT_READY,
-    NOT_MEMBER,
-    PEER_REFUSED,
-    LOG_STUCK,
-    MISSING,
-    NO_SPARE,
-    LAGGING,
-    DISK_LOW,
-    DISK_SLOW,
-    SNAPSHOTS_FAIL,
-    CLOCK_SKEW,
-    VERSIONS_DIFFER,
-    CONFIG_DIFFERS,
-    EVEN_VOTERS,
-    NO_CLIENT_ADDRESS,
-    LOOPBACK_ADDRESS,
-    NEAR_LIMIT,
-    QUOTA_EXCEEDED,
-    KINDS
-};
-
-static const struct {
-    bool error;
-    const char *code;
-    const char *meaning;
-    const char *advice;
-} kinds[KINDS] = {
-    [NO_QUORUM] = {true, "no-quorum",
-                   "No majority of the voters works together: nothing can be "
-                   "written, and reads end soon.",
-                   "Start the replicas that are down, or mend the "
-                   "network between them. Only if their disks are lost for good: zabra help "
-                   "recover."},
-    [UNREACHABLE] = {true, "unreachable",
-                     "It is not running, or there is no way to its client "
-                     "port.",
-                     "Look at its log and start it; else look at clientPort, clientAddress "
-                     "and the firewall; or take it out of --endpoints."},
-    [REFUSED] = {true, "refused", "It runs, and does not answer you.",
-                 "With 401 look at --user and "
-                 "the password, with 421 at its allowedHosts."},
-    [OTHER_CLUSTER] = {true, "wrong-cluster", "These endpoints are replicas of several ensembles.",
-                       "Correct --endpoints, or the server list of the one that is a stranger."},
-    [OTHER_HISTORY] = {true, "wrong-history",
-                       "They go on from different points: some were "
-                       "restored or recovered, the others have what was before.",
-                       "Decide which "
-                       "one is right, stop the others and start them with empty directories "
-                       "(docs/operating.md)."},
-    [STATES_DIFFER] = {true, "states-differ",
-                       "At the same zxid they hold different trees. This "
-                       "must never happen.",
-                       "Keep the logs and directories and report it; "
-                       "replicas of the minority refill themselves."},
-    [NOT_READY] = {true, "not-ready", "It answers, but does not serve.",
-                   "What it says itself is "
-                   "the reason; if it lasts, look at its log."},
-    [NOT_MEMBER] = {true, "not-ready",
-                    "Its disk is new or not trusted: it is filled by the leader, shows its tree "
-                    "meanwhile, and does not vote.",
-                    "Wait: that ends by itself. A disk in the place of another votes when that one "
-                    "has been absent for 10 s and the others are a majority without it, at most "
-                    "once in 10 minutes; a new ensemble needs all of its list at first."},
-    [PEER_REFUSED] = {true, "peer-refused", "Replicas do not accept each other's connections.",
-                      "Give all the same peerSecretFile and server list; the log of the one that "
-                      "refuses says which of them is wrong."},
-    [LOG_STUCK] = {true, "disk-full",
-                   "Nothing can be appended to its log: it acknowledges "
-                   "nothing.",
-                   "Free space on the disk of its dataDir; it goes on by itself."},
-    [MISSING] = {true, "missing", "A member of the ensemble is not there for the others.",
-                 "Start it, or mend the network between the replicas' peer ports."},
-    [NO_SPARE] = {false, "no-spare", "With one replica less there is no majority.",
-                  "Bring back the ones that are missing."},
-    [LAGGING] = {false, "lagging",
-                 "What it shows is old; it may have too little CPU, disk or "
-                 "network.",
-                 "Look at its zabra_log_sync_seconds and at the load of its machine."},
-    [DISK_LOW] = {false, "disk-low", "There is no room for the next segment of its log.",
-                  "Free space on the disk of its dataDir now."},
-    [DISK_SLOW] = {false, "disk-slow", "Every write waits for this disk, if a majority is as slow.",
-                   "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
-    [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
-                        "Until one can be written the log grows, and a "
-                        "start takes longer.",
-                        "Its log says why; as a rule there is no space."},
-    [CLOCK_SKEW] = {false, "clock-skew",
-                    "Times of changes (ctime, mtime) jump when the leader "
-                    "changes, and logs cannot be laid side by side. Nothing else depends on "
-                    "clocks.",
-                    "Run chrony or systemd-timesyncd on all machines."},
-    [VERSIONS_DIFFER] = {false, "versions-differ",
-                         "Right in the middle of an upgrade, and only "
-                         "then.",
-                         "Finish it: one replica after the other."},
-    [CONFIG_DIFFERS] = {false, "config-differs",
-                        "What clients may do depends on who answers, and "
-                        "changes with the leader.",
-                        "Give all replicas the same values."},
-    [EVEN_VOTERS] = {false, "even-voters",
-                     "One voter more than needed: it makes writes slower, "
-                     "and no further loss is survived.",
-                     "Who votes is settled when an ensemble is "
-                     "founded: found the next one with an odd number (docs/operating.md)."},
-    [NO_CLIENT_ADDRESS] = {false, "no-client-address",
-                           "Clients cannot find it by asking the "
-                           "others.",
-                           "Set advertiseClient=host:port in its configuration."},
-    [LOOPBACK_ADDRESS] = {false, "loopback-address",
-                          "It tells clients an address that leads them "
-                          "to themselves.",
-                          "Set advertiseClient=host:port to one that others "
-                          "reach."},
-    [NEAR_LIMIT] = {false, "near-limit",
-                    "When it is reached, what comes next is refused with 429 "
-                    "or 503.",
-                    "Find out who uses so many, or raise the limit on all replicas."},
-    [QUOTA_EXCEEDED] = {false, "quota-exceeded",
-                        "Soft limits refuse nothing, but somebody meant "
-                        "them.",
-                        "zabra quota lists them."},
-};
 
 /* What is being looked at. */
 struct look {
@@ -159,10 +31,11 @@ struct look {
     json_t *findings;
 };
 
-static void find(struct look *look, enum kind kind, const char *subject, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+static void find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
+                 ...) __attribute__((format(printf, 4, 5)));
 
-static void find(struct look *look, enum kind kind, const char *subject, const char *format, ...)
+static void find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
+                 ...)
 {
     char found[FOUND_MAX];
     va_list list;
@@ -171,10 +44,10 @@ static void find(struct look *look, enum kind kind, const char *subject, const c
     (void)vsnprintf(found, sizeof(found), format, list);
     va_end(list);
 
-    json_t *finding =
-        json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", kinds[kind].error ? "error" : "warning",
-                  "code", kinds[kind].code, "subject", subject, "found", found, "meaning",
-                  kinds[kind].meaning, "advice", kinds[kind].advice);
+    json_t *finding = json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", doctor_texts[kind].error ? "error" : "warning",
+        "code", doctor_texts[kind].code, "subject", subject, "found", found, "meaning",
+        doctor_texts[kind].meaning, "advice", doctor_texts[kind].advice);
 
     ASSERT(finding);
     (void)json_array_append_new(look->findings, finding);
@@ -237,17 +110,20 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
 }
 
 static const struct {
+    enum doctor_kind kind;
     const char *metric;
     const char *limit;
     const char *what;
 } limited[] = {
-    {"zabra_sessions", "maxSessions", "sessions"},
-    {"zabra_remembered_results", "maxRemembered", "answers kept for retries"},
-    {"zabra_remembered_result_bytes", "maxRememberedBytes", "bytes of answers kept for retries"},
-    {"zabra_http_connections", "maxConnections", "connections"},
-    {"zabra_ws_sockets", "maxWebSockets", "WebSockets"},
-    {"zabra_http_streams", "maxStreams", "streams"},
-    {"zabra_outstanding_requests", "maxRequests", "requests inside"},
+    {NEAR_LIMIT, "zabra_sessions", "maxSessions", "sessions"},
+    {TREE_FULL, "zabra_tree_bytes", "maxTreeBytes", "bytes of memory for the tree"},
+    {NEAR_LIMIT, "zabra_remembered_results", "maxRemembered", "answers kept for retries"},
+    {NEAR_LIMIT, "zabra_remembered_result_bytes", "maxRememberedBytes",
+     "bytes of answers kept for retries"},
+    {NEAR_LIMIT, "zabra_http_connections", "maxConnections", "connections"},
+    {NEAR_LIMIT, "zabra_ws_sockets", "maxWebSockets", "WebSockets"},
+    {NEAR_LIMIT, "zabra_http_streams", "maxStreams", "streams"},
+    {NEAR_LIMIT, "zabra_outstanding_requests", "maxRequests", "requests inside"},
 };
 
 static void look_at_limits(struct look *look, const json_t *replica, const char *subject)
@@ -258,13 +134,24 @@ static void look_at_limits(struct look *look, const json_t *replica, const char 
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
         if (limit > 0 && used * 100 >= limit * NEAR_PERCENT) {
-            find(look, NEAR_LIMIT, subject, "%.0f %s, %s is %.0f", used, limited[i].what,
+            find(look, limited[i].kind, subject, "%.0f %s, %s is %.0f", used, limited[i].what,
                  limited[i].limit, limit);
         }
     }
     if (figure(replica, "zabra_quotas_exceeded") > 0) {
         find(look, QUOTA_EXCEEDED, subject, "%.0f soft quotas are exceeded",
              figure(replica, "zabra_quotas_exceeded"));
+    }
+}
+
+static void look_at_unsent(struct look *look, const json_t *replica, const char *subject)
+{
+    double used = figure(replica, "zabra_unsent_bytes");
+    double limit = figure(replica, "zabra_unsent_max_bytes");
+
+    if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
+        find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, subject,
+             "%.0f bytes wait to be sent to clients, maxUnsentBytes is %.0f", used, limit);
     }
 }
 
@@ -282,6 +169,7 @@ static void look_at_one(struct look *look, const json_t *replica)
         look_at_checks(look, replica, subject);
         look_at_disk(look, replica, subject);
         look_at_limits(look, replica, subject);
+        look_at_unsent(look, replica, subject);
     }
 }
 
@@ -293,7 +181,7 @@ static uint64_t hex(const json_t *value, const char *path)
 }
 
 /* The first two that differ in a member of their status. */
-static void look_at_same(struct look *look, const char *member, enum kind kind)
+static void look_at_same(struct look *look, const char *member, enum doctor_kind kind)
 {
     const json_t *first = NULL;
     const json_t *replica = NULL;
@@ -405,6 +293,12 @@ static void look_at_lag(struct look *look)
     }
 }
 
+/* The smallest one applies to all, and machines may differ. */
+static bool may_differ(const char *limit)
+{
+    return strcmp(limit, "maxTreeBytes") == 0;
+}
+
 /* The first limit that differs between two. */
 static void look_at_config(struct look *look)
 {
@@ -428,7 +322,7 @@ static void look_at_config(struct look *look)
         {
             const json_t *other = json_object_get(jsonr_at(first, "limits"), name);
 
-            if (other && !json_equal(other, value)) {
+            if (other && !may_differ(name) && !json_equal(other, value)) {
                 find(look, CONFIG_DIFFERS, subject, "%s is %.0f, and %.0f with replica %" PRId64,
                      name, json_number_value(value), json_number_value(other),
                      jsonr_number(first, "status.id"));

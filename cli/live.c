@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
+#include "cli/curl_handles.h"
 #include "cli/live_int.h"
 #include "cli/url.h"
 
@@ -38,9 +39,9 @@ struct live *live_open(struct cli *cli)
     live->child_fd = -1;
     failed |= pthread_sigmask(SIG_BLOCK, &set, &live->old_mask);
     live->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    live->multi = curl_multi_init();
-    live->touch = curl_easy_init();
-    ASSERT(!failed && live->signal_fd >= 0 && live->multi && live->touch);
+    live->multi = curl_handles_multi();
+    live->touch = curl_handles_easy();
+    ASSERT(!failed && live->signal_fd >= 0);
     client_interrupt_by(cli->client, live->signal_fd);
     return live;
 }

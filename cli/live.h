@@ -1,5 +1,5 @@
 /*
- * live.h - what goes on while a command waits: one thread, one place to wait in.
+ * live.h - what happens while a command waits: one thread, one place to wait in.
  *
  * A session is kept alive, watches are read, a child runs and signals come in; live_wait() returns
  * with the next thing that has happened, so that a command is read from top to bottom. While a

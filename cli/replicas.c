@@ -1,8 +1,8 @@
 #include "cli/replicas.h"
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/curl_handles.h"
 #include "cli/url.h"
 
 #include <curl/curl.h>
@@ -57,8 +57,7 @@ static bool begin(struct cli *cli, const char *target, struct asking *asking, CU
     buf_init(&url, ENDPOINT_MAX + URL_MAX);
     buf_append_str(&url, answer->url);
     buf_append_str(&url, target);
-    asking->easy = curl_easy_init();
-    ASSERT(asking->easy);
+    asking->easy = curl_handles_easy();
 
     int code =
         client_prepare(cli->client, asking->easy, &request, buf_cstr(&url), &asking->headers);
@@ -107,18 +106,17 @@ static void take_ends(CURLM *multi)
             return;
         }
         (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &private);
-        take_end((struct asking *)private, message->data.result);
+        take_end((struct asking *)(void *)private, message->data.result);
     }
 }
 
 static int run(struct cli *cli, const char *target, struct replicas *replicas)
 {
     struct asking *askings = mem_zalloc((size_t)replicas->count, sizeof(*askings));
-    CURLM *multi = curl_multi_init();
+    CURLM *multi = curl_handles_multi();
     int running = 1;
     bool begun = true;
 
-    ASSERT(multi);
     for (int i = 0; begun && i < replicas->count; i++) {
         askings[i].answer = &replicas->answers[i];
         begun = begin(cli, target, &askings[i], multi);

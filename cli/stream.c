@@ -1,9 +1,9 @@
 #include "cli/stream.h"
 
-#include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
+#include "cli/curl_handles.h"
 #include "cli/url.h"
 
 #include <curl/curl.h>
@@ -62,8 +62,7 @@ struct stream *stream_open(struct client *client, void *multi, const struct stre
 
     stream->client = client;
     stream->multi = multi;
-    stream->easy = curl_easy_init();
-    ASSERT(stream->easy);
+    stream->easy = curl_handles_easy();
     stream->endpoint = client_endpoints(client)->current;
     stream->path = mem_strdup(request->path);
     stream->kind = mem_strdup(request->kind);

@@ -1,5 +1,5 @@
 /*
- * stream.h - the events of a watch, from whichever replica serves: when a stream ends it goes on at
+ * stream.h - the events of a watch, from whichever replica serves: when a stream ends it resumes at
  * the next one, exactly behind the last whole transaction that was told.
  *
  * The events of a transaction are handed out together once its last one is here, so that nothing

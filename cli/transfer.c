@@ -1,8 +1,8 @@
 #include "cli/transfer.h"
 
-#include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
+#include "cli/curl_handles.h"
 #include "cli/url.h"
 
 #include <errno.h>
@@ -204,14 +204,13 @@ static int try_once(struct cli *cli, struct transfer *transfer, uint64_t share_m
     struct trying trying = {.cli = cli,
                             .transfer = transfer,
                             .share_ms = share_ms,
-                            .easy = curl_easy_init(),
+                            .easy = curl_handles_easy(),
                             .shows = is_shown(cli, transfer)};
-    CURLM *multi = curl_multi_init();
+    CURLM *multi = curl_handles_multi();
     struct curl_slist *headers = NULL;
     CURLcode result = CURLE_OK;
     struct buf url;
 
-    ASSERT(trying.easy && multi);
     buf_clear(&transfer->answer);
     client_url(cli->client, &transfer->request, &url);
 

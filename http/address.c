@@ -1,8 +1,10 @@
 #include "http/address.h"
 
 #include "base/hash.h"
+#include "base/loop.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 
 void http_address_text(const struct sockaddr *address, char *out, size_t out_len)
@@ -42,4 +44,26 @@ uint64_t http_address_key(const struct sockaddr *address)
         bytes = slice_make(&((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
     }
     return hash64(bytes.len, bytes) | 1;
+}
+
+int http_listen(const char *address, uint16_t port, int backlog)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1) {
+        return loop_listen((const struct sockaddr *)&v4, sizeof(v4), backlog);
+    }
+    if (inet_pton(AF_INET6, address, &v6.sin6_addr) == 1) {
+        return loop_listen((const struct sockaddr *)&v6, sizeof(v6), backlog);
+    }
+    return -EINVAL;
+}
+
+enum err http_listen_error(int error)
+{
+    if (error == -EADDRINUSE) {
+        return ERR_BUSY;
+    }
+    return error == -EINVAL || error == -EADDRNOTAVAIL || error == -EACCES ? ERR_CONFIG : ERR_IO;
 }

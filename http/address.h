@@ -2,6 +2,8 @@
 #ifndef HTTP_ADDRESS_H
 #define HTTP_ADDRESS_H
 
+#include "base/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,5 +14,9 @@ void http_address_text(const struct sockaddr *address, char *out, size_t out_len
 
 /* One client: an IPv4 address, or an IPv6 network of 64 bits. Never 0. */
 uint64_t http_address_key(const struct sockaddr *address);
+
+/* Listens on a numeric address; a descriptor, or a negative errno, and what that means. */
+int http_listen(const char *address, uint16_t port, int backlog);
+enum err http_listen_error(int error);
 
 #endif

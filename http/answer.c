@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 enum {
-    LOCATION_MAX = 2048 /* A longer one might not fit the library's memory for a head. */
+    LOCATION_MAX = 2048,
+    LOCATION_NAME_LEN = 12 /* "Location: " and the end of the line. */
 };
 
 /* "http://host:port", as the client knows us. */
@@ -64,13 +65,20 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     http_header(response, "Cache-Control", "no-store");
     http_header(response, "X-Content-Type-Options", "nosniff");
     if (problem->retry_after_ms > 0) {
-        http_header(response, "Retry-After", "1");
+        char seconds[24];
+
+        (void)snprintf(seconds, sizeof(seconds), "%llu",
+                       (unsigned long long)(problem->retry_after_ms + 999) / 1000);
+        http_header(response, "Retry-After", seconds);
     }
     if (status == MHD_HTTP_UNAUTHORIZED) {
         http_header(response, "WWW-Authenticate", challenge(problem->err));
     }
     if (problem->err == ERR_UPGRADE_REQUIRED) {
         http_header(response, "Upgrade", "websocket");
+    }
+    if (problem->err == ERR_UNSUPPORTED_MEDIA_TYPE && conn->request.head.content_encoding.data) {
+        http_header(response, "Accept-Encoding", "identity");
     }
     if (problem->err == ERR_METHOD_NOT_ALLOWED) {
         buf_init(&allow, HTTP_KEEP_BYTES);
@@ -111,15 +119,19 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
     problem.instance = instance;
     problem.path = request->args.path;
     problem.zxid = request->zxid ? request->zxid : http_status(conn)->applied;
-    problem.retry_after_ms = may_retry(problem.err) ? HTTP_RETRY_AFTER_MS : 0;
+    if (!may_retry(problem.err)) {
+        problem.retry_after_ms = 0;
+    } else if (problem.retry_after_ms == 0) {
+        problem.retry_after_ms = HTTP_RETRY_AFTER_MS;
+    }
     buf_clear(&conn->uri);
     if (conn->target.len > 0 && conn->target.data[0] == '/') {
         put_base(conn, &conn->uri);
     }
     http_mask_target(request->route, buf_slice(&conn->target), &conn->uri);
     problem.request = buf_slice(&conn->uri);
-    buf_clear(&conn->out);
-    jsonw_init(&json, &conn->out);
+    text_clear(&conn->out, HTTP_KEEP_BYTES);
+    jsonw_init(&json, &conn->out.own);
     op_json_problem(&json, &problem);
     request->fault.err = problem.err;
 
@@ -139,6 +151,7 @@ enum MHD_Result http_answer_fault(struct http_conn *conn)
     problem.detail = fault->detail[0] ? fault->detail : NULL;
     problem.has_index = fault->has_index;
     problem.index = fault->index;
+    problem.retry_after_ms = fault->retry_after_ms;
     return http_answer_problem(conn, &problem);
 }
 
@@ -152,6 +165,7 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
         problem.status = MHD_HTTP_UNAUTHORIZED;
     }
     problem.detail = result->detail;
+    problem.retry_after_ms = result->retry_after_ms;
     problem.has_index = request->args.op_count > 0 && result->failed_index < request->args.op_count;
     problem.index = result->failed_index;
     problem.result = result;
@@ -160,11 +174,6 @@ static enum MHD_Result answer_error(struct http_conn *conn, const struct op_resu
 }
 
 /* ---- Successes ---- */
-
-static void free_data(void *cls)
-{
-    blob_unref(cls);
-}
 
 /* The bytes themselves, straight from the tree: the response holds a reference. With the length
  * that the library adds these are eight headers, so a Date is left out. */
@@ -178,14 +187,10 @@ static enum MHD_Result answer_bytes(struct http_conn *conn, struct op_result *re
     if (empty) {
         response = http_response_empty();
     } else {
-        struct slice bytes = blob_slice(result->data);
-        /* The library does not write to it: its signature is older than that promise. */
-        void *data = result->data->data;
-
-        response = MHD_create_response_from_buffer_with_free_callback_cls(
-            bytes.len, data, free_data, blob_ref(result->data));
-        ASSERT(response);
-        conn->request.answer_bytes = bytes.len;
+        response = http_response_blob(conn, result->data);
+        if (!response) {
+            return http_answer_fault(conn);
+        }
         http_header(response, "Content-Type", "application/octet-stream");
     }
     http_stat_text(&result->stat, stat);
@@ -218,12 +223,28 @@ static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_resu
     return http_send(conn, status, response);
 }
 
+/* A longer one does not fit the library's memory beside the head of the request: it would send no
+ * answer at all. */
+static size_t location_max(struct http_conn *conn)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    int entries =
+        MHD_get_connection_values(conn->mhd, MHD_HEADER_KIND | MHD_GET_ARGUMENT_KIND, NULL, NULL);
+    size_t left = info ? http_pool_left(conn->http->limits->head_bytes_max, info->header_size,
+                                        (size_t)entries)
+                       : 0;
+
+    left = left > LOCATION_NAME_LEN ? left - LOCATION_NAME_LEN : 0;
+    return left < LOCATION_MAX ? left : LOCATION_MAX;
+}
+
 static void put_location(struct http_conn *conn, const struct op_result *result,
                          struct MHD_Response *response)
 {
     struct buf location;
 
-    buf_init(&location, LOCATION_MAX);
+    buf_init(&location, location_max(conn));
     if (result->has_session) {
         put_session_uri(conn, &location);
     } else {
@@ -285,14 +306,13 @@ static enum MHD_Result answer_json(struct http_conn *conn, const struct op_resul
         put_uri(conn, addressed_path(request), &conn->uri);
     }
     style.uri = buf_slice(&conn->uri);
-    buf_clear(&conn->out);
-    jsonw_init(&json, &conn->out);
+    text_clear(&conn->out, HTTP_KEEP_BYTES);
+    jsonw_init_text(&json, &conn->out);
     if (op_json_result(&json, &request->args, result, &style) != ERR_OK) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
         return http_answer_fault(conn);
     }
-    if (conn->out.overflow) {
-        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+    if (!http_body_seal(conn)) {
         return http_answer_fault(conn);
     }
 

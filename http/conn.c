@@ -10,8 +10,23 @@
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "http/address.h"
-#include "http/http_int.h"
+#include "http/slow_int.h"
 #include "server/op/acl.h"
+
+/* From the first byte of a head on its time is that of a head. */
+static void on_part(struct http_inlet *inlet)
+{
+    struct http_conn *conn = list_entry(inlet, struct http_conn, inlet);
+
+    if (atomic_load(&conn->phase) == HTTP_IDLE) {
+        (void)http_conn_enter(conn, HTTP_HEAD, conn->http->limits->head_timeout_ms);
+    }
+}
+
+static void on_refused(struct http_inlet *inlet)
+{
+    http_conn_refuse(list_entry(inlet, struct http_conn, inlet));
+}
 
 static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
 {
@@ -27,13 +42,16 @@ static struct http_conn *conn_new(struct http *http, struct MHD_Connection *mhd)
     ASSERT(info);
     http_address_text(info->client_addr, conn->principal.address, sizeof(conn->principal.address));
     conn->address_key = http_address_key(info->client_addr);
+    http_inlet_init(&conn->inlet, http->limits->head_bytes_max);
+    conn->inlet.on_part = on_part;
+    conn->inlet.on_refused = on_refused;
     buf_init(&conn->target, (size_t)http->limits->head_bytes_max * 2);
     buf_init(&conn->decoded, (size_t)http->limits->head_bytes_max * 4 + 2);
     buf_init(&conn->body, SIZE_MAX / 2); /* Bounded per request. */
     buf_init(&conn->strings, SIZE_MAX / 2);
     buf_init(&conn->acl, ACL_BYTES_MAX);
     buf_init(&conn->uri, SIZE_MAX / 2);
-    buf_init(&conn->out, HTTP_ANSWER_MAX);
+    text_init(&conn->out, HTTP_ANSWER_MAX, gate_unsent(http->gate));
     return conn;
 }
 
@@ -47,7 +65,8 @@ static void conn_free(struct http_conn *conn)
     buf_release(&conn->strings);
     buf_release(&conn->acl);
     buf_release(&conn->uri);
-    buf_release(&conn->out);
+    http_inlet_release(&conn->inlet);
+    text_release(&conn->out);
     mem_free(conn);
 }
 
@@ -55,6 +74,7 @@ static void conn_open(struct http *http, struct MHD_Connection *mhd, void **sock
 {
     struct http_conn *conn = conn_new(http, mhd);
 
+    http_inlet_attach(&conn->inlet, conn->fd);
     /* The acceptor has seen a whole head: this connection is not idle before that is answered. */
     (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     pthread_mutex_lock(&http->conns_mutex);
@@ -69,6 +89,7 @@ static void conn_close(struct http_conn *conn)
 {
     struct http *http = conn->http;
 
+    http_inlet_detach(&conn->inlet, conn->fd);
     pthread_mutex_lock(&http->conns_mutex);
     list_remove(&conn->node);
     pthread_mutex_unlock(&http->conns_mutex);
@@ -113,7 +134,7 @@ bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t lim
     return false;
 }
 
-static void trim_buf(struct buf *buf)
+void http_conn_trim(struct buf *buf)
 {
     buf_clear(buf);
     if (buf->cap > HTTP_KEEP_BYTES) {
@@ -128,6 +149,10 @@ void http_conn_reset(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
+    http_large_leave(conn); /* Resumed for its turn, and closed before it came. */
+    if (request->ends) {
+        atomic_fetch_sub(&conn->http->ending, 1);
+    }
     mem_free(request->multi);
     op_request_free(request->op);
     http_wait_free(request->wait);
@@ -137,13 +162,16 @@ void http_conn_reset(struct http_conn *conn)
     principal_release(&conn->principal);
     explicit_bzero(request->secret, sizeof(request->secret));
     *request = (struct http_request){.id = 0};
-    trim_buf(&conn->target);
-    trim_buf(&conn->decoded);
-    trim_buf(&conn->body);
-    trim_buf(&conn->strings);
-    trim_buf(&conn->acl);
-    trim_buf(&conn->uri);
-    trim_buf(&conn->out);
+    http_conn_trim(&conn->target);
+    http_conn_trim(&conn->decoded);
+    http_conn_trim(&conn->strings);
+    http_request_body_drop(conn);
+    http_conn_trim(&conn->acl);
+    http_conn_trim(&conn->uri);
+    text_clear(&conn->out, HTTP_KEEP_BYTES);
+    if (atomic_load_explicit(&conn->kept, memory_order_relaxed) > 0) {
+        atomic_store_explicit(&conn->kept, 0, memory_order_relaxed);
+    }
 }
 
 /* A reset would take the answer away from a client that is still sending: the library reads on, and
@@ -161,11 +189,23 @@ void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const
     loop_shutdown_write(conn->fd);
 }
 
+void http_conn_refuse(struct http_conn *conn)
+{
+    const struct http_verdict *verdict = &conn->inlet.verdict;
+
+    metric_add(&conn->http->metrics.refused_head, 1);
+    conn->request.fault.err = verdict->err;
+    conn->request.http_status = verdict->status;
+    if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
+        http_conn_tell(conn, verdict->err, verdict->status, verdict->detail);
+    }
+}
+
 /* A request that did not come in time is told so; what waits or reads an answer is just closed. */
-static void expire(struct http_conn *conn, uint32_t phase)
+static bool expire(struct http_conn *conn, uint32_t phase)
 {
     if (!atomic_compare_exchange_strong(&conn->phase, &phase, HTTP_EXPIRED)) {
-        return;
+        return false;
     }
     if (phase != HTTP_IDLE && phase != HTTP_EXPIRED) {
         metric_add(&conn->http->metrics.timeouts, 1);
@@ -174,24 +214,42 @@ static void expire(struct http_conn *conn, uint32_t phase)
         http_conn_tell(conn, ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
                        phase == HTTP_HEAD ? "the request head took too long"
                                           : "the request body took too long");
-        return;
+        return true;
     }
     atomic_store(&conn->deadline_ms, 0);
-    loop_shutdown(conn->fd);
+    loop_cut(conn->fd);
+    return true;
+}
+
+static void cut_slowest(struct http *http, const struct http_slowest *slowest)
+{
+    uint32_t count = http_slow_choose(&http->relief, slowest);
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool cut = expire(slowest->conns[i], HTTP_SENDING);
+
+        metric_add(&http->metrics.closed_slowest, cut ? 1 : 0);
+    }
 }
 
 void http_conns_scan(struct http *http, uint64_t now_ms)
 {
+    struct http_slowest slowest;
+
+    http_slow_begin(http, now_ms, &slowest);
     pthread_mutex_lock(&http->conns_mutex);
     list_for_each (at, &http->conns) {
         struct http_conn *conn = list_entry(at, struct http_conn, node);
         uint32_t phase = atomic_load(&conn->phase);
         uint64_t deadline = atomic_load(&conn->deadline_ms);
 
-        if (phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline) {
-            expire(conn, phase);
+        bool late = phase != HTTP_BUSY && deadline != 0 && now_ms >= deadline;
+
+        if (late || http_slow_look(conn, phase, deadline, &slowest)) {
+            (void)expire(conn, phase);
         }
     }
+    cut_slowest(http, &slowest);
     pthread_mutex_unlock(&http->conns_mutex);
 }
 
@@ -216,7 +274,7 @@ uint32_t http_conns_close_idle(struct http *http)
             continue;
         }
         if (is_idle(conn, phase)) {
-            expire(conn, phase);
+            (void)expire(conn, phase);
         } else {
             left++;
         }

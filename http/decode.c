@@ -25,13 +25,12 @@ void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     va_end(args);
 }
 
-/* A client's text for a format of "%.*s": never more than an error should repeat. */
-static int quote_len(struct slice text)
+int http_quote_len(struct slice text)
 {
     return text.len < QUOTE_MAX ? (int)text.len : QUOTE_MAX;
 }
 
-static const char *quote(struct slice text)
+const char *http_quote(struct slice text)
 {
     return text.len > 0 ? (const char *)text.data : "";
 }
@@ -51,8 +50,8 @@ static void check_host(struct http_conn *conn)
     }
     /* Only HTTP/1.0 may come without: the library has refused others. */
     if (host.data && !http_host_allowed(conn->http->names, host)) {
-        http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts", quote_len(host),
-                    quote(host));
+        http_refuse(conn, ERR_MISDIRECTED, "the Host %.*s is not in allowedHosts",
+                    http_quote_len(host), http_quote(host));
     }
 }
 
@@ -67,13 +66,17 @@ static void check_origin(struct http_conn *conn)
     struct http_request *request = &conn->request;
     struct slice origin = request->head.origin;
 
+    if (http_head_is_cross_site(&request->head) && is_write_method(request)) {
+        http_refuse(conn, ERR_NO_AUTH,
+                    "Sec-Fetch-Site is cross-site, and no Origin in allowedOrigins is given");
+    }
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;
     }
-    request->cors = http_origin_allowed(conn->http, origin);
+    request->cors = origin.len <= HTTP_ORIGIN_MAX && http_origin_allowed(conn->http, origin);
     if (!request->cors && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH, "the Origin %.*s is not in allowedOrigins",
-                    quote_len(origin), quote(origin));
+                    http_quote_len(origin), http_quote(origin));
     }
 }
 
@@ -147,7 +150,7 @@ static const struct op_def *choose_row(struct http_conn *conn)
 
     if (!def || !http_route_is_of(def, element)) {
         http_refuse(conn, ERR_METHOD_NOT_ALLOWED, "%s does not have the method %.*s", route->name,
-                    quote_len(request->method), quote(request->method));
+                    http_quote_len(request->method), http_quote(request->method));
         return NULL;
     }
     if (param) {
@@ -156,7 +159,7 @@ static const struct op_def *choose_row(struct http_conn *conn)
     }
     if (!def) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "%.*s has the unknown value %.*s", (int)key.len,
-                    quote(key), quote_len(value), quote(value));
+                    http_quote(key), http_quote_len(value), http_quote(value));
     }
     return def;
 }
@@ -213,7 +216,7 @@ static void take_field(struct http_conn *conn, const struct op_field *field, str
     enum err err = op_field_parse(field, value, &request->args, &why);
 
     if (err != ERR_OK) {
-        http_refuse(conn, err, "%.*s %s", quote_len(name), quote(name), why);
+        http_refuse(conn, err, "%.*s %s", http_quote_len(name), http_quote(name), why);
     }
 }
 
@@ -279,8 +282,8 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (route->kind == HTTP_ROUTE_PROBE && slice_eq(param->name, slice_str("verbose"))) {
         request->verbose = true;
     } else {
-        http_refuse(conn, ERR_BAD_ARGUMENTS, "unknown query parameter %.*s", quote_len(param->name),
-                    quote(param->name));
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "unknown query parameter %.*s",
+                    http_quote_len(param->name), http_quote(param->name));
     }
 }
 
@@ -291,7 +294,7 @@ static void take_query(struct http_conn *conn)
     for (uint32_t i = 0; i < target->param_count; i++) {
         if (find_param(target, target->params[i].name) != &target->params[i]) {
             http_refuse(conn, ERR_BAD_ARGUMENTS, "query parameter %.*s is given twice",
-                        quote_len(target->params[i].name), quote(target->params[i].name));
+                        http_quote_len(target->params[i].name), http_quote(target->params[i].name));
         }
         take_param(conn, &target->params[i]);
     }

@@ -96,6 +96,26 @@ static void choose_form(struct http_conn *conn)
     }
 }
 
+/* Nothing is decoded here: what a client has compressed would be stored as it came. */
+static void check_encoding(struct http_conn *conn)
+{
+    struct slice encoding = conn->request.head.content_encoding;
+    struct slice list = encoding;
+    struct slice element;
+    uint64_t len = 0;
+
+    if (!encoding.data || !http_head_body(&conn->request.head, &len)) {
+        return;
+    }
+    while (http_list_next(&list, &element)) {
+        if (!slice_eq(element, slice_str("identity"))) {
+            http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
+                        "the body has the Content-Encoding %.*s; send it as it is, without one",
+                        http_quote_len(element), http_quote(element));
+        }
+    }
+}
+
 static void check_length(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -115,6 +135,7 @@ static void check_length(struct http_conn *conn)
 void http_choose_body(struct http_conn *conn)
 {
     choose_form(conn);
+    check_encoding(conn);
     check_length(conn);
 }
 

@@ -19,6 +19,7 @@ void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
     struct http_conn *conn = http_conn_of(mhd);
     struct http *http = cls;
 
+    http_inlet_begin(&conn->inlet);
     (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
     conn->request.start_us = os_now_us();
     (void)buf_append_str(&conn->target, uri);
@@ -42,7 +43,7 @@ static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char 
     struct http_head *head = cls;
 
     (void)kind;
-    http_head_add(head, slice_make(name, name_len), slice_make(value, value_len));
+    http_head_add_judged(head, slice_make(name, name_len), slice_make(value, value_len));
     return MHD_YES;
 }
 
@@ -91,12 +92,27 @@ static enum MHD_Result swallow(struct http_conn *conn, size_t *len)
     return atomic_load(&conn->deadline_ms) != 0 ? MHD_YES : MHD_NO;
 }
 
+/* The bytes of this request were refused before the library got them. */
+static enum MHD_Result refuse_bytes(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    size_t none = 0;
+
+    request->id = atomic_fetch_add_explicit(&conn->http->next_request, 1, memory_order_relaxed);
+    request->method = slice_str("-");
+    http_conn_refuse(conn);
+    return swallow(conn, &none);
+}
+
 static enum MHD_Result begin(struct http_conn *conn, const char *method)
 {
     struct http_request *request = &conn->request;
     size_t none = 0;
 
     request->begun = true;
+    if (http_inlet_refuses(&conn->inlet)) {
+        return refuse_bytes(conn);
+    }
     read_head(conn, method);
     if (!http_conn_enter(conn, HTTP_BODY, conn->http->limits->body_timeout_ms)) {
         return swallow(conn, &none);
@@ -134,9 +150,10 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
                     request->body_max ? "the body is larger than %llu bytes"
                                       : "this request takes no body",
                     (unsigned long long)request->body_max);
+        http_request_body_drop(conn);
     }
     if (!request->refused) {
-        buf_append(&conn->body, data, *len);
+        (void)http_request_body_append(conn, data, *len);
     } else if (request->body_seen > swallow_max(request)) {
         return cut_off(conn, len);
     }
@@ -152,24 +169,42 @@ zxid_t http_least_zxid(const struct http_request *request)
     return waited > request->min_zxid ? waited : request->min_zxid;
 }
 
+static void read_view(struct http_conn *conn, struct op_result *result)
+{
+    struct http_request *request = &conn->request;
+
+    op_result_init(result);
+    request->def->read(gate_view(conn->http->gate), &conn->principal, &request->args, result);
+    if (result->zxid != 0 && result->zxid < http_least_zxid(request)) {
+        op_result_release(result);
+        op_result_init(result);
+        result->err = ERR_REPLICA_BEHIND;
+        result->detail = "this replica is taking over another state";
+    }
+}
+
 enum MHD_Result http_run_read(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
+    enum http_large_entry entry =
+        http_large_before(request) ? http_large_enter(conn) : HTTP_LARGE_ENTERED;
     struct op_result result;
-    enum MHD_Result done = MHD_NO;
+    enum MHD_Result done = MHD_YES;
 
     ASSERT(request->def->read);
     op_result_init(&result);
-    request->def->read(gate_view(conn->http->gate), &conn->principal, &request->args, &result);
-    if (result.zxid != 0 && result.zxid < http_least_zxid(request)) {
-        op_result_release(&result);
-        op_result_init(&result);
-        result.err = ERR_REPLICA_BEHIND;
-        result.detail = "this replica is taking over another state";
+    if (entry == HTTP_LARGE_ENTERED) {
+        read_view(conn, &result);
+        entry = http_large_behind(request, &result) ? http_large_enter(conn) : entry;
     }
-    done = http_answer_result(conn, &result);
+    if (entry == HTTP_LARGE_ENTERED) {
+        done = http_answer_result(conn, &result);
+        http_large_leave(conn);
+    } else if (entry == HTTP_LARGE_REFUSED) {
+        done = http_answer_fault(conn);
+    }
     op_result_release(&result);
-    return done;
+    return done; /* Waiting, the connection is another thread's to resume by now. */
 }
 
 /* Core thread. Nothing of the connection may be touched once it is resumed. */
@@ -290,6 +325,7 @@ static enum MHD_Result answer_write(struct http_conn *conn)
     struct op_result *result = &request->op->result;
     zxid_t zxid = 0;
 
+    gate_credentials_refused(conn->http->gate, request->op);
     if (result->has_session) {
         gate_touch(conn->http->gate, result->session.id);
     } else if (request->session.shown && request->session_id == 0) {
@@ -374,7 +410,7 @@ static enum MHD_Result finish(struct http_conn *conn)
         return MHD_NO;
     }
     http_decode_body(conn);
-    if (request->refused) {
+    if (request->refused || !http_request_body_decoded(conn)) {
         return http_answer_fault(conn);
     }
     if (slice_eq(request->method, slice_str("OPTIONS"))) {
@@ -420,6 +456,9 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     if (request->answered) {
         return MHD_YES;
     }
+    if (request->large) {
+        return http_large_over(conn);
+    }
     if (request->import) {
         return http_import_over(conn);
     }
@@ -458,6 +497,16 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
     buf_release(&path);
 }
 
+static void count_credentials(struct http_conn *conn)
+{
+    enum err err = conn->request.fault.err;
+
+    gate_credentials_seen(conn->http->gate, &conn->principal);
+    if (err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED) {
+        gate_credentials_failed(conn->http->gate, &conn->principal, GATE_FAILED_SESSION);
+    }
+}
+
 static void count(struct http_conn *conn)
 {
     struct http *http = conn->http;
@@ -465,6 +514,7 @@ static void count(struct http_conn *conn)
     uint64_t took_us = os_now_us() - request->start_us;
     uint32_t status_class = request->http_status / 100;
 
+    count_credentials(conn);
     metric_add(&http->metrics.requests[status_class < 6 ? status_class : 0], 1);
     if (!request->waited) {
         metric_observe_us(&http->metrics.latency, took_us);
@@ -492,6 +542,10 @@ void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
         count(conn);
     }
     http_conn_reset(conn);
-    (void)http_conn_enter(conn, HTTP_IDLE, http->limits->idle_timeout_ms);
+    if (http_inlet_has_part(&conn->inlet)) {
+        (void)http_conn_enter(conn, HTTP_HEAD, http->limits->head_timeout_ms);
+    } else {
+        (void)http_conn_enter(conn, HTTP_IDLE, http->limits->idle_timeout_ms);
+    }
     *con_cls = NULL;
 }

@@ -35,6 +35,8 @@ static const struct known known_headers[] = {
     KNOWN("If-None-Match", if_none_match, false, false),
     KNOWN("Content-Length", content_length, false, true),
     KNOWN("Accept-Encoding", accept_encoding, true, false),
+    KNOWN("Sec-Fetch-Site", fetch_site, false, false),
+    KNOWN("Content-Encoding", content_encoding, true, false),
     KNOWN("Idempotency-Key", idempotency_key, false, false),
     KNOWN("Sec-WebSocket-Key", socket_key, false, false),
     KNOWN("Transfer-Encoding", transfer_encoding, false, true),
@@ -54,32 +56,76 @@ static bool equals_nocase(struct slice text, const char *word, size_t len)
     return text.len == len && strncasecmp((const char *)text.data, word, len) == 0;
 }
 
-static bool is_token_byte(uint8_t byte)
-{
-    bool alnum = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                 (byte >= '0' && byte <= '9');
+/* What a byte may be part of. */
+enum {
+    BYTE_TOKEN = 1,
+    BYTE_CONTROL = 2 /* But not a tab. */
+};
 
-    return alnum || (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
+__extension__ static const uint8_t byte_class[256] = {
+    [0x00 ... 0x08] = BYTE_CONTROL,
+    [0x0a ... 0x1f] = BYTE_CONTROL,
+    [0x7f] = BYTE_CONTROL,
+    ['0' ... '9'] = BYTE_TOKEN,
+    ['A' ... 'Z'] = BYTE_TOKEN,
+    ['a' ... 'z'] = BYTE_TOKEN,
+    ['!'] = BYTE_TOKEN,
+    ['#' ... '\''] = BYTE_TOKEN,
+    ['*'] = BYTE_TOKEN,
+    ['+'] = BYTE_TOKEN,
+    ['-'] = BYTE_TOKEN,
+    ['.'] = BYTE_TOKEN,
+    ['^' ... '`'] = BYTE_TOKEN,
+    ['|'] = BYTE_TOKEN,
+    ['~'] = BYTE_TOKEN,
+};
+
+bool http_is_token(struct slice text)
+{
+    uint8_t all = BYTE_TOKEN;
+
+    for (size_t i = 0; i < text.len; i++) {
+        all &= byte_class[text.data[i]];
+    }
+    return text.len > 0 && all != 0;
 }
 
-static bool is_token(struct slice text)
+#define EACH_BYTE(byte) (UINT64_MAX / 255 * (byte))
+
+/* False when none of eight bytes is a control character; true when one may be. */
+static bool may_have_control(const uint8_t *bytes)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        if (!is_token_byte(text.data[i])) {
-            return false;
-        }
-    }
-    return text.len > 0;
+    uint64_t word = 0;
+
+    memcpy(&word, bytes, sizeof(word));
+
+    uint64_t del = word ^ EACH_BYTE(0x7f);
+    uint64_t low = (word - EACH_BYTE(0x20)) & ~word;
+
+    return ((low | ((del - EACH_BYTE(1)) & ~del)) & EACH_BYTE(0x80)) != 0;
 }
 
 static bool is_clean_value(struct slice text)
 {
-    for (size_t i = 0; i < text.len; i++) {
-        if ((text.data[i] < 0x20 && text.data[i] != '\t') || text.data[i] == 0x7f) {
-            return false;
-        }
+    uint8_t any = 0;
+    size_t pos = 0;
+
+    while (pos + sizeof(uint64_t) <= text.len && !may_have_control(text.data + pos)) {
+        pos += sizeof(uint64_t);
     }
-    return true;
+    for (; pos < text.len; pos++) {
+        any |= byte_class[text.data[pos]];
+    }
+    return (any & BYTE_CONTROL) == 0;
+}
+
+const char *http_line_lint(struct slice line)
+{
+    if (is_clean_value(line)) {
+        return NULL;
+    }
+    return memchr(line.data, '\r', line.len) ? "a carriage return stands alone"
+                                             : "the request head has a control character";
 }
 
 static struct slice trim(struct slice text)
@@ -115,8 +161,7 @@ static void take(struct http_head *head, const struct known *known, struct slice
 
 void http_head_add(struct http_head *head, struct slice name, struct slice value)
 {
-    value = trim(value);
-    if (!is_token(name)) {
+    if (!http_is_token(name)) {
         set_fault(head, "a header's name is not a token");
         return;
     }
@@ -124,6 +169,12 @@ void http_head_add(struct http_head *head, struct slice name, struct slice value
         set_fault(head, "a header's value has a control character");
         return;
     }
+    http_head_add_judged(head, name, value);
+}
+
+void http_head_add_judged(struct http_head *head, struct slice name, struct slice value)
+{
+    value = trim(value);
     for (size_t i = 0; i < KNOWN_COUNT; i++) {
         if (equals_nocase(name, known_headers[i].name, known_headers[i].len)) {
             /* An empty value still counts as given. */
@@ -166,6 +217,13 @@ void http_head_finish(struct http_head *head)
         !equals_nocase(head->transfer_encoding, "chunked", strlen("chunked"))) {
         set_fault(head, "the only Transfer-Encoding is chunked");
     }
+}
+
+bool http_head_is_cross_site(const struct http_head *head)
+{
+    struct slice cross = slice_str("cross-site");
+
+    return !head->origin.data && equals_nocase(head->fetch_site, "cross-site", cross.len);
 }
 
 bool http_head_body(const struct http_head *head, uint64_t *ret_len)

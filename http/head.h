@@ -31,9 +31,11 @@ struct http_head {
     struct slice acl;           /* Zk-Acl. */
     struct slice authorization;
     struct slice connection;
+    struct slice content_encoding;
     struct slice content_length;
     struct slice content_type;
     struct slice expect;
+    struct slice fetch_site; /* Sec-Fetch-Site. */
     struct slice host;
     struct slice idempotency_key;
     struct slice if_match;
@@ -55,11 +57,17 @@ struct http_head {
 /* Takes one header in; blanks around the value are dropped. */
 void http_head_add(struct http_head *head, struct slice name, struct slice value);
 
+/* The same for a line that the inlet has judged: name and value are clean. */
+void http_head_add_judged(struct http_head *head, struct slice name, struct slice value);
+
 /* The value of a header by its name among those of struct http_head; `data` NULL: not given. */
 struct slice http_head_get(const struct http_head *head, const char *name);
 
 /* Checks that need all headers; sets `fault`. */
 void http_head_finish(struct http_head *head);
+
+/* A browser says that the page is of another site, and not of which origin. */
+bool http_head_is_cross_site(const struct http_head *head);
 
 /* True when a body follows; `*ret_len` is its length or UINT64_MAX when it comes in chunks. */
 bool http_head_body(const struct http_head *head, uint64_t *ret_len);
@@ -67,6 +75,12 @@ bool http_head_body(const struct http_head *head, uint64_t *ret_len);
 /* The first lines of a connection as bytes, as far as they are known: bare line feeds, controls and
  * folded lines are refused. A constant sentence, or NULL when all is well. */
 const char *http_head_lint(struct slice bytes);
+
+/* The same of one whole line without its end. */
+const char *http_line_lint(struct slice line);
+
+/* A method or the name of a header. */
+bool http_is_token(struct slice text);
 
 /* What a request line asks. */
 struct http_line {

@@ -9,6 +9,7 @@
 #include "http/http_int.h"
 #include "http/watcher.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -28,12 +29,6 @@ static void on_log(void *cls, const char *format, va_list args)
     (void)vsnprintf(text, sizeof(text), format, args);
     text[strcspn(text, "\r\n")] = '\0';
     log_debug("http", "%s", text);
-}
-
-/* Parsed headers take memory beside the head itself. */
-static size_t pool_bytes(const struct gate_limits *limits)
-{
-    return (size_t)limits->head_bytes_max + limits->head_bytes_max / 2;
 }
 
 /* The caps are the acceptor's; the library's own, per thread, must never be the tighter one. */
@@ -57,11 +52,11 @@ static struct MHD_Daemon *start_daemon(struct http *http, uint32_t threads)
     return MHD_start_daemon(
         flags, 0, NULL, NULL, http_on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
         MHD_OPTION_ARRAY, threads > 1 ? pool : none, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        pool_bytes(limits), MHD_OPTION_CONNECTION_LIMIT, library_limit(limits, threads),
-        MHD_OPTION_CONNECTION_TIMEOUT, 0U, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_URI_LOG_CALLBACK, http_on_target, http, MHD_OPTION_NOTIFY_COMPLETED,
-        http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION, http_conn_notify, http,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
+        http_pool_bytes(limits->head_bytes_max), MHD_OPTION_CONNECTION_LIMIT,
+        library_limit(limits, threads), MHD_OPTION_CONNECTION_TIMEOUT, 0U,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_URI_LOG_CALLBACK, http_on_target, http,
+        MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+        http_conn_notify, http, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
 }
 
 static enum err start_daemons(struct http *http)
@@ -82,11 +77,12 @@ static void stop_daemons(struct http *http)
 
 static void http_free(struct http *http)
 {
-    ASSERT(list_empty(&http->conns));
+    ASSERT(list_empty(&http->conns) && budget_used(&http->bodies) == 0);
 
     /* Those given to the library which it stopped before it opened them: it tells nobody. */
     http_caps_release(&http->caps, atomic_load(&http->handed));
     http_names_free(http->names);
+    http_large_release(&http->large);
     pthread_mutex_destroy(&http->conns_mutex);
     pthread_cond_destroy(&http->changed);
     pthread_mutex_destroy(&http->wait_mutex);
@@ -104,6 +100,8 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     http_routes_init(&http->routes);
     http->names = http_names_new(http->limits);
     http_caps_init(&http->caps, http->limits);
+    http_large_init(&http->large, http->limits->http_threads);
+    budget_init(&http->bodies, HTTP_BODIES_BYTES);
     pthread_mutex_init(&http->conns_mutex, NULL);
     pthread_mutex_init(&http->wait_mutex, NULL);
     pthread_cond_init(&http->changed, NULL);
@@ -115,8 +113,12 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
         return err;
     }
     http->watcher = http_watcher_start(http);
-    err = http_accept_start(http, &http->accept);
+    err = http_probe_start(http, &http->probe);
+    if (err == ERR_OK) {
+        err = http_accept_start(http, &http->accept);
+    }
     if (err != ERR_OK) {
+        http_probe_stop(http->probe);
         stop_daemons(http);
         http_watcher_stop(http->watcher);
         http_free(http);
@@ -172,6 +174,16 @@ static void wait_for_gate(struct http *http)
     pthread_mutex_unlock(&http->wait_mutex);
 }
 
+/* The library closes connections without sending what it was given for them last. */
+static void wait_for_answers(struct http *http)
+{
+    uint64_t end_ms = os_now_ms() + HTTP_ENDING_MS;
+
+    while (atomic_load(&http->ending) > 0 && os_now_ms() < end_ms) {
+        (void)poll(NULL, 0, 1);
+    }
+}
+
 void http_stop(struct http *http)
 {
     if (!http) {
@@ -179,8 +191,11 @@ void http_stop(struct http *http)
     }
     atomic_store(&http->draining, true);
     http_accept_stop(http->accept);
+    http_large_end(http); /* The acceptor was the one that ended their waits. */
+    http_probe_stop(http->probe);
     http_watcher_drain(http->watcher);
     wait_for_gate(http);
+    wait_for_answers(http);
     stop_daemons(http);
     http_watcher_stop(http->watcher);
     http_free(http);

@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct gate;
@@ -24,15 +25,17 @@ enum {
 
 /*
  * Who takes over the connections that ask for a WebSocket. `take` is called on the acceptor's
- * thread and must not wait. The request is sound: GET /ws/v1 from a Host and Origin that may,
- * version 13, offering the subprotocol. All its bytes are still in the socket, which does not
- * block. `who` is the address and what the request's Authorization has shown; borrowed: its `auth`
- * must be referenced to be kept. True: the socket is the taker's, who closes it and then gives
- * `seat` back by http_seat_give. False: there is no room; the client is told so with 503.
- * Never called after http_drain has returned.
+ * thread and must not wait. The request is sound: GET /ws/v1 of HTTP/1.1 from a Host and Origin
+ * that may, version 13, offering the subprotocol. All its bytes, `head_len` of them the head, are
+ * still in the socket, which does not block. `key` is its Sec-WebSocket-Key. `who` is the address
+ * and what the request's Authorization has shown. Both are borrowed: `auth` of `who` must be
+ * referenced to be kept. True: the socket is the taker's, who closes it and then gives `seat` back
+ * by http_seat_give. False: there is no room; the client is told so with 503. Never called after
+ * http_drain has returned.
  */
 struct http_upgrade {
-    bool (*take)(void *ctx, int fd, const struct op_principal *who, void *seat);
+    bool (*take)(void *ctx, int fd, size_t head_len, const char *key,
+                 const struct op_principal *who, void *seat);
     void *ctx;
 };
 

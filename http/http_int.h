@@ -14,6 +14,7 @@
 #include "base/metric.h"
 #include "http/head.h"
 #include "http/http.h"
+#include "http/inlet.h"
 #include "http/route.h"
 #include "http/target.h"
 #include "server/json/op_json.h"
@@ -26,6 +27,7 @@
 struct http_accept;
 struct http_conn;
 struct http_import;
+struct http_probe;
 struct http_stream;
 struct http_wait;
 struct http_watches;
@@ -34,6 +36,7 @@ struct http_watcher;
 enum {
     HTTP_SCAN_MS = 250,           /* How often deadlines are looked at. */
     HTTP_SCAN_LATE_MS = 500,      /* A look so much too late: the process has stood still. */
+    HTTP_ORIGIN_MAX = 300,        /* Each answer repeats it; a name of 253 fits. */
     HTTP_KEEP_BYTES = 4096,       /* A connection's buffers above this are freed when idle. */
     HTTP_LINGER_MS = 1000,        /* A refused client may send on and read its answer that long. */
     HTTP_SWALLOW_BYTES = 8 << 20, /* Of a refused body read to its end for the answer's sake. */
@@ -41,10 +44,14 @@ enum {
      * an answer before its end, and would not find it behind a reset. */
     HTTP_IMPORT_SWALLOW_BYTES = 1 << 30,
     HTTP_RETRY_AFTER_MS = 1000,
-    HTTP_INSTANCE_MAX = 64,     /* Text that names a request. */
-    HTTP_BYTES_PER_MS = 16,     /* Slowest reader of an answer that is put up with. */
-    HTTP_ANSWER_MAX = 64 << 20, /* Bytes of a JSON answer. */
-    HTTP_CLIENTS_MAX = 64 << 10 /* Of the client addresses of all replicas. */
+    HTTP_ENDING_MS = 3000,  /* For the last answers of http_stop; they are small. */
+    HTTP_INSTANCE_MAX = 64, /* Text that names a request. */
+    HTTP_BYTES_PER_MS = 16, /* Slowest reader of an answer that is put up with. */
+    HTTP_PACE_CREDIT = HTTP_BYTES_PER_MS * 4000, /* Bytes; so long a reader may be slower. */
+    HTTP_ANSWER_MAX = 64 << 20,                  /* Bytes of a JSON answer. */
+    HTTP_CLIENTS_MAX = 64 << 10,                 /* Of the client addresses of all replicas. */
+    HTTP_SLOWEST_MAX = 256,                      /* Cut off at one look at most. */
+    HTTP_BODIES_BYTES = 256 << 20 /* Of the requests of all connections, until they are answered. */
 };
 
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
@@ -55,7 +62,11 @@ struct http_metrics {
     struct metric_counter refused_total;    /* At accept: all connections taken. */
     struct metric_counter refused_address;  /* At accept: too many from the address. */
     struct metric_counter refused_head;     /* Malformed, too large or too slow first head. */
+    struct metric_counter seats_ever;       /* Over a cap: taken for a probe that may come. */
     struct metric_counter timeouts;         /* Deadlines passed on open connections. */
+    struct metric_counter refused_unsent;   /* Answers without room in maxUnsentBytes. */
+    struct metric_counter refused_bodies;   /* Requests whose body had no room in http.bodies. */
+    struct metric_counter closed_slowest;   /* Cut off to make room there. */
     struct metric_counter requests[6];      /* By class of status; 0: answered with none. */
     struct metric_histogram latency;        /* From the request line to the end of the answer. */
 };
@@ -67,6 +78,8 @@ struct http_caps {
     uint32_t total;
     uint32_t total_max;
     uint32_t address_max;
+    uint32_t copies;    /* Second descriptors of connections that wait for changes. */
+    uint32_t files_max; /* Of connections and copies together. */
 };
 
 /* Exports and imports. */
@@ -80,6 +93,30 @@ struct http_transfers {
     struct metric_counter imports_ever;    /* Begun. */
     struct metric_counter imports_failed;  /* Not done to their end. */
     struct metric_counter imported_znodes; /* Created or overwritten. */
+};
+
+/* Large reads; see large.c. */
+struct http_large {
+    pthread_mutex_t mutex;
+    struct list waiting; /* Of struct http_conn.large_node, in order; suspended. */
+    uint32_t waiting_count;
+    uint32_t running;
+    uint32_t running_max;
+};
+
+/* Of the acceptor, from one look at slow clients to the next; see slow.c. */
+struct http_relief {
+    uint64_t refusals; /* Of the budget, at the last look. */
+    uint64_t used;     /* Bytes, when connections were last cut off to make room, */
+    uint64_t expected; /* and what these kept; 0: none since there was room. */
+    uint32_t least;    /* Slow connections to cut off at the next time. */
+};
+
+enum http_large_state {
+    HTTP_LARGE_NONE,
+    HTTP_LARGE_WAITS,
+    HTTP_LARGE_RUNS,
+    HTTP_LARGE_LATE /* Its time in the line is over. */
 };
 
 struct http_names; /* Host and Origin lists: hosts.c. */
@@ -96,6 +133,7 @@ struct http {
     struct MHD_Daemon *waiting_daemon;
     struct http_watcher *watcher;
     struct http_accept *accept;
+    struct http_probe *probe;
     struct http_upgrade upgrade; /* `take` NULL: no WebSockets. */
     uint16_t port;
     pthread_mutex_t conns_mutex;
@@ -103,10 +141,14 @@ struct http {
     _Atomic uint64_t next_request;
     _Atomic uint32_t handed; /* Connections given to the library that it has not opened yet. */
     _Atomic bool draining;
+    _Atomic uint32_t ending;    /* Large reads resumed by http_stop and not yet answered. */
     pthread_mutex_t wait_mutex; /* Of `suspended`; http_drain and http_stop wait on `changed`. */
     pthread_cond_t changed;
     uint32_t suspended; /* Requests that the gate holds. */
     struct http_transfers transfers;
+    struct http_large large;
+    struct http_relief relief;
+    struct budget bodies; /* Of requests that are not answered yet. */
     struct http_metrics metrics;
 };
 
@@ -158,9 +200,11 @@ struct http_request {
     struct http_stream *stream;   /* Of stream.c, until its answer begins. */
     struct http_import *import;   /* Of import.c, from the end of the head on. */
     struct http_watches *watches; /* Of watches.c, while it is asked and answered. */
-    bool streaming;               /* The answer has no end of its own, and no deadline. */
-    bool waited;                  /* On purpose: how long says nothing about this replica. */
-    bool cors;                    /* The Origin is on the list. */
+    enum http_large_state large;
+    bool ends;      /* Counts in http.ending. */
+    bool streaming; /* The answer has no end of its own, and no deadline. */
+    bool waited;    /* On purpose: how long says nothing about this replica. */
+    bool cors;      /* The Origin is on the list. */
     bool verbose;
     struct op_request *op;     /* While the gate has it, and its result after. */
     struct gate_status status; /* By http_status. */
@@ -172,6 +216,16 @@ struct http_request {
     zxid_t zxid; /* State that the answer reflects. */
 };
 
+/* How a client takes its answer; the acceptor's. */
+struct http_pace {
+    uint64_t of_ms;    /* The deadline of that answer: it tells one from the next. */
+    uint64_t acked;    /* Bytes that the client's kernel has acknowledged. */
+    uint64_t moved_ms; /* When these were seen to grow, or nothing waited. */
+    uint64_t seen_ms;  /* The last look. */
+    uint64_t look_ms;  /* When to look again; UINT64_MAX: nothing waits. */
+    int64_t credit;    /* By http_pace_credit; below 0: slower than HTTP_BYTES_PER_MS. */
+};
+
 struct http_conn {
     struct list node; /* In http.conns. */
     struct http *http;
@@ -179,16 +233,22 @@ struct http_conn {
     int fd; /* The library's; valid while the connection is in the list. */
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
+    struct http_inlet inlet;       /* Library thread. */
+    struct list large_node;        /* In http.large.waiting. */
+    uint64_t large_end_ms;         /* When it need wait no longer. */
     uint64_t address_key;          /* Of http.caps. */
     struct op_principal principal; /* `auth` is that of the request alone. */
     struct http_request request;
     struct buf target;  /* The target as sent. */
     struct buf decoded; /* What its parts decode to. */
     struct buf body;
-    struct buf strings; /* What strings of a JSON body decode to. */
-    struct buf acl;     /* What Zk-Acl decodes to. */
-    struct buf uri;     /* URL of the resource addressed. */
-    struct buf out;     /* The answer's body while it is sent. */
+    size_t body_charged;   /* Bytes that the request has taken from http.bodies. */
+    struct buf strings;    /* What strings of a JSON body decode to. */
+    struct buf acl;        /* What Zk-Acl decodes to. */
+    struct buf uri;        /* URL of the resource addressed. */
+    struct text out;       /* The answer's body while it is sent; of a large one until then. */
+    _Atomic uint64_t kept; /* Bytes that its answer keeps in the budget, about; 0: small. */
+    struct http_pace pace;
 };
 
 /* ---- conn.c: the life of a connection ---- */
@@ -202,7 +262,10 @@ bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t lim
 /* The answer to a request in whose middle the library takes none: by raw bytes, and the end. The
  * caller has moved to HTTP_EXPIRED. */
 void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const char *detail);
+/* Tells what the inlet has found, and ends the connection; in its library thread. */
+void http_conn_refuse(struct http_conn *conn);
 void http_conn_reset(struct http_conn *conn); /* Frees what the request held. */
+void http_conn_trim(struct buf *buf);         /* Empties it, and keeps HTTP_KEEP_BYTES at most. */
 
 /* Acceptor: closes connections whose deadline has passed. */
 void http_conns_scan(struct http *http, uint64_t now_ms);
@@ -230,6 +293,10 @@ void http_caps_release(struct http_caps *caps, uint32_t lost);
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
 void http_caps_give(struct http_caps *caps, uint64_t address_key);
 
+/* A second descriptor for a connection; false: the share of all clients is used up. */
+bool http_caps_take_copy(struct http_caps *caps);
+void http_caps_give_copy(struct http_caps *caps);
+
 /* ---- accept.c ---- */
 enum err http_accept_start(struct http *http, struct http_accept **ret_accept);
 void http_accept_close(struct http_accept *accept); /* No new connections; returns once true. */
@@ -241,15 +308,23 @@ void http_accept_stop(struct http_accept *accept);
 /* ---- upgrade.c: connections that become WebSockets ---- */
 struct http_seat;
 
+enum {
+    HTTP_SOCKET_KEY_LEN = 24 /* 16 bytes in base64. */
+};
+
 struct http_upgrade_request {
-    enum err err;       /* Why not. */
-    const char *detail; /* Constant. */
-    struct auth *auth;  /* What was shown; the caller's reference. */
+    char key[HTTP_SOCKET_KEY_LEN + 1]; /* When there is no error. */
+    enum err err;                      /* Why not. */
+    const char *detail;                /* Constant. */
+    struct auth *auth;                 /* What was shown; the caller's reference. */
 };
 
 /* True when a whole first head asks for the WebSocket; false: it is for the library. */
 bool http_upgrade_read(const struct http *http, struct slice bytes,
                        struct http_upgrade_request *ret_request);
+/* Counts malformed credentials, and refuses a user whose passwords have failed too often. */
+void http_upgrade_guard(const struct http *http, const struct op_principal *who,
+                        struct http_upgrade_request *request);
 struct http_seat *http_seat_new(struct http *http, uint64_t address_key);
 
 /* ---- handler.c: what the library calls ---- */
@@ -282,9 +357,24 @@ void http_decode_head(struct http_conn *conn); /* Sets request.refused when it m
 void http_choose_body(struct http_conn *conn); /* By the head: which form, how much. */
 void http_decode_body(struct http_conn *conn); /* All of it is there. */
 
+/* ---- request_body.c: the bodies of all requests together ---- */
+
+/* False, and the request is refused: there is no room for more. At most request.body_max bytes. */
+bool http_request_body_append(struct http_conn *conn, const char *data, size_t len);
+
+/* Counts what the body was decoded to; false as above. */
+bool http_request_body_decoded(struct http_conn *conn);
+
+/* The body is not needed any more, nor is what it was decoded to. */
+void http_request_body_drop(struct http_conn *conn);
+
 /* Refuses the request; the first refusal stays. */
 void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A client's text for a format of "%.*s": never more than an error should repeat. */
+int http_quote_len(struct slice text);
+const char *http_quote(struct slice text);
 
 /* ---- who.c: credentials, session, key of a retry ---- */
 
@@ -310,18 +400,35 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given);
 enum MHD_Result http_answer_fault(struct http_conn *conn);
 
-/* ---- send.c: headers and the library's response object ---- */
+/* ---- body.c: the library's response object ---- */
+
+/* The text in conn->out is whole. False, and the request is refused: it is too long, or there is no
+ * room for it in maxUnsentBytes. Needed before http_response_out when it may have references. */
+bool http_body_seal(struct http_conn *conn);
+
+/* The same for a body without references that may be refused: false when all room is used and it is
+ * no small one. Answers to writes always have room. */
+bool http_body_has_room(struct http_conn *conn);
+
+/* Refuses an answer for want of room; returns false. */
+bool http_refuse_no_room(struct http_conn *conn);
 
 /* A body in conn->out, of that media type. */
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
 struct MHD_Response *http_response_empty(void);
+
+/* The bytes themselves, straight from the tree. NULL, and the request is refused: no room. */
+struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob);
+
+/* ---- send.c: headers ---- */
 void http_header(struct MHD_Response *response, const char *name, const char *value);
 void http_header_date(struct MHD_Response *response);
 
 /* `date`: with Date, and the Vary of answers that are made for their client. */
 void http_header_common(struct http_conn *conn, struct MHD_Response *response, bool date);
 
-/* Queues and lets go of the response. */
+/* Queues and lets go of the response, and of what the request has brought along: results of the
+ * gate and arguments of a multi are gone afterwards. */
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response);
 
 /* ---- info.c: what is no operation ---- */
@@ -331,6 +438,29 @@ enum MHD_Result http_answer_metrics(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
 enum MHD_Result http_send_info(struct http_conn *conn); /* The body of such an answer is made. */
+
+/* What a probe asks of. */
+struct http_probe_ask {
+    bool live; /* Else ready. */
+    bool json;
+    bool verbose;
+};
+
+/* Bodies; any thread. True: all is well. */
+bool http_write_probe(struct http *http, const struct http_probe_ask *ask, struct buf *out);
+void http_write_metrics(struct http *http, struct buf *out);
+
+/* ---- probe.c: probes that need no place and none of the library's threads ---- */
+
+/* Listens on limits->probe_address, if there is one; ERR_BUSY, ERR_CONFIG, ERR_IO. */
+enum err http_probe_start(struct http *http, struct http_probe **ret_probe);
+void http_probe_stop(struct http_probe *probe); /* Accepts NULL. */
+
+/* A whole head that asks for a probe. */
+bool http_probe_asks(struct slice head);
+
+/* Acceptor: gives a socket away whose head asks for a probe; false when there is no room. */
+bool http_probe_give(struct http_probe *probe, int fd);
 
 /* ---- document.c: the contract in writing ---- */
 enum MHD_Result http_answer_document(struct http_conn *conn);
@@ -386,11 +516,43 @@ bool http_import_wait(struct http_conn *conn);
 enum MHD_Result http_import_over(struct http_conn *conn);
 void http_import_free(struct http_conn *conn); /* Accepts that there is none. */
 
+/* ---- large.c: reads that take a thread for long ---- */
+enum http_large_entry {
+    HTTP_LARGE_ENTERED,
+    HTTP_LARGE_WAITING, /* Suspended; the handler calls http_large_over once it is resumed. */
+    HTTP_LARGE_REFUSED  /* request.refused. */
+};
+
+void http_large_init(struct http_large *large, uint32_t http_threads);
+void http_large_release(struct http_large *large);
+
+/* Known to be large before, or behind, the read itself. */
+bool http_large_before(const struct http_request *request);
+bool http_large_behind(const struct http_request *request, const struct op_result *result);
+enum http_large_entry http_large_enter(struct http_conn *conn);
+void http_large_leave(struct http_conn *conn);            /* When it has entered; else nothing. */
+void http_large_scan(struct http *http, uint64_t now_ms); /* Acceptor: whose time is over. */
+void http_large_end(struct http *http); /* All that wait get 503; http.ending counts them. */
+uint32_t http_large_waiting(struct http_large *large);
+enum MHD_Result http_large_over(struct http_conn *conn);
+
 /* ---- raw.c: answers without the library ---- */
 
 /* A whole response with a problem body and `Connection: close`. */
+struct http_raw {
+    uint32_t status;
+    const char *content_type;
+    const char *headers; /* More of them, with their line ends; "" */
+    struct slice body;
+    bool is_head; /* Its length is told, and it is not sent. */
+};
+
+void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw);
 void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t status,
                       const char *detail);
+
+/* Closes a connection with 503, for lack of descriptors. */
+void http_raw_turn_away(struct http *http, int take_fd);
 
 /* ---- hosts.c ---- */
 struct http_names *http_names_new(const struct gate_limits *limits);

@@ -242,8 +242,8 @@ static enum MHD_Result answer_done(struct http_conn *conn)
     if (figures->zxid != 0) {
         request->zxid = figures->zxid;
     }
-    buf_clear(&conn->out);
-    jsonw_init(&json, &conn->out);
+    buf_clear(&conn->out.own);
+    jsonw_init(&json, &conn->out.own);
     op_json_import(&json, figures);
     response = http_response_out(conn, "application/json");
     http_header(response, "Cache-Control", "no-store");

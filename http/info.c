@@ -20,8 +20,11 @@ static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const c
 
 enum MHD_Result http_send_info(struct http_conn *conn)
 {
-    if (conn->out.overflow) {
+    if (conn->out.own.overflow) {
         http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        return http_answer_fault(conn);
+    }
+    if (!http_body_has_room(conn)) {
         return http_answer_fault(conn);
     }
     return send_out(conn, conn->request.def->status, "application/json");
@@ -32,8 +35,8 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
     struct http_request *request = &conn->request;
     struct jsonw json;
 
-    buf_clear(&conn->out);
-    jsonw_init(&json, &conn->out);
+    buf_clear(&conn->out.own);
+    jsonw_init(&json, &conn->out.own);
     ops_write_info(conn->http->gate, &request->args, &conn->principal, request->session_id, &json);
     return http_send_info(conn);
 }
@@ -50,7 +53,7 @@ static void write_index_json(struct http_conn *conn)
     const struct http_routes *routes = &conn->http->routes;
     struct jsonw json;
 
-    jsonw_init(&json, &conn->out);
+    jsonw_init(&json, &conn->out.own);
     jsonw_object(&json);
     jsonw_kv_cstr(&json, "name", "zabra");
     jsonw_kv_cstr(&json, "version", ZABRA_VERSION);
@@ -71,7 +74,7 @@ static void write_index_html(struct http_conn *conn)
 {
     const struct http_routes *routes = &conn->http->routes;
 
-    buf_printf(&conn->out,
+    buf_printf(&conn->out.own,
                "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                "<title>zabra</title></head>\n<body><h1>zabra %s</h1>\n"
                "<p>Replica %u, %s. To look around: <a href=\"/ui/\">the dashboard</a>.</p>\n<ul>\n",
@@ -80,16 +83,17 @@ static void write_index_html(struct http_conn *conn)
         const struct http_route *route = &routes->items[i];
 
         if (is_listed(route)) {
-            buf_printf(&conn->out, "<li><a href=\"%.*s%s\">%s</a></li>\n", (int)route->fixed_len,
-                       route->name, route->has_path || route->has_id ? "/" : "", route->name);
+            buf_printf(&conn->out.own, "<li><a href=\"%.*s%s\">%s</a></li>\n",
+                       (int)route->fixed_len, route->name,
+                       route->has_path || route->has_id ? "/" : "", route->name);
         }
     }
-    buf_append_str(&conn->out, "</ul></body></html>\n");
+    buf_append_str(&conn->out.own, "</ul></body></html>\n");
 }
 
 enum MHD_Result http_answer_index(struct http_conn *conn)
 {
-    buf_clear(&conn->out);
+    buf_clear(&conn->out.own);
     if (conn->request.media == HTTP_MEDIA_HTML) {
         write_index_html(conn);
         return send_out(conn, MHD_HTTP_OK, "text/html; charset=utf-8");
@@ -100,12 +104,12 @@ enum MHD_Result http_answer_index(struct http_conn *conn)
 
 /* ---- Probes ---- */
 
-static void write_checks_json(struct http_conn *conn, const struct gate_check *checks,
-                              size_t check_count, bool ok)
+static void write_checks_json(struct buf *out, const struct gate_check *checks, size_t check_count,
+                              bool ok)
 {
     struct jsonw json;
 
-    jsonw_init(&json, &conn->out);
+    jsonw_init(&json, out);
     jsonw_object(&json);
     jsonw_kv_bool(&json, "ok", ok);
     jsonw_key(&json, "checks");
@@ -122,38 +126,53 @@ static void write_checks_json(struct http_conn *conn, const struct gate_check *c
 }
 
 /* Each check by name; the sentence where something is wrong, or for all with ?verbose. */
-static void write_checks_text(struct http_conn *conn, const struct gate_check *checks,
-                              size_t check_count, bool ok)
+static void write_checks_text(struct buf *out, const struct gate_check *checks, size_t check_count,
+                              const struct http_probe_ask *ask)
 {
-    for (size_t i = 0; i < check_count; i++) {
-        bool tell = conn->request.verbose || !checks[i].ok;
+    bool ok = true;
 
-        buf_printf(&conn->out, "[%c] %s%s%s\n", checks[i].ok ? '+' : '-', checks[i].name,
-                   tell ? ": " : "", tell ? checks[i].text : "");
+    for (size_t i = 0; i < check_count; i++) {
+        bool tell = ask->verbose || !checks[i].ok;
+
+        ok = ok && checks[i].ok;
+        buf_printf(out, "[%c] %s%s%s\n", checks[i].ok ? '+' : '-', checks[i].name, tell ? ": " : "",
+                   tell ? checks[i].text : "");
     }
-    buf_printf(&conn->out, "%s: %s\n", conn->request.route->name + 1, ok ? "ok" : "not ok");
+    buf_printf(out, "%s: %s\n", ask->live ? "livez" : "readyz", ok ? "ok" : "not ok");
 }
 
-enum MHD_Result http_answer_probe(struct http_conn *conn)
+bool http_write_probe(struct http *http, const struct http_probe_ask *ask, struct buf *out)
 {
     struct gate_check checks[GATE_CHECKS_MAX];
-    bool live = strcmp(conn->request.route->name, "/livez") == 0;
     size_t check_count =
-        live ? gate_livez(conn->http->gate, checks) : gate_readyz(conn->http->gate, checks);
-    bool json = conn->request.media == HTTP_MEDIA_JSON;
+        ask->live ? gate_livez(http->gate, checks) : gate_readyz(http->gate, checks);
     bool ok = true;
 
     for (size_t i = 0; i < check_count; i++) {
         ok = ok && checks[i].ok;
     }
-    buf_clear(&conn->out);
-    if (json) {
-        write_checks_json(conn, checks, check_count, ok);
+    if (ask->json) {
+        write_checks_json(out, checks, check_count, ok);
     } else {
-        write_checks_text(conn, checks, check_count, ok);
+        write_checks_text(out, checks, check_count, ask);
     }
+    return ok;
+}
+
+enum MHD_Result http_answer_probe(struct http_conn *conn)
+{
+    const struct http_probe_ask ask = {
+        .live = strcmp(conn->request.route->name, "/livez") == 0,
+        .json = conn->request.media == HTTP_MEDIA_JSON,
+        .verbose = conn->request.verbose,
+    };
+
+    buf_clear(&conn->out.own);
+
+    bool ok = http_write_probe(conn->http, &ask, &conn->out.own);
+
     return send_out(conn, ok ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                    json ? "application/json" : "text/plain; charset=utf-8");
+                    ask.json ? "application/json" : "text/plain; charset=utf-8");
 }
 
 /* ---- Metrics ---- */
@@ -184,6 +203,17 @@ static void write_own_metrics(struct http *http, struct buf *out)
                metric_get(&metrics->refused_head));
     put_one(out, "zabra_http_timeouts_total", "counter", "Requests cut off by a deadline.",
             &metrics->timeouts);
+    put_one(out, "zabra_http_unsent_refused_total", "counter",
+            "Answers refused because maxUnsentBytes had no room for them.",
+            &metrics->refused_unsent);
+    metric_head(out, "zabra_http_body_bytes", "gauge",
+                "Memory of request bodies that are not answered yet.");
+    metric_put(out, "zabra_http_body_bytes", NULL, budget_used(&http->bodies));
+    put_one(out, "zabra_http_body_refused_total", "counter",
+            "Requests refused because the bodies of others took all room.",
+            &metrics->refused_bodies);
+    put_one(out, "zabra_http_slowest_closed_total", "counter",
+            "Connections closed to make room in maxUnsentBytes.", &metrics->closed_slowest);
     metric_head(out, "zabra_http_requests_total", "counter", "Requests by class of status.");
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
         metric_put(out, "zabra_http_requests_total", classes[i], metric_get(&metrics->requests[i]));
@@ -191,18 +221,27 @@ static void write_own_metrics(struct http *http, struct buf *out)
     metric_head(out, "zabra_http_request_seconds", "histogram",
                 "From the request line to the end of the answer.");
     metric_put_histogram(out, "zabra_http_request_seconds", NULL, &metrics->latency);
+    put_one(out, "zabra_http_probe_seats_total", "counter",
+            "Connections over a cap that took a seat for probes.", &metrics->seats_ever);
+    metric_head(out, "zabra_http_large_waiting", "gauge", "Large reads that wait for their turn.");
+    metric_put(out, "zabra_http_large_waiting", NULL, http_large_waiting(&http->large));
     metric_head(out, "zabra_http_suspended", "gauge",
                 "Requests that wait for the core, or for a change.");
     metric_put(out, "zabra_http_suspended", NULL, http_suspended(http));
 }
 
+void http_write_metrics(struct http *http, struct buf *out)
+{
+    gate_write_metrics(http->gate, out);
+    write_own_metrics(http, out);
+    http_watcher_write_metrics(http->watcher, out);
+    http_transfer_write_metrics(http, out);
+}
+
 enum MHD_Result http_answer_metrics(struct http_conn *conn)
 {
-    buf_clear(&conn->out);
-    gate_write_metrics(conn->http->gate, &conn->out);
-    write_own_metrics(conn->http, &conn->out);
-    http_watcher_write_metrics(conn->http->watcher, &conn->out);
-    http_transfer_write_metrics(conn->http, &conn->out);
+    buf_clear(&conn->out.own);
+    http_write_metrics(conn->http, &conn->out.own);
     return send_out(conn, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8");
 }
 

@@ -1,8 +1,10 @@
 /* Answers written straight to a socket, when the library has not got it or may not be asked. */
 #include "base/check.h"
+#include "base/loop.h"
 #include "http/http_int.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 static const char *reason_of(uint32_t status)
 {
@@ -20,10 +22,28 @@ static const char *header_of(uint32_t status)
         return "Retry-After: 1\r\n";
     case MHD_HTTP_UNAUTHORIZED:
         return "WWW-Authenticate: " HTTP_CHALLENGE_BASIC "\r\n";
+    case MHD_HTTP_METHOD_NOT_ALLOWED:
+        return "Allow: GET, HEAD\r\n"; /* Of probes, the one resource that is answered so. */
     case MHD_HTTP_UPGRADE_REQUIRED:
         return "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
     default:
         return "";
+    }
+}
+
+void http_raw_answer(struct http *http, struct buf *out, const struct http_raw *raw)
+{
+    struct gate_status now;
+
+    gate_status(http->gate, &now);
+    buf_printf(out,
+               "HTTP/1.1 %u %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+               "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+               "Connection: close\r\nZk-Zxid: 0x%llx\r\nZk-History: %016llx\r\n%s\r\n",
+               raw->status, reason_of(raw->status), raw->content_type, raw->body.len,
+               (unsigned long long)now.applied, (unsigned long long)now.history, raw->headers);
+    if (!raw->is_head) {
+        buf_append_slice(out, raw->body);
     }
 }
 
@@ -51,12 +71,23 @@ void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t
     jsonw_init(&json, &body);
     op_json_problem(&json, &problem);
     buf_append_byte(&body, '\n');
-    buf_printf(out,
-               "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
-               "Content-Length: %zu\r\nCache-Control: no-store\r\nConnection: close\r\n"
-               "Zk-Zxid: 0x%llx\r\nZk-History: %016llx\r\n%s\r\n",
-               status, reason_of(status), body.len, (unsigned long long)now.applied,
-               (unsigned long long)now.history, header_of(status));
-    buf_append_slice(out, buf_slice(&body));
+    http_raw_answer(http, out,
+                    &(struct http_raw){.status = status,
+                                       .content_type = "application/problem+json",
+                                       .headers = header_of(status),
+                                       .body = buf_slice(&body)});
     buf_release(&body);
+}
+
+void http_raw_turn_away(struct http *http, int take_fd)
+{
+    struct buf out;
+
+    metric_add(&http->metrics.refused_total, 1);
+    buf_init(&out, HTTP_KEEP_BYTES);
+    http_raw_problem(http, &out, ERR_NOT_READY, MHD_HTTP_SERVICE_UNAVAILABLE,
+                     "this replica is out of file descriptors");
+    (void)loop_send(take_fd, out.data, out.len);
+    buf_release(&out);
+    close(take_fd);
 }

@@ -1,5 +1,6 @@
 /* Headers that all answers share, and the library's response objects. */
 #include "base/check.h"
+#include "base/mem.h"
 #include "base/os_clock.h"
 #include "http/http_int.h"
 
@@ -129,26 +130,19 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     }
 }
 
-struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type)
+/* What led to the answer is not needed any more, and an answer may wait long for its client. */
+static void drop_request(struct http_conn *conn)
 {
-    /* conn->out is not touched before the next request of this connection. */
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(conn->out.len, conn->out.data, MHD_RESPMEM_PERSISTENT);
+    struct http_request *request = &conn->request;
 
-    ASSERT(response);
-    conn->request.answer_bytes = conn->out.len;
-    http_header(response, "Content-Type", content_type);
-    return response;
-}
-
-struct MHD_Response *http_response_empty(void)
-{
-    static char nothing[1];
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
-
-    ASSERT(response);
-    return response;
+    http_conn_trim(&conn->strings);
+    mem_free(request->multi);
+    request->multi = NULL;
+    op_request_free(request->op);
+    request->op = NULL;
+    request->args.ops = NULL;
+    request->args.op_count = 0;
+    http_request_body_drop(conn);
 }
 
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response)
@@ -166,5 +160,6 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
         done = MHD_queue_response(conn->mhd, status, response);
     }
     MHD_destroy_response(response);
+    drop_request(conn);
     return done;
 }

@@ -11,36 +11,15 @@ enum {
 
 /* ---- The queue. ---- */
 
-/* With the mutex held: the bytes taken are dropped when that is cheap. */
-static void trim_queue(struct http_stream *stream)
-{
-    struct buf *queue = &stream->queue;
-
-    if (stream->read_at == queue->len) {
-        stream->read_at = 0;
-        buf_clear(queue);
-        if (queue->cap > STREAM_KEEP_BYTES) {
-            buf_release(queue);
-            buf_init(queue, SIZE_MAX / 2);
-        }
-    } else if (stream->read_at > STREAM_KEEP_BYTES && stream->read_at > queue->len / 2) {
-        buf_consume(queue, stream->read_at);
-        stream->read_at = 0;
-    }
-}
-
+/* With the mutex held. */
 static size_t take_bytes(struct http_stream *stream, char *to, size_t max)
 {
-    size_t left = stream->queue.len - stream->read_at;
-    size_t len = left < max ? left : max;
+    size_t len = pieces_take(&stream->queue, to, max);
 
-    if (len == 0) {
-        return 0;
+    stream->overrun = false;
+    if (len > 0) {
+        stream->moved_ms = os_now_ms();
     }
-    memcpy(to, stream->queue.data + stream->read_at, len);
-    stream->read_at += len;
-    stream->moved_ms = os_now_ms();
-    trim_queue(stream);
     return len;
 }
 
@@ -115,7 +94,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
     if (args->has_since && args->since > stream->least) {
         stream->least = args->since;
     }
-    buf_init(&stream->queue, SIZE_MAX / 2);
+    pieces_init(&stream->queue, gate_unsent(conn->http->gate));
     pthread_mutex_init(&stream->mutex, NULL);
     return stream;
 }
@@ -124,7 +103,7 @@ void http_stream_free(struct http_stream *stream)
 {
     watcher_client_release(&stream->client);
     buf_release(&stream->path);
-    buf_release(&stream->queue);
+    pieces_release(&stream->queue);
     pthread_mutex_destroy(&stream->mutex);
     mem_free(stream);
 }
@@ -191,6 +170,9 @@ static const char *refusal_text(enum err err)
     }
     if (err == ERR_NOT_READY) {
         return "this replica is being stopped, or is cut off: go to another one";
+    }
+    if (err == ERR_THROTTLED) {
+        return "too much waits for clients that do not read (maxUnsentBytes): try again";
     }
     return err_text(err);
 }

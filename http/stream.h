@@ -2,10 +2,11 @@
  * stream.h - one stream of events: GET /watch/v1/{path} as Server-Sent Events or NDJSON.
  *
  * The watcher's thread writes frames into the stream's queue; the library's thread takes them out
- * when the socket has room, and suspends the connection when there is nothing. The window of
- * changes is the one buffer for those who are slow: when a queue is full the watch is held, and
- * catches up from the window once the queue is empty. Only when the window has moved on as well is
- * anything coalesced, and then the client is told.
+ * when the socket has room, and suspends the connection when there is nothing. An event is encoded
+ * once for all streams of one form, whose queues refer to it. The window of changes is the one
+ * buffer for those who are slow: when a queue is full, or all queues together are, the watch is
+ * held, and catches up from the window once the queue is empty. Only when the window has moved on
+ * as well is anything coalesced, and then the client is told.
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -13,7 +14,12 @@
 #include "http/watcher.h"
 
 enum {
-    STREAM_KEEP_BYTES = 16 << 10 /* A queue that has grown beyond is freed when it is empty. */
+    STREAM_KEEP_BYTES = 16 << 10,  /* Of the text of an event, between events. */
+    STREAM_FEW_BYTES = 64 << 10,   /* Of what a client has missed, while room is short. */
+    STREAM_RELIEF_MS = 50,         /* Between looks at who is slowest. */
+    STREAM_RELIEF_GRACE_MS = 1000, /* Has taken nothing for so long: slow, when room is short. */
+    STREAM_RELIEF_CLOSE_MS = 250,  /* The same, when there is none left at all. */
+    STREAM_RELIEF_BYTES = 4 << 10  /* What waits for one that is cut off then, at least. */
 };
 
 enum stream_place {
@@ -44,6 +50,7 @@ struct http_stream {
     zxid_t group;            /* Of which not all is told yet, or 0. */
     bool held;               /* Events behind `from` are not in the queue. */
     bool cut;                /* A difference is larger than the queue may be. */
+    bool crowded;            /* There was no room for all of a difference. */
     bool finished;           /* A one-shot watch is used up. */
     const char *session_end; /* "closed", "expired", or NULL while the session lives. */
     zxid_t session_end_zxid;
@@ -56,9 +63,9 @@ struct http_stream {
     uint64_t ended_ms;  /* and since when it is over. */
 
     pthread_mutex_t mutex; /* Of what follows. */
-    struct buf queue;
-    size_t read_at;    /* Bytes of `queue` that the library has taken. */
+    struct pieces queue;
     bool parked;       /* Suspended for want of bytes. */
+    bool overrun;      /* Lost what waited: goes on once the library asks for more. */
     bool ended;        /* Behind the queue comes the end. */
     bool broken;       /* The connection is of no use any more. */
     bool wants_room;   /* WATCHER_ROOM when the queue is empty. */
@@ -73,13 +80,22 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
 /* ---- stream_tell.c: queue, calls, time ---- */
 extern const struct watcher_ops stream_ops;
 
-void stream_put(struct http_stream *stream, struct slice bytes);
+void stream_put(struct http_stream *stream, enum piece_kind kind, struct slice bytes);
+void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame);
+void stream_put_gathered(struct http_stream *stream);
 size_t stream_queue_len(struct http_stream *stream);
+bool stream_is_overrun(struct http_stream *stream);
+
+/* What waits for it is dropped, and its connection ends. */
+void stream_cut_off(struct http_stream *stream);
 
 /* ---- stream_missed.c: changes ---- */
 void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
 void stream_on_lost(struct watcher_client *client, zxid_t from);
+
+/* Throws away the events that wait for it: it goes on from there. */
+void stream_overrun(struct http_stream *stream);
 
 /* Goes on from where its watch was held. */
 void stream_catch_up(struct http_stream *stream);
@@ -97,9 +113,9 @@ enum err stream_find_session(const struct http_stream *stream, struct op_session
 
 /* ---- stream_frame.c: what a stream says ---- */
 
-/* The events of a pump are the same for many streams: the frame belongs to the watcher and is good
+/* The events of a pump are the same for many streams: the reference is the watcher's, and good
  * until the next call. */
-struct slice stream_event_frame(struct http_stream *stream, const struct watch_event *event);
+struct blob *stream_event_frame(struct http_stream *stream, const struct watch_event *event);
 
 /* Each appends one frame. */
 void stream_put_event(const struct http_stream *stream, struct buf *out,
@@ -111,5 +127,11 @@ void stream_put_overrun(const struct http_stream *stream, struct buf *out, zxid_
 void stream_put_gap(const struct http_stream *stream, struct buf *out, zxid_t zxid);
 void stream_put_session(const struct http_stream *stream, struct buf *out);
 void stream_put_closing(const struct http_stream *stream, struct buf *out, const char *reason);
+
+/* ---- stream_relief.c: when what waits for all clients is too much ---- */
+
+/* May more events wait? When there is no room the slowest streams lose theirs first. */
+bool stream_relief_finds_room(struct http_watcher *watcher);
+void stream_relief_end(struct http_watcher *watcher); /* Between events: it may end streams. */
 
 #endif

@@ -54,7 +54,33 @@ static bool same_event(const struct watcher_frames *frames, const struct watch_e
            frames->path == event->path.data;
 }
 
-struct slice stream_event_frame(struct http_stream *stream, const struct watch_event *event)
+/* Forgets those of another event. */
+static void begin_event(struct watcher_frames *frames, const struct watch_event *event)
+{
+    for (size_t i = 0; i < WATCHER_FRAMES; i++) {
+        blob_unref(frames->shared[i]);
+        frames->shared[i] = NULL;
+    }
+    frames->zxid = event->zxid;
+    frames->type = event->type;
+    frames->path = event->path.data;
+}
+
+static struct blob *make_frame(struct http_stream *stream, const struct watch_event *event)
+{
+    struct buf *text = &stream->client.watcher->text;
+    struct blob *frame = NULL;
+
+    buf_clear(text);
+    stream_put_event(stream, text, event);
+    frame = blob_new(buf_slice(text));
+    if (text->cap > STREAM_KEEP_BYTES) {
+        buf_release(text);
+    }
+    return frame;
+}
+
+struct blob *stream_event_frame(struct http_stream *stream, const struct watch_event *event)
 {
     struct watcher_frames *frames = &stream->client.watcher->frames;
     size_t form = (size_t)stream->sse | (size_t)stream->request.values << 1 |
@@ -62,17 +88,12 @@ struct slice stream_event_frame(struct http_stream *stream, const struct watch_e
 
     ASSERT(form < WATCHER_FRAMES);
     if (!same_event(frames, event)) {
-        for (size_t i = 0; i < WATCHER_FRAMES; i++) {
-            buf_clear(&frames->text[i]);
-        }
-        frames->zxid = event->zxid;
-        frames->type = event->type;
-        frames->path = event->path.data;
+        begin_event(frames, event);
     }
-    if (frames->text[form].len == 0) {
-        stream_put_event(stream, &frames->text[form], event);
+    if (!frames->shared[form]) {
+        frames->shared[form] = make_frame(stream, event);
     }
-    return buf_slice(&frames->text[form]);
+    return frames->shared[form];
 }
 
 /* A fresh stream, and one behind a gap, may be resumed from its very beginning. */

@@ -48,27 +48,80 @@ static void told(struct http_stream *stream, const struct watch_event *event)
     }
 }
 
-/* A full queue is looked at between transactions only: each is told as a whole. */
-static bool is_full(const struct http_stream *stream, const struct watch_event *event, size_t len)
+static bool finds_room(struct http_stream *stream)
 {
-    return len >= stream->http->limits->socket_queue_bytes_max && stream->group != event->zxid &&
-           !is_one_shot(stream);
+    return stream_relief_finds_room(stream->client.watcher);
 }
 
-/* What was missed goes to the watcher's own buffer, because the frame that says how it was made up
- * comes first. A difference is of use only as a whole. */
+/* A full queue is looked at between transactions only: each is told as a whole. */
+static bool is_full(struct http_stream *stream, const struct watch_event *event, size_t len,
+                    size_t max)
+{
+    return stream->group != event->zxid && !is_one_shot(stream) &&
+           (len >= max || !finds_room(stream));
+}
+
+/* Of what a stream has missed. While room is short it comes in small parts. */
+static size_t gather_max(const struct http_stream *stream)
+{
+    size_t max = stream->http->limits->socket_queue_bytes_max;
+    enum budget_level level = budget_level(gate_unsent(stream->http->gate));
+
+    return level != BUDGET_ROOMY && max > STREAM_FEW_BYTES ? STREAM_FEW_BYTES : max;
+}
+
+/* How to tell it again, or the difference that it is part of. */
+static struct piece_tag tag_of(const struct http_stream *stream, const struct watch *watch,
+                               const struct watch_event *event)
+{
+    return (struct piece_tag){.kind = is_one_shot(stream) ? PIECE_FIXED : PIECE_EVENT,
+                              .starts = event->diff || stream->group != event->zxid,
+                              .watch = watch->id,
+                              .from = event->diff ? watch->diff_since : event->zxid - 1};
+}
+
+static void put_gather(struct http_stream *stream, const struct watch *watch,
+                       const struct watch_event *event)
+{
+    struct http_watcher *watcher = stream->client.watcher;
+    struct piece_tag tag = tag_of(stream, watch, event);
+    struct slice text;
+
+    buf_clear(&watcher->text);
+    stream_put_event(stream, &watcher->text, event);
+    text = buf_slice(&watcher->text);
+    pieces_put_tagged(&watcher->gather, &tag, &text, 1, NULL, 0);
+    told(stream, event);
+}
+
+/* A difference is of use only as a whole. */
+static void gather_difference(struct http_stream *stream, const struct watch *watch,
+                              const struct watch_event *event)
+{
+    size_t max = stream->http->limits->socket_queue_bytes_max;
+    size_t len = stream->client.watcher->gather.bytes;
+
+    if (is_one_shot(stream)) {
+        put_gather(stream, watch, event);
+        return;
+    }
+    stream->cut = stream->cut || len >= max;
+    stream->crowded = stream->crowded || (!stream->cut && !finds_room(stream));
+    if (!stream->cut && !stream->crowded) {
+        put_gather(stream, watch, event);
+    }
+}
+
+/* What was missed goes to the watcher's own queue, because the frame that says how it was made up
+ * comes first. */
 static void gather(struct http_stream *stream, struct watch *watch, const struct watch_event *event)
 {
-    struct buf *out = &stream->client.watcher->gather;
-    size_t max = stream->http->limits->socket_queue_bytes_max;
-
-    if (event->diff && (stream->cut || (out->len >= max && !is_one_shot(stream)))) {
-        stream->cut = true;
-    } else if (!event->diff && is_full(stream, event, out->len)) {
+    if (event->diff) {
+        gather_difference(stream, watch, event);
+    } else if (is_full(stream, event, stream->client.watcher->gather.bytes, gather_max(stream))) {
         hold(stream, watch, event->zxid);
     } else {
-        stream_put_event(stream, out, event);
-        told(stream, event);
+        put_gather(stream, watch, event);
     }
 }
 
@@ -77,13 +130,62 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
 {
     struct http_stream *stream = stream_of(client);
 
+    size_t max = stream->http->limits->socket_queue_bytes_max;
+
     if (client->watcher->gatherer == client) {
         gather(stream, hits, event);
-    } else if (is_full(stream, event, stream_queue_len(stream))) {
+    } else if (is_full(stream, event, stream_queue_len(stream), max) && !hits->held) {
         hold(stream, hits, event->zxid);
-    } else {
-        stream_put(stream, stream_event_frame(stream, event));
+    }
+    if (client->watcher->gatherer != client && !hits->held) {
+        struct piece_tag tag = tag_of(stream, hits, event);
+
+        stream_put_shared(stream, &tag, stream_event_frame(stream, event));
         told(stream, event);
+    }
+}
+
+/* ---- Thrown away. ---- */
+
+static void on_cut(void *ctx, const struct piece_tag *tag)
+{
+    zxid_t *from = ctx;
+
+    if (tag->kind == PIECE_EVENT && tag->from < *from) {
+        *from = tag->from;
+    }
+}
+
+/* A stream that waits for bytes has taken all; another one continues when it has room for more. */
+static zxid_t cut_queue(struct http_stream *stream)
+{
+    zxid_t from = ZXID_MAX;
+
+    pthread_mutex_lock(&stream->mutex);
+    if (pieces_cut(&stream->queue, on_cut, &from) > 0) {
+        stream->overrun = !stream->parked;
+    }
+    pthread_mutex_unlock(&stream->mutex);
+    return from;
+}
+
+void stream_overrun(struct http_stream *stream)
+{
+    const struct watch_table *table = subscribe_table(stream->client.watcher->subscriber);
+    struct watch *watch = watch_by_id(table, &stream->client.owner, stream->watch);
+    zxid_t from = ZXID_MAX;
+
+    if (stream->place != STREAM_OPEN || !watch) {
+        return;
+    }
+    from = cut_queue(stream);
+    if (from == ZXID_MAX) {
+        return;
+    }
+    if (watch->held) {
+        stream->from = from < stream->from ? from : stream->from;
+    } else {
+        hold(stream, watch, from + 1);
     }
 }
 
@@ -91,9 +193,10 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
 
 static void gather_begin(struct http_stream *stream)
 {
-    buf_clear(&stream->client.watcher->gather);
+    ASSERT(!stream->client.watcher->gather.first);
     stream->client.watcher->gatherer = &stream->client;
     stream->cut = false;
+    stream->crowded = false;
 }
 
 /* A difference that is too large is none. */
@@ -102,24 +205,18 @@ static void gather_end(struct http_stream *stream, struct subscribe_result *resu
     struct http_watcher *watcher = stream->client.watcher;
 
     watcher->gatherer = NULL;
+    if (stream->cut || stream->crowded) {
+        pieces_release(&watcher->gather);
+    }
+    if (watcher->text.cap > STREAM_KEEP_BYTES) {
+        buf_release(&watcher->text);
+    }
     if (stream->cut) {
-        buf_clear(&watcher->gather);
         result->resumed = SUBSCRIBE_GAP;
         stream->group = 0;
     }
     if (result->resumed == SUBSCRIBE_GAP) {
         metric_add(&watcher->metrics.gaps, 1);
-    }
-}
-
-static void put_gathered(struct http_stream *stream)
-{
-    struct buf *gathered = &stream->client.watcher->gather;
-
-    stream_put(stream, buf_slice(gathered));
-    if (gathered->cap > STREAM_KEEP_BYTES) {
-        buf_release(gathered);
-        buf_init(gathered, SIZE_MAX / 2);
     }
 }
 
@@ -132,18 +229,31 @@ static void put_notice(struct http_stream *stream, const struct subscribe_result
     buf_init(&out, SIZE_MAX / 2);
     if (result->resumed == SUBSCRIBE_GAP) {
         stream_put_gap(stream, &out, result->zxid);
+        stream_put(stream, PIECE_FIXED, buf_slice(&out));
     } else if (result->resumed == SUBSCRIBE_DIFFED) {
         metric_add(&stream->client.watcher->metrics.overruns, 1);
         stream_put_overrun(stream, &out, from);
+        stream_put(stream, PIECE_NOTICE, buf_slice(&out));
     }
-    stream_put(stream, buf_slice(&out));
     buf_release(&out);
+}
+
+static void hold_again(struct http_stream *stream, zxid_t from)
+{
+    const struct watch_table *table = subscribe_table(stream->client.watcher->subscriber);
+    struct watch *watch = watch_by_id(table, &stream->client.owner, stream->watch);
+
+    ASSERT(watch);
+    watch_hold(watch);
+    stream->held = true;
+    stream->from = from;
+    stream->group = 0;
 }
 
 void stream_catch_up(struct http_stream *stream)
 {
-    if (watcher_is_tired(&stream->client)) {
-        return;
+    if (watcher_is_tired(&stream->client) || stream_is_overrun(stream) || !finds_room(stream)) {
+        return; /* It is asked again: at WATCHER_RETRY_MS, or when the library has room. */
     }
 
     struct subscriber *subscriber = stream->client.watcher->subscriber;
@@ -159,12 +269,12 @@ void stream_catch_up(struct http_stream *stream)
     enum err err = subscribe_catch_up(subscriber, watch, from, &result);
 
     gather_end(stream, &result);
-    if (err != ERR_OK) {
-        stream->held = true; /* The state is not whole yet. */
+    if (err != ERR_OK || stream->crowded) {
+        hold_again(stream, from); /* The state is not whole yet, or there is no room. */
         return;
     }
     put_notice(stream, &result, from);
-    put_gathered(stream);
+    stream_put_gathered(stream);
     if (!stream->held) {
         stream->behind_ms = 0;
     }
@@ -199,6 +309,12 @@ static enum err try_add(struct http_stream *stream, struct subscribe_result *ret
         err = subscribe_add(subscriber, &stream->client.owner, &stream->request, ret_result);
     }
     gather_end(stream, ret_result);
+    if (err == ERR_OK && stream->crowded) {
+        err = ERR_THROTTLED;
+    }
+    if (err != ERR_OK) {
+        pieces_release(&stream->client.watcher->gather);
+    }
     return err;
 }
 
@@ -233,9 +349,9 @@ static void open(struct http_stream *stream, const struct subscribe_result *resu
     }
     buf_init(&hello, SIZE_MAX / 2);
     stream_put_hello(stream, &hello, result);
-    stream_put(stream, buf_slice(&hello));
+    stream_put(stream, PIECE_FIXED, buf_slice(&hello));
     buf_release(&hello);
-    put_gathered(stream);
+    stream_put_gathered(stream);
 }
 
 /* It must be heard of often enough. */
@@ -273,6 +389,7 @@ void stream_try_open(struct http_stream *stream)
     if (err == ERR_OK) {
         open(stream, &result);
     }
+    pieces_release(&watcher->gather);
     stream_answer(stream, err);
 }
 

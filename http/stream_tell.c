@@ -10,22 +10,52 @@ enum {
 
 /* ---- The queue. ---- */
 
-void stream_put(struct http_stream *stream, struct slice bytes)
+static void begin_put(struct http_stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
-    if (stream->queue.len == 0) {
+    if (stream->queue.bytes == 0) {
         stream->moved_ms = os_now_ms();
     }
-    buf_append_slice(&stream->queue, bytes);
+}
+
+static void end_put(struct http_stream *stream)
+{
     pthread_mutex_unlock(&stream->mutex);
     watcher_due(&stream->client);
+}
+
+void stream_put(struct http_stream *stream, enum piece_kind kind, struct slice bytes)
+{
+    begin_put(stream);
+    pieces_put_tagged(&stream->queue, &(struct piece_tag){.kind = kind}, &bytes, 1, NULL, 0);
+    end_put(stream);
+}
+
+void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame)
+{
+    struct slice small = blob_slice(frame);
+
+    begin_put(stream);
+    if (frame->len < PIECES_SHARE_BYTES) {
+        pieces_put_tagged(&stream->queue, tag, &small, 1, NULL, 0);
+    } else {
+        pieces_put_tagged(&stream->queue, tag, NULL, 0, frame, 0);
+    }
+    end_put(stream);
+}
+
+void stream_put_gathered(struct http_stream *stream)
+{
+    begin_put(stream);
+    pieces_move(&stream->queue, &stream->client.watcher->gather);
+    end_put(stream);
 }
 
 static size_t queued(struct http_stream *stream, uint64_t *ret_moved_ms)
 {
     pthread_mutex_lock(&stream->mutex);
 
-    size_t len = stream->queue.len - stream->read_at;
+    size_t len = stream->queue.bytes;
 
     *ret_moved_ms = stream->moved_ms;
     pthread_mutex_unlock(&stream->mutex);
@@ -39,12 +69,22 @@ size_t stream_queue_len(struct http_stream *stream)
     return queued(stream, &moved_ms);
 }
 
+bool stream_is_overrun(struct http_stream *stream)
+{
+    pthread_mutex_lock(&stream->mutex);
+
+    bool overrun = stream->overrun;
+
+    pthread_mutex_unlock(&stream->mutex);
+    return overrun;
+}
+
 /* The library looks again. */
 static void resume(struct http_stream *stream)
 {
     pthread_mutex_lock(&stream->mutex);
 
-    bool news = stream->queue.len > 0 || stream->ended || stream->broken;
+    bool news = stream->queue.bytes > 0 || stream->ended || stream->broken;
 
     if (stream->parked && news) {
         stream->parked = false;
@@ -88,13 +128,22 @@ static void end(struct http_stream *stream)
     watcher_due(&stream->client);
 }
 
+void stream_cut_off(struct http_stream *stream)
+{
+    end(stream);
+    pthread_mutex_lock(&stream->mutex);
+    pieces_release(&stream->queue);
+    pthread_mutex_unlock(&stream->mutex);
+    break_off(stream);
+}
+
 static void put_closing(struct http_stream *stream, const char *reason)
 {
     struct buf out;
 
     buf_init(&out, SIZE_MAX / 2);
     stream_put_closing(stream, &out, reason);
-    stream_put(stream, buf_slice(&out));
+    stream_put(stream, PIECE_FIXED, buf_slice(&out));
     buf_release(&out);
 }
 
@@ -115,7 +164,7 @@ static void end_session(struct http_stream *stream)
     }
     buf_init(&out, SIZE_MAX / 2);
     stream_put_session(stream, &out);
-    stream_put(stream, buf_slice(&out));
+    stream_put(stream, PIECE_FIXED, buf_slice(&out));
     buf_release(&out);
     end(stream);
 }
@@ -229,7 +278,7 @@ static void beat(struct http_stream *stream)
     buf_init(&out, SIZE_MAX / 2);
     stream_put_heartbeat(stream, &out,
                          stream->held ? stream->from : subscribe_at(watcher->subscriber));
-    stream_put(stream, buf_slice(&out));
+    stream_put(stream, PIECE_BEAT, buf_slice(&out));
     buf_release(&out);
 }
 

@@ -79,11 +79,11 @@ static bool find_on_disk(struct http_conn *conn, struct slice path, struct ui_fi
 {
     struct slice below = slice_make(path.data + 1, path.len - 1);
 
-    buf_clear(&conn->out);
-    if (os_file_read_below(conn->http->limits->web_dir, below, &conn->out) != ERR_OK) {
+    buf_clear(&conn->out.own);
+    if (os_file_read_below(conn->http->limits->web_dir, below, &conn->out.own) != ERR_OK) {
         return false;
     }
-    ret_file->bytes = buf_slice(&conn->out);
+    ret_file->bytes = buf_slice(&conn->out.own);
     ret_file->type = type_of(path);
     http_etag_bytes(ret_file->bytes, ret_file->etag);
     return true;
@@ -104,7 +104,7 @@ static bool is_plain_address(struct slice address)
     return address.len > 0;
 }
 
-/* When this replica dies the page goes on at another one. */
+/* When this replica dies the page continues at another one. */
 static void append_replicas(struct http *http, struct buf *policy)
 {
     struct buf clients;

@@ -3,6 +3,7 @@
  * for whoever speaks the protocol. All that can be refused with an answer is refused here, so that
  * a client sees the same problem objects on both sides of the one port.
  */
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "http/http_int.h"
@@ -10,7 +11,7 @@
 #include <stdio.h>
 
 enum {
-    SOCKET_KEY_LEN = 24 /* 16 bytes in base64. */
+    KEY_BYTES = 16
 };
 
 static const char socket_path[] = "/ws/v1";
@@ -61,21 +62,52 @@ static void check_page(const struct http *http, const struct http_head *head,
         !http_origin_allowed(http, head->origin)) {
         refuse(request, ERR_NO_AUTH, "the Origin is not in allowedOrigins");
     }
+    if (http_head_is_cross_site(head)) {
+        refuse(request, ERR_NO_AUTH,
+               "Sec-Fetch-Site is cross-site, and no Origin in allowedOrigins is given");
+    }
 }
 
-static void check_protocol(const struct http_head *head, struct http_upgrade_request *request)
+/* The request line ends in the version. */
+static bool is_http_1_0(const struct http_line *line)
+{
+    static const char version[] = " HTTP/1.0";
+
+    return memcmp(line->target.data + line->target.len, version, strlen(version)) == 0;
+}
+
+/* Exactly 16 bytes in canonical base64. */
+static void take_key(struct slice key, struct http_upgrade_request *request)
+{
+    struct buf bytes;
+    bool sound = false;
+
+    buf_init(&bytes, HTTP_SOCKET_KEY_LEN);
+    sound = key.len == HTTP_SOCKET_KEY_LEN && base64_decode(&bytes, key) == ERR_OK &&
+            bytes.len == KEY_BYTES;
+    buf_release(&bytes);
+    if (sound) {
+        memcpy(request->key, key.data, key.len);
+    } else {
+        refuse(request, ERR_BAD_ARGUMENTS, "Sec-WebSocket-Key must be 16 bytes in base64");
+    }
+}
+
+static void check_protocol(const struct http_line *line, const struct http_head *head,
+                           struct http_upgrade_request *request)
 {
     uint64_t body_len = 0;
 
+    if (is_http_1_0(line)) {
+        refuse(request, ERR_BAD_ARGUMENTS, "a WebSocket needs HTTP/1.1");
+    }
     if (http_head_body(head, &body_len)) {
         refuse(request, ERR_BAD_ARGUMENTS, "the request for a WebSocket has a body");
     }
     if (!slice_eq(head->socket_version, slice_str("13"))) {
         refuse(request, ERR_UPGRADE_REQUIRED, "Sec-WebSocket-Version must be 13");
     }
-    if (head->socket_key.len != SOCKET_KEY_LEN) {
-        refuse(request, ERR_BAD_ARGUMENTS, "Sec-WebSocket-Key must be 16 bytes in base64");
-    }
+    take_key(head->socket_key, request);
     if (!http_list_has(head->socket_protocol, subprotocol)) {
         refuse(request, ERR_BAD_ARGUMENTS,
                "Sec-WebSocket-Protocol must offer zabra.v1.json, the one subprotocol here");
@@ -121,7 +153,7 @@ bool http_upgrade_read(const struct http *http, struct slice bytes,
     }
     if (mine) {
         check_page(http, &head, ret_request);
-        check_protocol(&head, ret_request);
+        check_protocol(&line, &head, ret_request);
         if (target.param_count > 0) {
             refuse(ret_request, ERR_BAD_ARGUMENTS,
                    "the URL of a WebSocket has no query; a session is shown by attach");
@@ -131,4 +163,14 @@ bool http_upgrade_read(const struct http *http, struct slice bytes,
     }
     buf_release(&decoded);
     return mine;
+}
+
+void http_upgrade_guard(const struct http *http, const struct op_principal *who,
+                        struct http_upgrade_request *request)
+{
+    if (request->err == ERR_AUTH_FAILED) {
+        gate_credentials_failed(http->gate, who, GATE_FAILED_MALFORMED);
+    } else if (request->err == ERR_OK && gate_credentials_wait(http->gate, who, 0) > 0) {
+        refuse(request, ERR_THROTTLED, gate_credentials_slowed);
+    }
 }

@@ -1,9 +1,9 @@
 /* The watcher's thread: calls, changes, timers, and the end of it all. */
-#include "http/watcher.h"
-
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "base/os_files.h"
+#include "http/stream.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -90,6 +90,11 @@ static void on_news(void *ctx)
     }
 }
 
+struct budget *watcher_unsent(const struct http_watcher *watcher)
+{
+    return gate_unsent(watcher->http->gate);
+}
+
 /* ---- Clients. ---- */
 
 static void on_hangup(struct loop_watch *watch, uint32_t ready)
@@ -103,10 +108,32 @@ static void on_hangup(struct loop_watch *watch, uint32_t ready)
     client->ops->on_hangup(client);
 }
 
+/* A second descriptor within the share of all clients, and not while storage needs one; -1: none.
+ */
+static int copy_of(struct http_watcher *watcher, int fd)
+{
+    struct http_caps *caps = &watcher->http->caps;
+
+    if (!http_caps_take_copy(caps)) {
+        return -1;
+    }
+
+    int copy = loop_dup(fd);
+
+    if (copy >= 0 && !os_files_are_claimed()) {
+        return copy;
+    }
+    if (copy >= 0) {
+        close(copy);
+    }
+    http_caps_give_copy(caps);
+    return -1;
+}
+
 bool watcher_add(struct watcher_client *client, int fd)
 {
     struct http_watcher *watcher = client->watcher;
-    int copy = loop_dup(fd);
+    int copy = copy_of(watcher, fd);
 
     ASSERT(!client->known);
     if (copy < 0) {
@@ -142,6 +169,7 @@ void watcher_remove(struct watcher_client *client)
     if (client->hangup.fd >= 0) {
         close(client->hangup.fd);
         client->hangup.fd = -1;
+        http_caps_give_copy(&watcher->http->caps);
     }
 }
 
@@ -382,6 +410,7 @@ static void turn(struct http_watcher *watcher)
     take_census(watcher);
     serve_due(watcher);
     pump(watcher);
+    stream_relief_end(watcher);
     serve_due(watcher);
     check_replica(watcher);
     ask_all(watcher);
@@ -449,9 +478,8 @@ struct http_watcher *http_watcher_start(struct http *http)
     struct http_watcher *watcher = mem_zalloc(1, sizeof(*watcher));
     const struct subscribe_sink sink = {
         .ctx = watcher, .on_event = on_event, .on_change = on_change, .on_lost = on_lost};
-    enum err err = loop_init(&watcher->loop);
 
-    ASSERT(err == ERR_OK);
+    loop_init(&watcher->loop);
     watcher->http = http;
     mailbox_init(&watcher->inbox, http->limits->streams_max);
     mailbox_init(&watcher->asked, 1);
@@ -459,10 +487,8 @@ struct http_watcher *http_watcher_start(struct http *http)
     list_init(&watcher->listeners);
     list_init(&watcher->due);
     list_init(&watcher->later);
-    buf_init(&watcher->gather, SIZE_MAX / 2);
-    for (size_t i = 0; i < WATCHER_FRAMES; i++) {
-        buf_init(&watcher->frames.text[i], SIZE_MAX / 2);
-    }
+    pieces_init(&watcher->gather, watcher_unsent(watcher));
+    buf_init(&watcher->text, SIZE_MAX / 2);
     watcher->subscriber = subscriber_new(gate_view(http->gate), gate_window(http->gate), &sink);
     watch_descriptors(watcher);
     watcher->listener = (struct window_listener){.wake = on_news, .ctx = watcher};
@@ -491,9 +517,10 @@ void http_watcher_stop(struct http_watcher *watcher)
     ASSERT(list_empty(&watcher->clients) && atomic_load(&watcher->places) == 0);
     subscriber_free(watcher->subscriber);
     for (size_t i = 0; i < WATCHER_FRAMES; i++) {
-        buf_release(&watcher->frames.text[i]);
+        blob_unref(watcher->frames.shared[i]);
     }
-    buf_release(&watcher->gather);
+    pieces_release(&watcher->gather);
+    buf_release(&watcher->text);
     close(watcher->wake.fd);
     mailbox_release(&watcher->inbox);
     mailbox_release(&watcher->asked);

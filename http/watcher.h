@@ -12,6 +12,7 @@
 
 #include "base/loop.h"
 #include "base/mailbox.h"
+#include "base/pieces.h"
 #include "base/thread.h"
 #include "http/http_int.h"
 #include "server/process/census.h"
@@ -73,13 +74,13 @@ struct watcher_client {
     const char *over;         /* What it is: see census.h. */
 };
 
-/* The text of the event that is being handed out, in each form that somebody wants: a thousand
- * streams that are told the same share the work. */
+/* The event that is being handed out, in each form that is asked for: a thousand streams that are
+ * told the same share the bytes. */
 struct watcher_frames {
     zxid_t zxid;
     enum watch_event_type type;
     const uint8_t *path;
-    struct buf text[WATCHER_FRAMES]; /* Empty: not made yet. */
+    struct blob *shared[WATCHER_FRAMES]; /* NULL: not made yet. */
 };
 
 struct watcher_metrics {
@@ -115,8 +116,11 @@ struct http_watcher {
     struct list due;
     struct list later;               /* Due in the next turn. */
     struct watcher_client *gatherer; /* Is being told what it has missed, into `gather`. */
-    struct buf gather;
+    struct pieces gather;
+    struct buf text; /* Of one event. */
     struct watcher_frames frames;
+    uint64_t relief_ms; /* When to look again for what the slowest can do without, */
+    uint64_t early_ms;  /* and while there is some room. */
     uint64_t now_ms;
     uint64_t turn_us;  /* When the turn began. */
     uint64_t next_ms;  /* When somebody wants to be asked. */
@@ -149,6 +153,7 @@ void watcher_client_release(struct watcher_client *client); /* Gives the place b
 void watcher_call(struct watcher_client *client, enum watcher_call call);
 
 /* ---- The watcher's thread ---- */
+struct budget *watcher_unsent(const struct http_watcher *watcher);
 
 /* Takes it among the clients and watches for a hang-up of `fd`, whose owner keeps it. False: there
  * is no descriptor left. */

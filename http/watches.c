@@ -36,8 +36,8 @@ enum MHD_Result http_watches_over(struct http_conn *conn)
 {
     struct jsonw json;
 
-    buf_clear(&conn->out);
-    jsonw_init(&json, &conn->out);
+    buf_clear(&conn->out.own);
+    jsonw_init(&json, &conn->out.own);
     census_write(&conn->request.watches->census, &json);
     return http_send_info(conn);
 }

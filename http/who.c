@@ -13,10 +13,22 @@ static void take_credentials(struct http_conn *conn)
 {
     struct slice header = conn->request.head.authorization;
 
-    if (header.data &&
-        auth_basic(header, conn->http->limits->super_digest, &conn->principal.auth) != ERR_OK) {
+    struct gate *gate = conn->http->gate;
+    uint32_t wait_ms = 0;
+
+    if (!header.data) {
+        return;
+    }
+    if (auth_basic(header, conn->http->limits->super_digest, &conn->principal.auth) != ERR_OK) {
+        gate_credentials_failed(gate, &conn->principal, GATE_FAILED_MALFORMED);
         http_refuse(conn, ERR_AUTH_FAILED,
                     "Authorization must be Basic and the base64 of user:password");
+        return;
+    }
+    wait_ms = gate_credentials_wait(gate, &conn->principal, 0);
+    if (wait_ms > 0) {
+        http_refuse(conn, ERR_THROTTLED, "%s", gate_credentials_slowed);
+        conn->request.fault.retry_after_ms = wait_ms;
     }
 }
 

@@ -1,4 +1,7 @@
 /* The documents as they were built. */
+#ifdef __CET__
+#include <cet.h> /* Says of this file, too, that it may be linked into a protected program. */
+#endif
     .section .rodata
     .balign 16
     .globl documents_openapi

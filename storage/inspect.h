@@ -3,7 +3,7 @@
  * For people and tests; never prints, locks or changes anything.
  *
  * Unlike store_open it does not judge the whole: it also shows what the log no longer reaches
- * (left-overs, cut off batches), and goes on behind damage where it can.
+ * (left-overs, cut off batches), and reads on behind damage where it can.
  */
 #ifndef STORAGE_INSPECT_H
 #define STORAGE_INSPECT_H

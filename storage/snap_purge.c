@@ -37,7 +37,8 @@ static bool verify_one(struct store *store, uint64_t history, struct snap_entry 
 
     struct snap_entry *entry = entry_of(store, history, before.info.shown.start);
 
-    if (entry) {
+    /* One that could not be looked at for lack of a descriptor is neither good nor bad. */
+    if (entry && err != ERR_NO_FILES) {
         entry->is_verified = err == ERR_OK;
         entry->is_bad = err != ERR_OK;
     }

@@ -99,8 +99,8 @@ void snap_figures(struct store *store)
     pthread_mutex_unlock(&store->wal.index_mutex);
 }
 
-/* Reads head and trailer of one. */
-static void entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
+/* Reads head and trailer of one. ERR_NO_FILES; a bad one is no error. */
+static enum err entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
 {
     ASSERT(name->kind == NAME_KIND_SNAP);
 
@@ -109,8 +109,11 @@ static void entry_load(struct store *store, const struct name *name, struct snap
     const uint8_t *mine = store->identity.cluster;
 
     *entry = (struct snap_entry){.is_bad = true};
-    if (snapfile_open(&reader, &store->options.vfs, name->text, store->options.record_bytes_max) ==
-        ERR_OK) {
+
+    enum err err =
+        snapfile_open(&reader, &store->options.vfs, name->text, store->options.record_bytes_max);
+
+    if (err == ERR_OK) {
         const uint8_t *theirs = reader.info.cluster;
         bool is_foreign = memcmp(mine, none, sizeof(none)) != 0 &&
                           memcmp(theirs, none, sizeof(none)) != 0 &&
@@ -121,12 +124,13 @@ static void entry_load(struct store *store, const struct name *name, struct snap
         snapfile_close(&reader);
     }
     entry->info.shown.start = name->number;
+    return err == ERR_NO_FILES ? err : ERR_OK;
 }
 
 /* Holds a good snapshot against the log. A snapshot is only made of what is durable in the log, so
  * a log that knows less than the snapshot has lost something. */
-static void judge_coverage(struct store *store, const struct snap_entry *entry,
-                           struct store_report *report)
+static enum err judge_coverage(struct store *store, const struct snap_entry *entry,
+                               struct store_report *report)
 {
     ASSERT(!entry->is_bad);
 
@@ -140,13 +144,21 @@ static void judge_coverage(struct store *store, const struct snap_entry *entry,
                       "the log ends at %" PRIx64 " but the snapshot from %" PRIx64
                       " was made of records up to %" PRIx64,
                       wal->live.last, info->start, info->end);
-        return;
+        return ERR_OK;
     }
-    if (wal_chain_at(wal, info->start, &chain) != ERR_OK || chain != info->start_chain ||
-        wal_chain_at(wal, info->end, &chain) != ERR_OK || chain != entry->info.end_chain) {
+
+    enum err err = wal_chain_at(wal, info->start, &chain);
+    bool is_same = err == ERR_OK && chain == info->start_chain;
+
+    if (is_same) {
+        err = wal_chain_at(wal, info->end, &chain);
+        is_same = err == ERR_OK && chain == entry->info.end_chain;
+    }
+    if (!is_same && err != ERR_NO_FILES) {
         report_damage(report, "the snapshot from %" PRIx64 " to %" PRIx64 " is of another history",
                       info->start, info->end);
     }
+    return err == ERR_NO_FILES ? err : ERR_OK;
 }
 
 enum err snaps_recover(struct store *store, const struct names *names, struct store_report *report)
@@ -160,16 +172,21 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
         if (name->kind != NAME_KIND_SNAP || name->history != store->wal.manifest.history) {
             continue;
         }
-        entry_load(store, name, &entry);
-        if (!entry.is_bad && entry.info.shown.start < store->wal.live.base) {
+
+        enum err err = entry_load(store, name, &entry);
+
+        if (err == ERR_OK && !entry.is_bad && entry.info.shown.start < store->wal.live.base) {
             /* A purge was interrupted: the log no longer reaches back to it. */
             PROBE("storage.stale_snapshot");
             continue;
         }
         if (!entry.is_bad) {
-            judge_coverage(store, &entry, report);
-        } else {
+            err = judge_coverage(store, &entry, report);
+        } else if (err == ERR_OK) {
             PROBE("storage.bad_snapshot");
+        }
+        if (err != ERR_OK) {
+            return err;
         }
         snap_set_add(&store->snaps, &entry);
     }

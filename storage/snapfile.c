@@ -253,7 +253,7 @@ static enum err open_file(struct snapfile_reader *reader, const struct vfs *vfs,
     if (err != ERR_OK) {
         reader->file = NULL;
         snapfile_close(reader);
-        return err == ERR_MISSING ? ERR_MISSING : ERR_CORRUPT;
+        return err == ERR_MISSING || err == ERR_NO_FILES ? err : ERR_CORRUPT;
     }
     return ERR_OK;
 }

@@ -62,24 +62,24 @@ void store_close(struct store *store, bool clean)
     store_free(store);
 }
 
-size_t store_epochs(struct store *store, struct store_epoch_range *out, size_t out_max)
+struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count)
 {
-    ASSERT(out_max == 0 || out);
+    ASSERT(ret_count);
 
     struct wal *wal = &store->wal;
+    const struct epochs *epochs = &wal->live.epochs;
 
     pthread_mutex_lock(&wal->index_mutex);
 
-    /* The newest ones, when there are too many: they decide what two logs share. */
-    size_t max = out_max < STORE_EPOCHS_MAX ? out_max : STORE_EPOCHS_MAX;
-    size_t count = wal->live.epochs.count < max ? wal->live.epochs.count : max;
+    size_t count = epochs->count;
+    struct store_epoch_range *ranges = mem_alloc((count > 0 ? count : 1) * sizeof(*ranges));
 
     if (count > 0) {
-        memcpy(out, wal->live.epochs.ranges + (wal->live.epochs.count - count),
-               count * sizeof(*out));
+        memcpy(ranges, epochs->ranges, count * sizeof(*ranges));
     }
     pthread_mutex_unlock(&wal->index_mutex);
-    return count;
+    *ret_count = count;
+    return ranges;
 }
 
 enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
@@ -213,7 +213,7 @@ enum err store_run(struct store *store, struct store_op **ops, size_t count, siz
         done += run_done;
     }
     *ret_done = done;
-    if (err != ERR_OK && err != ERR_NO_SPACE) {
+    if (err != ERR_OK && err != ERR_NO_SPACE && err != ERR_NO_FILES) {
         store->has_failed = true;
     }
     return err;

@@ -19,7 +19,11 @@ enum {
     STORE_CLUSTER_LEN = 16,
     STORE_REASON_MAX = 240,
     STORE_GENESIS_MAX = 3072, /* Bytes of a founding configuration. */
-    STORE_EPOCHS_MAX = 4096,  /* Epochs whose records one log may hold at a time. */
+    /* Files open at a time, besides snapshots on their way to learners: four small records, the
+     * ends of the live and the staged log, the next segment, a snapshot that is received, one that
+     * is written, one that is read back by each of two threads, two segments that are read by each
+     * of two. It does not grow with the log. */
+    STORE_FILES_MAX = 16,
 };
 
 /* Who this disk is. Durable before anything else; two slots. */
@@ -80,7 +84,8 @@ struct store_options {
 struct store;
 
 /* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_FOREIGN: it belongs to
- * the member that `ret_report->identity` names, and nothing was changed. ERR_IO as it comes.
+ * the member that `ret_report->identity` names, and nothing was changed. ERR_IO and ERR_NO_FILES as
+ * they come.
  * Damage is not an error here but a verdict. With `read_only` nothing is cut, locked or made. */
 enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
                     struct store_report *ret_report);
@@ -89,13 +94,14 @@ enum err store_open(const struct store_options *options, bool read_only, struct 
  * after which damage at the tail is never taken for a torn write. */
 void store_close(struct store *store, bool clean);
 
-/* The epochs of the log, ascending; returns the count. At most STORE_EPOCHS_MAX. */
-size_t store_epochs(struct store *store, struct store_epoch_range *out, size_t out_max);
+/* All epochs of the log, ascending, in memory that the caller frees; `*ret_count` of them. There is
+ * no other bound to their number than that of the records. Any thread. */
+struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count);
 
 /* Reads records after `after`, in order, up to `bytes_max` of payload (at least one record when
  * there is any) and `recs_max`; gives references. Only durable records are seen.
- * ERR_MISSING: `after` is below the log's base or not in the log. ERR_CORRUPT: damage. Any thread.
- */
+ * ERR_MISSING: `after` is below the log's base or not in the log. ERR_CORRUPT: damage.
+ * ERR_NO_FILES: there is no descriptor for an older segment; try again. Any thread. */
 enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
                     struct logrec **ret_recs, size_t *ret_count);
 
@@ -142,11 +148,13 @@ struct store_op {
 /* Runs operations in order; neighbouring appends become one batch and one sync. When it returns OK
  * all are durable, but those of a reception that is refused: they are let pass, and its INSTALL
  * says so. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later ones are
- * untouched; run them again later. Any other error: the caller must end the process at once. */
+ * untouched; run them again later. ERR_NO_FILES: the same, for lack of a descriptor. Any other
+ * error: the caller must end the process at once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 
 /* Zero-fills the next segment if it is not there; called by the bulk thread after each rotation.
- * ERR_NO_SPACE is expected; the space state says so until it works. Any one thread. */
+ * ERR_NO_SPACE is expected; the space state says so until it works. ERR_NO_FILES as well. Any one
+ * thread. */
 enum err store_preallocate(struct store *store);
 
 /* True while there is no next segment because the disk is full: what is left of the current one is
@@ -170,8 +178,8 @@ struct store_snap_info {
 /* Writes one: begin, any number of blocks, then finish or abort. Bulk thread. */
 struct store_snap_writer;
 
-/* `config` is the replicated configuration committed at `start`, opaque here. ERR_NO_SPACE, ERR_IO.
- */
+/* `config` is the replicated configuration committed at `start`, opaque here. ERR_NO_SPACE,
+ * ERR_NO_FILES, ERR_IO. */
 enum err store_snap_begin(struct store *store, zxid_t start, uint64_t start_chain,
                           struct slice config, struct store_snap_writer **ret_writer);
 
@@ -181,7 +189,7 @@ enum err store_snap_block(struct store_snap_writer *writer, struct slice block);
 /* Trailer, fsync, read back and verify, rename, fsync the directory, purge; a file that cannot be
  * removed then is no failure of the snapshot. Frees the writer. The log must already be durable up
  * to `end`. ERR_CLOSED: the log was reset, replaced or cut meanwhile, and the snapshot is dropped.
- */
+ * ERR_NO_FILES: it could not be read back, and is dropped. */
 enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, uint64_t digest,
                            uint64_t node_count);
 void store_snap_abort(struct store_snap_writer *take_writer);
@@ -189,8 +197,9 @@ void store_snap_abort(struct store_snap_writer *take_writer);
 /* Reads the newest usable one. Bulk thread, or the owner at start. */
 struct store_snap_reader;
 
-/* ERR_MISSING when there is none. ERR_CORRUPT: its ends do not verify; `ret_info` names it. One
- * that is not checked is read from the disk, not from the cache. */
+/* ERR_MISSING when there is none. ERR_CORRUPT: its ends do not verify; `ret_info` names it.
+ * ERR_NO_FILES says nothing about it. One that is not checked is read from the disk, not from the
+ * cache. */
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info);
 

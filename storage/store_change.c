@@ -20,16 +20,21 @@ static void set_result(struct store *store, struct store_op *op)
     op->ret_chain = store->wal.live.last_chain;
 }
 
-/* The first identity: everything else is made before it, so that with it the directory is whole. */
-static enum err format(struct store *store, const struct store_identity *identity)
+/* Small records and an empty log, as far as they are not there from an attempt that had to wait. */
+static enum err format_log(struct store *store, const struct store_identity *identity)
 {
     struct wal *wal = wal_of(store);
     struct names names;
+
+    ASSERT(identity->incarnation != 0 && !store->has_identity);
+    if (wal->is_open) {
+        return ERR_OK;
+    }
+
     enum err err = names_list(&store->options.vfs, &names);
 
-    ASSERT(identity->incarnation != 0 && !wal->is_open);
     if (err == ERR_OK) {
-        wal->next_count = 0;
+        wal_next_release(wal);
         err = leftovers_remove(store, &names);
         names_release(&names);
     }
@@ -41,14 +46,21 @@ static enum err format(struct store *store, const struct store_identity *identit
         wal->history_top = 0;
         err = wal_stage_begin(wal, 0, 0);
     }
-    if (err == ERR_OK) {
-        err = wal_stage_switch(wal);
+    return err == ERR_OK ? wal_stage_switch(wal) : err;
+}
+
+/* The first identity: everything else is made before it, so that with it the directory is whole. */
+static enum err format(struct store *store, const struct store_identity *identity)
+{
+    enum err err = format_log(store, identity);
+
+    ASSERT(!store->has_identity);
+    if (err != ERR_OK) {
+        return err;
     }
+    err = record_identity_create(store, identity);
     /* A full disk after this point would leave a log open without an identity: try no more. */
-    if (err == ERR_OK && record_identity_create(store, identity) != ERR_OK) {
-        err = ERR_IO;
-    }
-    return err;
+    return err == ERR_OK || err == ERR_NO_FILES ? err : ERR_IO;
 }
 
 static enum err run_identity(struct store *store, const struct store_op *op)

@@ -107,7 +107,7 @@ enum err receive_chunk(struct store *store, const struct store_op *op);
  * the reception refused. `first` is the record to come, NULL if there is none. */
 enum err receive_stage(struct store *store, const struct logrec *first);
 
-/* Drops what was received; the reception goes on without it until INSTALL says `why`. */
+/* Drops what was received. Further parts are ignored; INSTALL is answered with `why`. */
 enum err receive_refuse(struct store *store, enum err why);
 
 /* Drops snapshot and staged log. */

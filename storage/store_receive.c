@@ -148,11 +148,11 @@ static enum err stage_from_file(struct store *store, const struct logrec *first)
     ASSERT(!store->wal.is_staging && store->recv.file);
 
     struct snapfile_reader reader;
-    enum err err = ERR_OK;
+    enum err err = snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
+                                 store->options.record_bytes_max);
 
-    if (snapfile_open(&reader, &store->options.vfs, NAME_SNAP_RECV,
-                      store->options.record_bytes_max) != ERR_OK) {
-        return ERR_CORRUPT;
+    if (err != ERR_OK) {
+        return err == ERR_NO_FILES ? ERR_NO_FILES : ERR_CORRUPT;
     }
     if (is_foreign(store, &reader.info) || !is_followed_by(&reader.info, first)) {
         err = ERR_CORRUPT;
@@ -181,20 +181,28 @@ enum err receive_stage(struct store *store, const struct logrec *first)
     return err == ERR_CORRUPT || err == ERR_NO_SPACE ? receive_refuse(store, err) : err;
 }
 
-/* The staged log must cover (start, end] of the snapshot. */
-static bool staged_covers(struct wal *wal, const struct snapfile_info *info)
+/* The staged log must cover (start, end] of the snapshot. ERR_CORRUPT: it does not. */
+static enum err check_coverage(struct wal *wal, const struct snapfile_info *info)
 {
     ASSERT(wal->is_staging);
 
     uint64_t chain = 0;
 
-    return wal->staged.base == info->shown.start &&
-           wal->staged.base_chain == info->shown.start_chain &&
-           wal_chain_in(wal, &wal->staged, info->shown.end, &chain) == ERR_OK &&
-           chain == info->end_chain;
+    if (wal->staged.base != info->shown.start ||
+        wal->staged.base_chain != info->shown.start_chain) {
+        return ERR_CORRUPT;
+    }
+
+    enum err err = wal_chain_in(wal, &wal->staged, info->shown.end, &chain);
+
+    if (err == ERR_NO_FILES) {
+        return err;
+    }
+    return err == ERR_OK && chain == info->end_chain ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Reads all of what was received back from the disk. ERR_CORRUPT, ERR_NO_SPACE: it is refused. */
+/* Reads all of what was received back from the disk. ERR_CORRUPT, ERR_NO_SPACE: it is refused.
+ * ERR_NO_FILES: nothing has changed. */
 static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
     enum err err = store->recv.refused;
@@ -212,7 +220,10 @@ static enum err verify(struct store *store, struct snapfile_info *ret_info)
     }
     err = snapfile_verify(&store->options.vfs, NAME_SNAP_RECV, store->options.record_bytes_max,
                           ret_info);
-    return err == ERR_OK && staged_covers(&store->wal, ret_info) ? ERR_OK : ERR_CORRUPT;
+    if (err == ERR_NO_FILES) {
+        return err;
+    }
+    return err == ERR_OK ? check_coverage(&store->wal, ret_info) : ERR_CORRUPT;
 }
 
 static enum err install(struct store *store, const struct snapfile_info *info)

@@ -26,14 +26,15 @@ void report_damage(struct store_report *report, const char *format, ...)
     ASSERT(report->reason[0] != '\0');
 }
 
-/* True when the file holds a segment's header at most. */
-static bool holds_no_batch(const struct vfs *vfs, const char *name)
+/* True when the file holds a segment's header at most. ERR_NO_FILES. */
+static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *ret_is_zero)
 {
     ASSERT(name[0] != '\0');
 
     struct vfs_file *file = NULL;
     uint8_t *piece = mem_alloc(ZERO_PIECE);
-    bool is_zero = vfs->ops->open(vfs->ctx, name, false, &file) == ERR_OK;
+    enum err err = vfs->ops->open(vfs->ctx, name, false, &file);
+    bool is_zero = err == ERR_OK;
     size_t got = ZERO_PIECE;
 
     for (uint64_t at = VFS_BLOCK; is_zero && got == ZERO_PIECE; at += ZERO_PIECE) {
@@ -44,11 +45,13 @@ static bool holds_no_batch(const struct vfs *vfs, const char *name)
         vfs->ops->close(file);
     }
     mem_free(piece);
-    return is_zero;
+    *ret_is_zero = is_zero;
+    return err == ERR_NO_FILES ? err : ERR_OK;
 }
 
 /* Without an identity the directory must be empty but for what a crash while formatting leaves. */
-static void judge_empty(struct store *store, const struct names *names, struct store_report *report)
+static enum err judge_empty(struct store *store, const struct names *names,
+                            struct store_report *report)
 {
     ASSERT(!store->has_identity);
 
@@ -57,17 +60,23 @@ static void judge_empty(struct store *store, const struct names *names, struct s
     report->verdict = STORE_EMPTY;
     for (size_t i = 0; i < names->count; i++) {
         const struct name *name = &names->list[i];
-        bool is_data = name->kind == NAME_KIND_SNAP ||
-                       (name->kind == NAME_KIND_WAL &&
-                        (name->history != 1 || !holds_no_batch(vfs, name->text)));
+        bool is_empty = name->kind != NAME_KIND_SNAP && name->kind != NAME_KIND_WAL;
 
-        if (is_data) {
+        if (name->kind == NAME_KIND_WAL && name->history == 1) {
+            enum err err = holds_no_batch(vfs, name->text, &is_empty);
+
+            if (err != ERR_OK) {
+                return err;
+            }
+        }
+        if (!is_empty) {
             PROBE("storage.identity_missing");
             report_damage(report, "the file %s is missing but %s is there", NAME_IDENTITY,
                           name->text);
             store->is_lost = true;
         }
     }
+    return ERR_OK;
 }
 
 /* New files get numbers that no file here ever had. */
@@ -280,8 +289,7 @@ static enum err recover_with(struct store *store, const struct names *names,
         return ERR_FOREIGN;
     }
     if (err == ERR_MISSING) {
-        judge_empty(store, names, report);
-        err = ERR_OK;
+        err = judge_empty(store, names, report);
     } else if (err == ERR_OK && store->has_identity && store->wal.manifest.history > 0) {
         enum store_verdict before = report->verdict;
 

@@ -82,6 +82,24 @@ void store_snap_abort(struct store_snap_writer *take_writer)
     (void)vfs->ops->unlink(vfs->ctx, NAME_SNAP_LOCAL);
 }
 
+/* ERR_CLOSED: the log is not the one any more that the snapshot was made of. ERR_NO_FILES. */
+static enum err check_history(struct store *store, const struct store_snap_writer *writer)
+{
+    struct wal *wal = &store->wal;
+    uint64_t chain = 0;
+    enum err err = ERR_MISSING;
+
+    ASSERT(store->writer == writer);
+    if (writer->history == wal->manifest.history && wal->is_open) {
+        err = wal_chain_at(wal, writer->info.shown.end, &chain);
+    }
+    if (err == ERR_NO_FILES || (err == ERR_OK && chain == writer->info.end_chain)) {
+        return err;
+    }
+    PROBE("storage.snapshot_of_replaced_log");
+    return ERR_CLOSED;
+}
+
 /* Gives the verified file its name, if the log is still the one that it was made of. */
 static enum err publish(struct store *store, const struct store_snap_writer *writer)
 {
@@ -91,17 +109,13 @@ static enum err publish(struct store *store, const struct store_snap_writer *wri
     struct snap_entry entry = {.info = writer->info, .is_verified = true};
     struct wal *wal = &store->wal;
     char name[VFS_NAME_MAX];
-    uint64_t chain = 0;
+    enum err err = check_history(store, writer);
 
-    if (writer->history != wal->manifest.history || !wal->is_open ||
-        wal_chain_at(wal, writer->info.shown.end, &chain) != ERR_OK ||
-        chain != writer->info.end_chain) {
-        PROBE("storage.snapshot_of_replaced_log");
-        return ERR_CLOSED;
+    if (err != ERR_OK) {
+        return err;
     }
     name_snap(name, writer->history, writer->info.shown.start);
-
-    enum err err = vfs->ops->rename(vfs->ctx, NAME_SNAP_LOCAL, name);
+    err = vfs->ops->rename(vfs->ctx, NAME_SNAP_LOCAL, name);
 
     if (err == ERR_OK) {
         err = vfs->ops->sync_dir(vfs->ctx);
@@ -135,6 +149,9 @@ static enum err complete(struct store_snap_writer *writer)
         /* The log was restarted, and what was unfinished is gone. */
         PROBE("storage.snapshot_of_replaced_log");
         return ERR_CLOSED;
+    }
+    if (err == ERR_NO_FILES) {
+        return err;
     }
     writer->info.shown.file_bytes = err == ERR_OK ? back.shown.file_bytes : 0;
     return err == ERR_OK && back.shown.digest == writer->info.shown.digest ? ERR_OK : ERR_IO;

@@ -4,7 +4,8 @@
  * k-th call.
  *
  * Paths are relative to the directory that the vfs was opened on. Each call may fail with ERR_IO,
- * ERR_NO_SPACE or ERR_MISSING; nothing is retried here.
+ * ERR_NO_SPACE or ERR_MISSING; nothing is retried here. Only `open` needs a descriptor: it alone
+ * may fail with ERR_NO_FILES, which says nothing about the disk and leaves the directory unchanged.
  */
 #ifndef STORAGE_VFS_H
 #define STORAGE_VFS_H
@@ -18,7 +19,9 @@
 enum {
     VFS_NAME_MAX = 64,
     VFS_SECTOR = 512,
-    VFS_BLOCK = 4096
+    VFS_BLOCK = 4096,
+    VFS_KEPT = 8,
+    VFS_POSIX_FILES = 2 + VFS_KEPT /* Descriptors, besides those of open files. */
 };
 
 struct vfs_file; /* One open file; made and freed by the vfs. */
@@ -40,7 +43,7 @@ struct vfs_ops {
     enum err (*rename)(void *ctx, const char *from, const char *to);
     enum err (*unlink)(void *ctx, const char *name);
     enum err (*sync_dir)(void *ctx);
-    /* Calls `each` for every name, in any order. */
+    /* Calls `each` for every name, in any order. One thread at a time. */
     enum err (*list)(void *ctx, void (*each)(void *arg, const char *name), void *arg);
     /* Exclusive lock on the directory for as long as the vfs is open; ERR_BUSY if another has it.
      */
@@ -53,7 +56,11 @@ struct vfs {
     void *ctx;
 };
 
-/* The kernel's files below `dir`, which must exist. */
+/*
+ * The kernel's files below `dir`, which must exist. It keeps VFS_KEPT descriptors back: when there
+ * is no other, a file is opened with one of them (see base/os_files.h), and a file that is closed
+ * fills them up again. ERR_NO_FILES only when these are used up, too. Any thread may open.
+ */
 enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs);
 void vfs_posix_close(struct vfs *vfs);
 

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os_files.h"
 #include "storage/vfs.h"
 
 #include <dirent.h>
@@ -12,11 +13,18 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+enum {
+    FILE_MODE = 0640
+};
+
 struct posix_dir {
-    int fd; /* The directory; the flock is held on this very descriptor. */
+    int fd;              /* The directory; the flock is held on this very descriptor. */
+    DIR *names;          /* The same, to be listed: it has a position, and its own descriptor. */
+    struct os_kept kept; /* Descriptors for files when there are no others. */
 };
 
 struct vfs_file {
+    struct posix_dir *dir;
     int fd;
 };
 
@@ -25,6 +33,9 @@ static enum err err_of_errno(int number)
     ASSERT(number != 0);
 
     switch (number) {
+    case EMFILE:
+    case ENFILE:
+        return ERR_NO_FILES;
     case ENOSPC:
     case EDQUOT:
         return ERR_NO_SPACE;
@@ -45,22 +56,34 @@ static int dir_fd(void *ctx)
     return dir->fd;
 }
 
+static int open_any(struct posix_dir *dir, const char *name, int flags)
+{
+    ASSERT(dir->fd >= 0);
+
+    int fd = openat(dir->fd, name, flags, FILE_MODE);
+
+    return fd < 0 && os_files_is_lack(errno)
+               ? os_kept_openat(&dir->kept, dir->fd, name, flags, FILE_MODE)
+               : fd;
+}
+
 static enum err posix_open(void *ctx, const char *name, bool create, struct vfs_file **ret_file)
 {
     ASSERT(name[0] != '\0' && !strchr(name, '/'));
 
+    struct posix_dir *dir = ctx;
     int flags = O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0);
-    int fd = openat(dir_fd(ctx), name, flags, 0640);
+    int fd = open_any(dir, name, flags);
 
     /* A directory that may only be looked at (inspection) can still be read. */
     if (fd < 0 && !create && (errno == EACCES || errno == EROFS)) {
-        fd = openat(dir_fd(ctx), name, O_RDONLY | O_CLOEXEC);
+        fd = open_any(dir, name, O_RDONLY | O_CLOEXEC);
     }
     if (fd < 0) {
         return err_of_errno(errno);
     }
     *ret_file = mem_zalloc(1, sizeof(**ret_file));
-    (*ret_file)->fd = fd;
+    **ret_file = (struct vfs_file){.dir = dir, .fd = fd};
     return ERR_OK;
 }
 
@@ -70,6 +93,7 @@ static void posix_close(struct vfs_file *file)
 
     /* Everything that matters was synced; an error here says nothing new. */
     (void)close(file->fd);
+    os_kept_fill(&file->dir->kept);
     mem_free(file);
 }
 
@@ -180,20 +204,13 @@ static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name),
 {
     ASSERT(each);
 
-    /* A descriptor of its own: the position belongs to the open file, not to the number. */
-    int fd = openat(dir_fd(ctx), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
+    struct posix_dir *dir = ctx;
+    const struct dirent *entry = NULL;
 
-    if (!stream) {
-        if (fd >= 0) {
-            (void)close(fd);
-        }
-        return ERR_IO;
-    }
+    rewinddir(dir->names);
     errno = 0;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this call's own. */
-    while ((entry = readdir(stream)) != NULL) {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread lists. */
+    while ((entry = readdir(dir->names)) != NULL) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
             each(arg, entry->d_name);
         }
@@ -202,7 +219,6 @@ static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name),
 
     enum err err = errno == 0 ? ERR_OK : ERR_IO;
 
-    (void)closedir(stream);
     return err;
 }
 
@@ -256,9 +272,24 @@ enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs)
         return err_of_errno(errno);
     }
 
+    /* Opened again: a position belongs to the open file, not to the number. */
+    int names_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *names = names_fd < 0 ? NULL : fdopendir(names_fd);
+
+    if (!names) {
+        enum err err = err_of_errno(errno);
+
+        if (names_fd >= 0) {
+            (void)close(names_fd);
+        }
+        (void)close(fd);
+        return err;
+    }
+
     struct posix_dir *ctx = mem_zalloc(1, sizeof(*ctx));
 
-    ctx->fd = fd;
+    *ctx = (struct posix_dir){.fd = fd, .names = names};
+    os_kept_init(&ctx->kept, VFS_KEPT);
     *ret_vfs = (struct vfs){.ops = &posix_ops, .ctx = ctx};
     return ERR_OK;
 }
@@ -269,6 +300,8 @@ void vfs_posix_close(struct vfs *vfs)
 
     struct posix_dir *ctx = vfs->ctx;
 
+    os_kept_release(&ctx->kept);
+    (void)closedir(ctx->names);
     (void)close(ctx->fd);
     mem_free(ctx);
     *vfs = (struct vfs){0};

@@ -41,7 +41,8 @@ void wal_release(struct wal *wal)
 
     wal_log_release(wal, &wal->live);
     wal_log_release(wal, &wal->staged);
-    mem_free(wal->next_bytes);
+    wal_next_release(wal);
+    mem_free(wal->next);
     mem_free(wal->stuck);
     epochs_release(&wal->batch_epochs);
     buf_release(&wal->raw);
@@ -200,7 +201,7 @@ enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed)
         pthread_mutex_unlock(&wal->files_mutex);
     }
     if (err != ERR_OK) {
-        /* The space was reserved: a full disk here is a broken promise of the file system. */
+        /* Space and files were reserved: a lack of them is a broken promise of the file system. */
         return ERR_IO;
     }
     if (wal->raw.len == 0) {

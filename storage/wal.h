@@ -2,7 +2,7 @@
  * wal.h - the write-ahead log of one replica: segments, their index in memory, and the manifest
  * that says which files they are.
  *
- * A new segment names the place in an older one where the log goes on. So one synced header both
+ * A new segment names the place in an older one where the log continues. So one synced header both
  * extends the log and cuts it: truncation is the same single step as rotation, and no byte that was
  * durable is ever written over.
  *
@@ -33,8 +33,10 @@ struct wal_extent {
 };
 
 struct wal_segment {
-    struct vfs_file *file;
-    uint32_t refs; /* The list's one and the readers'; the last one closes. */
+    struct vfs_file *file; /* NULL: idle, and not read now. */
+    uint32_t refs;         /* The list's or its taker's one, and the readers'. */
+    bool is_listed;        /* One of `refs` is the list's, which does not keep an idle file open. */
+    bool is_idle;          /* No longer written to: only readers keep the file open. */
     struct walfmt_header header;
     uint64_t end; /* Where the log leaves this segment, or where the next batch goes. */
     struct wal_extent *extents;
@@ -66,6 +68,13 @@ struct wal_stuck {
     uint64_t number;
 };
 
+/* A zero-filled file that will become a segment. It stays open, so that turning it into a segment
+ * needs no descriptor: an operation whose files are reserved cannot fail for lack of one. */
+struct wal_next {
+    struct vfs_file *file;
+    uint64_t bytes;
+};
+
 struct wal {
     const struct store_options *options;   /* Not owned. */
     const struct store_identity *identity; /* Not owned; goes into headers. */
@@ -77,7 +86,7 @@ struct wal {
     struct manifest manifest; /* Its durable value. */
     uint64_t top;             /* Highest segment number ever used. */
     uint64_t history_top;     /* Highest history number ever seen in a name. */
-    uint64_t *next_bytes;     /* Sizes of the zero-filled files for top + 1, top + 2, ... */
+    struct wal_next *next;    /* The files for top + 1, top + 2, ... */
     size_t next_count;
     size_t next_cap;
     struct wal_stuck *stuck; /* Files that a purge could not remove. */
@@ -104,8 +113,8 @@ void wal_init(struct wal *wal, const struct store_options *options,
               const struct store_identity *identity);
 void wal_release(struct wal *wal);
 
-/* Makes sure that the space for all these records is there, so that an operation is written whole
- * or not at all. ERR_NO_SPACE, ERR_IO. */
+/* Makes sure that the space for all these records is there, and that its files are open, so that an
+ * operation is written whole or not at all. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count);
 
 /* The log that records go to now; log thread. */
@@ -121,21 +130,33 @@ enum err wal_flush(struct wal *wal);
 /* ---- wal_index.c ---- */
 
 struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct walfmt_header *header);
+void wal_segment_ref(struct wal *wal, struct wal_segment *segment);   /* Takes index_mutex. */
 void wal_segment_unref(struct wal *wal, struct wal_segment *segment); /* Takes index_mutex. */
+
+/* Makes sure that the file is open; the caller holds a reference, or no other thread reads.
+ * ERR_MISSING: the log does not hold the segment any more. ERR_NO_FILES, ERR_CORRUPT, ERR_IO. */
+enum err wal_segment_open(struct wal *wal, struct wal_segment *segment);
+
+/* The segment is not the tail any more: its file is closed while nothing reads it. So the log needs
+ * the same few descriptors however long it grows. Takes index_mutex. */
+void wal_segment_idle(struct wal *wal, struct wal_segment *segment);
+
 void wal_segment_push_extent(struct wal_segment *segment, const struct wal_extent *extent);
 
 /* Appends a segment to the list. The caller holds index_mutex if others may read. */
 void wal_log_push(struct wal_log *log, struct wal_segment *take_segment);
 
 /* Takes the segments from `from` up to and without `to` out of the list and gives their references
- * to the caller, as a NULL-terminated array to free. Locking as above. */
+ * to the caller, as a NULL-terminated array to free. From then on the last reference closes a file:
+ * it may be a reader's. Must come before the unlink, so that a reader that does not find the file
+ * knows why. Locking as above. */
 struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to);
 
 /* Makes a durable batch visible. Locking as above. */
 void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const struct epochs *epochs,
                  zxid_t committed);
 
-/* Lets go of all segments and memory. */
+/* Lets go of all segments and memory. Takes index_mutex. */
 void wal_log_release(struct wal *wal, struct wal_log *log);
 
 /* Where `zxid` lies. */
@@ -151,14 +172,18 @@ enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_s
 
 /* ---- wal_files.c, wal_cut.c: the caller of each holds files_mutex. ---- */
 
-/* Zero-fills and syncs the `ahead`-th file to come unless it is there with at least `bytes`. */
+/* Zero-fills and syncs the `ahead`-th file to come unless it is there with at least `bytes`.
+ * ERR_NO_SPACE and ERR_NO_FILES leave everything as it was. */
 enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes);
+
+/* Closes the files to come and forgets them. */
+void wal_next_release(struct wal *wal);
 
 /* Fills in what is known of the next segment of `log`: all but where it continues the log. */
 struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log *log);
 
 /* Turns the next file into a segment: header, and `first` as its first batch unless empty; durable
- * when it returns. Does not put it into a list. ERR_NO_SPACE, ERR_IO. */
+ * when it returns. Does not put it into a list. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
                           struct wal_segment **ret_segment);
 
@@ -170,14 +195,14 @@ enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments
 /* Makes wal->manifest durable. */
 enum err wal_manifest_write(struct wal *wal);
 
-/* The log that records go to goes on in a new segment of at least `bytes`. */
+/* The log that records go to continues in a new segment of at least `bytes`. */
 enum err wal_rotate(struct wal *wal, uint64_t bytes);
 
 /* Drops everything after `zxid` from the live log. ERR_MISSING: it is not in the log. */
 enum err wal_truncate(struct wal *wal, zxid_t zxid);
 
 /* Starts a log of a new history after `base`. It is nothing but a left-over until the switch.
- * ERR_NO_SPACE, ERR_IO. */
+ * ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain);
 
 /* Removes the staged log, if there is one. */
@@ -223,6 +248,11 @@ struct wal_loaded {
 enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct walfmt_place *place,
                   uint64_t size_max, struct wal_loaded *ret_loaded);
 void wal_loaded_release(struct wal_loaded *loaded);
+
+/* The same from a segment that the caller holds a reference to. ERR_NO_FILES. */
+enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
+                          const struct walfmt_place *place, uint64_t size_max,
+                          struct wal_loaded *ret_loaded);
 
 /* The place of batch `index` of a segment. */
 struct walfmt_place wal_place(const struct wal_segment *segment, size_t index);

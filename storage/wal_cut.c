@@ -34,7 +34,7 @@ static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
         .salt = header->salt, .offset = VFS_BLOCK, .number = header->batch_first};
     struct walfmt_record record;
     struct wal_loaded loaded;
-    enum err err = wal_load(wal, cut->segment->file, &from, wal_batch_bytes_max(wal), &loaded);
+    enum err err = wal_segment_load(wal, cut->segment, &from, wal_batch_bytes_max(wal), &loaded);
 
     PROBE("storage.truncate_inside_batch");
     walfmt_batch_begin(&wal->raw);
@@ -69,7 +69,7 @@ static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
     return err;
 }
 
-/* In memory: the log now ends at the cut and goes on in `segment`. Returns what fell off. */
+/* In memory: the log now ends at the cut and continues in `segment`. Returns what fell off. */
 static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
                                       struct wal_segment *take_segment)
 {
@@ -133,7 +133,9 @@ enum err wal_truncate(struct wal *wal, zxid_t zxid)
     header_cut(&cut, &header);
     header.committed = log->committed < zxid ? log->committed : zxid;
     if (header.prev_zxid != zxid) {
+        wal_segment_ref(wal, cut.segment);
         err = cut.spot.is_inside ? cut_keep(wal, &cut, zxid, &header) : ERR_MISSING;
+        wal_segment_unref(wal, cut.segment);
     }
     if (MUTANT(9)) {
         truncate_as_mutant(wal, cut.spot.segment + 1);
@@ -147,6 +149,8 @@ enum err wal_truncate(struct wal *wal, zxid_t zxid)
     }
 
     struct wal_segment **gone = cut_apply(wal, &cut, segment);
+
+    wal_segment_idle(wal, cut.segment);
 
     ASSERT(log->last == zxid);
     wal->manifest.top = header.number;

@@ -41,31 +41,36 @@ static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t
     return err == ERR_OK ? vfs->ops->sync(file) : err;
 }
 
-static void next_set(struct wal *wal, size_t ahead, uint64_t bytes)
+static void next_push(struct wal *wal, struct vfs_file *take_file, uint64_t bytes)
 {
-    ASSERT(ahead <= wal->next_count);
-    if (ahead == wal->next_cap) {
+    ASSERT(take_file && wal->next_count <= wal->next_cap);
+    if (wal->next_count == wal->next_cap) {
         wal->next_cap = wal->next_cap ? wal->next_cap * 2 : 4;
-        wal->next_bytes = mem_realloc(wal->next_bytes, wal->next_cap * sizeof(*wal->next_bytes));
+        wal->next = mem_realloc(wal->next, wal->next_cap * sizeof(*wal->next));
     }
-    wal->next_bytes[ahead] = bytes;
-    wal->next_count = ahead == wal->next_count ? ahead + 1 : wal->next_count;
+    wal->next[wal->next_count++] = (struct wal_next){.file = take_file, .bytes = bytes};
 }
 
-/* Makes the file, or makes it longer, filled with zeros. When the disk is full it is as it was
- * before: a file longer than its segment would pass for damage. */
-static enum err next_fill(struct wal *wal, size_t ahead, uint64_t bytes)
+void wal_next_release(struct wal *wal)
+{
+    ASSERT(wal->next_count <= wal->next_cap);
+    for (size_t i = 0; i < wal->next_count; i++) {
+        vfs_of(wal)->ops->close(wal->next[i].file);
+    }
+    wal->next_count = 0;
+}
+
+/* One more file, filled with zeros. When the disk is full there is none. */
+static enum err next_make(struct wal *wal, uint64_t bytes)
 {
     const struct vfs *vfs = vfs_of(wal);
-    bool is_there = ahead < wal->next_count;
-    uint64_t before = is_there ? wal->next_bytes[ahead] : 0;
     struct vfs_file *file = NULL;
     char name[VFS_NAME_MAX];
 
-    ASSERT(before < bytes);
-    name_next(name, wal->top + 1 + ahead);
+    ASSERT(bytes > 0);
+    name_next(name, wal->top + 1 + wal->next_count);
 
-    enum err err = vfs->ops->open(vfs->ctx, name, !is_there, &file);
+    enum err err = vfs->ops->open(vfs->ctx, name, true, &file);
 
     if (err == ERR_EXISTS) {
         /* Of an attempt that the disk was too full even to take back. */
@@ -75,13 +80,33 @@ static enum err next_fill(struct wal *wal, size_t ahead, uint64_t bytes)
     if (err != ERR_OK) {
         return err;
     }
-    err = zero_fill(vfs, file, before, bytes);
-    if (err == ERR_NO_SPACE && is_there) {
-        err = vfs->ops->truncate(file, before) == ERR_OK ? ERR_NO_SPACE : ERR_IO;
+    err = zero_fill(vfs, file, 0, bytes);
+    if (err == ERR_OK) {
+        next_push(wal, file, bytes);
+        return ERR_OK;
     }
     vfs->ops->close(file);
-    if (err == ERR_NO_SPACE && !is_there) {
+    if (err == ERR_NO_SPACE) {
         (void)vfs->ops->unlink(vfs->ctx, name);
+    }
+    return err;
+}
+
+/* Makes a file longer. When the disk is full it is as it was before: a file longer than its segment
+ * would pass for damage. */
+static enum err next_grow(struct wal *wal, struct wal_next *next, uint64_t bytes)
+{
+    const struct vfs *vfs = vfs_of(wal);
+
+    ASSERT(next->bytes < bytes);
+
+    enum err err = zero_fill(vfs, next->file, next->bytes, bytes);
+
+    if (err == ERR_NO_SPACE) {
+        err = vfs->ops->truncate(next->file, next->bytes) == ERR_OK ? ERR_NO_SPACE : ERR_IO;
+    }
+    if (err == ERR_OK) {
+        next->bytes = bytes;
     }
     return err;
 }
@@ -91,11 +116,10 @@ enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
     enum err err = ERR_OK;
 
     ASSERT(ahead <= wal->next_count && bytes % VFS_BLOCK == 0);
-    if (ahead >= wal->next_count || wal->next_bytes[ahead] < bytes) {
-        err = next_fill(wal, ahead, bytes);
-        if (err == ERR_OK) {
-            next_set(wal, ahead, bytes);
-        }
+    if (ahead == wal->next_count) {
+        err = next_make(wal, bytes);
+    } else if (wal->next[ahead].bytes < bytes) {
+        err = next_grow(wal, &wal->next[ahead], bytes);
     }
     if (err == ERR_NO_SPACE) {
         PROBE("storage.no_space_for_segment");
@@ -169,31 +193,25 @@ static enum err next_publish(struct wal *wal, const struct walfmt_header *header
 enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
                           struct wal_segment **ret_segment)
 {
-    const struct vfs *vfs = vfs_of(wal);
     uint64_t needed = VFS_BLOCK + (first.len > 0 ? walfmt_framed_len(first.len) : 0);
     uint64_t bytes = needed > wal->options->segment_bytes ? needed : wal->options->segment_bytes;
-    struct vfs_file *file = NULL;
-    char name[VFS_NAME_MAX];
     enum err err = wal_next_ensure(wal, 0, bytes);
 
     if (err != ERR_OK) {
         return err;
     }
     ASSERT(header->number == wal->top + 1 && wal->next_count > 0);
-    header->bytes = wal->next_bytes[0];
-    name_next(name, header->number);
-    err = vfs->ops->open(vfs->ctx, name, false, &file);
-    if (err != ERR_OK) {
-        return ERR_IO;
-    }
+
+    struct vfs_file *file = wal->next[0].file;
+
+    header->bytes = wal->next[0].bytes;
     err = next_publish(wal, header, first, file);
     if (err != ERR_OK) {
-        vfs->ops->close(file);
         return err;
     }
     wal->top++;
     wal->next_count--;
-    memmove(wal->next_bytes, wal->next_bytes + 1, wal->next_count * sizeof(*wal->next_bytes));
+    memmove(wal->next, wal->next + 1, wal->next_count * sizeof(*wal->next));
     *ret_segment = wal_segment_new(file, header);
     return ERR_OK;
 }
@@ -217,6 +235,7 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
 {
     struct wal_log *log = wal_target(wal);
     struct walfmt_header header = wal_header_next(wal, log);
+    struct wal_segment *full = log->tail;
     struct wal_segment *segment = NULL;
 
     PROBE("storage.rotation");
@@ -235,6 +254,7 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
     pthread_mutex_lock(&wal->index_mutex);
     wal_log_push(log, segment);
     pthread_mutex_unlock(&wal->index_mutex);
+    wal_segment_idle(wal, full);
     if (wal->is_staging) {
         return ERR_OK;
     }
@@ -298,9 +318,13 @@ enum err wal_stage_drop(struct wal *wal)
     PROBE("storage.staged_log_dropped");
     ASSERT(wal->raw.len == 0);
     wal->is_staging = false;
+    pthread_mutex_lock(&wal->index_mutex);
 
-    enum err err =
-        wal_segments_remove(wal, wal_log_take(&wal->staged, 0, wal->staged.count), ERR_OK);
+    struct wal_segment **gone = wal_log_take(&wal->staged, 0, wal->staged.count);
+
+    pthread_mutex_unlock(&wal->index_mutex);
+
+    enum err err = wal_segments_remove(wal, gone, ERR_OK);
 
     wal_log_release(wal, &wal->staged);
     return err;
@@ -320,12 +344,15 @@ enum err wal_stage_switch(struct wal *wal)
     enum err err = wal_manifest_write(wal);
 
     pthread_mutex_lock(&wal->index_mutex);
+
+    struct wal_segment **gone = wal_log_take(&old, 0, old.count);
+
     wal->live = wal->staged;
     wal->is_open = true;
     pthread_mutex_unlock(&wal->index_mutex);
     wal->staged = (struct wal_log){0};
     wal->is_staging = false;
-    err = wal_segments_remove(wal, wal_log_take(&old, 0, old.count), err);
+    err = wal_segments_remove(wal, gone, err);
     wal_log_release(wal, &old);
     return err;
 }

@@ -16,19 +16,114 @@ struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct wal
     return segment;
 }
 
+/* Takes the file of a segment that is not needed open. The last reference is not always the list's:
+ * when the segment has left the log, it may be a reader's. The caller holds index_mutex. */
+static struct vfs_file *file_to_close(struct wal_segment *segment)
+{
+    struct vfs_file *file = segment->file;
+
+    ASSERT(file || segment->is_idle);
+    ASSERT(segment->refs > 0 || !segment->is_listed);
+
+    bool is_only_listed = segment->refs == 1 && segment->is_listed;
+
+    if (segment->refs > 0 && !(is_only_listed && segment->is_idle)) {
+        return NULL;
+    }
+    segment->file = NULL;
+    return file;
+}
+
+void wal_segment_ref(struct wal *wal, struct wal_segment *segment)
+{
+    pthread_mutex_lock(&wal->index_mutex);
+    ASSERT(segment->refs > 0);
+    segment->refs++;
+    pthread_mutex_unlock(&wal->index_mutex);
+}
+
 void wal_segment_unref(struct wal *wal, struct wal_segment *segment)
 {
     pthread_mutex_lock(&wal->index_mutex);
     ASSERT(segment->refs > 0);
 
-    bool is_last = --segment->refs == 0;
+    segment->refs--;
+
+    bool is_last = segment->refs == 0;
+    struct vfs_file *file = file_to_close(segment);
 
     pthread_mutex_unlock(&wal->index_mutex);
+    if (file) {
+        wal->options->vfs.ops->close(file);
+    }
     if (is_last) {
-        wal->options->vfs.ops->close(segment->file);
         mem_free(segment->extents);
         mem_free(segment);
     }
+}
+
+void wal_segment_idle(struct wal *wal, struct wal_segment *segment)
+{
+    pthread_mutex_lock(&wal->index_mutex);
+    ASSERT(segment->refs > 0);
+    segment->is_idle = true;
+
+    struct vfs_file *file = file_to_close(segment);
+
+    pthread_mutex_unlock(&wal->index_mutex);
+    if (file) {
+        wal->options->vfs.ops->close(file);
+    }
+}
+
+/* A file that cannot be opened for another reason than a shortage of descriptors: it was removed
+ * with its segment, or it is damage. */
+static enum err judge_missing(struct wal *wal, const struct wal_segment *segment, enum err err)
+{
+    ASSERT(err != ERR_OK);
+    if (err != ERR_MISSING) {
+        return err;
+    }
+    pthread_mutex_lock(&wal->index_mutex);
+
+    bool is_listed = segment->is_listed;
+
+    pthread_mutex_unlock(&wal->index_mutex);
+    return is_listed ? ERR_CORRUPT : ERR_MISSING;
+}
+
+enum err wal_segment_open(struct wal *wal, struct wal_segment *segment)
+{
+    const struct vfs *vfs = &wal->options->vfs;
+    struct vfs_file *file = NULL;
+    char name[VFS_NAME_MAX];
+
+    pthread_mutex_lock(&wal->index_mutex);
+    ASSERT(segment->refs > 0 && (segment->file || segment->is_idle));
+
+    bool is_open = segment->file != NULL;
+
+    pthread_mutex_unlock(&wal->index_mutex);
+    if (is_open) {
+        return ERR_OK;
+    }
+    name_wal(name, segment->header.history, segment->header.number);
+
+    enum err err = vfs->ops->open(vfs->ctx, name, false, &file);
+
+    if (err != ERR_OK) {
+        return judge_missing(wal, segment, err);
+    }
+    pthread_mutex_lock(&wal->index_mutex);
+    if (!segment->file) {
+        segment->file = file;
+        file = NULL;
+    }
+    pthread_mutex_unlock(&wal->index_mutex);
+    if (file) {
+        vfs->ops->close(file); /* Another reader was faster. */
+    }
+    return ERR_OK;
 }
 
 void wal_segment_push_extent(struct wal_segment *segment, const struct wal_extent *extent)
@@ -49,9 +144,10 @@ void wal_log_push(struct wal_log *log, struct wal_segment *take_segment)
         log->cap = log->cap ? log->cap * 2 : 8;
         log->segments = mem_realloc(log->segments, log->cap * sizeof(struct wal_segment *));
     }
+    ASSERT(take_segment->refs > 0 && !take_segment->is_listed);
+    take_segment->is_listed = true;
     log->segments[log->count++] = take_segment;
     log->tail = take_segment;
-    ASSERT(take_segment->refs > 0);
 }
 
 struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to)
@@ -62,6 +158,8 @@ struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to)
     ASSERT(from <= to && to <= log->count);
     for (size_t i = 0; i < taken; i++) {
         out[i] = log->segments[from + i];
+        ASSERT(out[i]->is_listed);
+        out[i]->is_listed = false;
     }
     for (size_t i = to; i < log->count; i++) {
         log->segments[i - taken] = log->segments[i];
@@ -88,11 +186,16 @@ void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const str
 
 void wal_log_release(struct wal *wal, struct wal_log *log)
 {
+    pthread_mutex_lock(&wal->index_mutex);
     ASSERT(log->count <= log->cap);
 
-    for (size_t i = 0; i < log->count; i++) {
-        wal_segment_unref(wal, log->segments[i]);
+    struct wal_segment **gone = wal_log_take(log, 0, log->count);
+
+    pthread_mutex_unlock(&wal->index_mutex);
+    for (size_t i = 0; gone[i]; i++) {
+        wal_segment_unref(wal, gone[i]);
     }
+    mem_free(gone);
     mem_free(log->segments);
     epochs_release(&log->epochs);
     *log = (struct wal_log){0};

@@ -92,6 +92,22 @@ enum err wal_load(const struct wal *wal, struct vfs_file *file, const struct wal
     return ERR_OK;
 }
 
+enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
+                          const struct walfmt_place *place, uint64_t size_max,
+                          struct wal_loaded *ret_loaded)
+{
+    enum err err = wal_segment_open(wal, segment);
+
+    ASSERT(segment->refs > 0);
+    if (err != ERR_OK) {
+        *ret_loaded = (struct wal_loaded){0};
+        return err;
+    }
+    err = wal_load(wal, segment->file, place, size_max, ret_loaded);
+    /* The segment says that there is a batch. */
+    return err == ERR_MISSING ? ERR_CORRUPT : err;
+}
+
 void wal_loaded_release(struct wal_loaded *loaded)
 {
     ASSERT(loaded->cursor.pos <= loaded->cursor.raw.len);
@@ -182,11 +198,10 @@ static enum err gather_batch(struct wal *wal, const struct found *found, struct 
     struct wal_loaded loaded;
     struct walfmt_record record;
     bool is_known = found->before == gather->last;
-    enum err err = wal_load(wal, found->segment->file, &found->place, found->bytes, &loaded);
+    enum err err = wal_segment_load(wal, found->segment, &found->place, found->bytes, &loaded);
     uint64_t chain = loaded.head.chain;
     size_t count_before = gather->count;
 
-    err = err == ERR_MISSING ? ERR_CORRUPT : err;
     while (err == ERR_OK && !gather->is_full) {
         err = walfmt_next(&loaded.cursor, &record);
         if (err == ERR_MISSING) {
@@ -211,6 +226,8 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
         .recs = ret_recs, .count_max = recs_max, .bytes_max = bytes_max, .last = after};
     enum err err = ERR_OK;
 
+    struct wal_segment *before = NULL; /* Held, so that its file is not opened for each batch. */
+
     ASSERT(recs_max > 0);
     while (err == ERR_OK && !gather.is_full) {
         struct found found;
@@ -220,10 +237,17 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
             break;
         }
         err = gather_batch(wal, &found, &gather);
-        wal_segment_unref(wal, found.segment);
+        if (before) {
+            wal_segment_unref(wal, before);
+        }
+        before = found.segment;
     }
-    /* The log was cut or purged behind what was read meanwhile: what there is, is good. */
-    if (err == ERR_MISSING && gather.count > 0) {
+    if (before) {
+        wal_segment_unref(wal, before);
+    }
+    /* The log was cut or purged behind what was read meanwhile: what there is, is good; so it is
+     * when there is no descriptor for the next segment. */
+    if ((err == ERR_MISSING || err == ERR_NO_FILES) && gather.count > 0) {
         err = ERR_OK;
     }
     /* What the disk cannot give back is damaged like what it gives back wrong. */
@@ -291,9 +315,8 @@ enum err wal_chain_in(struct wal *wal, const struct wal_log *log, zxid_t zxid, u
         return ERR_MISSING;
     }
 
-    enum err err = wal_load(wal, found.segment->file, &found.place, found.bytes, &loaded);
+    enum err err = wal_segment_load(wal, found.segment, &found.place, found.bytes, &loaded);
 
-    err = err == ERR_MISSING ? ERR_CORRUPT : err;
     while (err == ERR_OK && record.zxid < zxid) {
         err = walfmt_next(&loaded.cursor, &record);
     }

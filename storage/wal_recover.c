@@ -212,6 +212,7 @@ static bool walk_back(struct scan *scan)
             continue;
         }
         wal_log_push(&wal->live, segment);
+        wal_segment_idle(wal, segment);
         if (segment->header.number == manifest->first) {
             return true;
         }
@@ -430,8 +431,13 @@ static bool scan_all(struct scan *scan)
     wal->live.last = wal->live.base;
     wal->live.last_chain = wal->live.base_chain;
     for (size_t i = 0; i < wal->live.count; i++) {
-        const struct walfmt_header *header = &wal->live.segments[i]->header;
+        struct wal_segment *segment = wal->live.segments[i];
+        const struct walfmt_header *header = &segment->header;
 
+        scan->err = wal_segment_open(wal, segment);
+        if (scan->err != ERR_OK) {
+            return false;
+        }
         if (header->prev_zxid != wal->live.last || header->prev_chain != wal->live.last_chain) {
             return bad_batch(scan, i, 0, "the segment does not continue the log");
         }
@@ -439,6 +445,9 @@ static bool scan_all(struct scan *scan)
             header->committed > wal->live.committed ? header->committed : wal->live.committed;
         if (!scan_segment(scan, i)) {
             return false;
+        }
+        if (i + 1 < wal->live.count) {
+            wal_segment_idle(wal, segment);
         }
     }
     return true;
@@ -487,6 +496,8 @@ enum err wal_recover(struct wal *wal, const struct names *names, struct wal_foun
         return scan.err;
     }
     wal->live.tail = wal->live.segments[wal->live.count - 1];
+    wal->live.tail->is_idle = false;
+    ASSERT(wal->live.tail->file);
     wal->live.batch_next = wal->live.tail->header.batch_first + wal->live.tail->count;
     wal->is_open = true;
     return ERR_OK;

@@ -23,8 +23,8 @@ enum {
     WALFMT_BATCH_RAW_MAX = 4 * 1024 * 1024,        /* A batch of more than one record ends here. */
 };
 
-/* First block of a segment. It says where in the log the segment goes on, and so also cuts off what
- * an older segment holds behind that place (truncation). */
+/* First block of a segment. It says where in the log the segment continues, and so also cuts off
+ * what an older segment holds behind that place (truncation). */
 struct walfmt_header {
     uint8_t cluster[STORE_CLUSTER_LEN];
     uint32_t member_id;

@@ -153,7 +153,7 @@ function writeTable(files) {
     `    .globl ${name}\n    .type ${name}, %object\n${name}:\n    .incbin "${path}"\n    .size ${name}, . - ${name}\n`;
   writeFileSync(
     join(target, 'table.S'),
-    `/* Written by web/build.mjs. */\n    .section .rodata\n` +
+    `/* Written by web/build.mjs. */\n#ifdef __CET__\n#include <cet.h>\n#endif\n    .section .rodata\n` +
       files
         .map(({ path }, at) => {
           const plain = place(symbol(at, 'plain'), join(target, path));

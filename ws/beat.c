@@ -71,6 +71,15 @@ static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
     }
 }
 
+void ws_beat_give_up(struct ws_socket *socket)
+{
+    ws_out_drop(socket);
+    ws_queue_release(socket);
+    socket->mute = true;
+    socket->code = WS_CODE_NONE;
+    ws_socket_finish(socket, WS_CODE_SLOW, "slow");
+}
+
 /* Has taken nothing for too long: what waits for it is thrown away. */
 static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
 {
@@ -81,14 +90,10 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
         return;
     }
     if (ws_out_is_taken(socket, &socket->taken)) {
-        socket->stall_ms = now_ms; /* The library has more than it could send in that time. */
+        ws_out_moves(socket, now_ms); /* The library has more than it could send in that time. */
         return;
     }
-    ws_out_drop(socket);
-    ws_queue_release(socket);
-    socket->mute = true;
-    socket->code = WS_CODE_NONE;
-    ws_socket_finish(socket, WS_CODE_SLOW, "slow");
+    ws_beat_give_up(socket);
 }
 
 /* While we do not read what the client says, or while our ping has to wait behind other things that

@@ -82,16 +82,46 @@ void ws_lag_resumed(struct ws_socket *socket, uint32_t id)
     }
 }
 
+/* Bytes of events that may wait. What a client has missed comes in small parts while the room for
+ * all is short. */
+static size_t most(const struct ws_socket *socket)
+{
+    size_t max = socket->ws->limits->socket_queue_bytes_max;
+
+    if (socket->catching && max > WS_FEW_BYTES &&
+        budget_level(gate_unsent(socket->ws->gate)) != BUDGET_ROOMY) {
+        return WS_FEW_BYTES;
+    }
+    return max;
+}
+
 /* Only between two zxids, so that what is thrown away begins with a whole one; a difference comes
  * in one piece, and has its own bound. */
-static bool is_over(const struct ws_socket *socket, const struct watch_event *event)
+static bool is_over(struct ws_socket *socket, const struct watch_event *event)
 {
     size_t unsent = ws_out_unsent(socket);
+    bool full = !ws_relief_finds_room(socket->ws);
 
     if (event->diff) {
-        return unsent > WS_DIFF_MAX;
+        return full || unsent > WS_DIFF_MAX;
     }
-    return unsent > socket->ws->limits->socket_queue_bytes_max && event->zxid != socket->told;
+    return (full || unsent > most(socket)) && event->zxid != socket->told;
+}
+
+/* One that was held when the slowest lost what waits for them, while this event was handed out. */
+static struct watch *without_held(struct watch *hits)
+{
+    struct watch *kept = NULL;
+    struct watch **end = &kept;
+
+    for (struct watch *hit = hits; hit; hit = hit->hit_next) {
+        if (!hit->held) {
+            *end = hit;
+            end = &hit->hit_next;
+        }
+    }
+    *end = NULL;
+    return kept;
 }
 
 /* Holds the watches that can be told later; those that cannot are left in the chain. */
@@ -105,8 +135,9 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
     struct watch **end = &kept;
 
     if (!is_over(socket, event)) {
-        return hits;
+        return without_held(hits);
     }
+    hits = without_held(hits);
     for (struct watch *hit = hits; hit; hit = hit->hit_next) {
         if (watch_is_one_shot(hit->kind)) {
             *end = hit; /* The only event that it will ever have. */
@@ -116,12 +147,15 @@ struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
         /* The parts of a difference do not come in the order of zxids. */
         from = event->diff ? hit->diff_since : event->zxid - 1;
         watch_hold(hit);
-        add_lag(socket, hit->id, from, event->diff);
+        add_lag(socket, hit->id, from, event->diff && ws_out_unsent(socket) > WS_DIFF_MAX);
         if (count < IDS_MAX) {
             ids[count++] = hit->id;
         }
     }
     *end = NULL;
+    if (count > 0 && budget_level(gate_unsent(socket->ws->gate)) != BUDGET_ROOMY) {
+        socket->must_empty = true;
+    }
     if (count > 0 && !socket->catching) {
         ws_tell_overrun(socket, ids, count, from); /* Once, however long it takes. */
         stand_in_line(socket);
@@ -175,8 +209,9 @@ void ws_lag_lost(struct ws *ws, zxid_t from)
 
 static bool is_due(const struct ws_socket *socket)
 {
-    return ws_lag_is_behind(socket) && !socket->mute &&
-           ws_out_unsent(socket) <= socket->ws->limits->socket_queue_bytes_max / 2;
+    size_t few = socket->must_empty ? 0 : socket->ws->limits->socket_queue_bytes_max / 2;
+
+    return ws_lag_is_behind(socket) && !socket->mute && ws_out_unsent(socket) <= few;
 }
 
 /* One watch that was held; false when it has to wait. */
@@ -230,6 +265,7 @@ static void keeps_up(struct ws_socket *socket)
     socket->lag_first = 0;
     socket->lag_count = 0;
     socket->lag_cap = 0;
+    socket->must_empty = false;
     if (list_empty(&socket->messages)) {
         forget_rounds(socket);
     }
@@ -264,15 +300,135 @@ static bool serve_first(struct ws *ws)
 
 void ws_lag_catch_up(struct ws *ws)
 {
+    uint64_t end_us = os_now_us() + WS_WORK_US;
     bool served = false;
 
+    if (!ws_relief_finds_room(ws)) {
+        return; /* WS_LOOK_MS later, or sooner. */
+    }
     ws_tell_changes(ws, ZXID_MAX); /* A watch may have been told of more than the others. */
     for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->behind); i++) {
+        if (i > 0 && os_now_us() >= end_us) {
+            break;
+        }
         served = serve_first(ws) || served;
     }
     if (served && !list_empty(&ws->behind)) {
         ev_async_send(ws->loop, &ws->changed);
     }
+}
+
+/* ---- Thrown away ---- */
+
+/* From where watches are to be told again, while the end of a queue is thrown away. */
+struct cutting {
+    struct ws_socket *socket;
+    struct map by_watch; /* To one of `rewinds`. */
+    struct ws_lag *rewinds;
+    uint32_t count;
+    zxid_t all; /* All watches, from there at least. */
+};
+
+static void on_cut(void *ctx, const struct piece_tag *tag)
+{
+    struct cutting *cutting = ctx;
+    const struct ws_socket *socket = cutting->socket;
+    struct ws_lag *rewind = NULL;
+
+    if (tag->kind != PIECE_EVENT) {
+        return;
+    }
+    if (tag->watch == 0) {
+        cutting->all = tag->from < cutting->all ? tag->from : cutting->all;
+        return;
+    }
+    rewind = map_get_u64(&cutting->by_watch, tag->watch);
+    if (rewind) {
+        rewind->from = tag->from < rewind->from ? tag->from : rewind->from;
+    } else if (watch_by_id(subscribe_table(socket->ws->subscriber), &socket->owner, tag->watch)) {
+        rewind = &cutting->rewinds[cutting->count++];
+        *rewind = (struct ws_lag){.watch = tag->watch, .from = tag->from};
+        (void)map_put_u64(&cutting->by_watch, tag->watch, rewind);
+    }
+}
+
+/* Where this watch has to go on, if it was told of what was thrown away. */
+static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch)
+{
+    const struct ws_lag *rewind = map_get_u64(&cutting->by_watch, watch->id);
+    zxid_t all = cutting->all > watch->start ? cutting->all : watch->start;
+    zxid_t from = cutting->all == ZXID_MAX ? ZXID_MAX : all;
+
+    return rewind && rewind->from < from ? rewind->from : from;
+}
+
+static void rewind_lags(struct ws_socket *socket, const struct cutting *cutting)
+{
+    const struct watch_table *table = subscribe_table(socket->ws->subscriber);
+
+    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
+        struct ws_lag *lag = &socket->lags[i];
+        const struct watch *watch = watch_by_id(table, &socket->owner, lag->watch);
+        zxid_t from = watch ? rewind_of(cutting, watch) : ZXID_MAX;
+
+        lag->from = from < lag->from ? from : lag->from;
+    }
+}
+
+static void rewind_watches(struct ws_socket *socket, const struct cutting *cutting)
+{
+    list_for_each (it, &socket->owner.watches) {
+        struct watch *watch = list_entry(it, struct watch, by_owner);
+        zxid_t from = ZXID_MAX;
+
+        if (watch->held || watch_is_one_shot(watch->kind)) {
+            continue;
+        }
+        from = rewind_of(cutting, watch);
+        if (from != ZXID_MAX) {
+            watch_hold(watch);
+            add_lag(socket, watch->id, from, false);
+        }
+    }
+}
+
+/* Of all that it has missed: what was said of that may have been thrown away, too. */
+static void tell_all_overrun(struct ws_socket *socket)
+{
+    uint32_t ids[IDS_MAX];
+    zxid_t least = ZXID_MAX;
+    size_t count = 0;
+
+    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
+        ids[count++] = socket->lags[i].watch;
+        least = socket->lags[i].from < least ? socket->lags[i].from : least;
+        if (count == IDS_MAX || i + 1 == socket->lag_count) {
+            ws_tell_overrun(socket, ids, count, least);
+            least = ZXID_MAX;
+            count = 0;
+        }
+    }
+}
+
+void ws_lag_cut(struct ws_socket *socket)
+{
+    struct cutting cutting = {
+        .socket = socket,
+        .all = ZXID_MAX,
+        .rewinds = mem_zalloc(socket->owner.count, sizeof(*cutting.rewinds)),
+    };
+
+    map_init(&cutting.by_watch);
+    if (pieces_cut(&socket->out, on_cut, &cutting) > 0) {
+        tidy(socket);
+        rewind_lags(socket, &cutting);
+        rewind_watches(socket, &cutting);
+        tell_all_overrun(socket);
+        socket->told = 0;
+        socket->must_empty = true;
+    }
+    map_release(&cutting.by_watch);
+    mem_free(cutting.rewinds);
 }
 
 /* ---- Replies ---- */

@@ -1,26 +1,27 @@
 /*
- * What libwebsockets asks and is told. It parses the handshake and frames, answers pings and does
- * the closing handshake. Its sockets live on a libev loop: its own poll loop walks all connections
- * at every wake-up. Its timers of idle connections are off: each message would walk a list of them.
+ * What libwebsockets asks and is told. It keeps our connections as raw sockets on a libev loop: it
+ * says when bytes have come and when there is room for more, and closes. Handshake and frames are
+ * ours (handshake.c, frame.c, out.c), because its own reader of frames takes what RFC 6455 forbids
+ * and does not show it. Its own poll loop would walk all connections at every wake-up.
  */
 #include "base/check.h"
 #include "base/log.h"
+#include "base/loop.h"
+#include "ws/handshake.h"
 #include "ws/ws_int.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum {
-    REASON_MAX = 64 /* Bytes of the text in a close frame. */
+    HANDSHAKE_MAX = 512 /* Bytes of our answer. */
 };
 
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                       size_t len);
 
 static const struct lws_protocols protocols[] = {
-    {.name = OP_PROTOCOL,
-     .callback = on_library,
-     .rx_buffer_size = WS_READ_BYTES,
-     .tx_packet_size = WS_TURN_BYTES},
+    {.name = OP_PROTOCOL, .callback = on_library, .rx_buffer_size = WS_READ_BYTES},
     {.name = NULL},
 };
 
@@ -43,9 +44,7 @@ bool ws_library_open(struct ws *ws)
         .protocols = protocols,
         .options = LWS_SERVER_OPTION_LIBEV | LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
         .foreign_loops = loops,
-        .pt_serv_buf_size = 2 * WS_READ_BYTES,
-        .max_http_header_data2 = ws->limits->head_bytes_max + 1,
-        .timeout_secs = WS_LINGER_MS / 1000,
+        .pt_serv_buf_size = WS_READ_BYTES,
         .retry_and_idle_policy = &no_checks,
     };
 
@@ -66,22 +65,19 @@ void ws_library_close(struct ws *ws)
     }
 }
 
-/* When it fails, the library may or may not have told of it. */
-void ws_library_adopt(struct ws_socket *socket, int fd)
+/* The head that the acceptor has looked at is still in the socket. The kernel of a connection that
+ * has just been made takes an answer of that size at once. */
+static bool shake_hands(int fd, const struct ws_arrival *arrival)
 {
-    struct ws *ws = socket->ws;
-    const lws_adopt_desc_t adopt = {
-        .vh = ws->vhost,
-        .type = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP,
-        .fd = {.sockfd = fd},
-        .opaque = socket,
-    };
+    struct buf answer;
+    bool done = loop_skip(fd, arrival->head_len);
 
-    ws->adopting = socket;
-    if (!lws_adopt_descriptor_vhost_via_info(&adopt) && ws->adopting) {
-        ws_socket_gone(socket);
-    }
-    ws->adopting = NULL;
+    buf_init(&answer, HANDSHAKE_MAX);
+    ws_handshake_answer(&answer, slice_str(arrival->key));
+    ASSERT(!answer.overflow);
+    done = done && loop_send(fd, answer.data, answer.len) == (ssize_t)answer.len;
+    buf_release(&answer);
+    return done;
 }
 
 static void opened(struct ws_socket *socket, struct lws *wsi)
@@ -94,25 +90,43 @@ static void opened(struct ws_socket *socket, struct lws *wsi)
     ws_socket_opened(socket);
 }
 
+/* When it fails, the library has closed the descriptor, and may or may not have told of it. */
+void ws_library_adopt(struct ws_socket *socket, const struct ws_arrival *arrival)
+{
+    struct ws *ws = socket->ws;
+    const lws_adopt_desc_t adopt = {
+        .vh = ws->vhost,
+        .type = LWS_ADOPT_SOCKET, /* Without LWS_ADOPT_HTTP: raw. */
+        .fd = {.sockfd = arrival->fd},
+        .vh_prot_name = OP_PROTOCOL,
+        .opaque = socket,
+    };
+    struct lws *wsi = NULL;
+
+    if (!shake_hands(arrival->fd, arrival)) {
+        close(arrival->fd);
+        ws_socket_gone(socket);
+        return;
+    }
+    ws->adopting = socket;
+    wsi = lws_adopt_descriptor_vhost_via_info(&adopt);
+    if (wsi && ws->adopting) {
+        opened(socket, wsi);
+    } else if (ws->adopting) {
+        ws_socket_gone(socket);
+    }
+    ws->adopting = NULL;
+}
+
 /* The library closes the connection when this is not 0. */
 static int writable(struct ws_socket *socket)
 {
-    unsigned char reason[REASON_MAX];
-    size_t len = 0;
-
     if (!socket->open) {
         return -1;
     }
+    socket->full = false;
     ws_socket_turn(socket);
-    if (!socket->farewell || socket->out.len > 0 || lws_partial_buffered(socket->wsi)) {
-        return 0;
-    }
-    socket->open = false;
-    len = strlen(socket->reason);
-    ASSERT(len < sizeof(reason));
-    memcpy(reason, socket->reason, len);
-    lws_close_reason(socket->wsi, (enum lws_close_status)socket->code, reason, len);
-    return -1;
+    return 0;
 }
 
 static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
@@ -126,23 +140,13 @@ static int on_library(struct lws *wsi, enum lws_callback_reasons reason, void *u
     }
     // NOLINTNEXTLINE(clang-diagnostic-switch-enum): the library has a hundred of them.
     switch ((int)reason) {
-    case LWS_CALLBACK_HTTP:
-        return -1; /* It was no request for a WebSocket after all. */
-    case LWS_CALLBACK_ESTABLISHED:
-        opened(socket, wsi);
+    case LWS_CALLBACK_RAW_RX:
+        if (socket->open) {
+            ws_read_bytes(socket, in, len);
+        }
         return 0;
-    case LWS_CALLBACK_RECEIVE:
-        ws_socket_receive(socket, slice_make(in, len), !lws_frame_is_binary(wsi),
-                          lws_is_final_fragment(wsi));
-        return 0;
-    case LWS_CALLBACK_RECEIVE_PONG:
-        ws_socket_heard(socket);
-        return 0;
-    case LWS_CALLBACK_SERVER_WRITEABLE:
+    case LWS_CALLBACK_RAW_WRITEABLE:
         return writable(socket);
-    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE:
-        socket->open = false;
-        return 0;
     case LWS_CALLBACK_WSI_DESTROY:
         lws_set_opaque_user_data(wsi, NULL);
         ws_socket_gone(socket);

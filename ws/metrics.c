@@ -7,7 +7,7 @@
 static const enum ws_code codes[] = {
     WS_CODE_NONE,   WS_CODE_GOING_AWAY, WS_CODE_NOT_TEXT,      WS_CODE_NOT_UTF8,
     WS_CODE_POLICY, WS_CODE_TOO_LARGE,  WS_CODE_SESSION_ENDED, WS_CODE_SESSION_MOVED,
-    WS_CODE_UNFIT,  WS_CODE_SLOW,       WS_CODE_NO_ROOM,
+    WS_CODE_UNFIT,  WS_CODE_SLOW,       WS_CODE_NO_ROOM,       WS_CODE_PROTOCOL,
 };
 
 enum {
@@ -48,6 +48,9 @@ void ws_metrics_write(void *ctx, struct buf *out)
     put(out, "zabra_ws_overruns_total", "counter",
         "Watches whose events were thrown away because their client was slow.", &metrics->overruns);
     put(out, "zabra_ws_gaps_total", "counter", "Gaps told.", &metrics->gaps);
+    put(out, "zabra_ws_unsent_refused_total", "counter",
+        "Reads refused because the reply found no room in maxUnsentBytes.",
+        &metrics->refused_unsent);
     put(out, "zabra_ws_sent_bytes_total", "counter", "Bytes sent.", &metrics->sent_bytes);
     metric_head(out, "zabra_ws_closed_total", "counter", "WebSockets closed, by our close code.");
     for (size_t i = 0; i < CODES; i++) {

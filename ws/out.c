@@ -1,18 +1,23 @@
 /*
- * Bytes on their way to a client. Frames are written here and not by the library, so that many of
- * them leave in one system call, and outside of its writable callback: that costs two changes of
- * the poll set a message. The library still owns the socket: it keeps what the kernel does not
- * take, and puts its own control frames between runs of ours, so a run ends with a whole frame.
+ * Bytes on their way to a client. They are written here and not by the library, so that many frames
+ * leave in one system call, and outside of its writable callback: that costs two changes of the
+ * poll set a message. What the kernel does not take stays here: the library does not read a raw
+ * socket while it has something to send itself, and looks at it again and again.
  */
 #include "base/check.h"
 #include "base/loop.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
+#include <errno.h>
+
 enum {
     FRAME_TEXT = 0x81, /* Final. */
+    FRAME_CLOSE = 0x88,
     FRAME_PING = 0x89,
+    FRAME_PONG = 0x8a,
     FRAME_HEAD_MAX = 10,
+    CODE_LEN = 2,      /* Of a close frame. */
     LEN_16_BITS = 126, /* In the second byte: the length follows. */
     LEN_64_BITS = 127
 };
@@ -29,41 +34,77 @@ static size_t frame_head(uint8_t head[FRAME_HEAD_MAX], size_t len)
     return 2 + bytes;
 }
 
-/* Of the frame that begins at `at`, head included. */
-static size_t frame_len(const uint8_t *at)
-{
-    size_t bytes = at[1] < LEN_16_BITS ? 0 : at[1] == LEN_16_BITS ? 2 : 8;
-    size_t len = bytes == 0 ? at[1] : 0;
-
-    for (size_t i = 0; i < bytes; i++) {
-        len = len << 8 | at[2 + i];
-    }
-    return 2 + bytes + len;
-}
-
-void ws_out_frame(struct ws_socket *socket, const struct slice *parts, size_t count)
+void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
+                  const struct slice parts[WS_PARTS], struct blob *shared, size_t shared_at)
 {
     uint8_t head[FRAME_HEAD_MAX];
-    size_t len = 0;
+    struct slice all[1 + WS_PARTS];
+    size_t len = shared ? shared->len - shared_at : 0;
 
-    for (size_t i = 0; i < count; i++) {
+    ASSERT(!socket->farewell);
+    for (size_t i = 0; i < WS_PARTS; i++) {
+        all[1 + i] = parts[i];
         len += parts[i].len;
     }
-    (void)buf_append(&socket->out, head, frame_head(head, len));
-    for (size_t i = 0; i < count; i++) {
-        (void)buf_append_slice(&socket->out, parts[i]);
-    }
-    ASSERT(!socket->out.overflow);
+    all[0] = slice_make(head, frame_head(head, len));
+    pieces_put_tagged(&socket->out, tag, all, 1 + WS_PARTS, shared, shared_at);
+    socket->dry = false;
     ws_socket_turn(socket);
 }
 
-/* With a byte in it: the library does not tell us of an empty pong. */
+static void put(struct ws_socket *socket, enum piece_kind kind, struct slice head,
+                struct slice text)
+{
+    const struct slice parts[] = {head, text};
+
+    if (socket->farewell) {
+        return;
+    }
+    if (kind == PIECE_FIXED) {
+        pieces_put(&socket->out, parts, 2);
+    } else {
+        pieces_put_tagged(&socket->out, &(struct piece_tag){.kind = kind}, parts, 2, NULL, 0);
+    }
+    ws_socket_turn(socket);
+}
+
+static void put_control(struct ws_socket *socket, enum piece_kind kind, uint8_t first,
+                        struct slice payload)
+{
+    const uint8_t head[] = {first, (uint8_t)payload.len};
+
+    ASSERT(payload.len <= WS_FRAME_CONTROL_MAX);
+    put(socket, kind, slice_make(head, sizeof(head)), payload);
+}
+
+/* With a byte in it: some libraries of clients do not answer an empty one. */
 void ws_out_ping(struct ws_socket *socket)
 {
-    static const uint8_t ping[] = {FRAME_PING, 1, 'z'};
+    put_control(socket, PIECE_BEAT, FRAME_PING, slice_str("z"));
+}
 
-    (void)buf_append(&socket->out, ping, sizeof(ping));
-    ws_socket_turn(socket);
+/* At most one pong is on its way at a time; the next one answers the newest ping. */
+void ws_out_pong(struct ws_socket *socket)
+{
+    if (!socket->pong_due || socket->sent < socket->pong_end) {
+        return;
+    }
+    put_control(socket, PIECE_FIXED, FRAME_PONG, slice_make(socket->pong, socket->pong_len));
+    socket->pong_due = false;
+    socket->pong_end = socket->sent + ws_out_unsent(socket);
+}
+
+void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason)
+{
+    uint8_t payload[WS_FRAME_CONTROL_MAX];
+    struct slice text = slice_str(reason);
+
+    ASSERT(CODE_LEN + text.len <= sizeof(payload));
+    payload[0] = (uint8_t)(code >> 8);
+    payload[1] = (uint8_t)code;
+    memcpy(payload + CODE_LEN, text.data, text.len);
+    put_control(socket, PIECE_FIXED, FRAME_CLOSE,
+                slice_make(payload, code != 0 ? CODE_LEN + text.len : 0));
 }
 
 struct jsonw ws_out_begin(struct ws *ws)
@@ -75,32 +116,104 @@ struct jsonw ws_out_begin(struct ws *ws)
     return json;
 }
 
-bool ws_out_end(struct ws_socket *socket)
+bool ws_out_end(struct ws_socket *socket, enum piece_kind kind)
 {
     struct buf *scratch = &socket->ws->scratch;
-    struct slice text = buf_slice(scratch);
+    uint8_t head[FRAME_HEAD_MAX];
 
     if (scratch->overflow) {
         return false;
     }
-    ws_out_frame(socket, &text, 1);
+    put(socket, kind, slice_make(head, frame_head(head, scratch->len)), buf_slice(scratch));
     if (scratch->cap > WS_KEEP_BYTES) {
         buf_release(scratch);
     }
     return true;
 }
 
+/* What was queued since there were `before` bytes is a reply. */
+static void count_reply(struct ws_socket *socket, size_t before)
+{
+    socket->replies = socket->sent < socket->replied ? socket->replies : 0;
+    socket->replies += ws_out_unsent(socket) - before;
+    socket->replied = socket->sent + ws_out_unsent(socket);
+}
+
 bool ws_out_reply(struct ws_socket *socket)
 {
     size_t before = ws_out_unsent(socket);
 
-    if (!ws_out_end(socket)) {
+    if (!ws_out_end(socket, PIECE_FIXED)) {
         return false;
     }
-    socket->replies = socket->sent < socket->replied ? socket->replies : 0;
-    socket->replies += ws_out_unsent(socket) - before;
-    socket->replied = socket->sent + ws_out_unsent(socket);
+    count_reply(socket, before);
     return true;
+}
+
+/* ---- Results ---- */
+
+/* Copied, it costs no more than it would as a text of its own. */
+static bool is_small(const struct text *text)
+{
+    return text_is_plain(text) && text->own.len <= TEXT_SMALL_BYTES;
+}
+
+static enum err seal_refusable(const struct ws_socket *socket, struct text *text)
+{
+    bool full = budget_level(gate_unsent(socket->ws->gate)) == BUDGET_FULL;
+
+    if (full && is_small(text) && text->own.len > WS_REFUSED_BYTES) {
+        return ERR_THROTTLED;
+    }
+    if (text_seal(text)) {
+        return ERR_OK;
+    }
+    return text->no_room ? ERR_THROTTLED : ERR_TOO_LARGE;
+}
+
+static enum err seal(const struct ws_socket *socket, bool may_refuse)
+{
+    struct text *text = &socket->ws->answer;
+
+    if (may_refuse) {
+        return seal_refusable(socket, text);
+    }
+    ASSERT(text_is_plain(text));
+    if (text->own.overflow) {
+        return ERR_TOO_LARGE;
+    }
+    text_count(text);
+    return ERR_OK;
+}
+
+/* In one frame: its length is known before the first byte is encoded. */
+static void put_answer(struct ws_socket *socket, struct text *text)
+{
+    uint8_t head[FRAME_HEAD_MAX];
+    struct slice frame = slice_make(head, frame_head(head, (size_t)text_len(text)));
+
+    if (is_small(text)) {
+        put(socket, PIECE_FIXED, frame, buf_slice(&text->own));
+    } else if (!socket->farewell) {
+        pieces_put_text(&socket->out, frame, text);
+        ws_socket_turn(socket);
+    }
+}
+
+enum err ws_out_answer(struct ws_socket *socket, bool may_refuse)
+{
+    struct text *text = &socket->ws->answer;
+    size_t before = ws_out_unsent(socket);
+    enum err err = seal(socket, may_refuse);
+
+    if (err == ERR_OK) {
+        put_answer(socket, text);
+        count_reply(socket, before);
+    } else if (err == ERR_THROTTLED) {
+        metric_add(&socket->ws->metrics.refused_unsent, 1);
+    }
+    text_clear(text, TEXT_FREE_BYTES);
+    return err;
 }
 
 /* More are made when all of them have been sent. What a reply brings along, such as the events that
@@ -115,51 +228,43 @@ bool ws_out_is_full(const struct ws_socket *socket)
 
 size_t ws_out_unsent(const struct ws_socket *socket)
 {
-    return socket->out.len - socket->out_at;
+    return socket->out.bytes;
 }
 
-/* The library keeps what it has; memory of an idle socket is freed. */
 void ws_out_drop(struct ws_socket *socket)
 {
-    buf_release(&socket->out);
-    socket->out_at = 0;
+    pieces_drop(&socket->out);
 }
 
-/* Whole frames, at least WS_SEND_BYTES of them when there are so many. */
-static size_t next_run(const struct ws_socket *socket)
+void ws_out_release(struct ws_socket *socket)
 {
-    size_t end = socket->out_at;
-
-    while (end < socket->out.len && end - socket->out_at < WS_SEND_BYTES) {
-        end += frame_len(socket->out.data + end);
-    }
-    ASSERT(end <= socket->out.len);
-    return end - socket->out_at;
+    pieces_release(&socket->out);
+    list_remove(&socket->stalled);
 }
 
-/* False when the connection is broken. */
-static bool send_run(struct ws_socket *socket)
+/* False when the kernel takes no more, or the connection is broken: then it is cut. */
+static bool send_some(struct ws_socket *socket, size_t most)
 {
-    size_t len = next_run(socket);
+    struct slice parts[LOOP_PARTS_MAX];
+    size_t count =
+        pieces_look(&socket->out, parts, LOOP_PARTS_MAX, most, socket->ws->block, WS_BLOCK_BYTES);
+    ssize_t sent = loop_send_parts(lws_get_socket_fd(socket->wsi), parts, count);
+    size_t len = 0;
 
-    if (lws_write(socket->wsi, socket->out.data + socket->out_at, len, LWS_WRITE_RAW) < 0) {
+    if (sent < 0 && sent != -EAGAIN && sent != -EINTR) {
+        ws_socket_cut(socket);
         return false;
     }
-    socket->out_at += len;
-    socket->sent += len;
-    metric_add(&socket->ws->metrics.sent_bytes, len);
-    return true;
-}
-
-/* A long queue that drains slowly gives its memory back on the way. */
-static void compact(struct ws_socket *socket)
-{
-    if (socket->out_at == socket->out.len) {
-        ws_out_drop(socket);
-    } else if (socket->out_at > socket->out.len / 2) {
-        buf_consume(&socket->out, socket->out_at);
-        socket->out_at = 0;
+    for (size_t i = 0; i < count; i++) {
+        len += parts[i].len;
     }
+    if (sent > 0) {
+        pieces_pass(&socket->out, (size_t)sent);
+        socket->sent += (size_t)sent;
+        metric_add(&socket->ws->metrics.sent_bytes, (uint64_t)sent);
+    }
+    socket->full = sent != (ssize_t)len;
+    return !socket->full;
 }
 
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken)
@@ -167,13 +272,19 @@ bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken)
     return socket->open && loop_is_read(lws_get_socket_fd(socket->wsi), taken);
 }
 
+void ws_out_moves(struct ws_socket *socket, uint64_t now_ms)
+{
+    socket->stall_ms = now_ms;
+    list_remove(&socket->stalled);
+    list_push_back(&socket->ws->stalled, &socket->stalled);
+}
+
 /* Does it take what waits for it? */
 static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
 {
-    bool waiting = socket->out.len > 0 || lws_partial_buffered(socket->wsi);
-
-    if (!waiting) {
+    if (ws_out_unsent(socket) == 0) {
         socket->stall_ms = 0;
+        list_remove(&socket->stalled);
         return;
     }
     lws_callback_on_writable(socket->wsi);
@@ -181,27 +292,28 @@ static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
         (void)ws_out_is_taken(socket, &socket->taken);
     }
     if (socket->stall_ms == 0 || socket->sent != sent_before) {
-        socket->stall_ms = os_now_ms();
+        ws_out_moves(socket, os_now_ms());
         ws_beat_at(socket, socket->stall_ms + socket->ws->limits->slow_timeout_ms);
     }
 }
 
 void ws_out_flush(struct ws_socket *socket)
 {
-    size_t end = socket->out_at + WS_TURN_BYTES;
     uint64_t sent_before = socket->sent;
+    uint64_t end = sent_before + WS_TURN_BYTES;
+    /* When the kernel is full, trying costs a block of encoding: the library will say. */
+    bool more = !socket->full || !pieces_at_text(&socket->out);
 
-    while (socket->open && socket->out_at < socket->out.len && socket->out_at < end &&
-           !lws_partial_buffered(socket->wsi)) {
-        if (!send_run(socket)) {
-            ws_socket_cut(socket);
-            return;
-        }
+    ws_out_pong(socket);
+    while (more && socket->open && ws_out_unsent(socket) > 0 && socket->sent < end) {
+        more = send_some(socket, end - socket->sent);
     }
     if (socket->open) {
-        compact(socket);
         look_at_pace(socket, sent_before);
         ws_lag_eased(socket);
         ws_queue_eased(socket);
+    }
+    if (socket->pong_due && socket->sent >= socket->pong_end) {
+        ws_socket_turn(socket);
     }
 }

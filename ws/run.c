@@ -12,12 +12,24 @@ enum {
 };
 
 static const char too_many_watches[] = "this socket has as many watches as it may";
+static const char taking_over[] = "this replica is taking over another state";
 
 static void count(const struct ws_message *message, bool failed)
 {
     const struct op_def *def = message->request->def;
 
     gate_count_op(message->ws->gate, def ? def->id : 0, failed, os_now_us() - message->start_us);
+    gate_credentials_seen(message->ws->gate, &message->socket->who);
+}
+
+/* The secret of a session is shown, and there is no such session. */
+static void count_secret(const struct ws_message *message, enum err err)
+{
+    bool gone = err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED;
+
+    if (gone && message->about_session && message->request->args.secret.len > 0) {
+        gate_credentials_failed(message->ws->gate, &message->socket->who, GATE_FAILED_SESSION);
+    }
 }
 
 /* ---- Replies ---- */
@@ -36,8 +48,9 @@ static bool may_retry(enum err err)
 static enum op_kind kind_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
+    bool is_whole = !message->fault || message->step == WS_BACK; /* It may have been done. */
 
-    return request->def && !message->fault ? op_args_kind(&request->args) : OP_KIND_INFO;
+    return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
 
 /* All up to there, and no more, may be claimed at any time. */
@@ -55,7 +68,10 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
     problem->message = true;
     problem->path = request->def ? request->args.path : slice_make(NULL, 0);
     problem->zxid = problem->zxid ? problem->zxid : told(socket);
-    problem->retry_after_ms = may_retry(problem->err) ? RETRY_AFTER_MS : 0;
+    if (may_retry(problem->err) && problem->retry_after_ms == 0) {
+        problem->retry_after_ms = RETRY_AFTER_MS;
+    }
+    count_secret(message, problem->err);
     if (problem->err == ERR_NO_AUTH && !socket->who.auth) {
         problem->status = STATUS_UNAUTHORIZED;
     }
@@ -88,9 +104,12 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
 {
     const struct op_args *args = &message->request->args;
     struct op_problem problem = op_problem_make(kind_of(message), result->err);
+    zxid_t most = told(message->socket);
 
+    gate_credentials_refused(message->ws->gate, message->request);
     problem.detail = result->detail;
-    problem.zxid = ws_lag_bound(message->socket, result->zxid);
+    problem.retry_after_ms = result->retry_after_ms;
+    problem.zxid = result->zxid < most ? result->zxid : most;
     saw(message->socket, problem.zxid);
     problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
     problem.index = result->failed_index;
@@ -99,17 +118,39 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
     reply_problem(message, &problem);
 }
 
+/* What was read may be asked for again, and has large values; the reply to a write has none, and
+ * must be given. */
+static struct jsonw begin_result(struct ws *ws, bool is_read)
+{
+    struct jsonw json;
+
+    text_clear(&ws->answer, TEXT_FREE_BYTES);
+    if (is_read) {
+        jsonw_init_text(&json, &ws->answer);
+    } else {
+        jsonw_init(&json, &ws->answer.own);
+    }
+    return json;
+}
+
 bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch)
 {
-    struct jsonw json = ws_out_begin(message->ws);
+    const struct op_args *args = &message->request->args;
+    bool is_read = op_args_kind(args) == OP_KIND_READ;
+    struct jsonw json = begin_result(message->ws, is_read);
+    enum err err = ERR_OK;
 
-    if (op_json_reply(&json, message->id.number, &message->request->args, result, watch) !=
-        ERR_OK) {
+    if (op_json_reply(&json, message->id.number, args, result, watch) != ERR_OK) {
+        text_clear(&message->ws->answer, TEXT_FREE_BYTES);
         ws_reply_error(message, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
         return false;
     }
-    if (!ws_out_reply(message->socket)) {
-        ws_reply_error(message, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+    err = ws_out_answer(message->socket, is_read);
+    if (err != ERR_OK) {
+        ws_reply_error(message, err,
+                       err == ERR_THROTTLED
+                           ? "too much waits for clients that do not read (maxUnsentBytes)"
+                           : "the answer would be too large; ask for less");
         return false;
     }
     saw(message->socket, result->zxid);
@@ -130,6 +171,43 @@ void ws_reply_watch(struct ws_message *message, const struct subscribe_result *r
     (void)ws_out_reply(message->socket);
     saw(message->socket, result->zxid);
     count(message, false);
+}
+
+/* ---- What the reply shows is told first ---- */
+
+/* While another state is put in place nothing is told, and that state may be an older one: the
+ * changes may not come, or not be the same. A write that was done may then not be what it was. */
+static void refuse_late(struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    uint64_t patience_us = (uint64_t)message->ws->limits->request_timeout_ms * 1000;
+    uint64_t now_us = os_now_us();
+    bool write = op_args_kind(&request->args) == OP_KIND_WRITE;
+
+    if (message->untold_us == 0) {
+        message->untold_us = now_us;
+    }
+    if (now_us - message->untold_us < patience_us) {
+        return;
+    }
+    if (!write) {
+        ws_refuse(message, ERR_REPLICA_BEHIND, taking_over);
+    } else if (request->result.err == ERR_OK) {
+        ws_refuse(message, ERR_OUTCOME_UNKNOWN, taking_over);
+    } else {
+        ws_refuse(message, request->result.err, err_text(request->result.err));
+    }
+}
+
+bool ws_is_told(struct ws_message *message, zxid_t until)
+{
+    if (ws_tell_before(message->socket, until)) {
+        return true;
+    }
+    if (!list_empty(&message->socket->untold)) {
+        refuse_late(message);
+    }
+    return false;
 }
 
 /* ---- Reads ---- */
@@ -177,7 +255,7 @@ static bool reply_read(struct ws_message *message, const struct op_result *resul
     if (result->has_session) {
         gate_touch(message->ws->gate, result->session.id);
     }
-    if (!ws_tell_before(message->socket, upto)) {
+    if (!ws_is_told(message, upto)) {
         return false;
     }
     saw(message->socket, upto);
@@ -221,7 +299,7 @@ static bool read_now(struct ws_message *message)
     if (may_ask_again(message, &result)) {
         done = ask(message);
     } else if (result.zxid != 0 && result.zxid < least_zxid(message)) {
-        ws_reply_error(message, ERR_REPLICA_BEHIND, "this replica is taking over another state");
+        ws_reply_error(message, ERR_REPLICA_BEHIND, taking_over);
     } else {
         done = reply_read(message, &result);
     }
@@ -229,16 +307,21 @@ static bool read_now(struct ws_message *message)
     return done;
 }
 
-static bool run_read(struct ws_message *message)
+/* False, with the reply: this replica may not answer by itself, and the gate was not asked. */
+static bool may_answer(struct ws_message *message)
 {
     const char *why = NULL;
     enum err err = message->asked ? ERR_OK : gate_check_local(message->ws->gate, &why);
 
     if (err != ERR_OK) {
         ws_reply_error(message, err, why);
-        return true;
     }
-    return read_now(message);
+    return err == ERR_OK;
+}
+
+static bool run_read(struct ws_message *message)
+{
+    return !may_answer(message) || read_now(message);
 }
 
 /* ---- What the front end does itself ---- */
@@ -285,6 +368,15 @@ static bool run_watch(struct ws_message *message)
         .has_history = args->has_since_history,
         .since_history = args->since_history,
     };
+
+    /* What is missed since then is a statement about the state, as a read is. */
+    if (watch.has_since && !may_answer(message)) {
+        return true;
+    }
+    if (watch.has_since && ws_socket_waits_to_resume(message->socket)) {
+        return false;
+    }
+
     enum err err = ws_tell_watch(message, NULL, &watch);
 
     if (err == ERR_REPLICA_BEHIND && !message->asked) {
@@ -312,6 +404,34 @@ static bool run_unwatch(struct ws_message *message)
     return true;
 }
 
+/* False, with the reply: this user has to wait at this address. */
+static bool may_show(struct ws_message *message, struct auth *auth)
+{
+    const struct ws_socket *socket = message->socket;
+    uint32_t known = socket->who.auth ? socket->who.auth->count : 0;
+    struct op_principal who = socket->who;
+    struct op_problem problem = op_problem_make(kind_of(message), ERR_THROTTLED);
+
+    who.auth = auth;
+    problem.detail = gate_credentials_slowed;
+    problem.retry_after_ms = gate_credentials_wait(message->ws->gate, &who, known);
+    if (problem.retry_after_ms > 0) {
+        reply_problem(message, &problem);
+    }
+    return problem.retry_after_ms == 0;
+}
+
+static void refuse_auth(struct ws_message *message, enum err err)
+{
+    if (err == ERR_AUTH_FAILED) {
+        gate_credentials_failed(message->ws->gate, &message->socket->who, GATE_FAILED_MALFORMED);
+    }
+    ws_reply_error(message, err,
+                   err == ERR_AUTH_FAILED ? "the scheme must be digest, the credential "
+                                            "user:password"
+                                          : "this socket has shown too many identities");
+}
+
 static bool run_auth(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
@@ -321,10 +441,11 @@ static bool run_auth(struct ws_message *message)
                             socket->ws->limits->super_digest, &auth);
 
     if (err != ERR_OK) {
-        ws_reply_error(message, err,
-                       err == ERR_AUTH_FAILED ? "the scheme must be digest, the credential "
-                                                "user:password"
-                                              : "this socket has shown too many identities");
+        refuse_auth(message, err);
+        return true;
+    }
+    if (!may_show(message, auth)) {
+        auth_unref(auth);
         return true;
     }
     auth_unref(socket->who.auth);
@@ -367,16 +488,42 @@ static bool run_front(struct ws_message *message)
 
 /* ---- All ---- */
 
+/* A sync names all that was told here: a fence that is taken from it must not miss any of that.
+ * When the state was put back since the answer of the gate, no less may be shown. */
+static void name_fence(const struct ws_message *message, struct op_result *result)
+{
+    zxid_t fence = told(message->socket);
+
+    if (fence < result->zxid) {
+        result->err = ERR_REPLICA_BEHIND;
+    } else {
+        result->zxid = fence;
+    }
+}
+
 static bool run_back(struct ws_message *message)
 {
-    const struct op_result *result = &message->request->result;
+    struct op_result *result = &message->request->result;
 
+    if (result->err == ERR_OK && op_args_kind(&message->request->args) == OP_KIND_SYNC) {
+        name_fence(message, result);
+    }
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
     } else {
         ws_reply(message, result);
     }
     return true;
+}
+
+/* The state that the answer of the gate shows; a sync is no older than what was told before it. */
+static zxid_t state_of(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    bool sync = op_args_kind(&request->args) == OP_KIND_SYNC;
+    zxid_t seen = message->socket->seen;
+
+    return sync && seen > request->result.zxid ? seen : request->result.zxid;
 }
 
 /* Has everything been told that the reply shows? The state of what comes from the gate is known,
@@ -395,7 +542,7 @@ static bool is_time(struct ws_message *message)
         return false;
     }
     return message->step != WS_BACK || message->about_session ||
-           ws_tell_before(message->socket, request->result.zxid);
+           ws_is_told(message, state_of(message));
 }
 
 /* Those that are about a session have its secret then. False: there is none. */
@@ -449,8 +596,5 @@ bool ws_run(struct ws_message *message)
         ws_reply_failure(message, &message->request->result);
         return true;
     }
-    if (!is_time(message)) {
-        return was_refused(message);
-    }
-    return run_kind(message);
+    return (is_time(message) && run_kind(message)) || was_refused(message);
 }

@@ -248,9 +248,29 @@ void ws_session_back(struct ws_message *message)
     }
 }
 
+/* The reply does not say that a session is attached, so none is: the client could not know whose
+ * its ephemerals would be. */
+static void take_back(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+
+    if (socket->attaching) {
+        ws_session_detach(socket);
+    }
+    socket->attaching = false;
+    socket->ending = false;
+    ws_session_look(socket);
+}
+
 bool ws_session_run(struct ws_message *message)
 {
-    if (!advance(message) || !ws_tell_before(message->socket, message->request->result.zxid)) {
+    if (!advance(message)) {
+        return false;
+    }
+    if (!ws_is_told(message, message->request->result.zxid)) {
+        if (message->fault) {
+            take_back(message);
+        }
         return false;
     }
     finish(message);

@@ -10,31 +10,35 @@ void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival)
 {
     struct ws_socket *socket = mem_zalloc(1, sizeof(*socket));
     const struct gate_limits *limits = ws->limits;
-    int fd = take_arrival->fd;
 
     socket->ws = ws;
     socket->lane = ++ws->lanes;
     socket->seat = take_arrival->seat;
     socket->who = take_arrival->who;
-    mem_free(take_arrival);
     watch_owner_init(&socket->owner, &socket->who, limits->watches_max, limits->watch_bytes_max);
     list_push_back(&ws->sockets, &socket->node);
     list_init(&socket->turn);
     list_init(&socket->held);
     list_init(&socket->behind);
+    list_init(&socket->stalled);
+    list_init(&socket->untold);
     list_init(&socket->messages);
     socket->next = &socket->messages;
     buf_init(&socket->in, limits->message_bytes_max);
-    buf_init(&socket->out, SIZE_MAX / 2); /* Bounded by ws_out_is_full and what lag.c does. */
+    buf_init(&socket->kept, 2 * (size_t)WS_READ_BYTES);
+    ws_frame_init(&socket->frames, limits->message_bytes_max);
+    pieces_init(&socket->out, gate_unsent(ws->gate)); /* Bounded by ws_out_is_full and lag.c. */
     ws_beat_start(socket);
     metric_add(&ws->metrics.sockets_ever, 1);
     atomic_fetch_add_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);
-    ws_library_adopt(socket, fd);
+    ws_library_adopt(socket, take_arrival);
+    mem_free(take_arrival);
 }
 
 void ws_socket_opened(struct ws_socket *socket)
 {
     socket->open = true;
+    socket->reads = true;
     ws_tell_hello(socket);
     if (atomic_load(&socket->ws->draining)) {
         ws_socket_finish(socket, WS_CODE_GOING_AWAY, "drain");
@@ -62,6 +66,7 @@ void ws_socket_gone(struct ws_socket *socket)
 
     socket->open = false;
     drop_pieces(socket);
+    ws_read_release(socket);
     if (ws->adopting == socket) {
         ws->adopting = NULL;
     }
@@ -74,7 +79,8 @@ void ws_socket_gone(struct ws_socket *socket)
     list_remove(&socket->node);
     list_remove(&socket->turn);
     list_remove(&socket->held);
-    buf_release(&socket->out);
+    list_remove(&socket->untold);
+    ws_out_release(socket);
     principal_release(&socket->who);
     ws->give_seat(socket->seat);
     mem_free(socket);
@@ -87,6 +93,22 @@ void ws_socket_turn(struct ws_socket *socket)
     if (list_empty(&socket->turn)) {
         list_push_back(&socket->ws->turn, &socket->turn);
     }
+}
+
+bool ws_socket_waits_to_resume(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+    uint64_t now_us = os_now_us();
+
+    if (ws->resume_us == 0) {
+        ws->resume_us = now_us;
+    }
+    if (now_us - ws->resume_us < WS_WORK_US) {
+        return false;
+    }
+    list_remove(&socket->turn);
+    list_push_back(&ws->later, &socket->turn);
+    return true;
 }
 
 static void await_rest(struct ws_socket *socket)
@@ -106,14 +128,15 @@ void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
     if (socket->stops == 0 && socket->in_end_ms != 0) {
         await_rest(socket); /* The time in which we did not read was not the client's. */
     }
-    if (socket->open) {
-        (void)lws_rx_flow_control(socket->wsi, socket->stops == 0);
+    if (socket->kept.len > 0) {
+        ws_socket_turn(socket); /* It is taken first. */
     }
+    ws_read_pace(socket);
 }
 
 void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *reason)
 {
-    if (socket->code != WS_CODE_NONE) {
+    if (socket->code != WS_CODE_NONE || socket->farewell) {
         return;
     }
     socket->code = code;
@@ -125,15 +148,23 @@ void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *r
     ws_socket_turn(socket);
 }
 
+void ws_socket_said_farewell(struct ws_socket *socket)
+{
+    socket->farewell = true;
+    socket->end_ms = os_now_ms() + WS_LINGER_MS;
+    ws_beat_at(socket, socket->end_ms);
+}
+
 /* The library notices when it writes or, after a write that failed, which it does not try again,
- * when it reads. */
+ * when it reads. Nothing is sent any more: others may have the room at once. */
 void ws_socket_cut(struct ws_socket *socket)
 {
     socket->open = false;
+    ws_out_release(socket);
     if (socket->wsi) {
         loop_shutdown(lws_get_socket_fd(socket->wsi));
         lws_callback_on_writable(socket->wsi);
-        (void)lws_rx_flow_control(socket->wsi, 1);
+        ws_read_pace(socket);
     }
 }
 

@@ -67,6 +67,11 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     buf_clear(&payload->path);
     jsonw_init(&json, &payload->text);
     op_json_event(&json, event, NULL, wish->values, wish->format);
+    blob_unref(payload->shared);
+    payload->shared = NULL;
+    if (payload->text.len >= PIECES_SHARE_BYTES) {
+        payload->shared = blob_new(buf_slice(&payload->text));
+    }
     (void)buf_append_slice(&payload->path, event->path);
     payload->split = split_of(&payload->text);
     payload->zxid = event->diff ? 0 : event->zxid;
@@ -75,6 +80,23 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     payload->last = event->last;
     payload->values = wish->values;
     payload->format = wish->format;
+}
+
+/* The event of a one-shot watch is its only one; all others can be told later instead. */
+static struct piece_tag tag_of(const struct ws_socket *socket, const struct watch *hits,
+                               const struct watch_event *event)
+{
+    struct piece_tag tag = {.kind = PIECE_EVENT,
+                            .starts = event->diff || event->zxid != socket->told,
+                            .watch = hits->hit_next ? 0 : hits->id,
+                            .from = event->diff ? hits->diff_since : event->zxid - 1};
+
+    for (const struct watch *hit = hits; hit; hit = hit->hit_next) {
+        if (watch_is_one_shot(hit->kind)) {
+            tag.kind = PIECE_FIXED;
+        }
+    }
+    return tag;
 }
 
 static void send_event(struct ws_socket *socket, const struct watch *hits,
@@ -92,13 +114,16 @@ static void send_event(struct ws_socket *socket, const struct watch *hits,
     (void)buf_append_str(&ws->scratch, "],");
     write_payload(payload, event, &wish);
 
-    const struct slice parts[] = {
+    const struct slice parts[WS_PARTS] = {
         slice_make(payload->text.data, payload->split),
         buf_slice(&ws->scratch),
-        slice_make(payload->text.data + payload->split, payload->text.len - payload->split),
+        payload->shared
+            ? slice_make(NULL, 0)
+            : slice_make(payload->text.data + payload->split, payload->text.len - payload->split),
     };
+    const struct piece_tag tag = tag_of(socket, hits, event);
 
-    ws_out_frame(socket, parts, sizeof(parts) / sizeof(parts[0]));
+    ws_out_event(socket, &tag, parts, payload->shared, payload->split);
     socket->told = event->zxid;
     socket->seen = event->zxid > socket->seen ? event->zxid : socket->seen;
     metric_add(&ws->metrics.events, 1);
@@ -186,8 +211,25 @@ void ws_tell_changes(struct ws *ws, zxid_t until)
 
 bool ws_tell_before(struct ws_socket *socket, zxid_t until)
 {
-    ws_tell_changes(socket->ws, until);
+    struct ws *ws = socket->ws;
+
+    list_remove(&socket->untold);
+    ws_tell_changes(ws, until);
+    if (subscribe_at(ws->subscriber) < until) {
+        list_push_back(&ws->untold, &socket->untold);
+        return false;
+    }
     return ws_lag_has_told(socket, until);
+}
+
+void ws_tell_again(struct ws *ws)
+{
+    while (!list_empty(&ws->untold)) {
+        struct ws_socket *socket = list_first(&ws->untold, struct ws_socket, untold);
+
+        list_remove(&socket->untold);
+        ws_socket_turn(socket);
+    }
 }
 
 void ws_tell_more(struct ws *ws)
@@ -249,6 +291,7 @@ void ws_tell_close(struct ws *ws)
     window_unlisten(gate_window(ws->gate), &ws->listener);
     subscriber_free(ws->subscriber);
     buf_release(&ws->payload.text);
+    blob_unref(ws->payload.shared);
     buf_release(&ws->payload.path);
     buf_release(&ws->limits_json);
 }
@@ -270,7 +313,7 @@ void ws_tell_hello(struct ws_socket *socket)
                                             .zxid = subscribe_at(ws->subscriber),
                                             .heartbeat_ms = ws->limits->heartbeat_ms,
                                             .limits = buf_slice(&ws->limits_json)});
-    (void)ws_out_end(socket);
+    (void)ws_out_end(socket, PIECE_FIXED);
 }
 
 void ws_tell_heartbeat(struct ws_socket *socket)
@@ -279,7 +322,7 @@ void ws_tell_heartbeat(struct ws_socket *socket)
     struct jsonw json = ws_out_begin(ws);
 
     op_json_heartbeat(&json, ws_lag_bound(socket, subscribe_at(ws->subscriber)));
-    (void)ws_out_end(socket);
+    (void)ws_out_end(socket, PIECE_BEAT);
 }
 
 void ws_tell_session(struct ws_socket *socket, const char *state, zxid_t zxid)
@@ -287,7 +330,7 @@ void ws_tell_session(struct ws_socket *socket, const char *state, zxid_t zxid)
     struct jsonw json = ws_out_begin(socket->ws);
 
     op_json_session_event(&json, state, socket->session.id, zxid);
-    (void)ws_out_end(socket);
+    (void)ws_out_end(socket, PIECE_FIXED);
 }
 
 void ws_tell_closing(struct ws_socket *socket)
@@ -301,7 +344,7 @@ void ws_tell_closing(struct ws_socket *socket)
     gate_write_servers(ws->gate, &json);
     json = ws_out_begin(ws);
     op_json_closing(&json, socket->reason, buf_slice(&servers));
-    (void)ws_out_end(socket);
+    (void)ws_out_end(socket, PIECE_FIXED);
     buf_release(&servers);
 }
 
@@ -310,7 +353,7 @@ void ws_tell_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid)
     struct jsonw json = ws_out_begin(socket->ws);
 
     op_json_gap(&json, &watch, 1, zxid);
-    (void)ws_out_end(socket);
+    (void)ws_out_end(socket, PIECE_FIXED);
     metric_add(&socket->ws->metrics.gaps, 1);
 }
 
@@ -319,6 +362,6 @@ void ws_tell_overrun(struct ws_socket *socket, const uint32_t *watches, size_t c
     struct jsonw json = ws_out_begin(socket->ws);
 
     op_json_overrun(&json, watches, count, from);
-    (void)ws_out_end(socket);
+    (void)ws_out_end(socket, PIECE_NOTICE);
     metric_add(&socket->ws->metrics.overruns, count);
 }

@@ -5,6 +5,7 @@
  */
 #include "base/check.h"
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_rng.h"
@@ -21,16 +22,28 @@ static void take_leave(struct ws_socket *socket)
     if (socket->code == WS_CODE_NONE || socket->farewell) {
         return;
     }
-    if (socket->gives_up && (ws_lag_is_behind(socket) || ws_out_is_full(socket))) {
+    if (socket->gives_up &&
+        (ws_lag_is_behind(socket) || ws_out_is_full(socket) || !list_empty(&socket->untold))) {
         ws_queue_release(socket);
     }
     if (socket->count > 0) {
         return;
     }
     ws_tell_closing(socket);
-    socket->farewell = true;
-    socket->end_ms = os_now_ms() + WS_LINGER_MS;
-    ws_beat_at(socket, socket->end_ms);
+    ws_out_close(socket, (uint16_t)socket->code, socket->rule ? socket->rule : socket->reason);
+    ws_socket_said_farewell(socket);
+}
+
+/* Both have said that they close, or the client says nothing that can be understood: we send no
+ * more; the client sees that and closes. It may need until `end_ms`: a connection that is
+ * closed with bytes unread is reset, and takes away what the client has not read yet. */
+static void part(struct ws_socket *socket)
+{
+    if (socket->open && socket->farewell && socket->parted && !socket->shut &&
+        ws_out_unsent(socket) == 0) {
+        socket->shut = true;
+        loop_shutdown_write(lws_get_socket_fd(socket->wsi));
+    }
 }
 
 static void give_turn(struct ws_socket *socket)
@@ -40,10 +53,9 @@ static void give_turn(struct ws_socket *socket)
     }
     ws_queue_run(socket);
     take_leave(socket);
+    ws_read_kept(socket);
     ws_out_flush(socket);
-    if (socket->open && socket->farewell) {
-        lws_callback_on_writable(socket->wsi); /* It is closed from there. */
-    }
+    part(socket);
 }
 
 /* Whoever is to be told something on the way is put at the end of the list. */
@@ -54,6 +66,18 @@ static void give_turns(struct ws *ws)
 
         list_remove(&socket->turn);
         give_turn(socket);
+    }
+}
+
+/* What was put off in the last turn. */
+static void take_later(struct ws *ws)
+{
+    ws->resume_us = 0;
+    while (!list_empty(&ws->later)) {
+        struct list *node = ws->later.next;
+
+        list_remove(node);
+        list_push_back(&ws->turn, node);
     }
 }
 
@@ -72,10 +96,15 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
 
     (void)loop;
     (void)events;
+    take_later(ws);
+    ws_relief_end(ws);
     if (!list_empty(&ws->behind)) {
         ws_lag_catch_up(ws);
     }
     give_turns(ws);
+    if (!list_empty(&ws->later)) {
+        ev_async_send(ws->loop, &ws->changed); /* Not to sleep on it. */
+    }
     look_empty(ws);
     metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
 }
@@ -132,6 +161,7 @@ static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int event
     (void)loop;
     (void)events;
     ws_tell_more(watcher->data);
+    ws_tell_again(watcher->data);
 }
 
 static void on_retry(struct ev_loop *loop, struct ev_timer *watcher, int events)
@@ -146,6 +176,7 @@ static void on_look(struct ev_loop *loop, struct ev_timer *watcher, int events)
     (void)loop;
     (void)events;
     ws_beat_look(watcher->data);
+    ws_tell_again(watcher->data);
 }
 
 static void on_command(struct ev_loop *loop, struct ev_async *watcher, int events)
@@ -222,6 +253,8 @@ static void free_all(struct ws *ws)
     mailbox_release(&ws->emptied);
     map_release(&ws->attached);
     buf_release(&ws->scratch);
+    text_release(&ws->answer);
+    mem_free(ws->block);
     mem_free(ws);
 }
 
@@ -242,10 +275,15 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     mailbox_init(&ws->emptied, 1);
     list_init(&ws->sockets);
     list_init(&ws->turn);
+    list_init(&ws->later);
     list_init(&ws->held);
     list_init(&ws->behind);
+    list_init(&ws->stalled);
+    list_init(&ws->untold);
     map_init(&ws->attached);
     buf_init(&ws->scratch, WS_REPLY_MAX);
+    text_init(&ws->answer, WS_REPLY_MAX, gate_unsent(gate));
+    ws->block = mem_alloc(WS_BLOCK_BYTES);
     rng_init(&ws->rng, os_random_u64());
     return ws;
 }
@@ -272,7 +310,8 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
 
 /* A place is taken before anything else is done, so that no more than may be are ever on their way.
  */
-bool ws_adopt(void *ctx, int fd, const struct op_principal *who, void *take_seat)
+bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key, const struct op_principal *who,
+              void *take_seat)
 {
     struct ws *ws = ctx;
     struct ws_arrival *arrival = NULL;
@@ -285,7 +324,9 @@ bool ws_adopt(void *ctx, int fd, const struct op_principal *who, void *take_seat
         return false;
     }
     arrival = mem_zalloc(1, sizeof(*arrival));
-    *arrival = (struct ws_arrival){.fd = fd, .who = *who, .seat = take_seat};
+    *arrival = (struct ws_arrival){.fd = fd, .head_len = head_len, .who = *who, .seat = take_seat};
+    ASSERT(strlen(key) < sizeof(arrival->key));
+    memcpy(arrival->key, key, strlen(key));
     arrival->who.auth = auth_ref(who->auth);
 
     enum err err = mailbox_post_always(&ws->arrivals, &arrival->node);

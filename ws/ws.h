@@ -11,6 +11,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct gate;
 struct op_principal;
@@ -26,12 +27,14 @@ enum {
 enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **ret_ws);
 
 /*
- * Takes over a connection: a sound request for a WebSocket that is still unread in `fd`, which does
- * not block. `ws` is a struct ws: this is what an acceptor is given as a plain function. `who` is
- * borrowed. False, and nothing is taken, when there is no room or the sockets are being closed. Any
- * thread; does not wait.
+ * Takes over a connection: a sound request for a WebSocket, whose `head_len` bytes are still unread
+ * in `fd`, which does not block; `key` is its Sec-WebSocket-Key. The answer to it is ours. `ws` is
+ * a struct ws: this is what an acceptor is given as a plain function. `key` and `who` are borrowed.
+ * False, and nothing is taken, when there is no room or the sockets are being closed. Any thread;
+ * does not wait.
  */
-bool ws_adopt(void *ws, int fd, const struct op_principal *who, void *take_seat);
+bool ws_adopt(void *ws, int fd, size_t head_len, const char *key, const struct op_principal *who,
+              void *take_seat);
 
 /* Takes no more, answers what was asked, tells all clients where else to go and closes their
  * sockets. Bounded by WS_DRAIN_MS. From the thread that will call ws_stop. */

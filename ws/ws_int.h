@@ -12,42 +12,55 @@
 #include "base/mailbox.h"
 #include "base/map.h"
 #include "base/metric.h"
+#include "base/pieces.h"
 #include "base/rng.h"
 #include "base/thread.h"
 #include "server/json/op_json.h"
 #include "server/process/census.h"
 #include "server/process/gate.h"
 #include "server/watch/subscribe.h"
+#include "ws/frame.h"
 #include "ws/ws.h"
 
 #include <ev.h>
 #include <libwebsockets.h>
 
 enum {
-    WS_READ_BYTES = 16384,    /* Of a connection, at a time; each has a buffer of that size,
-                                 which costs only what has been used of it. */
-    WS_UNHEARD_MAX = 64,      /* Times of news after which the thread looks without any socket. */
-    WS_SEND_BYTES = 64 << 10, /* Whole frames handed to the library at a time, at least. */
-    WS_TURN_BYTES = 1 << 20,  /* Sent to one socket before others have their turn. */
+    WS_READ_BYTES = 32768,   /* Of a connection, at a time; so much of one that may not be read
+                                on is kept. */
+    WS_UNHEARD_MAX = 64,     /* Times of news after which the thread looks without any socket. */
+    WS_FEW_BYTES = 64 << 10, /* Of what a client has missed, while room is short. */
+    WS_TURN_BYTES = 1 << 20, /* Sent to one socket before others have their turn. */
     WS_KERNEL_BYTES = 256 << 10, /* Of one socket that the kernel may hold. */
     WS_UNREAD_BYTES = 1 << 20,   /* Of replies that a client has not read: no more are made. */
     WS_FLIGHT_BYTES = 16 << 20,  /* Of messages of one socket that are not answered yet. */
-    WS_ALL_BYTES = 256 << 20,    /* The same of all; beyond it each socket may have one. */
+    WS_ALL_BYTES = 256 << 20,    /* The same of all, with what has been read of sockets that may not
+                                    be read on; beyond it each socket may have one. */
     WS_PIECES_BYTES = 256 << 20, /* Of messages of all that are not whole yet. */
     WS_REPLY_MAX = 64 << 20,     /* Bytes of one reply. */
     WS_DIFF_MAX = 64 << 20,      /* Unsent bytes at which a difference ends as a gap. */
     WS_KEEP_BYTES = 1 << 20,     /* Of scratch memory between messages. */
+    WS_BLOCK_BYTES = 64 << 10,   /* Of a large reply, encoded for one write. */
     WS_PUMP_SETS = 256,          /* Transactions told before sockets have their turn. */
     WS_CATCH_UPS = 64,           /* Watches that catch up before sockets have their turn. */
+    WS_WORK_US = 5000,           /* The same in time; and for watches that resume in a turn. */
     WS_ROUNDS = 4,               /* That reads wait at least for what their client has missed. */
     WS_RETRY_MS = 5,             /* Until the gate is asked again after it had no room. */
+    WS_RELIEF_MS = 50,           /* Between looks at who is slowest, when that brings nothing. */
+    WS_RELIEF_GRACE_MS = 1000,   /* Has taken nothing for so long: slow, when room is short. */
+    WS_RELIEF_CLOSE_MS = 250,    /* The same, when there is none left at all. */
+    WS_RELIEF_LAST_MS = 1000,    /* While it is short, a refusal counts as none left for so long. */
+    WS_RELIEF_BYTES = 4 << 10,   /* What waits for one that is closed then, at least. */
+    WS_REFUSED_BYTES = 16 << 10, /* Answers to reads beyond that need room. */
     WS_LOOK_MS = 500,            /* Between looks at whether this replica may answer at all. */
     WS_UNFIT_MS = 1000,          /* How long it may be unfit before sockets are closed. */
     WS_LINGER_MS = 3000,         /* For a client to take the last bytes and close. */
     WS_SILENT_BEATS = 3,         /* Heartbeats without a sign of the client: it is gone. */
     WS_BEATS_PER_TIMEOUT = 3,    /* Pings within the time-out of an attached session. */
     WS_BURST_US = 1000000,       /* How far ahead of its rate a socket may be. */
-    WS_CODES = 11,               /* Close codes, none included. */
+    WS_PARTS = 3,                /* Of an event, besides what is shared. */
+    WS_CODES = 12,               /* Close codes, none included. */
+    WS_KEY_LEN = 24,             /* Sec-WebSocket-Key: 16 bytes in base64. */
     WS_SECRET_LEN = OP_SECRET_LEN
 };
 
@@ -55,6 +68,7 @@ enum {
 enum ws_code {
     WS_CODE_NONE = 0,
     WS_CODE_GOING_AWAY = 1001,
+    WS_CODE_PROTOCOL = 1002,
     WS_CODE_NOT_TEXT = 1003,
     WS_CODE_NOT_UTF8 = 1007,
     WS_CODE_POLICY = 1008,
@@ -75,18 +89,20 @@ struct ws_metrics {
     struct metric_counter events;
     struct metric_counter overruns; /* Watches whose events were thrown away. */
     struct metric_counter gaps;
+    struct metric_counter refused_unsent; /* Reads without room in maxUnsentBytes. */
     struct metric_counter sent_bytes;
     struct metric_counter watches;
     struct metric_counter pieces;           /* Bytes of messages that are not whole yet. */
     struct metric_counter closes[WS_CODES]; /* By row of the table in metrics.c. */
 };
 
-/* The last event in JSON without its "watches": fan-out is copying it. */
+/* The last event in JSON without its "watches": all who wait for it refer to it. */
 struct ws_payload {
     struct buf text;
-    struct buf path; /* Of the event. */
-    size_t split;    /* Where "watches" go. */
-    zxid_t zxid;     /* 0: none. */
+    struct blob *shared; /* The same, when it is large enough; else NULL. */
+    struct buf path;     /* Of the event. */
+    size_t split;        /* Where "watches" go. */
+    zxid_t zxid;         /* 0: none. */
     const struct change *change;
     enum watch_event_type type;
     bool last;
@@ -120,10 +136,18 @@ struct ws {
     struct subscriber *subscriber;
     struct list sockets; /* Of ws_socket.node. */
     struct list turn;    /* Of ws_socket.turn: something to run or to send. */
+    struct list later;   /* Of ws_socket.turn: a watch of theirs resumes in the next turn. */
+    uint64_t resume_us;  /* When the first watch of this turn resumed; 0: none yet. */
     struct list held;    /* Of ws_socket.held: the gate had no room. */
     struct list behind;  /* Of ws_socket.behind: with watches that may catch up now. */
+    struct list stalled; /* Of ws_socket.stalled, by stall_ms: something waits for them. */
+    uint64_t relief_ms;  /* When to look again for what the slowest can do without, */
+    uint64_t early_ms;   /* and while there is some room. */
+    uint64_t refusals;   /* Of the budget, as of the last look at it, ... */
+    uint64_t refused_ms; /* ... and until when the newest of them counts. */
+    struct list untold;  /* Of ws_socket.untold: a reply of theirs shows what is still to come. */
     struct map attached; /* Of the public id of a session to the socket it is attached to. */
-    size_t bytes;        /* Of messages that are not answered yet. */
+    size_t bytes;        /* Of messages that are not answered yet, and of what is kept unread. */
     size_t pieces;       /* Bytes of messages that are not whole yet ... */
     size_t pieces_max;   /* ... and of how many there is room. */
     uint64_t inside;     /* Requests that the gate holds. */
@@ -131,7 +155,9 @@ struct ws {
     uint32_t lanes;      /* Given to sockets so far. */
     uint64_t unfit_ms;   /* Since when this replica may not answer; 0: it may. */
     struct rng rng;
-    struct buf scratch; /* The reply or event being written. */
+    struct buf scratch; /* The event or short reply being written. */
+    struct text answer; /* The result being written. */
+    uint8_t *block;     /* WS_BLOCK_BYTES of a large reply, encoded for one write. */
     struct buf limits_json;
     struct ws_payload payload;
 
@@ -182,6 +208,8 @@ struct ws_socket {
     struct list turn;
     struct list held;
     struct list behind;
+    struct list stalled;
+    struct list untold;
     void *seat;
     struct op_principal who;
     struct watch_owner owner;
@@ -190,6 +218,9 @@ struct ws_socket {
     uint32_t stops; /* Of enum ws_stop. */
 
     /* What it asks. */
+    struct ws_frame_reader frames;
+    struct buf kept;      /* Bytes read that wait until it may be read on. */
+    bool reads;           /* The library is to read. */
     struct buf in;        /* A message that comes in pieces ... */
     uint64_t in_end_ms;   /* ... and must be whole by then; 0: none. */
     struct list messages; /* Of ws_message.node, in order of arrival. */
@@ -200,8 +231,15 @@ struct ws_socket {
     uint64_t rate_us;     /* When it would be on time again at its rate. */
 
     /* What it is told. */
-    struct buf out;      /* Whole frames. */
-    size_t out_at;       /* Bytes of them that the library has. */
+    struct pieces out; /* Frames. */
+    bool full;         /* The kernel has not taken all it was offered, and has not said since that
+                          it takes more. */
+    bool dry;          /* Nothing is left in `out` that could be told later instead. */
+    bool must_empty;   /* What it has missed is told once nothing else waits. */
+    bool pong_due;     /* The newest ping is to be answered with this. */
+    uint8_t pong_len;
+    uint8_t pong[WS_FRAME_CONTROL_MAX];
+    uint64_t pong_end;   /* A pong is on its way until `sent` is that. */
     zxid_t seen;         /* Highest zxid that it was told. */
     zxid_t told;         /* Of its last event. */
     struct ws_lag *lags; /* From `lag_first` to `lag_count`. */
@@ -227,7 +265,7 @@ struct ws_socket {
     uint64_t beat_ms;  /* Next heartbeat. */
     uint64_t ping_ms;  /* Next ping. */
     uint64_t stall_ms; /* Since when it has taken nothing of what waits; 0: nothing waits. */
-    uint64_t sent;     /* Bytes handed to the library. */
+    uint64_t sent;     /* Bytes handed to the kernel. */
     uint64_t taken;    /* Bytes that have arrived at the client, as of `stall_ms` ... */
     uint64_t alive;    /* ... and of the last look whether there is a client. */
     uint64_t due_ms;   /* When the timer fires. */
@@ -237,8 +275,11 @@ struct ws_socket {
     uint64_t end_ms;   /* Then it is cut off; 0: no farewell was said. */
     enum ws_code code; /* It is to be closed with this; 0: it is not. */
     const char *reason;
-    bool mute;     /* What waited for it was thrown away: nothing more is told but the end. */
-    bool farewell; /* The closing event is in `out`. */
+    const char *rule; /* Which the client has broken, for the close frame; NULL: as `reason`. */
+    bool mute;        /* What waited for it was thrown away: nothing more is told but the end. */
+    bool farewell;    /* Our close frame, the last of all, is in `out`. */
+    bool parted;      /* Nothing of interest comes any more: a close frame has come, or a fault. */
+    bool shut;        /* Nor do we send anything. */
 };
 
 enum ws_step {
@@ -262,6 +303,8 @@ struct ws_message {
     bool settled;           /* What it does to its session is done. */
     bool unrun;             /* Counted in its socket's `unrun`. */
     bool asked;             /* The gate was asked to let it read. */
+    uint64_t untold_us;     /* Since when it waits for changes that its reply shows; 0: it has not.
+                             */
     struct op_fault *fault; /* It was refused, or NULL. */
     char *secret;           /* Of the session that it opens, or NULL. */
     uint8_t hash[TXN_SECRET_HASH_LEN];
@@ -274,7 +317,8 @@ void ws_library_close(struct ws *ws);
 
 /* The connection is the library's afterwards; when it cannot be, it is closed and the socket gone.
  */
-void ws_library_adopt(struct ws_socket *socket, int fd);
+struct ws_arrival;
+void ws_library_adopt(struct ws_socket *socket, const struct ws_arrival *arrival);
 
 /* ---- census.c: who watches what ---- */
 void ws_census_ask(void *ctx, struct census *census); /* Any thread. */
@@ -284,6 +328,8 @@ void ws_census_answer(struct ws *ws);                 /* All that wait in `asked
 struct ws_arrival {
     struct list node;
     int fd;
+    size_t head_len;
+    char key[WS_KEY_LEN + 1];
     struct op_principal who;
     void *seat;
 };
@@ -299,12 +345,23 @@ void ws_socket_heard(struct ws_socket *socket); /* A sign of life. */
 /* Something is to be run or sent at the end of this turn of the loop. */
 void ws_socket_turn(struct ws_socket *socket);
 
+/* True when watches that resume have taken long enough in this turn: the socket has another one
+ * behind the others. Thousands come at once when a replica is lost. */
+bool ws_socket_waits_to_resume(struct ws_socket *socket);
+
 /* Reading stops and goes on. */
 void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
 
 /* Answers what was asked, says why, and closes; the first reason stays. */
 void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *reason);
-void ws_socket_cut(struct ws_socket *socket); /* At once, without a word. */
+void ws_socket_cut(struct ws_socket *socket);           /* At once, without a word. */
+void ws_socket_said_farewell(struct ws_socket *socket); /* Our close frame is in `out`. */
+
+/* ---- read.c: what a client's bytes are ---- */
+void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len); /* Changes them. */
+void ws_read_kept(struct ws_socket *socket); /* What was kept, as far as it may be. */
+void ws_read_pace(struct ws_socket *socket); /* Has the library read, or not. */
+void ws_read_release(struct ws_socket *socket);
 
 /* ---- queue.c: messages in order ---- */
 void ws_queue_message(struct ws_socket *socket, struct slice text);
@@ -328,6 +385,10 @@ bool ws_queue_submit(struct ws_message *message);
  * asked, or the client has not been told all that the reply would show: it runs again after that.
  */
 bool ws_run(struct ws_message *message);
+
+/* As ws_tell_before, for the reply to this message. It is refused when the changes do not come
+ * within requestTimeout. */
+bool ws_is_told(struct ws_message *message, zxid_t until);
 
 void ws_reply(struct ws_message *message, const struct op_result *result);
 void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
@@ -356,8 +417,10 @@ void ws_tell_close(struct ws *ws);
 void ws_tell_changes(struct ws *ws, zxid_t until); /* All up to there. */
 void ws_tell_more(struct ws *ws);                  /* What there is, a bounded part. */
 
-/* Before a reply of that state. False: there is something that this client has yet to be told. */
+/* Before a reply of that state. False: there is something that this client has yet to be told. When
+ * that has yet to come to this replica's window, the socket is in `untold`. */
 bool ws_tell_before(struct ws_socket *socket, zxid_t until);
+void ws_tell_again(struct ws *ws); /* Those in `untold` look once more. */
 
 /* Adds a watch; the reply to `message` leaves before the first event of it. With `read` it is
  * registered behind that answer, which is the reply. What precedes the reply has been told. On an
@@ -391,15 +454,35 @@ bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid);
  * when that does not end in requestTimeout, or will not be told. */
 bool ws_lag_waits(struct ws_message *message);
 
+/* Throws away the events that wait for it behind the last reply; they are told later, and that is
+ * said. */
+void ws_lag_cut(struct ws_socket *socket);
+
+/* ---- relief.c: when what waits for all clients is too much ---- */
+
+/* May more events wait? When there is no room the slowest sockets lose theirs first. */
+bool ws_relief_finds_room(struct ws *ws);
+void ws_relief_end(struct ws *ws); /* Between turns: it may close sockets. */
+
 /* ---- out.c: bytes on their way ---- */
 
 /* The writer for one message into ws->scratch, and its end: one text frame. False: too large; then
  * nothing was queued. */
 struct jsonw ws_out_begin(struct ws *ws);
-bool ws_out_end(struct ws_socket *socket);
+bool ws_out_end(struct ws_socket *socket, enum piece_kind kind);
 bool ws_out_reply(struct ws_socket *socket); /* The same of a reply. */
-void ws_out_frame(struct ws_socket *socket, const struct slice *parts, size_t count);
+
+/* The result in ws->answer, as a reply. A large one keeps its references to the values, and is
+ * encoded while it is sent. ERR_TOO_LARGE; ERR_THROTTLED when it finds no room among what waits for
+ * all clients, if it `may_refuse`: then nothing was queued. */
+enum err ws_out_answer(struct ws_socket *socket, bool may_refuse);
+
+/* A frame of WS_PARTS parts; behind them come the bytes of `shared` from `shared_at` on. */
+void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
+                  const struct slice parts[WS_PARTS], struct blob *shared, size_t shared_at);
 void ws_out_ping(struct ws_socket *socket);
+void ws_out_pong(struct ws_socket *socket);                                     /* If one is due. */
+void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason); /* 0: none. */
 size_t ws_out_unsent(const struct ws_socket *socket);
 bool ws_out_is_full(const struct ws_socket *socket); /* Of replies. */
 void ws_out_flush(struct ws_socket *socket);
@@ -407,13 +490,16 @@ void ws_out_flush(struct ws_socket *socket);
 /* Has more arrived at the client than `*taken` bytes, which is raised to that? Also true when there
  * is nothing that could. */
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken);
-void ws_out_drop(struct ws_socket *socket); /* What the library does not have yet. */
+void ws_out_moves(struct ws_socket *socket, uint64_t now_ms); /* It has taken something. */
+void ws_out_drop(struct ws_socket *socket); /* What has not left, but for a frame that has begun. */
+void ws_out_release(struct ws_socket *socket);
 
 /* ---- beat.c: time ---- */
 void ws_beat_start(struct ws_socket *socket);
 void ws_beat_stop(struct ws_socket *socket);
 void ws_beat_at(struct ws_socket *socket, uint64_t ms); /* Not later than that. */
 void ws_beat_session(struct ws_socket *socket);         /* What is attached has changed. */
+void ws_beat_give_up(struct ws_socket *socket);         /* It is too slow: it is closed. */
 void ws_beat_look(struct ws *ws);                       /* May this replica answer at all? */
 
 /* ---- metrics.c ---- */

@@ -42,7 +42,7 @@ bool zab_config_is_voter(const struct zab_config *config, uint32_t id, uint64_t 
 
 uint32_t zab_config_voters(const struct zab_config *config);
 
-/* What one survivor goes on with when a majority is lost for good: it alone votes, the other
+/* The configuration of one survivor when a majority is lost for good: it alone votes, the other
  * voters' seats are vacant, and the history is another one. `version` must be above all others. */
 void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
                         zxid_t version, uint64_t history);

@@ -113,11 +113,12 @@ static void outline(const struct trail *trail, struct zab_msg *msg)
     uint32_t skip = trail->range_count > ZAB_RANGES_MAX ? trail->range_count - ZAB_RANGES_MAX : 0;
 
     msg->base = trail->base;
-    msg->ranges = trail->ranges + skip;
+    msg->ranges = trail->ranges; /* NULL when it has none. */
     msg->range_count = trail->range_count - skip;
     if (skip > 0) {
         const struct zab_range *before = &trail->ranges[skip - 1];
 
+        msg->ranges += skip;
         msg->base = zxid_make(before->epoch, before->last);
     }
     ASSERT(msg->range_count <= ZAB_RANGES_MAX);

@@ -49,7 +49,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
     ASSERT(follow->chunk_count <= chunks_max);
     if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
         msg->offset != follow->snap_offset || follow->chunk_count == chunks_max ||
-        msg->commit < msg->zxid) {
+        msg->commit < msg->zxid || zxid_epoch(msg->commit) > follow->epoch) {
         follow_error(zab, "a snapshot's piece out of place");
         return;
     }

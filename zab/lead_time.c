@@ -97,6 +97,12 @@ static void check_quorum_alive(struct zab *zab)
     }
 }
 
+/* Not after a role ended, also when votes that were already here began a new one at once. */
+static bool is_broadcasting(const struct zab *zab)
+{
+    return zab->state == ZAB_LEADING && zab->lead.phase == LEADER_BROADCAST;
+}
+
 void lead_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -113,17 +119,16 @@ void lead_tick(struct zab *zab)
     if (zab->state == ZAB_LEADING) {
         sync_retry(zab, false);
     }
-    if (zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
-        return;
+    if (is_broadcasting(zab)) {
+        check_quorum_alive(zab);
     }
-    check_quorum_alive(zab);
-    if (zab->state == ZAB_LEADING) {
+    if (is_broadcasting(zab)) {
         resign_tick(zab);
     }
-    if (zab->state == ZAB_LEADING) {
+    if (is_broadcasting(zab)) {
         disk_tick(zab);
     }
-    if (zab->state == ZAB_LEADING) {
+    if (is_broadcasting(zab)) {
         admit_tick(zab);
     }
 }

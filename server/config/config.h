@@ -49,6 +49,9 @@ struct config {
     /* Clients. */
     char client_address[CONFIG_HOST_MAX]; /* Numeric. */
     uint16_t client_port;
+    char probe_listen[CONFIG_HOST_MAX];  /* host:port of probes' own socket; "": none. */
+    char probe_address[CONFIG_HOST_MAX]; /* Of that, numeric; "": none. */
+    uint16_t probe_port;
     char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
     char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
     char allowed_origins[CONFIG_LIST_MAX];
@@ -81,6 +84,13 @@ struct config {
     uint32_t snapshots_keep;
     uint64_t wal_segment_bytes;
 
+    /* Shares of the descriptors that this process may have: see server/process/files.h. No keys; 0
+     * where they were not computed: no bound. */
+    uint32_t client_files_max;
+    uint32_t lingers_max;
+    uint32_t seats_max;
+    uint32_t strangers_max;
+
     /* Limits of the front ends. */
     uint32_t connections_max;
     uint32_t connections_per_address_max;
@@ -99,13 +109,19 @@ struct config {
     uint32_t session_max_ms;
     uint32_t session_default_ms;
     uint32_t sessions_max;
+    uint32_t sessions_client_max;  /* Of one identity, else of one address. */
+    uint32_t sessions_network_max; /* From one address. */
     uint32_t session_ephemerals_max;
     uint32_t session_ephemeral_bytes_max; /* Of their paths. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;
-    uint32_t result_bytes_max; /* Of one remembered result. */
+    uint32_t remembered_client_max;  /* Of one identity, beyond the half that all share. */
+    uint32_t remembered_network_max; /* From one address, likewise. */
+    uint32_t result_bytes_max;       /* Of one remembered result. */
     uint32_t remember_ms;
-    uint32_t window_max; /* Transactions that watchers can resume from. */
+    uint64_t tree_bytes_max; /* maxTreeBytes; after config_load half of what the machine gives
+                                unless it was given; 0: no bound, for nobody knows. */
+    uint32_t window_max;     /* Transactions that watchers can resume from. */
     uint64_t window_bytes_max;
 
     /* WebSockets, streams and waiting requests. */
@@ -114,6 +130,7 @@ struct config {
     uint32_t socket_messages_per_s;
     uint32_t message_bytes_max;
     uint32_t socket_queue_bytes_max;
+    uint64_t unsent_bytes_max;
     uint32_t slow_timeout_ms;
     uint32_t heartbeat_ms;
     uint32_t watches_max;
@@ -124,6 +141,7 @@ struct config {
     uint64_t export_bytes_max;
 
     /* Logging. */
+    bool core_dumps;
     uint32_t log_level;  /* enum log_level. */
     uint32_t log_format; /* 0 plain, 1 json. */
     bool access_log;

@@ -1,11 +1,13 @@
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/crypto.h"
+#include "base/os_usage.h"
 #include "server/config/config_int.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -15,7 +17,8 @@ enum {
     SEGMENT_ALIGN = 4096,
     TXN_OVERHEAD = 4096, /* A transaction holds the data plus path, stat and header. */
     MIN_SESSION_TICKS = 2,
-    MIN_SESSION_MS = 100 /* As the table of keys has it. */
+    MIN_SESSION_MS = 100,    /* As the table of keys has it. */
+    TREE_BYTES_MIN = 1 << 20 /* Of maxTreeBytes; a smaller one is a slip of the pen. */
 };
 
 bool config_is_loopback(const char *host)
@@ -131,6 +134,64 @@ static enum err check_client_address(struct config_loader *loader)
     return ERR_OK;
 }
 
+/* "127.0.0.1:9990" or "[::1]:9990"; false when it is neither. */
+static bool split_address(const char *text, char ret_address[CONFIG_HOST_MAX], uint16_t *ret_port)
+{
+    const char *colon = strrchr(text, ':');
+    size_t len = colon ? (size_t)(colon - text) : 0;
+    bool bracketed = len > 2 && text[0] == '[' && text[len - 1] == ']';
+    struct in6_addr address;
+    uint64_t port = 0;
+
+    if (!colon || !config_parse_number(colon + 1, &port) || port == 0 || port > UINT16_MAX) {
+        return false;
+    }
+    *ret_port = (uint16_t)port;
+    (void)snprintf(ret_address, CONFIG_HOST_MAX, "%.*s", (int)(bracketed ? len - 2 : len),
+                   bracketed ? text + 1 : text);
+    return inet_pton(bracketed ? AF_INET6 : AF_INET, ret_address, &address) == 1;
+}
+
+/* Probes tell metrics, so the rule for clients' addresses holds for theirs. */
+static enum err check_probe_address(struct config_loader *loader)
+{
+    struct config *config = loader->config;
+    const char *text = config->probe_listen;
+
+    if (text[0] == '\0') {
+        return ERR_OK;
+    }
+    if (!split_address(text, config->probe_address, &config->probe_port)) {
+        return config_fail(loader,
+                           "probeListen: \"%.64s\" is no numeric address with a port; give for "
+                           "example 127.0.0.1:9990 or [::1]:9990",
+                           text);
+    }
+    if (!config_is_loopback(config->probe_address) && !config->insecure) {
+        return config_fail(loader,
+                           "probeListen: %s is beyond loopback and there is no TLS; keep 127.0.0.1 "
+                           "or accept the risk with insecure=true",
+                           text);
+    }
+    if (config->probe_port == config->client_port) {
+        return config_fail(loader,
+                           "probeListen: port %u is the clientPort as well; give one of the two "
+                           "another one",
+                           config->probe_port);
+    }
+    return ERR_OK;
+}
+
+/* One address alone cannot take all places: those behind one proxy need more. */
+static void share_connections(struct config *config)
+{
+    uint32_t quarter = config->connections_max / 4;
+
+    if (config->connections_per_address_max == 0) {
+        config->connections_per_address_max = quarter > 0 ? quarter : 1;
+    }
+}
+
 static enum err check_sizes(struct config_loader *loader)
 {
     const struct config *config = loader->config;
@@ -159,12 +220,36 @@ static void follow_tick(struct config_loader *loader)
     }
 }
 
+enum {
+    SESSIONS_CLIENT_PART = 4, /* Parts of a shared pool that one client may have by default. */
+    SESSIONS_ADDRESS_PART = 2,
+    REMEMBERED_CLIENT_PART = 8,
+    REMEMBERED_ADDRESS_PART = 4
+};
+
+/* Of a pool; 0 asks for the default part, which is at least 1. */
+static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
+{
+    if (*share == 0) {
+        *share = (pool + part - 1) / part;
+    }
+}
+
+static void follow_pools(struct config *config)
+{
+    follow_pool(&config->sessions_client_max, config->sessions_max, SESSIONS_CLIENT_PART);
+    follow_pool(&config->sessions_network_max, config->sessions_max, SESSIONS_ADDRESS_PART);
+    follow_pool(&config->remembered_client_max, config->remembered_max, REMEMBERED_CLIENT_PART);
+    follow_pool(&config->remembered_network_max, config->remembered_max, REMEMBERED_ADDRESS_PART);
+}
+
 /* Reports of touched sessions come twice a tick, and a session outlives some of them. */
 static enum err check_sessions(struct config_loader *loader)
 {
     const struct config *config = loader->config;
 
     follow_tick(loader);
+    follow_pools(loader->config);
     if (config->session_min_ms > config->session_max_ms) {
         return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
                            config->session_min_ms, config->session_max_ms);
@@ -183,6 +268,29 @@ static enum err check_sessions(struct config_loader *loader)
                            "%u or lower tickTime",
                            config->session_min_ms, MIN_SESSION_TICKS, config->tick_ms,
                            MIN_SESSION_TICKS * config->tick_ms);
+    }
+    return ERR_OK;
+}
+
+/* Half: the rest is for what comes and goes beside the tree (docs/operating.md). */
+static enum err check_tree_bytes(struct config_loader *loader)
+{
+    struct config *config = loader->config;
+    uint64_t machine = os_memory_max();
+
+    if (config->tree_bytes_max == 0) {
+        config->tree_bytes_max = machine / 2;
+    } else if (config->tree_bytes_max < TREE_BYTES_MIN) {
+        return config_fail(loader,
+                           "maxTreeBytes: %" PRIu64 " has no room for a tree; give at least "
+                           "%d, or 0 for half of the memory",
+                           config->tree_bytes_max, TREE_BYTES_MIN);
+    } else if (machine != 0 && config->tree_bytes_max > machine) {
+        config_warn(loader,
+                    "maxTreeBytes: %" PRIu64 " is more than the %" PRIu64
+                    " bytes that this process may have: the kernel may end it before the limit is "
+                    "reached",
+                    config->tree_bytes_max, machine);
     }
     return ERR_OK;
 }
@@ -309,10 +417,17 @@ enum err config_check(struct config_loader *loader)
         err = check_client_address(loader);
     }
     if (err == ERR_OK) {
+        err = check_probe_address(loader);
+    }
+    share_connections(loader->config);
+    if (err == ERR_OK) {
         err = check_sizes(loader);
     }
     if (err == ERR_OK) {
         err = check_sessions(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_tree_bytes(loader);
     }
     if (err == ERR_OK) {
         err = check_super(loader);

@@ -29,6 +29,7 @@ struct op_fault {
     enum err err;
     bool has_index;
     uint32_t index;             /* Element of a multi. */
+    uint32_t retry_after_ms;    /* 0: as the error has it. */
     char detail[OP_DETAIL_MAX]; /* A sentence; may quote the client. */
 };
 
@@ -110,7 +111,7 @@ struct op_export_znode {
     struct slice path; /* Empty: the top itself. */
     struct stat_view stat;
     struct slice acl; /* Empty: open, and no such member. */
-    const struct blob *data;
+    struct blob *data;
     bool container;
     int64_t ttl_ms; /* 0: none. */
 };
@@ -239,7 +240,7 @@ void op_json_hello(struct jsonw *json, const struct op_hello *hello);
 void op_json_heartbeat(struct jsonw *json, zxid_t zxid);
 
 /* Events behind `from` were thrown away because the client is slow ("overrun"); what they led to
- * follows by and by. `watches` NULL: no such member. */
+ * follows later. `watches` NULL: no such member. */
 void op_json_overrun(struct jsonw *json, const uint32_t *watches, size_t count, zxid_t from);
 
 /* What happened up to `zxid` cannot be told any more ("gap"): read anew. What comes after it is

@@ -31,7 +31,7 @@ static void put_one_line(struct jsonw *json, struct slice text)
 }
 
 /* An event cannot be refused, so there is always a form that will do. */
-static void put_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
+static void put_data(struct jsonw *json, struct blob *data, enum op_dataformat format)
 {
     if (data && format == OP_JSON && op_json_valid(blob_slice(data))) {
         put_one_line(json, blob_slice(data));

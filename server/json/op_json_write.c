@@ -45,7 +45,7 @@ void op_json_stat_object(struct jsonw *json, const struct stat_view *stat, bool 
 }
 
 /* Null data has no member at all: that is what tells it from empty data. */
-enum err op_json_data(struct jsonw *json, const struct blob *data, enum op_dataformat format)
+enum err op_json_data(struct jsonw *json, struct blob *data, enum op_dataformat format)
 {
     struct slice bytes = blob_slice(data);
 
@@ -57,12 +57,13 @@ enum err op_json_data(struct jsonw *json, const struct blob *data, enum op_dataf
             return ERR_NOT_ACCEPTABLE;
         }
         jsonw_key(json, "dataJson");
-        jsonw_raw(json, bytes);
+        jsonw_blob_raw(json, data);
         return ERR_OK;
     }
     if (format == OP_UTF8 || format == OP_AUTO) {
         if (utf8_valid(bytes)) {
-            jsonw_kv_string(json, "dataUtf8", bytes);
+            jsonw_key(json, "dataUtf8");
+            jsonw_blob_string(json, data);
             return ERR_OK;
         }
         if (format == OP_UTF8) {
@@ -70,7 +71,7 @@ enum err op_json_data(struct jsonw *json, const struct blob *data, enum op_dataf
         }
     }
     jsonw_key(json, "data64");
-    jsonw_base64(json, bytes);
+    jsonw_blob_base64(json, data);
     return ERR_OK;
 }
 

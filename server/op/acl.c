@@ -143,14 +143,46 @@ static bool address_matches(struct slice id, const char *address)
 
 /* ---- The check. ---- */
 
-static bool has_id(const struct auth *auth, const struct acl_entry *entry)
+static bool is_id(const struct auth_id *id, const struct acl_entry *entry)
+{
+    return slice_eq(id->scheme, entry->scheme) && slice_eq(id->id, entry->id);
+}
+
+static bool has_id(struct auth *auth, const struct acl_entry *entry)
 {
     for (uint32_t i = 0; auth && i < auth->count; i++) {
-        if (slice_eq(auth->ids[i].scheme, entry->scheme) && slice_eq(auth->ids[i].id, entry->id)) {
+        if (is_id(&auth->ids[i], entry)) {
+            auth_note_right(auth, i);
             return true;
         }
     }
     return false;
+}
+
+/* The list names this user, and not with this password. */
+static bool is_wrong(struct slice acl, const struct auth_id *id)
+{
+    struct slice user = auth_user(id->id);
+    struct acl_entry entry;
+    bool named = false;
+
+    while (acl_next(&acl, &entry)) {
+        if (is_id(id, &entry)) {
+            return false;
+        }
+        named =
+            named || (slice_eq(entry.scheme, id->scheme) && slice_eq(auth_user(entry.id), user));
+    }
+    return named;
+}
+
+static void note_wrong(struct slice acl, struct auth *auth)
+{
+    for (uint32_t i = 0; auth && i < auth->count; i++) {
+        if (is_wrong(acl, &auth->ids[i])) {
+            auth_note_wrong(auth, i);
+        }
+    }
 }
 
 static bool entry_matches(const struct acl_entry *entry, const struct op_principal *who)
@@ -166,30 +198,34 @@ static bool entry_matches(const struct acl_entry *entry, const struct op_princip
 
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms)
 {
+    struct slice rest = acl;
     struct acl_entry entry;
 
     if (acl.len == 0 || (who->auth && who->auth->super)) {
         return true;
     }
-    while (acl_next(&acl, &entry)) {
+    while (acl_next(&rest, &entry)) {
         if ((entry.perms & perms) != 0 && entry_matches(&entry, who)) {
             return true;
         }
     }
+    note_wrong(acl, who->auth);
     return false;
 }
 
 uint32_t acl_perms(struct slice acl, const struct op_principal *who)
 {
+    struct slice rest = acl;
     struct acl_entry entry;
     uint32_t perms = 0;
 
     if (acl.len == 0 || (who->auth && who->auth->super)) {
         return ACL_ALL;
     }
-    while (acl_next(&acl, &entry)) {
+    while (acl_next(&rest, &entry)) {
         perms |= entry_matches(&entry, who) ? entry.perms : 0;
     }
+    note_wrong(acl, who->auth);
     return perms;
 }
 

@@ -42,10 +42,12 @@ bool acl_next(struct slice *rest, struct acl_entry *ret_entry);
 /* True when the bytes are whole entries within the bounds. */
 bool acl_is_sound(struct slice acl);
 
-/* May this principal do something that needs one of `perms`? Any thread. */
+/* May this principal do something that needs one of `perms`? Any thread. What the list says of the
+ * identities shown is noted with them: one that it names is right; one is wrong when the list
+ * refuses, names its user, and only with other passwords. */
 bool acl_allows(struct slice acl, const struct op_principal *who, uint32_t perms);
 
-/* All that this principal may do. Any thread. */
+/* All that this principal may do. Any thread. It notes the same, wrong ones in any case. */
 uint32_t acl_perms(struct slice acl, const struct op_principal *who);
 
 /* The same of somebody who is not here, named as in an entry: "digest:alice" (with any password) or

@@ -27,6 +27,34 @@ void auth_unref(struct auth *auth)
     }
 }
 
+struct slice auth_user(struct slice id)
+{
+    const uint8_t *colon = id.len > 0 ? memchr(id.data, ':', id.len) : NULL;
+
+    return slice_make(id.data, colon ? (size_t)(colon - id.data) : id.len);
+}
+
+/* Mostly it is marked already: then nothing is written that other threads read. */
+static void mark(_Atomic uint32_t *bits, uint32_t index)
+{
+    uint32_t bit = UINT32_C(1) << index;
+
+    ASSERT(index < AUTH_IDS_MAX);
+    if ((atomic_load_explicit(bits, memory_order_relaxed) & bit) == 0) {
+        (void)atomic_fetch_or_explicit(bits, bit, memory_order_relaxed);
+    }
+}
+
+void auth_note_right(struct auth *auth, uint32_t index)
+{
+    mark(&auth->right, index);
+}
+
+void auth_note_wrong(struct auth *auth, uint32_t index)
+{
+    mark(&auth->wrong, index);
+}
+
 static bool has_id(const struct auth *auth, struct slice scheme, struct slice id)
 {
     for (uint32_t i = 0; auth && i < auth->count; i++) {
@@ -65,6 +93,11 @@ static struct auth *grow(const struct auth *old, size_t len)
 
     atomic_init(&auth->refs, 1);
     auth->super = old && old->super;
+    if (old) {
+        atomic_init(&auth->right, atomic_load(&old->right));
+        atomic_init(&auth->wrong, atomic_load(&old->wrong));
+        atomic_init(&auth->told, atomic_load(&old->told));
+    }
     for (uint32_t i = 0; old && i < old->count; i++) {
         put_id(auth, old->ids[i].scheme, old->ids[i].id);
     }
@@ -86,6 +119,9 @@ static enum err with_id(const struct auth *old, struct slice scheme, struct slic
 
     if (!has_id(auth, scheme, id)) {
         put_id(auth, scheme, id);
+        if (super) {
+            auth_note_right(auth, auth->count - 1);
+        }
     }
     auth->super = auth->super || super;
     *ret_auth = auth;

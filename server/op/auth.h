@@ -27,6 +27,10 @@ struct auth_id {
 
 struct auth {
     _Atomic uint32_t refs;
+    /* What access control lists have said of the identities, a bit for each by its index. */
+    _Atomic uint32_t right; /* A list names it, or it is the super user. */
+    _Atomic uint32_t wrong; /* A list that refused names its user with another password. */
+    _Atomic uint32_t told;  /* Wrong ones that have been counted as failed credentials. */
     bool super;
     uint32_t count;
     struct auth_id ids[AUTH_IDS_MAX];
@@ -48,6 +52,13 @@ enum err auth_add(const struct auth *old, struct slice scheme, struct slice cred
 
 /* The value of an Authorization header: "Basic <base64>". The same errors. */
 enum err auth_basic(struct slice header, const char *super_digest, struct auth **ret_auth);
+
+/* The user of "user:hash". */
+struct slice auth_user(struct slice id);
+
+/* Marks identities by index: see `right` and `wrong`. Any thread. */
+void auth_note_right(struct auth *auth, uint32_t index);
+void auth_note_wrong(struct auth *auth, uint32_t index);
 
 struct auth *auth_ref(struct auth *auth); /* Accepts NULL. Any thread. */
 void auth_unref(struct auth *auth);       /* Accepts NULL. Any thread. */

@@ -55,7 +55,11 @@ enum op_id {
     OP_EPHEMERALS = 34,
     OP_KILL = 35,    /* Close somebody else's session: the super user. */
     OP_WATCHES = 36, /* Over HTTP alone, like the next one. */
-    OP_TREND = 37,
+    OP_TREND = 37,   /* The last. */
+};
+
+enum {
+    OP_IDS = OP_TREND + 1 /* Of tables by id; no id is as large. */
 };
 
 enum op_consistency {
@@ -191,9 +195,10 @@ struct op_session_entry {
 /* Owns everything it points to (paths and entries in `arena`, references in `data` and `acl`). */
 struct op_result {
     enum err err;
-    const char *detail; /* A constant sentence that says more than err_text, or NULL. */
-    zxid_t zxid;        /* State the answer reflects. */
-    zxid_t upto;        /* children, search: the last state that it shows something of. */
+    const char *detail;      /* More than err_text: constant or in the arena; NULL: nothing. */
+    uint32_t retry_after_ms; /* Of a refusal by this replica; 0: as the error has it. */
+    zxid_t zxid;             /* State the answer reflects. */
+    zxid_t upto;             /* children, search: the last state that it shows something of. */
     bool has_stat;
     struct stat_view stat; /* Of the znode; with ERR_BAD_VERSION the current one. */
     struct slice path;     /* Full path, created name included. */
@@ -246,7 +251,8 @@ struct op_request {
     struct op_session session;
     struct slice key; /* Idempotency-Key; empty: none. */
     uint32_t lane;    /* Writes of one lane take effect in their order, also when the leader changes
-                         between them; 0: there is no other one to be in order with. */
+                         between them, and a linearizable read is answered behind the writes before
+                         it; 0: there is no other one to be in order with. */
     enum op_consistency consistency;
     zxid_t min_zxid;       /* Zk-Min-Zxid; 0: none. */
     uint64_t deadline_ms;  /* Monotonic; answered by then, whatever happens. */
@@ -255,12 +261,13 @@ struct op_request {
     void (*on_reply)(struct op_request *request);
     void *ctx; /* The front end's. */
     struct op_result result;
-    struct list node;    /* The gate's and the replica's while it is theirs. */
-    uint64_t id;         /* Number given by the replica. */
-    uint32_t state;      /* The replica's. */
-    zxid_t wait_zxid;    /* The replica's; given back: what a read has waited for. */
-    uint32_t wait_epoch; /* The replica's. */
-    size_t wait_bytes;   /* The replica's. */
+    struct list node;      /* The gate's and the replica's while it is theirs. */
+    struct list lane_node; /* The replica's. */
+    uint64_t id;           /* Number given by the replica. */
+    uint32_t state;        /* The replica's. */
+    zxid_t wait_zxid;      /* The replica's; given back: what a read has waited for. */
+    uint32_t wait_epoch;   /* The replica's. */
+    size_t wait_bytes;     /* The replica's. */
 };
 
 struct op_request *op_request_new(void);

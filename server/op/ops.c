@@ -310,6 +310,8 @@ const struct op_def *ops_table(void)
     return table;
 }
 
+_Static_assert(ROWS == OP_IDS - 1, "each operation has a row");
+
 const struct op_def *ops_by_id(enum op_id id)
 {
     size_t row = (size_t)id - 1;

@@ -94,6 +94,8 @@ static void ref_value(enum overlay_kind kind, const union overlay_value *value)
 {
     if (kind == OVERLAY_NODE) {
         (void)blob_ref(value->node.acl);
+    } else if (kind == OVERLAY_SESSION) {
+        (void)blob_ref(value->session.from);
     }
 }
 
@@ -101,6 +103,8 @@ static void unref_value(enum overlay_kind kind, const union overlay_value *value
 {
     if (kind == OVERLAY_NODE) {
         blob_unref(value->node.acl);
+    } else if (kind == OVERLAY_SESSION) {
+        blob_unref(value->session.from);
     }
 }
 

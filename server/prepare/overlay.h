@@ -28,7 +28,8 @@ struct overlay_session {
     uint64_t ephemeral_bytes;
     uint32_t ephemeral_count;
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    bool open; /* False: there is none. */
+    struct blob *from; /* Its opener, of a session opened in flight; NULL: the state knows. */
+    bool open;         /* False: there is none. */
 };
 
 struct overlay_quota {
@@ -44,6 +45,11 @@ struct overlay_key {
     uint8_t fingerprint[TXN_FINGERPRINT_LEN];
 };
 
+/* Open sessions of a client or of a network. */
+struct overlay_share {
+    uint64_t count;
+};
+
 /* All results of writes with a key. */
 struct overlay_memory {
     uint64_t count;
@@ -57,6 +63,7 @@ enum overlay_kind {
     OVERLAY_QUOTA,   /* By the path that it limits. */
     OVERLAY_KEY,     /* By scope and key. */
     OVERLAY_MEMORY,  /* There is one. */
+    OVERLAY_SHARE,   /* By the name of the share: see state_share_name. */
     OVERLAY_KINDS
 };
 
@@ -66,6 +73,7 @@ union overlay_value {
     struct overlay_quota quota;
     struct overlay_key key;
     struct overlay_memory memory;
+    struct overlay_share share;
 };
 
 struct overlay_entry {
@@ -117,12 +125,21 @@ void overlay_session_by_hash(const struct overlay *overlay, const struct state *
                              const uint8_t hash[TXN_SECRET_HASH_LEN],
                              struct overlay_session *ret_session);
 
-/* Opens, changes or closes it, as a part of the current request. */
+/* Opens, changes or closes it, as a part of the current request. A reference of its own is taken on
+ * the opener. */
 void overlay_put_session(struct overlay *overlay, const struct state *state, zxid_t zxid,
                          const struct overlay_session *session);
 
 /* Open sessions. */
 uint64_t overlay_session_count(const struct overlay *overlay, const struct state *state);
+
+/* Open sessions of the client and of the network that `from` names: see state_share_name. */
+uint64_t overlay_share(const struct overlay *overlay, const struct state *state, struct slice from,
+                       enum state_share kind);
+
+/* Counts a session that is opened or closed, as a part of the current request. */
+void overlay_count_shares(struct overlay *overlay, const struct state *state, zxid_t zxid,
+                          struct slice from, bool opened);
 
 /* The quota on exactly that path; `exists` is false when there is none. */
 void overlay_quota(const struct overlay *overlay, const struct state *state, struct slice path,

@@ -17,6 +17,7 @@ struct prep *prep_new(const struct prep_limits *limits)
 
     prep->limits = *limits;
     overlay_init(&prep->overlay);
+    growth_init(&prep->growth);
     /* Longer than any legal path, so that path_check gets to see what is too long. */
     buf_init(&prep->path, (size_t)2 * STATE_PATH_MAX);
     buf_init(&prep->paths, PATHS_BYTES_MAX);
@@ -32,6 +33,7 @@ void prep_free(struct prep *prep)
         return;
     }
     overlay_release(&prep->overlay);
+    growth_release(&prep->growth);
     buf_release(&prep->path);
     buf_release(&prep->paths);
     buf_release(&prep->acl);
@@ -43,11 +45,13 @@ void prep_free(struct prep *prep)
 void prep_clear(struct prep *prep)
 {
     overlay_clear(&prep->overlay);
+    growth_clear(&prep->growth);
 }
 
 void prep_applied(struct prep *prep, zxid_t zxid)
 {
     overlay_applied(&prep->overlay, zxid);
+    growth_applied(&prep->growth, zxid);
 }
 
 size_t prep_pending(const struct prep *prep)
@@ -216,13 +220,13 @@ static enum err finish(struct prep_step *step)
     if (err == ERR_OK) {
         err = check_size(step);
     }
-    if (err != ERR_OK) {
-        const char *detail = result->detail;
-
-        take_back(result);
-        (void)prep_refuse(step, err, detail);
+    if (err == ERR_OK) {
+        return prep_check_memory(step); /* Writes its own result. */
     }
-    return err;
+    const char *detail = result->detail;
+
+    take_back(result);
+    return prep_refuse(step, err, detail);
 }
 
 /* What it answers is found in the log, by whichever replica has the client. */
@@ -248,6 +252,7 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
                              .result = result};
 
     buf_clear(out);
+    growth_begin(&prep->growth);
     txn_begin(out, job->header);
     enum err err = prep_in_session(&step);
 
@@ -273,6 +278,7 @@ enum err prep_request(struct prep *prep, const struct state *state, const struct
         return err;
     }
     overlay_commit(&prep->overlay);
+    growth_commit(&prep->growth, zxid);
     forget_answer(result);
     return ERR_OK;
 }

@@ -25,12 +25,20 @@ struct prep_limits {
     uint32_t session_max_ms;         /* ... */
     uint32_t session_default_ms;     /* ... and what it is when none is asked for. */
     uint32_t sessions_max;           /* Open ones. */
+    uint32_t sessions_client_max;    /* Of one client; 0: no bound. */
+    uint32_t sessions_network_max;   /* From one address; 0: no bound. */
     uint32_t session_ephemerals_max; /* Of one session, so that closing it fits a transaction. */
     uint32_t session_ephemeral_bytes_max; /* Of their paths. */
     uint32_t remembered_max;              /* Results of writes with an idempotency key. */
     uint64_t remembered_bytes_max;        /* Of them, with their scopes and keys. */
     uint32_t result_bytes_max;            /* Of one of them. */
     uint32_t remember_ms;                 /* For how long they are kept at least. */
+};
+
+/* How large the tree may become, by the replica with the smallest limit that the leader heeds. */
+struct prep_room {
+    uint64_t bytes_max; /* maxTreeBytes, against state_memory_bytes; 0: no bound. */
+    uint32_t member;    /* The replica whose limit it is. */
 };
 
 struct prep *prep_new(const struct prep_limits *limits);
@@ -48,6 +56,7 @@ struct prep_job {
     const struct txn_header *header;  /* Origin and time. */
     zxid_t low_since; /* 0: there is disk space. Else only what frees some is prepared, and each
                          session is attached once from there on. */
+    struct prep_room room;
 };
 
 /* Checks the job against `state` + overlay. On OK `out` holds the transaction that will get `zxid`,
@@ -66,6 +75,10 @@ bool prep_forget(struct prep *prep, const struct state *state, const struct txn_
 
 /* The state has applied up to `zxid`: overlay entries up to it are dropped. */
 void prep_applied(struct prep *prep, zxid_t zxid);
+
+/* What the state will take of memory at most, whichever requests in flight will have been applied:
+ * their growth counts in full, and what they free counts once it is applied. */
+uint64_t prep_memory_bytes(const struct prep *prep, const struct state *state);
 
 /* Entries in the overlay; 0 when nothing is in flight. */
 size_t prep_pending(const struct prep *prep);

@@ -46,6 +46,7 @@ static void put_acl(const struct prep_step *step, struct slice path, struct over
     node->acl = blob;
     node->stat.aversion = stat_version_next(node->stat.aversion);
     overlay_put(&step->prep->overlay, path, step->zxid, node);
+    prep_count_acl(step, acl);
     blob_unref(blob);
     txn_put(step->out, &(struct txn_effect){.type = TXN_SET_ACL,
                                             .flags = TXN_REPLY,

@@ -2,12 +2,14 @@
 #ifndef SERVER_PREP_INT_H
 #define SERVER_PREP_INT_H
 
+#include "server/prepare/growth.h"
 #include "server/prepare/overlay.h"
 #include "server/prepare/prep.h"
 
 struct prep {
     struct prep_limits limits;
     struct overlay overlay;
+    struct growth growth;
     struct buf path;  /* Path of the znode being created, sequence number included. */
     struct buf paths; /* Of a recursive delete, or of a session's ephemerals. */
     struct buf acl;   /* The list that the current request or element sets; empty: open. */
@@ -65,6 +67,20 @@ void prep_count_quota(const struct prep_step *step, struct slice path, int64_t c
 /* The data of a znode has been set, or the znode is gone: it may be one that limits others. */
 void prep_limits_set(const struct prep_step *step, struct slice path, struct slice data);
 void prep_limits_gone(const struct prep_step *step, struct slice path);
+
+/* ---- Memory: what the current request adds to state_memory_bytes, or takes away. ---- */
+
+void prep_count_node(const struct prep_step *step, struct slice path,
+                     const struct overlay_node *node, bool comes);
+void prep_count_data(const struct prep_step *step, uint32_t old_len, size_t new_len);
+void prep_count_acl(const struct prep_step *step, struct slice acl);
+void prep_count_session(const struct prep_step *step, bool comes);
+void prep_count_limits(const struct prep_step *step, struct slice path, bool comes);
+void prep_count_remembered(const struct prep_step *step, uint64_t len);
+
+/* Whether there is room for all that the request adds. One that frees memory passes always, also
+ * when its remembered answer takes more than it frees. */
+enum err prep_check_memory(const struct prep_step *step);
 
 /* ---- Idempotency keys. ---- */
 

@@ -186,6 +186,7 @@ enum err prep_remember(struct prep_step *step)
     memory.bytes += size_of(remember);
     overlay_put_memory(&prep->overlay, step->zxid, &memory);
     overlay_put_key(&prep->overlay, step->zxid, remember);
+    prep_count_remembered(step, size_of(remember));
     txn_put_remember(step->out, remember);
     return ERR_OK;
 }

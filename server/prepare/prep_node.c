@@ -36,18 +36,20 @@ static void put_new(const struct prep_step *step, struct slice path,
     int64_t now_ms = step->header->time_ms;
     uint64_t session = owner_is_session(effect->owner) ? effect->owner : 0;
     struct blob *acl = prep_acl_blob(effect->acl);
+    const struct overlay_node node = {.exists = true,
+                                      .owner = effect->owner,
+                                      .acl = acl,
+                                      .stat = {.czxid = step->zxid,
+                                               .mzxid = step->zxid,
+                                               .pzxid = step->zxid,
+                                               .ctime = now_ms,
+                                               .mtime = now_ms,
+                                               .ephemeral_owner = session,
+                                               .data_length = (uint32_t)effect->data.len}};
 
-    overlay_put(&step->prep->overlay, path, step->zxid,
-                &(struct overlay_node){.exists = true,
-                                       .owner = effect->owner,
-                                       .acl = acl,
-                                       .stat = {.czxid = step->zxid,
-                                                .mzxid = step->zxid,
-                                                .pzxid = step->zxid,
-                                                .ctime = now_ms,
-                                                .mtime = now_ms,
-                                                .ephemeral_owner = session,
-                                                .data_length = (uint32_t)effect->data.len}});
+    overlay_put(&step->prep->overlay, path, step->zxid, &node);
+    prep_count_node(step, path, &node, true);
+    prep_count_acl(step, effect->acl);
     blob_unref(acl);
 }
 
@@ -101,6 +103,7 @@ void prep_delete_node(const struct prep_step *step, struct slice path, uint8_t f
     parent.stat.pzxid = step->zxid;
     overlay_put(overlay, path_parent(path), step->zxid, &parent);
     prep_count_ephemeral(step, path, node.owner, false);
+    prep_count_node(step, path, &node, false);
     overlay_put(overlay, path, step->zxid, &(struct overlay_node){.exists = false});
     prep_count_quota(step, path, -1, -(int64_t)node.stat.data_length);
     prep_limits_gone(step, path);

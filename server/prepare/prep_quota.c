@@ -98,6 +98,7 @@ void prep_limits_set(const struct prep_step *step, struct slice path, struct sli
     if (!quota.exists) {
         /* The same walk that the state makes when it applies this. */
         overlay_usage(overlay, step->state, top, &quota.count, &quota.bytes);
+        prep_count_limits(step, top, true);
     }
     (void)state_quota_parse(data, &limits); /* Malformed: no limits. */
     quota.exists = true;
@@ -113,5 +114,6 @@ void prep_limits_gone(const struct prep_step *step, struct slice path)
     if (is_limits(path, &top)) {
         overlay_put_quota(&step->prep->overlay, top, step->zxid,
                           &(struct overlay_quota){.exists = false});
+        prep_count_limits(step, top, false);
     }
 }

@@ -80,9 +80,58 @@ static enum err find_named(const struct prep_step *step, const struct op_args *a
     return ERR_OK;
 }
 
+static bool is_full(const struct prep_step *step, struct slice from, enum state_share kind,
+                    uint32_t max)
+{
+    return max > 0 && overlay_share(&step->prep->overlay, step->state, from, kind) >= max;
+}
+
+/* All sessions have a bound, and so has each client, so that one client leaves room for others. An
+ * identity costs nothing, so a network has a bound of its own. The super user has no share. */
+static enum err check_room(const struct prep_step *step, struct slice from)
+{
+    const struct prep_limits *limits = &step->prep->limits;
+    const struct op_principal *who = step->job->who;
+
+    if (overlay_session_count(&step->prep->overlay, step->state) >= limits->sessions_max) {
+        return prep_refuse(step, ERR_THROTTLED, "as many sessions are open as maxSessions allows");
+    }
+    if (who == NULL || (who->auth != NULL && who->auth->super)) {
+        return ERR_OK;
+    }
+    if (is_full(step, from, STATE_SHARE_CLIENT, limits->sessions_client_max)) {
+        return prep_refuse(step, ERR_THROTTLED,
+                           "this client has as many sessions open as maxSessionsPerClient allows; "
+                           "close some, or raise the limit");
+    }
+    if (is_full(step, from, STATE_SHARE_NETWORK, limits->sessions_network_max)) {
+        return prep_refuse(step, ERR_THROTTLED,
+                           "from this address as many sessions are open as maxSessionsPerAddress "
+                           "allows; close some, or raise the limit");
+    }
+    return ERR_OK;
+}
+
+static void open_session(const struct prep_step *step, const struct op_args *args,
+                         struct slice from)
+{
+    struct overlay *overlay = &step->prep->overlay;
+    struct blob *blob = blob_new(from);
+    struct overlay_session session = {.id = step->zxid, .from = blob, .open = true};
+    struct txn_session_open open = {
+        .session = step->zxid, .timeout_ms = timeout_of(&step->prep->limits, args), .from = from};
+
+    memcpy(open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
+    memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
+    overlay_put_session(overlay, step->state, step->zxid, &session);
+    overlay_count_shares(overlay, step->state, step->zxid, from, true);
+    prep_count_session(step, true);
+    txn_put_session_open(step->out, TXN_REPLY, &open);
+    blob_unref(blob);
+}
+
 enum err prep_open_session(const struct prep_step *step, const struct op_args *args)
 {
-    struct prep *prep = step->prep;
     struct overlay_session session;
     struct buf from;
     enum err err = find_named(step, args, &session);
@@ -93,25 +142,17 @@ enum err prep_open_session(const struct prep_step *step, const struct op_args *a
     if (session.open) {
         return prep_refuse(step, ERR_BAD_ARGUMENTS, "there is a session with that secret already");
     }
-    if (overlay_session_count(&prep->overlay, step->state) >= prep->limits.sessions_max) {
-        return prep_refuse(step, ERR_THROTTLED, "as many sessions are open as maxSessions allows");
-    }
     buf_init(&from, TXN_FROM_MAX);
     if (step->job->who != NULL) {
         principal_from(step->job->who, &from);
     }
     ASSERT(!from.overflow);
-    struct txn_session_open open = {.session = step->zxid,
-                                    .timeout_ms = timeout_of(&prep->limits, args),
-                                    .from = buf_slice(&from)};
-
-    session = (struct overlay_session){.id = step->zxid, .open = true};
-    memcpy(open.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
-    memcpy(session.secret_hash, args->secret_hash.data, TXN_SECRET_HASH_LEN);
-    overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
-    txn_put_session_open(step->out, TXN_REPLY, &open);
+    err = check_room(step, buf_slice(&from));
+    if (err == ERR_OK) {
+        open_session(step, args, buf_slice(&from));
+    }
     buf_release(&from);
-    return ERR_OK;
+    return err;
 }
 
 /* Who has lost its connection would lose the session, too, and the end of that takes as much space
@@ -155,6 +196,18 @@ enum err prep_attach(const struct prep_step *step, const struct op_args *args)
 
 /* ---- Closing. ---- */
 
+static struct slice opener_of(const struct prep_step *step, const struct overlay_session *session)
+{
+    const struct state_session *applied = NULL;
+
+    if (session->from != NULL) {
+        return blob_slice(session->from);
+    }
+    applied = state_session(step->state, session->id);
+    ASSERT(applied != NULL); /* It was not opened in flight. */
+    return applied->from;
+}
+
 /* All ephemerals go in the same transaction, those that are still in flight included. */
 static void close_session(const struct prep_step *step, uint64_t id, enum txn_close_reason reason)
 {
@@ -165,8 +218,10 @@ static void close_session(const struct prep_step *step, uint64_t id, enum txn_cl
     prep_delete_paths(step, overlay_ephemerals(&prep->overlay, step->state, id, &prep->paths), 0);
     overlay_session(&prep->overlay, step->state, id, &session);
     ASSERT(session.open && session.ephemeral_count == 0 && session.ephemeral_bytes == 0);
+    overlay_count_shares(&prep->overlay, step->state, step->zxid, opener_of(step, &session), false);
     session.open = false;
     overlay_put_session(&prep->overlay, step->state, step->zxid, &session);
+    prep_count_session(step, false);
     txn_put_session_close(step->out, TXN_REPLY,
                           &(struct txn_session_close){.session = id, .reason = reason});
 }

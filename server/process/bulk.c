@@ -12,6 +12,7 @@
 #include "server/read/view.h"
 #include "server/state/state.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 enum {
@@ -40,11 +41,32 @@ static void answer(struct bulk *bulk, struct bulk_job *job)
     (void)mailbox_post_always(bulk->outbox, &job->node);
 }
 
+/* True when what needed a descriptor is to be tried again, after a while: it waits as for a slow
+ * disk, since the protocol takes the failure of a read for damage. */
+static bool is_again(struct bulk *bulk, enum err err)
+{
+    if (err != ERR_NO_FILES) {
+        if (atomic_exchange(&bulk->lacks_files, false)) {
+            log_info("storage",
+                     "a file descriptor is free again: snapshots and the log are read again");
+        }
+        return false;
+    }
+    if (!atomic_exchange(&bulk->lacks_files, true)) {
+        log_warn("storage", "out of file descriptors, of this process or of the machine: log and "
+                            "snapshots cannot be read; raise the limit of open files");
+    }
+    (void)poll(NULL, 0, FILES_RETRY_MS);
+    return !mailbox_is_closed(&bulk->inbox);
+}
+
 static void fetch(struct bulk *bulk, struct bulk_job *job)
 {
     job->recs = mem_zalloc(FETCH_RECS_MAX, sizeof(struct logrec *));
-    job->err = store_read(bulk->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX, job->recs,
-                          &job->rec_count);
+    do {
+        job->err = store_read(bulk->store, job->zxid, FETCH_BYTES_MAX, FETCH_RECS_MAX, job->recs,
+                              &job->rec_count);
+    } while (is_again(bulk, job->err));
     answer(bulk, job);
 }
 
@@ -75,7 +97,9 @@ static void snap_fetch(struct bulk *bulk, struct bulk_job *job, struct list *lat
 static void restore(struct bulk *bulk, struct bulk_job *job)
 {
     snap_send_close(&bulk->send);
-    recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
+    do {
+        recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
+    } while (is_again(bulk, job->restored.err));
     answer(bulk, job);
 }
 

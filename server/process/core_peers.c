@@ -103,6 +103,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .peer_count = count,
         .secret = slice_make(config->secret, config->secret_len),
         .queue_bytes_max = config->peer_queue_bytes_max,
+        .shaking_max = config->strangers_max,
         .connect_timeout_ms = config->tick_ms,
         .retry_min_ms = 20,
         .retry_max_ms = 1000,

@@ -6,6 +6,7 @@
 #include "server/process/server_int.h"
 #include "server/state/state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static enum sign_role role_of(const struct gate *gate, const struct zab_status *status)
@@ -20,11 +21,17 @@ void gate_init(struct gate *gate, struct server *server)
 
     ASSERT(failed == 0);
     gate->server = server;
+    budget_init(&gate->unsent, config->unsent_bytes_max);
+    gate_shares_init(gate);
+    guard_init(&gate->guard, config->super_digest);
     gate->limits = (struct gate_limits){
         .data_bytes_max = config->data_bytes_max,
         .body_bytes_max = config->multi_bytes_max,
         .connections_max = config->connections_max,
         .connections_per_address_max = config->connections_per_address_max,
+        .client_files_max = config->client_files_max,
+        .lingers_max = config->lingers_max,
+        .seats_max = config->seats_max,
         .head_bytes_max = config->head_bytes_max,
         .head_timeout_ms = config->head_timeout_ms,
         .body_timeout_ms = config->body_timeout_ms,
@@ -37,6 +44,8 @@ void gate_init(struct gate *gate, struct server *server)
         .client_address = config->client_address,
         .advertise_client = config->advertise_client,
         .client_port = config->client_port,
+        .probe_address = config->probe_address,
+        .probe_port = config->probe_port,
         .web_dir = config->web_dir,
         .access_log = config->access_log,
         .read_only = config->read_only,
@@ -64,6 +73,8 @@ void gate_init(struct gate *gate, struct server *server)
 
 void gate_release(struct gate *gate)
 {
+    guard_release(&gate->guard);
+    gate_shares_release(gate);
     (void)pthread_mutex_destroy(&gate->mutex);
 }
 
@@ -103,6 +114,11 @@ struct view *gate_view(struct gate *gate)
     return gate->server->view;
 }
 
+struct budget *gate_unsent(struct gate *gate)
+{
+    return &gate->unsent;
+}
+
 struct window *gate_window(struct gate *gate)
 {
     return gate->server->window;
@@ -120,6 +136,13 @@ const struct gate_limits *gate_limits(struct gate *gate)
     return &gate->limits;
 }
 
+/* The end of a session is not remembered. */
+static bool needs_share(const struct op_request *request)
+{
+    return request->key.len > 0 && op_args_kind(&request->args) == OP_KIND_WRITE &&
+           request->args.op != OP_CLOSE;
+}
+
 enum err gate_submit(struct gate *gate, struct op_request *take_request)
 {
     ASSERT(take_request->on_reply);
@@ -128,7 +151,17 @@ enum err gate_submit(struct gate *gate, struct op_request *take_request)
     if (gate->limits.read_only && op_args_kind(&take_request->args) == OP_KIND_WRITE) {
         return ERR_NOT_READ_ONLY;
     }
+    struct share_ticket ticket = {.cost = 0};
+
+    if (needs_share(take_request) && !gate_shares_ask(gate, take_request, &ticket)) {
+        take_request->on_reply(take_request);
+        return ERR_OK;
+    }
     enum err err = mailbox_post(&gate->server->core.requests, &take_request->node);
+
+    if (err == ERR_OK) {
+        gate_shares_pay(gate, &ticket);
+    }
 
     if (err == ERR_FULL) {
         metric_add(&gate->throttled, 1);
@@ -216,7 +249,7 @@ uint64_t gate_history(struct gate *gate)
 
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us)
 {
-    size_t index = (size_t)op < GATE_OPS ? (size_t)op : 0;
+    size_t index = (size_t)op < OP_IDS ? (size_t)op : 0;
 
     metric_observe_us(&gate->op_time[index], latency_us);
     if (failed) {
@@ -268,6 +301,30 @@ static void explain_no_leader(struct gate *gate, char *text, size_t size)
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 
+/* A full tree makes no replica unready: reads, deletes and the end of sessions go on, and another
+ * replica would refuse the same writes. */
+static void check_tree(struct gate *gate, struct gate_check *checks, size_t *count)
+{
+    struct gate_figures figures;
+    struct prep_room room;
+    char text[GATE_CHECK_TEXT_MAX] = "the tree has no bound: no replica knows its memory";
+
+    gate_figures(gate, &figures);
+    (void)pthread_mutex_lock(&gate->mutex);
+    room = gate->published.replica.room;
+    (void)pthread_mutex_unlock(&gate->mutex);
+    if (room.bytes_max != 0) {
+        (void)snprintf(text, sizeof text,
+                       "the tree takes %" PRIu64 " of %" PRIu64 " bytes (maxTreeBytes of replica "
+                       "%" PRIu32 ")%s",
+                       figures.memory_bytes, room.bytes_max, room.member,
+                       figures.memory_bytes >= room.bytes_max
+                           ? ": it is full, only what frees memory passes"
+                           : "");
+    }
+    check_add(checks, count, "tree", true, text);
+}
+
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
     struct gate_status status;
@@ -296,9 +353,13 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     bool stuck = atomic_load(&gate->server->log.stuck);
     bool low = atomic_load(&gate->server->bulk.low);
 
-    check_add(checks, &count, "disk", !stuck && !low,
-              stuck ? "no disk space: nothing is acknowledged"
-                    : (low ? "the disk is nearly full" : "there is disk space"));
+    bool lacks_files = atomic_load(&gate->server->log.lacks_files);
+
+    check_add(checks, &count, "disk", !stuck && !low && !lacks_files,
+              lacks_files ? "out of file descriptors: nothing is acknowledged"
+              : stuck     ? "no disk space: nothing is acknowledged"
+                          : (low ? "the disk is nearly full" : "there is disk space"));
+    check_tree(gate, checks, &count);
     check_add(checks, &count, "not_draining", !status.draining,
               status.draining ? "shutting down" : "not shutting down");
     return count;

@@ -8,6 +8,7 @@
 #ifndef SERVER_GATE_H
 #define SERVER_GATE_H
 
+#include "base/budget.h"
 #include "base/err.h"
 #include "base/jsonw.h"
 #include "base/metric.h"
@@ -17,6 +18,10 @@ struct gate;
 struct view;
 struct window;
 
+/* What waits to be sent to clients counts here, over HTTP and WebSocket together
+ * (maxUnsentBytes). Any thread. */
+struct budget *gate_unsent(struct gate *gate);
+
 struct view *gate_view(struct gate *gate);
 struct window *gate_window(struct gate *gate); /* The recent changes, for subscribers. */
 
@@ -24,11 +29,13 @@ struct window *gate_window(struct gate *gate); /* The recent changes, for subscr
 void gate_touch(struct gate *gate, uint64_t session);
 
 /* Any thread. Takes the request; `on_reply` will be called exactly once, on the core thread, by the
- * request's deadline at the latest. For a write the result is complete. For a read (linearizable or
- * with a minimum zxid) ERR_OK means: now run its read function; what that answers of a state below
- * `wait_zxid` is ERR_REPLICA_BEHIND, for a snapshot may have replaced the state in between.
- * ERR_THROTTLED when the bounded queue is full: the request stays the caller's. ERR_CLOSED while
- * shutting down. ERR_NOT_READ_ONLY: a write, and this replica takes none from its clients. */
+ * request's deadline at the latest; for a write with a key whose client has used up its share of
+ * what is remembered it is called before this returns, with ERR_THROTTLED. For a write the result
+ * is complete. For a read (linearizable or with a minimum zxid) ERR_OK means: now run its read
+ * function; what that answers of a state below `wait_zxid` is ERR_REPLICA_BEHIND, for a snapshot
+ * may have replaced the state in between. ERR_THROTTLED when the bounded queue is full: the request
+ * stays the caller's. ERR_CLOSED while shutting down. ERR_NOT_READ_ONLY: a write, and this replica
+ * takes none from its clients. */
 enum err gate_submit(struct gate *gate, struct op_request *take_request);
 
 /* Any thread: may a local read be answered now? OK, or ERR_NOT_READY with the reason in `ret_why`.
@@ -124,6 +131,33 @@ void gate_set_front_census(struct gate *gate, enum gate_front front,
 /* One JSON value: the recent past for plots; see trend.h. `args` of OP_TREND. Any thread. */
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);
 
+/* ---- Credentials: see guard.h. Any thread. ---- */
+
+enum gate_failure {
+    GATE_FAILED_PASSWORD,  /* A list that refused names the user with other passwords. */
+    GATE_FAILED_SUPER,     /* The super user's name with another password. */
+    GATE_FAILED_MALFORMED, /* No credentials at all. */
+    GATE_FAILED_SESSION,   /* The secret of no session. */
+    GATE_FAILURES
+};
+
+extern const char gate_credentials_slowed[]; /* The sentence for whoever has to wait. */
+
+/* Before identities from index `first` on are used: 0, or the ms for which this user has to wait at
+ * this address, because passwords have failed; then ERR_THROTTLED is the answer. */
+uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first);
+
+/* After each answer: what access control lists have said of the identities counts. */
+void gate_credentials_seen(struct gate *gate, const struct op_principal *who);
+
+/* Ahead of that, for a write that has come back: the leader that refused it may be another replica,
+ * so the lists are looked at here once more. */
+void gate_credentials_refused(struct gate *gate, const struct op_request *request);
+
+/* A failure that only the front end sees: GATE_FAILED_MALFORMED or GATE_FAILED_SESSION. */
+void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
+                             enum gate_failure kind);
+
 /* Front ends count here: one operation answered. `op` is a row's id or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 
@@ -133,6 +167,9 @@ struct gate_limits {
     uint32_t body_bytes_max; /* multi bodies. */
     uint32_t connections_max;
     uint32_t connections_per_address_max;
+    uint32_t client_files_max; /* Descriptors that all clients together may hold; 0: no bound. */
+    uint32_t lingers_max;      /* Of refused connections that are still open; 0: 256. */
+    uint32_t seats_max;        /* Of connections over a cap that may be probes; 0: 128. */
     uint32_t head_bytes_max;
     uint32_t head_timeout_ms;
     uint32_t body_timeout_ms;
@@ -145,6 +182,8 @@ struct gate_limits {
     const char *client_address;
     const char *advertise_client; /* host:port; "" when nothing is advertised. */
     uint16_t client_port;
+    const char *probe_address; /* Of probes' own socket; "" or NULL: there is none. */
+    uint16_t probe_port;
     const char *web_dir; /* "" when the dashboard is the one inside. */
     bool access_log;
     bool read_only;           /* gate_submit refuses what clients would change. */

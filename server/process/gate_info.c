@@ -61,6 +61,7 @@ void gate_figures(struct gate *gate, struct gate_figures *ret_figures)
         *ret_figures = (struct gate_figures){
             .nodes = state_node_count(state),
             .data_bytes = state_data_bytes(state),
+            .memory_bytes = state_memory_bytes(state),
             .ephemerals = state_ephemeral_count(state),
             .sessions = state_session_count(state),
             .remembered = state_remembered_count(state),
@@ -82,6 +83,24 @@ static void write_figures(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "sessions", figures.sessions);
     jsonw_kv_u64(json, "ephemerals", figures.ephemerals);
     jsonw_kv_hex(json, "window_base", extent.base);
+    jsonw_kv_u64(json, "tree_bytes", figures.memory_bytes);
+}
+
+/* What the tree may take, and which replica bounds it: as the leader last said. */
+static void write_room(struct jsonw *json, const struct prep_room *room)
+{
+    jsonw_key(json, "tree_bytes_max");
+    if (room->bytes_max == 0) {
+        jsonw_null(json);
+    } else {
+        jsonw_u64(json, room->bytes_max);
+    }
+    jsonw_key(json, "tree_bytes_max_of");
+    if (room->member == 0) {
+        jsonw_null(json);
+    } else {
+        jsonw_u64(json, room->member);
+    }
 }
 
 void gate_write_status(struct gate *gate, struct jsonw *json)
@@ -110,6 +129,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_hex(json, "digest", status.digest);
     write_cluster(json, &copy->config);
     write_figures(gate, json);
+    write_room(json, &copy->replica.room);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
     jsonw_kv_bool(json, "read_only", gate->server->config->read_only);
@@ -227,6 +247,7 @@ static void write_sign(struct jsonw *json, const struct sign *sign)
 {
     jsonw_kv_u64(json, "epoch", sign->epoch);
     jsonw_kv_u64(json, "lag_ms", sign->lag_ms);
+    jsonw_kv_u64(json, "tree_bytes_max", sign->tree_bytes_max);
     write_ms(json, "log_sync_p50_ms", sign->host.sync_p50_us);
     write_ms(json, "log_sync_p99_ms", sign->host.sync_p99_us);
     jsonw_kv_bool(json, "disk_low", (sign->flags & SIGN_DISK_LOW) != 0);

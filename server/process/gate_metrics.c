@@ -2,6 +2,9 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_files.h"
+#include "base/os_usage.h"
 #include "server/op/ops.h"
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
@@ -41,15 +44,37 @@ static void write_operations(struct gate *gate, struct buf *out)
             metric_get(&gate->throttled));
 }
 
+static void write_credentials(struct gate *gate, struct buf *out)
+{
+    static const char *const kinds[GATE_FAILURES] = {"password", "super", "malformed", "session"};
+    char labels[64];
+
+    metric_head(out, "zabra_failed_credentials_total", "counter",
+                "Credentials that were wrong, by kind.");
+    for (size_t i = 0; i < GATE_FAILURES; i++) {
+        (void)snprintf(labels, sizeof labels, "kind=\"%s\"", kinds[i]);
+        metric_put(out, "zabra_failed_credentials_total", labels,
+                   metric_get(&gate->guard.failed[i]));
+    }
+    counter(out, "zabra_slowed_credentials_total",
+            "Credentials refused unseen, because too many of that user have failed.",
+            metric_get(&gate->guard.slowed));
+    counter(out, "zabra_share_refused_total",
+            "Writes with a key refused because their client has used up its share.",
+            metric_get(&gate->share_refused));
+}
+
 static void write_state(struct gate *gate, struct buf *out)
 {
     struct gate_figures figures;
 
     gate_figures(gate, &figures);
-    gauge(out, "zabra_znode_count", "Znodes in the tree.", figures.nodes);
+    gauge(out, "zabra_znodes", "Znodes in the tree.", figures.nodes);
     gauge(out, "zabra_approximate_data_bytes", "Bytes of data and names in the tree.",
           figures.data_bytes);
-    gauge(out, "zabra_ephemerals_count", "Ephemeral znodes.", figures.ephemerals);
+    gauge(out, "zabra_tree_bytes", "Memory that the tree takes, as maxTreeBytes counts it.",
+          figures.memory_bytes);
+    gauge(out, "zabra_ephemerals", "Ephemeral znodes.", figures.ephemerals);
     gauge(out, "zabra_sessions", "Open sessions of the ensemble.", figures.sessions);
     gauge(out, "zabra_remembered_results", "Results kept for an Idempotency-Key.",
           figures.remembered);
@@ -82,7 +107,7 @@ static void write_window(struct gate *gate, struct buf *out)
     window_extent(gate->server->window, &extent);
     gauge(out, "zabra_window_base_zxid", "Watchers that have this zxid miss nothing.", extent.base);
     gauge(out, "zabra_window_transactions", "Recent transactions kept for watchers.", extent.sets);
-    gauge(out, "zabra_window_bytes", "Bytes of them.", extent.bytes);
+    gauge(out, "zabra_window_bytes", "Bytes of them and of their index.", extent.bytes);
     counter(out, "zabra_window_restarts_total", "Times another state has taken the place of this.",
             extent.restarts);
 }
@@ -124,6 +149,12 @@ static void write_replica(struct gate *gate, struct buf *out)
     }
     (void)pthread_mutex_unlock(&gate->mutex);
     gauge(out, "zabra_outstanding_requests", "Requests inside the core.", replica.requests);
+    gauge(out, "zabra_tree_bytes_max",
+          "The smallest maxTreeBytes of the voters in step; 0 without any.",
+          replica.room.bytes_max);
+    counter(out, "zabra_tree_full_total",
+            "Requests refused as leader because the tree would exceed maxTreeBytes.",
+            replica.tree_refused);
     counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica.proposals);
     counter(out, "zabra_delivered_total", "Records applied.", replica.delivered);
     counter(out, "zabra_retried_requests_total",
@@ -163,6 +194,9 @@ static void write_storage(struct gate *gate, struct buf *out)
           atomic_load(&server->bulk.low) ? 1 : 0);
     gauge(out, "zabra_log_stuck", "1 while the log waits for disk space.",
           atomic_load(&server->log.stuck) ? 1 : 0);
+    counter(out, "zabra_log_no_files_total",
+            "Times that the log had to wait for a file descriptor.",
+            metric_get(&server->log.no_files));
     gauge(out, "zabra_core_queue", "Requests waiting for the core thread.",
           mailbox_count(&server->core.requests));
     gauge(out, "zabra_log_queue", "Batches waiting for the log thread.",
@@ -188,16 +222,48 @@ static void write_front(struct gate *gate, struct buf *out)
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 
+static void write_unsent(struct gate *gate, struct buf *out)
+{
+    gauge(out, "zabra_unsent_bytes", "Bytes that wait to be sent to clients, and old values kept.",
+          budget_used(&gate->unsent));
+    gauge(out, "zabra_unsent_max_bytes", "maxUnsentBytes.", gate->unsent.max);
+    counter(out, "zabra_unsent_refused_total", "Times that there was no room among them.",
+            budget_refusals(&gate->unsent));
+}
+
+/* Under the names that Prometheus' own libraries use. */
+static void write_process(struct gate *gate, struct buf *out)
+{
+    char labels[64];
+
+    (void)snprintf(labels, sizeof labels, "version=\"%s\"", ZABRA_VERSION);
+    metric_head(out, "zabra_build_info", "gauge", "1 for the version that runs.");
+    metric_put(out, "zabra_build_info", labels, 1);
+    metric_head(out, "process_cpu_seconds_total", "counter", "Processor time of all threads.");
+    metric_put_double(out, "process_cpu_seconds_total", NULL, (double)os_cpu_us() / 1e6);
+    gauge(out, "process_resident_memory_bytes", "Memory that the process has in use.",
+          os_memory_bytes());
+    gauge(out, "process_virtual_memory_bytes", "Its address space.", os_address_bytes());
+    gauge(out, "process_open_fds", "Open file descriptors.", os_files_open());
+    gauge(out, "process_max_fds", "How many there may be.", os_files_max());
+    metric_head(out, "process_start_time_seconds", "gauge", "Unix time of its start.");
+    metric_put_double(out, "process_start_time_seconds", NULL,
+                      (double)gate->server->start_wall_ms / 1e3);
+}
+
 void gate_write_metrics(struct gate *gate, struct buf *out)
 {
     ASSERT(gate->server);
 
+    write_process(gate, out);
     write_role(gate, out);
     write_operations(gate, out);
+    write_credentials(gate, out);
     write_state(gate, out);
     write_sessions(gate, out);
     write_window(gate, out);
     write_replica(gate, out);
     write_storage(gate, out);
+    write_unsent(gate, out);
     write_front(gate, out);
 }

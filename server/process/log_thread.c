@@ -37,8 +37,39 @@ static void report(struct log_thread *log, struct persist_dones *take_dones)
     (void)mailbox_post_always(log->outbox, &done->node);
 }
 
-/* Runs what is pending. What the disk refuses for lack of space stays; any other failure ends the
- * process at once: what a failed sync left in the page cache cannot be trusted again. */
+static void tell_space(struct log_thread *log, enum err err)
+{
+    if (err == ERR_NO_SPACE && !atomic_exchange(&log->stuck, true)) {
+        metric_add(&log->no_space, 1);
+        log_warn("storage", "no disk space for the log: no acknowledgement until space is freed");
+    } else if (err == ERR_OK && atomic_exchange(&log->stuck, false)) {
+        log_info("storage", "disk space is back: the log is written again");
+    }
+}
+
+static void tell_files(struct log_thread *log, enum err err)
+{
+    if (err == ERR_NO_FILES && !atomic_exchange(&log->lacks_files, true)) {
+        metric_add(&log->no_files, 1);
+        log_warn("storage", "out of file descriptors, of this process or of the machine: no "
+                            "acknowledgement until one is free; raise the limit of open files");
+    } else if (err != ERR_NO_FILES && atomic_exchange(&log->lacks_files, false)) {
+        log_info("storage", "a file descriptor is free again: the log is written again");
+    }
+}
+
+static bool must_wait(struct log_thread *log)
+{
+    return atomic_load(&log->stuck) || atomic_load(&log->lacks_files);
+}
+
+static int retry_ms(struct log_thread *log)
+{
+    return atomic_load(&log->lacks_files) ? FILES_RETRY_MS : SPACE_RETRY_MS;
+}
+
+/* Runs what is pending. What has to wait for space or for a descriptor stays; any other failure
+ * ends the process at once: what a failed sync left in the page cache cannot be trusted again. */
 static void run(struct log_thread *log)
 {
     struct persist_dones dones = {0};
@@ -46,7 +77,7 @@ static void run(struct log_thread *log)
     size_t count = log->pending.count;
     enum err err = persist_run(&log->pending, log->store, &dones);
 
-    if (err != ERR_OK && err != ERR_NO_SPACE) {
+    if (err != ERR_OK && err != ERR_NO_SPACE && err != ERR_NO_FILES) {
         log_error("storage", "the data directory failed (%s): stopping at once, nothing is retried",
                   err_text(err));
         _exit(EXIT_DISK);
@@ -54,12 +85,8 @@ static void run(struct log_thread *log)
     metric_observe_us(&log->sync_time, os_now_us() - start_us);
     metric_add(&log->batches, 1);
     metric_add(&log->operations, count - log->pending.count);
-    if (err == ERR_NO_SPACE && !atomic_exchange(&log->stuck, true)) {
-        metric_add(&log->no_space, 1);
-        log_warn("storage", "no disk space for the log: no acknowledgement until space is freed");
-    } else if (err == ERR_OK && atomic_exchange(&log->stuck, false)) {
-        log_info("storage", "disk space is back: the log goes on");
-    }
+    tell_space(log, err);
+    tell_files(log, err);
     report(log, &dones);
 }
 
@@ -69,17 +96,17 @@ static void body(void *arg)
     bool open = true;
 
     while (open || log->pending.count > 0) {
-        bool stuck = atomic_load(&log->stuck);
-
-        if (log->pending.count == 0 || stuck) {
-            (void)mailbox_wait(&log->inbox, stuck ? SPACE_RETRY_MS : -1);
+        if (must_wait(log)) {
+            (void)mailbox_wait(&log->inbox, retry_ms(log));
+        } else if (log->pending.count == 0) {
+            (void)mailbox_wait(&log->inbox, -1);
         }
         collect(log);
         open = !mailbox_is_closed(&log->inbox);
         if (log->pending.count > 0) {
             run(log);
         }
-        if (!open && atomic_load(&log->stuck)) {
+        if (!open && must_wait(log)) {
             return; /* Never acknowledged: nothing is lost by leaving it. */
         }
     }

@@ -328,8 +328,8 @@ static enum err rebuild_run(struct rebuild *rebuild)
 
 static void fill_ranges(struct store *store, struct zab_init *init)
 {
-    struct store_epoch_range *found = mem_alloc(STORE_EPOCHS_MAX * sizeof(*found));
-    size_t count = store_epochs(store, found, STORE_EPOCHS_MAX);
+    size_t count = 0;
+    struct store_epoch_range *found = store_epochs(store, &count);
     struct zab_range *ranges = mem_alloc((count ? count : 1) * sizeof(*ranges));
 
     for (size_t i = 0; i < count; i++) {

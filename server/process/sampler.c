@@ -3,6 +3,7 @@
  * scrape does: atomics, what the core has published, the tree for a moment under the read lock.
  */
 #include "base/check.h"
+#include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_usage.h"
 #include "server/op/ops.h"
@@ -14,7 +15,10 @@
 
 enum {
     STEP_MS = 1000,
-    COARSE_MS = TREND_COARSE_S * STEP_MS
+    COARSE_MS = TREND_COARSE_S * STEP_MS,
+    TRIM_MS = 3000,           /* Between two returns of memory to the system. */
+    TRIM_BYTES = 32 << 20,    /* So much was given up by clients since, */
+    TRIM_REST_BYTES = 1 << 20 /* and of what was still in use at the last return. */
 };
 
 /* ---- What is counted. ---- */
@@ -147,6 +151,27 @@ static void put_gauges(struct server *server, float *values)
     put_front(server, values);
 }
 
+/* ---- Memory. ---- */
+
+/* What answers and events have kept is free now, but the heap holds on to it, for ever where the
+ * thread that had it rests. */
+static void return_memory(struct server *server, uint64_t now_ms)
+{
+    struct sampler *sampler = &server->sampler;
+    struct budget *unsent = &server->gate.unsent;
+    uint64_t peak = budget_peak(unsent);
+    uint64_t used = budget_used(unsent);
+    uint64_t least = sampler->trim_rest ? TRIM_REST_BYTES : TRIM_BYTES;
+
+    sampler->unsent_peak = peak > sampler->unsent_peak ? peak : sampler->unsent_peak;
+    if (sampler->unsent_peak >= used + least && now_ms >= sampler->trim_ms) {
+        mem_trim();
+        sampler->unsent_peak = used;
+        sampler->trim_ms = now_ms + TRIM_MS;
+        sampler->trim_rest = used >= TRIM_REST_BYTES;
+    }
+}
+
 /* ---- The thread. ---- */
 
 /* Since the last coarse step, so of ten seconds at most; of the last ones that had any. */
@@ -201,6 +226,8 @@ static void run(void *arg)
 
         if (now_ms >= next_ms) {
             sample(server, now_ms);
+            gate_guard_log(&server->gate, now_ms);
+            return_memory(server, now_ms);
             next_ms = middle_after(now_ms);
         } else {
             (void)mailbox_wait(&sampler->ended, (int)(next_ms - now_ms));

@@ -37,6 +37,8 @@ static void fill_limits(const struct config *config, struct replica_options *opt
         .session_max_ms = config->session_max_ms,
         .session_default_ms = config->session_default_ms,
         .sessions_max = config->sessions_max,
+        .sessions_client_max = config->sessions_client_max,
+        .sessions_network_max = config->sessions_network_max,
         .session_ephemerals_max = config->session_ephemerals_max,
         .session_ephemeral_bytes_max = config->session_ephemeral_bytes_max,
         .remembered_max = config->remembered_max,
@@ -51,6 +53,7 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     if (options->forward_out_bytes_max > config->forward_peer_bytes_max) {
         options->forward_out_bytes_max = config->forward_peer_bytes_max;
     }
+    options->tree_bytes_max = config->tree_bytes_max;
     options->snap_count = config->snap_count;
     options->snap_bytes = config->snap_bytes;
     options->reap_every_ms = REAP_EVERY_MS;
@@ -265,6 +268,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     block_signals();
     server->config = config;
     server->start_ms = os_now_ms();
+    server->start_wall_ms = os_wall_ms();
     server->view = view_new();
     server->window = window_new(config->window_bytes_max, config->window_max, 0);
     server->touched = touch_set_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);

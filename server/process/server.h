@@ -22,6 +22,7 @@ enum {
     EXIT_CONFIG = 2, /* The start was refused: nothing was written. */
     EXIT_HALT = 3,   /* A rule that must hold did not. */
     EXIT_DISK = 4,   /* The disk failed: never retried in the same process. */
+    EXIT_LACK = 5,   /* The machine gives too little memory, or too few descriptors or threads. */
 };
 
 /* Opens the directory, recovers, and starts the threads. On error `error` holds one line that names

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 1
+    CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 2
 };
 
 /* Sockets that are held until the end, so that one key cannot take what another one needs. */
@@ -63,6 +63,30 @@ static enum err check_client(const struct config *config, struct held *held,
                        "clientAddress: cannot listen on %s port %u: %s; give an address of this "
                        "machine and a port that this user may use",
                        config->client_address, config->client_port, strerrordesc_np(-failed));
+    }
+    return failed ? ERR_CONFIG : ERR_OK;
+}
+
+static enum err check_probes(const struct config *config, struct held *held,
+                             char error[SERVER_ERROR_MAX])
+{
+    struct resolve_answer answer;
+    bool numeric = resolve_numeric(config->probe_address, config->probe_port, &answer);
+
+    ASSERT(numeric); /* As the configuration was checked. */
+
+    int failed = try_address(&answer.addresses[0], held);
+
+    if (failed == -EADDRINUSE) {
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "probeListen: port %u is in use on %s; stop what uses it or give another one",
+            config->probe_port, config->probe_address);
+    } else if (failed) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "probeListen: cannot listen on %s port %u: %s; give an address of this "
+                       "machine and a port that this user may use",
+                       config->probe_address, config->probe_port, strerrordesc_np(-failed));
     }
     return failed ? ERR_CONFIG : ERR_OK;
 }
@@ -121,6 +145,9 @@ static enum err check_ports(const struct config *config, char error[SERVER_ERROR
     struct held held = {.count = 0};
     enum err err = check_client(config, &held, error);
 
+    if (err == ERR_OK && config->probe_port != 0) {
+        err = check_probes(config, &held, error);
+    }
     if (err == ERR_OK && config_self(config)->port != 0) {
         err = check_peer(config, &held, error);
     }

@@ -10,7 +10,9 @@
 #include "base/metric.h"
 #include "base/thread.h"
 #include "server/config/config.h"
+#include "server/process/buckets.h"
 #include "server/process/gate.h"
+#include "server/process/guard.h"
 #include "server/process/persist.h"
 #include "server/process/server.h"
 #include "server/process/snap_send.h"
@@ -25,9 +27,9 @@
 #include <stdatomic.h>
 
 enum {
-    GATE_OPS = 40, /* Rows of the table, by id. */
     BULK_JOBS_MAX = 1024,
     SPACE_RETRY_MS = 500,
+    FILES_RETRY_MS = 50,
     PEER_REFUSED_MAX = 200,
     LIVE_TURN_MS = 5000, /* A core that has not turned for this long is not alive. */
 };
@@ -44,7 +46,9 @@ struct log_thread {
     struct metric_counter batches;
     struct metric_counter operations;
     struct metric_counter no_space; /* Times a batch had to wait for space. */
+    struct metric_counter no_files; /* Times a batch had to wait for a descriptor. */
     _Atomic bool stuck;             /* It waits for space now. */
+    _Atomic bool lacks_files;       /* It waits for a descriptor now. */
 };
 
 /* Completions on their way to the core. */
@@ -98,7 +102,8 @@ struct bulk {
     struct metric_histogram snapshot_time;
     struct metric_counter snapshots;
     struct metric_counter snapshot_errors;
-    _Atomic bool low; /* No room for the next segment. */
+    _Atomic bool low;         /* No room for the next segment. */
+    _Atomic bool lacks_files; /* It waits for a descriptor now. */
 };
 
 void bulk_start(struct bulk *bulk, struct store *store, struct view *view, struct mailbox *outbox);
@@ -165,6 +170,7 @@ struct core {
 struct gate {
     struct server *server;
     struct gate_limits limits;
+    struct budget unsent;  /* maxUnsentBytes. */
     pthread_mutex_t mutex; /* Guards `published` and what a front end adds to the metrics. */
     struct publication published;
     void (*front_metrics)(void *ctx, struct buf *out);
@@ -185,10 +191,14 @@ struct gate {
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;
     _Atomic uint64_t history;
-    struct metric_histogram op_time[GATE_OPS];
-    struct metric_counter op_failed[GATE_OPS];
+    struct metric_histogram op_time[OP_IDS];
+    struct metric_counter op_failed[OP_IDS];
     struct metric_counter throttled;
     struct metric_counter touches_lost;
+    struct metric_counter share_refused;
+    struct buckets remembered_client;  /* What each client may have remembered here, */
+    struct buckets remembered_address; /* and each address. */
+    struct guard guard;
 };
 
 /* ---- Sampler: what was counted, for plots. ---- */
@@ -216,6 +226,9 @@ struct sampler {
     struct sampler_counts fine; /* At the last fine step; the thread's, as the next two. */
     struct sampler_counts coarse;
     uint64_t coarse_slot;
+    uint64_t unsent_peak;         /* Of gate.unsent, since memory was returned to the system ... */
+    uint64_t trim_ms;             /* ... which is done again from then on. */
+    bool trim_rest;               /* At the last return much was still in use. */
     _Atomic uint32_t sync_p50_us; /* Of the last seconds in which the log was synced; */
     _Atomic uint32_t sync_p99_us; /* 0: it never was. */
 };
@@ -239,6 +252,7 @@ struct server {
     struct replica_options options;
     struct zab_seed seeds[ZAB_MEMBERS_MAX];
     struct mailbox drained; /* Closed by the core once nothing is left inside. */
+    int64_t start_wall_ms;
     uint64_t start_ms;
 };
 
@@ -256,10 +270,32 @@ void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
 void gate_publish(struct gate *gate);
 
+void gate_guard_log(struct gate *gate, uint64_t now_ms); /* Failed credentials: each second. */
+
+/* gate_share.c: a client's share of what is remembered. Any thread. */
+struct share_ticket {
+    uint64_t client; /* Keys of the two buckets. */
+    uint64_t address;
+    uint64_t cost; /* Tokens; 0: the super user's. */
+    uint64_t now_ns;
+    bool pays_client; /* Else the address has no token, and made up identities shall not fill the
+                         table of clients. */
+};
+
+void gate_shares_init(struct gate *gate);
+void gate_shares_release(struct gate *gate);
+
+/* May this write with a key be remembered? False: its result says why not. */
+bool gate_shares_ask(struct gate *gate, struct op_request *request,
+                     struct share_ticket *ret_ticket);
+/* It is on its way. */
+void gate_shares_pay(struct gate *gate, const struct share_ticket *ticket);
+
 /* What the state holds now; zero while there is none. Any thread. */
 struct gate_figures {
     uint64_t nodes;
     uint64_t data_bytes;
+    uint64_t memory_bytes; /* Against maxTreeBytes. */
     uint64_t ephemerals;
     uint64_t sessions;
     uint64_t remembered;

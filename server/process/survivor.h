@@ -1,5 +1,5 @@
 /*
- * survivor.h - a majority of the disks is lost for good: one survivor goes on alone.
+ * survivor.h - a majority of the disks is lost for good: one survivor continues alone.
  *
  * The whole change is one write of the disk's identity, whose founding configuration is replaced by
  * one in which this disk alone votes; so a crash leaves the old ensemble or the new one. Everything

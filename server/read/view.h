@@ -51,7 +51,7 @@ void view_read_done(struct view *view);
  * entries of a tree that are closed to `who` there is the name alone.
  *
  * children: at most args->limit (0: 1,000), and no more data than VIEW_DATA_BYTES_MAX; `more` tells
- * that the list goes on. A page of up to 1,000 children with stat or data is one state; a longer
+ * that the list has more. A page of up to 1,000 children with stat or data is one state; a longer
  * one may span several, and then zxid and stat are of the first, so that they promise too little
  * rather than too much.
  * tree: levels down to args->depth (0: all), entries in name order, itself first; all of one state,
@@ -71,9 +71,9 @@ void view_multi(struct view *view, const struct op_principal *who, const struct 
 /* search: entries whose name is like args->pattern (glob.h) and whose data holds the bytes of
  * args->data (empty: any), depth first, behind args->after; at most args->limit (0: 1,000, which is
  * also the most). It looks at VIEW_SEARCH_NODES_MAX znodes and VIEW_DATA_BYTES_MAX of data at most,
- * for about VIEW_SEARCH_US; when `more`, it goes on behind result->after. Below a znode that `who`
- * may not read nothing is found, and of its own there is the name alone. A search of more than
- * 1,000 znodes spans several states: zxid is that of the first. */
+ * for about VIEW_SEARCH_US; when `more`, it continues behind result->after. Below a znode that
+ * `who` may not read nothing is found, and of its own there is the name alone. A search of more
+ * than 1,000 znodes spans several states: zxid is that of the first. */
 void view_search(struct view *view, const struct op_principal *who, const struct op_args *args,
                  struct op_result *result);
 
@@ -97,6 +97,11 @@ void view_acl(struct view *view, const struct op_principal *who, const struct op
 /* The list (NULL: open) as `who` may see it, by the same rule: a new reference. Any thread. */
 struct blob *view_shown_acl(struct blob *acl, const struct op_principal *who);
 
+/* A write was refused for lack of a right, perhaps by another replica: what the lists of its paths
+ * and of their parents say of the identities of `who` is noted with them. Any thread. */
+void view_note_refusal(struct view *view, const struct op_principal *who,
+                       const struct op_args *args);
+
 /* touch, getsession: the session whose secret has args->secret_hash; ERR_UNKNOWN_SESSION also when
  * this replica has not heard of it yet: ask again behind a quorum round. */
 void view_session(struct view *view, const struct op_principal *who, const struct op_args *args,
@@ -109,7 +114,7 @@ enum err view_find_session(struct view *view, const struct op_session *session,
 
 /* sessions: those with a public id above args->after_id that `who` may see, by their ids, at most
  * args->limit (0: 1,000, which is also the most). It looks at VIEW_SEARCH_NODES_MAX; when `more`,
- * it goes on behind result->after_id. What spans several states has the zxid of the first.
+ * it continues behind result->after_id. What spans several states has the zxid of the first.
  * ephemerals: of the session args->session, behind the path args->after; a page likewise, of one
  * state. ERR_NOT_FOUND also when `who` may not see the session. */
 void view_sessions(struct view *view, const struct op_principal *who, const struct op_args *args,

@@ -57,7 +57,7 @@ static const struct znode *closed_above(const struct state *state, const struct 
     return closed;
 }
 
-/* Where the walk goes on: a cursor may be stale, or made up, and leads into nothing closed. */
+/* Where the walk continues: a cursor may be stale, or made up, and leads into nothing closed. */
 static const struct znode *first_of(const struct state *state, const struct search *search,
                                     const struct znode *top)
 {

@@ -3,6 +3,7 @@
 #include "server/op/acl.h"
 #include "server/read/view.h"
 #include "server/read/view_int.h"
+#include "server/state/path.h"
 
 #include <string.h>
 
@@ -173,5 +174,43 @@ void view_acl(struct view *view, const struct op_principal *who, const struct op
         return;
     }
     look_acl(state, who, args, result);
+    view_read_done(view);
+}
+
+/* ---- Refused writes. ---- */
+
+static void note_list(const struct state *state, const struct op_principal *who, struct slice path)
+{
+    const struct znode *node = path_check(path, NULL) == ERR_OK ? state_find(state, path) : NULL;
+
+    if (node != NULL && znode_acl(node) != 0) {
+        (void)acl_perms(state_acl(state, znode_acl(node)), who);
+    }
+}
+
+/* Some operations have no path, and that of a sequential znode may end with a slash. */
+static void note_path(const struct state *state, const struct op_principal *who, struct slice path)
+{
+    const uint8_t *slash = path.len > 1 ? memrchr(path.data, '/', path.len) : NULL;
+    size_t parent = slash != NULL ? (size_t)(slash - path.data) : 0;
+
+    note_list(state, who, path);
+    if (slash != NULL) {
+        note_list(state, who, parent > 0 ? slice_make(path.data, parent) : slice_str("/"));
+    }
+}
+
+void view_note_refusal(struct view *view, const struct op_principal *who,
+                       const struct op_args *args)
+{
+    const struct state *state = view_read_whole(view);
+
+    if (state == NULL) {
+        return;
+    }
+    note_path(state, who, args->path);
+    for (uint32_t i = 0; i < args->op_count && i < VIEW_NODES_MAX; i++) {
+        note_path(state, who, args->ops[i].path);
+    }
     view_read_done(view);
 }

@@ -65,6 +65,7 @@ struct replica *replica_new(const struct replica_options *options)
     rng_init(&replica->rng, options->zab.rng_seed ^ options->boot);
     zab_effects_init(&replica->inner);
     list_init(&replica->requests);
+    lanes_init(replica);
     list_init(&replica->verdicts);
     list_init(&replica->forwards);
     map_init(&replica->by_id);
@@ -176,6 +177,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }
+    signs_note_room(replica);
     sessions_role_began(replica);
 }
 
@@ -228,8 +230,8 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_RESTORE:
-        replica->readable = false; /* Another state is about to be put in place. */
         replica->loading++;
+        replica_restoring(replica);
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_DELIVER:
@@ -255,6 +257,7 @@ static void take_effects(struct replica *replica, struct replica_effects *out)
             lead_run_forwards(replica);
         }
     }
+    requests_unblocked(replica);
     zab_effects_clear(&replica->inner);
 }
 
@@ -368,6 +371,7 @@ void replica_request(struct replica *replica, struct op_request *take_request, u
     (void)map_put_u64(&replica->by_id, take_request->id, take_request);
     replica->request_count++;
     take_request->state = 0;
+    lane_enter(replica, take_request);
     if (replica->draining) {
         request_reply(replica, take_request, ERR_NOT_READY, "this replica is shutting down");
     } else if (replica->request_count > replica->options.requests_max) {
@@ -424,6 +428,8 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .retried = replica->retried,
         .elections = replica->elections,
         .expired = replica->expired,
+        .tree_refused = replica->tree_refused,
+        .room = replica->room,
         .draining = replica->draining,
         .readable = replica->readable,
     };

@@ -35,6 +35,7 @@ struct replica_options {
     struct touch_set *touched; /* Sessions heard of here; NULL: none ever. */
     struct heard *heard;       /* Where it is noted when that was; NULL: nowhere. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
+    uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };
 
 /* What the host must do besides the effects of zab. */
@@ -82,9 +83,11 @@ struct replica_status {
     uint64_t requests;  /* Inside now. */
     uint64_t proposals; /* Since start. */
     uint64_t delivered;
-    uint64_t retried;   /* Forwarded or proposed again after a change of leader. */
-    uint64_t elections; /* Times this replica went looking. */
-    uint64_t expired;   /* Sessions that it has ended as leader. */
+    uint64_t retried;      /* Forwarded or proposed again after a change of leader. */
+    uint64_t elections;    /* Times this replica went looking. */
+    uint64_t expired;      /* Sessions that it has ended as leader. */
+    uint64_t tree_refused; /* Requests that it has refused as leader: the tree is full. */
+    struct prep_room room; /* maxTreeBytes in force: the leader's view, as last heard. */
     bool draining;
     bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
                       local reads. */

@@ -40,11 +40,12 @@ static struct change_set *make_set(const struct replica *replica, struct logrec 
     return change_set_new(rec->zxid, rec, changes);
 }
 
-/* Under the write lock. The window begins anew where another state has become whole. */
+/* Under the write lock. The window begins a new life where another state has become whole, and no
+ * further one is to take its place. */
 static void mend_window(struct replica *replica)
 {
     ASSERT(replica->window_broken);
-    if (is_whole(replica)) {
+    if (is_whole(replica) && replica->loading == 0 && !replica->status.quarantined) {
         PROBE("replica.window_restarted");
         replica->window_broken = false;
         window_restart(replica->options.window, replica->applied);
@@ -63,6 +64,16 @@ static void tell_window(struct replica *replica, struct change_set *take_set)
         window_append(window, take_set);
     } else if (window) {
         window_skip(window, replica->applied);
+    }
+}
+
+/* Until mend_window nothing is read from the window: the other state may have closed to its readers
+ * what the window holds. */
+static void break_window(struct replica *replica)
+{
+    replica->window_broken = replica->options.window != NULL;
+    if (replica->window_broken) {
+        window_suspend(replica->options.window);
     }
 }
 
@@ -222,6 +233,13 @@ void replica_take_times(struct replica *replica)
     }
 }
 
+void replica_restoring(struct replica *replica)
+{
+    ASSERT(replica->loading > 0);
+    replica->readable = false;
+    break_window(replica);
+}
+
 void replica_restored(struct replica *replica, const struct zab_event *event)
 {
     struct state *state = view_write(replica->view);
@@ -234,8 +252,7 @@ void replica_restored(struct replica *replica, const struct zab_event *event)
     replica->records_since_snap = 0;
     replica->bytes_since_snap = 0;
     replica->state_lost_seq = replica->request_seq;
-    replica->readable = false;
-    replica->window_broken = replica->options.window != NULL;
+    ASSERT(!replica->readable && replica->window_broken == (replica->options.window != NULL));
     take_state_time(replica, state);
     /* One that was taken while nothing changed has its end already. */
     check_end(replica, state);
@@ -249,16 +266,21 @@ void replica_restored(struct replica *replica, const struct zab_event *event)
     }
 }
 
-/* Its changes are not told either: nobody knows whether they have happened. */
+/* Nothing is read from the window either: it is unknown whether its changes have happened. */
 static void doubt(struct replica *replica)
 {
-    view_set_whole(replica->view, false);
-    replica->readable = false;
-    replica->window_broken = replica->options.window != NULL;
+    if (replica->readable) {
+        view_set_whole(replica->view, false);
+        replica->readable = false;
+    }
+    if (!replica->window_broken) {
+        break_window(replica);
+    }
 }
 
 static void trust(struct replica *replica)
 {
+    ASSERT(replica->loading == 0);
     if (replica->window_broken) {
         (void)view_write(replica->view);
         mend_window(replica);
@@ -275,7 +297,7 @@ void replica_note_readable(struct replica *replica)
 
     if (replica->status.serving && !doubted && !replica->readable) {
         trust(replica);
-    } else if (doubted && replica->readable) {
+    } else if (doubted) {
         doubt(replica);
     }
 }

@@ -36,6 +36,14 @@ enum request_place {
     REQUEST_PROPOSED,   /* Record `wait_zxid` of epoch `wait_epoch` is to be delivered. */
     REQUEST_CONFIRMING, /* A quorum round is under way; then it waits for `wait_zxid`. */
     REQUEST_WAITING,    /* Until `wait_zxid` is applied. */
+    REQUEST_BLOCKED,    /* A read that was confirmed, behind a write of its lane. */
+};
+
+/* The requests of one socket; all lists are of op_request.lane_node. */
+struct lane {
+    uint64_t done;      /* The newest write that was done, or may have been. */
+    struct list writes; /* Not answered yet, in order of arrival. */
+    struct list reads;  /* REQUEST_BLOCKED, in order of arrival. */
 };
 
 /* The leader's refusal of a learner's request, until a quorum round has confirmed that it may
@@ -81,10 +89,11 @@ struct replica {
     size_t request_count;
     size_t queued_count;
     size_t waiting_count;
-    uint64_t forwarded_bytes;  /* Of those that are at the leader. */
-    uint64_t lane_done[LANES]; /* By lane: the newest write that was done, or may have been. */
-    zxid_t waiting_min;        /* No waiting request is satisfied below this. */
-    uint64_t deadline_ms;      /* Next look. */
+    uint64_t forwarded_bytes; /* Of those that are at the leader. */
+    struct lane lanes[LANES];
+    struct list unblocked; /* Reads whose lane is free; answered at the end of the step. */
+    zxid_t waiting_min;    /* No waiting request is satisfied below this. */
+    uint64_t deadline_ms;  /* Next look. */
 
     zxid_t low_since; /* Leader: the first it prepared since a quorum's disks are low; 0: not. */
 
@@ -104,7 +113,8 @@ struct replica {
     bool bad_state;          /* It was not: nothing that the state says is true. */
     uint64_t state_lost_seq; /* The state was replaced by a snapshot: the outcome of requests up to
                                 this number cannot be told from deliveries. */
-    bool window_broken;      /* Another state is in place, and it is not whole yet. */
+    bool window_broken;      /* Another state is being loaded, or is in place but not whole yet;
+                                or the state is doubted. */
     struct state_changes changes;
     struct buf txn;            /* Scratch. */
     struct op_request **ready; /* Delivered; answered once the lock on the tree is free. */
@@ -135,6 +145,7 @@ struct replica {
     struct sign signs[ZAB_MEMBERS_MAX];     /* The last word of each, in order of first hearing. */
     size_t sign_count;
     struct sign_host host;
+    struct prep_room room; /* maxTreeBytes in force, as this replica knows it. */
     uint64_t role_since_ms;
     uint64_t said_ms; /* What goes along with signs of life was made then. */
 
@@ -142,7 +153,8 @@ struct replica {
     uint64_t delivered;
     uint64_t retried;
     uint64_t elections;
-    uint64_t expired; /* Sessions that this leader has ended. */
+    uint64_t expired;      /* Sessions that this leader has ended. */
+    uint64_t tree_refused; /* Requests that this leader has refused for lack of room. */
 };
 
 /* replica_request.c: the life of a request of this replica's own clients. */
@@ -152,6 +164,7 @@ void request_reply(struct replica *replica, struct op_request *request, enum err
 void requests_run_queue(struct replica *replica);
 void requests_applied(struct replica *replica);
 void requests_answer_ready(struct replica *replica);
+void requests_unblocked(struct replica *replica);
 void requests_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
 void requests_refused(struct replica *replica, uint64_t token, struct slice bytes);
 void requests_role_ended(struct replica *replica);
@@ -162,6 +175,18 @@ void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);
 struct op_request *request_by_id(struct replica *replica, uint64_t id);
+
+/* replica_lane.c: order within a lane. */
+void lanes_init(struct replica *replica);
+void lane_enter(struct replica *replica, struct op_request *request); /* It arrives ... */
+void lane_leave(struct replica *replica, struct op_request *request); /* ... and is answered. */
+
+/* A read that a write before it in its lane keeps from being answered; and into its list. */
+bool lane_blocks(struct replica *replica, const struct op_request *request);
+void lane_hold(struct replica *replica, struct op_request *request);
+struct op_request *lane_take_unblocked(struct replica *replica); /* NULL: no more. */
+void lane_note_done(struct replica *replica, const struct op_request *request);
+bool lane_is_overtaken(const struct replica *replica, const struct op_request *request);
 
 /* replica_lead.c: the leader's work for everybody's requests. */
 enum lead_outcome {
@@ -213,12 +238,16 @@ bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not 
 /* replica_signs.c: how the replicas are. */
 void signs_turn(struct replica *replica); /* Before each step. */
 void signs_heard(struct replica *replica, struct slice bytes);
+void signs_note_room(struct replica *replica); /* Also when a role begins. */
 
 /* replica_apply.c: committed records become state. */
 
 /* Applies the run of deliveries that starts at effect `at`, under one hold of the lock; returns the
  * index behind it. */
 size_t replica_deliver(struct replica *replica, size_t at);
+
+/* The host is to load another state, and may put it in place at any moment from now on. */
+void replica_restoring(struct replica *replica);
 
 /* The host has put the state of a snapshot in place. */
 void replica_restored(struct replica *replica, const struct zab_event *event);

@@ -26,6 +26,7 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
         replica->low_since = zxid;
     }
     now.low_since = replica->low_since;
+    now.room = replica->room;
     buf_clear(&replica->txn);
     result->err = prep_request(replica->prep, state, &now, zxid, &replica->txn, result);
     view_read_done(replica->view);
@@ -48,6 +49,7 @@ enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *j
         /* It rests on no proposal, and those in flight may wait for space. */
         *ret_zxid = replica->status.delivered + 1;
     }
+    replica->tree_refused += err == ERR_TREE_FULL ? 1 : 0;
     if (err != ERR_OK) {
         return LEAD_REFUSED;
     }

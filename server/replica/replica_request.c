@@ -33,6 +33,7 @@ static void finish(struct replica *replica, struct op_request *request)
     place(replica, request, 0);
     (void)map_remove_u64(&replica->by_id, request->id);
     list_remove(&request->node);
+    lane_leave(replica, request);
     ASSERT(replica->request_count > 0);
     replica->request_count--;
     if (request->result.zxid == 0) {
@@ -41,33 +42,11 @@ static void finish(struct replica *replica, struct op_request *request)
     request->on_reply(request);
 }
 
-/* What was done, or may have been, is not to be overtaken by what came before it in its lane. */
-static void note_done(struct replica *replica, const struct op_request *request)
-{
-    uint64_t *done = &replica->lane_done[request->lane % LANES];
-
-    if (request->lane != 0) {
-        *done = request->id > *done ? request->id : *done;
-    }
-}
-
-/*
- * A write of its lane behind this one was done, so this one was at that leader before it, and was
- * refused; the refusal is lost with the leader. Done now, it would come behind: a client that has
- * deleted a znode and created it anew would lose the new one. The same where the state was replaced
- * since, and nobody can tell what was done.
- */
-static bool is_overtaken(const struct replica *replica, const struct op_request *request)
-{
-    return request->lane != 0 && (request->id < replica->lane_done[request->lane % LANES] ||
-                                  request->id <= replica->state_lost_seq);
-}
-
 void request_reply(struct replica *replica, struct op_request *request, enum err err,
                    const char *detail)
 {
     if (err == ERR_OUTCOME_UNKNOWN) {
-        note_done(replica, request);
+        lane_note_done(replica, request);
     }
     request->result.err = err;
     request->result.detail = detail;
@@ -87,13 +66,25 @@ static bool is_applied(const struct replica *replica, zxid_t zxid)
     return zxid <= replica->applied && replica->applied >= replica->fuzzy_end;
 }
 
+/* It could be answered, but for the writes before it in its lane. */
+static void settle(struct replica *replica, struct op_request *request)
+{
+    if (lane_blocks(replica, request)) {
+        PROBE("replica.read_behind_a_write");
+        place(replica, request, REQUEST_BLOCKED);
+        lane_hold(replica, request);
+    } else {
+        finish(replica, request);
+    }
+}
+
 /* Answered once this replica has applied `zxid`: a client that saw the answer never sees less here.
  */
 static void wait_for(struct replica *replica, struct op_request *request, zxid_t zxid)
 {
     request->wait_zxid = zxid;
     if (is_applied(replica, zxid)) {
-        finish(replica, request);
+        settle(replica, request);
     } else {
         place(replica, request, REQUEST_WAITING);
     }
@@ -226,7 +217,7 @@ void requests_run_queue(struct replica *replica)
             continue;
         }
         place(replica, request, 0);
-        if (is_write(request) && is_overtaken(replica, request)) {
+        if (is_write(request) && lane_is_overtaken(replica, request)) {
             request_reply(replica, request, ERR_NOT_READY,
                           "the leader was lost with the answer to this write, which was refused; "
                           "a later one of the same connection was done");
@@ -260,10 +251,20 @@ void requests_applied(struct replica *replica)
             continue;
         }
         if (is_applied(replica, request->wait_zxid)) {
-            finish(replica, request);
+            settle(replica, request);
         } else if (request->wait_zxid < replica->waiting_min) {
             replica->waiting_min = request->wait_zxid;
         }
+    }
+}
+
+void requests_unblocked(struct replica *replica)
+{
+    struct op_request *request = lane_take_unblocked(replica);
+
+    while (request) {
+        wait_for(replica, request, request->wait_zxid);
+        request = lane_take_unblocked(replica);
     }
 }
 
@@ -390,7 +391,7 @@ void requests_delivered(struct replica *replica, const struct state *state,
     if (!request) {
         return; /* Its deadline has passed: it was told that the outcome is unknown. */
     }
-    note_done(replica, request);
+    lane_note_done(replica, request);
     request->result.err = ERR_OK;
     request->result.zxid = zxid;
     take_changes(request, state, &replica->changes);
@@ -470,6 +471,9 @@ static enum err late_error(const struct op_request *request, const char **ret_de
     case REQUEST_WAITING:
         *ret_detail = "this replica has not reached the zxid in time";
         return ERR_REPLICA_BEHIND;
+    case REQUEST_BLOCKED:
+        *ret_detail = "a write before it on the same connection was not answered in time";
+        return ERR_NOT_READY;
     case REQUEST_QUEUED:
     case REQUEST_CONFIRMING:
         break;
@@ -497,6 +501,7 @@ void requests_give_up(struct replica *replica)
             expire(replica, request);
         }
     }
+    requests_unblocked(replica);
 }
 
 void requests_check_deadlines(struct replica *replica)

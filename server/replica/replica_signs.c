@@ -77,6 +77,7 @@ static void note_self(struct replica *replica)
     enum sign_role role = sign_role_of(status, seed && seed->voter);
     uint64_t now_ms = replica->now_ms;
     uint64_t lag_ms = lag_of(replica);
+    bool leads = status->state == ZAB_LEADING;
 
     ASSERT(self);
     if (role != self->role || replica->role_since_ms == 0) {
@@ -91,8 +92,48 @@ static void note_self(struct replica *replica)
         .zxid = replica->applied,
         .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
         .role_ms = now_ms - replica->role_since_ms,
+        .tree_bytes_max = replica->options.tree_bytes_max,
+        .room_bytes_max = leads ? replica->room.bytes_max : 0,
+        .room_member = leads ? replica->room.member : 0,
         .host = replica->host,
     };
+}
+
+/* The smallest limit of this leader and of the voters in step. A voter that has not said its limit
+ * yet does so within a tick. Observers and replicas that are not in step count for nothing: they
+ * hold no write up. */
+static struct prep_room smallest_room(const struct replica *replica)
+{
+    struct prep_room room = {.bytes_max = replica->options.tree_bytes_max};
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(replica->zab, peers, ZAB_MEMBERS_MAX);
+
+    room.member = room.bytes_max != 0 ? replica->options.zab.id : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct zab_peer_status *peer = &peers[i];
+        const struct sign *sign = signs_find(replica->signs, replica->sign_count, peer->id);
+        bool in_step = peer->voter && peer->counted && peer->connected && peer->synced;
+
+        if (in_step && sign && sign->tree_bytes_max != 0 &&
+            (room.bytes_max == 0 || sign->tree_bytes_max < room.bytes_max)) {
+            room = (struct prep_room){.bytes_max = sign->tree_bytes_max, .member = peer->id};
+        }
+    }
+    return room;
+}
+
+/* Others know the limit in force from their leader, and keep it until they hear of another one. */
+void signs_note_room(struct replica *replica)
+{
+    uint32_t leader = replica->status.leader;
+    const struct sign *sign = signs_find(replica->signs, replica->sign_count, leader);
+
+    if (replica->status.state == ZAB_LEADING) {
+        replica->room = smallest_room(replica);
+    } else if (leader != 0 && sign && sign->role == SIGN_LEADER) {
+        replica->room =
+            (struct prep_room){.bytes_max = sign->room_bytes_max, .member = sign->room_member};
+    }
 }
 
 /* A learner speaks of itself, a leader of all. */
@@ -116,6 +157,7 @@ void signs_turn(struct replica *replica)
         return;
     }
     replica->said_ms = replica->now_ms;
+    signs_note_room(replica);
     note_self(replica);
     say(replica);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 enum {
-    SIGN_FORMAT = 1,
+    SIGN_FORMAT = 2,
     SIGN_ENTRY_MAX = 120 /* What a later version adds to an entry included. */
 };
 
@@ -60,6 +60,9 @@ static void put_sign(const struct sign *sign, uint64_t now_ms, struct buf *out)
     wire_put_u64(out, sign->zxid);
     wire_put_u32(out, sign->lag_ms);
     wire_put_u64(out, sign->role_ms);
+    wire_put_u64(out, sign->tree_bytes_max);
+    wire_put_u64(out, sign->room_bytes_max);
+    wire_put_u32(out, sign->room_member);
     wire_put_u64(out, sign->host.up_ms);
     wire_put_u32(out, sign->host.sync_p50_us);
     wire_put_u32(out, sign->host.sync_p99_us);
@@ -99,6 +102,9 @@ static bool get_sign(struct slice entry, uint64_t now_ms, struct sign *sign)
     sign->zxid = wire_get_u64(&reader);
     sign->lag_ms = wire_get_u32(&reader);
     sign->role_ms = wire_get_u64(&reader);
+    sign->tree_bytes_max = wire_get_u64(&reader);
+    sign->room_bytes_max = wire_get_u64(&reader);
+    sign->room_member = wire_get_u32(&reader);
     sign->host.up_ms = wire_get_u64(&reader);
     sign->host.sync_p50_us = wire_get_u32(&reader);
     sign->host.sync_p99_us = wire_get_u32(&reader);

@@ -49,6 +49,12 @@ struct sign {
     zxid_t zxid;      /* Applied. */
     uint32_t lag_ms;  /* Since it knew of a leader with a quorum. */
     uint64_t role_ms; /* Since it has had that role. */
+
+    /* maxTreeBytes: its own (0: none), and of a leader the limit in force and whose it is (0: as
+     * before, none). See signs_note_room. */
+    uint64_t tree_bytes_max;
+    uint64_t room_bytes_max;
+    uint32_t room_member;
     struct sign_host host;
 };
 

@@ -31,8 +31,8 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
 void expiry_end(struct expiry *expiry);
 bool expiry_is_on(const struct expiry *expiry);
 
-/* Time goes on; to be called in each turn, before anything else, and at least once in a report
- * interval. */
+/* Advances the clock; to be called in each turn, before anything else, and at least once in a
+ * report interval. */
 void expiry_turn(struct expiry *expiry, uint64_t now_ms);
 
 /* The process has stood still for longer than that: nothing is over until a quorum has said since

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "server/state/acls_int.h"
+#include "server/state/cost.h"
 
 enum {
     SEED_ACL = 0x61636c, /* Keeps lists and data of the same bytes apart. */
@@ -84,8 +85,11 @@ uint32_t acls_intern(struct acls *acls, struct slice bytes)
 void acls_ref(struct acls *acls, uint32_t index)
 {
     if (index > 0) {
-        ASSERT(at(acls, index)->refs < UINT32_MAX);
-        at(acls, index)->refs++;
+        struct acl *acl = at(acls, index);
+
+        ASSERT(acl->refs < UINT32_MAX);
+        acls->cost += acl->refs == 0 ? cost_acl(acl->blob->len) : 0;
+        acl->refs++;
     }
 }
 
@@ -98,6 +102,8 @@ void acls_unref(struct acls *acls, uint32_t index)
 
     ASSERT(acl->refs > 0);
     acl->refs--;
+    ASSERT(acls->cost >= cost_acl(acl->blob->len));
+    acls->cost -= acl->refs == 0 ? cost_acl(acl->blob->len) : 0;
     if (acl->refs == 0 && list_empty(&acl->idle)) {
         list_push_back(&acls->idle, &acl->idle);
     }
@@ -119,6 +125,14 @@ void acls_collect(struct acls *acls)
         free_acl(acl);
     }
     ASSERT(list_empty(&acls->idle) && acls->free_count < acls->count);
+}
+
+bool acls_has(const struct acls *acls, struct slice bytes)
+{
+    const struct acl *acl = bytes.len > 0 ? map_get(&acls->by_bytes, bytes) : NULL;
+
+    ASSERT(acl == NULL || acls->slots[acl->index] == acl);
+    return bytes.len == 0 || (acl != NULL && acl->refs > 0);
 }
 
 size_t acls_used(const struct acls *acls)

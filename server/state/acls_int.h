@@ -28,6 +28,7 @@ struct acls {
     uint32_t cap;
     struct map by_bytes;
     struct list idle;
+    uint64_t cost; /* Of those that somebody has (cost.h). */
 };
 
 void acls_init(struct acls *acls);
@@ -42,6 +43,9 @@ void acls_unref(struct acls *acls, uint32_t index);
 
 /* Frees the lists that nobody has. */
 void acls_collect(struct acls *acls);
+
+/* Whether somebody has the list of these bytes; an open one costs nothing and counts as known. */
+bool acls_has(const struct acls *acls, struct slice bytes);
 
 /* Lists that somebody has. */
 size_t acls_used(const struct acls *acls);

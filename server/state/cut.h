@@ -57,7 +57,7 @@ struct state_cut {
     struct walk walk;
     bool walking;             /* There was something to walk. */
     const struct znode *live; /* Where the walk stands, not handed out yet; NULL: at its end. */
-    bool consumed;            /* `live` was handed out: the walk goes on behind it. */
+    bool consumed;            /* `live` was handed out: the walk continues behind it. */
     bool descend;             /* ... into it. */
     struct state_cut_saved *current; /* Handed out from there. */
 };

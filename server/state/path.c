@@ -170,7 +170,8 @@ int path_order(struct slice a, struct slice b)
     if (i == len) {
         return a.len < b.len ? -1 : a.len > b.len;
     }
-    /* What ends here comes before what goes on: no name holds a byte below that of a slash. */
+    /* A path that ends here comes before a longer one: no name holds a byte below that of a slash.
+     */
     int left = a.data[i] == '/' ? 0 : a.data[i];
     int right = b.data[i] == '/' ? 0 : b.data[i];
 

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "server/state/cost.h"
 #include "server/state/path.h"
 #include "server/state/quota_int.h"
 #include "server/state/state_int.h"
@@ -168,6 +169,7 @@ static void appear(struct state *state, const struct znode *limits, struct slice
     quota->same_hash = map_put_u64(&quotas->by_hash, quota->path_hash, quota);
     avl_insert(&quotas->order, &quota->shown.path, &quota->order, path_cmp);
     quotas->count++;
+    quotas->cost += cost_quota(path.len);
     take_limits(quota, limits);
     count_subtree(state, quota);
     ASSERT(map_count(&quotas->by_hash) <= quotas->count);
@@ -204,6 +206,8 @@ static void vanish(struct state *state, struct slice path)
     }
     avl_remove(&quotas->order, &quota->order);
     quotas->count--;
+    ASSERT(quotas->cost >= cost_quota(path.len));
+    quotas->cost -= cost_quota(path.len);
     mem_free(quota);
 }
 

@@ -24,6 +24,7 @@ struct quotas {
     struct map by_hash; /* First struct quota of each path hash. */
     struct avl order;   /* By path. */
     size_t count;
+    uint64_t cost; /* In memory (cost.h). */
 };
 
 void quotas_init(struct quotas *quotas);

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/wire.h"
+#include "server/state/cost.h"
 #include "server/state/remember_int.h"
 #include "server/state/state_int.h"
 
@@ -129,6 +130,7 @@ void remember_insert(struct state *state, struct remembered *take_entry)
     ASSERT(old == NULL && take_entry->shown.zxid != 0);
     avl_insert(&remembers->order, &take_entry->shown.zxid, &take_entry->order, zxid_cmp);
     remembers->bytes += size_of(take_entry);
+    remembers->cost += cost_remembered(size_of(take_entry));
     state->digest += take_entry->hash;
 }
 
@@ -140,6 +142,7 @@ void remember_remove(struct state *state, struct remembered *entry)
     ASSERT(old == entry && remembers->bytes >= size_of(entry));
     avl_remove(&remembers->order, &entry->order);
     remembers->bytes -= size_of(entry);
+    remembers->cost -= cost_remembered(size_of(entry));
     ASSERT(map_count(&remembers->by_name) > 0 || remembers->bytes == 0);
     state->digest -= entry->hash;
 }

@@ -23,6 +23,7 @@ struct remembers {
     struct map by_name; /* By scope and key. */
     struct avl order;   /* By zxid. */
     uint64_t bytes;     /* Scopes, keys and results. */
+    uint64_t cost;      /* Of all of it in memory (cost.h). */
 };
 
 void remembers_init(struct remembers *remembers);

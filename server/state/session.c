@@ -69,6 +69,7 @@ void sessions_init(struct sessions *sessions)
     map_init(&sessions->owners);
     map_init(&sessions->by_hash);
     map_init(&sessions->ephemerals);
+    shares_init(&sessions->shares);
     ASSERT(sessions->count == 0);
 }
 
@@ -87,6 +88,7 @@ void sessions_release(struct sessions *sessions)
     ASSERT(map_count(&sessions->owners) >= sessions->count);
 
     map_release(&sessions->by_hash);
+    shares_release(&sessions->shares);
     free_values(&sessions->owners);
     free_values(&sessions->ephemerals);
 }
@@ -124,6 +126,7 @@ static void show(struct state *state, struct session *session)
     /* Two with one secret: the later one is found. Only a fuzzy snapshot can hold both. */
     map_put(&sessions->by_hash, hash_of(session), session);
     sessions->count++;
+    shares_add(&sessions->shares, session->shown.from);
     state->digest += digest_of(session);
 }
 
@@ -155,6 +158,7 @@ struct session *session_shut(struct state *state, struct session *session)
         map_remove(&sessions->by_hash, hash_of(session));
     }
     sessions->count--;
+    shares_drop(&sessions->shares, session->shown.from);
     session->open = false;
     ASSERT(session_get(state, session->shown.id) == NULL);
     if (session->shown.ephemeral_count > 0) {

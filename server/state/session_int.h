@@ -9,6 +9,7 @@
 
 #include "base/avl.h"
 #include "base/map.h"
+#include "server/state/share_int.h"
 #include "server/state/state.h"
 
 struct session {
@@ -25,6 +26,7 @@ struct sessions {
     struct map by_hash;    /* The open ones by the hash of their secret. */
     struct map ephemerals; /* struct ephemeral by the address of the znode. */
     uint64_t count;        /* Open ones. */
+    struct shares shares;  /* The open ones by client and by network. */
 };
 
 void sessions_init(struct sessions *sessions);

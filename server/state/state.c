@@ -2,12 +2,19 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "server/state/cost.h"
 #include "server/state/cut_int.h"
 #include "server/state/state_int.h"
 
 static uint64_t size_of(const struct znode *node)
 {
     return (uint64_t)node->name_len + blob_slice(node->data).len;
+}
+
+/* A znode with its data, without its ACL: lists are shared. */
+static uint64_t cost_of(const struct znode *node)
+{
+    return cost_node(node->name_len, node->owner) + cost_data(blob_slice(node->data).len);
 }
 
 static void add_builtin(struct state *state, struct znode *parent, const char *name)
@@ -33,6 +40,7 @@ struct state *state_new(uint64_t history)
     list_init(&state->cuts);
     state->root = tree_node_new(slice_make(NULL, 0));
     state->node_count = 1;
+    state->tree_cost = cost_of(state->root);
     state_sum_in(state, state->root);
     add_builtin(state, state->root, "zookeeper");
     struct znode *zookeeper = tree_child(state->root, slice_str("zookeeper"));
@@ -107,6 +115,14 @@ uint64_t state_ephemeral_count(const struct state *state)
     return state->ephemeral_count;
 }
 
+uint64_t state_memory_bytes(const struct state *state)
+{
+    ASSERT(state->tree_cost > state->data_bytes);
+
+    return state->tree_cost + state->acls.cost + state->remembers.cost + state->quotas.cost +
+           state->sessions.count * cost_session();
+}
+
 void changes_clear(struct state_changes *changes)
 {
     for (size_t i = 0; i < changes->count; i++) {
@@ -146,6 +162,11 @@ const struct znode *state_after(const struct state *state, struct slice path)
 struct slice state_acl(const struct state *state, uint32_t acl)
 {
     return blob_slice(acls_blob(&state->acls, acl));
+}
+
+bool state_has_acl(const struct state *state, struct slice acl)
+{
+    return acls_has(&state->acls, acl);
 }
 
 struct blob *state_acl_blob(const struct state *state, uint32_t acl)
@@ -202,6 +223,7 @@ void state_link(struct state *state, struct znode *parent, struct znode *node)
     tree_link(parent, node);
     state->node_count++;
     state->data_bytes += size_of(node);
+    state->tree_cost += cost_of(node);
     own(state, node);
     acls_ref(&state->acls, node->acl);
     state_sum_in(state, node);
@@ -214,10 +236,11 @@ static void forget(void *ctx, struct znode *node)
     struct state *state = ctx;
 
     ASSERT(state->node_count > STATE_BUILTIN_COUNT);
-    ASSERT(state->data_bytes >= size_of(node));
+    ASSERT(state->data_bytes >= size_of(node) && state->tree_cost > cost_of(node));
     state_sum_out(state, node);
     state->node_count--;
     state->data_bytes -= size_of(node);
+    state->tree_cost -= cost_of(node);
     acls_unref(&state->acls, node->acl);
     disown(state, node);
 }
@@ -252,9 +275,11 @@ struct blob *state_swap_data(struct state *state, struct znode *node, struct blo
     ASSERT(state->data_bytes >= size_of(node));
 
     state->data_bytes -= size_of(node);
+    state->tree_cost -= cost_of(node);
     struct blob *old = tree_node_swap_data(node, take_data);
 
     state->data_bytes += size_of(node);
+    state->tree_cost += cost_of(node);
     quota_resized(state, node, blob_slice(old).len);
     return old;
 }
@@ -264,7 +289,9 @@ void state_set_owner(struct state *state, struct znode *node, uint64_t owner)
     ASSERT(node->parent != NULL);
 
     disown(state, node);
+    state->tree_cost -= cost_of(node);
     node->owner = owner;
+    state->tree_cost += cost_of(node);
     own(state, node);
 }
 

@@ -13,6 +13,7 @@
 #include "base/blob.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/network.h"
 #include "server/state/stat.h"
 #include "server/state/txn.h"
 
@@ -48,6 +49,13 @@ void state_set_history(struct state *state, uint64_t history);
 uint64_t state_node_count(const struct state *state);
 uint64_t state_data_bytes(const struct state *state); /* Sum of data and name lengths. */
 uint64_t state_ephemeral_count(const struct state *state);
+
+/* What the whole state takes of memory, by the rule of cost.h: a running sum, the same on every
+ * replica at the same zxid. */
+uint64_t state_memory_bytes(const struct state *state);
+
+/* Whether a znode has exactly this encoded ACL, so that one more costs nothing. */
+bool state_has_acl(const struct state *state, struct slice acl);
 
 /* What one effect did, for the answer to the client (effects marked TXN_REPLY) and for watches. The
  * blobs live until the changes are filled again or released. */
@@ -145,6 +153,25 @@ const struct state_session *state_session_by_hash(const struct state *state,
 const struct state_session *state_session_after(const struct state *state, uint64_t after);
 uint64_t state_session_count(const struct state *state);
 
+/* What an open session counts in: the share of its client, which is the identity that was shown or
+ * else the network of its address, and that of the network, whatever was shown. */
+enum state_share {
+    STATE_SHARE_CLIENT,
+    STATE_SHARE_NETWORK,
+    STATE_SHARES
+};
+
+struct state_share_name {
+    uint8_t bytes[TXN_FROM_MAX + NETWORK_TEXT_MAX];
+};
+
+/* The name of such a share, in `name`; `from` is the opener's text of a session. */
+struct slice state_share_name(struct slice from, enum state_share kind,
+                              struct state_share_name *name);
+
+/* Open sessions that count in it. */
+uint64_t state_share_count(const struct state *state, struct slice name);
+
 /* The ephemerals of a session in the order of their paths (by components, as in a walk); NULL at
  * the end. Their paths: walk_path_of. */
 const struct znode *state_ephemeral_first(const struct state *state, uint64_t session);
@@ -205,7 +232,7 @@ void state_quota_stats(const struct state_quota *quota, struct buf *out);
 
 /* Where a scan stands; starts zeroed by state_scan_init. */
 struct state_cursor {
-    struct buf path; /* Last path written; the scan goes on behind it. */
+    struct buf path; /* Last path written; the scan continues behind it. */
     uint64_t after;  /* Last session or zxid of a remembered result written. */
     uint32_t section;
     bool done;

@@ -63,6 +63,7 @@ struct state {
     uint64_t node_count;      /* Built-in ones included. */
     uint64_t data_bytes;      /* Data and names. */
     uint64_t ephemeral_count; /* Znodes owned by sessions. */
+    uint64_t tree_cost;       /* Of znodes and their data (cost.h). */
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* From the address of a znode to its entry there. */
     uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */

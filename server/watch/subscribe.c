@@ -77,7 +77,8 @@ static void lose(struct subscriber *subscriber)
     }
 }
 
-static void tell_set(struct subscriber *subscriber, const struct change_set *set)
+static void tell_set(struct subscriber *subscriber, const struct change_set *set,
+                     const struct set_acls *acls)
 {
     const struct subscribe_sink *sink = &subscriber->sink;
 
@@ -86,9 +87,41 @@ static void tell_set(struct subscriber *subscriber, const struct change_set *set
     for (uint32_t i = 0; i < set->count && sink->on_change != NULL; i++) {
         sink->on_change(sink->ctx, set->zxid, &set->items[i]);
     }
-    watch_fire(subscriber->table, set);
+    watch_fire(subscriber->table, set, acls);
     subscriber->telling = false;
     subscriber->at.zxid = set->zxid;
+}
+
+/* Rights are looked at as late as can be: an ACL may have changed since the set was read. */
+static enum err try_tell_set(struct subscriber *subscriber, const struct change_set *set)
+{
+    struct set_acls *acls = NULL;
+    enum err err = window_acls(subscriber->window, subscriber->at.restarts, set, &acls);
+
+    if (err == ERR_OK) {
+        tell_set(subscriber, set, acls);
+    }
+    set_acls_free(acls);
+    return err;
+}
+
+/* Those up to the bound; all references are given up. ERR_MISSING: those from `*ret_told` on are
+ * not in the window any more. */
+static enum err tell_sets(struct subscriber *subscriber, struct change_set *const *take_sets,
+                          size_t count, zxid_t until, size_t *ret_told)
+{
+    size_t told = 0;
+    enum err err = ERR_OK;
+
+    while (err == ERR_OK && told < count && take_sets[told]->zxid <= until) {
+        err = try_tell_set(subscriber, take_sets[told]);
+        told += err == ERR_OK ? 1 : 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        change_set_unref(take_sets[i]);
+    }
+    *ret_told = told;
+    return err;
 }
 
 /* At most `max` sets; false when there is nothing more to tell. */
@@ -100,15 +133,16 @@ static bool pump_some(struct subscriber *subscriber, zxid_t until, size_t max)
     zxid_t last;
 
     ASSERT(max <= PUMP_SETS);
-    if (window_read(subscriber->window, &subscriber->at, sets, max, &count, &last) != ERR_OK) {
+    enum err err = window_read(subscriber->window, &subscriber->at, sets, max, &count, &last);
+
+    if (err == ERR_OK) {
+        err = tell_sets(subscriber, sets, count, until, &told);
+    }
+    if (err == ERR_MISSING) {
         lose(subscriber);
+    }
+    if (err != ERR_OK) {
         return false;
-    }
-    while (told < count && sets[told]->zxid <= until) {
-        tell_set(subscriber, sets[told++]);
-    }
-    for (size_t i = 0; i < count; i++) {
-        change_set_unref(sets[i]);
     }
     /* No set in between: complete up to the bound itself. */
     zxid_t end = told < count || last > until ? until : last;

@@ -44,9 +44,9 @@ struct subscribe_sink {
      */
     void (*on_change)(void *ctx, zxid_t zxid, const struct change *change);
     /* The subscriber fell behind the window, or the state was replaced: watches have not been told
-     * of what is in (`from`, subscribe_at()], nor on_change. Each stays, and goes on from there;
-     * the front end has each catch up from `from`: at once, or, when it holds it now, later and
-     * from the larger of `from` and its start. Or it tells of a gap. */
+     * of what is in (`from`, subscribe_at()], nor on_change. Each stays, and is told of all that
+     * comes later; the front end has each catch up from `from`: at once, or, when it holds it
+     * now, later and from the larger of `from` and its start. Or it tells of a gap. */
     void (*on_lost)(void *ctx, zxid_t from);
 };
 
@@ -79,7 +79,7 @@ struct subscribe_request {
 struct subscribe_result {
     uint32_t id; /* Of the watch; good even when it is used up. */
     enum subscribe_resumed resumed;
-    zxid_t zxid;  /* The watch is told of everything above by and by. */
+    zxid_t zxid;  /* The watch will be told of everything above. */
     bool used_up; /* A one-shot watch that a missed change has used up: it is not in the table. */
 };
 

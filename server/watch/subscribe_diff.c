@@ -11,11 +11,13 @@
 #include <stdlib.h>
 
 struct diff {
+    struct window *window;
     const struct missed_by *by;
     struct missed *missed; /* `upto`: the state of the first slice. */
     uint32_t visited;      /* Znodes. */
+    uint32_t slices;       /* Holds of the lock behind the first. */
     uint32_t slice_nodes;  /* At most, in one hold of the lock. */
-    struct buf next;       /* Path at which the walk goes on; empty before its begin. */
+    struct buf next;       /* Path at which the walk continues; empty before its begin. */
     bool done;
     bool too_much; /* A bound was reached. */
 };
@@ -67,6 +69,20 @@ static bool may_read(const struct diff *diff, const struct state *state, const s
     return watch_may_read(diff->by->owner, state_acl_blob(state, znode_acl(node)));
 }
 
+/* Of a znode that is not there. When the window has not seen it go, nobody knows its last ACL: then
+ * what is told is only what everybody can find out, that there is no such znode. */
+static bool might_read(const struct diff *diff, struct slice path, bool unknown)
+{
+    struct blob *acl = NULL;
+    bool readable = unknown;
+
+    if (window_acl(diff->window, path, &acl)) {
+        readable = watch_may_read(diff->by->owner, acl);
+    }
+    blob_unref(acl);
+    return readable;
+}
+
 /* ---- One znode: the rules of setWatches for one-shot watches, and the same idea for others. ----
  */
 
@@ -104,7 +120,9 @@ static void see_absent(struct diff *diff, const struct state *state)
     if (has_changed || was_there) {
         zxid_t zxid = has_changed ? stat.pzxid : diff->missed->upto;
 
-        add_event(diff, WATCH_DELETED, zxid, by->path, NULL);
+        if (might_read(diff, by->path, true)) {
+            add_event(diff, WATCH_DELETED, zxid, by->path, NULL);
+        }
         diff->missed->used_up = watch_is_one_shot(by->kind);
     }
 }
@@ -287,6 +305,53 @@ static void next_slice(const struct subscriber *subscriber, struct diff *diff)
     view_read_done(subscriber->view);
 }
 
+/* ---- Once more: what was closed while the walk went on. ---- */
+
+static struct slice path_of(const struct missed *missed, const struct diff_event *event)
+{
+    return slice_make(missed->paths.data + event->path_at, event->path_len);
+}
+
+/* Keeps the events of `*from` up to `to` that may still be read, behind the first `*kept`. */
+static void keep_readable(const struct diff *diff, const struct state *state, size_t *from,
+                          size_t to, size_t *kept)
+{
+    struct missed *missed = diff->missed;
+
+    for (; *from < to; (*from)++) {
+        struct diff_event *event = &missed->events[*from];
+        struct slice path = path_of(missed, event);
+        const struct znode *node = state != NULL ? state_find(state, path) : NULL;
+        bool readable = node != NULL ? may_read(diff, state, node)
+                                     : might_read(diff, path, event->type == WATCH_DELETED);
+
+        if (readable) {
+            missed->events[(*kept)++] = *event;
+        } else {
+            blob_unref(event->change.data);
+        }
+    }
+}
+
+static void look_again(const struct subscriber *subscriber, struct diff *diff)
+{
+    struct missed *missed = diff->missed;
+    size_t from = 0;
+    size_t kept = 0;
+
+    while (from < missed->event_count) {
+        size_t left = missed->event_count - from;
+        size_t part = left < diff->slice_nodes ? left : diff->slice_nodes;
+        const struct state *state = view_read(subscriber->view);
+
+        keep_readable(diff, state, &from, from + part, &kept);
+        if (state != NULL) {
+            view_read_done(subscriber->view);
+        }
+    }
+    missed->event_count = kept;
+}
+
 static int by_zxid(const void *left, const void *right)
 {
     const struct diff_event *a = left;
@@ -310,7 +375,10 @@ static uint64_t life(const struct subscriber *subscriber)
 enum err diff_gather(const struct subscriber *subscriber, const struct missed_by *by,
                      struct missed *missed)
 {
-    struct diff diff = {.by = by, .missed = missed, .slice_nodes = subscriber->slice_nodes};
+    struct diff diff = {.window = subscriber->window,
+                        .by = by,
+                        .missed = missed,
+                        .slice_nodes = subscriber->slice_nodes};
     uint64_t life_before = life(subscriber);
 
     missed->resumed = SUBSCRIBE_DIFFED;
@@ -320,8 +388,12 @@ enum err diff_gather(const struct subscriber *subscriber, const struct missed_by
 
     while (err == ERR_OK && !diff.done && !diff.too_much) {
         next_slice(subscriber, &diff);
+        diff.slices++;
     }
     buf_release(&diff.next);
+    if (err == ERR_OK && diff.slices > 0 && !diff.too_much) {
+        look_again(subscriber, &diff);
+    }
     /* Slices of two states that do not follow one another make no difference. */
     if (err == ERR_OK && (diff.too_much || life(subscriber) != life_before)) {
         missed_give_up(missed, subscriber->at.zxid);

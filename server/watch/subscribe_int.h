@@ -30,14 +30,21 @@ struct diff_event {
     struct change change; /* `data` is a reference. */
 };
 
+/* One set of a replay. */
+struct missed_set {
+    struct change_set *set; /* A reference. */
+    struct set_acls *acls;  /* Newer ones; NULL: none. */
+};
+
 struct missed {
     enum subscribe_resumed resumed;
-    zxid_t since;             /* All of (since, upto] is in here: */
-    zxid_t upto;              /* where the watch goes on. */
-    bool used_up;             /* By the difference. */
-    struct change_set **sets; /* REPLAYED; references. */
+    zxid_t since;            /* All of (since, upto] is in here: */
+    zxid_t upto;             /* where the watch continues. */
+    bool used_up;            /* By the difference. */
+    struct missed_set *sets; /* REPLAYED; the newest first. */
     size_t set_count;
     size_t set_cap;
+    uint64_t looked;           /* Sets that were looked at to find them. */
     struct diff_event *events; /* DIFFED; in the order of zxids. */
     size_t event_count;
     size_t event_cap;

@@ -5,7 +5,7 @@
 #include "server/watch/subscribe_int.h"
 
 enum {
-    REPLAY_SETS = 512 /* Read from the window at a time. */
+    REPLAY_SETS = 256 /* Read from the window at a time. */
 };
 
 void missed_init(struct missed *missed, enum subscribe_resumed resumed, zxid_t upto)
@@ -14,10 +14,13 @@ void missed_init(struct missed *missed, enum subscribe_resumed resumed, zxid_t u
     buf_init(&missed->paths, SUBSCRIBE_DIFF_BYTES_MAX);
 }
 
-static void drop_sets(struct missed *missed, size_t keep)
+static void drop_sets(struct missed *missed)
 {
-    while (missed->set_count > keep) {
-        change_set_unref(missed->sets[--missed->set_count]);
+    while (missed->set_count > 0) {
+        struct missed_set *last = &missed->sets[--missed->set_count];
+
+        change_set_unref(last->set);
+        set_acls_free(last->acls);
     }
 }
 
@@ -30,7 +33,7 @@ static void drop_events(struct missed *missed)
 
 void missed_release(struct missed *missed)
 {
-    drop_sets(missed, 0);
+    drop_sets(missed);
     drop_events(missed);
     buf_release(&missed->paths);
     mem_free(missed->sets);
@@ -43,41 +46,68 @@ void missed_give_up(struct missed *missed, zxid_t upto)
     missed->resumed = SUBSCRIBE_GAP;
     missed->upto = upto;
     missed->used_up = false;
-    drop_sets(missed, 0);
+    drop_sets(missed);
     drop_events(missed);
 }
 
 /* ---- Replay. ---- */
 
-static void reserve_sets(struct missed *missed)
+static void add_set(struct missed *missed, struct change_set *take_set)
 {
-    if (missed->set_cap - missed->set_count < REPLAY_SETS) {
-        missed->set_cap = 2 * missed->set_cap + REPLAY_SETS;
-        missed->sets = mem_realloc(missed->sets, missed->set_cap * sizeof(struct change_set *));
+    if (missed->set_count == missed->set_cap) {
+        missed->set_cap = missed->set_cap > 0 ? 2 * missed->set_cap : 16;
+        missed->sets = mem_realloc(missed->sets, missed->set_cap * sizeof(struct missed_set));
     }
+    missed->sets[missed->set_count++] = (struct missed_set){.set = take_set};
 }
 
-/* References to all sets in (since, here]. ERR_MISSING when the window does not hold them all. */
-static enum err replay_gather(const struct subscriber *subscriber, zxid_t since,
-                              struct missed *missed)
+/* References to the sets of (since, here] that concern the watch. ERR_MISSING when the window does
+ * not hold all of these. */
+static enum err find_sets(const struct subscriber *subscriber, const struct missed_by *by,
+                          struct missed *missed)
 {
-    struct window_mark mark = {.zxid = since, .restarts = subscriber->at.restarts};
+    struct window_search search = {.path = by->path,
+                                   .below = by->kind == WATCH_RECURSIVE,
+                                   .after = by->since,
+                                   .upto = subscriber->at.zxid,
+                                   .life = subscriber->at.restarts};
+    struct change_set *found[REPLAY_SETS];
+    enum err err = ERR_OK;
+    size_t count;
+
+    while (err == ERR_OK && !search.done) {
+        err = window_search(subscriber->window, &search, found, REPLAY_SETS, &count);
+        for (size_t i = 0; i < count; i++) {
+            add_set(missed, found[i]);
+        }
+    }
+    missed->looked = search.looked;
+    return err;
+}
+
+/* What has been closed since is told to nobody who may not read it now. */
+static enum err find_acls(const struct subscriber *subscriber, struct missed *missed)
+{
     enum err err = ERR_OK;
 
-    while (err == ERR_OK && mark.zxid < subscriber->at.zxid) {
-        size_t count;
-
-        reserve_sets(missed);
-        err = window_read(subscriber->window, &mark, missed->sets + missed->set_count, REPLAY_SETS,
-                          &count, &mark.zxid);
-        missed->set_count += count;
+    for (size_t i = 0; i < missed->set_count && err == ERR_OK; i++) {
+        err = window_acls(subscriber->window, subscriber->at.restarts, missed->sets[i].set,
+                          &missed->sets[i].acls);
     }
-    size_t keep = missed->set_count;
+    return err;
+}
 
-    while (keep > 0 && missed->sets[keep - 1]->zxid > subscriber->at.zxid) {
-        keep--;
+static enum err replay_gather(const struct subscriber *subscriber, const struct missed_by *by,
+                              struct missed *missed)
+{
+    enum err err = find_sets(subscriber, by, missed);
+
+    if (err == ERR_OK) {
+        err = find_acls(subscriber, missed);
     }
-    drop_sets(missed, err == ERR_OK ? keep : 0);
+    if (err != ERR_OK) {
+        drop_sets(missed);
+    }
     return err;
 }
 
@@ -93,9 +123,11 @@ enum err missed_gather(const struct subscriber *subscriber, const struct missed_
     if (by->since >= at) {
         return ERR_OK;
     }
-    if (replay_gather(subscriber, by->since, missed) == ERR_OK) {
+    enum err err = replay_gather(subscriber, by, missed);
+
+    if (err != ERR_MISSING) {
         PROBE("subscribe.replayed");
-        return ERR_OK;
+        return err;
     }
     PROBE("subscribe.diffed");
     return diff_gather(subscriber, by, missed);
@@ -108,8 +140,10 @@ static bool tell_sets(struct subscriber *subscriber, struct watch *watch,
 {
     bool used_up = false;
 
-    for (size_t i = 0; i < missed->set_count && !used_up && !watch->held; i++) {
-        used_up = watch_fire_one(subscriber->table, watch, missed->sets[i]);
+    for (size_t i = missed->set_count; i-- > 0 && !used_up && !watch->held;) {
+        const struct missed_set *from = &missed->sets[i];
+
+        used_up = watch_fire_one(subscriber->table, watch, from->set, from->acls);
     }
     return used_up;
 }

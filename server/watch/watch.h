@@ -151,12 +151,15 @@ void watch_hold(struct watch *watch);
 /* Nothing up to `zxid` concerns any watch any more. */
 void watch_table_raise(struct watch_table *table, zxid_t zxid);
 
-/* Fires what the set concerns; watches that are used up are gone afterwards. */
-void watch_fire(struct watch_table *table, const struct change_set *set);
+/* Fires what the set concerns; watches that are used up are gone afterwards. An owner is told of
+ * what it may read by the ACL in the set and by the newest one (NULL: they are the same). */
+void watch_fire(struct watch_table *table, const struct change_set *set,
+                const struct set_acls *acls);
 
 /* The events of the set for one watch alone, whatever its `start`, until it is held. True when that
  * uses it up; it is not removed. */
-bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set);
+bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set,
+                    const struct set_acls *acls);
 
 /* One event for one watch, without asking whether its owner may read that. */
 void watch_tell(struct watch_table *table, struct watch *watch, const struct watch_event *event);

@@ -1,5 +1,6 @@
 /* What a set of changes fires, in ZooKeeper's order, and for whom. */
 #include "base/check.h"
+#include "base/probe.h"
 #include "server/state/path.h"
 #include "server/watch/watch_int.h"
 
@@ -28,7 +29,8 @@ struct trigger {
     enum watch_event_type type;
     struct slice path;
     const struct change *change;
-    const struct blob *acl; /* That a reader must pass. */
+    const struct blob *acl;    /* That a reader must pass: as it was, */
+    const struct blob *newest; /* and as it is now. */
 };
 
 struct cursor {
@@ -36,40 +38,47 @@ struct cursor {
     bool parent_next; /* The change's own trigger is done, the one of the parent is not. */
 };
 
-static struct trigger own_trigger(const struct change *change)
+static struct trigger own_trigger(const struct change *change, const struct set_acls *acls,
+                                  uint32_t i)
 {
     enum watch_event_type type = change->type == TXN_CREATE   ? WATCH_CREATED
                                  : change->type == TXN_DELETE ? WATCH_DELETED
                                                               : WATCH_DATA_CHANGED;
 
-    return (struct trigger){
-        .type = type, .path = change->path, .change = change, .acl = change->acl};
+    return (struct trigger){.type = type,
+                            .path = change->path,
+                            .change = change,
+                            .acl = change->acl,
+                            .newest = acls != NULL ? acls->items[i].own : change->acl};
 }
 
-static struct trigger parent_trigger(const struct change *change)
+static struct trigger parent_trigger(const struct change *change, const struct set_acls *acls,
+                                     uint32_t i)
 {
     ASSERT(change->type == TXN_CREATE || change->type == TXN_DELETE);
 
     return (struct trigger){.type = WATCH_CHILDREN_CHANGED,
                             .path = path_parent(change->path),
-                            .acl = change->parent_acl};
+                            .acl = change->parent_acl,
+                            .newest = acls != NULL ? acls->items[i].parent : change->parent_acl};
 }
 
-static bool next_trigger(const struct change_set *set, struct cursor *cursor,
-                         struct trigger *ret_trigger)
+static bool next_trigger(const struct change_set *set, const struct set_acls *acls,
+                         struct cursor *cursor, struct trigger *ret_trigger)
 {
     while (cursor->change < set->count) {
-        const struct change *change = &set->items[cursor->change];
+        uint32_t i = cursor->change;
+        const struct change *change = &set->items[i];
         bool has_parent = change->type == TXN_CREATE || change->type == TXN_DELETE;
 
         if (cursor->parent_next) {
-            *ret_trigger = parent_trigger(change);
+            *ret_trigger = parent_trigger(change, acls, i);
             cursor->parent_next = false;
             cursor->change++;
             return true;
         }
         if (has_parent || change->type == TXN_SET) {
-            *ret_trigger = own_trigger(change);
+            *ret_trigger = own_trigger(change, acls, i);
             cursor->parent_next = has_parent;
             cursor->change += has_parent ? 0 : 1;
             return true;
@@ -77,6 +86,13 @@ static bool next_trigger(const struct change_set *set, struct cursor *cursor,
         cursor->change++;
     }
     return false;
+}
+
+/* What was open and is closed by now is as secret as what never was. */
+static bool may_read(const struct watch_owner *owner, const struct trigger *trigger)
+{
+    return watch_may_read(owner, trigger->acl) && (trigger->newest == trigger->acl || MUTANT(33) ||
+                                                   watch_may_read(owner, trigger->newest));
 }
 
 /* ---- All watches that a trigger may concern. ---- */
@@ -163,7 +179,7 @@ static void mark(struct fire *fire, struct watch *watch)
         }
         watch->used = fire->first;
     }
-    if (watch_may_read(watch->owner, fire->trigger.acl)) {
+    if (may_read(watch->owner, &fire->trigger)) {
         watch->owner->last = fire->serial;
     }
 }
@@ -174,7 +190,7 @@ static void collect(struct fire *fire, struct watch *watch)
 {
     struct watch_owner *owner = watch->owner;
 
-    if (!watch_may_read(owner, fire->trigger.acl)) {
+    if (!may_read(owner, &fire->trigger)) {
         return;
     }
     watch->hit_next = NULL;
@@ -261,12 +277,13 @@ static bool is_single(const struct watch_table *table, const struct change_set *
     if (set->count != 1 || (change->type != TXN_CREATE && change->type != TXN_DELETE)) {
         return set->count == 1;
     }
-    struct trigger parent = parent_trigger(change);
+    struct trigger parent = parent_trigger(change, NULL, 0);
 
     return !is_watched(table, &parent);
 }
 
-void watch_fire(struct watch_table *table, const struct change_set *set)
+void watch_fire(struct watch_table *table, const struct change_set *set,
+                const struct set_acls *acls)
 {
     ASSERT(!table->firing);
     if (table->count == 0) {
@@ -278,13 +295,13 @@ void watch_fire(struct watch_table *table, const struct change_set *set)
     bool single = is_single(table, set);
 
     list_init(&fire.due);
-    while (!single && next_trigger(set, &cursor, &fire.trigger)) {
+    while (!single && next_trigger(set, acls, &cursor, &fire.trigger)) {
         fire.serial++;
         visit_all(&fire, mark);
     }
     fire.serial = table->serial;
     cursor = (struct cursor){0};
-    while (next_trigger(set, &cursor, &fire.trigger)) {
+    while (next_trigger(set, acls, &cursor, &fire.trigger)) {
         fire.serial++;
         visit_all(&fire, collect);
         table->firing = true;
@@ -318,7 +335,8 @@ static bool matches(const struct watch *watch, const struct trigger *trigger)
     return slice_eq(trigger->path, watch_path(watch));
 }
 
-bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set)
+bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct change_set *set,
+                    const struct set_acls *acls)
 {
     struct cursor cursor = {0};
     struct trigger trigger;
@@ -326,12 +344,12 @@ bool watch_fire_one(struct watch_table *table, struct watch *watch, const struct
     bool has_pending = false;
     bool used_up = false;
 
-    while (!used_up && !watch->held && next_trigger(set, &cursor, &trigger)) {
+    while (!used_up && !watch->held && next_trigger(set, acls, &cursor, &trigger)) {
         if (!matches(watch, &trigger)) {
             continue;
         }
         used_up = watch_is_one_shot(watch->kind);
-        if (!watch_may_read(watch->owner, trigger.acl)) {
+        if (!may_read(watch->owner, &trigger)) {
             continue;
         }
         /* Only when another one follows is it known that one was not the last. */

@@ -1,27 +1,6 @@
-#include "server/watch/window.h"
-
 #include "base/check.h"
 #include "base/mem.h"
-
-#include <pthread.h>
-
-struct window {
-    size_t bytes_max;
-    uint32_t sets_max;
-    bool news; /* Core thread: since the last wake. */
-
-    pthread_mutex_t mutex;    /* Guards what follows; held for the length of a look. */
-    struct change_set **ring; /* `sets_max` places; the oldest at `first`. */
-    uint32_t first;
-    uint32_t count;
-    size_t bytes;
-    zxid_t base;
-    zxid_t last;
-    uint64_t restarts;
-
-    pthread_mutex_t listeners_mutex; /* Apart: waking makes system calls. */
-    struct list listeners;
-};
+#include "server/watch/window_int.h"
 
 /* ---- One set. ---- */
 
@@ -118,17 +97,18 @@ void change_set_unref(struct change_set *set)
     if (set->rec != NULL) {
         logrec_unref(set->rec);
     }
+    mem_free(set->entries);
     mem_free(set);
 }
 
 /* ---- The window. ---- */
 
-static void lock(struct window *window)
+void window_lock(struct window *window)
 {
     ASSERT(pthread_mutex_lock(&window->mutex) == 0);
 }
 
-static void unlock(struct window *window)
+void window_unlock(struct window *window)
 {
     ASSERT(pthread_mutex_unlock(&window->mutex) == 0);
 }
@@ -142,31 +122,36 @@ struct window *window_new(size_t bytes_max, uint32_t sets_max, zxid_t start)
     window->sets_max = sets_max;
     window->base = start;
     window->last = start;
+    window->settled = start;
     window->ring = mem_zalloc(sets_max, sizeof(struct change_set *));
+    index_init(&window->index, sets_max);
     list_init(&window->listeners);
     ASSERT(pthread_mutex_init(&window->mutex, NULL) == 0);
     ASSERT(pthread_mutex_init(&window->listeners_mutex, NULL) == 0);
     return window;
 }
 
-/* The i-th oldest. */
-static struct change_set **place(struct window *window, uint32_t i)
+/* Core thread, which alone changes it. */
+static void settle(struct window *window, zxid_t zxid)
 {
-    uint64_t at = (uint64_t)window->first + i;
-
-    return &window->ring[at < window->sets_max ? at : at - window->sets_max];
+    if (zxid > atomic_load_explicit(&window->settled, memory_order_relaxed)) {
+        atomic_store_explicit(&window->settled, zxid, memory_order_release);
+    }
 }
 
 /* Takes the oldest out and chains it before `chain`, to be let go of without the lock. */
 static struct change_set *drop_oldest(struct window *window, struct change_set *chain)
 {
-    struct change_set *set = *place(window, 0);
+    struct change_set *set = *window_place(window, 0);
 
     ASSERT(window->count > 0 && window->bytes >= set->bytes);
     window->first = (uint32_t)(((uint64_t)window->first + 1) % window->sets_max);
     window->count--;
+    window->oldest++;
     window->bytes -= set->bytes;
     window->base = set->zxid;
+    settle(window, set->zxid);
+    index_drop(&window->index, set);
     set->dropped = chain;
     return set;
 }
@@ -201,48 +186,68 @@ void window_free(struct window *window)
     let_go(drop_all(window));
     ASSERT(pthread_mutex_destroy(&window->mutex) == 0);
     ASSERT(pthread_mutex_destroy(&window->listeners_mutex) == 0);
+    index_release(&window->index);
     mem_free(window->ring);
     mem_free(window);
+}
+
+static bool is_over(const struct window *window, const struct change_set *next)
+{
+    return window->bytes + window->index.bytes + next->bytes > window->bytes_max;
 }
 
 void window_append(struct window *window, struct change_set *take_set)
 {
     struct change_set *dropped = NULL;
 
-    lock(window);
-    ASSERT(take_set->zxid > window->last && take_set->count > 0);
-    while (window->count == window->sets_max ||
-           (window->count > 0 && window->bytes + take_set->bytes > window->bytes_max)) {
+    window_lock(window);
+    ASSERT(take_set->zxid > window->last && take_set->count > 0 && !window->suspended);
+    if (index_add(&window->index, take_set, window->oldest + window->count)) {
+        settle(window, take_set->zxid);
+    }
+    while (window->count == window->sets_max || (window->count > 0 && is_over(window, take_set))) {
         dropped = drop_oldest(window, dropped);
     }
-    *place(window, window->count++) = take_set;
+    *window_place(window, window->count++) = take_set;
     window->bytes += take_set->bytes;
     window->last = take_set->zxid;
-    unlock(window);
+    window_unlock(window);
     window->news = true;
     let_go(dropped);
 }
 
 void window_skip(struct window *window, zxid_t zxid)
 {
-    lock(window);
+    window_lock(window);
     if (zxid > window->last) {
         window->last = zxid;
     }
-    unlock(window);
+    window_unlock(window);
 }
 
+/* Sets of the life that ends, which somebody may still hold, are not settled in the next one. */
 void window_restart(struct window *window, zxid_t start)
 {
-    lock(window);
+    window_lock(window);
     struct change_set *dropped = drop_all(window);
+    zxid_t settled = window->last > start ? window->last : start;
 
     window->base = start;
     window->last = start;
     window->restarts++;
-    unlock(window);
+    window->suspended = false;
+    atomic_store_explicit(&window->settled, settled, memory_order_release);
+    window_unlock(window);
     window->news = true;
     let_go(dropped);
+}
+
+void window_suspend(struct window *window)
+{
+    window_lock(window);
+    window->suspended = true;
+    atomic_store_explicit(&window->settled, UINT64_MAX, memory_order_release);
+    window_unlock(window);
 }
 
 /* ---- Listeners. ---- */
@@ -282,20 +287,20 @@ void window_unlisten(struct window *window, struct window_listener *listener)
 
 void window_end(struct window *window, struct window_mark *ret_end)
 {
-    lock(window);
+    window_lock(window);
     *ret_end = (struct window_mark){.zxid = window->last, .restarts = window->restarts};
-    unlock(window);
+    window_unlock(window);
 }
 
 void window_extent(struct window *window, struct window_extent *ret_extent)
 {
-    lock(window);
+    window_lock(window);
     *ret_extent = (struct window_extent){.base = window->base,
                                          .last = window->last,
                                          .restarts = window->restarts,
                                          .sets = window->count,
-                                         .bytes = window->bytes};
-    unlock(window);
+                                         .bytes = window->bytes + window->index.bytes};
+    window_unlock(window);
 }
 
 /* How many sets are not above `zxid`: the place of the first one that is. */
@@ -307,7 +312,7 @@ static uint32_t behind(struct window *window, zxid_t zxid)
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
 
-        if ((*place(window, middle))->zxid <= zxid) {
+        if ((*window_place(window, middle))->zxid <= zxid) {
             low = middle + 1;
         } else {
             high = middle;
@@ -324,7 +329,7 @@ static void read_some(struct window *window, zxid_t after, struct change_set **o
     size_t count = left < max ? left : max;
 
     for (size_t i = 0; i < count; i++) {
-        out[i] = change_set_ref(*place(window, from + (uint32_t)i));
+        out[i] = change_set_ref(*window_place(window, from + (uint32_t)i));
     }
     *ret_count = count;
     if (count < left) {
@@ -341,13 +346,15 @@ enum err window_read(struct window *window, const struct window_mark *after,
 
     *ret_count = 0;
     *ret_last = after->zxid;
-    lock(window);
-    if (after->restarts != window->restarts || after->zxid < window->base) {
+    window_lock(window);
+    if (window->suspended) {
+        err = ERR_NOT_READY;
+    } else if (after->restarts != window->restarts || after->zxid < window->base) {
         err = ERR_MISSING;
     } else {
         read_some(window, after->zxid, out, max, ret_count, ret_last);
     }
-    unlock(window);
+    window_unlock(window);
     ASSERT(*ret_last >= after->zxid);
     return err;
 }

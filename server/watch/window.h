@@ -4,6 +4,9 @@
  * The core appends while it still holds the write lock of the view, so whoever has read a state
  * finds here all that led to it. Front ends keep a position, not a copy: one that falls behind the
  * window is told so and computes the difference. Bounded in transactions and bytes.
+ *
+ * An index by path finds the changes that concern one watch without a look at all others, and the
+ * newest ACL of each path: what was written while a znode was open is not told once it is closed.
  */
 #ifndef SERVER_WINDOW_H
 #define SERVER_WINDOW_H
@@ -17,6 +20,8 @@
 #include <stdatomic.h>
 
 struct window;
+struct window_path;
+struct window_entry;
 
 /* One change; slices and blobs live as long as the set. */
 struct change {
@@ -37,9 +42,13 @@ struct change_set {
     _Atomic uint32_t refs;
     uint32_t count;
     zxid_t zxid;
-    size_t bytes;               /* What it costs, about. */
-    struct logrec *rec;         /* Slices point into it; one reference. */
-    struct change_set *dropped; /* The window's. */
+    size_t bytes;       /* What it costs, about. */
+    struct logrec *rec; /* Slices point into it; one reference. */
+
+    /* The window's. */
+    struct change_set *dropped;
+    struct window_entry *entries; /* In the index; NULL while it is not in the window. */
+    uint32_t entry_count;
     struct change items[];
 };
 
@@ -67,6 +76,11 @@ void window_skip(struct window *window, zxid_t zxid);
  * was. */
 void window_restart(struct window *window, zxid_t start);
 
+/* Core thread: another state is about to take the place of the window's, or it is unknown whether
+ * the state is sound. Until window_restart nothing is read: what the window holds may have been
+ * closed to its readers. */
+void window_suspend(struct window *window);
+
 /* Core thread, after the lock is free: wakes listeners when a set was appended, or the window
  * restarted, since the last time. */
 void window_wake(struct window *window);
@@ -90,7 +104,7 @@ struct window_mark {
 /* Any thread: the newest place. */
 void window_end(struct window *window, struct window_mark *ret_end);
 
-/* Any thread: what it holds: all changes in (base, last]. */
+/* Any thread: what it holds: all changes in (base, last]; the bytes include the index. */
 struct window_extent {
     zxid_t base;
     zxid_t last;
@@ -103,8 +117,55 @@ void window_extent(struct window *window, struct window_extent *ret_extent);
 
 /* Any thread: references to at most `max` sets behind `after`, in order; `*ret_last` is up to where
  * they are complete (also when there is no change at all), never before `after`. ERR_MISSING:
- * `after` is before the window or of another life. */
+ * `after` is before the window or of another life. ERR_NOT_READY: it is suspended. */
 enum err window_read(struct window *window, const struct window_mark *after,
                      struct change_set **out, size_t max, size_t *ret_count, zxid_t *ret_last);
+
+/* ---- By path. ---- */
+
+/* What somebody looks for, in (after, upto]. Zero all but the first group. */
+struct window_search {
+    struct slice path;
+    bool below;      /* Also changes of all that is below the path. */
+    zxid_t after;    /* Everything up to here is behind. */
+    zxid_t upto;     /* And here it ends. */
+    uint64_t life;   /* As in a mark. */
+    uint64_t looked; /* Sets that were looked at, for tests. */
+
+    /* The window's. */
+    bool begun;
+    bool done;
+    uint64_t number[2]; /* The next set of a chain ... */
+    uint32_t at[2];     /* ... and its entry. */
+    bool more[2];
+};
+
+/* Any thread: the next sets that concern the path, the newest first; at most `max` references, and
+ * a bounded look. Goes on until `done`. Few of other paths may be among them, none is missing. The
+ * same errors as window_read. */
+enum err window_search(struct window *window, struct window_search *search, struct change_set **out,
+                       size_t max, size_t *ret_count);
+
+/* The newest ACLs of the znodes of a set, change by change. */
+struct set_acls {
+    uint32_t count;
+
+    struct {
+        struct blob *own;    /* A reference; NULL: open. */
+        struct blob *parent; /* CREATE, DELETE: of the parent. */
+    } items[];
+};
+
+/* Any thread: the newest ACLs that this replica knows of the paths of a set of this life; of a
+ * deleted znode its last one. NULL: they are those in the set itself, the common case, which takes
+ * no lock. ERR_MISSING: the window does not hold the set any more, so nobody knows. ERR_NOT_READY:
+ * it is suspended. */
+enum err window_acls(struct window *window, uint64_t life, const struct change_set *set,
+                     struct set_acls **ret_acls);
+void set_acls_free(struct set_acls *acls); /* Accepts NULL. */
+
+/* Any thread: the newest ACL of one path, of a deleted znode its last one, as a reference. False:
+ * the window does not know it. */
+bool window_acl(struct window *window, struct slice path, struct blob **ret_acl);
 
 #endif

@@ -2,7 +2,7 @@
  * WebSockets as a whole, on three replicas of loopback: writes in a pipeline and one after another,
  * fan-out to many watchers, memory of idle ones and what they cost an active client. Bytes are sent
  * and counted raw after the handshake, so that the client costs little. Arguments choose: pipeline,
- * single, watchers, idle.
+ * single, watchers, resume, idle.
  */
 #include "base/mem.h"
 #include "tests/proc/ensemble.h"
@@ -25,6 +25,7 @@ enum {
     DATA_LEN = 1024,
     WATCHERS = 1000,
     FAN_OUTS = 60,
+    HISTORY = 90000,
     IDLE = 10000,
     ECHOES = 4000,
     BUF_MAX = 64 << 20,
@@ -315,6 +316,69 @@ static void bench_fan_out(const char *what, uint32_t index, uint32_t replicas)
     mem_free(lines);
 }
 
+/* ---- Back with a place in the past ---- */
+
+static void write_small(uint32_t index)
+{
+    struct line line;
+    struct buf bytes;
+
+    line_open(&line, index);
+    buf_init(&bytes, BUF_MAX);
+    for (int i = 0; i < PIPELINED; i++) {
+        put_frame(&bytes, "{\"id\":1,\"op\":\"set\",\"path\":\"/bench\",\"dataUtf8\":\"x\"}");
+    }
+    for (int sent = 0; sent < HISTORY; sent += PIPELINED) {
+        converse(&line, buf_slice(&bytes), PIPELINED);
+    }
+    buf_release(&bytes);
+    line_close(&line);
+}
+
+static void put_resume(struct buf *out, int number, const char *since)
+{
+    char text[256];
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"id\":1,\"op\":\"watch\",\"path\":\"/quiet/%d\",\"kind\":\"persistent\","
+                   "\"since\":\"%s\"}",
+                   number, since);
+    put_frame(out, text);
+}
+
+/* Watches of paths that never changed, behind what changed elsewhere. */
+static void bench_resume(uint32_t index)
+{
+    struct line *lines = mem_zalloc(WATCHERS, sizeof(*lines));
+    char since[64];
+    struct buf bytes;
+
+    ENSEMBLE_CHECK(&ensemble,
+                   ensemble_call(&ensemble, index, "GET", "/znodes/v1/bench", NULL) == 200);
+    (void)snprintf(since, sizeof(since), "%s", web_header(&ensemble.reply, "Zk-Zxid"));
+    write_small(index);
+    for (int i = 0; i < WATCHERS; i++) {
+        line_open(&lines[i], index);
+    }
+    buf_init(&bytes, 4096);
+
+    int epoll_fd = watch_lines(lines, WATCHERS);
+    uint64_t us = os_now_us();
+
+    for (int i = 0; i < WATCHERS; i++) {
+        buf_clear(&bytes);
+        put_resume(&bytes, i, since);
+        (void)!send(lines[i].fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+    }
+    take_events(epoll_fd, WATCHERS);
+    us = os_now_us() - us;
+    print("1,000 watches resume behind 90,000 foreign sets", &us, 1);
+    close(epoll_fd);
+    close_lines(lines, WATCHERS);
+    buf_release(&bytes);
+    mem_free(lines);
+}
+
 static uint64_t resident_kib(uint32_t index)
 {
     char path[64];
@@ -395,6 +459,9 @@ static void run(int count, char **names, uint32_t leader)
     if (is_asked(count, names, "watchers")) {
         bench_fan_out("1,000 watchers of one znode, on one replica", follower, 1);
         bench_fan_out("1,000 watchers of one znode, on three replicas", leader, 3);
+    }
+    if (is_asked(count, names, "resume")) {
+        bench_resume(follower);
     }
     if (is_asked(count, names, "idle")) {
         bench_idle(follower);

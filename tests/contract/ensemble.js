@@ -2,42 +2,16 @@
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { portFree } from '../lib/ports.mjs';
 import { ask } from './client.js';
 
 const START_MS = 200000;
 const STOP_MS = 60000;
 const LOOK_MS = 50;
-const PEER_OFFSET = 1000;
-const FIRST_PORT = 21000;
-const LAST_PORT = 29000;
-const TRIES = 50;
-
-function isFree(port) {
-  return new Promise((resolve) => {
-    const server = createServer().once('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
-}
-
-/** A port from which on as many are free as `zabra dev` takes. */
-export async function findPorts(count) {
-  for (let i = 0; i < TRIES; i += 1) {
-    const base = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));
-    const ports = Array.from({ length: count }, (_, at) => [
-      base + at,
-      base + PEER_OFFSET + at,
-    ]).flat();
-    const free = await Promise.all(ports.map(isFree));
-    if (free.every(Boolean)) {
-      return base;
-    }
-  }
-  throw new Error('no free ports');
-}
+export const PEER_OFFSET = 1000;
 
 function wait(ms) {
   return new Promise((resolve) => {
@@ -48,7 +22,7 @@ function wait(ms) {
 export class Ensemble {
   static async start(count, keys) {
     const ensemble = new Ensemble();
-    const base = await findPorts(count);
+    const base = await portFree(count, PEER_OFFSET);
     ensemble.ports = Array.from({ length: count }, (_, at) => base + at);
     ensemble.directory = mkdtempSync(join(tmpdir(), 'zabra-contract-'));
     const settings = Object.entries(keys).flatMap(([key, value]) => [`--${key}`, String(value)]);

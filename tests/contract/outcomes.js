@@ -427,10 +427,17 @@ async function askUntil(port, tell, request, wanted, { from, held }) {
   }
 }
 
+/** Probes are answered although all places are taken. */
+function isProbe({ method, target }) {
+  return ['GET', 'HEAD'].includes(method) && ['/livez', '/readyz', '/metrics'].includes(target);
+}
+
 /** All places are taken: of one address (429), then of all (503). */
 export async function askWhenFull(document, port, tell) {
   const held = [];
-  const plain = operationsOf(document).map(({ method, target }) => ({ method, target }));
+  const plain = operationsOf(document)
+    .map(({ method, target }) => ({ method, target }))
+    .filter((request) => !isProbe(request));
   for (const request of plain) {
     await askUntil(port, tell, request, 429, { from: '127.0.0.1', held });
   }

@@ -6,8 +6,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
+import { portFree } from '../lib/ports.mjs';
 import { ask } from './client.js';
-import { Ensemble, findPorts } from './ensemble.js';
+import { Ensemble, PEER_OFFSET } from './ensemble.js';
 import {
   AGAIN,
   CASES,
@@ -85,7 +86,7 @@ class World {
     world.directory = mkdtempSync(join(tmpdir(), 'zabra-output-'));
     writeFileSync(join(world.directory, 'pw'), 'pw\n');
     chmodSync(join(world.directory, 'pw'), 0o600);
-    const port = await findPorts(2);
+    const port = await portFree(2, PEER_OFFSET);
     world.environment = {
       PATH: `${dirname(process.env.ZABRA_BINARY)}:${process.env.PATH}`,
       LC_ALL: 'C.UTF-8',

@@ -275,6 +275,31 @@ caught(
   /request: \/ttl/,
 );
 
+/** A create of /NAME whose answer has no Location. */
+function unlocated(name, more = {}) {
+  return exchange({
+    method: 'POST',
+    target: `/znodes/v1/?name=${encodeURIComponent(name)}`,
+    lines: ['HTTP/1.1 201 -', ...head.slice(1)],
+    body: { ...znode, path: `/${name}`, data64: undefined },
+    ...more,
+  });
+}
+
+caught('a create without a Location', unlocated('a'), /location is missing/);
+caught('a long one without a Location', unlocated('a'.repeat(1900)), /location is missing/);
+passes('a Location that would be too long', unlocated('a'.repeat(2048)));
+passes('a Location that would be too long when it is encoded', unlocated('\u00e4'.repeat(400)));
+passes(
+  'a Location beside a head that leaves no room for it',
+  unlocated('a'.repeat(1500), { headers: Array(110).fill('a: b').join('\r\n') }),
+);
+caught(
+  'a short Location beside the same head',
+  unlocated('a', { headers: Array(110).fill('a: b').join('\r\n') }),
+  /location is missing/,
+);
+
 // ---- Messages and events ----
 
 function received(message, op = '') {

@@ -166,6 +166,17 @@ def check_closes(_options, report):
     report.same("docs/websocket.md", told, there)
 
 
+# --- promtool ---
+
+
+def promtool():
+    found = shutil.which("promtool") or TOP / "build/tools/promtool"
+    if not pathlib.Path(found).exists():
+        print("skipped: there is no promtool (run-tests fetches it)")
+        sys.exit(SKIP)
+    return found
+
+
 # --- metrics ---
 
 
@@ -205,20 +216,32 @@ def replica_says(zabra, path):
             process.wait()
 
 
-def printed_metrics(zabra):
-    """Pairs of name and type, as a replica prints them."""
-    return dict(re.findall(r"^# TYPE (\w+) (\w+)$", replica_says(zabra, "/metrics"), re.M))
+def printed_metrics(text):
+    """Pairs of name and type."""
+    return dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.M))
 
 
 def told_metrics():
-    rows = re.findall(r"^\| `(zabra_\w+)` \| (\w+)[ ,|]", (DOCS / "metrics.md").read_text(), re.M)
+    rows = re.findall(r"^\| `((?:zabra|process)_\w+)` \| (\w+)[ ,|]", (DOCS / "metrics.md").read_text(), re.M)
     return dict(rows)
 
 
 def check_metrics(options, report):
     """docs/metrics.md has each metric that a replica prints, with its type, and no other."""
+    text = replica_says(options.zabra, "/metrics")
     report.same("docs/metrics.md", {f"{name} ({kind})" for name, kind in told_metrics().items()},
-                {f"{name} ({kind})" for name, kind in printed_metrics(options.zabra).items()})
+                {f"{name} ({kind})" for name, kind in printed_metrics(text).items()})
+
+
+def check_exposition(options, report):
+    """promtool finds nothing in what a replica prints."""
+    tool = promtool()
+    text = replica_says(options.zabra, "/metrics")
+    report.look()
+    ended = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True)
+    said = ended.stdout + ended.stderr
+    if said or ended.returncode:
+        report.fail("/metrics", said or f"promtool ended with {ended.returncode}")
 
 
 def check_figures(_options, report):
@@ -261,14 +284,6 @@ def check_routes(options, report):
 
 
 # --- alerts ---
-
-
-def promtool():
-    found = shutil.which("promtool") or TOP / "build/tools/promtool"
-    if not pathlib.Path(found).exists():
-        print("skipped: there is no promtool (run-tests fetches it)")
-        sys.exit(SKIP)
-    return found
 
 
 def complaint(tool, rules):

@@ -55,6 +55,13 @@ static void full_disk_loses_nothing(void **state)
     assert_int_equal(life_fail_everywhere(life, ERR_NO_SPACE, 1), 0);
 }
 
+/* EMFILE and ENFILE are no failed disk: each operation is run again and loses nothing. */
+static void lack_of_descriptors_loses_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(life_lack_files_everywhere(life), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -63,6 +70,7 @@ int main(void)
         cmocka_unit_test(half_written_sectors_never_give_wrong_data),
         cmocka_unit_test(failing_calls_lose_nothing),
         cmocka_unit_test(full_disk_loses_nothing),
+        cmocka_unit_test(lack_of_descriptors_loses_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -11,10 +11,21 @@
 static const enum http_media offered[] = {HTTP_MEDIA_JSON, HTTP_MEDIA_RAW, HTTP_MEDIA_TEXT,
                                           HTTP_MEDIA_NONE};
 
+/* Blank lines may stand before the request line. */
+static size_t blank_lines(struct slice head)
+{
+    size_t len = 0;
+
+    while (len + 1 < head.len && head.data[len] == '\r' && head.data[len + 1] == '\n') {
+        len += 2;
+    }
+    return len;
+}
+
 /* The lines behind the first one, read a second time in the plainest way. */
 static size_t add_lines(struct slice head, struct http_head *parsed, const char *counted)
 {
-    size_t pos = 0;
+    size_t pos = blank_lines(head);
     size_t count = 0;
 
     for (bool first = true; pos < head.len; first = false) {
@@ -135,5 +146,7 @@ void fuzz_seeds(struct fuzz_sink *sink)
     fuzz_seed_text(sink, "upgrade",
                    "GET /ws/v1 HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: "
                    "Upgrade\r\nZk-History: 9\r\nZk-Session: 1\r\n\r\n");
+    fuzz_seed_text(sink, "blank-lines-first",
+                   "\r\n\r\nGET http://a:1/ HTTP/1.1\r\nHost: example.org\r\n\r\n");
     fuzz_seed_text(sink, "old", "GET / HTTP/1.0\r\n\r\n");
 }

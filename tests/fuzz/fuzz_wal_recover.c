@@ -60,8 +60,8 @@ static bool is_same_report(const struct store_report *a, const struct store_repo
 
 static uint64_t epochs_total(struct store *store)
 {
-    struct store_epoch_range ranges[64];
-    size_t count = store_epochs(store, ranges, 64);
+    size_t count = 0;
+    struct store_epoch_range *ranges = store_epochs(store, &count);
     uint64_t total = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -69,7 +69,8 @@ static uint64_t epochs_total(struct store *store)
         ASSERT(i == 0 || ranges[i - 1].epoch < ranges[i].epoch);
         total += (uint64_t)ranges[i].last - ranges[i].first + 1;
     }
-    return count < 64 ? total : UINT64_MAX;
+    mem_free(ranges);
+    return total;
 }
 
 /* Each record follows the one before it, from the log's base to its last. */

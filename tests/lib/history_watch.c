@@ -196,7 +196,7 @@ static void begin_diff(struct history_case *the_case, struct watcher *watcher, z
 static bool take_diff(struct history_case *the_case, struct watcher *watcher,
                       const struct history_item *item)
 {
-    /* On a connection that goes on, nothing says beforehand how far it goes. But each change
+    /* On a connection that stays open, nothing says beforehand how far it goes. But each change
      * leaves a trace at its key or at the root, so the newest one that is seen says it. */
     zxid_t seen = item->has_seen && item->seen.mzxid > item->zxid ? item->seen.mzxid : item->zxid;
 

@@ -4,7 +4,6 @@
 #include "base/loop.h"
 
 #include <arpa/inet.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,17 +14,16 @@ enum {
     PORT_COUNT = 20000
 };
 
-/* For as long as this program lives, also while nobody listens there: the name of a socket that is
- * in no directory, so that it is gone with us. */
+/* For as long as this program lives, also while no server listens there: the name of a socket that
+ * is in no directory, so that it ends with this program. The name is all of the field. */
 static int claim(uint16_t port)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int len = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "zabra-test-port-%u", port);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+    (void)snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "zabra-test-port-%u", port);
     ASSERT(fd >= 0);
-    if (bind(fd, (struct sockaddr *)&name,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) < 0) {
+    if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
         close(fd);
         return -1;
     }
@@ -46,24 +44,70 @@ static bool is_free(uint16_t port)
     return fd >= 0;
 }
 
+/* The claim of a port that is free; -1: it is not. */
+static int take(uint16_t port)
+{
+    int claimed = claim(port);
+
+    if (claimed >= 0 && !is_free(port)) {
+        close(claimed);
+        return -1;
+    }
+    return claimed;
+}
+
+/* Claims all or none. */
+static bool take_rows(uint16_t first, uint16_t count, uint16_t apart)
+{
+    int claims[2 * PORT_ROW_MAX];
+    uint32_t taken = 0;
+
+    while (taken < 2U * count) {
+        uint32_t row = taken < count ? 0 : apart;
+
+        claims[taken] = take((uint16_t)(first + row + taken % count));
+        if (claims[taken] < 0) {
+            while (taken > 0) {
+                close(claims[--taken]);
+            }
+            return false;
+        }
+        taken++;
+    }
+    return true;
+}
+
 /* Programs that run at the same time begin at different places. */
-uint16_t port_free(void)
+static uint16_t next_port(void)
 {
     static uint32_t tried;
 
     if (tried == 0) {
         tried = (uint32_t)getpid() * 97;
     }
+    return (uint16_t)(PORT_FIRST + tried++ % PORT_COUNT);
+}
+
+uint16_t port_free(void)
+{
     for (uint32_t i = 0; i < PORT_COUNT; i++) {
-        uint16_t port = (uint16_t)(PORT_FIRST + tried++ % PORT_COUNT);
+        uint16_t port = next_port();
 
-        int claimed = claim(port);
-
-        if (claimed >= 0 && is_free(port)) {
+        if (take(port) >= 0) {
             return port;
         }
-        if (claimed >= 0) {
-            close(claimed);
+    }
+    UNREACHABLE();
+}
+
+uint16_t port_free_rows(uint16_t count, uint16_t apart)
+{
+    ASSERT(count > 0 && count <= PORT_ROW_MAX && count <= apart);
+    for (uint32_t i = 0; i < PORT_COUNT; i++) {
+        uint16_t first = next_port();
+
+        if (take_rows(first, count, apart)) {
+            return first;
         }
     }
     UNREACHABLE();

@@ -9,9 +9,17 @@
 
 #include <stdint.h>
 
+enum {
+    PORT_ROW_MAX = 8
+};
+
 /* A port that is free now; each call gives another one. No other program gets it from here while
- * this one lives: whoever is restarted finds it again, and his clients meet nobody else meanwhile.
- */
+ * this one lives: a replica that is restarted finds it again, and its clients meet no other server
+ * meanwhile. tests/recipes/ensemble.py and tests/lib/ports.mjs claim ports the same way. */
 uint16_t port_free(void);
+
+/* The first of `count` ports in a row that are free, and so are `count` more that lie `apart` above
+ * them; all of them like port_free. */
+uint16_t port_free_rows(uint16_t count, uint16_t apart);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * prep_model.h - write requests on a plain list of znodes, checked and done at once.
  *
- * Held against server/prep, which checks against changes in flight. It shares no code with it, and
- * is written to be read against ZooKeeper's rules, not to be fast.
+ * Held against server/prepare, which checks against changes in flight. It shares no code with it,
+ * and is written to be read against ZooKeeper's rules, not to be fast.
  */
 #ifndef TESTS_LIB_PREP_MODEL_H
 #define TESTS_LIB_PREP_MODEL_H

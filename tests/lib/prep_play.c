@@ -15,7 +15,10 @@ enum {
     TXN_BYTES_MAX = 1 << 20,
     LIST_BYTES_MAX = 1024,
     FORGET_BITS = 0xf4, /* From here on they say that what is due is to be forgotten. */
-    LONG_MS = 400000    /* So long that a container that was never used is due. */
+    ROOM_EVERY = 5,     /* Each such request finds little room for the tree. */
+    ROOM_MAX = 1500,    /* Bytes of it. */
+    LISTS_COST = MODEL_LIST_COUNT * 4096, /* More than all lists of the model take. */
+    LONG_MS = 400000                      /* So long that a container that was never used is due. */
 };
 
 static const struct prep_limits limits = {
@@ -124,6 +127,11 @@ void prep_play_free(struct prep_play *play)
 size_t prep_play_prepared(const struct prep_play *play)
 {
     return play->prepared;
+}
+
+size_t prep_play_full(const struct prep_play *play)
+{
+    return play->full;
 }
 
 const struct state *prep_play_state(const struct prep_play *play)
@@ -238,6 +246,7 @@ static void check_clients(struct prep_play *play)
 static void apply_oldest(struct prep_play *play)
 {
     struct play_pending first = play->queue[0];
+    uint64_t promised = prep_memory_bytes(play->prep, play->state);
     size_t replies = 0;
     enum err err =
         state_apply(play->state, first.zxid, buf_slice(&first.txn), false, &play->changes);
@@ -254,6 +263,8 @@ static void apply_oldest(struct prep_play *play)
         }
     }
     ASSERT(replies == first.verdict.reply_count);
+    /* A list may be freed in flight and come back; nothing else was not foreseen. */
+    ASSERT(state_memory_bytes(play->state) <= promised + LISTS_COST);
     buf_release(&first.txn);
     play->queue_len--;
     memmove(&play->queue[0], &play->queue[1], play->queue_len * sizeof(play->queue[0]));
@@ -326,6 +337,43 @@ static struct play_request *read_request(struct prep_play *play, struct wire_rea
     return request;
 }
 
+/* ---- Little room for the tree: the model is told the outcome. ---- */
+
+static struct prep_room draw_room(const struct prep_play *play, const struct model_ask *ask)
+{
+    uint64_t used = prep_memory_bytes(play->prep, play->state);
+    uint64_t more = hash64_mix(ask->zxid, (uint64_t)ask->time_ms) % ROOM_MAX;
+
+    return ask->zxid % ROOM_EVERY == 0 ? (struct prep_room){.bytes_max = used + more, .member = 1}
+                                       : (struct prep_room){.bytes_max = 0};
+}
+
+static bool frees(enum op_id op)
+{
+    return op == OP_DELETE || op == OP_CLOSE || op == OP_EXPIRE || op == OP_KILL || op == OP_REAP ||
+           op == OP_ATTACH;
+}
+
+/* Only what the model would have done, and what does not free memory, is refused for that. */
+static void check_full(struct prep_play *play, const struct prep_job *job,
+                       const struct op_result *got, const struct model_verdict *want, uint64_t used)
+{
+    ASSERT(job->room.bytes_max != 0 && !frees(job->args->op));
+    ASSERT(want->err == ERR_OK && want->replayed == 0);
+    ASSERT(got->result_count == 0 && !got->has_stat && !got->created && got->detail != NULL);
+    ASSERT(prep_memory_bytes(play->prep, play->state) == used);
+}
+
+/* What passed has room, or frees memory. */
+static void check_room(struct prep_play *play, const struct prep_job *job, uint64_t used)
+{
+    uint64_t now = prep_memory_bytes(play->prep, play->state);
+
+    ASSERT(now >= used);
+    ASSERT(job->room.bytes_max == 0 || now == used || now <= job->room.bytes_max ||
+           frees(job->args->op) || job->args->op == OP_MULTI);
+}
+
 static void prepare(struct prep_play *play, const struct model_ask *ask)
 {
     struct play_pending *last = &play->queue[play->queue_len];
@@ -337,7 +385,10 @@ static void prepare(struct prep_play *play, const struct model_ask *ask)
                                      ask->who == MODEL_SERVER ? NULL : &play->principals[ask->who],
                                  .session = &session,
                                  .key = slice_str(ask->key),
-                                 .header = &header};
+                                 .header = &header,
+                                 .room = draw_room(play, ask)};
+    struct model *before = job.room.bytes_max != 0 ? mem_dup(&play->model, sizeof(*before)) : NULL;
+    uint64_t used = prep_memory_bytes(play->prep, play->state);
     struct op_result result;
 
     kit_hash(ask->secret, session.hash);
@@ -347,7 +398,15 @@ static void prepare(struct prep_play *play, const struct model_ask *ask)
     enum err err = prep_request(play->prep, play->state, &job, ask->zxid, &last->txn, &result);
 
     ASSERT(err == result.err);
-    check_result(ask->args, &result, &last->verdict);
+    if (err == ERR_TREE_FULL) {
+        check_full(play, &job, &result, &last->verdict, used);
+        play->model = *before;
+        play->full++;
+    } else {
+        check_result(ask->args, &result, &last->verdict);
+        check_room(play, &job, used);
+    }
+    mem_free(before);
     ASSERT((last->txn.len > 0) == (err == ERR_OK && !result.replayed));
     op_result_release(&result);
     if (last->txn.len > 0) {

@@ -23,6 +23,9 @@ void prep_play_settle(struct prep_play *play);
 
 /* Transactions so far, and what they have made. */
 size_t prep_play_prepared(const struct prep_play *play);
+
+/* Requests refused because the tree had no room. */
+size_t prep_play_full(const struct prep_play *play);
 const struct state *prep_play_state(const struct prep_play *play);
 
 #endif

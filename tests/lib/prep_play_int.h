@@ -41,6 +41,7 @@ struct prep_play {
     zxid_t zxid;
     int64_t time_ms;
     size_t prepared;
+    size_t full; /* Refused because the tree had no room. */
     struct op_principal principals[MODEL_WHO_COUNT];
     char identities[MODEL_WHO_COUNT][MODEL_SCOPE_MAX];
     struct buf lists[MODEL_LIST_COUNT];   /* Encoded. */

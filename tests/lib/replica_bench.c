@@ -13,18 +13,18 @@ static void host(void *ctx, const struct zab_event *event, struct zab_effects *e
     bench->effects.zab = (struct zab_effects){0};
 }
 
-void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
-{
-    bench_open_with(bench, id, voters, NULL);
-}
-
-void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state)
+static void open_drive(struct bench *bench, uint32_t id, uint32_t voters, bool quarantined)
 {
     *bench = (struct bench){.wall_ms = 1000000};
     drive_init(&bench->drive, id, voters);
+    bench->drive.init.quarantined = quarantined;
     bench->drive.host = host;
     bench->drive.host_ctx = bench;
     drive_prepare(&bench->drive);
+}
+
+static void open_replica(struct bench *bench, struct state *take_state)
+{
     bench->view = view_new();
     bench->window = window_new(1 << 20, 100, 0);
     bench->touched = touch_set_new(200000);
@@ -54,6 +54,7 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
         .snap_count = 1000000,
         .snap_bytes = 1 << 30,
         .reap_every_ms = 1000,
+        .tree_bytes_max = BENCH_TREE_BYTES_MAX,
         .view = bench->view,
         .window = bench->window,
         .touched = bench->touched,
@@ -63,6 +64,23 @@ void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct s
     bench->replica = replica_new(&options);
     bench->drive.observed = replica_zab(bench->replica);
     drive_tick(&bench->drive, 0);
+}
+
+void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
+{
+    bench_open_with(bench, id, voters, NULL);
+}
+
+void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state)
+{
+    open_drive(bench, id, voters, false);
+    open_replica(bench, take_state);
+}
+
+void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters)
+{
+    open_drive(bench, id, voters, true);
+    open_replica(bench, NULL);
 }
 
 void bench_close(struct bench *bench)
@@ -187,29 +205,48 @@ void bench_follow(struct bench *bench)
     drive_clear(&bench->drive);
 }
 
-void bench_install(struct bench *bench, zxid_t end)
+/* `leader` of `epoch` sends its snapshot of `start`, complete at `end`. The state is not loaded. */
+static void receive_snapshot(struct bench *bench, uint32_t leader, uint32_t epoch, zxid_t start,
+                             zxid_t end)
 {
     struct drive *drive = &bench->drive;
 
     drive->restores_by_hand = true;
     drive->restored_end = end;
-    drive_down(drive, 3);
     drive_clear(drive);
-    drive_follow_acked(drive, 2, 3);
-    drive_log_reset(&drive->theirs, zxid_make(2, 5), 77);
+    drive_follow_acked(drive, leader, epoch);
+    drive_log_reset(&drive->theirs, start, 77);
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .flags = ZAB_FLAG_SNAP});
     drive_persist(drive);
-    drive_log_reset(&drive->staged, zxid_make(2, 5), 77);
+    drive_log_reset(&drive->staged, start, 77);
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                              .zxid = zxid_make(2, 5),
+                                              .zxid = start,
                                               .chain = 77,
                                               .commit = end,
                                               .flags = ZAB_FLAG_SNAP_LAST});
-    if (end > zxid_make(2, 5)) {
+    if (end > start) {
         drive_entry(drive, bench_record(drive, 0, "/b"), 0);
     }
     drive_persist(drive);
     view_replace(bench->view, state_new(7));
+}
+
+void bench_install(struct bench *bench, zxid_t end)
+{
+    drive_down(&bench->drive, 3);
+    bench_refill(bench, end);
+}
+
+void bench_refill(struct bench *bench, zxid_t end)
+{
+    receive_snapshot(bench, 2, 3, zxid_make(2, 5), end);
+}
+
+void bench_install_again(struct bench *bench)
+{
+    drive_down(&bench->drive, 2);
+    drive_log_copy(&bench->drive.theirs, &bench->drive.disk);
+    receive_snapshot(bench, 3, 4, zxid_make(2, 7), zxid_make(2, 7));
 }
 
 void bench_up_to_date(struct bench *bench)

@@ -18,7 +18,8 @@ enum {
     BENCH_FORWARD_PEER_BYTES_MAX = 2000,
     BENCH_FORWARD_OUT_BYTES_MAX = 500,
     BENCH_TIMEOUT_MS = 1000,
-    BENCH_REMEMBER_MS = 60000
+    BENCH_REMEMBER_MS = 60000,
+    BENCH_TREE_BYTES_MAX = 1 << 20
 };
 
 struct bench {
@@ -45,6 +46,7 @@ struct told {
 /* Replica `id` of `voters` with an empty tree and log. */
 void bench_open(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state);
+void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_close(struct bench *bench);
 
 void bench_lead(struct bench *bench);   /* Replica 3 of 3 leads epoch 1. */
@@ -75,6 +77,10 @@ uint64_t bench_forwarded(const struct bench *bench);
  * on the disk, and the state is an empty tree, to be answered for by drive_restored. Where the end
  * is behind its start, (2, 6) creates "/b". */
 void bench_install(struct bench *bench, zxid_t end);
+void bench_refill(struct bench *bench, zxid_t end); /* The same of a replica without a leader. */
+
+/* Before that state is loaded: leader 3 of epoch 4 sends its snapshot of (2, 7), an empty tree. */
+void bench_install_again(struct bench *bench);
 
 /* And then it serves. */
 void bench_up_to_date(struct bench *bench);

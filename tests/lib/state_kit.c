@@ -96,8 +96,13 @@ void kit_hash(uint64_t secret, uint8_t ret_hash[TXN_SECRET_HASH_LEN])
 
 void kit_open(struct buf *txn, uint64_t session, uint64_t secret)
 {
+    kit_open_from(txn, session, secret, "kit");
+}
+
+void kit_open_from(struct buf *txn, uint64_t session, uint64_t secret, const char *from)
+{
     struct txn_session_open open = {
-        .session = session, .timeout_ms = 5000, .from = slice_str("kit")};
+        .session = session, .timeout_ms = 5000, .from = slice_str(from)};
 
     kit_hash(secret, open.secret_hash);
     need_header(txn);

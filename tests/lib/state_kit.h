@@ -26,6 +26,7 @@ void kit_set_acl(struct buf *txn, const char *path, const char *acl, int32_t ave
 /* Sessions: the hash of the secret is made of `secret`, the address of the client is "kit". */
 void kit_hash(uint64_t secret, uint8_t ret_hash[TXN_SECRET_HASH_LEN]);
 void kit_open(struct buf *txn, uint64_t session, uint64_t secret);
+void kit_open_from(struct buf *txn, uint64_t session, uint64_t secret, const char *from);
 void kit_close(struct buf *txn, uint64_t session);
 void kit_move(struct buf *txn, uint64_t session, uint64_t attach, uint32_t member);
 
@@ -49,8 +50,13 @@ const struct znode *kit_find(const struct state *state, const char *path);
 void kit_dump(const struct state *state, struct buf *out);
 
 /* Asserts that all that is derived is what a naive look at the whole state gives: ephemerals by
- * session, usage of quotas, look-ups of sessions and remembered results. */
+ * session, shares of sessions, usage of quotas, look-ups of sessions and remembered results, bytes
+ * of memory. */
 void kit_verify(const struct state *state);
+
+/* Asserts that as many open sessions are counted for the client and the network of this opener as
+ * there are. */
+void kit_verify_shares(const struct state *state, struct slice from);
 
 /* Scans in blocks of about `bytes_max` and restores them into a new state; asserts that it works.
  */

@@ -2,12 +2,14 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "server/state/cost.h"
 #include "server/state/path.h"
 #include "server/state/walk.h"
 #include "tests/lib/state_kit.h"
 
 enum {
-    QUOTAS_MAX = 64 /* That are told apart above one path. */
+    QUOTAS_MAX = 64, /* That are told apart above one path. */
+    LISTS_MAX = 256  /* Different access control lists of one state. */
 };
 
 /* The ephemerals of one owner as a walk meets them. */
@@ -48,9 +50,26 @@ static void verify_sessions(const struct state *state, const struct map *owners)
         ASSERT(at->ephemeral_count == (owned != NULL ? owned->count : 0));
         ASSERT(at->ephemeral_bytes == (owned != NULL ? owned->bytes : 0));
         ASSERT(owned != NULL || state_ephemeral_first(state, at->id) == NULL);
+        kit_verify_shares(state, at->from);
         count++;
     }
     ASSERT(count == state_session_count(state));
+}
+
+void kit_verify_shares(const struct state *state, struct slice from)
+{
+    for (int kind = 0; kind < STATE_SHARES; kind++) {
+        struct state_share_name wanted;
+        struct state_share_name other;
+        struct slice name = state_share_name(from, (enum state_share)kind, &wanted);
+        uint64_t count = 0;
+
+        for (const struct state_session *at = state_session_after(state, 0); at != NULL;
+             at = state_session_after(state, at->id)) {
+            count += slice_eq(state_share_name(at->from, (enum state_share)kind, &other), name);
+        }
+        ASSERT(count == state_share_count(state, name));
+    }
 }
 
 static void verify_ephemerals(const struct state *state)
@@ -177,8 +196,57 @@ static void verify_quotas(const struct state *state)
     ASSERT(limits == quotas);
 }
 
+/* Counted afresh: each znode, and each list once. */
+static uint64_t cost_of_tree(const struct state *state)
+{
+    uint64_t cost = cost_node(0, 0) + cost_data(blob_slice(znode_data(kit_find(state, "/"))).len);
+    struct slice lists[LISTS_MAX];
+    size_t count = 0;
+    struct walk walk;
+
+    if (znode_acl(kit_find(state, "/")) != 0) {
+        lists[count++] = state_acl(state, znode_acl(kit_find(state, "/")));
+    }
+    walk_init(&walk, kit_find(state, "/"), slice_make(NULL, 0));
+    while (walk_next(&walk, true) != NULL) {
+        struct slice acl = state_acl(state, znode_acl(walk.node));
+        size_t i = 0;
+
+        cost += cost_node(znode_name(walk.node).len, znode_owner(walk.node));
+        cost += cost_data(blob_slice(znode_data(walk.node)).len);
+        while (i < count && !slice_eq(lists[i], acl)) {
+            i++;
+        }
+        if (acl.len > 0 && i == count) {
+            ASSERT(count < LISTS_MAX);
+            lists[count++] = acl;
+        }
+    }
+    walk_release(&walk);
+    for (size_t i = 0; i < count; i++) {
+        cost += cost_acl(lists[i].len);
+    }
+    return cost;
+}
+
+static void verify_memory(const struct state *state)
+{
+    uint64_t cost = cost_of_tree(state) + state_session_count(state) * cost_session();
+
+    for (const struct state_remembered *at = state_remembered_after(state, 0); at != NULL;
+         at = state_remembered_after(state, at->zxid)) {
+        cost += cost_remembered(at->scope.len + at->key.len + at->result.len);
+    }
+    for (const struct state_quota *at = state_quota_after(state, slice_make(NULL, 0)); at != NULL;
+         at = state_quota_after(state, at->path)) {
+        cost += cost_quota(at->path.len);
+    }
+    ASSERT(cost == state_memory_bytes(state));
+}
+
 void kit_verify(const struct state *state)
 {
+    verify_memory(state);
     verify_ephemerals(state);
     verify_remembered(state);
     verify_quotas(state);

@@ -36,8 +36,13 @@ void skit_release(struct skit *kit)
 
 enum err skit_open(struct skit *kit)
 {
+    enum err err = ERR_OK;
+
     ASSERT(!kit->store);
-    return store_open(&kit->options, false, &kit->store, &kit->report);
+    do {
+        err = store_open(&kit->options, false, &kit->store, &kit->report);
+    } while (err == ERR_NO_FILES && kit->retries_no_files);
+    return err;
 }
 
 void skit_close(struct skit *kit, bool clean)
@@ -55,13 +60,19 @@ struct store_identity skit_identity(void)
     return identity;
 }
 
+bool skit_is_again(const struct skit *kit, enum err err)
+{
+    return (err == ERR_NO_SPACE && kit->retries_no_space) ||
+           (err == ERR_NO_FILES && kit->retries_no_files);
+}
+
 enum err skit_run(struct skit *kit, struct store_op *op)
 {
     struct store_op *ops[1] = {op};
     size_t done = 0;
     enum err err = store_run(kit->store, ops, 1, &done);
 
-    if (err == ERR_NO_SPACE && kit->retries_no_space) {
+    while (skit_is_again(kit, err)) {
         ASSERT(done == 0);
         err = store_run(kit->store, ops, 1, &done);
     }

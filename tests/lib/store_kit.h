@@ -13,7 +13,7 @@
 #include "tests/lib/vfs_mem.h"
 
 enum {
-    KIT_RECS_MAX = 512,
+    KIT_RECS_MAX = 5120,
     KIT_SEGMENT = 64 * 1024,
     KIT_RECORD_MAX = 32 * 1024,
 };
@@ -34,6 +34,7 @@ struct skit {
     struct skit_log log;   /* What the live log is meant to hold. */
     bool allows_damage;    /* Half-written sectors count as damage, which is safe. */
     bool retries_no_space; /* Run an operation again when the disk was full. */
+    bool retries_no_files; /* Do so as long as there is no descriptor. */
 };
 
 /* A fresh disk, nothing opened. */
@@ -47,6 +48,9 @@ void skit_close(struct skit *kit, bool clean);
 /* Formats with a fixed identity. */
 enum err skit_format(struct skit *kit);
 struct store_identity skit_identity(void);
+
+/* True when the operation is to be run again after `err`. */
+bool skit_is_again(const struct skit *kit, enum err err);
 
 /* Runs one operation. */
 enum err skit_run(struct skit *kit, struct store_op *op);

@@ -51,9 +51,12 @@ static enum err step_batch(struct skit *kit)
 
 static enum err step_preallocate(struct skit *kit)
 {
-    enum err err = store_preallocate(kit->store);
+    enum err err = ERR_OK;
 
-    return err == ERR_NO_SPACE && kit->retries_no_space ? store_preallocate(kit->store) : err;
+    do {
+        err = store_preallocate(kit->store);
+    } while (skit_is_again(kit, err));
+    return err;
 }
 
 static enum err step_rotate(struct skit *kit)
@@ -63,9 +66,12 @@ static enum err step_rotate(struct skit *kit)
 
 static enum err snapshot(struct skit *kit, size_t start, size_t end)
 {
-    enum err err = skit_snapshot(kit, start, end);
+    enum err err = ERR_OK;
 
-    return err == ERR_NO_SPACE && kit->retries_no_space ? skit_snapshot(kit, start, end) : err;
+    do {
+        err = skit_snapshot(kit, start, end);
+    } while (skit_is_again(kit, err));
+    return err;
 }
 
 static enum err step_snapshot(struct skit *kit)
@@ -112,10 +118,11 @@ static enum err step_group(struct skit *kit)
 
     enum err err = store_run(kit->store, list, 4, &done);
 
-    if (err == ERR_NO_SPACE && kit->retries_no_space) {
+    while (skit_is_again(kit, err)) {
         size_t more = 0;
 
         err = store_run(kit->store, list + done, 4 - done, &more);
+        done += more;
     }
     return err;
 }

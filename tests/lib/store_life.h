@@ -64,6 +64,10 @@ size_t life_kill_everywhere(const struct life *life, uint64_t seed);
 /* Fails each call with `err` once, everywhere. */
 size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed);
 
+/* Lets each open, and some after it, fail for lack of a descriptor: every step is to be finished
+ * all the same, and the disk to hold what it holds without. */
+size_t life_lack_files_everywhere(const struct life *life);
+
 /* Index of the first step of that name. */
 size_t life_find(const char *name);
 

@@ -237,3 +237,56 @@ size_t life_fail_everywhere(const struct life *life, enum err err, uint64_t seed
     }
     return wrong;
 }
+
+/* True when there was no open left to fail, or all went well. */
+static bool lack_once(const struct life *life, uint64_t call, uint64_t count, bool *ret_hit,
+                      char text[LIFE_TEXT_MAX])
+{
+    struct skit kit;
+    struct skit image;
+    struct rng rng;
+    enum err err = ERR_OK;
+
+    rng_init(&rng, call);
+    life_kit_init(&kit);
+    kit.retries_no_files = true;
+    vfs_mem_lack_files(kit.disk, call, count);
+
+    size_t done = life_run(&kit, life, &err);
+    bool is_good = done == life->step_count && err == ERR_OK;
+
+    *ret_hit = vfs_mem_fault_hit(kit.disk);
+    vfs_mem_lack_files(kit.disk, 0, 0);
+    if (!is_good) {
+        (void)fail(text, "not finished:", done, err_symbol(err));
+    }
+    if (kit.store) {
+        skit_close(&kit, false);
+    }
+    for (int i = 0; is_good && i < 2; i++) {
+        image_init(&image, &kit);
+        vfs_mem_crash(image.disk, &rng, i == 0 ? VFS_MEM_KEEP_ALL : VFS_MEM_LOSE_ALL);
+        is_good = life_judge(&image, life, done, text);
+        skit_release(&image);
+    }
+    skit_release(&kit);
+    return is_good;
+}
+
+size_t life_lack_files_everywhere(const struct life *life)
+{
+    static const uint64_t counts[] = {1, 7};
+    char text[LIFE_TEXT_MAX] = "";
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        bool hit = true;
+
+        for (uint64_t call = 1; hit; call++) {
+            if (!lack_once(life, call, counts[i], &hit, text)) {
+                wrong = report_wrong(wrong, call, text);
+            }
+        }
+    }
+    return wrong;
+}

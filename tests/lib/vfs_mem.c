@@ -208,6 +208,29 @@ void vfs_mem_fail_at(struct vfs_mem *disk, uint64_t call, enum err err)
     disk->fault_hit = false;
 }
 
+void vfs_mem_lack_files(struct vfs_mem *disk, uint64_t call, uint64_t count)
+{
+    disk->opens = 0;
+    disk->lack_at = call;
+    disk->lack_count = count;
+    disk->fault_hit = false;
+}
+
+uint64_t vfs_mem_opens(const struct vfs_mem *disk)
+{
+    return disk->opens;
+}
+
+uint64_t vfs_mem_open_now(const struct vfs_mem *disk)
+{
+    return disk->open_now;
+}
+
+uint64_t vfs_mem_open_max(const struct vfs_mem *disk)
+{
+    return disk->open_max;
+}
+
 void vfs_mem_crash_at(struct vfs_mem *disk, uint64_t call)
 {
     disk->crash_at = call;

@@ -53,11 +53,22 @@ uint64_t vfs_mem_calls(const struct vfs_mem *disk);
  */
 void vfs_mem_fail_at(struct vfs_mem *disk, uint64_t call, enum err err);
 
+/* The `call`-th open and the `count - 1` after it return ERR_NO_FILES; opens are counted from here,
+ * from 1. 0: none. */
+void vfs_mem_lack_files(struct vfs_mem *disk, uint64_t call, uint64_t count);
+
+/* Opens since vfs_mem_lack_files, or ever. */
+uint64_t vfs_mem_opens(const struct vfs_mem *disk);
+
+/* Files that are open now, and the most that ever were. */
+uint64_t vfs_mem_open_now(const struct vfs_mem *disk);
+uint64_t vfs_mem_open_max(const struct vfs_mem *disk);
+
 /* The `call`-th call is the last one to reach the disk, without becoming durable; it and all later
  * ones return ERR_IO until vfs_mem_crash. 0: none. */
 void vfs_mem_crash_at(struct vfs_mem *disk, uint64_t call);
 
-/* True when the call of vfs_mem_crash_at or vfs_mem_fail_at was reached. */
+/* True when the call of vfs_mem_crash_at, vfs_mem_fail_at or vfs_mem_lack_files was reached. */
 bool vfs_mem_fault_hit(const struct vfs_mem *disk);
 
 /* ---- Looking and damaging. ---- */

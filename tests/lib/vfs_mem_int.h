@@ -59,6 +59,11 @@ struct vfs_mem {
     uint64_t calls;
     uint64_t fail_at;
     enum err fail_err;
+    uint64_t opens;
+    uint64_t lack_at;
+    uint64_t lack_count;
+    uint64_t open_now;
+    uint64_t open_max;
     uint64_t crash_at;
     bool is_dead;
     bool fault_hit;

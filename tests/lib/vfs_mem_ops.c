@@ -35,12 +35,29 @@ static enum err begin_file_call(struct vfs_file *file, bool *ret_partly)
 
 /* ---- Operations. ---- */
 
+/* True when there is no descriptor for this open. */
+static bool lacks_file(struct vfs_mem *disk)
+{
+    disk->opens++;
+
+    bool lacks = disk->lack_at != 0 && disk->opens >= disk->lack_at &&
+                 disk->opens < disk->lack_at + disk->lack_count;
+
+    disk->fault_hit = disk->fault_hit || lacks;
+    return lacks;
+}
+
 static enum err mem_open(void *ctx, const char *name, bool create, struct vfs_file **ret_file)
 {
     struct vfs_mem *disk = ctx;
     const struct entry *entry = mem_dir_find(&disk->now, name);
     struct inode *inode = entry ? entry->inode : NULL;
     bool partly = false;
+
+    if (lacks_file(disk)) {
+        return ERR_NO_FILES;
+    }
+
     enum err err = begin_call(disk, &partly);
 
     if (err != ERR_OK && !(partly && create)) {
@@ -61,11 +78,14 @@ static enum err mem_open(void *ctx, const char *name, bool create, struct vfs_fi
     mem_inode_link(disk, inode);
     *ret_file = mem_zalloc(1, sizeof(**ret_file));
     **ret_file = (struct vfs_file){.disk = disk, .inode = inode, .era = disk->era};
+    disk->open_now++;
+    disk->open_max = disk->open_now > disk->open_max ? disk->open_now : disk->open_max;
     return ERR_OK;
 }
 
 static void mem_close(struct vfs_file *file)
 {
+    file->disk->open_now--;
     mem_inode_unlink(file->disk, file->inode);
     mem_free(file);
 }

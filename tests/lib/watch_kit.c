@@ -1,6 +1,7 @@
 #include "tests/lib/watch_kit.h"
 
 #include "base/check.h"
+#include "server/op/acl.h"
 #include "server/state/path.h"
 #include "tests/lib/state_kit.h"
 
@@ -145,6 +146,20 @@ static uint32_t creates_of(const struct kit_world *world, const char *const *wor
     return creates + 1;
 }
 
+/* Nobody but 10.0.0.1 may read what has it. */
+static struct slice closed_acl(void)
+{
+    static struct buf acl;
+
+    if (acl.len == 0) {
+        buf_init(&acl, ACL_BYTES_MAX);
+        acl_put(&acl, &(struct acl_entry){.perms = ACL_READ,
+                                          .scheme = slice_str("ip"),
+                                          .id = slice_str("10.0.0.1")});
+    }
+    return buf_slice(&acl);
+}
+
 static bool has_no_data(const struct word *word)
 {
     return !word->has_data && (word->type == TXN_CREATE || word->type == TXN_SET);
@@ -163,6 +178,9 @@ void kit_world_apply(struct kit_world *world, const char *const *words)
 
         if (word.type == TXN_CREATE) {
             effect.creates = creates_of(world, words, i);
+        } else if (word.type == TXN_SET_ACL) {
+            effect.data = slice_make(NULL, 0);
+            effect.acl = word.has_data ? effect.data : closed_acl();
         }
         txn_put(&world->txn, &effect);
     }
@@ -202,6 +220,7 @@ enum {
 
 struct random_path {
     char words[3][WORD_LEN_MAX]; /* "+/a", "=/a", "-/a". */
+    char acls[2][WORD_LEN_MAX];  /* "!/a", "!/a=open". */
     int parent;                  /* -1: the root. */
 };
 
@@ -217,6 +236,11 @@ static const struct random_path *random_paths(void)
             (void)snprintf(paths[i].words[word], WORD_LEN_MAX, "%c%s/%c", "+=-"[word],
                            parent < 0 ? "" : paths[parent].words[0] + 1, 'a' + i % NAMES);
         }
+        for (size_t word = 0; word < 2; word++) {
+            (void)snprintf(paths[i].acls[word], WORD_LEN_MAX, "!%s/%c%s",
+                           parent < 0 ? "" : paths[parent].words[0] + 1, 'a' + i % NAMES,
+                           word == 0 ? "" : "=open");
+        }
     }
     return paths;
 }
@@ -226,6 +250,16 @@ const char *kit_random_path(struct rng *rng)
     uint64_t i = rng_below(rng, WATCH_KIT_PATHS + 1);
 
     return i == WATCH_KIT_PATHS ? "/" : random_paths()[i].words[0] + 1;
+}
+
+const char *kit_random_acl(const struct kit_world *world, struct rng *rng)
+{
+    const struct random_path *path = &random_paths()[rng_below(rng, WATCH_KIT_PATHS)];
+
+    if (state_find(world->state, slice_str(path->words[0] + 1)) == NULL) {
+        return NULL;
+    }
+    return path->acls[rng_below(rng, 2)];
 }
 
 static bool has_child(const bool there[WATCH_KIT_PATHS], int parent)

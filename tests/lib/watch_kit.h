@@ -38,7 +38,8 @@ const char *kit_take(struct buf *log);
 
 /*
  * Words, up to NULL: "+/a" creates, "+/a=x" with the data x, "=/a" and "=/a=x" set, "-/a" deletes,
- * "!/a" sets the ACL. The first form makes a set without a state; the words must outlive it.
+ * "!/a" closes to all but 10.0.0.1, "!/a=open" opens again. The first form makes a set without a
+ * state, where "!/a" is just a change of the ACL; the words must outlive it.
  */
 struct change_set *kit_set_of(zxid_t zxid, const char *const *words);
 
@@ -61,7 +62,7 @@ enum {
 void kit_world_init(struct kit_world *world, uint32_t sets_max);
 void kit_world_release(struct kit_world *world);
 
-/* Applies one transaction of these words at the next zxid; "!" is not for it. */
+/* Applies one transaction of these words at the next zxid. */
 void kit_world_apply(struct kit_world *world, const char *const *words);
 
 #define KIT_APPLY(world, ...) kit_world_apply((world), (const char *const[]){__VA_ARGS__, NULL})
@@ -76,6 +77,9 @@ void kit_world_apply_txn(struct kit_world *world);
 void kit_random_words(const struct kit_world *world, struct rng *rng,
                       const char *words[WATCH_KIT_RANDOM_MAX + 1]);
 const char *kit_random_path(struct rng *rng);
+
+/* A word that closes or opens one of these znodes, or NULL: it is not there. */
+const char *kit_random_acl(const struct kit_world *world, struct rng *rng);
 
 /* Puts another state in place, claiming the zxid `start`, as after a snapshot: a copy of the
  * present one when `state` is NULL. */

@@ -14,7 +14,7 @@ enum {
 
 static void do_append(struct drive *drive, struct logrec *rec)
 {
-    struct drive_log *log = drive->staged.base || drive->staged.count ? &drive->staged : NULL;
+    struct drive_log *log = drive->is_staging ? &drive->staged : NULL;
 
     /* Which of the two a record belongs to, the zxid before it says. */
     if (!log || rec->prev != drive_log_last(log)) {
@@ -23,6 +23,12 @@ static void do_append(struct drive *drive, struct logrec *rec)
     ASSERT(rec->prev == drive_log_last(log));
     ASSERT(log->count < DRIVE_RECS_MAX);
     log->recs[log->count++] = logrec_ref(rec);
+}
+
+static void stage(struct drive *drive, bool is_staging, zxid_t start, uint64_t chain)
+{
+    drive->is_staging = is_staging;
+    drive_log_reset(&drive->staged, start, chain);
 }
 
 static void do_change(struct drive *drive, const struct zab_effect *effect, struct zab_event *event)
@@ -53,9 +59,12 @@ static void do_change(struct drive *drive, const struct zab_effect *effect, stru
         break;
     case ZAB_PERSIST_SNAP_BEGIN:
     case ZAB_PERSIST_SNAP_ABORT:
-        drive_log_reset(&drive->staged, 0, 0);
+        stage(drive, false, 0, 0);
         return;
     case ZAB_PERSIST_SNAP_CHUNK:
+        if (effect->msg.flags & ZAB_FLAG_SNAP_LAST) {
+            stage(drive, true, effect->msg.zxid, effect->msg.chain);
+        }
         return;
     case ZAB_PERSIST_SNAP_INSTALL:
         if (drive->install_fails) {
@@ -64,7 +73,7 @@ static void do_change(struct drive *drive, const struct zab_effect *effect, stru
         } else {
             drive_log_copy(&drive->disk, &drive->staged);
         }
-        drive_log_reset(&drive->staged, 0, 0);
+        stage(drive, false, 0, 0);
         break;
     }
     event->zxid = drive_log_last(&drive->disk);
@@ -427,11 +436,30 @@ void drive_down(struct drive *drive, uint32_t peer)
     drive_step(drive, &event);
 }
 
+/* Where a snapshot starts stands in its file, which the model does not have: it takes that from the
+ * message with the last piece, if the core has kept that piece. */
+static void note_last_piece(struct drive *drive, uint64_t last_token, const struct zab_msg *msg)
+{
+    for (size_t i = 0; i < drive->pending_count; i++) {
+        struct zab_effect *effect = &drive->pending[i];
+
+        if (effect->token > last_token && effect->persist == ZAB_PERSIST_SNAP_CHUNK) {
+            effect->msg =
+                (struct zab_msg){.zxid = msg->zxid, .chain = msg->chain, .flags = msg->flags};
+        }
+    }
+}
+
 void drive_recv(struct drive *drive, uint32_t peer, const struct zab_msg *msg)
 {
     struct zab_event event = {.type = ZAB_EV_RECV, .peer = peer, .msg = msg};
+    size_t count = drive->pending_count;
+    uint64_t last_token = count > 0 ? drive->pending[count - 1].token : 0;
 
     drive_step(drive, &event);
+    if (msg->type == ZAB_SNAP_CHUNK) {
+        note_last_piece(drive, last_token, msg);
+    }
 }
 
 bool drive_persist_next(struct drive *drive)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,6 +155,12 @@ void ensemble_close(struct ensemble *ensemble)
     (void)rmdir(ensemble->dir);
 }
 
+int ensemble_teardown(void **state)
+{
+    ensemble_close(*state);
+    return 0;
+}
+
 void ensemble_empty(struct ensemble *ensemble, uint32_t index)
 {
     ASSERT(ensemble->replicas[index].pid == 0);
@@ -212,7 +219,15 @@ void ensemble_check(const struct ensemble *ensemble, bool holds, const char *con
 
 /* ---- Processes. ---- */
 
-static _Noreturn void become_replica(struct replica *replica)
+static bool limit_files(uint32_t files_max)
+{
+    const struct rlimit limit = {.rlim_cur = files_max / 2, .rlim_max = files_max};
+
+    return files_max == 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+/* With a limit of descriptors it starts with half of it as its soft one, as many a shell does. */
+static _Noreturn void become_replica(struct replica *replica, uint32_t files_max)
 {
     char name[] = "zabra";
     char command[] = "serve";
@@ -221,7 +236,8 @@ static _Noreturn void become_replica(struct replica *replica)
     int log_fd = open(replica->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0) {
+    if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0 &&
+        limit_files(files_max)) {
         execv(ZABRA_BINARY, args);
     }
     _exit(127);
@@ -236,7 +252,7 @@ void ensemble_start(struct ensemble *ensemble, uint32_t index)
     replica->pid = fork();
     assert_true(replica->pid >= 0);
     if (replica->pid == 0) {
-        become_replica(replica);
+        become_replica(replica, ensemble->files_max[index]);
     }
 }
 
@@ -297,7 +313,20 @@ long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method
 void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
                          const char *path, const char *body, long status)
 {
-    ENSEMBLE_WAIT(ensemble, ensemble_call(ensemble, index, method, path, body) == status);
+    char key[WEB_KEY_LEN + 1];
+    char headers[WEB_KEY_LEN + 32];
+    struct web_call call = {.method = method,
+                            .port = ensemble->replicas[index].client_port,
+                            .path = path,
+                            .body = body};
+
+    /* Without a key the retry of a write that was done is answered with another status. */
+    if (status == 201 || status == 204) {
+        web_make_key(key);
+        (void)snprintf(headers, sizeof(headers), "Idempotency-Key: %s", key);
+        call.headers = headers;
+    }
+    ENSEMBLE_WAIT(ensemble, web_do(ensemble->web, &call, &ensemble->reply) == status);
 }
 
 uint64_t ensemble_metric(struct ensemble *ensemble, uint32_t index, const char *name)
@@ -377,4 +406,24 @@ uint32_t ensemble_wait_leader(struct ensemble *ensemble)
 
     ENSEMBLE_WAIT(ensemble, find_leader(ensemble, &index));
     return index;
+}
+
+uint64_t ensemble_resident_bytes(pid_t pid)
+{
+    char path[64];
+    char line[256];
+    unsigned long long kib = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+
+    FILE *file = fopen(path, "re");
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (strncmp(line, "VmRSS:", 6) == 0) {
+            kib = strtoull(line + 6, NULL, 10);
+        }
+    }
+    (void)fclose(file);
+    return kib * 1024;
 }

@@ -43,6 +43,7 @@ struct ensemble {
     struct replica replicas[ENSEMBLE_MAX]; /* By id - 1. */
     char dir[ENSEMBLE_PATH_MAX];
     const char *keys; /* Lines of configuration, more than the usual ones; NULL: none. */
+    uint32_t files_max[ENSEMBLE_MAX]; /* Hard limits of open files; 0: as of this program. */
     struct web *web;
     struct web_reply reply; /* Of the last call. */
 };
@@ -53,6 +54,9 @@ void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys);
 /* Kills what runs, fails the test if a log holds a complaint of a sanitizer or a failed assertion,
  * removes the directory. */
 void ensemble_close(struct ensemble *ensemble);
+
+/* The same as a teardown of cmocka: `*state` is the ensemble. */
+int ensemble_teardown(void **state);
 
 /* Opens, starts all and waits until all serve. */
 void ensemble_launch(struct ensemble *ensemble, uint32_t count, const char *keys);
@@ -83,7 +87,8 @@ bool ensemble_leads(struct ensemble *ensemble, uint32_t index);
 long ensemble_call(struct ensemble *ensemble, uint32_t index, const char *method, const char *path,
                    const char *body);
 
-/* The same until the status is `status`, for what may be refused for a moment. */
+/* The same until the status is `status`, for what may be refused for a moment. A create or delete
+ * has an Idempotency-Key: a retry after a lost answer is answered as the first try. */
 void ensemble_call_until(struct ensemble *ensemble, uint32_t index, const char *method,
                          const char *path, const char *body, long status);
 
@@ -111,5 +116,8 @@ void ensemble_check(const struct ensemble *ensemble, bool holds, const char *con
     }
 
 #define ENSEMBLE_CHECK(ensemble, condition) ensemble_check(ensemble, (condition), #condition)
+
+/* Resident memory of a process in bytes. */
+uint64_t ensemble_resident_bytes(pid_t pid);
 
 #endif

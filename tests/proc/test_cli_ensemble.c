@@ -77,9 +77,9 @@ static void test_metrics(void **state)
     (void)state;
     shell_expect("zabra metrics zabra_serving", 0, "zabra_serving 1\n");
     expect_json(
-        "zabra metrics 'zabra_role*' znode_count -o json", 0,
+        "zabra metrics 'zabra_role*' znodes -o json", 0,
         "([.metrics[] | select(.name == \"zabra_role\" and .value == 1)] | length) == 1 and "
-        "([.metrics[] | select(.name == \"zabra_znode_count\")] | length) == 1 and "
+        "([.metrics[] | select(.name == \"zabra_znodes\")] | length) == 1 and "
         "([.metrics[].labels.role] | index(\"leader\")) != null");
     expect_json("zabra metrics --all zabra_serving -o json", 0,
                 "(.metrics | length) == 3 and ([.metrics[].endpoint] | unique | length) == 3");

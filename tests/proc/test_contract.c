@@ -430,7 +430,7 @@ static void test_limits_are_answered(void **state)
         (void)snprintf(headers + len, sizeof(headers) - len, "%sX-%d: %s", i ? "\n" : "", i, line);
     }
 
-    /* On a connection of its own: later heads of a kept one are the library's to refuse. */
+    /* The connection ends with it. */
     struct web *web = ensemble.web;
     struct exchange exchange = {"GET", "/", headers, NULL, 431, "maxHeadBytes"};
 
@@ -456,7 +456,7 @@ static void test_too_many_connections_are_told(void **state)
         assert_int_equal(connect(fds[i], (const struct sockaddr *)&to, sizeof(to)), 0);
     }
     ensemble.web = web_open();
-    struct exchange exchange = {"GET", "/livez", NULL, NULL, 429, "ThrottledOp"};
+    struct exchange exchange = {"GET", "/", NULL, NULL, 429, "ThrottledOp"};
 
     (void)run_on(0, &exchange);
     check_reply(&exchange);

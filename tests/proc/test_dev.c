@@ -33,37 +33,11 @@ static char output[OUTPUT_MAX];
 static char output_path[ENSEMBLE_PATH_MAX + 16];
 static char data_path[ENSEMBLE_PATH_MAX + 16];
 
-static bool is_taken(uint16_t port)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-
-    int fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return fd < 0;
-}
-
-static bool is_base(uint16_t port)
-{
-    for (uint16_t i = 0; i < NODES; i++) {
-        if (is_taken((uint16_t)(port + i)) || is_taken((uint16_t)(port + PEERS_AT + i))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static int open_dir(void **state)
 {
     (void)state;
     ensemble_open(&ensemble, NODES, NULL);
-    do {
-        base = port_free();
-    } while (!is_base(base));
+    base = port_free_rows(NODES, PEERS_AT);
     for (uint16_t i = 0; i < NODES; i++) {
         ensemble.replicas[i].client_port = (uint16_t)(base + i);
     }

@@ -14,6 +14,7 @@ enum {
     TRIES_MAX = 2000,
     DROP_PERCENT = 30,
     KILLS = 3,
+    LOST = 10, /* Answers. */
     NAME_MAX_LEN = 64,
     TIMEOUT_MS = 5000
 };
@@ -208,10 +209,29 @@ static void test_a_key_makes_one_znode(void **state)
     ENSEMBLE_CHECK(&ensemble, dropped > CLIENTS * ZNODES / 10 && replayed > 0);
 }
 
+/* What the tests of this folder ask for until it is answered does not fail by its own success. */
+static void test_a_write_whose_answer_is_lost_is_answered(void **state)
+{
+    uint16_t direct = ensemble.replicas[0].client_port;
+    char path[64];
+
+    (void)state;
+    ensemble.replicas[0].client_port = proxies[0].port;
+    for (uint32_t i = 0; atomic_load(&proxies[0].dropped) < LOST; i++) {
+        (void)snprintf(path, sizeof(path), "/znodes/v1/lost%u?upsert=true", i);
+        ensemble_call_until(&ensemble, 0, "PUT", path, "", 201);
+        (void)snprintf(path, sizeof(path), "/znodes/v1/lost%u", i);
+        ensemble_call_until(&ensemble, 0, "DELETE", path, NULL, 204);
+    }
+    ensemble.replicas[0].client_port = direct;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_key_makes_one_znode, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_a_write_whose_answer_is_lost_is_answered, open_three,
+                                        close_three),
     };
 
     web_setup();

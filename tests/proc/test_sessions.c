@@ -37,7 +37,8 @@ static int open_bounded(void **state)
 {
     (void)state;
     ensemble_launch(&ensemble, 3,
-                    "maxSessionEphemerals=3\nmaxSessions=4\nminSessionTimeout=4000\n"
+                    "maxSessionEphemerals=3\nmaxSessions=4\nmaxSessionsPerClient=4\n"
+                    "maxSessionsPerAddress=4\nminSessionTimeout=4000\n"
                     "maxSessionTimeout=9000\nsessionTimeout=5000\n");
     return 0;
 }
@@ -264,7 +265,8 @@ static void expect_crowd(long status)
     }
 }
 
-/* What a replica had heard of is not lost with it: nobody expires who goes on in time. */
+/* What a replica had heard of is not lost with it: no session expires whose client continues in
+ * time. */
 static void test_sessions_outlive_replicas(void **state)
 {
     (void)state;

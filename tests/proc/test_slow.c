@@ -87,26 +87,6 @@ static struct socket *open_slow_socket(uint16_t port)
     return socket;
 }
 
-static uint64_t resident_bytes(pid_t pid)
-{
-    char path[64];
-    char line[256];
-    unsigned long long kib = 0;
-
-    (void)snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-
-    FILE *file = fopen(path, "re");
-
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file)) {
-        if (strncmp(line, "VmRSS:", 6) == 0) {
-            kib = strtoull(line + 6, NULL, 10);
-        }
-    }
-    (void)fclose(file);
-    return kib * 1024;
-}
-
 static int compare(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a;
@@ -171,7 +151,7 @@ static void take_turn(uint32_t watched, uint64_t *calm_us, uint64_t *busy_us, ui
     wait_written(ROUNDS);
     us = measure(watched);
     *busy_us = us < *busy_us ? us : *busy_us;
-    us = resident_bytes(ensemble.replicas[watched].pid);
+    us = ensemble_resident_bytes(ensemble.replicas[watched].pid);
     *bytes = us > *bytes ? us : *bytes;
     for (uint32_t i = 0; i < SLOW; i++) {
         close(slow[i]);
@@ -198,7 +178,7 @@ static void test_who_never_reads_hurts_only_himself(void **state)
     thread_start(&writer, "writer", write_big, &ensemble.replicas[leader].client_port);
     wait_written(FILL_ROUNDS);
     tail_start(&tail, &ensemble, watched, "/watch/v1/small?mode=persistent");
-    before = resident_bytes(ensemble.replicas[watched].pid);
+    before = ensemble_resident_bytes(ensemble.replicas[watched].pid);
     for (uint32_t i = 0; i < TURNS; i++) {
         take_turn(watched, &calm_us, &busy_us, &after);
     }

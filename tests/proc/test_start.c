@@ -203,7 +203,10 @@ static void test_ports_in_use(void **state)
     (void)state;
     assert_true(client >= 0 && peer >= 0);
     expect_config_refused("", "clientPort", "in use");
+    (void)snprintf(lines, sizeof(lines), "probeListen=127.0.0.1:%u\n",
+                   ensemble.replicas[0].peer_port);
     close(client);
+    expect_config_refused(lines, "probeListen", "in use");
     (void)snprintf(lines, sizeof(lines), "server.1=127.0.0.1:%u\nserver.2=127.0.0.1:1:observer\n",
                    ensemble.replicas[0].peer_port);
     expect_config_refused(lines, "server.1", "in use");

@@ -213,7 +213,7 @@ static void check_malformed(uint8_t first, const char *data, size_t len)
 
     socket_send_frame(socket, first, data, len, true);
     ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
-    assert_true(socket_close_code(socket) == PROTOCOL || socket_close_code(socket) == SOCKET_LOST);
+    assert_int_equal(socket_close_code(socket), PROTOCOL);
     socket_close(socket);
     check_others();
 }
@@ -227,17 +227,23 @@ static void test_malformed_frames_end_the_socket(void **state)
     check_malformed(0x09, "x", 1);       /* A ping in pieces. */
 }
 
-/* The library takes frames that are not masked: they do no harm. */
-static void test_frames_without_a_mask_do_no_harm(void **state)
+static void test_frames_without_a_mask_end_the_socket(void **state)
 {
-    static const char text[] = "{\"id\":5,\"op\":\"ping\"}";
+    static const char text[] = "{\"id\":5,\"op\":\"create\",\"path\":\"/unmasked\"}";
     struct socket *socket = talk_open(&ensemble, 0, NULL);
+    json_t *reply = NULL;
 
     (void)state;
     socket_send_frame(socket, FRAME_TEXT, text, strlen(text), false);
-    json_decref(socket_reply(socket, 5, 200));
+    ENSEMBLE_CHECK(&ensemble, socket_wait_end(socket, ENSEMBLE_DEADLINE_MS));
+    assert_int_equal(socket_close_code(socket), PROTOCOL);
+    assert_string_equal(socket_close_reason(socket), "a frame is not masked");
     socket_close(socket);
-    check_others();
+    socket = talk_open(&ensemble, 0, NULL);
+    reply = socket_call(socket, "\"op\":\"exists\",\"path\":\"/unmasked\"");
+    assert_true(json_is_false(json_object_get(reply, "exists")));
+    json_decref(reply);
+    socket_close(socket);
 }
 
 /* ---- Messages ---- */
@@ -417,7 +423,7 @@ int main(void)
         cmocka_unit_test(test_a_message_may_come_in_pieces),
         cmocka_unit_test(test_a_message_in_pieces_must_end),
         cmocka_unit_test(test_malformed_frames_end_the_socket),
-        cmocka_unit_test(test_frames_without_a_mask_do_no_harm),
+        cmocka_unit_test(test_frames_without_a_mask_end_the_socket),
         cmocka_unit_test(test_messages_that_mean_nothing_are_answered),
         cmocka_unit_test(test_operations_of_the_leader_alone_are_not_there),
         cmocka_unit_test(test_a_socket_has_only_so_many_watches),

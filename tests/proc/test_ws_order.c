@@ -10,6 +10,7 @@
 enum {
     PIPELINED = 5000 / ENSEMBLE_FACTOR,
     IN_FLIGHT_MAX = 100,
+    FENCES = 600,
     MIXED = 3000 / ENSEMBLE_FACTOR,
     FLIPS = 300 / ENSEMBLE_FACTOR,
     READY_PARTS = 6, /* The first is `ready` itself. */
@@ -140,6 +141,48 @@ static void check_mixed(uint32_t index, const char *path)
     }
     mem_free(kinds);
     socket_close(socket);
+}
+
+/* A fence that is taken from a sync must not miss what was asked before it on the socket. Returns
+ * how many did. */
+static int count_short_fences(uint32_t index, const char *path, const char *fence_members)
+{
+    struct socket *socket = talk_open(&ensemble, index, NULL);
+    int missed = 0;
+
+    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"%s\"", path);
+    for (int i = 0; i < FENCES; i++) {
+        uint64_t write =
+            socket_request(socket, "\"op\":\"set\",\"path\":\"%s\",\"dataUtf8\":\"x\"", path);
+        uint64_t fence = socket_request(socket, "%s", fence_members);
+        json_t *written = socket_reply(socket, write, SOCKET_TIMEOUT_MS);
+        json_t *reply = socket_reply(socket, fence, SOCKET_TIMEOUT_MS);
+
+        ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(written, "ok")));
+        ENSEMBLE_CHECK(&ensemble, json_is_true(json_object_get(reply, "ok")));
+        missed += talk_hex(talk_text(reply, "zxid")) < talk_hex(talk_text(written, "zxid"));
+        json_decref(written);
+        json_decref(reply);
+    }
+    socket_close(socket);
+    return missed;
+}
+
+static void test_a_sync_is_no_older_than_the_write_before_it(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        count_short_fences(ensemble_wait_leader(&ensemble), "/fence-leader", "\"op\":\"sync\""), 0);
+    assert_int_equal(count_short_fences(follower(), "/fence-follower", "\"op\":\"sync\""), 0);
+}
+
+static void test_a_linearizable_read_is_no_older_than_the_write_before_it(void **state)
+{
+    static const char read[] = "\"op\":\"get\",\"path\":\"/\",\"consistency\":\"linearizable\"";
+
+    (void)state;
+    assert_int_equal(count_short_fences(ensemble_wait_leader(&ensemble), "/read-leader", read), 0);
+    assert_int_equal(count_short_fences(follower(), "/read-follower", read), 0);
 }
 
 static void test_reads_see_what_was_asked_before_them_and_nothing_else(void **state)
@@ -477,6 +520,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_pipeline_of_writes_takes_effect_in_order),
         cmocka_unit_test(test_reads_see_what_was_asked_before_them_and_nothing_else),
+        cmocka_unit_test(test_a_sync_is_no_older_than_the_write_before_it),
+        cmocka_unit_test(test_a_linearizable_read_is_no_older_than_the_write_before_it),
         cmocka_unit_test(test_replies_come_in_order_whatever_they_are),
         cmocka_unit_test(test_an_event_precedes_every_reply_that_shows_it),
         cmocka_unit_test(test_a_long_list_shows_nothing_that_was_not_told),

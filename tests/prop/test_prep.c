@@ -12,11 +12,13 @@ enum {
     ROUND_BYTES = 1200
 };
 
-static void run_seed(uint64_t seed)
+/* Returns how many requests were refused because the tree had no room. */
+static size_t run_seed(uint64_t seed)
 {
     struct prep_play *play = prep_play_new();
     uint8_t bytes[ROUND_BYTES];
     struct rng rng;
+    size_t full = 0;
 
     rng_init(&rng, seed);
     for (int i = 0; i < ROUNDS; i++) {
@@ -31,16 +33,20 @@ static void run_seed(uint64_t seed)
         prep_play_settle(play);
     }
     assert_true(prep_play_prepared(play) > ROUNDS * 20);
+    full = prep_play_full(play);
     prep_play_free(play);
+    return full;
 }
 
 static void test_prepared_ahead_equals_done_at_once(void **state)
 {
-    (void)state;
+    size_t full = 0;
 
+    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        run_seed(seed);
+        full += run_seed(seed);
     }
+    assert_true(full > SEEDS);
 }
 
 int main(void)

@@ -27,6 +27,15 @@ enum {
     CONFIG_RECORD = 1 /* A record that is the text of a configuration, no transaction. */
 };
 
+/* Addresses and identities of the clients that open sessions. Some share the one or the other. */
+static const char *const openers[] = {"10.0.0.1",    "10.0.0.1 alice",  "10.0.0.2 alice",
+                                      "10.0.0.2",    "10.0.0.1 bob",    "2001:db8::1",
+                                      "2001:db8::2", "2001:db8::3 bob", ""};
+
+enum {
+    OPENERS = sizeof(openers) / sizeof(openers[0])
+};
+
 struct record {
     zxid_t zxid;
     int kind;
@@ -157,7 +166,7 @@ static bool add_session(struct world *world, struct buf *txn)
         if (state_session(world->sandbox, world->zxid) != NULL) {
             return false;
         }
-        kit_open(txn, world->zxid, world->zxid);
+        kit_open_from(txn, world->zxid, world->zxid, openers[world->zxid % OPENERS]);
         return true;
     }
     if (session == 0 ||
@@ -422,6 +431,14 @@ static void assert_same_candidates(const struct state *a, const struct state *b,
     buf_release(&paths[1]);
 }
 
+/* Shares are rebuilt, not stored; also those of clients without a session are right. */
+static void verify_shares(const struct state *state)
+{
+    for (size_t i = 0; i < OPENERS; i++) {
+        kit_verify_shares(state, slice_str(openers[i]));
+    }
+}
+
 static void assert_same(const struct state *a, const struct state *b)
 {
     struct buf dumps[2];
@@ -478,6 +495,8 @@ static void run_seed(uint64_t seed)
     assert_same(world.direct, restored);
     kit_verify(world.direct);
     kit_verify(restored);
+    verify_shares(world.direct);
+    verify_shares(restored);
     assert_same_candidates(world.direct, restored, world.time_ms);
     assert_same_candidates(world.direct, restored, INT64_MAX - 1);
     assert_int_equal(state_applied(restored), world.zxid);
@@ -486,6 +505,7 @@ static void run_seed(uint64_t seed)
         replay_one(restored, &world.log[i], true);
     }
     assert_same(world.direct, restored);
+    verify_shares(restored);
     state_free(restored);
     world_close(&world);
 }

@@ -1,6 +1,7 @@
 /*
- * Random transactions and watches against a naive model of ZooKeeper's two tables: who watches all
- * the time, and who comes back with any `since`, is told exactly what the model says.
+ * Random transactions, ACLs and watches against a naive model of ZooKeeper's two tables: who
+ * watches all the time, and who comes back with any `since`, is told exactly what the model says,
+ * and nothing of what was closed at the time or is closed when it is told.
  */
 #include "base/mem.h"
 #include "server/state/path.h"
@@ -35,6 +36,14 @@ struct rule {
     uint32_t id;
 };
 
+/* A znode was created, closed or opened. */
+struct turn_of_acl {
+    zxid_t zxid;
+    size_t word; /* Of the transaction. */
+    struct slice path;
+    bool closed;
+};
+
 struct run {
     struct rng rng;
     struct kit_world world;
@@ -45,6 +54,8 @@ struct run {
     size_t rule_count;
     const char *txns[TXNS_MAX + 1][WATCH_KIT_RANDOM_MAX + 1]; /* By zxid. */
     zxid_t seen; /* Up to where the model has told all. */
+    struct turn_of_acl acls[(TXNS_MAX + 1) * WATCH_KIT_RANDOM_MAX];
+    size_t acl_count;
 };
 
 static const struct op_principal nobody = {.address = "127.0.0.1"};
@@ -91,8 +102,36 @@ static bool child_table_fires(struct rule *rule, const char *path)
            (rule->kind == WATCH_CHILDREN || rule->kind == WATCH_PERSISTENT);
 }
 
+static void model_acl(struct run *run, zxid_t zxid, size_t i, const char *word)
+{
+    const char *equals = strchr(word, '=');
+    bool opens = word[0] == '+' || equals != NULL;
+    size_t len = word[0] == '!' && equals != NULL ? (size_t)(equals - word) - 1 : strlen(word + 1);
+
+    if (word[0] == '+' || word[0] == '!') {
+        run->acls[run->acl_count++] = (struct turn_of_acl){
+            .zxid = zxid, .word = i, .path = slice_make(word + 1, len), .closed = !opens};
+    }
+}
+
+/* As of the word `i` of a transaction; of a znode that was deleted, as it was last. */
+static bool is_closed(const struct run *run, const char *path, zxid_t zxid, size_t i)
+{
+    for (size_t at = run->acl_count; at-- > 0;) {
+        const struct turn_of_acl *turn = &run->acls[at];
+
+        if ((turn->zxid < zxid || (turn->zxid == zxid && turn->word <= i)) &&
+            slice_eq(turn->path, slice_str(path))) {
+            return turn->closed;
+        }
+    }
+    return false;
+}
+
 /* One transaction for one client. */
 struct telling {
+    const struct run *run;
+    size_t word;
     struct rule *rules;
     size_t count;
     const struct client *client;
@@ -123,8 +162,13 @@ static bool trigger(struct telling *telling, bool data_table, const char *type, 
 
 static void add_line(struct telling *telling, const char *type, const char *path)
 {
+    const struct run *run = telling->run;
     struct lines *lines = &telling->lines;
 
+    if (is_closed(run, path, telling->zxid, telling->word) ||
+        is_closed(run, path, run->world.zxid, WATCH_KIT_RANDOM_MAX)) {
+        return;
+    }
     snprintf(lines->text[lines->count++], sizeof(lines->text[0]), "%d %s %s", (int)telling->zxid,
              type, path);
 }
@@ -132,6 +176,10 @@ static void add_line(struct telling *telling, const char *type, const char *path
 static void model_change(struct telling *telling, const char *word)
 {
     const char *path = word + 1;
+
+    if (word[0] == '!') {
+        return;
+    }
     const char *type = word[0] == '+'   ? "NodeCreated"
                        : word[0] == '-' ? "NodeDeleted"
                                         : "NodeDataChanged";
@@ -157,10 +205,12 @@ static void model_tell(struct run *run, struct rule *rules, size_t count, struct
                        zxid_t after, zxid_t upto)
 {
     for (zxid_t zxid = after + 1; zxid <= upto; zxid++) {
-        struct telling telling = {.rules = rules, .count = count, .client = client, .zxid = zxid};
+        struct telling telling = {
+            .run = run, .rules = rules, .count = count, .client = client, .zxid = zxid};
         const struct lines *lines = &telling.lines;
 
         for (size_t i = 0; run->txns[zxid][i] != NULL; i++) {
+            telling.word = i;
             model_change(&telling, run->txns[zxid][i]);
         }
         for (size_t i = 0; i < lines->count; i++) {
@@ -248,9 +298,19 @@ static struct subscribe_request draw_request(struct run *run)
 static void step_change(struct run *run)
 {
     zxid_t zxid = run->world.zxid + 1;
+    const char **words = run->txns[zxid];
+    const char *acl = kit_random_acl(&run->world, &run->rng);
 
-    kit_random_words(&run->world, &run->rng, run->txns[zxid]);
-    kit_world_apply(&run->world, run->txns[zxid]);
+    if (acl != NULL && rng_below(&run->rng, 3) == 0) {
+        words[0] = acl;
+        words[1] = NULL;
+    } else {
+        kit_random_words(&run->world, &run->rng, words);
+    }
+    for (size_t i = 0; words[i] != NULL; i++) {
+        model_acl(run, zxid, i, words[i]);
+    }
+    kit_world_apply(&run->world, words);
 }
 
 /* Begins anywhere between where the subscriber stands and the end. */

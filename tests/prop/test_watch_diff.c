@@ -5,36 +5,23 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "server/state/path.h"
-#include "server/state/walk.h"
 #include "server/watch/subscribe_int.h"
 #include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 #include "tests/lib/watch_kit.h"
+#include "tests/prop/known.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum {
     SEEDS = 250,
     STEPS = 150,
     CLIENTS = 12,
-    PATH_LEN_MAX = 24,
-    KNOWN_MAX = 1200,
     BIG_DIRS = 30, /* Of the large tree, with as many znodes in each: several slices of a walk. */
     BIG = BIG_DIRS * BIG_DIRS,
     ROUNDS = 6,
     RACE_TXNS = 300
-};
-
-/* What a client knows: paths and the zxid of their data (0 where it knows the name alone). */
-struct known {
-    struct {
-        char path[PATH_LEN_MAX];
-        zxid_t mzxid;
-    } items[KNOWN_MAX];
-
-    size_t count;
 };
 
 struct run;
@@ -45,8 +32,9 @@ struct client {
     enum watch_kind kind;
     char path[PATH_LEN_MAX];
     struct known *known;
-    zxid_t since; /* When it has read what it knows. */
-    uint32_t id;  /* 0: not back yet. */
+    zxid_t since;   /* When it has read what it knows. */
+    zxid_t read_at; /* The state that it has read after a gap, or 0. */
+    uint32_t id;    /* 0: not back yet. */
     size_t events;
     bool used_up;
     bool holds; /* Takes nothing. */
@@ -70,102 +58,6 @@ struct run {
 
 static const struct op_principal nobody = {.address = "127.0.0.1"};
 
-/* ---- Knowledge. ---- */
-
-static bool is_below(const char *path, const char *top)
-{
-    return path_is_within(slice_str(path), slice_str(top));
-}
-
-static bool is_child(const char *path, const char *parent)
-{
-    return strcmp(path, "/") != 0 && slice_eq(path_parent(slice_str(path)), slice_str(parent));
-}
-
-static void forget_at(struct known *known, size_t i)
-{
-    known->items[i] = known->items[--known->count];
-}
-
-static void forget_subtree(struct known *known, const char *top)
-{
-    for (size_t i = known->count; i-- > 0;) {
-        if (is_below(known->items[i].path, top)) {
-            forget_at(known, i);
-        }
-    }
-}
-
-/* Its place, or the end. */
-static size_t find(const struct known *known, const char *path)
-{
-    size_t i = 0;
-
-    while (i < known->count && strcmp(known->items[i].path, path) != 0) {
-        i++;
-    }
-    return i;
-}
-
-static void append(struct known *known, struct slice path, zxid_t mzxid)
-{
-    assert_true(known->count < KNOWN_MAX);
-    snprintf(known->items[known->count].path, PATH_LEN_MAX, "%.*s", (int)path.len,
-             (const char *)path.data);
-    known->items[known->count++].mzxid = mzxid;
-}
-
-/* What a client of this kind would read. */
-static void read_all(struct view *view, enum watch_kind kind, const char *path, struct known *known)
-{
-    const struct state *state = view_read(view);
-    const struct znode *node = kit_find(state, path);
-    bool children = kind == WATCH_CHILDREN || kind == WATCH_PERSISTENT;
-    struct stat_view stat;
-    struct walk walk;
-
-    known->count = 0;
-    if (node != NULL) {
-        walk_init_at(&walk, node);
-        for (const struct znode *at = node; at != NULL; at = walk_next(&walk, true)) {
-            struct slice where = at == node ? slice_str(path) : buf_slice(&walk.path);
-
-            if (!path_is_within(where, slice_str(path))) {
-                break;
-            }
-            znode_stat(at, &stat);
-            if (at == node || kind == WATCH_RECURSIVE) {
-                append(known, where, kind == WATCH_CHILDREN ? 0 : stat.mzxid);
-            } else if (children && znode_parent(at) == node) {
-                append(known, where, 0);
-            }
-        }
-        walk_release(&walk);
-    }
-    view_read_done(view);
-}
-
-static int by_path(const void *left, const void *right)
-{
-    return strcmp(left, right);
-}
-
-static bool knows_the_same(struct known *a, struct known *b)
-{
-    qsort(a->items, a->count, sizeof(a->items[0]), by_path);
-    qsort(b->items, b->count, sizeof(b->items[0]), by_path);
-    if (a->count != b->count) {
-        return false;
-    }
-    for (size_t i = 0; i < a->count; i++) {
-        if (strcmp(a->items[i].path, b->items[i].path) != 0 ||
-            a->items[i].mzxid != b->items[i].mzxid) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- What a client does with an event. ---- */
 
 /* The children of `path` that are not there any more, and all below them. */
@@ -180,7 +72,7 @@ static void forget_gone_children(struct client *client, const char *path)
 
         memcpy(child, known->items[i].path, PATH_LEN_MAX);
         if (is_child(child, path) && kit_find(state, child) == NULL) {
-            forget_subtree(known, child);
+            known_forget_below(known, child);
             i = 0;
         } else {
             i++;
@@ -194,15 +86,15 @@ static void read_children(struct client *client)
     struct known *known = client->known;
     struct known *now = mem_zalloc(1, sizeof(*now));
 
-    read_all(client->run->world.view, WATCH_CHILDREN, client->path, now);
+    (void)known_read(client->run->world.view, WATCH_CHILDREN, client->path, now);
     for (size_t i = known->count; i-- > 0;) {
         if (is_child(known->items[i].path, client->path)) {
-            forget_at(known, i);
+            known_forget_at(known, i);
         }
     }
     for (size_t i = 0; i < now->count; i++) {
         if (is_child(now->items[i].path, client->path)) {
-            append(known, slice_str(now->items[i].path), 0);
+            known_append(known, slice_str(now->items[i].path), 0);
         }
     }
     mem_free(now);
@@ -214,23 +106,23 @@ static void take(struct client *client, const struct watch_event *event)
     char path[PATH_LEN_MAX];
 
     snprintf(path, sizeof(path), "%.*s", (int)event->path.len, (const char *)event->path.data);
-    size_t at = find(known, path);
+    size_t at = known_find(known, path);
 
     switch (event->type) {
     case WATCH_CREATED:
         /* Else it was told of this znode already. */
         assert_true(event->diff || at == known->count || known->items[at].mzxid < event->zxid);
-        forget_subtree(known, path);
-        append(known, event->path, event->change->stat.mzxid);
+        known_forget_below(known, path);
+        known_append(known, event->path, event->change->stat.mzxid);
         break;
     case WATCH_DATA_CHANGED:
         if (at == known->count) {
-            append(known, event->path, 0);
+            known_append(known, event->path, 0);
         }
         known->items[at].mzxid = event->change->stat.mzxid;
         break;
     case WATCH_DELETED:
-        forget_subtree(known, path);
+        known_forget_below(known, path);
         break;
     case WATCH_CHILDREN_CHANGED:
         if (client->kind == WATCH_RECURSIVE) {
@@ -255,6 +147,9 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
         return;
     }
     client->events++;
+    if (!event->diff && event->zxid <= client->read_at) {
+        return; /* A writer was quicker than the read: it has seen that. */
+    }
     if (client->run->throws && client->sent_from == 0 && event->zxid != client->last_zxid &&
         rng_below(&client->run->dice, 4) == 0) {
         *client->sent = *client->known;
@@ -275,7 +170,8 @@ static void note(struct client *client, const struct subscribe_result *result)
     client->run->resumed[result->resumed]++;
     client->used_up = result->used_up;
     if (result->resumed == SUBSCRIBE_GAP) {
-        read_all(client->run->world.view, client->kind, client->path, client->known);
+        client->read_at =
+            known_read(client->run->world.view, client->kind, client->path, client->known);
     }
 }
 
@@ -398,18 +294,18 @@ static struct client *new_client(struct run *run, enum watch_kind kind, const ch
     client->known = mem_zalloc(1, sizeof(*client->known));
     client->sent = mem_zalloc(1, sizeof(*client->sent));
     watch_owner_init(&client->owner, &nobody, 4, SIZE_MAX);
-    read_all(run->world.view, kind, path, client->known);
+    (void)known_read(run->world.view, kind, path, client->known);
     return client;
 }
 
 static void check_client(struct client *client, struct known *now)
 {
-    read_all(client->run->world.view, client->kind, client->path, now);
+    (void)known_read(client->run->world.view, client->kind, client->path, now);
     if (client->kind > WATCH_CHILDREN) {
-        assert_true(knows_the_same(client->known, now));
+        assert_true(known_is_same(client->known, now));
     } else if (client->events == 0) {
         /* Not told: then nothing has changed, and it still listens. */
-        assert_true(knows_the_same(client->known, now));
+        assert_true(known_is_same(client->known, now));
         assert_non_null(watch_of(client));
     } else {
         assert_int_equal(client->events, 1);

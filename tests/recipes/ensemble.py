@@ -14,6 +14,7 @@ NODES = 3
 PEERS_AT = 1000     # Peer ports lie that far above the client ports.
 PORT_FIRST = 12000  # Below the kernel's ports for outgoing connections.
 PORT_COUNT = 18000
+UNIX_NAME_MAX = 108
 START_S = 200
 END_S = 60
 CALL_S = 60         # For one answer; it may be asked for again.
@@ -33,6 +34,17 @@ def wait(condition, what, seconds=200):
         time.sleep(BREATH_S)
 
 
+def claim(port):
+    """A socket that keeps programs which use tests/lib/ports.h from this port; None: it is theirs."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(f"\0zabra-test-port-{port}".ljust(UNIX_NAME_MAX, "\0"))
+    except OSError:
+        sock.close()
+        return None
+    return sock
+
+
 def is_free(port):
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -44,11 +56,16 @@ def is_free(port):
 
 
 def free_base():
-    """The first of NODES client ports. Programs that run at the same time begin elsewhere."""
+    """The first of NODES client ports, and the sockets that claim all ports: a replica that is killed
+    finds its own again."""
     for i in range(PORT_COUNT):
         base = PORT_FIRST + (os.getpid() * 97 + i * 10) % PORT_COUNT
-        if all(is_free(base + n + peers) for n in range(NODES) for peers in (0, PEERS_AT)):
-            return base
+        ports = [base + n + peers for n in range(NODES) for peers in (0, PEERS_AT)]
+        claims = [claim(port) for port in ports]
+        if all(claims) and all(is_free(port) for port in ports):
+            return base, claims
+        for sock in filter(None, claims):
+            sock.close()
     raise AssertionError("no free ports")
 
 
@@ -56,7 +73,7 @@ class Ensemble:
     def __init__(self, binary, data):
         self.binary = pathlib.Path(binary).resolve()
         self.data = pathlib.Path(data)
-        self.base = free_base()
+        self.base, self.claims = free_base()
         self.servers = [f"127.0.0.1:{self.base + n}" for n in range(NODES)]
         self.output = open(self.data / "dev.log", "wb")
         command = [binary, "dev", f"--port={self.base}", f"--data={data}", "--snapCount=100",
@@ -113,9 +130,15 @@ class Ensemble:
         return json.loads(self.call("GET", url))["dataUtf8"]
 
     def values(self, path):
-        """Those of all children, in the order of their names."""
+        """Those of all children, in the order of their names. One answer need not hold all of them."""
         url = f"/znodes/v1{path}?view=children&with=data&dataformat=utf8&consistency=linearizable"
-        return [child["dataUtf8"] for child in json.loads(self.call("GET", url))["children"]]
+        found = []
+        page = {"more": True}
+        while page.get("more"):
+            after = f"&after={page['after']}" if "after" in page else ""
+            page = json.loads(self.call("GET", url + after))
+            found += [child["dataUtf8"] for child in page["children"]]
+        return found
 
     # --- Failures ---
 
@@ -147,8 +170,9 @@ class Ensemble:
         os.kill(pid, signal.SIGKILL)
 
     def signal_all(self, number):
-        for n in range(NODES):
-            os.kill(self.pid(n), number)
+        pids = [wait(lambda n=n: self.pid(n), f"replica {n + 1} runs") for n in range(NODES)]
+        for pid in pids:
+            os.kill(pid, number)
 
     # --- The end ---
 
@@ -161,6 +185,8 @@ class Ensemble:
                 self.dev.kill()
                 self.dev.wait()
         self.output.close()
+        for sock in self.claims:
+            sock.close()
 
     def complaint(self):
         """What a sanitizer or an assertion has said in any of the logs."""

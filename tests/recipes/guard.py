@@ -9,7 +9,7 @@ import sys
 import time
 
 READERS = 4      # The first ones wait for each other: reading together is part of the lock.
-COMPANY_S = 30
+COMPANY_S = 150  # Also across an election on a machine that is starved.
 INSIDE_S = 0.02  # Long enough for another to come in, were it let.
 
 

@@ -19,10 +19,10 @@ class Other:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                if not other.first:
+                first, other.first = other.first, False  # Before the client can ask again.
+                if not first:
                     other.shown.append((self.headers["Zk-History"], self.headers["Zk-Min-Zxid"]))
-                self.answer(*((200, "1") if other.first else (409, REFUSAL)))
-                other.first = False
+                self.answer(*((200, "1") if first else (409, REFUSAL)))
 
             do_PUT = do_POST = do_GET
 

@@ -21,6 +21,11 @@ def wakes(world):
     return count
 
 
+def has_listed(client):
+    """It knows which znode stands before its own: it waits for the end of that one, and no other."""
+    return any(call[-1] == "200" and "view=children" in call[1] for call in client.calls)
+
+
 def check(world):
     resource = Resource(world)
     holder = world.start("py", PATH, *resource.hold_until("go"))
@@ -31,6 +36,7 @@ def check(world):
         waiters.append(
             world.start(LANGUAGES[i % 3], PATH, *resource.write(), session_s=session_s))
         wait(lambda: len(world.ensemble.children(PATH)) == i + 2, "one more waits")
+    wait(lambda: all(map(has_listed, waiters)), "each knows whom it waits for")
     waiters.pop(DIES).kill()  # Its successor is woken, when its session ends, and must wait again.
     wait(lambda: len(world.ensemble.children(PATH)) == WAITERS, "the dead one's session ends")
     assert resource.written() == []

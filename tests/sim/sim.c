@@ -181,6 +181,9 @@ struct sim *sim_new(const struct sim_options *options)
     sim_draw(&sim->rng, &sim->knobs);
     if (options->scenario) {
         sim_scenario_knobs(sim);
+    } else if (options->mutant == 0) {
+        sim_draw_room(options->seed, &sim->knobs);
+        sim_draw_lanes(options->seed, &sim->knobs);
     }
     if (options->only_nodes) {
         sim->knobs.nodes = options->only_nodes;
@@ -381,6 +384,7 @@ void sim_finish(struct sim *sim)
     sim_settle(sim);
     check_signs(sim);
     sim_sockets_finish(sim);
+    sim_settle(sim); /* A session may have expired meanwhile. */
     enter(sim, SIM_DONE, "checks");
     sim_check_end(sim);
     sim_history_check(sim);

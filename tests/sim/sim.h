@@ -65,6 +65,7 @@ struct sim_knobs {
     uint32_t nodes;  /* Including observers. */
     uint32_t voters; /* The first so many nodes. */
     uint32_t clients;
+    bool lanes; /* All that a client asks at a node comes over one socket. */
     struct zab_limits limits;
     uint32_t snap_count;
     uint64_t segment_bytes;
@@ -94,6 +95,7 @@ struct sim_knobs {
     uint32_t remember_ms;       /* Of transaction time. */
     uint32_t watch_ppm;         /* Share of reads that register a watch; 0: no watches at all. */
     uint32_t window_sets;       /* Transactions in the window of recent changes. */
+    uint32_t tree_bytes;        /* maxTreeBytes of a node is up to this; 0: no bounds. */
     uint32_t front_max_us;      /* A front end looks at the window at most this late. */
     /* Faults. */
     uint32_t crash_ms;     /* A process or its machine dies at a random instant. */
@@ -118,6 +120,8 @@ struct sim_knobs {
 };
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs);
+void sim_draw_room(uint64_t seed, struct sim_knobs *knobs); /* maxTreeBytes. */
+void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs);
 
 /* ---- Records and truth (sim_check.c). ---- */
 
@@ -291,6 +295,7 @@ struct sim_totals {
     uint64_t partitions;
     uint64_t pauses;
     uint64_t full;
+    uint64_t tree_full; /* Operations refused because the tree had no room. */
     uint64_t committed;
     uint64_t messages;
     uint64_t opened; /* Sessions. */

@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "server/state/state.h"
+#include "tests/lib/state_kit.h"
 #include "tests/sim/sim.h"
 
 #include <inttypes.h>
@@ -11,8 +12,20 @@
  * checkers see what is really applied, without a hook in the product.
  */
 
+enum {
+    SHARES_EVERY = 8, /* Transactions. */
+    SHARES_BACK = 50  /* Transactions: the id of a session is a zxid. */
+};
+
 enum err __real_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                             struct state_changes *ret_changes);
+
+/* What it holds, and what it counts for that: no sum may drift from that of another replica. */
+static uint64_t digest_of(const struct state *state)
+{
+    return hash64_mix(state_digest(state), state_memory_bytes(state));
+}
+
 enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                             struct state_changes *ret_changes);
 void __real_state_skip(struct state *state, zxid_t zxid);
@@ -71,6 +84,25 @@ static int64_t time_of(struct slice txn)
     return header.time_ms;
 }
 
+/* Each share counts the open sessions, also after a restart and in a state that was restored. Now
+ * and then those of one session are looked at, a recent one if there is any: a wrong count stays.
+ */
+static void check_shares(const struct state *state, zxid_t zxid)
+{
+    const struct state_session *session = NULL;
+
+    if (zxid % SHARES_EVERY != 0) {
+        return;
+    }
+    session = state_session_after(state, zxid > SHARES_BACK ? zxid - SHARES_BACK : 0);
+    if (!session) {
+        session = state_session_after(state, 0);
+    }
+    if (session) {
+        kit_verify_shares(state, session->from);
+    }
+}
+
 enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fuzzy,
                             struct state_changes *ret_changes)
 {
@@ -80,11 +112,12 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
     err = __real_state_apply(state, zxid, txn, fuzzy, ret_changes);
     inside_apply = false;
     if (err == ERR_OK) {
+        check_shares(state, zxid);
         note(state, (struct sim_applied){.zxid = zxid,
                                          .type = LOGREC_TXN,
                                          .payload = hash64(0, txn),
                                          .fuzzy = fuzzy,
-                                         .digest = state_digest(state),
+                                         .digest = digest_of(state),
                                          .time_ms = time_of(txn)});
     }
     return err;
@@ -97,19 +130,17 @@ void __wrap_state_skip(struct state *state, zxid_t zxid)
     if (inside_apply) {
         return;
     }
-    note(state,
-         (struct sim_applied){
-             .zxid = zxid, .type = LOGREC_EPOCH, .fuzzy = true, .digest = state_digest(state)});
+    note(state, (struct sim_applied){
+                    .zxid = zxid, .type = LOGREC_EPOCH, .fuzzy = true, .digest = digest_of(state)});
 }
 
 void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text)
 {
     __real_state_set_config(state, zxid, text);
     if (zxid != 0) {
-        note(state, (struct sim_applied){.zxid = zxid,
-                                         .type = LOGREC_CONFIG,
-                                         .fuzzy = true,
-                                         .digest = state_digest(state)});
+        note(state,
+             (struct sim_applied){
+                 .zxid = zxid, .type = LOGREC_CONFIG, .fuzzy = true, .digest = digest_of(state)});
     }
 }
 

@@ -52,6 +52,7 @@ static void finish(struct sim *sim, struct sim_op *op, enum sim_outcome outcome,
     sim->totals.acked += outcome == SIM_OK;
     sim->totals.verdicts += outcome == SIM_ERROR;
     sim->totals.refused += outcome == SIM_REFUSED;
+    sim->totals.tree_full += err == ERR_TREE_FULL;
     sim->totals.unknown += outcome == SIM_UNKNOWN;
     SIM_TRACE(sim, "op %u ends: %d %s zxid %" PRIx64, op->number, (int)outcome, err_symbol(err),
               op->zxid);
@@ -94,6 +95,7 @@ static enum sim_outcome outcome_of(enum err err)
     case ERR_REPLICA_BEHIND:
     case ERR_THROTTLED:
     case ERR_DISK_FULL:
+    case ERR_TREE_FULL:
     case ERR_IN_FLIGHT:
     case ERR_CLOSED:
         return SIM_REFUSED;
@@ -191,6 +193,25 @@ static void deliver(struct sim *sim, struct sim_event *event)
     free_request(sim, event);
 }
 
+static bool is_ahead(const struct sim_op *write, const struct sim_op *read)
+{
+    return write->outcome == SIM_PENDING && write->sent && write->replied == 0 &&
+           write->client == read->client && write->node == read->node &&
+           write->life == read->life && write->request < read->request && sim_op_is_write(write);
+}
+
+/* A quorum round knows nothing of what is not committed, so its answer waits for the writes that
+ * were asked before it over the same socket. */
+static void check_lane(struct sim *sim, const struct sim_op *read)
+{
+    for (size_t i = sim->op_first; i < sim->op_count; i++) {
+        if (is_ahead(sim->ops[i], read)) {
+            sim_fail(sim, "A28", "operation %u is answered before %u, a write of its socket",
+                     read->number, sim->ops[i]->number);
+        }
+    }
+}
+
 static void on_reply(struct op_request *request)
 {
     struct sim_op *op = request->ctx;
@@ -198,6 +219,10 @@ static void on_reply(struct op_request *request)
 
     op->request = request->id;
     op->replied++;
+    if (request->lane != 0 && request->result.err == ERR_OK && !sim_op_is_write(op) &&
+        request->consistency == OP_LINEARIZABLE) {
+        check_lane(sim, op);
+    }
     if (op->replied > 1) {
         sim_fail(sim, "A19", "operation %u is answered twice", op->number);
     }
@@ -221,6 +246,12 @@ static void on_reply(struct op_request *request)
 }
 
 static const struct op_principal sim_nobody = {.address = "127.0.0.1"};
+
+/* Clients come from a few addresses, all of the same length. */
+enum {
+    ADDRESS_DIGIT = 8,
+    ADDRESSES = 3
+};
 
 static void ask_core(struct sim *sim, struct sim_node *node, struct sim_op *op);
 
@@ -279,7 +310,9 @@ static struct op_request *make_request(struct sim *sim, struct sim_op *op)
     }
     request->consistency = op->linearizable || op->id == OP_TOUCH ? OP_LINEARIZABLE : OP_LOCAL;
     request->min_zxid = op->min_zxid;
+    request->lane = sim->knobs.lanes ? op->client + 1 : 0;
     request->principal = sim_nobody;
+    request->principal.address[ADDRESS_DIGIT] = (char)('1' + op->client % ADDRESSES);
     sim_session_show(op, &request->session);
     request->key = slice_str(op->key_text);
     request->deadline_ms = sim_node_ms(sim, &sim->nodes[op->node]) + left_us / SIM_MS;

@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_watch.h"
 
 #include <inttypes.h>
 
@@ -272,6 +272,7 @@ static void restore(struct sim *sim, struct sim_event *event)
     struct zab_event step;
     bool diverged = node->diverged;
 
+    sim_front_check_loading(sim, node);
     fail_snapshot(node);
     node->diverged = false;
     sim->current = node;

@@ -391,6 +391,7 @@ static enum err run_set_acl(struct step *step)
     }
     node->aversion++;
     node->perms = step->sub->perms;
+    fire(step, SIM_NEW_ACL, node);
     return tell(step, node, ERR_OK);
 }
 

@@ -229,6 +229,12 @@ void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *eve
 
 /* ---- Start and end of a process. ---- */
 
+/* Each node has another bound, the same in all its lives; every third has none. */
+static uint64_t tree_bytes_of(const struct sim_knobs *knobs, uint32_t id)
+{
+    return id % 3 == 0 ? 0 : knobs->tree_bytes - (uint64_t)id * knobs->tree_bytes / 20;
+}
+
 static void fill_options(struct sim *sim, struct sim_node *node, struct replica_options *options)
 {
     const struct sim_knobs *knobs = &sim->knobs;
@@ -257,6 +263,7 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,
         .reap_every_ms = REAP_EVERY_MS,
+        .tree_bytes_max = tree_bytes_of(knobs, node->id),
         .window = sim_front_window(node),
         .touched = node->touched,
     };

@@ -64,7 +64,7 @@ void sim_session_told(struct sim *sim, struct sim_op *op);
 /* A leader has made this transaction: no session may be expired by it that was heard of in time. */
 void sim_session_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec);
 
-/* At the end nobody touches any: all must be expired by and by. */
+/* At the end no client touches its session any more: all must expire. */
 void sim_session_wait_gone(struct sim *sim);
 
 #endif

@@ -115,10 +115,13 @@ static void hold(struct sim_stream *stream, struct watch *watch, zxid_t from, bo
     reach(stream, from - 1);
 }
 
-static void tell(struct sim_stream *stream, const struct watch *watch,
+static void tell(struct sim_socket *socket, struct sim_stream *stream, const struct watch *watch,
                  const struct watch_event *event)
 {
+    struct window_mark known;
     struct sim_told *told;
+
+    window_end(sim_front_window(socket->node), &known);
 
     if (event->diff && !stream->marked) {
         stream->marked = true;
@@ -127,6 +130,7 @@ static void tell(struct sim_stream *stream, const struct watch *watch,
     told = put(stream, SIM_TOLD_EVENT, event->zxid);
     told->type = event->type;
     told->diff = event->diff;
+    told->known = known.zxid;
     (void)snprintf(told->path, sizeof(told->path), "%.*s", (int)event->path.len,
                    (const char *)event->path.data);
     stream->used_up = watch_is_one_shot(stream->kind);
@@ -147,7 +151,7 @@ void sim_socket_event(struct sim_socket *socket, struct watch *hits,
         if (full && !watch_is_one_shot(stream->kind)) {
             hold(stream, watch, event->zxid, event->diff);
         } else {
-            tell(stream, watch, event);
+            tell(socket, stream, watch, event);
         }
     }
     socket->queued += socket->stalled;

@@ -6,6 +6,12 @@
  * often.
  */
 
+enum {
+    ROOM_EVERY = 8,   /* One seed in so many has bounds of the tree. */
+    LANES_EVERY = 16, /* One seed in so many, another one, has clients with sockets. */
+    ROOM_SALT = 0x726f6f6d
+};
+
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
 {
     return values[rng_below(rng, count)];
@@ -109,6 +115,21 @@ static void draw_faults(struct rng *rng, struct sim_knobs *knobs)
     knobs->full_ms = every_ms(rng, 15, 8000, 30000);
     knobs->jump_ms = every_ms(rng, 20, 2000, 20000);
     knobs->torn = rng_chance(rng, 800000);
+}
+
+/* Its own source of chance, so that all other seeds stay what they are. */
+void sim_draw_room(uint64_t seed, struct sim_knobs *knobs)
+{
+    struct rng rng;
+
+    rng_init(&rng, seed ^ ROOM_SALT);
+    knobs->tree_bytes = seed % ROOM_EVERY == ROOM_EVERY - 1 ? PICK(&rng, 3000, 6000, 12000) : 0;
+}
+
+/* No chance at all, for the same reason. */
+void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs)
+{
+    knobs->lanes = seed % LANES_EVERY == 1;
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)

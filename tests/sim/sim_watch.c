@@ -196,6 +196,21 @@ void sim_front_stop(struct sim *sim, struct sim_node *node)
     front->subscriber = NULL;
 }
 
+void sim_front_check_loading(struct sim *sim, struct sim_node *node)
+{
+    struct window *window = sim_front_window(node);
+    struct window_mark end;
+    struct change_set *set;
+    size_t count = 0;
+    zxid_t last;
+
+    window_end(window, &end);
+    if (window_read(window, &end, &set, 1, &count, &last) != ERR_NOT_READY) {
+        sim_fail(sim, "A20", "node %u: changes are told while another state is loaded", node->id);
+    }
+    ASSERT(count == 0);
+}
+
 void sim_front_close(struct sim_node *node)
 {
     window_free(node->front->window);

@@ -31,6 +31,7 @@ struct sim_told {
     bool diff; /* An event of a difference. */
     zxid_t zxid;
     zxid_t since;
+    zxid_t known; /* What its replica had applied when it told an event. */
     char path[48];
 };
 
@@ -84,7 +85,8 @@ struct sim_sockets {
 void sim_front_open(struct sim *sim, struct sim_node *node);
 void sim_front_start(struct sim *sim, struct sim_node *node); /* There is a view. */
 void sim_front_stop(struct sim *sim, struct sim_node *node);
-void sim_front_close(struct sim_node *node); /* The replica is gone. */
+void sim_front_check_loading(struct sim *sim, struct sim_node *node); /* Nothing is readable. */
+void sim_front_close(struct sim_node *node);                          /* The replica is gone. */
 struct window *sim_front_window(struct sim_node *node);
 
 /* An answer of state `zxid` is about to leave. */
@@ -110,11 +112,13 @@ void sim_sockets_finish(struct sim *sim);
 
 /* ---- sim_watch_check.c: after the run. ---- */
 
-/* What fires watches, in the order of the log. */
+#define SIM_NEW_ACL ((enum watch_event_type)0)
+
+/* What fires watches, in the order of the log; and each new ACL, which fires nothing. */
 struct sim_trigger {
     zxid_t zxid;
-    enum watch_event_type type;
-    bool readable; /* By everybody, at that moment. */
+    enum watch_event_type type; /* Or SIM_NEW_ACL. */
+    bool readable;              /* By everybody, at that moment. */
     char path[64];
 };
 

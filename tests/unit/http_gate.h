@@ -14,6 +14,7 @@
 #include "server/prepare/prep.h"
 #include "server/process/census.h"
 #include "server/process/gate.h"
+#include "server/process/guard.h"
 #include "server/read/view.h"
 
 #include <poll.h>
@@ -29,6 +30,8 @@ struct gate {
     struct window *window;
     struct prep *prep;
     struct gate_limits limits;
+    struct budget unsent;
+    struct guard guard;
     struct mailbox box;
     struct thread core;
     zxid_t zxid; /* Core thread, after the start. */
@@ -38,6 +41,7 @@ struct gate {
     _Atomic uint32_t submit_err; /* What gate_submit answers. */
     _Atomic uint32_t reply_err;  /* What every reply says. */
     _Atomic bool held;           /* Requests stay inside. */
+    _Atomic bool suspends;       /* After the next write another state is being put in place. */
     _Atomic bool reversed;       /* Of those that were held the last one is answered first. */
     _Atomic uint32_t inside;
     _Atomic bool ready;
@@ -98,9 +102,39 @@ void gate_write_trend(struct gate *gate, const struct op_args *args, struct json
     jsonw_object_end(json);
 }
 
+const char gate_credentials_slowed[] = "passwords of this user have failed too often";
+
+uint32_t gate_credentials_wait(struct gate *gate, const struct op_principal *who, uint32_t first)
+{
+    return guard_wait(&gate->guard, who, first, os_now_ns());
+}
+
+void gate_credentials_seen(struct gate *gate, const struct op_principal *who)
+{
+    guard_seen(&gate->guard, who, os_now_ns());
+}
+
+void gate_credentials_refused(struct gate *gate, const struct op_request *request)
+{
+    if (request->result.err == ERR_NO_AUTH && request->principal.auth) {
+        view_note_refusal(gate->view, &request->principal, &request->args);
+    }
+}
+
+void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
+                             enum gate_failure kind)
+{
+    guard_failed(&gate->guard, who, kind);
+}
+
 struct view *gate_view(struct gate *gate)
 {
     return gate->view;
+}
+
+struct budget *gate_unsent(struct gate *gate)
+{
+    return &gate->unsent;
 }
 
 struct window *gate_window(struct gate *gate)
@@ -310,6 +344,9 @@ static void kit_write_in(struct gate *gate, struct state *state, struct op_reque
 static void kit_write(struct gate *gate, struct op_request *request)
 {
     kit_write_in(gate, view_write(gate->view), request);
+    if (atomic_exchange(&gate->suspends, false)) {
+        window_suspend(gate->window);
+    }
     view_write_done(gate->view);
     window_wake(gate->window);
 }
@@ -404,6 +441,15 @@ static inline void kit_replace(struct gate *gate)
     pthread_mutex_unlock(&turn);
 }
 
+/* The state that was being put in place since `suspends` is the one that there is. */
+static inline void kit_resume(struct gate *gate)
+{
+    (void)view_write(gate->view);
+    window_restart(gate->window, gate->zxid);
+    view_write_done(gate->view);
+    window_wake(gate->window);
+}
+
 /* Another state, an empty one, takes the place of this one, as after a snapshot. */
 static inline void kit_put_state(struct gate *gate, zxid_t zxid)
 {
@@ -421,7 +467,8 @@ static inline void kit_put_state(struct gate *gate, zxid_t zxid)
 static struct gate *kit_gate_new(void)
 {
     struct gate *gate = mem_zalloc(1, sizeof(*gate));
-    struct prep_limits prep = {.data_bytes_max = 4096,
+    /* Of data: the front end refuses what is above 4096, or what a test has chosen. */
+    struct prep_limits prep = {.data_bytes_max = 1 << 16,
                                .txn_bytes_max = 1 << 20,
                                .multi_ops_max = 100,
                                .recursive_max = 1000,
@@ -437,6 +484,8 @@ static struct gate *kit_gate_new(void)
                                .remember_ms = 60000};
 
     (void)pthread_mutex_init(&gate->front_mutex, NULL);
+    budget_init(&gate->unsent, 256 << 20);
+    guard_init(&gate->guard, "");
     gate->limits = (struct gate_limits){
         .data_bytes_max = 4096,
         .body_bytes_max = 64 << 10,
@@ -477,14 +526,14 @@ static struct gate *kit_gate_new(void)
 
     state_skip(state, gate->zxid);
     view_replace(gate->view, state);
-    gate->window = window_new(1 << 20, 1000, gate->zxid);
+    gate->window = window_new(4 << 20, 1000, gate->zxid);
     view_set_whole(gate->view, true);
     mailbox_init(&gate->box, 1000);
     thread_start(&gate->core, "core", kit_core, gate);
     return gate;
 }
 
-static void kit_gate_free(struct gate *gate)
+static inline void kit_gate_free(struct gate *gate)
 {
     atomic_store(&gate->held, false);
     mailbox_close(&gate->box);
@@ -494,6 +543,7 @@ static void kit_gate_free(struct gate *gate)
     window_free(gate->window);
     view_free(gate->view);
     (void)pthread_mutex_destroy(&gate->front_mutex);
+    guard_release(&gate->guard);
     mem_free(gate);
 }
 

@@ -36,7 +36,7 @@ struct kit_answer {
     bool closed; /* The server hung up after it. */
 };
 
-static int kit_connect(uint16_t port)
+static inline int kit_connect(uint16_t port)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -109,7 +109,7 @@ static inline void kit_free(struct kit_answer *answer)
 }
 
 /* Reads one answer; `no_body` for HEAD. Bytes behind it must not be there. */
-static struct kit_answer kit_read(int fd, bool no_body)
+static inline struct kit_answer kit_read(int fd, bool no_body)
 {
     struct kit_answer answer = {.status = 0};
     struct buf buf;

@@ -40,6 +40,7 @@ struct fixture {
     struct op_principal who;
     uint32_t member;  /* Where requests come from. */
     zxid_t low_since; /* As of a job. */
+    struct prep_room room;
     uint8_t hash[TXN_SECRET_HASH_LEN];
 };
 
@@ -80,7 +81,8 @@ static inline enum err run(struct fixture *fixture, struct op_args args)
                                  .session = &fixture->session,
                                  .key = fixture->key,
                                  .header = &header,
-                                 .low_since = fixture->low_since};
+                                 .low_since = fixture->low_since,
+                                 .room = fixture->room};
 
     op_result_release(&fixture->result);
     op_result_init(&fixture->result);

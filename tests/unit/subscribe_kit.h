@@ -16,7 +16,7 @@ struct fixture {
     struct subscribe_result result; /* Of the last add. */
     int lost;                       /* Calls of on_lost. */
     zxid_t lost_from;
-    bool change_when_lost; /* The world goes on. */
+    bool change_when_lost; /* The state changes meanwhile. */
 };
 
 static struct fixture fixture;

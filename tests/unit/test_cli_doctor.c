@@ -21,12 +21,13 @@ static const char healthy[] =
     "{'endpoint':'http://a','http':200,'clock_ms':5000,'asked_ms':5300,'answered_ms':5301,"
     "'status':{'id':1,'serving':true,'zxid':'0x100020000','digest':'0x1','cluster':'c',"
     "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
-    "'limits':{'maxSessions':100},'metrics':{'zabra_sessions':79,'zabra_log_stuck':0,"
+    "'limits':{'maxSessions':100,'maxTreeBytes':1000},"
+    "'metrics':{'zabra_sessions':79,'zabra_log_stuck':0,"
     "'zabra_log_sync_seconds_count':100,'zabra_log_sync_seconds_sum':1.5}},"
     "{'endpoint':'http://b','http':200,'clock_ms':5000,'asked_ms':5300,'answered_ms':5301,"
     "'status':{'id':2,'serving':true,'zxid':'0x10001ffff','digest':'0x2','cluster':'c',"
     "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
-    "'limits':{'maxSessions':100},'metrics':{}}]}";
+    "'limits':{'maxSessions':100,'maxTreeBytes':1000},'metrics':{}}]}";
 
 static json_t *facts_with(const char *from, const char *to)
 {
@@ -141,7 +142,16 @@ static void each_fault_is_named(void **state)
         {"'client':'http://10.0.0.3:2'", "'client':'http://127.evil.example:2'", ""},
         {"'client':'http://10.0.0.3:2'", "'client':'http://localhost.example:2'", ""},
         {"'zabra_sessions':79", "'zabra_sessions':80", "near-limit "},
+        {"'zabra_sessions':79", "'zabra_tree_bytes':799", ""},
+        {"'zabra_sessions':79", "'zabra_tree_bytes':800", "tree-full "},
+        {"'maxTreeBytes':1000", "'maxTreeBytes':5000", ""},
         {"'zabra_sessions':79", "'zabra_quotas_exceeded':1", "quota-exceeded "},
+        {"'zabra_sessions':79", "'zabra_unsent_bytes':74,'zabra_unsent_max_bytes':100", ""},
+        {"'zabra_sessions':79", "'zabra_unsent_bytes':75,'zabra_unsent_max_bytes':100",
+         "unsent-short "},
+        {"'zabra_sessions':79", "'zabra_unsent_bytes':100,'zabra_unsent_max_bytes':100",
+         "unsent-full "},
+        {"'zabra_sessions':79", "'zabra_unsent_bytes':100", ""},
     };
     struct buf codes;
 

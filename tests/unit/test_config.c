@@ -80,6 +80,36 @@ static void test_defaults(void **state)
     assert_int_equal(report.warning_count, 0);
 }
 
+static void test_one_address_may_have_a_quarter_of_the_connections(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
+    assert_int_equal(config.connections_per_address_max, 2500);
+    assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnections=3\n"), ERR_OK);
+    assert_int_equal(config.connections_per_address_max, 1);
+    assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnectionsPerAddress=9000\n"), ERR_OK);
+    assert_int_equal(config.connections_per_address_max, 9000);
+}
+
+static void test_probes_may_have_a_port_of_their_own(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
+    assert_string_equal(config.probe_address, "");
+    assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=127.0.0.1:9990\n"), ERR_OK);
+    assert_string_equal(config.probe_address, "127.0.0.1");
+    assert_int_equal(config.probe_port, 9990);
+    assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=[::1]:9990\n"), ERR_OK);
+    assert_string_equal(config.probe_address, "::1");
+    assert_refused("id=3\ndataDir=/d\nprobeListen=127.0.0.1:0\n", "probeListen", "port");
+    assert_refused("id=3\ndataDir=/d\nprobeListen=9990\n", "probeListen", "127.0.0.1:9990");
+    assert_refused("id=3\ndataDir=/d\nprobeListen=localhost:9990\n", "probeListen", "numeric");
+    assert_refused("id=3\ndataDir=/d\nprobeListen=127.0.0.1:9998\n", "probeListen", "clientPort");
+    assert_refused("id=3\ndataDir=/d\nprobeListen=0.0.0.0:9990\n", "probeListen", "insecure");
+    assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=0.0.0.0:9990\ninsecure=true\n"),
+                     ERR_OK);
+}
+
 static void test_single_replica(void **state)
 {
     (void)state;
@@ -333,6 +363,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_one_address_may_have_a_quarter_of_the_connections),
+        cmocka_unit_test(test_probes_may_have_a_port_of_their_own),
         cmocka_unit_test(test_single_replica),
         cmocka_unit_test(test_order_of_sources),
         cmocka_unit_test(test_flag_alone),

@@ -424,7 +424,7 @@ static void a_difference_leaves_nothing_out(void **state)
     tell_diff(&tale);
     remove_item(&tale, 5);
     judge(&tale, "watch");
-    tell_diff(&tale); /* On a connection that goes on: its replica was refilled. */
+    tell_diff(&tale); /* On a connection that stays open: its replica was refilled. */
     remove_item(&tale, 2);
     remove_item(&tale, 2);
     judge(&tale, NULL);

@@ -2,6 +2,7 @@
  * Clients that come while the front end is closing: each is served, told that it goes elsewhere, or
  * refused by the kernel; none is let in and then left without an answer.
  */
+#include "http/http_int.h"
 #include "tests/lib/dial.h"
 #include "tests/unit/http_kit.h"
 
@@ -10,7 +11,8 @@
 enum {
     ROUNDS = 6,
     CLIENTS = 3,
-    BEFORE = 20 /* Answers each has had when the closing begins. */
+    BEFORE = 20, /* Answers each has had when the closing begins. */
+    IN_LINE = 20
 };
 
 struct client {
@@ -118,6 +120,128 @@ static void who_was_silent_is_told(void **state)
     kit_gate_free(gate);
 }
 
+static void stop(void *arg)
+{
+    http_stop(arg);
+}
+
+/* Nobody would end the wait of a large read in line once the acceptor is gone. */
+static void a_large_read_in_line_does_not_hold_up_the_stop(void **state)
+{
+    static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct kit_answer answer;
+    struct thread closing;
+
+    (void)state;
+    gate = kit_gate_new();
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    pthread_mutex_lock(&http->large.mutex);
+    http->large.running_max = 0;
+    pthread_mutex_unlock(&http->large.mutex);
+
+    int fd = kit_connect(http_port(http));
+
+    kit_send(fd, request);
+    while (http_suspended(http) == 0) {
+        assert_true(os_now_ms() < end_ms);
+        poll(NULL, 0, 1);
+    }
+    thread_start(&closing, "stop", stop, http);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 503);
+    kit_free(&answer);
+    close(fd);
+    thread_join(&closing);
+    kit_gate_free(gate);
+}
+
+static void put_in_line(int *fds, uint32_t count)
+{
+    static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    for (uint32_t i = 0; i < count; i++) {
+        fds[i] = kit_connect(http_port(http));
+        kit_send(fds[i], request);
+        while (http_large_waiting(&http->large) < i + 1) {
+            assert_true(os_now_ms() < end_ms);
+            poll(NULL, 0, 1);
+        }
+    }
+}
+
+static void all_large_reads_in_line_are_answered_at_the_stop(void **state)
+{
+    struct kit_answer answer;
+    int fds[IN_LINE];
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        gate = kit_gate_new();
+        assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+        pthread_mutex_lock(&http->large.mutex);
+        http->large.running_max = 0;
+        pthread_mutex_unlock(&http->large.mutex);
+        put_in_line(fds, IN_LINE);
+        http_stop(http);
+        for (int i = 0; i < IN_LINE; i++) {
+            answer = kit_read(fds[i], false);
+            assert_int_equal(answer.status, 503);
+            assert_true(kit_body_has(&answer, "is shutting down"));
+            kit_free(&answer);
+            assert_true(kit_closed(fds[i]));
+            close(fds[i]);
+        }
+        kit_gate_free(gate);
+    }
+}
+
+/* Its turn has come, and the library stops before it knows: the slot is free again all the same. */
+static void a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot(void **state)
+{
+    struct http_conn *first = mem_zalloc(1, sizeof(*first));
+    int fd = -1;
+
+    (void)state;
+    for (int round = 0; round < IN_LINE; round++) {
+        gate = kit_gate_new();
+        assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+        first->http = http;
+        assert_int_equal(http_large_enter(first), HTTP_LARGE_ENTERED);
+        put_in_line(&fd, 1);
+        http_large_leave(first);
+        http_stop(http); /* It asserts that no slot is taken. */
+        close(fd);
+        kit_gate_free(gate);
+    }
+    mem_free(first);
+}
+
+/* What comes in while it closes is not put in line. */
+static void a_large_read_is_refused_while_draining(void **state)
+{
+    static const char request[] = "GET /znodes/v1/?view=tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct kit_answer answer;
+
+    (void)state;
+    gate = kit_gate_new();
+    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
+    http->large.running_max = 0;
+
+    int fd = kit_connect(http_port(http));
+
+    atomic_store(&http->draining, true);
+    kit_send(fd, request);
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, 503);
+    assert_non_null(memmem(answer.body, answer.body_len, "is shutting down", 16));
+    kit_free(&answer);
+    close(fd);
+    http_stop(http);
+    kit_gate_free(gate);
+}
+
 static void drain(void *arg)
 {
     http_drain(arg);
@@ -186,6 +310,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_let_in_and_forgotten),
+        cmocka_unit_test(a_large_read_in_line_does_not_hold_up_the_stop),
+        cmocka_unit_test(all_large_reads_in_line_are_answered_at_the_stop),
+        cmocka_unit_test(a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot),
+        cmocka_unit_test(a_large_read_is_refused_while_draining),
         cmocka_unit_test(who_was_silent_is_told),
         cmocka_unit_test(who_is_on_his_way_in_is_served),
         cmocka_unit_test(who_comes_too_late_is_kept_out),

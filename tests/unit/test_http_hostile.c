@@ -1,4 +1,5 @@
 /* What hostile, broken and slow clients get: an answer where one is possible, and never a hang. */
+#include "http/http_int.h"
 #include "tests/unit/http_front.h"
 
 enum {
@@ -386,7 +387,11 @@ static void connections_over_a_cap_are_answered(void **state)
         assert_int_equal(answer.status, 200);
         kit_free(&answer);
     }
-    answer = kit_ask(port, "GET", "/livez", "", NULL);
+    answer = kit_ask(port, "GET", "/livez", "", NULL); /* For a probe there is a seat. */
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(kit_header(&answer, "Connection"), "close");
+    kit_free(&answer);
+    answer = kit_ask(port, "GET", "/", "", NULL);
     assert_int_equal(answer.status, 429);
     assert_string_equal(kit_header(&answer, "Retry-After"), "1");
     kit_free(&answer);
@@ -395,7 +400,7 @@ static void connections_over_a_cap_are_answered(void **state)
     }
     /* The places are free again once the server has noticed. */
     for (uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;;) {
-        answer = kit_ask(port, "GET", "/livez", "", NULL);
+        answer = kit_ask(port, "GET", "/", "", NULL);
         if (answer.status == 200) {
             break;
         }
@@ -417,11 +422,50 @@ static void a_full_replica_says_so(void **state)
         answer = kit_read(fds[i], false);
         kit_free(&answer);
     }
-    answer = kit_ask(port, "GET", "/livez", "", NULL);
+    answer = kit_ask(port, "GET", "/", "", NULL);
     assert_int_equal(answer.status, 503);
     kit_free(&answer);
     close(fds[0]);
     close(fds[1]);
+}
+
+static void hasty(struct gate_limits *limits)
+{
+    limits->request_timeout_ms = 300;
+}
+
+static int setup_hasty(void **state)
+{
+    (void)state;
+    return front_start_with(hasty);
+}
+
+static void set_large_running(uint32_t running)
+{
+    pthread_mutex_lock(&http->large.mutex);
+    http->large.running = running;
+    pthread_mutex_unlock(&http->large.mutex);
+}
+
+static void a_large_read_waits_for_its_turn_but_not_for_ever(void **state)
+{
+    struct kit_answer answer;
+
+    (void)state;
+    set_large_running(http->large.running_max);
+    answer = kit_ask(port, "GET", "/znodes/v1/?view=tree", "", NULL);
+    assert_int_equal(answer.status, 503);
+    assert_non_null(memmem(answer.body, answer.body_len, "large reads of others", 21));
+    kit_free(&answer);
+    answer = kit_ask(port, "GET", "/znodes/v1/", "", NULL);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    assert_int_equal(http_suspended(http), 0);
+    set_large_running(0);
+    answer = kit_ask(port, "GET", "/znodes/v1/?view=tree", "", NULL);
+    assert_int_equal(answer.status, 200);
+    kit_free(&answer);
+    assert_int_equal(http->large.running, 0);
 }
 
 /* Requests inside are answered; idle and new connections go. */
@@ -523,6 +567,8 @@ int main(void)
                                         setup_short, teardown),
         cmocka_unit_test_setup_teardown(connections_over_a_cap_are_answered, setup_few, teardown),
         cmocka_unit_test_setup_teardown(a_full_replica_says_so, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(a_large_read_waits_for_its_turn_but_not_for_ever,
+                                        setup_hasty, teardown),
         cmocka_unit_test_setup_teardown(a_drain_answers_what_is_inside, front_setup, teardown),
         cmocka_unit_test_setup_teardown(a_port_in_use_is_reported, front_setup, teardown),
         cmocka_unit_test_setup_teardown(a_stop_with_open_connections_is_clean, front_setup,

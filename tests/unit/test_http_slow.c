@@ -12,7 +12,12 @@ enum {
     CUT_MS = 20000, /* By then whoever is slow is cut off: several times the patience. */
     LARGE_BYTES = 4096,
     FULL_SETS = 16,
-    FULL_LOOKS = 5 /* At which nothing more was told. */
+    FULL_LOOKS = 5,         /* At which nothing more was told. */
+    ROOM_BYTES = 384 << 10, /* maxUnsentBytes, where what waits in sum is the point. */
+    WIDE_BYTES = 16 << 20,  /* The same, for events that are larger than kernels keep. */
+    WIDE_DATA = 60000,
+    WIDE_SETS = 40,
+    WIDE_REST = 8 << 10 /* Of an event; a stream that keeps less may be left alone. */
 };
 
 static int writer; /* A connection that is kept. */
@@ -39,8 +44,45 @@ static int setup_impatient(void **state)
     return start(SLOW_MS);
 }
 
+static int start_crowded(uint64_t unsent_max)
+{
+    gate = kit_gate_new();
+    gate->limits.data_bytes_max = WIDE_DATA;
+    gate->limits.socket_queue_bytes_max = 64 << 20;
+    gate->limits.slow_timeout_ms = PATIENCE_MS;
+    gate->unsent.max = unsent_max;
+    (void)front_start();
+    writer = kit_connect(port);
+    return 0;
+}
+
+/* The sum is what is short, and not the room of one stream. */
+static int setup_crowded(void **state)
+{
+    (void)state;
+    return start_crowded(ROOM_BYTES);
+}
+
+static int setup_wide(void **state)
+{
+    (void)state;
+    return start_crowded(WIDE_BYTES);
+}
+
+/* Whatever has happened: when all streams are gone nothing waits. */
+static void check_nothing_waits(void)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    while (budget_used(&gate->unsent) != 0) {
+        assert_true(os_now_ms() < end_ms);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
 static int teardown(void **state)
 {
+    check_nothing_waits();
     close(writer);
     return front_teardown(state);
 }
@@ -270,6 +312,147 @@ static void many_resume_at_once(void **state)
     }
 }
 
+/* ---- What waits for all of them ---- */
+
+/* It goes on from the window: nothing is lost, and nothing comes twice. */
+static void the_slowest_gives_way_and_loses_nothing(void **state)
+{
+    enum {
+        COUNT = 950 /* The window has them all. */
+    };
+
+    struct kit_stream slow;
+    struct kit_stream quick;
+
+    (void)state;
+    create("/a");
+    open_stream(&slow, "/watch/v1/a?mode=persistent&values=true", RECEIVE_BYTES);
+    open_stream(&quick, "/watch/v1/a?mode=persistent&values=true", 0);
+    for (int i = 0; i < COUNT; i++) {
+        set_many("/a", i, 1);
+        assert_int_equal(read_numbers(&quick, i, 1), i + 1);
+        assert_true(budget_used(&gate->unsent) < ROOM_BYTES + 2 * DATA_BYTES);
+    }
+    assert_int_equal(read_numbers(&slow, 0, COUNT), COUNT);
+    check_nothing_waits();
+    set_many("/a", COUNT, 1);
+    assert_int_equal(read_numbers(&slow, COUNT, 1), COUNT + 1);
+    kit_stream_close(&slow);
+    kit_stream_close(&quick);
+}
+
+/* Other clients' answers take all there is: what a stream misses meanwhile comes later. */
+static void without_any_room_events_come_later(void **state)
+{
+    struct kit_stream stream;
+
+    (void)state;
+    create("/a");
+    open_stream(&stream, "/watch/v1/a?mode=persistent&values=true", 0);
+    budget_take(&gate->unsent, ROOM_BYTES);
+    set_many("/a", 0, 20);
+    assert_false(kit_stream_has_more(&stream));
+    budget_give(&gate->unsent, ROOM_BYTES);
+    assert_int_equal(read_numbers(&stream, 0, 20), 20);
+    kit_stream_close(&stream);
+}
+
+/* A difference is told as a whole or later; a client that resumes with one is to try again. */
+static void without_any_room_a_difference_comes_later(void **state)
+{
+    struct kit_stream stream;
+    struct kit_stream late;
+    const char *told = NULL;
+
+    (void)state;
+    create("/a");
+    open_stream(&stream, "/watch/v1/a?mode=persistent&values=true", 0);
+    budget_take(&gate->unsent, ROOM_BYTES);
+    set_many("/a", 0, 2 * WINDOW_SETS);
+    kit_stream_send(&late, kit_stream_connect(port, 0), port,
+                    "/watch/v1/a?mode=recursive&values=true&since=0x100000001", "");
+    kit_stream_read_head(&late);
+    assert_int_equal(late.status, 429);
+    kit_stream_close(&late);
+    budget_give(&gate->unsent, ROOM_BYTES);
+    assert_string_equal(kit_stream_told(&stream), "overrun");
+    told = kit_stream_told(&stream);
+    assert_non_null(strstr(told, " diff end"));
+    assert_int_equal(number_of(&stream), 2 * WINDOW_SETS - 1);
+    kit_stream_close(&stream);
+}
+
+/* To somebody who reads nothing: kernels take some of them, and the queue keeps the others. */
+static void write_wide_values(void)
+{
+    char *data = mem_alloc(WIDE_DATA + 1);
+
+    memset(data, 'w', WIDE_DATA);
+    data[WIDE_DATA] = '\0';
+    for (int i = 0; i < WIDE_SETS; i++) {
+        assert_int_equal(front_ask("PUT", "/znodes/v1/a", "", data), 200);
+    }
+    mem_free(data);
+}
+
+/* While there is no room. False: what the stream keeps is so little that it may stay. */
+static bool is_cut_off_without_room(long before)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    for (int i = 0;; i++) {
+        uint64_t used = budget_used(&gate->unsent);
+
+        if (metric("zabra_http_stream_slow_total") != before) {
+            return true;
+        }
+        if (used < WIDE_BYTES + WIDE_REST) {
+            return false;
+        }
+        assert_true(os_now_ms() < end_ms);
+        set_many("/b", i, 1); /* Each event is a reason to look for room. */
+    }
+}
+
+/* What comes later is thrown away and told later. An event that has begun must go on: when there is
+ * no room for it the stream ends. Nothing else ends it: it may be slow for PATIENCE_MS. */
+static void check_cut_off(const char *accept)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+    struct kit_stream slow;
+    bool cut = false;
+
+    while (!cut) {
+        long before = metric("zabra_http_stream_slow_total");
+
+        assert_true(os_now_ms() < end_ms);
+        kit_stream_send(&slow, kit_stream_connect(port, RECEIVE_BYTES), port,
+                        "/watch/v1/a?mode=persistent&values=true", accept);
+        kit_stream_read_head(&slow);
+        assert_int_equal(slow.status, 200);
+        write_wide_values();
+        budget_take(&gate->unsent, WIDE_BYTES);
+        cut = is_cut_off_without_room(before);
+        budget_give(&gate->unsent, WIDE_BYTES);
+        kit_stream_close(&slow);
+        check_nothing_waits();
+    }
+}
+
+static void without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off(void **state)
+{
+    struct kit_stream quick;
+
+    (void)state;
+    create("/a");
+    create("/b");
+    open_stream(&quick, "/watch/v1/a?mode=persistent", 0);
+    check_cut_off("Accept: text/event-stream\r\n");
+    check_cut_off("Accept: application/x-ndjson\r\n");
+    assert_string_equal(kit_stream_told(&quick), "NodeDataChanged /a end"); /* It is still there. */
+    kit_stream_close(&quick);
+}
+
 static bool is_another_cut_off(long before)
 {
     uint64_t end_ms = os_now_ms() + CUT_MS;
@@ -376,6 +559,14 @@ int main(void)
         TEST(a_reader_that_stops_for_long_is_told_of_the_overrun),
         TEST(what_is_too_much_to_tell_is_a_gap),
         TEST(many_resume_at_once),
+        cmocka_unit_test_setup_teardown(the_slowest_gives_way_and_loses_nothing, setup_crowded,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(without_any_room_events_come_later, setup_crowded,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(without_any_room_a_difference_comes_later, setup_crowded,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(
+            without_any_room_a_stream_in_the_middle_of_an_event_is_cut_off, setup_wide, teardown),
         TEST(a_resumption_that_is_too_much_is_a_gap_from_the_start),
         cmocka_unit_test_setup_teardown(whoever_never_reads_is_cut_off, setup_impatient, teardown),
         cmocka_unit_test_setup_teardown(

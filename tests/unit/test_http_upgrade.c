@@ -13,13 +13,16 @@ struct taker {
     bool full;
     uint32_t taken;
     size_t head_len; /* Bytes found in the socket. */
-    char who[200];   /* First identity. */
+    size_t told_len; /* Of the head. */
+    char key[64];
+    char who[200]; /* First identity. */
     char address[64];
 };
 
 static struct taker taker;
 
-static bool take(void *ctx, int fd, const struct op_principal *who, void *seat)
+static bool take(void *ctx, int fd, size_t head_len, const char *key,
+                 const struct op_principal *who, void *seat)
 {
     struct taker *self = ctx;
     char head[4096];
@@ -29,6 +32,8 @@ static bool take(void *ctx, int fd, const struct op_principal *who, void *seat)
     }
     self->taken++;
     self->head_len = (size_t)recv(fd, head, sizeof(head), 0);
+    self->told_len = head_len;
+    (void)snprintf(self->key, sizeof(self->key), "%s", key);
     (void)snprintf(self->address, sizeof(self->address), "%s", who->address);
     (void)snprintf(self->who, sizeof(self->who), "%.*s",
                    who->auth ? (int)who->auth->ids[0].id.len : 0,
@@ -107,6 +112,8 @@ static void a_sound_request_is_handed_over_unread(void **state)
     assert_string_equal(taker.address, "127.0.0.1");
     assert_int_equal(strncmp(taker.who, "bob:", 4), 0);
     assert_null(strstr(taker.who, "secret"));
+    assert_string_equal(taker.key, "dGhlIHNhbXBsZSBub25jZQ==");
+    assert_int_equal(taker.told_len, taker.head_len);
     assert_int_equal(taker.head_len, strlen(line) + strlen(" HTTP/1.1\r\n\r\n") + strlen(headers));
 }
 

@@ -139,7 +139,7 @@ static void a_one_shot_stream_ends_after_its_event(void **state)
     kit_stream_close(&stream);
 }
 
-/* A connection that has served other requests, and goes on to. */
+/* A connection that has served other requests, and will serve more. */
 static void a_stream_may_follow_other_requests_of_its_connection(void **state)
 {
     int fd = kit_connect(port);

@@ -60,7 +60,7 @@ static void test_level_triggered_reading(void **state)
 
     (void)state;
     make_pair(fds);
-    assert_int_equal(loop_init(&loop), ERR_OK);
+    loop_init(&loop);
     end_init(&end, &loop, fds[0], LOOP_READ);
     loop_add(&loop, &end.watch);
     assert_int_equal(loop_run_once(&loop, 0), 0);
@@ -84,7 +84,7 @@ static void test_interest_can_change(void **state)
 
     (void)state;
     make_pair(fds);
-    assert_int_equal(loop_init(&loop), ERR_OK);
+    loop_init(&loop);
     end_init(&end, &loop, fds[0], 0);
     loop_add(&loop, &end.watch);
     assert_int_equal(write(fds[1], "x", 1), 1);
@@ -116,7 +116,7 @@ static void test_a_watch_removed_in_the_batch_is_not_called(void **state)
     (void)state;
     make_pair(fds_a);
     make_pair(fds_b);
-    assert_int_equal(loop_init(&loop), ERR_OK);
+    loop_init(&loop);
     end_init(&a, &loop, fds_a[0], LOOP_WRITE);
     end_init(&b, &loop, fds_b[0], LOOP_WRITE);
     a.remove = &b.watch;
@@ -172,7 +172,7 @@ static void test_sockets(void **state)
     check_socket(listen_fd);
     assert_int_equal(loop_accept(listen_fd, &peer), -EAGAIN);
     assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&addr, &len), 0);
-    assert_int_equal(loop_init(&loop), ERR_OK);
+    loop_init(&loop);
     end_init(&end, &loop, listen_fd, LOOP_READ);
     loop_add(&loop, &end.watch);
 
@@ -209,7 +209,7 @@ static void test_a_refused_connection_says_so(void **state)
     int fd = loop_connect((struct sockaddr *)&addr, len);
 
     if (fd >= 0) {
-        assert_int_equal(loop_init(&loop), ERR_OK);
+        loop_init(&loop);
         end_init(&end, &loop, fd, LOOP_WRITE);
         loop_add(&loop, &end.watch);
         assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
@@ -235,7 +235,7 @@ static void make_connection(int fds[2])
 
     assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&addr, &len), 0);
     fds[0] = loop_connect((struct sockaddr *)&addr, len);
-    assert_int_equal(loop_init(&loop), ERR_OK);
+    loop_init(&loop);
     end_init(&end, &loop, listen_fd, LOOP_READ);
     loop_add(&loop, &end.watch);
     assert_int_equal(loop_run_once(&loop, WAIT_MS), 1);
@@ -254,7 +254,7 @@ static void test_the_end_of_a_peer_is_seen_through_a_copy(void **state)
 
     (void)state;
     make_connection(fds);
-    assert_int_equal(loop_init(&loop), ERR_OK);
+    loop_init(&loop);
 
     int copy = loop_dup(fds[1]);
 
@@ -295,6 +295,27 @@ static void test_what_the_peer_has_not_taken_is_known(void **state)
         (void)loop_swallow(fds[0]);
     }
     assert_true(loop_is_read(fds[1], &acked)); /* Not all of it, but more than before. */
+    close(fds[0]);
+    close(fds[1]);
+}
+
+/* A sender that fills the buffer as fast as it is read would keep the thread for ever. */
+static void test_a_bounded_part_is_swallowed(void **state)
+{
+    static uint8_t block[64 << 10];
+    ssize_t sent = 0;
+    size_t there = 0;
+    int fds[2];
+
+    (void)state;
+    make_connection(fds);
+    for (int i = 0; i < 10000 && sent >= 0; i++) {
+        sent = loop_send(fds[1], block, sizeof(block));
+        there += sent > 0 ? (size_t)sent : 0;
+    }
+    assert_true(there > 2 * sizeof(block));
+    assert_true(loop_swallow(fds[0]));
+    assert_true(loop_peek(fds[0], block, sizeof(block)) > 0);
     close(fds[0]);
     close(fds[1]);
 }
@@ -383,7 +404,7 @@ struct busy_fixture {
 static void busy_init(struct busy_fixture *fixture, uint32_t busy_us)
 {
     make_pair(fixture->fds);
-    assert_int_equal(loop_init(&fixture->loop), ERR_OK);
+    loop_init(&fixture->loop);
     end_init(&fixture->end, &fixture->loop, fixture->fds[0], LOOP_READ);
     loop_add(&fixture->loop, &fixture->end.watch);
     fixture->loop.busy_us = busy_us;
@@ -514,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_the_end_of_a_peer_is_seen_through_a_copy),
         cmocka_unit_test(test_what_the_peer_has_not_taken_is_known),
         cmocka_unit_test(test_a_refused_connection_says_so),
+        cmocka_unit_test(test_a_bounded_part_is_swallowed),
         cmocka_unit_test(test_a_port_is_tried_without_letting_anybody_in),
         cmocka_unit_test(test_handshakes_are_known_until_they_are_dead),
         cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),

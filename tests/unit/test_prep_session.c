@@ -1,6 +1,8 @@
 /* Sessions and ephemerals in flight: who is in one, what ends with it, and how much it may have. */
 #include "tests/unit/prep_kit.h"
 
+#include <stdio.h>
+
 static void open_session(struct fixture *fixture, uint64_t secret)
 {
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, secret)), ERR_OK);
@@ -81,6 +83,179 @@ static void test_sessions_are_bounded_with_those_in_flight(void **context)
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 4)), ERR_THROTTLED);
     assert_non_null(strstr(fixture->result.detail, "maxSessions"));
     assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    open_session(fixture, 4);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 5)), ERR_THROTTLED);
+}
+
+/* The same with other limits. */
+static void limit_shares(struct fixture *fixture, uint32_t client_max, uint32_t network_max)
+{
+    struct prep_limits own = limits;
+
+    own.sessions_max = 100;
+    own.sessions_client_max = client_max;
+    own.sessions_network_max = network_max;
+    prep_free(fixture->prep);
+    fixture->prep = prep_new(&own);
+}
+
+static void come_from(struct fixture *fixture, const char *address, const char *credential,
+                      const char *super)
+{
+    principal_release(&fixture->who);
+    (void)snprintf(fixture->who.address, sizeof(fixture->who.address), "%s", address);
+    if (credential) {
+        assert_int_equal(
+            auth_add(NULL, slice_str("digest"), slice_str(credential), super, &fixture->who.auth),
+            ERR_OK);
+    }
+}
+
+static void test_a_client_has_a_share_of_the_sessions(void **context)
+{
+    struct fixture *fixture = *context;
+
+    limit_shares(fixture, 2, 3);
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    open_session(fixture, 2); /* In flight. */
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 3)), ERR_THROTTLED);
+    assert_non_null(strstr(fixture->result.detail, "maxSessionsPerClient"));
+    come_from(fixture, "10.0.0.8", NULL, "");
+    open_session(fixture, 3);
+    come_from(fixture, "10.0.0.7", NULL, "");
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 4)), ERR_THROTTLED);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
+    open_session(fixture, 4);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    open_session(fixture, 5);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 6)), ERR_THROTTLED);
+}
+
+/* An identity costs nothing, so made up ones do not help; the super user has no share. */
+static void test_identities_count_for_their_address_as_well(void **context)
+{
+    struct fixture *fixture = *context;
+
+    limit_shares(fixture, 2, 3);
+    come_from(fixture, "10.0.0.7", "alice:a", "");
+    open_session(fixture, 1);
+    open_session(fixture, 2);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 3)), ERR_THROTTLED);
+    come_from(fixture, "10.0.0.8", "alice:a", "");
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 3)), ERR_THROTTLED);
+    come_from(fixture, "10.0.0.7", "alice:b", "");
+    open_session(fixture, 3);
+    come_from(fixture, "10.0.0.7", "mallory:1", "");
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 4)), ERR_THROTTLED);
+    assert_non_null(strstr(fixture->result.detail, "maxSessionsPerAddress"));
+    come_from(fixture, "10.0.0.7", "root:r", "root:gIN1qIOiR6J+O9R96nNDsKRfDDM=");
+    open_session(fixture, 4);
+}
+
+/* One host of IPv6 has all of a /64. */
+static void test_a_network_of_ipv6_is_one_client(void **context)
+{
+    struct fixture *fixture = *context;
+
+    limit_shares(fixture, 2, 2);
+    come_from(fixture, "2001:db8::1", NULL, "");
+    open_session(fixture, 1);
+    come_from(fixture, "2001:db8::2:1", NULL, "");
+    open_session(fixture, 2);
+    come_from(fixture, "2001:db8::ffff:0:0:1", NULL, "");
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 3)), ERR_THROTTLED);
+    come_from(fixture, "2001:db8:0:1::1", NULL, "");
+    open_session(fixture, 3);
+}
+
+/* Opened and closed for ever, with something in flight all the time. */
+static void test_shares_do_not_drift(void **context)
+{
+    struct fixture *fixture = *context;
+    struct buf txns[2];
+    zxid_t zxids[2];
+
+    limit_shares(fixture, 3, 3);
+    open_session(fixture, 1);
+    for (uint64_t i = 1; i < 100; i++) {
+        buf_init(&txns[0], fixture->txn.len);
+        buf_append_slice(&txns[0], buf_slice(&fixture->txn));
+        zxids[0] = fixture->zxid;
+        open_session(fixture, i + 1);
+        take(fixture, txns, zxids, 1);
+        buf_init(&txns[1], fixture->txn.len);
+        buf_append_slice(&txns[1], buf_slice(&fixture->txn));
+        zxids[1] = fixture->zxid;
+        assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, i)), ERR_OK);
+        take(fixture, txns + 1, zxids + 1, 1);
+    }
+    assert_int_equal(state_session_count(fixture->state), 2);
+}
+
+/* What is derived follows what is applied. */
+static void test_shares_count_what_is_applied(void **context)
+{
+    struct fixture *fixture = *context;
+    struct state_share_name name;
+    struct slice from = slice_str("10.0.0.7");
+
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, i)), ERR_OK);
+        for (int kind = 0; kind < STATE_SHARES; kind++) {
+            struct slice share = state_share_name(from, (enum state_share)kind, &name);
+
+            assert_int_equal(state_share_count(fixture->state, share), i);
+        }
+    }
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(apply(fixture, session_op(fixture, OP_CLOSE, i)), ERR_OK);
+        assert_int_equal(
+            state_share_count(fixture->state, state_share_name(from, STATE_SHARE_CLIENT, &name)),
+            3 - i);
+    }
+}
+
+/* What was in flight at the end of a role is counted once it is committed, and not before. */
+static void test_shares_are_exact_in_the_next_role(void **context)
+{
+    struct fixture *fixture = *context;
+
+    limit_shares(fixture, 3, 3);
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 1)), ERR_OK);
+    open_session(fixture, 2);
+    open_session(fixture, 3);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 4)), ERR_THROTTLED);
+    prep_clear(fixture->prep);
+    open_session(fixture, 4);
+    open_session(fixture, 5);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 6)), ERR_THROTTLED);
+    prep_clear(fixture->prep);
+    /* The history of the next leader has another session, and not those two. */
+    assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, 7)), ERR_OK);
+    open_session(fixture, 8);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 9)), ERR_THROTTLED);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 1)), ERR_OK);
+    open_session(fixture, 9);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 10)), ERR_THROTTLED);
+    kit_verify(fixture->state);
+}
+
+/* A new leader that has its state from a snapshot counts what is in it. */
+static void test_shares_are_exact_in_a_recovered_state(void **context)
+{
+    struct fixture *fixture = *context;
+    struct state *old = fixture->state;
+
+    limit_shares(fixture, 3, 3);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(apply(fixture, session_op(fixture, OP_SESSION, i)), ERR_OK);
+    }
+    fixture->state = kit_copy(old, 1);
+    state_free(old);
+    prep_clear(fixture->prep);
+    kit_verify(fixture->state);
+    assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 4)), ERR_THROTTLED);
+    assert_int_equal(run(fixture, session_op(fixture, OP_CLOSE, 2)), ERR_OK);
     open_session(fixture, 4);
     assert_int_equal(run(fixture, session_op(fixture, OP_SESSION, 5)), ERR_THROTTLED);
 }
@@ -344,6 +519,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PREP_TEST(test_the_timeout_is_bounded),
         PREP_TEST(test_sessions_are_bounded_with_those_in_flight),
+        PREP_TEST(test_a_client_has_a_share_of_the_sessions),
+        PREP_TEST(test_identities_count_for_their_address_as_well),
+        PREP_TEST(test_a_network_of_ipv6_is_one_client),
+        PREP_TEST(test_shares_do_not_drift),
+        PREP_TEST(test_shares_count_what_is_applied),
+        PREP_TEST(test_shares_are_exact_in_the_next_role),
+        PREP_TEST(test_shares_are_exact_in_a_recovered_state),
         PREP_TEST(test_a_secret_opens_one_session),
         PREP_TEST(test_a_write_needs_the_session_that_it_shows),
         PREP_TEST(test_the_old_place_of_a_session_is_refused),

@@ -244,6 +244,102 @@ static void a_single_replica_answers_by_itself(void **state)
     bench_close(&bench);
 }
 
+/* ---- Lanes. ---- */
+
+static void submit_in_lane(struct bench *bench, enum op_id op, const char *path, uint32_t lane,
+                           struct told *told)
+{
+    struct op_request *request = bench_request(bench, op, path, told);
+
+    request->lane = lane;
+    bench_submit(bench, request);
+}
+
+/* The round of a sync knows nothing of what is not committed: it would be answered with a state
+ * that does not have the write before it on its socket. */
+static void a_sync_is_answered_behind_the_writes_of_its_lane(void **state)
+{
+    struct bench bench;
+    struct told first;
+    struct told second;
+    struct told sync;
+    struct told other;
+
+    (void)state;
+    bench_lead(&bench);
+    submit_in_lane(&bench, OP_CREATE, "/a", 7, &first);
+    submit_in_lane(&bench, OP_SYNC, "", 7, &sync);
+    submit_in_lane(&bench, OP_SYNC, "", 8, &other);
+    submit_in_lane(&bench, OP_CREATE, "/b", 7, &second);
+    confirm_round(&bench, 1);
+    confirm_round(&bench, 1); /* What came while the first was under way needs one of its own. */
+    assert_int_equal(sync.answers, 0);
+    assert_int_equal(other.answers, 1); /* Another lane has nothing to wait for. */
+    drive_persist(&bench.drive);
+    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    assert_int_equal(first.answers, 1);
+    assert_int_equal(sync.answers, 1); /* It does not wait for what comes behind it. */
+    assert_int_equal(sync.err, ERR_OK);
+    assert_int_equal(sync.zxid, zxid_make(1, 1));
+    assert_int_equal(second.answers, 0);
+    bench_close(&bench);
+}
+
+static void linearizable_reads_are_answered_behind_the_writes_of_their_lane(void **state)
+{
+    struct bench bench;
+    struct told write;
+    struct told reads[2];
+
+    (void)state;
+    bench_lead(&bench);
+    submit_in_lane(&bench, OP_CREATE, "/a", 7, &write);
+    for (int i = 0; i < 2; i++) {
+        struct op_request *request = bench_request(&bench, OP_GET, "/a", &reads[i]);
+
+        request->lane = 7;
+        request->consistency = OP_LINEARIZABLE;
+        bench_submit(&bench, request);
+    }
+    confirm_round(&bench, 1);
+    confirm_round(&bench, 1);
+    assert_int_equal(reads[0].answers + reads[1].answers, 0);
+    drive_persist(&bench.drive);
+    drive_learner_says(&bench.drive, 1, ZAB_ACK, zxid_make(1, 1));
+    assert_int_equal(write.answers, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(reads[i].answers, 1);
+        assert_int_equal(reads[i].zxid, zxid_make(1, 1));
+    }
+    bench_close(&bench);
+}
+
+/* Whatever becomes of the write: its deadline is a sync's deadline, too, or comes before it. */
+static void a_sync_ends_when_the_write_before_it_does(void **state)
+{
+    struct bench bench;
+    struct told write;
+    struct told first;
+    struct told second;
+
+    (void)state;
+    bench_lead(&bench);
+    submit_in_lane(&bench, OP_CREATE, "/a", 7, &write);
+    submit_in_lane(&bench, OP_SYNC, "", 7, &first);
+    confirm_round(&bench, 1);
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS / 2);
+    submit_in_lane(&bench, OP_SYNC, "", 7, &second);
+    confirm_round(&bench, 1);
+    assert_int_equal(first.answers + second.answers, 0);
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS / 2 + 100);
+    assert_int_equal(write.err, ERR_OUTCOME_UNKNOWN);
+    assert_int_equal(first.answers, 1);
+    assert_int_equal(first.err, ERR_NOT_READY);
+    assert_int_equal(second.answers, 1);
+    assert_int_equal(second.err, ERR_OK);
+    bench_close(&bench);
+}
+
 /* ---- Bounds and the end. ---- */
 
 static void resign(struct bench *bench, bool flag)
@@ -447,6 +543,9 @@ int main(void)
         cmocka_unit_test(a_learners_refusal_waits_for_a_round),
         cmocka_unit_test(a_learners_malformed_request_is_refused),
         cmocka_unit_test(a_single_replica_answers_by_itself),
+        cmocka_unit_test(a_sync_is_answered_behind_the_writes_of_its_lane),
+        cmocka_unit_test(linearizable_reads_are_answered_behind_the_writes_of_their_lane),
+        cmocka_unit_test(a_sync_ends_when_the_write_before_it_does),
         cmocka_unit_test(queued_writes_keep_their_order),
         cmocka_unit_test(too_many_requests_are_refused_at_once),
         cmocka_unit_test(waiting_writes_of_learners_are_bounded_in_bytes),

@@ -158,6 +158,108 @@ static void it_says_since_when_it_has_its_role(void **state)
     bench_close(&bench);
 }
 
+/* ---- maxTreeBytes: the smallest of the voters in step. ---- */
+
+static struct prep_room room_of(const struct bench *bench)
+{
+    return bench_status(bench).room;
+}
+
+static void expect_room(const struct bench *bench, uint64_t bytes_max, uint32_t member)
+{
+    assert_int_equal(room_of(bench).bytes_max, bytes_max);
+    assert_int_equal(room_of(bench).member, member);
+}
+
+static void says_limit(struct bench *bench, uint32_t id, uint64_t bytes_max)
+{
+    struct sign sign = follower(id, bench);
+
+    sign.tree_bytes_max = bytes_max;
+    says(bench, ZAB_PONG, &sign, 1);
+    drive_tick(&bench->drive, 200);
+}
+
+static void the_smallest_limit_of_the_voters_in_step_is_in_force(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_lead(&bench);
+    drive_tick(&bench.drive, 200);
+    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
+    says_limit(&bench, 2, BENCH_TREE_BYTES_MAX / 2);
+    expect_room(&bench, BENCH_TREE_BYTES_MAX / 2, 2);
+    /* A larger one, and one that does not know its memory, bound nothing. */
+    says_limit(&bench, 2, BENCH_TREE_BYTES_MAX * 2);
+    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
+    says_limit(&bench, 2, 0);
+    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
+    bench_close(&bench);
+}
+
+static void who_is_not_in_step_bounds_nothing(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_lead(&bench);
+    says_limit(&bench, 1, 1000);
+    expect_room(&bench, 1000, 1);
+    /* It is lost, and what it said last is still known. */
+    drive_down(&bench.drive, 1);
+    drive_tick(&bench.drive, 200);
+    assert_int_equal(sign_of(&bench, 1).tree_bytes_max, 1000);
+    expect_room(&bench, BENCH_TREE_BYTES_MAX, 3);
+    bench_close(&bench);
+}
+
+static void a_leader_refuses_growth_and_tells_whose_limit_it_is(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct sign signs[ZAB_MEMBERS_MAX];
+
+    (void)state;
+    bench_lead(&bench);
+    says_limit(&bench, 2, 100);
+    bench_create(&bench, "/a", &told);
+    says_limit(&bench, 2, 100); /* The round that confirms the refusal. */
+    assert_int_equal(bench_status(&bench).tree_refused, 1);
+    assert_int_equal(bench_status(&bench).proposals, 0);
+    drive_clear(&bench.drive);
+    drive_tick(&bench.drive, 500);
+    size_t count = said(&bench, 2, ZAB_PING, signs);
+
+    assert_int_equal(signs_find(signs, count, 3)->room_bytes_max, 100);
+    assert_int_equal(signs_find(signs, count, 3)->room_member, 2);
+    assert_int_equal(signs_find(signs, count, 3)->tree_bytes_max, BENCH_TREE_BYTES_MAX);
+    /* With more memory in that replica writes are accepted again. */
+    says_limit(&bench, 2, BENCH_TREE_BYTES_MAX);
+    bench_create(&bench, "/a", &told);
+    assert_int_equal(bench_status(&bench).proposals, 1);
+    bench_close(&bench);
+}
+
+static void a_follower_knows_the_limit_from_its_leader(void **state)
+{
+    struct bench bench;
+    struct sign heard[2] = {0};
+
+    (void)state;
+    bench_follow(&bench);
+    heard[0] = follower(3, &bench);
+    heard[0].role = SIGN_LEADER;
+    heard[0].room_bytes_max = 777;
+    heard[0].room_member = 2;
+    heard[1] = follower(2, &bench);
+    drive_tick(&bench.drive, 200);
+    says(&bench, ZAB_PING, heard, 2);
+    drive_tick(&bench.drive, 200);
+    expect_room(&bench, 777, 2);
+    bench_close(&bench);
+}
+
 /* The clock began with the machine, long before this process. */
 static void who_never_heard_lags_since_its_start(void **state)
 {
@@ -182,6 +284,10 @@ int main(void)
         cmocka_unit_test(what_makes_no_sense_is_not_kept),
         cmocka_unit_test(it_says_since_when_it_has_its_role),
         cmocka_unit_test(who_never_heard_lags_since_its_start),
+        cmocka_unit_test(the_smallest_limit_of_the_voters_in_step_is_in_force),
+        cmocka_unit_test(who_is_not_in_step_bounds_nothing),
+        cmocka_unit_test(a_leader_refuses_growth_and_tells_whose_limit_it_is),
+        cmocka_unit_test(a_follower_knows_the_limit_from_its_leader),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* What a replica puts into the window of changes, and when that begins anew. */
 #include "server/state/state.h"
+#include "server/watch/subscribe.h"
 #include "tests/lib/replica_bench.h"
 #include "tests/lib/unit.h"
 
@@ -186,6 +187,188 @@ static void an_exact_snapshot_begins_a_new_life_at_once(void **state)
     bench_close(&bench);
 }
 
+static enum err read_err(struct bench *bench, const struct window_mark *mark)
+{
+    struct change_set *sets[SETS_MAX];
+    zxid_t upto;
+    size_t count = 0;
+    enum err err = window_read(bench->window, mark, sets, SETS_MAX, &count, &upto);
+
+    drop(sets, count);
+    return err;
+}
+
+/* The state can be replaced at any moment between the order to load another one and the news that
+ * it is loaded. */
+static void nothing_is_read_while_another_state_is_loaded(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
+    bench_commit(&bench.drive, zxid_make(1, 1));
+    assert_int_equal(read_err(&bench, &mark), ERR_OK);
+    bench_install(&bench, zxid_make(2, 5));
+    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
+    bench.drive.restored_digest = bench_status(&bench).digest;
+    drive_restored(&bench.drive);
+    assert_int_equal(read_err(&bench, &mark), ERR_MISSING);
+    window_end(bench.window, &mark);
+    assert_int_equal(read_err(&bench, &mark), ERR_OK);
+    bench_close(&bench);
+}
+
+/* Of two states on their way only the second one is the state of the log. */
+static void a_state_that_another_one_follows_begins_no_life(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+    uint64_t restarts;
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    restarts = extent(&bench).restarts;
+    bench_install(&bench, zxid_make(2, 5));
+    bench_install_again(&bench);
+    bench.drive.restored_digest = bench_status(&bench).digest;
+    drive_restored(&bench.drive);
+    assert_int_equal(extent(&bench).restarts, restarts);
+    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
+    drive_restored(&bench.drive);
+    assert_int_equal(extent(&bench).restarts, restarts + 1);
+    assert_int_equal(read_err(&bench, &mark), ERR_MISSING);
+    bench_close(&bench);
+}
+
+/* A state that cannot be loaded is no end of it: the next one is on its way. */
+static void a_load_that_fails_leaves_the_window_to_the_next_one(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_MISSING};
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    bench_install(&bench, zxid_make(2, 5));
+    bench_install_again(&bench);
+    bench.drive.restored_digest = bench_status(&bench).digest;
+    drive_step(&bench.drive, &failed);
+    assert_null(drive_effect(&bench.drive, ZAB_FX_HALT));
+    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
+    drive_restored(&bench.drive);
+    assert_int_equal(read_err(&bench, &mark), ERR_MISSING);
+    window_end(bench.window, &mark);
+    assert_int_equal(read_err(&bench, &mark), ERR_OK);
+    bench_close(&bench);
+}
+
+/* When no further state follows, the process ends: no watcher waits for a window that stays
+ * suspended. */
+static void a_load_that_fails_for_good_ends_the_process(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_CORRUPT};
+
+    (void)state;
+    bench_follow(&bench);
+    window_end(bench.window, &mark);
+    bench_install(&bench, zxid_make(2, 5));
+    drive_step(&bench.drive, &failed);
+    assert_non_null(drive_effect(&bench.drive, ZAB_FX_HALT));
+    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
+    bench_close(&bench);
+}
+
+struct listener {
+    struct window_listener listener;
+    int wakes;
+    int events;
+    int losses;
+    zxid_t lost_from;
+};
+
+static void on_wake(void *ctx)
+{
+    ((struct listener *)ctx)->wakes++;
+}
+
+static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
+                     const struct watch_event *event)
+{
+    (void)owner;
+    (void)hits;
+    (void)event;
+    ((struct listener *)ctx)->events++;
+}
+
+static void on_lost(void *ctx, zxid_t from)
+{
+    ((struct listener *)ctx)->losses++;
+    ((struct listener *)ctx)->lost_from = from;
+}
+
+/* The leader is lost while the state is loaded, and no other one is found: the end of the load is
+ * enough for watchers to learn that they have missed something. */
+static void watchers_are_told_of_a_loss_after_the_load(void **state)
+{
+    struct bench bench;
+    struct listener told = {.listener = {.wake = on_wake}};
+    const struct subscribe_sink sink = {.on_event = on_event, .on_lost = on_lost, .ctx = &told};
+
+    (void)state;
+    bench_follow(&bench);
+    struct subscriber *subscriber = subscriber_new(bench.view, bench.window, &sink);
+    zxid_t at = subscribe_at(subscriber);
+
+    told.listener.ctx = &told;
+    bench_install(&bench, zxid_make(2, 5));
+    window_listen(bench.window, &told.listener);
+    bench.drive.restored_digest = bench_status(&bench).digest;
+    drive_down(&bench.drive, 2);
+    assert_int_equal(subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX), at);
+    assert_int_equal(told.losses, 0);
+    drive_restored(&bench.drive);
+    assert_int_equal(bench_status(&bench).zab.state, ZAB_LOOKING);
+    assert_true(told.wakes > 0);
+    (void)subscribe_pump(subscriber, ZXID_MAX, SIZE_MAX);
+    assert_int_equal(told.losses, 1);
+    assert_int_equal(told.lost_from, at);
+    assert_int_equal(told.events, 0);
+    window_unlisten(bench.window, &told.listener);
+    subscriber_free(subscriber);
+    bench_close(&bench);
+}
+
+/* The leader fills a quarantined replica from nothing: until it has released the mark, nothing of
+ * its state counts. */
+static void a_quarantined_replica_begins_no_life(void **state)
+{
+    struct bench bench;
+    struct window_mark mark;
+
+    (void)state;
+    bench_open_quarantined(&bench, 1, 3);
+    window_end(bench.window, &mark);
+    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
+    bench_refill(&bench, zxid_make(2, 5));
+    bench.drive.restored_digest = bench_status(&bench).digest;
+    drive_restored(&bench.drive);
+    assert_true(bench_status(&bench).zab.quarantined);
+    assert_int_equal(read_err(&bench, &mark), ERR_NOT_READY);
+    bench_up_to_date(&bench);
+    assert_true(bench_status(&bench).readable);
+    window_end(bench.window, &mark);
+    assert_int_equal(mark.zxid, zxid_make(3, 0));
+    assert_int_equal(read_err(&bench, &mark), ERR_OK);
+    bench_close(&bench);
+}
+
 /* What it does again on the way to its end is no history. */
 static void a_fuzzy_snapshot_begins_a_new_life_at_its_end(void **state)
 {
@@ -248,6 +431,12 @@ int main(void)
         cmocka_unit_test(a_new_configuration_is_a_change),
         cmocka_unit_test(what_was_recovered_is_before_the_window),
         cmocka_unit_test(an_exact_snapshot_begins_a_new_life_at_once),
+        cmocka_unit_test(nothing_is_read_while_another_state_is_loaded),
+        cmocka_unit_test(a_state_that_another_one_follows_begins_no_life),
+        cmocka_unit_test(a_load_that_fails_leaves_the_window_to_the_next_one),
+        cmocka_unit_test(a_load_that_fails_for_good_ends_the_process),
+        cmocka_unit_test(watchers_are_told_of_a_loss_after_the_load),
+        cmocka_unit_test(a_quarantined_replica_begins_no_life),
         cmocka_unit_test(a_fuzzy_snapshot_begins_a_new_life_at_its_end),
         cmocka_unit_test(a_state_that_is_wrong_at_its_end_tells_nothing),
     };

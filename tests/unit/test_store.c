@@ -159,32 +159,6 @@ static void neighbouring_appends_share_a_sync(void **state)
     skit_release(&kit);
 }
 
-static void epochs_tell_what_the_log_holds(void **state)
-{
-    struct skit kit;
-    struct store_epoch_range ranges[4];
-
-    (void)state;
-    ready(&kit);
-    assert_int_equal(skit_append(&kit, 1, 4, 10), ERR_OK);
-    assert_int_equal(skit_append(&kit, 3, 2, 10), ERR_OK);
-    for (int round = 0; round < 2; round++) {
-        assert_int_equal(store_epochs(kit.store, ranges, 4), 2);
-        assert_int_equal(ranges[0].epoch, 1);
-        assert_int_equal(ranges[0].first, 0);
-        assert_int_equal(ranges[0].last, 3);
-        assert_int_equal(ranges[1].epoch, 3);
-        assert_int_equal(ranges[1].last, 1);
-        reopen(&kit, false);
-    }
-    assert_int_equal(skit_truncate(&kit, 3), ERR_OK);
-    assert_int_equal(store_epochs(kit.store, ranges, 4), 1);
-    assert_int_equal(ranges[0].last, 2);
-    assert_int_equal(skit_truncate(&kit, 0), ERR_OK);
-    assert_int_equal(store_epochs(kit.store, ranges, 4), 0);
-    skit_release(&kit);
-}
-
 static void truncation_cuts_anywhere(void **state)
 {
     (void)state;
@@ -565,7 +539,6 @@ int main(void)
         cmocka_unit_test(log_rotates_through_segments),
         cmocka_unit_test(record_longer_than_a_segment_gets_its_own),
         cmocka_unit_test(neighbouring_appends_share_a_sync),
-        cmocka_unit_test(epochs_tell_what_the_log_holds),
         cmocka_unit_test(truncation_cuts_anywhere),
         cmocka_unit_test(truncation_to_a_stranger_is_refused),
         cmocka_unit_test(reading_names_what_is_missing),

@@ -238,7 +238,7 @@ static void make_snapshot(struct race *race)
 static void bulk_body(void *arg)
 {
     struct race *race = arg;
-    struct store_epoch_range ranges[4];
+    size_t count = 0;
 
     while (!atomic_load(&race->is_over)) {
         struct store_figures figures;
@@ -247,7 +247,7 @@ static void bulk_body(void *arg)
         read_all(race, figures.snap_newest_end);
         make_snapshot(race);
         (void)store_preallocate(race->store);
-        (void)store_epochs(race->store, ranges, 4);
+        mem_free(store_epochs(race->store, &count));
         (void)store_is_low(race->store);
     }
 }

@@ -384,6 +384,43 @@ static void a_state_that_is_not_whole_knows_nobody(void **context)
     assert_int_equal(read_op(fixture, &fixture->nobody, about(OP_GETACL, "/"))->err, ERR_NOT_READY);
 }
 
+/* Whether the refusal of this write is evidence of a wrong password. */
+static bool is_wrong(struct fixture *fixture, const char *credential, struct op_args args)
+{
+    struct op_principal who = {.auth = NULL};
+
+    assert_int_equal(auth_add(NULL, slice_str("digest"), slice_str(credential), "", &who.auth),
+                     ERR_OK);
+    view_note_refusal(fixture->view, &who, &args);
+
+    bool wrong = atomic_load(&who.auth->wrong) != 0;
+
+    principal_release(&who);
+    return wrong;
+}
+
+static void refused_writes_show_wrong_passwords(void **context)
+{
+    struct fixture *fixture = *context;
+    static const char *const named[] = {"/vault", "/vault/x", "/vault/"};
+    static const char *const others[] = {"", "/", "/open", "/x/vault", "vault", "//", "/vault//x"};
+
+    create(fixture, "/vault", "x", alices(fixture, ACL_ALL));
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        struct op_args element = {.op = OP_CREATE, .path = slice_str(named[i])};
+        struct op_args multi = {.op = OP_MULTI, .ops = &element, .op_count = 1};
+
+        assert_true(is_wrong(fixture, "alice:wrong", element));
+        assert_true(is_wrong(fixture, "alice:wrong", multi));
+        assert_false(is_wrong(fixture, "alice:secret", element));
+        assert_false(is_wrong(fixture, "bob:wrong", element));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_false(is_wrong(fixture, "alice:wrong",
+                              (struct op_args){.op = OP_SET, .path = slice_str(others[i])}));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_session_is_found_by_secret_and_by_id, setup, teardown),
         cmocka_unit_test_setup_teardown(a_session_is_inspected_by_its_secret, setup, teardown),
         cmocka_unit_test_setup_teardown(a_state_that_is_not_whole_knows_nobody, setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_writes_show_wrong_passwords, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static const char *fire(struct fixture *fixture, const char *const *words)
 {
     struct change_set *set = kit_set_of(++fixture->zxid, words);
 
-    watch_fire(fixture->table, set);
+    watch_fire(fixture->table, set, NULL);
     change_set_unref(set);
     return kit_take(&fixture->log);
 }
@@ -172,7 +172,7 @@ static void test_nothing_fires_on_acl_and_sessions(void **context)
         add(fixture, &fixture->a, (enum watch_kind)kind, "/a");
     }
     assert_string_equal(FIRE(fixture, "!/a"), "");
-    watch_fire(fixture->table, set);
+    watch_fire(fixture->table, set, NULL);
     assert_string_equal(kit_take(&fixture->log), "");
     assert_int_equal(left(fixture), 5);
     change_set_unref(set);
@@ -310,7 +310,7 @@ static void test_what_the_owner_may_not_read_is_not_told_but_uses_up(void **cont
             break;
         }
     }
-    watch_fire(fixture->table, set);
+    watch_fire(fixture->table, set, NULL);
     assert_string_equal(kit_take(&fixture->log), "a NodeDataChanged /a [1] end\n"
                                                  "b NodeDataChanged /a [1]\n"
                                                  "b NodeDeleted /a [2,1]\n"
@@ -382,19 +382,19 @@ static void test_one_watch_alone_is_told_the_same(void **context)
     struct watch *exists = add(fixture, &fixture->a, WATCH_EXISTS, "/a");
     struct watch *other = add(fixture, &fixture->a, WATCH_DATA, "/b");
 
-    assert_false(watch_fire_one(fixture->table, persistent, set));
+    assert_false(watch_fire_one(fixture->table, persistent, set, NULL));
     assert_string_equal(kit_take(&fixture->log), "a NodeCreated /a [1]\n"
                                                  "a NodeChildrenChanged /a [1]\n"
                                                  "a NodeChildrenChanged /a [1]\n"
                                                  "a NodeDeleted /a [1] end\n");
-    assert_false(watch_fire_one(fixture->table, recursive, set));
+    assert_false(watch_fire_one(fixture->table, recursive, set, NULL));
     assert_string_equal(kit_take(&fixture->log), "a NodeCreated /a [2]\n"
                                                  "a NodeCreated /a/x [2]\n"
                                                  "a NodeDeleted /a/x [2]\n"
                                                  "a NodeDeleted /a [2] end\n");
-    assert_true(watch_fire_one(fixture->table, exists, set));
+    assert_true(watch_fire_one(fixture->table, exists, set, NULL));
     assert_string_equal(kit_take(&fixture->log), "a NodeCreated /a [3] end\n");
-    assert_false(watch_fire_one(fixture->table, other, set));
+    assert_false(watch_fire_one(fixture->table, other, set, NULL));
     assert_string_equal(kit_take(&fixture->log), "");
     assert_int_equal(left(fixture), 4);
     change_set_unref(set);
@@ -407,7 +407,7 @@ static void test_one_watch_alone_may_be_held_midway(void **context)
     struct watch *data = add(fixture, &fixture->a, WATCH_DATA, "/a");
 
     fixture->a.holds = true;
-    assert_false(watch_fire_one(fixture->table, data, set));
+    assert_false(watch_fire_one(fixture->table, data, set, NULL));
     assert_true(data->held);
     change_set_unref(set);
 }
@@ -441,7 +441,7 @@ static void test_thousands_of_owners_at_one_path(void **context)
         watch_add(table, &owners[i].owner, i % 2 == 0 ? WATCH_DATA : WATCH_RECURSIVE,
                   slice_str(i % 2 == 0 ? "/a/b" : "/"), 0);
     }
-    watch_fire(table, set);
+    watch_fire(table, set, NULL);
     assert_int_equal(fan_out_count, OWNERS);
     assert_int_equal(watch_table_count(table), OWNERS / 2);
     for (size_t i = 0; i < OWNERS; i++) {

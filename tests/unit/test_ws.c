@@ -515,6 +515,20 @@ static void test_who_may_not_answer_sends_its_clients_elsewhere(void **state)
     assert_int_equal(counter("zabra_ws_closed_total{code=\"4503\"} "), 1);
 }
 
+/* What a watch has missed is as old as a read would be: a replica that may not answer the one does
+ * not say that nothing was missed. */
+static void test_who_may_not_answer_resumes_no_watch(void **state)
+{
+    struct fixture *fixture = *state;
+
+    atomic_store(&fixture->gate->local_err, ERR_NOT_READY);
+    check_reply(fixture,
+                socket_request(fixture->socket, "\"op\":\"watch\",\"path\":\"/\","
+                                                "\"kind\":\"persistent\",\"since\":\"0x0\""),
+                "NotReady");
+    assert_int_equal(counter("\nzabra_ws_watches "), 0);
+}
+
 static void test_a_goodbye_is_answered(void **state)
 {
     struct fixture *fixture = *state;
@@ -548,6 +562,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_messages_that_are_not_whole_have_a_bound, setup_narrow,
                                         teardown_narrow),
         TEST(test_who_may_not_answer_sends_its_clients_elsewhere),
+        TEST(test_who_may_not_answer_resumes_no_watch),
         TEST(test_a_goodbye_is_answered),
     };
 

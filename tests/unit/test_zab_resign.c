@@ -39,6 +39,30 @@ static void a_silent_quorum_ends_the_role(void **state)
     drive_release(&drive);
 }
 
+/* The quorum has begun the next election and votes for the leader that it no longer follows: when
+ * the leader notices, the votes elect it again within the same step. */
+static void a_leader_may_be_elected_again_in_the_step_in_which_it_lost_its_quorum(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    broadcasting(&drive);
+
+    uint64_t next = drive.round + 1;
+
+    for (uint32_t peer = 1; peer <= 2; peer++) {
+        drive.round = next;
+        drive_vote(&drive, peer, 3, drive_status(&drive).last);
+    }
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    drive_pause(&drive, 1400); /* Too short to count as a pause, so silence is noticed. */
+    drive_pause(&drive, 1400);
+    drive_pause(&drive, 1400);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    assert_false(drive_status(&drive).serving);
+    drive_release(&drive);
+}
+
 static void who_leaves_tells_its_learners(void **state)
 {
     struct drive drive;
@@ -173,6 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losing_the_connections_of_a_quorum_ends_the_role_at_once),
         cmocka_unit_test(a_silent_quorum_ends_the_role),
+        cmocka_unit_test(a_leader_may_be_elected_again_in_the_step_in_which_it_lost_its_quorum),
         cmocka_unit_test(who_leaves_tells_its_learners),
         cmocka_unit_test(resigning_waits_for_a_successor_in_step),
         cmocka_unit_test(resigning_ends_where_nobody_can_take_over),

@@ -29,6 +29,24 @@ static void a_piece_out_of_place_ends_the_dialogue(void **state)
     drive_release(&drive);
 }
 
+/* Installed, it would be a log that no later leader may continue. */
+static void a_snapshot_of_an_epoch_beyond_the_leaders_ends_the_dialogue(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    acked(&drive, false);
+    begin(&drive);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
+                                               .zxid = snap_start,
+                                               .commit = zxid_make(drive.epoch + 1, 1),
+                                               .flags = ZAB_FLAG_SNAP_LAST});
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_persist(&drive);
+    assert_int_equal(drive_status(&drive).last, zxid_make(3, 2));
+    drive_release(&drive);
+}
+
 /* A fuzzy snapshot without the log up to its end is not a state. */
 static void a_snapshot_waits_for_its_log(void **state)
 {
@@ -383,6 +401,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_acknowledged_when_durable),
         cmocka_unit_test(a_piece_out_of_place_ends_the_dialogue),
+        cmocka_unit_test(a_snapshot_of_an_epoch_beyond_the_leaders_ends_the_dialogue),
         cmocka_unit_test(a_snapshot_waits_for_its_log),
         cmocka_unit_test(until_the_switch_the_old_log_stands),
         cmocka_unit_test(a_role_that_ends_before_the_switch_keeps_the_old_log),

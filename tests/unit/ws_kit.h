@@ -13,7 +13,11 @@
 #include <stdlib.h>
 
 enum {
-    WS_KIT_BODY_MS = 400,  /* For a message in pieces. */
+    WS_KIT_BODY_MS = 400,    /* For a message in pieces. */
+    WS_KIT_QUIET_MS = 100,   /* Without a byte sent. */
+    WS_KIT_PING_BYTES = 400, /* More than the answer to a ping takes. */
+    WS_KIT_TURNS = 20,
+    WS_KIT_TURN_MS = 5,
     WS_KIT_SLOW_MS = 1500, /* For a client that takes nothing. */
 };
 
@@ -31,6 +35,8 @@ static struct {
     uint32_t request_timeout_ms;
     uint32_t slow_timeout_ms;
     uint32_t queue_bytes;
+    uint64_t unsent_bytes;
+    uint32_t data_bytes; /* Of one znode; messages may be twice as long. */
 } kit_choice;
 
 static void (*front_metrics)(void *ctx, struct buf *out);
@@ -76,6 +82,14 @@ static inline int setup_with(void **state, uint32_t in_flight_max, uint32_t hear
     if (kit_choice.queue_bytes > 0) {
         fixture->gate->limits.socket_queue_bytes_max = kit_choice.queue_bytes;
     }
+    if (kit_choice.unsent_bytes > 0) {
+        fixture->gate->unsent.max = kit_choice.unsent_bytes;
+    }
+    if (kit_choice.data_bytes > 0) {
+        fixture->gate->limits.data_bytes_max = kit_choice.data_bytes;
+        fixture->gate->limits.message_bytes_max = 2 * kit_choice.data_bytes;
+        fixture->gate->limits.body_timeout_ms = KIT_DEADLINE_MS; /* It comes in pieces. */
+    }
     assert_int_equal(ws_start(fixture->gate, http_seat_give, &fixture->ws), ERR_OK);
     if (kit_choice.pieces_max > 0) {
         fixture->ws->pieces_max = kit_choice.pieces_max; /* No socket is there yet to look at it. */
@@ -119,6 +133,38 @@ static inline uint64_t counter(const char *name)
     assert_int_equal(sscanf(at + strlen(name), "%lu", &value), 1);
     buf_release(&out);
     return value;
+}
+
+/* Until nothing more is sent: the kernel has what it takes. */
+static inline void wait_for_quiet(void)
+{
+    uint64_t sent = 0;
+
+    do {
+        sent = counter("\nzabra_ws_sent_bytes_total ");
+        (void)poll(NULL, 0, WS_KIT_QUIET_MS);
+    } while (sent != counter("\nzabra_ws_sent_bytes_total "));
+}
+
+/* Whether the thread of the sockets sends more than the answer to a ping in the turn of that. */
+static inline bool sends_more(struct fixture *fixture)
+{
+    uint64_t before = counter("\nzabra_ws_sent_bytes_total ");
+
+    json_decref(socket_call(fixture->socket, "\"op\":\"ping\""));
+    return counter("\nzabra_ws_sent_bytes_total ") - before > WS_KIT_PING_BYTES;
+}
+
+/* Until the kernel takes nothing more for a client that reads nothing. The thread has had its
+ * turns, however late it got them. */
+static inline void wait_until_stuck(struct fixture *fixture)
+{
+    for (int turns = 0; turns < WS_KIT_TURNS; turns++) {
+        if (sends_more(fixture)) {
+            turns = -1;
+        }
+        (void)poll(NULL, 0, WS_KIT_TURN_MS);
+    }
 }
 
 static inline void wait_until(bool (*holds)(const struct fixture *fixture),

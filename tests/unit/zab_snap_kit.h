@@ -55,9 +55,6 @@ static inline void chunk(struct drive *drive, uint64_t offset, bool last)
 {
     static const uint8_t bytes[100];
 
-    if (last && drive->staged.base == 0) {
-        drive_log_reset(&drive->staged, snap_start, 4711);
-    }
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
                                               .zxid = snap_start,
                                               .chain = 4711,

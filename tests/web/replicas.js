@@ -3,9 +3,10 @@
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+
+import { portFree } from '../lib/ports.mjs';
 
 const START_MS = 60_000;
 const STARTS = 5; // With other ports, when somebody has taken one of them meanwhile.
@@ -13,16 +14,6 @@ const STOP_MS = 20_000;
 const ANSWER_MS = 5_000;
 const SAID_MAX = 4_096; // Of what a replica has said last.
 const LOOK_MS = 50;
-
-function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
 
 function pause(ms) {
   return new Promise((resolve) => {
@@ -58,8 +49,8 @@ export class Replicas {
   static async startOnce(count, keys) {
     const replicas = new Replicas();
     replicas.directory = mkdtempSync(join(tmpdir(), 'zabra-web-'));
-    replicas.peers = await Promise.all(Array.from({ length: count }, freePort));
-    replicas.ports = await Promise.all(Array.from({ length: count }, freePort));
+    replicas.peers = await Promise.all(Array.from({ length: count }, () => portFree()));
+    replicas.ports = await Promise.all(Array.from({ length: count }, () => portFree()));
     replicas.keys = keys;
     replicas.processes = replicas.ports.map((_, at) => replicas.serve(at));
     try {

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "base/os_files.h"
 #include "base/os_rng.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -228,7 +229,7 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
 
 static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
 {
-    ASSERT(tcp->shaking_count <= TCP_SHAKING_MAX + tcp->options.peer_count);
+    ASSERT(tcp->shaking_count <= tcp->options.shaking_max + tcp->options.peer_count);
 
     struct conn *conn = conn_new(tcp, take_fd, dialed);
 
@@ -252,22 +253,38 @@ struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
     return conn;
 }
 
-/* Strangers must not keep a peer out: the oldest that has not proven itself makes room. */
-static void make_room(struct tcp *tcp)
+/* The oldest caller that has not proven itself goes; false when there is none. */
+static bool drop_stranger(struct tcp *tcp, const char *why)
 {
     ASSERT(tcp->depth > 0);
 
-    if (tcp->shaking_count < TCP_SHAKING_MAX) {
-        return;
-    }
     list_for_each (it, &tcp->shaking) {
         struct conn *conn = list_entry(it, struct conn, node);
 
         if (!conn->dialed) {
             tcp->refused++;
-            tcp_drop(conn, "too many handshakes");
-            return;
+            tcp_drop(conn, why);
+            return true;
         }
+    }
+    return false;
+}
+
+static void hear(struct tcp *tcp, bool all)
+{
+    tcp->deaf_until_ms = all ? 0 : os_now_ms() + TCP_DEAF_MS;
+    for (uint32_t i = 0; i < tcp->listener_count; i++) {
+        loop_modify(tcp->loop, &tcp->listeners[i], all ? LOOP_READ : 0);
+    }
+}
+
+/* Strangers must not keep a peer out, neither by their number nor by their descriptors. A caller
+ * that cannot be accepted would be reported again and again: it waits for a moment. */
+static void on_lack(struct tcp *tcp)
+{
+    ASSERT(tcp->depth > 0);
+    if (!drop_stranger(tcp, "out of file descriptors")) {
+        hear(tcp, false);
     }
 }
 
@@ -282,9 +299,14 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
         int fd = loop_accept(watch->fd, &from);
 
         if (fd < 0) {
+            if (os_files_is_lack(-fd)) {
+                on_lack(tcp);
+            }
             break;
         }
-        make_room(tcp);
+        if (tcp->shaking_count >= tcp->options.shaking_max) {
+            (void)drop_stranger(tcp, "too many handshakes");
+        }
         start_conn(tcp, fd, false);
     }
     tcp->depth--;
@@ -347,6 +369,9 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
         tcp->links[i].backoff_ms = options->retry_min_ms;
     }
     tcp->options.peers = NULL;
+    if (tcp->options.shaking_max == 0 || tcp->options.shaking_max > TCP_SHAKING_MAX) {
+        tcp->options.shaking_max = TCP_SHAKING_MAX;
+    }
 }
 
 enum err tcp_open(struct loop *loop, const struct tcp_options *options,
@@ -518,6 +543,10 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
 
+    if (tcp->deaf_until_ms != 0 && now_ms >= tcp->deaf_until_ms) {
+        hear(tcp, true);
+    }
+    wake_ms = tcp->deaf_until_ms != 0 ? tcp->deaf_until_ms : wake_ms;
     tcp->depth++;
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         wake_ms = earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));

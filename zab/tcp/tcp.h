@@ -28,6 +28,7 @@ struct tcp_options {
     uint32_t peer_count;
     struct slice secret;      /* Empty: none (loopback only; the caller has checked). */
     uint64_t queue_bytes_max; /* Outgoing bytes per peer before it is dropped; one message more. */
+    uint32_t shaking_max; /* Handshakes at a time, of callers that have proven nothing; 0: 256. */
     uint32_t connect_timeout_ms;
     uint32_t retry_min_ms; /* Back-off between attempts, with jitter. */
     uint32_t retry_max_ms;

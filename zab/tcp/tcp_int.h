@@ -20,7 +20,8 @@
 enum {
     TCP_WHY_MAX = 200,
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
-    TCP_SHAKING_MAX = 256, /* Handshakes at a time. */
+    TCP_SHAKING_MAX = 256, /* Handshakes at a time, unless the options say fewer. */
+    TCP_DEAF_MS = 100,     /* Without a descriptor nothing is accepted for that long. */
 };
 
 enum conn_state {
@@ -90,6 +91,7 @@ struct tcp {
     uint64_t bytes_out;
     uint64_t refused;
     uint64_t skipped;
+    uint64_t deaf_until_ms;  /* No descriptor was left for a caller; 0: all are heard. */
     uint64_t stranger_at_ms; /* When a refusal of somebody unknown was told last; 0: never. */
 };
 

@@ -1,0 +1,73 @@
+#include "base/budget.h"
+
+#include "base/check.h"
+
+void budget_init(struct budget *budget, uint64_t max)
+{
+    ASSERT(max > 0);
+    budget->max = max;
+    atomic_init(&budget->used, 0);
+    atomic_init(&budget->refusals, 0);
+    atomic_init(&budget->peak, 0);
+}
+
+static void note_peak(struct budget *budget, uint64_t used)
+{
+    if (used > atomic_load_explicit(&budget->peak, memory_order_relaxed)) {
+        atomic_store_explicit(&budget->peak, used, memory_order_relaxed);
+    }
+}
+
+bool budget_try_take(struct budget *budget, size_t bytes)
+{
+    uint64_t used = atomic_load_explicit(&budget->used, memory_order_relaxed);
+
+    /* Bounded by the threads that change it at the same moment. */
+    while (used <= budget->max && bytes <= budget->max - used) {
+        if (atomic_compare_exchange_weak_explicit(&budget->used, &used, used + bytes,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            note_peak(budget, used + bytes);
+            return true;
+        }
+    }
+    atomic_fetch_add_explicit(&budget->refusals, 1, memory_order_relaxed);
+    return false;
+}
+
+void budget_take(struct budget *budget, size_t bytes)
+{
+    note_peak(budget,
+              atomic_fetch_add_explicit(&budget->used, bytes, memory_order_relaxed) + bytes);
+}
+
+void budget_give(struct budget *budget, size_t bytes)
+{
+    uint64_t before = atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
+
+    ASSERT(before >= bytes);
+}
+
+uint64_t budget_used(const struct budget *budget)
+{
+    return atomic_load_explicit(&budget->used, memory_order_relaxed);
+}
+
+uint64_t budget_refusals(const struct budget *budget)
+{
+    return atomic_load_explicit(&budget->refusals, memory_order_relaxed);
+}
+
+uint64_t budget_peak(struct budget *budget)
+{
+    return atomic_exchange_explicit(&budget->peak, budget_used(budget), memory_order_relaxed);
+}
+
+enum budget_level budget_level(const struct budget *budget)
+{
+    uint64_t used = budget_used(budget);
+
+    if (used >= budget->max) {
+        return BUDGET_FULL;
+    }
+    return used >= budget->max - budget->max / 4 ? BUDGET_SHORT : BUDGET_ROOMY;
+}

@@ -1,0 +1,51 @@
+/*
+ * budget.h - bytes in use out of a maximum, shared by threads that do not know each other.
+ *
+ * A bound per client is no bound for all clients together: each owner of a queue takes what it is
+ * about to keep from one budget and gives it back when it is freed. There is no lock and no list
+ * of owners. The owners ask for the level and decide themselves what to give up.
+ */
+#ifndef BASE_BUDGET_H
+#define BASE_BUDGET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct budget {
+    uint64_t max; /* Bytes; constant after budget_init. */
+    _Atomic uint64_t used;
+    _Atomic uint64_t refusals; /* Times that budget_try_take returned false. */
+    _Atomic uint64_t peak;     /* Most that was used since budget_peak was asked last, about. */
+};
+
+enum budget_level {
+    BUDGET_ROOMY,
+    BUDGET_SHORT, /* At least three quarters are used: the slowest owners should give up theirs. */
+    BUDGET_FULL   /* All of it is used, or more. */
+};
+
+void budget_init(struct budget *budget, uint64_t max);
+
+/* Any thread. False when `bytes` more would exceed the maximum; then nothing is taken. */
+bool budget_try_take(struct budget *budget, size_t bytes);
+
+/* Any thread. Takes the bytes in any case, for what is small or already there. */
+void budget_take(struct budget *budget, size_t bytes);
+
+/* Any thread. Gives back what one of the two above has taken. */
+void budget_give(struct budget *budget, size_t bytes);
+
+uint64_t budget_used(const struct budget *budget);
+
+/* Any thread. How often budget_try_take has returned false since budget_init. A count that has
+ * grown tells the owners that some data did not fit, even while the level is below BUDGET_FULL. */
+uint64_t budget_refusals(const struct budget *budget);
+
+/* Any thread. The most that was used since the last call; threads that take at the same moment may
+ * hide a little of it. */
+uint64_t budget_peak(struct budget *budget);
+enum budget_level budget_level(const struct budget *budget);
+
+#endif

@@ -1,0 +1,412 @@
+#include "base/pieces.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+enum {
+    HEAP_BYTES = 16 /* What the heap adds to each allocation. */
+};
+
+/* The text behind the own bytes of a piece. */
+struct piece_text {
+    struct text text;
+    struct text_place place; /* Behind the bytes that were taken, */
+    struct text_place ahead; /* and behind those that were shown last. */
+};
+
+struct piece {
+    struct piece *next;
+    struct blob *shared;     /* Behind the own bytes; NULL: none. */
+    struct piece_text *text; /* The same; at most one of the two. */
+    struct piece_tag tag;
+    uint32_t shared_at;
+    uint32_t len;  /* Own bytes, */
+    uint32_t room; /* and for how many there is memory. */
+    uint8_t own[];
+};
+
+void pieces_init(struct pieces *pieces, struct budget *budget)
+{
+    *pieces = (struct pieces){.budget = budget};
+}
+
+static size_t cost_of(const struct piece *piece)
+{
+    size_t text = piece->text ? sizeof(*piece->text) + HEAP_BYTES : 0;
+
+    return sizeof(*piece) + piece->room + HEAP_BYTES + text;
+}
+
+static struct slice shared_of(const struct piece *piece)
+{
+    return piece->shared ? slice_make(piece->shared->data + piece->shared_at,
+                                      piece->shared->len - piece->shared_at)
+                         : slice_make(NULL, 0);
+}
+
+static size_t bytes_of(const struct piece *piece)
+{
+    return piece->len + shared_of(piece).len + (piece->text ? text_len(&piece->text->text) : 0);
+}
+
+static void charge(struct pieces *pieces, size_t bytes)
+{
+    pieces->cost += bytes;
+    budget_take(pieces->budget, bytes);
+}
+
+/* It is in the queue no more. */
+static void free_piece(struct pieces *pieces, struct piece *piece)
+{
+    pieces->cost -= cost_of(piece);
+    budget_give(pieces->budget, cost_of(piece));
+    blob_unpin(piece->shared, pieces->budget);
+    if (piece->text) {
+        text_release(&piece->text->text);
+        mem_free(piece->text);
+    }
+    mem_free(piece);
+}
+
+static void free_first(struct pieces *pieces)
+{
+    struct piece *piece = pieces->first;
+
+    pieces->first = piece->next;
+    if (!pieces->first) {
+        pieces->last = NULL;
+    }
+    pieces->at = 0;
+    free_piece(pieces, piece);
+}
+
+void pieces_release(struct pieces *pieces)
+{
+    while (pieces->first) {
+        free_first(pieces);
+    }
+    pieces->bytes = 0;
+    ASSERT(pieces->cost == 0);
+}
+
+static size_t sum(const struct slice *parts, size_t count)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        len += parts[i].len;
+    }
+    return len;
+}
+
+static struct piece *add(struct pieces *pieces, const struct piece_tag *tag, size_t room)
+{
+    struct piece *piece = mem_alloc(sizeof(*piece) + room);
+
+    ASSERT(room <= UINT32_MAX);
+    *piece = (struct piece){.tag = *tag, .room = (uint32_t)room};
+    if (pieces->last) {
+        pieces->last->next = piece;
+    } else {
+        pieces->first = piece;
+    }
+    pieces->last = piece;
+    charge(pieces, cost_of(piece));
+    return piece;
+}
+
+static void fill(struct pieces *pieces, struct piece *piece, const struct slice *parts,
+                 size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ASSERT(parts[i].len <= piece->room - piece->len);
+        if (parts[i].len > 0) {
+            memcpy(piece->own + piece->len, parts[i].data, parts[i].len);
+        }
+        piece->len += (uint32_t)parts[i].len;
+        pieces->bytes += parts[i].len;
+    }
+}
+
+/* Own bytes that must arrive, and nothing behind them. */
+static bool is_plain(const struct piece *piece)
+{
+    return piece && piece->tag.kind == PIECE_FIXED && !piece->shared && !piece->text;
+}
+
+/* The next of many gets room for more of them. */
+static size_t room_for(const struct pieces *pieces, size_t len)
+{
+    size_t room = 0;
+
+    if (is_plain(pieces->last)) {
+        room = 2 * (size_t)pieces->last->room;
+        room = room < PIECES_MERGE_BYTES ? room : PIECES_MERGE_BYTES;
+    }
+    return len > room ? len : room;
+}
+
+void pieces_put(struct pieces *pieces, const struct slice *parts, size_t count)
+{
+    static const struct piece_tag fixed = {.kind = PIECE_FIXED};
+    size_t len = sum(parts, count);
+    struct piece *piece = pieces->last;
+
+    if (!is_plain(piece) || len > piece->room - piece->len) {
+        piece = add(pieces, &fixed, room_for(pieces, len));
+    }
+    fill(pieces, piece, parts, count);
+}
+
+void pieces_put_tagged(struct pieces *pieces, const struct piece_tag *tag,
+                       const struct slice *parts, size_t count, struct blob *shared,
+                       size_t shared_at)
+{
+    struct piece *piece = add(pieces, tag, sum(parts, count));
+
+    ASSERT(!shared || shared_at <= shared->len);
+    fill(pieces, piece, parts, count);
+    piece->shared = blob_pin(shared, pieces->budget);
+    piece->shared_at = (uint32_t)shared_at;
+    pieces->bytes += shared_of(piece).len;
+}
+
+void pieces_put_text(struct pieces *pieces, struct slice head, struct text *take_text)
+{
+    static const struct piece_tag fixed = {.kind = PIECE_FIXED};
+    struct piece *piece = add(pieces, &fixed, head.len);
+
+    ASSERT(take_text->budget == pieces->budget && !take_text->no_room);
+    fill(pieces, piece, &head, 1);
+    piece->text = mem_zalloc(1, sizeof(*piece->text));
+    charge(pieces, sizeof(*piece->text) + HEAP_BYTES);
+    text_move(&piece->text->text, take_text);
+    pieces->bytes += text_len(&piece->text->text);
+}
+
+void pieces_move(struct pieces *to, struct pieces *from)
+{
+    ASSERT(to->budget == from->budget && from->at == 0);
+    if (!from->first) {
+        return;
+    }
+    if (to->last) {
+        to->last->next = from->first;
+    } else {
+        to->first = from->first;
+    }
+    to->last = from->last;
+    to->bytes += from->bytes;
+    to->cost += from->cost;
+    pieces_init(from, from->budget);
+}
+
+/* Of the first piece, from `at` on. */
+static struct slice front(const struct pieces *pieces)
+{
+    const struct piece *piece = pieces->first;
+    struct slice shared = shared_of(piece);
+    size_t skip = 0;
+
+    if (pieces->at < piece->len) {
+        return slice_make(piece->own + pieces->at, piece->len - pieces->at);
+    }
+    skip = pieces->at - piece->len;
+    return slice_make(shared.data + skip, shared.len - skip);
+}
+
+/* Copies up to `max` bytes of the first piece. */
+static size_t copy_front(struct pieces *pieces, uint8_t *to, size_t max)
+{
+    struct piece *piece = pieces->first;
+
+    if (piece->text && pieces->at >= piece->len) {
+        return text_read(&piece->text->text, &piece->text->place, to, max);
+    }
+
+    struct slice bytes = front(pieces);
+    size_t len = bytes.len < max ? bytes.len : max;
+
+    if (len > 0) {
+        ASSERT(bytes.data);
+        memcpy(to, bytes.data, len);
+    }
+    return len;
+}
+
+static void advance(struct pieces *pieces, size_t len)
+{
+    pieces->at += len;
+    pieces->bytes -= len;
+    if (pieces->at == bytes_of(pieces->first)) {
+        free_first(pieces);
+    }
+}
+
+size_t pieces_take(struct pieces *pieces, void *to, size_t max)
+{
+    uint8_t *out = to;
+    size_t taken = 0;
+
+    while (pieces->first && taken < max) {
+        size_t len = copy_front(pieces, out + taken, max - taken);
+
+        taken += len;
+        advance(pieces, len);
+    }
+    return taken;
+}
+
+/* `parts_max` is at least 2. */
+static size_t add_part(struct slice *parts, size_t count, struct slice part, size_t left)
+{
+    part.len = part.len < left ? part.len : left;
+    parts[count] = part;
+    return part.len > 0 ? count + 1 : count;
+}
+
+/* The next bytes of a text, which stay where they are. */
+static struct slice encode(struct piece_text *text, uint8_t *block, size_t max)
+{
+    text->ahead = text->place;
+    return slice_make(block, text_read(&text->text, &text->ahead, block, max));
+}
+
+size_t pieces_look(struct pieces *pieces, struct slice *parts, size_t parts_max, size_t bytes_max,
+                   uint8_t *block, size_t block_max)
+{
+    size_t at = pieces->at;
+    size_t count = 0;
+    size_t left = bytes_max;
+
+    for (struct piece *piece = pieces->first; piece && left > 0 && count + 2 <= parts_max;
+         piece = piece->next) {
+        struct slice shared = shared_of(piece);
+        size_t own = at < piece->len ? piece->len - at : 0;
+        size_t skip = at > piece->len ? at - piece->len : 0;
+
+        count = add_part(parts, count, slice_make(piece->own + piece->len - own, own), left);
+        left -= own < left ? own : left;
+        if (piece->text) {
+            return add_part(parts, count,
+                            encode(piece->text, block, left < block_max ? left : block_max), left);
+        }
+        count = add_part(parts, count, slice_make(shared.data + skip, shared.len - skip), left);
+        left -= shared.len - skip < left ? shared.len - skip : left;
+        at = 0;
+    }
+    return count;
+}
+
+bool pieces_at_text(const struct pieces *pieces)
+{
+    const struct piece *piece = pieces->first;
+
+    return piece && piece->text && pieces->at >= piece->len;
+}
+
+/* So many bytes of the first piece are taken: as far as they are of its text. */
+static void pass_text(const struct pieces *pieces, size_t len)
+{
+    struct piece_text *text = pieces->first->text;
+    size_t own = pieces->at < pieces->first->len ? pieces->first->len - pieces->at : 0;
+
+    if (!text || len <= own) {
+        return;
+    }
+    if (text->place.total + len - own == text->ahead.total) {
+        text->place = text->ahead;
+    } else {
+        text_skip(&text->text, &text->place, len - own);
+    }
+}
+
+void pieces_pass(struct pieces *pieces, size_t bytes)
+{
+    while (bytes > 0) {
+        size_t left = bytes_of(pieces->first) - pieces->at;
+        size_t len = bytes < left ? bytes : left;
+
+        bytes -= len;
+        pass_text(pieces, len);
+        advance(pieces, len);
+    }
+}
+
+void pieces_drop(struct pieces *pieces)
+{
+    struct piece *keep = pieces->at > 0 ? pieces->first : NULL;
+    struct piece *piece = keep ? keep->next : pieces->first;
+
+    pieces->bytes = keep ? bytes_of(keep) - pieces->at : 0;
+    pieces->first = keep;
+    pieces->last = keep;
+    if (keep) {
+        keep->next = NULL;
+    }
+    while (piece) {
+        struct piece *next = piece->next;
+
+        free_piece(pieces, piece);
+        piece = next;
+    }
+}
+
+/* The last piece that stays when the end is cut off; NULL: there is nothing to cut, or no piece
+ * that would stay, which `*ret_all` tells apart. */
+static struct piece *find_cut(const struct pieces *pieces, bool *ret_all)
+{
+    struct piece *prev = NULL;
+    struct piece *keep = NULL;
+    bool found = false;
+
+    for (struct piece *piece = pieces->first; piece; piece = piece->next) {
+        bool begun = piece == pieces->first && pieces->at > 0;
+
+        if (piece->tag.kind == PIECE_FIXED || begun) {
+            found = false;
+        } else if (!found && piece->tag.kind == PIECE_EVENT && piece->tag.starts) {
+            found = true;
+            keep = prev;
+        }
+        prev = piece;
+    }
+    *ret_all = found && !keep;
+    return found ? keep : NULL;
+}
+
+static size_t free_cut(struct pieces *pieces, struct piece *piece,
+                       void (*on_cut)(void *ctx, const struct piece_tag *tag), void *ctx)
+{
+    size_t before = pieces->cost;
+
+    while (piece) {
+        struct piece *next = piece->next;
+
+        on_cut(ctx, &piece->tag);
+        pieces->bytes -= bytes_of(piece);
+        free_piece(pieces, piece);
+        piece = next;
+    }
+    return before - pieces->cost;
+}
+
+size_t pieces_cut(struct pieces *pieces, void (*on_cut)(void *ctx, const struct piece_tag *tag),
+                  void *ctx)
+{
+    bool all = false;
+    struct piece *keep = find_cut(pieces, &all);
+    struct piece *cut = NULL;
+
+    if (!keep && !all) {
+        return 0;
+    }
+    cut = keep ? keep->next : pieces->first;
+    pieces->last = keep;
+    if (keep) {
+        keep->next = NULL;
+    } else {
+        pieces->first = NULL;
+    }
+    return free_cut(pieces, cut, on_cut, ctx);
+}

@@ -1,0 +1,202 @@
+/*
+ * Bodies of answers. A small one is written whole and handed to the library. A large one is a text
+ * (base/text.h): it keeps references to the values and encodes them while the socket takes them. So
+ * a client that reads nothing costs the values themselves, once for all clients, and one block. All
+ * of it counts in maxUnsentBytes; a large answer that finds no room there is refused.
+ */
+#include "base/check.h"
+#include "base/mem.h"
+#include "http/http_int.h"
+
+enum {
+    BLOCK_BYTES = 128 << 10,  /* Of a large answer, encoded at a time. */
+    REFUSED_BYTES = 16 << 10, /* Of an answer; a larger one needs room. */
+};
+
+/* Behind the response of a large answer: it may outlive the request. */
+struct http_body {
+    struct text text;
+    struct text_place place;
+    size_t block; /* Bytes of the library's buffer, taken from the budget. */
+};
+
+bool http_refuse_no_room(struct http_conn *conn)
+{
+    metric_add(&conn->http->metrics.refused_unsent, 1);
+    text_clear(&conn->out, TEXT_FREE_BYTES);
+    http_refuse(conn, ERR_THROTTLED,
+                "answers that clients have not read take all of maxUnsentBytes: ask for less, try "
+                "again later, or elsewhere");
+    return false;
+}
+
+/* The library keeps a buffer for each large answer. */
+static size_t block_of(const struct text *text)
+{
+    uint64_t len = text_len(text);
+
+    return len < BLOCK_BYTES ? (size_t)len : BLOCK_BYTES;
+}
+
+/* A write is done, and its client must hear of it. */
+static bool is_for_write(const struct http_conn *conn)
+{
+    return conn->request.def && op_args_kind(&conn->request.args) == OP_KIND_WRITE;
+}
+
+/* Many answers that are small, one by one, take as much as a few large ones. */
+static bool is_refused(const struct http_conn *conn, size_t len)
+{
+    return len > REFUSED_BYTES && !is_for_write(conn) &&
+           budget_level(conn->out.budget) == BUDGET_FULL;
+}
+
+bool http_body_has_room(struct http_conn *conn)
+{
+    return is_refused(conn, conn->out.own.len) ? http_refuse_no_room(conn) : true;
+}
+
+bool http_body_seal(struct http_conn *conn)
+{
+    struct text *out = &conn->out;
+
+    if (text_is_plain(out) && !out->no_room && !out->own.overflow && is_for_write(conn)) {
+        return true; /* Counted when it is sent. */
+    }
+    if (!http_body_has_room(conn)) {
+        return false;
+    }
+    if (!text_seal(out)) {
+        if (out->no_room) {
+            return http_refuse_no_room(conn);
+        }
+        http_refuse(conn, ERR_TOO_LARGE, "the answer would be too large; ask for less");
+        return false;
+    }
+    if (text_is_plain(out)) {
+        return true;
+    }
+    return budget_try_take(out->budget, block_of(out)) ? true : http_refuse_no_room(conn);
+}
+
+static ssize_t on_read(void *cls, uint64_t pos, char *to, size_t max)
+{
+    struct http_body *body = cls;
+
+    ASSERT(pos == body->place.total);
+    return (ssize_t)text_read(&body->text, &body->place, to, max);
+}
+
+static void on_free(void *cls)
+{
+    struct http_body *body = cls;
+
+    budget_give(body->text.budget, body->block);
+    text_release(&body->text);
+    mem_free(body);
+}
+
+static struct MHD_Response *from_text(struct http_conn *conn)
+{
+    struct http_body *body = mem_zalloc(1, sizeof(*body));
+    struct MHD_Response *response = NULL;
+
+    body->block = block_of(&conn->out);
+    text_move(&body->text, &conn->out);
+    atomic_store_explicit(&conn->kept, body->text.pinned + body->text.counted + body->block,
+                          memory_order_relaxed);
+    response = MHD_create_response_from_callback(text_len(&body->text), body->block, on_read, body,
+                                                 on_free);
+    ASSERT(response);
+    return response;
+}
+
+/* conn->out is not touched before the next request of this connection. */
+static struct MHD_Response *from_own(struct http_conn *conn)
+{
+    struct text *out = &conn->out;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(out->own.len, out->own.data, MHD_RESPMEM_PERSISTENT);
+
+    ASSERT(response);
+    text_count(out);
+    if (out->counted > 0) {
+        atomic_store_explicit(&conn->kept, out->counted, memory_order_relaxed);
+    }
+    return response;
+}
+
+struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type)
+{
+    uint64_t len = text_len(&conn->out);
+    struct MHD_Response *response = text_is_plain(&conn->out) ? from_own(conn) : from_text(conn);
+
+    conn->request.answer_bytes = len;
+    http_header(response, "Content-Type", content_type);
+    return response;
+}
+
+struct MHD_Response *http_response_empty(void)
+{
+    static char nothing[1];
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+
+    ASSERT(response);
+    return response;
+}
+
+/* ---- The bytes of one znode ---- */
+
+struct pinned {
+    struct blob *blob;
+    struct budget *budget;
+};
+
+static void free_small(void *cls)
+{
+    blob_unref(cls);
+}
+
+static void free_pinned(void *cls)
+{
+    struct pinned *pinned = cls;
+
+    blob_unpin(pinned->blob, pinned->budget);
+    mem_free(pinned);
+}
+
+static struct MHD_Response *from_blob(struct blob *blob, void (*release)(void *), void *cls)
+{
+    /* The library does not write to it: its signature is older than that promise. */
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data, release, cls);
+
+    ASSERT(response);
+    return response;
+}
+
+struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob)
+{
+    struct budget *budget = conn->out.budget;
+    struct pinned *pinned = NULL;
+
+    conn->request.answer_bytes = blob->len;
+    if (blob->len <= TEXT_FREE_BYTES) {
+        return from_blob(blob, free_small, blob_ref(blob));
+    }
+    if (is_refused(conn, blob->len)) {
+        (void)http_refuse_no_room(conn);
+        return NULL;
+    }
+    if (blob->len < TEXT_REF_MIN) {
+        (void)blob_pin(blob, budget);
+    } else if (!blob_try_pin(blob, budget)) {
+        (void)http_refuse_no_room(conn);
+        return NULL;
+    }
+    pinned = mem_alloc(sizeof(*pinned));
+    *pinned = (struct pinned){.blob = blob, .budget = budget};
+    atomic_store_explicit(&conn->kept, blob->len, memory_order_relaxed);
+    return from_blob(blob, free_pinned, pinned);
+}

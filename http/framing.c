@@ -1,0 +1,510 @@
+#include "http/framing.h"
+
+#include "base/check.h"
+#include "http/head.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum {
+    VERSION_LEN = 8, /* "HTTP/1.1" */
+    LENGTH_DIGITS_MAX = 18,
+    POOL_PARSED_MIN = 4 << 10
+};
+
+/* What the scan of a head has found. */
+struct scan {
+    struct http_verdict verdict;
+    uint32_t entries; /* Headers and parameters, which the library keeps apart. */
+    bool minor_zero;  /* HTTP/1.0 */
+    bool has_host;
+    bool has_length;
+    bool has_coding;
+    uint64_t length;
+};
+
+static struct http_verdict bad(const char *detail)
+{
+    return (struct http_verdict){ERR_BAD_ARGUMENTS, 400, detail};
+}
+
+static struct http_verdict too_large(const char *detail)
+{
+    return (struct http_verdict){ERR_HEADER_TOO_LARGE, 431, detail};
+}
+
+static void refuse(struct scan *scan, const char *detail)
+{
+    if (scan->verdict.err == ERR_OK) {
+        scan->verdict = bad(detail);
+    }
+}
+
+size_t http_pool_bytes(size_t head_max)
+{
+    size_t parsed = head_max / 2;
+
+    return head_max + (parsed > POOL_PARSED_MIN ? parsed : POOL_PARSED_MIN);
+}
+
+size_t http_pool_left(size_t head_max, size_t head_len, size_t entries)
+{
+    size_t used = head_len + entries * HTTP_ENTRY_BYTES + HTTP_POOL_RESERVE_BYTES;
+    size_t pool = http_pool_bytes(head_max);
+
+    return used < pool ? pool - used : 0;
+}
+
+/* ---- The request line ---- */
+
+static void count_params(struct slice target, struct scan *scan)
+{
+    const uint8_t *at = memchr(target.data, '?', target.len);
+    const uint8_t *end = target.data + target.len;
+    uint32_t params = 0;
+
+    while (at) {
+        params++;
+        at++;
+        at = memchr(at, '&', (size_t)(end - at));
+    }
+    if (params > HTTP_TARGET_PARAMS_MAX) {
+        refuse(scan, "the URL has too many query parameters");
+    }
+    scan->entries += params;
+}
+
+static void scan_version(struct slice text, struct scan *scan)
+{
+    bool shaped = text.len == VERSION_LEN && memcmp(text.data, "HTTP/", 5) == 0 &&
+                  text.data[5] >= '0' && text.data[5] <= '9' && text.data[6] == '.' &&
+                  text.data[7] >= '0' && text.data[7] <= '9';
+
+    if (!shaped) {
+        refuse(scan, "the request line does not end in an HTTP version");
+    } else if (text.data[5] != '1' && scan->verdict.err == ERR_OK) {
+        scan->verdict = (struct http_verdict){ERR_UNIMPLEMENTED, HTTP_STATUS_VERSION,
+                                              "the HTTP versions here are 1.0 and 1.1"};
+    } else {
+        scan->minor_zero = text.data[7] == '0';
+    }
+}
+
+static void scan_request_line(struct slice line, struct scan *scan)
+{
+    const uint8_t *end = line.data + line.len;
+    const uint8_t *first = memchr(line.data, ' ', line.len);
+    const uint8_t *last = memrchr(line.data, ' ', line.len);
+
+    if (!first || !http_is_token(slice_make(line.data, (size_t)(first - line.data)))) {
+        refuse(scan, "the request line does not begin with a method");
+        return;
+    }
+    scan_version(slice_make(last + 1, (size_t)(end - last - 1)), scan);
+    if (scan->verdict.err != ERR_OK) {
+        return;
+    }
+    if (last <= first + 1) {
+        refuse(scan, "the request line has no target");
+    } else if (memchr(first + 1, ' ', (size_t)(last - first - 1)) ||
+               memchr(line.data, '\t', line.len)) {
+        refuse(scan, "the request target has a blank");
+    } else {
+        count_params(slice_make(first + 1, (size_t)(last - first - 1)), scan);
+    }
+}
+
+/* ---- Header lines ---- */
+
+static bool is_name(struct slice name, const char *lower)
+{
+    return strncasecmp((const char *)name.data, lower, name.len) == 0;
+}
+
+static struct slice trim(struct slice text)
+{
+    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
+        text = slice_make(text.data + 1, text.len - 1);
+    }
+    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t')) {
+        text.len--;
+    }
+    return text;
+}
+
+static void take_length(struct slice value, struct scan *scan)
+{
+    if (value.len == 0 || value.len > LENGTH_DIGITS_MAX) {
+        refuse(scan, "Content-Length is not a number");
+        return;
+    }
+    scan->length = 0;
+    for (size_t i = 0; i < value.len; i++) {
+        if (value.data[i] < '0' || value.data[i] > '9') {
+            refuse(scan, "Content-Length is not a number");
+            return;
+        }
+        scan->length = scan->length * 10 + (uint64_t)(value.data[i] - '0');
+    }
+}
+
+static void take_once(bool *seen, struct scan *scan)
+{
+    if (*seen) {
+        refuse(scan, "Host, Content-Length or Transfer-Encoding is given twice");
+    }
+    *seen = true;
+}
+
+/* The three that say where a request ends, and for which host it is. */
+static void take_framing(struct slice name, struct slice value, struct scan *scan)
+{
+    if (name.len == 4 && is_name(name, "host")) {
+        take_once(&scan->has_host, scan);
+    } else if (name.len == 14 && is_name(name, "content-length")) {
+        take_once(&scan->has_length, scan);
+        take_length(trim(value), scan);
+    } else if (name.len == 17 && is_name(name, "transfer-encoding")) {
+        take_once(&scan->has_coding, scan);
+        value = trim(value);
+        if (value.len != strlen("chunked") || !is_name(value, "chunked")) {
+            refuse(scan, "the only Transfer-Encoding is chunked");
+        }
+    }
+}
+
+static void scan_header_line(struct slice line, struct scan *scan)
+{
+    const uint8_t *colon = memchr(line.data, ':', line.len);
+
+    scan->entries++;
+    if (line.data[0] == ' ' || line.data[0] == '\t') {
+        refuse(scan, "a header line is folded");
+    } else if (!colon) {
+        refuse(scan, "a header line has no colon");
+    } else {
+        struct slice name = slice_make(line.data, (size_t)(colon - line.data));
+
+        if (!http_is_token(name)) {
+            refuse(scan, "a header's name is not a token");
+        }
+        take_framing(name, slice_make(colon + 1, line.len - name.len - 1), scan);
+    }
+}
+
+/* ---- The whole ---- */
+
+/* Blank lines before the request line are passed over. */
+static size_t blank_lines(struct slice bytes)
+{
+    size_t len = 0;
+
+    while (len + 1 < bytes.len && bytes.data[len] == '\r' && bytes.data[len + 1] == '\n') {
+        len += 2;
+    }
+    return len;
+}
+
+static void check_whole(struct scan *scan, size_t head_len, size_t head_max)
+{
+    size_t room = http_pool_bytes(head_max) - HTTP_POOL_RESERVE_BYTES;
+
+    if (!scan->minor_zero && !scan->has_host) {
+        refuse(scan, "HTTP/1.1 needs a Host header");
+    }
+    if (scan->minor_zero && scan->has_coding) {
+        refuse(scan, "HTTP/1.0 has no Transfer-Encoding");
+    }
+    if (scan->has_length && scan->has_coding) {
+        refuse(scan, "Content-Length and Transfer-Encoding exclude each other");
+    }
+    if (scan->verdict.err == ERR_OK && head_len + (size_t)scan->entries * HTTP_ENTRY_BYTES > room) {
+        scan->verdict = too_large("the request head has too many headers and query parameters");
+    }
+}
+
+/* Lines up to the blank one; returns the length with it, 0 when it is not there yet. */
+static size_t scan_lines(struct slice bytes, struct scan *scan)
+{
+    const uint8_t *end = bytes.data + bytes.len;
+    const uint8_t *at = bytes.data + blank_lines(bytes);
+    bool first = true;
+
+    while (at < end && scan->verdict.err == ERR_OK) {
+        const uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
+        size_t len = feed ? (size_t)(feed - at) : (size_t)(end - at);
+
+        if (!feed) {
+            const char *fault = http_head_lint(slice_make(at, len));
+
+            if (fault) {
+                refuse(scan, fault);
+            }
+            return 0;
+        }
+        if (len == 0 || at[len - 1] != '\r') {
+            refuse(scan, "a line ends without a carriage return");
+            return 0;
+        }
+
+        struct slice line = slice_make(at, len - 1);
+        const char *fault = http_line_lint(line);
+
+        at = feed + 1;
+        if (fault) {
+            refuse(scan, fault);
+        } else if (line.len == 0) {
+            return (size_t)(at - bytes.data);
+        } else if (first) {
+            scan_request_line(line, scan);
+        } else {
+            scan_header_line(line, scan);
+        }
+        first = false;
+    }
+    return 0;
+}
+
+struct http_verdict http_head_judge(struct slice bytes, size_t head_max,
+                                    struct http_framing *ret_framing)
+{
+    struct scan scan = {.verdict = {.err = ERR_OK}};
+    size_t looked = bytes.len < head_max + 1 ? bytes.len : head_max + 1;
+    size_t len = scan_lines(slice_make(bytes.data, looked), &scan);
+
+    *ret_framing = (struct http_framing){.head_len = 0};
+    if (scan.verdict.err == ERR_OK && (len > head_max || (len == 0 && looked > head_max))) {
+        return too_large("the request head is larger than maxHeadBytes");
+    }
+    if (len > 0) {
+        check_whole(&scan, len, head_max);
+        *ret_framing = (struct http_framing){
+            .head_len = len, .chunked = scan.has_coding, .body_len = scan.length};
+    }
+    return scan.verdict;
+}
+
+/* ---- For the library ---- */
+
+/* The library keeps blanks behind a value and ignores those in front of it: they are moved there.
+ * It also copies each cookie, which no part of zabra reads: the field gets another name. */
+static void tidy_line(uint8_t *line, size_t len)
+{
+    uint8_t *colon = memchr(line, ':', len);
+
+    if (!colon) {
+        return;
+    }
+
+    if (colon - line == 6 && is_name(slice_make(line, 6), "cookie")) {
+        line[0] = 'x';
+    }
+
+    size_t room = len - (size_t)(colon + 1 - line);
+    struct slice value = trim(slice_make(colon + 1, room));
+
+    if (value.len > 0 && value.data + value.len < line + len) {
+        memmove(line + len - value.len, value.data, value.len);
+        memset(colon + 1, ' ', room - value.len);
+    }
+}
+
+void http_head_tidy(uint8_t *head, size_t len)
+{
+    uint8_t *end = head + len;
+    uint8_t *at = head + blank_lines(slice_make(head, len));
+    bool first = true; /* The request line. */
+
+    while (at < end) {
+        uint8_t *feed = memchr(at, '\n', (size_t)(end - at));
+
+        ASSERT(feed && feed > at);
+        if (!first) {
+            tidy_line(at, (size_t)(feed - at) - 1);
+        }
+        first = false;
+        at = feed + 1;
+    }
+}
+
+/* ---- Chunks ---- */
+
+enum chunk_state {
+    CHUNK_SIZE, /* In the digits. */
+    CHUNK_EXTENSION,
+    CHUNK_SIZE_FEED, /* Behind the carriage return of that line. */
+    CHUNK_DATA,
+    CHUNK_DATA_RETURN, /* Behind the data. */
+    CHUNK_DATA_FEED,
+    CHUNK_TRAILER_BEGIN, /* At the begin of a line behind the last chunk. */
+    CHUNK_TRAILER,       /* In its name. */
+    CHUNK_TRAILER_VALUE,
+    CHUNK_TRAILER_FEED,
+    CHUNK_END_FEED
+};
+
+static int hex_value(uint8_t byte)
+{
+    if (byte >= '0' && byte <= '9') {
+        return byte - '0';
+    }
+
+    uint8_t lower = byte | 0x20;
+
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+static bool is_text(uint8_t byte)
+{
+    return (byte >= 0x20 || byte == '\t') && byte != 0x7f;
+}
+
+static void take_size(struct http_chunks *chunks, uint8_t byte)
+{
+    int value = hex_value(byte);
+
+    if (value >= 0 && chunks->digits < HTTP_CHUNK_DIGITS_MAX) {
+        chunks->left = chunks->left << 4 | (uint64_t)value;
+        chunks->digits++;
+    } else if (value >= 0 || chunks->digits == 0) {
+        chunks->fault = "the size of a chunk is not a hexadecimal number";
+    } else if (byte == ';') {
+        chunks->state = CHUNK_EXTENSION;
+    } else if (byte == '\r') {
+        chunks->state = CHUNK_SIZE_FEED;
+    } else {
+        chunks->fault = "the size of a chunk does not end its line";
+    }
+}
+
+static void take_extension(struct http_chunks *chunks, uint8_t byte)
+{
+    if (byte == '\r') {
+        chunks->state = CHUNK_SIZE_FEED;
+    } else if (!is_text(byte)) {
+        chunks->fault = "a chunk extension has a control character";
+    } else if (++chunks->extras > HTTP_CHUNK_EXTRAS_MAX) {
+        chunks->fault = "the chunk extensions of the body are too long";
+    }
+}
+
+/* At the begin of a line or in a name. */
+static void take_trailer(struct http_chunks *chunks, uint8_t byte)
+{
+    bool begin = chunks->state == CHUNK_TRAILER_BEGIN;
+
+    if (byte == '\r' && begin) {
+        chunks->state = CHUNK_END_FEED;
+    } else if (byte == ':' && !begin) {
+        chunks->state = CHUNK_TRAILER_VALUE;
+    } else if (!http_is_token(slice_make(&byte, 1))) {
+        chunks->fault = "a trailer line is malformed";
+    } else {
+        chunks->state = CHUNK_TRAILER;
+    }
+}
+
+static void take_trailer_value(struct http_chunks *chunks, uint8_t byte)
+{
+    if (byte == '\r') {
+        chunks->state = CHUNK_TRAILER_FEED;
+    } else if (!is_text(byte)) {
+        chunks->fault = "a trailer line is malformed";
+    }
+}
+
+/* Behind a byte that was taken at `pos`. */
+static void count_trailers(struct http_chunks *chunks, uint32_t state, size_t pos)
+{
+    bool ended = state == CHUNK_TRAILER_FEED;
+    bool within = chunks->state == CHUNK_TRAILER || chunks->state == CHUNK_TRAILER_VALUE ||
+                  chunks->state == CHUNK_TRAILER_FEED;
+
+    if (chunks->fault || (!within && !ended)) {
+        return;
+    }
+    if (++chunks->trailers > HTTP_TRAILER_BYTES_MAX) {
+        chunks->fault = "the trailers of the body are too long";
+        return;
+    }
+    if (chunks->trailers_len == 0) {
+        chunks->trailers_at = pos;
+    }
+    chunks->trailers_len++;
+}
+
+/* A byte that must be `expected`; then `next`. */
+static void take_fixed(struct http_chunks *chunks, uint8_t byte, uint8_t expected,
+                       enum chunk_state next)
+{
+    if (byte != expected) {
+        chunks->fault = "a chunk does not end where its size says";
+    }
+    chunks->state = next;
+}
+
+static void take_byte(struct http_chunks *chunks, uint8_t byte)
+{
+    switch ((enum chunk_state)chunks->state) {
+    case CHUNK_SIZE:
+        take_size(chunks, byte);
+        break;
+    case CHUNK_EXTENSION:
+        take_extension(chunks, byte);
+        break;
+    case CHUNK_SIZE_FEED:
+        take_fixed(chunks, byte, '\n', chunks->left > 0 ? CHUNK_DATA : CHUNK_TRAILER_BEGIN);
+        break;
+    case CHUNK_DATA_RETURN:
+        take_fixed(chunks, byte, '\r', CHUNK_DATA_FEED);
+        break;
+    case CHUNK_DATA_FEED:
+        chunks->digits = 0;
+        take_fixed(chunks, byte, '\n', CHUNK_SIZE);
+        break;
+    case CHUNK_TRAILER_BEGIN:
+    case CHUNK_TRAILER:
+        take_trailer(chunks, byte);
+        break;
+    case CHUNK_TRAILER_VALUE:
+        take_trailer_value(chunks, byte);
+        break;
+    case CHUNK_TRAILER_FEED:
+        take_fixed(chunks, byte, '\n', CHUNK_TRAILER_BEGIN);
+        break;
+    case CHUNK_END_FEED:
+        take_fixed(chunks, byte, '\n', CHUNK_SIZE);
+        chunks->over = chunks->fault == NULL;
+        break;
+    case CHUNK_DATA:
+        break; /* Not byte by byte. */
+    }
+}
+
+size_t http_chunks_take(struct http_chunks *chunks, struct slice bytes)
+{
+    size_t pos = 0;
+
+    chunks->trailers_len = 0;
+    while (pos < bytes.len && !chunks->over) {
+        if (chunks->state == CHUNK_DATA) {
+            size_t rest = bytes.len - pos;
+            size_t len = chunks->left < rest ? (size_t)chunks->left : rest;
+
+            pos += len;
+            chunks->left -= len;
+            chunks->state = chunks->left > 0 ? CHUNK_DATA : CHUNK_DATA_RETURN;
+            continue;
+        }
+
+        uint32_t state = chunks->state;
+
+        take_byte(chunks, bytes.data[pos]);
+        count_trailers(chunks, state, pos);
+        if (chunks->fault) {
+            return pos;
+        }
+        pos++;
+    }
+    return pos;
+}

@@ -1,0 +1,350 @@
+#include "http/inlet.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    PAGE_FDS = 4096,
+    PAGES = HTTP_INLET_FDS_MAX / PAGE_FDS,
+    SWALLOW_BYTES = 4096,
+    SWALLOWS_MAX = 64 /* Reads of refused bytes in one go. */
+};
+
+/* The request that stands in place of what is refused: the library asks for its body, in vain. */
+static const char stub[] = "POST / HTTP/1.0\r\nContent-Length: 1\r\n\r\n";
+
+struct page {
+    _Atomic(struct http_inlet *) inlets[PAGE_FDS];
+};
+
+static _Atomic(struct page *) pages[PAGES]; /* Kept until the process ends. */
+
+/* What recv() does. The thread sanitizer knows that bytes which were sent before they are received
+ * order the two threads, but of recvfrom() it does not. */
+static ssize_t receive(int fd, void *to, size_t len, int flags)
+{
+#ifdef __SANITIZE_THREAD__
+    struct iovec part = {.iov_base = to, .iov_len = len};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+
+    return recvmsg(fd, &message, flags);
+#else
+    return recvfrom(fd, to, len, flags, NULL, NULL);
+#endif
+}
+
+/* ---- Which descriptors are attached ---- */
+
+static struct page *page_of(int fd)
+{
+    _Atomic(struct page *) *place = &pages[fd / PAGE_FDS];
+    struct page *page = atomic_load_explicit(place, memory_order_acquire);
+    struct page *made = NULL;
+
+    if (page) {
+        return page;
+    }
+    made = mem_zalloc(1, sizeof(*made));
+    if (atomic_compare_exchange_strong(place, &page, made)) {
+        return made;
+    }
+    mem_free(made);
+    return page;
+}
+
+static struct http_inlet *inlet_of(int fd)
+{
+    struct page *page = fd >= 0 && fd < HTTP_INLET_FDS_MAX
+                            ? atomic_load_explicit(&pages[fd / PAGE_FDS], memory_order_acquire)
+                            : NULL;
+
+    return page ? atomic_load_explicit(&page->inlets[fd % PAGE_FDS], memory_order_acquire) : NULL;
+}
+
+void http_inlet_init(struct http_inlet *inlet, size_t head_max)
+{
+    *inlet = (struct http_inlet){.head_max = head_max};
+    buf_init(&inlet->held, 2 * head_max + sizeof(stub));
+}
+
+void http_inlet_release(struct http_inlet *inlet)
+{
+    buf_release(&inlet->held);
+}
+
+void http_inlet_attach(struct http_inlet *inlet, int fd)
+{
+    ASSERT(fd >= 0 && fd < HTTP_INLET_FDS_MAX);
+
+    struct http_inlet *old = atomic_exchange(&page_of(fd)->inlets[fd % PAGE_FDS], inlet);
+
+    ASSERT(!old);
+}
+
+void http_inlet_detach(struct http_inlet *inlet, int fd)
+{
+    struct http_inlet *old = atomic_exchange(&page_of(fd)->inlets[fd % PAGE_FDS], NULL);
+
+    ASSERT(old == inlet);
+}
+
+void http_inlet_begin(struct http_inlet *inlet)
+{
+    inlet->heads_begun++;
+    ASSERT(inlet->heads_begun <= inlet->heads_in); /* The library has read past this module. */
+}
+
+bool http_inlet_refuses(const struct http_inlet *inlet)
+{
+    return inlet->state == HTTP_INLET_REFUSED && inlet->heads_begun == inlet->heads_in;
+}
+
+/* ---- The verdict ---- */
+
+/* How far bytes have been looked at. */
+struct look {
+    uint8_t *bytes;
+    size_t len;       /* Of `bytes`; less than there were when trailers have been taken out. */
+    size_t good;      /* Bytes that may go to the library. */
+    size_t last_head; /* Where the last head among them begins; SIZE_MAX: there is none. */
+};
+
+static void take_head(struct http_inlet *inlet, struct slice rest, struct look *look)
+{
+    struct http_framing framing;
+
+    inlet->verdict = http_head_judge(rest, inlet->head_max, &framing);
+    if (inlet->verdict.err != ERR_OK) {
+        inlet->state = HTTP_INLET_REFUSED;
+        return;
+    }
+    if (framing.head_len == 0) {
+        return;
+    }
+    http_head_tidy(look->bytes + look->good, framing.head_len);
+    look->last_head = look->good;
+    look->good += framing.head_len;
+    inlet->heads_in++;
+    if (framing.chunked) {
+        inlet->chunks = (struct http_chunks){.state = 0};
+        inlet->state = HTTP_INLET_CHUNKS;
+    } else if (framing.body_len > 0) {
+        inlet->left = framing.body_len;
+        inlet->state = HTTP_INLET_LENGTH;
+    }
+}
+
+static void take_length(struct http_inlet *inlet, struct slice rest, struct look *look)
+{
+    size_t len = inlet->left < rest.len ? (size_t)inlet->left : rest.len;
+
+    look->good += len;
+    inlet->left -= len;
+    if (inlet->left == 0) {
+        inlet->state = HTTP_INLET_HEAD;
+    }
+}
+
+/* The library keeps trailers in the memory for a head, so it does not get them. */
+static void drop_trailers(struct look *look, size_t at, size_t len)
+{
+    memmove(look->bytes + at, look->bytes + at + len, look->len - at - len);
+    look->len -= len;
+    look->good -= len;
+}
+
+/* A fault in the body refuses the whole request as long as the library has not got its head. */
+static void take_chunks(struct http_inlet *inlet, struct slice rest, struct look *look)
+{
+    struct http_chunks *chunks = &inlet->chunks;
+    size_t begin = look->good;
+
+    look->good += http_chunks_take(chunks, rest);
+    if (chunks->trailers_len > 0) {
+        drop_trailers(look, begin + chunks->trailers_at, chunks->trailers_len);
+    }
+    if (chunks->fault) {
+        inlet->verdict = (struct http_verdict){ERR_BAD_ARGUMENTS, 400, chunks->fault};
+        inlet->state = HTTP_INLET_REFUSED;
+        if (look->last_head != SIZE_MAX) {
+            look->good = look->last_head;
+            inlet->heads_in--;
+        }
+    } else if (chunks->over) {
+        inlet->state = HTTP_INLET_HEAD;
+    }
+}
+
+static struct look look_at(struct http_inlet *inlet, uint8_t *bytes, size_t len)
+{
+    struct look look = {.bytes = bytes, .len = len, .good = 0, .last_head = SIZE_MAX};
+    size_t before = SIZE_MAX;
+
+    while (look.good < look.len && look.good != before && inlet->state != HTTP_INLET_REFUSED) {
+        struct slice rest = slice_make(bytes + look.good, look.len - look.good);
+
+        before = look.good;
+        switch (inlet->state) {
+        case HTTP_INLET_HEAD:
+            take_head(inlet, rest, &look);
+            break;
+        case HTTP_INLET_LENGTH:
+            take_length(inlet, rest, &look);
+            break;
+        case HTTP_INLET_CHUNKS:
+            take_chunks(inlet, rest, &look);
+            break;
+        case HTTP_INLET_REFUSED:
+            break;
+        }
+    }
+    return look;
+}
+
+/* ---- What the library reads ---- */
+
+/* -1 with EAGAIN, or the end as the kernel tells it. What was sent before would turn the answer's
+ * end into a reset if it were left unread. */
+static ssize_t swallow(int fd)
+{
+    static _Thread_local uint8_t trash[SWALLOW_BYTES];
+    ssize_t got = 1;
+
+    for (int i = 0; i < SWALLOWS_MAX && got > 0; i++) {
+        got = receive(fd, trash, sizeof(trash), MSG_DONTWAIT);
+    }
+    if (got > 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return got;
+}
+
+/* Moves what is ready to the library. */
+static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
+{
+    size_t given = inlet->ready < len ? inlet->ready : len;
+
+    if (given > 0) {
+        memcpy(to, inlet->held.data, given);
+        buf_consume(&inlet->held, given);
+        inlet->ready -= given;
+    }
+    if (inlet->held.len == 0 && inlet->held.data) {
+        size_t size_max = inlet->held.size_max;
+
+        buf_release(&inlet->held);
+        buf_init(&inlet->held, size_max);
+    }
+    return given;
+}
+
+/* Behind a look at bytes: asks for the rest of a head, or puts the stub in place of what is bad. */
+static void refuse_or_wait(struct http_inlet *inlet, int fd, const struct look *look)
+{
+    if (inlet->state != HTTP_INLET_REFUSED) {
+        if (inlet->on_part && inlet->held.len > inlet->ready) {
+            inlet->on_part(inlet);
+        }
+        return;
+    }
+
+    bool inside = inlet->chunks.fault && look->last_head == SIZE_MAX;
+
+    inlet->held.len = inlet->ready;
+    if (inside) {
+        inlet->held.len = 0;
+        inlet->ready = 0;
+        inlet->on_refused(inlet);
+    } else {
+        (void)buf_append(&inlet->held, stub, sizeof(stub) - 1);
+        ASSERT(!inlet->held.overflow);
+        inlet->ready = inlet->held.len;
+        inlet->heads_in++;
+    }
+    (void)swallow(fd);
+}
+
+/* More bytes behind the part of a head that is held. */
+static ssize_t read_more(struct http_inlet *inlet, int fd)
+{
+    size_t room = inlet->head_max + 1 - inlet->held.len;
+    uint8_t *to = buf_reserve(&inlet->held, room);
+
+    ASSERT(to && inlet->ready == 0 && room <= inlet->head_max + 1);
+
+    ssize_t got = receive(fd, to, room, 0);
+
+    if (got > 0) {
+        inlet->held.len += (size_t)got;
+
+        struct look look = look_at(inlet, inlet->held.data, inlet->held.len);
+
+        inlet->held.len = look.len;
+        inlet->ready = look.good;
+        refuse_or_wait(inlet, fd, &look);
+    }
+    return got;
+}
+
+/* The library waits for the next edge when it gets less than it asked for: then the socket must be
+ * empty, and nothing ready may be left here. */
+static ssize_t read_slowly(struct http_inlet *inlet, int fd, uint8_t *to, size_t len, size_t done)
+{
+    for (;;) {
+        done += give(inlet, to + done, len - done);
+        if (done == len) {
+            return (ssize_t)done;
+        }
+        if (inlet->state == HTTP_INLET_REFUSED) {
+            return done > 0 ? (ssize_t)done : swallow(fd);
+        }
+
+        ssize_t got = read_more(inlet, fd);
+
+        if (got <= 0) {
+            return done > 0 ? (ssize_t)done : got;
+        }
+    }
+}
+
+static ssize_t read_judged(struct http_inlet *inlet, int fd, uint8_t *to, size_t len)
+{
+    if (inlet->held.len > 0 || inlet->state == HTTP_INLET_REFUSED) {
+        return read_slowly(inlet, fd, to, len, 0);
+    }
+
+    ssize_t got = receive(fd, to, len, 0);
+
+    if (got <= 0) {
+        return got;
+    }
+
+    struct look look = look_at(inlet, to, (size_t)got);
+
+    if (look.good == (size_t)got && inlet->state != HTTP_INLET_REFUSED) {
+        return got;
+    }
+    if (inlet->state != HTTP_INLET_REFUSED) {
+        (void)buf_append(&inlet->held, to + look.good, look.len - look.good);
+        ASSERT(!inlet->held.overflow);
+    }
+    refuse_or_wait(inlet, fd, &look);
+    return read_slowly(inlet, fd, to, len, look.good);
+}
+
+/* Named so by the label alone, because the C library's header may define an inline recv(). */
+ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags) __asm__("recv")
+    __attribute__((visibility("default"), used));
+
+ssize_t http_inlet_recv(int fd, void *to, size_t len, int flags)
+{
+    struct http_inlet *inlet = flags == 0 ? inlet_of(fd) : NULL;
+
+    return inlet && len > 0 ? read_judged(inlet, fd, to, len) : receive(fd, to, len, flags);
+}

@@ -1,0 +1,441 @@
+/*
+ * Probes on a thread of their own: on the socket of probeListen, and those that the acceptor gives
+ * away because all places are taken. One answer, and the end. When all seats of a kind are taken
+ * the oldest seat is freed, so that silent connections cannot block probes.
+ */
+#include "base/check.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "base/os_files.h"
+#include "base/thread.h"
+#include "http/address.h"
+#include "http/http_int.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    SEATS_MAX = 64, /* Of each kind. */
+    BACKLOG = 128,
+    ACCEPTS_PER_TURN = 16,
+    HEAD_MS = 2000, /* For a head to arrive. */
+    SEND_MS = 5000, /* For the answer to be taken; then for the client to hang up. */
+    TURN_MS = 250,
+    ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
+    ANSWER_MAX = 8 << 20
+};
+
+enum kind {
+    KIND_OWN,   /* Of probeListen. */
+    KIND_GIVEN, /* By the acceptor. */
+    KINDS
+};
+
+struct seat {
+    struct loop_watch watch;
+    struct list node;
+    struct http_probe *probe;
+    enum kind kind;
+    uint64_t deadline_ms;
+    struct buf in;  /* The head, as far as it is here. */
+    struct buf out; /* What is left of the answer. */
+    bool answered;
+};
+
+struct http_probe {
+    struct http *http;
+    struct loop loop;
+    struct loop_watch listen; /* `fd` -1: none. */
+    uint64_t paused_ms;       /* Accepts nothing until then; 0: accepts. */
+    struct loop_watch wake;
+    struct list seats[KINDS]; /* Oldest first. */
+    uint32_t counts[KINDS];
+    struct thread thread;
+    _Atomic bool stop;
+    pthread_mutex_t mutex; /* Of `given`. */
+    int given[SEATS_MAX];  /* Not seated yet. */
+    uint32_t given_count;
+};
+
+/* ---- What is answered ---- */
+
+static struct slice path_of(struct slice target)
+{
+    const uint8_t *mark = target.len > 0 ? memchr(target.data, '?', target.len) : NULL;
+
+    return slice_make(target.data, mark ? (size_t)(mark - target.data) : target.len);
+}
+
+static bool is_path(struct slice target, const char *path)
+{
+    return slice_eq(path_of(target), slice_str(path));
+}
+
+static bool is_probe_path(struct slice target)
+{
+    return is_path(target, "/livez") || is_path(target, "/readyz") || is_path(target, "/metrics");
+}
+
+static bool is_head_method(struct slice method)
+{
+    return slice_eq(method, slice_str("HEAD"));
+}
+
+static bool reads(struct slice method)
+{
+    return slice_eq(method, slice_str("GET")) || is_head_method(method);
+}
+
+bool http_probe_asks(struct slice bytes)
+{
+    struct http_line line;
+    struct http_head head;
+
+    return !http_head_read(bytes, &line, &head) && reads(line.method) && is_probe_path(line.target);
+}
+
+static void write_body(struct http *http, const struct http_line *line,
+                       const struct http_head *head, struct buf *out)
+{
+    static const enum http_media media[] = {HTTP_MEDIA_TEXT, HTTP_MEDIA_JSON, HTTP_MEDIA_NONE};
+
+    size_t path_len = path_of(line->target).len;
+    struct slice query = slice_make(line->target.data + path_len, line->target.len - path_len);
+    struct http_probe_ask ask = {
+        .live = is_path(line->target, "/livez"),
+        .json = http_head_media(head->accept, media) == HTTP_MEDIA_JSON,
+        .verbose = slice_starts_with(query, slice_str("?verbose")),
+    };
+    struct http_raw raw = {.status = MHD_HTTP_OK,
+                           .content_type = "text/plain; charset=utf-8",
+                           .headers = "Vary: Accept, Authorization, Origin\r\n",
+                           .is_head = is_head_method(line->method)};
+    struct buf body;
+
+    buf_init(&body, ANSWER_MAX);
+    if (is_path(line->target, "/metrics")) {
+        http_write_metrics(http, &body);
+        raw.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    } else {
+        raw.status =
+            http_write_probe(http, &ask, &body) ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+        raw.content_type = ask.json ? "application/json" : raw.content_type;
+    }
+    raw.body = buf_slice(&body);
+    http_raw_answer(http, out, &raw);
+    buf_release(&body);
+}
+
+static void write_problem(struct http *http, struct buf *out, enum err err, const char *detail)
+{
+    http_raw_problem(http, out, err, (uint32_t)err_http_status(err), detail);
+}
+
+static void write_answer(struct http *http, struct slice bytes, struct buf *out)
+{
+    struct http_line line;
+    struct http_head head;
+    const char *fault = http_head_read(bytes, &line, &head);
+
+    if (fault) {
+        write_problem(http, out, ERR_BAD_ARGUMENTS, fault);
+    } else if (head.host.data && !http_host_allowed(http->names, head.host)) {
+        write_problem(http, out, ERR_MISDIRECTED, "the Host is not in allowedHosts");
+    } else if (!is_probe_path(line.target)) {
+        write_problem(http, out, ERR_NOT_FOUND, "here are /livez, /readyz and /metrics alone");
+    } else if (!reads(line.method)) {
+        write_problem(http, out, ERR_METHOD_NOT_ALLOWED, "probes can only be read");
+    } else {
+        write_body(http, &line, &head, out);
+    }
+}
+
+/* ---- Seats ---- */
+
+static void seat_free(struct seat *seat)
+{
+    struct http_probe *probe = seat->probe;
+
+    loop_remove(&probe->loop, &seat->watch);
+    list_remove(&seat->node);
+    probe->counts[seat->kind]--;
+    close(seat->watch.fd);
+    buf_release(&seat->in);
+    buf_release(&seat->out);
+    mem_free(seat);
+}
+
+static void seat_send(struct seat *seat)
+{
+    ssize_t sent = loop_send(seat->watch.fd, seat->out.data, seat->out.len);
+
+    if (sent < 0 && sent != -EAGAIN && sent != -EINTR) {
+        seat_free(seat);
+        return;
+    }
+    buf_consume(&seat->out, sent > 0 ? (size_t)sent : 0);
+    if (seat->out.len == 0) {
+        loop_shutdown_write(seat->watch.fd);
+        seat->deadline_ms = os_now_ms() + HTTP_LINGER_MS;
+    }
+    loop_modify(&seat->probe->loop, &seat->watch, seat->out.len > 0 ? LOOP_WRITE : LOOP_READ);
+}
+
+static void seat_answer(struct seat *seat, struct http_verdict verdict, size_t head_len)
+{
+    struct http *http = seat->probe->http;
+
+    if (verdict.err != ERR_OK) {
+        http_raw_problem(http, &seat->out, verdict.err, verdict.status, verdict.detail);
+    } else {
+        write_answer(http, slice_make(seat->in.data, head_len), &seat->out);
+    }
+    seat->answered = true;
+    seat->deadline_ms = os_now_ms() + SEND_MS;
+    seat_send(seat);
+}
+
+static void seat_read(struct seat *seat)
+{
+    size_t max = seat->probe->http->limits->head_bytes_max;
+    struct http_framing framing;
+    uint8_t *to = buf_reserve(&seat->in, max + 1 - seat->in.len);
+    ssize_t got = recvfrom(seat->watch.fd, to, max + 1 - seat->in.len, MSG_DONTWAIT, NULL, NULL);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (got <= 0) {
+        seat_free(seat);
+        return;
+    }
+    seat->in.len += (size_t)got;
+
+    struct http_verdict verdict = http_head_judge(buf_slice(&seat->in), max, &framing);
+
+    if (verdict.err != ERR_OK || framing.head_len > 0) {
+        seat_answer(seat, verdict, framing.head_len);
+    }
+}
+
+static void on_seat(struct loop_watch *watch, uint32_t ready)
+{
+    struct seat *seat = watch->ctx;
+
+    if (seat->answered && seat->out.len > 0) {
+        seat_send(seat);
+    } else if (!seat->answered) {
+        seat_read(seat);
+    } else if ((ready & LOOP_HANGUP) || !loop_swallow(watch->fd)) {
+        seat_free(seat);
+    }
+}
+
+/* Half as many of each kind as the acceptor has, within the limit of open files. */
+static uint32_t seats_max(const struct http_probe *probe)
+{
+    uint32_t half = probe->http->limits->seats_max / 2;
+
+    return half > 0 && half < SEATS_MAX ? half : SEATS_MAX;
+}
+
+/* Those of whom nothing has come, or who take nothing, are the oldest ones. */
+static void take_seat(struct http_probe *probe, int fd, enum kind kind)
+{
+    struct seat *seat = mem_zalloc(1, sizeof(*seat));
+
+    if (probe->counts[kind] >= seats_max(probe)) {
+        seat_free(list_first(&probe->seats[kind], struct seat, node));
+    }
+    seat->probe = probe;
+    seat->kind = kind;
+    seat->deadline_ms = os_now_ms() + HEAD_MS;
+    buf_init(&seat->in, (size_t)probe->http->limits->head_bytes_max + 1);
+    buf_init(&seat->out, ANSWER_MAX + HTTP_KEEP_BYTES);
+    seat->watch =
+        (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
+    list_push_back(&probe->seats[kind], &seat->node);
+    probe->counts[kind]++;
+    loop_add(&probe->loop, &seat->watch);
+    seat_read(seat);
+}
+
+static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
+{
+    struct list *next = NULL;
+
+    for (struct list *at = probe->seats[kind].next; at != &probe->seats[kind]; at = next) {
+        struct seat *seat = list_entry(at, struct seat, node);
+
+        next = at->next;
+        if (now_ms < seat->deadline_ms) {
+            continue;
+        }
+        if (!seat->answered && seat->in.len > 0) {
+            seat_answer(seat,
+                        (struct http_verdict){ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
+                                              "the request head took too long"},
+                        0);
+        } else {
+            seat_free(seat);
+        }
+    }
+}
+
+/* ---- The thread ---- */
+
+static void on_listen(struct loop_watch *watch, uint32_t ready)
+{
+    struct http_probe *probe = watch->ctx;
+    struct sockaddr_storage address;
+
+    (void)ready;
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        int fd = loop_accept(watch->fd, &address);
+
+        if (fd >= 0) {
+            take_seat(probe, fd, KIND_OWN);
+        } else if (os_files_is_lack(-fd)) {
+            /* The oldest one's descriptor is for the next one. */
+            if (probe->counts[KIND_OWN] > 0) {
+                seat_free(list_first(&probe->seats[KIND_OWN], struct seat, node));
+            } else {
+                probe->paused_ms = os_now_ms() + ACCEPT_PAUSE_MS; /* Or the loop would spin. */
+                loop_modify(&probe->loop, watch, 0);
+            }
+            return;
+        } else if (fd != -ECONNABORTED && fd != -EINTR) {
+            return;
+        }
+    }
+}
+
+static void on_wake(struct loop_watch *watch, uint32_t ready)
+{
+    struct http_probe *probe = watch->ctx;
+    uint64_t count = 0;
+    int fds[SEATS_MAX];
+    uint32_t fd_count = 0;
+
+    (void)ready;
+    (void)!read(watch->fd, &count, sizeof(count));
+    pthread_mutex_lock(&probe->mutex);
+    fd_count = probe->given_count;
+    memcpy(fds, probe->given, fd_count * sizeof(fds[0]));
+    probe->given_count = 0;
+    pthread_mutex_unlock(&probe->mutex);
+    for (uint32_t i = 0; i < fd_count; i++) {
+        take_seat(probe, fds[i], KIND_GIVEN);
+    }
+}
+
+static void wake(struct http_probe *probe)
+{
+    uint64_t one = 1;
+
+    (void)!write(probe->wake.fd, &one, sizeof(one));
+}
+
+static void run(void *arg)
+{
+    struct http_probe *probe = arg;
+
+    while (!atomic_load(&probe->stop)) {
+        loop_run_once(&probe->loop, TURN_MS);
+
+        uint64_t now_ms = os_now_ms();
+
+        if (probe->paused_ms != 0 && now_ms >= probe->paused_ms) {
+            probe->paused_ms = 0;
+            loop_modify(&probe->loop, &probe->listen, LOOP_READ);
+        }
+        for (enum kind kind = 0; kind < KINDS; kind++) {
+            end_late(probe, kind, now_ms);
+        }
+    }
+    on_wake(&probe->wake, LOOP_READ);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        while (!list_empty(&probe->seats[kind])) {
+            seat_free(list_first(&probe->seats[kind], struct seat, node));
+        }
+    }
+}
+
+bool http_probe_give(struct http_probe *probe, int fd)
+{
+    bool room = false;
+
+    pthread_mutex_lock(&probe->mutex);
+    room = probe->given_count < seats_max(probe);
+    if (room) {
+        probe->given[probe->given_count++] = fd;
+    }
+    pthread_mutex_unlock(&probe->mutex);
+    if (room) {
+        wake(probe);
+    }
+    return room;
+}
+
+static void watch_all(struct http_probe *probe, int listen_fd)
+{
+    probe->listen = (struct loop_watch){
+        .fd = listen_fd, .interest = LOOP_READ, .on_ready = on_listen, .ctx = probe};
+    probe->wake = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                      .interest = LOOP_READ,
+                                      .on_ready = on_wake,
+                                      .ctx = probe};
+    ASSERT(probe->wake.fd >= 0);
+    loop_add(&probe->loop, &probe->wake);
+    if (listen_fd >= 0) {
+        loop_add(&probe->loop, &probe->listen);
+    }
+}
+
+enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
+{
+    const struct gate_limits *limits = http->limits;
+    bool own = limits->probe_address && limits->probe_address[0] != '\0';
+    int listen_fd = own ? http_listen(limits->probe_address, limits->probe_port, BACKLOG) : -1;
+    struct http_probe *probe = NULL;
+
+    if (own && listen_fd < 0) {
+        return http_listen_error(listen_fd);
+    }
+    probe = mem_zalloc(1, sizeof(*probe));
+    probe->http = http;
+    loop_init(&probe->loop);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        list_init(&probe->seats[kind]);
+    }
+    pthread_mutex_init(&probe->mutex, NULL);
+    watch_all(probe, listen_fd);
+    if (own) {
+        log_info("http", "probes are answered on http://%s:%u as well", limits->probe_address,
+                 limits->probe_port);
+    }
+    thread_start(&probe->thread, "probes", run, probe);
+    *ret_probe = probe;
+    return ERR_OK;
+}
+
+void http_probe_stop(struct http_probe *probe)
+{
+    if (!probe) {
+        return;
+    }
+    atomic_store(&probe->stop, true);
+    wake(probe);
+    thread_join(&probe->thread);
+    if (probe->listen.fd >= 0) {
+        close(probe->listen.fd);
+    }
+    close(probe->wake.fd);
+    loop_release(&probe->loop);
+    pthread_mutex_destroy(&probe->mutex);
+    mem_free(probe);
+}

@@ -1,0 +1,90 @@
+/*
+ * The body of a request while its connection keeps it: until the request is answered or refused.
+ * Each body has a limit of its own (request.body_max); the bodies of all connections together have
+ * one budget, http.bodies. A request that takes up to SMALL_BYTES, as one with a body of 8 KiB
+ * does, counts there and is never refused. An import keeps no body here: its lines are done as they
+ * come.
+ */
+#include "base/check.h"
+#include "http/http_int.h"
+
+enum {
+    SMALL_BYTES = 32 << 10 /* Of the body, and of what it was decoded to. */
+};
+
+static bool refuse(struct http_conn *conn)
+{
+    metric_add(&conn->http->metrics.refused_bodies, 1);
+    http_refuse(conn, ERR_THROTTLED,
+                "request bodies that are not answered yet take all of the %d MiB that this replica "
+                "has for them: try again later, send less at once, or use another replica",
+                HTTP_BODIES_BYTES >> 20);
+    return false;
+}
+
+/* Memory of a buffer that counts: what a connection keeps between requests is free. */
+static size_t counted(size_t cap)
+{
+    return cap > HTTP_KEEP_BYTES ? cap : 0;
+}
+
+/* The request keeps `bytes` in all from now on. False, and the request is refused: no room. */
+static bool charge(struct http_conn *conn, size_t bytes)
+{
+    struct budget *budget = &conn->http->bodies;
+
+    if (bytes <= conn->body_charged) {
+        return true;
+    }
+    if (bytes <= SMALL_BYTES) {
+        budget_take(budget, bytes - conn->body_charged);
+    } else if (!budget_try_take(budget, bytes - conn->body_charged)) {
+        return refuse(conn);
+    }
+    conn->body_charged = bytes;
+    return true;
+}
+
+/* What the buffer will have once `len` more bytes are in it: it doubles, up to its maximum. */
+static size_t cap_with(const struct buf *body, size_t len)
+{
+    size_t total = body->len + len;
+    size_t cap = body->cap * 2;
+
+    if (total < body->cap) {
+        return body->cap;
+    }
+    cap = cap > body->size_max ? body->size_max + 1 : cap;
+    return cap > total ? cap : total + 1;
+}
+
+bool http_request_body_append(struct http_conn *conn, const char *data, size_t len)
+{
+    struct buf *body = &conn->body;
+
+    ASSERT(conn->request.body_max < SIZE_MAX / 2 && body->len + len <= conn->request.body_max);
+    body->size_max = (size_t)conn->request.body_max;
+    if (!charge(conn, counted(cap_with(body, len)))) {
+        http_request_body_drop(conn);
+        return false;
+    }
+    ASSERT(buf_append(body, data, len));
+    return true;
+}
+
+bool http_request_body_decoded(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    size_t ops = request->multi ? request->args.op_count * sizeof(*request->multi) : 0;
+
+    return charge(conn, counted(conn->body.cap) + counted(conn->strings.cap) + ops);
+}
+
+void http_request_body_drop(struct http_conn *conn)
+{
+    http_conn_trim(&conn->body);
+    if (conn->body_charged > 0) {
+        budget_give(&conn->http->bodies, conn->body_charged);
+        conn->body_charged = 0;
+    }
+}

@@ -1,0 +1,204 @@
+#include "server/process/buckets.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/os_rng.h"
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns)
+{
+    int failed = pthread_mutex_init(&buckets->mutex, NULL);
+
+    ASSERT(failed == 0 && tokens > 0 && token_ns > 0);
+    buckets->seed = os_random_u64();
+    buckets->now_ns = 0;
+    buckets->token_ns = token_ns;
+    buckets->depth_ns = multiply(tokens, token_ns);
+    buckets->ceiling_ns = add(buckets->depth_ns, debt_ns);
+    buckets->sets = mem_zalloc(BUCKETS_SETS, sizeof(buckets->sets[0]));
+}
+
+void buckets_release(struct buckets *buckets)
+{
+    mem_free(buckets->sets);
+    (void)pthread_mutex_destroy(&buckets->mutex);
+}
+
+uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text)
+{
+    uint64_t key = hash64(hash64_mix(buckets->seed, kind), text);
+
+    return key != 0 ? key : 1;
+}
+
+static uint64_t owed_ns(const struct buckets *buckets, uint64_t full_ns)
+{
+    return full_ns > buckets->now_ns ? full_ns - buckets->now_ns : 0;
+}
+
+/* Other uses take the low bits of a name. */
+static struct bucket_set *set_of(struct buckets *buckets, uint64_t key)
+{
+    return &buckets->sets[(key >> 32) % BUCKETS_SETS];
+}
+
+/* The bucket of that name: its own, a free one, or the one that is shared. */
+static uint64_t *find(struct buckets *buckets, uint64_t key, struct bucket **ret_free)
+{
+    struct bucket_set *set = set_of(buckets, key);
+
+    *ret_free = NULL;
+    for (size_t i = 0; i < BUCKETS_WAYS; i++) {
+        struct bucket *bucket = &set->ways[i];
+
+        if (bucket->key == key) {
+            *ret_free = NULL;
+            return &bucket->full_ns;
+        }
+        if (owed_ns(buckets, bucket->full_ns) == 0) {
+            *ret_free = bucket;
+        }
+    }
+    return *ret_free ? &(*ret_free)->full_ns : &set->shared_full_ns;
+}
+
+static void begin(struct buckets *buckets, uint64_t now_ns)
+{
+    (void)pthread_mutex_lock(&buckets->mutex);
+    if (now_ns > buckets->now_ns) {
+        buckets->now_ns = now_ns;
+    }
+}
+
+static uint64_t needed_ns(const struct buckets *buckets, uint64_t tokens)
+{
+    return least(multiply(tokens, buckets->token_ns), buckets->depth_ns);
+}
+
+static uint64_t wait_ns(const struct buckets *buckets, uint64_t full_ns, uint64_t tokens)
+{
+    uint64_t after_ns = add(owed_ns(buckets, full_ns), needed_ns(buckets, tokens));
+
+    return after_ns > buckets->depth_ns ? after_ns - buckets->depth_ns : 0;
+}
+
+/* Returns what is owed then. */
+static uint64_t charge(const struct buckets *buckets, uint64_t *full_ns, uint64_t tokens)
+{
+    uint64_t owed = add(owed_ns(buckets, *full_ns), multiply(tokens, buckets->token_ns));
+
+    owed = least(owed, buckets->ceiling_ns);
+    *full_ns = add(buckets->now_ns, owed);
+    return owed;
+}
+
+uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns)
+{
+    struct bucket *none = NULL;
+
+    begin(buckets, now_ns);
+    uint64_t left_ns = wait_ns(buckets, *find(buckets, key, &none), tokens);
+
+    (void)pthread_mutex_unlock(&buckets->mutex);
+    return left_ns;
+}
+
+uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns)
+{
+    struct bucket *place = NULL;
+
+    begin(buckets, now_ns);
+    uint64_t owed = charge(buckets, find(buckets, key, &place), tokens);
+
+    if (place) {
+        place->key = key;
+    }
+    (void)pthread_mutex_unlock(&buckets->mutex);
+    return owed;
+}
+
+/* ---- Names' own buckets. ---- */
+
+/* NULL: it has none, or a full one, which says nothing. */
+static struct bucket *find_own(struct buckets *buckets, uint64_t key)
+{
+    struct bucket_set *set = set_of(buckets, key);
+
+    for (size_t i = 0; i < BUCKETS_WAYS; i++) {
+        struct bucket *bucket = &set->ways[i];
+
+        if (bucket->key == key && owed_ns(buckets, bucket->full_ns) > 0) {
+            return bucket;
+        }
+    }
+    return NULL;
+}
+
+/* The one of the set that owes least. */
+static struct bucket *find_least(struct buckets *buckets, uint64_t key)
+{
+    struct bucket_set *set = set_of(buckets, key);
+    struct bucket *best = &set->ways[0];
+
+    for (size_t i = 1; i < BUCKETS_WAYS; i++) {
+        if (owed_ns(buckets, set->ways[i].full_ns) < owed_ns(buckets, best->full_ns)) {
+            best = &set->ways[i];
+        }
+    }
+    return best;
+}
+
+static struct bucket *find_place(struct buckets *buckets, uint64_t key, enum buckets_place place)
+{
+    struct bucket *bucket = find_least(buckets, key);
+    bool is_free = owed_ns(buckets, bucket->full_ns) == 0;
+
+    if (place == BUCKETS_KEEP_OUT || (place == BUCKETS_IF_FREE && !is_free)) {
+        return NULL;
+    }
+    *bucket = (struct bucket){.key = key};
+    return bucket;
+}
+
+bool buckets_own_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
+                      uint64_t *ret_wait_ns)
+{
+    begin(buckets, now_ns);
+    const struct bucket *bucket = find_own(buckets, key);
+
+    *ret_wait_ns = bucket ? wait_ns(buckets, bucket->full_ns, tokens) : 0;
+    (void)pthread_mutex_unlock(&buckets->mutex);
+    return bucket != NULL;
+}
+
+uint64_t buckets_own_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
+                            enum buckets_place place)
+{
+    begin(buckets, now_ns);
+    struct bucket *bucket = find_own(buckets, key);
+
+    if (!bucket) {
+        bucket = find_place(buckets, key, place);
+    }
+    uint64_t owed = bucket ? charge(buckets, &bucket->full_ns, tokens) : 0;
+
+    (void)pthread_mutex_unlock(&buckets->mutex);
+    return owed;
+}

@@ -1,0 +1,74 @@
+/*
+ * buckets.h - token buckets by name in a table of fixed size.
+ *
+ * Each name has `depth` tokens; they come back one by one. A bucket is one number: the time at
+ * which it will be full again. A full bucket holds no information, so its place is free, and only
+ * such places are given away: a flood of new names evicts no bucket that is in use. A new name that
+ * finds no free place shares one bucket with the others that hash as it does, so a full table
+ * limits newcomers and frees nobody. Who must not be limited by strangers uses the calls for names'
+ * own buckets instead: these never look at what is shared. Any thread.
+ */
+#ifndef SERVER_BUCKETS_H
+#define SERVER_BUCKETS_H
+
+#include "base/slice.h"
+
+#include <pthread.h>
+
+enum {
+    BUCKETS_SETS = 1024, /* A power of two. */
+    BUCKETS_WAYS = 8     /* Names that have a bucket of their own in each set. */
+};
+
+struct bucket {
+    uint64_t key;     /* Hash of the name; 0: never used. */
+    uint64_t full_ns; /* The bucket is full from here on. */
+};
+
+struct bucket_set {
+    struct bucket ways[BUCKETS_WAYS];
+    uint64_t shared_full_ns; /* Of all other names of the set. */
+};
+
+struct buckets {
+    pthread_mutex_t mutex;
+    uint64_t seed;
+    uint64_t now_ns;     /* The latest time that was told: time does not go back. */
+    uint64_t token_ns;   /* For one token to come back. */
+    uint64_t depth_ns;   /* Of a full bucket. */
+    uint64_t ceiling_ns; /* No bucket needs more time than this to be full. */
+    struct bucket_set *sets;
+};
+
+/* `tokens` of each bucket, one of which comes back every `token_ns`; a charge beyond them is a debt
+ * of at most `debt_ns`. All but `debt_ns` are at least 1. */
+void buckets_init(struct buckets *buckets, uint64_t tokens, uint64_t token_ns, uint64_t debt_ns);
+void buckets_release(struct buckets *buckets);
+
+/* The name of `text` in the table; `kind` keeps names of different kinds apart. */
+uint64_t buckets_key(const struct buckets *buckets, uint32_t kind, struct slice text);
+
+/* In ns: until the bucket has so many tokens, or is full when it never has as many. 0: now. */
+uint64_t buckets_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
+
+/* Takes tokens, also those that are not there, within the debt. Returns the ns until the bucket is
+ * full again. */
+uint64_t buckets_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns);
+
+/* What a charge does for a name that has no bucket of its own. */
+enum buckets_place {
+    BUCKETS_KEEP_OUT, /* Nothing. */
+    BUCKETS_IF_FREE,  /* Takes a free place, or nothing when there is none. */
+    BUCKETS_REPLACE   /* The same, but takes the place of whoever of its set owes least. */
+};
+
+/* buckets_wait for the name's own bucket. False: it has none that is not full; *ret_wait_ns is 0.
+ */
+bool buckets_own_wait(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
+                      uint64_t *ret_wait_ns);
+
+/* buckets_charge for the name's own bucket. 0: it has none, and got none. */
+uint64_t buckets_own_charge(struct buckets *buckets, uint64_t key, uint64_t tokens, uint64_t now_ns,
+                            enum buckets_place place);
+
+#endif

@@ -1,0 +1,120 @@
+#include "server/process/files.h"
+
+#include "base/check.h"
+#include "storage/store.h"
+#include "zab/tcp/resolve.h"
+
+#include <stdio.h>
+
+enum {
+    /* Core: its epoll, mailboxes (requests, completions, log, bulk, end), listeners, and what the
+     * look-up of a name opens. */
+    CORE_FILES = 12 + RESOLVE_ADDRESSES_MAX + 8,
+    /* Of a peer: connected, dialed, one that is replaced, and the snapshot that it is sent. */
+    PEER_FILES = 4,
+    STORAGE_FILES = STORE_FILES_MAX + VFS_POSIX_FILES,
+    /* Front ends: acceptor, watcher, WebSockets with the library's own, the memory of this process,
+     * counting what is open, one accepted connection that is about to be refused. */
+    FRONT_FILES = 28,
+    /* The thread for probes: its epoll, its wake-up, its listener, one that gives way. */
+    PROBE_FILES = 4,
+    /* Of a thread for HTTP: its epoll, its wake-up, a directory and a file of webDir. */
+    THREAD_FILES = 5,
+    SHARE =
+        32, /* Strangers, refused clients and seats take one part of so many of the limit each. */
+    STRANGERS_MIN = 8,
+    STRANGERS_MAX = 256,
+    LINGERS_MIN = 4,
+    LINGERS_MAX = 256,
+    SEATS_MIN = 4,
+    SEATS_MAX = 128,
+};
+
+static uint32_t share_of(uint64_t limit, uint32_t min, uint32_t max)
+{
+    uint64_t share = limit / SHARE;
+
+    ASSERT(min <= max);
+    return share < min ? min : share > max ? max : (uint32_t)share;
+}
+
+void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
+                struct files_plan *ret_plan)
+{
+    uint32_t peers = config->server_count > 0 ? config->server_count - 1 : 0;
+    /* One thread more serves those that wait. */
+    uint32_t threads = config->http_threads + 1;
+    struct files_plan plan = {.limit = limit,
+                              .strangers = share_of(limit, STRANGERS_MIN, STRANGERS_MAX),
+                              .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
+                              .seats = share_of(limit, SEATS_MIN, SEATS_MAX)};
+    /* At the acceptor; on the way to the thread for probes, there, and at its own port. */
+    uint32_t seats = plan.seats + 3 * (plan.seats / 2);
+    uint64_t left = 0;
+
+    plan.reserve = open_now + CORE_FILES + STORAGE_FILES + FRONT_FILES + peers * PEER_FILES +
+                   threads * THREAD_FILES + PROBE_FILES + plan.strangers + plan.lingers + seats;
+    left = limit > plan.reserve ? limit - plan.reserve : 0;
+    left = left < UINT32_MAX ? left : UINT32_MAX;
+    plan.clients = left >= FILES_CLIENTS_MIN ? (uint32_t)left : 0;
+    *ret_plan = plan;
+}
+
+void files_apply(const struct files_plan *plan, struct config *config)
+{
+    uint32_t asked = config->connections_max;
+
+    ASSERT(plan->clients >= FILES_CLIENTS_MIN && asked > 0);
+    config->client_files_max = plan->clients;
+    config->strangers_max = plan->strangers;
+    config->lingers_max = plan->lingers;
+    config->seats_max = plan->seats;
+    if (asked > plan->clients) {
+        uint64_t of_address = (uint64_t)config->connections_per_address_max * plan->clients / asked;
+
+        config->connections_max = plan->clients;
+        config->connections_per_address_max = of_address > 0 ? (uint32_t)of_address : 1;
+    }
+}
+
+bool files_warn_connections(const struct files_plan *plan, const struct config *config,
+                            char text[FILES_TEXT_MAX])
+{
+    if (config->connections_max <= plan->clients) {
+        return false;
+    }
+    (void)snprintf(text, FILES_TEXT_MAX,
+                   "maxConnections is %u, but only %u connections fit into the limit of %llu open "
+                   "files: %u are served; raise the limit (ulimit -Hn, LimitNOFILE= of systemd) or "
+                   "lower maxConnections",
+                   config->connections_max, plan->clients, (unsigned long long)plan->limit,
+                   plan->clients);
+    return true;
+}
+
+bool files_warn_streams(const struct files_plan *plan, const struct config *config,
+                        char text[FILES_TEXT_MAX])
+{
+    uint32_t streams = config->streams_max < config->connections_max ? config->streams_max
+                                                                     : config->connections_max;
+    uint32_t fit = plan->clients / 2;
+
+    if (streams <= fit) {
+        return false;
+    }
+    (void)snprintf(text, FILES_TEXT_MAX,
+                   "maxStreams is %u, but only %u streams and waiting requests fit into the limit "
+                   "of %llu open files, as each takes two: the others are answered 503; raise the "
+                   "limit (ulimit -Hn, LimitNOFILE= of systemd) or lower maxStreams",
+                   config->streams_max, fit, (unsigned long long)plan->limit);
+    return true;
+}
+
+void files_explain(const struct files_plan *plan, char text[FILES_TEXT_MAX])
+{
+    ASSERT(plan->clients == 0);
+    (void)snprintf(text, FILES_TEXT_MAX,
+                   "the limit of %llu open files is too low, at least %u are needed: raise it "
+                   "(ulimit -Hn, LimitNOFILE= of systemd)",
+                   (unsigned long long)plan->limit, plan->reserve + FILES_CLIENTS_MIN);
+}

@@ -1,0 +1,192 @@
+/*
+ * Shares of what is kept for retries. Half of maxRemembered is for whoever comes. Of the other half
+ * each client, and each address, has a share, which its token bucket gives out over rememberFor. A
+ * client may use all replicas, so each replica gives out its part of the share. Writes without a
+ * key pay one comparison.
+ */
+#include "base/check.h"
+#include "base/network.h"
+#include "base/os_clock.h"
+#include "server/op/ops.h"
+#include "server/process/gate.h"
+#include "server/process/server_int.h"
+#include "server/state/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    NS_PER_MS = 1000000,
+    BURST_PART = 2,     /* Of a share: what may come at once. The rest comes over rememberFor. */
+    FREE_PART = 2,      /* Of the pool: what no client is refused. */
+    RESULT_BYTES = 160, /* Of an encoded result without its path, about. */
+    NAME_BYTES = 16,    /* A sequence number behind a path, and lengths. */
+    SESSION_SCOPE_MAX = 32
+};
+
+enum {
+    KIND_CLIENT = 1,
+    KIND_ADDRESS = 2
+};
+
+/* Tokens for a replica: half of its part at once, the other half within rememberFor. */
+static void init_buckets(struct buckets *buckets, const struct config *config, uint32_t share)
+{
+    uint64_t tokens = share / config->server_count / BURST_PART;
+    uint64_t for_ns = (uint64_t)config->remember_ms * NS_PER_MS;
+
+    tokens = tokens > 0 ? tokens : 1;
+    buckets_init(buckets, tokens, for_ns / tokens, 0);
+}
+
+void gate_shares_init(struct gate *gate)
+{
+    const struct config *config = gate->server->config;
+
+    ASSERT(config->server_count > 0);
+    init_buckets(&gate->remembered_client, config, config->remembered_client_max);
+    init_buckets(&gate->remembered_address, config, config->remembered_network_max);
+}
+
+void gate_shares_release(struct gate *gate)
+{
+    buckets_release(&gate->remembered_client);
+    buckets_release(&gate->remembered_address);
+}
+
+/* ---- What a request costs. ---- */
+
+/* Bytes that its answer will have when it is kept, about. */
+static uint64_t kept_bytes(const struct op_request *request)
+{
+    const struct op_args *args = &request->args;
+    uint64_t bytes = request->key.len + RESULT_BYTES + args->path.len + NAME_BYTES;
+
+    for (uint32_t i = 0; i < args->op_count; i++) {
+        bytes += RESULT_BYTES + args->ops[i].path.len + NAME_BYTES;
+    }
+    return bytes;
+}
+
+/* A token is one answer of mean size: both maxRemembered and maxRememberedBytes are shared. */
+static uint64_t cost_of(const struct config *config, const struct op_request *request)
+{
+    uint64_t mean = config->remembered_bytes_max / config->remembered_max;
+
+    return mean > 0 ? 1 + kept_bytes(request) / mean : kept_bytes(request);
+}
+
+/* ---- Whether there is need to ask for tokens. ---- */
+
+static bool is_scarce(const struct config *config, const struct state *state)
+{
+    return state_remembered_count(state) >= config->remembered_max / FREE_PART ||
+           state_remembered_bytes(state) >= config->remembered_bytes_max / FREE_PART;
+}
+
+static const struct state_session *session_of(const struct state *state,
+                                              const struct op_session *session)
+{
+    return session->id != 0 ? state_session(state, session->id)
+                            : state_session_by_hash(state, session->hash);
+}
+
+/* A retry of what was done is answered from what is kept, and keeps nothing more. */
+static bool is_known(const struct state *state, const struct op_request *request)
+{
+    char text[SESSION_SCOPE_MAX];
+    struct slice scope = principal_scope(&request->principal);
+
+    if (request->session.shown) {
+        const struct state_session *session = session_of(state, &request->session);
+
+        if (!session) {
+            return false;
+        }
+        (void)snprintf(text, sizeof text, "session:%" PRIx64, session->id);
+        scope = slice_str(text);
+    }
+    return state_remembered(state, scope, request->key) != NULL;
+}
+
+static bool needs_tokens(struct gate *gate, const struct op_request *request)
+{
+    const struct state *state = view_read(gate->server->view);
+    bool needs = false;
+
+    if (state) {
+        needs = is_scarce(gate->server->config, state) && !is_known(state, request);
+        view_read_done(gate->server->view);
+    }
+    return needs;
+}
+
+/* ---- Tokens. ---- */
+
+static bool refuse(struct gate *gate, struct op_request *request, uint64_t wait_ns,
+                   const char *detail)
+{
+    uint64_t wait_ms = wait_ns / NS_PER_MS + 1;
+
+    metric_add(&gate->share_refused, 1);
+    request->result.err = ERR_THROTTLED;
+    request->result.detail = detail;
+    request->result.retry_after_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
+    return false;
+}
+
+/* Who pays, and how much. */
+static void fill_ticket(struct gate *gate, const struct op_request *request,
+                        struct share_ticket *ticket)
+{
+    const struct op_principal *who = &request->principal;
+    char text[NETWORK_TEXT_MAX];
+    struct slice network = network_of(slice_str(who->address), text);
+    struct slice identity = principal_scope(who);
+
+    *ticket = (struct share_ticket){
+        .cost = cost_of(gate->server->config, request),
+        .now_ns = os_now_ns(),
+        .address = buckets_key(&gate->remembered_address, KIND_ADDRESS, network),
+        .client = identity.len > 0 ? buckets_key(&gate->remembered_client, KIND_CLIENT, identity)
+                                   : buckets_key(&gate->remembered_client, KIND_ADDRESS, network),
+    };
+}
+
+bool gate_shares_ask(struct gate *gate, struct op_request *request, struct share_ticket *ret_ticket)
+{
+    struct share_ticket *ticket = ret_ticket;
+
+    fill_ticket(gate, request, ticket);
+    if (request->principal.auth && request->principal.auth->super) {
+        ticket->cost = 0;
+        return true;
+    }
+    uint64_t address_ns =
+        buckets_wait(&gate->remembered_address, ticket->address, ticket->cost, ticket->now_ns);
+    uint64_t client_ns =
+        buckets_wait(&gate->remembered_client, ticket->client, ticket->cost, ticket->now_ns);
+
+    ticket->pays_client = address_ns == 0;
+    if ((address_ns == 0 && client_ns == 0) || !needs_tokens(gate, request)) {
+        return true;
+    }
+    return address_ns > client_ns
+               ? refuse(gate, request, address_ns,
+                        "half of maxRemembered is in use, and this address has used up "
+                        "maxRememberedPerAddress; try again later, or without Idempotency-Key")
+               : refuse(gate, request, client_ns,
+                        "half of maxRemembered is in use, and this client has used up "
+                        "maxRememberedPerClient; try again later, or without Idempotency-Key");
+}
+
+void gate_shares_pay(struct gate *gate, const struct share_ticket *ticket)
+{
+    if (ticket->cost == 0) {
+        return;
+    }
+    buckets_charge(&gate->remembered_address, ticket->address, ticket->cost, ticket->now_ns);
+    if (ticket->pays_client) {
+        buckets_charge(&gate->remembered_client, ticket->client, ticket->cost, ticket->now_ns);
+    }
+}

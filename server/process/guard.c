@@ -1,0 +1,333 @@
+#include "server/process/guard.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+    NS_PER_MS = 1000000,
+    KIND_USER = 1,
+    KIND_IDENTITY = 2
+};
+
+void guard_init(struct guard *guard, const char *super_digest)
+{
+    int failed = pthread_mutex_init(&guard->mutex, NULL);
+
+    ASSERT(failed == 0);
+    guard->super_digest = super_digest;
+    buckets_init(&guard->users, GUARD_FAILURES, (uint64_t)GUARD_AGAIN_MS * NS_PER_MS,
+                 (uint64_t)GUARD_DEBT_MAX_MS * NS_PER_MS);
+    buckets_init(&guard->by_address, GUARD_ADDRESS_FAILURES,
+                 (uint64_t)GUARD_ADDRESS_AGAIN_MS * NS_PER_MS,
+                 (uint64_t)GUARD_ADDRESS_DEBT_MAX_MS * NS_PER_MS);
+    confirmed_init(&guard->confirmed);
+}
+
+void guard_release(struct guard *guard)
+{
+    confirmed_release(&guard->confirmed);
+    buckets_release(&guard->by_address);
+    buckets_release(&guard->users);
+    (void)pthread_mutex_destroy(&guard->mutex);
+}
+
+/* ---- The log, by address. ---- */
+
+/* What a client has written is not to be taken for a part of the line. */
+static void put_user(char out[GUARD_USER_MAX + 1], struct slice user)
+{
+    size_t len = user.len < GUARD_USER_MAX ? user.len : GUARD_USER_MAX;
+
+    for (size_t i = 0; i < len; i++) {
+        uint8_t byte = user.data[i];
+        bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                     (byte >= '0' && byte <= '9') || byte == '.' || byte == '_' || byte == '-' ||
+                     byte == '@';
+
+        out[i] = '?';
+        if (plain) {
+            out[i] = (char)byte;
+        }
+    }
+    out[len] = '\0';
+}
+
+static bool is_quiet(const struct guard_address *address)
+{
+    uint64_t count = address->slowed;
+
+    for (int kind = 0; kind < GATE_FAILURES; kind++) {
+        count += address->failed[kind];
+    }
+    return count == 0;
+}
+
+/* The entry of that network, a new one, or the one for all others. Under the mutex. */
+static struct guard_address *entry_of(struct guard *guard, struct slice network)
+{
+    struct guard_address *unused = NULL;
+
+    for (size_t i = 0; i < GUARD_ADDRESSES_MAX; i++) {
+        struct guard_address *address = &guard->addresses[i];
+
+        if (!address->used) {
+            unused = unused ? unused : address;
+        } else if (slice_eq(slice_str(address->network), network)) {
+            return address;
+        }
+    }
+    if (!unused) {
+        return &guard->others;
+    }
+    *unused = (struct guard_address){.used = true};
+    (void)snprintf(unused->network, sizeof unused->network, "%.*s", (int)network.len,
+                   (const char *)network.data);
+    return unused;
+}
+
+/* GATE_FAILURES: none, but one that had to wait. */
+static void note(struct guard *guard, struct slice network, struct slice user,
+                 enum gate_failure kind)
+{
+    (void)pthread_mutex_lock(&guard->mutex);
+    struct guard_address *address = entry_of(guard, network);
+
+    if (kind < GATE_FAILURES) {
+        address->failed[kind]++;
+    } else {
+        address->slowed++;
+    }
+    if (user.len > 0) {
+        put_user(address->user, user);
+    }
+    (void)pthread_mutex_unlock(&guard->mutex);
+}
+
+static bool is_due(const struct guard_address *address, uint64_t now_ms)
+{
+    return !address->logged ||
+           (now_ms > address->logged_ms && now_ms - address->logged_ms >= GUARD_LOG_EVERY_MS);
+}
+
+static void write_line(struct guard_address *address, uint64_t now_ms, char line[GUARD_LINE_MAX])
+{
+    const uint64_t *failed = address->failed;
+
+    (void)snprintf(line, GUARD_LINE_MAX,
+                   "failed credentials: address=%s user=%s password=%" PRIu64 " super=%" PRIu64
+                   " malformed=%" PRIu64 " session=%" PRIu64 " slowed=%" PRIu64,
+                   address->network, address->user[0] ? address->user : "-",
+                   failed[GATE_FAILED_PASSWORD], failed[GATE_FAILED_SUPER],
+                   failed[GATE_FAILED_MALFORMED], failed[GATE_FAILED_SESSION], address->slowed);
+    memset(address->failed, 0, sizeof address->failed);
+    address->slowed = 0;
+    address->user[0] = '\0';
+    address->logged = true;
+    address->logged_ms = now_ms;
+}
+
+/* True: a line was written. One that has been quiet since its last line gives up its place. */
+static bool look(struct guard_address *address, uint64_t now_ms, char line[GUARD_LINE_MAX])
+{
+    if (!address->used || !is_due(address, now_ms)) {
+        return false;
+    }
+    if (is_quiet(address)) {
+        address->used = false;
+        return false;
+    }
+    write_line(address, now_ms, line);
+    return true;
+}
+
+bool guard_line(struct guard *guard, uint64_t now_ms, char line[GUARD_LINE_MAX])
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&guard->mutex);
+    for (size_t i = 0; i < GUARD_ADDRESSES_MAX && !found; i++) {
+        found = look(&guard->addresses[i], now_ms, line);
+    }
+    if (!found && !is_quiet(&guard->others)) {
+        guard->others.used = true;
+        (void)snprintf(guard->others.network, sizeof guard->others.network, "others");
+        found = look(&guard->others, now_ms, line);
+    }
+    (void)pthread_mutex_unlock(&guard->mutex);
+    return found;
+}
+
+/* ---- Names. ---- */
+
+static uint64_t not_zero(uint64_t hash)
+{
+    return hash != 0 ? hash : 1;
+}
+
+static struct confirmed_name names_of(const struct guard *guard, struct slice network,
+                                      struct slice id)
+{
+    uint64_t address = buckets_key(&guard->users, KIND_USER, network);
+
+    return (struct confirmed_name){
+        .address = address,
+        .user = not_zero(hash64(address, auth_user(id))),
+        .identity = not_zero(hash64(hash64_mix(address, KIND_IDENTITY), id)),
+    };
+}
+
+/* ---- Passwords. ---- */
+
+static void raise_busy(struct guard *guard, uint64_t until_ns)
+{
+    uint64_t busy_ns = atomic_load(&guard->busy_until_ns);
+
+    while (busy_ns < until_ns &&
+           !atomic_compare_exchange_weak(&guard->busy_until_ns, &busy_ns, until_ns)) {
+    }
+}
+
+/* In ns: until a user of that address that has not failed lately may be evaluated. */
+static uint64_t address_wait(struct guard *guard, uint64_t address, uint64_t now_ns)
+{
+    uint64_t wait_ns = 0;
+
+    (void)buckets_own_wait(&guard->by_address, address, 1, now_ns, &wait_ns);
+    return wait_ns;
+}
+
+/* Each failure is charged to its address; only an address that can pay for it makes a new user. */
+static void fail_password(struct guard *guard, struct slice network, struct slice id,
+                          enum gate_failure kind, uint64_t now_ns)
+{
+    struct confirmed_name names = names_of(guard, network, id);
+    bool can_pay = address_wait(guard, names.address, now_ns) == 0;
+    uint64_t address_ns =
+        buckets_own_charge(&guard->by_address, names.address, 1, now_ns, BUCKETS_REPLACE);
+    uint64_t user_ns = buckets_own_charge(&guard->users, names.user, 1, now_ns,
+                                          can_pay ? BUCKETS_IF_FREE : BUCKETS_KEEP_OUT);
+
+    metric_add(&guard->failed[kind], 1);
+    raise_busy(guard, now_ns + (address_ns > user_ns ? address_ns : user_ns));
+    note(guard, network, auth_user(id), kind);
+}
+
+/* The super user's name with another password, unless a list has confirmed that one: then there are
+ * two users of that name. */
+static bool is_super_guess(struct guard *guard, struct slice network, const struct auth *auth,
+                           struct slice id)
+{
+    struct slice super = slice_str(guard->super_digest);
+    struct confirmed_name names;
+
+    if (super.len == 0 || auth->super || !slice_eq(auth_user(super), auth_user(id))) {
+        return false;
+    }
+    names = names_of(guard, network, id);
+    return !confirmed_has(&guard->confirmed, &names);
+}
+
+/* While no password has failed lately this is one comparison; an identity that was confirmed takes
+ * no lock. */
+static uint64_t wait_ns_of(struct guard *guard, struct slice network, struct slice id,
+                           uint64_t now_ns)
+{
+    struct confirmed_name names;
+    uint64_t wait_ns = 0;
+
+    if (now_ns >= atomic_load_explicit(&guard->busy_until_ns, memory_order_relaxed)) {
+        return 0;
+    }
+    names = names_of(guard, network, id);
+    if (confirmed_has(&guard->confirmed, &names)) {
+        return 0;
+    }
+    if (buckets_own_wait(&guard->users, names.user, 1, now_ns, &wait_ns)) {
+        return wait_ns;
+    }
+    return address_wait(guard, names.address, now_ns);
+}
+
+uint32_t guard_wait(struct guard *guard, const struct op_principal *who, uint32_t first,
+                    uint64_t now_ns)
+{
+    const struct auth *auth = who->auth;
+    char text[NETWORK_TEXT_MAX];
+    struct slice network = network_of(slice_str(who->address), text);
+
+    for (uint32_t i = first; auth && i < auth->count; i++) {
+        struct slice id = auth->ids[i].id;
+        uint64_t wait_ns = wait_ns_of(guard, network, id, now_ns);
+
+        if (wait_ns > 0) {
+            metric_add(&guard->slowed, 1);
+            note(guard, network, auth_user(id), GATE_FAILURES);
+            return (uint32_t)(wait_ns / NS_PER_MS) + 1;
+        }
+        if (is_super_guess(guard, network, auth, id)) {
+            fail_password(guard, network, id, GATE_FAILED_SUPER, now_ns);
+        }
+    }
+    return 0;
+}
+
+/* Those that were wrong, and have not been counted. */
+static uint32_t take_wrong(struct auth *auth)
+{
+    uint32_t wrong = atomic_load_explicit(&auth->wrong, memory_order_relaxed);
+    uint32_t told = atomic_load_explicit(&auth->told, memory_order_relaxed);
+
+    if ((wrong & ~told) == 0) {
+        return 0;
+    }
+    return wrong & ~atomic_fetch_or(&auth->told, wrong);
+}
+
+static void confirm(struct guard *guard, struct slice network, const struct auth *auth,
+                    struct slice id, uint64_t now_ns)
+{
+    struct confirmed_name names = names_of(guard, network, id);
+
+    names.super = auth->super && slice_eq(id, slice_str(guard->super_digest));
+    confirmed_keep(&guard->confirmed, &names, now_ns);
+}
+
+void guard_seen(struct guard *guard, const struct op_principal *who, uint64_t now_ns)
+{
+    struct auth *auth = who->auth;
+    char text[NETWORK_TEXT_MAX];
+    struct slice network;
+    uint32_t wrong = 0;
+    uint32_t right = 0;
+
+    if (!auth) {
+        return;
+    }
+    wrong = take_wrong(auth);
+    right = atomic_load_explicit(&auth->right, memory_order_relaxed);
+    if (wrong == 0 && right == 0) {
+        return;
+    }
+    network = network_of(slice_str(who->address), text);
+    for (uint32_t i = 0; i < auth->count; i++) {
+        struct slice id = auth->ids[i].id;
+
+        if ((wrong >> i & 1) != 0) {
+            fail_password(guard, network, id, GATE_FAILED_PASSWORD, now_ns);
+        } else if ((right >> i & 1) != 0) {
+            confirm(guard, network, auth, id, now_ns);
+        }
+    }
+}
+
+void guard_failed(struct guard *guard, const struct op_principal *who, enum gate_failure kind)
+{
+    char text[NETWORK_TEXT_MAX];
+
+    ASSERT(kind == GATE_FAILED_MALFORMED || kind == GATE_FAILED_SESSION);
+    metric_add(&guard->failed[kind], 1);
+    note(guard, network_of(slice_str(who->address), text), slice_make(NULL, 0), kind);
+}

@@ -1,0 +1,76 @@
+#include "server/state/cost.h"
+
+#include "base/blob.h"
+#include "base/check.h"
+#include "server/state/state_int.h"
+
+enum {
+    CHUNK_HEAD = 8,        /* Bytes that the allocator puts before each allocation. */
+    CHUNK_STEP = 16,       /* It rounds up to a multiple of this ... */
+    CHUNK_MIN = 32,        /* ... and to this at least. */
+    LARGE_MIN = 128 << 10, /* From here on an allocation is whole pages. */
+    LARGE_HEAD = 16,
+    PAGE = 4096,
+    MAP_SHARE = 96,    /* One entry of a map whose table has just doubled. */
+    OWNER_ENTRY = 48,  /* One entry of the index of ephemerals, or of due times. */
+    EXPIRY_ENTRY = 64, /* What the leader notes of a session (server/sessions). */
+    ACL_SLOT = 24,     /* An index and a free index, just after their arrays have doubled. */
+};
+
+static uint64_t round_up(uint64_t size, uint64_t step)
+{
+    return (size + step - 1) / step * step;
+}
+
+static uint64_t chunk_of(uint64_t size)
+{
+    if (size >= LARGE_MIN) {
+        return round_up(size + LARGE_HEAD, PAGE);
+    }
+    uint64_t chunk = round_up(size + CHUNK_HEAD, CHUNK_STEP);
+
+    ASSERT(chunk > size);
+    return chunk > CHUNK_MIN ? chunk : CHUNK_MIN;
+}
+
+uint64_t cost_node(size_t name_len, uint64_t owner)
+{
+    uint64_t size = offsetof(struct znode, name) + name_len;
+    uint64_t cost = chunk_of(size > sizeof(struct znode) ? size : sizeof(struct znode));
+
+    ASSERT(name_len <= STATE_NAME_MAX);
+    return owner != 0 ? cost + chunk_of(OWNER_ENTRY) + MAP_SHARE : cost;
+}
+
+uint64_t cost_data(uint64_t len)
+{
+    ASSERT(len <= UINT32_MAX);
+
+    return chunk_of(sizeof(struct blob) + len);
+}
+
+uint64_t cost_acl(size_t len)
+{
+    ASSERT(len > 0);
+
+    return chunk_of(sizeof(struct acl)) + cost_data(len) + MAP_SHARE + ACL_SLOT;
+}
+
+uint64_t cost_session(void)
+{
+    return chunk_of(sizeof(struct session)) + chunk_of(EXPIRY_ENTRY) + 3 * (uint64_t)MAP_SHARE;
+}
+
+uint64_t cost_remembered(uint64_t len)
+{
+    ASSERT(len <= TXN_SCOPE_MAX + TXN_KEY_MAX + (uint64_t)TXN_RESULT_MAX);
+
+    return chunk_of(sizeof(struct remembered) + sizeof(uint32_t) + len) + MAP_SHARE;
+}
+
+uint64_t cost_quota(size_t path_len)
+{
+    ASSERT(path_len <= STATE_PATH_MAX);
+
+    return chunk_of(sizeof(struct quota) + path_len) + MAP_SHARE;
+}

@@ -1,0 +1,114 @@
+/*
+ * window_int.h - the inside of the window: its ring of sets, and the index of it by path.
+ *
+ * A set has one entry for each path that it concerns; an entry names the one before it of the same
+ * path, so the sets of a path are a chain from the newest to the oldest. Entries are never changed.
+ * The links are numbers of sets and not pointers: one that leads behind the oldest set is the end.
+ */
+#ifndef SERVER_WINDOW_INT_H
+#define SERVER_WINDOW_INT_H
+
+#include "server/watch/window.h"
+
+#include <pthread.h>
+
+enum {
+    WINDOW_DEPTH_MAX = 16,        /* Components of a path with a chain of all below it. */
+    WINDOW_BUCKETS_MAX = 1 << 20, /* Of the table of paths. */
+    WINDOW_HOLD_MAX = 512         /* Sets that a reader looks at in one hold of the mutex. */
+};
+
+enum window_role {
+    WINDOW_AT,    /* Changes of the path, and of its list of children. */
+    WINDOW_BELOW, /* Changes of what is below it. */
+    WINDOW_ROLES
+};
+
+/* The sets of one path in one role. */
+struct window_chain {
+    uint64_t newest;    /* Number of the newest set. */
+    uint32_t newest_at; /* Its entry. */
+    uint32_t sets;      /* 0: none. */
+};
+
+/* A path that a set of the window concerns. */
+struct window_path {
+    struct window_path *next; /* In its bucket. */
+    uint64_t hash;
+    struct window_chain chains[WINDOW_ROLES];
+    struct blob *acl;  /* The newest ACL; of a deleted znode its last. NULL: open. A reference. */
+    bool has_acl;      /* It is known. */
+    struct slice path; /* Into `bytes`. */
+    uint8_t bytes[];
+};
+
+struct window_entry {
+    struct window_path *path;
+    uint32_t prev; /* Low bits of the number of the set before; the same as its own: none. */
+    uint32_t prev_at : 31;
+    uint32_t role : 1;
+};
+
+struct window_index {
+    struct window_path **buckets;
+    uint64_t mask;
+    uint64_t seed;
+    size_t bytes; /* Of the paths. */
+    struct window_entry *scratch;
+    uint32_t scratch_count;
+    uint32_t scratch_cap;
+};
+
+struct window {
+    size_t bytes_max;
+    uint32_t sets_max;
+    bool news; /* Core thread: since the last wake. */
+
+    /* No set above it has a path whose ACL is another one by now, and none was dropped. Any thread
+     * reads it without the mutex. */
+    _Atomic zxid_t settled;
+
+    pthread_mutex_t mutex;    /* Guards what follows; held for the length of a look. */
+    struct change_set **ring; /* `sets_max` places; the oldest at `first`. */
+    uint32_t first;
+    uint32_t count;
+    uint64_t oldest; /* Number of the oldest set: how many were dropped before it. */
+    size_t bytes;
+    zxid_t base;
+    zxid_t last;
+    uint64_t restarts;
+    bool suspended;
+    struct window_index index;
+
+    pthread_mutex_t listeners_mutex; /* Apart: waking makes system calls. */
+    struct list listeners;
+};
+
+/* The i-th oldest. */
+static inline struct change_set **window_place(struct window *window, uint32_t i)
+{
+    uint64_t at = (uint64_t)window->first + i;
+
+    return &window->ring[at < window->sets_max ? at : at - window->sets_max];
+}
+
+void window_lock(struct window *window);
+void window_unlock(struct window *window);
+
+/* ---- window_index.c; all but the first two with the mutex held. ---- */
+
+void index_init(struct window_index *index, uint32_t sets_max);
+void index_release(struct window_index *index); /* It is empty. */
+
+/* Gives the set its entries and adds their cost to its `bytes`. True when a path was known with
+ * another ACL before: sets up to this one have to be looked at again. */
+bool index_add(struct window_index *index, struct change_set *set, uint64_t number);
+void index_drop(struct window_index *index, struct change_set *set);
+
+/* NULL: no set of the window concerns it. */
+struct window_path *index_find(const struct window_index *index, struct slice path);
+
+/* Whether two ACLs say the same. */
+bool window_same_acl(const struct blob *a, const struct blob *b);
+
+#endif

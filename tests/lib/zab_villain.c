@@ -1,0 +1,228 @@
+#include "tests/lib/zab_villain.h"
+
+#include "base/check.h"
+
+static uint64_t pick(struct villain *villain, uint64_t bound)
+{
+    return villain->draw(villain->ctx, bound);
+}
+
+static bool likely(struct villain *villain)
+{
+    return pick(villain, 100) < 85;
+}
+
+/* Near to what is true, most of the time. */
+static zxid_t some_zxid(struct villain *villain)
+{
+    zxid_t last = drive_status(&villain->drive).last;
+
+    switch (pick(villain, 6)) {
+    case 0:
+        return 0;
+    case 1:
+        return last;
+    case 2:
+        return last + 1;
+    case 3:
+        return last > 0 ? last - 1 : 0;
+    case 4:
+        return zxid_make((uint32_t)pick(villain, 6), (uint32_t)pick(villain, 4));
+    default:
+        return zxid_make(villain->drive.promised, (uint32_t)pick(villain, 3));
+    }
+}
+
+/* A record that follows the log, or almost; the caller drops it. */
+static struct logrec *some_record(struct villain *villain)
+{
+    static const enum logrec_type types[] = {LOGREC_TXN, LOGREC_EPOCH, LOGREC_CONFIG, LOGREC_STAMP};
+    const struct drive_log *disk = &villain->drive.disk;
+    zxid_t prev = likely(villain) ? drive_status(&villain->drive).last : some_zxid(villain);
+    zxid_t zxid = likely(villain) ? prev + 1 : some_zxid(villain);
+    enum logrec_type type = types[pick(villain, 4)];
+
+    if (pick(villain, 3) == 0) {
+        zxid = zxid_make(villain->drive.promised, 0);
+        type = LOGREC_EPOCH;
+    }
+    struct slice payload =
+        type == LOGREC_CONFIG && likely(villain) ? buf_slice(&villain->config) : slice_str("?");
+    uint64_t chain = drive_log_chain(disk, prev);
+
+    if (villain->drive.zab && prev == drive_status(&villain->drive).delivered) {
+        chain = drive_status(&villain->drive).delivered_chain;
+    }
+    zxid = zxid ? zxid : 1;
+    return logrec_new(type, zxid, prev < zxid ? prev : 0, chain, payload);
+}
+
+static uint32_t link_with(struct villain *villain, uint32_t peer)
+{
+    enum zab_state state = drive_status(&villain->drive).state;
+
+    if (!likely(villain)) {
+        return (uint32_t)pick(villain, UINT64_C(1) << 32);
+    }
+    return state == ZAB_LEADING ? villain->drive.links[peer] : villain->drive.link;
+}
+
+static void say_something(struct villain *villain)
+{
+    uint32_t peer = 2 + (uint32_t)pick(villain, 2);
+    struct zab_range ranges[3];
+    struct zab_msg msg = {
+        .type = (enum zab_msg_type)(1 + pick(villain, ZAB_FOUND)),
+        .link = link_with(villain, peer),
+        .epoch = likely(villain) ? villain->drive.promised : (uint32_t)pick(villain, 12),
+        .zxid = some_zxid(villain),
+        .commit = some_zxid(villain),
+        .round = pick(villain, 4),
+        .leader = (uint32_t)pick(villain, 5),
+        .state = (uint8_t)pick(villain, 6),
+        .flags = (uint32_t)pick(villain, 512) | (likely(villain) ? ZAB_FLAG_ELIGIBLE : 0),
+        .offset = pick(villain, 3) * 100,
+        .digest_zxid = zxid_make(1, 64 * (uint32_t)pick(villain, 2)),
+        .digest = pick(villain, 2),
+        .base = pick(villain, 2) ? 0 : some_zxid(villain),
+        .ranges = ranges,
+    };
+
+    for (uint32_t i = 0; i < pick(villain, 4) && i < 3; i++) {
+        ranges[i] = (struct zab_range){.epoch = i + 1, .last = (uint32_t)pick(villain, 4)};
+        msg.range_count = i + 1;
+    }
+    if (msg.type == ZAB_ENTRY || (msg.type == ZAB_NEWLEADER && likely(villain))) {
+        msg.rec = some_record(villain);
+    }
+    if (msg.type == ZAB_CEPOCH) {
+        villain->drive.links[peer] = msg.link;
+    }
+    msg.bytes = likely(villain) ? buf_slice(&villain->config) : slice_str("garbage");
+    drive_recv(&villain->drive, peer, &msg);
+    logrec_unref(msg.rec);
+}
+
+void villain_say(struct villain *villain, uint32_t peer, const struct zab_msg *msg)
+{
+    struct zab_msg said = *msg;
+
+    ASSERT(peer >= 2 && peer <= 3);
+    said.link = link_with(villain, peer);
+    if (said.type == ZAB_CEPOCH) {
+        villain->drive.links[peer] = said.link;
+    }
+    drive_recv(&villain->drive, peer, &said);
+}
+
+/* A new role, so that there is something to break. */
+static void elect_somebody(struct villain *villain)
+{
+    struct drive *drive = &villain->drive;
+    uint32_t leader = 1 + (uint32_t)pick(villain, 3);
+    zxid_t last = drive_log_last(&drive->disk);
+
+    drive_persist(drive);
+    drive_elect(drive, leader, leader == 1 ? last : last + 1);
+    if (drive_status(drive).state == ZAB_LEADING) {
+        drive_cepoch(drive, 2, drive->promised, last);
+    } else if (leader != 1 && drive->link != 0) {
+        drive->leader = leader;
+        drive->epoch = drive->promised + 1;
+        drive_leader_says(drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
+        drive_persist(drive);
+        drive_leader_says(drive,
+                          (struct zab_msg){.type = ZAB_SYNC, .zxid = drive_log_last(&drive->disk)});
+    }
+}
+
+static void answer_something(struct villain *villain)
+{
+    struct drive *drive = &villain->drive;
+
+    if (drive_status(drive).state == ZAB_LOOKING) {
+        elect_somebody(villain);
+        return;
+    }
+    switch (pick(villain, 8)) {
+    case 0:
+        drive_tick(drive, pick(villain, 800));
+        break;
+    case 1:
+        drive_up(drive, 2 + (uint32_t)pick(villain, 2));
+        break;
+    case 2:
+        drive_down(drive, 2 + (uint32_t)pick(villain, 2));
+        break;
+    case 3:
+        if (drive_effect(drive, ZAB_FX_FETCH)) {
+            drive_fetched(drive);
+        }
+        break;
+    case 4:
+        if (zab_next_zxid(drive->zab) != 0) {
+            (void)drive_propose(drive, "x");
+        }
+        break;
+    default:
+        (void)drive_persist_next(drive);
+        break;
+    }
+}
+
+void villain_begin(struct villain *villain, uint64_t (*draw)(void *ctx, uint64_t bound), void *ctx)
+{
+    struct drive *drive = &villain->drive;
+
+    villain->draw = draw;
+    villain->ctx = ctx;
+    drive_init(drive, 1, 3);
+    drive_log_add(&drive->disk, zxid_make(1, 0));
+    drive_log_add(&drive->disk, zxid_make(1, 1));
+    drive->init.committed = pick(villain, 2) ? zxid_make(1, 1) : 0;
+    buf_init(&villain->config, 4096);
+    zab_config_encode(&drive->init.config, &villain->config);
+    drive_start(drive);
+    switch (pick(villain, 7)) {
+    case 0:
+        break;
+    case 1:
+        drive_elect(drive, 1, zxid_make(1, 1));
+        break;
+    case 2:
+        drive_lead(drive);
+        break;
+    case 3:
+        drive_follow_cepoch(drive, 2);
+        break;
+    case 4:
+        drive_follow_acked(drive, 2, 2);
+        break;
+    case 5:
+        drive_follow_wait(drive, 3, 2);
+        break;
+    default:
+        drive_follow(drive, 3, 2);
+        break;
+    }
+}
+
+bool villain_is_halted(const struct villain *villain)
+{
+    return drive_effect(&villain->drive, ZAB_FX_HALT) != NULL;
+}
+
+void villain_step(struct villain *villain)
+{
+    if (pick(villain, 3) == 0) {
+        answer_something(villain);
+    } else {
+        say_something(villain);
+    }
+}
+
+void villain_end(struct villain *villain)
+{
+    drive_release(&villain->drive);
+    buf_release(&villain->config);
+}

@@ -1,0 +1,179 @@
+/* Token buckets in a table of fixed size. */
+#include "server/process/buckets.h"
+#include "tests/lib/unit.h"
+
+enum {
+    TOKENS = 10,
+    TOKEN_NS = 1000,
+    DEBT_NS = 5000
+};
+
+static struct buckets buckets;
+
+static int open_table(void **context)
+{
+    (void)context;
+    buckets_init(&buckets, TOKENS, TOKEN_NS, DEBT_NS);
+    return 0;
+}
+
+static int close_table(void **context)
+{
+    (void)context;
+    buckets_release(&buckets);
+    return 0;
+}
+
+static void empty(uint64_t key, uint64_t now_ns)
+{
+    for (int i = 0; i < TOKENS; i++) {
+        assert_int_equal(buckets_wait(&buckets, key, 1, now_ns), 0);
+        buckets_charge(&buckets, key, 1, now_ns);
+    }
+}
+
+static void test_a_bucket_is_emptied_and_fills_again(void **context)
+{
+    uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
+    uint64_t now_ns = 77777;
+
+    (void)context;
+    empty(key, now_ns);
+    assert_int_equal(buckets_wait(&buckets, key, 1, now_ns), TOKEN_NS);
+    assert_int_equal(buckets_wait(&buckets, key, 1, now_ns + TOKEN_NS - 1), 1);
+    assert_int_equal(buckets_wait(&buckets, key, 1, now_ns + TOKEN_NS), 0);
+    assert_int_equal(buckets_wait(&buckets, key, TOKENS, now_ns + TOKEN_NS),
+                     (TOKENS - 1) * TOKEN_NS);
+    /* More than a bucket ever has: when it is full. */
+    assert_int_equal(buckets_wait(&buckets, key, UINT64_MAX, now_ns + TOKENS * TOKEN_NS), 0);
+    empty(key, now_ns + TOKENS * TOKEN_NS);
+}
+
+static void test_names_and_kinds_are_kept_apart(void **context)
+{
+    uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
+
+    (void)context;
+    empty(key, 1);
+    assert_true(buckets_wait(&buckets, key, 1, 1) > 0);
+    assert_int_equal(buckets_wait(&buckets, buckets_key(&buckets, 2, slice_str("a")), 1, 1), 0);
+    assert_int_equal(buckets_wait(&buckets, buckets_key(&buckets, 1, slice_str("b")), 1, 1), 0);
+}
+
+static void test_time_that_stands_still_or_goes_back_gives_no_tokens(void **context)
+{
+    uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
+
+    (void)context;
+    empty(key, 1000000);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(buckets_wait(&buckets, key, 1, 1000000), TOKEN_NS);
+        assert_int_equal(buckets_wait(&buckets, key, 1, (uint64_t)i), TOKEN_NS);
+    }
+    buckets_charge(&buckets, key, 1, 5);
+    assert_int_equal(buckets_wait(&buckets, key, 1, 0), 2 * TOKEN_NS);
+    assert_int_equal(buckets_wait(&buckets, key, 1, 1000000 + 2 * TOKEN_NS), 0);
+}
+
+static void test_the_end_of_time_does_not_wrap(void **context)
+{
+    uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
+
+    (void)context;
+    buckets_charge(&buckets, key, UINT64_MAX, UINT64_MAX - 10);
+    assert_true(buckets_wait(&buckets, key, 1, UINT64_MAX - 10) <= TOKEN_NS + DEBT_NS);
+    buckets_charge(&buckets, key, UINT64_MAX, UINT64_MAX);
+    assert_true(buckets_wait(&buckets, key, UINT64_MAX, UINT64_MAX) <= TOKENS * TOKEN_NS + DEBT_NS);
+}
+
+static void test_a_debt_has_an_end(void **context)
+{
+    uint64_t key = buckets_key(&buckets, 1, slice_str("a"));
+
+    (void)context;
+    for (int i = 0; i < 1000; i++) {
+        buckets_charge(&buckets, key, 1, 50);
+    }
+    assert_int_equal(buckets_wait(&buckets, key, 1, 50), TOKEN_NS + DEBT_NS);
+}
+
+/* A victim that owes tokens is not evicted into freedom; newcomers share what is left. */
+static void test_a_full_table_evicts_nobody_and_frees_nobody(void **context)
+{
+    enum {
+        NAMES = BUCKETS_SETS * BUCKETS_WAYS * 4
+    };
+
+    uint64_t victim = buckets_key(&buckets, 1, slice_str("victim"));
+    uint64_t now_ns = 99;
+    uint32_t free = 0;
+
+    (void)context;
+    empty(victim, now_ns);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        uint64_t key = buckets_key(&buckets, 2, slice_make(&i, sizeof(i)));
+
+        buckets_charge(&buckets, key, TOKENS, now_ns);
+    }
+    assert_int_equal(buckets_wait(&buckets, victim, 1, now_ns), TOKEN_NS);
+    for (uint32_t i = NAMES; i < NAMES + 10000; i++) {
+        uint64_t key = buckets_key(&buckets, 2, slice_make(&i, sizeof(i)));
+
+        free += buckets_wait(&buckets, key, 1, now_ns) == 0 ? 1 : 0;
+    }
+    assert_true(free < 100); /* Sets that are not full by chance. */
+    /* All are full again some time later, and all places free. */
+    now_ns += TOKENS * TOKEN_NS + DEBT_NS;
+    for (uint32_t i = 0; i < 1000; i++) {
+        uint64_t key = buckets_key(&buckets, 3, slice_make(&i, sizeof(i)));
+
+        assert_int_equal(buckets_wait(&buckets, key, TOKENS, now_ns), 0);
+    }
+}
+
+/* Own buckets never look at the one that is shared, and only on request take another's place. */
+static void test_own_buckets_are_apart_from_the_shared_one(void **context)
+{
+    uint64_t heavy = buckets_key(&buckets, 1, slice_str("heavy"));
+    uint64_t wait_ns = 0;
+
+    (void)context;
+    (void)buckets_own_charge(&buckets, heavy, TOKENS, 9, BUCKETS_IF_FREE);
+    for (uint32_t i = 0; i < BUCKETS_SETS * BUCKETS_WAYS * 4; i++) {
+        uint64_t key = buckets_key(&buckets, 2, slice_make(&i, sizeof(i)));
+
+        buckets_charge(&buckets, key, 1, 9);
+        buckets_charge(&buckets, key, 1, 9);
+    }
+    uint64_t newcomer = buckets_key(&buckets, 3, slice_str("newcomer"));
+
+    for (uint32_t i = 0; buckets_own_charge(&buckets, newcomer, 1, 9, BUCKETS_IF_FREE) > 0; i++) {
+        newcomer = buckets_key(&buckets, 4, slice_make(&i, sizeof(i))); /* A set with room. */
+    }
+    assert_false(buckets_own_wait(&buckets, newcomer, TOKENS, 9, &wait_ns));
+    assert_int_equal(wait_ns, 0);
+    assert_int_equal(buckets_own_charge(&buckets, newcomer, 1, 9, BUCKETS_KEEP_OUT), 0);
+    assert_int_equal(buckets_own_charge(&buckets, newcomer, 1, 9, BUCKETS_REPLACE), TOKEN_NS);
+    assert_true(buckets_own_wait(&buckets, newcomer, TOKENS, 9, &wait_ns));
+    assert_int_equal(wait_ns, TOKEN_NS);
+    assert_true(buckets_own_wait(&buckets, heavy, 1, 9, &wait_ns));
+    assert_int_equal(wait_ns, TOKEN_NS);
+    assert_false(buckets_own_wait(&buckets, heavy, 1, 9 + TOKENS * TOKEN_NS, &wait_ns));
+}
+
+#define TABLE_TEST(name) cmocka_unit_test_setup_teardown(name, open_table, close_table)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TABLE_TEST(test_a_bucket_is_emptied_and_fills_again),
+        TABLE_TEST(test_names_and_kinds_are_kept_apart),
+        TABLE_TEST(test_time_that_stands_still_or_goes_back_gives_no_tokens),
+        TABLE_TEST(test_the_end_of_time_does_not_wrap),
+        TABLE_TEST(test_a_debt_has_an_end),
+        TABLE_TEST(test_a_full_table_evicts_nobody_and_frees_nobody),
+        TABLE_TEST(test_own_buckets_are_apart_from_the_shared_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

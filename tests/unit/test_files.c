@@ -1,0 +1,224 @@
+/* Descriptors: the share of clients, the files of a long log, what is kept back. */
+#include "base/os_files.h"
+#include "base/os_process.h"
+#include "server/process/files.h"
+#include "storage/store.h"
+#include "tests/lib/store_kit.h"
+#include "tests/lib/unit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    MANY_SEGMENTS = 40,
+    LOW = 64
+};
+
+static struct config usual(void)
+{
+    return (struct config){.connections_max = 10000,
+                           .connections_per_address_max = 2500,
+                           .streams_max = 10000,
+                           .http_threads = 2,
+                           .server_count = 3};
+}
+
+static void all_fits_into_a_usual_limit(void **state)
+{
+    struct config config = usual();
+    struct files_plan plan;
+    char text[FILES_TEXT_MAX];
+
+    (void)state;
+    files_plan(&config, 524288, 4, &plan);
+    assert_false(files_warn_connections(&plan, &config, text));
+    assert_false(files_warn_streams(&plan, &config, text));
+    files_apply(&plan, &config);
+    assert_int_equal(config.connections_max, 10000);
+    assert_int_equal(config.connections_per_address_max, 2500);
+    assert_int_equal(config.client_files_max, plan.clients);
+}
+
+static void clients_get_what_storage_and_peers_leave(void **state)
+{
+    struct config config = usual();
+    struct files_plan plan;
+    char text[FILES_TEXT_MAX];
+
+    (void)state;
+    files_plan(&config, 1024, 4, &plan);
+    assert_int_equal(plan.clients + plan.reserve, 1024);
+    assert_true(plan.reserve >= STORE_FILES_MAX + VFS_POSIX_FILES + plan.strangers + plan.lingers);
+    assert_true(plan.clients > 700);
+    assert_true(files_warn_connections(&plan, &config, text));
+    assert_non_null(strstr(text, "limit of 1024 open files"));
+    assert_true(files_warn_streams(&plan, &config, text));
+    files_apply(&plan, &config);
+    assert_int_equal(config.connections_max, plan.clients);
+    assert_int_equal(config.connections_per_address_max, plan.clients / 4);
+}
+
+static void too_low_a_limit_says_what_is_needed(void **state)
+{
+    struct config config = usual();
+    struct files_plan plan;
+    struct files_plan enough;
+    char text[FILES_TEXT_MAX];
+
+    (void)state;
+    files_plan(&config, 100, 4, &plan);
+    assert_int_equal(plan.clients, 0);
+    files_explain(&plan, text);
+    assert_non_null(strstr(text, "at least "));
+    files_plan(&config, strtoul(strstr(text, "at least ") + 9, NULL, 10), 4, &enough);
+    assert_true(enough.clients >= FILES_CLIENTS_MIN);
+}
+
+/* Each segment of the log kept its file open: a log that grew long took all descriptors. */
+static void long_log_needs_no_more_files(void **state)
+{
+    struct skit kit;
+
+    (void)state;
+    skit_init(&kit, KIT_SEGMENT);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    assert_int_equal(skit_format(&kit), ERR_OK);
+    for (int i = 0; i < MANY_SEGMENTS; i++) {
+        assert_int_equal(skit_append(&kit, 1, 2, KIT_RECORD_MAX - 100), ERR_OK);
+    }
+
+    struct store_figures figures;
+
+    store_figures(kit.store, &figures);
+    assert_true(figures.segments >= MANY_SEGMENTS);
+    assert_int_equal(skit_check_log(&kit), kit.log.count);
+    assert_true(vfs_mem_open_max(kit.disk) <= STORE_FILES_MAX);
+    skit_close(&kit, true);
+    assert_int_equal(vfs_mem_open_now(kit.disk), 0);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    assert_int_equal(skit_check_log(&kit), kit.log.count);
+    assert_true(vfs_mem_open_max(kit.disk) <= STORE_FILES_MAX);
+    skit_release(&kit);
+}
+
+static void claims_end(void **state)
+{
+    (void)state;
+    assert_false(os_files_are_claimed());
+    os_files_claim();
+    assert_true(os_files_are_claimed());
+}
+
+/* Fills all numbers up to the limit. */
+static void use_up(void)
+{
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) {
+    }
+}
+
+/* In a process of its own: 0 when all went as it should, else a line of this file. */
+static int live_without_descriptors(const char *path)
+{
+    const struct rlimit low = {.rlim_cur = LOW, .rlim_max = LOW};
+    struct vfs_file *files[VFS_KEPT + 1];
+    struct vfs vfs;
+    char name[16];
+
+    if (setrlimit(RLIMIT_NOFILE, &low) != 0 || os_files_raise() != LOW ||
+        vfs_posix_open(path, &vfs) != ERR_OK) {
+        return __LINE__;
+    }
+    use_up();
+    for (int i = 0; i <= VFS_KEPT; i++) {
+        (void)snprintf(name, sizeof(name), "f%d", i);
+
+        enum err err = vfs.ops->open(vfs.ctx, name, true, &files[i]);
+
+        if (err != (i < VFS_KEPT ? ERR_OK : ERR_NO_FILES)) {
+            return __LINE__;
+        }
+    }
+    if (!os_files_are_claimed()) {
+        return __LINE__;
+    }
+    /* What is closed is kept back, out of reach of others. */
+    vfs.ops->close(files[0]);
+    if (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 ||
+        vfs.ops->open(vfs.ctx, "f0", false, &files[0]) != ERR_OK) {
+        return __LINE__;
+    }
+    for (int i = 0; i < VFS_KEPT; i++) {
+        vfs.ops->close(files[i]);
+        (void)snprintf(name, sizeof(name), "f%d", i);
+        (void)vfs.ops->unlink(vfs.ctx, name);
+    }
+    vfs_posix_close(&vfs);
+    return 0;
+}
+
+static int run_child(int (*run)(const char *path), const char *path)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int line = run(path);
+
+        if (line) {
+            (void)fprintf(stderr, "%s:%d\n", __FILE__, line);
+        }
+        _exit(line != 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void storage_opens_with_what_is_kept_back(void **state)
+{
+    char path[] = "files-XXXXXX";
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    assert_int_equal(run_child(live_without_descriptors, path), 0);
+    assert_int_equal(rmdir(path), 0);
+}
+
+static int forbid_and_allow(const char *path)
+{
+    struct rlimit limit;
+
+    (void)path;
+    os_dumps_forbid();
+    if (prctl(PR_GET_DUMPABLE) != 0 || getrlimit(RLIMIT_CORE, &limit) != 0 || limit.rlim_cur != 0) {
+        return __LINE__;
+    }
+    os_dumps_allow();
+    return prctl(PR_GET_DUMPABLE) == 1 ? 0 : __LINE__;
+}
+
+static void dumps_are_forbidden_and_allowed(void **state)
+{
+    (void)state;
+    assert_int_equal(run_child(forbid_and_allow, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_fits_into_a_usual_limit),
+        cmocka_unit_test(clients_get_what_storage_and_peers_leave),
+        cmocka_unit_test(too_low_a_limit_says_what_is_needed),
+        cmocka_unit_test(long_log_needs_no_more_files),
+        cmocka_unit_test(claims_end),
+        cmocka_unit_test(storage_opens_with_what_is_kept_back),
+        cmocka_unit_test(dumps_are_forbidden_and_allowed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,324 @@
+/* What was open when it happened and is closed when it is told is told to nobody who may not read
+ * it by now; and what a watch costs that comes back while others were busy. */
+#include "server/watch/subscribe_int.h"
+#include "tests/unit/subscribe_kit.h"
+
+#include <stdio.h>
+
+enum {
+    SETS_MAX = 20,
+    FOREIGN = 3000
+};
+
+static int setup(void **context)
+{
+    (void)context;
+    return subscribe_kit_setup(SETS_MAX);
+}
+
+static int setup_large(void **context)
+{
+    (void)context;
+    return subscribe_kit_setup(2 * FOREIGN);
+}
+
+/* What a watch is told that comes back with `since`. */
+static const char *resume(enum watch_kind kind, const char *path, zxid_t since)
+{
+    assert_int_equal(add_since(&fixture.a, kind, path, since), ERR_OK);
+    return told();
+}
+
+static void may_read_all(void)
+{
+    memcpy(fixture.a.who.address, "10.0.0.1", sizeof("10.0.0.1"));
+}
+
+/* ---- Resumed. ---- */
+
+/* Each kind of watch, behind each way in which a znode is closed. */
+static void closed_values_are_not_replayed(void **context)
+{
+    static const enum watch_kind kinds[] = {WATCH_DATA, WATCH_EXISTS, WATCH_PERSISTENT,
+                                            WATCH_RECURSIVE};
+
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=secret");
+    APPLY("!/a");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        assert_string_equal(resume(kinds[i], "/a", 1), "");
+        assert_int_equal(fixture.result.resumed, SUBSCRIBE_REPLAYED);
+        /* Used up like any other, and as silently. */
+        assert_int_equal(fixture.result.used_up, watch_is_one_shot(kinds[i]));
+    }
+    assert_string_equal(resume(WATCH_RECURSIVE, "/", 1), "");
+    APPLY("!/a=open");
+    assert_string_equal(resume(WATCH_DATA, "/a", 1), "a NodeDataChanged /a [6] ='secret' end\n");
+}
+
+static void one_who_may_read_is_told(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=secret");
+    APPLY("!/a");
+    may_read_all();
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1),
+                        "a NodeDataChanged /a [1] ='secret' end\n");
+}
+
+/* Written while closed, opened afterwards: the ACL of that time counts as well. */
+static void what_was_closed_then_is_not_told_now(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("!/a");
+    APPLY("=/a=secret");
+    APPLY("!/a=open");
+    APPLY("=/a=news");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1),
+                        "a NodeDataChanged /a [1] ='news' end\n");
+}
+
+static void closed_in_two_steps_is_closed(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=secret");
+    APPLY("!/a");
+    APPLY("!/a=open");
+    APPLY("!/a");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
+}
+
+static void a_deleted_znode_has_its_last_acl(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=secret");
+    APPLY("!/a");
+    APPLY("-/a");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
+    assert_string_equal(resume(WATCH_RECURSIVE, "/", 1), "");
+}
+
+/* The newest ACL of the path: this one is open, the next one is not. */
+static void a_znode_created_again_has_its_new_acl(void **context)
+{
+    (void)context;
+    APPLY("+/a=old");
+    APPLY("-/a");
+    APPLY("+/a=new", "!/a");
+    assert_string_equal(resume(WATCH_EXISTS, "/a", 0), "");
+    APPLY("-/a");
+    APPLY("+/a=newer");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 4), "a NodeCreated /a [2] ='newer' end\n");
+}
+
+/* The end of a transaction is told with the last event that is left. */
+static void a_multi_ends_with_what_may_be_read(void **context)
+{
+    (void)context;
+    APPLY("+/a", "+/b", "+/c");
+    APPLY("=/a=1", "=/b=2", "=/c=3");
+    APPLY("!/c");
+    assert_string_equal(resume(WATCH_RECURSIVE, "/", 1),
+                        "a NodeDataChanged /a [1] ='1'\na NodeDataChanged /b [1] ='2' end\n");
+    APPLY("=/b=4", "!/b");
+    assert_string_equal(resume(WATCH_RECURSIVE, "/", 3), "");
+}
+
+static void children_of_a_closed_parent_are_not_told(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("+/a/x=secret");
+    APPLY("!/a");
+    assert_string_equal(resume(WATCH_CHILDREN, "/a", 1), "");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
+    /* Lists are not inherited. */
+    assert_string_equal(resume(WATCH_RECURSIVE, "/a", 1), "a NodeCreated /a/x [3] ='secret' end\n");
+}
+
+/* ---- Later: held, behind, live. ---- */
+
+static void what_was_held_is_looked_at_again(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    assert_int_equal(add(&fixture.a, WATCH_PERSISTENT, "/a"), ERR_OK);
+    fixture.a.holds = true;
+    APPLY("=/a=secret");
+    pump(ZXID_MAX);
+    fixture.a.holds = false;
+    APPLY("!/a");
+    pump(ZXID_MAX);
+    assert_int_equal(
+        subscribe_catch_up(fixture.subscriber, find(&fixture.a, 1), 1, &fixture.result), ERR_OK);
+    assert_string_equal(told(), "");
+    APPLY("!/a=open");
+    APPLY("=/a=news");
+    pump(ZXID_MAX);
+    assert_string_equal(told(), "a NodeDataChanged /a [1] ='news' end\n");
+}
+
+static void what_is_pumped_late_is_looked_at_then(void **context)
+{
+    (void)context;
+    APPLY("+/a", "+/b");
+    assert_int_equal(add(&fixture.a, WATCH_RECURSIVE, "/"), ERR_OK);
+    APPLY("=/a=secret", "=/b=1");
+    APPLY("=/a=secret");
+    APPLY("=/b=2");
+    APPLY("!/a");
+    assert_int_equal(pump(ZXID_MAX), 5);
+    assert_string_equal(told(), "a NodeDataChanged /b [1] ='1' end\n"
+                                "a NodeDataChanged /b [1] ='2' end\n");
+}
+
+static bool closed_meanwhile;
+
+static void close_meanwhile(void *ctx, zxid_t zxid, const struct change *change)
+{
+    (void)ctx;
+    (void)change;
+    if (zxid == 2 && !closed_meanwhile) {
+        closed_meanwhile = true;
+        APPLY("!/a");
+    }
+}
+
+/* Several sets are read at a time, and each is looked at when its turn comes. */
+static void an_acl_that_changes_while_sets_are_told_counts(void **context)
+{
+    const struct subscribe_sink sink = {
+        .on_event = on_event, .on_change = close_meanwhile, .on_lost = on_lost};
+    struct subscriber *other = subscriber_new(fixture.world.view, fixture.world.window, &sink);
+    struct subscribe_request request = watch_of(WATCH_PERSISTENT, "/a");
+
+    (void)context;
+    closed_meanwhile = false;
+    APPLY("+/a");
+    assert_int_equal(subscribe_add(other, &fixture.b.owner, &request, &fixture.result), ERR_OK);
+    APPLY("+/b");
+    APPLY("=/a=secret");
+    assert_int_equal(subscribe_pump(other, ZXID_MAX, SIZE_MAX), 3);
+    assert_true(closed_meanwhile);
+    assert_string_equal(told(), "");
+    watch_owner_release(subscribe_table(other), &fixture.b.owner);
+    subscriber_free(other);
+}
+
+/* ---- The difference. ---- */
+
+static void fill_window(void)
+{
+    for (int i = 0; i < SETS_MAX; i++) {
+        APPLY("=/");
+    }
+}
+
+static void closed_values_are_not_in_a_difference(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("=/a=secret", "+/a/x");
+    fill_window();
+    APPLY("!/a");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_DIFFED);
+    assert_string_equal(resume(WATCH_DATA, "/a", 1), "");
+}
+
+static void a_deletion_that_is_known_is_not_in_a_difference(void **context)
+{
+    (void)context;
+    APPLY("+/a");
+    APPLY("!/a");
+    fill_window();
+    APPLY("-/a");
+    assert_string_equal(resume(WATCH_PERSISTENT, "/a", 1), "");
+    assert_int_equal(fixture.result.resumed, SUBSCRIBE_DIFFED);
+    fill_window();
+    /* Nobody knows its last ACL: that there is no such znode is all that is told. */
+    assert_string_equal(resume(WATCH_EXISTS, "/a", 1), "a NodeDeleted /a [2] diff end\n");
+}
+
+static void close_between(void *ctx)
+{
+    (void)ctx;
+    APPLY("!/d/a");
+    fixture.subscriber->between = NULL;
+}
+
+/* A walk takes many holds of the lock: what it has seen first may be closed at its end. */
+static void what_is_closed_during_a_walk_is_not_told(void **context)
+{
+    (void)context;
+    APPLY("+/d");
+    APPLY("+/d/a=secret", "+/d/b=1", "+/d/c=2");
+    fill_window();
+    fixture.subscriber->slice_nodes = 2;
+    fixture.subscriber->between = close_between;
+    assert_string_equal(resume(WATCH_RECURSIVE, "/d", 1),
+                        "a NodeChildrenChanged /d [1] diff\na NodeCreated /d/b [1] ='1' diff\n"
+                        "a NodeCreated /d/c [1] ='2' diff end\n");
+}
+
+/* ---- What it costs. ---- */
+
+static void a_quiet_watch_looks_at_no_foreign_change(void **context)
+{
+    struct missed missed;
+    struct missed_by by = {
+        .owner = &fixture.a.owner, .kind = WATCH_PERSISTENT, .path = slice_str("/quiet")};
+
+    (void)context;
+    APPLY("+/quiet", "+/busy");
+    for (int i = 0; i < FOREIGN; i++) {
+        APPLY("=/busy");
+    }
+    APPLY("=/quiet=x");
+    pump(ZXID_MAX);
+    by.since = 1;
+    missed_init(&missed, SUBSCRIBE_REPLAYED, 1);
+    assert_int_equal(missed_gather(fixture.subscriber, &by, &missed), ERR_OK);
+    assert_int_equal(missed.resumed, SUBSCRIBE_REPLAYED);
+    assert_int_equal(missed.set_count, 1);
+    assert_int_equal(missed.looked, 1);
+    missed_release(&missed);
+    /* Also recursive, above, and one-shot. */
+    assert_string_equal(resume(WATCH_RECURSIVE, "/quiet", 1),
+                        "a NodeDataChanged /quiet [1] ='x' end\n");
+    by.kind = WATCH_CHILDREN;
+    by.path = slice_str("/");
+    missed_init(&missed, SUBSCRIBE_REPLAYED, 1);
+    assert_int_equal(missed_gather(fixture.subscriber, &by, &missed), ERR_OK);
+    assert_int_equal(missed.looked, 0);
+    missed_release(&missed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(closed_values_are_not_replayed),
+        TEST(one_who_may_read_is_told),
+        TEST(what_was_closed_then_is_not_told_now),
+        TEST(closed_in_two_steps_is_closed),
+        TEST(a_deleted_znode_has_its_last_acl),
+        TEST(a_znode_created_again_has_its_new_acl),
+        TEST(a_multi_ends_with_what_may_be_read),
+        TEST(children_of_a_closed_parent_are_not_told),
+        TEST(what_was_held_is_looked_at_again),
+        TEST(what_is_pumped_late_is_looked_at_then),
+        TEST(an_acl_that_changes_while_sets_are_told_counts),
+        TEST(closed_values_are_not_in_a_difference),
+        TEST(a_deletion_that_is_known_is_not_in_a_difference),
+        TEST(what_is_closed_during_a_walk_is_not_told),
+        cmocka_unit_test_setup_teardown(a_quiet_watch_looks_at_no_foreign_change, setup_large,
+                                        teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
