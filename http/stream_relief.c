@@ -11,7 +11,7 @@
 struct slow {
     struct http_stream *stream;
     uint64_t moved_ms;
-    size_t bytes;
+    size_t bytes; /* That it keeps: what an event has sent already is kept until its end. */
 };
 
 /* Longest since it took something first, then the largest. */
@@ -34,8 +34,9 @@ static bool look(struct watcher_client *client, struct slow *ret_slow)
         return false;
     }
     pthread_mutex_lock(&stream->mutex);
-    *ret_slow =
-        (struct slow){.stream = stream, .moved_ms = stream->moved_ms, .bytes = stream->queue.bytes};
+    *ret_slow = (struct slow){.stream = stream,
+                              .moved_ms = stream->moved_ms,
+                              .bytes = stream->queue.bytes + stream->queue.at};
     pthread_mutex_unlock(&stream->mutex);
     return ret_slow->bytes > 0;
 }
