@@ -63,6 +63,10 @@ function faults({ method, write, operation, target, path }) {
     one(401, { headers: ['Authorization: Bearer x'] }),
     one(401, { headers: ['Zk-Session: x'] }),
   );
+  add(
+    method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS',
+    one(415, { headers: ['Content-Encoding: gzip', ...session], body: Buffer.from('x') }),
+  );
   add(write && has(403), one(403, { headers: ['Origin: http://evil.example'] }));
   add(
     operation.requestBody && !path.startsWith('/import'),
