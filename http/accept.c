@@ -241,7 +241,7 @@ enum err http_accept_start(struct http *http, struct http_accept **ret_accept)
     loop_init(&accept->loop);
     accept->head = mem_alloc(http->limits->head_bytes_max + (size_t)1);
     list_init(&accept->pending);
-    list_init(&accept->seats);
+    seats_init(&accept->seats);
     pthread_mutex_init(&accept->mutex, NULL);
     pthread_cond_init(&accept->changed, NULL);
     accept->listening = true;
@@ -283,6 +283,7 @@ void http_accept_stop(struct http_accept *accept)
     thread_join(&accept->thread);
     close(accept->wake.fd);
     (void)close(accept->spare_fd); /* -1 does no harm. */
+    seats_release(&accept->seats);
     loop_release(&accept->loop);
     pthread_cond_destroy(&accept->changed);
     pthread_mutex_destroy(&accept->mutex);

@@ -7,6 +7,7 @@
 #include "base/loop.h"
 #include "base/thread.h"
 #include "http/http_int.h"
+#include "http/seats.h"
 
 /* A connection that is not the library's: its head is incomplete, or it was refused. */
 struct pending {
@@ -15,11 +16,11 @@ struct pending {
     struct http_accept *accept;
     struct sockaddr_storage address;
     uint64_t deadline_ms;
-    size_t peeked;         /* Bytes seen when last looked. */
-    bool lingering;        /* Answered; waiting for the client to hang up. */
-    bool counted;          /* In the caps. */
-    enum http_cap cap;     /* That is reached: it has a seat, and only a probe is answered. */
-    struct list seat_node; /* In http_accept.seats while it has. */
+    size_t peeked;     /* Bytes seen when last looked. */
+    bool lingering;    /* Answered; waiting for the client to hang up. */
+    bool counted;      /* In the caps. */
+    enum http_cap cap; /* That is reached: it has a seat, and only a probe is answered. */
+    struct seats_entry seat;
 };
 
 struct http_accept {
@@ -31,9 +32,8 @@ struct http_accept {
     uint64_t paused_ms; /* No descriptor is left: accepts nothing until then; 0: accepts. */
     struct list pending;
     uint32_t lingering;
-    struct list seats; /* Of struct pending.seat_node, oldest first. */
-    uint32_t seat_count;
-    uint8_t *head; /* Scratch for peeking. */
+    struct seats seats; /* Of struct pending.seat. */
+    uint8_t *head;      /* Scratch for peeking. */
     uint64_t scan_at_ms;
     uint32_t late_looks; /* One after the other. */
     struct thread thread;

@@ -460,7 +460,7 @@ void http_probe_stop(struct http_probe *probe); /* Accepts NULL. */
 bool http_probe_asks(struct slice head);
 
 /* Acceptor: gives a socket away whose head asks for a probe; false when there is no room. */
-bool http_probe_give(struct http_probe *probe, int fd);
+bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key);
 
 /* ---- document.c: the contract in writing ---- */
 enum MHD_Result http_answer_document(struct http_conn *conn);

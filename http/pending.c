@@ -10,7 +10,7 @@
 
 enum {
     LINGERS_MAX = 256,
-    SEATS_MAX = 128, /* For connections over a cap, of which one may be a probe. */
+    SEATS_MAX = 512, /* For connections over a cap, of which one may be a probe. */
     SEAT_MS = 1000   /* For such a one to say what it wants. */
 };
 
@@ -23,8 +23,7 @@ static void leave_seat(struct pending *pending)
 {
     if (pending->cap != HTTP_CAP_OK) {
         pending->cap = HTTP_CAP_OK;
-        list_remove(&pending->seat_node);
-        pending->accept->seat_count--;
+        seats_leave(&pending->accept->seats, &pending->seat);
     }
 }
 
@@ -142,7 +141,8 @@ static void admit_probe(struct pending *pending, struct slice head)
     }
     loop_low_water(pending->watch.fd, 1);
     loop_remove(&accept->loop, &pending->watch);
-    if (http_probe_give(accept->http->probe, pending->watch.fd)) {
+    if (http_probe_give(accept->http->probe, pending->watch.fd,
+                        http_address_key(address_of(pending)))) {
         leave_seat(pending);
         list_remove(&pending->node);
         mem_free(pending);
@@ -209,6 +209,7 @@ static void look_at_head(struct pending *pending)
     } else if (head.len > 0) {
         admit(pending, head);
     } else {
+        pending->seat.stage = SEATS_BEGUN;
         pending->peeked = bytes.len;
         loop_low_water(pending->watch.fd, (int)bytes.len + 1);
     }
@@ -242,7 +243,6 @@ static struct pending *pending_new(struct http_accept *accept, int fd,
     return pending;
 }
 
-/* The oldest one has said nothing whole yet, though there was time for all that came since. */
 static void take_seat(struct pending *pending, enum http_cap cap)
 {
     struct http_accept *accept = pending->accept;
@@ -250,13 +250,12 @@ static void take_seat(struct pending *pending, enum http_cap cap)
 
     metric_add(cap == HTTP_CAP_TOTAL ? &metrics->refused_total : &metrics->refused_address, 1);
     metric_add(&metrics->seats_ever, 1);
-    if (accept->seat_count >= at_most(accept->http->limits->seats_max, SEATS_MAX)) {
-        refuse_over_cap(list_first(&accept->seats, struct pending, seat_node));
+    if (accept->seats.count >= at_most(accept->http->limits->seats_max, SEATS_MAX)) {
+        refuse_over_cap(list_entry(seats_weakest(&accept->seats), struct pending, seat));
     }
     pending->cap = cap;
     pending->deadline_ms = os_now_ms() + SEAT_MS;
-    list_push_back(&accept->seats, &pending->seat_node);
-    accept->seat_count++;
+    seats_take(&accept->seats, &pending->seat, http_address_key(address_of(pending)));
 }
 
 void http_pending_take(struct http_accept *accept, int fd, const struct sockaddr_storage *address)

@@ -1,10 +1,9 @@
 /*
  * Probes on a thread of their own: on the socket of probeListen, and those that the acceptor gives
  * away because all places are taken. One answer, and the end. When all seats of a kind are taken
- * the oldest seat is freed, so that silent connections cannot block probes.
+ * one gives way (seats.h), so that silent connections cannot block probes.
  */
 #include "base/check.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -13,13 +12,14 @@
 #include "base/thread.h"
 #include "http/address.h"
 #include "http/http_int.h"
+#include "http/seats.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
-    SEATS_MAX = 64, /* Of each kind. */
+    SEATS_MAX = 256, /* Of each kind. */
     BACKLOG = 128,
     ACCEPTS_PER_TURN = 16,
     HEAD_MS = 2000, /* For a head to arrive. */
@@ -37,13 +37,18 @@ enum kind {
 
 struct seat {
     struct loop_watch watch;
-    struct list node;
+    struct seats_entry place;
     struct http_probe *probe;
     enum kind kind;
     uint64_t deadline_ms;
     struct buf in;  /* The head, as far as it is here. */
     struct buf out; /* What is left of the answer. */
-    bool answered;
+};
+
+/* A socket on its way from the acceptor. */
+struct given {
+    int fd;
+    uint64_t address_key;
 };
 
 struct http_probe {
@@ -52,12 +57,11 @@ struct http_probe {
     struct loop_watch listen; /* `fd` -1: none. */
     uint64_t paused_ms;       /* Accepts nothing until then; 0: accepts. */
     struct loop_watch wake;
-    struct list seats[KINDS]; /* Oldest first. */
-    uint32_t counts[KINDS];
+    struct seats seats[KINDS];
     struct thread thread;
     _Atomic bool stop;
-    pthread_mutex_t mutex; /* Of `given`. */
-    int given[SEATS_MAX];  /* Not seated yet. */
+    pthread_mutex_t mutex;         /* Of `given`. */
+    struct given given[SEATS_MAX]; /* Not seated yet. */
     uint32_t given_count;
 };
 
@@ -161,8 +165,7 @@ static void seat_free(struct seat *seat)
     struct http_probe *probe = seat->probe;
 
     loop_remove(&probe->loop, &seat->watch);
-    list_remove(&seat->node);
-    probe->counts[seat->kind]--;
+    seats_leave(&probe->seats[seat->kind], &seat->place);
     close(seat->watch.fd);
     buf_release(&seat->in);
     buf_release(&seat->out);
@@ -194,7 +197,7 @@ static void seat_answer(struct seat *seat, struct http_verdict verdict, size_t h
     } else {
         write_answer(http, slice_make(seat->in.data, head_len), &seat->out);
     }
-    seat->answered = true;
+    seat->place.stage = SEATS_ANSWERED;
     seat->deadline_ms = os_now_ms() + SEND_MS;
     seat_send(seat);
 }
@@ -214,6 +217,7 @@ static void seat_read(struct seat *seat)
         return;
     }
     seat->in.len += (size_t)got;
+    seat->place.stage = SEATS_BEGUN;
 
     struct http_verdict verdict = http_head_judge(buf_slice(&seat->in), max, &framing);
 
@@ -226,10 +230,10 @@ static void on_seat(struct loop_watch *watch, uint32_t ready)
 {
     struct seat *seat = watch->ctx;
 
-    if (seat->answered && seat->out.len > 0) {
-        seat_send(seat);
-    } else if (!seat->answered) {
+    if (seat->place.stage != SEATS_ANSWERED) {
         seat_read(seat);
+    } else if (seat->out.len > 0) {
+        seat_send(seat);
     } else if ((ready & LOOP_HANGUP) || !loop_swallow(watch->fd)) {
         seat_free(seat);
     }
@@ -243,39 +247,39 @@ static uint32_t seats_max(const struct http_probe *probe)
     return half > 0 && half < SEATS_MAX ? half : SEATS_MAX;
 }
 
-/* Those of whom nothing has come, or who take nothing, are the oldest ones. */
-static void take_seat(struct http_probe *probe, int fd, enum kind kind)
+static void free_weakest(struct http_probe *probe, enum kind kind)
+{
+    seat_free(list_entry(seats_weakest(&probe->seats[kind]), struct seat, place));
+}
+
+static void take_seat(struct http_probe *probe, struct given given, enum kind kind)
 {
     struct seat *seat = mem_zalloc(1, sizeof(*seat));
 
-    if (probe->counts[kind] >= seats_max(probe)) {
-        seat_free(list_first(&probe->seats[kind], struct seat, node));
+    if (probe->seats[kind].count >= seats_max(probe)) {
+        free_weakest(probe, kind);
     }
     seat->probe = probe;
     seat->kind = kind;
     seat->deadline_ms = os_now_ms() + HEAD_MS;
     buf_init(&seat->in, (size_t)probe->http->limits->head_bytes_max + 1);
     buf_init(&seat->out, ANSWER_MAX + HTTP_KEEP_BYTES);
-    seat->watch =
-        (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
-    list_push_back(&probe->seats[kind], &seat->node);
-    probe->counts[kind]++;
+    seat->watch = (struct loop_watch){
+        .fd = given.fd, .interest = LOOP_READ, .on_ready = on_seat, .ctx = seat};
+    seats_take(&probe->seats[kind], &seat->place, given.address_key);
     loop_add(&probe->loop, &seat->watch);
     seat_read(seat);
 }
 
 static void end_late(struct http_probe *probe, enum kind kind, uint64_t now_ms)
 {
-    struct list *next = NULL;
+    list_for_each_safe (at, next, &probe->seats[kind].order) {
+        struct seat *seat = list_entry(at, struct seat, place.node);
 
-    for (struct list *at = probe->seats[kind].next; at != &probe->seats[kind]; at = next) {
-        struct seat *seat = list_entry(at, struct seat, node);
-
-        next = at->next;
         if (now_ms < seat->deadline_ms) {
             continue;
         }
-        if (!seat->answered && seat->in.len > 0) {
+        if (seat->place.stage == SEATS_BEGUN) {
             seat_answer(seat,
                         (struct http_verdict){ERR_BAD_ARGUMENTS, MHD_HTTP_REQUEST_TIMEOUT,
                                               "the request head took too long"},
@@ -298,11 +302,13 @@ static void on_listen(struct loop_watch *watch, uint32_t ready)
         int fd = loop_accept(watch->fd, &address);
 
         if (fd >= 0) {
-            take_seat(probe, fd, KIND_OWN);
+            take_seat(probe,
+                      (struct given){fd, http_address_key((const struct sockaddr *)&address)},
+                      KIND_OWN);
         } else if (os_files_is_lack(-fd)) {
-            /* The oldest one's descriptor is for the next one. */
-            if (probe->counts[KIND_OWN] > 0) {
-                seat_free(list_first(&probe->seats[KIND_OWN], struct seat, node));
+            /* Its descriptor is for the next one. */
+            if (probe->seats[KIND_OWN].count > 0) {
+                free_weakest(probe, KIND_OWN);
             } else {
                 probe->paused_ms = os_now_ms() + ACCEPT_PAUSE_MS; /* Or the loop would spin. */
                 loop_modify(&probe->loop, watch, 0);
@@ -318,18 +324,18 @@ static void on_wake(struct loop_watch *watch, uint32_t ready)
 {
     struct http_probe *probe = watch->ctx;
     uint64_t count = 0;
-    int fds[SEATS_MAX];
-    uint32_t fd_count = 0;
+    struct given given[SEATS_MAX];
+    uint32_t given_count = 0;
 
     (void)ready;
     (void)!read(watch->fd, &count, sizeof(count));
     pthread_mutex_lock(&probe->mutex);
-    fd_count = probe->given_count;
-    memcpy(fds, probe->given, fd_count * sizeof(fds[0]));
+    given_count = probe->given_count;
+    memcpy(given, probe->given, given_count * sizeof(given[0]));
     probe->given_count = 0;
     pthread_mutex_unlock(&probe->mutex);
-    for (uint32_t i = 0; i < fd_count; i++) {
-        take_seat(probe, fds[i], KIND_GIVEN);
+    for (uint32_t i = 0; i < given_count; i++) {
+        take_seat(probe, given[i], KIND_GIVEN);
     }
 }
 
@@ -359,20 +365,20 @@ static void run(void *arg)
     }
     on_wake(&probe->wake, LOOP_READ);
     for (enum kind kind = 0; kind < KINDS; kind++) {
-        while (!list_empty(&probe->seats[kind])) {
-            seat_free(list_first(&probe->seats[kind], struct seat, node));
+        while (probe->seats[kind].count > 0) {
+            free_weakest(probe, kind);
         }
     }
 }
 
-bool http_probe_give(struct http_probe *probe, int fd)
+bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key)
 {
     bool room = false;
 
     pthread_mutex_lock(&probe->mutex);
     room = probe->given_count < seats_max(probe);
     if (room) {
-        probe->given[probe->given_count++] = fd;
+        probe->given[probe->given_count++] = (struct given){fd, address_key};
     }
     pthread_mutex_unlock(&probe->mutex);
     if (room) {
@@ -410,7 +416,7 @@ enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
     probe->http = http;
     loop_init(&probe->loop);
     for (enum kind kind = 0; kind < KINDS; kind++) {
-        list_init(&probe->seats[kind]);
+        seats_init(&probe->seats[kind]);
     }
     pthread_mutex_init(&probe->mutex, NULL);
     watch_all(probe, listen_fd);
@@ -435,6 +441,9 @@ void http_probe_stop(struct http_probe *probe)
         close(probe->listen.fd);
     }
     close(probe->wake.fd);
+    for (enum kind kind = 0; kind < KINDS; kind++) {
+        seats_release(&probe->seats[kind]);
+    }
     loop_release(&probe->loop);
     pthread_mutex_destroy(&probe->mutex);
     mem_free(probe);

@@ -27,7 +27,7 @@ enum {
     LINGERS_MIN = 4,
     LINGERS_MAX = 256,
     SEATS_MIN = 4,
-    SEATS_MAX = 128,
+    SEATS_MAX = 512,
 };
 
 static uint32_t share_of(uint64_t limit, uint32_t min, uint32_t max)

@@ -169,7 +169,7 @@ struct gate_limits {
     uint32_t connections_per_address_max;
     uint32_t client_files_max; /* Descriptors that all clients together may hold; 0: no bound. */
     uint32_t lingers_max;      /* Of refused connections that are still open; 0: 256. */
-    uint32_t seats_max;        /* Of connections over a cap that may be probes; 0: 128. */
+    uint32_t seats_max;        /* Of connections over a cap that may be probes; 0: 512. */
     uint32_t head_bytes_max;
     uint32_t head_timeout_ms;
     uint32_t body_timeout_ms;

@@ -1,0 +1,115 @@
+/* Which connection gives way when all seats for probes are taken. */
+#include "http/seats.h"
+#include "tests/lib/unit.h"
+
+enum {
+    SEATS = 64,
+    ATTACKER = 1,
+    PROBE = 2
+};
+
+static struct seats seats;
+static struct seats_entry flood[SEATS];
+static struct seats_entry one;
+
+static int begin(void **state)
+{
+    (void)state;
+    seats_init(&seats);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    while (seats.count > 0) {
+        seats_leave(&seats, seats_weakest(&seats));
+    }
+    seats_release(&seats);
+    memset(flood, 0, sizeof(flood));
+    memset(&one, 0, sizeof(one));
+    return 0;
+}
+
+/* A connection of the attacker takes the place of whichever entry gives way. */
+static struct seats_entry *displace(uint64_t address_key)
+{
+    struct seats_entry *weakest = seats_weakest(&seats);
+
+    seats_leave(&seats, weakest);
+    if (weakest != &one) {
+        seats_take(&seats, weakest, address_key);
+    }
+    return weakest;
+}
+
+static void test_a_flood_displaces_no_other_address(void **state)
+{
+    (void)state;
+    seats_take(&seats, &one, PROBE);
+    one.stage = SEATS_BEGUN;
+    for (int i = 0; i < SEATS - 1; i++) {
+        seats_take(&seats, &flood[i], ATTACKER);
+    }
+    for (int i = 0; i < 10 * SEATS; i++) {
+        assert_ptr_not_equal(displace(ATTACKER), &one);
+    }
+}
+
+static void test_many_addresses_displace_the_oldest(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SEATS; i++) {
+        seats_take(&seats, &flood[i], 100 + (uint64_t)i);
+    }
+    for (int i = 0; i < SEATS; i++) {
+        assert_ptr_equal(displace(1000 + (uint64_t)i), &flood[i]);
+    }
+}
+
+static void test_what_has_begun_gives_way_before_what_is_silent(void **state)
+{
+    (void)state;
+    seats_take(&seats, &one, ATTACKER);
+    for (int i = 0; i < SEATS - 1; i++) {
+        seats_take(&seats, &flood[i], ATTACKER);
+        flood[i].stage = i < 4 ? SEATS_SILENT : i < 8 ? SEATS_BEGUN : SEATS_ANSWERED;
+    }
+    for (int i = 8; i < SEATS - 1; i++) {
+        assert_ptr_equal(seats_weakest(&seats), &flood[i]);
+        seats_leave(&seats, &flood[i]);
+    }
+    for (int i = 4; i < 8; i++) {
+        assert_ptr_equal(seats_weakest(&seats), &flood[i]);
+        seats_leave(&seats, &flood[i]);
+    }
+    assert_ptr_equal(seats_weakest(&seats), &one);
+}
+
+static void test_places_are_counted_for_each_address(void **state)
+{
+    (void)state;
+    seats_take(&seats, &one, PROBE);
+    seats_take(&seats, &flood[0], ATTACKER);
+    seats_take(&seats, &flood[1], ATTACKER);
+    assert_int_equal(seats.count, 3);
+    assert_int_equal(map_count(&seats.addresses), 2);
+    seats_leave(&seats, &flood[0]);
+    seats_leave(&seats, &flood[1]);
+    assert_int_equal(seats.count, 1);
+    assert_int_equal(map_count(&seats.addresses), 1);
+    assert_ptr_equal(seats_weakest(&seats), &one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_flood_displaces_no_other_address, begin, end),
+        cmocka_unit_test_setup_teardown(test_many_addresses_displace_the_oldest, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_has_begun_gives_way_before_what_is_silent, begin,
+                                        end),
+        cmocka_unit_test_setup_teardown(test_places_are_counted_for_each_address, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
