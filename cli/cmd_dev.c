@@ -460,7 +460,7 @@ static void print_welcome(const struct dev *dev)
                      (int)child->pid, child->log_path, child->ready ? "" : "   (not yet)");
     }
     (void)printf("\nWrite through one, read from another, look at all:\n\n");
-    (void)printf("  curl -X PUT -H Content-Type: -d hello "
+    (void)printf("  curl -X PUT -d hello "
                  "'http://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n",
                  dev->port);
     (void)printf("  curl 'http://127.0.0.1:%u/znodes/v1/greeting?dataformat=utf8'\n", middle);

@@ -48,12 +48,22 @@ static void put_session_uri(struct http_conn *conn, struct buf *out)
 
 /* ---- Problems ---- */
 
+static bool is_gone(enum err err)
+{
+    return err == ERR_SESSION_EXPIRED || err == ERR_UNKNOWN_SESSION;
+}
+
+/* PUT /sessions/v1/{id} names the session as a resource, so 404 says that it is gone: ZooKeeper's
+ * REST gateway answers so, and its clients then open another session. */
+static bool is_lost_heartbeat(const struct http_request *request, enum err err)
+{
+    return request->def && request->def->id == OP_TOUCH && request->url_secret.data && is_gone(err);
+}
+
 /* What would help: another session, or credentials. */
 static const char *challenge(enum err err)
 {
-    bool session = err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED;
-
-    return session ? "Zk-Session" : HTTP_CHALLENGE_BASIC;
+    return is_gone(err) ? "Zk-Session" : HTTP_CHALLENGE_BASIC;
 }
 
 static void problem_headers(struct http_conn *conn, const struct op_problem *problem,
@@ -110,10 +120,14 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
 {
     struct http_request *request = &conn->request;
     struct op_problem problem = *given;
-    uint32_t status = problem.status ? problem.status : (uint32_t)err_http_status(problem.err);
+    uint32_t status = 0;
     char instance[HTTP_INSTANCE_MAX];
     struct jsonw json;
 
+    if (is_lost_heartbeat(request, problem.err)) {
+        problem.status = MHD_HTTP_NOT_FOUND;
+    }
+    status = problem.status ? problem.status : (uint32_t)err_http_status(problem.err);
     (void)snprintf(instance, sizeof(instance), "urn:zabra:request:%llx",
                    (unsigned long long)request->id);
     problem.instance = instance;
@@ -362,12 +376,6 @@ static bool waits(struct http_conn *conn, const struct op_result *result)
     return conn->request.wait_ms > 0 && http_wait_begin(conn, result);
 }
 
-/* Closing what is closed already is no error: the first answer may have been lost. */
-static bool is_gone(enum err err)
-{
-    return err == ERR_SESSION_EXPIRED || err == ERR_UNKNOWN_SESSION;
-}
-
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result)
 {
     struct http_request *request = &conn->request;
@@ -380,6 +388,7 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
         request->zxid = result->zxid;
     }
     request->replayed = result->replayed;
+    /* Closing what is closed already is no error: the first answer may have been lost. */
     if (request->def->id == OP_CLOSE && is_gone(result->err)) {
         return answer_empty(conn, result, request->def->status, "");
     }

@@ -66,9 +66,10 @@ static void check_origin(struct http_conn *conn)
     struct http_request *request = &conn->request;
     struct slice origin = request->head.origin;
 
-    if (http_head_is_cross_site(&request->head) && is_write_method(request)) {
+    if (http_head_is_cross_origin(&request->head) && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH,
-                    "Sec-Fetch-Site is cross-site, and no Origin in allowedOrigins is given");
+                    "Sec-Fetch-Site is %.*s, and no Origin in allowedOrigins is given",
+                    http_quote_len(request->head.fetch_site), http_quote(request->head.fetch_site));
     }
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;

@@ -20,36 +20,12 @@ static const struct op_field *body_field(const struct op_def *def)
     return first;
 }
 
-/* Those that curl makes up for -d, and fetch for a string, are what people run into. */
-static const char *hint_for(struct slice type)
+/* True for a type that says nothing about the body, because clients add it without being asked:
+ * curl -d and urllib call every body a form, fetch calls every string plain text. */
+static bool is_default_type(struct slice type)
 {
-    if (http_media_is(type, "application/x-www-form-urlencoded")) {
-        return ": with curl -d and --data-binary, add "
-               "-H 'Content-Type: application/octet-stream'";
-    }
-    if (http_media_is(type, "text/plain")) {
-        return ": fetch calls a string text/plain unless it is given headers: "
-               "{'Content-Type': 'application/octet-stream'}";
-    }
-    if (http_media_is(type, "application/json")) {
-        return ": JSON is stored as it is when it is sent as one of these";
-    }
-    return "";
-}
-
-static void refuse_type(struct http_conn *conn, bool data)
-{
-    struct slice type = conn->request.head.content_type;
-    bool form = http_media_is(type, "application/x-www-form-urlencoded");
-
-    if (data) {
-        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
-                    "the body must be application/octet-stream, or have no Content-Type%s",
-                    hint_for(type));
-    } else {
-        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE, "the body must be application/json%s",
-                    form ? ": with curl -d, add -H 'Content-Type: application/json'" : "");
-    }
+    return type.len == 0 || http_media_is(type, "application/x-www-form-urlencoded") ||
+           http_media_is(type, "text/plain");
 }
 
 /* Lines, as many as there are: they are done as they come. */
@@ -67,13 +43,33 @@ static void choose_lines(struct http_conn *conn)
     }
 }
 
+/* Data is stored byte for byte, whatever its type is: PUT takes it bare. POST takes it bare, or in
+ * the form of an element of a multi, which only application/json announces. */
+static void choose_data(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    request->json = slice_eq(request->method, slice_str("POST")) &&
+                    http_media_is(request->head.content_type, "application/json");
+}
+
+/* There is only one form, so a type is needed no more than for data. */
+static void choose_json(struct http_conn *conn)
+{
+    struct slice type = conn->request.head.content_type;
+
+    conn->request.json = true;
+    if (!is_default_type(type) && !http_media_is(type, "application/json")) {
+        http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
+                    "the body must be JSON: send it as application/json, or without a "
+                    "Content-Type");
+    }
+}
+
 static void choose_form(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     const struct op_field *field = body_field(request->def);
-    struct slice type = request->head.content_type;
-    bool json = http_media_is(type, "application/json");
-    bool raw = type.len == 0 || http_media_is(type, "application/octet-stream");
 
     if (request->def && request->def->shape == OP_SHAPE_IMPORT) {
         choose_lines(conn);
@@ -81,19 +77,13 @@ static void choose_form(struct http_conn *conn)
     if (!field) {
         return;
     }
-    if (field->type != OP_FIELD_BYTES) {
-        request->json = true;
-        raw = type.len == 0; /* For the lazy: there is only one form. */
+    if (field->type == OP_FIELD_BYTES) {
+        choose_data(conn);
     } else {
-        /* POST takes data bare or in the form of an element of a multi; PUT only bare. */
-        request->json = json && slice_eq(request->method, slice_str("POST"));
-        json = request->json;
+        choose_json(conn);
     }
     request->body_max =
         request->json ? conn->http->limits->body_bytes_max : conn->http->limits->data_bytes_max;
-    if (!json && !raw) {
-        refuse_type(conn, field->type == OP_FIELD_BYTES);
-    }
 }
 
 /* Nothing is decoded here: what a client has compressed would be stored as it came. */

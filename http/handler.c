@@ -251,13 +251,23 @@ static struct op_request *make_op(struct http_conn *conn)
     return op;
 }
 
+/* So long the core may take. A client that waits for less (Prefer: wait) is told by then whether
+ * its write was done; a read with that preference waits for a change, which is another wait. */
+static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
+{
+    uint64_t most_ms = conn->http->limits->request_timeout_ms;
+    uint64_t wait_ms = conn->request.wait_ms;
+
+    return op->def->kind == OP_KIND_WRITE && wait_ms > 0 && wait_ms < most_ms ? wait_ms : most_ms;
+}
+
 /* Suspended first: the reply may come before the submission returns. */
 enum MHD_Result http_submit(struct http_conn *conn, struct op_request *op)
 {
     struct http *http = conn->http;
 
     ASSERT(!conn->request.op);
-    op->deadline_ms = os_now_ms() + http->limits->request_timeout_ms;
+    op->deadline_ms = os_now_ms() + patience_ms(conn, op);
     op->on_reply = on_reply;
     op->ctx = conn;
     conn->request.op = op;

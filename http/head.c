@@ -219,11 +219,16 @@ void http_head_finish(struct http_head *head)
     }
 }
 
-bool http_head_is_cross_site(const struct http_head *head)
+bool http_head_is_cross_origin(const struct http_head *head)
 {
-    struct slice cross = slice_str("cross-site");
+    static const char *const foreign[] = {"cross-site", "same-site"};
 
-    return !head->origin.data && equals_nocase(head->fetch_site, "cross-site", cross.len);
+    for (size_t i = 0; !head->origin.data && i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        if (equals_nocase(head->fetch_site, foreign[i], strlen(foreign[i]))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool http_head_body(const struct http_head *head, uint64_t *ret_len)
@@ -394,7 +399,8 @@ bool http_head_waits(struct slice bytes)
     if (http_head_read(bytes, &line, &head)) {
         return false;
     }
-    return head.prefer.data || slice_starts_with(line.target, slice_str("/watch/v1")) ||
+    return (head.prefer.data && slice_eq(line.method, slice_str("GET"))) ||
+           slice_starts_with(line.target, slice_str("/watch/v1")) ||
            slice_starts_with(line.target, slice_str("/export/v1")) ||
            slice_starts_with(line.target, slice_str("/import/v1"));
 }

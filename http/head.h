@@ -66,8 +66,9 @@ struct slice http_head_get(const struct http_head *head, const char *name);
 /* Checks that need all headers; sets `fault`. */
 void http_head_finish(struct http_head *head);
 
-/* A browser says that the page is of another site, and not of which origin. */
-bool http_head_is_cross_site(const struct http_head *head);
+/* A browser says that the page is of another origin (of another site, or of this site under another
+ * host or port), and not of which one. */
+bool http_head_is_cross_origin(const struct http_head *head);
 
 /* True when a body follows; `*ret_len` is its length or UINT64_MAX when it comes in chunks. */
 bool http_head_body(const struct http_head *head, uint64_t *ret_len);

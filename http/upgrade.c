@@ -62,9 +62,9 @@ static void check_page(const struct http *http, const struct http_head *head,
         !http_origin_allowed(http, head->origin)) {
         refuse(request, ERR_NO_AUTH, "the Origin is not in allowedOrigins");
     }
-    if (http_head_is_cross_site(head)) {
+    if (http_head_is_cross_origin(head)) {
         refuse(request, ERR_NO_AUTH,
-               "Sec-Fetch-Site is cross-site, and no Origin in allowedOrigins is given");
+               "Sec-Fetch-Site is that of another page, and no Origin in allowedOrigins is given");
     }
 }
 

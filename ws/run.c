@@ -426,10 +426,10 @@ static void refuse_auth(struct ws_message *message, enum err err)
     if (err == ERR_AUTH_FAILED) {
         gate_credentials_failed(message->ws->gate, &message->socket->who, GATE_FAILED_MALFORMED);
     }
-    ws_reply_error(message, err,
-                   err == ERR_AUTH_FAILED ? "the scheme must be digest, the credential "
-                                            "user:password"
-                                          : "this socket has shown too many identities");
+    /* A full list stays full for as long as the socket lives: trying again is of no use. */
+    ws_reply_error(message, err == ERR_FULL ? ERR_BAD_ARGUMENTS : err,
+                   err == ERR_FULL ? "this socket has shown too many identities"
+                                   : "the scheme must be digest, the credential user:password");
 }
 
 static bool run_auth(struct ws_message *message)

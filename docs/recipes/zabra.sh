@@ -43,7 +43,7 @@ try_once() {
     shift 2
     curl -sS -g -m "$zabra_try" -X "$zabra_method" -o "$body" -D "$zabra_dir/head" \
         -w '%{http_code}' -H "@$zabra_session" -H "Zk-Min-Zxid: $zabra_seen" \
-        -H "Zk-History: $zabra_history" -H "$zabra_key" -H Content-Type: "$@" \
+        -H "Zk-History: $zabra_history" -H "$zabra_key" "$@" \
         "http://${zabra_servers%% *}$zabra_url" \
         >"$zabra_dir/status" 2>"$zabra_dir/error" &
     zabra_child=$!

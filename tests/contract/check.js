@@ -315,14 +315,17 @@ export class Contract {
     }
     const type = (given['content-type'] ?? '').split(';')[0];
     if (body?.length > 0 && type.endsWith('json')) {
-      const media = operation.requestBody?.content[type];
-      errors.push(
-        ...(media
-          ? this.checkText(media, body).map((line) => `request: ${line}`)
-          : ['the body of the request is not in the contract']),
-      );
+      errors.push(...this.checkRequestBody(operation.requestBody?.content ?? {}, type, body));
     }
     return errors;
+  }
+
+  /** JSON may also be sent as data, where data of any type is taken. */
+  checkRequestBody(content, type, body) {
+    if (content[type]) {
+      return this.checkText(content[type], body).map((line) => `request: ${line}`);
+    }
+    return content['*/*'] ? [] : ['the body of the request is not in the contract'];
   }
 
   /** JSON, or lines of it. */

@@ -61,16 +61,21 @@ function faults({ method, write, operation, target, path }) {
   add(
     named && has(401) && operation.security === undefined,
     one(401, { headers: ['Authorization: Bearer x'] }),
-    one(401, { headers: ['Zk-Session: x'] }),
+    one(has(404) && path.endsWith('{id}') ? 404 : 401, { headers: ['Zk-Session: x'] }),
   );
   add(
     method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS',
     one(415, { headers: ['Content-Encoding: gzip', ...session], body: Buffer.from('x') }),
   );
+  add(path === '/ui/{path}' && method !== 'OPTIONS', { ...one(400), target: '/ui/%00' });
   add(write && has(403), one(403, { headers: ['Origin: http://evil.example'] }));
+  const content = operation.requestBody?.content ?? {};
   add(
     operation.requestBody && !path.startsWith('/import'),
     one(413, { headers: [JSON_TYPE].slice(method === 'PUT' ? 1 : 0), body: OVER_DATA }),
+  );
+  add(
+    content['application/json'] && !content['*/*'],
     one(415, { headers: ['Content-Type: text/xml'], body: Buffer.from('<a/>') }),
   );
   return list;
@@ -102,6 +107,11 @@ function* story(path, session) {
   yield [409, 'PUT', at('/outcomes/e/x', 'upsert=true')];
   yield [200, 'PUT', at('/outcomes/k'), { body: Buffer.from('x') }];
   yield [201, 'PUT', at('/outcomes/p'), { headers: ['If-None-Match: *'] }];
+  for (const type of ['text/xml', 'application/json', 'application/x-www-form-urlencoded']) {
+    const typed = { headers: [`Content-Type: ${type}`], body: Buffer.from('{a=b&') };
+    yield [200, 'PUT', at('/outcomes/p'), typed];
+    yield [type === JSON_TYPE.split(' ')[1] ? 400 : 201, 'POST', at('/outcomes', 'name=t-&sequence=true'), typed];
+  }
   yield [204, 'PUT', at('/outcomes/p'), { headers: raw }];
   yield [412, 'PUT', at('/outcomes/p', 'version=7')];
   yield [404, 'PUT', at('/outcomes/none')];
@@ -310,7 +320,7 @@ function* otherStories(session) {
   yield [204, 'DELETE', '/znodes/v1/m?recursive=true', { headers: [OWNER] }];
   for (const method of ['GET', 'PUT']) {
     yield [200, method, `/sessions/v1/${session}`];
-    yield [401, method, `/sessions/v1/${randomUUID()}`];
+    yield [method === 'PUT' ? 404 : 401, method, `/sessions/v1/${randomUUID()}`];
     yield [503, method, `/sessions/v1/${session}`, { headers: [late] }];
   }
   yield [201, 'POST', '/sessions/v1?op=create'];

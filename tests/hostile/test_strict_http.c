@@ -524,6 +524,7 @@ static void a_write_of_another_site_is_refused_without_an_origin(void **state)
     check_call("PUT", "Sec-Fetch-Site: cross-site", "s", 403, "allowedOrigins");
     check_call("DELETE", "Sec-Fetch-Site: cross-site", NULL, 403, "allowedOrigins");
     check_call("PUT", "Sec-Fetch-Site: Cross-Site", "s", 403, "allowedOrigins");
+    check_call("PUT", "Sec-Fetch-Site: same-site", "s", 403, "Sec-Fetch-Site is same-site");
     check_call("PUT", "Sec-Fetch-Site: same-origin", "s", 200, "");
     check_call("PUT", "Sec-Fetch-Site: none", "s", 200, "");
     check_call("GET", "Sec-Fetch-Site: cross-site", NULL, 200, "");

@@ -244,7 +244,8 @@ static void test_multi_is_all_or_nothing(void **state)
          "\"data64\":\"Mg==\""},
         {"POST", "/multi/v1?consistency=linearizable", JSON,
          "{\"ops\":[{\"op\":\"check\",\"path\":\"/m\",\"version\":1}]}", 200, "\"ok\":true"},
-        {"POST", "/multi/v1", "Content-Type: text/plain", "x", 415, NULL},
+        {"POST", "/multi/v1", "Content-Type: text/plain", "x", 400, "not valid JSON"},
+        {"POST", "/multi/v1", "Content-Type: text/xml", "x", 415, NULL},
     };
 
     (void)state;
@@ -367,9 +368,10 @@ static void test_what_is_wrong_is_said(void **state)
         {"FOO", "/znodes/v1/", NULL, NULL, 405, NULL},
         {"GET", "/znodes/v1/", "If-Match: \"d0.0\"", NULL, 400, "If-Match has no meaning"},
         {"HEAD", "/znodes/v1/?view=children", "If-Match: *", NULL, 400, NULL},
-        {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 415, NULL},
-        {"PUT", "/znodes/v1/zookeeper", "Content-Type: application/x-www-form-urlencoded", "x", 415,
-         "with curl"},
+        {"PUT", "/znodes/v1/zookeeper", JSON, "{}", 200, NULL},
+        {"PUT", "/znodes/v1/zookeeper", "Content-Type: application/x-www-form-urlencoded", "x", 200,
+         NULL},
+        {"PUT", "/znodes/v1/zookeeper", "Content-Encoding: gzip", "x", 415, NULL},
         {"GET", "/whoami/v1", "Authorization: Bearer x", NULL, 401, "AuthFailed"},
         {"GET", "/znodes/v1/", "Zk-Acl: open", NULL, 400, "Zk-Acl"},
         {"POST", "/znodes/v1/?name=e", "Zk-Acl: nobody", "", 400, "InvalidACL"},
@@ -525,6 +527,31 @@ static void test_without_a_quorum_nothing_is_applied(void **state)
     ensemble_wait_all_ready(&ensemble);
 }
 
+/* How long a write waits for a quorum, with these headers; it is not done. */
+static uint64_t refused_after_ms(const char *headers)
+{
+    uint64_t start_ms = os_now_ms();
+
+    (void)run_on(0, &(struct exchange){"PUT", "/znodes/v1/zookeeper", headers, "x", 503, NULL});
+    assert_int_equal(ensemble.reply.status, 503);
+    assert_non_null(strstr(web_text(&ensemble.reply), "\"outcome\":\"not-applied\""));
+    return os_now_ms() - start_ms;
+}
+
+static void test_a_write_is_answered_in_its_clients_time(void **state)
+{
+    (void)state;
+    ensemble_kill(&ensemble, 1);
+    ensemble_kill(&ensemble, 2);
+    wait_for_status(&(struct exchange){"PUT", "/znodes/v1/zookeeper", NULL, "x", 503, NULL});
+    assert_in_range(refused_after_ms("Prefer: wait=1"), 900, 1900);
+    assert_true(refused_after_ms(NULL) >= 1900);
+    assert_true(refused_after_ms("Prefer: wait=9") >= 1900); /* requestTimeout is a bound. */
+    ensemble_start(&ensemble, 1);
+    ensemble_start(&ensemble, 2);
+    ensemble_wait_all_ready(&ensemble);
+}
+
 static int open_ensemble(void **state)
 {
     (void)state;
@@ -556,6 +583,7 @@ int main(void)
         cmocka_unit_test(test_a_zxid_of_the_future_is_waited_for_in_vain),
         cmocka_unit_test(test_an_unknown_outcome_is_told),
         cmocka_unit_test(test_without_a_quorum_nothing_is_applied),
+        cmocka_unit_test(test_a_write_is_answered_in_its_clients_time),
     };
 
     web_setup();

@@ -297,7 +297,6 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
 
     ASSERT(state_apply(state, gate->zxid, logrec_payload(rec), false, &changes) == ERR_OK);
     kit_publish(gate, rec, &changes);
-    logrec_unref(rec);
     prep_applied(gate->prep, gate->zxid);
     if (request->args.op == OP_MULTI) {
         result->results = mem_zalloc(request->args.op_count, sizeof(*result->results));
@@ -316,6 +315,7 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
         kit_take_change(state, &changes.items[i], one);
     }
     state_changes_release(&changes);
+    logrec_unref(rec); /* The paths of changes point into it. */
 }
 
 /* What the leader does; whoever calls has the view for writing. */

@@ -211,25 +211,98 @@ static void a_patch_must_be_sound(void **state)
         ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"path\":\"/x\"}", "path"), 400);
     assert_int_equal(ask("PATCH", "/znodes/v1/", JSON, "{\"acl\":\"open\",\"data64\":\"\"}", NULL),
                      400);
-    assert_int_equal(ask("PATCH", "/znodes/v1/", "Content-Type: text/plain\r\n", "x", NULL), 415);
+    assert_int_equal(ask("PATCH", "/znodes/v1/", "Content-Type: text/xml\r\n", "x", NULL), 415);
 }
 
-static void what_clients_make_of_data_is_explained(void **state)
+/* Types that clients add to a body without being asked, and types that people give it. */
+static const char *const data_types[] = {
+    "",
+    "Content-Type: application/x-www-form-urlencoded\r\n",
+    "Content-Type: text/plain;charset=UTF-8\r\n",
+    "Content-Type: multipart/form-data; boundary=x\r\n",
+    "Content-Type: application/octet-stream\r\n",
+    "Content-Type: text/xml\r\n",
+    "Content-Type: application/jsonl\r\n",
+    "Content-Type: no type at all\r\n",
+    "Content-Type:\r\n",
+};
+
+static void check_data(const char *target, const void *bytes, size_t len)
 {
-    const char *form = "Content-Type: application/x-www-form-urlencoded\r\n";
-    const char *text = "Content-Type: text/plain;charset=UTF-8\r\n";
+    struct kit_answer answer =
+        kit_ask(port, "GET", target, "Accept: application/octet-stream\r\n", NULL);
+
+    assert_int_equal(answer.status, 200);
+    assert_int_equal(answer.body_len, len);
+    assert_memory_equal(answer.body, bytes, len);
+    kit_free(&answer);
+}
+
+/* Sends bytes that text functions and form decoders would change. */
+static void put_bytes(const char *method, const char *target, const char *type, uint32_t status)
+{
+    static const char bytes[] = "a=b&c=%41+d\r\n\0\xff{\"x\":";
+    struct kit_answer answer;
+    char head[512];
+    int fd = kit_connect(port);
+
+    (void)snprintf(head, sizeof(head),
+                   "%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %zu\r\n\r\n", method,
+                   target, type, sizeof(bytes));
+    kit_send(fd, head);
+    kit_send_bytes(fd, bytes, sizeof(bytes));
+    answer = kit_read(fd, false);
+    assert_int_equal(answer.status, status);
+    kit_free(&answer);
+    close(fd);
+    check_data(status == 201 ? "/znodes/v1/made" : target, bytes, sizeof(bytes));
+}
+
+static void data_of_any_type_is_stored_byte_for_byte(void **state)
+{
+    (void)state;
+    assert_int_equal(ask("PUT", "/znodes/v1/a?upsert=true", "", "", NULL), 201);
+    put_bytes("PUT", "/znodes/v1/a", JSON, 200);
+    for (size_t i = 0; i < sizeof(data_types) / sizeof(data_types[0]); i++) {
+        put_bytes("PUT", "/znodes/v1/a", data_types[i], 200);
+        put_bytes("POST", "/znodes/v1/?op=create&name=made", data_types[i], 201);
+        assert_int_equal(ask("DELETE", "/znodes/v1/made", "", NULL, NULL), 204);
+    }
+}
+
+static void only_a_create_as_json_has_a_form(void **state)
+{
+    static const char json[] = "{\"dataUtf8\":\"x\"}";
 
     (void)state;
-    assert_int_equal(
-        ask("PUT", "/znodes/v1/a", form, "x", "add -H 'Content-Type: application/octet-stream'"),
-        415);
-    assert_int_equal(ask("POST", "/znodes/v1/?name=a", form, "x", "with curl"), 415);
-    assert_int_equal(
-        ask("POST", "/multi/v1", form, "{}", "add -H 'Content-Type: application/json'"), 415);
-    assert_int_equal(ask("PUT", "/znodes/v1/a", text, "x", "fetch calls a string text/plain"), 415);
-    assert_int_equal(ask("POST", "/znodes/v1/?name=a", text, "x", "application/octet-stream'}"),
-                     415);
-    assert_int_equal(ask("PUT", "/znodes/v1/a", JSON, "{}", "stored as it is"), 415);
+    assert_int_equal(ask("POST", "/znodes/v1/?name=f", JSON, json, NULL), 201);
+    check_data("/znodes/v1/f", "x", 1);
+    assert_int_equal(ask("POST", "/znodes/v1/?name=g", JSON, "x", "not valid JSON"), 400);
+    assert_int_equal(ask("POST", "/znodes/v1/?name=g", data_types[1], json, NULL), 201);
+    check_data("/znodes/v1/g", json, strlen(json));
+    assert_int_equal(ask("PUT", "/znodes/v1/f", JSON, json, NULL), 200);
+    check_data("/znodes/v1/f", json, strlen(json));
+}
+
+/* Where JSON is the only form, the types that clients add by themselves say nothing. */
+static void json_needs_no_type(void **state)
+{
+    static const char multi[] = "{\"ops\":[{\"op\":\"check\",\"path\":\"/\"}]}";
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(ask("POST", "/multi/v1", data_types[i], multi, "results"), 200);
+        assert_int_equal(ask("POST", "/multi/v1", data_types[i], "a=b", "not valid JSON"), 400);
+        assert_int_equal(ask("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL),
+                         200);
+    }
+    for (size_t i = 3; i < 8; i++) {
+        assert_int_equal(ask("POST", "/multi/v1", data_types[i], multi, "send it as"), 415);
+        assert_int_equal(ask("PATCH", "/znodes/v1/", data_types[i], "{\"acl\":\"open\"}", NULL),
+                         415);
+    }
+    /* curl -d @FILE drops the ends of lines. */
+    assert_int_equal(ask("POST", "/import/v1", data_types[1], "{}", "--data-binary"), 415);
 }
 
 static void ephemerals_may_be_put(void **state)
@@ -323,7 +396,9 @@ int main(void)
         TEST(a_list_is_read_and_set_by_its_tag),
         TEST(the_tag_of_a_tree_is_that_of_what_is_shown),
         TEST(a_patch_must_be_sound),
-        TEST(what_clients_make_of_data_is_explained),
+        TEST(data_of_any_type_is_stored_byte_for_byte),
+        TEST(only_a_create_as_json_has_a_form),
+        TEST(json_needs_no_type),
         TEST(ephemerals_may_be_put),
         TEST(a_write_sent_twice_is_done_once),
         TEST(keys_must_be_sound),

@@ -183,10 +183,6 @@ static void a_create_may_come_as_json(void **state)
     assert_int_equal(ask("POST", "/znodes/v1/j?name=y", json, "{\"dataUtf8\":\"x\",\"z\":1}",
                          "z is not a member"),
                      400);
-    assert_int_equal(ask("PUT", "/znodes/v1/j", json, "{\"dataUtf8\":\"x\"}", NULL), 415);
-    assert_int_equal(ask("PUT", "/znodes/v1/j",
-                         "Content-Type: application/x-www-form-urlencoded\r\n", "x", NULL),
-                     415);
 }
 
 static void a_multi_is_atomic(void **state)

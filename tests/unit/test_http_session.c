@@ -96,8 +96,34 @@ static void a_session_lives_until_it_is_closed(void **state)
     assert_int_equal(ask("GET", url, header, NULL), 200);
     assert_int_equal(ask("DELETE", "/sessions/v1/", header, NULL), 204);
     assert_int_equal(ask("DELETE", url, "", NULL), 204);
-    assert_int_equal(ask("PUT", url, "", "SessionExpired"), 401);
+    assert_int_equal(ask("PUT", url, "", "SessionExpired"), 404);
     assert_int_equal(ask("GET", "/sessions/v1/", header, "SessionExpired"), 401);
+}
+
+/* As with ZooKeeper's REST gateway, whose clients open another session then. Only where the path
+ * names the session: everywhere else a lost session is a missing right. */
+static void a_heartbeat_of_a_closed_session_is_404(void **state)
+{
+    const char *secret = open_session();
+    const char *header = with("Zk-Session: ", secret, "\r\n");
+    const char *url = with("/sessions/v1/", secret, "");
+    struct kit_answer answer;
+
+    (void)state;
+    assert_int_equal(ask("PUT", url, "", NULL), 200);
+    assert_int_equal(ask("DELETE", url, "", NULL), 204);
+    answer = kit_ask(port, "PUT", url, "", NULL);
+    assert_int_equal(answer.status, 404);
+    assert_true(kit_body_has(&answer, "\"status\":404"));
+    assert_true(kit_body_has(&answer, "\"code\":\"SessionExpired\""));
+    assert_null(kit_header(&answer, "WWW-Authenticate"));
+    kit_free(&answer);
+    assert_int_equal(ask("PUT", "/sessions/v1/01234567-89ab-4cde-8f01-23456789abcd", "", NULL),
+                     404);
+    assert_int_equal(ask("PUT", "/sessions/v1/x", "", "UnknownSession"), 404);
+    assert_int_equal(ask("PUT", "/sessions/v1/", header, "SessionExpired"), 401);
+    assert_int_equal(ask("GET", url, "", "SessionExpired"), 401);
+    assert_int_equal(ask("GET", "/znodes/v1/", header, "SessionExpired"), 401);
 }
 
 static void any_request_may_be_in_a_session_and_touches_it(void **state)
@@ -251,6 +277,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_session_is_opened_and_only_its_creator_is_told_the_secret,
                                         setup, front_teardown),
         cmocka_unit_test_setup_teardown(a_session_lives_until_it_is_closed, setup, front_teardown),
+        cmocka_unit_test_setup_teardown(a_heartbeat_of_a_closed_session_is_404, setup,
+                                        front_teardown),
         cmocka_unit_test_setup_teardown(any_request_may_be_in_a_session_and_touches_it, setup,
                                         front_teardown),
         cmocka_unit_test_setup_teardown(an_unknown_session_is_refused_after_a_round, setup,
