@@ -107,6 +107,12 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
         find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written",
              figure(replica, "zabra_snapshot_errors_total"));
     }
+    if (figure(replica, "zabra_refills") > 0 &&
+        figure(replica, "zabra_refill_log_lost_total") > 0) {
+        find(look, REFILL_LOST, subject,
+             "log that a replica needed to get in step was purged %.0f times",
+             figure(replica, "zabra_refill_log_lost_total"));
+    }
 }
 
 static const struct {

@@ -21,6 +21,7 @@ enum doctor_kind {
     DISK_LOW,
     DISK_SLOW,
     SNAPSHOTS_FAIL,
+    REFILL_LOST,
     CLOCK_SKEW,
     VERSIONS_DIFFER,
     CONFIG_DIFFERS,

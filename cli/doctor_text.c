@@ -61,6 +61,11 @@ const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
                         "Until one can be written the log grows, and a "
                         "start takes longer.",
                         "Its log says why; as a rule there is no space."},
+    [REFILL_LOST] = {false, "refill-lost",
+                     "A replica that is brought in step needs the leader's log from the start of "
+                     "its snapshot. The leader had to purge that log, and the refill began again.",
+                     "Raise maxRefillLogBytes or free space on the disk of the leader's dataDir; "
+                     "or give the replica a faster network."},
     [CLOCK_SKEW] = {false, "clock-skew",
                     "Times of changes (ctime, mtime) jump when the leader "
                     "changes, and logs cannot be laid side by side. Nothing else depends on "

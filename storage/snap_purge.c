@@ -98,8 +98,37 @@ static uint32_t unlink_older(struct store *store, zxid_t cut)
     return unremoved;
 }
 
+/* Log up to `below` is there for learners alone, so many bytes of it; 0: none. */
+static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is_lost)
+{
+    ASSERT((below == 0) == (bytes == 0));
+
+    store->kept_below = below;
+    pthread_mutex_lock(&store->wal.index_mutex);
+    store->kept_bytes = bytes;
+    store->keeps_lost += is_lost ? 1 : 0;
+    pthread_mutex_unlock(&store->wal.index_mutex);
+}
+
+/* Where the log is cut: behind the snapshots, or further back when a learner needs more and may
+ * have it. Notes what is kept for learners alone. The caller holds files_mutex. */
+static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
+{
+    zxid_t keep = atomic_load(&store->keep);
+    /* What follows a gap is of no use. */
+    bool is_there = keep == 0 || keep >= store->wal.live.base;
+    uint64_t bytes = is_there && keep < cut ? wal_purge_bytes(&store->wal, keep, cut) : 0;
+    bool keeps = bytes > 0 && may_keep && bytes <= store->options.keep_bytes_max;
+
+    if (bytes > 0 && !keeps) {
+        PROBE("storage.kept_log_lost");
+    }
+    note_kept(store, keeps ? cut : 0, keeps ? bytes : 0, bytes > 0 && !keeps);
+    return keeps ? keep : cut;
+}
+
 /* The caller holds files_mutex. */
-static enum err purge_to(struct store *store, zxid_t cut)
+static enum err purge_to(struct store *store, zxid_t cut, bool may_keep)
 {
     const struct vfs *vfs = &store->options.vfs;
     size_t count_before = store->snaps.count;
@@ -111,7 +140,7 @@ static enum err purge_to(struct store *store, zxid_t cut)
         err = vfs->ops->sync_dir(vfs->ctx);
     }
     if (err == ERR_OK) {
-        err = wal_purge(&store->wal, cut);
+        err = wal_purge(&store->wal, choose_log_cut(store, cut, may_keep));
     }
     snap_figures(store);
     pthread_mutex_lock(&store->wal.index_mutex);
@@ -120,7 +149,7 @@ static enum err purge_to(struct store *store, zxid_t cut)
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
-enum err snaps_purge(struct store *store)
+static enum err purge(struct store *store, bool may_keep)
 {
     ASSERT(!store->is_read_only);
 
@@ -128,13 +157,31 @@ enum err snaps_purge(struct store *store)
     zxid_t cut = 0;
     enum err err = ERR_OK;
 
+    note_kept(store, 0, 0, false);
     if (!choose_cut(store, &history, &cut)) {
         return ERR_OK;
     }
     pthread_mutex_lock(&store->wal.files_mutex);
     if (!store->is_quarantined && entry_of(store, history, cut)) {
-        err = purge_to(store, cut);
+        err = purge_to(store, cut, may_keep);
     }
     pthread_mutex_unlock(&store->wal.files_mutex);
     return err;
+}
+
+enum err snaps_purge(struct store *store)
+{
+    return purge(store, true);
+}
+
+enum err snaps_purge_all(struct store *store)
+{
+    ASSERT(store->kept_below != 0);
+    return purge(store, false);
+}
+
+bool snaps_keeps_too_much(const struct store *store)
+{
+    ASSERT(!store->is_read_only);
+    return store->kept_below != 0 && atomic_load(&store->keep) >= store->kept_below;
 }

@@ -33,6 +33,7 @@ enum err store_open(const struct store_options *options, bool read_only, struct 
     *ret_report = (struct store_report){.verdict = STORE_EMPTY};
     store->options = *options;
     store->is_read_only = read_only;
+    atomic_init(&store->keep, STORE_KEEP_NONE);
     wal_init(&store->wal, &store->options, &store->identity);
     if (!read_only) {
         err = options->vfs.ops->lock(options->vfs.ctx);
@@ -219,7 +220,14 @@ enum err store_run(struct store *store, struct store_op **ops, size_t count, siz
     return err;
 }
 
-enum err store_preallocate(struct store *store)
+void store_keep(struct store *store, zxid_t zxid)
+{
+    ASSERT(!store->is_read_only);
+
+    atomic_store(&store->keep, zxid);
+}
+
+static enum err next_ensure(struct store *store)
 {
     struct wal *wal = &store->wal;
     enum err err = ERR_OK;
@@ -230,6 +238,22 @@ enum err store_preallocate(struct store *store)
         err = wal_next_ensure(wal, 0, store->options.segment_bytes);
     }
     pthread_mutex_unlock(&wal->files_mutex);
+    return err;
+}
+
+enum err store_preallocate(struct store *store)
+{
+    enum err err = next_ensure(store);
+
+    if (err == ERR_NO_SPACE && store->kept_below != 0) {
+        PROBE("storage.full_disk_takes_kept_log");
+        err = snaps_purge_all(store);
+        return err == ERR_OK ? next_ensure(store) : err;
+    }
+    if (err == ERR_OK && snaps_keeps_too_much(store)) {
+        PROBE("storage.kept_log_let_go");
+        err = snaps_purge(store);
+    }
     return err;
 }
 
@@ -254,6 +278,8 @@ void store_figures(struct store *store, struct store_figures *ret_figures)
     ret_figures->segments = (uint32_t)wal->live.count;
     ret_figures->log_base = wal->live.base;
     ret_figures->unremoved = store->unremoved;
+    ret_figures->kept_bytes = store->kept_bytes;
+    ret_figures->keeps_lost = store->keeps_lost;
     ret_figures->snapshots = store->snap_count;
     ret_figures->snap_newest_end = store->snap_newest_end;
     ret_figures->records_since_snap = wal->live.records_total - store->snap_records_mark;

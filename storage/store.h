@@ -79,7 +79,11 @@ struct store_options {
     uint64_t salt_seed;        /* For segment salts: random in production, seeded in tests. */
     uint32_t record_bytes_max; /* Payload limit; anything longer is damage. */
     uint32_t member_id;        /* Whose directory it must be; 0: anybody's. */
+    uint64_t keep_bytes_max;   /* Log that store_keep may keep beyond what the snapshots need. */
 };
+
+/* For store_keep: no learner needs an older part of the log. */
+#define STORE_KEEP_NONE UINT64_MAX
 
 struct store;
 
@@ -152,9 +156,17 @@ struct store_op {
  * error: the caller must end the process at once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 
+/* A learner needs the log after `zxid` (0: all that there is): purges keep it, although no snapshot
+ * here needs it, until the next call says otherwise. Two things are stronger: `keep_bytes_max`, and
+ * a full disk. What they take away is counted (`keeps_lost`). Any thread; a purge that runs already
+ * may not see it.
+ */
+void store_keep(struct store *store, zxid_t zxid);
+
 /* Zero-fills the next segment if it is not there; called by the bulk thread after each rotation.
- * ERR_NO_SPACE is expected; the space state says so until it works. ERR_NO_FILES as well. Any one
- * thread. */
+ * When there is no space, log that is kept for learners is purged first; and log that is kept
+ * without need is purged too. ERR_NO_SPACE is expected; the space state says so until it works.
+ * ERR_NO_FILES as well. The bulk thread. */
 enum err store_preallocate(struct store *store);
 
 /* True while there is no next segment because the disk is full: what is left of the current one is
@@ -236,8 +248,10 @@ struct store_figures {
     uint64_t records_since_snap; /* Appended since the newest snapshot began. */
     uint64_t bytes_since_snap;
     uint64_t syncs;
-    zxid_t log_base;    /* The log holds what follows this zxid. */
-    uint32_t unremoved; /* Files that a purge could not remove; the next one tries again. */
+    zxid_t log_base;     /* The log holds what follows this zxid. */
+    uint32_t unremoved;  /* Files that a purge could not remove; the next one tries again. */
+    uint64_t kept_bytes; /* Log that the last purge has kept for learners alone. */
+    uint64_t keeps_lost; /* Times that log was purged although a learner needed it. */
 };
 
 void store_figures(struct store *store, struct store_figures *ret_figures);

@@ -11,6 +11,8 @@
 #include "storage/store.h"
 #include "storage/wal.h"
 
+#include <stdatomic.h>
+
 struct snap_entry {
     struct snapfile_info info; /* Of a bad one only the start is known. */
     bool is_bad;               /* Does not verify, or was discarded. */
@@ -54,13 +56,18 @@ struct store {
     struct snap_set snaps;
     struct snap_recv recv;
     struct store_snap_writer *writer; /* The one being written, bulk thread. */
+    _Atomic zxid_t keep;              /* Learners need the log after it. */
+    zxid_t kept_below;                /* Where the last purge would have cut without `keep`; bulk
+                                         thread. */
 
     /* Guarded by wal.index_mutex. */
     uint32_t snap_count;
     zxid_t snap_newest_end;
     uint64_t snap_records_mark; /* wal.records_total when the newest snapshot began. */
     uint64_t snap_bytes_mark;
-    uint32_t unremoved; /* Files that the last purge could not remove. */
+    uint32_t unremoved;  /* Files that the last purge could not remove. */
+    uint64_t kept_bytes; /* Log that the last purge has kept for learners alone. */
+    uint64_t keeps_lost; /* Times that it purged what a learner needed. */
 };
 
 /* ---- store_records.c: identity, promise, quarantine. ---- */
@@ -147,5 +154,11 @@ void snaps_report(struct store *store, struct store_report *report);
  * removed is counted, never used, and tried again with the next purge; an error is of a sync, and
  * final. Bulk thread, without any mutex. */
 enum err snaps_purge(struct store *store);
+
+/* The disk is full: the same, without regard to what learners need. */
+enum err snaps_purge_all(struct store *store);
+
+/* The last purge has kept log that no learner needs any more. Bulk thread. */
+bool snaps_keeps_too_much(const struct store *store);
 
 #endif

@@ -215,6 +215,9 @@ enum err wal_stage_switch(struct wal *wal);
  * kept in mind, and the next call tries again; ERR_IO is of the manifest only. */
 enum err wal_purge(struct wal *wal, zxid_t zxid);
 
+/* Bytes of the segments that a purge at `to` removes and one at `from` does not. */
+uint64_t wal_purge_bytes(const struct wal *wal, zxid_t from, zxid_t to);
+
 /* Sets or clears the clean-shutdown mark. */
 enum err wal_mark_clean(struct wal *wal, bool clean);
 

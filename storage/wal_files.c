@@ -420,6 +420,30 @@ static void purge_unlink(struct wal *wal, struct wal_segment **take_segments)
     wal->stuck_count = count;
 }
 
+/* How many segments hold nothing after `zxid`. */
+static size_t count_before(const struct wal_log *log, zxid_t zxid)
+{
+    size_t count = 0;
+
+    ASSERT(log->count > 0);
+    while (count + 1 < log->count && log->segments[count + 1]->header.prev_zxid <= zxid) {
+        count++;
+    }
+    return count;
+}
+
+uint64_t wal_purge_bytes(const struct wal *wal, zxid_t from, zxid_t to)
+{
+    ASSERT(wal->is_open && from <= to);
+
+    uint64_t bytes = 0;
+
+    for (size_t i = count_before(&wal->live, from); i < count_before(&wal->live, to); i++) {
+        bytes += wal->live.segments[i]->header.bytes;
+    }
+    return bytes;
+}
+
 enum err wal_purge(struct wal *wal, zxid_t zxid)
 {
     ASSERT(wal->is_open);
@@ -427,11 +451,8 @@ enum err wal_purge(struct wal *wal, zxid_t zxid)
     const struct wal_log *log = &wal->live;
     struct wal_segment **gone = NULL;
     enum err err = ERR_OK;
-    size_t keep = 0;
+    size_t keep = count_before(log, zxid);
 
-    while (keep + 1 < log->count && log->segments[keep + 1]->header.prev_zxid <= zxid) {
-        keep++;
-    }
     if (keep > 0) {
         PROBE("storage.log_purged");
         wal->manifest.first = log->segments[keep]->header.number;

@@ -100,6 +100,7 @@ void lead_leave(struct zab *zab)
         }
         learner_reset(zab, peer);
     }
+    keep_clear(zab);
     confirm_clear(zab);
 }
 
@@ -498,6 +499,7 @@ void lead_peer_down(struct zab *zab, struct peer *peer)
 {
     ASSERT(!peer->up);
 
+    keep_peer_down(peer);
     learner_reset(zab, peer);
     if (!quorum_has(zab, true, peer_is_up)) {
         enter_looking(zab, "connections to a quorum are lost");

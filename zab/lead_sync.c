@@ -57,12 +57,13 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
     if (zxid > learner->acked) {
         learner->acked = zxid;
     }
+    keep_on_acked(zab, peer);
     ASSERT(learner_is_sound(zab, learner));
 }
 
 /* The end of the initial history. `rec` is the epoch's record, or NULL for a learner that has it.
  */
-static void send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
+void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
 {
     ASSERT(!peer->learner.newleader_sent);
 
@@ -90,7 +91,7 @@ static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
     ASSERT(learner->stage == LEARNER_STREAM || learner->stage == LEARNER_SYNCED);
     flight_push(zab, &learner->flight, rec);
     if (rec->zxid == zxid_make(zab->lead.epoch, 0)) {
-        send_newleader(zab, peer, rec);
+        sync_send_newleader(zab, peer, rec);
     } else {
         struct zab_msg msg = {
             .type = ZAB_ENTRY,
@@ -114,6 +115,9 @@ static void fetch_for(struct zab *zab, struct peer *peer)
         return;
     }
     PROBE("zab.learner_reads_disk");
+    if (!peer->keep.is_on) {
+        keep_begin(zab, peer, peer->learner.acked);
+    }
     struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
 
     effect->zxid = peer->learner.sent;
@@ -158,25 +162,7 @@ void sync_pump_all(struct zab *zab)
     }
 }
 
-static void snap_fetch(struct zab *zab, struct peer *peer)
-{
-    struct learner *learner = &peer->learner;
-
-    ASSERT(learner->stage == LEARNER_SNAP);
-    ASSERT(learner->snap_acked <= learner->snap_offset);
-    if (learner->fetch_token != 0 || learner->snap_done ||
-        learner->snap_offset - learner->snap_acked >= (uint64_t)SNAP_WINDOW * ZAB_CHUNK_BYTES_MAX) {
-        return;
-    }
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_SNAP_FETCH);
-
-    effect->peer = peer->id;
-    effect->offset = learner->snap_offset;
-    effect->token = ++zab->token_issued;
-    learner->fetch_token = effect->token;
-}
-
-static void send_sync(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t flags)
+void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t flags)
 {
     struct zab_msg msg = {
         .type = ZAB_SYNC,
@@ -209,32 +195,13 @@ static void begin_diff(struct zab *zab, struct peer *peer, zxid_t common)
     learner->stage = LEARNER_STREAM;
     learner->sent = common;
     learner->acked = common;
-    send_sync(zab, peer, MUTANT(7) ? learner->last : common, 0);
+    keep_begin(zab, peer, common);
+    sync_send(zab, peer, MUTANT(7) ? learner->last : common, 0);
     if (common >= zxid_make(zab->lead.epoch, 0)) {
         PROBE("zab.rejoined_same_epoch");
-        send_newleader(zab, peer, NULL);
+        sync_send_newleader(zab, peer, NULL);
     }
     sync_pump(zab, peer);
-}
-
-static void begin_snap(struct zab *zab, struct peer *peer)
-{
-    struct learner *learner = &peer->learner;
-
-    ASSERT(learner->stage == LEARNER_ACKED);
-    if (!zab->has_snapshot) {
-        fx_text(zab, ZAB_FX_ALARM, "peer %u needs a snapshot and there is none", peer->id);
-        fx_disconnect(zab, peer->id);
-        return;
-    }
-    PROBE("zab.sync_snap");
-    learner->stage = LEARNER_SNAP;
-    learner->snap_offset = 0;
-    learner->snap_acked = 0;
-    learner->snap_done = false;
-    learner->fetch_token = 0;
-    send_sync(zab, peer, 0, ZAB_FLAG_SNAP);
-    snap_fetch(zab, peer);
 }
 
 /*
@@ -252,11 +219,11 @@ void sync_begin(struct zab *zab, struct peer *peer)
         ERR_OK) {
         begin_diff(zab, peer, common);
     } else {
-        begin_snap(zab, peer);
+        snap_begin(zab, peer);
     }
 }
 
-static struct peer *peer_of_fetch(struct zab *zab, uint64_t token)
+struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token)
 {
     ASSERT(token <= zab->token_issued);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
@@ -269,7 +236,7 @@ static struct peer *peer_of_fetch(struct zab *zab, uint64_t token)
 
 void sync_on_fetched(struct zab *zab, const struct zab_event *event)
 {
-    struct peer *peer = peer_of_fetch(zab, event->token);
+    struct peer *peer = sync_peer_of_fetch(zab, event->token);
 
     ASSERT(zab->state == ZAB_LEADING);
     if (!peer) {
@@ -299,105 +266,4 @@ void sync_on_fetched(struct zab *zab, const struct zab_event *event)
     }
     ASSERT(learner_is_sound(zab, learner));
     sync_pump(zab, peer);
-}
-
-/* From here on the learner's place in the stream is the snapshot's start. */
-static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
-{
-    struct learner *learner = &peer->learner;
-
-    ASSERT(learner->stage == LEARNER_SNAP);
-    if (!trail_has(&zab->trail, start)) {
-        fx_disconnect(zab, peer->id); /* Purged meanwhile. */
-        return;
-    }
-    learner->snap_done = true;
-    learner->stage = LEARNER_STREAM;
-    learner->sent = MUTANT(3) ? zab->trail.last : start;
-    learner->acked = start;
-    if (start >= zxid_make(zab->lead.epoch, 0)) {
-        send_newleader(zab, peer, NULL);
-    }
-    sync_pump(zab, peer);
-}
-
-void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
-{
-    struct peer *peer = peer_of_fetch(zab, event->token);
-
-    ASSERT(zab->state == ZAB_LEADING);
-    if (!peer || peer->learner.stage != LEARNER_SNAP) {
-        return;
-    }
-    struct learner *learner = &peer->learner;
-
-    learner->fetch_token = 0;
-    if (event->err != ERR_OK && event->offset == 0 && learner->snap_offset == 0) {
-        /* Not one verifies any more. The host takes a new one; the learner waits for it here rather
-         * than go round in circles. */
-        learner->snap_retry_ms = zab->now_ms + ticks_ms(zab, 1);
-        return;
-    }
-    if (event->offset == 0) {
-        learner->snap_start = event->zxid;
-    }
-    /* Pieces of two snapshots make none: the newest may have changed on the way. */
-    if (event->err != ERR_OK || event->offset != learner->snap_offset ||
-        event->zxid != learner->snap_start) {
-        fx_disconnect(zab, peer->id);
-        return;
-    }
-    ASSERT(event->bytes.len <= ZAB_CHUNK_BYTES_MAX);
-    bool last = event->bytes.len < ZAB_CHUNK_BYTES_MAX;
-    struct zab_msg msg = {
-        .type = ZAB_SNAP_CHUNK,
-        .link = learner->link,
-        .epoch = zab->lead.epoch,
-        .zxid = event->zxid,
-        .chain = event->snap_chain,
-        .commit = event->base,
-        .offset = event->offset,
-        .bytes = event->bytes,
-        .flags = last ? ZAB_FLAG_SNAP_LAST : 0,
-    };
-
-    if (last) {
-        /* What was changed before the snapshot's start is in no record that follows it. */
-        config_tell(zab, peer, 0);
-    }
-    fx_send(zab, peer->id, &msg);
-    learner->snap_offset += event->bytes.len;
-    if (last) {
-        snap_sent(zab, peer, event->zxid);
-    } else {
-        snap_fetch(zab, peer);
-    }
-}
-
-void sync_retry(struct zab *zab, bool now)
-{
-    ASSERT(zab->state == ZAB_LEADING);
-    for (uint32_t i = 0; i < zab->peer_count; i++) {
-        struct peer *peer = &zab->peers[i];
-        struct learner *learner = &peer->learner;
-
-        if (learner->stage == LEARNER_SNAP && learner->snap_retry_ms != 0 &&
-            (now || zab->now_ms >= learner->snap_retry_ms)) {
-            learner->snap_retry_ms = 0;
-            snap_fetch(zab, peer);
-        }
-    }
-}
-
-void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset)
-{
-    struct learner *learner = &peer->learner;
-
-    if (learner->stage != LEARNER_SNAP || offset > learner->snap_offset ||
-        offset < learner->snap_acked) {
-        return;
-    }
-    learner->snap_acked = offset;
-    ASSERT(learner->snap_acked <= learner->snap_offset);
-    snap_fetch(zab, peer);
 }

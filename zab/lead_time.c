@@ -118,6 +118,7 @@ void lead_tick(struct zab *zab)
     }
     if (zab->state == ZAB_LEADING) {
         sync_retry(zab, false);
+        keep_tick(zab);
     }
     if (is_broadcasting(zab)) {
         check_quorum_alive(zab);

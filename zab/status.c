@@ -34,11 +34,12 @@ static bool has_space(const struct zab *zab, const struct peer *peer)
     return peer->up && peer->learner.stage == LEARNER_SYNCED && !is_low(zab, peer);
 }
 
-static void space_status(const struct zab *zab, struct zab_status *status)
+static void leader_status(const struct zab *zab, struct zab_status *status)
 {
     if (zab->state != ZAB_LEADING) {
         return;
     }
+    status->refills = keep_count(zab);
     status->low_voters = zab->low_space ? 1 : 0;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         status->low_voters += is_low(zab, &zab->peers[i]) ? 1 : 0;
@@ -104,7 +105,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
     } else if (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) {
         status.leader = zab->follow.leader;
     }
-    space_status(zab, &status);
+    leader_status(zab, &status);
     explain(zab, &status);
     *ret_status = status;
 }

@@ -20,6 +20,7 @@ void zab_limits_default(struct zab_limits *limits)
         .admit_absent_ms = 10000,
         .admit_again_ms = 600000,
         .stamp_every = 65536,
+        .chunk_bytes = 64 << 10,
     };
 }
 
@@ -96,6 +97,7 @@ struct zab *zab_new(const struct zab_init *init)
     ASSERT(init->incarnation != 0);
     ASSERT(init->limits.window_max > 0);
     ASSERT(init->limits.tick_ms > 0);
+    ASSERT(init->limits.chunk_bytes > 0 && init->limits.chunk_bytes <= ZAB_CHUNK_BYTES_MAX);
 
     struct zab *zab = mem_zalloc(1, sizeof *zab);
 
@@ -355,7 +357,20 @@ static void on_stored_snap(struct zab *zab, const struct zab_event *event)
     trail_purge(&zab->trail, event->base);
     ASSERT(zab->trail.base >= event->base);
     if (zab->state == ZAB_LEADING) {
+        keep_on_purged(zab);
         sync_retry(zab, true);
+    }
+}
+
+static void on_purged(struct zab *zab, const struct zab_event *event)
+{
+    ASSERT(event->type == ZAB_EV_PURGED);
+    if (!trail_has(&zab->trail, event->base)) {
+        return; /* Of a log that was reset or replaced while the news was on its way. */
+    }
+    trail_purge(&zab->trail, event->base);
+    if (zab->state == ZAB_LEADING) {
+        keep_on_purged(zab);
     }
 }
 
@@ -421,6 +436,9 @@ static void on_event(struct zab *zab, const struct zab_event *event)
         break;
     case ZAB_EV_STORED_SNAP:
         on_stored_snap(zab, event);
+        break;
+    case ZAB_EV_PURGED:
+        on_purged(zab, event);
         break;
     }
 }

@@ -33,6 +33,7 @@ struct zab_limits {
     uint32_t admit_absent_ms; /* The old incarnation must have been away this long. */
     uint32_t admit_again_ms;  /* At most one admission per member in this transaction time. */
     uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
+    uint32_t chunk_bytes;     /* Piece of a snapshot on its way, at most ZAB_CHUNK_BYTES_MAX. */
 };
 
 void zab_limits_default(struct zab_limits *limits);
@@ -94,6 +95,7 @@ enum zab_event_type {
     ZAB_EV_RESIGN, /* Hand leadership over and do not lead again; `flag` false takes it back. */
     ZAB_EV_STORED_SNAP, /* A snapshot of our own is durable: `zxid` its start, `base` the log's new
                            base. */
+    ZAB_EV_PURGED,      /* The log's new base is `base`, without a new snapshot. */
 };
 
 struct zab_event {
@@ -103,12 +105,13 @@ struct zab_event {
     uint32_t peer;
     uint64_t incarnation;             /* PEER_UP: of the peer's disk. */
     uint8_t cluster[ZAB_CLUSTER_LEN]; /* PEER_UP: zero while founding or unformatted. */
-    bool flag;                        /* PEER_UP: the peer is founding. */
+    bool flag;                        /* PEER_UP: the peer is founding. SNAP_FETCHED: the last
+                                         piece. */
     const struct zab_msg *msg;        /* RECV; the core takes references of what it keeps. */
     uint64_t token;                   /* PERSISTED; FETCHED and SNAP_FETCHED: of the request. */
     zxid_t zxid;          /* PERSISTED: the log's last one after a TRUNCATE, RESET or install. */
     uint64_t chain;       /* And its chain value. STORED_SNAP: none. */
-    zxid_t base;          /* STORED_SNAP; RESTORED: snapshot's end ... */
+    zxid_t base;          /* STORED_SNAP, PURGED; RESTORED: snapshot's end ... */
     uint64_t digest;      /* ... and the digest that the state has there. */
     enum err err;         /* FETCHED, SNAP_FETCHED, RESTORED; PERSISTED: ERR_CORRUPT for a bad
                              install, ERR_NO_SPACE for one that did not fit. */
@@ -127,7 +130,7 @@ enum zab_effect_type {
     ZAB_FX_PERSIST,    /* Change the disk; all PERSISTs form one FIFO. */
     ZAB_FX_DELIVER,    /* Apply `rec`: committed, and durable here. */
     ZAB_FX_FETCH,      /* Read records after `zxid` from the log. */
-    ZAB_FX_SNAP_FETCH, /* Read a piece at `offset`, at most ZAB_CHUNK_BYTES_MAX, of the newest
+    ZAB_FX_SNAP_FETCH, /* Read a piece at `offset`, at most `len` bytes, of the newest
                           snapshot that verifies; it stays the same from the first piece of `peer`
                           to its last. None verifies: an error, and the host takes a new one. */
     ZAB_FX_RESTORE,    /* A received snapshot is ours: load the state from it. */
@@ -170,6 +173,7 @@ struct zab_effect {
     uint32_t leader;
     uint32_t link;      /* FORWARDED: the dialogue it came in. */
     uint64_t offset;    /* SNAP_CHUNK, SNAP_FETCH. */
+    uint32_t len;       /* SNAP_FETCH. */
     struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED, SIGN: copy what you keep. */
     enum err err;
     const struct zab_config *config; /* JOIN. */
@@ -262,10 +266,17 @@ struct zab_status {
     uint64_t heard_ms;         /* When this replica last knew of a leader with a quorum. */
     uint32_t low_voters;       /* Leader: voters that reported a low disk, itself included. */
     bool quorum_low;           /* Leader: without the low ones there is no quorum. */
+    uint32_t refills;          /* Leader: learners that the log is kept for. */
     char reason[ZAB_TEXT_MAX]; /* Why it does not vote or serve; "" when it does. */
 };
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status);
+
+/* Leader: the host keeps the log after this zxid for learners that are brought in step, as far as
+ * its disk allows; ZAB_KEEP_NONE: none needs it. Ask after each step, before its effects are
+ * carried out: what they open must not be purged by then. */
+#define ZAB_KEEP_NONE UINT64_MAX
+zxid_t zab_keep(const struct zab *zab);
 
 /* The committed configuration. */
 const struct zab_config *zab_config(const struct zab *zab);

@@ -21,7 +21,9 @@ enum {
     REDISCOVER_MS = 10000,    /* At most one new epoch for a stuck promise in this time. */
     DELIVER_MAX = 2048,       /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Asked for in one ZAB_FX_FETCH. */
-    SNAP_WINDOW = 4,            /* Chunks sent and not yet durable at the learner. */
+    SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most. */
+    REFILL_ALARM_MS = 10000,    /* A learner's log that was purged is told at most this often. */
+    REFILL_STALL_TICKS = 300,   /* No log is kept for a learner without progress for that long. */
     CHECKPOINTS = 32,           /* Digests remembered. */
     PEER_CHECKPOINTS = 8,       /* Of each peer. */
     CONFIRMS_MAX = 65536,       /* Requests waiting for a quorum round. */
@@ -102,6 +104,14 @@ struct learner {
     uint32_t early_flags;
 };
 
+/* Log that a learner will need, on the leader's disk. */
+struct keep {
+    bool is_on;
+    bool is_open;      /* It is not yet known which snapshot the host sends: all of the log. */
+    zxid_t after;      /* What follows this zxid. */
+    uint64_t moved_ms; /* Last progress. */
+};
+
 struct peer {
     uint32_t id;
     bool seed_voter; /* By the configuration file. */
@@ -111,9 +121,11 @@ struct peer {
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;
-    uint64_t heard_ms; /* Last message of any kind; 0: none yet. */
-    uint64_t seen_ms;  /* Its configured incarnation was last connected. */
-    zxid_t known_last; /* Newest durable zxid this incarnation ever acknowledged ... */
+    struct keep keep;       /* Outlives the connection. */
+    uint64_t keep_alarm_ms; /* The loss of it is not told before this. */
+    uint64_t heard_ms;      /* Last message of any kind; 0: none yet. */
+    uint64_t seen_ms;       /* Its configured incarnation was last connected. */
+    zxid_t known_last;      /* Newest durable zxid this incarnation ever acknowledged ... */
     uint32_t known_promised;
     uint64_t known_incarnation; /* ... this one. */
     struct checkpoint checkpoints[PEER_CHECKPOINTS];
@@ -394,9 +406,26 @@ void sync_pump(struct zab *zab, struct peer *peer);
 void sync_pump_all(struct zab *zab);
 void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid);
 void sync_on_fetched(struct zab *zab, const struct zab_event *event);
+void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t flags);
+void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec);
+struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token);
+
+/* lead_snap.c: a snapshot on its way to a learner. */
+void snap_begin(struct zab *zab, struct peer *peer);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
+
+/* lead_keep.c: the log that learners still need. */
+void keep_begin(struct zab *zab, struct peer *peer, zxid_t after);
+void keep_begin_open(struct zab *zab, struct peer *peer);
+void keep_progress(struct zab *zab, struct peer *peer);
+void keep_peer_down(struct peer *peer);
+void keep_on_acked(struct zab *zab, struct peer *peer);
+void keep_on_purged(struct zab *zab); /* The base of the log has moved. */
+void keep_tick(struct zab *zab);
+void keep_clear(struct zab *zab); /* We lead no more. */
+uint32_t keep_count(const struct zab *zab);
 
 /* broadcast.c */
 void broadcast_append(struct zab *zab, enum logrec_type type, struct slice payload);

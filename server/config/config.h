@@ -83,6 +83,7 @@ struct config {
     uint64_t snap_bytes;
     uint32_t snapshots_keep;
     uint64_t wal_segment_bytes;
+    uint64_t refill_log_bytes_max;
 
     /* Shares of the descriptors that this process may have: see server/process/files.h. No keys; 0
      * where they were not computed: no bound. */

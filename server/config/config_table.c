@@ -81,6 +81,10 @@ static const struct config_row rows[] = {
      "snapshots to keep; log behind the oldest is purged"},
     {"walSegmentBytes", CONFIG_U64, AT(wal_segment_bytes), "33554432", 64 * KIB, 1024 * MIB, NULL,
      false, "size of a log file, multiple of 4096"},
+    {"maxRefillLogBytes", CONFIG_U64, AT(refill_log_bytes_max), "4294967296", 0, UINT64_C(1) << 44,
+     NULL, false,
+     "bytes of log kept for learners that are being refilled, beyond what the "
+     "snapshots need"},
     {"maxConnections", CONFIG_U32, AT(connections_max), "10000", 1, 1000000, NULL, true,
      "client connections"},
     {"maxConnectionsPerAddress", CONFIG_U32, AT(connections_per_address_max), "0", 0, 1000000, NULL,

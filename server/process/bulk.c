@@ -75,8 +75,7 @@ static void send_piece(struct bulk *bulk, struct bulk_job *job)
 {
     buf_init(&job->bytes, ZAB_CHUNK_BYTES_MAX);
     if (job->err == ERR_OK) {
-        job->err = snap_send_piece(&bulk->send, job->peer, job->offset, os_now_ms(), &job->bytes,
-                                   &job->info);
+        job->err = snap_send_piece(&bulk->send, &job->piece, os_now_ms(), &job->bytes);
     }
     answer(bulk, job);
 }
@@ -84,10 +83,12 @@ static void send_piece(struct bulk *bulk, struct bulk_job *job)
 /* A file that has to be checked first is put aside for the caller. */
 static void snap_fetch(struct bulk *bulk, struct bulk_job *job, struct list *later)
 {
-    if (job->offset == 0) {
-        job->err = snap_send_begin(&bulk->send, job->peer, os_now_ms());
+    uint32_t peer = job->piece.peer;
+
+    if (job->piece.offset == 0) {
+        job->err = snap_send_begin(&bulk->send, peer, os_now_ms());
     }
-    if (job->offset == 0 && job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->peer)) {
+    if (job->piece.offset == 0 && job->err == ERR_OK && !snap_send_is_checked(&bulk->send, peer)) {
         list_push_back(later, &job->node);
         return;
     }
@@ -113,6 +114,22 @@ static void end_if_failed(enum err err)
     }
 }
 
+/* Tells the core when the log's base has moved without a snapshot. */
+static void tell_purged(struct bulk *bulk)
+{
+    struct store_figures figures;
+
+    store_figures(bulk->store, &figures);
+    if (figures.log_base != bulk->log_base) {
+        struct bulk_job *job = mem_zalloc(1, sizeof *job);
+
+        bulk->log_base = figures.log_base;
+        job->type = BULK_PURGED;
+        job->log_base = figures.log_base;
+        answer(bulk, job);
+    }
+}
+
 /* The next segment of the log, made before it is needed. */
 static void prepare(struct bulk *bulk)
 {
@@ -126,6 +143,7 @@ static void prepare(struct bulk *bulk)
     enum err err = store_preallocate(bulk->store);
 
     end_if_failed(err);
+    tell_purged(bulk);
     atomic_store(&bulk->low, err == ERR_NO_SPACE || store_is_low(bulk->store));
 }
 
@@ -245,8 +263,8 @@ static void check_and_send(struct bulk *bulk, struct bulk_job *job, struct list 
     uint64_t done = 0;
     size_t bytes = 0;
 
-    while (job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->peer)) {
-        job->err = snap_send_check(&bulk->send, job->peer, &bytes);
+    while (job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->piece.peer)) {
+        job->err = snap_send_check(&bulk->send, job->piece.peer, &bytes);
         done += bytes;
         pace(bulk, start_ms, done, later);
         if (bulk->stopping || mailbox_is_closed(&bulk->inbox)) {
@@ -297,6 +315,8 @@ static void run_jobs(struct bulk *bulk, struct list *later)
         case BULK_SNAPSHOT:
             list_push_back(later, &job->node);
             break;
+        case BULK_PURGED:
+            UNREACHABLE();
         }
     }
 }

@@ -41,10 +41,10 @@ static void ask_bulk(struct server *server, enum bulk_type type, const struct za
     struct bulk_job *job = mem_zalloc(1, sizeof *job);
 
     job->type = type;
-    job->peer = effect->peer;
     job->token = effect->token;
     job->zxid = effect->zxid;
-    job->offset = effect->offset;
+    job->piece =
+        (struct snap_piece){.peer = effect->peer, .offset = effect->offset, .len = effect->len};
     job->history = zab_config(replica_zab(server->core.replica))->history;
     bulk_post(&server->bulk, job);
 }
@@ -143,6 +143,8 @@ void core_run_effects(struct server *server)
 {
     struct core *core = &server->core;
 
+    /* First: a snapshot that is opened for a learner from now on keeps the log behind it. */
+    store_keep(server->store, zab_keep(replica_zab(core->replica)));
     for (size_t i = 0; i < core->effects.zab.count; i++) {
         run_effect(server, &core->effects.zab.items[i]);
     }
@@ -225,8 +227,7 @@ static void snapshot_done(struct server *server, const struct bulk_job *job)
 
 static void bulk_done(struct server *server, struct bulk_job *job)
 {
-    struct zab_event event = {
-        .peer = job->peer, .token = job->token, .err = job->err, .offset = job->offset};
+    struct zab_event event = {.peer = job->piece.peer, .token = job->token, .err = job->err};
 
     switch (job->type) {
     case BULK_FETCH:
@@ -238,9 +239,11 @@ static void bulk_done(struct server *server, struct bulk_job *job)
     case BULK_SNAP_FETCH:
         event.type = ZAB_EV_SNAP_FETCHED;
         event.bytes = buf_slice(&job->bytes);
-        event.zxid = job->info.start;
-        event.snap_chain = job->info.start_chain;
-        event.base = job->info.end;
+        event.offset = job->piece.offset;
+        event.flag = job->piece.is_last;
+        event.zxid = job->piece.info.start;
+        event.snap_chain = job->piece.info.start_chain;
+        event.base = job->piece.info.end;
         core_step(server, &event);
         break;
     case BULK_RESTORE:
@@ -249,6 +252,11 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         break;
     case BULK_SNAPSHOT:
         snapshot_done(server, job);
+        break;
+    case BULK_PURGED:
+        event.type = ZAB_EV_PURGED;
+        event.base = job->log_base;
+        core_step(server, &event);
         break;
     }
 }

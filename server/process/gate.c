@@ -85,9 +85,11 @@ void gate_publish(struct gate *gate)
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     struct publication *to = &gate->published;
     struct replica_status status;
+    struct store_figures figures;
     size_t count = zab_peers(replica_zab(core->replica), peers, ZAB_MEMBERS_MAX);
 
     replica_status(core->replica, &status);
+    store_figures(gate->server->store, &figures);
     (void)pthread_mutex_lock(&gate->mutex);
     to->replica = status;
     to->config = *zab_config(replica_zab(core->replica));
@@ -101,6 +103,7 @@ void gate_publish(struct gate *gate)
     memcpy(to->told, core->peers, sizeof to->told);
     to->sign_count = replica_signs(core->replica, to->signs);
     to->at_ms = core->now_ms;
+    to->store = figures;
     (void)pthread_mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(gate, &status.zab));
     atomic_store(&gate->readable, status.readable);

@@ -103,6 +103,14 @@ static void write_room(struct jsonw *json, const struct prep_room *room)
     }
 }
 
+/* The log that is kept for learners which are being refilled. */
+static void write_refills(struct jsonw *json, const struct publication *copy)
+{
+    jsonw_kv_u64(json, "refills", copy->replica.zab.refills);
+    jsonw_kv_u64(json, "refill_log_bytes", copy->store.kept_bytes);
+    jsonw_kv_u64(json, "refill_log_lost", copy->store.keeps_lost);
+}
+
 void gate_write_status(struct gate *gate, struct jsonw *json)
 {
     struct publication *copy = copy_published(gate);
@@ -130,6 +138,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     write_cluster(json, &copy->config);
     write_figures(gate, json);
     write_room(json, &copy->replica.room);
+    write_refills(json, copy);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
     jsonw_kv_bool(json, "read_only", gate->server->config->read_only);

@@ -162,6 +162,8 @@ static void write_replica(struct gate *gate, struct buf *out)
     counter(out, "zabra_elections_total", "Times this replica went looking for a leader.",
             replica.elections);
     gauge(out, "zabra_synced_learners", "Learners in step, as leader.", synced);
+    gauge(out, "zabra_refills", "Learners that the log is kept for, as leader.",
+          replica.zab.refills);
     gauge(out, "zabra_peers_connected", "Peers connected.", tcp.connected);
     counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp.bytes_in);
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp.bytes_out);
@@ -184,6 +186,11 @@ static void write_storage(struct gate *gate, struct buf *out)
             metric_get(&server->log.operations));
     gauge(out, "zabra_log_bytes", "Bytes of log segments on disk.", figures.log_bytes);
     gauge(out, "zabra_log_segments", "Log segments on disk.", figures.segments);
+    gauge(out, "zabra_refill_log_bytes",
+          "Bytes of log kept for learners that are being refilled, beyond what snapshots need.",
+          figures.kept_bytes);
+    counter(out, "zabra_refill_log_lost_total",
+            "Times that log was purged although a learner needed it.", figures.keeps_lost);
     gauge(out, "zabra_snapshots", "Snapshots on disk that verify.", figures.snapshots);
     gauge(out, "zabra_snapshot_zxid", "End of the newest snapshot.", figures.snap_newest_end);
     metric_head(out, "zabra_snapshot_seconds", "histogram", "Time to write a snapshot.");

@@ -82,6 +82,7 @@ static enum err open_store(struct server *server, struct store_report *report,
     struct store_options options = {
         .vfs = server->vfs,
         .segment_bytes = config->wal_segment_bytes,
+        .keep_bytes_max = config->refill_log_bytes_max,
         .snapshots_keep = config->snapshots_keep,
         .salt_seed = os_random_u64(),
         .record_bytes_max = ZAB_RECORD_BYTES_MAX,

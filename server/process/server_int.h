@@ -68,26 +68,25 @@ enum bulk_type {
     BULK_SNAP_FETCH,
     BULK_RESTORE,
     BULK_SNAPSHOT,
+    BULK_PURGED, /* Never asked for: the log has a new base. */
 };
 
 /* A question and, on the way back, its answer. */
 struct bulk_job {
     struct list node;
     enum bulk_type type;
-    uint32_t peer;
     uint64_t token;
     zxid_t zxid; /* FETCH: after; SNAPSHOT: start; RESTORE: 0 means an empty state. */
     uint64_t chain;
-    uint64_t offset;
-    uint64_t history;  /* RESTORE of nothing: of the new state. */
-    struct buf config; /* SNAPSHOT: encoded. */
+    struct snap_piece piece; /* SNAP_FETCH. */
+    uint64_t history;        /* RESTORE of nothing: of the new state. */
+    struct buf config;       /* SNAPSHOT: encoded. */
     enum err err;
     struct logrec **recs;
     size_t rec_count;
     struct buf bytes;
-    struct store_snap_info info;
     struct zab_event restored; /* RESTORE: what to tell the replica. */
-    zxid_t log_base;           /* SNAPSHOT: of the log after purging. */
+    zxid_t log_base;           /* SNAPSHOT, PURGED: of the log after purging. */
 };
 
 struct bulk {
@@ -98,6 +97,7 @@ struct bulk {
     struct view *view;
     struct snap_send send; /* Snapshots on their way to learners. */
     uint64_t prepare_ms;   /* Next look at the next segment. */
+    zxid_t log_base;       /* As the core was told last. */
     bool stopping;
     struct metric_histogram snapshot_time;
     struct metric_counter snapshots;
@@ -135,6 +135,7 @@ struct publication {
     size_t sign_count;
     struct zab_config config;
     struct tcp_figures tcp;
+    struct store_figures store;
     uint64_t at_ms;
 };
 

@@ -135,29 +135,31 @@ enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_byte
     return err;
 }
 
-enum err snap_send_piece(struct snap_send *send, uint32_t peer, uint64_t offset, uint64_t now_ms,
-                         struct buf *out, struct store_snap_info *ret_info)
+enum err snap_send_piece(struct snap_send *send, struct snap_piece *piece, uint64_t now_ms,
+                         struct buf *out)
 {
-    struct snap_send_slot *slot = slot_find(send, peer);
+    struct snap_send_slot *slot = slot_find(send, piece->peer);
     size_t len = 0;
 
+    ASSERT(piece->len > 0 && piece->len <= ZAB_CHUNK_BYTES_MAX);
     if (!slot || !slot->is_checked) {
         return ERR_CLOSED;
     }
 
-    uint8_t *to = buf_reserve(out, ZAB_CHUNK_BYTES_MAX);
+    uint8_t *to = buf_reserve(out, piece->len);
 
     ASSERT(to);
 
-    enum err err = store_snap_read_raw(slot->reader, offset, to, ZAB_CHUNK_BYTES_MAX, &len);
+    enum err err = store_snap_read_raw(slot->reader, piece->offset, to, piece->len, &len);
 
     if (err != ERR_OK) {
         return err;
     }
     out->len += len;
-    *ret_info = slot->info;
+    piece->info = slot->info;
+    piece->is_last = len < piece->len || piece->offset + len >= slot->info.file_bytes;
     slot->now_ms = now_ms;
-    if (len < ZAB_CHUNK_BYTES_MAX) {
+    if (piece->is_last) {
         slot->has_sent = true;
         slot->sent = slot->info.start;
         slot_close(slot);

@@ -51,9 +51,18 @@ bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
  * ERR_CLOSED: nothing is open for this peer any more. */
 enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_bytes);
 
-/* The piece at `offset`, at most ZAB_CHUNK_BYTES_MAX, appended to `out`; a shorter one is the last,
- * and closes the file. ERR_CLOSED: nothing is open for this peer, or not yet checked. ERR_IO. */
-enum err snap_send_piece(struct snap_send *send, uint32_t peer, uint64_t offset, uint64_t now_ms,
-                         struct buf *out, struct store_snap_info *ret_info);
+/* A piece of a file. */
+struct snap_piece {
+    uint32_t peer;
+    uint64_t offset;
+    uint32_t len;                /* At most. */
+    bool is_last;                /* Out: the file ends with it. */
+    struct store_snap_info info; /* Out: of the file. */
+};
+
+/* Appends it to `out`; the last one closes the file. ERR_CLOSED: nothing is open for this peer, or
+ * not yet checked. ERR_IO. */
+enum err snap_send_piece(struct snap_send *send, struct snap_piece *piece, uint64_t now_ms,
+                         struct buf *out);
 
 #endif

@@ -184,6 +184,7 @@ struct sim *sim_new(const struct sim_options *options)
     } else if (options->mutant == 0) {
         sim_draw_room(options->seed, &sim->knobs);
         sim_draw_lanes(options->seed, &sim->knobs);
+        sim_draw_links(options->seed, &sim->knobs);
     }
     if (options->only_nodes) {
         sim->knobs.nodes = options->only_nodes;

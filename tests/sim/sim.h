@@ -29,6 +29,7 @@ enum {
     SIM_SECOND = 1000000,
     SIM_REASON_MAX = 400,
     SIM_IMAGES_MAX = 1,
+    SIM_RATES = 4,
 };
 
 struct sim;
@@ -70,6 +71,10 @@ struct sim_knobs {
     uint32_t snap_count;
     uint64_t segment_bytes;
     uint32_t snapshots_keep;
+    uint64_t keep_bytes_max;        /* maxRefillLogBytes. */
+    uint32_t link_rates[SIM_RATES]; /* Bytes in a ms that a direction of a pair carries, drawn from
+                               these; 0: no limit. */
+    uint32_t queue_bytes;           /* Of a connection, at most; 0: no limit. */
     uint32_t requests_max;
     uint32_t forward_bytes; /* Of learners' requests that wait in the leader. */
     uint32_t slice_bytes;   /* Of a snapshot of our own, at a time. */
@@ -122,6 +127,7 @@ struct sim_knobs {
 void sim_draw(struct rng *rng, struct sim_knobs *knobs);
 void sim_draw_room(uint64_t seed, struct sim_knobs *knobs); /* maxTreeBytes. */
 void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs);
+void sim_draw_links(uint64_t seed, struct sim_knobs *knobs); /* Slow links, snapshots in pieces. */
 
 /* ---- Records and truth (sim_check.c). ---- */
 
@@ -267,6 +273,8 @@ struct sim_link {             /* One direction. */
     uint32_t cuts;     /* Reasons why nothing gets through now. */
     uint64_t since_us; /* The last cut healed, or the connection was made or ended. */
     uint32_t delay_factor;
+    uint32_t rate;   /* Bytes in a ms; 0: no limit. */
+    uint64_t queued; /* Bytes on their way. */
 };
 
 /* ---- Totals, printed per run. ---- */

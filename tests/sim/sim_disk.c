@@ -105,13 +105,29 @@ static void tell_space(struct sim *sim, struct sim_node *node)
     }
 }
 
+/* A purge without a snapshot of its own has moved the log's base. */
+static void tell_purged(struct sim *sim, struct sim_node *node)
+{
+    struct zab_event step = {.type = ZAB_EV_PURGED};
+    struct store_figures figures;
+
+    store_figures(node->store, &figures);
+    step.base = figures.log_base;
+    sim_node_step(sim, node, &step);
+}
+
 static void preallocate(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
+    uint32_t life = node->life;
     enum err err = store_preallocate(node->store);
 
     node->preallocating = false;
     if (died(sim, node)) {
+        return;
+    }
+    tell_purged(sim, node);
+    if (!node->up || node->life != life) {
         return;
     }
     if (err == ERR_NO_SPACE) {
@@ -205,23 +221,21 @@ static enum err begin_send(struct sim *sim, struct sim_node *node, uint32_t peer
 static void snap_fetch(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
-    uint32_t peer = (uint32_t)(event->b % (SIM_NODES_MAX + 1));
-    uint64_t offset = event->b / (SIM_NODES_MAX + 1);
-    struct store_snap_info info = {0};
+    struct snap_piece *piece = event->ptr;
     struct buf bytes;
-    struct zab_event step = {
-        .type = ZAB_EV_SNAP_FETCHED, .peer = peer, .token = event->a, .offset = offset};
+    struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED, .peer = piece->peer, .token = event->a};
 
     buf_init(&bytes, ZAB_CHUNK_BYTES_MAX);
-    step.err = offset == 0 ? begin_send(sim, node, peer) : ERR_OK;
+    step.err = piece->offset == 0 ? begin_send(sim, node, piece->peer) : ERR_OK;
     if (step.err == ERR_OK) {
-        step.err =
-            snap_send_piece(&node->send, peer, offset, sim_node_ms(sim, node), &bytes, &info);
-        step.zxid = info.start;
-        step.snap_chain = info.start_chain;
-        step.base = info.end;
+        step.err = snap_send_piece(&node->send, piece, sim_node_ms(sim, node), &bytes);
+        step.zxid = piece->info.start;
+        step.snap_chain = piece->info.start_chain;
+        step.base = piece->info.end;
         step.bytes = buf_slice(&bytes);
+        step.flag = piece->is_last;
     }
+    step.offset = piece->offset;
     if (!died(sim, node)) {
         sim_node_step(sim, node, &step);
     }
@@ -230,13 +244,19 @@ static void snap_fetch(struct sim *sim, struct sim_event *event)
 
 void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
-    bool snap = effect->type == ZAB_FX_SNAP_FETCH;
-    uint64_t in_us = snap ? bulk_us(sim, node) : sim_disk_us(sim, node);
-    struct sim_event *event =
-        sim_after(sim, in_us, snap ? snap_fetch : fetch, snap ? "snap fetch" : "fetch", node);
+    struct sim_event *event;
 
+    if (effect->type == ZAB_FX_FETCH) {
+        event = sim_after(sim, sim_disk_us(sim, node), fetch, "fetch", node);
+        event->b = effect->zxid;
+    } else {
+        struct snap_piece piece = {
+            .peer = effect->peer, .offset = effect->offset, .len = effect->len};
+
+        event = sim_after(sim, bulk_us(sim, node), snap_fetch, "snap fetch", node);
+        event->ptr = mem_dup(&piece, sizeof(piece));
+    }
     event->a = effect->token;
-    event->b = snap ? effect->offset * (SIM_NODES_MAX + 1) + effect->peer : effect->zxid;
 }
 
 /* ---- Taking a received snapshot for our state. ---- */

@@ -47,6 +47,8 @@ static struct sim_packet *head(struct sim_link *link)
 
 static void drop_head(struct sim_link *link)
 {
+    ASSERT(link->queued >= head(link)->len);
+    link->queued -= head(link)->len;
     mem_free(head(link)->bytes);
     link->head = (link->head + 1) % link->cap;
     link->count--;
@@ -94,7 +96,10 @@ static void push(struct sim *sim, uint32_t from, uint32_t to, struct sim_packet 
         grow(link);
     }
     packet.at_us = at_us > link->last_us ? at_us : link->last_us;
+    /* A slow link: its bytes come one after the other. */
+    packet.at_us += link->rate > 0 ? (uint64_t)packet.len * SIM_MS / link->rate : 0;
     link->last_us = packet.at_us;
+    link->queued += packet.len;
     link->items[(link->head + link->count) % link->cap] = packet;
     link->count++;
     schedule(sim, from, to);
@@ -275,6 +280,12 @@ void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const str
     if (bytes.overflow) {
         sim_fail(sim, "A25", "a %s of node %u is too large", zab_msg_name(msg->type), from->id);
     }
+    if (sim->knobs.queue_bytes > 0 && sim->links[from->id][to].queued >= sim->knobs.queue_bytes) {
+        SIM_TRACE(sim, "net %u drops %u, which does not read", from->id, to);
+        buf_release(&bytes);
+        sim_net_close(sim, from, to);
+        return;
+    }
     push(sim, from->id, to,
          (struct sim_packet){.kind = PACKET_DATA,
                              .conn = conn,
@@ -429,6 +440,7 @@ void sim_net_init(struct sim *sim)
     for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
         for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
             sim->links[a][b].delay_factor = rng_chance(&sim->rng, 100000) ? 5 : 1;
+            sim->links[a][b].rate = sim->knobs.link_rates[(a * 3 + b) % SIM_RATES];
         }
         for (uint32_t b = a + 1; b <= sim->knobs.nodes; b++) {
             struct sim_event *event =

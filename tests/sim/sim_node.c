@@ -168,6 +168,7 @@ void sim_node_effects(struct sim *sim, struct sim_node *node)
 {
     struct zab_effects *effects = &node->effects.zab;
 
+    store_keep(node->store, zab_keep(replica_zab(node->replica)));
     sim_check_step(sim, node);
     for (size_t i = 0; i < effects->count; i++) {
         if (dies_here(sim, node, &effects->items[i])) {
@@ -281,6 +282,7 @@ static enum err open_store(struct sim *sim, struct sim_node *node, struct store_
     struct store_options options = {.vfs = node->vfs,
                                     .segment_bytes = sim->knobs.segment_bytes,
                                     .snapshots_keep = sim->knobs.snapshots_keep,
+                                    .keep_bytes_max = sim->knobs.keep_bytes_max,
                                     .salt_seed = rng_u64(&sim->rng),
                                     .record_bytes_max = ZAB_RECORD_BYTES_MAX};
 

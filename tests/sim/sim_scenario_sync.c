@@ -126,6 +126,111 @@ static void s4(struct sim *sim)
     }
 }
 
+/* ---- S40: a learner behind a slow link, a short log and steady writes. ---- */
+
+enum {
+    S40_FILL = 600,   /* Writes that make the state. */
+    S40_TURN_MS = 60, /* Between two writes while the learner is refilled. */
+    S40_TURNS = 1500, /* The learner must be in step by then, under load. */
+    S40_RATE = 6,     /* Bytes in a ms: more than the writes, so that it can. */
+};
+
+static void slow_refill(struct sim_knobs *knobs)
+{
+    knobs->snap_count = 12;
+    knobs->snapshots_keep = 1;
+    knobs->keep_bytes_max = 64 << 20;
+    knobs->limits.cache_max = 4;
+    knobs->limits.chunk_bytes = 500;
+    knobs->limits.window_bytes_max = 4 << 10;
+    knobs->queue_bytes = 32 << 10;
+    knobs->segment_bytes = 16 << 10;
+}
+
+static void set_rate(struct sim *sim, uint32_t id, uint32_t rate)
+{
+    for (uint32_t other = 1; other <= sim->knobs.nodes; other++) {
+        sim->links[other][id].rate = rate;
+        sim->links[id][other].rate = rate;
+    }
+}
+
+/* Writes go on at the leader until `node` serves; `broken`: its connection breaks now and then. */
+static void refill_under_load(struct sim *sim, struct sim_node *node, bool broken)
+{
+    uint64_t reset_at = sim->now_us;
+
+    for (int turn = 0; turn < S40_TURNS; turn++) {
+        if (node->up && node->status.zab.serving) {
+            return;
+        }
+        script_write(sim, script_leader(sim));
+        script_run(sim, S40_TURN_MS);
+        if (broken && sim->now_us >= reset_at) {
+            sim_net_reset(sim, script_leader(sim)->id, node->id);
+            reset_at = sim->now_us + rng_range(&sim->rng, 2000, 4000) * SIM_MS;
+        }
+    }
+    sim_fail(sim, "A24", "node %u, behind a slow link, never gets in step under load", node->id);
+}
+
+static void s40(struct sim *sim)
+{
+    struct sim_node *learner;
+
+    script_found(sim);
+    learner = script_follower(sim, 0);
+    script_crash(sim, learner, SIM_KILL);
+    script_writes(sim, script_leader(sim), S40_FILL);
+    set_rate(sim, learner->id, S40_RATE);
+    script_start(sim, learner);
+    refill_under_load(sim, learner, false);
+    set_rate(sim, learner->id, 0);
+    sim_settle(sim);
+}
+
+/* ---- S41: a learner stops in the middle of its snapshot: the log is not kept for ever. ---- */
+
+enum {
+    S41_BREAK_MS = 1500, /* The transfer has begun. */
+    S41_STALL_MS = 320000,
+    S41_WRITES = 60, /* Snapshots and purges. */
+};
+
+static uint64_t kept_bytes(const struct sim_node *node)
+{
+    struct store_figures figures;
+
+    store_figures(node->store, &figures);
+    return figures.kept_bytes;
+}
+
+static void s41(struct sim *sim)
+{
+    struct sim_node *learner;
+
+    script_found(sim);
+    learner = script_follower(sim, 0);
+    script_crash(sim, learner, SIM_KILL);
+    script_writes(sim, script_leader(sim), S40_FILL);
+    set_rate(sim, learner->id, S40_RATE);
+    script_start(sim, learner);
+    script_run(sim, S41_BREAK_MS);
+    sim_node_pause(sim, learner, 3600 * UINT64_C(1000000));
+    script_writes(sim, script_leader(sim), S41_WRITES);
+    if (kept_bytes(script_leader(sim)) == 0) {
+        sim_fail(sim, "A24", "no log is kept for node %u, which gets a snapshot", learner->id);
+    }
+    script_run(sim, S41_STALL_MS);
+    script_writes(sim, script_leader(sim), S41_WRITES);
+    if (kept_bytes(script_leader(sim)) > 0) {
+        sim_fail(sim, "A25", "log is kept for node %u, which stands still", learner->id);
+    }
+    sim_node_resume(sim, learner);
+    set_rate(sim, learner->id, 0);
+    sim_settle(sim);
+}
+
 /* ---- S5: a truncation is broken off. S6: divergent tails. ---- */
 
 /* The leader alone gets some writes on its own disk that nobody acknowledges. */
@@ -394,6 +499,8 @@ static void gap(struct sim *sim)
 const struct script scripts_sync[] = {
     {.name = "S3", .run = s3},
     {.name = "S4", .run = s4, .knobs = small_history},
+    {.name = "S40", .run = s40, .knobs = slow_refill},
+    {.name = "S41", .run = s41, .knobs = slow_refill},
     {.name = "S5", .run = s5},
     {.name = "S6", .run = s6, .knobs = five},
     {.name = "S6-snap", .run = s6_snap, .knobs = small_history},

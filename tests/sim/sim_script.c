@@ -65,6 +65,7 @@ void sim_scenario_knobs(struct sim *sim)
                                 .snap_count = 1000000,
                                 .segment_bytes = 64 << 10,
                                 .snapshots_keep = 2,
+                                .keep_bytes_max = 1 << 20,
                                 .requests_max = 1000,
                                 .forward_bytes = 1 << 20,
                                 .slice_bytes = 1000,

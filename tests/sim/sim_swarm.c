@@ -9,7 +9,10 @@
 enum {
     ROOM_EVERY = 8,   /* One seed in so many has bounds of the tree. */
     LANES_EVERY = 16, /* One seed in so many, another one, has clients with sockets. */
-    ROOM_SALT = 0x726f6f6d
+    LINKS_EVERY = 8,  /* One seed in so many, again another one, has slow links. */
+    ROOM_SALT = 0x726f6f6d,
+    LINKS_SALT = 0x6c696e6b,
+    QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
 };
 
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
@@ -50,6 +53,7 @@ static void draw_shape(struct rng *rng, struct sim_knobs *knobs)
     knobs->snap_count = PICK(rng, 20, 60, 200, 2000);
     knobs->segment_bytes = PICK(rng, 64 << 10, 64 << 10, 128 << 10, 256 << 10);
     knobs->snapshots_keep = PICK(rng, 1, 2, 3);
+    knobs->keep_bytes_max = 1 << 20;
     knobs->slice_bytes = PICK(rng, 100, 500, 4096);
     knobs->pad_bytes = rng_chance(rng, 40000) ? (uint32_t)rng_range(rng, 2000, 20000) : 0;
     knobs->requests_max = PICK(rng, 8, 100, 1000);
@@ -130,6 +134,32 @@ void sim_draw_room(uint64_t seed, struct sim_knobs *knobs)
 void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs)
 {
     knobs->lanes = seed % LANES_EVERY == 1;
+}
+
+/* Slow links and snapshots that take many pieces: a transfer lasts for seconds, while writes go on
+ * and the log is short. */
+void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
+{
+    struct rng rng;
+
+    if (seed % LINKS_EVERY != 3) {
+        return;
+    }
+    rng_init(&rng, seed ^ LINKS_SALT);
+    for (size_t i = 0; i < sizeof(knobs->link_rates) / sizeof(knobs->link_rates[0]); i++) {
+        knobs->link_rates[i] = PICK(&rng, 0, 50, 100, 400);
+    }
+    knobs->queue_bytes = QUEUE_BYTES;
+    knobs->keep_bytes_max = PICK(&rng, 0, 256 << 10, 4 << 20, 4 << 20);
+    knobs->pad_bytes = 0;
+    knobs->snap_count = PICK(&rng, 20, 60);
+    knobs->snapshots_keep = 1;
+    knobs->limits.chunk_bytes = PICK(&rng, 100, 500, 2000);
+    knobs->limits.window_bytes_max = PICK(&rng, 1 << 10, 8 << 10);
+    knobs->limits.pending_bytes_max = 1 << 16;
+    if (knobs->empty_ms == 0) {
+        knobs->empty_ms = 15000; /* So that there is somebody to refill. */
+    }
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)

@@ -135,6 +135,7 @@ static void the_leader_tells_its_configuration_before_the_last_piece(void **stat
     piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
     piece.base = piece.zxid;
     piece.bytes = slice_str("all of it");
+    piece.flag = true;
     drive_step(&drive, &piece);
     for (size_t i = 0; i < drive.seen_count; i++) {
         if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].msg.type == ZAB_FOUND) {

@@ -136,6 +136,7 @@ static void behind_the_log_there_is_a_snapshot(void **state)
     piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
     piece.offset = sizeof bytes;
     piece.bytes.len = 10;
+    piece.flag = true;
     drive_step(&drive, &piece);
     assert_true(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->flags & ZAB_FLAG_SNAP_LAST);
     assert_null(drive_sent(&drive, 2, ZAB_ENTRY));

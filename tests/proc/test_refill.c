@@ -1,0 +1,157 @@
+/*
+ * A replica behind a slow link is brought in step while writes go on and the log is short: its
+ * snapshot takes longer than the log would last. What the link has carried is counted, so that a
+ * transfer that is begun again is noticed.
+ *
+ * The last replica dials all others, so that the links in its configuration alone are slow.
+ * `--full` does it with 20 MB over 2 MB/s; else it is as much smaller as a run of all tests needs.
+ */
+#include "tests/proc/ensemble.h"
+#include "tests/proc/load.h"
+#include "tests/proc/slow_link.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    LAST = 2, /* Index of the replica that is refilled. */
+    VALUE_BYTES = 100000,
+    WRITERS = 2
+};
+
+struct scale {
+    uint32_t values; /* Of VALUE_BYTES. */
+    uint32_t rate;   /* Bytes a second. */
+};
+
+static struct scale scale = {.values = 30, .rate = 1000000};
+
+static struct ensemble ensemble;
+static struct slow_link links[LAST];
+static struct load load;
+
+/* A log of a few hundred writes. */
+static const char keys[] = "snapCount=200\nsnapRetainCount=1\nwalSegmentBytes=262144\n";
+
+/* In its configuration the last one finds the others behind the links. */
+static void give_links(void)
+{
+    const struct replica *last = &ensemble.replicas[LAST];
+    char text[1024];
+    int fd = open(last->config, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    int len = snprintf(text, sizeof(text),
+                       "id=%u\ndataDir=%s\nclientPort=%u\nserver.1=127.0.0.1:%u\n"
+                       "server.2=127.0.0.1:%u\nserver.3=127.0.0.1:%u\n%s",
+                       last->id, last->data, last->client_port, links[0].port, links[1].port,
+                       last->peer_port, keys);
+
+    assert_true(fd >= 0 && len > 0 && len < (int)sizeof(text));
+    assert_int_equal(write(fd, text, (size_t)len), len);
+    close(fd);
+}
+
+static void fill(void)
+{
+    static char value[VALUE_BYTES + 1];
+    char path[64];
+
+    memset(value, 'v', VALUE_BYTES);
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/big?upsert=true", "", 201);
+    for (uint32_t i = 0; i < scale.values; i++) {
+        (void)snprintf(path, sizeof(path), "/znodes/v1/big/v%u?upsert=true", i);
+        ensemble_call_until(&ensemble, 0, "PUT", path, value, 201);
+    }
+}
+
+static uint64_t passed(void)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < LAST; i++) {
+        sum += atomic_load(&links[i].passed);
+    }
+    return sum;
+}
+
+/* The last one is away, its disk is empty, the others write. */
+static int open_with_a_learner(void **state)
+{
+    (void)state;
+    ensemble_open(&ensemble, 3, keys);
+    for (size_t i = 0; i < LAST; i++) {
+        slow_link_start(&links[i], ensemble.replicas[i].peer_port, 0);
+    }
+    give_links();
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    ensemble_kill(&ensemble, LAST);
+    ensemble_empty(&ensemble, LAST);
+    fill();
+    load_start(&load, &ensemble, WRITERS);
+    load_wait(&load, &ensemble, 1000);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    load_release(&load);
+    (void)state;
+    ensemble_close(&ensemble);
+    for (size_t i = 0; i < LAST; i++) {
+        slow_link_stop(&links[i]);
+    }
+    return 0;
+}
+
+static void start_slowly(void)
+{
+    for (size_t i = 0; i < LAST; i++) {
+        atomic_store(&links[i].rate, scale.rate);
+        atomic_store(&links[i].passed, 0);
+    }
+    ensemble_start(&ensemble, LAST);
+}
+
+static uint64_t state_bytes(void)
+{
+    return (uint64_t)scale.values * VALUE_BYTES;
+}
+
+static void test_a_learner_behind_a_slow_link_gets_in_step_under_load(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint32_t before = load_acked(&load);
+    uint64_t start_ms = os_now_ms();
+
+    (void)state;
+    start_slowly();
+    ensemble_wait_ready(&ensemble, LAST);
+    print_message("in step after %d ms, beside %d writes; the links carried %d kB\n",
+                  (int)(os_now_ms() - start_ms), (int)(load_acked(&load) - before),
+                  (int)(passed() / 1000));
+    load_stop(&load, &ensemble);
+    /* One transfer, and the log behind it. */
+    ENSEMBLE_CHECK(&ensemble, passed() < 2 * state_bytes());
+    ENSEMBLE_CHECK(&ensemble,
+                   ensemble_metric(&ensemble, leader, "zabra_refill_log_lost_total") == 0);
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, leader, "zabra_refill_log_bytes") == 0);
+    load_verify(&load, &ensemble, LAST);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_learner_behind_a_slow_link_gets_in_step_under_load,
+                                        open_with_a_learner, close_all),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "--full") == 0) {
+        scale = (struct scale){.values = 200, .rate = 2000000};
+    }
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

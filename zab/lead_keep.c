@@ -1,0 +1,169 @@
+/*
+ * The log that learners still need. A learner that is brought in step reads the leader's log from a
+ * fixed place on: what the snapshot has that it gets, or what its own log ends with. If the log is
+ * purged behind that place meanwhile, all that it has received is worth nothing. So the leader
+ * names the oldest such place to its host, from the decision how to synchronise until the learner
+ * needs the disk no more, and for a while after its connection is lost, since it will come back.
+ *
+ * A learner that makes no progress loses this; how many bytes of log it may cost is the host's.
+ */
+#include "zab/zab_int.h"
+
+static void keep_end(struct peer *peer)
+{
+    peer->keep = (struct keep){0};
+    ASSERT(!peer->keep.is_on);
+}
+
+/* To come back is no progress. */
+static void begin(struct zab *zab, struct peer *peer, struct keep keep)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    ASSERT(keep.after <= zab->trail.last);
+
+    keep.is_on = true;
+    keep.moved_ms = peer->keep.is_on ? peer->keep.moved_ms : zab->now_ms;
+    peer->keep = keep;
+}
+
+void keep_begin(struct zab *zab, struct peer *peer, zxid_t after)
+{
+    begin(zab, peer, (struct keep){.after = after});
+    ASSERT(peer->keep.is_on);
+}
+
+void keep_begin_open(struct zab *zab, struct peer *peer)
+{
+    begin(zab, peer, (struct keep){.is_open = true});
+    ASSERT(peer->keep.is_on);
+}
+
+/* One that was in step has no claim to more than anybody who comes back. */
+void keep_peer_down(struct peer *peer)
+{
+    ASSERT(!peer->up);
+    if (peer->learner.stage == LEARNER_SYNCED) {
+        keep_end(peer);
+    }
+}
+
+void keep_progress(struct zab *zab, struct peer *peer)
+{
+    ASSERT(peer->keep.moved_ms <= zab->now_ms);
+
+    peer->keep.moved_ms = zab->now_ms;
+}
+
+/* All that it lacks is in memory. */
+static bool needs_no_disk(const struct zab *zab, const struct learner *learner)
+{
+    ASSERT(learner->acked <= zab->trail.last);
+
+    return learner->stage == LEARNER_SYNCED &&
+           (learner->acked == zab->trail.last || trail_after(&zab->trail, learner->acked));
+}
+
+void keep_on_acked(struct zab *zab, struct peer *peer)
+{
+    const struct learner *learner = &peer->learner;
+
+    ASSERT(zab->state == ZAB_LEADING);
+    if (!peer->keep.is_on || learner->stage < LEARNER_STREAM) {
+        return;
+    }
+    if (needs_no_disk(zab, learner)) {
+        keep_end(peer);
+    } else if (learner->acked > peer->keep.after) {
+        peer->keep.after = learner->acked;
+        keep_progress(zab, peer);
+    }
+}
+
+void keep_tick(struct zab *zab)
+{
+    uint64_t limit_ms = ticks_ms(zab, REFILL_STALL_TICKS);
+
+    ASSERT(zab->state == ZAB_LEADING);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (!peer->keep.is_on || zab->now_ms - peer->keep.moved_ms < limit_ms) {
+            continue;
+        }
+        PROBE("zab.refill_stalled");
+        if (peer->up) {
+            fx_text(zab, ZAB_FX_ALARM,
+                    "the refill of peer %u has made no progress for %llu s: the log is kept for it "
+                    "no longer; check its disk and the network to it",
+                    peer->id, (unsigned long long)(limit_ms / 1000));
+        }
+        keep_end(peer);
+    }
+}
+
+/* A snapshot on its way to it is worth nothing without the log that follows its start. */
+static void lose(struct zab *zab, struct peer *peer)
+{
+    ASSERT(peer->keep.is_on && peer->keep.after < zab->trail.base);
+
+    PROBE("zab.refill_lost_its_log");
+    keep_end(peer);
+    if (!peer->up) {
+        return;
+    }
+    if (zab->now_ms >= peer->keep_alarm_ms) {
+        peer->keep_alarm_ms = zab->now_ms + REFILL_ALARM_MS;
+        fx_text(zab, ZAB_FX_ALARM,
+                "the refill of peer %u begins again: the log that it needs was purged, because it "
+                "exceeded maxRefillLogBytes or the disk was full; raise the limit, free disk space "
+                "or give the peer a faster link",
+                peer->id);
+    }
+    if (peer->learner.stage == LEARNER_SNAP) {
+        fx_disconnect(zab, peer->id);
+    }
+}
+
+void keep_on_purged(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[i];
+
+        if (peer->keep.is_on && !peer->keep.is_open && peer->keep.after < zab->trail.base) {
+            lose(zab, peer);
+        }
+    }
+}
+
+void keep_clear(struct zab *zab)
+{
+    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        keep_end(&zab->peers[i]);
+    }
+}
+
+zxid_t zab_keep(const struct zab *zab)
+{
+    zxid_t after = ZAB_KEEP_NONE;
+
+    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
+    for (uint32_t i = 0; i < zab->peer_count && !MUTANT(40); i++) {
+        const struct keep *keep = &zab->peers[i].keep;
+
+        after = keep->is_on && keep->after < after ? keep->after : after;
+    }
+    return after;
+}
+
+uint32_t keep_count(const struct zab *zab)
+{
+    uint32_t count = 0;
+
+    ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        count += zab->peers[i].keep.is_on ? 1 : 0;
+    }
+    return count;
+}
