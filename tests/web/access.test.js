@@ -81,6 +81,16 @@ visiting('one signs in, is told who one is, and signs out', {}, async (page, vis
   await page.getByText('You are not signed in.').waitFor();
 });
 
+visiting('a znode that may not be read offers to sign in', {}, async (page, visit) => {
+  await visit.open('/ui/tree/app/secret');
+  await page.getByRole('main').getByRole('button', { name: 'Sign in' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('User').fill('bob');
+  await dialog.getByLabel('Password').fill('pass-w0rd');
+  await page.keyboard.press('Enter');
+  await page.getByText('for bob alone').waitFor();
+});
+
 visiting(
   'a password is kept in the tab when one says so, and nowhere else',
   {},

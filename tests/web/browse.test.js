@@ -175,7 +175,7 @@ visiting('what one may not read says so, until one signs in', {}, async (page, v
   await page.getByText('Not allowed: the right to read is missing').waitFor();
   await item(page, 'safe').locator('.twist').click();
   await page.locator('.tree-row.error').waitFor();
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('banner').getByRole('button', { name: 'Sign in' }).click();
   await page.getByLabel('User').fill('bob');
   await page.getByLabel('Password').fill('secret');
   await page.getByRole('dialog').getByRole('button', { name: 'Sign in' }).click();

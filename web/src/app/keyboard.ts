@@ -2,7 +2,7 @@
 // (on a Mac Cmd-K) asks where to go; and those of what is shown now.
 
 import { signal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { views } from '../views';
 import { navigate, urlOf } from './router';
 
@@ -32,9 +32,9 @@ export interface Shortcut {
 /** Of what is shown, the newest first. */
 export const shortcuts = signal<Shortcut[]>([]);
 
-/** Keys of a component, as long as it is shown. */
+/** Keys of a component, from the moment it is shown: a key pressed at the first sight of it is not lost. */
 export function useShortcuts(those: Shortcut[], inputs: unknown[]): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     shortcuts.value = [...those, ...shortcuts.peek()];
     return () => {
       shortcuts.value = shortcuts.peek().filter((one) => !those.includes(one));

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { ApiError } from '../api/error';
 import type { Perm } from '../api/types';
-import { identity } from '../app/identity';
+import { identity, loginOpen } from '../app/identity';
 import { visibleText } from '../format/text';
 import { Button } from './button';
 import { Icon, type IconName } from './icon';
@@ -55,6 +55,16 @@ export function Failure({ error, right = 'read', onRetry }: FailureProps) {
         <p>{visibleText(error instanceof Error ? error.message : String(error))}</p>
         {missing && <p>{user ? say('no_auth_as', { user }) : say('no_auth_nobody')}</p>}
       </div>
+      {missing && (
+        <Button
+          icon="user"
+          onClick={() => {
+            loginOpen.value = true;
+          }}
+        >
+          {say('sign_in')}
+        </Button>
+      )}
       {onRetry && (
         <Button icon="refresh" onClick={onRetry}>
           {say('retry')}
