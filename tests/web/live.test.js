@@ -115,7 +115,7 @@ test('the serving replica is lost, and nothing is missed', async () => {
   await replicas.kill(0);
   await replicas.create('/app/while', '', { at: 1 });
   await replicas.create('/app/one', 'meanwhile', { at: 1 });
-  await page.getByText(/^Lost replica 1: replica [23] serves this page now\.$/).waitFor();
+  await page.getByText(/^Replica [23] serves this page now; before it was replica 1\.$/).waitFor();
   const elsewhere = page.locator('.banner').getByRole('link');
   const { host, pathname } = new URL(await elsewhere.textContent());
   assert.notEqual(host, new URL(page.url()).host);

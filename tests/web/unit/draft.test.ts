@@ -225,3 +225,16 @@ test('a refusal is told, and nothing is lost', async () => {
   assert.equal(draft.phase.value, 'editing');
   assert.ok(draft.dirty.value);
 });
+
+test('a replica that could not look at it says nothing of a try before', async () => {
+  const { fake, draft, type } = begin('old');
+  type('mine');
+  const away = problem('NotReady', { status: 503 });
+  fake.answers.push(connectionLoss(true), away, away, away, away);
+  await draft.save();
+  assert.equal(draft.phase.value, 'unknown', 'the first may still be done');
+  fake.answers.push({ stat: statOf(4) });
+  await draft.save();
+  assert.equal(draft.phase.value, 'ended');
+  assert.equal(new Set(fake.asked.map(({ key }) => key)).size, 1);
+});

@@ -40,3 +40,14 @@ test('no leader, lag, and an even number are said', () => {
     'warn_not_serving',
   ]);
 });
+
+test('all is well only when each replica is in step and was heard of just now', () => {
+  const told = (more: object) => {
+    const all = ensemble([true, true, true]);
+    Object.assign(all.members[2] ?? {}, more);
+    return all;
+  };
+  assert.equal(healthOf(told({ state: 'follower', heard_ms: 900 }), status).level, 'good');
+  assert.deepEqual(textsOf(told({ state: 'joining', heard_ms: 900 })), ['warn_joining']);
+  assert.deepEqual(textsOf(told({ state: 'leader', heard_ms: 3_000 })), ['warn_silent']);
+});

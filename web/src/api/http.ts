@@ -63,6 +63,21 @@ export class Http {
     return this.send('GET', path, { query, at, signal: AbortSignal.timeout(ANSWER_MS) });
   }
 
+  /** What the serving replica tells everybody of itself: asked as anybody, of no state of the tree. */
+  async info<T>(path: string, ms: number): Promise<T> {
+    const signal = AbortSignal.timeout(ms);
+    try {
+      const options: RequestInit = { credentials: 'omit', cache: 'no-store', signal };
+      const response = await fetch(this.url(path), options);
+      if (!response.ok) {
+        throw await problemOf(response);
+      }
+      return (await response.json()) as T;
+    } catch (error) {
+      throw error instanceof ApiError ? error : new ApiError({ detail: (error as Error).message });
+    }
+  }
+
   private headers(): Record<string, string> {
     const history = this.socket.hello.value?.history;
     const identity = this.identity();

@@ -1,13 +1,16 @@
 // What the whole page knows of the ensemble: the one socket, REST beside it, and how the replicas are.
 
-import { computed, effect, signal, untracked } from '@preact/signals';
+import { batch, computed, effect, signal, untracked } from '@preact/signals';
 import type { ApiError } from '../api/error';
 import { Http } from '../api/http';
 import { Socket } from '../api/socket';
-import type { Ensemble, Status, Whoami } from '../api/types';
+import type { Ensemble, Hello, Status, Whoami } from '../api/types';
+import { conditionOf, type Known, LATE_MS, lateness } from './condition';
 import { identity } from './identity';
 
-const LOOK_MS = 2_000; // How often the replica is asked how it is, while the page is seen.
+const LOOK_MS = 1_000; // How often the replica is asked how it is, while the page is seen,
+const TURN_MS = 500; // and how often while not all is well; so often the condition is judged, too.
+const ZXID_MS = 250; // How often the newest zxid is drawn; thousands may come in a second.
 
 export const socket = new Socket(location.host);
 export const http = new Http(socket, () => identity.value);
@@ -19,19 +22,69 @@ export const ensemble = signal<Ensemble | undefined>(undefined);
 export const whoami = signal<Whoami | undefined>(undefined);
 /** Why the last look has failed. */
 export const trouble = signal<ApiError | undefined>(undefined);
+/** The newest zxid that the page has heard of, as often as a reader can follow. */
+export const newestZxid = signal(socket.zxid.peek());
+
+const now = signal(performance.now());
+const lookedAt = signal(0);
+const heardAt = signal(0);
+
+const known = computed<Known>(() => {
+  const one = status.value;
+  const all = ensemble.value;
+  return {
+    link: socket.link.value,
+    server: socket.hello.value?.server,
+    look: one && all ? { status: one, ensemble: all, at: lookedAt.value } : undefined,
+    heard: heardAt.value,
+    now: now.value,
+  };
+});
+
+/** The one health of this page: whatever depends on it reads it here. */
+export const condition = computed(() => conditionOf(known.value));
+
+/** Why it is `stale`. */
+export const late = computed(() => lateness(known.value));
 
 /** Whether the server takes no writes of ours. */
 export const readOnly = computed(() => status.value?.read_only === true);
 
+let asked: Hello | undefined; // The connection at whose other end a look is under way.
+
+/** By REST: on the socket the answer would come behind a write that waits for a quorum. */
 async function look(): Promise<void> {
-  try {
-    const [one, all] = await Promise.all([socket.read('status'), socket.read('ensemble')]);
-    status.value = one.status;
-    ensemble.value = all.ensemble;
+  const hello = socket.hello.peek();
+  if (!hello || asked === hello) {
+    return;
+  }
+  asked = hello;
+  const answers = await Promise.all([
+    http.info<Status>('/status/v1', LATE_MS),
+    http.info<Ensemble>('/ensemble/v1', LATE_MS),
+  ]).catch((error: ApiError) => error);
+  if (asked !== hello) {
+    return; // Another replica serves, and was asked.
+  }
+  asked = undefined;
+  if (Array.isArray(answers)) {
+    take(...answers);
+  } else {
+    trouble.value = answers;
+  }
+}
+
+function take(one: Status, all: Ensemble): void {
+  batch(() => {
+    status.value = one;
+    ensemble.value = all;
+    lookedAt.value = performance.now();
+    now.value = lookedAt.peek();
     trouble.value = undefined;
-    socket.know(clientsOf(all.ensemble));
-  } catch (error) {
-    trouble.value = error as ApiError;
+  });
+  socket.know(clientsOf(all));
+  if (one.serving) {
+    socket.trust();
   }
 }
 
@@ -46,7 +99,7 @@ export function clientOf(id: number): string | undefined {
   return client ? new URL(client).host : undefined;
 }
 
-/** The replica that this page came from, while it is lost: its address loads no page now. */
+/** The replica that this page came from, while it does not answer: its address loads no page now. */
 export const lostHome = computed(() => {
   const home = ensemble.value?.members.find(({ id }) => clientOf(id) === location.host);
   const away = home && home.id !== socket.hello.value?.server;
@@ -54,6 +107,7 @@ export const lostHome = computed(() => {
 });
 
 function greet(): void {
+  heardAt.value = performance.now();
   void look();
   socket.read('whoami').then(
     (reply) => {
@@ -63,12 +117,24 @@ function greet(): void {
   );
 }
 
+function turn(): void {
+  if (document.hidden) {
+    return;
+  }
+  now.value = performance.now();
+  const well = condition.peek() === 'live' || condition.peek() === 'read_only';
+  const due = now.peek() - lookedAt.peek() >= (well ? LOOK_MS - TURN_MS / 2 : 0);
+  if (due) {
+    void look();
+  }
+}
+
 /** Starts all of it. Every connection is a new look: who serves, and who we are to it. */
 export function followCluster(): void {
   effect(() => {
-    const known = identity.value;
+    const user = identity.value;
     whoami.value = undefined; // Until the replica has said who this one is.
-    untracked(() => socket.identify(known));
+    untracked(() => socket.identify(user));
   });
   effect(() => {
     if (socket.hello.value) {
@@ -76,9 +142,9 @@ export function followCluster(): void {
     }
   });
   setInterval(() => {
-    if (!document.hidden && socket.link.peek() === 'live') {
-      void look();
-    }
-  }, LOOK_MS);
+    newestZxid.value = socket.zxid.peek();
+  }, ZXID_MS);
+  setInterval(turn, TURN_MS);
+  document.addEventListener('visibilitychange', () => void look());
   socket.start();
 }

@@ -3,16 +3,27 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import type { Hello } from '../api/types';
 import { epochCounter } from '../format/zxid';
 import { language } from '../i18n';
 import { Button } from '../ui/button';
 import { Dialog } from '../ui/dialog';
 import { Icon } from '../ui/icon';
 import { Empty, Failure, Loading } from '../ui/state';
-import { Toasts, toast } from '../ui/toast';
+import { announce, Toasts } from '../ui/toast';
 import { Tooltip } from '../ui/tooltip';
 import { views } from '../views';
-import { lostHome, readOnly, socket, status } from './cluster';
+import {
+  condition,
+  ensemble,
+  late,
+  lostHome,
+  newestZxid,
+  readOnly,
+  socket,
+  status,
+} from './cluster';
+import { votesOf } from './condition';
 import { identity, loginOpen } from './identity';
 import { helpOpen, PALETTE_KEY, paletteOpen, shortcuts } from './keyboard';
 import { Login } from './login';
@@ -30,7 +41,7 @@ export function Frame() {
       <TopBar />
       <Navigation />
       <main id="content" tabIndex={-1}>
-        <LinkBanner />
+        <HealthBanner />
         <CurrentView />
       </main>
       <Toasts />
@@ -87,27 +98,41 @@ function TopBar() {
   );
 }
 
+const LAMPS = {
+  live: 'live',
+  read_only: 'live',
+  stale: 'resyncing',
+  reconnecting: 'resyncing',
+  no_quorum: 'offline',
+  offline: 'offline',
+} as const;
+
+/** As it said last: at the beginning of the connection, or since. */
+function roleOf({ server, role }: Hello): Hello['role'] {
+  return status.value?.id === server ? status.value.role : role;
+}
+
 /** Which cluster, which replica of it, up to where. */
 function Serving() {
-  const link = socket.link.value;
+  const health = condition.value;
   const hello = socket.hello.value;
   const cluster = status.value?.cluster.slice(0, 8);
   const environment = status.value?.environment;
   return (
     <div class="serving">
-      <span class={`lamp ${link}`} role="status" aria-label={say(`link_${link}`)}>
-        <span class="lamp-text">{say(`link_${link}`)}</span>
+      <span class={`lamp ${LAMPS[health]}`} role="status" aria-label={say(`is_${health}`)}>
+        <span class="lamp-text">{say(`is_${health}`)}</span>
       </span>
       {environment && <strong class="chip">{environment}</strong>}
       {cluster && <span class="wide">{say('cluster', { name: cluster })}</span>}
       {hello && (
         <span class="wide">
-          {say('replica', { id: hello.server, role: say(`role_${hello.role}`) })}
+          {say('replica', { id: hello.server, role: say(`role_${roleOf(hello)}`) })}
         </span>
       )}
       {hello && (
-        <Tooltip text={say('zxid', { zxid: socket.zxid.value })}>
-          <code class="zxid">{epochCounter(socket.zxid.value)}</code>
+        <Tooltip text={say('zxid', { zxid: newestZxid.value })}>
+          <code class="zxid">{epochCounter(newestZxid.value)}</code>
         </Tooltip>
       )}
     </div>
@@ -160,28 +185,49 @@ function Navigation() {
   );
 }
 
-/** Says that another replica serves than before: where it goes fast nothing else is seen of it. */
+/** Says that another replica serves than before: where it goes fast nothing else is seen of it. Why the
+ * one before serves no more is not known here: it may have died, stopped, or lost its leader. */
 function useMoves(): void {
   const last = useRef<number | undefined>(undefined);
   const to = socket.hello.value?.server;
   useEffect(() => {
     const from = last.current;
     if (from !== undefined && to !== undefined && from !== to) {
-      toast(say('moved', { from, to }));
+      announce(say('moved', { from, to }));
     }
     last.current = to ?? from;
   }, [to]);
 }
 
-function LinkBanner() {
+/** What is wrong with what one sees, and what that means; undefined: nothing, or it is too early to say. */
+function conditionText(): string | undefined {
+  const id = status.value?.id ?? 0;
+  switch (condition.value) {
+    case 'live':
+    case 'read_only':
+      return undefined;
+    case 'stale':
+      return say(`stale_${late.value ?? 'answer'}`, { id });
+    case 'no_quorum':
+      return ensemble.value && say('no_quorum', { ...votesOf(ensemble.value) });
+    case 'reconnecting':
+      return status.value && socket.link.value !== 'live'
+        ? say('reconnecting', { replica: socket.replica.value })
+        : undefined;
+    case 'offline':
+      return say('offline');
+  }
+}
+
+function HealthBanner() {
   useMoves();
-  const link = socket.link.value;
+  const text = conditionText();
   const refused = socket.refused.value;
-  if (link === 'offline' || (link === 'resyncing' && status.value)) {
+  if (text) {
     return (
-      <p class={`banner ${link}`} role="status">
+      <p class={`banner ${LAMPS[condition.value]}`} role="status">
         <Icon name="warning" />
-        {link === 'offline' ? say('offline') : say('resyncing', { replica: socket.replica.value })}
+        <span>{text}</span>
       </p>
     );
   }

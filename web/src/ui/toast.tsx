@@ -8,19 +8,33 @@ import { say } from './texts';
 const SHOWN_MS = 5_000;
 const TOASTS_MAX = 4;
 
+/** What was asked for is done; something has happened by itself; something has failed. */
+type Kind = 'done' | 'news' | 'error';
+
+const ICONS = { done: 'check', news: 'info', error: 'warning' } as const;
+
 interface Toast {
   id: number;
   text: string;
-  error: boolean;
+  kind: Kind;
 }
 
 const toasts = signal<Toast[]>([]);
 let last = 0;
 
 export function toast(text: string, error = false): void {
+  add(text, error ? 'error' : 'done');
+}
+
+/** Of what has happened by itself: not done, and no error. */
+export function announce(text: string): void {
+  add(text, 'news');
+}
+
+function add(text: string, kind: Kind): void {
   const id = ++last;
-  toasts.value = [...toasts.value, { id, text, error }].slice(-TOASTS_MAX);
-  if (!error) {
+  toasts.value = [...toasts.value, { id, text, kind }].slice(-TOASTS_MAX);
+  if (kind !== 'error') {
     setTimeout(() => remove(id), SHOWN_MS);
   }
 }
@@ -32,9 +46,9 @@ function remove(id: number): void {
 export function Toasts() {
   return (
     <div class="toasts" role="status">
-      {toasts.value.map(({ id, text, error }) => (
-        <div key={id} class={error ? 'toast error' : 'toast'}>
-          <Icon name={error ? 'warning' : 'check'} />
+      {toasts.value.map(({ id, text, kind }) => (
+        <div key={id} class={`toast ${kind}`}>
+          <Icon name={ICONS[kind]} />
           <span>{text}</span>
           <Button kind="quiet" icon="close" label={say('close')} onClick={() => remove(id)} />
         </div>

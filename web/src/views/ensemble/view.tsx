@@ -18,7 +18,7 @@ export default function EnsembleView() {
   return (
     <div class="page ensemble">
       <h1 class="sr-only">{say('title')}</h1>
-      <HealthSentence health={health} leader={all.leader} />
+      <HealthSentence health={health} leader={all.leader} seenBy={all.seen_by} />
       <Warnings warnings={health.warnings} />
       <p class="hint">{say('seen_by', { id: all.seen_by })}</p>
       <div class="replicas">

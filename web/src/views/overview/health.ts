@@ -1,6 +1,7 @@
 // Is the ensemble well: one sentence, and what to look at. Only from what a replica tells.
 
 import type { Ensemble, Member, Status } from '../../api/types';
+import { LAG_MS, votesOf } from '../../app/condition';
 
 export type Level = 'good' | 'warn' | 'bad';
 
@@ -12,6 +13,7 @@ export interface Warning {
     | 'warn_quorum'
     | 'warn_unreachable'
     | 'warn_silent'
+    | 'warn_joining'
     | 'warn_disk'
     | 'warn_sync'
     | 'warn_behind'
@@ -37,18 +39,17 @@ export interface Health {
   warnings: Warning[];
 }
 
-const LAG_MS = 1_000; // A leader is heard several times a second.
+const HEARD_MS = 2_500; // Replicas report twice a second or more; a process that stands still does not.
 const SLOW_SYNC_MS = 50; // Half of the syncs: single slow ones are nothing to worry about.
-
-/** Counted among those that decide; the one that answers, too. */
-function isVoting(member: Member): boolean {
-  const { role, connected, votes, state } = member;
-  return role === 'voter' && connected === true && votes === true && state !== 'silent';
-}
 
 /** Whether what is known of it is of now. */
 export function answers({ connected, state }: Member): boolean {
   return connected === true && state !== 'silent';
+}
+
+/** Follows a leader, or is it. What an old leader was is not what it is now. */
+function isInStep({ state }: Member): boolean {
+  return state === undefined || ['leader', 'follower', 'observer'].includes(state);
 }
 
 /** Why nothing can be said of it now. */
@@ -82,8 +83,18 @@ function absence({ id, connected, refused, heard_ms: heard }: Member): Warning {
 function memberWarnings(member: Member, seenBy: number): Warning[] {
   const { id, client, disk_low: low, lag_ms: lag = 0, log_sync_p50_ms: sync } = member;
   const warnings: Warning[] = [];
-  if (member.refused || !answers(member)) {
+  if (member.refused || !answers(member) || (member.heard_ms ?? 0) > HEARD_MS) {
     return [absence(member)];
+  }
+  if (!isInStep(member) && id !== seenBy) {
+    const section = 'Health';
+    warnings.push({
+      level: 'warn',
+      text: 'warn_joining',
+      values: { id },
+      docs: 'operating',
+      section,
+    });
   }
   if (low) {
     const section = 'A disk is full';
@@ -139,9 +150,7 @@ function statusWarnings(status: Status): Warning[] {
 }
 
 export function healthOf(ensemble: Ensemble, status: Status): Health {
-  const voters = ensemble.members.filter(({ role }) => role === 'voter').length;
-  const voting = ensemble.members.filter(isVoting).length;
-  const quorum = Math.floor(voters / 2) + 1;
+  const { voters, voting, quorum } = votesOf(ensemble);
   const warnings = [
     ...statusWarnings(status),
     ...ensemble.members.flatMap((one) => memberWarnings(one, ensemble.seen_by)),

@@ -1,18 +1,41 @@
 // How the ensemble is, in words.
 
+import { condition } from '../../app/cluster';
+import type { Condition } from '../../app/condition';
 import { Docs } from '../../ui/docs';
 import { Icon } from '../../ui/icon';
 import type { Health, Warning } from './health';
 import { say } from './texts';
 
-export function HealthSentence({ health, leader }: { health: Health; leader: number }) {
+interface Props {
+  health: Health;
+  leader: number;
+  /** The replica that has said so. */
+  seenBy: number;
+}
+
+/** What was said by a replica that is gone or late may not be so any more. */
+function isOld(now: Condition): boolean {
+  return now === 'stale' || now === 'reconnecting' || now === 'offline';
+}
+
+function sentenceOf({ health, leader, seenBy }: Props): string {
   const { level, voting, voters, quorum } = health;
-  const text =
-    level === 'bad'
-      ? leader === 0 || voting < quorum
-        ? say('health_bad', { voting, voters, quorum })
-        : say('health_bad_served', { voting, voters, leader })
-      : say(`health_${level}`, { voting, voters, leader });
+  if (isOld(condition.value)) {
+    return say('health_old', { id: seenBy });
+  }
+  if (level !== 'bad') {
+    return say(`health_${level}`, { voting, voters, leader });
+  }
+  return leader === 0 || voting < quorum
+    ? say('health_bad', { voting, voters, quorum })
+    : say('health_bad_served', { voting, voters, leader });
+}
+
+export function HealthSentence(props: Props) {
+  const { level: told } = props.health;
+  const level = told === 'good' && isOld(condition.value) ? 'warn' : told;
+  const text = sentenceOf(props);
   return (
     <p class={`health ${level}`} role="status">
       <Icon name={level === 'good' ? 'check' : 'warning'} />

@@ -12,6 +12,8 @@ export const say = defineTexts(
     health_bad: 'Trouble: {voting} of {voters} voting, and {quorum} are needed',
     health_bad_served: 'Trouble: {voting} of {voters} voting, led by replica {leader}',
     health_good: 'All is well: {voting} of {voters} voting, led by replica {leader}',
+    health_old:
+      'Not known now: no fresh answer has come. What follows is what replica {id} said last.',
     health_warn: 'Working, with remarks: {voting} of {voters} voting, led by replica {leader}',
     lag: 'Heard from the leader',
     leader: 'Leader',
@@ -48,6 +50,7 @@ export const say = defineTexts(
     warn_disk: 'Replica {id} is short of disk space: free some on the disk of its dataDir now.',
     warn_draining: 'Replica {id} is being stopped and sends its clients elsewhere.',
     warn_even: '{voters} voters survive no more failures than {fewer} would.',
+    warn_joining: 'Replica {id} is not in step with a leader yet.',
     warn_lag: 'Replica {id} has not heard from the leader for {ms} ms: local reads may be old.',
     warn_no_client:
       'Replica {id} tells no client address (advertiseClient): clients cannot go on there.',
@@ -78,6 +81,7 @@ export const say = defineTexts(
     health_bad: '异常：{voters} 个投票者中有 {voting} 个在线，至少需要 {quorum} 个',
     health_bad_served: '异常：{voters} 个投票者中有 {voting} 个在线，领导者为副本 {leader}',
     health_good: '一切正常：{voters} 个投票者中有 {voting} 个在线，领导者为副本 {leader}',
+    health_old: '目前未知：没有新的应答。以下是副本 {id} 最后报告的内容。',
     health_warn: '运行中，有提示：{voters} 个投票者中有 {voting} 个在线，领导者为副本 {leader}',
     lag: '距上次收到领导者消息',
     leader: '领导者',
@@ -114,6 +118,7 @@ export const say = defineTexts(
     warn_disk: '副本 {id} 的磁盘空间不足：请立即清理其 dataDir 所在磁盘。',
     warn_draining: '副本 {id} 正在停止，并将客户端引向别处。',
     warn_even: '{voters} 个投票者能承受的故障数并不多于 {fewer} 个。',
+    warn_joining: '副本 {id} 尚未与领导者同步。',
     warn_lag: '副本 {id} 已有 {ms} 毫秒未收到领导者的消息：本地读取可能过时。',
     warn_no_client: '副本 {id} 未告知客户端地址（advertiseClient）：客户端无法转移到那里。',
     warn_no_leader: '没有已知的领导者：写入需要等待。',

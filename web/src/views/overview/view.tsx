@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import type { Ensemble, Status } from '../../api/types';
-import { ensemble, socket, status, trouble } from '../../app/cluster';
+import { ensemble, newestZxid, status, trouble } from '../../app/cluster';
 import { duration } from '../../format/time';
 import { epochCounter } from '../../format/zxid';
 import { locale } from '../../i18n';
@@ -23,7 +23,7 @@ export default function Overview() {
   return (
     <div class="overview">
       <h1 class="sr-only">{say('title')}</h1>
-      <HealthSentence health={health} leader={all.leader} />
+      <HealthSentence health={health} leader={all.leader} seenBy={all.seen_by} />
       <Warnings warnings={health.warnings} />
       <Facts status={one} ensemble={all} />
       <Trends />
@@ -59,7 +59,7 @@ function Facts({ status: one, ensemble: all }: { status: Status; ensemble: Ensem
         <Fact title={say('leader')}>{all.leader || say('none')}</Fact>
         <Fact title={say('epoch')}>{count(one.epoch)}</Fact>
         <Fact title={say('zxid')}>
-          <code title={socket.zxid.value}>{epochCounter(socket.zxid.value)}</code>
+          <code title={newestZxid.value}>{epochCounter(newestZxid.value)}</code>
         </Fact>
         <Fact title={say('lag')}>{duration(one.lag_ms)}</Fact>
         <Fact title={say('uptime')}>{duration(one.uptime_ms)}</Fact>

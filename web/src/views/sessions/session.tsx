@@ -4,9 +4,10 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import type { ApiError } from '../../api/error';
 import type { ListedSession, WatchList } from '../../api/types';
-import { clientOf, ensemble, http, readOnly, socket, whoami } from '../../app/cluster';
+import { clientOf, ensemble, http, socket, whoami } from '../../app/cluster';
 import { identity } from '../../app/identity';
 import { urlOf } from '../../app/router';
+import { whyNoWrites } from '../../app/writes';
 import { visibleName } from '../../format/text';
 import { duration, localTime, relativeTime } from '../../format/time';
 import { Button } from '../../ui/button';
@@ -69,11 +70,7 @@ function Shown({
 }) {
   const asked = useSignal(false);
   const { live } = useEphemerals(session.session);
-  const reason = readOnly.value
-    ? say('read_only')
-    : whoami.value?.super
-      ? undefined
-      : say('close_right');
+  const reason = whyNoWrites() ?? (whoami.value?.super ? undefined : say('close_right'));
   return (
     <>
       <section class="panel">

@@ -7,6 +7,7 @@ import type { ApiError } from '../../api/error';
 import type { Import as Figures } from '../../api/types';
 import { http, readOnly, socket } from '../../app/cluster';
 import { navigate, urlOf } from '../../app/router';
+import { whyNoWrites } from '../../app/writes';
 import { visibleName, visibleText } from '../../format/text';
 import { locale } from '../../i18n';
 import { Button } from '../../ui/button';
@@ -224,7 +225,7 @@ function whyNot(count: number): string | undefined {
   if (readOnly.value) {
     return say('read_only');
   }
-  return count === 0 ? say('import_none') : undefined;
+  return whyNoWrites() ?? (count === 0 ? say('import_none') : undefined);
 }
 
 function Checked({ source, figures, existing, onRun, onBack }: CheckedProps) {

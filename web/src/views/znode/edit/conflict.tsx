@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { ApiError } from '../../../api/error';
-import { socket } from '../../../app/cluster';
+import { condition } from '../../../app/cluster';
 import { byteSize } from '../../../format/bytes';
 import { isEphemeral } from '../../../format/kind';
 import { relativeTime } from '../../../format/time';
@@ -26,7 +26,7 @@ export function Meanwhile({ draft, onSave }: Props) {
     return <Unknown draft={draft} onSave={onSave} />;
   }
   if (phase === 'saving') {
-    return socket.link.value === 'live' ? null : <Notice>{say('saving_lost')}</Notice>;
+    return <Saving />;
   }
   if (theirs === 'gone') {
     return (
@@ -37,6 +37,21 @@ export function Meanwhile({ draft, onSave }: Props) {
     );
   }
   return theirs ? <Conflict draft={draft} theirs={theirs} /> : null;
+}
+
+/** What becomes of a save that waits: it is asked again with the same key. */
+function Saving() {
+  switch (condition.value) {
+    case 'live':
+    case 'read_only':
+      return null;
+    case 'no_quorum':
+      return <Notice>{say('saving_no_quorum')}</Notice>;
+    case 'stale':
+      return <Notice>{say('saving_stale')}</Notice>;
+    default:
+      return <Notice>{say('saving_lost')}</Notice>;
+  }
 }
 
 function Notice({ children }: { children: ComponentChildren }) {
@@ -52,7 +67,9 @@ function Unknown({ draft, onSave }: { draft: Draft; onSave: () => void }) {
   const problem = draft.problem.value;
   return (
     <Notice>
-      {say('unknown', { detail: problem instanceof ApiError ? problem.message : '' })}
+      {condition.value === 'no_quorum'
+        ? say('unknown_no_quorum')
+        : say('unknown', { detail: problem instanceof ApiError ? problem.message : '' })}
       <Button onClick={onSave}>{say('ask_again')}</Button>
     </Notice>
   );

@@ -49,7 +49,6 @@ export const say = defineTexts(
     mine: 'Yours',
     no_text: 'It is no UTF-8: editing it as text would damage it.',
     nothing_new: 'Nothing is changed',
-    read_only: 'This replica takes no writes',
     replace: 'replace',
     replace_all: 'replace all',
     replace_with: 'Replace',
@@ -59,7 +58,11 @@ export const say = defineTexts(
     saved_again: 'Created again.',
     saving: 'Saving',
     saving_lost:
-      'The replica was lost while this was saved. The next one is asked what became of it; nothing is lost.',
+      'The connection was lost while this was saved. The next replica is asked what became of it; nothing is lost.',
+    saving_no_quorum:
+      'Not saved yet: there is no majority of replicas. The same save is asked for again, so that it is done once at most; what you have written stays here.',
+    saving_stale:
+      'Not saved yet: the replica waits for its leader. What you have written stays here.',
     size: '{size} of {max}',
     stay: 'Stay',
     take_theirs: 'Take theirs',
@@ -67,6 +70,8 @@ export const say = defineTexts(
     too_large: 'It is larger than a znode may be',
     unknown:
       'Nobody has said yet whether it was saved ({detail}). Asking again does not save it twice.',
+    unknown_no_quorum:
+      'Not known yet whether it was saved: there is no majority of replicas. The same save is asked for again, so that it is done once at most; what you have written stays here.',
     upload: 'Take a file',
     view_file: 'In place of all: a file',
     was_ephemeral:
@@ -119,7 +124,6 @@ export const say = defineTexts(
     mine: '您的',
     no_text: '它不是 UTF-8：以文本编辑会损坏它。',
     nothing_new: '没有更改',
-    read_only: '此副本不接受写入',
     replace: '替换',
     replace_all: '全部替换',
     replace_with: '替换为',
@@ -128,6 +132,9 @@ export const say = defineTexts(
     saved: '已保存：版本 {version}。',
     saved_again: '已重新创建。',
     saving: '保存中',
+    saving_no_quorum:
+      '尚未保存：没有多数派副本。会再次请求同一次保存，最多执行一次；您所写的内容仍在这里。',
+    saving_stale: '尚未保存：副本正在等待领导者。您所写的内容仍在这里。',
     saving_lost: '保存时与副本失去连接。正在向下一个副本询问结果；内容没有丢失。',
     size: '{size} / {max}',
     stay: '留下',
@@ -135,6 +142,8 @@ export const say = defineTexts(
     theirs: '对方的',
     too_large: '超过了节点的最大长度',
     unknown: '尚不知道是否已保存（{detail}）。再次询问不会保存两次。',
+    unknown_no_quorum:
+      '尚不知道是否已保存：没有多数派副本。会再次请求同一次保存，最多执行一次；您所写的内容仍在这里。',
     upload: '选取文件',
     view_file: '以文件替换全部内容',
     was_ephemeral: '它是临时节点，已随会话消失：新节点将一直保留，直到被删除。',

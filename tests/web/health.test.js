@@ -1,0 +1,213 @@
+// Whether the page tells the truth about the replicas: one health for header, banners and buttons of all
+// views, at one speed, while majorities and leaders come and go.
+
+import assert from 'node:assert/strict';
+import { after, before } from 'node:test';
+import { openBrowser, Visit, visitingBy } from './browser.js';
+import { button, editor, said } from './finders.js';
+import { Replicas, until } from './replicas.js';
+
+const KNOWN_MS = 3_000; // A majority that was killed; the overview has needed 1 s.
+const NOTICED_MS = 2_500; // A leader that stands still: its heartbeats are missed.
+const BACK_MS = 2_000; // From the first write that is done again until the page is live.
+const LONG_MS = 13_000; // Beyond staleLimit: replicas without a leader hang up.
+
+let browser;
+let replicas;
+
+before(async () => {
+  browser = await openBrowser();
+  replicas = await Replicas.start();
+  await replicas.create('/app/one', 'before');
+});
+
+after(async () => {
+  await browser?.close();
+  await replicas?.stop();
+});
+
+const visiting = visitingBy(() => ({ browser, replicas }));
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const condition = (page, text) => page.getByRole('banner').getByText(text, { exact: true });
+const leaderOf = async (at) =>
+  (await (await replicas.ask('GET', '/ensemble/v1', { at })).json()).leader;
+
+/** Indexes of two followers, and of the leader. */
+async function roles() {
+  await until('a leader is known to all', async () => {
+    const all = await Promise.all([0, 1, 2].map((at) => leaderOf(at).catch(() => 0)));
+    return all[0] > 0 && all.every((id) => id === all[0]);
+  });
+  const leader = (await leaderOf(0)) - 1;
+  return { leader, follower: (leader + 1) % 3, other: (leader + 2) % 3 };
+}
+
+async function isWritable(at) {
+  const answer = await fetch(`${replicas.url(at)}/znodes/v1/probe?upsert=true`, {
+    method: 'PUT',
+    body: 'x',
+    headers: { 'Content-Type': 'application/octet-stream' },
+    signal: AbortSignal.timeout(1_000),
+  }).catch(() => undefined);
+  return answer?.ok === true;
+}
+
+function signal(indexes, name) {
+  for (const at of indexes) {
+    replicas.processes[at].kill(name);
+  }
+}
+
+async function restart(indexes) {
+  for (const at of indexes) {
+    replicas.processes[at] = replicas.serve(at);
+  }
+}
+
+/** All that the page says about health from now on, whenever it changes. */
+async function listen(page) {
+  await page.evaluate(() => {
+    const texts = (selector) =>
+      [...document.querySelectorAll(selector)].map((one) => one.textContent).join(' ');
+    globalThis.heard = [];
+    let last = '';
+    const look = () => {
+      const now = {
+        lamp: texts('.lamp'),
+        sentence: texts('.health'),
+        toasts: texts('.toast'),
+        ticks: texts('.toast.done'), // With a green tick.
+      };
+      if (JSON.stringify(now) !== last) {
+        last = JSON.stringify(now);
+        globalThis.heard.push({ at: Date.now(), ...now });
+      }
+    };
+    new MutationObserver(look).observe(document.body, {
+      subtree: true,
+      childList: true,
+      characterData: true,
+    });
+    look();
+  });
+  return () => page.evaluate(() => globalThis.heard);
+}
+
+async function isOffered(page, name) {
+  return (await button(page, name).getAttribute('aria-disabled')) === 'false';
+}
+
+visiting(
+  'a lost majority is said by every page at once, and a healed one within 2 s',
+  {},
+  async (page, visit) => {
+    const { leader, follower, other } = await roles();
+    const views = await Promise.all([browser, browser].map((one) => Visit.begin(one, replicas)));
+    await visit.open('/ui/tree/app/one', follower);
+    await button(page, 'Edit').waitFor();
+    await views[0].open('/ui/', follower);
+    await views[0].page.getByText('All is well').waitFor();
+    await views[1].open('/ui/events?watch=recursive:/app', follower);
+    await condition(page, 'Live').waitFor();
+    const began = Date.now();
+    await Promise.all([replicas.kill(leader), replicas.kill(other)]);
+    for (const one of [page, ...views.map((view) => view.page)]) {
+      await condition(one, 'No majority').waitFor();
+      await one.getByText('Nothing can be written until then').waitFor();
+    }
+    assert.ok(Date.now() - began < KNOWN_MS, `${Date.now() - began} ms`);
+    await views[0].page.getByText('Trouble: 1 of 3 voting').waitFor();
+    for (const name of ['Edit', 'New below', 'Delete']) {
+      assert.ok(!(await isOffered(page, name)), name);
+    }
+    await button(page, 'Edit').focus();
+    await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
+    await page.getByText('looking for a leader').waitFor();
+    await pause(LONG_MS);
+    assert.ok(!(await isOffered(page, 'Delete')), 'also when its replica has hung up');
+    await condition(page, 'No majority').waitFor();
+    await restart([leader, other]);
+    await until('writes are done', () => isWritable(follower));
+    const healed = Date.now();
+    for (const one of [page, ...views.map((view) => view.page)]) {
+      await condition(one, 'Live').waitFor();
+    }
+    assert.ok(Date.now() - healed < BACK_MS, `${Date.now() - healed} ms`);
+    await until('it may be edited', () => isOffered(page, 'Edit'));
+    await views[0].page.getByText('All is well').waitFor();
+    for (const view of views) {
+      assert.deepEqual(view.complaints, []);
+      await view.end();
+    }
+  },
+);
+
+visiting('a save without a majority says so, and what will happen', {}, async (page, visit) => {
+  const { leader, follower, other } = await roles();
+  await visit.open('/ui/tree/app/one', follower);
+  await button(page, 'Edit').click();
+  await editor(page).fill('mine');
+  signal([leader, other], 'SIGSTOP');
+  try {
+    await page.keyboard.press('Control+s');
+    await said(page, /^Not saved yet: the replica waits for its leader/);
+    await said(
+      page,
+      /^Not saved yet: there is no majority of replicas\. The same save is asked for/,
+    );
+    await said(page, /^Not known yet whether it was saved: there is no majority of replicas/);
+    await until('no save is offered', async () => !(await isOffered(page, 'Save')));
+    await button(page, 'Save').hover();
+    await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
+    assert.equal(await editor(page).textContent(), 'mine');
+  } finally {
+    signal([leader, other], 'SIGCONT');
+  }
+  await said(page, /^Saved: version/);
+  await editor(page).waitFor({ state: 'detached' });
+  assert.equal((await replicas.data('/app/one')).toString(), 'mine');
+});
+
+visiting(
+  'while a stopped leader is replaced no page says that all is well, and none that it died',
+  {},
+  async (page, visit) => {
+    const { leader, follower } = await roles();
+    const served = await Visit.begin(browser, replicas);
+    await visit.open('/ui/', follower);
+    await page.getByText('All is well').waitFor();
+    await served.open('/ui/', leader);
+    await served.page.getByText('All is well').waitFor();
+    const heard = [await listen(page), await listen(served.page)];
+    signal([leader], 'SIGSTOP');
+    const stopped = Date.now();
+    try {
+      await until('it is replaced', async () => {
+        const now = await leaderOf(follower);
+        return now > 0 && now !== leader + 1;
+      });
+      await condition(page, 'Live').waitFor();
+      await served.page.getByText(/^Replica \d serves this page now; before it was/).waitFor();
+      await pause(KNOWN_MS);
+    } finally {
+      signal([leader], 'SIGCONT');
+    }
+    const end = Date.now();
+    for (const listened of heard) {
+      const said = (await listened()).filter(({ at }) => at > stopped && at < end);
+      const late = said.filter(({ at }) => at > stopped + NOTICED_MS);
+      assert.deepEqual(
+        late.filter(({ sentence }) => sentence.includes('All is well')),
+        [],
+      );
+      assert.deepEqual(
+        said.filter(({ toasts, ticks }) => /lost|died/i.test(toasts) || ticks !== ''),
+        [],
+      );
+    }
+    await page.getByText('All is well').waitFor();
+    await served.page.getByText('All is well').waitFor();
+    assert.deepEqual(served.complaints, []);
+    await served.end();
+  },
+);
