@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { NARROW, openBrowser, visitingBy } from './browser.js';
-import { button, dialog, editor, heading, item, said } from './finders.js';
+import { button, dialog, edit, editor, heading, item, said, save } from './finders.js';
 import { Replicas, until } from './replicas.js';
 
 const RAW = Buffer.from(Array.from({ length: 600 }, (_, at) => (at * 7) & 255));
@@ -27,20 +27,6 @@ const visiting = visitingBy(() => ({ browser, replicas }));
 
 async function statOf(path) {
   return (await replicas.ask('GET', `/znodes/v1${path}?view=stat&consistency=linearizable`)).json();
-}
-
-/** Opens a znode and begins to edit it. */
-async function edit(visit, path) {
-  const { page } = visit;
-  await visit.open(`/ui/tree${encodeURI(path)}`);
-  await button(page, 'Edit').click();
-  await editor(page).waitFor();
-}
-
-async function save(page) {
-  await button(page, 'Save').click();
-  await said(page, /^Saved: version/);
-  await editor(page).waitFor({ state: 'detached' });
 }
 
 // ---- Creating ----
@@ -283,60 +269,6 @@ visiting('a MiB in one line is not laid out, until it has lines', {}, async (pag
   await page.locator('.cm-lineNumbers').getByText('9', { exact: true }).waitFor();
 });
 
-visiting('who writes while somebody else does chooses: mine or theirs', {}, async (page, visit) => {
-  await replicas.create('/conflict/text', 'before');
-  await edit(visit, '/conflict/text');
-  await editor(page).fill('mine');
-  await replicas.create('/conflict/text', 'theirs', { at: 1 });
-  await said(page, /^Somebody has changed it meanwhile: version 1/);
-  assert.equal(await button(page, 'Save').getAttribute('aria-disabled'), 'true');
-  await button(page, 'Keep mine').click();
-  await replicas.create('/conflict/text', 'theirs again', { at: 1 });
-  await said(page, /^Somebody has changed it meanwhile: version 2/);
-  await button(page, 'Keep mine').click();
-  await save(page);
-  assert.equal((await replicas.data('/conflict/text')).toString(), 'mine');
-
-  await button(page, 'Edit').click();
-  await editor(page).fill('mine, too');
-  await replicas.create('/conflict/text', 'theirs, too', { at: 1 });
-  await button(page, 'Take theirs').click();
-  await until('theirs', async () => (await editor(page).textContent()) === 'theirs, too');
-  await button(page, 'End editing').click();
-  await page.locator('pre.data').getByText('theirs, too').waitFor();
-});
-
-visiting('texts are merged, bytes are shown beside each other', {}, async (page, visit) => {
-  const lines = ['one', 'two', 'three', 'four', 'five', 'six', 'seven'];
-  await replicas.create('/conflict/merge', lines.join('\n'));
-  await edit(visit, '/conflict/merge');
-  await editor(page).fill(['mine', ...lines.slice(1)].join('\n'));
-  await replicas.create('/conflict/merge', [...lines.slice(0, 6), 'theirs'].join('\n'), { at: 1 });
-  await button(page, 'Compare and merge').click();
-  await page.locator('.cm-deletedChunk').nth(1).waitFor();
-  assert.deepEqual(await visit.barriers(), []);
-  await page.locator('.cm-deletedChunk').nth(1).getByText('Take theirs').click();
-  await page.locator('.cm-deletedChunk').nth(1).waitFor({ state: 'detached' });
-  await button(page, 'Save the merged text').click();
-  await said(page, 'Saved: version 2.');
-  assert.equal(
-    (await replicas.data('/conflict/merge')).toString(),
-    ['mine', ...lines.slice(1, 6), 'theirs'].join('\n'),
-  );
-
-  await replicas.create('/conflict/raw', BROKEN);
-  await edit(visit, '/conflict/raw');
-  await editor(page).fill('00 01');
-  await replicas.create('/conflict/raw', RAW, { at: 1 });
-  const both = page.getByRole('group', { name: 'Both' });
-  await both.getByText('000000  00 07 0e 15').waitFor();
-  await both.getByText('000000  00 01').waitFor();
-  assert.equal(await button(page, 'Compare and merge').count(), 0);
-  await button(page, 'Keep mine').click();
-  await save(page);
-  assert.deepEqual(await replicas.data('/conflict/raw'), Buffer.from([0, 1]));
-});
-
 visiting(
   'what was deleted meanwhile is made again, and who leaves is asked',
   {},
@@ -438,6 +370,22 @@ visiting('several are marked and deleted, by mouse and by keyboard', {}, async (
 });
 
 // ---- For everybody ----
+
+visiting('a key is taken from the first sight of a znode on', {}, async (page, visit) => {
+  await replicas.create('/keys/first', 'x');
+  await page.addInitScript(() => {
+    const look = new MutationObserver(() => {
+      const heading = document.querySelector('.znode-heading bdi');
+      if (heading?.textContent === 'first') {
+        look.disconnect();
+        dispatchEvent(new KeyboardEvent('keydown', { key: 'e' })); // Before the page is even drawn.
+      }
+    });
+    look.observe(document, { subtree: true, childList: true });
+  });
+  await visit.open('/ui/tree/keys/first');
+  await page.locator('.cm-focused').waitFor();
+});
 
 visiting('the keyboard is enough, also without a clipboard', {}, async (page, visit) => {
   await page.addInitScript(() => {

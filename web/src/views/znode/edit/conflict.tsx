@@ -92,7 +92,8 @@ function Conflict({ draft, theirs: { stat, bytes } }: ConflictProps) {
   return (
     <Notice>
       <span class="grow">
-        {say(anew ? 'changed_anew' : 'changed', what)} {say(merging ? 'merge_hint' : 'conflict')}
+        {say(anew ? 'changed_anew' : 'changed', what)}{' '}
+        {merging ? mergeHint(draft) : say('conflict')}
       </span>
       <span class="choices">
         {merging ? (
@@ -107,6 +108,10 @@ function Conflict({ draft, theirs: { stat, bytes } }: ConflictProps) {
       </span>
     </Notice>
   );
+}
+
+function mergeHint({ choices }: Draft): string {
+  return choices.value > 0 ? say('merge_hint', { count: choices.value }) : say('merge_done');
 }
 
 function isText(draft: Draft): boolean {

@@ -73,6 +73,8 @@ export class Draft {
   readonly phase = signal<Phase>('editing');
   readonly problem = signal<ApiError | Fault | undefined>(undefined);
   readonly merging = signal(false);
+  /** While merging: places that both have changed, and for which nothing is chosen yet. */
+  readonly choices = signal(0);
   /** What stands in the editor. */
   text: () => string;
   /** Of the znode, as far as it may be known: for making it again. */

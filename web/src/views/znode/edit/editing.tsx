@@ -17,7 +17,7 @@ import { Said } from '../change/said';
 import { Both, Meanwhile } from './conflict';
 import { EDIT_FORMS, type EditForm, jsonFault } from './convert';
 import type { Draft, Seen } from './draft';
-import { EditorBox, useComparison } from './editor';
+import { EditorBox, useMerge } from './editor';
 import type { Editor } from './editor_code';
 import { say } from './texts';
 
@@ -55,7 +55,7 @@ export function Editing({ draft, perms, onEnd }: Props) {
     measured.value = measure(draft);
   };
   useEffect(look, [draft.start.value]);
-  useComparison(draft, () => editor.current);
+  useMerge(draft, () => editor.current);
   const reason = whyNotSave(draft, perms, measured.value);
   const save = async () => {
     if (whyNotSave(draft, perms, measure(draft)) !== undefined) {
@@ -139,6 +139,9 @@ function whyNotSave(
   }
   if (theirs && theirs !== 'gone' && !draft.merging.value) {
     return say('conflict');
+  }
+  if (draft.merging.value && draft.choices.value > 0) {
+    return say('choose_first', { count: draft.choices.value });
   }
   if (!draft.dirty.value && theirs !== 'gone') {
     return say('nothing_new');

@@ -1,7 +1,7 @@
 // The editor on the page: CodeMirror in a shadow root, with what is typed into it known to the draft.
 
 import { useSignalEffect } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Failure, Loading } from '../../../ui/state';
 import { lineEnd, textOf } from './convert';
 import type { Draft, Start } from './draft';
@@ -38,9 +38,10 @@ export function EditorBox({ draft, onOpen, onTyped, onSave }: Props) {
     void code.then((found) => {
       setLoaded(found ?? 'failed');
     });
-  useEffect(fetch, []);
+  // The focus is here before the next key is, once the code has come.
+  useLayoutEffect(fetch, []);
   const start = draft.start.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!host.current || !loaded || loaded === 'failed') {
       return;
     }
@@ -84,6 +85,9 @@ function show(host: HTMLElement, loaded: Code, props: Props): () => void {
       clearTimeout(timer);
       timer = setTimeout(onTyped, TYPED_MS);
     },
+    onChoices: (left) => {
+      draft.choices.value = left;
+    },
   });
   draft.edits(editor.text);
   onOpen(editor);
@@ -99,12 +103,18 @@ function show(host: HTMLElement, loaded: Code, props: Props): () => void {
   };
 }
 
-/** Compares with theirs, as long as one is merging. */
-export function useComparison(draft: Draft, editor: () => Editor | undefined): void {
+/** Merges with theirs, as long as one is merging. */
+export function useMerge(draft: Draft, editor: () => Editor | undefined): void {
   useSignalEffect(() => {
     const theirs = draft.theirs.value;
-    const merging = draft.merging.value && theirs !== undefined && theirs !== 'gone';
-    editor()?.compare(merging ? textOf(draft.form.peek(), theirs.bytes) : undefined);
+    const form = draft.form.peek();
+    const text =
+      draft.merging.value && theirs && theirs !== 'gone' ? textOf(form, theirs.bytes) : undefined;
+    if (text === undefined) {
+      editor()?.endMerge();
+    } else {
+      editor()?.merge(textOf(form, draft.base.peek().bytes), text);
+    }
   });
 }
 

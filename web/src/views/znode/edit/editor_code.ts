@@ -4,9 +4,24 @@
 import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
 import { json } from '@codemirror/lang-json';
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
-import { goToNextChunk, goToPreviousChunk, unifiedMergeView } from '@codemirror/merge';
+import {
+  type Chunk,
+  getChunks,
+  getOriginalDoc,
+  goToNextChunk,
+  goToPreviousChunk,
+  originalDocChangeEffect,
+  unifiedMergeView,
+} from '@codemirror/merge';
 import { search, searchKeymap } from '@codemirror/search';
-import { Compartment, EditorState, type Extension, Text } from '@codemirror/state';
+import {
+  ChangeSet,
+  type ChangeSpec,
+  Compartment,
+  EditorState,
+  type Extension,
+  Text,
+} from '@codemirror/state';
 import {
   drawSelection,
   EditorView,
@@ -18,6 +33,7 @@ import {
 import { tags } from '@lezer/highlight';
 import { HIDDEN, isFewHidden } from '../../../format/text';
 import type { EditForm } from './convert';
+import { merge3 } from './merge';
 
 export interface EditorOptions {
   root: ShadowRoot;
@@ -30,6 +46,8 @@ export interface EditorOptions {
   label: string;
   phrases: Record<string, string>;
   onChange(touched: boolean): void;
+  /** While one is merging: how many places want a choice. */
+  onChoices(left: number): void;
   onSave(): void;
 }
 
@@ -37,8 +55,11 @@ export interface Editor {
   text(): string;
   /** In place of all, as if it were typed. */
   setText(text: string): void;
-  /** Shows how it differs from that; undefined: no more. */
-  compare(original: string | undefined): void;
+  /** Takes what they alone have changed, as if it were typed, and marks what both have. `base`: what both
+   * grew from; undefined: not known, so that each difference is to be chosen. */
+  merge(base: string | undefined, theirs: string): void;
+  /** No marks any more. */
+  endMerge(): void;
   focus(): void;
   /** Ends it; what is returned begins another one. */
   stop(): EditorState;
@@ -148,8 +169,47 @@ function choice(phrases: Record<string, string>) {
   };
 }
 
+/** By how much a place apart from all chunks is moved in the other text; undefined: it touches one. */
+function shiftAt(chunks: readonly Chunk[], from: number, to: number): number | undefined {
+  let shift = 0;
+  for (const chunk of chunks) {
+    if (chunk.fromB <= to && chunk.endB >= from) {
+      return undefined;
+    }
+    if (chunk.fromB > to) {
+      break;
+    }
+    shift = chunk.toA - chunk.toB;
+  }
+  return shift;
+}
+
+const CHOSEN = ['revert', 'undo', 'redo']; // Events of the user that must bring no text into both sides.
+
+/** What is typed apart from the conflicts is no conflict: it comes into both texts. */
+const typedInBoth = EditorState.transactionExtender.of((transaction) => {
+  const { startState, changes } = transaction;
+  const chunks = getChunks(startState)?.chunks;
+  if (!transaction.docChanged || !chunks || CHOSEN.some((one) => transaction.isUserEvent(one))) {
+    return null;
+  }
+  const specs: ChangeSpec[] = [];
+  changes.iterChanges((from, to, _fromB, _toB, insert) => {
+    const shift = shiftAt(chunks, from, to);
+    if (shift !== undefined) {
+      specs.push({ from: from + shift, to: to + shift, insert });
+    }
+  });
+  if (specs.length === 0) {
+    return null;
+  }
+  const { length } = getOriginalDoc(startState);
+  return { effects: originalDocChangeEffect(startState, ChangeSet.of(specs, length)) };
+});
+
 function merging(original: Text, phrases: Record<string, string>): Extension {
   return [
+    typedInBoth,
     unifiedMergeView({
       original,
       mergeControls: choice(phrases),
@@ -243,6 +303,7 @@ function extensions(options: EditorOptions, begun: Text): Extension {
       if (docChanged) {
         options.onChange(!state.doc.eq(begun));
       }
+      options.onChoices(getChunks(state)?.chunks.length ?? 0);
     }),
   ];
 }
@@ -266,12 +327,20 @@ export function openEditor(options: EditorOptions): Editor {
         effects: dress.reconfigure(dressOf(insert, options.form)),
       });
     },
-    compare: (original) =>
+    merge: (base, theirs) => {
+      const mine = view.state.doc.toJSON();
+      const others = linesOf(theirs, lineEnd).toJSON();
+      const merged =
+        base === undefined
+          ? { mine, theirs: others }
+          : merge3(linesOf(base, lineEnd).toJSON(), mine, others);
+      view.dispatch({ effects: comparison.reconfigure([]) }); // The marks before are of another text.
       view.dispatch({
-        effects: comparison.reconfigure(
-          original === undefined ? [] : merging(linesOf(original, lineEnd), phrases),
-        ),
-      }),
+        changes: { from: 0, to: view.state.doc.length, insert: Text.of(merged.mine) },
+        effects: comparison.reconfigure(merging(Text.of(merged.theirs), phrases)),
+      });
+    },
+    endMerge: () => view.dispatch({ effects: comparison.reconfigure([]) }),
     focus: () => view.focus(),
     stop: () => {
       const last = view.state;

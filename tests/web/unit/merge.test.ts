@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { lineDiff } from '../../../web/src/views/znode/edit/line_diff';
+import { merge3 } from '../../../web/src/views/znode/edit/merge';
+
+const lines = (text: string) => text.split(' ');
+
+function merge(base: string, mine: string, theirs: string) {
+  const merged = merge3(lines(base), lines(mine), lines(theirs));
+  return { ...merged, mine: merged.mine.join(' '), theirs: merged.theirs.join(' ') };
+}
+
+/** Always the same numbers. */
+function random(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return (state >>> 8) % below;
+  };
+}
+
+test('a difference leads from one text to the other, with what both have in between', () => {
+  const next = random(1);
+  for (let round = 0; round < 3_000; round += 1) {
+    const [a, b] = [0, 1].map(() => Array.from({ length: next(9) }, () => `${next(4)}`));
+    const made: string[] = [];
+    let [atA, atB] = [0, 0];
+    for (const { fromA, toA, fromB, toB } of lineDiff(a, b)) {
+      assert.deepEqual(a.slice(atA, fromA), b.slice(atB, fromB));
+      assert.ok(fromA < toA || fromB < toB);
+      made.push(...a.slice(atA, fromA), ...b.slice(fromB, toB));
+      [atA, atB] = [toA, toB];
+    }
+    assert.deepEqual([...made, ...a.slice(atA)], b, `${a} to ${b}`);
+  }
+});
+
+test('a difference of texts that have nothing in common is bounded', () => {
+  const a = Array.from({ length: 20_000 }, (_, at) => `a${at}`);
+  const b = Array.from({ length: 20_000 }, (_, at) => `b${at}`);
+  const [first, ...more] = lineDiff(['same', ...a, 'end'], ['same', ...b, 'end']);
+  assert.deepEqual(first, { fromA: 1, toA: 20_001, fromB: 1, toB: 20_001 });
+  assert.deepEqual(more, []);
+});
+
+test('what one side alone has changed is taken', () => {
+  const both = merge('1 2 3 4 5 6 7', 'mine 2 3 4 5 6 7', '1 2 3 4 5 6 theirs');
+  assert.deepEqual(both, {
+    mine: 'mine 2 3 4 5 6 theirs',
+    theirs: 'mine 2 3 4 5 6 theirs',
+    taken: 1,
+    conflicts: 0,
+  });
+  assert.equal(merge('1 2 3', '1 2 3', '1 new 2').mine, '1 new 2', 'also what is added and gone');
+  assert.equal(merge('1 2 3 4', '1 3 4', '1 2 3 4 5').mine, '1 3 4 5');
+});
+
+test('what both have done alike is no conflict', () => {
+  const { mine, conflicts, taken } = merge('1 2 3', '1 same 3', '1 same 3');
+  assert.deepEqual({ mine, conflicts, taken }, { mine: '1 same 3', conflicts: 0, taken: 0 });
+});
+
+test('what both have changed differently is a conflict, and only that differs', () => {
+  const merged = merge('1 2 3 4 5', '1 mine 3 4 5', '1 theirs 3 4 5 6');
+  assert.deepEqual(merged, {
+    mine: '1 mine 3 4 5 6',
+    theirs: '1 theirs 3 4 5 6',
+    taken: 1,
+    conflicts: 1,
+  });
+  assert.equal(merge('1 2', 'mine 2', '1 theirs').conflicts, 1, 'neighbours have no order');
+  assert.equal(merge('1 2', '1 mine 2', '1 theirs 2').conflicts, 1, 'both add at one place');
+  assert.equal(merge('1 2 3', '1 3', '1 theirs 3').conflicts, 1, 'deleted and changed');
+});
+
+test('no change of either side is lost, whatever they are', () => {
+  const next = random(7);
+  for (let round = 0; round < 3_000; round += 1) {
+    const base = Array.from({ length: 8 }, (_, at) => `${at}`);
+    const edit = (side: string) =>
+      base.flatMap(
+        (line) => [[line], [line], [line], [], [side + line], [line, `${side}+`]][next(6)] ?? [],
+      );
+    const [mine, theirs] = [edit('m'), edit('t')];
+    const merged = merge3(base, mine, theirs);
+    for (const line of mine.filter((one) => one.startsWith('m'))) {
+      assert.ok(merged.mine.includes(line), `${line} of mine`);
+    }
+    for (const line of theirs.filter((one) => one.startsWith('t'))) {
+      assert.ok(merged.theirs.includes(line), `${line} of theirs`);
+    }
+    assert.equal(lineDiff(merged.theirs, merged.mine).length > 0, merged.conflicts > 0);
+    assert.deepEqual(merge3(base, mine, base).mine, mine);
+    assert.deepEqual(merge3(base, base, theirs).mine, theirs);
+  }
+});
