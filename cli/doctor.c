@@ -78,6 +78,10 @@ static void look_at_checks(struct look *look, const json_t *replica, const char 
     const json_t *check = NULL;
     size_t i = 0;
 
+    if (*jsonr_text(replica, "status.duplicate") &&
+        !json_is_true(jsonr_at(replica, "status.serving"))) {
+        return; /* That is why. */
+    }
     json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
     {
         const char *name = jsonr_text(check, "name");
@@ -337,6 +341,42 @@ static void look_at_config(struct look *look)
     }
 }
 
+/* ---- Two processes with one id ---- */
+
+static void find_duplicate(struct look *look, int64_t id, const char *text)
+{
+    char subject[SUBJECT_MAX];
+    const json_t *finding = NULL;
+    size_t i = 0;
+
+    (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
+    json_array_foreach(look->findings, i, finding)
+    {
+        if (strcmp(jsonr_text(finding, "subject"), subject) == 0) {
+            return; /* Each replica that knows of it says so. */
+        }
+    }
+    if (*text) {
+        find(look, DUPLICATE_ID, subject, "%s", text);
+    }
+}
+
+/* Before all else: it explains what is found behind it. */
+static void look_at_duplicates(struct look *look)
+{
+    const json_t *one = NULL;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(look->ensemble, "members"), i, one)
+    {
+        find_duplicate(look, jsonr_number(one, "id"), jsonr_text(one, "duplicate"));
+    }
+    json_array_foreach(look->replicas, i, one)
+    {
+        find_duplicate(look, jsonr_number(one, "status.id"), jsonr_text(one, "status.duplicate"));
+    }
+}
+
 /* ---- Members ---- */
 
 static bool is_asked(const struct look *look, int64_t id)
@@ -366,6 +406,12 @@ static bool is_loopback(const char *address)
     return config_is_loopback(host);
 }
 
+/* That one is told as such. */
+static bool is_about_two(const char *refused)
+{
+    return strncmp(refused, "two processes", strlen("two processes")) == 0;
+}
+
 static void look_at_member(struct look *look, const json_t *member, bool peers_known)
 {
     int64_t id = jsonr_number(member, "id");
@@ -373,7 +419,7 @@ static void look_at_member(struct look *look, const json_t *member, bool peers_k
     char subject[SUBJECT_MAX];
 
     (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
-    if (*jsonr_text(member, "refused")) {
+    if (*jsonr_text(member, "refused") && !is_about_two(jsonr_text(member, "refused"))) {
         find(look, PEER_REFUSED, subject, "%s", jsonr_text(member, "refused"));
     }
     if (peers_known && strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
@@ -462,6 +508,7 @@ json_t *doctor_look(const json_t *facts)
     const json_t *a = NULL;
     size_t i = 0;
 
+    look_at_duplicates(&look);
     if (!somebody_serves(&look)) {
         find(&look, NO_QUORUM, "ensemble", "none of the %zu endpoints serves",
              json_array_size(look.replicas));

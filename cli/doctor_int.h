@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 enum doctor_kind {
+    DUPLICATE_ID,
     NO_QUORUM,
     UNREACHABLE,
     REFUSED,

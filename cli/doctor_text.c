@@ -2,6 +2,13 @@
 #include "cli/doctor_int.h"
 
 const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
+    [DUPLICATE_ID] =
+        {true, "duplicate-id",
+         "The one that was connected first keeps its place. The other one is refused: it "
+         "serves nothing and tries again.",
+         "Stop the process that is not meant to run; if it is to be a replica of its "
+         "own, give it another id and an empty dataDir. When the right one is refused, "
+         "end the other one: it is let in within two seconds."},
     [NO_QUORUM] = {true, "no-quorum",
                    "No majority of the voters works together: nothing can be "
                    "written, and reads end soon.",

@@ -11,8 +11,21 @@
 #include <stdio.h>
 
 enum {
-    REFUSAL_AGAIN_MS = 10000 /* Reasons that alternate must not fill the log. */
+    REFUSAL_AGAIN_MS = 10000,   /* Reasons that alternate must not fill the log. */
+    DUPLICATE_AGAIN_MS = 60000, /* While two processes claim an id the log says so so often. */
+    DUPLICATE_SHOWN_MS = 10000, /* Behind the last attempt of the one that is refused, */
+    DUPLICATE_SHOWN_TICKS = 3   /* whichever is longer. */
 };
+
+const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
+                                uint64_t now_ms)
+{
+    uint64_t ticks_ms = (uint64_t)config->tick_ms * DUPLICATE_SHOWN_TICKS;
+    uint64_t shown_ms = ticks_ms > DUPLICATE_SHOWN_MS ? ticks_ms : DUPLICATE_SHOWN_MS;
+    bool is_now = peer->duplicate_ms != 0 && peer->duplicate_ms + shown_ms > now_ms;
+
+    return is_now ? peer->duplicate : NULL;
+}
 
 static struct core_peer *peer_of(struct server *server, uint32_t id)
 {
@@ -74,6 +87,27 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
     }
 }
 
+/* Of a peer's id, or of the own one. */
+static void on_duplicate(void *ctx, uint32_t id, const char *text)
+{
+    struct server *server = ctx;
+    struct core_peer *entry = peer_of(server, id);
+    uint64_t now_ms = os_now_ms();
+    bool lasts = entry && core_peer_duplicate(server->config, entry, now_ms);
+
+    if (!entry) {
+        return;
+    }
+    (void)snprintf(entry->duplicate, sizeof entry->duplicate, "%s", text);
+    entry->duplicate_ms = now_ms;
+    server->core.publish_now = true;
+    if (!lasts || now_ms - entry->duplicate_said_ms >= DUPLICATE_AGAIN_MS) {
+        entry->duplicate_said_ms = now_ms;
+        log_error("zab", "%s: stop one of them; the one that was connected first keeps its place",
+                  text);
+    }
+}
+
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
@@ -82,6 +116,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,
                                   .on_refused = on_refused,
+                                  .on_duplicate = on_duplicate,
                                   .on_message = on_message,
                                   .ctx = server};
     uint32_t count = 0;
@@ -105,6 +140,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         .queue_bytes_max = config->peer_queue_bytes_max,
         .shaking_max = config->strangers_max,
         .connect_timeout_ms = config->tick_ms,
+        .probe_ms = config->tick_ms,
         .retry_min_ms = 20,
         .retry_max_ms = 1000,
         .incarnation = server->core.identity.incarnation,

@@ -111,8 +111,20 @@ static void write_refills(struct jsonw *json, const struct publication *copy)
     jsonw_kv_u64(json, "refill_log_lost", copy->store.keeps_lost);
 }
 
+/* Two processes that claim its id. */
+static void write_duplicate(const struct config *config, struct jsonw *json,
+                            const struct core_peer *told)
+{
+    const char *text = core_peer_duplicate(config, told, os_now_ms());
+
+    if (text) {
+        jsonw_kv_cstr(json, "duplicate", text);
+    }
+}
+
 void gate_write_status(struct gate *gate, struct jsonw *json)
 {
+    const struct config *config = gate->server->config;
     struct publication *copy = copy_published(gate);
     const struct zab_status *zab = &copy->replica.zab;
     struct gate_status status;
@@ -141,9 +153,10 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     write_refills(json, copy);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
-    jsonw_kv_bool(json, "read_only", gate->server->config->read_only);
-    jsonw_kv_cstr(json, "environment", gate->server->config->environment);
+    jsonw_kv_bool(json, "read_only", config->read_only);
+    jsonw_kv_cstr(json, "environment", config->environment);
     jsonw_kv_cstr(json, "reason", zab->reason);
+    write_duplicate(config, json, &copy->told[config_self(config) - config->servers]);
     jsonw_kv_cstr(json, "version", ZABRA_VERSION);
     jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
     jsonw_object_end(json);
@@ -265,7 +278,8 @@ static void write_sign(struct jsonw *json, const struct sign *sign)
     jsonw_kv_u64(json, "uptime_ms", sign->host.up_ms);
 }
 
-static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy)
+static void write_self(struct gate *gate, struct jsonw *json, const struct publication *copy,
+                       const struct core_peer *told)
 {
     const struct sign *sign = signs_find(copy->signs, copy->sign_count, gate->server->config->id);
     struct gate_status status;
@@ -280,6 +294,7 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
         jsonw_kv_u64(json, "state_ms", sign->role_ms);
         write_sign(json, sign);
     }
+    write_duplicate(gate->server->config, json, told);
     write_url(json, gate->server->config->advertise_client);
 }
 
@@ -326,6 +341,7 @@ static void write_peer(const struct config *config, struct jsonw *json,
     if (told->refused[0] != '\0') {
         jsonw_kv_cstr(json, "refused", told->refused);
     }
+    write_duplicate(config, json, told);
     write_url(json, told->advertise);
 }
 
@@ -353,7 +369,7 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
         jsonw_kv_cstr(json, "role", server->voter ? "voter" : "observer");
         jsonw_kv_cstr(json, "peer", address);
         if (server->id == config->id) {
-            write_self(gate, json, copy);
+            write_self(gate, json, copy, &copy->told[i]);
         } else if (peer) {
             write_peer(config, json, copy, peer, &copy->told[i]);
         }

@@ -135,6 +135,23 @@ static void write_role(struct gate *gate, struct buf *out)
     metric_put_double(out, "zabra_leader_lag_seconds", NULL, (double)status.lag_ms / 1000.0);
 }
 
+static void write_duplicates(struct gate *gate, struct buf *out, const struct tcp_figures *tcp)
+{
+    const struct config *config = gate->server->config;
+    uint64_t now_ms = os_now_ms();
+    uint64_t ids = 0;
+
+    (void)pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < config->server_count; i++) {
+        ids += core_peer_duplicate(config, &gate->published.told[i], now_ms) ? 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&gate->mutex);
+    gauge(out, "zabra_duplicate_ids", "Ids that two processes claim now, as far as this one knows.",
+          ids);
+    counter(out, "zabra_peer_duplicates_total",
+            "Connections refused because another process of that id lives.", tcp->duplicates);
+}
+
 static void write_replica(struct gate *gate, struct buf *out)
 {
     struct replica_status replica;
@@ -169,6 +186,7 @@ static void write_replica(struct gate *gate, struct buf *out)
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp.bytes_out);
     gauge(out, "zabra_peer_queue_bytes", "Bytes waiting to be sent to peers.", tcp.queued);
     counter(out, "zabra_peer_refused_total", "Peer handshakes that failed.", tcp.refused);
+    write_duplicates(gate, out, &tcp);
     counter(out, "zabra_peer_skipped_total", "Messages that only a later version knows.",
             tcp.skipped);
 }

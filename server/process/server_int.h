@@ -116,9 +116,16 @@ void bulk_job_free(struct bulk_job *job);
 /* What a peer has told of itself, or why it cannot. */
 struct core_peer {
     char advertise[CONFIG_HOST_MAX];
-    char refused[PEER_REFUSED_MAX]; /* Why its handshakes fail; "" when it is or may be up. */
-    uint64_t refusal_said_ms;       /* When the log was told last; 0: never. */
+    char refused[PEER_REFUSED_MAX];   /* Why its handshakes fail; "" when it is or may be up. */
+    uint64_t refusal_said_ms;         /* When the log was told last; 0: never. */
+    char duplicate[PEER_REFUSED_MAX]; /* Another process claims its id, at `duplicate_ms`. */
+    uint64_t duplicate_ms;
+    uint64_t duplicate_said_ms; /* When the log was told last; 0: never. */
 };
+
+/* Another process claims that id now; NULL: none does. */
+const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
+                                uint64_t now_ms);
 
 /* What the core publishes of a peer. */
 struct peer_view {

@@ -78,6 +78,7 @@ void kit_start(const struct kit_setup *setup, uint32_t id)
                                   .connect_timeout_ms = 2000,
                                   .retry_min_ms = 5,
                                   .retry_max_ms = 40,
+                                  .probe_ms = KIT_PROBE_MS,
                                   .incarnation = 100 + id,
                                   .cluster = {setup->cluster[id]},
                                   .history = setup->history[id],

@@ -14,6 +14,7 @@
 
 enum {
     KIT_DEADLINE_MS = 60000,
+    KIT_PROBE_MS = 100,
     KIT_RELAY_BYTES = 65536
 };
 

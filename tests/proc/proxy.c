@@ -121,14 +121,51 @@ static void serve_server(struct proxy *proxy, struct proxy_link *link)
     }
 }
 
+/* Reads and forgets; true when that was the end. */
+static bool swallow(struct proxy *proxy, int fd)
+{
+    ssize_t got = read(fd, proxy->bytes, sizeof(proxy->bytes));
+
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
+static void make_orphans(struct proxy *proxy)
+{
+    for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
+        proxy->links[i].orphan = proxy->links[i].client >= 0;
+    }
+    atomic_store(&proxy->orphaning, false);
+}
+
+static void serve_orphan(struct proxy *proxy, struct proxy_link *link, bool client, bool server)
+{
+    link->client_ended = link->client_ended || (client && swallow(proxy, link->client));
+    link->server_ended = link->server_ended || (server && swallow(proxy, link->server));
+    if (link->client_ended && link->server_ended) {
+        link_close(link);
+    }
+}
+
+static int polled(int fd, bool ended)
+{
+    return ended ? -1 : fd;
+}
+
 static void turn(struct proxy *proxy)
 {
     struct pollfd polls[1 + 2 * PROXY_CONNECTIONS];
 
+    if (atomic_load(&proxy->orphaning)) {
+        make_orphans(proxy);
+    }
     polls[0] = (struct pollfd){.fd = proxy->listen_fd, .events = POLLIN};
     for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
-        polls[1 + 2 * i] = (struct pollfd){.fd = proxy->links[i].client, .events = POLLIN};
-        polls[2 + 2 * i] = (struct pollfd){.fd = proxy->links[i].server, .events = POLLIN};
+        const struct proxy_link *link = &proxy->links[i];
+
+        polls[1 + 2 * i] =
+            (struct pollfd){.fd = polled(link->client, link->client_ended), .events = POLLIN};
+        polls[2 + 2 * i] =
+            (struct pollfd){.fd = polled(link->server, link->server_ended), .events = POLLIN};
     }
     if (poll(polls, sizeof(polls) / sizeof(polls[0]), POLL_MS) <= 0) {
         return;
@@ -136,6 +173,10 @@ static void turn(struct proxy *proxy)
     for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
         struct proxy_link *link = &proxy->links[i];
 
+        if (link->orphan) {
+            serve_orphan(proxy, link, polls[1 + 2 * i].revents != 0, polls[2 + 2 * i].revents != 0);
+            continue;
+        }
         if (link->client >= 0 && polls[1 + 2 * i].revents) {
             serve_client(proxy, link);
         }
@@ -172,6 +213,14 @@ void proxy_start(struct proxy *proxy, uint16_t target, uint32_t drop_percent, ui
     assert_true(proxy->listen_fd >= 0);
     proxy->port = loop_local_port(proxy->listen_fd);
     thread_start(&proxy->thread, "proxy", run, proxy);
+}
+
+void proxy_orphan(struct proxy *proxy)
+{
+    atomic_store(&proxy->orphaning, true);
+    while (atomic_load(&proxy->orphaning)) {
+        (void)poll(NULL, 0, 1);
+    }
 }
 
 void proxy_stop(struct proxy *proxy)

@@ -65,7 +65,7 @@ static void test_garbage(void **state)
 static uint64_t shake_raw(const struct kit_setup *setup, int fd, uint16_t version)
 {
     struct greeting greeting = {.version = version, .from = 2, .to = 1};
-    struct hello hello = {.incarnation = 5, .cluster = {7}};
+    struct hello hello = {.incarnation = 5, .cluster = {7}, .start = 5};
     struct hello_transcript transcript;
     struct slice none = slice_make(NULL, 0);
     uint8_t answer[HELLO_WIRE_MAX];
@@ -198,8 +198,8 @@ static void expect_refusal(uint16_t version, const char *why)
 static void test_other_versions(void **state)
 {
     (void)state;
-    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 2 of the protocol");
-    expect_refusal(PROTOCOL_VERSION + 2, "version 5 of the protocol");
+    expect_refusal(PROTOCOL_VERSION_OLDEST - 1, "version 3 of the protocol");
+    expect_refusal(PROTOCOL_VERSION + 2, "version 6 of the protocol");
 }
 
 static void send_raw(int fd, struct frame_header *header, uint32_t number, struct slice payload)

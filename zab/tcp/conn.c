@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
 #include <errno.h>
@@ -227,6 +228,7 @@ enum err conn_read(struct conn *conn, size_t want)
     if (got > 0) {
         conn->in.len += (size_t)got;
         conn->tcp->bytes_in += (uint64_t)got;
+        conn->read_ms = os_now_ms();
         return ERR_OK;
     }
     if (got == 0) {

@@ -8,37 +8,62 @@ enum {
     UNKNOWN_BYTES_MAX = ZAB_RECORD_BYTES_MAX, /* Of a message whose type is not known. */
 };
 
-void flow_output(struct conn *conn, const struct zab_msg *msg)
+/* Makes room for a header; returns where the frame starts. */
+static size_t begin_frame(struct buf *out)
 {
-    ASSERT(conn->state == CONN_UP && !conn->doomed);
-    ASSERT(conn->nonce != 0);
-
-    struct buf *out = conn_out(conn);
     size_t start = out->len;
-    struct frame_header header = {.version = conn->version,
-                                  .type = (uint16_t)msg->type,
-                                  .from = conn->tcp->options.id,
-                                  .to = conn->peer,
-                                  .epoch = msg->epoch,
-                                  .nonce = conn->nonce};
-
     uint8_t *place = buf_reserve(out, FRAME_HEADER_LEN);
 
     ASSERT(place);
     out->len += FRAME_HEADER_LEN;
-    zab_msg_encode(msg, out);
-    ASSERT(!out->overflow);
+    return start;
+}
+
+/* The payload has been appended. */
+static void end_frame(struct conn *conn, struct buf *out, size_t start, uint16_t type,
+                      uint32_t epoch)
+{
+    ASSERT(!out->overflow && conn->nonce != 0);
 
     struct slice payload =
         slice_make(out->data + start + FRAME_HEADER_LEN, out->len - start - FRAME_HEADER_LEN);
+    struct frame_header header = {.version = conn->version,
+                                  .type = type,
+                                  .from = conn->tcp->options.id,
+                                  .to = conn->peer,
+                                  .epoch = epoch,
+                                  .nonce = conn->nonce,
+                                  .len = (uint32_t)payload.len};
 
-    ASSERT(payload.len <= zab_msg_size_max(msg->type));
     memcpy(header.cluster, conn->tcp->options.cluster, ZAB_CLUSTER_LEN);
-    header.len = (uint32_t)payload.len;
     header.payload_crc = frame_payload_crc(payload, conn->number_out);
     frame_encode(&header, conn->number_out, out->data + start);
     conn->number_out++;
     conn_queued(conn, out->len - start);
+}
+
+void flow_output(struct conn *conn, const struct zab_msg *msg)
+{
+    ASSERT(conn->state == CONN_UP && !conn->doomed);
+
+    struct buf *out = conn_out(conn);
+    size_t start = begin_frame(out);
+
+    zab_msg_encode(msg, out);
+    ASSERT(out->len - start - FRAME_HEADER_LEN <= zab_msg_size_max(msg->type));
+    end_frame(conn, out, start, (uint16_t)msg->type, msg->epoch);
+}
+
+void flow_control(struct conn *conn, const struct control *control)
+{
+    ASSERT(conn->state == CONN_UP || (conn->state == CONN_CLAIM && conn->dialed));
+
+    struct buf *out = conn_out(conn);
+    size_t start = begin_frame(out);
+
+    control_encode(control, out);
+    ASSERT(out->len - start - FRAME_HEADER_LEN <= CONTROL_BYTES_MAX);
+    end_frame(conn, out, start, (uint16_t)control->type, 0);
 }
 
 /* Of a type that only a later version knows. */
@@ -46,11 +71,15 @@ static bool is_unknown(const struct conn *conn, const struct frame_header *heade
 {
     ASSERT(conn->version > 0);
 
-    return conn->is_newer && zab_msg_size_max((enum zab_msg_type)header->type) == 0;
+    return conn->is_newer && !control_is(header->type) &&
+           zab_msg_size_max((enum zab_msg_type)header->type) == 0;
 }
 
 static size_t size_max(const struct conn *conn, const struct frame_header *header)
 {
+    if (control_is(header->type)) {
+        return CONTROL_BYTES_MAX;
+    }
     return is_unknown(conn, header) ? UNKNOWN_BYTES_MAX
                                     : zab_msg_size_max((enum zab_msg_type)header->type);
 }
@@ -86,31 +115,53 @@ static enum err decode(const struct conn *conn, const struct frame_header *heade
                           : zab_msg_decode(type, payload, ret_msg);
 }
 
+/* Frames of the transport's own. */
+static void take_control(struct conn *conn, uint16_t type, struct slice payload)
+{
+    ASSERT(conn->state == CONN_UP && control_is(type));
+
+    struct control control;
+
+    if (control_decode((enum control_type)type, payload, &control)) {
+        tcp_drop(conn, "a malformed frame of the transport");
+        return;
+    }
+    claim_on_control(conn, &control);
+}
+
+static void take_message(struct conn *conn, const struct frame_header *header, struct slice payload)
+{
+    ASSERT(conn->state == CONN_UP && !control_is(header->type));
+
+    const struct tcp_handler *handler = &conn->tcp->handler;
+    struct zab_msg msg = {0};
+
+    if (decode(conn, header, payload, &msg)) {
+        tcp_drop(conn, "a malformed message");
+        return;
+    }
+    handler->on_message(handler->ctx, conn->peer, &msg);
+    zab_msg_release(&msg);
+}
+
 static void deliver(struct conn *conn, const struct frame_header *header, struct slice payload)
 {
     ASSERT(conn->state == CONN_UP && !conn->doomed);
     ASSERT(payload.len == header->len);
 
-    const struct tcp_handler *handler = &conn->tcp->handler;
-    struct zab_msg msg = {0};
-    bool skip = is_unknown(conn, header);
-
     if (frame_payload_crc(payload, conn->number_in) != header->payload_crc) {
         tcp_drop(conn, "a damaged frame");
         return;
     }
-    if (!skip && decode(conn, header, payload, &msg)) {
-        tcp_drop(conn, "a malformed message");
-        return;
-    }
     conn->number_in++;
     conn->in_used += FRAME_HEADER_LEN + payload.len;
-    if (skip) {
+    if (is_unknown(conn, header)) {
         conn->tcp->skipped++;
-        return;
+    } else if (control_is(header->type)) {
+        take_control(conn, header->type, payload);
+    } else {
+        take_message(conn, header, payload);
     }
-    handler->on_message(handler->ctx, conn->peer, &msg);
-    zab_msg_release(&msg);
 }
 
 size_t flow_input(struct conn *conn)

@@ -66,6 +66,7 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
                   struct slice secret, bool by_dialer, struct buf *out)
 {
     ASSERT(strlen(hello->advertise) <= HELLO_ADVERTISE_MAX);
+    ASSERT(strlen(hello->refusal) <= HELLO_REFUSAL_MAX && hello->start != 0);
 
     struct buf identity;
     uint8_t proof[CRYPTO_SHA256_LEN];
@@ -76,12 +77,26 @@ void hello_encode(const struct hello *hello, const struct hello_transcript *tran
     wire_put_u8(&identity, hello->founding ? 1 : 0);
     wire_put_bytes(&identity, slice_str(hello->advertise));
     wire_put_u64(&identity, hello->history);
+    wire_put_u64(&identity, hello->start);
+    wire_put_bytes(&identity, slice_str(hello->refusal));
     ASSERT(!identity.overflow);
 
     prove(role_of(by_dialer), transcript, buf_slice(&identity), secret, proof);
     wire_put_bytes(out, buf_slice(&identity));
     wire_put_raw(out, slice_make(proof, sizeof(proof)));
     buf_release(&identity);
+}
+
+/* As a C string; false when it holds a NUL. */
+static bool take_text(struct slice text, char *to, size_t max)
+{
+    ASSERT(text.len <= max);
+
+    if (text.len > 0) {
+        memcpy(to, text.data, text.len);
+    }
+    to[text.len] = '\0';
+    return strlen(to) == text.len;
 }
 
 /* Only reached with a good proof; a later version may have added members at the end. */
@@ -100,18 +115,17 @@ static enum err parse_identity(struct slice identity, struct hello *hello)
 
     struct slice advertise = wire_get_bytes(&reader, HELLO_ADVERTISE_MAX);
 
-    if (!wire_reader_ok(&reader) || (advertise.len && memchr(advertise.data, 0, advertise.len))) {
-        return ERR_FORMAT;
-    }
-    hello->history = wire_reader_done(&reader) ? 0 : wire_get_u64(&reader);
-    if (!wire_reader_ok(&reader)) {
+    hello->history = wire_get_u64(&reader);
+    hello->start = wire_get_u64(&reader);
+
+    struct slice refusal = wire_get_bytes(&reader, HELLO_REFUSAL_MAX);
+
+    if (!wire_reader_ok(&reader) || hello->start == 0 ||
+        !take_text(advertise, hello->advertise, HELLO_ADVERTISE_MAX) ||
+        !take_text(refusal, hello->refusal, HELLO_REFUSAL_MAX)) {
         return ERR_FORMAT;
     }
     memcpy(hello->cluster, cluster.data, ZAB_CLUSTER_LEN);
-    if (advertise.len) {
-        memcpy(hello->advertise, advertise.data, advertise.len);
-    }
-    hello->advertise[advertise.len] = '\0';
     return ERR_OK;
 }
 

@@ -22,6 +22,7 @@ enum {
     GREETING_NONCE_LEN = 32,
     GREETING_LEN = 48,
     HELLO_ADVERTISE_MAX = 255,
+    HELLO_REFUSAL_MAX = 199,
     HELLO_PAYLOAD_MAX = 512, /* More than that is refused before it is read. */
     HELLO_LEN_LEN = 4,
     HELLO_WIRE_MAX = HELLO_LEN_LEN + HELLO_PAYLOAD_MAX + CRYPTO_SHA256_LEN,
@@ -38,8 +39,10 @@ struct hello {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     bool founding;
-    uint64_t history; /* Of the data; 0: none, or not told. */
+    uint64_t history; /* Of the data; 0: none. */
+    uint64_t start;   /* Of the process: see tcp_options. */
     char advertise[HELLO_ADVERTISE_MAX + 1];
+    char refusal[HELLO_REFUSAL_MAX + 1]; /* Why the acceptor hangs up next; "": it does not. */
 };
 
 /* What both proofs are bound to. */

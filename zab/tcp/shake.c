@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "zab/tcp/frame.h"
 #include "zab/tcp/tcp_int.h"
@@ -46,18 +47,20 @@ static struct slice secret_of(const struct conn *conn)
     return conn->tcp->options.secret;
 }
 
-static void send_hello(struct conn *conn)
+static void send_hello(struct conn *conn, const char *refusal)
 {
-    ASSERT(conn->state == CONN_HELLO);
+    ASSERT(conn->state == CONN_HELLO || conn->state == CONN_CLAIM);
     ASSERT(tcp_link(conn->tcp, conn->peer));
 
     const struct tcp *tcp = conn->tcp;
     struct hello hello = {.incarnation = tcp->options.incarnation,
                           .founding = tcp->options.founding,
-                          .history = tcp->options.history};
+                          .history = tcp->options.history,
+                          .start = tcp->options.start};
 
     memcpy(hello.cluster, tcp->options.cluster, ZAB_CLUSTER_LEN);
     (void)snprintf(hello.advertise, sizeof(hello.advertise), "%s", tcp->advertise);
+    (void)snprintf(hello.refusal, sizeof(hello.refusal), "%s", refusal);
 
     struct buf *out = conn_out(conn);
     size_t before = out->len;
@@ -65,6 +68,13 @@ static void send_hello(struct conn *conn)
     hello_encode(&hello, &conn->transcript, secret_of(conn), conn->dialed, out);
     conn_queued(conn, out->len - before);
     write_now(conn);
+}
+
+void shake_answer(struct conn *conn, const char *refusal)
+{
+    ASSERT(!conn->dialed);
+
+    send_hello(conn, refusal);
 }
 
 void shake_begin(struct conn *conn)
@@ -155,7 +165,10 @@ static bool take_greeting(struct conn *conn)
     conn->state = CONN_HELLO;
     conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
     if (conn->dialed) {
-        send_hello(conn);
+        send_hello(conn, "");
+        /* The acceptor may have to ask first whether another process of our id lives. */
+        conn->deadline_ms = os_now_ms() + conn->tcp->options.connect_timeout_ms +
+                            2ULL * conn->tcp->options.probe_ms;
     }
     return true;
 }
@@ -188,6 +201,23 @@ static bool check_identity(struct conn *conn)
     return true;
 }
 
+/* Another process has this replica's id: it is told here as well. */
+static void refused_by_peer(struct conn *conn)
+{
+    ASSERT(conn->dialed && conn->state == CONN_HELLO);
+
+    const struct tcp_handler *handler = &conn->tcp->handler;
+    uint32_t own = conn->tcp->options.id;
+    char why[TCP_WHY_MAX];
+
+    (void)snprintf(why, sizeof(why), "%s", conn->identity.refusal);
+    tcp_link(conn->tcp, conn->peer)->backoff_ms = conn->tcp->options.retry_max_ms;
+    tcp_refuse(conn, "%s", why);
+    if (handler->on_duplicate) {
+        handler->on_duplicate(handler->ctx, own, why);
+    }
+}
+
 static void take_hello(struct conn *conn)
 {
     ASSERT(conn->state == CONN_HELLO);
@@ -209,9 +239,11 @@ static void take_hello(struct conn *conn)
         return;
     }
     conn->in_used += len;
-    if (check_identity(conn)) {
+    if (conn->dialed && conn->identity.refusal[0]) {
+        refused_by_peer(conn);
+    } else if (check_identity(conn) && claim_arrives(conn)) {
         if (!conn->dialed) {
-            send_hello(conn);
+            shake_answer(conn, "");
         }
         tcp_established(conn);
     }

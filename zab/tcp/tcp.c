@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
-#include "base/os_files.h"
 #include "base/os_rng.h"
 #include "zab/tcp/tcp_int.h"
 
@@ -13,9 +12,8 @@
 #include <unistd.h>
 
 enum {
-    BACKLOG = 64,
-    ACCEPTS_MAX = 32,         /* In one turn. */
     HANG_UPS_MAX = 3,         /* In a row, before they count as refusals. */
+    START_RANDOM_BITS = 20,   /* Of a start, behind the time. */
     STRANGER_AGAIN_MS = 10000 /* Refusals of nobody known are told at most this often. */
 };
 
@@ -38,7 +36,7 @@ static const char *errno_text(void)
     return text ? text : "unknown error";
 }
 
-static void reap(struct tcp *tcp)
+void tcp_reap(struct tcp *tcp)
 {
     while (tcp->depth == 0 && !list_empty(&tcp->graveyard)) {
         conn_free(list_first(&tcp->graveyard, struct conn, node));
@@ -71,6 +69,7 @@ static void drop_up(struct conn *conn, struct link *link, const char *why)
     bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
 
     link->up = NULL;
+    claim_link_down(tcp, link);
     link_again(link, tcp, lasted);
     bury(conn);
     tcp->handler.on_down(tcp->handler.ctx, link->peer.id, why);
@@ -86,6 +85,9 @@ void tcp_drop(struct conn *conn, const char *why)
     if (conn->state == CONN_UP) {
         drop_up(conn, link, why);
         return;
+    }
+    if (link && link->claim == conn) {
+        link->claim = NULL;
     }
     if (conn->dialed) {
         ASSERT(link && link->dialing == conn);
@@ -152,6 +154,7 @@ void tcp_established(struct conn *conn)
         tcp_drop(link->up, "replaced by a newer connection");
     }
     link->up = conn;
+    claim_link_up(tcp, link);
     link->refusal[0] = '\0';
     link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,
@@ -190,7 +193,7 @@ static void lose(struct conn *conn, const char *why)
 
 static void take_input(struct conn *conn)
 {
-    ASSERT(conn->state != CONN_CONNECTING && conn->state != CONN_CLOSED);
+    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO || conn->state == CONN_UP);
 
     enum err err = conn_read(conn, conn->want);
 
@@ -215,6 +218,8 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
     tcp->depth++;
     if (conn->state == CONN_CONNECTING) {
         take_connected(conn);
+    } else if (conn->state == CONN_CLAIM) {
+        tcp_drop(conn, "the peer closed the connection"); /* No other interest is set. */
     } else {
         if ((ready & LOOP_WRITE) && conn_write(conn)) {
             tcp_drop(conn, errno_text());
@@ -224,11 +229,12 @@ static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
         }
     }
     tcp->depth--;
-    reap(tcp);
+    tcp_reap(tcp);
 }
 
 static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
 {
+    /* Of each peer one more, at most: dialed, or a claim. */
     ASSERT(tcp->shaking_count <= tcp->options.shaking_max + tcp->options.peer_count);
 
     struct conn *conn = conn_new(tcp, take_fd, dialed);
@@ -253,100 +259,20 @@ struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
     return conn;
 }
 
-/* The oldest caller that has not proven itself goes; false when there is none. */
-static bool drop_stranger(struct tcp *tcp, const char *why)
+void tcp_accepted(struct tcp *tcp, int take_fd)
 {
-    ASSERT(tcp->depth > 0);
-
-    list_for_each (it, &tcp->shaking) {
-        struct conn *conn = list_entry(it, struct conn, node);
-
-        if (!conn->dialed) {
-            tcp->refused++;
-            tcp_drop(conn, why);
-            return true;
-        }
-    }
-    return false;
-}
-
-static void hear(struct tcp *tcp, bool all)
-{
-    tcp->deaf_until_ms = all ? 0 : os_now_ms() + TCP_DEAF_MS;
-    for (uint32_t i = 0; i < tcp->listener_count; i++) {
-        loop_modify(tcp->loop, &tcp->listeners[i], all ? LOOP_READ : 0);
-    }
-}
-
-/* Strangers must not keep a peer out, neither by their number nor by their descriptors. A caller
- * that cannot be accepted would be reported again and again: it waits for a moment. */
-static void on_lack(struct tcp *tcp)
-{
-    ASSERT(tcp->depth > 0);
-    if (!drop_stranger(tcp, "out of file descriptors")) {
-        hear(tcp, false);
-    }
-}
-
-static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
-{
-    struct tcp *tcp = watch->ctx;
-    struct sockaddr_storage from;
-
-    (void)ready;
-    tcp->depth++;
-    for (int i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = loop_accept(watch->fd, &from);
-
-        if (fd < 0) {
-            if (os_files_is_lack(-fd)) {
-                on_lack(tcp);
-            }
-            break;
-        }
-        if (tcp->shaking_count >= tcp->options.shaking_max) {
-            (void)drop_stranger(tcp, "too many handshakes");
-        }
-        start_conn(tcp, fd, false);
-    }
-    tcp->depth--;
-    reap(tcp);
+    (void)start_conn(tcp, take_fd, false);
 }
 
 /* ---- Life. ---- */
 
-static enum err listen_on(struct tcp *tcp, const struct resolve_address *address)
+/* Of two processes that claim one id and both live the older one keeps it, as long as clocks agree;
+ * the random bits tell processes apart that began in the same millisecond. */
+static uint64_t make_start(void)
 {
-    ASSERT(tcp->listener_count < TCP_LISTENERS_MAX);
+    uint64_t random = os_random_u64() & ((UINT64_C(1) << START_RANDOM_BITS) - 1);
 
-    struct loop_watch *watch = &tcp->listeners[tcp->listener_count];
-    int fd = loop_listen((const struct sockaddr *)&address->addr, address->len, BACKLOG);
-
-    if (fd < 0) {
-        return fd == -EADDRINUSE ? ERR_BUSY : ERR_CONFIG;
-    }
-    *watch = (struct loop_watch){
-        .fd = fd, .interest = LOOP_READ, .on_ready = on_listener_ready, .ctx = tcp};
-    loop_add(tcp->loop, watch);
-    tcp->listener_count++;
-    return ERR_OK;
-}
-
-/* A name such as localhost may have addresses of a family that this machine lacks: one that can be
- * bound is enough. */
-static enum err listen_all(struct tcp *tcp)
-{
-    struct resolve_answer answer;
-    enum err err = ERR_OK;
-
-    resolve_now(tcp->options.listen_host, tcp->options.listen_port, &answer);
-    for (uint32_t i = 0; i < answer.count && err != ERR_BUSY; i++) {
-        err = listen_on(tcp, &answer.addresses[i]);
-    }
-    if (err != ERR_BUSY && tcp->listener_count > 0) {
-        err = ERR_OK;
-    }
-    return answer.count ? err : ERR_CONFIG;
+    return (uint64_t)os_wall_ms() << START_RANDOM_BITS | random | 1;
 }
 
 static void copy_options(struct tcp *tcp, const struct tcp_options *options)
@@ -369,6 +295,9 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
         tcp->links[i].backoff_ms = options->retry_min_ms;
     }
     tcp->options.peers = NULL;
+    if (tcp->options.start == 0) {
+        tcp->options.start = make_start();
+    }
     if (tcp->options.shaking_max == 0 || tcp->options.shaking_max > TCP_SHAKING_MAX) {
         tcp->options.shaking_max = TCP_SHAKING_MAX;
     }
@@ -388,7 +317,7 @@ enum err tcp_open(struct loop *loop, const struct tcp_options *options,
     rng_init(&tcp->rng, os_random_u64());
     copy_options(tcp, options);
 
-    enum err err = options->listen_port ? listen_all(tcp) : ERR_OK;
+    enum err err = options->listen_port ? listen_open(tcp) : ERR_OK;
 
     if (err) {
         tcp_close(tcp);
@@ -407,10 +336,7 @@ void tcp_close(struct tcp *tcp)
     ASSERT(tcp->depth == 0);
 
     link_close_resolver(tcp);
-    for (uint32_t i = 0; i < tcp->listener_count; i++) {
-        loop_remove(tcp->loop, &tcp->listeners[i]);
-        close(tcp->listeners[i].fd);
-    }
+    listen_close(tcp);
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         if (tcp->links[i].up) {
             bury(tcp->links[i].up);
@@ -419,7 +345,7 @@ void tcp_close(struct tcp *tcp)
     while (!list_empty(&tcp->shaking)) {
         bury(list_first(&tcp->shaking, struct conn, node));
     }
-    reap(tcp);
+    tcp_reap(tcp);
     explicit_bzero(tcp->secret, tcp->options.secret.len);
     mem_free(tcp->secret);
     mem_free(tcp->links);
@@ -508,6 +434,7 @@ void tcp_flush(struct tcp *tcp)
     tcp->depth++;
     while (again) {
         again = flush_shaking(tcp);
+        again |= claim_settle(tcp);
         for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
             struct conn *conn = tcp->links[i].up;
 
@@ -515,7 +442,7 @@ void tcp_flush(struct tcp *tcp)
         }
     }
     tcp->depth--;
-    reap(tcp);
+    tcp_reap(tcp);
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)
@@ -523,20 +450,26 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Drops the overdue ones; the list is in the order of deadlines. Returns the next deadline. */
+/* Drops the overdue ones. Returns the next deadline. */
 static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
 {
     ASSERT(tcp->depth > 0);
 
-    while (!list_empty(&tcp->shaking)) {
-        struct conn *conn = list_first(&tcp->shaking, struct conn, node);
+    uint64_t wake_ms = UINT64_MAX;
 
-        if (conn->deadline_ms > now_ms) {
-            return conn->deadline_ms;
+    list_for_each_safe (it, tmp, &tcp->shaking) {
+        struct conn *conn = list_entry(it, struct conn, node);
+
+        if (conn->state == CONN_CLAIM) {
+            continue; /* Of claim_tick. */
         }
-        tcp_drop(conn, "the handshake took too long");
+        if (conn->deadline_ms > now_ms) {
+            wake_ms = earlier(wake_ms, conn->deadline_ms);
+        } else {
+            tcp_drop(conn, "the handshake took too long");
+        }
     }
-    return UINT64_MAX;
+    return wake_ms;
 }
 
 uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
@@ -544,7 +477,7 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     uint64_t wake_ms = UINT64_MAX;
 
     if (tcp->deaf_until_ms != 0 && now_ms >= tcp->deaf_until_ms) {
-        hear(tcp, true);
+        listen_hear(tcp, true);
     }
     wake_ms = tcp->deaf_until_ms != 0 ? tcp->deaf_until_ms : wake_ms;
     tcp->depth++;
@@ -552,8 +485,9 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
         wake_ms = earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));
     }
     wake_ms = earlier(wake_ms, expire_shaking(tcp, now_ms));
+    wake_ms = earlier(wake_ms, claim_tick(tcp, now_ms));
     tcp->depth--;
-    reap(tcp);
+    tcp_reap(tcp);
     return wake_ms;
 }
 
@@ -564,7 +498,8 @@ void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
     *ret_figures = (struct tcp_figures){.bytes_in = tcp->bytes_in,
                                         .bytes_out = tcp->bytes_out,
                                         .refused = tcp->refused,
-                                        .skipped = tcp->skipped};
+                                        .skipped = tcp->skipped,
+                                        .duplicates = tcp->duplicates};
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         const struct conn *conn = tcp->links[i].up;
 

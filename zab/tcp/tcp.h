@@ -35,6 +35,9 @@ struct tcp_options {
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
     uint64_t history; /* Of the data; 0: none yet. */
+    uint64_t start;   /* Of this process: when it began, then random bits; 0: tcp_open makes it. */
+    uint32_t
+        probe_ms; /* A process of a claimed id that answers within that time keeps its place. */
     bool founding;
     const char *advertise; /* Client address, told to the peers; "" for none. */
 };
@@ -48,6 +51,9 @@ struct tcp_handler {
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
     /* Optional: a handshake was refused; once per peer and reason. `peer` 0: nobody known. */
     void (*on_refused)(void *ctx, uint32_t peer, const char *why);
+    /* Optional: two processes claim one id, that of a peer or the own one. Again with each attempt
+     * of the one that is refused. */
+    void (*on_duplicate)(void *ctx, uint32_t id, const char *text);
     /* The message belongs to tcp. */
     void (*on_message)(void *ctx, uint32_t peer, const struct zab_msg *msg);
     void *ctx;
@@ -79,8 +85,9 @@ struct tcp_figures {
     uint64_t bytes_out;
     uint64_t queued; /* Bytes waiting, all peers. */
     uint32_t connected;
-    uint64_t refused; /* Handshakes that failed. */
-    uint64_t skipped; /* Messages of types that only a later version knows. */
+    uint64_t refused;    /* Handshakes that failed. */
+    uint64_t skipped;    /* Messages of types that only a later version knows. */
+    uint64_t duplicates; /* Connections refused because another process of that id lives. */
 };
 
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures);

@@ -2,7 +2,8 @@
  * tcp_int.h - what the files of the transport share.
  *
  * tcp.c: the object and all its connections. link.c: when and where to dial. conn.c: bytes of one
- * connection. shake.c: from a new socket to a proven peer. flow.c: frames of a proven one.
+ * connection. shake.c: from a new socket to a proven peer. flow.c: frames of a proven one. claim.c:
+ * which of two processes with one id is it.
  *
  * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
  * when no callback runs, so that whoever called us may still hold it.
@@ -13,12 +14,14 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/rng.h"
+#include "zab/tcp/control.h"
 #include "zab/tcp/hello.h"
 #include "zab/tcp/resolve.h"
 #include "zab/tcp/tcp.h"
 
 enum {
     TCP_WHY_MAX = 200,
+    TCP_ADDRESS_MAX = 88, /* Of a claimant, for people. */
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Handshakes at a time, unless the options say fewer. */
     TCP_DEAF_MS = 100,     /* Without a descriptor nothing is accepted for that long. */
@@ -28,6 +31,7 @@ enum conn_state {
     CONN_CONNECTING, /* Dialed, not yet connected. */
     CONN_GREETING,   /* Waiting for the other's greeting. */
     CONN_HELLO,      /* Waiting for the other's HELLO. */
+    CONN_CLAIM,      /* Proven; another process of that id may live: see claim.c. */
     CONN_UP,
     CONN_CLOSED, /* Waiting to be reaped. */
 };
@@ -41,6 +45,9 @@ struct conn {
     uint32_t peer;         /* 0 until its greeting named it. */
     uint64_t deadline_ms;  /* Of the handshake. */
     uint64_t up_since_ms;  /* While up. */
+    uint64_t read_ms;      /* When bytes came last. */
+    uint64_t claimed_ms;   /* When the claim began. */
+    bool overdue;          /* The claim's deadline has passed. */
     const char *doomed;    /* Why it will be closed at the next flush, or NULL. */
     struct list out;       /* Of struct chunk. */
     uint64_t queued;       /* Bytes in `out` not yet written. */
@@ -69,6 +76,21 @@ struct link {
     uint32_t answer_used;         /* ... from this one on. */
     uint32_t hang_ups;            /* Of the peer during our handshakes, since it was up. */
     char refusal[TCP_WHY_MAX];    /* Told last; not told again until it is up. */
+
+    /* Of claim.c. */
+    struct conn *claim;  /* Of another process than `up`, or than others are connected with. */
+    uint64_t probed_ms;  /* When `up` was asked last whether it lives; 0: never. */
+    uint64_t alive_ms;   /* When `up` answered last; 0: never. */
+    uint64_t asked_ms;   /* When the other replicas were asked last; 0: never. */
+    uint64_t elsewhere;  /* Start of a process that another replica vouched for ... */
+    uint64_t vouched_ms; /* ... last at that time; 0: never. */
+    char elsewhere_address[TCP_ADDRESS_MAX];
+    bool yields;                    /* `up` is to be closed: an older process lives. */
+    uint64_t doubted_ms;            /* Since a younger process is connected elsewhere; 0: none. */
+    bool overdue;                   /* It has had its time to answer. */
+    uint32_t asks;                  /* This peer waits to hear whether that id lives; 0: none. */
+    uint64_t seen[ZAB_MEMBERS_MAX]; /* With which process of each id this peer is connected, by
+                                       index of tcp->links; 0: with none. */
 };
 
 struct tcp {
@@ -91,6 +113,8 @@ struct tcp {
     uint64_t bytes_out;
     uint64_t refused;
     uint64_t skipped;
+    uint64_t duplicates;
+    bool seen_changed;       /* The peers are to be told with whom this replica is connected. */
     uint64_t deaf_until_ms;  /* No descriptor was left for a caller; 0: all are heard. */
     uint64_t stranger_at_ms; /* When a refusal of somebody unknown was told last; 0: never. */
 };
@@ -110,6 +134,20 @@ void tcp_established(struct conn *conn);
 
 /* Takes a socket that is connecting to the peer. */
 struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd);
+
+/* Takes a socket of a caller. */
+void tcp_accepted(struct tcp *tcp, int take_fd);
+
+/* Frees what is closed, unless a callback runs. */
+void tcp_reap(struct tcp *tcp);
+
+/* ---- listen.c ---- */
+
+enum err listen_open(struct tcp *tcp);
+void listen_close(struct tcp *tcp);
+
+/* Whether callers are accepted: not for a moment when no descriptor is left. */
+void listen_hear(struct tcp *tcp, bool all);
 
 /* ---- link.c ---- */
 
@@ -152,8 +190,30 @@ static inline struct slice conn_input(const struct conn *conn)
 /* Sends the dialer's greeting, once connected. */
 void shake_begin(struct conn *conn);
 
-/* Goes on with what has been read; after the last step the connection is up. */
+/* Goes on with what has been read; after the last step the connection is up, or a claim. */
 void shake_input(struct conn *conn);
+
+/* The acceptor's HELLO. `refusal`: why this replica hangs up next; "": it does not. */
+void shake_answer(struct conn *conn, const char *refusal);
+
+/* ---- claim.c ---- */
+
+/* A peer has proven itself. True: it may be up at once. False: it waits, or has been refused. */
+bool claim_arrives(struct conn *conn);
+
+/* Decides what can be decided. True when something was done that may have made callbacks queue
+ * more. */
+bool claim_settle(struct tcp *tcp);
+
+/* Marks the claims whose time is over; the next claim_settle decides them. Between the two the
+ * sockets are read, so that a pause of this process is not taken for the peer's silence. Returns
+ * the next deadline. */
+uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
+void claim_on_control(struct conn *conn, const struct control *control);
+
+/* Connections have changed: forgets what was known of one that ended, tells the others. */
+void claim_link_up(struct tcp *tcp, struct link *link);
+void claim_link_down(struct tcp *tcp, struct link *link);
 
 /* ---- flow.c ---- */
 
@@ -163,5 +223,6 @@ size_t flow_input(struct conn *conn);
 
 /* Appends one frame. */
 void flow_output(struct conn *conn, const struct zab_msg *msg);
+void flow_control(struct conn *conn, const struct control *control);
 
 #endif
