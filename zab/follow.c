@@ -137,6 +137,8 @@ static void send_ackepoch(struct zab *zab)
         outline(&zab->trail, &msg);
     }
     msg.flags |= zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
+    msg.snap_id = zab->partial.id;
+    msg.snap_offset = zab->partial.offset;
     zab->follow.phase = FOLLOW_ACKED;
     fx_send(zab, zab->follow.leader, &msg);
 }

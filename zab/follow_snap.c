@@ -6,20 +6,34 @@
  */
 #include "zab/zab_int.h"
 
+/* Begins from nothing. */
+static void begin(struct zab *zab)
+{
+    ASSERT(zab->follow.phase == FOLLOW_SNAP);
+
+    (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
+    zab->partial = (struct partial){0};
+    zab->follow.snap_begun = true;
+    zab->follow.staged_used = true;
+    zab->follow.snap_offset = 0;
+}
+
 void follow_snap_begin(struct zab *zab)
 {
     ASSERT(zab->follow.phase == FOLLOW_ACKED && !zab->follow.installing);
 
-    (void)fx_persist(zab, ZAB_PERSIST_SNAP_BEGIN);
     zab->follow.phase = FOLLOW_SNAP;
-    zab->follow.staged_used = true;
     zab->follow.snap_complete = false;
     zab->follow.installing = false;
     zab->follow.newleader_seen = false;
     zab->follow.has_staged_config = false;
-    zab->follow.snap_offset = 0;
+    zab->follow.snap_id = 0;
+    zab->follow.snap_begun = false;
     zab->follow.chunk_count = 0;
     trail_reset(&zab->follow.staged, 0, 0);
+    if (zab->partial.id == 0) {
+        begin(zab);
+    }
 }
 
 /* ---- Pieces. ---- */
@@ -41,14 +55,43 @@ static void install_if_whole(struct zab *zab)
     follow->phase = FOLLOW_CUT;
 }
 
+/* The first chunk says whether the leader goes on where the last transfer broke off. */
+static void take_first(struct zab *zab, const struct zab_msg *msg)
+{
+    struct following *follow = &zab->follow;
+
+    ASSERT(follow->phase == FOLLOW_SNAP && !follow->snap_begun && zab->partial.id != 0);
+    if (msg->offset == 0) {
+        begin(zab);
+        return;
+    }
+    if (msg->snap_id == zab->partial.id || MUTANT(41)) {
+        PROBE("zab.snapshot_resumed");
+        follow->snap_offset = zab->partial.offset;
+        follow->snap_id = msg->snap_id;
+        follow->snap_begun = true;
+        follow->staged_used = true;
+        zab->partial = (struct partial){0};
+    }
+}
+
+static bool is_of_this_snapshot(const struct following *follow, const struct zab_msg *msg)
+{
+    return follow->snap_begun && msg->offset == follow->snap_offset &&
+           (msg->offset == 0 || msg->snap_id == follow->snap_id);
+}
+
 void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
 {
     struct following *follow = &zab->follow;
     uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
 
     ASSERT(follow->chunk_count <= chunks_max);
+    if (follow->phase == FOLLOW_SNAP && !follow->snap_begun) {
+        take_first(zab, msg);
+    }
     if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
-        msg->offset != follow->snap_offset || follow->chunk_count == chunks_max ||
+        !is_of_this_snapshot(follow, msg) || follow->chunk_count == chunks_max ||
         msg->commit < msg->zxid || zxid_epoch(msg->commit) > follow->epoch) {
         follow_error(zab, "a snapshot's piece out of place");
         return;
@@ -57,6 +100,7 @@ void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
 
     effect->offset = msg->offset;
     effect->bytes = msg->bytes;
+    follow->snap_id = msg->snap_id;
     follow->snap_offset += msg->bytes.len;
     follow->chunks[follow->chunk_count].token = effect->token;
     follow->chunks[follow->chunk_count].offset = follow->snap_offset;
@@ -161,14 +205,33 @@ void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
 
 /* ---- Taking it. ---- */
 
+void follow_snap_forget(struct zab *zab)
+{
+    if (zab->partial.id != 0) {
+        PROBE("zab.partial_forgotten");
+        (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
+        zab->partial = (struct partial){0};
+    }
+    ASSERT(zab->partial.id == 0);
+}
+
+/* The dialogue is over. What has come of a snapshot's file stays, for the next one. */
 void follow_snap_abort(struct zab *zab)
 {
+    struct following *follow = &zab->follow;
+
     ASSERT(zab->state != ZAB_LEADING);
-    if (zab->follow.staged_used && !zab->follow.installing) {
-        PROBE("zab.snapshot_aborted");
-        (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
+    if (follow->staged_used && !follow->installing) {
+        if (follow->phase == FOLLOW_SNAP && !follow->snap_complete && follow->snap_offset > 0 &&
+            follow->snap_id != 0 && !MUTANT(42)) {
+            PROBE("zab.snapshot_broken_off");
+            zab->partial = (struct partial){.id = follow->snap_id, .offset = follow->snap_offset};
+        } else {
+            PROBE("zab.snapshot_aborted");
+            (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
+        }
     }
-    zab->follow.staged_used = false;
+    follow->staged_used = false;
 }
 
 /* Asks for the state that belongs to the log as it is now. */

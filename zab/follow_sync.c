@@ -8,6 +8,8 @@ void follow_error(struct zab *zab, const char *what)
     ASSERT(in_dialogue(zab));
 
     PROBE("zab.illegal_message");
+    zab->follow.snap_id = 0;
+    follow_snap_forget(zab);
     fx_disconnect(zab, zab->follow.leader);
     enter_looking(zab, what);
 }
@@ -77,6 +79,9 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
     }
     zab->follow.acked = 0;
     zab->follow.target = msg->commit;
+    if (!(msg->flags & ZAB_FLAG_SNAP)) {
+        follow_snap_forget(zab); /* Records are for our own log from now on. */
+    }
     if (msg->flags & ZAB_FLAG_SNAP) {
         follow_snap_begin(zab);
     } else if (zab->quarantined) {

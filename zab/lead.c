@@ -74,6 +74,7 @@ void lead_start(struct zab *zab)
         zab->peers[i].seen_ms = zab->now_ms;
     }
     election_over(zab);
+    follow_snap_forget(zab);
     fx_role(zab);
     lead_outline_ready(zab);
     take_early(zab);
@@ -345,6 +346,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     learner->flags = msg->flags;
     learner->last = msg->zxid;
     learner->base = msg->base;
+    learner->snap_id = msg->snap_id;
+    learner->snap_offset = msg->snap_offset;
     mem_free(learner->ranges);
     learner->ranges = mem_dup(msg->ranges, msg->range_count * sizeof msg->ranges[0]);
     learner->range_count = msg->range_count;

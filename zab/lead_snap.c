@@ -1,25 +1,114 @@
 /* Phase 2 on the leader's side, when the logs have nothing in common: a snapshot on its way. */
 #include "zab/zab_int.h"
 
+/* ---- Pace: what is sent in bulk must not delay what commits wait for. ---- */
+
+/* The leader's disk and network are shared by all learners. Without a quorum there is nothing to
+ * delay, and a learner may be what it lacks. */
+static bool bulk_may_go(const struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    return zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST ||
+           zab->now_ms * 1000 >= zab->lead.bulk_due_us;
+}
+
+static void bulk_goes(struct zab *zab, uint64_t bytes)
+{
+    uint64_t from_ms = zab->now_ms > BULK_BURST_MS ? zab->now_ms - BULK_BURST_MS : 0;
+
+    if (zab->limits.refill_rate == 0 || zab->lead.phase != LEADER_BROADCAST) {
+        return; /* What was not held back is not paid for later either. */
+    }
+    if (zab->lead.bulk_due_us < from_ms * 1000) {
+        zab->lead.bulk_due_us = from_ms * 1000;
+    }
+    zab->lead.bulk_due_us += bytes * 1000000 / zab->limits.refill_rate;
+    ASSERT(zab->lead.bulk_due_us >= from_ms * 1000);
+}
+
+/* On the learner's own connection heartbeats wait behind the chunks under way: there are only as
+ * many as the link and the learner's disk take in a moment. */
+static void window_sent(struct zab *zab, struct learner *learner)
+{
+    ASSERT(learner->snap_window > 0 && learner->snap_window <= SNAP_WINDOW);
+    if (learner->snap_probe == 0) {
+        learner->snap_probe = learner->snap_offset;
+        learner->snap_probe_ms = zab->now_ms;
+    }
+}
+
+static void window_acked(struct zab *zab, struct learner *learner)
+{
+    uint64_t delay_ms = zab->now_ms - learner->snap_probe_ms;
+
+    if (learner->snap_probe == 0 || learner->snap_acked < learner->snap_probe) {
+        return;
+    }
+    learner->snap_probe = 0;
+    if (delay_ms <= SNAP_DELAY_MS && learner->snap_window < SNAP_WINDOW) {
+        learner->snap_window++;
+    } else if (delay_ms > 2 * (uint64_t)SNAP_DELAY_MS && learner->snap_window > 1) {
+        PROBE("zab.snap_window_shrinks");
+        learner->snap_window /= 2;
+    }
+    ASSERT(learner->snap_window > 0 && learner->snap_window <= SNAP_WINDOW);
+}
+
 static void snap_fetch(struct zab *zab, struct peer *peer)
 {
     struct learner *learner = &peer->learner;
 
     ASSERT(learner->stage == LEARNER_SNAP);
     ASSERT(learner->snap_acked <= learner->snap_offset);
-    if (learner->fetch_token != 0 || learner->snap_done ||
+    if (learner->fetch_token != 0 || learner->snap_done || learner->snap_retry_ms != 0 ||
         learner->snap_offset - learner->snap_acked >=
-            (uint64_t)SNAP_WINDOW * zab->limits.chunk_bytes) {
+            (uint64_t)learner->snap_window * zab->limits.chunk_bytes) {
         return;
     }
+    if (zab->lead.bulk_waits || !bulk_may_go(zab)) {
+        zab->lead.bulk_waits = true;
+        return;
+    }
+    bulk_goes(zab, zab->limits.chunk_bytes);
+    zab->lead.bulk_turn = (uint32_t)(peer - zab->peers);
     struct zab_effect *effect = fx_add(zab, ZAB_FX_SNAP_FETCH);
 
     effect->peer = peer->id;
     effect->offset = learner->snap_offset;
     effect->len = zab->limits.chunk_bytes;
+    effect->is_first = !learner->snap_known;
+    effect->snap_id = learner->snap_id;
+    effect->zxid = zab->trail.base;
     effect->token = ++zab->token_issued;
     learner->fetch_token = effect->token;
 }
+
+/* The learner behind the one that was served last comes first. */
+void snap_pump(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    if (!zab->lead.bulk_waits || !bulk_may_go(zab)) {
+        return;
+    }
+    uint32_t from = zab->lead.bulk_turn + 1;
+
+    zab->lead.bulk_waits = false;
+    for (uint32_t i = 0; i < zab->peer_count; i++) {
+        struct peer *peer = &zab->peers[(from + i) % zab->peer_count];
+
+        if (peer->learner.stage == LEARNER_SNAP) {
+            snap_fetch(zab, peer);
+        }
+    }
+}
+
+uint64_t snap_wake_ms(const struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    return zab->lead.bulk_waits ? (zab->lead.bulk_due_us + 999) / 1000 : UINT64_MAX;
+}
+
+/* ---- The transfer. ---- */
 
 void snap_begin(struct zab *zab, struct peer *peer)
 {
@@ -33,9 +122,12 @@ void snap_begin(struct zab *zab, struct peer *peer)
     }
     PROBE("zab.sync_snap");
     learner->stage = LEARNER_SNAP;
-    learner->snap_offset = 0;
-    learner->snap_acked = 0;
+    learner->snap_known = false;
+    learner->snap_offset = learner->snap_id != 0 ? learner->snap_offset : 0;
+    learner->snap_acked = learner->snap_offset;
     learner->snap_done = false;
+    learner->snap_window = SNAP_WINDOW_START;
+    learner->snap_probe = 0;
     learner->fetch_token = 0;
     keep_begin_open(zab, peer);
     sync_send(zab, peer, 0, ZAB_FLAG_SNAP);
@@ -72,6 +164,7 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_even
         .chain = event->snap_chain,
         .commit = event->base,
         .offset = event->offset,
+        .snap_id = event->snap_id,
         .bytes = event->bytes,
         .flags = event->flag ? ZAB_FLAG_SNAP_LAST : 0,
     };
@@ -83,17 +176,26 @@ static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_even
     }
     fx_send(zab, peer->id, &msg);
     peer->learner.snap_offset += event->bytes.len;
+    window_sent(zab, &peer->learner);
 }
 
-/* The host has chosen a snapshot. False: the log does not reach back to its start any more. */
-static bool take_start(struct zab *zab, struct peer *peer, zxid_t start)
+/* The host has chosen a snapshot, and where it begins. False: the log does not reach back to its
+ * start any more. */
+static bool take_start(struct zab *zab, struct peer *peer, const struct zab_event *event)
 {
-    ASSERT(peer->learner.snap_offset == 0);
-    if (!trail_has(&zab->trail, start)) {
+    struct learner *learner = &peer->learner;
+
+    ASSERT(!learner->snap_known);
+    ASSERT(event->offset == 0 || event->offset == learner->snap_offset);
+    if (!trail_has(&zab->trail, event->zxid)) {
         return false;
     }
-    peer->learner.snap_start = start;
-    keep_begin(zab, peer, start);
+    learner->snap_known = true;
+    learner->snap_start = event->zxid;
+    learner->snap_id = event->snap_id;
+    learner->snap_offset = event->offset;
+    learner->snap_acked = event->offset;
+    keep_begin(zab, peer, event->zxid);
     return true;
 }
 
@@ -108,13 +210,13 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
-    if (event->err != ERR_OK && event->offset == 0 && learner->snap_offset == 0) {
+    if (event->err != ERR_OK && !learner->snap_known) {
         /* Not one verifies any more. The host takes a new one; the learner waits for it here rather
          * than go round in circles. */
         learner->snap_retry_ms = zab->now_ms + ticks_ms(zab, 1);
         return;
     }
-    if (event->offset == 0 && !take_start(zab, peer, event->zxid)) {
+    if (!learner->snap_known && !take_start(zab, peer, event)) {
         fx_disconnect(zab, peer->id);
         return;
     }
@@ -158,5 +260,6 @@ void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset)
     learner->snap_acked = offset;
     ASSERT(learner->snap_acked <= learner->snap_offset);
     keep_progress(zab, peer);
+    window_acked(zab, learner);
     snap_fetch(zab, peer);
 }

@@ -118,6 +118,7 @@ void lead_tick(struct zab *zab)
     }
     if (zab->state == ZAB_LEADING) {
         sync_retry(zab, false);
+        snap_pump(zab);
         keep_tick(zab);
     }
     if (is_broadcasting(zab)) {
@@ -144,6 +145,9 @@ uint64_t lead_wake_ms(const struct zab *zab)
     }
     if (zab->lead.resigning && zab->lead.resign_deadline_ms < wake_ms) {
         wake_ms = zab->lead.resign_deadline_ms;
+    }
+    if (snap_wake_ms(zab) < wake_ms) {
+        wake_ms = snap_wake_ms(zab);
     }
     return wake_ms > zab->now_ms ? wake_ms : zab->now_ms + 1;
 }

@@ -24,6 +24,8 @@ enum {
     F_REC = 1U << 14,
     F_OPTIONAL_REC = 1U << 15,
     F_BYTES = 1U << 16,
+    F_SNAP_ID = 1U << 17,
+    F_SNAP_OFFSET = 1U << 18,
 };
 
 enum {
@@ -46,12 +48,14 @@ static const struct msg_layout layouts[] = {
                   0},
     [ZAB_CEPOCH] = {"CEPOCH", F_LINK | F_EPOCH | F_ZXID | F_FLAGS, 0},
     [ZAB_NEWEPOCH] = {"NEWEPOCH", F_LINK | F_EPOCH | F_BYTES, CONFIG_BYTES_MAX},
-    [ZAB_ACKEPOCH] = {"ACKEPOCH", F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_FLAGS | F_BASE | F_RANGES,
+    [ZAB_ACKEPOCH] = {"ACKEPOCH",
+                      F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_FLAGS | F_BASE | F_RANGES |
+                          F_SNAP_ID | F_SNAP_OFFSET,
                       (size_t)ZAB_RANGES_MAX *RANGE_BYTES},
     [ZAB_SYNC] = {"SYNC", F_LINK | F_EPOCH | F_ZXID | F_COMMIT | F_FLAGS, 0},
     [ZAB_SNAP_CHUNK] = {"SNAP_CHUNK",
                         F_LINK | F_EPOCH | F_ZXID | F_CHAIN | F_COMMIT | F_FLAGS | F_OFFSET |
-                            F_BYTES,
+                            F_BYTES | F_SNAP_ID,
                         ZAB_CHUNK_BYTES_MAX},
     [ZAB_SNAP_ACK] = {"SNAP_ACK", F_LINK | F_EPOCH | F_OFFSET, 0},
     [ZAB_ENTRY] = {"ENTRY", F_LINK | F_EPOCH | F_COMMIT | F_REC,
@@ -191,6 +195,12 @@ void zab_msg_encode(const struct zab_msg *msg, struct buf *out)
     if (layout->fields & F_BYTES) {
         wire_put_bytes(out, msg->bytes);
     }
+    if (layout->fields & F_SNAP_ID) {
+        wire_put_u64(out, msg->snap_id);
+    }
+    if (layout->fields & F_SNAP_OFFSET) {
+        wire_put_u64(out, msg->snap_offset);
+    }
 }
 
 static void get_scalars(struct wire_reader *reader, struct zab_msg *msg, uint32_t fields)
@@ -278,6 +288,8 @@ static enum err decode(enum zab_msg_type type, struct slice payload, bool is_new
     if (layout->fields & F_BYTES) {
         msg.bytes = wire_get_bytes(&reader, layout->variable_max);
     }
+    msg.snap_id = layout->fields & F_SNAP_ID ? wire_get_u64(&reader) : 0;
+    msg.snap_offset = layout->fields & F_SNAP_OFFSET ? wire_get_u64(&reader) : 0;
     if (is_newer ? !wire_reader_ok(&reader) : !wire_reader_done(&reader)) {
         zab_msg_release(&msg);
         return ERR_FORMAT;

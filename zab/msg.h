@@ -96,8 +96,10 @@ struct zab_msg {
     uint32_t voters; /* VOTE: of the sender's configuration; 0: it knows none. */
     struct zab_range *ranges; /* ACKEPOCH; owned by the message's owner. */
     uint32_t range_count;
-    struct logrec *rec; /* ENTRY; a reference of the message's owner. */
-    struct slice bytes; /* Chunk, forwarded bytes, configuration, what goes along. */
+    struct logrec *rec;   /* ENTRY; a reference of the message's owner. */
+    uint64_t snap_id;     /* SNAP_CHUNK: of the snapshot. ACKEPOCH: of the one that broke off ... */
+    uint64_t snap_offset; /* ... and how much of it is here. 0: none. */
+    struct slice bytes;   /* Chunk, forwarded bytes, configuration, what goes along. */
 };
 
 /* Appends the payload of a frame. */

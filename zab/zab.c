@@ -21,6 +21,7 @@ void zab_limits_default(struct zab_limits *limits)
         .admit_again_ms = 600000,
         .stamp_every = 65536,
         .chunk_bytes = 64 << 10,
+        .refill_rate = 32 << 20,
     };
 }
 

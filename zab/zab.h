@@ -34,6 +34,8 @@ struct zab_limits {
     uint32_t admit_again_ms;  /* At most one admission per member in this transaction time. */
     uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
     uint32_t chunk_bytes;     /* Piece of a snapshot on its way, at most ZAB_CHUNK_BYTES_MAX. */
+    uint64_t refill_rate;     /* Bytes of snapshots that a leader reads and sends in a second, all
+                                 learners together, while it broadcasts; 0: no limit. */
 };
 
 void zab_limits_default(struct zab_limits *limits);
@@ -119,6 +121,9 @@ struct zab_event {
     size_t rec_count;
     struct slice bytes;  /* SNAP_FETCHED. */
     uint64_t offset;     /* SNAP_FETCHED. */
+    uint64_t snap_id;    /* SNAP_FETCHED: what identifies the snapshot's bytes; 0: nothing. The
+                            first piece is at the offset that was asked for if that was of this
+                            snapshot, else at 0. */
     uint64_t snap_chain; /* SNAP_FETCHED: chain value at the snapshot's start `zxid`. */
 };
 
@@ -131,8 +136,9 @@ enum zab_effect_type {
     ZAB_FX_DELIVER,    /* Apply `rec`: committed, and durable here. */
     ZAB_FX_FETCH,      /* Read records after `zxid` from the log. */
     ZAB_FX_SNAP_FETCH, /* Read a piece at `offset`, at most `len` bytes, of the newest
-                          snapshot that verifies; it stays the same from the first piece of `peer`
-                          to its last. None verifies: an error, and the host takes a new one. */
+                          snapshot that verifies and begins at `zxid` or later; it stays the same
+                          from the first piece of `peer` to its last. None verifies: an error, and
+                          the host takes a new one. */
     ZAB_FX_RESTORE,    /* A received snapshot is ours: load the state from it. */
     ZAB_FX_CONFIRMED,  /* The quorum round for request `token`: `zxid` to wait for, or `err`. */
     ZAB_FX_FORWARDED,  /* Leader: a learner's request `token`, `bytes`. */
@@ -171,9 +177,12 @@ struct zab_effect {
     zxid_t zxid;        /* TRUNCATE, FETCH. APPEND: committed so far. */
     uint32_t epoch;     /* PROMISE. */
     uint32_t leader;
-    uint32_t link;      /* FORWARDED: the dialogue it came in. */
-    uint64_t offset;    /* SNAP_CHUNK, SNAP_FETCH. */
-    uint32_t len;       /* SNAP_FETCH. */
+    uint32_t link;   /* FORWARDED: the dialogue it came in. */
+    uint64_t offset; /* SNAP_CHUNK, SNAP_FETCH. */
+    uint32_t len;    /* SNAP_FETCH. */
+    bool is_first;   /* SNAP_FETCH: of `peer`. Then it has `offset` bytes of the snapshot `snap_id`
+                        from a transfer that broke off. */
+    uint64_t snap_id;
     struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED, SIGN: copy what you keep. */
     enum err err;
     const struct zab_config *config; /* JOIN. */

@@ -21,7 +21,10 @@ enum {
     REDISCOVER_MS = 10000,    /* At most one new epoch for a stuck promise in this time. */
     DELIVER_MAX = 2048,       /* Records delivered in one step. */
     FETCH_RECS_BYTES = 1 << 20, /* Asked for in one ZAB_FX_FETCH. */
-    SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most. */
+    SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most ... */
+    SNAP_WINDOW_START = 2,      /* ... and at first. */
+    SNAP_DELAY_MS = 100,        /* A chunk that takes longer has waited: fewer at a time. */
+    BULK_BURST_MS = 20,         /* What was not used of refill_rate is lost after that. */
     REFILL_ALARM_MS = 10000,    /* A learner's log that was purged is told at most this often. */
     REFILL_STALL_TICKS = 300,   /* No log is kept for a learner without progress for that long. */
     CHECKPOINTS = 32,           /* Digests remembered. */
@@ -91,8 +94,13 @@ struct learner {
     zxid_t commit_sent;
     uint64_t fetch_token; /* 0: none under way. */
     zxid_t snap_start;    /* Of the snapshot being sent. */
-    uint64_t snap_offset; /* Next byte to fetch. */
+    bool snap_known;      /* The host has chosen it. */
+    uint64_t snap_id;     /* Of it; before that, of the one that the learner has a part of ... */
+    uint64_t snap_offset; /* Next byte to fetch; ... and how much that is. */
     uint64_t snap_acked;
+    uint32_t snap_window;   /* Chunks under way at a time, now. */
+    uint64_t snap_probe;    /* Offset of the end of a chunk whose time is taken; 0: none ... */
+    uint64_t snap_probe_ms; /* ... since then. */
     bool snap_done;         /* The last chunk has been sent. */
     uint64_t snap_retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
     uint64_t confirmed;     /* Highest round answered. */
@@ -176,6 +184,9 @@ struct leading {
     uint64_t space_resign_ms; /* Next look whether somebody with more disk space should lead. */
     uint64_t quorum_ms;       /* When a quorum was last heard. */
     uint64_t grace_ms;        /* No time-out before this: the process has just been paused. */
+    uint64_t bulk_due_us;     /* The next chunk of any snapshot may be read then. */
+    bool bulk_waits;          /* A learner waits for that. */
+    uint32_t bulk_turn;       /* Index of the peer that was served last. */
 };
 
 enum follow_phase {
@@ -189,6 +200,12 @@ enum follow_phase {
     FOLLOW_NEWLEADER, /* Has everything; waits for the disk before it acknowledges. */
     FOLLOW_WAIT,      /* Acknowledged; waits for UPTODATE. */
     FOLLOW_SERVE,
+};
+
+/* A snapshot whose transfer broke off: what lies on the disk of it. */
+struct partial {
+    uint64_t id; /* 0: none. */
+    uint64_t offset;
 };
 
 struct inbox_item {
@@ -219,6 +236,8 @@ struct following {
     uint64_t snap_chain;
     zxid_t snap_end;
     uint64_t snap_offset; /* Next byte expected. */
+    uint64_t snap_id;     /* 0: a transfer that breaks off begins again from the start. */
+    bool snap_begun;      /* The first chunk has come, or nothing lies on the disk. */
 
     struct trail_mark { /* Chunks on their way to the disk, oldest first. */
         uint64_t token;
@@ -311,7 +330,8 @@ struct zab {
 
     struct leading lead;
     struct following follow;
-    uint64_t heard_ms; /* Last knowledge of a leader with a quorum. */
+    struct partial partial; /* Outlives the dialogue, but no change of our log. */
+    uint64_t heard_ms;      /* Last knowledge of a leader with a quorum. */
     bool low_space;
     bool was_serving;
     uint64_t admit_ms; /* Next look for someone to admit. */
@@ -412,6 +432,8 @@ struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token);
 
 /* lead_snap.c: a snapshot on its way to a learner. */
 void snap_begin(struct zab *zab, struct peer *peer);
+void snap_pump(struct zab *zab); /* Time has passed. */
+uint64_t snap_wake_ms(const struct zab *zab);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
@@ -464,6 +486,7 @@ void follow_on_vote(struct zab *zab, const struct peer *peer);
 void follow_install_done(struct zab *zab, const struct zab_event *event);
 void follow_reset_done(struct zab *zab);
 void follow_snap_abort(struct zab *zab);
+void follow_snap_forget(struct zab *zab); /* What lies on the disk of one that broke off. */
 
 /* admit.c: founding, strangers, rolled-back disks. */
 void found_check(struct zab *zab);

@@ -84,6 +84,7 @@ struct config {
     uint32_t snapshots_keep;
     uint64_t wal_segment_bytes;
     uint64_t refill_log_bytes_max;
+    uint64_t refill_rate_max;
 
     /* Shares of the descriptors that this process may have: see server/process/files.h. No keys; 0
      * where they were not computed: no bound. */

@@ -85,6 +85,8 @@ static const struct config_row rows[] = {
      NULL, false,
      "bytes of log kept for learners that are being refilled, beyond what the "
      "snapshots need"},
+    {"maxRefillBytesPerSecond", CONFIG_U64, AT(refill_rate_max), "33554432", 0, UINT64_C(1) << 40,
+     NULL, false, "bytes of snapshots that a leader sends to learners in a second; 0: no limit"},
     {"maxConnections", CONFIG_U32, AT(connections_max), "10000", 1, 1000000, NULL, true,
      "client connections"},
     {"maxConnectionsPerAddress", CONFIG_U32, AT(connections_per_address_max), "0", 0, 1000000, NULL,

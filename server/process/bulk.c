@@ -22,7 +22,8 @@ enum {
     SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
     PREPARE_MS = 50,                   /* Between two looks at the next segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
-    SEND_IDLE_MS = 60000,              /* A learner that asks for no more pieces is gone. */
+    SEND_IDLE_MS = 300000,   /* A learner that asks for no more pieces does not come back. */
+    SEND_IDLE_LOW_MS = 5000, /* The same while the disk is full: the file may be removed already. */
 };
 
 void bulk_job_free(struct bulk_job *job)
@@ -85,10 +86,10 @@ static void snap_fetch(struct bulk *bulk, struct bulk_job *job, struct list *lat
 {
     uint32_t peer = job->piece.peer;
 
-    if (job->piece.offset == 0) {
-        job->err = snap_send_begin(&bulk->send, peer, os_now_ms());
+    if (job->piece.is_first) {
+        job->err = snap_send_begin(&bulk->send, &job->piece, os_now_ms());
     }
-    if (job->piece.offset == 0 && job->err == ERR_OK && !snap_send_is_checked(&bulk->send, peer)) {
+    if (job->piece.is_first && job->err == ERR_OK && !snap_send_is_checked(&bulk->send, peer)) {
         list_push_back(later, &job->node);
         return;
     }
@@ -139,7 +140,7 @@ static void prepare(struct bulk *bulk)
         return;
     }
     bulk->prepare_ms = now_ms + PREPARE_MS;
-    snap_send_tidy(&bulk->send, now_ms, SEND_IDLE_MS);
+    snap_send_tidy(&bulk->send, now_ms, atomic_load(&bulk->low) ? SEND_IDLE_LOW_MS : SEND_IDLE_MS);
     enum err err = store_preallocate(bulk->store);
 
     end_if_failed(err);

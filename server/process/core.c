@@ -43,8 +43,12 @@ static void ask_bulk(struct server *server, enum bulk_type type, const struct za
     job->type = type;
     job->token = effect->token;
     job->zxid = effect->zxid;
-    job->piece =
-        (struct snap_piece){.peer = effect->peer, .offset = effect->offset, .len = effect->len};
+    job->piece = (struct snap_piece){.peer = effect->peer,
+                                     .is_first = effect->is_first,
+                                     .id = effect->snap_id,
+                                     .oldest = effect->zxid,
+                                     .offset = effect->offset,
+                                     .len = effect->len};
     job->history = zab_config(replica_zab(server->core.replica))->history;
     bulk_post(&server->bulk, job);
 }
@@ -241,6 +245,7 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         event.bytes = buf_slice(&job->bytes);
         event.offset = job->piece.offset;
         event.flag = job->piece.is_last;
+        event.snap_id = job->piece.info.id;
         event.zxid = job->piece.info.start;
         event.snap_chain = job->piece.info.start_chain;
         event.base = job->piece.info.end;

@@ -27,6 +27,7 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     options->zab.limits.sync_limit = config->sync_limit;
     options->zab.limits.pending_max = config->pending_max;
     options->zab.limits.pending_bytes_max = config->pending_bytes_max;
+    options->zab.limits.refill_rate = config->refill_rate_max;
     zab_limits_fit_queue(&options->zab.limits, config->peer_queue_bytes_max);
     options->prep = (struct prep_limits){
         .data_bytes_max = config->data_bytes_max,

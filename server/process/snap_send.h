@@ -41,8 +41,21 @@ void snap_send_close(struct snap_send *send);
 /* Closes what nobody has asked for since `idle_ms`: the peer is gone. */
 void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
 
-/* The peer begins, perhaps again: opens the newest snapshot that there is. ERR_MISSING: none. */
-enum err snap_send_begin(struct snap_send *send, uint32_t peer, uint64_t now_ms);
+/* A piece of a file. */
+struct snap_piece {
+    uint32_t peer;
+    bool is_first;               /* Of this transfer. Then the peer has `offset` bytes ... */
+    uint64_t id;                 /* ... of the snapshot with this id, if it is not 0 ... */
+    zxid_t oldest;               /* ... and what begins before this zxid is of no use. */
+    uint64_t offset;             /* Out, of the first one: 0 if that is another snapshot. */
+    uint32_t len;                /* At most. */
+    bool is_last;                /* Out: the file ends with it. */
+    struct store_snap_info info; /* Out: of the file. */
+};
+
+/* The peer begins, perhaps again: keeps the snapshot open that it has a part of, or opens the
+ * newest one. ERR_MISSING: there is none. */
+enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece, uint64_t now_ms);
 
 /* True when the file that is open for the peer may be sent. */
 bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
@@ -50,15 +63,6 @@ bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
 /* Reads the next block; `ret_bytes` is what was read. ERR_MISSING: not one snapshot verifies.
  * ERR_CLOSED: nothing is open for this peer any more. */
 enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_bytes);
-
-/* A piece of a file. */
-struct snap_piece {
-    uint32_t peer;
-    uint64_t offset;
-    uint32_t len;                /* At most. */
-    bool is_last;                /* Out: the file ends with it. */
-    struct store_snap_info info; /* Out: of the file. */
-};
 
 /* Appends it to `out`; the last one closes the file. ERR_CLOSED: nothing is open for this peer, or
  * not yet checked. ERR_IO. */

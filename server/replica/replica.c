@@ -308,7 +308,7 @@ static void before_step(struct replica *replica, const struct zab_event *event)
         replica->loading--;
     }
     if (event->type == ZAB_EV_SNAP_FETCHED) {
-        replica->snapshot_wanted = event->err == ERR_MISSING && event->offset == 0;
+        replica->snapshot_wanted = event->err == ERR_MISSING;
     }
     if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
         replica_restored(replica, event);

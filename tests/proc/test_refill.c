@@ -18,7 +18,8 @@
 enum {
     LAST = 2, /* Index of the replica that is refilled. */
     VALUE_BYTES = 100000,
-    WRITERS = 2
+    WRITERS = 2,
+    BREAKS = 3
 };
 
 struct scale {
@@ -142,10 +143,35 @@ static void test_a_learner_behind_a_slow_link_gets_in_step_under_load(void **sta
     load_verify(&load, &ensemble, LAST);
 }
 
+/* What came before the connection broke is not sent again. */
+static void test_a_broken_transfer_goes_on_where_it_was(void **state)
+{
+    uint64_t end = 0;
+
+    (void)state;
+    (void)ensemble_wait_leader(&ensemble);
+    load_stop(&load, &ensemble);
+    start_slowly();
+    for (uint32_t i = 1; i <= BREAKS; i++) {
+        end = state_bytes() * i / (BREAKS + 1);
+        ENSEMBLE_WAIT(&ensemble, passed() > end);
+        for (size_t k = 0; k < LAST; k++) {
+            slow_link_break(&links[k]);
+        }
+    }
+    ensemble_wait_ready(&ensemble, LAST);
+    print_message("state of %d kB, broken off %d times: the links carried %d kB\n",
+                  (int)(state_bytes() / 1000), BREAKS, (int)(passed() / 1000));
+    ENSEMBLE_CHECK(&ensemble, passed() < state_bytes() + state_bytes() / 2);
+    load_verify(&load, &ensemble, LAST);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_learner_behind_a_slow_link_gets_in_step_under_load,
+                                        open_with_a_learner, close_all),
+        cmocka_unit_test_setup_teardown(test_a_broken_transfer_goes_on_where_it_was,
                                         open_with_a_learner, close_all),
     };
 

@@ -207,13 +207,13 @@ static void fetch(struct sim *sim, struct sim_event *event)
 }
 
 /* Reads the file from end to end before its first piece; the server does other work in between. */
-static enum err begin_send(struct sim *sim, struct sim_node *node, uint32_t peer)
+static enum err begin_send(struct sim *sim, struct sim_node *node, const struct snap_piece *piece)
 {
-    enum err err = snap_send_begin(&node->send, peer, sim_node_ms(sim, node));
+    enum err err = snap_send_begin(&node->send, piece, sim_node_ms(sim, node));
     size_t bytes = 0;
 
-    while (err == ERR_OK && !snap_send_is_checked(&node->send, peer)) {
-        err = snap_send_check(&node->send, peer, &bytes);
+    while (err == ERR_OK && !snap_send_is_checked(&node->send, piece->peer)) {
+        err = snap_send_check(&node->send, piece->peer, &bytes);
     }
     return err;
 }
@@ -226,7 +226,7 @@ static void snap_fetch(struct sim *sim, struct sim_event *event)
     struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED, .peer = piece->peer, .token = event->a};
 
     buf_init(&bytes, ZAB_CHUNK_BYTES_MAX);
-    step.err = piece->offset == 0 ? begin_send(sim, node, piece->peer) : ERR_OK;
+    step.err = piece->is_first ? begin_send(sim, node, piece) : ERR_OK;
     if (step.err == ERR_OK) {
         step.err = snap_send_piece(&node->send, piece, sim_node_ms(sim, node), &bytes);
         step.zxid = piece->info.start;
@@ -234,6 +234,7 @@ static void snap_fetch(struct sim *sim, struct sim_event *event)
         step.base = piece->info.end;
         step.bytes = buf_slice(&bytes);
         step.flag = piece->is_last;
+        step.snap_id = piece->info.id;
     }
     step.offset = piece->offset;
     if (!died(sim, node)) {
@@ -250,8 +251,12 @@ void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_eff
         event = sim_after(sim, sim_disk_us(sim, node), fetch, "fetch", node);
         event->b = effect->zxid;
     } else {
-        struct snap_piece piece = {
-            .peer = effect->peer, .offset = effect->offset, .len = effect->len};
+        struct snap_piece piece = {.peer = effect->peer,
+                                   .is_first = effect->is_first,
+                                   .id = effect->snap_id,
+                                   .oldest = effect->zxid,
+                                   .offset = effect->offset,
+                                   .len = effect->len};
 
         event = sim_after(sim, bulk_us(sim, node), snap_fetch, "snap fetch", node);
         event->ptr = mem_dup(&piece, sizeof(piece));

@@ -189,6 +189,51 @@ static void s40(struct sim *sim)
     sim_settle(sim);
 }
 
+/* The same, and its connection breaks more often than the snapshot takes. */
+static void s42(struct sim *sim)
+{
+    struct sim_node *learner;
+
+    script_found(sim);
+    learner = script_follower(sim, 0);
+    script_crash(sim, learner, SIM_KILL);
+    script_writes(sim, script_leader(sim), S40_FILL);
+    set_rate(sim, learner->id, S40_RATE);
+    script_start(sim, learner);
+    refill_under_load(sim, learner, true);
+    set_rate(sim, learner->id, 0);
+    sim_settle(sim);
+    if (sim_probe_hits("zab.snapshot_resumed") == 0) {
+        sim_fail(sim, "A24", "no broken transfer to node %u has gone on", learner->id);
+    }
+}
+
+/* The leader dies in the middle of the transfer: the next one has another snapshot, and what has
+ * come of the first is no part of it. */
+static void s43(struct sim *sim)
+{
+    uint64_t refused = sim_probe_hits("storage.received_snapshot_refused");
+    struct sim_node *learner;
+    struct sim_node *leader;
+
+    script_found(sim);
+    leader = script_leader(sim);
+    learner = script_follower(sim, 0);
+    script_crash(sim, learner, SIM_KILL);
+    script_writes(sim, leader, S40_FILL);
+    set_rate(sim, learner->id, S40_RATE);
+    script_start(sim, learner);
+    script_run(sim, rng_range(&sim->rng, 1500, 4000));
+    script_crash(sim, leader, SIM_KILL);
+    script_run(sim, 2000);
+    set_rate(sim, learner->id, 0);
+    script_start(sim, leader);
+    sim_settle(sim);
+    if (sim_probe_hits("storage.received_snapshot_refused") != refused) {
+        sim_fail(sim, "A25", "node %u has put parts of two snapshots together", learner->id);
+    }
+}
+
 /* ---- S41: a learner stops in the middle of its snapshot: the log is not kept for ever. ---- */
 
 enum {
@@ -500,6 +545,8 @@ const struct script scripts_sync[] = {
     {.name = "S3", .run = s3},
     {.name = "S4", .run = s4, .knobs = small_history},
     {.name = "S40", .run = s40, .knobs = slow_refill},
+    {.name = "S42", .run = s42, .knobs = slow_refill},
+    {.name = "S43", .run = s43, .knobs = slow_refill},
     {.name = "S41", .run = s41, .knobs = slow_refill},
     {.name = "S5", .run = s5},
     {.name = "S6", .run = s6, .knobs = five},

@@ -156,6 +156,7 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
     knobs->snapshots_keep = 1;
     knobs->limits.chunk_bytes = PICK(&rng, 100, 500, 2000);
     knobs->limits.window_bytes_max = PICK(&rng, 1 << 10, 8 << 10);
+    knobs->limits.refill_rate = PICK(&rng, 0, 20000, 1 << 20);
     knobs->limits.pending_bytes_max = 1 << 16;
     if (knobs->empty_ms == 0) {
         knobs->empty_ms = 15000; /* So that there is somebody to refill. */

@@ -87,7 +87,8 @@ static enum err check(struct rig *rig, uint32_t peer)
 
 static enum err begin(struct rig *rig, uint32_t peer)
 {
-    enum err err = snap_send_begin(&rig->send, peer, 0);
+    struct snap_piece first = {.peer = peer, .is_first = true};
+    enum err err = snap_send_begin(&rig->send, &first, 0);
 
     return err == ERR_OK ? check(rig, peer) : err;
 }
@@ -136,7 +137,8 @@ static void nothing_leaves_before_it_is_checked(void **state)
 
     (void)state;
     setup(&rig);
-    assert_int_equal(snap_send_begin(&rig.send, 2, 0), ERR_OK);
+    assert_int_equal(
+        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
     assert_false(snap_send_is_checked(&rig.send, 2));
     assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
     teardown(&rig);
@@ -185,7 +187,9 @@ static void without_any_that_verifies_a_new_one_is_needed(void **state)
         spoil(&rig, i);
     }
     assert_int_equal(begin(&rig, 2), ERR_MISSING);
-    assert_int_equal(snap_send_begin(&rig.send, 2, 0), ERR_MISSING);
+    assert_int_equal(
+        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0),
+        ERR_MISSING);
     assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
     take(&rig.kit, 9);
     assert_int_equal(begin(&rig, 2), ERR_OK);
@@ -204,11 +208,13 @@ static void a_file_is_checked_once_and_again_for_who_asks_again(void **state)
     setup(&rig);
     assert_int_equal(begin(&rig, 2), ERR_OK);
     (void)rest(&rig, 2, 0);
-    assert_int_equal(snap_send_begin(&rig.send, 3, 0), ERR_OK);
+    assert_int_equal(
+        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 3, .is_first = true}, 0), ERR_OK);
     assert_true(snap_send_is_checked(&rig.send, 3));
     (void)rest(&rig, 3, 0);
     spoil(&rig, ROUNDS - 1);
-    assert_int_equal(snap_send_begin(&rig.send, 2, 0), ERR_OK);
+    assert_int_equal(
+        snap_send_begin(&rig.send, &(struct snap_piece){.peer = 2, .is_first = true}, 0), ERR_OK);
     assert_false(snap_send_is_checked(&rig.send, 2));
     assert_int_equal(check(&rig, 2), ERR_OK);
     (void)rest(&rig, 2, 0);
@@ -274,6 +280,77 @@ static void a_learner_that_is_gone_keeps_no_file_open(void **state)
     teardown(&rig);
 }
 
+/* What a peer has of the snapshot `id`, and where its next transfer begins. */
+static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t oldest)
+{
+    struct snap_piece first = {.peer = 2,
+                               .is_first = true,
+                               .id = id,
+                               .offset = offset,
+                               .oldest = oldest,
+                               .len = ZAB_CHUNK_BYTES_MAX};
+
+    assert_int_equal(snap_send_begin(&rig->send, &first, 0), ERR_OK);
+    assert_int_equal(check(rig, 2), ERR_OK);
+    buf_clear(&rig->piece);
+    assert_int_equal(snap_send_piece(&rig->send, &first, 0, &rig->piece), ERR_OK);
+    rig->info = first.info;
+    return first.offset;
+}
+
+static void a_transfer_goes_on_where_it_broke_off(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
+    uint64_t id = rig.info.id;
+
+    /* There is a newer one by now. */
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 7);
+    assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
+    teardown(&rig);
+}
+
+static void a_part_of_another_snapshot_is_not_gone_on_with(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
+    uint64_t id = rig.info.id;
+
+    assert_int_equal(resumed_at(&rig, id + 1, ZAB_CHUNK_BYTES_MAX, 0), 0);
+    assert_int_equal(resumed_at(&rig, 0, ZAB_CHUNK_BYTES_MAX, 0), 0);
+    /* More than there is. */
+    assert_int_equal(resumed_at(&rig, id, rig.info.file_bytes, 0), 0);
+    teardown(&rig);
+}
+
+/* The log does not reach back to its start any more: the newest is sent. */
+static void a_part_of_a_snapshot_that_is_too_old_is_not_gone_on_with(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(piece(&rig, 2, 0), ERR_OK);
+    uint64_t id = rig.info.id;
+
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 7);
+    assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, start_of(&rig, ROUNDS)), 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
+    teardown(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +363,9 @@ int main(void)
         cmocka_unit_test(two_learners_do_not_disturb_each_other),
         cmocka_unit_test(who_begins_again_gets_the_newest),
         cmocka_unit_test(a_learner_that_is_gone_keeps_no_file_open),
+        cmocka_unit_test(a_transfer_goes_on_where_it_broke_off),
+        cmocka_unit_test(a_part_of_another_snapshot_is_not_gone_on_with),
+        cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_gone_on_with),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,8 @@ static struct zab_msg full(enum zab_msg_type type, struct zab_range ranges[2], s
         .range_count = 2,
         .rec = rec,
         .bytes = slice_str("payload"),
+        .snap_id = 0x99aabbccddeeff00,
+        .snap_offset = 3 << 20,
     };
 }
 
@@ -115,6 +117,8 @@ static void fields_keep_their_values(void **state)
     assert_int_equal(back.range_count, 2);
     assert_int_equal(back.ranges[1].first, 2);
     assert_int_equal(back.base, msg.base);
+    assert_int_equal(back.snap_id, msg.snap_id);
+    assert_int_equal(back.snap_offset, msg.snap_offset);
     zab_msg_release(&back);
     buf_release(&bytes);
 }
@@ -202,7 +206,7 @@ static void a_count_of_ranges_is_checked_before_memory_is_taken(void **state)
 
     (void)state;
     encoded(&bytes, &msg);
-    wire_store_u32(bytes.data + bytes.len - 2 * sizeof ranges[0] - 4, UINT32_MAX);
+    wire_store_u32(bytes.data + bytes.len - 16 - 2 * sizeof ranges[0] - 4, UINT32_MAX);
     assert_int_equal(zab_msg_decode(ZAB_ACKEPOCH, buf_slice(&bytes), &back), ERR_FORMAT);
     buf_release(&bytes);
 }

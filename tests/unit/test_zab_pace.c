@@ -1,0 +1,194 @@
+/* Snapshots on their way to learners are paced: by the learner's link, and for all learners. */
+#include "tests/lib/unit.h"
+#include "tests/lib/zab_drive.h"
+
+enum {
+    CHUNK = 1000,
+    RATE = 100000, /* A chunk every 10 ms. */
+    WINDOW_MAX = 16
+};
+
+static const zxid_t snap_start = ((zxid_t)3 << 32) + 2;
+
+/* Replica 3 of 5 leads with 1 and 5; learners 2 and 4 have empty disks. */
+struct rig {
+    struct drive drive;
+    uint64_t asked[5]; /* By learner: offset of the fetch under way ... */
+    uint64_t token[5]; /* ... and its token; 0: none. */
+    uint64_t sent[5];  /* Bytes. */
+};
+
+static void note(struct rig *rig)
+{
+    for (size_t i = 0; i < rig->drive.seen_count; i++) {
+        const struct zab_effect *effect = &rig->drive.seen[i];
+
+        if (effect->type == ZAB_FX_SNAP_FETCH) {
+            rig->token[effect->peer] = effect->token;
+            rig->asked[effect->peer] = effect->offset;
+        }
+    }
+    drive_clear(&rig->drive);
+}
+
+static void ask(struct rig *rig, uint32_t peer)
+{
+    struct drive_log empty = {0};
+
+    drive_up_as(&rig->drive, peer, 900 + peer, false);
+    drive_clear(&rig->drive);
+    drive_cepoch(&rig->drive, peer, 0, 0);
+    drive_ackepoch(&rig->drive, peer, &empty, 0);
+    note(rig);
+}
+
+static void leads(struct rig *rig, uint64_t rate)
+{
+    *rig = (struct rig){0};
+    drive_init(&rig->drive, 3, 5);
+    drive_log_reset(&rig->drive.disk, snap_start, 99);
+    drive_log_add(&rig->drive.disk, snap_start + 1);
+    rig->drive.init.committed = snap_start + 1;
+    rig->drive.init.has_snapshot = true;
+    rig->drive.init.snap_start = snap_start;
+    rig->drive.init.limits.chunk_bytes = CHUNK;
+    rig->drive.init.limits.refill_rate = rate;
+    drive_start(&rig->drive);
+    drive_lead(&rig->drive);
+}
+
+/* The host answers what is asked for `peer`; false when nothing is. */
+static bool answer(struct rig *rig, uint32_t peer)
+{
+    static uint8_t bytes[CHUNK];
+    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
+                              .token = rig->token[peer],
+                              .offset = rig->asked[peer],
+                              .zxid = snap_start,
+                              .base = snap_start,
+                              .bytes = slice_make(bytes, sizeof(bytes))};
+
+    if (rig->token[peer] == 0) {
+        return false;
+    }
+    rig->token[peer] = 0;
+    rig->sent[peer] += CHUNK;
+    drive_step(&rig->drive, &piece);
+    note(rig);
+    return true;
+}
+
+static void ack(struct rig *rig, uint32_t peer, uint64_t offset)
+{
+    drive_recv(&rig->drive, peer,
+               &(struct zab_msg){.type = ZAB_SNAP_ACK,
+                                 .link = rig->drive.links[peer],
+                                 .epoch = drive_status(&rig->drive).epoch,
+                                 .offset = offset});
+    note(rig);
+}
+
+static void pass(struct rig *rig, uint64_t ms)
+{
+    drive_tick(&rig->drive, ms);
+    drive_pong(&rig->drive, 1);
+    drive_pong(&rig->drive, 5);
+    note(rig);
+}
+
+/* All that may be under way is; returns its bytes. */
+static uint64_t fill_window(struct rig *rig, uint32_t peer)
+{
+    uint64_t from = rig->sent[peer];
+
+    while (answer(rig, peer)) {
+    }
+    return rig->sent[peer] - from;
+}
+
+static void a_fast_learner_gets_more_at_a_time(void **state)
+{
+    struct rig rig;
+    uint64_t acked = 0;
+
+    (void)state;
+    leads(&rig, 0);
+    ask(&rig, 2);
+    assert_in_range(fill_window(&rig, 2), CHUNK, 2 * CHUNK);
+    for (int i = 0; i < 3 * WINDOW_MAX; i++) {
+        acked = rig.sent[2];
+        pass(&rig, 1);
+        ack(&rig, 2, acked);
+        (void)fill_window(&rig, 2);
+    }
+    assert_int_equal(rig.sent[2] - acked, WINDOW_MAX * CHUNK);
+    drive_release(&rig.drive);
+}
+
+/* Heartbeats on its connection wait behind what is under way. */
+static void a_slow_learner_gets_one_piece_at_a_time(void **state)
+{
+    struct rig rig;
+    uint64_t acked = 0;
+
+    (void)state;
+    leads(&rig, 0);
+    ask(&rig, 2);
+    for (int i = 0; i < 10; i++) {
+        (void)fill_window(&rig, 2);
+        acked = rig.sent[2];
+        pass(&rig, 500);
+        ack(&rig, 2, acked);
+    }
+    assert_int_equal(fill_window(&rig, 2), CHUNK);
+    drive_release(&rig.drive);
+}
+
+/* Each acknowledges at once; what is sent in a second is what the rate says. */
+static void all_learners_share_the_rate(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig, RATE);
+    ask(&rig, 2);
+    ask(&rig, 4);
+    for (int ms = 0; ms < 1000; ms++) {
+        for (uint32_t peer = 2; peer <= 4; peer += 2) {
+            if (answer(&rig, peer)) {
+                ack(&rig, peer, rig.sent[peer]);
+            }
+        }
+        pass(&rig, 1);
+    }
+    assert_in_range(rig.sent[2] + rig.sent[4], RATE * 8 / 10, RATE * 11 / 10);
+    assert_in_range(rig.sent[2], RATE * 3 / 10, RATE * 7 / 10);
+    drive_release(&rig.drive);
+}
+
+/* What waits for the rate goes on by itself: the core says when it wants to wake. */
+static void the_leader_wakes_for_the_next_piece(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig, RATE);
+    ask(&rig, 2);
+    while (answer(&rig, 2)) {
+        ack(&rig, 2, rig.sent[2]);
+    }
+    assert_in_range(zab_wake_ms(rig.drive.zab), rig.drive.now_ms, rig.drive.now_ms + 11);
+    drive_release(&rig.drive);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fast_learner_gets_more_at_a_time),
+        cmocka_unit_test(a_slow_learner_gets_one_piece_at_a_time),
+        cmocka_unit_test(all_learners_share_the_rate),
+        cmocka_unit_test(the_leader_wakes_for_the_next_piece),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
