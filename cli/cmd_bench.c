@@ -4,6 +4,7 @@
 #include "base/os_rng.h"
 #include "cli/bench.h"
 #include "cli/commands.h"
+#include "cli/inherited.h"
 #include "cli/replicas.h"
 #include "cli/url.h"
 
@@ -255,6 +256,9 @@ static int run_bench(struct bench *bench, const char *kind)
     }
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    if (!inherited_ignores(SIGHUP)) {
+        (void)sigaction(SIGHUP, &action, NULL); /* Its znodes must not stay behind. */
+    }
     os_random(&random, sizeof(random));
     rng_init(&bench->rng, random);
     buf_init(&bench->base, URL_MAX);

@@ -5,6 +5,7 @@
 #include "cli/ask.h"
 #include "cli/commands.h"
 #include "cli/dev.h"
+#include "cli/inherited.h"
 #include "server/process/server.h"
 
 #include <errno.h>
@@ -312,7 +313,7 @@ static void on_signal(struct loop_watch *watch, uint32_t ready)
 }
 
 /* A shell starts what runs in the background with SIGINT ignored, and then it would never arrive.
- */
+ * A terminal that closes ends all (SIGHUP), unless nohup says otherwise. */
 static void open_signals(struct dev *dev)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -321,7 +322,7 @@ static void open_signals(struct dev *dev)
 
     failed |= sigaddset(&set, SIGINT);
     failed |= sigaddset(&set, SIGTERM);
-    failed |= sigaddset(&set, SIGHUP);
+    failed |= inherited_ignores(SIGHUP) ? 0 : sigaddset(&set, SIGHUP);
     failed |= sigaddset(&set, SIGCHLD);
     failed |= pthread_sigmask(SIG_BLOCK, &set, NULL);
     failed |= sigaction(SIGINT, &plain, NULL);
@@ -580,11 +581,13 @@ const struct cmd cmd_dev = {
     .name = "dev",
     .summary = "run a whole ensemble on this machine, to try it out",
     .usage = "[--nodes N] [--data DIR] [--port BASE] [--wait SECONDS] [--KEY VALUE]...",
-    .text = "Starts N (default 3) replicas as processes of their own on loopback. Client ports\n"
-            "are BASE (default 9998) and the next ones, peer ports BASE + 1000 and the next\n"
-            "ones. Data, configuration and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log\n"
-            "(DIR: ./zabra-data). Other keys go to each configuration as they are.\n"
-            "A replica that ends is started again, each time a little later. Ctrl-C ends all.\n"
-            "Exit code 1 when a replica refuses its start, or when no majority serves after\n"
-            "SECONDS (default 60).\n",
+    .text =
+        "Starts N (default 3) replicas as processes of their own on loopback. Client ports\n"
+        "are BASE (default 9998) and the next ones, peer ports BASE + 1000 and the next\n"
+        "ones. Data, configuration and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log\n"
+        "(DIR: ./zabra-data). Other keys go to each configuration as they are.\n"
+        "A replica that ends is started again, each time a little later. Ctrl-C, SIGTERM and a\n"
+        "terminal that closes (SIGHUP, unless nohup was used) end all in an orderly way.\n"
+        "Exit code 1 when a replica refuses its start, or when no majority serves after\n"
+        "SECONDS (default 60).\n",
     .run_alone = run};

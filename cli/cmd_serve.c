@@ -171,6 +171,7 @@ static int serve(const struct config_sources *sources)
     struct config_report *report = mem_zalloc(1, sizeof(*report));
     int code = CMD_USAGE;
 
+    server_block_signals();
     os_dumps_forbid();
     if (config_load(sources, config, report)) {
         (void)fprintf(stderr, "zabra: %s\n", report->error);
@@ -212,6 +213,7 @@ const struct cmd cmd_serve = {
             "environment variable (clientPort: ZABRA_CLIENT_PORT, server.1: ZABRA_SERVER_1)\n"
             "and a flag (--clientPort 9998). A flag wins over the environment, that over the\n"
             "file. Without any server.N the replica is an ensemble of its own.\n"
-            "SIGTERM hands leadership over, answers what is in flight and ends.\n\nKeys:\n",
+            "SIGTERM hands leadership over, answers what is in flight and ends. SIGHUP is logged\n"
+            "and changes nothing: a replica reads its configuration when it starts.\n\nKeys:\n",
     .more = config_append_help,
     .run_alone = run};

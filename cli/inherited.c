@@ -1,7 +1,7 @@
 #include "cli/inherited.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
+#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -24,6 +24,13 @@ void inherited_add(int fd)
     if (fd >= 0 && fd < NOTED_MAX) {
         given[fd] = true;
     }
+}
+
+bool inherited_ignores(int signal_number)
+{
+    struct sigaction now;
+
+    return sigaction(signal_number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 void inherited_only(void)

@@ -1,5 +1,6 @@
 /*
- * inherited.h - which descriptors a command is to get: those that we have got ourselves.
+ * inherited.h - what was given to this process: which descriptors a command is to get, and which
+ * signals it is not to take.
  *
  * The library that speaks HTTP opens sockets which a command would inherit, and so keep a
  * connection (to a replica, in a session) open that is ours.
@@ -7,11 +8,17 @@
 #ifndef CLI_INHERITED_H
 #define CLI_INHERITED_H
 
+#include <stdbool.h>
+
 /* Called first of all: what is open now was given to us. */
 void inherited_note(void);
 
 /* As if this one, which must not be closed by exec, had been given to us, too. */
 void inherited_add(int fd);
+
+/* True when whoever started us has said that this signal is to be ignored, as nohup does with
+ * SIGHUP: a process that takes signals itself would receive it all the same. */
+bool inherited_ignores(int signal_number);
 
 /* Whatever else is open will be closed by exec. Safe between fork and exec. */
 void inherited_only(void);

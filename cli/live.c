@@ -5,6 +5,7 @@
 #include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/curl_handles.h"
+#include "cli/inherited.h"
 #include "cli/live_int.h"
 #include "cli/url.h"
 
@@ -33,7 +34,9 @@ struct live *live_open(struct cli *cli)
     int failed = sigemptyset(&set);
 
     for (size_t i = 0; i < sizeof(taken_signals) / sizeof(taken_signals[0]); i++) {
-        failed |= sigaddset(&set, taken_signals[i]);
+        if (taken_signals[i] != SIGHUP || !inherited_ignores(SIGHUP)) {
+            failed |= sigaddset(&set, taken_signals[i]);
+        }
     }
     live->cli = cli;
     live->child_fd = -1;

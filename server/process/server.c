@@ -248,15 +248,20 @@ static void abandon(struct server *server)
     mem_free(server);
 }
 
-static void block_signals(void)
+/* Those that server_wait takes. */
+static void fill_signals(sigset_t *ret_set)
+{
+    (void)sigemptyset(ret_set);
+    (void)sigaddset(ret_set, SIGTERM);
+    (void)sigaddset(ret_set, SIGINT);
+    (void)sigaddset(ret_set, SIGHUP);
+}
+
+void server_block_signals(void)
 {
     sigset_t set;
 
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGINT);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    (void)sigemptyset(&set);
+    fill_signals(&set);
     (void)sigaddset(&set, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
@@ -267,7 +272,7 @@ enum err server_start(const struct config *config, struct server **ret_server,
     struct server *server = mem_zalloc(1, sizeof *server);
 
     error[0] = '\0';
-    block_signals();
+    server_block_signals();
     server->config = config;
     server->start_ms = os_now_ms();
     server->start_wall_ms = os_wall_ms();
@@ -304,12 +309,19 @@ int server_wait(struct server *server)
     int signal_number = 0;
 
     ASSERT(server->store);
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGTERM);
-    (void)sigaddset(&set, SIGINT);
-    while (sigwait(&set, &signal_number) != 0) {
+    fill_signals(&set);
+    for (;;) {
+        if (sigwait(&set, &signal_number) != 0) {
+            continue;
+        }
+        if (signal_number != SIGHUP) {
+            return signal_number;
+        }
+        /* A terminal that closes must not end a replica, and elsewhere it asks for a reload. */
+        log_warn("server",
+                 "SIGHUP: nothing is reloaded; the replica goes on as it is. To change its "
+                 "configuration restart it, to end it send SIGTERM");
     }
-    return signal_number;
 }
 
 void server_drain(struct server *server)

@@ -26,14 +26,17 @@ enum {
 };
 
 /* Opens the directory, recovers, and starts the threads. On error `error` holds one line that names
- * the key and the remedy. `config` must outlive the server. Blocks SIGTERM and SIGINT in all
- * threads. */
+ * the key and the remedy. `config` must outlive the server. Blocks the signals in all threads. */
 enum err server_start(const struct config *config, struct server **ret_server,
                       char error[SERVER_ERROR_MAX]);
 
 struct gate *server_gate(struct server *server);
 
-/* Waits for SIGTERM or SIGINT; returns the signal. Main thread. */
+/* From here on SIGTERM, SIGINT and SIGHUP wait for server_wait, and SIGPIPE is not heard. Called
+ * before anything else: no SIGHUP may end a replica, also while it starts. */
+void server_block_signals(void);
+
+/* Waits for SIGTERM or SIGINT; returns the signal. SIGHUP is logged. Main thread. */
 int server_wait(struct server *server);
 
 /* Readiness fails, leadership is handed over, requests inside are answered; at most drainTimeout.

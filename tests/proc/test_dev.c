@@ -65,6 +65,9 @@ static int close_dir(void **state)
     return 0;
 }
 
+/* As nohup does. */
+static bool ignore_hangup;
+
 static _Noreturn void become_dev(const char *wait)
 {
     char name[] = "zabra";
@@ -76,6 +79,9 @@ static _Noreturn void become_dev(const char *wait)
     int fd = open(output_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (ignore_hangup) {
+        (void)signal(SIGHUP, SIG_IGN);
+    }
     (void)snprintf(port, sizeof(port), "--port=%u", base);
     (void)snprintf(data, sizeof(data), "--data=%s", data_path);
     (void)snprintf(seconds, sizeof(seconds), "--wait=%s", wait);
@@ -273,6 +279,47 @@ static void test_a_majority_is_an_ensemble(void **state)
     assert_int_equal(end_code(), 0);
 }
 
+static bool replica_said(uint32_t id, const char *text)
+{
+    char before[sizeof(output_path)];
+    bool said = false;
+
+    memcpy(before, output_path, sizeof(before));
+    (void)snprintf(output_path, sizeof(output_path), "%s/%u.log", ensemble.dir, id);
+    said = says(text);
+    memcpy(output_path, before, sizeof(before));
+    return said;
+}
+
+static void test_a_terminal_that_closes_ends_all_in_order(void **state)
+{
+    (void)state;
+    start_dev("60");
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    assert_int_equal(kill(dev, SIGHUP), 0);
+    assert_int_equal(end_code(), 0);
+    for (uint32_t id = 1; id <= NODES; id++) {
+        assert_true(replica_said(id, "draining: new requests are refused"));
+        assert_true(replica_said(id, "server stopped"));
+    }
+}
+
+static void test_under_nohup_it_outlives_its_terminal(void **state)
+{
+    (void)state;
+    ignore_hangup = true;
+    start_dev("60");
+    ignore_hangup = false;
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    assert_int_equal(kill(dev, SIGHUP), 0);
+    assert_int_equal(kill(dev, SIGHUP), 0);
+    ensemble_wait_all_ready(&ensemble);
+    assert_false(has_ended());
+    assert_false(says("ending all replicas"));
+    assert_int_equal(kill(dev, SIGTERM), 0);
+    assert_int_equal(end_code(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +330,10 @@ int main(void)
                                         close_dir),
         cmocka_unit_test_setup_teardown(test_no_ensemble_is_a_failure, open_dir, close_dir),
         cmocka_unit_test_setup_teardown(test_a_majority_is_an_ensemble, open_dir, close_dir),
+        cmocka_unit_test_setup_teardown(test_a_terminal_that_closes_ends_all_in_order, open_dir,
+                                        close_dir),
+        cmocka_unit_test_setup_teardown(test_under_nohup_it_outlives_its_terminal, open_dir,
+                                        close_dir),
     };
 
     web_setup();

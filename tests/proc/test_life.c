@@ -2,13 +2,16 @@
 #include "base/os_clock.h"
 #include "tests/proc/load.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum {
     ROUNDS = 1000,
-    SEEN = 4096 /* Answers that are remembered, by zxid. */
+    SEEN = 4096, /* Answers that are remembered, by zxid. */
+    LOG_MAX = 1 << 20
 };
 
 static struct ensemble ensemble;
@@ -182,6 +185,38 @@ static void test_a_status_holds_together(void **state)
     assert_true(met > 0);
 }
 
+static bool log_has(uint32_t index, const char *text)
+{
+    static char log_text[LOG_MAX];
+    int fd = open(ensemble.replicas[index].log, O_RDONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+
+    ssize_t got = read(fd, log_text, sizeof(log_text) - 1);
+
+    close(fd);
+    log_text[got > 0 ? got : 0] = '\0';
+    return strstr(log_text, text) != NULL;
+}
+
+/* Operators send SIGHUP for a reload, and a terminal that closes sends it as well. */
+static void test_a_hangup_ends_no_replica(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint64_t elections = ensemble_metric(&ensemble, leader, "zabra_elections_total");
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_signal(&ensemble, i, SIGHUP);
+        ENSEMBLE_WAIT(&ensemble, log_has(i, "SIGHUP: nothing is reloaded"));
+        ensemble_wait_ready(&ensemble, i);
+    }
+    ensemble_call_until(&ensemble, leader, "PUT", "/znodes/v1/hangup?upsert=true", "x", 201);
+    assert_true(ensemble_leads(&ensemble, leader));
+    assert_int_equal(ensemble_metric(&ensemble, leader, "zabra_elections_total"), elections);
+    assert_false(log_has(leader, "draining"));
+}
+
 static void test_drain_hands_over(void **state)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
@@ -245,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_read_your_writes_elsewhere),
         cmocka_unit_test(test_all_know_one_leader),
         cmocka_unit_test(test_a_status_holds_together),
+        cmocka_unit_test(test_a_hangup_ends_no_replica),
         cmocka_unit_test(test_drain_hands_over),
         cmocka_unit_test(test_second_start_finds_the_data),
         cmocka_unit_test(test_no_quorum_refuses_writes),
