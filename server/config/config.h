@@ -45,6 +45,9 @@ struct config {
     char peer_secret_file[CONFIG_PATH_MAX];
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
+    char peer_listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
+    char peer_host[CONFIG_HOST_MAX];   /* Where it listens: of the one or the other. */
+    uint16_t peer_port;                /* 0: a single replica that listens for no peers. */
 
     /* Clients. */
     char client_address[CONFIG_HOST_MAX]; /* Numeric. */

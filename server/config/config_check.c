@@ -182,6 +182,38 @@ static enum err check_probe_address(struct config_loader *loader)
     return ERR_OK;
 }
 
+/* Where this replica listens for others, which need not be what they dial. */
+static enum err check_peer_address(struct config_loader *loader)
+{
+    struct config *config = loader->config;
+    const struct config_server *self = config_self(config);
+    const char *text = config->peer_listen;
+
+    if (text[0] == '\0') {
+        (void)snprintf(config->peer_host, sizeof(config->peer_host), "%s", self->host);
+        config->peer_port = self->port;
+        return ERR_OK;
+    }
+    if (!split_address(text, config->peer_host, &config->peer_port)) {
+        return config_fail(loader,
+                           "peerListen: \"%.64s\" is no numeric address with a port; give for "
+                           "example 0.0.0.0:10998 or [::]:10998",
+                           text);
+    }
+    if (self->port == 0) {
+        return config_fail(loader, "peerListen: there is no list of servers, so that no replica "
+                                   "connects; add server.N=host:peerPort or take peerListen out");
+    }
+    if (config->peer_port == config->client_port || config->peer_port == config->probe_port) {
+        return config_fail(loader,
+                           "peerListen: port %u is that of %s as well; give one of the two another "
+                           "one",
+                           config->peer_port,
+                           config->peer_port == config->client_port ? "clientPort" : "probeListen");
+    }
+    return ERR_OK;
+}
+
 /* One address alone cannot take all places: those behind one proxy need more. */
 static void share_connections(struct config *config)
 {
@@ -380,6 +412,12 @@ static enum err check_secret(struct config_loader *loader)
     if (config->peer_secret_file[0]) {
         return load_secret(loader);
     }
+    if (config->peer_listen[0] && !config_is_loopback(config->peer_host)) {
+        return config_fail(loader,
+                           "peerSecretFile: missing, and peerListen (%.64s) is beyond loopback; "
+                           "give the same secret file to all replicas",
+                           config->peer_listen);
+    }
     for (uint32_t i = 0; i < config->server_count; i++) {
         const struct config_server *server = &config->servers[i];
 
@@ -418,6 +456,9 @@ enum err config_check(struct config_loader *loader)
     }
     if (err == ERR_OK) {
         err = check_probe_address(loader);
+    }
+    if (err == ERR_OK) {
+        err = check_peer_address(loader);
     }
     share_connections(loader->config);
     if (err == ERR_OK) {

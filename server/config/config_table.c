@@ -47,6 +47,9 @@ static const struct config_row rows[] = {
     {"busyPoll", CONFIG_U32, AT(busy_poll_us), "50", 0, 1000, NULL, false,
      "us that the core looks for work before it sleeps, while work comes closely; 0: sleeps at "
      "once"},
+    {"peerListen", CONFIG_TEXT, TEXT_AT(peer_listen), .fallback = "",
+     .help =
+         "numeric address:port to listen for other replicas on, when it is not that of server.N"},
     {"peerSecretFile", CONFIG_TEXT, TEXT_AT(peer_secret_file), .fallback = "",
      .help = "file with the secret that all replicas share; needed beyond loopback"},
     {"tickTime", CONFIG_U32, AT(tick_ms), "1000", 10, 60000, NULL, false,

@@ -428,7 +428,7 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
     replica_effects_init(&core->effects);
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
-    if (config_self(server->config)->port != 0) {
+    if (server->config->peer_port != 0) {
         err = core_open_peers(server, error);
     }
     return err;

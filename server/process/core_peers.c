@@ -11,7 +11,9 @@
 #include <stdio.h>
 
 enum {
-    REFUSAL_AGAIN_MS = 10000,   /* Reasons that alternate must not fill the log. */
+    REFUSAL_AGAIN_MS = 10000, /* Reasons that alternate must not fill the log. */
+    LISTEN_AGAIN_MS = 10000,  /* While it cannot listen: then twice as long each time, */
+    LISTEN_AGAIN_MAX_MS = 600000,
     DUPLICATE_AGAIN_MS = 60000, /* While two processes claim an id the log says so so often. */
     DUPLICATE_SHOWN_MS = 10000, /* Behind the last attempt of the one that is refused, */
     DUPLICATE_SHOWN_TICKS = 3   /* whichever is longer. */
@@ -87,6 +89,32 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
     }
 }
 
+/* A name that comes late is told at once, then at growing intervals. */
+static void on_listen(void *ctx, const char *why)
+{
+    struct server *server = ctx;
+    struct core_listen *listen = &server->core.listen;
+    uint64_t now_ms = os_now_ms();
+
+    server->core.publish_now = true;
+    if (!why) {
+        if (listen->why[0]) {
+            log_info("zab", "listens for other replicas on %s port %u", server->config->peer_host,
+                     server->config->peer_port);
+        }
+        *listen = (struct core_listen){.said_ms = 0};
+        return;
+    }
+    (void)snprintf(listen->why, sizeof listen->why, "%s", why);
+    if (listen->said_ms == 0 || now_ms >= listen->said_ms + listen->pause_ms) {
+        listen->pause_ms = listen->said_ms == 0 ? LISTEN_AGAIN_MS : listen->pause_ms * 2;
+        listen->pause_ms =
+            listen->pause_ms < LISTEN_AGAIN_MAX_MS ? listen->pause_ms : LISTEN_AGAIN_MAX_MS;
+        listen->said_ms = now_ms;
+        log_warn("zab", "other replicas cannot connect yet: %s; this replica waits for it", why);
+    }
+}
+
 /* Of a peer's id, or of the own one. */
 static void on_duplicate(void *ctx, uint32_t id, const char *text)
 {
@@ -111,11 +139,11 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
-    const struct config_server *self = config_self(config);
     struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,
                                   .on_refused = on_refused,
+                                  .on_listen = on_listen,
                                   .on_duplicate = on_duplicate,
                                   .on_message = on_message,
                                   .ctx = server};
@@ -132,8 +160,8 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     }
     struct tcp_options options = {
         .id = config->id,
-        .listen_host = self->host,
-        .listen_port = self->port,
+        .listen_host = config->peer_host,
+        .listen_port = config->peer_port,
         .peers = peers,
         .peer_count = count,
         .secret = slice_make(config->secret, config->secret_len),
@@ -155,9 +183,10 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
     mem_free(peers);
     if (err != ERR_OK) {
         (void)snprintf(error, SERVER_ERROR_MAX,
-                       "server.%u: cannot listen for peers on %s:%u (%s); stop what uses the port "
-                       "or change the server list",
-                       config->id, self->host, self->port, err_text(err));
+                       "%s: cannot listen for peers on %s port %u (%s); stop what uses the port or "
+                       "change the key",
+                       config->peer_listen[0] ? "peerListen" : "server.N", config->peer_host,
+                       config->peer_port, err_text(err));
     }
     return err;
 }

@@ -101,6 +101,7 @@ void gate_publish(struct gate *gate)
         tcp_figures(core->tcp, &to->tcp);
     }
     memcpy(to->told, core->peers, sizeof to->told);
+    memcpy(to->not_listening, core->listen.why, sizeof to->not_listening);
     to->sign_count = replica_signs(core->replica, to->signs);
     to->at_ms = core->now_ms;
     to->store = figures;
@@ -293,6 +294,10 @@ static void explain_no_leader(struct gate *gate, char *text, size_t size)
     int len = snprintf(text, size, "no leader is known");
 
     (void)pthread_mutex_lock(&gate->mutex);
+    if (gate->published.not_listening[0] != '\0') {
+        len += snprintf(text + len, size - (size_t)len, "; other replicas cannot connect yet: %s",
+                        gate->published.not_listening);
+    }
     for (uint32_t i = 0; i < config->server_count && len > 0 && (size_t)len < size; i++) {
         const char *why = gate->published.told[i].refused;
 

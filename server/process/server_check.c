@@ -4,17 +4,23 @@
  */
 #include "base/check.h"
 #include "base/loop.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
 #include "server/process/server_int.h"
 #include "zab/tcp/resolve.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-    CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 2
+    CHECK_FDS_MAX = RESOLVE_ADDRESSES_MAX + 2,
+    RESOLVE_MS = 2000, /* For the own name, before the start goes on without. */
+    RESOLVE_STEP_MS = 50
 };
 
 /* Sockets that are held until the end, so that one key cannot take what another one needs. */
@@ -91,11 +97,28 @@ static enum err check_probes(const struct config *config, struct held *held,
     return failed ? ERR_CONFIG : ERR_OK;
 }
 
+static void explain_listen(const struct config *config, int failed, char error[SERVER_ERROR_MAX])
+{
+    if (failed == -EADDRINUSE) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "peerListen: port %u is in use on %s; stop what uses it or give another one",
+                       config->peer_port, config->peer_host);
+    } else {
+        (void)snprintf(
+            error, SERVER_ERROR_MAX,
+            "peerListen: cannot listen on %s port %u: %s; give an address of this machine "
+            "and a port that this user may use",
+            config->peer_host, config->peer_port, strerrordesc_np(-failed));
+    }
+}
+
 static void explain_peer(const struct config *config, int failed, char error[SERVER_ERROR_MAX])
 {
     const struct config_server *self = config_self(config);
 
-    if (failed == -EADDRINUSE && self->port == config->client_port) {
+    if (config->peer_listen[0]) {
+        explain_listen(config, failed, error);
+    } else if (failed == -EADDRINUSE && self->port == config->client_port) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "server.%u: port %u is the clientPort as well; give one of the two another "
                        "one",
@@ -108,28 +131,59 @@ static void explain_peer(const struct config *config, int failed, char error[SER
     } else {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "server.%u: cannot listen on %s port %u: %s; replica %u must run where its "
-                       "entry says, correct id or the server list",
+                       "entry says: correct id or the server list, or give the address of this "
+                       "machine with peerListen",
                        self->id, self->host, self->port, strerrordesc_np(-failed), self->id);
     }
+}
+
+static bool is_to_end(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+/* The name service may take long, or not know the name yet: then there is no address, and the
+ * transport waits for it. */
+static void resolve_own(const struct config *config, struct resolve_answer *ret_answer)
+{
+    if (resolve_numeric(config->peer_host, config->peer_port, ret_answer)) {
+        return;
+    }
+
+    struct resolver *resolver = resolver_open();
+    struct resolve_job *job = mem_zalloc(1, sizeof(*job));
+    struct pollfd ready = {.fd = resolver_event_fd(resolver), .events = POLLIN};
+    uint64_t end_ms = os_now_ms() + RESOLVE_MS;
+    struct list jobs;
+
+    list_init(&job->node);
+    job->port = config->peer_port;
+    (void)snprintf(job->host, sizeof(job->host), "%s", config->peer_host);
+    resolver_ask(resolver, job);
+    while (poll(&ready, 1, RESOLVE_STEP_MS) <= 0 && os_now_ms() < end_ms && !is_to_end()) {
+    }
+    resolver_answers(resolver, &jobs);
+    list_for_each_safe (it, tmp, &jobs) {
+        struct resolve_job *done = list_entry(it, struct resolve_job, node);
+
+        *ret_answer = done->answer;
+        mem_free(done);
+    }
+    resolver_close(resolver);
 }
 
 /* One address of the name is enough, as for the transport. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {
-    const struct config_server *self = config_self(config);
     struct resolve_answer answer;
     uint32_t before = held->count;
     int failed = 0;
 
-    resolve_now(self->host, self->port, &answer);
-    if (answer.count == 0) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "server.%u: the name %s has no address; correct the server list or the name "
-                       "service",
-                       self->id, self->host);
-        return ERR_CONFIG;
-    }
+    resolve_own(config, &answer);
     for (uint32_t i = 0; i < answer.count && failed != -EADDRINUSE; i++) {
         failed = try_address(&answer.addresses[i], held);
     }
@@ -148,7 +202,7 @@ static enum err check_ports(const struct config *config, char error[SERVER_ERROR
     if (err == ERR_OK && config->probe_port != 0) {
         err = check_probes(config, &held, error);
     }
-    if (err == ERR_OK && config_self(config)->port != 0) {
+    if (err == ERR_OK && config->peer_port != 0) {
         err = check_peer(config, &held, error);
     }
     let_go(&held);

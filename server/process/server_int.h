@@ -127,6 +127,13 @@ struct core_peer {
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
                                 uint64_t now_ms);
 
+/* Why the core does not listen for peers yet. */
+struct core_listen {
+    char why[PEER_REFUSED_MAX]; /* "": it does. */
+    uint64_t said_ms;           /* When the log was told last; 0: never. */
+    uint64_t pause_ms;          /* Until it is told again. */
+};
+
 /* What the core publishes of a peer. */
 struct peer_view {
     struct zab_peer_status status;
@@ -138,6 +145,7 @@ struct publication {
     struct peer_view peers[ZAB_MEMBERS_MAX];
     size_t peer_count;
     struct core_peer told[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    char not_listening[PEER_REFUSED_MAX];   /* Why peers cannot connect yet; "": they can. */
     struct sign signs[ZAB_MEMBERS_MAX];     /* How they are, as far as it was heard. */
     size_t sign_count;
     struct zab_config config;
@@ -167,6 +175,7 @@ struct core {
     bool publish_now;
     struct zab_status said;                  /* As the log was told last. */
     struct core_peer peers[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
+    struct core_listen listen;
     _Atomic bool stop;
     _Atomic bool drain;
     bool drained;

@@ -80,7 +80,9 @@ static _Noreturn void become_dev(const char *wait)
 
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (ignore_hangup) {
-        (void)signal(SIGHUP, SIG_IGN);
+        const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+        (void)sigaction(SIGHUP, &ignore, NULL);
     }
     (void)snprintf(port, sizeof(port), "--port=%u", base);
     (void)snprintf(data, sizeof(data), "--data=%s", data_path);

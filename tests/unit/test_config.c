@@ -110,6 +110,32 @@ static void test_probes_may_have_a_port_of_their_own(void **state)
                      ERR_OK);
 }
 
+/* The rules for addresses hold for where it listens, not for what the list says. */
+static void test_peers_may_be_listened_for_elsewhere(void **state)
+{
+#define LIST "id=3\ndataDir=/d\nserver.3=127.0.0.1:1003\nserver.4=127.0.0.1:1004:observer\n"
+    (void)state;
+    assert_int_equal(load_text(LIST), ERR_OK);
+    assert_string_equal(config.peer_host, "127.0.0.1");
+    assert_int_equal(config.peer_port, 1003);
+    assert_int_equal(load_text(LIST "peerListen=127.0.0.2:2003\n"), ERR_OK);
+    assert_string_equal(config.peer_host, "127.0.0.2");
+    assert_int_equal(config.peer_port, 2003);
+    assert_int_equal(load_text(LIST "peerListen=[::1]:2003\n"), ERR_OK);
+    assert_string_equal(config.peer_host, "::1");
+    assert_refused(LIST "peerListen=0.0.0.0:2003\n", "peerSecretFile", "peerListen (0.0.0.0:2003)");
+    assert_refused(LIST "peerListen=[::]:2003\n", "peerSecretFile", "peerListen ([::]:2003)");
+    assert_refused(LIST "peerListen=zk3.example:2003\n", "peerListen", "numeric");
+    assert_refused(LIST "peerListen=127.0.0.1\n", "peerListen", "0.0.0.0:10998");
+    assert_refused(LIST "peerListen=[::1]:0\n", "peerListen", "port");
+    assert_refused(LIST "peerListen=127.0.0.1:9998\n", "peerListen", "clientPort as well");
+    assert_refused(LIST "probeListen=127.0.0.1:9990\npeerListen=127.0.0.1:9990\n", "peerListen",
+                   "probeListen as well");
+    assert_refused("id=3\ndataDir=/d\npeerListen=127.0.0.1:2003\n", "peerListen",
+                   "no list of servers");
+#undef LIST
+}
+
 static void test_single_replica(void **state)
 {
     (void)state;
@@ -365,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_one_address_may_have_a_quarter_of_the_connections),
         cmocka_unit_test(test_probes_may_have_a_port_of_their_own),
+        cmocka_unit_test(test_peers_may_be_listened_for_elsewhere),
         cmocka_unit_test(test_single_replica),
         cmocka_unit_test(test_order_of_sources),
         cmocka_unit_test(test_flag_alone),

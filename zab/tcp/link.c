@@ -58,17 +58,16 @@ static void connect_next(struct link *link, struct tcp *tcp)
     link->dialing = tcp_dialed(tcp, link, fd);
 }
 
-static void ask_resolver(struct link *link, struct tcp *tcp)
+void link_resolve(struct tcp *tcp, uint32_t id, const char *host, uint16_t port)
 {
-    ASSERT(tcp->resolver && !link->resolving);
+    ASSERT(tcp->resolver && host[0]);
 
     struct resolve_job *job = mem_zalloc(1, sizeof(*job));
 
     list_init(&job->node);
-    job->peer = link->peer.id;
-    job->port = link->peer.port;
-    (void)snprintf(job->host, sizeof(job->host), "%s", link->peer.host);
-    link->resolving = true;
+    job->peer = id;
+    job->port = port;
+    (void)snprintf(job->host, sizeof(job->host), "%s", host);
     resolver_ask(tcp->resolver, job);
 }
 
@@ -85,7 +84,8 @@ static void dial(struct link *link, struct tcp *tcp)
     if (resolve_numeric(link->peer.host, link->peer.port, &link->answer)) {
         connect_next(link, tcp);
     } else {
-        ask_resolver(link, tcp);
+        link->resolving = true;
+        link_resolve(tcp, link->peer.id, link->peer.host, link->peer.port);
     }
 }
 
@@ -109,6 +109,10 @@ static void take_answer(struct tcp *tcp, const struct resolve_job *job)
 
     struct link *link = tcp_link(tcp, job->peer);
 
+    if (job->peer == tcp->options.id) {
+        listen_answer(tcp, &job->answer);
+        return;
+    }
     ASSERT(link && link->resolving);
     link->resolving = false;
     link->answer = job->answer;
@@ -138,7 +142,7 @@ static void on_resolver_ready(struct loop_watch *watch, uint32_t ready)
 static bool needs_resolver(const struct tcp *tcp)
 {
     struct resolve_answer answer;
-    bool needs = false;
+    bool needs = tcp->listen_wanted;
 
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         const struct link *link = &tcp->links[i];

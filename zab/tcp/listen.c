@@ -5,11 +5,15 @@
 #include "zab/tcp/tcp_int.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
     BACKLOG = 64,
-    ACCEPTS_MAX = 32, /* In one turn. */
+    ACCEPTS_MAX = 32,   /* In one turn. */
+    RETRY_MIN_MS = 250, /* From one attempt to listen by a name to the next. */
+    RETRY_MAX_MS = 4000,
 };
 
 /* The oldest caller that has not proven itself goes; false when there is none. */
@@ -72,7 +76,8 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
     tcp_reap(tcp);
 }
 
-static enum err listen_on(struct tcp *tcp, const struct resolve_address *address)
+/* 0, or a negative errno. */
+static int listen_on(struct tcp *tcp, const struct resolve_address *address)
 {
     ASSERT(tcp->listener_count < TCP_LISTENERS_MAX);
 
@@ -80,30 +85,90 @@ static enum err listen_on(struct tcp *tcp, const struct resolve_address *address
     int fd = loop_listen((const struct sockaddr *)&address->addr, address->len, BACKLOG);
 
     if (fd < 0) {
-        return fd == -EADDRINUSE ? ERR_BUSY : ERR_CONFIG;
+        return fd;
     }
     *watch = (struct loop_watch){
         .fd = fd, .interest = LOOP_READ, .on_ready = on_listener_ready, .ctx = tcp};
     loop_add(tcp->loop, watch);
     tcp->listener_count++;
-    return ERR_OK;
+    return 0;
 }
 
 /* A name such as localhost may have addresses of a family that this machine lacks: one that can be
- * bound is enough. */
+ * bound is enough. 0, or a negative errno. */
+static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
+{
+    int failed = 0;
+
+    ASSERT(tcp->listener_count == 0 && answer->count > 0);
+    for (uint32_t i = 0; i < answer->count && failed != -EADDRINUSE; i++) {
+        failed = listen_on(tcp, &answer->addresses[i]);
+    }
+    if (failed == -EADDRINUSE) {
+        listen_close(tcp);
+    }
+    return tcp->listener_count > 0 ? 0 : failed;
+}
+
 enum err listen_open(struct tcp *tcp)
 {
     struct resolve_answer answer;
-    enum err err = ERR_OK;
 
-    resolve_now(tcp->options.listen_host, tcp->options.listen_port, &answer);
-    for (uint32_t i = 0; i < answer.count && err != ERR_BUSY; i++) {
-        err = listen_on(tcp, &answer.addresses[i]);
+    if (!resolve_numeric(tcp->listen_host, tcp->options.listen_port, &answer)) {
+        tcp->listen_wanted = true;
+        tcp->listen_pause_ms = RETRY_MIN_MS;
+        return ERR_OK;
     }
-    if (err != ERR_BUSY && tcp->listener_count > 0) {
-        err = ERR_OK;
+
+    int failed = listen_on_all(tcp, &answer);
+
+    return failed == 0 ? ERR_OK : (failed == -EADDRINUSE ? ERR_BUSY : ERR_CONFIG);
+}
+
+uint64_t listen_tick(struct tcp *tcp, uint64_t now_ms)
+{
+    if (!tcp->listen_wanted || tcp->listen_resolving) {
+        return UINT64_MAX;
     }
-    return answer.count ? err : ERR_CONFIG;
+    if (now_ms < tcp->listen_at_ms) {
+        return tcp->listen_at_ms;
+    }
+    tcp->listen_resolving = true;
+    link_resolve(tcp, tcp->options.id, tcp->listen_host, tcp->options.listen_port);
+    return UINT64_MAX;
+}
+
+static void tell(const struct tcp *tcp, const char *why)
+{
+    if (tcp->handler.on_listen) {
+        tcp->handler.on_listen(tcp->handler.ctx, why);
+    }
+}
+
+/* The name of a container comes late, and may at first lead to where its predecessor was. */
+void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
+{
+    ASSERT(tcp->listen_wanted && tcp->listen_resolving);
+
+    int failed = answer->count > 0 ? listen_on_all(tcp, answer) : -ENOENT;
+    char why[TCP_WHY_MAX];
+
+    tcp->listen_resolving = false;
+    if (failed == 0) {
+        tcp->listen_wanted = false;
+        tell(tcp, NULL);
+        return;
+    }
+    if (answer->count == 0) {
+        (void)snprintf(why, sizeof(why), "the name %.100s has no address", tcp->listen_host);
+    } else {
+        (void)snprintf(why, sizeof(why), "cannot listen on %.100s port %u: %s", tcp->listen_host,
+                       tcp->options.listen_port, strerrordesc_np(-failed));
+    }
+    tcp->listen_at_ms = os_now_ms() + tcp->listen_pause_ms;
+    tcp->listen_pause_ms =
+        tcp->listen_pause_ms < RETRY_MAX_MS / 2 ? tcp->listen_pause_ms * 2 : (uint32_t)RETRY_MAX_MS;
+    tell(tcp, why);
 }
 
 void listen_close(struct tcp *tcp)

@@ -288,6 +288,8 @@ static void copy_options(struct tcp *tcp, const struct tcp_options *options)
                           options->secret.len);
     tcp->options.secret.data = tcp->secret;
     (void)snprintf(tcp->advertise, sizeof(tcp->advertise), "%s", advertise);
+    (void)snprintf(tcp->listen_host, sizeof(tcp->listen_host), "%s",
+                   options->listen_port ? options->listen_host : "");
     tcp->links = mem_zalloc(options->peer_count, sizeof(*tcp->links));
     for (uint32_t i = 0; i < options->peer_count; i++) {
         ASSERT(options->peers[i].id != options->id);
@@ -481,6 +483,7 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     }
     wake_ms = tcp->deaf_until_ms != 0 ? tcp->deaf_until_ms : wake_ms;
     tcp->depth++;
+    wake_ms = earlier(wake_ms, listen_tick(tcp, now_ms));
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         wake_ms = earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));
     }

@@ -22,7 +22,7 @@ struct tcp_peer {
 
 struct tcp_options {
     uint32_t id;
-    const char *listen_host; /* Own entry of the server list. */
+    const char *listen_host; /* Name or address; a name may get its address later. */
     uint16_t listen_port;
     const struct tcp_peer *peers; /* The others. */
     uint32_t peer_count;
@@ -51,6 +51,9 @@ struct tcp_handler {
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
     /* Optional: a handshake was refused; once per peer and reason. `peer` 0: nobody known. */
     void (*on_refused)(void *ctx, uint32_t peer, const char *why);
+    /* Optional: why it does not listen yet (its name has no address, as a rule), again with each
+     * attempt; NULL: it does from now on. */
+    void (*on_listen)(void *ctx, const char *why);
     /* Optional: two processes claim one id, that of a peer or the own one. Again with each attempt
      * of the one that is refused. */
     void (*on_duplicate)(void *ctx, uint32_t id, const char *text);
@@ -59,7 +62,8 @@ struct tcp_handler {
     void *ctx;
 };
 
-/* ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be resolved or bound. */
+/* ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be bound. Of a name neither: it is
+ * looked up, and tried again, in the background. */
 enum err tcp_open(struct loop *loop, const struct tcp_options *options,
                   const struct tcp_handler *handler, struct tcp **ret_tcp);
 void tcp_close(struct tcp *tcp); /* Tells nobody. Accepts NULL. */

@@ -102,6 +102,11 @@ struct tcp {
     struct link *links;
     struct loop_watch listeners[TCP_LISTENERS_MAX];
     uint32_t listener_count;
+    char listen_host[RESOLVE_HOST_MAX];
+    bool listen_wanted;        /* By a name that has no address that could be bound yet. */
+    bool listen_resolving;     /* A job is with the resolver. */
+    uint64_t listen_at_ms;     /* Not tried again before. */
+    uint32_t listen_pause_ms;  /* Before the next attempt. */
     struct resolver *resolver; /* NULL when all hosts are numeric. */
     struct loop_watch resolver_watch;
     struct list shaking; /* Connections that are not up, oldest first. */
@@ -143,7 +148,11 @@ void tcp_reap(struct tcp *tcp);
 
 /* ---- listen.c ---- */
 
+/* Listens; for a name that begins with listen_tick, which returns when it is to be called again.
+ * listen_answer takes what the resolver has found. */
 enum err listen_open(struct tcp *tcp);
+uint64_t listen_tick(struct tcp *tcp, uint64_t now_ms);
+void listen_answer(struct tcp *tcp, const struct resolve_answer *answer);
 void listen_close(struct tcp *tcp);
 
 /* Whether callers are accepted: not for a moment when no descriptor is left. */
@@ -153,6 +162,9 @@ void listen_hear(struct tcp *tcp, bool all);
 
 /* Dials when it is time. Returns the next wake time, monotonic ms. */
 uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
+
+/* Asks for the addresses of a name; the answer comes back for that id. */
+void link_resolve(struct tcp *tcp, uint32_t id, const char *host, uint16_t port);
 
 /* A connection has ended or failed: when to try again. */
 void link_again(struct link *link, struct tcp *tcp, bool at_once);

@@ -1,0 +1,246 @@
+/* Where a replica listens for others: under its own name, which may get its address late, or
+ * elsewhere (peerListen). The names are those of a mount namespace of this program's own. */
+#include "base/loop.h"
+#include "base/os_clock.h"
+#include "tests/lib/ports.h"
+#include "tests/proc/ensemble.h"
+#include "tests/proc/shell.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    LOG_MAX = 1 << 20,
+    ATTEMPTS_MS = 2000, /* It tries several times within that. */
+    END_MS = 3000
+};
+
+static struct ensemble ensemble;
+static char log_text[LOG_MAX];
+static bool named; /* The mounts are there. */
+static char names_path[ENSEMBLE_PATH_MAX + 16];
+
+static void write_file(const char *path, int flags, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(fchmod(fd, 0644), 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static uint32_t log_count(uint32_t index, const char *text)
+{
+    uint32_t count = 0;
+    int fd = open(ensemble.replicas[index].log, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, log_text, sizeof(log_text) - 1) : 0;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    log_text[got > 0 ? got : 0] = '\0';
+    for (const char *at = strstr(log_text, text); at; at = strstr(at + 1, text)) {
+        count++;
+    }
+    return count;
+}
+
+static void skip_without_names(void)
+{
+    if (!named) {
+        print_message("skipped: no right to mount\n");
+        skip();
+    }
+}
+
+static bool shows(uint32_t index, const char *path, const char *text)
+{
+    (void)ensemble_call(&ensemble, index, "GET", path, NULL);
+    return strstr(web_text(&ensemble.reply), text) != NULL;
+}
+
+/* Only what is in the file has an address: no name service is asked. */
+static bool may_name(void)
+{
+    static int may = -1;
+    char switch_path[ENSEMBLE_PATH_MAX + 16];
+
+    (void)snprintf(names_path, sizeof(names_path), "%s/hosts", ensemble.dir);
+    (void)snprintf(switch_path, sizeof(switch_path), "%s/nsswitch", ensemble.dir);
+    write_file(names_path, O_TRUNC, "127.0.0.1 localhost\n");
+    write_file(switch_path, O_TRUNC, "hosts: files\n");
+    if (may < 0) {
+        may = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    }
+    return may && mount(names_path, "/etc/hosts", NULL, MS_BIND, NULL) == 0 &&
+           mount(switch_path, "/etc/nsswitch.conf", NULL, MS_BIND, NULL) == 0;
+}
+
+/* A line of one replica's configuration is replaced; all have a secret. */
+static void configure(uint32_t index, const char *server, const char *more)
+{
+    char secret[ENSEMBLE_PATH_MAX + 16];
+    char lines[512];
+
+    (void)snprintf(secret, sizeof(secret), "%s/secret", ensemble.dir);
+    write_file(secret, O_TRUNC, "the secret of the ensemble");
+    assert_int_equal(chmod(secret, 0600), 0);
+    if (server) {
+        assert_int_equal(shell("sed -i 's/^server.1=.*/server.1=%s/' %s", server,
+                               ensemble.replicas[index].config),
+                         0);
+    }
+    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\n%s", secret, more);
+    write_file(ensemble.replicas[index].config, O_APPEND, lines);
+}
+
+static int open_three(void **state)
+{
+    (void)state;
+    ensemble_open(&ensemble, 3, NULL);
+    named = may_name();
+    return 0;
+}
+
+static int close_three(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    if (named) {
+        (void)umount("/etc/hosts");
+        (void)umount("/etc/nsswitch.conf");
+    }
+    return 0;
+}
+
+static void a_name_that_comes_late_is_waited_for(void **state)
+{
+    char server[64];
+
+    (void)state;
+    skip_without_names();
+    (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
+    for (uint32_t i = 0; i < 3; i++) {
+        configure(i, i == 0 ? server : NULL, "");
+        ensemble_start(&ensemble, i);
+    }
+    ENSEMBLE_WAIT(&ensemble, shows(0, "/readyz?verbose",
+                                   "other replicas cannot connect yet: the name zk1.test has no "
+                                   "address"));
+    assert_int_equal(ensemble.reply.status, 503);
+    (void)poll(NULL, 0, ATTEMPTS_MS);
+    assert_int_equal(log_count(0, "the name zk1.test has no address"), 1);
+
+    write_file(names_path, O_APPEND, "127.0.0.1 zk1.test\n");
+    ensemble_wait_all_ready(&ensemble);
+    assert_int_equal(log_count(0, "listens for other replicas on zk1.test"), 1);
+}
+
+/* At first it leads to another machine, as that of a container does whose predecessor was there. */
+static void an_address_of_another_machine_is_waited_out(void **state)
+{
+    char server[64];
+
+    (void)state;
+    skip_without_names();
+    (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
+    for (uint32_t i = 0; i < 3; i++) {
+        configure(i, i == 0 ? server : NULL, "");
+        ensemble_start(&ensemble, i);
+    }
+    ENSEMBLE_WAIT(&ensemble, log_count(0, "the name zk1.test has no address") == 1);
+    write_file(names_path, O_APPEND, "192.0.2.1 zk1.test\n");
+    ENSEMBLE_WAIT(&ensemble, shows(0, "/readyz?verbose", "cannot listen on zk1.test port"));
+    write_file(names_path, O_TRUNC, "127.0.0.1 zk1.test\n");
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static void a_replica_that_waits_ends_at_once(void **state)
+{
+    char server[64];
+    uint64_t begin_ms = 0;
+
+    (void)state;
+    skip_without_names();
+    (void)snprintf(server, sizeof(server), "zk1.test:%u", ensemble.replicas[0].peer_port);
+    configure(0, server, "");
+    ensemble_start(&ensemble, 0);
+    ENSEMBLE_WAIT(&ensemble, log_count(0, "the name zk1.test has no address") == 1);
+    begin_ms = os_now_ms();
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+    assert_true(os_now_ms() - begin_ms < (uint64_t)END_MS * ENSEMBLE_FACTOR);
+}
+
+/* Its name has no address here at all, and leads the others to it. */
+static void it_listens_elsewhere_than_its_entry_says(void **state)
+{
+    char more[64];
+
+    (void)state;
+    skip_without_names();
+    (void)snprintf(more, sizeof(more), "peerListen=127.0.0.1:%u\n", ensemble.replicas[0].peer_port);
+    for (uint32_t i = 0; i < 3; i++) {
+        configure(i, i == 0 ? "zk1.test:1" : NULL, i == 0 ? more : "");
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    assert_true(shows(0, "/ensemble/v1", "\"peer\":\"zk1.test:1\""));
+    assert_int_equal(log_count(0, "no address"), 0);
+}
+
+static bool has_ipv6(void)
+{
+    struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+static void it_listens_on_ipv6(void **state)
+{
+    char server[64];
+    char more[64];
+
+    (void)state;
+    skip_without_names();
+    if (!has_ipv6()) {
+        print_message("skipped: no IPv6 here\n");
+        return;
+    }
+    (void)snprintf(server, sizeof(server), "[::1]:%u", ensemble.replicas[0].peer_port);
+    (void)snprintf(more, sizeof(more), "peerListen=[::]:%u\n", ensemble.replicas[0].peer_port);
+    for (uint32_t i = 0; i < 3; i++) {
+        configure(i, i == 0 ? "zk1.test:1" : server, i == 0 ? more : "");
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_name_that_comes_late_is_waited_for, open_three,
+                                        close_three),
+        cmocka_unit_test_setup_teardown(an_address_of_another_machine_is_waited_out, open_three,
+                                        close_three),
+        cmocka_unit_test_setup_teardown(a_replica_that_waits_ends_at_once, open_three, close_three),
+        cmocka_unit_test_setup_teardown(it_listens_elsewhere_than_its_entry_says, open_three,
+                                        close_three),
+        cmocka_unit_test_setup_teardown(it_listens_on_ipv6, open_three, close_three),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
