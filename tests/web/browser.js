@@ -108,6 +108,23 @@ export class Visit {
   }
 }
 
+/** What the page's thread has worked since the last call, in ms of the processor: of no clock, so that
+ * it is the same on a busy machine. */
+export async function processorTime(page) {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const look = async () => {
+    const { metrics } = await devtools.send('Performance.getMetrics');
+    return metrics.find(({ name }) => name === 'TaskDuration').value * 1_000;
+  };
+  let last = await look();
+  return async () => {
+    const before = last;
+    last = await look();
+    return Math.round(last - before);
+  };
+}
+
 /** For tests in which one visitor does something, and in the end nothing that must not happen has
  * happened. `place` tells the browser and the replicas once they are there; `act` gets the page and
  * the visit. */

@@ -3,12 +3,18 @@
 
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
-import { NARROW, openBrowser, visitingBy, WIDE } from './browser.js';
-import { Replicas } from './replicas.js';
+import { NARROW, openBrowser, processorTime, visitingBy, WIDE } from './browser.js';
+import { Client } from './clients.js';
+import { Replicas, until } from './replicas.js';
 
 const MANY = 3_000;
 const WHILE = 8; // Changes while no replica answers the page; all are in view together.
 const OPS_MAX = 500; // Of one multi.
+const RATE = 2_500; // Events a second, for so many seconds, in multis of so many.
+const BUSY_S = 4;
+const BUSY_OPS = 25;
+const DRAWINGS_PER_S = 11;
+const BUSY_SHARE = 0.5; // Of the time, that the page's thread may work.
 const WORK_MAX_MS = 200; // Of the page's thread for so many events at a time.
 
 let browser;
@@ -144,13 +150,7 @@ visiting('thousands at once do not stop the page', {}, async (page, visit) => {
   await replicas.create('/many');
   await visit.open('/ui/events?watch=recursive:/many');
   await watching(page, '/many');
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
-  const look = async () => {
-    const { metrics } = await devtools.send('Performance.getMetrics');
-    return metrics.find(({ name }) => name === 'TaskDuration').value * 1_000;
-  };
-  const begun = await look();
+  const work = await processorTime(page);
   for (let from = 0; from < MANY; from += OPS_MAX) {
     const ops = Array.from({ length: OPS_MAX }, (_, at) => ({
       op: 'create',
@@ -164,9 +164,68 @@ visiting('thousands at once do not stop the page', {}, async (page, visit) => {
   await total(page, MANY);
   await line(page, `/many/n${MANY - 1}`).waitFor();
   assert.ok((await page.locator('.stream-row').count()) < 100, 'only what is seen is there');
-  const spent = (await look()) - begun;
+  const spent = await work();
   assert.ok(spent < WORK_MAX_MS * (MANY / OPS_MAX), `${Math.round(spent)} ms of work`);
 });
+
+/** What each frame shows: the sum of all events, and that of the one subscription. */
+async function watchFrames(page) {
+  await page.evaluate(() => {
+    const sum = (selector) =>
+      Number(
+        document
+          .querySelector(selector)
+          ?.textContent.match(/^[\d,]+/)?.[0]
+          .replace(/,/g, ''),
+      );
+    const seen = { differ: [], drawings: 0 };
+    let last = -1;
+    globalThis.seen = seen;
+    const look = () => {
+      const sums = [sum('.events-total'), sum('.subscription .count')];
+      if (sums[0] !== sums[1]) {
+        seen.differ.push(sums);
+      }
+      seen.drawings += sums[0] === last ? 0 : 1;
+      last = sums[0];
+      requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  });
+}
+
+visiting(
+  'at 2,500 events a second each frame shows one sum, and drawings are few',
+  {},
+  async (page, visit) => {
+    await replicas.create('/busy');
+    await visit.open('/ui/events?watch=recursive:/busy&filter=n1');
+    await watching(page, '/busy');
+    const work = await processorTime(page);
+    await watchFrames(page);
+    const client = await Client.connect(replicas, { at: 1 });
+    const answers = [];
+    const begun = Date.now();
+    for (let sent = 0; sent < RATE * BUSY_S; sent += BUSY_OPS) {
+      const ops = Array.from({ length: BUSY_OPS }, (_, at) => ({
+        op: 'create',
+        path: `/busy/n${sent + at}`,
+      }));
+      answers.push(client.ask('multi', { ops }));
+      await until('it is time', () => Date.now() - begun >= (sent * 1_000) / RATE);
+    }
+    await Promise.all(answers);
+    await total(page, RATE * BUSY_S);
+    const spent = await work();
+    const seconds = (Date.now() - begun) / 1_000;
+    const { differ, drawings } = await page.evaluate(() => globalThis.seen);
+    assert.deepEqual(differ, []);
+    assert.ok(drawings <= seconds * DRAWINGS_PER_S + 1, `${drawings} in ${seconds} s`);
+    assert.ok((await page.locator('.stream-row').count()) < 100, 'only what is seen is there');
+    assert.ok(spent < seconds * 1_000 * BUSY_SHARE, `${Math.round(spent)} ms of ${seconds} s`);
+    client.die();
+  },
+);
 
 const LOOKS = [
   { language: 'en', theme: 'light', viewport: WIDE },

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { openBrowser, Visit } from './browser.js';
+import { openBrowser, processorTime, Visit } from './browser.js';
 import { Replicas, until } from './replicas.js';
 
 const MANY = 100_000;
@@ -36,23 +36,6 @@ async function createMany(path, count) {
       headers: { 'Content-Type': 'application/json' },
     });
   }
-}
-
-/** What the page's thread has worked since the last call, in ms of the processor: of no clock, so that
- * it is the same on a busy machine. */
-async function processorTime(page) {
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send('Performance.enable', { timeDomain: 'threadTicks' });
-  const look = async () => {
-    const { metrics } = await devtools.send('Performance.getMetrics');
-    return metrics.find(({ name }) => name === 'TaskDuration').value * 1_000;
-  };
-  let last = await look();
-  return async () => {
-    const before = last;
-    last = await look();
-    return Math.round(last - before);
-  };
 }
 
 test('what others do is seen', async () => {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { ApiError } from '../../../web/src/api/error';
 import type { WatchRequest } from '../../../web/src/api/socket';
 import type { Change } from '../../../web/src/api/types';
+import { Newest } from '../../../web/src/views/events/lines';
 import {
   EventsModel,
   HELD_MAX,
@@ -52,10 +53,10 @@ test('one drawing shows all that has come, each event once', () => {
   watches.get('recursive:/a')?.onChange(one);
   watches.get('persistent:/a/b')?.onChange(one);
   watches.get('recursive:/a')?.onChange(change('/a/c'));
-  assert.equal(model.lines.value.length, 0);
+  assert.equal(model.shown.value.lines.length, 0);
   draw();
-  assert.equal(model.lines.value.length, 2);
-  assert.equal(model.total.value, 2);
+  assert.equal(model.shown.value.lines.length, 2);
+  assert.equal(model.shown.value.total, 2);
   assert.deepEqual(
     model.subscriptions.value.map(({ count }) => count),
     [2, 1],
@@ -72,9 +73,12 @@ test('what is kept is bounded', () => {
     }
   }
   draw();
-  assert.equal(model.lines.value.length, KEPT_MAX);
-  assert.equal((model.lines.value.at(-1) as Line & { change: Change }).change.path, '/a/10004');
-  assert.equal(model.total.value, KEPT_MAX + 5);
+  assert.equal(model.shown.value.lines.length, KEPT_MAX);
+  assert.equal(
+    (model.shown.value.lines.list().at(-1) as Line & { change: Change }).change.path,
+    '/a/10004',
+  );
+  assert.equal(model.shown.value.total, KEPT_MAX + 5);
 });
 
 test('a pause holds what comes, within bounds, and says what it threw away', () => {
@@ -85,10 +89,10 @@ test('a pause holds what comes, within bounds, and says what it threw away', () 
     watches.get('recursive:/a')?.onChange(change(`/a/${at}`));
   }
   draw();
-  assert.equal(model.lines.value.length, 0);
-  assert.equal(model.held.value, HELD_MAX * 3);
+  assert.equal(model.shown.value.lines.length, 0);
+  assert.equal(model.shown.value.held, HELD_MAX * 3);
   model.pause(false);
-  const lines = model.lines.value;
+  const lines = model.shown.value.lines.list();
   assert.equal(lines.length, KEPT_MAX);
   assert.deepEqual(
     lines.slice(0, 2).map(({ kind }) => kind),
@@ -107,14 +111,16 @@ test('what two subscriptions have missed is told to each, and shown once', () =>
   watches.get('recursive:/a')?.onChange(change('/a/b', '0x2')); // Twice in one transaction.
   draw();
   assert.deepEqual(
-    model.lines.value.map((line) => line.kind === 'event' && [line.change.zxid, line.of.length]),
+    model.shown.value.lines
+      .list()
+      .map((line) => line.kind === 'event' && [line.change.zxid, line.of.length]),
     [
       ['0x1', 2],
       ['0x2', 2],
       ['0x2', 1],
     ],
   );
-  assert.equal(model.total.value, 3);
+  assert.equal(model.shown.value.total, 3);
 });
 
 test('a difference is said to be one, once', () => {
@@ -130,7 +136,7 @@ test('a difference is said to be one, once', () => {
   watch?.onReady?.('replayed');
   draw();
   assert.deepEqual(
-    model.lines.value.map(({ kind }) => kind),
+    model.shown.value.lines.list().map(({ kind }) => kind),
     ['diff', 'event', 'event', 'event', 'diff', 'event'],
   );
 });
@@ -146,10 +152,13 @@ test('a gap, a loss and the way back are lines of the stream', () => {
   watches.get('recursive:/a')?.onReset();
   draw();
   assert.deepEqual(
-    model.lines.value.map(({ kind }) => kind),
+    model.shown.value.lines.list().map(({ kind }) => kind),
     ['lost', 'back', 'gap'],
   );
-  assert.match(ndjson(model.lines.value), /"event":"gap","watch":"recursive:\/a"\}\n$/);
+  assert.match(
+    ndjson(model.shown.value.lines.list()),
+    /"event":"gap","watch":"recursive:\/a"\}\n$/,
+  );
 });
 
 test('a watch that fires once is used up, and can be had again', () => {
@@ -177,4 +186,33 @@ test('what is wanted is in the URL', () => {
   assert.deepEqual(parseWanted('recursive:/a:b'), { kind: 'recursive', path: '/a:b' });
   assert.equal(parseWanted('other:/a'), undefined);
   assert.equal(parseWanted('data:a'), undefined);
+});
+
+test('a drawing adds to the list that is there, and a filter sees what comes', () => {
+  const { model, watches, draw } = stage();
+  model.want([all]);
+  model.fit('one');
+  const { lines } = model.shown.value;
+  for (const name of ['one', 'two', 'One-more']) {
+    watches.get('recursive:/a')?.onChange(change(`/a/${name}`));
+    draw();
+  }
+  assert.equal(model.shown.value.lines, lines, 'it is not made anew');
+  assert.deepEqual([lines.length, model.shown.value.kept, model.shown.value.total], [2, 3, 3]);
+  model.fit('');
+  assert.equal(model.shown.value.lines.length, 3);
+});
+
+test('the newest are kept, and what had to go is told', () => {
+  const newest = new Newest<number>(3);
+  assert.deepEqual(
+    [1, 2, 3, 4, 5].map((one) => newest.push(one)),
+    [undefined, undefined, undefined, 1, 2],
+  );
+  assert.deepEqual([newest.list(), newest.at(0), newest.at(3)], [[3, 4, 5], 3, undefined]);
+  assert.equal(newest.shift(), 3);
+  newest.push(6);
+  assert.deepEqual([newest.list(), newest.length], [[4, 5, 6], 3]);
+  newest.clear();
+  assert.deepEqual([newest.list(), newest.shift()], [[], undefined]);
 });

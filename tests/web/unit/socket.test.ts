@@ -62,10 +62,12 @@ function start(): Socket {
 const now = (): Wire => wires.at(-1) as Wire;
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
+mock.method(performance, 'now', () => Date.now());
+
 beforeEach(() => {
   wires = [];
   mock.timers.reset();
-  mock.timers.enable({ apis: ['setTimeout'] });
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
 });
 
 /** The replica is lost, and another one tried. */

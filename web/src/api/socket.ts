@@ -3,6 +3,7 @@
 // each watch go on where it was.
 
 import { batch, type Signal, signal } from '@preact/signals';
+import { Alarm } from './alarm';
 import { ApiError, connectionLoss, tooLarge } from './error';
 import type { Change, Hello, Reads, Reply, WatchKind } from './types';
 import { newest } from './zxid';
@@ -111,8 +112,8 @@ export class Socket {
   private readonly watches = new Set<Watch>();
   private readonly byId = new Map<number, Set<Watch>>();
   private readonly asked = new Set<Watch>(); // Whose answer is on its way, wanted still or not.
-  private silence: ReturnType<typeof setTimeout> | undefined;
-  private quiet: ReturnType<typeof setTimeout> | undefined;
+  private readonly silence = new Alarm(() => this.reconnect(this.failures + 1));
+  private readonly quiet = new Alarm(() => this.probe());
   private proof: ReturnType<typeof setTimeout> | undefined;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private ready = false; // The replica has said hello.
@@ -400,7 +401,7 @@ export class Socket {
         this.reconnect(this.failures + 1);
       }
     };
-    this.expect(OPEN_MS);
+    this.silence.set(OPEN_MS);
   }
 
   private onMessage(message: Record<string, unknown>): void {
@@ -486,8 +487,8 @@ export class Socket {
     const socket = this.socket;
     this.socket = undefined;
     this.ready = false;
-    clearTimeout(this.silence);
-    clearTimeout(this.quiet);
+    this.silence.stop();
+    this.quiet.stop();
     clearTimeout(this.proof);
     socket?.close();
     this.byId.clear();
@@ -500,10 +501,9 @@ export class Socket {
 
   /** It has said something. */
   private alive(beatMs: number): void {
-    this.expect(beatMs * BEATS);
-    clearTimeout(this.quiet);
+    this.silence.set(beatMs * BEATS);
     if (beatMs * BEATS > QUIET_MS + ANSWER_MS) {
-      this.quiet = setTimeout(() => this.probe(), QUIET_MS);
+      this.quiet.set(QUIET_MS);
     }
   }
 
@@ -514,13 +514,8 @@ export class Socket {
       this.ask({ op: 'ping' }, false).catch(() => undefined);
     }
     if (asked.every((op) => SMALL.includes(op))) {
-      this.expect(ANSWER_MS);
+      this.silence.set(ANSWER_MS);
     }
-  }
-
-  private expect(ms: number): void {
-    clearTimeout(this.silence);
-    this.silence = setTimeout(() => this.reconnect(this.failures + 1), ms);
   }
 
   /** `failures` 0: on purpose, at the same replica, which is not lost. */

@@ -1,10 +1,12 @@
 // What has happened, as it is told: several subscriptions in one stream, bounded. Thousands of events may
-// come in a second: they are only put aside here, and shown together when the page is drawn next.
+// come in a second: they are only put aside here, and shown together some times a second. A drawing does no
+// more for a list of thousands than for a short one, and all that it shows is of one moment.
 
-import { type Signal, signal } from '@preact/signals';
+import { batch, type Signal, signal } from '@preact/signals';
 import type { ApiError } from '../../api/error';
 import type { Link, Socket } from '../../api/socket';
 import type { Change, WatchKind } from '../../api/types';
+import { Newest } from './lines';
 
 export const KEPT_MAX = 10_000; // Lines.
 export const HELD_MAX = KEPT_MAX - 1; // That come while it is paused; one tells of the others.
@@ -43,6 +45,18 @@ export type Line = { seq: number; at: number } & (
 );
 
 type EventLine = Extract<Line, { kind: 'event' }>;
+
+/** What one drawing shows. */
+export interface Shown {
+  /** Those that fit the filter; the same list is longer at the next drawing. */
+  lines: Newest<Line>;
+  /** Lines that are kept, whether they fit or not. */
+  kept: number;
+  /** Lines that wait for the end of the pause. */
+  held: number;
+  /** Events since the start, the thrown away included. */
+  total: number;
+}
 
 /** Without what `add` knows itself. */
 type News =
@@ -101,12 +115,8 @@ interface Host {
 
 export class EventsModel {
   readonly subscriptions: Signal<Subscription[]> = signal([]);
-  readonly lines: Signal<readonly Line[]> = signal([]);
   readonly paused = signal(false);
-  /** Lines that wait for the end of the pause. */
-  readonly held = signal(0);
-  /** Events since the start, the thrown away included. */
-  readonly total = signal(0);
+  readonly shown: Signal<Shown>;
 
   private readonly socket: Pick<Socket, 'watch'>;
   private readonly host: Host;
@@ -114,6 +124,9 @@ export class EventsModel {
   private readonly counts = new Map<string, number>(); // Of events since the last drawing.
   private readonly diffed = new Set<string>(); // Those of which a difference is being told.
   private readonly known = new Map<string, EventLine>(); // The newest, by what they tell.
+  private readonly kept = new Newest<Line>(KEPT_MAX);
+  private fitting = new Newest<Line>(KEPT_MAX); // Of the kept, those that fit the filter.
+  private filter = '';
   private fresh: Line[] = []; // To be shown at the next drawing, or after the pause.
   private skipped = 0; // Thrown away since `fresh` began.
   private events = 0;
@@ -124,6 +137,7 @@ export class EventsModel {
   constructor(socket: Pick<Socket, 'watch'>, host: Host) {
     this.socket = socket;
     this.host = host;
+    this.shown = signal(this.state());
   }
 
   /** These and no others; what goes on is not touched. */
@@ -157,12 +171,28 @@ export class EventsModel {
     }
   }
 
+  /** Shows what fits this alone, in lower case; what does not is kept. */
+  fit(filter: string): void {
+    if (filter === this.filter) {
+      return;
+    }
+    this.filter = filter;
+    this.fitting = new Newest(KEPT_MAX);
+    for (const line of this.kept.list()) {
+      if (matches(line, filter)) {
+        this.fitting.push(line);
+      }
+    }
+    this.shown.value = this.state();
+  }
+
   clear(): void {
     this.fresh = [];
     this.skipped = 0;
-    this.held.value = 0;
-    this.lines.value = [];
+    this.kept.clear();
+    this.fitting.clear();
     this.known.clear();
+    this.shown.value = this.state();
   }
 
   /** Of the connection: what it means for the stream is a line in it. */
@@ -288,28 +318,47 @@ export class EventsModel {
 
   private draw(): void {
     this.drawing = false;
-    this.total.value = this.events;
-    this.tellCounts();
     if (this.fresh.length > HELD_MAX) {
       this.skip();
     }
-    if (this.paused.peek()) {
-      this.held.value = this.fresh.length + this.skipped;
-      return;
+    if (!this.paused.peek()) {
+      this.keepFresh();
     }
-    const all: Line[] = [...this.lines.peek()];
+    batch(() => {
+      this.shown.value = this.state();
+      this.tellCounts();
+    });
+  }
+
+  private keepFresh(): void {
     if (this.skipped > 0) {
-      const first = this.fresh[0];
-      const at = first?.at ?? this.host.now();
-      all.push({ kind: 'skipped', count: this.skipped, seq: -this.seq, at });
+      const at = this.fresh[0]?.at ?? this.host.now();
+      this.keep({ kind: 'skipped', count: this.skipped, seq: -this.seq, at });
     }
     for (const line of this.fresh) {
-      all.push(line);
+      this.keep(line);
     }
     this.fresh = [];
     this.skipped = 0;
-    this.held.value = 0;
-    this.lines.value = all.length > KEPT_MAX ? all.slice(-KEPT_MAX) : all;
+  }
+
+  private keep(line: Line): void {
+    const oldest = this.kept.push(line);
+    if (oldest && this.fitting.at(0) === oldest) {
+      this.fitting.shift();
+    }
+    if (matches(line, this.filter)) {
+      this.fitting.push(line);
+    }
+  }
+
+  private state(): Shown {
+    return {
+      lines: this.fitting,
+      kept: this.kept.length,
+      held: this.paused.peek() ? this.fresh.length + this.skipped : 0,
+      total: this.events,
+    };
   }
 
   private tellCounts(): void {

@@ -1,7 +1,7 @@
 // The lines: the newest is at the end, and is kept in view until one scrolls away from it.
 
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { urlOf } from '../../app/router';
 import { visibleName } from '../../format/text';
 import { epochCounter } from '../../format/zxid';
@@ -10,28 +10,23 @@ import { Button } from '../../ui/button';
 import { Icon } from '../../ui/icon';
 import { Empty } from '../../ui/state';
 import { type VirtualHandle, VirtualList } from '../../ui/virtual_list';
-import type { Line } from './model';
+import type { Line, Shown } from './model';
 import { say } from './texts';
 
 const ROW_HEIGHT = 30;
 const NEAR_PX = ROW_HEIGHT * 2; // So near to the end is at the end.
 
-export function Stream({ lines }: { lines: readonly Line[] }) {
+export function Stream({ shown }: { shown: Shown }) {
+  const { lines } = shown;
   const handle = useRef<VirtualHandle>(null);
   const follows = useSignal(true);
   const top = useRef(0);
-  const clock = new Intl.DateTimeFormat(locale(), {
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    fractionalSecondDigits: 3,
-    hourCycle: 'h23',
-  });
+  const clock = useMemo(() => clockOf(locale()), [locale()]);
   useEffect(() => {
     if (follows.peek()) {
       handle.current?.show(lines.length - 1);
     }
-  }, [lines, follows.value]);
+  }, [shown, follows.value]);
   /** Lines that come do not move it up: only who looks does. */
   const onScroll = (event: Event) => {
     const box = event.target as HTMLElement;
@@ -56,7 +51,7 @@ export function Stream({ lines }: { lines: readonly Line[] }) {
         rowHeight={ROW_HEIGHT}
         handle={handle}
         row={(at) => {
-          const line = lines[at];
+          const line = lines.at(at);
           return line && <Row key={line.seq} line={line} clock={clock} />;
         }}
       />
@@ -74,6 +69,16 @@ export function Stream({ lines }: { lines: readonly Line[] }) {
       )}
     </div>
   );
+}
+
+function clockOf(language: string): Intl.DateTimeFormat {
+  return new Intl.DateTimeFormat(language, {
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    fractionalSecondDigits: 3,
+    hourCycle: 'h23',
+  });
 }
 
 const LOOKS: Record<string, string> = {

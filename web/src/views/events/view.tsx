@@ -1,7 +1,7 @@
 // A live stream of what happens. What is watched, and the filter, are in the URL: a link shows the same.
 
 import { useSignal } from '@preact/signals';
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks';
 import type { WatchKind } from '../../api/types';
 import { socket } from '../../app/cluster';
 import { identity } from '../../app/identity';
@@ -17,7 +17,6 @@ import {
   KEPT_MAX,
   KINDS,
   keyOf,
-  matches,
   ndjson,
   parseWanted,
   SUBSCRIPTIONS_MAX,
@@ -27,7 +26,22 @@ import {
 import { Stream } from './stream';
 import { say } from './texts';
 
-const host = { now: () => Date.now(), soon: (act: () => void) => requestAnimationFrame(act) };
+const DRAW_MS = 100; // Between two drawings: more often nobody could read, and a browser is busy with them.
+
+let drawn = 0; // When, by the clock of frames.
+
+const host = {
+  now: () => Date.now(),
+  soon: (act: () => void) => {
+    const wait = Math.max(0, drawn + DRAW_MS - performance.now());
+    setTimeout(() => {
+      requestAnimationFrame(() => {
+        drawn = performance.now();
+        act();
+      });
+    }, wait);
+  },
+};
 
 function wantedOf(query: URLSearchParams): Wanted[] {
   return query.getAll('watch').flatMap((text) => parseWanted(text) ?? []);
@@ -64,23 +78,17 @@ function useModel(): EventsModel {
 export default function EventsView() {
   const model = useModel();
   const filter = route.value.query.get('filter') ?? '';
-  const wanted = filter.trim().toLowerCase();
-  const all = model.lines.value;
-  const lines = wanted ? all.filter((line) => matches(line, wanted)) : all;
+  useLayoutEffect(() => model.fit(filter.trim().toLowerCase()), [model, filter]);
+  const { lines, kept } = model.shown.value;
   return (
     <div class="events">
       <h1 class="sr-only">{say('title')}</h1>
       <Watched model={model} />
-      <Tools
-        model={model}
-        filter={filter}
-        shown={lines.length}
-        onCopy={() => void copyText(ndjson([...lines]))}
-      />
-      {model.subscriptions.value.length === 0 && all.length === 0 ? (
+      <Tools model={model} filter={filter} onCopy={() => void copyText(ndjson(lines.list()))} />
+      {model.subscriptions.value.length === 0 && kept === 0 ? (
         <Empty icon="events">{say('none')}</Empty>
       ) : (
-        <Stream lines={lines} />
+        <Stream shown={model.shown.value} />
       )}
     </div>
   );
@@ -190,16 +198,15 @@ function Chip({ one, model }: { one: Subscription; model: EventsModel }) {
 function Tools({
   model,
   filter,
-  shown,
   onCopy,
 }: {
   model: EventsModel;
   filter: string;
-  shown: number;
   onCopy: () => void;
 }) {
   const paused = model.paused.value;
-  const count = model.lines.value.length;
+  const { lines, kept: count, held, total } = model.shown.value;
+  const shown = lines.length;
   return (
     <div class="bar events-tools">
       <input
@@ -212,15 +219,13 @@ function Tools({
       />
       <Button pressed={paused} onClick={() => model.pause(!paused)}>
         {say(paused ? 'resume' : 'pause')}
-        {paused && model.held.value > 0 && (
-          <span class="count">{say('held', { count: model.held.value })}</span>
-        )}
+        {paused && held > 0 && <span class="count">{say('held', { count: held })}</span>}
       </Button>
       <Button onClick={() => model.clear()}>{say('clear')}</Button>
       <Button kind="quiet" icon="copy" label={say('copy')} onClick={onCopy} />
       <span class="spacer" />
       <span class="hint events-total">
-        {say('total', { count: model.total.value })}
+        {say('total', { count: total })}
         {shown < count && <>, {say('hidden', { shown, count })}</>}
         {count >= KEPT_MAX && <>. {say('kept', { count: KEPT_MAX })}</>}
       </span>
