@@ -59,13 +59,15 @@ static void stop_touch(struct live *live)
     live->touch_headers = NULL;
 }
 
-/* Whatever becomes of it: a session that is not closed ends by its time-out. */
+/* Whatever becomes of it: a session that is not closed ends by its time-out. One that was lost is
+ * closed too: this process may have been frozen for a part of the time-out, and the next holder
+ * need not wait for the rest. Not while something of the command may still run. */
 static void close_session(struct live *live)
 {
     struct client_request request = {
         .method = "DELETE", .target = "/sessions/v1/", .keyless = true, .timeout_ms = CLOSE_MS};
 
-    if (live->session[0] && !live->lost) {
+    if (live->session[0] && !live->expired && !live->outlived) {
         (void)client_ask(live->cli->client, &request);
     }
     client_enter(live->cli->client, live->cli->settings.session);
@@ -207,7 +209,7 @@ static uint64_t keep_session(struct live *live, uint64_t now_ms)
     if (!live->session[0] || live->lost) {
         return UINT64_MAX;
     }
-    if (!live->touching && now_ms >= live->touch_ms) {
+    if (!live->touching && now_ms >= live->touch_ms && now_ms < doubt_ms(live)) {
         begin_touch(live, now_ms);
     }
     return live->touching || doubt_ms(live) < live->touch_ms ? doubt_ms(live) : live->touch_ms;

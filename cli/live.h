@@ -44,7 +44,7 @@ struct live;
 struct live *live_open(struct cli *cli);
 
 /* Ends what is left: child and what that has started (SIGKILL), streams, session (it is closed, if
- * there is an answer in time). */
+ * there is an answer in time; a lost one as well, unless something of the child still runs). */
 void live_close(struct live *live);
 
 /* Opens a session, in which all requests are from now on, and which is kept alive in live_wait.

@@ -203,12 +203,14 @@ static void kill_all(struct live *live, int *ret_status)
 {
     uint64_t until_ms = os_now_ms() + KILL_MS;
 
+    live->outlived = true;
     do {
         if (live_has_child(live)) {
             (void)kill(live->child, SIGKILL);
         }
         (void)children_signal(SIGKILL);
-    } while (!wait_all(live, os_now_ms() + LOOK_MS, SIGKILL, ret_status) && os_now_ms() < until_ms);
+        live->outlived = !wait_all(live, os_now_ms() + LOOK_MS, SIGKILL, ret_status);
+    } while (live->outlived && os_now_ms() < until_ms);
 }
 
 void live_kill_child(struct live *live)

@@ -38,6 +38,7 @@ struct live {
 
     pid_t child;     /* 0: none. */
     int child_fd;    /* Its pidfd, -1: none. */
+    bool outlived;   /* Something of it could not be ended. */
     int last_signal; /* That came while there was one. */
 };
 

@@ -254,6 +254,29 @@ static void check_dataformat(struct http_conn *conn, struct slice value)
     }
 }
 
+/* Of a stream: whether it keeps its session alive. Not a field of the row, because WebSockets keep
+ * theirs by other means. */
+static void take_keep_session(struct http_conn *conn, struct slice value)
+{
+    static const struct op_field field = {
+        "keepSession", OP_FIELD_BOOL, OP_FROM_QUERY, offsetof(struct op_args, values), 0, 0, 1};
+    struct op_args read = {.op = OP_WATCH};
+    const char *why = NULL;
+
+    if (op_field_parse(&field, value, &read, &why) != ERR_OK) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS, "keepSession %s", why);
+    }
+    conn->request.keep_session = read.values;
+}
+
+static void check_keep_session(struct http_conn *conn)
+{
+    if (conn->request.keep_session && !conn->request.session.shown) {
+        http_refuse(conn, ERR_BAD_ARGUMENTS,
+                    "keepSession needs the session that it keeps: Zk-Session or session=");
+    }
+}
+
 static bool reads_tree(const struct op_def *def)
 {
     return def && (def->read || def->id == OP_EXPORT);
@@ -276,6 +299,9 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
         take_path_alias(conn, param->value);
     } else if (reads_tree(request->def) && slice_eq(param->name, slice_str("consistency"))) {
         take_consistency(conn, param->value);
+    } else if (request->def && request->def->id == OP_WATCH &&
+               slice_eq(param->name, slice_str("keepSession"))) {
+        take_keep_session(conn, param->value);
     } else if (slice_eq(param->name, slice_str("callback"))) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
     } else if (slice_eq(param->name, slice_str("session"))) {
@@ -500,6 +526,7 @@ void http_decode_head(struct http_conn *conn)
     take_query(conn);
     take_position(conn);
     http_take_who(conn);
+    check_keep_session(conn);
     if (request->def) {
         take_header_fields(conn);
         check_conditions(conn);

@@ -177,6 +177,7 @@ struct http_request {
     struct slice name;          /* Of the znode to create; `data` NULL: not given. */
     struct slice url_secret;    /* Of a session, in the URL; `data` NULL: not given. */
     struct slice session_param; /* The same as session=. */
+    bool keep_session;          /* The stream keeps the session alive that it is in. */
     struct op_session session;  /* By its hash. */
     uint64_t session_id;        /* Public; 0: not found yet. */
     char secret[OP_SECRET_LEN + 1]; /* Of the session to be opened. */

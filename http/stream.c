@@ -81,6 +81,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
     stream->format = args->values ? args->dataformat : OP_AUTO;
     stream->history = request->history;
     stream->session = request->session_id;
+    stream->keeps_session = request->keep_session;
     stream->beat_every_ms = conn->http->limits->heartbeat_ms;
     stream->limit_ms = os_now_ms() + conn->http->limits->request_timeout_ms;
     buf_init(&stream->path, SIZE_MAX / 2);

@@ -36,7 +36,8 @@ struct http_stream {
     struct subscribe_request request; /* `path` is the one above. */
     zxid_t least;                     /* Not answered before this replica has come so far. */
     uint64_t history;
-    uint64_t session; /* Public id of the session it is in, or 0. */
+    uint64_t session;   /* Public id of the session it is in, or 0. */
+    bool keeps_session; /* It was asked to keep that alive. */
     uint32_t beat_every_ms;
     int fd;                    /* The library's. */
     bool sse;                  /* Else NDJSON. */

@@ -354,7 +354,7 @@ static void open(struct http_stream *stream, const struct subscribe_result *resu
     stream_put_gathered(stream);
 }
 
-/* It must be heard of often enough. */
+/* One that the stream keeps alive must be heard of often enough. */
 static enum err enter_session(struct http_stream *stream)
 {
     struct op_session_info info;
@@ -363,7 +363,7 @@ static enum err enter_session(struct http_stream *stream)
     if (err != ERR_OK) {
         return err == ERR_UNKNOWN_SESSION ? ERR_SESSION_EXPIRED : err;
     }
-    if (info.timeout_ms / SESSION_BEATS < stream->beat_every_ms) {
+    if (stream->keeps_session && info.timeout_ms / SESSION_BEATS < stream->beat_every_ms) {
         stream->beat_every_ms = info.timeout_ms / SESSION_BEATS;
     }
     return ERR_OK;

@@ -262,10 +262,12 @@ static void on_end(struct watcher_client *client, enum watcher_end why)
 
 /* ---- Time. ---- */
 
-/* A session is alive as long as its client's kernel takes in what is sent. */
+/* The client has asked for it: its session is alive as long as its kernel takes in what is sent,
+ * which a process that is frozen does not prevent. */
 static void touch(struct http_stream *stream)
 {
-    if (stream->session != 0 && loop_is_read(stream->client.hangup.fd, &stream->acked)) {
+    if (stream->keeps_session && stream->session != 0 &&
+        loop_is_read(stream->client.hangup.fd, &stream->acked)) {
         gate_touch(stream->http->gate, stream->session);
     }
 }

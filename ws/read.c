@@ -10,6 +10,7 @@
 static void take_ping(struct ws_socket *socket, struct slice payload)
 {
     ASSERT(payload.len <= sizeof(socket->pong));
+    ws_socket_heard(socket);
     socket->pong_len = (uint8_t)payload.len;
     socket->pong_due = true; /* The newest, in place of one that has not left (5.5.3). */
     if (payload.len > 0) {

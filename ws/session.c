@@ -49,6 +49,13 @@ bool ws_session_prepare(struct ws_message *message)
     return session->id != 0;
 }
 
+void ws_session_keep(struct ws_socket *socket)
+{
+    if (socket->session.id != 0 && socket->moved_to <= socket->session.number) {
+        gate_touch(socket->ws->gate, socket->session.id);
+    }
+}
+
 void ws_session_touch(struct ws_message *message)
 {
     struct op_request *request = message->request;

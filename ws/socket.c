@@ -125,6 +125,9 @@ void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
     if ((before == 0) == (socket->stops == 0)) {
         return;
     }
+    if (socket->stops != 0) {
+        socket->stop_ms = os_now_ms();
+    }
     if (socket->stops == 0 && socket->in_end_ms != 0) {
         await_rest(socket); /* The time in which we did not read was not the client's. */
     }
@@ -173,9 +176,7 @@ void ws_socket_cut(struct ws_socket *socket)
 void ws_socket_heard(struct ws_socket *socket)
 {
     socket->heard_ms = os_now_ms();
-    if (socket->session.id != 0 && socket->moved_to <= socket->session.number) {
-        gate_touch(socket->ws->gate, socket->session.id);
-    }
+    ws_session_keep(socket);
 }
 
 /* One more message: when is it on time at the configured rate? */

@@ -264,6 +264,7 @@ struct ws_socket {
     uint64_t heard_ms; /* A sign of the client. */
     uint64_t beat_ms;  /* Next heartbeat. */
     uint64_t ping_ms;  /* Next ping. */
+    uint64_t stop_ms;  /* Since when it is not read, while it is not. */
     uint64_t stall_ms; /* Since when it has taken nothing of what waits; 0: nothing waits. */
     uint64_t sent;     /* Bytes handed to the kernel. */
     uint64_t taken;    /* Bytes that have arrived at the client, as of `stall_ms` ... */
@@ -340,7 +341,7 @@ void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
 
 /* A piece of a message; `last` ends it. */
 void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last);
-void ws_socket_heard(struct ws_socket *socket); /* A sign of life. */
+void ws_socket_heard(struct ws_socket *socket); /* The client itself has sent something. */
 
 /* Something is to be run or sent at the end of this turn of the loop. */
 void ws_socket_turn(struct ws_socket *socket);
@@ -404,6 +405,7 @@ bool ws_is_about_session(const struct op_def *def); /* Its row names a session b
 /* When its turn has come: the secret is hashed, made, or that of what is attached. False: it means
  * the session attached, and there is none. */
 bool ws_session_prepare(struct ws_message *message);
+void ws_session_keep(struct ws_socket *socket);    /* Touches what is attached, if it still is. */
 void ws_session_touch(struct ws_message *message); /* It may show a session, which lives then. */
 void ws_session_back(struct ws_message *message);  /* From the gate. */
 bool ws_session_run(struct ws_message *message);   /* As ws_run, for writes about a session. */

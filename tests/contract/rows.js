@@ -130,7 +130,7 @@ function mayHave(found, choice, path) {
     found.some((row) => ['create', 'set'].includes(row.name)),
     'Zk-Acl',
   );
-  add(names.has('since'), 'Last-Event-ID');
+  add(names.has('since'), 'Last-Event-ID', 'keepSession');
   return names;
 }
 

@@ -12,6 +12,8 @@
 
 enum {
     TIMEOUT_MS = 4000, /* Waited for, and so the same with a sanitizer. */
+    FROZEN_TIMEOUT_MS = 15000,
+    FROZEN_MS = FROZEN_TIMEOUT_MS * 2 / 3 + 200,
     CHANGES = 40,
     CHILD_CODE = 7,
     GRACE_MS = 200
@@ -309,6 +311,25 @@ static void a_session_is_lost(void **state)
     }
 }
 
+/* As of a process that was frozen for two thirds of the time-out: what is left is given back. */
+static void a_lost_session_is_closed(void **state)
+{
+    struct live_news news;
+    uint64_t start_ms = os_now_ms();
+
+    (void)state;
+    assert_int_equal(live_session(live, FROZEN_TIMEOUT_MS, 0), CMD_OK);
+    assert_int_equal(ask("POST", "/znodes/v1/?op=create&name=left&ephemeral=true"), CMD_OK);
+    while (os_now_ms() < start_ms + FROZEN_MS) {
+        ensemble_breathe();
+    }
+    expect(LIVE_LOST, &news);
+    live_close(live);
+    live = live_open(&cli);
+    assert_int_equal(ask("GET", "/znodes/v1/left?consistency=linearizable"), CMD_NO_NODE);
+    ENSEMBLE_CHECK(&ensemble, os_now_ms() < start_ms + FROZEN_TIMEOUT_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +341,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_child_that_does_not_end_is_killed, open_live, close_live),
         cmocka_unit_test_setup_teardown(requests_are_interrupted, open_live, close_live),
         cmocka_unit_test_setup_teardown(a_session_is_lost, open_live, close_live),
+        cmocka_unit_test_setup_teardown(a_lost_session_is_closed, open_live, close_live),
     };
 
     web_setup();

@@ -336,8 +336,8 @@ static void open_session(uint32_t index, int seconds, char id[64])
     json_decref(json);
 }
 
-/* The stream alone keeps the session alive, far beyond its time-out; without it the ephemeral goes,
- * and whoever watches is told once. */
+/* A stream that was asked to keeps the session alive alone, far beyond its time-out; without it the
+ * ephemeral goes, and each watcher is told once. */
 static void a_stream_keeps_an_ephemeral(void **state)
 {
     enum {
@@ -358,7 +358,8 @@ static void a_stream_keeps_an_ephemeral(void **state)
     (void)snprintf(header, sizeof(header), "Zk-Session: %s", id);
     call(reader, "POST", "/znodes/v1/e?op=create&name=x&ephemeral=true", "x", header, 201);
     (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", id);
-    open_at(&in_session, reader, "/watch/v1/e?mode=persistent", header, "watch fresh");
+    open_at(&in_session, reader, "/watch/v1/e?mode=persistent&keepSession=true", header,
+            "watch fresh");
     open_at(&watcher, leader, "/watch/v1/e?mode=recursive", "", "watch fresh");
     end_ms = os_now_ms() + UINT64_C(2000) * SECONDS;
     while (os_now_ms() < end_ms) {

@@ -4,6 +4,10 @@
 
 #define BOB "Authorization: Basic Ym9iOnB3\r\n" /* bob:pw */
 
+enum {
+    BEATS = 5
+};
+
 static int setup(void **state)
 {
     (void)state;
@@ -85,7 +89,25 @@ static void open_session(char header[128], const char *seconds)
     kit_free(&answer);
 }
 
-static void a_stream_keeps_its_session_alive(void **state)
+/* Its client takes all of it, heartbeats too. */
+static void a_stream_keeps_no_session_alive_by_itself(void **state)
+{
+    struct kit_stream stream;
+    char header[128];
+
+    (void)state;
+    open_session(header, "5");
+    open_stream(&stream, "/watch/v1/a?mode=persistent", header);
+    atomic_store(&gate->touched, 0);
+    for (int i = 0; i < BEATS; i++) {
+        assert_non_null(kit_stream_next(&stream));
+        assert_string_equal(kit_stream_member(&stream, "event"), "heartbeat");
+    }
+    assert_int_equal(atomic_load(&gate->touched), 0);
+    kit_stream_close(&stream);
+}
+
+static void a_stream_keeps_its_session_alive_when_asked(void **state)
 {
     struct kit_stream stream;
     char header[128];
@@ -93,7 +115,7 @@ static void a_stream_keeps_its_session_alive(void **state)
 
     (void)state;
     open_session(header, "5");
-    open_stream(&stream, "/watch/v1/a?mode=persistent", header);
+    open_stream(&stream, "/watch/v1/a?mode=persistent&keepSession=true", header);
     atomic_store(&gate->touched, 0);
     while (atomic_load(&gate->touched) == 0) {
         assert_non_null(kit_stream_next(&stream));
@@ -160,9 +182,13 @@ static void an_unknown_session_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_may_not_be_read_is_not_told),      TEST(what_may_not_be_read_is_not_replayed),
-        TEST(wrong_credentials_are_refused),         TEST(a_stream_keeps_its_session_alive),
-        TEST(the_end_of_a_session_ends_its_streams), TEST(a_session_that_is_found_gone_has_expired),
+        TEST(what_may_not_be_read_is_not_told),
+        TEST(what_may_not_be_read_is_not_replayed),
+        TEST(wrong_credentials_are_refused),
+        TEST(a_stream_keeps_no_session_alive_by_itself),
+        TEST(a_stream_keeps_its_session_alive_when_asked),
+        TEST(the_end_of_a_session_ends_its_streams),
+        TEST(a_session_that_is_found_gone_has_expired),
         TEST(an_unknown_session_is_refused),
     };
 

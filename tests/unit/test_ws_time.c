@@ -6,10 +6,12 @@ enum {
     BEAT_MS = 500,
     DATA_LEN = 4000,
     RECEIVE_BYTES = 32 << 10,
-    PIECE_BYTES = 16 << 10,  /* That a slow client takes at a time, */
-    PAUSE_MS = 20,           /* and how long it does something else then. */
-    READS = 1000,            /* Answers that it takes many heartbeats to read. */
-    READS_BYTES = 2 << 20,   /* With that taken of them the server still does not read. */
+    PIECE_BYTES = 16 << 10, /* That a slow client takes at a time, */
+    PAUSE_MS = 20,          /* and how long it does something else then. */
+    READS = 1000,           /* Answers that it takes many heartbeats to read. */
+    READS_BYTES = 2 << 20,  /* With that taken of them the server still does not read. */
+    FEW_READS = 100,        /* Long ones, which are all asked at once. */
+    LONG_LEN = 40000,
     CHILDREN = 900,          /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
     BEATS = 4,               /* More of them than a silent client may miss. */
     OFTEN_MS = 200,          /* Beats that are nearer than what a late look gives, */
@@ -272,6 +274,51 @@ static void test_who_reads_slowly_is_not_silent(void **state)
     socket_close(slow);
 }
 
+static bool all_are_asked(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_messages_total ") >= FEW_READS + 2; /* The set, and the session. */
+}
+
+/* It takes its answers as slowly, and its kernel would if it were frozen: the connection stays, and
+ * nothing is heard of the session. */
+static void test_what_a_kernel_takes_keeps_no_session(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture frozen = {.gate = fixture->gate, .socket = open_narrow(fixture)};
+    struct session session;
+    char *data = mem_zalloc(1, LONG_LEN + 1);
+
+    memset(data, 'd', LONG_LEN);
+    check_reply(
+        fixture,
+        socket_request(fixture->socket, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"%s\"", data),
+        "");
+    open_session(&frozen, &session);
+    for (int i = 0; i < FEW_READS; i++) {
+        socket_request(frozen.socket, "\"op\":\"get\",\"path\":\"/\"");
+    }
+    wait_until(all_are_asked, fixture);
+    atomic_store(&fixture->gate->touched, 0);
+    read_slowly(frozen.socket, (size_t)FEW_READS * LONG_LEN / 2);
+    assert_int_equal(atomic_load(&fixture->gate->touched), 0);
+    socket_close(frozen.socket);
+    mem_free(data);
+}
+
+/* A ping is of the client itself, as a pong is. */
+static void test_a_ping_of_the_client_keeps_its_session(void **state)
+{
+    struct fixture *fixture = *state;
+    struct session session;
+
+    open_session(fixture, &session);
+    atomic_store(&fixture->gate->touched, 0);
+    socket_send_frame(fixture->socket, 0x89, "?", 1, true);
+    wait_until(is_touched, fixture);
+    assert_int_equal(atomic_load(&fixture->gate->touched), session.id);
+}
+
 /* The library has all of a large answer at once: that it moves is seen from how it arrives. */
 static void test_who_takes_long_for_one_answer_is_not_closed(void **state)
 {
@@ -303,6 +350,8 @@ int main(void)
         TEST(test_who_speaks_while_the_server_stands_still_is_heard, setup_busy),
         TEST(test_who_is_silent_is_cut_off_by_a_server_that_is_always_late, setup_often),
         TEST(test_who_reads_slowly_is_not_silent, setup_many),
+        TEST(test_what_a_kernel_takes_keeps_no_session, setup_many),
+        TEST(test_a_ping_of_the_client_keeps_its_session, setup_calm),
         TEST(test_who_takes_long_for_one_answer_is_not_closed, setup_calm),
     };
 

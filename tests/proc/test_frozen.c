@@ -1,0 +1,310 @@
+/* Clients that are frozen (SIGSTOP): their kernel goes on acknowledging what it receives, and that
+ * keeps no session, unless a stream was asked to keep one. */
+#include "tests/lib/stream_kit.h"
+#include "tests/proc/shell.h"
+#include "tests/proc/talk.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+    BUSY_LOOPS = 2000, /* Of 0.05 s: so long a line of the shell waits for a condition. */
+    TTL_MS = 2000,
+    FREE_MS = 20000 * ENSEMBLE_FACTOR, /* Far below what a kernel would keep it for. */
+    WAKE_TTL_MS = 9000,
+    DOUBT_MS = WAKE_TTL_MS * 2 / 3 + 500, /* A holder that wakes up behind that gives up. */
+    STREAM_TTL_MS = 2000 * ENSEMBLE_FACTOR,
+    ALIVE_MS = 4 * STREAM_TTL_MS, /* Far beyond its time-out. */
+    READS = 20,                   /* Answers that take long to trickle in, */
+    DATA_LEN = 500000,            /* each of so many bytes. */
+    TRICKLE_BYTES = 8 << 10,
+    TRICKLE_MS = 20,
+    RECEIVE_BYTES = 32 << 10
+};
+
+static struct ensemble ensemble;
+
+static int open_three(void **state)
+{
+    char line[512];
+
+    (void)state;
+    ensemble_launch(&ensemble, 3, "tickTime=100\nsyncLimit=100\nminSessionTimeout=200\n");
+    shell_open(&ensemble);
+    (void)snprintf(line, sizeof(line),
+                   "await() { n=0; while ! eval \"$1\" >/dev/null 2>&1; do n=$((n+1)); "
+                   "[ $n -lt %d ] || { echo \"never: $1\"; return 1; }; sleep 0.05; done; }\n",
+                   BUSY_LOOPS);
+    assert_int_equal(setenv("LIB", line, 1), 0);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    return 0;
+}
+
+/* ---- The command line ---- */
+
+/* Starts a command that holds something while a shell runs `script`, whose process id is then in
+ * $D/child, and the holder's in $D/holder; its exit code will be in $D/code. Stops the holder once
+ * the script has written $D/child. */
+static void freeze_holder(const char *holder, int ttl_ms, const char *script)
+{
+    int code = shell("eval \"$LIB\"; rm -f $D/child $D/code; "
+                     "(zabra %s --ttl %dms -- sh -c '%s; echo $$ >$D/child; exec sleep 300' & "
+                     "echo $! >$D/holder; wait $!; echo $? >$D/code) >/dev/null & "
+                     "await '[ -s $D/child ]' && kill -STOP $(cat $D/holder)",
+                     holder, ttl_ms, script);
+
+    assert_int_equal(code, 0);
+}
+
+/* It wakes up, and ends its command and itself. */
+static void wake_holder(void)
+{
+    shell_expect("eval \"$LIB\"; kill -0 $(cat $D/child) && kill -CONT $(cat $D/holder); "
+                 "await '[ -s $D/code ]'; cat $D/code; kill -0 $(cat $D/child)",
+                 1, "122\n");
+}
+
+static const char *const holders[] = {
+    "lock f", "elect f", "semaphore f --leases 1", "barrier enter f me --count 1", "session",
+};
+
+/* Its session has an ephemeral, which goes with it. The command of a frozen holder runs on: nothing
+ * can end it before the holder wakes up. */
+static void test_a_frozen_holder_expires_in_its_timeout(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
+        uint64_t start_ms = 0;
+
+        freeze_holder(holders[i], TTL_MS, "zabra create /held -e");
+        start_ms = os_now_ms();
+        shell_expect("eval \"$LIB\"; await '! zabra get /held --linearizable'", 0, "");
+        print_message("%s: free after %lu ms\n", holders[i],
+                      (unsigned long)(os_now_ms() - start_ms));
+        assert_in_range(os_now_ms() - start_ms, 0, FREE_MS);
+        wake_holder();
+    }
+}
+
+static void test_the_next_holder_does_not_wait_for_a_frozen_one(void **state)
+{
+    (void)state;
+    shell_expect("eval \"$LIB\"; zabra lock n --ttl 2s -- sh -c ': >$D/in; exec sleep 300' & p=$!; "
+                 "await '[ -e $D/in ]'; kill -STOP $p; zabra lock n --wait 60s -- echo next; "
+                 "c=$?; kill -CONT $p; wait $p; echo frozen $?; exit $c",
+                 0, "next\n");
+    assert_non_null(strstr(shell_output, "frozen 122\n"));
+}
+
+static void pass(uint64_t ms)
+{
+    uint64_t end_ms = os_now_ms() + ms;
+
+    while (os_now_ms() < end_ms) {
+        ensemble_breathe();
+    }
+}
+
+/* It may have been frozen for a part of its time-out only. Then the session is still there, and is
+ * closed rather than left to expire. (The stream that tells so has touched it when it was opened.)
+ */
+static void test_a_holder_that_wakes_up_closes_what_is_left(void **state)
+{
+    struct kit_stream stream;
+    char header[128];
+
+    (void)state;
+    freeze_holder("lock w", WAKE_TTL_MS, "printf %s $ZABRA_SESSION >$D/secret");
+    assert_int_equal(shell("cat $D/secret"), 0);
+    (void)snprintf(header, sizeof(header), "Zk-Session: %.36s\r\n", shell_output);
+    pass(DOUBT_MS);
+    kit_stream_open(&stream, ensemble.replicas[1].client_port, "/watch/v1/w?mode=persistent",
+                    header);
+    assert_string_equal(kit_stream_told(&stream), "watch fresh");
+    wake_holder();
+    assert_string_equal(kit_stream_told(&stream), "session closed");
+    kit_stream_close(&stream);
+}
+
+/* ---- Streams ---- */
+
+static void open_session(uint32_t timeout_ms, char secret[TALK_FIELD_MAX])
+{
+    char target[128];
+    json_t *json = NULL;
+
+    (void)snprintf(target, sizeof(target), "/sessions/v1/?op=create&timeout_ms=%u", timeout_ms);
+    assert_int_equal(ensemble_call(&ensemble, 0, "POST", target, NULL), 201);
+    json = web_json(&ensemble.reply);
+    (void)snprintf(secret, TALK_FIELD_MAX, "%s", talk_text(json, "id"));
+    json_decref(json);
+}
+
+static bool is_there(const char *path)
+{
+    char target[128];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1%s?view=stat&consistency=linearizable", path);
+    return ensemble_call(&ensemble, 0, "GET", target, NULL) == 200;
+}
+
+/* An ephemeral of the session with this secret. */
+static void make_ephemeral(const char *name, const char *secret)
+{
+    char target[160];
+    char header[128];
+
+    (void)snprintf(target, sizeof(target), "/znodes/v1/?op=create&name=%s&ephemeral=true", name);
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s", secret);
+
+    const struct web_call call = {.method = "POST",
+                                  .port = ensemble.replicas[0].client_port,
+                                  .path = target,
+                                  .headers = header};
+
+    assert_int_equal(web_do(ensemble.web, &call, &ensemble.reply), 201);
+}
+
+/* A stream in a session, whose client reads all of it. */
+static void test_a_stream_keeps_no_session_unless_it_is_asked_to(void **state)
+{
+    struct kit_stream stream;
+    char secret[TALK_FIELD_MAX];
+    char header[128];
+    uint64_t start_ms = os_now_ms();
+
+    (void)state;
+    open_session(STREAM_TTL_MS, secret);
+    make_ephemeral("streamed", secret);
+    (void)snprintf(header, sizeof(header), "Zk-Session: %s\r\n", secret);
+    kit_stream_open(&stream, ensemble.replicas[1].client_port, "/watch/v1/x?mode=persistent",
+                    header);
+    assert_string_equal(kit_stream_told(&stream), "watch fresh");
+    assert_string_equal(kit_stream_told(&stream), "session expired");
+    assert_in_range(os_now_ms() - start_ms, STREAM_TTL_MS, ENSEMBLE_DEADLINE_MS);
+    assert_false(is_there("/streamed"));
+    kit_stream_close(&stream);
+}
+
+/* Starts curl with a stream in the session, and stops it once the stream has begun. */
+static void freeze_reader(const char *secret, const char *query)
+{
+    assert_int_equal(shell("eval \"$LIB\"; rm -f $D/told; curl -sN -H 'Zk-Session: %s' "
+                           "'http://127.0.0.1:%u/watch/v1/x?mode=persistent%s' >$D/told & "
+                           "echo $! >$D/reader; await '[ -s $D/told ]' && "
+                           "kill -STOP $(cat $D/reader)",
+                           secret, ensemble.replicas[1].client_port, query),
+                     0);
+}
+
+static void end_reader(void)
+{
+    shell_expect("kill -KILL $(cat $D/reader)", 0, "");
+}
+
+static void test_a_frozen_reader_keeps_no_session(void **state)
+{
+    char secret[TALK_FIELD_MAX];
+
+    (void)state;
+    open_session(STREAM_TTL_MS, secret);
+    make_ephemeral("frozen", secret);
+    freeze_reader(secret, "");
+    ENSEMBLE_WAIT(&ensemble, !is_there("/frozen"));
+    end_reader();
+}
+
+/* What keepSession=true cannot notice, as the documents say; and what it can. */
+static void test_a_reader_that_asked_keeps_its_session_also_frozen(void **state)
+{
+    char secret[TALK_FIELD_MAX];
+    uint64_t end_ms = 0;
+
+    (void)state;
+    open_session(STREAM_TTL_MS, secret);
+    make_ephemeral("asked", secret);
+    freeze_reader(secret, "&keepSession=true");
+    end_ms = os_now_ms() + ALIVE_MS;
+    while (os_now_ms() < end_ms) {
+        ENSEMBLE_CHECK(&ensemble, is_there("/asked"));
+        ensemble_breathe();
+    }
+    end_reader();
+    ENSEMBLE_WAIT(&ensemble, !is_there("/asked"));
+}
+
+static void test_a_stream_without_a_session_has_none_to_keep(void **state)
+{
+    (void)state;
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/watch/v1/x?keepSession=true", NULL), 400);
+    assert_non_null(strstr(web_text(&ensemble.reply), "keepSession needs the session"));
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/watch/v1/x?keepSession=maybe", NULL),
+                     400);
+    assert_int_equal(ensemble_call(&ensemble, 0, "GET", "/znodes/v1/?keepSession=true", NULL), 400);
+}
+
+/* ---- WebSockets ---- */
+
+/* Takes what the kernel has, as that of a frozen process does, and answers no ping. */
+static void trickle(const struct socket *socket)
+{
+    char piece[TRICKLE_BYTES];
+    ssize_t got = recv(socket_fd(socket), piece, sizeof(piece), MSG_DONTWAIT);
+
+    assert_true(got > 0 || (got < 0 && errno == EAGAIN)); /* It is not closed. */
+    (void)poll(NULL, 0, TRICKLE_MS);
+}
+
+/* Answers wait for it all the time, and some of them arrive all the time: nothing but that is a
+ * sign of life. */
+static void test_what_the_kernel_of_a_socket_takes_keeps_no_session(void **state)
+{
+    const struct socket_options narrow = {.receive_bytes = RECEIVE_BYTES};
+    struct socket *socket = talk_open(&ensemble, 1, &narrow);
+    static char data[DATA_LEN + 1];
+    uint64_t start_ms = 0;
+
+    (void)state;
+    memset(data, 'd', DATA_LEN);
+    data[DATA_LEN] = '\0';
+    ensemble_call_until(&ensemble, 1, "PUT", "/znodes/v1/long?upsert=true", data, 201);
+    talk_ok(&ensemble, socket, "\"op\":\"session\",\"timeout_ms\":%d", TTL_MS);
+    talk_ok(&ensemble, socket, "\"op\":\"create\",\"path\":\"/taken\",\"ephemeral\":true");
+    for (int i = 0; i < READS; i++) {
+        socket_request(socket, "\"op\":\"get\",\"path\":\"/long\"");
+    }
+    start_ms = os_now_ms();
+    while (is_there("/taken")) {
+        assert_in_range(os_now_ms() - start_ms, 0, FREE_MS);
+        trickle(socket);
+    }
+    print_message("free after %lu ms\n", (unsigned long)(os_now_ms() - start_ms));
+    socket_close(socket);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_frozen_holder_expires_in_its_timeout),
+        cmocka_unit_test(test_the_next_holder_does_not_wait_for_a_frozen_one),
+        cmocka_unit_test(test_a_holder_that_wakes_up_closes_what_is_left),
+        cmocka_unit_test(test_a_stream_keeps_no_session_unless_it_is_asked_to),
+        cmocka_unit_test(test_a_frozen_reader_keeps_no_session),
+        cmocka_unit_test(test_a_reader_that_asked_keeps_its_session_also_frozen),
+        cmocka_unit_test(test_a_stream_without_a_session_has_none_to_keep),
+        cmocka_unit_test(test_what_the_kernel_of_a_socket_takes_keeps_no_session),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, open_three, close_all);
+}
