@@ -82,6 +82,9 @@ static void look_at_checks(struct look *look, const json_t *replica, const char 
         !json_is_true(jsonr_at(replica, "status.serving"))) {
         return; /* That is why. */
     }
+    if (figure(replica, "zabra_log_stuck") > 0) {
+        return; /* What else fails has that cause, which look_at_disk names. */
+    }
     json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
     {
         const char *name = jsonr_text(check, "name");

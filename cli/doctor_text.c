@@ -49,8 +49,8 @@ const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
                       "Give all the same peerSecretFile and server list; the log of the one that "
                       "refuses says which of them is wrong."},
     [LOG_STUCK] = {true, "disk-full",
-                   "Nothing can be appended to its log: it acknowledges "
-                   "nothing.",
+                   "Nothing can be appended to its log: it takes no writes, and "
+                   "refuses reads once its tree is too old.",
                    "Free space on the disk of its dataDir; the replica then continues by itself."},
     [MISSING] = {true, "missing", "A member of the ensemble is not there for the others.",
                  "Start it, or mend the network between the replicas' peer ports."},

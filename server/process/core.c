@@ -284,6 +284,34 @@ static void on_bulk(struct loop_watch *watch, uint32_t ready)
 
 /* ---- The loop. ---- */
 
+/* Nothing can be made durable here. NULL: it can. */
+static const char *why_aside(struct server *server)
+{
+    if (atomic_load(&server->log.stuck)) {
+        return "the disk of this replica has no space left for its log: it takes no writes, and "
+               "applies none, until space is freed; ask another replica";
+    }
+    if (atomic_load(&server->log.lacks_files)) {
+        return "this replica has no file descriptor left for its log: it takes no writes, and "
+               "applies none, until one is free; ask another replica";
+    }
+    return NULL;
+}
+
+static void tell_aside(struct server *server)
+{
+    struct core *core = &server->core;
+    const char *why = why_aside(server);
+
+    if (why == core->aside) {
+        return;
+    }
+    core->aside = why;
+    core->now_ms = os_now_ms();
+    replica_stand_aside(core->replica, why, core->now_ms, &core->effects);
+    core_run_effects(server);
+}
+
 static void tell_space(struct server *server)
 {
     struct core *core = &server->core;
@@ -390,6 +418,7 @@ static void turn(struct server *server)
         core_step(server, &tick);
     }
     tell_space(server);
+    tell_aside(server);
     drain(server);
     end_turn(server);
 }

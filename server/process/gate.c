@@ -9,6 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+const char gate_disk_is_low[] =
+    "the disk is nearly full: there is no room for the next segment of the log";
+
 static enum sign_role role_of(const struct gate *gate, const struct zab_status *status)
 {
     return sign_role_of(status, config_self(gate->server->config)->voter);
@@ -107,6 +110,7 @@ void gate_publish(struct gate *gate)
     to->store = figures;
     (void)pthread_mutex_unlock(&gate->mutex);
     atomic_store(&gate->role, (uint32_t)role_of(gate, &status.zab));
+    atomic_store(&gate->aside, status.aside);
     atomic_store(&gate->readable, status.readable);
     atomic_store(&gate->applied, status.applied);
     atomic_store(&gate->heard_ms, status.zab.heard_ms);
@@ -186,7 +190,11 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
         return ERR_NOT_READY;
     }
     if (now_ms > heard_ms && now_ms - heard_ms > gate->server->config->stale_limit_ms) {
-        *ret_why = "this replica has been cut off from the ensemble for longer than staleLimit";
+        const char *aside = atomic_load(&gate->aside);
+
+        *ret_why = aside ? aside
+                         : "this replica has been cut off from the ensemble for longer than "
+                           "staleLimit";
         return ERR_NOT_READY;
     }
     return ERR_OK;
@@ -231,7 +239,8 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
     *ret_status = (struct gate_status){
         .id = gate->server->config->id,
         .role = sign_role_name(role_of(gate, &replica->zab)),
-        .serving = replica->zab.serving,
+        .serving = replica->zab.serving && !replica->aside,
+        .in_step = replica->zab.serving,
         .draining = replica->draining,
         .epoch = replica->zab.epoch,
         .leader = replica->zab.leader,
@@ -333,6 +342,15 @@ static void check_tree(struct gate *gate, struct gate_check *checks, size_t *cou
     check_add(checks, count, "tree", true, text);
 }
 
+static void check_disk(struct gate *gate, struct gate_check *checks, size_t *count)
+{
+    const char *aside = atomic_load(&gate->aside);
+    bool low = atomic_load(&gate->server->bulk.low);
+
+    check_add(checks, count, "disk", !aside && !low,
+              aside ? aside : (low ? gate_disk_is_low : "there is disk space"));
+}
+
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
     struct gate_status status;
@@ -353,20 +371,12 @@ size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
     explain_no_leader(gate, no_leader, sizeof no_leader);
     check_add(checks, &count, "leader", status.leader != 0,
               status.leader != 0 ? "a leader is known" : no_leader);
-    check_add(checks, &count, "in_step", status.serving,
-              status.serving ? "in step with the leader" : text);
+    check_add(checks, &count, "in_step", status.in_step,
+              status.in_step ? "in step with the leader" : text);
     bool fresh = gate_check_local(gate, &why) == ERR_OK;
 
     check_add(checks, &count, "fresh", fresh, fresh ? "heard from the leader lately" : why);
-    bool stuck = atomic_load(&gate->server->log.stuck);
-    bool low = atomic_load(&gate->server->bulk.low);
-
-    bool lacks_files = atomic_load(&gate->server->log.lacks_files);
-
-    check_add(checks, &count, "disk", !stuck && !low && !lacks_files,
-              lacks_files ? "out of file descriptors: nothing is acknowledged"
-              : stuck     ? "no disk space: nothing is acknowledged"
-                          : (low ? "the disk is nearly full" : "there is disk space"));
+    check_disk(gate, checks, &count);
     check_tree(gate, checks, &count);
     check_add(checks, &count, "not_draining", !status.draining,
               status.draining ? "shutting down" : "not shutting down");

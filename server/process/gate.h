@@ -46,7 +46,8 @@ enum err gate_check_local(struct gate *gate, const char **ret_why);
 struct gate_status {
     uint32_t id;
     const char *role; /* "leader", "follower", "observer", "looking", "quarantine". */
-    bool serving;     /* In step with an established leader, and allowed to answer. */
+    bool serving;     /* In step with an established leader, and takes writes. */
+    bool in_step;     /* The first half of that. */
     bool draining;
     uint32_t epoch;
     uint32_t leader; /* 0: none. */

@@ -111,6 +111,17 @@ static void write_refills(struct jsonw *json, const struct publication *copy)
     jsonw_kv_u64(json, "refill_log_lost", copy->store.keeps_lost);
 }
 
+/* Why it does not vote, does not serve, or soon will not. */
+static const char *reason_of(struct gate *gate, const struct publication *copy)
+{
+    const char *reason = copy->replica.zab.reason;
+
+    if (copy->replica.aside) {
+        return copy->replica.aside;
+    }
+    return reason[0] == '\0' && atomic_load(&gate->server->bulk.low) ? gate_disk_is_low : reason;
+}
+
 /* Two processes that claim its id. */
 static void write_duplicate(const struct config *config, struct jsonw *json,
                             const struct core_peer *told)
@@ -126,7 +137,6 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
 {
     const struct config *config = gate->server->config;
     struct publication *copy = copy_published(gate);
-    const struct zab_status *zab = &copy->replica.zab;
     struct gate_status status;
 
     gate_status(gate, &status);
@@ -155,7 +165,7 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     jsonw_kv_bool(json, "draining", status.draining);
     jsonw_kv_bool(json, "read_only", config->read_only);
     jsonw_kv_cstr(json, "environment", config->environment);
-    jsonw_kv_cstr(json, "reason", zab->reason);
+    jsonw_kv_cstr(json, "reason", reason_of(gate, copy));
     write_duplicate(config, json, &copy->told[config_self(config) - config->servers]);
     jsonw_kv_cstr(json, "version", ZABRA_VERSION);
     jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);

@@ -124,7 +124,8 @@ static void write_role(struct gate *gate, struct buf *out)
         (void)snprintf(labels, sizeof labels, "role=\"%s\"", roles[i]);
         metric_put(out, "zabra_role", labels, strcmp(roles[i], status.role) == 0 ? 1 : 0);
     }
-    gauge(out, "zabra_serving", "1 when in step with an established leader.",
+    gauge(out, "zabra_serving",
+          "1 when in step with an established leader, and able to write its log.",
           status.serving ? 1 : 0);
     gauge(out, "zabra_epoch", "Current epoch.", status.epoch);
     gauge(out, "zabra_applied_zxid", "Newest zxid applied.", status.applied);
@@ -172,6 +173,9 @@ static void write_replica(struct gate *gate, struct buf *out)
     counter(out, "zabra_tree_full_total",
             "Requests refused as leader because the tree would exceed maxTreeBytes.",
             replica.tree_refused);
+    counter(out, "zabra_disk_full_periods_total",
+            "Times that this leader began to refuse writes: the disks of a majority are full.",
+            replica.low_periods);
     counter(out, "zabra_proposals_total", "Transactions proposed as leader.", replica.proposals);
     counter(out, "zabra_delivered_total", "Records applied.", replica.delivered);
     counter(out, "zabra_retried_requests_total",

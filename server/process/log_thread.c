@@ -25,9 +25,15 @@ static void collect(struct log_thread *log)
     }
 }
 
-static void report(struct log_thread *log, struct persist_dones *take_dones)
+static bool must_wait(struct log_thread *log)
 {
-    if (take_dones->count == 0) {
+    return atomic_load(&log->stuck) || atomic_load(&log->lacks_files);
+}
+
+/* Also without completions, when the log begins or ceases to wait: the core looks at once. */
+static void report(struct log_thread *log, struct persist_dones *take_dones, bool waited)
+{
+    if (take_dones->count == 0 && waited == must_wait(log)) {
         persist_dones_release(take_dones);
         return;
     }
@@ -58,11 +64,6 @@ static void tell_files(struct log_thread *log, enum err err)
     }
 }
 
-static bool must_wait(struct log_thread *log)
-{
-    return atomic_load(&log->stuck) || atomic_load(&log->lacks_files);
-}
-
 static int retry_ms(struct log_thread *log)
 {
     return atomic_load(&log->lacks_files) ? FILES_RETRY_MS : SPACE_RETRY_MS;
@@ -75,6 +76,7 @@ static void run(struct log_thread *log)
     struct persist_dones dones = {0};
     uint64_t start_us = os_now_us();
     size_t count = log->pending.count;
+    bool waited = must_wait(log);
     enum err err = persist_run(&log->pending, log->store, &dones);
 
     if (err != ERR_OK && err != ERR_NO_SPACE && err != ERR_NO_FILES) {
@@ -87,7 +89,7 @@ static void run(struct log_thread *log)
     metric_add(&log->operations, count - log->pending.count);
     tell_space(log, err);
     tell_files(log, err);
-    report(log, &dones);
+    report(log, &dones, waited);
 }
 
 static void body(void *arg)

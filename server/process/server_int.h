@@ -170,7 +170,8 @@ struct core {
     bool halting;                /* The process ends as soon as the peers are told. */
     struct store_identity identity;
     uint64_t now_ms;
-    bool low; /* As the replica was told last. */
+    bool low;          /* As the replica was told last, ... */
+    const char *aside; /* ... and of this. */
     uint64_t published_ms;
     bool publish_now;
     struct zab_status said;                  /* As the log was told last. */
@@ -183,6 +184,8 @@ struct core {
 };
 
 /* ---- Gate: what front ends may touch from their own threads. ---- */
+
+extern const char gate_disk_is_low[]; /* As /readyz and /status/v1 say it. */
 
 struct gate {
     struct server *server;
@@ -203,7 +206,8 @@ struct gate {
         void *ctx;
     } front_census[GATE_FRONTS];
 
-    _Atomic uint32_t role; /* enum sign_role. */
+    _Atomic uint32_t role;     /* enum sign_role. */
+    const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;
     _Atomic uint64_t heard_ms;

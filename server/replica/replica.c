@@ -324,6 +324,9 @@ static void periodic(struct replica *replica)
     if (replica->now_ms >= replica->deadline_ms) {
         replica->deadline_ms = replica->now_ms + DEADLINE_SCAN_MS;
         requests_check_deadlines(replica);
+        if (replica->aside) {
+            requests_aside(replica);
+        }
     }
     if (replica->now_ms >= replica->reap_ms) {
         replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
@@ -383,6 +386,23 @@ void replica_request(struct replica *replica, struct op_request *take_request, u
     take_effects(replica, effects);
 }
 
+void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
+                         struct replica_effects *effects)
+{
+    ASSERT(now_ms >= replica->now_ms);
+
+    replica->now_ms = now_ms;
+    if (why && !replica->aside) {
+        replica->aside_ms = now_ms;
+    }
+    replica->aside = why;
+    effects->status_changed = true;
+    if (why) {
+        requests_aside(replica);
+    }
+    take_effects(replica, effects);
+}
+
 bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
 {
     struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .flag = true};
@@ -428,8 +448,10 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .retried = replica->retried,
         .elections = replica->elections,
         .expired = replica->expired,
+        .low_periods = replica->low_periods,
         .tree_refused = replica->tree_refused,
         .room = replica->room,
+        .aside = replica->aside,
         .draining = replica->draining,
         .readable = replica->readable,
     };

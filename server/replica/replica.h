@@ -67,6 +67,13 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
 void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
                      int64_t wall_ms, struct replica_effects *effects);
 
+/* The log waits for space or for a descriptor (`why` is a text that lasts), or no longer (NULL).
+ * While it waits nothing is durable here, so nothing new is applied: writes are refused at once and
+ * were not done, reads of what is not applied likewise. What is under way is given up after a
+ * moment. */
+void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
+                         struct replica_effects *effects);
+
 /* The snapshot that was asked for could not be written. */
 void replica_snapshot_failed(struct replica *replica);
 
@@ -83,11 +90,13 @@ struct replica_status {
     uint64_t requests;  /* Inside now. */
     uint64_t proposals; /* Since start. */
     uint64_t delivered;
-    uint64_t retried;      /* Forwarded or proposed again after a change of leader. */
-    uint64_t elections;    /* Times this replica went looking. */
-    uint64_t expired;      /* Sessions that it has ended as leader. */
+    uint64_t retried;     /* Forwarded or proposed again after a change of leader. */
+    uint64_t elections;   /* Times this replica went looking. */
+    uint64_t expired;     /* Sessions that it has ended as leader. */
+    uint64_t low_periods; /* Times that it began, as leader, to refuse for the disks of a quorum. */
     uint64_t tree_refused; /* Requests that it has refused as leader: the tree is full. */
     struct prep_room room; /* maxTreeBytes in force: the leader's view, as last heard. */
+    const char *aside;     /* Why this replica takes no writes; NULL: it does. */
     bool draining;
     bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
                       local reads. */

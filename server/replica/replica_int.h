@@ -27,6 +27,7 @@ enum {
     FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
     REPORT_NUMBER = 0,      /* In place of a request's number: no request but a report. */
     REPORT_IDS_MAX = 65536, /* In one part of it. */
+    ASIDE_GRACE_MS = 1000,  /* For what is under way when the log begins to wait. */
     LANES = 4096,           /* Places for lanes; two that share one are kept in order, too. */
 };
 
@@ -123,6 +124,8 @@ struct replica {
     struct blob **kept; /* Bytes that effects point to, until the next step. */
     size_t kept_count;
     size_t kept_cap;
+    const char *aside; /* The log waits: why. NULL: it does not. */
+    uint64_t aside_ms; /* Since when. */
     bool draining;
     uint64_t drain_ms; /* Since when. */
     bool snapshotting;
@@ -154,6 +157,7 @@ struct replica {
     uint64_t retried;
     uint64_t elections;
     uint64_t expired;      /* Sessions that this leader has ended. */
+    uint64_t low_periods;  /* Times that `low_since` was set. */
     uint64_t tree_refused; /* Requests that this leader has refused for lack of room. */
 };
 
@@ -171,6 +175,7 @@ void requests_role_ended(struct replica *replica);
 void requests_new_epoch(struct replica *replica);
 void requests_check_deadlines(struct replica *replica);
 void requests_give_up(struct replica *replica); /* On what waits for a leader. */
+void requests_aside(struct replica *replica);   /* The log waits: what can be refused, is. */
 void requests_close(struct replica *replica);
 void requests_delivered(struct replica *replica, const struct state *state,
                         const struct txn_header *header, zxid_t zxid);

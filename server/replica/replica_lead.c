@@ -24,6 +24,7 @@ static enum err prepare(struct replica *replica, const struct prep_job *job, zxi
         replica->low_since = 0;
     } else if (replica->low_since == 0) {
         replica->low_since = zxid;
+        replica->low_periods++;
     }
     now.low_since = replica->low_since;
     now.room = replica->room;

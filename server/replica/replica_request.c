@@ -78,6 +78,42 @@ static void settle(struct replica *replica, struct op_request *request)
     }
 }
 
+/* Why an answer does not come. It may not say "not done" of what was done long ago. */
+static enum err late_error(const struct op_request *request, const char **ret_detail)
+{
+    if (request->result.replayed) {
+        *ret_detail = "an earlier request with this key was done; that could not be confirmed";
+        return ERR_OUTCOME_UNKNOWN;
+    }
+    switch ((enum request_place)request->state) {
+    case REQUEST_FORWARDED:
+    case REQUEST_PROPOSED:
+        *ret_detail = "no quorum has acknowledged the write in time";
+        return ERR_OUTCOME_UNKNOWN;
+    case REQUEST_WAITING:
+        *ret_detail = "this replica has not reached the zxid in time";
+        return ERR_REPLICA_BEHIND;
+    case REQUEST_BLOCKED:
+        *ret_detail = "a write before it on the same connection was not answered in time";
+        return ERR_NOT_READY;
+    case REQUEST_QUEUED:
+    case REQUEST_CONFIRMING:
+        break;
+    }
+    *ret_detail = "no leader with a quorum could be reached in time";
+    return ERR_NOT_READY;
+}
+
+static void give_up(struct replica *replica, struct op_request *request)
+{
+    const char *detail = NULL;
+    enum err err = late_error(request, &detail);
+
+    op_result_release(&request->result);
+    op_result_init(&request->result);
+    request_reply(replica, request, err, replica->aside ? replica->aside : detail);
+}
+
 /* Answered once this replica has applied `zxid`: a client that saw the answer never sees less here.
  */
 static void wait_for(struct replica *replica, struct op_request *request, zxid_t zxid)
@@ -85,8 +121,11 @@ static void wait_for(struct replica *replica, struct op_request *request, zxid_t
     request->wait_zxid = zxid;
     if (is_applied(replica, zxid)) {
         settle(replica, request);
-    } else {
-        place(replica, request, REQUEST_WAITING);
+        return;
+    }
+    place(replica, request, REQUEST_WAITING);
+    if (replica->aside) {
+        give_up(replica, request);
     }
 }
 
@@ -195,6 +234,8 @@ void request_dispatch(struct replica *replica, struct op_request *request)
 
     if (!is_write(request)) {
         dispatch_read(replica, request);
+    } else if (replica->aside) {
+        request_reply(replica, request, ERR_NOT_READY, replica->aside);
     } else if (!replica->status.serving || replica->queued_count > 0) {
         place(replica, request, REQUEST_QUEUED); /* Behind those that came before. */
     } else if (replica->status.state == ZAB_LEADING) {
@@ -214,6 +255,10 @@ void requests_run_queue(struct replica *replica)
         struct op_request *request = list_entry(it, struct op_request, node);
 
         if (request->state != REQUEST_QUEUED) {
+            continue;
+        }
+        if (is_write(request) && replica->aside) {
+            give_up(replica, request);
             continue;
         }
         place(replica, request, 0);
@@ -456,49 +501,37 @@ void requests_new_epoch(struct replica *replica)
     }
 }
 
-/* Why the deadline came first. It may not say "not done" of what was done long ago. */
-static enum err late_error(const struct op_request *request, const char **ret_detail)
-{
-    if (request->result.replayed) {
-        *ret_detail = "an earlier request with this key was done; that could not be confirmed";
-        return ERR_OUTCOME_UNKNOWN;
-    }
-    switch ((enum request_place)request->state) {
-    case REQUEST_FORWARDED:
-    case REQUEST_PROPOSED:
-        *ret_detail = "no quorum has acknowledged the write in time";
-        return ERR_OUTCOME_UNKNOWN;
-    case REQUEST_WAITING:
-        *ret_detail = "this replica has not reached the zxid in time";
-        return ERR_REPLICA_BEHIND;
-    case REQUEST_BLOCKED:
-        *ret_detail = "a write before it on the same connection was not answered in time";
-        return ERR_NOT_READY;
-    case REQUEST_QUEUED:
-    case REQUEST_CONFIRMING:
-        break;
-    }
-    *ret_detail = "no leader with a quorum could be reached in time";
-    return ERR_NOT_READY;
-}
-
-static void expire(struct replica *replica, struct op_request *request)
-{
-    const char *detail = NULL;
-    enum err err = late_error(request, &detail);
-
-    op_result_release(&request->result);
-    op_result_init(&request->result);
-    request_reply(replica, request, err, detail);
-}
-
 void requests_give_up(struct replica *replica)
 {
     list_for_each_safe (it, tmp, &replica->requests) {
         struct op_request *request = list_entry(it, struct op_request, node);
 
         if (request->state == REQUEST_QUEUED) {
-            expire(replica, request);
+            give_up(replica, request);
+        }
+    }
+    requests_unblocked(replica);
+}
+
+/* What may have been done is decided on the disks of others; only the answer cannot be made here.
+ */
+static bool is_under_way(const struct op_request *request)
+{
+    return request->state == REQUEST_FORWARDED || request->state == REQUEST_PROPOSED;
+}
+
+void requests_aside(struct replica *replica)
+{
+    bool over = replica->now_ms >= replica->aside_ms + ASIDE_GRACE_MS;
+
+    ASSERT(replica->aside);
+    list_for_each_safe (it, tmp, &replica->requests) {
+        struct op_request *request = list_entry(it, struct op_request, node);
+        bool queued = request->state == REQUEST_QUEUED && is_write(request);
+
+        if (queued || request->state == REQUEST_WAITING || (over && is_under_way(request))) {
+            PROBE("replica.aside");
+            give_up(replica, request);
         }
     }
     requests_unblocked(replica);
@@ -511,7 +544,7 @@ void requests_check_deadlines(struct replica *replica)
 
         if (replica->now_ms >= request->deadline_ms) {
             PROBE("replica.deadline");
-            expire(replica, request);
+            give_up(replica, request);
         }
     }
 }

@@ -223,6 +223,7 @@ struct sim_node {
     bool preallocating;
     struct snap_send send; /* Snapshots on their way to learners. */
     bool low;
+    bool aside;       /* The log waits for space, and the replica knows. */
     uint64_t bulk_us; /* When the bulk thread will be done with the snapshots it was asked for. */
     struct sim_snap *snap;
     uint64_t tick_us; /* When the next tick event is due; 0: none. */
@@ -455,6 +456,7 @@ void sim_node_drain(struct sim *sim, struct sim_node *node);
 
 /* Gives an event to the replica and carries out what follows. May crash the node. */
 void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *event);
+void sim_node_aside(struct sim *sim, struct sim_node *node, const char *why); /* NULL: no more. */
 void sim_node_effects(struct sim *sim, struct sim_node *node);
 void sim_node_pause(struct sim *sim, struct sim_node *node, uint64_t for_us);
 void sim_node_resume(struct sim *sim, struct sim_node *node);

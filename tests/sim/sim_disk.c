@@ -116,6 +116,15 @@ static void tell_purged(struct sim *sim, struct sim_node *node)
     sim_node_step(sim, node, &step);
 }
 
+/* The same when the log has to wait. */
+static void tell_aside(struct sim *sim, struct sim_node *node, bool waits)
+{
+    if (waits != node->aside) {
+        node->aside = waits;
+        sim_node_aside(sim, node, waits ? "no space for the log" : NULL);
+    }
+}
+
 static void preallocate(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
@@ -142,6 +151,7 @@ static void run_batch(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
     size_t first = node->dones.count;
+    uint32_t life = node->life;
     enum err err = persist_run(&node->running, node->store, &node->dones);
 
     node->disk_busy = false;
@@ -165,7 +175,10 @@ static void run_batch(struct sim *sim, struct sim_event *event)
         sim_disk_kick(sim, node);
     }
     plan_preallocate(sim, node, sim_disk_us(sim, node));
-    tell_space(sim, node);
+    tell_aside(sim, node, err == ERR_NO_SPACE);
+    if (node->up && node->life == life) {
+        tell_space(sim, node);
+    }
 }
 
 /* Group commit: what came while the disk was busy goes in one batch. */
@@ -440,5 +453,6 @@ void sim_disk_drop(struct sim *sim, struct sim_node *node, enum sim_crash how)
     node->telling = false;
     node->preallocating = false;
     node->low = false;
+    node->aside = false;
     node->bulk_us = 0;
 }

@@ -1,0 +1,215 @@
+/* A replica whose log waits for space stands aside: it refuses at once, and does not keep clients
+ * waiting for what it cannot apply. */
+#include "server/replica/replica_int.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+enum {
+    LONG_MS = 60000, /* Beyond any time that this test passes. */
+    SOON_MS = 500,
+    GRACE_MS = 1100
+};
+
+static void stand_aside(struct bench *bench, const char *why)
+{
+    replica_stand_aside(bench->replica, why, bench->drive.now_ms, &bench->effects);
+    bench_take(bench);
+}
+
+/* One that has more time than anything here takes. */
+static void submit(struct bench *bench, enum op_id op, const char *path, zxid_t min_zxid,
+                   struct told *told)
+{
+    struct op_request *request = bench_request(bench, op, path, told);
+
+    request->min_zxid = min_zxid;
+    request->deadline_ms = bench->drive.now_ms + LONG_MS;
+    bench_submit(bench, request);
+}
+
+static void expect(const struct told *told, enum err err)
+{
+    assert_int_equal(told->answers, 1);
+    assert_int_equal(told->err, err);
+}
+
+static void a_write_is_refused_at_once_and_sent_nowhere(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    stand_aside(&bench, "no space");
+    assert_string_equal(bench_status(&bench).aside, "no space");
+    drive_clear(&bench.drive);
+    submit(&bench, OP_CREATE, "/a", 0, &told);
+    expect(&told, ERR_NOT_READY);
+    assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
+    stand_aside(&bench, NULL);
+    assert_null(bench_status(&bench).aside);
+    submit(&bench, OP_CREATE, "/a", 0, &told);
+    assert_int_equal(told.answers, 0);
+    assert_non_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+static void a_write_that_waits_for_a_leader_is_refused(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_open(&bench, 1, 3);
+    submit(&bench, OP_CREATE, "/a", 0, &told);
+    assert_int_equal(told.answers, 0);
+    stand_aside(&bench, "no space");
+    expect(&told, ERR_NOT_READY);
+    bench_close(&bench);
+}
+
+static void what_is_under_way_has_a_moment(void **state)
+{
+    struct bench bench;
+    struct told done;
+    struct told open;
+
+    (void)state;
+    bench_follow(&bench);
+    submit(&bench, OP_CREATE, "/a", 0, &done);
+    drive_entry(&bench.drive, bench_record(&bench.drive, bench_forwarded(&bench), "/a"), 0);
+    submit(&bench, OP_CREATE, "/b", 0, &open);
+    stand_aside(&bench, "no space");
+    drive_tick(&bench.drive, SOON_MS);
+    assert_int_equal(done.answers + open.answers, 0);
+    bench_commit(&bench.drive, zxid_make(1, 1)); /* There was space in time. */
+    expect(&done, ERR_OK);
+    drive_tick(&bench.drive, GRACE_MS);
+    expect(&open, ERR_OUTCOME_UNKNOWN);
+    bench_close(&bench);
+}
+
+static void a_read_of_what_is_not_applied_is_refused_at_once(void **state)
+{
+    struct bench bench;
+    struct told before;
+    struct told behind;
+    struct told now;
+
+    (void)state;
+    bench_follow(&bench);
+    submit(&bench, OP_GET, "/", zxid_make(1, 1), &before);
+    assert_int_equal(before.answers, 0);
+    stand_aside(&bench, "no space");
+    expect(&before, ERR_REPLICA_BEHIND);
+    submit(&bench, OP_GET, "/", zxid_make(1, 1), &behind);
+    expect(&behind, ERR_REPLICA_BEHIND);
+    submit(&bench, OP_GET, "/", 0, &now);
+    expect(&now, ERR_OK);
+    bench_close(&bench);
+}
+
+static void leader_refuses(struct bench *bench, uint64_t number, bool replayed)
+{
+    struct op_result result;
+    struct buf bytes;
+
+    op_result_init(&result);
+    result.err = replayed ? ERR_OK : ERR_NODE_EXISTS;
+    result.replayed = replayed;
+    result.zxid = zxid_make(1, 9);
+    buf_init(&bytes, 4096);
+    op_result_encode(&result, &bytes);
+    drive_leader_says(
+        &bench->drive,
+        (struct zab_msg){.type = ZAB_FORWARD_REPLY, .round = number, .bytes = buf_slice(&bytes)});
+    buf_release(&bytes);
+    op_result_release(&result);
+}
+
+/* The leader's refusal rests on what this replica cannot apply: it was not done. What an earlier
+ * try has done was. */
+static void a_verdict_that_cannot_be_shown(void **state)
+{
+    struct bench bench;
+    struct told refused;
+    struct told replayed;
+
+    (void)state;
+    bench_follow(&bench);
+    submit(&bench, OP_CREATE, "/a", 0, &refused);
+    uint64_t first = bench_forwarded(&bench);
+
+    submit(&bench, OP_CREATE, "/b", 0, &replayed);
+    uint64_t second = bench_forwarded(&bench);
+
+    stand_aside(&bench, "no space");
+    leader_refuses(&bench, first, false);
+    expect(&refused, ERR_REPLICA_BEHIND);
+    leader_refuses(&bench, second, true);
+    expect(&replayed, ERR_OUTCOME_UNKNOWN);
+    bench_close(&bench);
+}
+
+/* Provably not done under the leader that is lost, it would be sent to the next one. */
+static void nothing_is_done_again_while_it_stands_aside(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    submit(&bench, OP_CREATE, "/a", 0, &told);
+    stand_aside(&bench, "no space");
+    drive_down(&bench.drive, 3);
+    drive_clear(&bench.drive);
+    drive_follow(&bench.drive, 2, 2);
+    expect(&told, ERR_NOT_READY);
+    assert_null(drive_sent(&bench.drive, 2, ZAB_FORWARD));
+    bench_close(&bench);
+}
+
+/* The disks of the others are a quorum without its own. */
+static void a_leader_still_proposes_what_others_ask(void **state)
+{
+    struct bench bench;
+    struct told told;
+    struct op_request *request = NULL;
+    struct told unused;
+    struct buf bytes;
+
+    (void)state;
+    bench_lead(&bench);
+    stand_aside(&bench, "no space");
+    submit(&bench, OP_CREATE, "/own", 0, &told);
+    expect(&told, ERR_NOT_READY);
+    drive_clear(&bench.drive);
+    request = bench_request(&bench, OP_CREATE, "/theirs", &unused);
+    buf_init(&bytes, 4096);
+    forward_encode(1, request, &bytes);
+    drive_recv(&bench.drive, 1,
+               &(struct zab_msg){.type = ZAB_FORWARD,
+                                 .link = bench.drive.links[1],
+                                 .epoch = bench.drive.promised,
+                                 .round = 7,
+                                 .bytes = buf_slice(&bytes)});
+    assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
+    buf_release(&bytes);
+    op_request_free(request);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_write_is_refused_at_once_and_sent_nowhere),
+        cmocka_unit_test(a_write_that_waits_for_a_leader_is_refused),
+        cmocka_unit_test(what_is_under_way_has_a_moment),
+        cmocka_unit_test(a_read_of_what_is_not_applied_is_refused_at_once),
+        cmocka_unit_test(a_verdict_that_cannot_be_shown),
+        cmocka_unit_test(nothing_is_done_again_while_it_stands_aside),
+        cmocka_unit_test(a_leader_still_proposes_what_others_ask),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
