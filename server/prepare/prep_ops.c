@@ -4,6 +4,8 @@
 #include "server/prepare/prep_int.h"
 #include "server/state/path.h"
 
+#include <inttypes.h>
+
 /* By an element of the same multi, which is undone with the one that fails. */
 static bool is_changed_here(const struct prep_step *step, const struct overlay_node *node)
 {
@@ -182,6 +184,28 @@ static enum err may_delete_below(const struct prep_step *step, size_t count)
     return err;
 }
 
+/* Names the limit that applies: the one of the request, or the one of the configuration. */
+static enum err refuse_large(const struct prep_step *step, uint32_t max, uint32_t bound)
+{
+    struct op_result *result = step->result;
+
+    buf_clear(&result->arena);
+    if (max < bound) {
+        buf_printf(&result->arena,
+                   "the subtree has more than %" PRIu32 " znodes, which is max; max may be as "
+                   "large as maxRecursive, which is %" PRIu32,
+                   max, bound);
+    } else {
+        buf_printf(&result->arena,
+                   "the subtree has more than %" PRIu32 " znodes, which is maxRecursive: delete "
+                   "it in parts",
+                   bound);
+    }
+    buf_append_byte(&result->arena, 0);
+    ASSERT(!result->arena.overflow);
+    return prep_refuse(step, ERR_NOT_EMPTY, (const char *)result->arena.data);
+}
+
 static enum err delete_subtree(const struct prep_step *step, const struct op_args *args)
 {
     struct prep *prep = step->prep;
@@ -192,7 +216,7 @@ static enum err delete_subtree(const struct prep_step *step, const struct op_arg
     size_t count = overlay_subtree(&prep->overlay, step->state, args->path, max, &prep->paths);
 
     if (count > max) {
-        return prep_refuse(step, ERR_NOT_EMPTY, "the subtree has more znodes than max allows");
+        return refuse_large(step, max, bound);
     }
     enum err err = may_delete_below(step, count);
 

@@ -126,12 +126,34 @@ static void lack_of_memory_is_logged_with_its_sum(void **state)
 }
 #endif
 
+/* The memory of the process as the kernel counts it, and that of the tree, which grows with it. */
+static void memory_is_in_the_metrics(void **state)
+{
+    static char value[VALUE_BYTES + 1];
+    struct ensemble ensemble;
+    uint64_t tree = 0;
+    uint64_t told = 0;
+
+    (void)state;
+    memset(value, 'v', VALUE_BYTES);
+    ensemble_launch(&ensemble, 1, NULL);
+    tree = ensemble_metric(&ensemble, 0, "zabra_tree_bytes");
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/v?upsert=true", value, 201);
+    ENSEMBLE_CHECK(&ensemble,
+                   ensemble_metric(&ensemble, 0, "zabra_tree_bytes") >= tree + VALUE_BYTES);
+    told = ensemble_metric(&ensemble, 0, "process_resident_memory_bytes");
+    assert_in_range(told, ensemble_resident_bytes(ensemble.replicas[0].pid) / 2,
+                    ensemble_resident_bytes(ensemble.replicas[0].pid) * 2);
+    ensemble_close(&ensemble);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crash_leaves_no_core_dump),
         cmocka_unit_test(core_dumps_can_be_allowed),
         cmocka_unit_test(root_is_warned_once),
+        cmocka_unit_test(memory_is_in_the_metrics),
 #ifndef ZABRA_SLOW
         cmocka_unit_test(lack_of_memory_is_logged_with_its_sum),
 #endif
