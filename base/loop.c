@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -34,6 +35,16 @@ void loop_init(struct loop *loop)
     }
     *loop = (struct loop){.epoll_fd = fd, .busy.after = LOOP_BUSY_AFTER};
     loop->batch = mem_zalloc(BATCH_MAX, sizeof(struct epoll_event));
+}
+
+int loop_wake_open(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+    if (fd < 0) {
+        lack_failed("no file descriptor is left to wake an event loop");
+    }
+    return fd;
 }
 
 void loop_release(struct loop *loop)

@@ -53,8 +53,10 @@ struct loop {
     struct loop_busy busy;
 };
 
-/* Ends the process when no descriptor is left (base/lack.h). */
+/* Both end the process when no descriptor is left (base/lack.h). The second opens one by which
+ * other threads wake a loop: an eventfd, the caller's to close. */
 void loop_init(struct loop *loop);
+int loop_wake_open(void);
 void loop_release(struct loop *loop);
 void loop_add(struct loop *loop, struct loop_watch *watch);
 void loop_modify(struct loop *loop, struct loop_watch *watch, uint32_t interest);

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/lack.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_usage.h"
@@ -330,7 +331,9 @@ static void open_signals(struct dev *dev)
 
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 
-    ASSERT(fd >= 0);
+    if (fd < 0) {
+        lack_failed("no file descriptor is left for signals");
+    }
     dev->signals =
         (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_signal, .ctx = dev};
     loop_add(&dev->loop, &dev->signals);

@@ -1,6 +1,7 @@
 #include "cli/live.h"
 
 #include "base/check.h"
+#include "base/lack.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
@@ -44,7 +45,10 @@ struct live *live_open(struct cli *cli)
     live->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     live->multi = curl_handles_multi();
     live->touch = curl_handles_easy();
-    ASSERT(!failed && live->signal_fd >= 0);
+    ASSERT(!failed);
+    if (live->signal_fd < 0) {
+        lack_failed("no file descriptor is left for signals");
+    }
     client_interrupt_by(cli->client, live->signal_fd);
     return live;
 }

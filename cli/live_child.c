@@ -144,8 +144,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
     mem_free(start.env);
     if (live->child > 0) {
         live->child_fd = (int)syscall(SYS_pidfd_open, live->child, 0);
-        ASSERT(live->child_fd >= 0);
-        why = read_why(fds[0]);
+        why = live->child_fd < 0 ? errno : read_why(fds[0]); /* No descriptor may be left. */
     }
     close(fds[0]);
     if (why) {
@@ -167,7 +166,9 @@ bool live_take_child(struct live *live, int *ret_status)
     if (waitpid(live->child, ret_status, WNOHANG) != live->child) {
         return false;
     }
-    close(live->child_fd);
+    if (live->child_fd >= 0) {
+        close(live->child_fd);
+    }
     live->child_fd = -1;
     live->child = 0;
     return true;

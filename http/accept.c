@@ -218,11 +218,8 @@ static void watch_all(struct http_accept *accept, int listen_fd)
     accept->spare_fd = eventfd(0, EFD_CLOEXEC);
     accept->listen = (struct loop_watch){
         .fd = listen_fd, .interest = LOOP_READ, .on_ready = on_listen, .ctx = accept};
-    accept->wake = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                       .interest = LOOP_READ,
-                                       .on_ready = on_wake,
-                                       .ctx = accept};
-    ASSERT(accept->wake.fd >= 0);
+    accept->wake = (struct loop_watch){
+        .fd = loop_wake_open(), .interest = LOOP_READ, .on_ready = on_wake, .ctx = accept};
     loop_add(&accept->loop, &accept->listen);
     loop_add(&accept->loop, &accept->wake);
 }

@@ -5,6 +5,7 @@
  * of it counts in maxUnsentBytes; a large answer that finds no room there is refused.
  */
 #include "base/check.h"
+#include "base/lack.h"
 #include "base/mem.h"
 #include "http/http_int.h"
 
@@ -96,29 +97,41 @@ static void on_free(void *cls)
     mem_free(body);
 }
 
+/* The library makes none only when there is no memory left. */
+static struct MHD_Response *must_have(struct MHD_Response *response)
+{
+    if (!response) {
+        lack_failed("there is no memory left for an answer");
+    }
+    return response;
+}
+
+struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
+                                          ssize_t (*read)(void *cls, uint64_t pos, char *to,
+                                                          size_t max),
+                                          void *cls, void (*release)(void *cls))
+{
+    return must_have(MHD_create_response_from_callback(size, block, read, cls, release));
+}
+
 static struct MHD_Response *from_text(struct http_conn *conn)
 {
     struct http_body *body = mem_zalloc(1, sizeof(*body));
-    struct MHD_Response *response = NULL;
 
     body->block = block_of(&conn->out);
     text_move(&body->text, &conn->out);
     atomic_store_explicit(&conn->kept, body->text.pinned + body->text.counted + body->block,
                           memory_order_relaxed);
-    response = MHD_create_response_from_callback(text_len(&body->text), body->block, on_read, body,
-                                                 on_free);
-    ASSERT(response);
-    return response;
+    return http_response_pulled(text_len(&body->text), body->block, on_read, body, on_free);
 }
 
 /* conn->out is not touched before the next request of this connection. */
 static struct MHD_Response *from_own(struct http_conn *conn)
 {
     struct text *out = &conn->out;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(out->own.len, out->own.data, MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response = must_have(
+        MHD_create_response_from_buffer(out->own.len, out->own.data, MHD_RESPMEM_PERSISTENT));
 
-    ASSERT(response);
     text_count(out);
     if (out->counted > 0) {
         atomic_store_explicit(&conn->kept, out->counted, memory_order_relaxed);
@@ -139,11 +152,15 @@ struct MHD_Response *http_response_out(struct http_conn *conn, const char *conte
 struct MHD_Response *http_response_empty(void)
 {
     static char nothing[1];
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
 
-    ASSERT(response);
-    return response;
+    return must_have(MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT));
+}
+
+struct MHD_Response *http_response_lasting(struct slice bytes)
+{
+    const struct MHD_IoVec piece = {.iov_base = bytes.data, .iov_len = bytes.len};
+
+    return must_have(MHD_create_response_from_iovec(&piece, 1, NULL, NULL));
 }
 
 /* ---- The bytes of one znode ---- */
@@ -169,11 +186,8 @@ static void free_pinned(void *cls)
 static struct MHD_Response *from_blob(struct blob *blob, void (*release)(void *), void *cls)
 {
     /* The library does not write to it: its signature is older than that promise. */
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data, release, cls);
-
-    ASSERT(response);
-    return response;
+    return must_have(MHD_create_response_from_buffer_with_free_callback_cls(blob->len, blob->data,
+                                                                            release, cls));
 }
 
 struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob)

@@ -19,10 +19,7 @@ enum MHD_Result http_answer_document(struct http_conn *conn)
         response = http_response_empty();
         request->http_status = MHD_HTTP_NOT_MODIFIED;
     } else {
-        const struct MHD_IoVec piece = {.iov_base = text.data, .iov_len = text.len};
-
-        response = MHD_create_response_from_iovec(&piece, 1, NULL, NULL);
-        ASSERT(response);
+        response = http_response_lasting(text);
         request->answer_bytes = text.len;
         request->http_status = MHD_HTTP_OK;
         http_header(response, "Content-Type", "application/json");

@@ -418,6 +418,15 @@ bool http_refuse_no_room(struct http_conn *conn);
 struct MHD_Response *http_response_out(struct http_conn *conn, const char *content_type);
 struct MHD_Response *http_response_empty(void);
 
+/* Bytes that outlast the answer. */
+struct MHD_Response *http_response_lasting(struct slice bytes);
+
+/* A body that the library asks for piece by piece. */
+struct MHD_Response *http_response_pulled(uint64_t size, size_t block,
+                                          ssize_t (*read)(void *cls, uint64_t pos, char *to,
+                                                          size_t max),
+                                          void *cls, void (*release)(void *cls));
+
 /* The bytes themselves, straight from the tree. NULL, and the request is refused: no room. */
 struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blob);
 

@@ -15,7 +15,6 @@
 #include "http/seats.h"
 
 #include <errno.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
@@ -391,11 +390,8 @@ static void watch_all(struct http_probe *probe, int listen_fd)
 {
     probe->listen = (struct loop_watch){
         .fd = listen_fd, .interest = LOOP_READ, .on_ready = on_listen, .ctx = probe};
-    probe->wake = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                      .interest = LOOP_READ,
-                                      .on_ready = on_wake,
-                                      .ctx = probe};
-    ASSERT(probe->wake.fd >= 0);
+    probe->wake = (struct loop_watch){
+        .fd = loop_wake_open(), .interest = LOOP_READ, .on_ready = on_wake, .ctx = probe};
     loop_add(&probe->loop, &probe->wake);
     if (listen_fd >= 0) {
         loop_add(&probe->loop, &probe->listen);

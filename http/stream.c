@@ -195,9 +195,7 @@ enum MHD_Result http_stream_opened(struct http_conn *conn)
     request->zxid = stream->zxid;
     request->stream = NULL; /* From here on the response's. */
     request->streaming = true;
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream,
-                                                 on_free);
-    ASSERT(response);
+    response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream, on_free);
     return answer_head(conn, response);
 }
 

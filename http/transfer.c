@@ -153,9 +153,7 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     buf_init(&export->out, SIZE_MAX / 2); /* One znode more than export_write's measure. */
     metric_add(&http->transfers.exports, 1);
     metric_add(&http->transfers.exports_ever, 1);
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export,
-                                                 on_free);
-    ASSERT(response);
+    response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export, on_free);
     conn->request.streaming = true;
     conn->request.waited = true;
     conn->request.close = true; /* The socket stays slow. */

@@ -170,10 +170,7 @@ static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *f
         response = http_response_empty();
         status = MHD_HTTP_NOT_MODIFIED;
     } else {
-        const struct MHD_IoVec piece = {.iov_base = file->bytes.data, .iov_len = file->bytes.len};
-
-        response = MHD_create_response_from_iovec(&piece, 1, NULL, NULL);
-        ASSERT(response);
+        response = http_response_lasting(file->bytes);
         conn->request.answer_bytes = file->bytes.len;
         http_header(response, "Content-Type", file->type);
         if (file->gzip) {

@@ -5,7 +5,6 @@
 #include "base/os_files.h"
 #include "http/stream.h"
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
@@ -450,11 +449,8 @@ static void watch_descriptors(struct http_watcher *watcher)
 {
     watcher->inbox_watch = (struct loop_watch){
         .fd = watcher->inbox.event_fd, .interest = LOOP_READ, .on_ready = on_inbox, .ctx = watcher};
-    watcher->wake = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                        .interest = LOOP_READ,
-                                        .on_ready = on_wake,
-                                        .ctx = watcher};
-    ASSERT(watcher->wake.fd >= 0);
+    watcher->wake = (struct loop_watch){
+        .fd = loop_wake_open(), .interest = LOOP_READ, .on_ready = on_wake, .ctx = watcher};
     watcher->asked_watch = (struct loop_watch){
         .fd = watcher->asked.event_fd, .interest = LOOP_READ, .on_ready = on_inbox, .ctx = watcher};
     loop_add(&watcher->loop, &watcher->inbox_watch);

@@ -4,6 +4,7 @@
  * turn once all that is ready has been looked at, so that many messages leave in one system call.
  */
 #include "base/check.h"
+#include "base/lack.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -266,7 +267,9 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     ws->limits = gate_limits(gate);
     ws->give_seat = give_seat;
     ws->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-    ASSERT(ws->loop);
+    if (!ws->loop) {
+        lack_failed("no file descriptor, or no memory, is left for the loop of the WebSockets");
+    }
     ws->pieces_max = WS_PIECES_BYTES;
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
     mailbox_init(&ws->arrivals, ws->limits->web_sockets_max);

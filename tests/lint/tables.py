@@ -90,6 +90,12 @@ CALLS = [
     (r"sleep|usleep|nanosleep|clock_nanosleep", [], "wait for a condition with a deadline"),
     (r"exit", [r"cli/.*"], "only the command decides when the process ends"),
     (r"signal", [], "use sigaction or signalfd"),
+    # What the machine may not have is no matter for an assertion: see base/lack.h.
+    (r"epoll_create1", [r"base/loop\.c", r"tests/.*"], "use loop_init"),
+    (r"eventfd", [r"base/(loop|mailbox|os_files)\.c", r"http/accept\.c", r"tests/.*"],
+     "use loop_wake_open"),
+    (r"MHD_create_response\w*", [r"http/body\.c"], "use http_response_..."),
+    (r"curl_(global|easy|multi)_init", [r"cli/curl_handles\.c", r"tests/.*"], "use cli/curl_handles"),
     (r"malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf",
      [r"base/mem\.c"], "use base/mem"),
 ]

@@ -235,6 +235,19 @@ static void test_lines_of_a_script_are_whole(void **state)
     shell_expect("head -c 1100000 /dev/zero | tr '\\0' a | zabra shell", 2, "too long");
 }
 
+/* Wherever a command runs out of descriptors it says so: no assertion is about what the machine
+ * has. (Codes of signals begin at 128; 134 is that of an assertion.) */
+static void test_a_lack_of_descriptors_is_no_assertion(void **state)
+{
+    (void)state;
+    shell_expect("for n in $(seq 4 40); do (ulimit -n $n; exec zabra session --timeout 5s -- true) "
+                 ">/dev/null 2>&1; c=$?; [ $c -lt 128 ] || echo \"$n descriptors: code $c\"; done; "
+                 "echo looked",
+                 0, "looked");
+    assert_null(strstr(shell_output, "code"));
+    shell_expect("zabra session -- true", 0, "");
+}
+
 /* ---- Terminals ---- */
 
 /* Whoever gives up at the question for the password sees again what he types. (The keyboard is a
@@ -274,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_each_error_has_a_message),
         cmocka_unit_test(test_data_stays_what_it_is),
         cmocka_unit_test(test_lines_of_a_script_are_whole),
+        cmocka_unit_test(test_a_lack_of_descriptors_is_no_assertion),
         cmocka_unit_test(test_the_terminal_shows_what_is_typed),
         cmocka_unit_test(test_the_end_of_the_terminal_is_no_password),
     };
