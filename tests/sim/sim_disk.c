@@ -120,6 +120,7 @@ static void tell_purged(struct sim *sim, struct sim_node *node)
 static void tell_aside(struct sim *sim, struct sim_node *node, bool waits)
 {
     if (waits != node->aside) {
+        SIM_TRACE(sim, "aside %u: %s", node->id, waits ? "yes" : "no longer");
         node->aside = waits;
         sim_node_aside(sim, node, waits ? "no space for the log" : NULL);
     }

@@ -231,8 +231,6 @@ void sim_node_step(struct sim *sim, struct sim_node *node, struct zab_event *eve
 void sim_node_aside(struct sim *sim, struct sim_node *node, const char *why)
 {
     ASSERT(node->up && !node->paused);
-
-    SIM_TRACE(sim, "aside %u: %s", node->id, why ? why : "no longer");
     sim->current = node;
     replica_stand_aside(node->replica, why, sim_node_ms(sim, node), &node->effects);
     sim->current = NULL;
