@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "tests/lib/ports.h"
+#include "tests/proc/faulty.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,8 +56,9 @@ static void build_config(const struct ensemble *ensemble, const struct replica *
                replica->client_port);
     for (uint32_t i = 0; i < ensemble->count; i++) {
         const struct replica *other = &ensemble->replicas[i];
+        uint16_t port = ensemble->peer_ports[replica->id - 1][i];
 
-        buf_printf(out, "server.%u=127.0.0.1:%u\n", other->id, other->peer_port);
+        buf_printf(out, "server.%u=127.0.0.1:%u\n", other->id, port ? port : other->peer_port);
     }
     buf_append_str(out, ensemble->keys ? ensemble->keys : "");
 }
@@ -72,6 +74,13 @@ static void write_config(const struct ensemble *ensemble, const struct replica *
     assert_int_equal(write(fd, text.data, text.len), (ssize_t)text.len);
     close(fd);
     buf_release(&text);
+}
+
+void ensemble_write_configs(const struct ensemble *ensemble)
+{
+    for (uint32_t i = 0; i < ensemble->count; i++) {
+        write_config(ensemble, &ensemble->replicas[i]);
+    }
 }
 
 void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys)
@@ -96,10 +105,10 @@ void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys)
                        replica->id);
         (void)snprintf(replica->log, sizeof(replica->log), "%.96s/%u.log", ensemble->dir,
                        replica->id);
+        (void)snprintf(replica->faulty, sizeof(replica->faulty), "%.96s/%u.faulty", ensemble->dir,
+                       replica->id);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        write_config(ensemble, &ensemble->replicas[i]);
-    }
+    ensemble_write_configs(ensemble);
 }
 
 /* A sanitizer or an assertion may have spoken in a process that was killed later. */
@@ -227,7 +236,7 @@ static bool limit_files(uint32_t files_max)
 }
 
 /* With a limit of descriptors it starts with half of it as its soft one, as many a shell does. */
-static _Noreturn void become_replica(struct replica *replica, uint32_t files_max)
+static _Noreturn void become_replica(struct replica *replica, uint32_t files_max, bool faulty)
 {
     char name[] = "zabra";
     char command[] = "serve";
@@ -236,6 +245,10 @@ static _Noreturn void become_replica(struct replica *replica, uint32_t files_max
     int log_fd = open(replica->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (faulty && (setenv("LD_PRELOAD", ZABRA_FAULTY_LIBRARY, 1) != 0 ||
+                   setenv(FAULTY_VARIABLE, replica->faulty, 1) != 0)) {
+        _exit(127);
+    }
     if (log_fd >= 0 && dup2(log_fd, STDOUT_FILENO) >= 0 && dup2(log_fd, STDERR_FILENO) >= 0 &&
         limit_files(files_max)) {
         execv(ZABRA_BINARY, args);
@@ -252,7 +265,7 @@ void ensemble_start(struct ensemble *ensemble, uint32_t index)
     replica->pid = fork();
     assert_true(replica->pid >= 0);
     if (replica->pid == 0) {
-        become_replica(replica, ensemble->files_max[index]);
+        become_replica(replica, ensemble->files_max[index], ensemble->faulty);
     }
 }
 
@@ -273,6 +286,11 @@ static bool has_ended(struct replica *replica)
         replica->pid = 0;
     }
     return replica->pid == 0;
+}
+
+bool ensemble_has_ended(struct ensemble *ensemble, uint32_t index)
+{
+    return has_ended(&ensemble->replicas[index]);
 }
 
 int ensemble_wait_end(struct ensemble *ensemble, uint32_t index)

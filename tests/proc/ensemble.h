@@ -36,6 +36,7 @@ struct replica {
     char data[ENSEMBLE_PATH_MAX];
     char config[ENSEMBLE_PATH_MAX];
     char log[ENSEMBLE_PATH_MAX];
+    char faulty[ENSEMBLE_PATH_MAX];
 };
 
 struct ensemble {
@@ -44,12 +45,18 @@ struct ensemble {
     char dir[ENSEMBLE_PATH_MAX];
     const char *keys; /* Lines of configuration, more than the usual ones; NULL: none. */
     uint32_t files_max[ENSEMBLE_MAX]; /* Hard limits of open files; 0: as of this program. */
+    /* Port at which the first replica finds the second one (tests/proc/network.h); 0: its own. */
+    uint16_t peer_ports[ENSEMBLE_MAX][ENSEMBLE_MAX];
+    bool faulty; /* Replicas obey faulty_open() of their `faulty` file (tests/proc/faulty.h). */
     struct web *web;
     struct web_reply reply; /* Of the last call. */
 };
 
 /* Makes directory and configurations; starts nothing. */
 void ensemble_open(struct ensemble *ensemble, uint32_t count, const char *keys);
+
+/* Writes the configurations again, after a change of what they consist of. */
+void ensemble_write_configs(const struct ensemble *ensemble);
 
 /* Kills what runs, fails the test if a log holds a complaint of a sanitizer or a failed assertion,
  * removes the directory. */
@@ -71,6 +78,9 @@ void ensemble_kill(struct ensemble *ensemble, uint32_t index);
 
 /* SIGTERM; returns the exit code. */
 int ensemble_stop(struct ensemble *ensemble, uint32_t index);
+
+/* True once it has ended, of itself or not, or was never started. */
+bool ensemble_has_ended(struct ensemble *ensemble, uint32_t index);
 
 /* Waits until it ends by itself; returns the exit code, -1 for a signal. */
 int ensemble_wait_end(struct ensemble *ensemble, uint32_t index);

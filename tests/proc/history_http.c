@@ -313,6 +313,7 @@ void history_run_http(struct history_client *client)
         if (history_closes(&op)) {
             client->session = 0;
         }
+        history_rest(client);
     }
     plain_close(plain);
     buf_release(&text.body);

@@ -3,11 +3,12 @@
 #include "base/os_clock.h"
 #include "tests/proc/history_run.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 enum {
     VALUE_BITS = 20,
-    CONNECTION_BITS = 16,
+    CONNECTION_BITS = 24,
     CLOSE_ONE_IN = 40, /* Operations of a client with a session. */
     PERCENT = 100
 };
@@ -52,6 +53,13 @@ void history_run_release(struct history_run *run)
 {
     for (uint32_t i = 0; i < run->count; i++) {
         history_log_release(&run->clients[i].log);
+    }
+}
+
+void history_rest(const struct history_client *client)
+{
+    if (client->run->rest_ms > 0) {
+        (void)poll(NULL, 0, (int)client->run->rest_ms);
     }
 }
 

@@ -62,6 +62,8 @@ struct history_run {
     uint64_t seed;
     uint32_t count;
     struct history_client clients[HISTORY_CLIENTS_MAX];
+    uint32_t rest_ms;          /* Of a client behind each operation, for long runs. */
+    bool disks_fill;           /* DiskFull is an answer like NotReady. */
     _Atomic uint64_t answers;  /* To all. */
     _Atomic bool stopping;     /* No new operations. */
     _Atomic uint64_t end_zxid; /* Watchers may go once they were told of it; 0: not known yet. */
@@ -79,6 +81,17 @@ void history_run_release(struct history_run *run);
 enum history_outcome history_http_one(struct history_client *client, uint32_t server,
                                       struct history_op *op);
 
+/* ---- The end of a run (history_end.c) ---- */
+
+/* The clients stop, all replicas serve, watchers are told of a last write, each replica is read.
+ * Nothing disturbs the ensemble any more. */
+void history_end(struct history_run *run, struct ensemble *ensemble);
+
+/* Fails the test, with the logs printed, unless all that clients saw is possible. `print_path`:
+ * where the history is printed to; NULL: nowhere. */
+void history_judge(struct history_run *run, struct ensemble *ensemble, const char *print_path,
+                   struct history_report *ret_report);
+
 /* All that was recorded, log by log; each line begins with its time. */
 void history_print(const struct history_log *const *logs, size_t count, const char *path);
 
@@ -90,6 +103,9 @@ void history_run_stream(struct history_client *client);
 
 /* The next operation, by chance. */
 void history_plan(struct history_client *client, struct history_op *op);
+
+/* Behind an operation: the rest that the run asks for. */
+void history_rest(const struct history_client *client);
 
 /* For each new connection. */
 void history_new_connection(struct history_client *client);

@@ -23,6 +23,7 @@ struct flight {
     struct history_op ops[WINDOW]; /* Oldest first. */
     uint64_t ids[WINDOW];
     uint32_t count;
+    uint64_t next_ms; /* No operation before. */
 };
 
 static void send_op(struct flight *flight)
@@ -162,14 +163,25 @@ static bool is_late(const struct flight *flight)
            os_now_us() - flight->ops[0].start_us > (uint64_t)HISTORY_CALL_MS * 1000;
 }
 
+/* All the time, or, in a run in which clients rest, as many at once as may be in flight. */
+static void fill_window(struct flight *flight)
+{
+    const struct history_run *run = flight->client->run;
+
+    if (atomic_load(&run->stopping) || !flight->client->watching || os_now_ms() < flight->next_ms) {
+        return;
+    }
+    while (flight->count < WINDOW) {
+        send_op(flight);
+    }
+    flight->next_ms = run->rest_ms ? os_now_ms() + (uint64_t)run->rest_ms * WINDOW : 0;
+}
+
 static void pass_time(struct flight *flight)
 {
     bool stay = true;
-    bool stopping = atomic_load(&flight->client->run->stopping);
 
-    while (!stopping && flight->client->watching && flight->count < WINDOW) {
-        send_op(flight);
-    }
+    fill_window(flight);
     stay = socket_wait(flight->socket, WAIT_MS);
 
     json_t *message = socket_next(flight->socket, 0);

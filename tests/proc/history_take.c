@@ -145,7 +145,9 @@ enum history_outcome history_take_problem(struct history_client *client, struct 
     if (is_code(problem, "InFlight")) {
         return HISTORY_UNKNOWN; /* An earlier try. */
     }
-    if (!outcome || (!open && status != 503 && status != 429) || (open && status != 504)) {
+    bool full = client->run->disks_fill && is_code(problem, "DiskFull");
+
+    if (!outcome || (!open && status != 503 && status != 429 && !full) || (open && status != 504)) {
         const char *detail = json_string_value(json_object_get(problem, "detail"));
 
         history_wrong(client, "an answer that must not be: %d, outcome %s, %.300s", (int)status,

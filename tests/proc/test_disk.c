@@ -1,23 +1,15 @@
 /* Disks that are emptied, damaged or full: the ensemble keeps serving, the replica says why it does
  * not vote, is refilled and votes again. */
 #include "base/os_clock.h"
+#include "tests/proc/disk.h"
 #include "tests/proc/load.h"
 #include "tests/proc/shell.h"
 #include "tests/proc/talk.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum {
-    WALK_FDS = 16,
-    SECTOR = 512,
     DISK_BYTES = 48 << 20,
     PIECE_BYTES = 64 << 10,
     SMALL_BYTES = 1 << 10,
@@ -148,62 +140,6 @@ static void test_emptied_directory(void **state)
 
 /* ---- A flipped bit. ---- */
 
-static char log_path[512];
-static off_t log_used; /* Bytes up to the last one that is not zero. */
-
-static off_t used_bytes(const char *path)
-{
-    uint8_t bytes[SECTOR];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    off_t used = 0;
-    ssize_t got = 1;
-
-    assert_true(fd >= 0);
-    for (off_t at = 0; (got = pread(fd, bytes, sizeof(bytes), at)) > 0; at += got) {
-        for (ssize_t i = 0; i < got; i++) {
-            used = bytes[i] ? at + i + 1 : used;
-        }
-    }
-    close(fd);
-    return used;
-}
-
-/* The log is where most bytes were written. */
-static int look_for_log(const char *path, const struct stat *stat, int type, struct FTW *walk)
-{
-    (void)stat;
-    (void)walk;
-    if (type == FTW_F) {
-        off_t used = used_bytes(path);
-
-        if (used > log_used) {
-            log_used = used;
-            (void)snprintf(log_path, sizeof(log_path), "%s", path);
-        }
-    }
-    return 0;
-}
-
-static void flip_bit_in_the_middle(uint32_t index)
-{
-    uint8_t byte = 0;
-
-    log_used = 0;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else walks at that time. */
-    assert_int_equal(nftw(ensemble.replicas[index].data, look_for_log, WALK_FDS, FTW_PHYS), 0);
-    assert_true(log_used > (off_t)32 * SECTOR);
-
-    int fd = open(log_path, O_RDWR | O_CLOEXEC);
-    off_t at = log_used / 2;
-
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= 4;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-    print_message("flipped one bit of %s at %ld of %ld\n", strrchr(log_path, '/') + 1, (long)at,
-                  (long)log_used);
-}
-
 static void test_flipped_bit(void **state)
 {
     uint32_t index = some_follower();
@@ -212,7 +148,7 @@ static void test_flipped_bit(void **state)
     (void)state;
     write_some(leader, "before", 100);
     ensemble_kill(&ensemble, index);
-    flip_bit_in_the_middle(index);
+    assert_true(disk_flip_bit(&ensemble, index, 500));
     ensemble_start(&ensemble, index);
     write_some(leader, "after", 50);
     prove_vote(index);
@@ -222,72 +158,17 @@ static void test_flipped_bit(void **state)
 
 /* ---- A full disk. ---- */
 
-/* Gives this process a view of mounts of its own, so that nothing is left behind. */
-static bool may_mount(void)
-{
-    static int may = -1;
-
-    if (may < 0) {
-        may = unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-    }
-    return may == 1;
-}
-
-static void mount_disk(uint32_t index)
-{
-    char options[64];
-
-    (void)snprintf(options, sizeof(options), "size=%d", DISK_BYTES);
-    assert_int_equal(mkdir(ensemble.replicas[index].data, 0700), 0);
-    assert_int_equal(mount("tmpfs", ensemble.replicas[index].data, "tmpfs", 0, options), 0);
-}
-
-static void ballast_path(uint32_t index, char *path, size_t size)
-{
-    (void)snprintf(path, size, "%s/ballast", ensemble.replicas[index].data);
-}
-
-static void fill_disk(uint32_t index)
-{
-    static const uint8_t zeros[PIECE_BYTES];
-    char path[256];
-
-    ballast_path(index, path, sizeof(path));
-
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    size_t len = sizeof(zeros);
-
-    assert_true(fd >= 0);
-    while (len > 0) {
-        ssize_t written = write(fd, zeros, len);
-
-        if (written <= 0) {
-            assert_int_equal(errno, ENOSPC);
-            len /= 2;
-        }
-    }
-    close(fd);
-}
-
-static void free_disk(uint32_t index)
-{
-    char path[256];
-
-    ballast_path(index, path, sizeof(path));
-    assert_int_equal(unlink(path), 0);
-}
-
 static int open_on_small_disks(void **state)
 {
     (void)state;
-    if (!may_mount()) {
+    if (!disk_may_mount()) {
         return 0;
     }
     ensemble_open(&ensemble, 3,
                   "walSegmentBytes=8388608\nsnapCount=2000\nmaxSessionTimeout=600000\n"
                   "syncLimit=20\n"); /* Where disks are full nobody is taken for silent. */
     for (uint32_t i = 0; i < 3; i++) {
-        mount_disk(i);
+        disk_mount(&ensemble, i, DISK_BYTES);
         ensemble_start(&ensemble, i);
     }
     ensemble_wait_all_ready(&ensemble);
@@ -297,13 +178,12 @@ static int open_on_small_disks(void **state)
 static int close_small_disks(void **state)
 {
     (void)state;
-    if (!may_mount()) {
+    if (!disk_may_mount()) {
         return 0;
     }
     for (uint32_t i = 0; i < 3; i++) {
         ensemble_kill(&ensemble, i);
-        (void)umount(ensemble.replicas[i].data);
-        (void)rmdir(ensemble.replicas[i].data);
+        disk_unmount(&ensemble, i);
     }
     ensemble_close(&ensemble);
     return 0;
@@ -311,7 +191,7 @@ static int close_small_disks(void **state)
 
 static bool skip_without_mount(void)
 {
-    if (!may_mount()) {
+    if (!disk_may_mount()) {
         print_message("skipped: mounting a small tmpfs needs root\n");
         skip();
         return true;
@@ -343,13 +223,13 @@ static void test_one_full_disk(void **state)
     uint32_t other = (full + 1) % 3;
 
     write_some(other, "before", 10);
-    fill_disk(full);
+    disk_fill(&ensemble, full);
     for (uint32_t i = 0; i < 300; i++) { /* Several segments. */
         ENSEMBLE_WAIT(&ensemble, write_text(other, i, PIECE_BYTES) / 100 == 2);
     }
     ENSEMBLE_WAIT(&ensemble, !ensemble_leads(&ensemble, full));
     ENSEMBLE_CHECK(&ensemble, ensemble.replicas[full].pid > 0);
-    free_disk(full);
+    disk_free(&ensemble, full);
     write_some(other, "after", 10);
     ensemble_wait_ready(&ensemble, full);
     check_all_there(full, "before", 10);
@@ -557,8 +437,8 @@ static void test_quorum_of_full_disks(void **state)
     }
     write_some(0, "before", 10);
     open_session(secret);
-    fill_disk(0);
-    fill_disk(1);
+    disk_fill(&ensemble, 0);
+    disk_fill(&ensemble, 1);
     ENSEMBLE_WAIT(&ensemble, refused_for_space(2));
     /* A leader without space hands over within initLimit. */
     ENSEMBLE_WAIT(&ensemble, ensemble_leads(&ensemble, 2));
@@ -568,8 +448,8 @@ static void test_quorum_of_full_disks(void **state)
     }
     check_session_moves_once(secret);
     ensemble_call_until(&ensemble, 2, "DELETE", "/znodes/v1/before9", NULL, 204);
-    free_disk(0);
-    free_disk(1);
+    disk_free(&ensemble, 0);
+    disk_free(&ensemble, 1);
     write_some(2, "after", 10);
     ensemble_wait_all_ready(&ensemble);
     for (uint32_t i = 0; i < 3; i++) {

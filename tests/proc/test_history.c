@@ -118,88 +118,9 @@ static void play_tricks(void)
     print_message("%u replicas or groups of them were killed or stopped\n", count);
 }
 
-/* ---- The end. ---- */
-
-/* A write that can only be the last one. */
-static zxid_t write_last(struct history_client *client)
-{
-    struct history_op op;
-    uint64_t end_ms = os_now_ms() + ENSEMBLE_DEADLINE_MS;
-    bool create = true;
-    enum history_outcome outcome = HISTORY_NOT_DONE;
-
-    while (outcome != HISTORY_OK) {
-        op = (struct history_op){.count = 1};
-        op.steps[0].what = create ? HISTORY_CREATE : HISTORY_SET;
-        op.steps[0].value = client->number << 20 | ++client->values;
-        outcome = history_http_one(client, 0, &op);
-        create = outcome == HISTORY_NODE_EXISTS ? false : outcome == HISTORY_NO_NODE;
-        ensemble_check(&ensemble, os_now_ms() < end_ms, "the last write is done in time");
-    }
-    return op.zxid;
-}
-
-/* What is left, on each replica. */
-static void read_all(struct history_client *client)
-{
-    for (uint32_t server = 0; server < REPLICAS; server++) {
-        for (uint32_t key = 0; key < HISTORY_KEYS; key++) {
-            uint64_t end_ms = os_now_ms() + ENSEMBLE_DEADLINE_MS;
-            enum history_outcome outcome = HISTORY_NOT_DONE;
-
-            while (outcome != HISTORY_OK) {
-                struct history_op op = {.count = 1, .linearizable = true};
-
-                op.steps[0] = (struct history_step){.what = HISTORY_GET, .key = key};
-                outcome = history_http_one(client, server, &op);
-                ensemble_check(&ensemble, os_now_ms() < end_ms, "the last read is done in time");
-            }
-        }
-    }
-}
-
-/* What is wrong comes first: the logs are long. */
-static void fail_because(const char *what, const char *text)
-{
-    print_message("seed %" PRIu64 ": %s: %s\n", run.seed, what, text);
-    ensemble_print_logs(&ensemble);
-    fail_msg("seed %" PRIu64 ": %s: %s", run.seed, what, text);
-}
-
-static void judge(void)
-{
-    const struct history_log *logs[HISTORY_CLIENTS_MAX];
-    struct history_report report;
-    uint32_t retried = 0;
-
-    for (uint32_t i = 0; i < run.count; i++) {
-        logs[i] = &run.clients[i].log;
-        retried += run.clients[i].retried;
-    }
-    if (print_path) {
-        history_print(logs, run.count, print_path);
-    }
-    for (uint32_t i = 0; i < run.count; i++) {
-        if (run.clients[i].wrong[0]) {
-            fail_because(run.clients[i].log.name, run.clients[i].wrong);
-        }
-    }
-    history_check(logs, run.count, &report);
-    print_message(
-        "%u writes, %u reads, %u refusals, %u of unknown outcome (%u found); %u changes, "
-        "%u events, %u differences, %u gaps; %u writes of unknown outcome were done when asked "
-        "for again by their key; %u sessions were closed, with %u ephemerals\n",
-        report.writes, report.reads, report.refused, report.unknown, report.found, report.changes,
-        report.events, report.diffs, report.gaps, retried, report.closed, report.lives);
-    if (report.rule) {
-        fail_because(report.rule, report.text);
-    }
-    assert_true(report.writes > 0 && report.reads > 0 && report.events > 0);
-}
-
 static void what_clients_saw_is_possible(void **state)
 {
-    struct history_client *last = NULL;
+    struct history_report report;
 
     (void)state;
     print_message("seed %" PRIu64 "\n", run.seed);
@@ -221,17 +142,9 @@ static void what_clients_saw_is_possible(void **state)
     for (uint32_t i = 0; i < run.count; i++) {
         history_client_start(&run.clients[i]);
     }
-    last = history_client_add(&run, HISTORY_HTTP, "last");
     play_tricks();
-    atomic_store(&run.stopping, true);
-    ensemble_wait_all_ready(&ensemble);
-    atomic_store(&run.end_ms, os_now_ms() + HISTORY_LAST_MS);
-    atomic_store(&run.end_zxid, write_last(last));
-    for (uint32_t i = 0; i + 1 < run.count; i++) {
-        thread_join(&run.clients[i].thread);
-    }
-    read_all(last);
-    judge();
+    history_end(&run, &ensemble);
+    history_judge(&run, &ensemble, print_path, &report);
     history_run_release(&run);
 }
 

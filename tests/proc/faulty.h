@@ -1,0 +1,27 @@
+/*
+ * faulty.h - a replica whose wall clock and disk calls can be wrong: a library that is loaded in
+ * front of the C library (LD_PRELOAD), and a page of memory by which a test steers it.
+ *
+ * The wall clock is shifted; monotonic clocks are not, as when an operator or an NTP server sets
+ * the time. Failing writes and syncs answer EIO and do nothing.
+ */
+#ifndef TESTS_PROC_FAULTY_H
+#define TESTS_PROC_FAULTY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAULTY_VARIABLE "ZABRA_FAULTY" /* Environment: path of the file that both map. */
+
+struct faulty {
+    _Atomic int64_t wall_offset_ms;
+    _Atomic bool writes_fail;
+    _Atomic bool syncs_fail;
+    _Atomic uint64_t failed; /* Calls that were answered EIO. */
+};
+
+/* For the test: makes the file, maps it, all faults off. The mapping lasts as long as the test. */
+struct faulty *faulty_open(const char *path);
+
+#endif

@@ -1,0 +1,115 @@
+/* The library in front of the C library: see faulty.h. Without its variable it changes nothing. */
+#include "tests/proc/faulty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MS_PER_S = 1000,
+    NS_PER_MS = 1000000,
+    NS_PER_S = 1000000000
+};
+
+static struct faulty none;
+static struct faulty *faulty = &none;
+
+__attribute__((constructor)) static void find_page(void)
+{
+    const char *path = getenv(FAULTY_VARIABLE); /* NOLINT(concurrency-mt-unsafe): before main. */
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    void *page = MAP_FAILED;
+
+    if (fd >= 0) {
+        page = mmap(NULL, sizeof(*faulty), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+    }
+    if (page != MAP_FAILED) {
+        faulty = page;
+    }
+}
+
+/* ---- The wall clock. ---- */
+
+static void shift(struct timespec *now)
+{
+    int64_t offset_ms = atomic_load(&faulty->wall_offset_ms);
+    int64_t ns = now->tv_nsec + offset_ms % MS_PER_S * NS_PER_MS;
+
+    now->tv_sec += offset_ms / MS_PER_S;
+    if (ns < 0) {
+        ns += NS_PER_S;
+        now->tv_sec--;
+    } else if (ns >= NS_PER_S) {
+        ns -= NS_PER_S;
+        now->tv_sec++;
+    }
+    now->tv_nsec = ns;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret_now)
+{
+    int failed = (int)syscall(SYS_clock_gettime, clock, ret_now);
+
+    if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
+        shift(ret_now);
+    }
+    return failed;
+}
+
+int gettimeofday(struct timeval *restrict ret_now, void *restrict zone)
+{
+    struct timespec now;
+    int failed = clock_gettime(CLOCK_REALTIME, &now);
+
+    (void)zone;
+    ret_now->tv_sec = now.tv_sec;
+    ret_now->tv_usec = now.tv_nsec / MS_PER_S;
+    return failed;
+}
+
+time_t time(time_t *ret_now)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    if (ret_now) {
+        *ret_now = now.tv_sec;
+    }
+    return now.tv_sec;
+}
+
+/* ---- The disk. ---- */
+
+static int fail(void)
+{
+    atomic_fetch_add(&faulty->failed, 1);
+    errno = EIO;
+    return -1;
+}
+
+ssize_t pwrite(int fd, const void *data, size_t len, off_t offset)
+{
+    return atomic_load(&faulty->writes_fail) ? fail()
+                                             : syscall(SYS_pwrite64, fd, data, len, offset);
+}
+
+ssize_t pwrite64(int fd, const void *data, size_t len, off64_t offset)
+{
+    return pwrite(fd, data, len, offset);
+}
+
+int fdatasync(int fd)
+{
+    return atomic_load(&faulty->syncs_fail) ? fail() : (int)syscall(SYS_fdatasync, fd);
+}
+
+int fsync(int fd)
+{
+    return atomic_load(&faulty->syncs_fail) ? fail() : (int)syscall(SYS_fsync, fd);
+}
