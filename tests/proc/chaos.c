@@ -12,49 +12,7 @@ enum {
     HEAL_MS = 60000 /* From the end of all faults until all are in step. */
 };
 
-void chaos_open(struct chaos *chaos, const char *keys)
-{
-    struct ensemble *ensemble = &chaos->ensemble;
-
-    memset(chaos, 0, sizeof(*chaos));
-    chaos->small_disks = disk_may_mount();
-    if (!chaos->small_disks) {
-        print_message("no full disks: mounting a small tmpfs needs root\n");
-    }
-    ensemble_open(ensemble, REPLICAS, keys);
-    ensemble->faulty = true;
-    network_start(&chaos->network, ensemble);
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        chaos->faulty[i] = faulty_open(ensemble->replicas[i].faulty);
-        if (chaos->small_disks) {
-            disk_mount(ensemble, i, CHAOS_DISK_BYTES);
-        }
-        ensemble_start(ensemble, i);
-        chaos_view_start(&chaos->views[i], ensemble->replicas[i].client_port, i + 1);
-    }
-    ensemble_wait_all_ready(ensemble);
-}
-
-void chaos_close(struct chaos *chaos, bool keep_logs)
-{
-    struct ensemble *ensemble = &chaos->ensemble;
-
-    for (uint32_t i = 0; i < REPLICAS; i++) {
-        ensemble_kill(ensemble, i);
-        chaos_view_stop(&chaos->views[i]);
-        if (chaos->small_disks) {
-            disk_unmount(ensemble, i);
-        }
-    }
-    network_stop(&chaos->network);
-    if (keep_logs) {
-        print_message("the logs are kept in %s\n", ensemble->dir);
-    } else {
-        ensemble_close(ensemble);
-    }
-}
-
-/* ---- Rounds. ---- */
+/* ---- Well again. ---- */
 
 static bool is_in_step(struct chaos *chaos, uint64_t since_ms)
 {
@@ -78,9 +36,6 @@ static void note_epoch(struct chaos *chaos)
     for (uint32_t i = 0; i < chaos->ensemble.count; i++) {
         uint32_t epoch = atomic_load(&chaos->views[i].epoch);
 
-        if (chaos->counts.first_epoch == 0) {
-            chaos->counts.first_epoch = epoch;
-        }
         if (epoch > chaos->counts.last_epoch) {
             chaos->counts.last_epoch = epoch;
         }
@@ -107,11 +62,55 @@ static void wait_until_well(struct chaos *chaos)
     note_epoch(chaos);
 }
 
+/* ---- From beginning to end. ---- */
+
+void chaos_open(struct chaos *chaos, const char *keys)
+{
+    struct ensemble *ensemble = &chaos->ensemble;
+
+    memset(chaos, 0, sizeof(*chaos));
+    chaos->small_disks = disk_may_mount();
+    if (!chaos->small_disks) {
+        print_message("no full disks: mounting a small tmpfs needs root\n");
+    }
+    ensemble_open(ensemble, REPLICAS, keys);
+    ensemble->faulty = true;
+    network_start(&chaos->network, ensemble);
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        chaos->faulty[i] = faulty_open(ensemble->replicas[i].faulty);
+        if (chaos->small_disks) {
+            disk_mount(ensemble, i, CHAOS_DISK_BYTES);
+        }
+        ensemble_start(ensemble, i);
+        chaos_view_start(&chaos->views[i], ensemble->replicas[i].client_port, i + 1);
+    }
+    wait_until_well(chaos);
+    chaos->counts = (struct chaos_counts){.first_epoch = chaos->counts.last_epoch};
+}
+
+void chaos_close(struct chaos *chaos, bool keep_logs)
+{
+    struct ensemble *ensemble = &chaos->ensemble;
+
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_kill(ensemble, i);
+        chaos_view_stop(&chaos->views[i]);
+        if (chaos->small_disks) {
+            disk_unmount(ensemble, i);
+        }
+    }
+    network_stop(&chaos->network);
+    if (keep_logs) {
+        print_message("the logs are kept in %s\n", ensemble->dir);
+    } else {
+        ensemble_close(ensemble);
+    }
+}
+
 void chaos_play(struct chaos *chaos, uint32_t round_ms)
 {
     uint64_t start_ms = os_now_ms();
 
-    note_epoch(chaos);
     while (os_now_ms() < start_ms + round_ms) {
         chaos_step(chaos, start_ms);
         ensemble_breathe();
