@@ -27,7 +27,7 @@ static const struct out_column all_columns[] = {{"REPLICA", "endpoint", false},
 static bool is_wanted(const struct cli *cli, struct slice name)
 {
     for (int i = 0; i < cli->args.operand_count; i++) {
-        if (glob_match(slice_str(args_operand(&cli->args, i)), name)) {
+        if (glob_match(slice_str(args_operand(&cli->args, i)), name, false)) {
             return true;
         }
     }

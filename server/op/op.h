@@ -116,7 +116,8 @@ struct op_args {
     struct slice after;   /* Children after this name; search, ephemerals: znodes behind this path;
                              watches: those at it. */
     struct slice pattern; /* search: what names must be like; empty: any. See glob.h. */
-    uint32_t depth;       /* Of tree. */
+    bool any_case;        /* search: letters A to Z of names are like a to z. */
+    uint32_t depth;       /* Of tree, search: levels below the top; 0: all. */
     enum op_with with;
     enum op_dataformat dataformat;
     struct op_args *ops; /* Elements of a multi. */

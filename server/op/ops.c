@@ -99,7 +99,9 @@ static const struct op_field tree_fields[] = {
 static const struct op_field search_fields[] = {
     PATH_FIELD,
     {"name", OP_FIELD_TEXT, OP_FROM_QUERY, AT(pattern), 0, 0, 0},
+    BOOL_FIELD("ignoreCase", any_case),
     {"data", OP_FIELD_TEXT, OP_FROM_QUERY, AT(data), 0, 0, 0},
+    U32_FIELD("depth", depth, 1),
     U32_FIELD("limit", limit, 1),
     {"after", OP_FIELD_TEXT, OP_FROM_QUERY, AT(after), 0, 0, 0},
     WITH_FIELD,

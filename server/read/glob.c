@@ -10,6 +10,16 @@ static bool is_text(struct slice pattern)
     return true;
 }
 
+static uint8_t lower(uint8_t byte)
+{
+    return byte >= 'A' && byte <= 'Z' ? (uint8_t)(byte - 'A' + 'a') : byte;
+}
+
+static bool is_like(uint8_t a, uint8_t b, bool any_case)
+{
+    return a == b || (any_case && lower(a) == lower(b));
+}
+
 /* Behind one character of UTF-8. */
 static size_t step(struct slice text, size_t pos)
 {
@@ -21,7 +31,8 @@ static size_t step(struct slice text, size_t pos)
 }
 
 /* One element of the pattern that is no star against one character. */
-static bool match_one(struct slice pattern, size_t *at, struct slice text, size_t *pos)
+static bool match_one(struct slice pattern, size_t *at, struct slice text, size_t *pos,
+                      bool any_case)
 {
     if (*at >= pattern.len) {
         return false;
@@ -34,7 +45,7 @@ static bool match_one(struct slice pattern, size_t *at, struct slice text, size_
 
     size_t literal = *at + (pattern.data[*at] == '\\' && *at + 1 < pattern.len);
 
-    if (pattern.data[literal] != text.data[*pos]) {
+    if (!is_like(pattern.data[literal], text.data[*pos], any_case)) {
         return false;
     }
     *at = literal + 1;
@@ -43,7 +54,7 @@ static bool match_one(struct slice pattern, size_t *at, struct slice text, size_
 }
 
 /* The last star takes one character more each time; stars before it never need to. */
-static bool match_whole(struct slice pattern, struct slice text)
+static bool match_whole(struct slice pattern, struct slice text, bool any_case)
 {
     bool has_star = false;
     size_t star = 0; /* Behind it. */
@@ -56,7 +67,7 @@ static bool match_whole(struct slice pattern, struct slice text)
             has_star = true;
             star = ++at;
             mark = pos;
-        } else if (!match_one(pattern, &at, text, &pos)) {
+        } else if (!match_one(pattern, &at, text, &pos, any_case)) {
             if (!has_star) {
                 return false;
             }
@@ -77,7 +88,30 @@ bool glob_holds(struct slice text, struct slice part)
            (text.len >= part.len && memmem(text.data, text.len, part.data, part.len) != NULL);
 }
 
-bool glob_match(struct slice pattern, struct slice text)
+static bool is_at(struct slice text, size_t pos, struct slice part)
 {
-    return is_text(pattern) ? glob_holds(text, pattern) : match_whole(pattern, text);
+    for (size_t i = 0; i < part.len; i++) {
+        if (!is_like(text.data[pos + i], part.data[i], true)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool holds_any_case(struct slice text, struct slice part)
+{
+    for (size_t pos = 0; part.len <= text.len && pos <= text.len - part.len; pos++) {
+        if (is_at(text, pos, part)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool glob_match(struct slice pattern, struct slice text, bool any_case)
+{
+    if (!is_text(pattern)) {
+        return match_whole(pattern, text, any_case);
+    }
+    return any_case ? holds_any_case(text, pattern) : glob_holds(text, pattern);
 }

@@ -10,8 +10,11 @@
 
 #include "base/slice.h"
 
-/* An empty pattern matches everything. Takes at most about pattern.len * text.len steps. */
-bool glob_match(struct slice pattern, struct slice text);
+/*
+ * An empty pattern matches everything. Takes at most about pattern.len * text.len steps. With
+ * `any_case` letters from A to Z are like those from a to z; no other letters are compared so.
+ */
+bool glob_match(struct slice pattern, struct slice text, bool any_case);
 
 /* True when `text` holds the bytes of `part`. */
 bool glob_holds(struct slice text, struct slice part);

@@ -25,8 +25,9 @@ struct search {
     uint32_t cap;           /* Entries that `result` has room for. */
     uint32_t limit;
     uint64_t end_us;
-    struct buf at; /* Path of the last znode looked at; empty: none yet. */
-    bool done;     /* There is nothing behind it. */
+    uint32_t top_depth; /* Of the top, below the root. */
+    struct buf at;      /* Path of the last znode looked at; empty: none yet. */
+    bool done;          /* There is nothing behind it. */
 };
 
 static uint32_t depth_of(const struct znode *node)
@@ -40,16 +41,28 @@ static uint32_t depth_of(const struct znode *node)
     return depth;
 }
 
-/* The ancestor nearest to `top` that `who` may not read, or NULL. */
-static const struct znode *closed_above(const struct state *state, const struct op_principal *who,
+/* Whether what is below a znode, so deep in the whole tree, is looked at. */
+static bool descends(const struct state *state, const struct search *search,
+                     const struct znode *node, uint32_t depth)
+{
+    uint32_t levels = search->args->depth;
+
+    return (levels == 0 || depth - search->top_depth < levels) &&
+           view_may_read(state, search->who, node);
+}
+
+/* The ancestor nearest to `top` below which nothing is looked at, or NULL. */
+static const struct znode *closed_above(const struct state *state, const struct search *search,
                                         const struct znode *top, const struct znode *node,
                                         bool *ret_within)
 {
     const struct znode *closed = NULL;
+    uint32_t depth = depth_of(node);
 
-    while (node != top && node != NULL) {
+    while (node != top && depth > search->top_depth) {
         node = znode_parent(node);
-        if (node != NULL && !view_may_read(state, who, node)) {
+        depth--;
+        if (!descends(state, search, node, depth)) {
             closed = node;
         }
     }
@@ -68,7 +81,7 @@ static const struct znode *first_of(const struct state *state, const struct sear
     }
     while (node != NULL) {
         bool within = false;
-        const struct znode *closed = closed_above(state, search->who, top, node, &within);
+        const struct znode *closed = closed_above(state, search, top, node, &within);
 
         if (!within) {
             return NULL;
@@ -104,10 +117,11 @@ static bool has_room(const struct search *search)
 /* One hold's part of the subtree. */
 static void list_some(const struct state *state, struct search *search, const struct znode *top)
 {
-    const struct znode *node = first_of(state, search, top);
-    uint32_t top_depth = depth_of(top);
+    const struct znode *node = NULL;
     struct walk walk;
 
+    search->top_depth = depth_of(top);
+    node = first_of(state, search, top);
     search->done = node == NULL;
     if (node == NULL) {
         return;
@@ -116,9 +130,9 @@ static void list_some(const struct state *state, struct search *search, const st
     while (node != NULL && has_room(search)) {
         if (view_add_entry(state, &search->listing, node, relative(&walk, search->args->path),
                            &search->page, &search->found)) {
-            node = walk_next(&walk, view_may_read(state, search->who, node));
+            node = walk_next(&walk, descends(state, search, node, walk.depth));
         }
-        if (node != NULL && walk.depth <= top_depth) {
+        if (node != NULL && walk.depth <= search->top_depth) {
             node = NULL;
         }
     }
@@ -173,7 +187,7 @@ static bool matches(const struct search *search, const struct op_entry *entry)
     if (path.len == 0) {
         name = path_name(search->args->path);
     }
-    if (!glob_match(search->args->pattern, name)) {
+    if (!glob_match(search->args->pattern, name, search->args->any_case)) {
         return false;
     }
     return search->args->data.len == 0 || (!entry->hidden && entry->data != NULL &&

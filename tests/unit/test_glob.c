@@ -7,7 +7,12 @@
 
 static bool match(const char *pattern, const char *text)
 {
-    return glob_match(slice_str(pattern), slice_str(text));
+    return glob_match(slice_str(pattern), slice_str(text), false);
+}
+
+static bool match_any_case(const char *pattern, const char *text)
+{
+    return glob_match(slice_str(pattern), slice_str(text), true);
 }
 
 static void text_is_looked_for_anywhere(void **state)
@@ -52,6 +57,22 @@ static void a_question_mark_is_one_character(void **state)
     assert_false(match("??", "\xc3\xa9"));
     assert_true(match("*?", "\xc3\xa9"));
     assert_true(match("caf?", "caf\xc3\xa9"));
+}
+
+static void letters_may_be_of_any_case(void **state)
+{
+    (void)state;
+    assert_true(match_any_case("LOCK", "my-lock-7"));
+    assert_true(match_any_case("lock", "LOCK"));
+    assert_true(match_any_case("", ""));
+    assert_true(match_any_case("", "a"));
+    assert_false(match_any_case("a", ""));
+    assert_false(match_any_case("lock8", "lock-8"));
+    assert_true(match_any_case("L?CK-*", "lock-7"));
+    assert_true(match_any_case("\\A*", "abc"));
+    assert_false(match_any_case("L?CK", "lock-7"));
+    assert_false(match_any_case("[", "{")); /* Apart as far as A and a are. */
+    assert_false(match_any_case("\xc3\x89", "\xc3\xa9"));
 }
 
 static void a_backslash_takes_the_next_as_it_is(void **state)
@@ -99,6 +120,7 @@ int main(void)
         cmocka_unit_test(text_is_looked_for_anywhere),
         cmocka_unit_test(a_glob_is_the_whole_name),
         cmocka_unit_test(a_question_mark_is_one_character),
+        cmocka_unit_test(letters_may_be_of_any_case),
         cmocka_unit_test(a_backslash_takes_the_next_as_it_is),
         cmocka_unit_test(bytes_are_found_in_data),
         cmocka_unit_test(a_hostile_pattern_takes_no_long_time),

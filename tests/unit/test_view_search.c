@@ -190,6 +190,74 @@ static void what_is_closed_shows_its_name_alone(void **context)
     assert_string_equal(search(fixture, &fixture->nobody), "beta/lock-3");
 }
 
+static void a_search_looks_no_deeper_than_it_was_told(void **context)
+{
+    struct fixture *fixture = *context;
+
+    begin(fixture, "/app", "", "");
+    fixture->args.depth = 1;
+    assert_string_equal(search(fixture, &fixture->nobody), " alpha alpha- beta");
+    assert_int_equal(fixture->result.looked, 4);
+    assert_false(fixture->result.more);
+    begin(fixture, "/", "lock", "");
+    fixture->args.depth = 2;
+    assert_string_equal(search(fixture, &fixture->nobody), "");
+    fixture->args.depth = 3;
+    assert_string_equal(search(fixture, &fixture->nobody),
+                        "app/alpha/lock-1 app/alpha/lock-2 app/beta/lock-3");
+    fixture->args.depth = UINT32_MAX;
+    assert_int_equal((search(fixture, &fixture->nobody), fixture->result.entry_count), 3);
+    /* A cursor from deeper, made up or of another search: on behind what it is in. */
+    begin(fixture, "/app", "", "");
+    fixture->args.depth = 1;
+    fixture->args.after = slice_str("/app/alpha/lock-1");
+    assert_string_equal(search(fixture, &fixture->nobody), "alpha- beta");
+    fixture->args.after = slice_str("/app/beta/lock-3");
+    assert_string_equal(search(fixture, &fixture->nobody), "");
+    fixture->args.after = slice_str("/app/alpha");
+    assert_string_equal(search(fixture, &fixture->nobody), "alpha- beta");
+}
+
+static void names_are_found_in_any_case_when_asked_for(void **context)
+{
+    struct fixture *fixture = *context;
+
+    begin(fixture, "/app", "LOCK-", "");
+    assert_string_equal(search(fixture, &fixture->nobody), "");
+    fixture->args.any_case = true;
+    assert_string_equal(search(fixture, &fixture->nobody), "alpha/lock-1 alpha/lock-2 beta/lock-3");
+    fixture->args.data = slice_str("TWO"); /* Data is bytes. */
+    assert_string_equal(search(fixture, &fixture->nobody), "");
+}
+
+/* The last of 20,000 children is found in a few requests. */
+static void a_child_is_found_among_many(void **context)
+{
+    struct fixture *fixture = *context;
+    uint32_t searches = 0;
+    uint32_t found = 0;
+    char path[64];
+    char cursor[64] = "";
+
+    make(fixture, "/many", "");
+    for (uint32_t i = 0; i < MANY; i++) {
+        (void)snprintf(path, sizeof(path), "/many/child-%u", i);
+        make(fixture, path, "");
+    }
+    make(fixture, "/many/child-0/child-19999", "");
+    do {
+        begin(fixture, "/many", "child-19999", "");
+        fixture->args.depth = 1;
+        fixture->args.after = slice_str(cursor);
+        search(fixture, &fixture->nobody);
+        found += fixture->result.entry_count;
+        (void)snprintf(cursor, sizeof(cursor), "%.*s", (int)fixture->result.after.len,
+                       fixture->result.more ? (const char *)fixture->result.after.data : "");
+        searches++;
+    } while (fixture->result.more && searches < MANY);
+    assert_int_equal(found, 1);
+}
+
 static void a_search_goes_on_behind_its_cursor(void **context)
 {
     struct fixture *fixture = *context;
@@ -263,6 +331,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_asked_for_comes_along, setup, teardown),
         cmocka_unit_test_setup_teardown(a_missing_or_closed_top_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_closed_shows_its_name_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_search_looks_no_deeper_than_it_was_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_are_found_in_any_case_when_asked_for, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_child_is_found_among_many, setup, teardown),
         cmocka_unit_test_setup_teardown(a_search_goes_on_behind_its_cursor, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cursor_is_a_path_within_the_subtree, setup, teardown),
         cmocka_unit_test_setup_teardown(a_large_subtree_takes_several_searches, setup, teardown),

@@ -24,12 +24,14 @@ after(async () => {
 
 const item = (page, name) => page.getByRole('treeitem').filter({ hasText: name });
 
-async function createMany(path, count) {
+const sixDigits = (at) => `node-${String(at).padStart(6, '0')}`;
+
+async function createMany(path, count, nameOf = sixDigits) {
   await replicas.create(path);
   for (let from = 0; from < count; from += OPS_MAX) {
     const ops = Array.from({ length: OPS_MAX }, (_, at) => ({
       op: 'create',
-      path: `${path}/node-${String(from + at).padStart(6, '0')}`,
+      path: `${path}/${nameOf(from + at)}`,
     }));
     await replicas.ask('POST', '/multi/v1', {
       body: JSON.stringify({ ops }),
@@ -75,6 +77,34 @@ test('a directory of 100,000 does not stop the page', async () => {
     spent.push(await work());
   }
   assert.ok(Math.max(...spent) < WORK_MAX_MS, `ms of work: ${spent}`);
+  assert.deepEqual(visit.complaints, []);
+  await visit.end();
+});
+
+test('one of 20,000 children is found by its name, in the tree and among the children', async () => {
+  await createMany('/crowd', 20_000, (at) => `child-${at}`);
+  const visit = await Visit.begin(browser, replicas);
+  const { page } = visit;
+  await visit.open('/ui/tree/crowd?tab=children');
+  await item(page, 'crowd').locator('.twist').click();
+  const tree = page.getByRole('tree');
+  const filter = page.getByRole('searchbox', { name: 'Filter', exact: true });
+  for (const text of ['child-19999', 'CHILD-19999', '*-19999', 'child-1999?']) {
+    await filter.fill(text);
+    await item(page, 'child-19999').waitFor();
+    await tree.getByText('The replica searches').waitFor({ state: 'detached' });
+    const names = await tree.locator('.name').allTextContents();
+    assert.equal(names.filter((name) => name.startsWith('child')).length, /\?/.test(text) ? 10 : 1);
+  }
+  await filter.fill('child-none');
+  await tree.getByText('Nothing here fits the filter').waitFor();
+  await page.getByText('The first 200 of 20,000').waitFor();
+  await page.getByRole('searchbox', { name: 'Filter by name' }).fill('19999');
+  await page.getByText('The first 200').waitFor({ state: 'detached' });
+  assert.deepEqual(await page.locator('.child bdi').allTextContents(), ['child-19999']);
+  await page.getByRole('searchbox', { name: 'Filter by name' }).fill('none');
+  await page.getByText('No child fits the filter.').waitFor();
+  assert.deepEqual(await visit.barriers(), []);
   assert.deepEqual(visit.complaints, []);
   await visit.end();
 });

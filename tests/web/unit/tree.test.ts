@@ -6,6 +6,8 @@ import { PAGE, rowByName, rowOf, TreeModel } from '../../../web/src/views/tree/m
 /** A tree that is a list of paths; requests are counted. */
 class Fake {
   asked: string[] = [];
+  sought: string[] = [];
+  step = 100;
   watches = new Map<string, WatchRequest>();
   paths: Set<string>;
 
@@ -21,10 +23,30 @@ class Fake {
       .sort();
   }
 
+  /** Of `search` so many znodes with each request as it may look at. */
+  search({ path, name = '', after }: { path: string; name?: string; after?: string }) {
+    const all = [
+      path,
+      ...this.names(path).map((one) => (path === '/' ? `/${one}` : `${path}/${one}`)),
+    ];
+    const start = after ? all.indexOf(after) + 1 : 0;
+    const looked = all.slice(start, start + this.step);
+    return {
+      nodes: looked.filter((one) => one.includes(name)).map((one) => ({ path: one })),
+      more: start + this.step < all.length,
+      after: looked.at(-1),
+      looked: looked.length,
+    };
+  }
+
   async read(
-    _: string,
-    { path, limit, after = '' }: { path: string; limit: number; after?: string },
+    op: string,
+    { path, limit, after = '', ...more }: { path: string; limit: number; after?: string },
   ) {
+    if (op === 'search') {
+      this.sought.push(after);
+      return this.search({ path, after, ...more });
+    }
     this.asked.push(path);
     const names = this.names(path);
     const rest = names.filter((name) => name > after);
@@ -153,6 +175,34 @@ test('a filter hides what does not fit, but nothing that is open', async () => {
   ]);
   assert.equal(rowByName(model.rows.value, 'pl', 0), 4);
   assert.equal(rowByName(model.rows.value, 'x', 0), -1);
+});
+
+test('a filter asks the replica for children that are not loaded', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+  const names = Array.from({ length: PAGE + 4 }, (_, at) => `/n${String(at).padStart(6, '0')}`);
+  const { fake, model, paths } = begin(names);
+  model.open('/');
+  await settle();
+  model.filter.value = '0005';
+  assert.ok(paths().includes('note /'), 'it says that it goes on');
+  t.mock.timers.tick(1_000);
+  await settle();
+  assert.ok(paths().includes('node /n000503'));
+  assert.equal(fake.asked.length, 1, 'no further page was loaded');
+  model.filter.value = 'none of them';
+  t.mock.timers.tick(1_000);
+  await settle();
+  assert.deepEqual(paths().slice(1), ['note /'], 'all were looked at');
+  fake.step = 3;
+  model.filter.value = 'none of those';
+  t.mock.timers.tick(1_000);
+  await settle();
+  assert.deepEqual(paths().slice(1), ['more /'], 'so many requests at a time');
+  const before = fake.sought.length;
+  await model.more('/');
+  assert.ok(fake.sought.length > before, 'behind what was looked at');
+  model.filter.value = '';
+  assert.equal(model.rows.value.length, 1 + PAGE + 1);
 });
 
 test('several are marked, and what goes is marked no more', async () => {

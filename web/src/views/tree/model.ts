@@ -1,11 +1,14 @@
 // The tree as far as it is open: what has been loaded of each opened znode, kept up to date by a watch
-// of each, and the rows that this makes. Knows no page: the view draws `rows`.
+// of each, and the rows that this makes. Where not all children are loaded, the replica is asked for those
+// that fit the filter. Knows no page: the view draws `rows`.
 
-import { batch, computed, type Signal, signal } from '@preact/signals';
+import { batch, computed, effect, type Signal, signal } from '@preact/signals';
 import { always, Looks, type Seen } from '../../api/looks';
 import type { Socket } from '../../api/socket';
 import type { ChildEntry, Stat } from '../../api/types';
+import { fits } from '../../format/glob';
 import { childOf, isSystem, nameOf, parentOf } from '../../format/path';
+import { type Part, SEEK_MS, seekChildren } from './seek';
 
 export const PAGE = 500; // Children of one request.
 const PACE = { settle: 150, rest: 1_000 }; // Of looks at a directory that changes.
@@ -21,10 +24,18 @@ interface Folder {
   stale: boolean; // It was to be loaded anew while it was being loaded.
   error: Error | undefined;
   fresh: Set<string>; // Names that came while one was looking.
+  found: Found | undefined; // As long as there is a filter, and not all is loaded.
+}
+
+/** What the replica has found that fits the filter. */
+interface Found extends Part {
+  filter: string;
+  seeking: boolean;
+  error: Error | undefined;
 }
 
 /** Why there are no rows below an opened znode. */
-type Note = 'loading' | 'empty' | 'filtered' | 'only_system';
+type Note = 'loading' | 'empty' | 'filtered' | 'only_system' | 'seeking';
 
 export type Row =
   | {
@@ -38,7 +49,8 @@ export type Row =
       position: number;
       siblings: number;
     }
-  | { kind: 'more'; path: string; depth: number; loaded: number; total: number }
+  /** `total`: where it is known. */
+  | { kind: 'more'; path: string; depth: number; loaded: number; total?: number }
   | { kind: 'note'; path: string; depth: number; note: Note }
   | { kind: 'error'; path: string; depth: number; error: Error };
 
@@ -64,6 +76,8 @@ export class TreeModel {
   private readonly closers = new Map<string, () => void>();
   private readonly socket: Socket;
   private readonly seen: Seen;
+  private readonly unfollow: () => void;
+  private typed: ReturnType<typeof setTimeout> | undefined;
 
   readonly rows = computed<Row[]>(() => {
     this.version.value;
@@ -73,6 +87,11 @@ export class TreeModel {
   constructor(socket: Socket, seen = always) {
     this.socket = socket;
     this.seen = seen;
+    this.unfollow = effect(() => {
+      this.filter.value;
+      clearTimeout(this.typed);
+      this.typed = setTimeout(() => this.seekAll(), SEEK_MS);
+    });
   }
 
   isOpen(path: string): boolean {
@@ -91,6 +110,7 @@ export class TreeModel {
       stale: false,
       error: undefined,
       fresh: new Set(),
+      found: undefined,
     });
     this.follow(path);
     void this.more(path);
@@ -116,6 +136,8 @@ export class TreeModel {
   }
 
   stop(): void {
+    this.unfollow();
+    clearTimeout(this.typed);
     this.close('/');
   }
 
@@ -146,9 +168,16 @@ export class TreeModel {
     });
   }
 
-  /** The next page. */
+  /** The next page, or the next that fit the filter. */
   async more(path: string): Promise<void> {
     const folder = this.folders.get(path);
+    if (folder && this.isSought(folder)) {
+      const { found } = folder;
+      if (found?.after && !found.seeking) {
+        await this.seekOn(path, folder, found);
+      }
+      return;
+    }
     if (!folder || folder.loading || (folder.children.length > 0 && !folder.after)) {
       return;
     }
@@ -244,7 +273,50 @@ export class TreeModel {
       if (folder.stale) {
         folder.stale = false;
         await this.refresh(path);
+      } else {
+        this.seek(path, folder);
       }
+    }
+  }
+
+  private seekAll(): void {
+    for (const [path, folder] of this.folders) {
+      this.seek(path, folder);
+    }
+  }
+
+  /** Whether its children are those that the replica has found. */
+  private isSought(folder: Folder): boolean {
+    return this.filter.peek() !== '' && folder.after !== undefined;
+  }
+
+  private seek(path: string, folder: Folder): void {
+    if (!this.isSought(folder)) {
+      folder.found = undefined;
+      return;
+    }
+    const filter = this.filter.peek();
+    const old = folder.found?.filter === filter ? folder.found.entries : [];
+    const found = { filter, entries: old, after: undefined, seeking: true, error: undefined };
+    folder.found = found;
+    void this.seekOn(path, folder, found, true);
+  }
+
+  /** `anew`: what is found comes into the place of what was. */
+  private async seekOn(path: string, folder: Folder, found: Found, anew = false): Promise<void> {
+    found.seeking = true;
+    this.changed();
+    try {
+      const part = await seekChildren(this.socket, path, found.filter, PAGE, found.after);
+      found.entries = anew ? part.entries : [...found.entries, ...part.entries];
+      found.after = part.after;
+      found.error = undefined;
+    } catch (error) {
+      found.error = error as Error;
+    }
+    found.seeking = false;
+    if (folder.found === found) {
+      this.changed();
     }
   }
 
@@ -312,7 +384,8 @@ export class TreeModel {
     if (folder.error) {
       return [{ kind: 'error', path, depth, error: folder.error }];
     }
-    const shown = this.arrange(path, folder.children);
+    const sought = this.filter.value !== '' && folder.after !== undefined;
+    const shown = this.arrange(path, sought ? this.candidates(path, folder) : folder.children);
     const total = Math.max(folder.stat?.numChildren ?? 0, folder.children.length);
     const rows: Row[] = shown.map((entry, at) => {
       const child = childOf(path, entry.name);
@@ -325,15 +398,43 @@ export class TreeModel {
         open: this.isOpen(child),
         fresh: folder.fresh.has(entry.name),
         position: at + 1,
-        siblings: folder.after ? total : shown.length,
+        siblings: folder.after && !sought ? total : shown.length,
       };
     });
-    if (folder.after) {
+    if (sought) {
+      rows.push(...this.endOfFound(path, depth, folder.found, rows.length));
+    } else if (folder.after) {
       rows.push({ kind: 'more', path, depth, loaded: folder.children.length, total });
     } else if (rows.length === 0) {
       rows.push({ kind: 'note', path, depth, note: this.noteOf(folder) });
     }
     return rows;
+  }
+
+  /** What was found, and what is open; before anything was found, what is loaded. */
+  private candidates(path: string, { children, found }: Folder): ChildEntry[] {
+    if (found?.filter !== this.filter.value) {
+      return children;
+    }
+    const names = new Set(found.entries.map(({ name }) => name));
+    const open = children.filter(({ name }) => this.isOpen(childOf(path, name)));
+    const others = open.filter(({ name }) => !names.has(name));
+    return others.length === 0
+      ? found.entries
+      : [...found.entries, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  private endOfFound(path: string, depth: number, found: Found | undefined, shown: number): Row[] {
+    if (found?.filter !== this.filter.value || found.seeking) {
+      return [{ kind: 'note', path, depth, note: 'seeking' }];
+    }
+    if (found.error) {
+      return [{ kind: 'error', path, depth, error: found.error }];
+    }
+    if (found.after) {
+      return [{ kind: 'more', path, depth, loaded: found.entries.length }];
+    }
+    return shown === 0 ? [{ kind: 'note', path, depth, note: 'filtered' }] : [];
   }
 
   private noteOf(folder: Folder): Note {
@@ -348,11 +449,11 @@ export class TreeModel {
 
   /** Filtered and sorted. What is open stays, so that nothing vanishes from above its children. */
   private arrange(path: string, children: ChildEntry[]): ChildEntry[] {
-    const wanted = this.filter.value.toLowerCase();
+    const wanted = this.filter.value;
     const shown = children.filter(({ name }) => {
       const child = childOf(path, name);
       const hidden = path === '/' && isSystem(child) && !this.system.value && !this.isOpen(child);
-      return !hidden && (this.isOpen(child) || name.toLowerCase().includes(wanted));
+      return !hidden && (this.isOpen(child) || fits(name, wanted));
     });
     const order = orders[this.sort.value];
     return this.sort.value === 'name'

@@ -179,7 +179,10 @@ function OtherRow({ row, model }: { row: Exclude<Row, { kind: 'node' }>; model: 
     case 'more':
       return (
         <button type="button" class="link" tabIndex={-1} onClick={() => void model.more(row.path)}>
-          {say('more')} ({say('loaded', { loaded: row.loaded, total: row.total })})
+          {say('more')}
+          {row.total !== undefined && (
+            <> ({say('loaded', { loaded: row.loaded, total: row.total })})</>
+          )}
         </button>
       );
     case 'error':

@@ -1,3 +1,5 @@
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import type { ChildEntry } from '../../api/types';
 import { socket } from '../../app/cluster';
 import { identity } from '../../app/identity';
@@ -10,32 +12,100 @@ import { locale } from '../../i18n';
 import { Empty, Failure, Loading } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { Markers } from '../tree/markers';
+import { SEEK_MS, seekChildren } from '../tree/seek';
 import { say } from './texts';
 import { useRead } from './use_read';
 
 const SHOWN = 200;
 
-/** `version` changes with the children. */
-export function ChildrenTab({ path, version }: { path: string; version: string }) {
+interface Listed {
+  entries: ChildEntry[];
+  more: boolean;
+}
+
+/** The first children, or the first of those that fit: of very many the replica finds them. */
+async function list(path: string, filter: string): Promise<Listed> {
+  if (filter === '') {
+    const page = await socket.read('children', { path, with: 'stat', limit: SHOWN });
+    return { entries: page.children, more: page.more };
+  }
+  const { entries, after } = await seekChildren(socket, path, filter, SHOWN);
+  return { entries: entries.slice(0, SHOWN), more: after !== undefined || entries.length > SHOWN };
+}
+
+/** What was typed, once nothing more comes for a while. */
+function useSettled(text: string): string {
+  const settled = useSignal(text);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      settled.value = text;
+    }, SEEK_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  return settled.value;
+}
+
+interface Props {
+  path: string;
+  /** Changes with the children. */
+  version: string;
+  total: number;
+}
+
+export function ChildrenTab({ path, version, total }: Props) {
+  const typed = useSignal('');
+  const filter = useSettled(typed.value.trim());
   const { value, error, again } = useRead(
-    () => socket.read('children', { path, with: 'stat', limit: SHOWN }),
-    [path, version, identity.value],
+    () => list(path, filter),
+    [path, version, filter, identity.value],
   );
-  if (error) {
-    return <Failure error={error} onRetry={again} />;
-  }
-  if (!value) {
-    return <Loading />;
-  }
-  if (value.children.length === 0) {
-    return <Empty>{say('children_none')}</Empty>;
+  if (total === 0 && filter === '') {
+    return error ? (
+      <Failure error={error} onRetry={again} />
+    ) : (
+      <Empty>{say('children_none')}</Empty>
+    );
   }
   return (
     <>
-      <ChildrenTable path={path} rows={value.children} />
-      {value.more && (
+      <div class="bar">
+        <input
+          type="search"
+          aria-label={say('children_filter')}
+          placeholder={say('children_filter')}
+          value={typed}
+          onInput={(event) => {
+            typed.value = event.currentTarget.value;
+          }}
+        />
+      </div>
+      {error && <Failure error={error} onRetry={again} />}
+      {!value && !error && <Loading />}
+      {value && <Shown path={path} listed={value} filter={filter} total={total} />}
+    </>
+  );
+}
+
+interface ShownProps {
+  path: string;
+  listed: Listed;
+  filter: string;
+  total: number;
+}
+
+function Shown({ path, listed: { entries, more }, filter, total }: ShownProps) {
+  if (entries.length === 0) {
+    return <Empty>{say(filter === '' ? 'children_none' : 'children_unfit')}</Empty>;
+  }
+  const shown = entries.length;
+  return (
+    <>
+      <ChildrenTable path={path} rows={entries} />
+      {more && (
         <p class="hint">
-          {say('children_shown', { shown: value.children.length, total: value.stat.numChildren })}
+          {filter === ''
+            ? say('children_shown', { shown, total })
+            : say('children_found', { shown })}
         </p>
       )}
     </>

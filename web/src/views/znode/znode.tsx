@@ -302,7 +302,9 @@ function Content({ path, loaded, draft, acl, onEnd, onRead }: ContentProps) {
           <DataTab path={path} bytes={bytes} />
         ))}
       {tab === 'stat' && reply && <StatTab stat={reply.stat} />}
-      {tab === 'children' && reply && <ChildrenTab path={path} version={`${reply.stat.pzxid}`} />}
+      {tab === 'children' && reply && (
+        <ChildrenTab path={path} version={`${reply.stat.pzxid}`} total={reply.stat.numChildren} />
+      )}
       {tab === 'acl' && (
         <AclTab path={path} version={aclOf(reply)} draft={acl} onChanged={onRead} />
       )}
