@@ -105,7 +105,7 @@ void metric_put(struct buf *out, const char *name, const char *labels, uint64_t 
 void metric_put_double(struct buf *out, const char *name, const char *labels, double value)
 {
     put_name(out, name, labels);
-    buf_printf(out, " %.9g\n", value);
+    buf_printf(out, " %.12g\n", value);
 }
 
 static void put_bucket(struct buf *out, const char *name, const char *labels, unsigned i,

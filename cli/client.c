@@ -3,7 +3,6 @@
 #include "cli/client_int.h"
 #include "cli/cmd.h"
 #include "cli/curl_handles.h"
-#include "cli/url.h"
 #include "server/op/ops.h"
 
 #include <stdio.h>
@@ -15,7 +14,10 @@ enum {
     PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
     PAUSE_MAX_MS = 1000, /* twice as long each time. */
     POLL_MS = 1000,
+    QUORUM_MS = 2000, /* A replica that has waited so long for a leader will not find one soon. */
+    ANSWER_MS = 500,  /* Of the time of a try, for the way of the answer. */
     HTTP_TOO_MANY = 429,
+    HTTP_BAD_GATEWAY = 502,
     HTTP_UNAVAILABLE = 503,
     HTTP_UNKNOWN = 504
 };
@@ -29,11 +31,12 @@ struct asking {
     uint32_t pause_ms;
     int tries;
     int read_only; /* Tries at replicas that take no writes, without another answer in between. */
-    struct client_error heard; /* What the last one said that may do it, else one of those. */
+    struct client_error heard; /* What the last one said that may do it, else one of those; */
     bool hung;                 /* One of the tries was sent, and not answered in time; */
     bool unsent;               /* one was over before it could be sent; */
     bool refused;              /* and one was refused. */
     bool unsure;               /* One of the tries may have been done, though nobody has said so. */
+    bool leaderless;           /* A replica has waited in vain for a leader, and done nothing. */
     bool interrupted;          /* While it was waited for the next one. */
 };
 
@@ -96,11 +99,6 @@ void client_close(struct client *client)
     mem_free(client);
 }
 
-void client_enter(struct client *client, const char *session)
-{
-    (void)snprintf(client->session, sizeof(client->session), "%s", session ? session : "");
-}
-
 void client_interrupt_by(struct client *client, int fd)
 {
     client->interrupt_fd = fd;
@@ -129,21 +127,6 @@ json_t *client_json(struct client *client)
         client->json = jsonr_parse(buf_slice(&client->reply.body), error);
     }
     return client->json;
-}
-
-void client_seen_number(struct client *client, uint64_t zxid)
-{
-    client->seen_zxid = zxid > client->seen_zxid ? zxid : client->seen_zxid;
-}
-
-void client_seen(struct client *client, const char *zxid)
-{
-    client_seen_number(client, strtoull(zxid, NULL, 0));
-}
-
-uint64_t client_zxid(const struct client *client)
-{
-    return client->seen_zxid;
 }
 
 /* True when the request changes something. */
@@ -241,7 +224,7 @@ static bool is_unsure(const struct asking *asking)
  * says nothing where other tries have found nobody, or a reason. */
 static bool is_late(const struct asking *asking)
 {
-    bool known = asking->refused || asking->heard.status;
+    bool known = asking->refused || asking->heard.exit_code;
 
     return asking->hung || (asking->unsent && !known) || is_unsure(asking);
 }
@@ -349,6 +332,37 @@ static void hear(const struct client *client, struct asking *asking)
     (void)json_incref(asking->heard.problem);
 }
 
+/* Something else listens there: another program, or a proxy that has found no replica. A proxy may
+ * have passed the request on before it lost the answer. */
+static enum outcome judge_foreign(struct client *client, struct asking *asking)
+{
+    long status = client->reply.status;
+    bool gateway = status >= HTTP_BAD_GATEWAY && status <= HTTP_UNKNOWN;
+
+    (void)client_foreign(client, endpoints_url(&client->endpoints), status);
+    if (!gateway && !asking->refused_since_ms) {
+        asking->refused_since_ms = os_now_ms();
+    }
+    asking->hung = asking->hung || status == HTTP_UNKNOWN;
+    asking->unsure = asking->unsure || status == HTTP_BAD_GATEWAY || status == HTTP_UNKNOWN;
+    if (!asking->heard.exit_code) {
+        hear(client, asking);
+    }
+    return ELSEWHERE;
+}
+
+/* It has waited for a leader, and has not done the write. Before that a new leader may be elected
+ * at any moment. */
+static bool is_leaderless(const struct client *client)
+{
+    const char *outcome = jsonr_text(client->error.problem, "outcome");
+    curl_off_t took_us = 0;
+
+    (void)curl_easy_getinfo(client->easy, CURLINFO_TOTAL_TIME_T, &took_us);
+    return client->reply.status == HTTP_UNAVAILABLE && strcmp(outcome, "not-applied") == 0 &&
+           took_us >= (curl_off_t)QUORUM_MS * 1000;
+}
+
 static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
 {
     struct client_reply *reply = &client->reply;
@@ -365,8 +379,11 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
         judge_silence(client, asking, result);
         return ELSEWHERE;
     }
-    asking->refused_since_ms = 0;
     (void)curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &reply->status);
+    if (!client_is_replica(client->easy)) {
+        return judge_foreign(client, asking);
+    }
+    asking->refused_since_ms = 0;
 
     curl_off_t wait_s = 0;
 
@@ -382,7 +399,7 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
 
     asking->read_only = is_read_only(&client->error) ? asking->read_only + 1 : 0;
     if (asking->read_only > 0 && others_may(client, asking)) {
-        if (!asking->heard.status) {
+        if (!asking->heard.exit_code) {
             hear(client, asking);
         }
         return ELSEWHERE;
@@ -390,37 +407,12 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
 
     asking->hung = asking->hung || reply->status == HTTP_UNKNOWN;
     asking->unsure = asking->unsure || in_flight || reply->status == HTTP_UNKNOWN;
+    asking->leaderless = asking->leaderless || is_leaderless(client);
     if (reply->status == HTTP_UNAVAILABLE || reply->status == HTTP_UNKNOWN) {
         hear(client, asking);
         return ELSEWHERE;
     }
     return in_flight || reply->status == HTTP_TOO_MANY ? AGAIN : ANSWERED;
-}
-
-/* True for a read of what the replicas agree on, which may be asked of a majority. */
-static bool may_be_stale(const struct client_request *request)
-{
-    static const char *const routes[] = {"/znodes/", "/search/", "/export/", "/multi/",
-                                         "/sessions/"};
-    bool reads = request->reads || !request->method || strcmp(request->method, "GET") == 0;
-    const char *query = strchr(request->target, '?');
-
-    for (size_t i = 0; reads && i < sizeof(routes) / sizeof(routes[0]); i++) {
-        if (strncmp(request->target, routes[i], strlen(routes[i])) == 0) {
-            return !query || !strstr(query, "consistency=");
-        }
-    }
-    return false;
-}
-
-void client_url(const struct client *client, const struct client_request *request, struct buf *url)
-{
-    buf_init(url, CLIENT_URL_MAX);
-    buf_append_str(url, endpoints_url(&client->endpoints));
-    buf_append_str(url, request->target);
-    if (client->settings->linearizable && may_be_stale(request)) {
-        url_param(url, "consistency", "linearizable");
-    }
 }
 
 static enum outcome try_once(struct client *client, struct asking *asking)
@@ -440,8 +432,14 @@ static enum outcome try_once(struct client *client, struct asking *asking)
     if (changes(request) && !request->keyless) {
         headers = client_put_header(headers, "Idempotency-Key: %s", asking->key);
     }
+    long wait_ms = try_ms(client, asking);
+
+    if (changes(request) && wait_ms >= QUORUM_MS + ANSWER_MS) {
+        /* So the replica says what has become of it before we hang up. */
+        headers = client_put_header(headers, "Prefer: wait=%ld", (wait_ms - ANSWER_MS) / 1000);
+    }
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, try_ms(client, asking));
+    curl_easy_setopt(client->easy, CURLOPT_TIMEOUT_MS, wait_ms);
     curl_easy_setopt(client->easy, CURLOPT_WRITEFUNCTION, take_body);
     curl_easy_setopt(client->easy, CURLOPT_WRITEDATA, (void *)client);
     curl_easy_setopt(client->easy, CURLOPT_HEADERFUNCTION, take_header);
@@ -484,8 +482,10 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
 static bool is_over(const struct asking *asking, uint64_t now_ms)
 {
     bool refused = asking->refused_since_ms && now_ms >= asking->refused_since_ms + REFUSED_MS;
+    bool patient = asking->request->timeout_ms != 0; /* It waits for more than an answer. */
+    bool hopeless = asking->leaderless && !asking->unsure && !patient && changes(asking->request);
 
-    return now_ms >= asking->end_ms || refused;
+    return now_ms >= asking->end_ms || refused || hopeless;
 }
 
 /* Where to go next, and when. False: there is no more time, or it was interrupted. */
@@ -545,7 +545,7 @@ static int give_up(struct client *client, struct asking *asking)
         return too_late(client, asking);
     }
     if ((client->error.exit_code == CMD_NO_ENSEMBLE || is_read_only(&client->error)) &&
-        asking->heard.status) {
+        asking->heard.exit_code) {
         json_decref(client->error.problem);
         client->error = asking->heard;
         asking->heard.problem = NULL;

@@ -83,8 +83,8 @@ static void put_headers(const struct client *client, const struct client_request
     if (request->accept) {
         put_header(out, "Accept", request->accept);
     }
-    if (request->has_body) {
-        put_header(out, "Content-Type", request->type ? request->type : "application/octet-stream");
+    if (request->has_body && request->type) { /* Data needs none. */
+        put_header(out, "Content-Type", request->type);
     }
     if (client->settings->min_zxid) {
         put_header(out, "Zk-Min-Zxid", client->settings->min_zxid);

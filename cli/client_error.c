@@ -106,7 +106,22 @@ static const char *find_about(const struct client *client, const json_t *problem
                                      : jsonr_text(element ? element : problem, "path");
 }
 
-/* Of an answer that is none of zabra's. */
+bool client_is_replica(void *easy)
+{
+    struct curl_header *header = NULL;
+
+    return curl_easy_header(easy, "Zk-Zxid", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+}
+
+int client_foreign(struct client *client, const char *url, long status)
+{
+    return client_fail(client, CMD_NO_ENSEMBLE, "BadAnswer",
+                       "%s does not answer like zabra (status %ld): another server listens there, "
+                       "or a proxy without a replica behind it; are --endpoints right?",
+                       url, status);
+}
+
+/* Of a replica that could not tell its reason. */
 static int judge_bare(struct client *client, long status)
 {
     (void)client_fail(client, exit_code_of(status, ""), "Http",

@@ -47,6 +47,12 @@ void client_note_later(struct client *client);
 /* Says on a terminal, once, why the replicas do not do what they are asked, if they say so. */
 void client_note(struct client *client);
 
+/* True when a replica of zabra has answered what the handle has asked: each names its zxid. */
+bool client_is_replica(void *easy);
+
+/* Sets client->error: something else has answered at that URL. Returns the exit code. */
+int client_foreign(struct client *client, const char *url, long status);
+
 /* Sets client->error. Returns the exit code. */
 int client_fail(struct client *client, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -2,10 +2,12 @@
 #include "base/check.h"
 #include "cli/client_int.h"
 #include "cli/cmd.h"
+#include "cli/url.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct curl_slist *client_put_header(struct curl_slist *list, const char *format, ...)
@@ -30,6 +32,26 @@ struct curl_slist *client_put_header(struct curl_slist *list, const char *format
     ASSERT(list);
     buf_release(&line);
     return list;
+}
+
+void client_enter(struct client *client, const char *session)
+{
+    (void)snprintf(client->session, sizeof(client->session), "%s", session ? session : "");
+}
+
+void client_seen_number(struct client *client, uint64_t zxid)
+{
+    client->seen_zxid = zxid > client->seen_zxid ? zxid : client->seen_zxid;
+}
+
+void client_seen(struct client *client, const char *zxid)
+{
+    client_seen_number(client, strtoull(zxid, NULL, 0));
+}
+
+uint64_t client_zxid(const struct client *client)
+{
+    return client->seen_zxid;
 }
 
 static int take_password(struct client *client)
@@ -102,4 +124,30 @@ int client_prepare(struct client *client, void *easy, const struct client_reques
     }
     *ret_headers = common_headers(client, request);
     return CMD_OK;
+}
+
+/* True for a read of what the replicas agree on, which may be asked of a majority. */
+static bool may_be_stale(const struct client_request *request)
+{
+    static const char *const routes[] = {"/znodes/", "/search/", "/export/", "/multi/",
+                                         "/sessions/"};
+    bool reads = request->reads || !request->method || strcmp(request->method, "GET") == 0;
+    const char *query = strchr(request->target, '?');
+
+    for (size_t i = 0; reads && i < sizeof(routes) / sizeof(routes[0]); i++) {
+        if (strncmp(request->target, routes[i], strlen(routes[i])) == 0) {
+            return !query || !strstr(query, "consistency=");
+        }
+    }
+    return false;
+}
+
+void client_url(const struct client *client, const struct client_request *request, struct buf *url)
+{
+    buf_init(url, CLIENT_URL_MAX);
+    buf_append_str(url, endpoints_url(&client->endpoints));
+    buf_append_str(url, request->target);
+    if (client->settings->linearizable && may_be_stale(request)) {
+        url_param(url, "consistency", "linearizable");
+    }
 }

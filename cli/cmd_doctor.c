@@ -44,6 +44,7 @@ static void put_status(json_t *fact, const struct replicas_answer *answer)
     (void)json_object_set_new(fact, "endpoint", json_string(answer->url));
     if (answer->status == 0) {
         (void)json_object_set_new(fact, "error", json_string(answer->error));
+        (void)json_object_set_new(fact, "foreign", json_boolean(answer->foreign));
         return;
     }
     (void)json_object_set_new(fact, "http", json_integer(answer->status));

@@ -235,7 +235,8 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
                         strerrordesc_np(transfer->input_errno));
     }
     if (code != CMD_OK) {
-        bool unknown = !client_error(cli->client)->problem && transfer->progress.bytes > 0;
+        bool unknown = !client_error(cli->client)->problem && transfer->progress.bytes > 0 &&
+                       code != CMD_NO_ENSEMBLE;
 
         return unknown ? cli_fail(cli, CMD_PARTLY, client_error(cli->client)->code,
                                   "%s; some lines may be imported: go on with --conflict skip or "

@@ -75,13 +75,8 @@ static int take(const struct cli *cli, const struct replicas_answer *answer, jso
 
 /* ---- The command ---- */
 
-static int finish(const struct cli *cli, int answered, int taken, json_t *value, bool all)
+static int finish(const struct cli *cli, int taken, json_t *value, bool all)
 {
-    if (answered == 0) {
-        return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                        "nobody answers at %s; is it running, and are --endpoints right?",
-                        cli->settings.endpoints);
-    }
     if (taken == 0) {
         return cli_fail(cli, CMD_FAILED, "NoMetric", "there is no metric of that name");
     }
@@ -114,9 +109,12 @@ static int run_all(struct cli *cli, json_t *value)
             taken += take(cli, answer, jsonr_at(value, "metrics"));
         }
     }
+    if (code == CMD_OK) {
+        code = answered > 0 ? finish(cli, taken, value, true) : replicas_none(cli, replicas);
+    }
     replicas_release(replicas);
     mem_free(replicas);
-    return code == CMD_OK ? finish(cli, answered, taken, value, true) : code;
+    return code;
 }
 
 static int run_one(struct cli *cli, json_t *value)
@@ -135,7 +133,7 @@ static int run_one(struct cli *cli, json_t *value)
                    endpoints_url(client_endpoints(cli->client)));
     taken = take(cli, answer, jsonr_at(value, "metrics"));
     mem_free(answer);
-    return finish(cli, 1, taken, value, false);
+    return finish(cli, taken, value, false);
 }
 
 static int run(struct cli *cli)

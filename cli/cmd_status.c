@@ -111,13 +111,6 @@ static json_t *collect(const struct replicas *replicas, struct tally *tally)
     return json_pack("{s:o}", "replicas", list);
 }
 
-static int nobody(const struct cli *cli)
-{
-    return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                    "nobody answers at %s; is it running, and are --endpoints right?",
-                    cli->settings.endpoints);
-}
-
 static int print_status(const struct cli *cli, const struct replicas *replicas)
 {
     struct tally tally = {.answered = 0};
@@ -135,7 +128,7 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
     }
     json_decref(value);
     if (tally.answered == 0) {
-        return nobody(cli);
+        return replicas_none(cli, replicas);
     }
     if (tally.denied == tally.answered) {
         return cli_fail(cli, CMD_DENIED, "AuthFailed", "the replicas do not accept the password");

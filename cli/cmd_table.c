@@ -72,7 +72,7 @@ const struct cmd_exit_code cmd_exit_codes[] = {
     {CMD_NO_NODE, "no-node", "there is no such znode"},
     {CMD_CONFLICT, "conflict", "another version, exists already, or is not empty"},
     {CMD_DENIED, "denied", "not authenticated, or no permission"},
-    {CMD_NO_ENSEMBLE, "no-ensemble", "nobody answers, or there is no quorum"},
+    {CMD_NO_ENSEMBLE, "no-ensemble", "no replica answers, or there is no quorum"},
     {CMD_TIMED_OUT, "timed-out",
      "no answer in time, or the time to wait is over; a write may or may not have been done"},
     {CMD_EXPIRED, "expired", "the session has expired"},

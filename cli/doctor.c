@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "cli/doctor_int.h"
 #include "cli/jsonr.h"
-#include "server/config/config.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,8 +12,6 @@
 
 enum {
     FOUND_MAX = 512,
-    SUBJECT_MAX = 320,
-    HOST_MAX = 256,
     SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
     BEHIND_MAX = 10000, /* Transactions that one may be behind the newest. */
     SYNCS_MIN = 20,     /* Below there is no mean. */
@@ -24,17 +21,7 @@ enum {
 
 #define SLOW_SYNC_S 0.1
 
-/* What is being looked at. */
-struct look {
-    const json_t *replicas;
-    const json_t *ensemble;
-    json_t *findings;
-};
-
-static void find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
-                 ...) __attribute__((format(printf, 4, 5)));
-
-static void find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
+void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
                  ...)
 {
     char found[FOUND_MAX];
@@ -53,16 +40,34 @@ static void find(struct look *look, enum doctor_kind kind, const char *subject, 
     (void)json_array_append_new(look->findings, finding);
 }
 
-/* "replica 2 (http://...)" */
-static void name_replica(const json_t *replica, char subject[SUBJECT_MAX])
+/* The member that tells clients to use this endpoint, or NULL. */
+const json_t *doctor_member_at(const struct look *look, const char *endpoint)
+{
+    const json_t *member = NULL;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
+    {
+        if (strcmp(jsonr_text(member, "client"), endpoint) == 0) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+/* "replica 2 (http://...)", also of one that does not answer, where others know it. */
+void doctor_name(const struct look *look, const json_t *replica, char subject[DOCTOR_SUBJECT_MAX])
 {
     int64_t id = jsonr_number(replica, "status.id");
 
+    if (id == 0) {
+        id = jsonr_number(doctor_member_at(look, jsonr_text(replica, "endpoint")), "id");
+    }
     if (id > 0) {
-        (void)snprintf(subject, SUBJECT_MAX, "replica %" PRId64 " (%s)", id,
+        (void)snprintf(subject, DOCTOR_SUBJECT_MAX, "replica %" PRId64 " (%s)", id,
                        jsonr_text(replica, "endpoint"));
     } else {
-        (void)snprintf(subject, SUBJECT_MAX, "%s", jsonr_text(replica, "endpoint"));
+        (void)snprintf(subject, DOCTOR_SUBJECT_MAX, "%s", jsonr_text(replica, "endpoint"));
     }
 }
 
@@ -73,25 +78,29 @@ static double figure(const json_t *replica, const char *name)
 
 /* ---- One replica ---- */
 
+bool doctor_is_explained(const json_t *replica)
+{
+    bool duplicate = *jsonr_text(replica, "status.duplicate") &&
+                     !json_is_true(jsonr_at(replica, "status.serving"));
+
+    return duplicate || figure(replica, "zabra_log_stuck") > 0;
+}
+
+/* What it says of itself, but for the leader. */
 static void look_at_checks(struct look *look, const json_t *replica, const char *subject)
 {
     const json_t *check = NULL;
     size_t i = 0;
 
-    if (*jsonr_text(replica, "status.duplicate") &&
-        !json_is_true(jsonr_at(replica, "status.serving"))) {
-        return; /* That is why. */
-    }
-    if (figure(replica, "zabra_log_stuck") > 0) {
-        return; /* What else fails has that cause, which look_at_disk names. */
+    if (doctor_is_explained(replica)) {
+        return;
     }
     json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
     {
-        const char *name = jsonr_text(check, "name");
-
-        if (!json_is_true(jsonr_at(check, "ok")) && strcmp(name, "disk") != 0) {
-            find(look, strcmp(name, "member") == 0 ? NOT_MEMBER : NOT_READY, subject, "%s: %s",
-                 name, jsonr_text(check, "text"));
+        if (!json_is_true(jsonr_at(check, "ok")) && !doctor_is_check(check, "disk") &&
+            !doctor_is_about_leader(check)) {
+            doctor_find(look, doctor_is_check(check, "member") ? NOT_MEMBER : NOT_READY, subject,
+                        "%s: %s", jsonr_text(check, "name"), jsonr_text(check, "text"));
         }
     }
 }
@@ -102,23 +111,24 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
     double mean_s = syncs > 0 ? figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
 
     if (figure(replica, "zabra_log_stuck") > 0) {
-        find(look, LOG_STUCK, subject, "its disk is full");
+        doctor_find(look, LOG_STUCK, subject, "its disk is full");
     } else if (figure(replica, "zabra_disk_low") > 0) {
-        find(look, DISK_LOW, subject, "its disk is nearly full");
+        doctor_find(look, DISK_LOW, subject, "its disk is nearly full");
     }
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
-        find(look, DISK_SLOW, subject, "to sync its log takes %.0f ms in the mean of %.0f times",
-             mean_s * 1000, syncs);
+        doctor_find(look, DISK_SLOW, subject,
+                    "to sync its log takes %.0f ms in the mean of %.0f times", mean_s * 1000,
+                    syncs);
     }
     if (figure(replica, "zabra_snapshot_errors_total") > 0) {
-        find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written",
-             figure(replica, "zabra_snapshot_errors_total"));
+        doctor_find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written",
+                    figure(replica, "zabra_snapshot_errors_total"));
     }
     if (figure(replica, "zabra_refills") > 0 &&
         figure(replica, "zabra_refill_log_lost_total") > 0) {
-        find(look, REFILL_LOST, subject,
-             "log that a replica needed to get in step was purged %.0f times",
-             figure(replica, "zabra_refill_log_lost_total"));
+        doctor_find(look, REFILL_LOST, subject,
+                    "log that a replica needed to get in step was purged %.0f times",
+                    figure(replica, "zabra_refill_log_lost_total"));
     }
 }
 
@@ -147,13 +157,13 @@ static void look_at_limits(struct look *look, const json_t *replica, const char 
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
         if (limit > 0 && used * 100 >= limit * NEAR_PERCENT) {
-            find(look, limited[i].kind, subject, "%.0f %s, %s is %.0f", used, limited[i].what,
-                 limited[i].limit, limit);
+            doctor_find(look, limited[i].kind, subject, "%.0f %s, %s is %.0f", used,
+                        limited[i].what, limited[i].limit, limit);
         }
     }
     if (figure(replica, "zabra_quotas_exceeded") > 0) {
-        find(look, QUOTA_EXCEEDED, subject, "%.0f soft quotas are exceeded",
-             figure(replica, "zabra_quotas_exceeded"));
+        doctor_find(look, QUOTA_EXCEEDED, subject, "%.0f soft quotas are exceeded",
+                    figure(replica, "zabra_quotas_exceeded"));
     }
 }
 
@@ -163,21 +173,24 @@ static void look_at_unsent(struct look *look, const json_t *replica, const char 
     double limit = figure(replica, "zabra_unsent_max_bytes");
 
     if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
-        find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, subject,
-             "%.0f bytes wait to be sent to clients, maxUnsentBytes is %.0f", used, limit);
+        doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, subject,
+                    "%.0f bytes wait to be sent to clients, maxUnsentBytes is %.0f", used, limit);
     }
 }
 
 static void look_at_one(struct look *look, const json_t *replica)
 {
-    char subject[SUBJECT_MAX];
+    char subject[DOCTOR_SUBJECT_MAX];
 
-    name_replica(replica, subject);
-    if (jsonr_at(replica, "error")) {
-        find(look, UNREACHABLE, subject, "no answer: %s", jsonr_text(replica, "error"));
+    doctor_name(look, replica, subject);
+    if (json_is_true(jsonr_at(replica, "foreign"))) {
+        doctor_find(look, NOT_ZABRA, subject, "%s", jsonr_text(replica, "error"));
+    } else if (jsonr_at(replica, "error")) {
+        look->nameless += doctor_member_at(look, jsonr_text(replica, "endpoint")) ? 0 : 1;
+        doctor_find(look, UNREACHABLE, subject, "no answer: %s", jsonr_text(replica, "error"));
     } else if (!json_is_object(jsonr_at(replica, "status"))) {
-        find(look, REFUSED, subject, "it answers with status %" PRId64,
-             jsonr_number(replica, "http"));
+        doctor_find(look, REFUSED, subject, "it answers with status %" PRId64,
+                    jsonr_number(replica, "http"));
     } else {
         look_at_checks(look, replica, subject);
         look_at_disk(look, replica, subject);
@@ -193,6 +206,12 @@ static uint64_t hex(const json_t *value, const char *path)
     return strtoull(jsonr_text(value, path), NULL, 16);
 }
 
+/* An id that a replica with an empty directory does not have yet. */
+static bool is_blank(const char *id)
+{
+    return id[strspn(id, "0x")] == '\0';
+}
+
 /* The first two that differ in a member of their status. */
 static void look_at_same(struct look *look, const char *member, enum doctor_kind kind)
 {
@@ -203,17 +222,17 @@ static void look_at_same(struct look *look, const char *member, enum doctor_kind
     json_array_foreach(look->replicas, i, replica)
     {
         const char *value = jsonr_text(replica, member);
-        char subject[SUBJECT_MAX];
+        char subject[DOCTOR_SUBJECT_MAX];
 
-        if (!*value) {
+        if (is_blank(value)) {
             continue;
         }
         if (!first) {
             first = replica;
         } else if (strcmp(jsonr_text(first, member), value) != 0) {
-            name_replica(replica, subject);
-            find(look, kind, subject, "it has %s, replica %" PRId64 " has %s", value,
-                 jsonr_number(first, "status.id"), jsonr_text(first, member));
+            doctor_name(look, replica, subject);
+            doctor_find(look, kind, subject, "it has %s, replica %" PRId64 " has %s", value,
+                        jsonr_number(first, "status.id"), jsonr_text(first, member));
             return;
         }
     }
@@ -221,17 +240,18 @@ static void look_at_same(struct look *look, const char *member, enum doctor_kind
 
 static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
 {
-    char subject[SUBJECT_MAX];
+    char subject[DOCTOR_SUBJECT_MAX];
     bool same_zxid = hex(a, "status.zxid") == hex(b, "status.zxid");
 
-    name_replica(b, subject);
+    doctor_name(look, b, subject);
     if (same_zxid && jsonr_at(a, "status") && jsonr_at(b, "status") &&
         strcmp(jsonr_text(a, "status.cluster"), jsonr_text(b, "status.cluster")) == 0 &&
         strcmp(jsonr_text(a, "status.history"), jsonr_text(b, "status.history")) == 0 &&
         strcmp(jsonr_text(a, "status.digest"), jsonr_text(b, "status.digest")) != 0) {
-        find(look, STATES_DIFFER, subject, "at %s it has the digest %s, replica %" PRId64 " %s",
-             jsonr_text(b, "status.zxid"), jsonr_text(b, "status.digest"),
-             jsonr_number(a, "status.id"), jsonr_text(a, "status.digest"));
+        doctor_find(look, STATES_DIFFER, subject,
+                    "at %s it has the digest %s, replica %" PRId64 " %s",
+                    jsonr_text(b, "status.zxid"), jsonr_text(b, "status.digest"),
+                    jsonr_number(a, "status.id"), jsonr_text(a, "status.digest"));
     }
 }
 
@@ -256,7 +276,7 @@ static void look_at_clocks(struct look *look)
     {
         int64_t least = 0;
         int64_t most = 0;
-        char subject[SUBJECT_MAX];
+        char subject[DOCTOR_SUBJECT_MAX];
 
         if (jsonr_number(replica, "clock_ms") == 0) {
             continue;
@@ -274,10 +294,11 @@ static void look_at_clocks(struct look *look)
         int64_t apart = ahead > behind ? ahead : behind;
 
         if (apart >= SKEW_MS) {
-            name_replica(replica, subject);
-            find(look, CLOCK_SKEW, subject,
-                 "its clock is at least %.1f s %s that of replica %" PRId64, (double)apart / 1000,
-                 ahead > behind ? "ahead of" : "behind", jsonr_number(first, "status.id"));
+            doctor_name(look, replica, subject);
+            doctor_find(look, CLOCK_SKEW, subject,
+                        "its clock is at least %.1f s %s that of replica %" PRId64,
+                        (double)apart / 1000, ahead > behind ? "ahead of" : "behind",
+                        jsonr_number(first, "status.id"));
         }
     }
 }
@@ -297,11 +318,12 @@ static void look_at_lag(struct look *look)
     json_array_foreach(look->replicas, i, replica)
     {
         uint64_t zxid = hex(replica, "status.zxid");
-        char subject[SUBJECT_MAX];
+        char subject[DOCTOR_SUBJECT_MAX];
 
         if (zxid > 0 && zxid >> 32 == newest >> 32 && newest - zxid > BEHIND_MAX) {
-            name_replica(replica, subject);
-            find(look, LAGGING, subject, "it is %" PRIu64 " transactions behind", newest - zxid);
+            doctor_name(look, replica, subject);
+            doctor_find(look, LAGGING, subject, "it is %" PRIu64 " transactions behind",
+                        newest - zxid);
         }
     }
 }
@@ -324,21 +346,22 @@ static void look_at_config(struct look *look)
         json_t *limits = jsonr_at(replica, "limits");
         const char *name = NULL;
         json_t *value = NULL;
-        char subject[SUBJECT_MAX];
+        char subject[DOCTOR_SUBJECT_MAX];
 
         if (!limits) {
             continue;
         }
         first = first ? first : replica;
-        name_replica(replica, subject);
+        doctor_name(look, replica, subject);
         json_object_foreach(limits, name, value)
         {
             const json_t *other = json_object_get(jsonr_at(first, "limits"), name);
 
             if (other && !may_differ(name) && !json_equal(other, value)) {
-                find(look, CONFIG_DIFFERS, subject, "%s is %.0f, and %.0f with replica %" PRId64,
-                     name, json_number_value(value), json_number_value(other),
-                     jsonr_number(first, "status.id"));
+                doctor_find(look, CONFIG_DIFFERS, subject,
+                            "%s is %.0f, and %.0f with replica %" PRId64, name,
+                            json_number_value(value), json_number_value(other),
+                            jsonr_number(first, "status.id"));
             }
         }
     }
@@ -348,7 +371,7 @@ static void look_at_config(struct look *look)
 
 static void find_duplicate(struct look *look, int64_t id, const char *text)
 {
-    char subject[SUBJECT_MAX];
+    char subject[DOCTOR_SUBJECT_MAX];
     const json_t *finding = NULL;
     size_t i = 0;
 
@@ -360,7 +383,7 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
         }
     }
     if (*text) {
-        find(look, DUPLICATE_ID, subject, "%s", text);
+        doctor_find(look, DUPLICATE_ID, subject, "%s", text);
     }
 }
 
@@ -378,106 +401,6 @@ static void look_at_duplicates(struct look *look)
     {
         find_duplicate(look, jsonr_number(one, "status.id"), jsonr_text(one, "status.duplicate"));
     }
-}
-
-/* ---- Members ---- */
-
-static bool is_asked(const struct look *look, int64_t id)
-{
-    const json_t *replica = NULL;
-    size_t i = 0;
-
-    json_array_foreach(look->replicas, i, replica)
-    {
-        if (jsonr_number(replica, "status.id") == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of "host:port", "[address]:port" or the URL of one. */
-static bool is_loopback(const char *address)
-{
-    const char *scheme = strstr(address, "://");
-    const char *start = scheme ? scheme + 3 : address;
-    bool bracket = *start == '[';
-    char host[HOST_MAX];
-
-    start += bracket;
-    (void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(start, bracket ? "]" : ":/"), start);
-    return config_is_loopback(host);
-}
-
-/* That one is told as such. */
-static bool is_about_two(const char *refused)
-{
-    return strncmp(refused, "two processes", strlen("two processes")) == 0;
-}
-
-static void look_at_member(struct look *look, const json_t *member, bool peers_known)
-{
-    int64_t id = jsonr_number(member, "id");
-    const char *client = jsonr_text(member, "client");
-    char subject[SUBJECT_MAX];
-
-    (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
-    if (*jsonr_text(member, "refused") && !is_about_two(jsonr_text(member, "refused"))) {
-        find(look, PEER_REFUSED, subject, "%s", jsonr_text(member, "refused"));
-    }
-    if (peers_known && strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
-        find(look, MISSING, subject, "replica %" PRId64 " has no connection to it",
-             jsonr_number(look->ensemble, "seen_by"));
-    } else if (peers_known && strcmp(jsonr_text(member, "state"), "silent") == 0) {
-        find(look, MISSING, subject,
-             "replica %" PRId64 " has heard nothing of it for %" PRId64 " s",
-             jsonr_number(look->ensemble, "seen_by"), jsonr_number(member, "heard_ms") / 1000);
-    } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
-               !is_asked(look, id)) {
-        find(look, NO_CLIENT_ADDRESS, subject, "it tells no address for clients");
-    }
-    if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
-        find(look, LOOPBACK_ADDRESS, subject, "it tells clients to use %s", client);
-    }
-}
-
-static void look_at_members(struct look *look)
-{
-    const json_t *member = NULL;
-    int voters = 0;
-    int there = 0;
-    size_t i = 0;
-
-    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
-    {
-        bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
-        const char *state = jsonr_text(member, "state");
-        bool away = strcmp(state, "unreachable") == 0 || strcmp(state, "silent") == 0;
-
-        look_at_member(look, member, true);
-        voters += voter;
-        there += voter && !away;
-    }
-    if (voters > 0 && voters % 2 == 0) {
-        find(look, EVEN_VOTERS, "ensemble", "it has %d voters", voters);
-    }
-    if (voters > 2 && there < voters && there == voters / 2 + 1) {
-        find(look, NO_SPARE, "ensemble", "%d of %d voters are there", there, voters);
-    }
-}
-
-static bool somebody_serves(const struct look *look)
-{
-    const json_t *replica = NULL;
-    size_t i = 0;
-
-    json_array_foreach(look->replicas, i, replica)
-    {
-        if (json_is_true(jsonr_at(replica, "status.serving"))) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- All ---- */
@@ -512,10 +435,6 @@ json_t *doctor_look(const json_t *facts)
     size_t i = 0;
 
     look_at_duplicates(&look);
-    if (!somebody_serves(&look)) {
-        find(&look, NO_QUORUM, "ensemble", "none of the %zu endpoints serves",
-             json_array_size(look.replicas));
-    }
     look_at_same(&look, "status.cluster", OTHER_CLUSTER);
     look_at_same(&look, "status.history", OTHER_HISTORY);
     look_at_same(&look, "status.version", VERSIONS_DIFFER);
@@ -524,7 +443,8 @@ json_t *doctor_look(const json_t *facts)
         look_at_one(&look, a);
         look_at_pair(&look, json_array_get(look.replicas, 0), a);
     }
-    look_at_members(&look);
+    doctor_look_at_members(&look);
+    doctor_look_at_quorum(&look);
     look_at_lag(&look);
     look_at_clocks(&look);
     look_at_config(&look);

@@ -12,14 +12,17 @@ const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
     [NO_QUORUM] = {true, "no-quorum",
                    "No majority of the voters works together: nothing can be "
                    "written, and reads end soon.",
-                   "Start the replicas that are down, or mend the "
-                   "network between them. Only if their disks are lost for good: zabra help "
-                   "recover."},
+                   "Start the replicas that are down, or mend the network between them: see the "
+                   "findings above. Only if their disks are lost for good: zabra help recover."},
     [UNREACHABLE] = {true, "unreachable",
                      "It is not running, or there is no way to its client "
                      "port.",
                      "Look at its log and start it; else look at clientPort, clientAddress "
                      "and the firewall; or take it out of --endpoints."},
+    [NOT_ZABRA] = {true, "not-zabra",
+                   "Another server listens there, or a proxy that has found no replica.",
+                   "Correct --endpoints, or the clientPort of the replica that should be there; "
+                   "behind a proxy look at the replicas themselves."},
     [REFUSED] = {true, "refused", "It runs, and does not answer you.",
                  "With 401 look at --user and "
                  "the password, with 421 at its allowedHosts."},

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "cli/client_int.h"
 #include "cli/curl_handles.h"
 #include "cli/url.h"
 
@@ -93,6 +94,13 @@ static void take_end(struct asking *asking, CURLcode result)
         return;
     }
     (void)curl_easy_getinfo(asking->easy, CURLINFO_RESPONSE_CODE, &answer->status);
+    if (!client_is_replica(asking->easy)) {
+        (void)snprintf(answer->error, sizeof(answer->error),
+                       "it does not answer like zabra (status %ld)", answer->status);
+        answer->status = 0;
+        answer->foreign = true;
+        return;
+    }
     answer->json = jsonr_parse(buf_slice(&answer->body), fault);
 }
 
@@ -165,6 +173,21 @@ void replicas_release(struct replicas *replicas)
         json_decref(replicas->answers[i].json);
     }
     replicas->count = 0;
+}
+
+int replicas_none(const struct cli *cli, const struct replicas *replicas)
+{
+    for (int i = 0; i < replicas->count; i++) {
+        const struct replicas_answer *answer = &replicas->answers[i];
+
+        if (answer->foreign) {
+            return cli_fail(cli, CMD_NO_ENSEMBLE, "BadAnswer", "%s: %s; are --endpoints right?",
+                            answer->url, answer->error);
+        }
+    }
+    return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                    "nobody answers at %s; is it running, and are --endpoints right?",
+                    cli->settings.endpoints);
 }
 
 /* ---- Who there is ---- */

@@ -15,7 +15,8 @@ enum {
 
 struct replicas_answer {
     char url[ENDPOINT_MAX];
-    long status; /* Of HTTP; 0: there was no answer, `error` says why. */
+    long status;  /* Of HTTP; 0: no replica has answered, `error` says why. */
+    bool foreign; /* Because another server has. */
     char error[REPLICAS_ERROR_MAX];
     struct buf body;
     json_t *json;        /* The body, when it is JSON; or NULL. */
@@ -33,6 +34,9 @@ struct replicas {
  * CMD_SHOWN (--curl), or an exit code that has been told. Release in any case. */
 int replicas_ask(struct cli *cli, const char *target, struct replicas *replicas);
 void replicas_release(struct replicas *replicas);
+
+/* Tells that no replica has answered, or that another server has. Returns the exit code. */
+int replicas_none(const struct cli *cli, const struct replicas *replicas);
 
 /* Adds to the client's endpoints those that the replicas tell of (/ensemble/v1), and gives one of
  * their answers, of a replica that knows a leader if there is one; the caller drops it. NULL:

@@ -325,6 +325,16 @@ static void take_refusal(struct stream *stream, long status, uint64_t now_ms)
     try_next(stream, now_ms);
 }
 
+/* Another server. A replica may be at another endpoint; where there is none this is the end. */
+static void take_foreign(struct stream *stream, long status, uint64_t now_ms)
+{
+    const struct endpoints *endpoints = client_endpoints(stream->client);
+
+    (void)client_foreign(stream->client, endpoints->urls[stream->endpoint], status);
+    stream->over = endpoints->count == 1;
+    try_next(stream, now_ms);
+}
+
 bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t now_ms)
 {
     long status = 0;
@@ -334,7 +344,9 @@ bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t 
     }
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
     (void)curl_code; /* A stream that ends, for whatever reason, is gone on with elsewhere. */
-    if (stream->over || status == 0 || status == 200) {
+    if (status > 0 && !stream->over && !client_is_replica(easy)) {
+        take_foreign(stream, status, now_ms);
+    } else if (stream->over || status == 0 || status == 200) {
         try_next(stream, now_ms);
     } else {
         take_refusal(stream, status, now_ms);

@@ -15,7 +15,9 @@ enum {
     SHOW_MS = 250, /* Between two drawings of the progress. */
     BAR_WIDTH = 30,
     HTTP_OK = 200,
-    HTTP_UNAVAILABLE = 503
+    HTTP_BAD_GATEWAY = 502,
+    HTTP_UNAVAILABLE = 503,
+    HTTP_GATEWAY_TIMEOUT = 504
 };
 
 /* One try. */
@@ -99,6 +101,9 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
     trying->moved_ms = os_now_ms();
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (!client_is_replica(trying->easy)) {
+        return len; /* The words of another server are no lines. */
+    }
     if (status != HTTP_OK || !transfer->take) {
         return buf_append(&transfer->answer, data, len) ? len : 0;
     }
@@ -140,6 +145,17 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
     (void)curl_multi_remove_handle(multi, trying->easy);
 }
 
+/* A proxy that has lost its replica may have passed on what has moved. */
+static int judge_foreign(struct client *client, const char *url, long status, bool moved)
+{
+    bool gateway = status >= HTTP_BAD_GATEWAY && status <= HTTP_GATEWAY_TIMEOUT;
+
+    return gateway && moved
+               ? client_fail(client, CMD_FAILED, "CutOff",
+                             "%s: a proxy has lost the replica (status %ld)", url, status)
+               : client_foreign(client, url, status);
+}
+
 /* What has come of it, into client_error(). */
 static int judge(const struct trying *trying, CURLcode result)
 {
@@ -155,6 +171,9 @@ static int judge(const struct trying *trying, CURLcode result)
     }
     if (trying->refused) {
         return client_fail(client, CMD_FAILED, "Output", "what was exported cannot be written");
+    }
+    if (status > 0 && !client_is_replica(trying->easy)) {
+        return judge_foreign(client, url, status, moved);
     }
     if (status / 100 > 2 && transfer->answer.len > 0) {
         return client_judge(client, status, buf_slice(&transfer->answer));

@@ -138,6 +138,65 @@ static void test_what_has_changed_is_read_again(void **state)
     expect_while_it_changes("queue pop q", 0, "d2.0");
 }
 
+/* Another server: whatever it answers, it is no replica, and what it says of a path is not said of
+ * a znode. Prints its port. */
+static const char other_server[] =
+    "from http.server import *\n"
+    "class Answer(BaseHTTPRequestHandler):\n"
+    "    def answer(self):\n"
+    "        self.send_response(int(self.path.rstrip('/').split('/')[-1].split('?')[0])\n"
+    "            if self.path.startswith('/znodes') else 200)\n"
+    "        self.send_header('Content-Type', 'text/html')\n"
+    "        self.end_headers()\n"
+    "        self.wfile.write(b'<p>another server</p>')\n"
+    "    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer\n"
+    "    def log_message(self, *words): pass\n"
+    "server = HTTPServer(('127.0.0.1', 0), Answer)\n"
+    "print(server.server_port, flush=True)\n"
+    "server.serve_forever()\n";
+
+static void test_another_server_is_no_missing_znode(void **state)
+{
+    static const char *const words[] = {
+        "get /404",    "get /200",   "stat /404",          "ls /404",
+        "set /404 x",  "set /200 x", "set /403 x",         "get /404 --linearizable",
+        "export /404", "export /a",  "watch /404 --once",  "lock l -- true",
+        "status",      "members",    "api GET /status/v1", "import /a $D/line",
+    };
+
+    (void)state;
+    assert_int_equal(setenv("OTHER", other_server, 1), 0);
+    assert_int_equal(shell("echo '{\"path\":\"x\"}' >$D/line"), 0);
+    shell_expect("rm -f $D/port; python3 -c \"$OTHER\" >$D/port 2>$D/said </dev/null & "
+                 "echo $! >$D/pid; until [ -s $D/port ]; do :; done",
+                 0, "");
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        bool holds = strncmp(words[i], "lock", 4) == 0;
+        char line[512];
+
+        (void)snprintf(line, sizeof(line),
+                       "ZABRA_TIMEOUT=4s ZABRA_ENDPOINTS=127.0.0.1:$(cat $D/port) zabra %s",
+                       words[i]);
+        shell_expect(line, holds ? 125 : 6, "not answer like zabra");
+        (void)snprintf(
+            line, sizeof(line),
+            "ZABRA_TIMEOUT=4s ZABRA_ENDPOINTS=127.0.0.1:1,127.0.0.1:$(cat $D/port) zabra %s",
+            words[i]);
+        shell_expect(line, holds ? 125 : 6, "");
+    }
+    /* A replica beside it does what is asked. */
+    shell_expect("zabra create /beside x --endpoints 127.0.0.1:$(cat $D/port),$ZABRA_ENDPOINTS && "
+                 "zabra export /beside --endpoints 127.0.0.1:$(cat $D/port),$ZABRA_ENDPOINTS",
+                 0, "\"znodes\":1");
+    /* A proxy may have passed the write on before it lost the answer. */
+    shell_expect("zabra set /502 x --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 7,
+                 "may or may not have been done");
+    shell_expect("zabra get /502 --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 6,
+                 "a proxy without a replica");
+    shell_expect("zabra doctor -o json --endpoints 127.0.0.1:$(cat $D/port)", 1, "not-zabra");
+    shell_expect("kill $(cat $D/pid)", 0, "");
+}
+
 /* Each request shows the newest state that one before it has seen. */
 static void test_what_was_seen_is_shown(void **state)
 {
@@ -280,6 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_write_that_may_be_done_is_said),
         cmocka_unit_test(test_what_has_changed_is_read_again),
+        cmocka_unit_test(test_another_server_is_no_missing_znode),
         cmocka_unit_test(test_what_was_seen_is_shown),
         cmocka_unit_test(test_a_refusal_is_no_quicker_writer),
         cmocka_unit_test(test_no_command_in_a_session_that_may_be_over),

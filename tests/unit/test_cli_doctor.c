@@ -29,9 +29,26 @@ static const char healthy[] =
     "'history':'h','version':'1'},'ready':{'checks':[{'name':'leader','ok':true,'text':''}]},"
     "'limits':{'maxSessions':100,'maxTreeBytes':1000},'metrics':{}}]}";
 
-static json_t *facts_with(const char *from, const char *to)
+/* Facts with ' in place of ". */
+static json_t *facts_of(struct buf *text)
 {
     char error[JSONR_ERROR_MAX];
+
+    for (size_t i = 0; i < text->len; i++) {
+        text->data[i] = text->data[i] == '\'' ? '"' : text->data[i];
+    }
+
+    json_t *facts = jsonr_parse(buf_slice(text), error);
+
+    if (!facts) {
+        fail_msg("%s: %s", buf_cstr(text), error);
+    }
+    buf_release(text);
+    return facts;
+}
+
+static json_t *facts_with(const char *from, const char *to)
+{
     struct buf text;
     const char *at = strstr(healthy, from);
 
@@ -40,17 +57,7 @@ static json_t *facts_with(const char *from, const char *to)
     buf_append(&text, healthy, (size_t)(at - healthy));
     buf_append_str(&text, to);
     buf_append_str(&text, at + strlen(from));
-    for (size_t i = 0; i < text.len; i++) {
-        text.data[i] = text.data[i] == '\'' ? '"' : text.data[i];
-    }
-
-    json_t *facts = jsonr_parse(buf_slice(&text), error);
-
-    if (!facts) {
-        fail_msg("%s: %s", to, error);
-    }
-    buf_release(&text);
-    return facts;
+    return facts_of(&text);
 }
 
 static bool is_key(struct slice word)
@@ -177,20 +184,96 @@ static void each_fault_is_named(void **state)
     buf_release(&codes);
 }
 
-static void nobody_serves_is_the_first_finding(void **state)
+/* What the doctor finds, a line each: code, subject. */
+static void expect_findings(const char *facts_text, const char *want)
 {
-    char error[JSONR_ERROR_MAX];
-    json_t *facts = jsonr_parse(slice_str("{\"ensemble\":null,\"replicas\":[{\"endpoint\":\"a\","
-                                          "\"error\":\"refused\"}]}"),
-                                error);
+    struct buf text;
+    struct buf found;
+    const json_t *finding = NULL;
+    size_t i = 0;
+
+    buf_init(&text, 1 << 16);
+    buf_append_str(&text, facts_text);
+    buf_init(&found, 1 << 16);
+
+    json_t *facts = facts_of(&text);
     json_t *findings = doctor_look(facts);
 
-    (void)state;
-    assert_int_equal(json_array_size(findings), 2);
-    assert_string_equal(jsonr_text(json_array_get(findings, 0), "code"), "no-quorum");
-    assert_string_equal(jsonr_text(json_array_get(findings, 1), "code"), "unreachable");
+    json_array_foreach(findings, i, finding)
+    {
+        buf_printf(&found, "%s: %s\n", jsonr_text(finding, "code"), jsonr_text(finding, "subject"));
+    }
+    assert_string_equal(buf_cstr(&found), want);
     json_decref(findings);
     json_decref(facts);
+    buf_release(&found);
+}
+
+/* Replica 1 is up, and has no leader. */
+#define LEADERLESS                                                         \
+    "{'endpoint':'http://a','http':200,'status':{'id':1,'serving':false}," \
+    "'ready':{'checks':[{'name':'member','ok':true,'text':''},"            \
+    "{'name':'leader','ok':false,'text':'no leader is known'},"            \
+    "{'name':'in_step','ok':false,'text':'the connection has closed'},"    \
+    "{'name':'fresh','ok':false,'text':'longer than staleLimit'}]}}"
+
+static const char down_and_told[] =
+    "{'ensemble':{'seen_by':1,'leader':0,'members':["
+    "{'id':1,'role':'voter','peer':'127.0.0.1:1','state':'looking','client':'http://a'},"
+    "{'id':2,'role':'voter','peer':'127.0.0.1:2','state':'unreachable','client':'http://b'},"
+    "{'id':3,'role':'voter','peer':'127.0.0.1:3','state':'silent','client':'http://c'}]},"
+    "'replicas':[" LEADERLESS ",{'endpoint':'http://b','error':'refused'},"
+    "{'endpoint':'http://c','error':'refused'}]}";
+
+static const char down_and_unknown[] =
+    "{'ensemble':{'seen_by':1,'leader':0,'members':["
+    "{'id':1,'role':'voter','peer':'127.0.0.1:1','state':'looking','client':null},"
+    "{'id':2,'role':'voter','peer':'127.0.0.1:2','state':'unreachable','client':null},"
+    "{'id':3,'role':'voter','peer':'127.0.0.1:3','state':'unreachable','client':null}]},"
+    "'replicas':[" LEADERLESS ",{'endpoint':'http://b','error':'refused'}]}";
+
+/* Two of three are down: each is named once, whether it has told its address for clients or not,
+ * and first; that there is no quorum follows, and the reasons of the third one are the same cause.
+ */
+static void one_cause_is_named_once_and_first(void **state)
+{
+    (void)state;
+    expect_findings(down_and_told, "unreachable: replica 2 (http://b)\n"
+                                   "unreachable: replica 3 (http://c)\nno-quorum: ensemble\n");
+    expect_findings(down_and_unknown,
+                    "unreachable: http://b\nmissing: replica 3\nno-quorum: ensemble\n");
+    expect_findings("{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'refused'}]}",
+                    "unreachable: http://a\nno-quorum: ensemble\n");
+}
+
+/* Without another cause the reason of each replica is told, once. */
+static void a_replica_without_a_leader_says_why_once(void **state)
+{
+    (void)state;
+    expect_findings("{'ensemble':null,'replicas':[" LEADERLESS "]}",
+                    "not-ready: replica 1 (http://a)\nno-quorum: ensemble\n");
+}
+
+/* It has no cluster and no history yet, and no leader until it is filled. */
+static void a_fresh_replica_is_no_other_ensemble(void **state)
+{
+    (void)state;
+    expect_findings(
+        "{'ensemble':null,'replicas':[{'endpoint':'http://a','http':200,"
+        "'status':{'id':1,'serving':true,'cluster':'d3bf','history':'f999','version':'1'}},"
+        "{'endpoint':'http://b','http':200,'status':{'id':2,'serving':false,'cluster':'0000',"
+        "'history':'0000','version':'1'},'ready':{'checks':[{'name':'member','ok':false,"
+        "'text':'this disk is new'},{'name':'leader','ok':false,'text':'none'}]}}]}",
+        "not-ready: replica 2 (http://b)\n");
+}
+
+static void another_server_is_no_replica_that_is_down(void **state)
+{
+    (void)state;
+    expect_findings(
+        "{'ensemble':null,'replicas':[{'endpoint':'http://a','error':'it does not answer "
+        "like zabra (status 404)','foreign':true}]}",
+        "not-zabra: http://a\nno-quorum: ensemble\n");
 }
 
 static void lines_of_metrics_are_taken_apart(void **state)
@@ -275,7 +358,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fault_is_named),
-        cmocka_unit_test(nobody_serves_is_the_first_finding),
+        cmocka_unit_test(one_cause_is_named_once_and_first),
+        cmocka_unit_test(a_replica_without_a_leader_says_why_once),
+        cmocka_unit_test(a_fresh_replica_is_no_other_ensemble),
+        cmocka_unit_test(another_server_is_no_replica_that_is_down),
         cmocka_unit_test(lines_of_metrics_are_taken_apart),
         cmocka_unit_test(a_line_becomes_words),
         cmocka_unit_test(percentiles_are_near),

@@ -163,12 +163,12 @@ static void requests_are_shown_as_curl(void **state)
     request.body = slice_str("it's");
     request.headers[0] = "If-Match: \"d1.0\"";
     expect_line(&settings, &request,
-                "curl -sS -X PUT -H 'Content-Type: application/octet-stream' -H 'If-Match: "
+                "curl -sS -X PUT -H 'If-Match: "
                 "\"d1.0\"' --data-raw 'it'\\''s' 'http://h:1/znodes/v1/a'\n");
     request.body_from = "@-";
     request.headers[0] = NULL;
     expect_line(&settings, &request,
-                "curl -sS -X PUT -H 'Content-Type: application/octet-stream' --data-binary @- "
+                "curl -sS -X PUT --data-binary @- "
                 "'http://h:1/znodes/v1/a'\n");
 }
 

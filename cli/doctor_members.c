@@ -1,0 +1,256 @@
+/* What the doctor finds in the view of the others: members that are away, and the quorum. */
+#include "cli/doctor_int.h"
+#include "cli/jsonr.h"
+#include "server/config/config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    HOST_MAX = 256
+};
+
+/* ---- Why a replica does not serve ---- */
+
+bool doctor_is_check(const json_t *check, const char *name)
+{
+    return strcmp(jsonr_text(check, "name"), name) == 0;
+}
+
+/* Checks that fail for lack of a leader: all of them, or the later ones because of the first. */
+bool doctor_is_about_leader(const json_t *check)
+{
+    return doctor_is_check(check, "leader") || doctor_is_check(check, "in_step") ||
+           doctor_is_check(check, "fresh");
+}
+
+/* False: its disk is new, or not trusted, and it is being filled. */
+static bool is_member(const json_t *replica)
+{
+    const json_t *check = NULL;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
+    {
+        if (doctor_is_check(check, "member") && !json_is_true(jsonr_at(check, "ok"))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Why it has no leader, once: the first reason leads to the others. */
+static void look_at_leader(struct look *look, const json_t *replica)
+{
+    char subject[DOCTOR_SUBJECT_MAX];
+    const json_t *check = NULL;
+    size_t i = 0;
+
+    if (!is_member(replica) || doctor_is_explained(replica)) {
+        return;
+    }
+    doctor_name(look, replica, subject);
+    json_array_foreach(jsonr_at(replica, "ready.checks"), i, check)
+    {
+        if (doctor_is_about_leader(check) && !json_is_true(jsonr_at(check, "ok"))) {
+            doctor_find(look, NOT_READY, subject, "%s: %s", jsonr_text(check, "name"),
+                        jsonr_text(check, "text"));
+            return;
+        }
+    }
+}
+
+/* ---- Members ---- */
+
+static bool is_asked(const struct look *look, int64_t id)
+{
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        if (jsonr_number(replica, "status.id") == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of "host:port", "[address]:port" or the URL of one. */
+static bool is_loopback(const char *address)
+{
+    const char *scheme = strstr(address, "://");
+    const char *start = scheme ? scheme + 3 : address;
+    bool bracket = *start == '[';
+    char host[HOST_MAX];
+
+    start += bracket;
+    (void)snprintf(host, sizeof(host), "%.*s", (int)strcspn(start, bracket ? "]" : ":/"), start);
+    return config_is_loopback(host);
+}
+
+/* The endpoint of that member was asked and has not answered, or an endpoint has not answered that
+ * may be the member's: the same cause has been reported. */
+static bool is_told(struct look *look, const char *client)
+{
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        if (*client && jsonr_at(replica, "error") &&
+            strcmp(jsonr_text(replica, "endpoint"), client) == 0) {
+            return true;
+        }
+    }
+    if (!*client && look->nameless > 0) {
+        look->nameless--;
+        return true;
+    }
+    return false;
+}
+
+static bool is_away(const json_t *member)
+{
+    const char *state = jsonr_text(member, "state");
+
+    return strcmp(state, "unreachable") == 0 || strcmp(state, "silent") == 0;
+}
+
+/* The member with that id, or NULL. */
+static const json_t *member_of(const struct look *look, int64_t id)
+{
+    const json_t *member = NULL;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
+    {
+        if (jsonr_number(member, "id") == id) {
+            return member;
+        }
+    }
+    return NULL;
+}
+
+static void look_at_missing(struct look *look, const json_t *member, const char *subject)
+{
+    int64_t seen_by = jsonr_number(look->ensemble, "seen_by");
+
+    if (!is_asked(look, jsonr_number(member, "id")) &&
+        is_told(look, jsonr_text(member, "client"))) {
+        return;
+    }
+    if (strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
+        doctor_find(look, MISSING, subject, "replica %" PRId64 " has no connection to it", seen_by);
+    } else {
+        doctor_find(look, MISSING, subject,
+                    "replica %" PRId64 " has heard nothing of it for %" PRId64 " s", seen_by,
+                    jsonr_number(member, "heard_ms") / 1000);
+    }
+}
+
+/* That one is told as such. */
+static bool is_about_two(const char *refused)
+{
+    return strncmp(refused, "two processes", strlen("two processes")) == 0;
+}
+
+static void look_at_member(struct look *look, const json_t *member)
+{
+    int64_t id = jsonr_number(member, "id");
+    const char *client = jsonr_text(member, "client");
+    char subject[DOCTOR_SUBJECT_MAX];
+
+    (void)snprintf(subject, sizeof(subject), "replica %" PRId64, id);
+    if (*jsonr_text(member, "refused") && !is_about_two(jsonr_text(member, "refused"))) {
+        doctor_find(look, PEER_REFUSED, subject, "%s", jsonr_text(member, "refused"));
+    }
+    if (is_away(member)) {
+        look_at_missing(look, member, subject);
+    } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
+               !is_asked(look, id)) {
+        doctor_find(look, NO_CLIENT_ADDRESS, subject, "it tells no address for clients");
+    }
+    if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
+        doctor_find(look, LOOPBACK_ADDRESS, subject, "it tells clients to use %s", client);
+    }
+}
+
+void doctor_look_at_members(struct look *look)
+{
+    const json_t *member = NULL;
+    int voters = 0;
+    int there = 0;
+    size_t i = 0;
+
+    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
+    {
+        bool voter = strcmp(jsonr_text(member, "role"), "voter") == 0;
+
+        look_at_member(look, member);
+        voters += voter;
+        there += voter && !is_away(member);
+    }
+    look->voters = voters;
+    look->there = there;
+    if (voters > 0 && voters % 2 == 0) {
+        doctor_find(look, EVEN_VOTERS, "ensemble", "it has %d voters", voters);
+    }
+    if (voters > 2 && there < voters && there == voters / 2 + 1) {
+        doctor_find(look, NO_SPARE, "ensemble", "%d of %d voters are there", there, voters);
+    }
+}
+
+static bool somebody_serves(const struct look *look)
+{
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        if (json_is_true(jsonr_at(replica, "status.serving"))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_errors(const struct look *look)
+{
+    const json_t *finding = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->findings, i, finding)
+    {
+        if (strcmp(jsonr_text(finding, "severity"), "error") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Behind what was found wrong with single replicas: those are the causes, and what to act on. That
+ * no replica serves, or knows a leader, follows from them. */
+void doctor_look_at_quorum(struct look *look)
+{
+    bool serves = somebody_serves(look);
+    bool explained = !serves && has_errors(look);
+    const json_t *replica = NULL;
+    size_t i = 0;
+
+    json_array_foreach(look->replicas, i, replica)
+    {
+        if (!explained && !is_away(member_of(look, jsonr_number(replica, "status.id")))) {
+            look_at_leader(look, replica);
+        }
+    }
+    if (!serves && look->there > 0) {
+        doctor_find(look, NO_QUORUM, "ensemble",
+                    "no replica serves: %d of %d voters are there, %d are needed", look->there,
+                    look->voters, look->voters / 2 + 1);
+    } else if (!serves) {
+        doctor_find(look, NO_QUORUM, "ensemble", "none of the %zu endpoints serves",
+                    json_array_size(look->replicas));
+    }
+}
