@@ -261,6 +261,58 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
     return CMD_OK;
 }
 
+/* ---- Before an import ---- */
+
+/* The super user may do everything. */
+static bool is_super(struct cli *cli)
+{
+    return client_ask(cli->client, &(struct client_request){.target = "/whoami/v1"}) == CMD_OK &&
+           json_is_true(jsonr_at(client_json(cli->client), "super"));
+}
+
+static int tell_denied(const struct cli *cli)
+{
+    const struct client_error *error = client_error(cli->client);
+    json_t *extra = json_pack("{s:i}", "status", (int)error->status);
+    char message[CLI_MESSAGE_MAX];
+
+    (void)snprintf(message, sizeof(message),
+                   "%.700s; nothing was imported: it needs the super user, or an identity that may "
+                   "create below each of these znodes (--user)",
+                   error->message);
+    out_error(&cli->out, CMD_DENIED, error->code, message, extra);
+    json_decref(extra);
+    return CMD_DENIED;
+}
+
+/* An import is no transaction, and what the caller may not do shows in its middle. So lines that
+ * can be read twice are sent as a dry run first. CMD_DENIED, told; all else the import itself
+ * finds. */
+static int ask_before(struct cli *cli, const struct transfer *transfer)
+{
+    struct transfer dry = {.input = transfer->input, .progress = {.verb = "checked"}};
+    struct buf target;
+    int code = CMD_OK;
+
+    if (transfer->progress.bytes_total == 0 || args_has(&cli->args, "dry-run") || is_super(cli)) {
+        return CMD_OK;
+    }
+
+    off_t start = lseek(transfer->input, 0, SEEK_CUR);
+
+    buf_init(&target, URL_MAX);
+    buf_append_str(&target, transfer->request.target);
+    url_param(&target, "dryRun", NULL);
+    dry.request = transfer->request;
+    dry.request.target = buf_cstr(&target);
+    dry.progress.bytes_total = transfer->progress.bytes_total;
+    code = transfer_run(cli, &dry);
+    buf_release(&dry.answer);
+    buf_release(&target);
+    (void)lseek(transfer->input, start, SEEK_SET);
+    return code == CMD_DENIED ? tell_denied(cli) : CMD_OK;
+}
+
 static bool import_url(const struct cli *cli, const char *path, struct buf *url)
 {
     const char *conflict = args_get(&cli->args, "conflict");
@@ -287,6 +339,9 @@ static int import_opened(struct cli *cli, struct transfer *transfer)
 {
     int code = open_input(cli, transfer);
 
+    if (code == CMD_OK) {
+        code = ask_before(cli, transfer);
+    }
     if (code == CMD_OK) {
         code = finish_import(cli, transfer, transfer_run(cli, transfer));
         buf_release(&transfer->answer);
@@ -351,7 +406,9 @@ const struct cmd cmd_import = {
     .usage = "[PATH] [FILE]",
     .text = "The lines come from FILE or from standard input. Some hundred are one transaction, "
             "the\n"
-            "whole is none: what was done before a failure stays, and is said (exit code 9).\n",
+            "whole is none: what was done before a failure stays, and is said (exit code 9).\n"
+            "A FILE is sent twice, first as a dry run: an import below znodes that you may not\n"
+            "write to ends with 5 before anything is done. Only the super user may write to all.\n",
     .options = import_options,
     .examples = import_examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},

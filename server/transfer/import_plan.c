@@ -35,9 +35,23 @@ static enum import_plan plan_existing(const struct state *state, const struct zn
 
 /* ---- What a dry run finds ---- */
 
-static void *known_mark(struct import *import)
+/* Of a path that a line has made, or would have: whether the caller may create below it. */
+static void *known_mark(struct import *import, bool open)
 {
-    return import; /* Any pointer will do. */
+    return open ? (void *)import : (void *)&import->known; /* Any two pointers will do. */
+}
+
+/* What does not fit any more is not remembered: a dry run of more lines finds less. */
+static void know(struct import *import, struct slice path, bool open)
+{
+    if (map_count(&import->known) < IMPORT_KNOWN_MAX) {
+        (void)map_put_u64(&import->known, hash64(1, path), known_mark(import, open));
+    }
+}
+
+static bool is_closed(struct import *import, struct slice path)
+{
+    return map_get_u64(&import->known, hash64(1, path)) == known_mark(import, false);
 }
 
 /* By a line before it; only a dry run has to remember. */
@@ -57,7 +71,7 @@ static void know_parents(const struct state *state, struct import *import, struc
     for (uint32_t i = 0;
          i < IMPORT_PARENTS_KNOWN && state_find(state, path) == NULL && !is_known(import, path);
          i++) {
-        (void)map_put_u64(&import->known, hash64(1, path), known_mark(import));
+        know(import, path, true);
         path = path_parent(path);
     }
 }
@@ -69,45 +83,64 @@ static bool may(const struct state *state, const struct import *import, const st
            acl_allows(state_acl(state, znode_acl(node)), &import->who, perms);
 }
 
-static enum err try_acl(const struct import *import, const struct op_args *args,
+/* ret_open: the caller may create below a znode with this list. */
+static enum err try_acl(const struct import *import, const struct op_args *args, bool *ret_open,
                         const char **ret_why)
 {
     struct buf fixed;
     enum err err = ERR_OK;
 
+    *ret_open = true;
     if (args->has_acl) {
         buf_init(&fixed, ACL_BYTES_MAX);
         err = acl_fix(args->acl, &import->who, &fixed, ret_why);
+        *ret_open = err == ERR_OK &&
+                    (fixed.len == 0 || acl_allows(buf_slice(&fixed), &import->who, ACL_CREATE));
         buf_release(&fixed);
     }
     return err;
 }
 
-static enum err try_create(const struct state *state, struct import *import,
+/* The rights that lines before it leave at the parent, or else those that are there. */
+static enum err try_parent(const struct state *state, struct import *import,
                            const struct op_args *args, const char **ret_why)
 {
-    struct slice parent_path = path_parent(args->path);
-    const struct znode *parent = state_find(state, parent_path);
+    struct slice path = path_parent(args->path);
+    const struct znode *parent = state_find(state, path);
 
-    if (parent == NULL && !args->parents && !is_known(import, parent_path)) {
+    if (is_closed(import, path)) {
+        *ret_why = "a line before it gives its parent an ACL that does not let the caller create";
+        return ERR_NO_AUTH;
+    }
+    if (parent == NULL && !args->parents && !is_known(import, path)) {
         *ret_why = "the parent does not exist";
         return ERR_NO_NODE;
     }
-    if (parent != NULL && !may(state, import, parent, ACL_CREATE)) {
-        return ERR_NO_AUTH;
+    return parent != NULL && !is_made(import, path) && !may(state, import, parent, ACL_CREATE)
+               ? ERR_NO_AUTH
+               : ERR_OK;
+}
+
+static enum err try_create(const struct state *state, struct import *import,
+                           const struct op_args *args, bool open, const char **ret_why)
+{
+    enum err err = try_parent(state, import, args, ret_why);
+
+    if (err == ERR_OK && args->parents) {
+        know_parents(state, import, path_parent(args->path));
     }
-    if (args->parents) {
-        know_parents(state, import, parent_path);
+    if (err == ERR_OK) {
+        know(import, args->path, open);
     }
-    (void)map_put_u64(&import->known, hash64(1, args->path), known_mark(import));
-    return ERR_OK;
+    return err;
 }
 
 static enum err try_item(const struct state *state, struct import *import,
                          const struct import_item *item, const char **ret_why)
 {
     const struct znode *node = state_find(state, item->args.path);
-    enum err err = try_acl(import, &item->args, ret_why);
+    bool open = true;
+    enum err err = try_acl(import, &item->args, &open, ret_why);
 
     if (err != ERR_OK || item->plan == IMPORT_SKIP ||
         (item->plan != IMPORT_CREATE && node == NULL)) {
@@ -116,11 +149,14 @@ static enum err try_item(const struct state *state, struct import *import,
     if (item->plan == IMPORT_CREATE) {
         return node != NULL || is_made(import, item->args.path)
                    ? ERR_NODE_EXISTS
-                   : try_create(state, import, &item->args, ret_why);
+                   : try_create(state, import, &item->args, open, ret_why);
     }
     bool allowed = may(state, import, node, ACL_WRITE) &&
                    (item->plan == IMPORT_SET || may(state, import, node, ACL_ADMIN));
 
+    if (allowed && item->plan == IMPORT_SET_BOTH) {
+        know(import, item->args.path, open);
+    }
     return allowed ? ERR_OK : ERR_NO_AUTH;
 }
 

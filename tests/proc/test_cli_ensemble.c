@@ -269,6 +269,29 @@ static void test_transfers_that_are_refused(void **state)
                 ".error.code == \"NoEnsemble\"");
 }
 
+/* A file can be looked at before: its own lines close a znode to the caller, or the ensemble has
+ * one that is closed. Nothing is done then; who may do it, does it. */
+static void test_an_import_says_beforehand_that_it_needs_the_super_user(void **state)
+{
+    (void)state;
+    shell_expect("zabra create /early && seq 300 | sed 's/.*/{\"path\":\"k&\"}/' >$D/own && "
+                 "(cat $D/own; zabra export /closed --user bob --password-file $D/pw | sed -n "
+                 "'2,3s/\"path\":\"/&shut/p' | sed 's,shutin,shut/in,') >>$D/own2 && cat $D/own2 "
+                 "| wc -l",
+                 0, "302");
+    expect_json("zabra import /early $D/own2 -o json", 5,
+                ".error.code == \"NoAuth\" and (.error.message | test(\"line 302.*nothing was "
+                "imported: it needs the super user\"))");
+    shell_expect("zabra ls /early", 0, "");
+    assert_string_equal(shell_output, "");
+    expect_json("zabra import /early $D/own2 -o json --dry-run", 5, ".error.code == \"NoAuth\"");
+    shell_expect("sed 's,k300,in/x,' $D/own >$D/there && zabra import /closed $D/there", 5,
+                 "nothing was imported");
+    expect_json("zabra import /early $D/own2 -o json --user bob --password-file $D/pw", 0,
+                ".created == 302");
+    shell_expect("zabra rm -ry /early --user bob --password-file $D/pw", 0, "");
+}
+
 /* ---- Manual ---- */
 
 /* Each page has its sections, and no line that roff would take for a request by mistake. */
@@ -400,6 +423,7 @@ int main(void)
         cmocka_unit_test(test_conflicts),
         cmocka_unit_test(test_what_is_not_whole_is_an_error),
         cmocka_unit_test(test_transfers_that_are_refused),
+        cmocka_unit_test(test_an_import_says_beforehand_that_it_needs_the_super_user),
         cmocka_unit_test(test_manual_pages),
         cmocka_unit_test(test_scripts),
         cmocka_unit_test(test_typing),

@@ -167,6 +167,25 @@ static void a_dry_run_changes_nothing_and_says_what_would_be(void **state)
     kit_wait_metric("zabra_http_imported_znodes_total", 1);
 }
 
+/* The ACLs of its own lines count as if they were there, in the order of the lines. */
+static void a_dry_run_finds_what_its_own_lines_close(void **state)
+{
+    static const char closed[] = "{\"path\":\"c\",\"acl\":\"read\"}\n";
+    static const char below[] = "{\"path\":\"c/d\"}\n";
+    char body[512];
+
+    (void)state;
+    (void)snprintf(body, sizeof(body), "%s%s%s", TOP, closed, below);
+    import("/import/v1/app?dryRun=true", body, 401,
+           "line 3: /app/c/d: a line before it gives its parent an ACL");
+    import("/import/v1/app", body, 401, "line 3: /app/c/d");
+    (void)snprintf(body, sizeof(body), "%s%s%s", TOP, "{\"path\":\"c\"}\n", below);
+    import("/import/v1/app", body, 200, "\"created\":3");
+    (void)snprintf(body, sizeof(body), "%s%s", closed, "{\"path\":\"c/e\"}\n");
+    import("/import/v1/app?dryRun=true&conflict=overwrite", body, 401, "line 2: /app/c/e: a line");
+    import("/import/v1/app?dryRun=true&conflict=skip", body, 200, "\"skipped\":1");
+}
+
 static void an_import_has_the_rights_of_its_caller(void **state)
 {
     static const char body[] = "{\"path\":\"a\"}\n";
@@ -416,6 +435,7 @@ int main(void)
         TEST(what_is_there_is_a_conflict_kept_or_replaced),
         TEST(built_in_znodes_are_no_conflict),
         TEST(a_dry_run_changes_nothing_and_says_what_would_be),
+        TEST(a_dry_run_finds_what_its_own_lines_close),
         TEST(an_import_has_the_rights_of_its_caller),
         TEST(what_is_no_import_is_refused_by_its_line),
         TEST(a_failure_tells_how_far_it_came),
