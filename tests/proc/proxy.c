@@ -105,11 +105,25 @@ static void serve_client(struct proxy *proxy, struct proxy_link *link)
     }
 }
 
+/* Reads and forgets; true when that was the end. */
+static bool swallow(struct proxy *proxy, int fd)
+{
+    ssize_t got = read(fd, proxy->bytes, sizeof(proxy->bytes));
+
+    return got == 0 || (got < 0 && errno != EAGAIN);
+}
+
 static void serve_server(struct proxy *proxy, struct proxy_link *link)
 {
     bool answer = link->asked;
 
     link->asked = false;
+    if (atomic_load(&proxy->deaf)) {
+        if (swallow(proxy, link->server)) {
+            link_close(link);
+        }
+        return;
+    }
     if (answer && rng_below(&proxy->rng, 100) < proxy->drop_percent) {
         atomic_fetch_add(&proxy->dropped, 1);
         link_close(link);
@@ -119,14 +133,6 @@ static void serve_server(struct proxy *proxy, struct proxy_link *link)
     if (!pass(proxy, link->server, link->client)) {
         link_close(link);
     }
-}
-
-/* Reads and forgets; true when that was the end. */
-static bool swallow(struct proxy *proxy, int fd)
-{
-    ssize_t got = read(fd, proxy->bytes, sizeof(proxy->bytes));
-
-    return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
 static void make_orphans(struct proxy *proxy)

@@ -40,6 +40,7 @@ struct proxy {
     struct proxy_link links[PROXY_CONNECTIONS];
     uint8_t bytes[PROXY_BYTES];
     _Atomic bool stopping;
+    _Atomic bool deaf; /* Nothing comes back from the target, and what is sent to it arrives. */
     _Atomic bool orphaning; /* Set by proxy_orphan, cleared by the thread. */
     _Atomic uint64_t passed;
     _Atomic uint64_t dropped;

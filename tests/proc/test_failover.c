@@ -3,6 +3,8 @@
 #include "base/loop.h"
 #include "base/os_clock.h"
 #include "tests/proc/load.h"
+#include "tests/proc/proxy.h"
+#include "tests/proc/shell.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +20,7 @@ enum {
     MEDIAN_MS = 300 * ENSEMBLE_FACTOR,
     WORST_MS = 1000 * ENSEMBLE_FACTOR,
     SILENT_MS = 4000 * ENSEMBLE_FACTOR, /* Default syncLimit and tickTime, plus an election. */
+    DEAF_MS = 6000 * ENSEMBLE_FACTOR,   /* Two ticks more: it may be elected once again. */
     ANSWER_MAX = 8192
 };
 
@@ -159,6 +162,66 @@ static void test_silent_leader_is_replaced(void **state)
     ENSEMBLE_CHECK(&ensemble, took_ms <= SILENT_MS);
 }
 
+/* Replica 3 dials both others by these. */
+static struct proxy proxies[2];
+
+static int open_behind_proxies(void **state)
+{
+    (void)state;
+    ensemble_open(&ensemble, 3, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        proxy_start(&proxies[i], ensemble.replicas[i].peer_port, 0, 1);
+        assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=127.0.0.1:%u/' %s", i + 1, i + 1,
+                               proxies[i].port, ensemble.replicas[2].config),
+                         0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+    return 0;
+}
+
+static int close_behind_proxies(void **state)
+{
+    (void)state;
+    ensemble_close(&ensemble);
+    proxy_stop(&proxies[0]);
+    proxy_stop(&proxies[1]);
+    return 0;
+}
+
+static void make_leader(uint32_t index)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+
+    while (leader != index) {
+        assert_int_equal(ensemble_stop(&ensemble, leader), 0);
+        ensemble_start(&ensemble, leader);
+        ensemble_wait_all_ready(&ensemble);
+        leader = ensemble_wait_leader(&ensemble);
+    }
+}
+
+/* The others hear it all the while: it must give up itself, and they may elect it once more. */
+static void test_deaf_leader_is_replaced(void **state)
+{
+    uint64_t start_ms = 0;
+    uint64_t took_ms = 0;
+
+    (void)state;
+    make_leader(2);
+    start_ms = os_now_ms();
+    atomic_store(&proxies[0].deaf, true);
+    atomic_store(&proxies[1].deaf, true);
+    took_ms = time_next_write(2, start_ms);
+    print_message("next write after the leader hears nothing: %d ms\n", (int)took_ms);
+    ENSEMBLE_CHECK(&ensemble, took_ms <= DEAF_MS);
+    atomic_store(&proxies[0].deaf, false);
+    atomic_store(&proxies[1].deaf, false);
+    ensemble_wait_all_ready(&ensemble);
+}
+
 static void test_all_killed_under_load(void **state)
 {
     (void)state;
@@ -188,6 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_leader_killed_under_load, open_three, close_three),
         cmocka_unit_test_setup_teardown(test_silent_leader_is_replaced, open_three, close_three),
+        cmocka_unit_test_setup_teardown(test_deaf_leader_is_replaced, open_behind_proxies,
+                                        close_behind_proxies),
         cmocka_unit_test_setup_teardown(test_all_killed_under_load, open_three, close_three),
     };
 

@@ -75,6 +75,46 @@ static void rot_in_one_slot_loses_nothing(void **state)
     }
 }
 
+static void check_flip(struct fixture *f, uint64_t slot, uint64_t at, unsigned bit, bool noticed)
+{
+    vfs_mem_flip(f->disk, "x", slot * VFS_BLOCK + at, (uint8_t)(1U << bit));
+    reopen(f, ERR_OK);
+    expect(f, "new");
+    if (f->slots.has_bad_slot != noticed) {
+        fail_msg("bit %u of byte %d in slot %d", bit, (int)at, (int)slot);
+    }
+    vfs_mem_flip(f->disk, "x", slot * VFS_BLOCK + at, (uint8_t)(1U << bit));
+}
+
+/* The checksum covers the head and the value. The zeros behind it mean nothing, and are written
+ * anew with the next value. */
+static void flipped_bits_are_noticed_but_for_the_zeros_behind_the_value(void **state)
+{
+    const uint64_t used = SLOTS_HEAD + strlen("new");
+    struct fixture f = {0};
+    uint8_t byte = 0xff;
+
+    (void)state;
+    make(&f);
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("new")), ERR_OK);
+    for (uint64_t slot = 0; slot < SLOTS_COUNT; slot++) {
+        for (uint64_t at = 0; at < used; at++) {
+            for (unsigned bit = 0; bit < 8; bit++) {
+                check_flip(&f, slot, at, bit, true);
+            }
+        }
+        for (uint64_t at = used; at < VFS_BLOCK; at++) {
+            check_flip(&f, slot, at, (unsigned)(at % 8), false);
+        }
+    }
+    vfs_mem_flip(f.disk, "x", VFS_BLOCK - 1, 1);
+    reopen(&f, ERR_OK);
+    assert_int_equal(slots_write(&f.slots, &f.vfs, slice_str("next")), ERR_OK);
+    assert_true(vfs_mem_read(f.disk, "x", VFS_BLOCK - 1, &byte, 1));
+    assert_int_equal(byte, 0);
+    release(&f);
+}
+
 static void both_slots_bad_is_corrupt(void **state)
 {
     struct fixture f = {0};
@@ -159,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(newest_value_is_read),
         cmocka_unit_test(rot_in_one_slot_loses_nothing),
+        cmocka_unit_test(flipped_bits_are_noticed_but_for_the_zeros_behind_the_value),
         cmocka_unit_test(both_slots_bad_is_corrupt),
         cmocka_unit_test(wrong_kind_does_not_verify),
         cmocka_unit_test(misplaced_slot_does_not_verify),

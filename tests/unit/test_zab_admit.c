@@ -437,6 +437,92 @@ static void the_log_remembers_what_a_disk_had(void **state)
     drive_release(&drive);
 }
 
+/* Leads with that follower, and has delivered what its log holds. */
+static void lead_with(struct drive *drive, uint32_t follower, uint32_t promised)
+{
+    zxid_t last = drive_log_last(&drive->disk);
+
+    drive_start(drive);
+    drive_elect(drive, drive->init.id, last);
+    drive_cepoch(drive, follower, promised, last);
+    drive_persist(drive);
+    drive_ackepoch(drive, follower, &drive->disk, ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED);
+    drive_persist(drive);
+    drive_learner_says(drive, follower, ZAB_ACK_NEWLEADER, drive_log_last(&drive->disk));
+    if (drive_effect(drive, ZAB_FX_FETCH)) {
+        drive_fetched(drive);
+    }
+}
+
+/* Replica 3 has led epoch 1 and 2 with replica 2, which has acknowledged a record in each; replica
+ * 1 has got that log, and is to lead epoch 3. */
+static void two_epochs(struct drive *next)
+{
+    struct drive first;
+    struct drive second;
+
+    drive_init(&first, 3, 3);
+    lead_with(&first, 2, 0);
+    (void)drive_propose(&first, "x");
+    drive_persist(&first);
+    drive_learner_says(&first, 2, ZAB_ACK, zxid_make(1, 1));
+    drive_init(&second, 3, 3);
+    drive_log_copy(&second.disk, &first.disk);
+    lead_with(&second, 2, 1);
+    (void)drive_propose(&second, "y");
+    drive_persist(&second);
+    drive_learner_says(&second, 2, ZAB_ACK, zxid_make(2, 1));
+    drive_init(next, 1, 3);
+    drive_log_copy(&next->disk, &second.disk);
+    drive_release(&first);
+    drive_release(&second);
+}
+
+/* It says what each voter of its quorum had by then: also to leaders that were not there, for as
+ * long as the log has it. */
+static void the_start_of_an_epoch_remembers_what_a_disk_had(void **state)
+{
+    struct drive next;
+
+    (void)state;
+    two_epochs(&next);
+    lead_with(&next, 3, 2);
+    drive_cepoch(&next, 2, 1, zxid_make(1, 0));
+    assert_true(drive_sent(&next, 2, ZAB_STRANGER)->flags & ZAB_FLAG_ROLLED_BACK);
+    drive_release(&next);
+}
+
+/* What it has promised and acknowledged since only the leader knew that is gone: the copy counts as
+ * a disk that lags. This cannot be noticed, and docs/guarantees.md says so. */
+static void a_copy_that_is_newer_than_the_last_stamp_is_not_noticed(void **state)
+{
+    struct drive next;
+
+    (void)state;
+    two_epochs(&next);
+    lead_with(&next, 3, 2);
+    drive_cepoch(&next, 2, 1, zxid_make(1, 1));
+    assert_null(drive_sent(&next, 2, ZAB_STRANGER));
+    assert_non_null(drive_sent(&next, 2, ZAB_NEWEPOCH));
+    drive_release(&next);
+}
+
+/* Nor what a stamp says that lies behind the snapshot from which this leader has started: stamps
+ * are taken up as they are delivered. */
+static void a_stamp_behind_the_snapshot_is_not_known_after_a_restart(void **state)
+{
+    struct drive next;
+
+    (void)state;
+    two_epochs(&next);
+    next.init.committed = drive_log_last(&next.disk);
+    next.init.committed_chain = drive_log_chain(&next.disk, next.init.committed);
+    lead_with(&next, 3, 2);
+    drive_cepoch(&next, 2, 1, zxid_make(1, 0));
+    assert_null(drive_sent(&next, 2, ZAB_STRANGER));
+    drive_release(&next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -458,6 +544,9 @@ int main(void)
         cmocka_unit_test(a_new_incarnation_owes_nothing),
         cmocka_unit_test(quarantine_explains_an_empty_log),
         cmocka_unit_test(the_log_remembers_what_a_disk_had),
+        cmocka_unit_test(the_start_of_an_epoch_remembers_what_a_disk_had),
+        cmocka_unit_test(a_copy_that_is_newer_than_the_last_stamp_is_not_noticed),
+        cmocka_unit_test(a_stamp_behind_the_snapshot_is_not_known_after_a_restart),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,32 @@ static void purging_moves_the_base(void **state)
     drive_log_release(&log);
 }
 
+/* An outline between replicas is bounded, a log is not: where snapshots are rare and leaders change
+ * often, the log behind the oldest snapshot begins more than ZAB_RANGES_MAX epochs ago. */
+static void a_log_may_have_any_number_of_epochs(void **state)
+{
+    const uint32_t count = ZAB_RANGES_MAX + 1000;
+    struct zab_range *ranges = mem_zalloc(count, sizeof ranges[0]);
+    struct trail trail;
+
+    (void)state;
+    for (uint32_t i = 0; i < count; i++) {
+        ranges[i] = (struct zab_range){.epoch = i + 1, .first = 0, .last = 1};
+    }
+    trail_init(&trail, CACHE, 1 << 20);
+    trail_load(&trail, 0, zxid_make(count, 1), 0, ranges, count);
+    assert_true(trail_has(&trail, 0));
+    assert_true(trail_has(&trail, zxid_make(1, 0)));
+    trail_purge(&trail, zxid_make(1, 1)); /* As behind the first snapshot. */
+    assert_true(trail_has(&trail, trail.base));
+    trail_purge(&trail, zxid_make(900, 0));
+    assert_int_equal(trail.base, zxid_make(900, 0));
+    assert_true(trail_has(&trail, zxid_make(900, 1)));
+    assert_int_equal(trail.range_count, count - 899);
+    trail_release(&trail);
+    mem_free(ranges);
+}
+
 /* ---- The last common record. ---- */
 
 enum {
@@ -407,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_cut_takes_ranges_records_and_durability),
         cmocka_unit_test(the_cache_keeps_what_is_not_durable_or_still_needed),
         cmocka_unit_test(purging_moves_the_base),
+        cmocka_unit_test(a_log_may_have_any_number_of_epochs),
         cmocka_unit_test(the_last_common_record_is_exact),
         cmocka_unit_test(a_quorum_is_more_than_half_of_the_voters),
         cmocka_unit_test(while_a_change_is_pending_both_majorities_are_needed),
