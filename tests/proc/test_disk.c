@@ -328,7 +328,7 @@ static void test_a_replica_without_space_steps_aside(void **state)
     leader = ensemble_wait_leader(&ensemble);
     full = (leader + 1) % 3;
     write_some(leader, "before", 10);
-    fill_disk(full);
+    disk_fill(&ensemble, full);
     write_until_aside(full);
     check_refused(full, "PUT", "/znodes/v1/refused?upsert=true", why);
     assert_non_null(strstr(why, "disk of this replica has no space"));
@@ -345,7 +345,7 @@ static void test_a_replica_without_space_steps_aside(void **state)
     shell_open(&ensemble);
     shell_expect("zabra doctor", 1, "its disk is full");
     assert_null(strstr(shell_output, "not-ready"));
-    free_disk(full);
+    disk_free(&ensemble, full);
     ensemble_wait_ready(&ensemble, full);
     ENSEMBLE_CHECK(&ensemble, is_serving(full));
     ensemble_call_until(&ensemble, full, "PUT", "/znodes/v1/again?upsert=true", "x", 201);
