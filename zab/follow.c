@@ -62,6 +62,7 @@ void follow_start(struct zab *zab, uint32_t leader)
     if (zab->follow.link == 0) {
         zab->follow.link = ++zab->link_seq;
     }
+    keep_clear(zab);
     election_over(zab);
     fx_role(zab);
     if (zab->now_ms < zab->rejoin_ms) {

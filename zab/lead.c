@@ -101,7 +101,6 @@ void lead_leave(struct zab *zab)
         }
         learner_reset(zab, peer);
     }
-    keep_clear(zab);
     confirm_clear(zab);
 }
 

@@ -136,6 +136,7 @@ void keep_on_purged(struct zab *zab)
     }
 }
 
+/* Not before: a leader that begins a new epoch finds its learners where they were. */
 void keep_clear(struct zab *zab)
 {
     ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);

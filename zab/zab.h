@@ -281,9 +281,9 @@ struct zab_status {
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status);
 
-/* Leader: the host keeps the log after this zxid for learners that are brought in step, as far as
- * its disk allows; ZAB_KEEP_NONE: none needs it. Ask after each step, before its effects are
- * carried out: what they open must not be purged by then. */
+/* Leader, until it follows another one: the host keeps the log after this zxid for learners that
+ * are brought in step, as far as its disk allows; ZAB_KEEP_NONE: none needs it. Ask after each
+ * step, before its effects are carried out: what they open must not be purged by then. */
 #define ZAB_KEEP_NONE UINT64_MAX
 zxid_t zab_keep(const struct zab *zab);
 

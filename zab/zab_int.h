@@ -446,7 +446,7 @@ void keep_peer_down(struct peer *peer);
 void keep_on_acked(struct zab *zab, struct peer *peer);
 void keep_on_purged(struct zab *zab); /* The base of the log has moved. */
 void keep_tick(struct zab *zab);
-void keep_clear(struct zab *zab); /* We lead no more. */
+void keep_clear(struct zab *zab); /* Another one leads. */
 uint32_t keep_count(const struct zab *zab);
 
 /* broadcast.c */

@@ -15,6 +15,7 @@ enum {
     CONVERGE_TICKS_MAX = 60,             /* Bound of the liveness phase, in ticks, ... */
     CONVERGE_MORE_US = 120 * SIM_SECOND, /* ... besides this for refills and admissions. */
     LOOK_US = 20 * SIM_MS,
+    MUTANTS_OF_ALL = 40, /* Those before them have seeds from before rooms, lanes and slow links. */
     EVENTS_MAX = 20000000
 };
 
@@ -181,7 +182,7 @@ struct sim *sim_new(const struct sim_options *options)
     sim_draw(&sim->rng, &sim->knobs);
     if (options->scenario) {
         sim_scenario_knobs(sim);
-    } else if (options->mutant == 0) {
+    } else if (options->mutant == 0 || options->mutant >= MUTANTS_OF_ALL) {
         sim_draw_room(options->seed, &sim->knobs);
         sim_draw_lanes(options->seed, &sim->knobs);
         sim_draw_links(options->seed, &sim->knobs);
@@ -381,6 +382,9 @@ void sim_finish(struct sim *sim)
     enter(sim, SIM_LIVENESS, "liveness");
     sim_fault_end(sim);
     (void)sim_run(sim, sim->now_us + 2 * SIM_SECOND, NULL);
+    if (!sim->options.scenario) {
+        sim_refill_check(sim);
+    }
     sim->clients_stop = true;
     sim_settle(sim);
     check_signs(sim);

@@ -526,6 +526,10 @@ void sim_fault_end(struct sim *sim); /* Everything is mended; no new faults. */
 /* True when the claim still holds with one more voter's disk harmed. */
 bool sim_fault_may_harm(struct sim *sim, struct sim_node *node);
 
+/* ---- sim_refill.c: with slow links, a replica gets in step under load. ---- */
+
+void sim_refill_check(struct sim *sim);
+
 /* ---- sim_history.c, sim_model.c: after the run. ---- */
 
 void sim_history_check(struct sim *sim);

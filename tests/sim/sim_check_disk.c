@@ -203,6 +203,11 @@ void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist
 {
     size_t count = 0;
 
+    if (done->err == ERR_CORRUPT && sim->knobs.rot_ms == 0 && !sim->options.scenario) {
+        sim_fail(sim, "A26", "node %u: a received snapshot does not verify, but no disk was harmed",
+                 node->id);
+    }
+
     while (count < node->issue_count && node->issues[count].token <= done->token) {
         settle(sim, node, &node->issues[count], done);
         count++;

@@ -1,0 +1,126 @@
+#include "tests/sim/sim.h"
+
+/*
+ * Liveness of a refill: in seeds with slow links, once the faults are over, a replica is away until
+ * the log behind it is gone, and must get in step while clients go on. That they stop first would
+ * let a transfer succeed that never does in a busy ensemble.
+ */
+
+enum {
+    AWAY_US = 6 * SIM_SECOND,
+    IN_STEP_US = 60 * SIM_SECOND,
+    LOOK_US = 100 * SIM_MS,
+    KEEP_BYTES_MIN = 1 << 20, /* Less may not be enough log. */
+    VOTERS_MIN = 3,
+    WRITE_US = 80 * SIM_MS, /* Between two writes more than the clients make. */
+    BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds. */
+    BREAK_MAX_MS = 2000,
+    RATE = 20 /* Bytes in a ms to and from the learner: the snapshot takes seconds. */
+};
+
+static bool serves(const struct sim_node *node)
+{
+    return node->up && !node->paused && !node->damaged && node->status.zab.serving;
+}
+
+static bool all_serve(struct sim *sim)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (!serves(&sim->nodes[id])) {
+            return false;
+        }
+    }
+    return sim_leader(sim) != NULL;
+}
+
+static void look(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    (void)event;
+}
+
+static void pass(struct sim *sim, uint64_t us)
+{
+    sim_after(sim, us, look, "look", NULL);
+    (void)sim_run(sim, sim->now_us + us, NULL);
+}
+
+/* A znode that clients may delete, and one more below it. */
+static void write_some(struct sim *sim)
+{
+    const struct sim_node *leader = sim_leader(sim);
+    struct sim_sub parent = {.id = OP_CREATE, .path = "/k0", .data = "refill"};
+    struct sim_sub child = {.id = OP_CREATE, .sequence = true, .path = "/k0/s-", .data = "refill"};
+
+    if (leader) {
+        (void)sim_client_send(sim, leader->id, &parent, false);
+        (void)sim_client_send(sim, leader->id, &child, false);
+    }
+    pass(sim, WRITE_US);
+}
+
+static void set_rate(struct sim *sim, uint32_t id, uint32_t rate)
+{
+    for (uint32_t other = 1; other <= sim->knobs.nodes; other++) {
+        sim->links[other][id].rate = rate;
+        sim->links[id][other].rate = rate;
+    }
+}
+
+static struct sim_node *learner_of(struct sim *sim)
+{
+    const struct sim_node *leader = sim_leader(sim);
+
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (id != leader->id) {
+            return &sim->nodes[id];
+        }
+    }
+    return NULL;
+}
+
+static void refill(struct sim *sim, const struct sim_node *learner, bool breaks)
+{
+    uint64_t end_us = sim->now_us + IN_STEP_US;
+    uint64_t break_us = sim->now_us;
+
+    while (!serves(learner)) {
+        write_some(sim);
+        if (breaks && sim->now_us >= break_us && sim_leader(sim)) {
+            sim_net_reset(sim, sim_leader(sim)->id, learner->id);
+            break_us = sim->now_us + rng_range(&sim->rng, BREAK_MIN_MS, BREAK_MAX_MS) * SIM_MS;
+        }
+        if (sim->now_us > end_us) {
+            sim_fail(sim, "A24", "node %u is not in step after %d s beside clients", learner->id,
+                     IN_STEP_US / SIM_SECOND);
+        }
+    }
+}
+
+void sim_refill_check(struct sim *sim)
+{
+    const struct sim_knobs *knobs = &sim->knobs;
+    uint64_t end_us = sim->now_us + IN_STEP_US;
+    struct sim_node *learner;
+
+    if (knobs->queue_bytes == 0 || knobs->keep_bytes_max < KEEP_BYTES_MIN ||
+        knobs->voters < VOTERS_MIN) {
+        return;
+    }
+    while (!all_serve(sim) && sim->now_us < end_us) {
+        pass(sim, LOOK_US);
+    }
+    if (!all_serve(sim)) {
+        return; /* Its end is judged when all has settled. */
+    }
+    learner = learner_of(sim);
+    sim_node_crash(sim, learner, SIM_KILL);
+    end_us = sim->now_us + AWAY_US;
+    while (sim->now_us < end_us) {
+        write_some(sim);
+    }
+    set_rate(sim, learner->id, RATE);
+    sim_node_start(sim, learner);
+    refill(sim, learner, rng_chance(&sim->rng, 500000));
+    set_rate(sim, learner->id, 0);
+}
