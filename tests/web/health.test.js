@@ -102,12 +102,16 @@ visiting(
   {},
   async (page, visit) => {
     const { leader, follower, other } = await roles();
-    const views = await Promise.all([browser, browser].map((one) => Visit.begin(one, replicas)));
+    const views = await Promise.all([0, 1, 2].map(() => Visit.begin(browser, replicas)));
     await visit.open('/ui/tree/app/one', follower);
     await button(page, 'Edit').waitFor();
     await views[0].open('/ui/', follower);
     await views[0].page.getByText('All is well').waitFor();
     await views[1].open('/ui/events?watch=recursive:/app', follower);
+    await views[2].open('/ui/tree/app', follower);
+    const writer = views[2].page;
+    await button(writer, 'New below').click();
+    await writer.getByLabel('Name', { exact: true }).fill('new');
     await condition(page, 'Live').waitFor();
     const began = Date.now();
     await Promise.all([replicas.kill(leader), replicas.kill(other)]);
@@ -120,6 +124,7 @@ visiting(
     for (const name of ['Edit', 'New below', 'Delete']) {
       assert.ok(!(await isOffered(page, name)), name);
     }
+    assert.ok(!(await isOffered(writer, 'Create')), 'a dialog that was open before');
     await button(page, 'Edit').focus();
     await page.getByRole('tooltip').getByText('No majority of replicas').waitFor();
     await page.getByText('looking for a leader').waitFor();
@@ -134,6 +139,8 @@ visiting(
     }
     assert.ok(Date.now() - healed < BACK_MS, `${Date.now() - healed} ms`);
     await until('it may be edited', () => isOffered(page, 'Edit'));
+    await button(writer, 'Create').click();
+    await said(writer, 'Created: /app/new');
     await views[0].page.getByText('All is well').waitFor();
     for (const view of views) {
       assert.deepEqual(view.complaints, []);

@@ -226,10 +226,10 @@ test('a refusal is told, and nothing is lost', async () => {
   assert.ok(draft.dirty.value);
 });
 
-test('a replica that could not look at it says nothing of a try before', async () => {
+test('what is unknown stays so until a replica knows', async () => {
   const { fake, draft, type } = begin('old');
   type('mine');
-  const away = problem('NotReady', { status: 503 });
+  const away = problem('NotReady', { status: 503, outcome: 'unknown' });
   fake.answers.push(connectionLoss(true), away, away, away, away);
   await draft.save();
   assert.equal(draft.phase.value, 'unknown', 'the first may still be done');

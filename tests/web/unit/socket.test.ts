@@ -403,3 +403,31 @@ test('what no replica takes is not sent to one after the other', async () => {
   write('x'.repeat(900)).catch(() => undefined);
   assert.equal(now().sent.length, 1);
 });
+
+test('a replica that could not look at a write says nothing of a try before', async () => {
+  const socket = start();
+  now().hello();
+  const answer = (status: number, outcome: string, more: object = {}) =>
+    now().say({ id: now().last('set')['id'], ok: false, error: { status, outcome, ...more } });
+  const set = (key: string) => socket.write('set', { path: '/a', key });
+  const first = set('k');
+  answer(503, 'not-applied');
+  await assert.rejects(first, { outcome: 'not-applied' }, 'there was none before');
+  const lost = set('k');
+  lose();
+  now().hello();
+  answer(503, 'not-applied');
+  await assert.rejects(lost, { status: 503, outcome: 'unknown' }, 'it was sent to two replicas');
+  const again = set('k');
+  answer(429, 'not-applied');
+  await assert.rejects(again, { outcome: 'unknown' });
+  const other = set('other');
+  answer(503, 'not-applied');
+  await assert.rejects(other, { outcome: 'not-applied' });
+  const known = set('k');
+  answer(412, 'not-applied', { code: 'BadVersion' });
+  await assert.rejects(known, { outcome: 'not-applied' }, 'that replica knows');
+  const last = set('k');
+  answer(503, 'not-applied');
+  await assert.rejects(last, { outcome: 'not-applied' });
+});

@@ -19,6 +19,8 @@ const ANSWER_MS = 5_000; // and has so long to say so.
 const SMALL = ['ping', 'status', 'ensemble', 'whoami']; // What cannot take long on its way.
 const READ_TRIES = 5; // Of a read that a replica cannot answer yet.
 const UTF8_MAX = 3; // Bytes of one unit of a string.
+const UNLOOKED = [429, 503]; // Statuses of a replica that has not even looked at a request.
+const UNSURE_MAX = 100; // Keys of writes that may have been done; a user has few at a time.
 
 export type Link =
   /** Events arrive as they happen. */
@@ -59,6 +61,7 @@ interface Pending {
   message: Record<string, unknown> & { id: number };
   again: boolean; // May be asked again elsewhere.
   tries: number; // That were answered "not yet".
+  sent: boolean; // To a replica, which may have done it.
   resolve(reply: Reply): void;
   reject(error: ApiError): void;
 }
@@ -87,6 +90,12 @@ function isRead({ message, again }: Pending): boolean {
   return again && !('key' in message);
 }
 
+/** '': it has none. */
+function keyOf(one: Pending | undefined): string {
+  const key = one?.message['key'];
+  return typeof key === 'string' ? key : '';
+}
+
 function bytesIn(text: string): number {
   return new TextEncoder().encode(text).length;
 }
@@ -110,6 +119,7 @@ export class Socket {
   private failures = 0; // Attempts since it was live.
   private readonly pending = new Map<number, Pending>();
   private readonly watches = new Set<Watch>();
+  private readonly unsure = new Set<string>(); // Keys of writes of which a try may have been done.
   private readonly byId = new Map<number, Set<Watch>>();
   private readonly asked = new Set<Watch>(); // Whose answer is on its way, wanted still or not.
   private readonly silence = new Alarm(() => this.reconnect(this.failures + 1));
@@ -182,7 +192,7 @@ export class Socket {
   private ask(message: Record<string, unknown>, again: boolean): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const id = this.nextId++;
-      const one = { message: { ...message, id }, again, tries: 0, resolve, reject };
+      const one = { message: { ...message, id }, again, tries: 0, sent: false, resolve, reject };
       if (!this.ready && !again) {
         reject(connectionLoss(false));
         return;
@@ -204,6 +214,7 @@ export class Socket {
       one.reject(tooLarge(this.messageMax));
       return;
     }
+    one.sent = true;
     this.socket?.send(text);
   }
 
@@ -212,7 +223,7 @@ export class Socket {
   ): void {
     const one = this.pending.get(message.id);
     if (!message.ok) {
-      const error = new ApiError(message.error ?? {});
+      const error = this.judge(one, new ApiError(message.error ?? {}));
       if (!one || !this.waits(one, error)) {
         this.pending.delete(message.id);
         one?.reject(error);
@@ -220,10 +231,32 @@ export class Socket {
       return;
     }
     this.pending.delete(message.id);
+    this.unsure.delete(keyOf(one));
     if (typeof message['zxid'] === 'string') {
       this.heard(message['zxid']);
     }
     one?.resolve(message as unknown as Reply);
+  }
+
+  /** A replica that could not look at a write knows nothing of a try before: its outcome stays unknown. */
+  private judge(one: Pending | undefined, error: ApiError): ApiError {
+    const key = keyOf(one);
+    const known = !UNLOOKED.includes(error.status);
+    if (key === '' || (error.outcome !== 'unknown' && (known || !this.unsure.has(key)))) {
+      this.unsure.delete(key);
+      return error;
+    }
+    this.doubt(key);
+    return new ApiError({ ...error.problem, outcome: 'unknown' });
+  }
+
+  private doubt(key: string): void {
+    this.unsure.delete(key);
+    this.unsure.add(key);
+    const [oldest = ''] = this.unsure;
+    if (this.unsure.size > UNSURE_MAX) {
+      this.unsure.delete(oldest);
+    }
   }
 
   /** A replica that is not so far yet, as after the loss of another one, is asked again. */
@@ -491,6 +524,11 @@ export class Socket {
     this.quiet.stop();
     clearTimeout(this.proof);
     socket?.close();
+    for (const one of this.pending.values()) {
+      if (one.sent && keyOf(one) !== '') {
+        this.doubt(keyOf(one));
+      }
+    }
     this.byId.clear();
     this.asked.clear();
     for (const watch of this.watches) {

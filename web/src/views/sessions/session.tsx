@@ -7,6 +7,7 @@ import type { ListedSession, WatchList } from '../../api/types';
 import { clientOf, ensemble, http, socket, whoami } from '../../app/cluster';
 import { identity } from '../../app/identity';
 import { urlOf } from '../../app/router';
+import { Waiting } from '../../app/waiting';
 import { whyNoWrites } from '../../app/writes';
 import { visibleName } from '../../format/text';
 import { duration, localTime, relativeTime } from '../../format/time';
@@ -271,9 +272,14 @@ function Close({
             </ul>
           </div>
         )}
+        {busy.value && <Waiting />}
         <footer>
           <Button onClick={onEnd}>{say('cancel')}</Button>
-          <Button kind="danger" onClick={() => void close()}>
+          <Button
+            kind="danger"
+            reason={busy.value ? say('close_busy') : whyNoWrites()}
+            onClick={() => void close()}
+          >
             {say('close')}
           </Button>
         </footer>

@@ -35,7 +35,7 @@ interface Found extends Part {
 }
 
 /** Why there are no rows below an opened znode. */
-type Note = 'loading' | 'empty' | 'filtered' | 'only_system' | 'seeking';
+export type Note = 'loading' | 'empty' | 'filtered' | 'only_system' | 'seeking';
 
 export type Row =
   | {

@@ -2,13 +2,14 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { isPattern } from '../../format/glob';
 import { parentOf } from '../../format/path';
 import { visibleName } from '../../format/text';
 import { locale } from '../../i18n';
 import { Icon } from '../../ui/icon';
 import { type VirtualHandle, VirtualList } from '../../ui/virtual_list';
 import { Markers } from './markers';
-import { canBeMarked, type Row, rowByName, rowOf, type TreeModel } from './model';
+import { canBeMarked, type Note, type Row, rowByName, rowOf, type TreeModel } from './model';
 import { say } from './texts';
 
 const ROW_HEIGHT = 28;
@@ -175,7 +176,7 @@ function TreeRow(props: RowProps) {
 function OtherRow({ row, model }: { row: Exclude<Row, { kind: 'node' }>; model: TreeModel }) {
   switch (row.kind) {
     case 'note':
-      return <span>{say(row.note)}</span>;
+      return <span>{say(noteOf(row.note, model.filter.value))}</span>;
     case 'more':
       return (
         <button type="button" class="link" tabIndex={-1} onClick={() => void model.more(row.path)}>
@@ -201,6 +202,10 @@ function OtherRow({ row, model }: { row: Exclude<Row, { kind: 'node' }>; model: 
         </>
       );
   }
+}
+
+function noteOf(note: Note, filter: string): Parameters<typeof say>[0] {
+  return note === 'filtered' && isPattern(filter) ? 'filtered_whole' : note;
 }
 
 function NodeRow({

@@ -5,6 +5,7 @@ import { socket } from '../../app/cluster';
 import { identity } from '../../app/identity';
 import { urlOf } from '../../app/router';
 import { byteSize } from '../../format/bytes';
+import { isPattern } from '../../format/glob';
 import { childOf } from '../../format/path';
 import { visibleName } from '../../format/text';
 import { relativeTime } from '../../format/time';
@@ -93,9 +94,16 @@ interface ShownProps {
   total: number;
 }
 
+function noneOf(filter: string) {
+  if (filter === '') {
+    return 'children_none';
+  }
+  return isPattern(filter) ? 'children_unfit_whole' : 'children_unfit';
+}
+
 function Shown({ path, listed: { entries, more }, filter, total }: ShownProps) {
   if (entries.length === 0) {
-    return <Empty>{say(filter === '' ? 'children_none' : 'children_unfit')}</Empty>;
+    return <Empty>{say(noneOf(filter))}</Empty>;
   }
   const shown = entries.length;
   return (

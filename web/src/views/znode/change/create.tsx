@@ -7,6 +7,8 @@ import { requestKey } from '../../../api/key';
 import type { StatReply } from '../../../api/types';
 import { socket, whoami } from '../../../app/cluster';
 import { identity } from '../../../app/identity';
+import { Waiting } from '../../../app/waiting';
+import { whyNoWrites } from '../../../app/writes';
 import { visibleName } from '../../../format/text';
 import { Button } from '../../../ui/button';
 import { Dialog } from '../../../ui/dialog';
@@ -92,8 +94,12 @@ export function Create({ parent, onClose, onCreated }: Props) {
     refusal.value = undefined;
     key.value = undefined;
   };
+  const reason = busy.value ? say('busy') : whyNoWrites();
   const submit = async (event: Event) => {
     event.preventDefault();
+    if (reason !== undefined) {
+      return;
+    }
     const members = membersOf(wish.peek());
     if (typeof members === 'string') {
       refusal.value = { field: 'data', why: members as Fault | 'no_file' };
@@ -150,9 +156,10 @@ export function Create({ parent, onClose, onCreated }: Props) {
         {refusal.value?.field === 'form' && refusal.value.why instanceof ApiError && (
           <Said error={refusal.value.why} right="create" />
         )}
+        {busy.value && <Waiting />}
         <footer>
           <Button onClick={cancel}>{say('cancel')}</Button>
-          <Button kind="primary" type="submit" reason={busy.value ? say('busy') : undefined}>
+          <Button kind="primary" type="submit" reason={reason}>
             {say('create')}
           </Button>
         </footer>

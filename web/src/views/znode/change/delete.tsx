@@ -5,6 +5,8 @@ import { useEffect, useMemo } from 'preact/hooks';
 import type { ApiError } from '../../../api/error';
 import { socket } from '../../../app/cluster';
 import { navigate, urlOf } from '../../../app/router';
+import { Waiting } from '../../../app/waiting';
+import { whyNoWrites } from '../../../app/writes';
 import { isBelow, parentOf } from '../../../format/path';
 import { visibleName } from '../../../format/text';
 import { locale } from '../../../i18n';
@@ -151,6 +153,7 @@ function Confirm({ counted, max, onAgain, onClose, onDeleted }: ConfirmProps) {
         </label>
       )}
       {error.value && <Said error={error.value} right="delete" />}
+      {busy.value && <Waiting />}
       <footer>
         {error.value && error.value.outcome !== 'unknown' && (
           <Button onClick={onAgain}>{say('anew')}</Button>
@@ -173,7 +176,7 @@ function whyNot(all: number, max: number, busy: boolean, typed: string): string 
   }
   return all >= MANY && typed.trim() !== String(all)
     ? say('confirm', { count: String(all) })
-    : undefined;
+    : whyNoWrites();
 }
 
 function Paths({ counted }: { counted: Counted[] }) {

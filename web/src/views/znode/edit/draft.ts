@@ -57,11 +57,6 @@ export function isLater(a: Stat, b: Stat): boolean {
   return a.czxid === b.czxid ? a.version > b.version : isNewer(a.czxid, b.czxid);
 }
 
-/** The replica could not look at the request, so it did not do it: an earlier try may still be done. */
-function saysNothingOfBefore({ status, code }: ApiError): boolean {
-  return status === 503 || status === 429 || code === 'ConnectionLoss';
-}
-
 export class Draft {
   readonly path: string;
   readonly base;
@@ -238,8 +233,7 @@ export class Draft {
 
   /** With the same key it is not done twice, and the answer says what became of the first. */
   private async asksAgain(error: ApiError, tries: number): Promise<boolean> {
-    const unknown = error.outcome === 'unknown' || error.code === 'InFlight';
-    if (unknown || (this.phase.peek() === 'unknown' && saysNothingOfBefore(error))) {
+    if (error.outcome === 'unknown' || error.code === 'InFlight') {
       this.phase.value = 'unknown';
       this.problem.value = error;
       if (tries < TRIES) {
