@@ -191,21 +191,15 @@ static bool is_present(const struct zab *zab, const struct peer *peer)
 }
 
 /*
- * Disks that are swapped again and again must not wear a majority away. The time of the last
- * admission is part of the configuration, so that a new leader respects it. Where the wall clocks
- * disagree by more than that, a leader knows all the same what has happened in its own reign.
+ * Disks that are swapped again and again must not wear a majority away. The age of the ensemble at
+ * the last admission is part of the configuration, so that a new leader respects it.
  */
 static bool admitted_long_ago(const struct zab *zab, const struct zab_member *member)
 {
-    uint64_t again_ms = zab->limits.admit_again_ms;
-    uint64_t seen_ms = zab->config_ms > zab->lead.since_ms ? zab->config_ms : zab->lead.since_ms;
-
-    ASSERT(seen_ms <= zab->now_ms);
-    if (member->admitted_ms == 0 || zab->now_ms - seen_ms >= again_ms) {
-        return true;
-    }
-    return zab->txn_time_ms >= member->admitted_ms &&
-           zab->txn_time_ms - member->admitted_ms >= again_ms;
+    ASSERT(zab->state == ZAB_LEADING);
+    return member->admitted_age_ms == 0 ||
+           (zab->age_ms >= member->admitted_age_ms &&
+            zab->age_ms - member->admitted_age_ms >= zab->limits.admit_again_ms);
 }
 
 /* A stranger's disk under a voter's id, refilled and in step, whose old disk stays away. */
@@ -250,7 +244,7 @@ static void propose_admission(struct zab *zab, const struct peer *peer)
             config.members[i].voter = true;
             config.members[i].vacant = false;
             config.members[i].incarnation = peer->incarnation;
-            config.members[i].admitted_ms = zab->txn_time_ms ? zab->txn_time_ms : 1;
+            config.members[i].admitted_age_ms = zab->age_ms ? zab->age_ms : 1;
         }
     }
     propose_config(zab, &config);

@@ -4,8 +4,7 @@
 #include "base/wire.h"
 
 enum {
-    FORMAT_MEMBERS = 1,    /* Members, and nothing behind them. */
-    FORMAT_ADMISSIONS = 2, /* Behind them the times of their admissions. */
+    FORMAT = 3 /* 1 and 2 are older than the age of the ensemble, and were never released. */
 };
 
 enum {
@@ -57,7 +56,7 @@ void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarna
         member->vacant = member->vacant || member->voter;
         member->voter = false;
         member->incarnation = 0;
-        member->admitted_ms = 0;
+        member->admitted_age_ms = 0;
         if (member->id == id) {
             member->vacant = false;
             member->voter = true;
@@ -82,7 +81,7 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
 
-    wire_put_u8(out, FORMAT_ADMISSIONS);
+    wire_put_u8(out, FORMAT);
     wire_put_u64(out, config->version);
     wire_put_raw(out, slice_make(config->cluster, ZAB_CLUSTER_LEN));
     wire_put_u64(out, config->history);
@@ -95,7 +94,7 @@ void zab_config_encode(const struct zab_config *config, struct buf *out)
         wire_put_u64(out, member->incarnation);
     }
     for (uint32_t i = 0; i < config->count; i++) {
-        wire_put_u64(out, config->members[i].admitted_ms);
+        wire_put_u64(out, config->members[i].admitted_age_ms);
     }
 }
 
@@ -120,10 +119,10 @@ static bool is_sound(const struct zab_config *config)
  * skipped, so that replicas one version apart work together. */
 static bool is_complete(const struct wire_reader *reader, uint8_t format)
 {
-    return format > FORMAT_ADMISSIONS ? wire_reader_ok(reader) : wire_reader_done(reader);
+    return format > FORMAT ? wire_reader_ok(reader) : wire_reader_done(reader);
 }
 
-static void get_members(struct wire_reader *reader, uint8_t format, struct zab_config *config)
+static void get_members(struct wire_reader *reader, struct zab_config *config)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < config->count; i++) {
@@ -137,9 +136,14 @@ static void get_members(struct wire_reader *reader, uint8_t format, struct zab_c
         }
         config->members[i].incarnation = wire_get_u64(reader);
     }
-    for (uint32_t i = 0; i < config->count && format >= FORMAT_ADMISSIONS; i++) {
-        config->members[i].admitted_ms = wire_get_u64(reader);
+    for (uint32_t i = 0; i < config->count; i++) {
+        config->members[i].admitted_age_ms = wire_get_u64(reader);
     }
+}
+
+bool zab_config_is_older(struct slice bytes)
+{
+    return bytes.len > 0 && bytes.data[0] != 0 && bytes.data[0] < FORMAT;
 }
 
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
@@ -155,11 +159,11 @@ enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config)
 
     config.history = wire_get_u64(&reader);
     config.count = wire_get_u32(&reader);
-    if (!wire_reader_ok(&reader) || format < FORMAT_MEMBERS || config.count > ZAB_MEMBERS_MAX) {
+    if (!wire_reader_ok(&reader) || format < FORMAT || config.count > ZAB_MEMBERS_MAX) {
         return ERR_FORMAT;
     }
     memcpy(config.cluster, cluster.data, ZAB_CLUSTER_LEN);
-    get_members(&reader, format, &config);
+    get_members(&reader, &config);
     if (!is_complete(&reader, format) || !is_sound(&config)) {
         return ERR_FORMAT;
     }

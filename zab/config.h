@@ -23,7 +23,7 @@ struct zab_member {
     bool vacant;          /* A voter's seat without a disk: it counts for nothing until a disk is
                              admitted to it. */
     uint64_t incarnation; /* 0 for observers: any disk may observe. */
-    uint64_t admitted_ms; /* Transaction time when this disk was admitted; 0: a founder's. */
+    uint64_t admitted_age_ms; /* Age of the ensemble when this disk was admitted; 0: a founder's. */
 };
 
 struct zab_config {
@@ -47,11 +47,14 @@ uint32_t zab_config_voters(const struct zab_config *config);
 void zab_config_survive(struct zab_config *config, uint32_t id, uint64_t incarnation,
                         zxid_t version, uint64_t history);
 
-/* Format 2. */
+/* Format 3. */
 void zab_config_encode(const struct zab_config *config, struct buf *out);
 
-/* Reads formats 1 and 2, and of a later one what 2 has. ERR_FORMAT unless members ascend, ids are
- * in range and there is at least one voter. */
+/* Reads format 3, and of a later one what 3 has. ERR_FORMAT unless members ascend, ids are in range
+ * and there is at least one voter. */
 enum err zab_config_decode(struct slice bytes, struct zab_config *ret_config);
+
+/* A format that an earlier release has written and this one does not read. */
+bool zab_config_is_older(struct slice bytes);
 
 #endif

@@ -303,6 +303,9 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
     ASSERT(in_dialogue(zab));
     ASSERT(zxid >= zab->follow.acked);
     zab->follow.acked = zxid;
+    if (type == ZAB_ACK_NEWLEADER) {
+        msg.bytes = buf_slice(&zab->sign);
+    }
     fx_send(zab, zab->follow.leader, &msg);
 }
 

@@ -64,7 +64,6 @@ void lead_start(struct zab *zab)
         .phase = LEADER_COLLECT,
         .deadline_ms = zab->now_ms + ticks_ms(zab, DISCOVERY_TICKS),
         .ping_ms = zab->now_ms,
-        .since_ms = zab->now_ms,
         .quorum_ms = zab->now_ms,
         .active = active,
         .waiting = waiting,
@@ -476,6 +475,7 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
     if (msg->type == ZAB_ACKEPOCH) {
         on_ackepoch(zab, peer, msg);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
+        fx_sign(zab, peer->id, msg); /* What a quorum says is known before this leader serves. */
         on_ack_newleader(zab, peer, msg);
     } else if (msg->type == ZAB_ACK) {
         on_ack(zab, peer, msg);

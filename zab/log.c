@@ -8,7 +8,6 @@ void config_set(struct zab *zab, const struct zab_config *config)
 {
     ASSERT(config->count <= ZAB_MEMBERS_MAX);
     zab->config = *config;
-    zab->config_ms = zab->now_ms;
     buf_clear(&zab->config_bytes);
     if (config->count > 0) {
         zab_config_encode(config, &zab->config_bytes);

@@ -68,7 +68,7 @@ enum {
     ZAB_RECORD_BYTES_MAX = 16 << 20,  /* Upper bound of any record's payload. */
     ZAB_CHUNK_BYTES_MAX = 256 << 10,  /* Piece of a snapshot. */
     ZAB_FORWARD_BYTES_MAX = 16 << 20, /* A client's request. */
-    ZAB_SIGN_BYTES_MAX = 8 << 10,     /* What goes along with a sign of life. */
+    ZAB_SIGN_BYTES_MAX = 12 << 10,    /* What goes along with a sign of life. */
 };
 
 /* Consecutive counters of one epoch in a log. */

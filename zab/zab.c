@@ -500,9 +500,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     zab->effects = effects;
     zab->started = true;
     zab->now_ms = event->now_ms;
-    if (event->txn_time_ms > zab->txn_time_ms) {
-        zab->txn_time_ms = event->txn_time_ms;
-    }
+    zab->age_ms = event->age_ms;
     trail_shrink(&zab->trail, zab->delivered);
     note_pause(zab);
     on_event(zab, event);

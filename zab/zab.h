@@ -31,7 +31,7 @@ struct zab_limits {
     uint64_t window_bytes_max;
     uint32_t counter_max;     /* Counter at which the leader starts a new epoch. */
     uint32_t admit_absent_ms; /* The old incarnation must have been away this long. */
-    uint32_t admit_again_ms;  /* At most one admission per member in this transaction time. */
+    uint32_t admit_again_ms;  /* At most one admission per member in this age of the ensemble. */
     uint32_t stamp_every;     /* Records between two stamps of durable watermarks. */
     uint32_t chunk_bytes;     /* Piece of a snapshot on its way, at most ZAB_CHUNK_BYTES_MAX. */
     uint64_t refill_rate;     /* Bytes of snapshots that a leader reads and sends in a second, all
@@ -102,8 +102,8 @@ enum zab_event_type {
 
 struct zab_event {
     enum zab_event_type type;
-    uint64_t now_ms;      /* Monotonic. */
-    uint64_t txn_time_ms; /* What the next transaction would be stamped with; never falls. */
+    uint64_t now_ms; /* Monotonic. */
+    uint64_t age_ms; /* Of the ensemble now; a leader's never falls. */
     uint32_t peer;
     uint64_t incarnation;             /* PEER_UP: of the peer's disk. */
     uint8_t cluster[ZAB_CLUSTER_LEN]; /* PEER_UP: zero while founding or unformatted. */

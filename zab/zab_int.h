@@ -169,7 +169,6 @@ struct leading {
     uint64_t deadline_ms; /* To reach BROADCAST. */
     uint64_t ping_ms;     /* Next one. */
     uint64_t ping_round;
-    uint64_t since_ms;
     uint32_t pending_count; /* Proposed, not committed. */
     uint64_t pending_bytes;
     uint32_t since_stamp; /* Records since the last STAMP. */
@@ -275,7 +274,7 @@ struct zab {
     struct zab_limits limits;
     struct rng rng;
     uint64_t now_ms;
-    uint64_t txn_time_ms;
+    uint64_t age_ms; /* Of the ensemble. */
     uint64_t last_step_ms;
     struct zab_effects *effects; /* Of the step under way. */
 
@@ -285,7 +284,6 @@ struct zab {
     uint32_t promised_epoch;
     uint32_t promised_leader;
     struct zab_config config;
-    uint64_t config_ms;      /* Since when, by this process. */
     struct buf config_bytes; /* `config`, encoded. */
     bool has_pending_config;
     struct zab_config pending_config; /* In the log beyond `committed`. */

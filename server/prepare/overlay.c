@@ -237,6 +237,7 @@ static void from_tree(const struct state *state, const struct znode *znode,
     if (znode != NULL) {
         znode_stat(znode, &ret_node->stat);
         ret_node->owner = znode_owner(znode);
+        ret_node->age_ms = znode_age_ms(znode);
         ret_node->creates = znode_creates(znode);
         ret_node->acl = state_acl_blob(state, znode_acl(znode));
     }

@@ -17,6 +17,7 @@
 struct overlay_node {
     struct stat_view stat;
     uint64_t owner;   /* As stored: see txn.h. */
+    int64_t age_ms;   /* From which a TTL or an unused container counts. */
     uint32_t creates; /* Children ever created. */
     struct blob *acl; /* NULL: open to all. The state's or the overlay's reference. */
     bool exists;

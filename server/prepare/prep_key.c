@@ -219,11 +219,11 @@ bool prep_forget(struct prep *prep, const struct state *state, const struct txn_
     overlay_memory(&prep->overlay, state, &memory);
     const struct state_remembered *oldest = first_from(state, memory.horizon);
 
-    if (oldest == NULL || header->time_ms - oldest->time_ms < age_of_due_ms(prep, &memory)) {
+    if (oldest == NULL || header->age_ms - oldest->age_ms < age_of_due_ms(prep, &memory)) {
         return false;
     }
     for (int i = 0; i < FORGET_MAX && oldest != NULL &&
-                    header->time_ms - oldest->time_ms >= (int64_t)prep->limits.remember_ms;
+                    header->age_ms - oldest->age_ms >= (int64_t)prep->limits.remember_ms;
          i++) {
         memory.count--;
         memory.bytes -= oldest->scope.len + oldest->key.len + oldest->result.len;

@@ -33,17 +33,18 @@ static enum err check_parent(const struct prep_step *step, struct slice path,
 static void put_new(const struct prep_step *step, struct slice path,
                     const struct txn_effect *effect)
 {
-    int64_t now_ms = step->header->time_ms;
+    const struct txn_header *header = step->header;
     uint64_t session = owner_is_session(effect->owner) ? effect->owner : 0;
     struct blob *acl = prep_acl_blob(effect->acl);
     const struct overlay_node node = {.exists = true,
                                       .owner = effect->owner,
+                                      .age_ms = owner_is_reaped(effect->owner) ? header->age_ms : 0,
                                       .acl = acl,
                                       .stat = {.czxid = step->zxid,
                                                .mzxid = step->zxid,
                                                .pzxid = step->zxid,
-                                               .ctime = now_ms,
-                                               .mtime = now_ms,
+                                               .ctime = header->stamp_ms,
+                                               .mtime = header->stamp_ms,
                                                .ephemeral_owner = session,
                                                .data_length = (uint32_t)effect->data.len}};
 

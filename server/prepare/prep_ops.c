@@ -80,7 +80,10 @@ static void put_data(const struct prep_step *step, const struct op_args *args,
     prep_count_data(step, node->stat.data_length, args->data.len);
     node->stat.version = stat_version_next(node->stat.version);
     node->stat.mzxid = step->zxid;
-    node->stat.mtime = step->header->time_ms;
+    node->stat.mtime = step->header->stamp_ms;
+    if (owner_is_ttl(node->owner)) {
+        node->age_ms = step->header->age_ms;
+    }
     node->stat.data_length = (uint32_t)args->data.len;
     overlay_put(&step->prep->overlay, args->path, step->zxid, node);
     prep_count_quota(step, args->path, 0, grown);
@@ -288,9 +291,9 @@ enum err prep_reap(const struct prep_step *step, const struct op_args *args)
     if (node.stat.num_children > 0) {
         return prep_refuse(step, ERR_NOT_EMPTY, NULL);
     }
-    int64_t due_ms = state_reap_due_ms(node.owner, node.creates, node.stat.ctime, node.stat.mtime);
+    int64_t due_ms = state_reap_due_ms(node.owner, node.creates, node.age_ms);
 
-    if (due_ms == INT64_MAX || due_ms > step->header->time_ms) {
+    if (due_ms == INT64_MAX || due_ms > step->header->age_ms) {
         return prep_refuse_version(step, &node, "the znode is not due to be removed");
     }
     prep_delete_node(step, args->path, TXN_REPLY);

@@ -446,6 +446,10 @@ enum err recover(struct store *store, struct store_report *report, struct view *
     if (report->identity.member_id != options->zab.id) {
         return ERR_FOREIGN;
     }
+    if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
+        PROBE("recover.older_format");
+        return ERR_FORMAT;
+    }
     *ret_identity = report->identity;
     options->zab.incarnation = report->identity.incarnation;
     options->zab.founding = report->identity.founding;

@@ -23,7 +23,8 @@
  * A snapshot that turns out to be damaged is discarded for an older one, and the report says so.
  *
  * ERR_FOREIGN: the directory belongs to another member. ERR_CORRUPT: it is a lost disk, which can
- * only be replaced by an empty one. ERR_NO_SPACE, ERR_IO as they come.
+ * only be replaced by an empty one. ERR_FORMAT: an earlier release has written it, in a format that
+ * is not read any more. ERR_NO_SPACE, ERR_IO as they come.
  */
 enum err recover(struct store *store, struct store_report *report, struct view *view,
                  struct replica_options *options, struct store_identity *ret_identity);

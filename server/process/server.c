@@ -180,7 +180,15 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     enum err err =
         recover(server->store, report, server->view, &server->options, &server->core.identity);
 
-    if (err == ERR_CORRUPT || err == ERR_FORMAT) {
+    if (err == ERR_FORMAT) {
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "dataDir: %s was written by an earlier release in a format that this one "
+                       "does not read; export its tree with that release (zabra export), start "
+                       "this one with an empty directory, and import it",
+                       config->data_dir);
+        return err;
+    }
+    if (err == ERR_CORRUPT) {
         (void)snprintf(
             error, SERVER_ERROR_MAX,
             "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace "

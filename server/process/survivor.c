@@ -125,6 +125,11 @@ static const char *judge(const struct store_report *report, uint32_t id, enum er
     if (report->identity.founding || report->identity.genesis_len == 0) {
         return "this replica is in no cluster yet: there is nothing to go on with";
     }
+    *ret_err = ERR_FORMAT;
+    if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
+        return "an earlier release has written the directory in a format that this one does not "
+               "read; use that release";
+    }
     *ret_err = ERR_OK;
     return NULL;
 }

@@ -51,6 +51,19 @@ static void keep_options(struct replica *replica, const struct replica_options *
     init->range_count = 0;
 }
 
+/* Of what was recovered. */
+static void take_times(struct replica *replica)
+{
+    const struct state *state = view_read(replica->view);
+
+    times_turn(replica);
+    times_of_config(replica, &replica->options.zab.config);
+    if (state) {
+        times_of_state(replica, state);
+        view_read_done(replica->view);
+    }
+}
+
 struct replica *replica_new(const struct replica_options *options)
 {
     ASSERT(options->view);
@@ -72,6 +85,8 @@ struct replica *replica_new(const struct replica_options *options)
     map_init(&replica->verdict_by_token);
     buf_init(&replica->txn, TXN_BYTES_MAX);
     replica->now_ms = options->zab.now_ms;
+    replica->compared_ms = replica->now_ms;
+    replica->awake_ms = replica->now_ms;
     replica->applied = options->zab.committed;
     replica->waiting_min = UINT64_MAX;
     replica->records_since_snap = options->records_since_snap;
@@ -81,9 +96,9 @@ struct replica *replica_new(const struct replica_options *options)
         options->zab.limits.tick_ms / 2 > 0 ? options->zab.limits.tick_ms / 2 : 1;
     replica->report_ms = replica->now_ms + replica->report_every_ms;
     replica->expiry = expiry_new(replica->report_every_ms);
-    replica_take_times(replica);
     draw_snapshot_point(replica);
     replica_refresh(replica);
+    take_times(replica);
     if (options->window) {
         window_restart(options->window, replica->applied); /* What was recovered is whole. */
     }
@@ -177,6 +192,7 @@ static void on_role(struct replica *replica, struct replica_effects *out)
     if (replica->status.serving && (!before.serving || before.epoch != replica->status.epoch)) {
         requests_new_epoch(replica);
     }
+    times_turn(replica);
     signs_note_room(replica);
     sessions_role_began(replica);
 }
@@ -219,6 +235,7 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         break;
     case ZAB_FX_DISCONNECT:
         sessions_peer_lost(replica, effect.peer);
+        times_peer_lost(replica, effect.peer);
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_SEND:
@@ -302,6 +319,7 @@ static void before_step(struct replica *replica, const struct zab_event *event)
 {
     if (event->type == ZAB_EV_PEER_DOWN) {
         sessions_peer_lost(replica, event->peer);
+        times_peer_lost(replica, event->peer);
     }
     if (event->type == ZAB_EV_RESTORED) {
         ASSERT(replica->loading > 0);
@@ -335,14 +353,6 @@ static void periodic(struct replica *replica)
     }
 }
 
-static uint64_t txn_time(const struct replica *replica)
-{
-    int64_t time_ms =
-        replica->wall_ms > replica->txn_time_ms ? replica->wall_ms : replica->txn_time_ms;
-
-    return time_ms > 0 ? (uint64_t)time_ms : 0;
-}
-
 void replica_step(struct replica *replica, const struct zab_event *event, int64_t wall_ms,
                   struct replica_effects *effects)
 {
@@ -350,10 +360,11 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     struct zab_event timed = *event;
 
     replica->wall_ms = wall_ms;
-    timed.txn_time_ms = txn_time(replica);
     release_kept(replica);
     before_step(replica, event);
+    times_turn(replica);
     signs_turn(replica);
+    timed.age_ms = (uint64_t)age_now(&replica->age, replica->now_ms);
     zab_step(replica->zab, &timed, &replica->inner);
     periodic(replica);
     take_effects(replica, effects);

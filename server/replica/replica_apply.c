@@ -2,26 +2,6 @@
 #include "server/config/config_text.h"
 #include "server/replica/replica_int.h"
 
-/* Transactions are stamped with no time before one that the configuration names. */
-static void take_times(struct replica *replica, const struct zab_config *config)
-{
-    for (uint32_t i = 0; i < config->count; i++) {
-        uint64_t admitted_ms = config->members[i].admitted_ms;
-
-        if (admitted_ms <= INT64_MAX && (int64_t)admitted_ms > replica->txn_time_ms) {
-            replica->txn_time_ms = (int64_t)admitted_ms;
-        }
-    }
-}
-
-/* Nor before one that is in the state, whoever stamped it and in whatever process. */
-static void take_state_time(struct replica *replica, const struct state *state)
-{
-    if (state_time_ms(state) > replica->txn_time_ms) {
-        replica->txn_time_ms = state_time_ms(state);
-    }
-}
-
 /* ---- For those who watch. ---- */
 
 static bool is_whole(const struct replica *replica)
@@ -99,7 +79,7 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     ASSERT(err == ERR_OK);
     err = txn_open(&reader, logrec_payload(rec), &header);
     ASSERT(err == ERR_OK);
-    take_state_time(replica, state);
+    times_of_state(replica, state);
     if (!fuzzy) {
         requests_delivered(replica, state, &header, rec->zxid);
     }
@@ -136,7 +116,7 @@ static struct change_set *apply_config(struct replica *replica, struct state *st
         return NULL;
     }
     config.version = rec->zxid;
-    take_times(replica, &config);
+    times_of_config(replica, &config);
     buf_init(&text, 1 << 16);
     config_text(&config, &text);
     state_set_config(state, rec->zxid, buf_slice(&text));
@@ -222,17 +202,6 @@ size_t replica_deliver(struct replica *replica, size_t at)
 
 /* ---- Another state, or one that is doubted. ---- */
 
-void replica_take_times(struct replica *replica)
-{
-    const struct state *state = view_read(replica->view);
-
-    take_times(replica, &replica->options.zab.config);
-    if (state) {
-        take_state_time(replica, state);
-        view_read_done(replica->view);
-    }
-}
-
 void replica_restoring(struct replica *replica)
 {
     ASSERT(replica->loading > 0);
@@ -253,7 +222,7 @@ void replica_restored(struct replica *replica, const struct zab_event *event)
     replica->bytes_since_snap = 0;
     replica->state_lost_seq = replica->request_seq;
     ASSERT(!replica->readable && replica->window_broken == (replica->options.window != NULL));
-    take_state_time(replica, state);
+    times_of_state(replica, state);
     /* One that was taken while nothing changed has its end already. */
     check_end(replica, state);
     if (replica->window_broken) {

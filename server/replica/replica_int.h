@@ -13,7 +13,9 @@
 #include "base/probe.h"
 #include "base/rng.h"
 #include "server/op/ops.h"
+#include "server/replica/age.h"
 #include "server/replica/replica.h"
+#include "server/replica/stamp.h"
 #include "server/sessions/expiry.h"
 #include "server/state/state.h"
 
@@ -82,7 +84,13 @@ struct replica {
     struct zab_effects inner; /* Of the protocol, before we have taken our part. */
     uint64_t now_ms;
     int64_t wall_ms;
-    int64_t txn_time_ms; /* Of the last transaction proposed or applied; never decreases. */
+    struct age age;
+    int64_t stamp_ms;     /* Of the last transaction proposed or applied. */
+    struct steady steady; /* The own wall clock, where this replica votes alone. */
+    bool reached_known;   /* A majority's clocks have been heard of; what they have reached ... */
+    int64_t reached_ahead_ms; /* ... is so much ahead of the monotonic clock. */
+    uint64_t compared_ms;     /* Clocks were compared then. */
+    uint64_t awake_ms;        /* This process has not stood still since then. */
 
     struct list requests; /* All, in order of arrival. */
     struct map by_id;     /* Request number to op_request. */
@@ -208,7 +216,6 @@ void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
-int64_t lead_time(struct replica *replica);
 
 /* replica_forward.c: what replicas tell each other of clients. */
 
@@ -261,8 +268,20 @@ void replica_restored(struct replica *replica, const struct zab_event *event);
  * place. */
 void replica_note_readable(struct replica *replica);
 
-/* No transaction is stamped with a time before those of the configuration and of the state. */
-void replica_take_times(struct replica *replica);
+/* replica_time.c: age and stamp of transactions. */
+
+/* Age and stamp of a transaction that is proposed now. */
+void lead_times(struct replica *replica, struct txn_header *header);
+
+/* The role, or what is applied, may have changed. */
+void times_turn(struct replica *replica);
+void times_of_config(struct replica *replica, const struct zab_config *config);
+void times_of_state(struct replica *replica, const struct state *state);
+void times_heard(struct replica *replica, const struct sign *sign);
+
+/* What the clocks of a majority have reached, as far as they are known. */
+void times_compare(struct replica *replica);
+void times_peer_lost(struct replica *replica, uint32_t peer);
 
 /* replica.c */
 void replica_refresh(struct replica *replica);

@@ -3,15 +3,6 @@
 
 /* ---- Preparing. ---- */
 
-/* Stamps of transactions never go back, whatever the wall clock does. */
-int64_t lead_time(struct replica *replica)
-{
-    if (replica->wall_ms > replica->txn_time_ms) {
-        replica->txn_time_ms = replica->wall_ms;
-    }
-    return replica->txn_time_ms;
-}
-
 /* Only the core thread writes the tree, so it may read it without the lock. */
 static enum err prepare(struct replica *replica, const struct prep_job *job, zxid_t zxid,
                         struct op_result *result)
@@ -125,7 +116,7 @@ static bool handle_forward(struct replica *replica, const struct forward *forwar
     if (forward_decode(forward->bytes, &forwarded)) {
         forwarded.header.origin_member = forward->peer;
         forwarded.header.request = forward->request;
-        forwarded.header.time_ms = lead_time(replica);
+        lead_times(replica, &forwarded.header);
         outcome = lead_prepare(replica, &forwarded.job, &result, &zxid);
         forwarded_release(&forwarded);
     } else {
@@ -280,7 +271,8 @@ void lead_reap(struct replica *replica)
         return;
     }
     buf_init(&paths, REAP_MAX * (size_t)(STATE_PATH_MAX + 2));
-    size_t count = state_reap_candidates(state, lead_time(replica), REAP_MAX, &paths);
+    size_t count =
+        state_reap_candidates(state, age_now(&replica->age, replica->now_ms), REAP_MAX, &paths);
 
     view_read_done(replica->view);
     struct wire_reader reader;
@@ -288,10 +280,11 @@ void lead_reap(struct replica *replica)
     wire_reader_init(&reader, buf_slice(&paths));
     for (size_t i = 0; i < count; i++) {
         struct op_args args = {.op = OP_REAP, .version = -1};
-        struct txn_header header = {.time_ms = lead_time(replica)};
+        struct txn_header header = {0};
         struct op_result result;
         zxid_t zxid = 0;
 
+        lead_times(replica, &header);
         args.path = wire_get_raw(&reader, wire_get_u16(&reader));
         op_result_init(&result);
         /* One that was changed meanwhile is refused, and that is all. */
@@ -313,10 +306,11 @@ static bool forget_some(struct replica *replica)
     if (zxid == 0) {
         return false;
     }
-    const struct txn_header header = {.time_ms = lead_time(replica)};
     const struct state *state = view_read(replica->view);
+    struct txn_header header = {0};
 
     ASSERT(state);
+    lead_times(replica, &header);
     bool due = prep_forget(replica->prep, state, &header, zxid, &replica->txn);
 
     view_read_done(replica->view);

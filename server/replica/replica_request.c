@@ -165,7 +165,6 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         .origin_member = replica->options.zab.id,
         .origin_boot = replica->options.boot,
         .request = request->id,
-        .time_ms = lead_time(replica),
     };
 
     struct prep_job job = {
@@ -176,6 +175,7 @@ static void dispatch_lead(struct replica *replica, struct op_request *request)
         .header = &header,
     };
 
+    lead_times(replica, &header);
     switch (lead_prepare(replica, &job, &request->result, &zxid)) {
     case LEAD_PROPOSED:
         request->wait_zxid = zxid;

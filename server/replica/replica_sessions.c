@@ -170,11 +170,12 @@ void sessions_reported(struct replica *replica, uint32_t peer, struct slice byte
 /* False when there is no room for more proposals now. */
 static bool expire(struct replica *replica, uint64_t session)
 {
-    struct txn_header header = {.time_ms = lead_time(replica)};
+    struct txn_header header = {0};
     struct op_result result;
     struct op_args args;
     zxid_t zxid = 0;
 
+    lead_times(replica, &header);
     op_args_init(&args, OP_EXPIRE);
     args.session = session;
     op_result_init(&result);

@@ -50,8 +50,10 @@ void signs_heard(struct replica *replica, struct slice bytes)
         }
         if (known && heard[i].at_ms >= known->at_ms) {
             *known = heard[i];
+            times_heard(replica, known);
         }
     }
+    times_compare(replica);
 }
 
 static uint32_t own_flags(const struct replica *replica)
@@ -92,6 +94,8 @@ static void note_self(struct replica *replica)
         .zxid = replica->applied,
         .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
         .role_ms = now_ms - replica->role_since_ms,
+        .wall_ms = stamp_clamp(replica->wall_ms),
+        .age_ms = age_now(&replica->age, now_ms),
         .tree_bytes_max = replica->options.tree_bytes_max,
         .room_bytes_max = leads ? replica->room.bytes_max : 0,
         .room_member = leads ? replica->room.member : 0,
@@ -159,6 +163,7 @@ void signs_turn(struct replica *replica)
     replica->said_ms = replica->now_ms;
     signs_note_room(replica);
     note_self(replica);
+    times_compare(replica);
     say(replica);
 }
 

@@ -2,12 +2,13 @@
 
 #include "base/check.h"
 #include "base/wire.h"
+#include "server/replica/stamp.h"
 
 #include <stdio.h>
 
 enum {
-    SIGN_FORMAT = 2,
-    SIGN_ENTRY_MAX = 120 /* What a later version adds to an entry included. */
+    SIGN_FORMAT = 3,
+    SIGN_ENTRY_MAX = 160 /* What a later version adds to an entry included. */
 };
 
 _Static_assert(ZAB_MEMBERS_MAX *(SIGN_ENTRY_MAX + 4) + 8 <= ZAB_SIGN_BYTES_MAX, "all fit");
@@ -43,23 +44,25 @@ const char *sign_role_name(enum sign_role role)
 
 /* ---- Format u8, count u8, then for each its length u32 and its bytes. ---- */
 
-static uint32_t age_of(const struct sign *sign, uint64_t now_ms)
+static uint32_t old_ms(const struct sign *sign, uint64_t now_ms)
 {
-    uint64_t age_ms = now_ms > sign->at_ms ? now_ms - sign->at_ms : 0;
+    uint64_t gone_ms = now_ms > sign->at_ms ? now_ms - sign->at_ms : 0;
 
-    return age_ms < UINT32_MAX ? (uint32_t)age_ms : UINT32_MAX;
+    return gone_ms < UINT32_MAX ? (uint32_t)gone_ms : UINT32_MAX;
 }
 
 static void put_sign(const struct sign *sign, uint64_t now_ms, struct buf *out)
 {
     wire_put_u32(out, sign->id);
-    wire_put_u32(out, age_of(sign, now_ms));
+    wire_put_u32(out, old_ms(sign, now_ms));
     wire_put_u8(out, (uint8_t)sign->role);
     wire_put_u32(out, sign->flags);
     wire_put_u32(out, sign->epoch);
     wire_put_u64(out, sign->zxid);
     wire_put_u32(out, sign->lag_ms);
     wire_put_u64(out, sign->role_ms);
+    wire_put_u64(out, (uint64_t)sign->wall_ms);
+    wire_put_u64(out, (uint64_t)sign->age_ms);
     wire_put_u64(out, sign->tree_bytes_max);
     wire_put_u64(out, sign->room_bytes_max);
     wire_put_u32(out, sign->room_member);
@@ -93,15 +96,17 @@ static bool get_sign(struct slice entry, uint64_t now_ms, struct sign *sign)
 
     wire_reader_init(&reader, entry);
     *sign = (struct sign){.id = wire_get_u32(&reader)};
-    uint32_t age_ms = wire_get_u32(&reader);
+    uint32_t gone_ms = wire_get_u32(&reader);
 
-    sign->at_ms = now_ms > age_ms ? now_ms - age_ms : 0;
+    sign->at_ms = now_ms > gone_ms ? now_ms - gone_ms : 0;
     sign->role = (enum sign_role)wire_get_u8(&reader);
     sign->flags = wire_get_u32(&reader);
     sign->epoch = wire_get_u32(&reader);
     sign->zxid = wire_get_u64(&reader);
     sign->lag_ms = wire_get_u32(&reader);
     sign->role_ms = wire_get_u64(&reader);
+    sign->wall_ms = (int64_t)wire_get_u64(&reader);
+    sign->age_ms = (int64_t)wire_get_u64(&reader);
     sign->tree_bytes_max = wire_get_u64(&reader);
     sign->room_bytes_max = wire_get_u64(&reader);
     sign->room_member = wire_get_u32(&reader);
@@ -113,7 +118,8 @@ static bool get_sign(struct slice entry, uint64_t now_ms, struct sign *sign)
 
     (void)snprintf(sign->host.version, sizeof(sign->host.version), "%.*s", (int)version.len,
                    version.len > 0 ? (const char *)version.data : "");
-    return wire_reader_ok(&reader) && sign->id != 0 && (unsigned)sign->role < SIGN_ROLES;
+    return wire_reader_ok(&reader) && sign->id != 0 && (unsigned)sign->role < SIGN_ROLES &&
+           sign->wall_ms >= 0 && sign->wall_ms <= STAMP_MAX_MS && sign->age_ms >= 0;
 }
 
 /* It is shown to people, and becomes JSON. */

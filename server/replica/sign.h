@@ -3,7 +3,7 @@
  *
  * Learners tell their leader with each PONG, the leader tells all of them of all with each PING. So
  * every replica knows how every other one is and for how long nothing has been heard of it, also
- * when it is asked and not the leader. On the wire a sign has an age and no time: clocks differ.
+ * when it is asked and not the leader. On the wire a sign says how old it is: clocks differ.
  */
 #ifndef SERVER_SIGN_H
 #define SERVER_SIGN_H
@@ -49,6 +49,8 @@ struct sign {
     zxid_t zxid;      /* Applied. */
     uint32_t lag_ms;  /* Since it knew of a leader with a quorum. */
     uint64_t role_ms; /* Since it has had that role. */
+    int64_t wall_ms;  /* Its wall clock; 0: not known. */
+    int64_t age_ms;   /* Of the ensemble, as it knows it. */
 
     /* maxTreeBytes: its own (0: none), and of a leader the limit in force and whose it is (0: as
      * before, none). See signs_note_room. */

@@ -28,8 +28,9 @@ static void fill_new(const struct apply *apply, const struct txn_effect *effect,
     node->czxid = apply->zxid;
     node->mzxid = apply->zxid;
     node->pzxid = apply->zxid;
-    node->ctime_ms = apply->time_ms;
-    node->mtime_ms = apply->time_ms;
+    node->ctime_ms = apply->stamp_ms;
+    node->mtime_ms = apply->stamp_ms;
+    node->age_ms = owner_is_reaped(effect->owner) ? apply->age_ms : 0;
     node->version = 0;
     node->aversion = 0;
     node->creates = 0;
@@ -140,7 +141,10 @@ static enum err apply_set(struct apply *apply, const struct txn_effect *effect)
     state_sum_out(state, node);
     blob_unref(state_swap_data(state, node, data_of(effect)));
     node->mzxid = apply->zxid;
-    node->mtime_ms = apply->time_ms;
+    node->mtime_ms = apply->stamp_ms;
+    if (owner_is_ttl(node->owner)) {
+        node->age_ms = apply->age_ms;
+    }
     node->version = effect->version;
     state_sum_in(state, node);
     reap_update(state, node);
@@ -351,7 +355,8 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
 
     /* check_bytes has seen the same bytes. */
     ASSERT(err == ERR_OK);
-    apply->time_ms = header.time_ms;
+    apply->age_ms = header.age_ms;
+    apply->stamp_ms = header.stamp_ms;
     while (err == ERR_OK) {
         err = txn_next(&reader, &effect);
         if (err == ERR_OK) {
@@ -391,7 +396,8 @@ enum err state_apply(struct state *state, zxid_t zxid, struct slice txn, bool fu
         return ERR_CORRUPT;
     }
     undo_commit(&state->undo);
-    state->time_ms = apply.time_ms > state->time_ms ? apply.time_ms : state->time_ms;
+    state->age_ms = apply.age_ms > state->age_ms ? apply.age_ms : state->age_ms;
+    state->stamp_ms = apply.stamp_ms;
     state_skip(state, zxid);
     ASSERT(state->applied >= zxid);
     return ERR_OK;

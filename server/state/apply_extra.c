@@ -53,7 +53,7 @@ enum err apply_session_open(struct apply *apply, const struct txn_effect *effect
     struct state_session fields = {
         .id = open.session,
         .timeout_ms = open.timeout_ms,
-        .opened_ms = apply->time_ms,
+        .opened_ms = apply->stamp_ms,
         .from = open.from,
     };
 
@@ -159,7 +159,7 @@ enum err apply_remember(struct apply *apply, const struct txn_effect *effect)
     struct txn_remember remember;
     enum err err = txn_get_remember(effect, &remember);
     struct state_remembered fields = {.zxid = apply->zxid,
-                                      .time_ms = apply->time_ms,
+                                      .age_ms = apply->age_ms,
                                       .scope = remember.scope,
                                       .key = remember.key,
                                       .result = remember.result};

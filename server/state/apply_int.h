@@ -11,7 +11,8 @@
 struct apply {
     struct state *state;
     zxid_t zxid;
-    int64_t time_ms;
+    int64_t age_ms;
+    int64_t stamp_ms;
     bool fuzzy;
     bool remembers; /* A result, which may be there only once. */
     bool closes;    /* A session. */

@@ -33,38 +33,38 @@ static int entry_cmp(const void *key, const struct avl_node *node)
     return 0;
 }
 
-static int64_t add_ms(int64_t time_ms, int64_t span_ms)
+static int64_t add_ms(int64_t age_ms, int64_t span_ms)
 {
     ASSERT(span_ms >= 0);
     int64_t sum = 0;
 
-    return __builtin_add_overflow(time_ms, span_ms, &sum) ? INT64_MAX : sum;
+    return __builtin_add_overflow(age_ms, span_ms, &sum) ? INT64_MAX : sum;
 }
 
-int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, int64_t mtime_ms)
+int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t age_ms)
 {
     if (owner_is_container(owner)) {
-        return creates > 0 ? INT64_MIN : add_ms(ctime_ms, STATE_CONTAINER_UNUSED_MS);
+        return creates > 0 ? INT64_MIN : add_ms(age_ms, STATE_CONTAINER_UNUSED_MS);
     }
     if (owner_is_ttl(owner)) {
-        return add_ms(mtime_ms, (int64_t)(owner & OWNER_TTL_MASK));
+        return add_ms(age_ms, (int64_t)(owner & OWNER_TTL_MASK));
     }
     return INT64_MAX;
 }
 
 static int64_t due_of(const struct znode *node)
 {
-    ASSERT(owner_is_container(node->owner) || owner_is_ttl(node->owner));
+    ASSERT(owner_is_reaped(node->owner));
 
     if (node->num_children > 0) {
         return INT64_MAX;
     }
-    return state_reap_due_ms(node->owner, node->creates, node->ctime_ms, node->mtime_ms);
+    return state_reap_due_ms(node->owner, node->creates, node->age_ms);
 }
 
 void reap_update(struct state *state, struct znode *node)
 {
-    if (!owner_is_container(node->owner) && !owner_is_ttl(node->owner)) {
+    if (!owner_is_reaped(node->owner)) {
         return;
     }
     struct reap_entry *entry = map_get_u64(&state->reap_entries, key_of(node));
@@ -89,7 +89,7 @@ void reap_update(struct state *state, struct znode *node)
 
 void reap_forget(struct state *state, struct znode *node)
 {
-    if (!owner_is_container(node->owner) && !owner_is_ttl(node->owner)) {
+    if (!owner_is_reaped(node->owner)) {
         return;
     }
     struct reap_entry *entry = map_remove_u64(&state->reap_entries, key_of(node));
@@ -131,7 +131,7 @@ static bool put_path(const struct znode *node, struct buf *out)
     return true;
 }
 
-size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t paths_max,
+size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t paths_max,
                              struct buf *out)
 {
     struct avl_node *at = avl_first(&state->reap);
@@ -142,7 +142,7 @@ size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t p
         const struct reap_entry *entry = avl_entry_const(at, struct reap_entry, order);
 
         ASSERT(entry->node->num_children == 0 || entry->due_ms == INT64_MAX);
-        if (entry->due_ms > now_ms || entry->due_ms == INT64_MAX || !put_path(entry->node, out)) {
+        if (entry->due_ms > age_ms || entry->due_ms == INT64_MAX || !put_path(entry->node, out)) {
             break;
         }
         count++;

@@ -40,7 +40,7 @@ static uint64_t digest_of(const struct remembered *entry)
     ASSERT(shown->zxid != 0);
     hash = hash64(hash, slice_make(shown->fingerprint, TXN_FINGERPRINT_LEN));
     hash = hash64(hash, shown->result);
-    return hash64_mix(hash64_mix(hash, shown->zxid), (uint64_t)shown->time_ms);
+    return hash64_mix(hash64_mix(hash, shown->zxid), (uint64_t)shown->age_ms);
 }
 
 void remembers_init(struct remembers *remembers)

@@ -17,13 +17,15 @@ static enum err restore_header(struct state *state, struct wire_reader *reader)
     ASSERT(state->restore_section == SNAP_HEADER);
     uint32_t format = wire_get_u32(reader);
     uint64_t history = wire_get_u64(reader);
-    int64_t time_ms = (int64_t)wire_get_u64(reader);
+    int64_t age_ms = (int64_t)wire_get_u64(reader);
+    int64_t stamp_ms = (int64_t)wire_get_u64(reader);
 
-    if (!wire_reader_done(reader) || format != SNAP_FORMAT) {
+    if (!wire_reader_done(reader) || format != SNAP_FORMAT || age_ms < 0) {
         return ERR_FORMAT;
     }
     state->history = history;
-    state->time_ms = time_ms;
+    state->age_ms = MUTANT(52) ? 0 : age_ms;
+    state->stamp_ms = stamp_ms;
     return ERR_OK;
 }
 
@@ -98,6 +100,17 @@ static uint32_t get_acl(struct state *state, struct wire_reader *reader, struct 
     return acls->indices[number - SNAP_ACL_FIRST];
 }
 
+static int64_t get_age(struct wire_reader *reader)
+{
+    uint64_t age_ms = wire_get_varint(reader);
+
+    if (age_ms > INT64_MAX) {
+        wire_reader_fail(reader);
+        return 0;
+    }
+    return (int64_t)age_ms;
+}
+
 /* The fields behind the path, into a znode of its own or one of the built-in ones. */
 static void get_fields(struct wire_reader *reader, struct znode *node)
 {
@@ -109,6 +122,7 @@ static void get_fields(struct wire_reader *reader, struct znode *node)
     node->ctime_ms = (int64_t)wire_get_u64(reader);
     node->mtime_ms = (int64_t)wire_get_u64(reader);
     node->owner = wire_get_varint(reader);
+    node->age_ms = owner_is_reaped(node->owner) ? get_age(reader) : 0;
     node->version = (int32_t)get_u32(reader);
     node->aversion = (int32_t)get_u32(reader);
     node->creates = get_u32(reader);
@@ -249,12 +263,12 @@ static enum err restore_remembered(struct state *state, struct wire_reader *read
     while (!wire_reader_done(reader)) {
         struct state_remembered fields = {.zxid = wire_get_u64(reader)};
 
-        fields.time_ms = (int64_t)wire_get_u64(reader);
+        fields.age_ms = (int64_t)wire_get_u64(reader);
         get_hash(reader, fields.fingerprint, sizeof(fields.fingerprint));
         fields.scope = wire_get_bytes(reader, TXN_SCOPE_MAX);
         fields.key = wire_get_bytes(reader, TXN_KEY_MAX);
         fields.result = wire_get_bytes(reader, TXN_RESULT_MAX);
-        if (!wire_reader_ok(reader) || fields.zxid <= state->restore_after) {
+        if (!wire_reader_ok(reader) || fields.zxid <= state->restore_after || fields.age_ms < 0) {
             return ERR_FORMAT;
         }
         state->restore_after = fields.zxid;

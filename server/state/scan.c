@@ -78,6 +78,9 @@ static void put_fields(const struct znode *node, struct buf *out)
     wire_put_u64(out, (uint64_t)node->ctime_ms);
     wire_put_u64(out, (uint64_t)node->mtime_ms);
     wire_put_varint(out, node->owner);
+    if (owner_is_reaped(node->owner)) {
+        wire_put_varint(out, (uint64_t)node->age_ms);
+    }
     wire_put_varint(out, (uint32_t)node->version);
     wire_put_varint(out, (uint32_t)node->aversion);
     wire_put_varint(out, node->creates);
@@ -199,7 +202,7 @@ static void put_remembered(const struct state_remembered *entry, struct buf *out
     ASSERT(entry->result.len <= TXN_RESULT_MAX);
 
     wire_put_u64(out, entry->zxid);
-    wire_put_u64(out, (uint64_t)entry->time_ms);
+    wire_put_u64(out, (uint64_t)entry->age_ms);
     wire_put_raw(out, slice_make(entry->fingerprint, TXN_FINGERPRINT_LEN));
     wire_put_bytes(out, entry->scope);
     wire_put_bytes(out, entry->key);
@@ -235,7 +238,8 @@ void state_scan(const struct state *state, struct state_cursor *cursor, size_t b
     if (cursor->section == SNAP_HEADER) {
         wire_put_u32(out, SNAP_FORMAT);
         wire_put_u64(out, state->history);
-        wire_put_u64(out, (uint64_t)state->time_ms);
+        wire_put_u64(out, (uint64_t)state->age_ms);
+        wire_put_u64(out, (uint64_t)state->stamp_ms);
         cursor->section = SNAP_ACLS;
     } else if (cursor->section == SNAP_ACLS) {
         wire_put_u32(out, 0);

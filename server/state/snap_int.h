@@ -10,12 +10,12 @@
 #include "server/state/state_int.h"
 
 enum {
-    SNAP_FORMAT = 1
+    SNAP_FORMAT = 2
 };
 
 /* On disk and on the wire: never renumber. The reserved one is refused by this version. */
 enum snap_section {
-    SNAP_HEADER = 1,     /* Format u32, history u64, time of the newest transaction i64. */
+    SNAP_HEADER = 1,     /* Format u32, history u64, age and stamp of the newest transaction i64. */
     SNAP_ACLS = 2,       /* Count u32, always 0. */
     SNAP_NODES = 3,      /* Znodes, depth first. */
     SNAP_SESSIONS = 4,   /* Sessions by id; left out when there are none. */

@@ -16,8 +16,8 @@ struct stat_view {
     zxid_t czxid;  /* Transaction that created the znode. */
     zxid_t mzxid;  /* That last set its data. */
     zxid_t pzxid;  /* That last created or deleted a child. */
-    int64_t ctime; /* Leader's wall clock, ms since 1970. */
-    int64_t mtime;
+    int64_t ctime; /* Stamps of these transactions, ms since 1970: for people; nothing counts by */
+    int64_t mtime; /* them. */
     int32_t version;          /* Sets of the data. */
     int32_t cversion;         /* Creates plus deletes of children. */
     int32_t aversion;         /* Sets of the ACL. */

@@ -79,9 +79,16 @@ uint64_t state_digest(const struct state *state)
     return state->digest;
 }
 
-int64_t state_time_ms(const struct state *state)
+int64_t state_age_ms(const struct state *state)
 {
-    return state->time_ms;
+    ASSERT(state->age_ms >= 0);
+
+    return state->age_ms;
+}
+
+int64_t state_stamp_ms(const struct state *state)
+{
+    return state->stamp_ms;
 }
 
 uint64_t state_history(const struct state *state)

@@ -40,8 +40,9 @@ struct state *state_new(uint64_t history);
 void state_free(struct state *state);
 
 zxid_t state_applied(const struct state *state);
-/* Of the newest transaction that it holds, also through a snapshot; never falls. */
-int64_t state_time_ms(const struct state *state);
+/* Of the newest transaction that it holds, also through a snapshot. The age never falls. */
+int64_t state_age_ms(const struct state *state);
+int64_t state_stamp_ms(const struct state *state);
 uint64_t state_digest(const struct state *state);
 uint64_t state_history(const struct state *state);
 /* For a snapshot that was taken before one survivor went on with another history. Not 0. */
@@ -114,6 +115,7 @@ struct blob *znode_data(const struct znode *node); /* NULL for null data; not a 
 void znode_stat(const struct znode *node, struct stat_view *ret_stat);
 uint64_t znode_owner(const struct znode *node);   /* Stored owner: see txn.h. */
 uint32_t znode_creates(const struct znode *node); /* Children ever created: the next sequence. */
+int64_t znode_age_ms(const struct znode *node);   /* From which its time counts; 0: no limit. */
 uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: open to all. */
 
 /* The encoded list, interned; NULL and empty for 0. Not a new reference: an index that no znode
@@ -121,12 +123,13 @@ uint32_t znode_acl(const struct znode *node);     /* Index for state_acl; 0: ope
 struct blob *state_acl_blob(const struct state *state, uint32_t acl);
 struct slice state_acl(const struct state *state, uint32_t acl);
 
-/* When a childless znode with this stored owner is due to be removed; INT64_MAX: never. */
-int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t ctime_ms, int64_t mtime_ms);
+/* The age at which a childless znode with this stored owner is due to be removed, when its time
+ * counts from `age_ms`; INT64_MAX: never. */
+int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t age_ms);
 
-/* TTL and container znodes that are due to be removed at wall time `now_ms`; appends at most
+/* TTL and container znodes that are due to be removed at age `age_ms`; appends at most
  * `paths_max` paths as u16 length + bytes to `out`; returns how many. */
-size_t state_reap_candidates(const struct state *state, int64_t now_ms, size_t paths_max,
+size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t paths_max,
                              struct buf *out);
 
 /* ---- Sessions. What is handed out is valid as long as the lock is held. ---- */
@@ -136,7 +139,7 @@ struct state_session {
     uint32_t timeout_ms; /* As granted. */
     uint32_t member;     /* Replica that it was last attached at; 0: never attached. */
     uint64_t attach;     /* Number of that attachment. */
-    int64_t opened_ms;   /* Time of the transaction that opened it. */
+    int64_t opened_ms;   /* Stamp of the transaction that opened it. */
     uint8_t secret_hash[TXN_SECRET_HASH_LEN];
     struct slice from; /* Who opened it: see principal_from. */
     uint32_t ephemeral_count;
@@ -183,8 +186,8 @@ const struct znode *state_ephemeral_after(const struct state *state, uint64_t se
 /* ---- Remembered results of writes with an idempotency key. ---- */
 
 struct state_remembered {
-    zxid_t zxid;     /* Of the transaction that did it. */
-    int64_t time_ms; /* Of the same. */
+    zxid_t zxid;    /* Of the transaction that did it. */
+    int64_t age_ms; /* Of the same. */
     struct slice scope;
     struct slice key;
     uint8_t fingerprint[TXN_FINGERPRINT_LEN];

@@ -46,6 +46,8 @@ struct undo_entry {
         uint32_t acl;     /* SET_ACL. */
         uint32_t member;  /* SESSION_MOVE. */
     };
+
+    int64_t age_ms; /* SET. */
 };
 
 struct undo {
@@ -56,7 +58,8 @@ struct undo {
 
 struct state {
     zxid_t applied;
-    int64_t time_ms; /* Highest of its transactions; no part of the digest. */
+    int64_t age_ms;   /* Highest of its transactions; no part of the digest. */
+    int64_t stamp_ms; /* Of the newest one; likewise. */
     uint64_t history;
     struct znode *root;
     uint64_t digest;          /* Sum of a hash over each znode, session and result. */
@@ -100,7 +103,7 @@ struct blob *state_swap_data(struct state *state, struct znode *node, struct blo
 void state_set_owner(struct state *state, struct znode *node, uint64_t owner);
 void state_set_acl(struct state *state, struct znode *node, uint32_t acl);
 
-/* The index follows a change of owner, mtime, creates or number of children. */
+/* The index follows a change of owner, age, creates or number of children. */
 void reap_update(struct state *state, struct znode *node);
 void reap_forget(struct state *state, struct znode *node);
 void reap_release(struct state *state);

@@ -78,6 +78,7 @@ uint64_t tree_node_hash(const struct znode *node, uint64_t acl_hash)
     hash = hash64_mix(hash, node->pzxid);
     hash = hash64_mix(hash, (uint64_t)node->ctime_ms);
     hash = hash64_mix(hash, (uint64_t)node->mtime_ms);
+    hash = hash64_mix(hash, (uint64_t)node->age_ms);
     hash = hash64_mix(hash, node->owner);
     hash = hash64_mix(hash, (uint64_t)(uint32_t)node->version << 32 | (uint32_t)node->aversion);
     hash = hash64_mix(hash, (uint64_t)node->creates << 32 | node->num_children);
@@ -253,6 +254,11 @@ struct blob *znode_data(const struct znode *node)
 uint64_t znode_owner(const struct znode *node)
 {
     return node->owner;
+}
+
+int64_t znode_age_ms(const struct znode *node)
+{
+    return node->age_ms;
 }
 
 uint32_t znode_creates(const struct znode *node)

@@ -21,6 +21,7 @@ struct znode {
     zxid_t pzxid;
     int64_t ctime_ms;
     int64_t mtime_ms;
+    int64_t age_ms;     /* From which a TTL or an unused container counts; 0: neither. */
     uint64_t owner;     /* See txn.h. */
     uint64_t path_hash; /* Of the parent's path hash and the name. */
     uint64_t data_hash; /* Of the data, kept so that the digest can take the old value out. */

@@ -6,14 +6,15 @@
 
 void txn_begin(struct buf *out, const struct txn_header *header)
 {
-    ASSERT(!out->overflow);
+    ASSERT(!out->overflow && header->age_ms >= 0);
 
     wire_put_u8(out, TXN_VERSION);
     wire_put_u8(out, 0);
     wire_put_u32(out, header->origin_member);
     wire_put_u64(out, header->origin_boot);
     wire_put_u64(out, header->request);
-    wire_put_u64(out, (uint64_t)header->time_ms);
+    wire_put_u64(out, (uint64_t)header->age_ms);
+    wire_put_u64(out, (uint64_t)header->stamp_ms);
 }
 
 void txn_put(struct buf *out, const struct txn_effect *effect)
@@ -57,8 +58,9 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
     ret_header->origin_member = wire_get_u32(reader);
     ret_header->origin_boot = wire_get_u64(reader);
     ret_header->request = wire_get_u64(reader);
-    ret_header->time_ms = (int64_t)wire_get_u64(reader);
-    return wire_reader_ok(reader) ? ERR_OK : ERR_FORMAT;
+    ret_header->age_ms = (int64_t)wire_get_u64(reader);
+    ret_header->stamp_ms = (int64_t)wire_get_u64(reader);
+    return wire_reader_ok(reader) && ret_header->age_ms >= 0 ? ERR_OK : ERR_FORMAT;
 }
 
 /* The fields behind the path of the types that have one. */

@@ -1,9 +1,13 @@
 /*
  * txn.h - the transaction: a list of effects with absolute results, and its bytes.
  *
- * header: version u8, flags u8, origin member u32, origin boot u64, request u64, time i64 (ms since
- * 1970, leader's, never decreasing), then effects until the end: type u8, flags u8, fields. What is
- * not about a znode has one field of bytes, so that reading past it needs no knowledge of it.
+ * header: version u8, flags u8, origin member u32, origin boot u64, request u64, age i64, stamp
+ * i64, then effects until the end: type u8, flags u8, fields. What is not about a znode has one
+ * field of bytes, so that reading past it needs no knowledge of it.
+ *
+ * A transaction carries two times. Its *age* is what the state machine computes with: it counts the
+ * time in which some leader led, never decreases, and no wall clock moves it. Its *stamp* is what
+ * clients see as ctime and mtime; nothing depends on it.
  */
 #ifndef SERVER_STATE_TXN_H
 #define SERVER_STATE_TXN_H
@@ -14,7 +18,7 @@
 #include "base/wire.h"
 
 enum {
-    TXN_VERSION = 1,
+    TXN_VERSION = 2,
     TXN_EFFECTS_MAX = 1000000,
 
     TXN_ACL_MAX = 16384,      /* Bytes of an encoded ACL. */
@@ -39,6 +43,12 @@ static inline bool owner_is_container(uint64_t owner)
 static inline bool owner_is_ttl(uint64_t owner)
 {
     return (owner & OWNER_TTL_MARK) == OWNER_TTL_MARK;
+}
+
+/* Goes by itself, by the age of the ensemble. */
+static inline bool owner_is_reaped(uint64_t owner)
+{
+    return owner_is_container(owner) || owner_is_ttl(owner);
 }
 
 /* A session: the znode is ephemeral. */
@@ -71,7 +81,8 @@ struct txn_header {
     uint32_t origin_member; /* Replica that took the request; 0: made by the leader itself. */
     uint64_t origin_boot;   /* Random number of that replica's process. */
     uint64_t request;       /* Its number for the request. */
-    int64_t time_ms;
+    int64_t age_ms;         /* Of the ensemble, not below that of any transaction before. */
+    int64_t stamp_ms;       /* Wall clock, ms since 1970. */
 };
 
 struct txn_effect {

@@ -54,6 +54,7 @@ void undo_set(struct undo *undo, struct znode *node)
     entry->data = blob_ref(node->data);
     entry->mzxid = node->mzxid;
     entry->mtime_ms = node->mtime_ms;
+    entry->age_ms = node->age_ms;
     entry->version = node->version;
 }
 
@@ -124,6 +125,7 @@ static void take_back_set(struct state *state, const struct undo_entry *entry)
     blob_unref(state_swap_data(state, node, entry->data));
     node->mzxid = entry->mzxid;
     node->mtime_ms = entry->mtime_ms;
+    node->age_ms = entry->age_ms;
     node->version = entry->version;
     state_sum_in(state, node);
     reap_update(state, node);

@@ -59,7 +59,7 @@ static size_t path_of(uint32_t i, bool flat, char path[64])
 static void apply_one(struct state *state, zxid_t zxid, const struct txn_effect *effect,
                       struct buf *txn, struct state_changes *changes)
 {
-    const struct txn_header header = {.time_ms = 1000};
+    const struct txn_header header = {.age_ms = 1000, .stamp_ms = 1000};
 
     buf_clear(txn);
     txn_begin(txn, &header);
@@ -141,7 +141,7 @@ static void set(struct state *state, zxid_t *zxid, bool flat, struct window *win
                 struct buf *txn)
 {
     static const uint8_t data[DATA_LEN] = {1};
-    const struct txn_header header = {.time_ms = 1000};
+    const struct txn_header header = {.age_ms = 1000, .stamp_ms = 1000};
     char path[64];
     char what[64];
     struct rng rng;

@@ -51,11 +51,13 @@ static struct model_node *add(const struct model_step *step, const char *path)
 
     *node = (struct model_node){.null = true,
                                 .list = step->list,
+                                .made_age_ms = step->ask->age_ms,
+                                .set_age_ms = step->ask->age_ms,
                                 .stat = {.czxid = zxid,
                                          .mzxid = zxid,
                                          .pzxid = zxid,
-                                         .ctime = step->ask->time_ms,
-                                         .mtime = step->ask->time_ms}};
+                                         .ctime = step->ask->stamp_ms,
+                                         .mtime = step->ask->stamp_ms}};
     (void)snprintf(node->path, MODEL_PATH_MAX, "%s", path);
     return node;
 }
@@ -328,7 +330,8 @@ static enum err do_set(struct model_step *step, struct model_node *node)
     copy_data(node, args);
     node->stat.version++;
     node->stat.mzxid = step->ask->zxid;
-    node->stat.mtime = step->ask->time_ms;
+    node->stat.mtime = step->ask->stamp_ms;
+    node->set_age_ms = step->ask->age_ms;
     model_answer(step, node->path, node, true);
     return ERR_OK;
 }
@@ -463,7 +466,7 @@ static enum err do_set_acl(const struct model_step *step, struct model_node *nod
 
 static enum err do_reap(const struct model_step *step, const struct model_node *node)
 {
-    int64_t now_ms = step->ask->time_ms;
+    int64_t now_ms = step->ask->age_ms;
     char path[MODEL_PATH_MAX];
     bool due = false;
 
@@ -474,9 +477,9 @@ static enum err do_reap(const struct model_step *step, const struct model_node *
         return ERR_NOT_EMPTY;
     }
     if (node->owner == OWNER_CONTAINER) {
-        due = node->creates > 0 || node->stat.ctime + STATE_CONTAINER_UNUSED_MS <= now_ms;
+        due = node->creates > 0 || node->made_age_ms + STATE_CONTAINER_UNUSED_MS <= now_ms;
     } else if (node->owner != 0 && model_owner(node) == 0) {
-        due = node->stat.mtime + (int64_t)(node->owner & OWNER_TTL_MASK) <= now_ms;
+        due = node->set_age_ms + (int64_t)(node->owner & OWNER_TTL_MASK) <= now_ms;
     }
     if (!due) {
         return bad_version(step, node);

@@ -51,6 +51,8 @@ struct model_node {
     bool null;
     struct stat_view stat;
     uint64_t owner;
+    int64_t made_age_ms; /* Age of the ensemble when it was created ... */
+    int64_t set_age_ms;  /* ... and last set. */
     uint32_t creates;
     enum model_list list;
 };
@@ -87,7 +89,7 @@ struct model_key {
     char key[MODEL_PATH_MAX];
     uint64_t request;
     zxid_t zxid;
-    int64_t time_ms;
+    int64_t age_ms;
     struct model_verdict verdict;
 };
 
@@ -117,7 +119,8 @@ struct model_ask {
     uint64_t request;     /* The same for the same request. */
     uint32_t member;
     zxid_t zxid;
-    int64_t time_ms;
+    int64_t age_ms;
+    int64_t stamp_ms;
 };
 
 /* The built-in znodes. */
@@ -129,6 +132,6 @@ struct model_session *model_session_by_secret(struct model *model, uint64_t secr
 void model_request(struct model *model, const struct model_ask *ask, struct model_verdict *verdict);
 
 /* Forgets what is due; false when nothing is. */
-bool model_forget(struct model *model, int64_t time_ms);
+bool model_forget(struct model *model, int64_t age_ms);
 
 #endif

@@ -198,14 +198,14 @@ enum err model_remember(const struct model_step *step)
 
     *key = (struct model_key){.request = step->ask->request,
                               .zxid = step->ask->zxid,
-                              .time_ms = step->ask->time_ms,
+                              .age_ms = step->ask->age_ms,
                               .verdict = *step->verdict};
     scope_of(step, key->scope);
     (void)snprintf(key->key, sizeof(key->key), "%s", step->ask->key);
     return ERR_OK;
 }
 
-bool model_forget(struct model *model, int64_t time_ms)
+bool model_forget(struct model *model, int64_t age_ms)
 {
     int64_t keep_ms = model->limits->remember_ms;
     bool roomy = model->key_count < model->limits->remembered_max / 2;
@@ -213,11 +213,11 @@ bool model_forget(struct model *model, int64_t time_ms)
     size_t count = 0;
 
     if (model->key_count == 0 || model->keys[0].zxid > model->applied ||
-        time_ms - model->keys[0].time_ms < due_ms) {
+        age_ms - model->keys[0].age_ms < due_ms) {
         return false;
     }
     while (count < model->key_count && model->keys[count].zxid <= model->applied &&
-           time_ms - model->keys[count].time_ms >= keep_ms) {
+           age_ms - model->keys[count].age_ms >= keep_ms) {
         count++;
     }
     model->key_count -= count;

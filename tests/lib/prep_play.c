@@ -98,7 +98,7 @@ struct prep_play *prep_play_new(void)
 
     play->state = state_new(1);
     play->prep = prep_new(&limits);
-    play->time_ms = 1000;
+    play->age_ms = 1000;
     model_init(&play->model, &limits);
     for (int who = 0; who < MODEL_WHO_COUNT; who++) {
         make_principal(play, (enum model_who)who);
@@ -237,7 +237,7 @@ static void check_clients(struct prep_play *play)
         const struct state_remembered *got =
             state_remembered(play->state, slice_str(want->scope), slice_str(want->key));
 
-        ASSERT(got != NULL && got->zxid == want->zxid && got->time_ms == want->time_ms);
+        ASSERT(got != NULL && got->zxid == want->zxid && got->age_ms == want->age_ms);
     }
 }
 
@@ -342,7 +342,7 @@ static struct play_request *read_request(struct prep_play *play, struct wire_rea
 static struct prep_room draw_room(const struct prep_play *play, const struct model_ask *ask)
 {
     uint64_t used = prep_memory_bytes(play->prep, play->state);
-    uint64_t more = hash64_mix(ask->zxid, (uint64_t)ask->time_ms) % ROOM_MAX;
+    uint64_t more = hash64_mix(ask->zxid, (uint64_t)ask->age_ms) % ROOM_MAX;
 
     return ask->zxid % ROOM_EVERY == 0 ? (struct prep_room){.bytes_max = used + more, .member = 1}
                                        : (struct prep_room){.bytes_max = 0};
@@ -377,7 +377,8 @@ static void check_room(struct prep_play *play, const struct prep_job *job, uint6
 static void prepare(struct prep_play *play, const struct model_ask *ask)
 {
     struct play_pending *last = &play->queue[play->queue_len];
-    const struct txn_header header = {.time_ms = ask->time_ms, .origin_member = ask->member};
+    const struct txn_header header = {
+        .age_ms = ask->age_ms, .stamp_ms = ask->stamp_ms, .origin_member = ask->member};
     struct op_session session = {
         .shown = ask->in_session, .id = ask->session, .attach = ask->attach};
     const struct prep_job job = {.args = ask->args,
@@ -416,11 +417,17 @@ static void prepare(struct prep_play *play, const struct model_ask *ask)
     }
 }
 
+/* A wall clock that jumps all the time: nothing may depend on it. */
+static int64_t stamp_of(const struct prep_play *play)
+{
+    return (int64_t)(hash64_mix(play->zxid, 1) >> 20);
+}
+
 static void forget(struct prep_play *play)
 {
     struct play_pending *last = &play->queue[play->queue_len];
-    const struct txn_header header = {.time_ms = play->time_ms};
-    bool due = model_forget(&play->model, play->time_ms);
+    const struct txn_header header = {.age_ms = play->age_ms, .stamp_ms = stamp_of(play)};
+    bool due = model_forget(&play->model, play->age_ms);
 
     buf_init(&last->txn, TXN_BYTES_MAX);
     last->verdict = (struct model_verdict){.err = ERR_OK};
@@ -437,7 +444,10 @@ bool prep_play_step(struct prep_play *play, struct wire_reader *reader)
 {
     uint8_t pace = wire_get_u8(reader);
     uint8_t bits = wire_get_u8(reader);
-    struct model_ask ask = {.zxid = play->zxid + 1, .time_ms = play->time_ms, .member = pace & 3U};
+    struct model_ask ask = {.zxid = play->zxid + 1,
+                            .age_ms = play->age_ms,
+                            .stamp_ms = stamp_of(play),
+                            .member = pace & 3U};
 
     if (play->model.count > NODES_MAX) {
         return false;
@@ -449,7 +459,7 @@ bool prep_play_step(struct prep_play *play, struct wire_reader *reader)
         (void)read_request(play, reader, bits >> 6 == 3, &ask);
         prepare(play, &ask);
     }
-    play->time_ms += pace >= 0xf8 ? LONG_MS : pace & 15;
+    play->age_ms += pace >= 0xf8 ? LONG_MS : pace & 15;
     /* How many are applied before the next one is prepared. */
     for (int i = 0; i < (pace >> 4 & 1) || play->queue_len == PLAY_QUEUE_MAX; i++) {
         if (play->queue_len > 0) {

@@ -39,7 +39,7 @@ struct prep_play {
     size_t queue_len;
     struct state_changes changes;
     zxid_t zxid;
-    int64_t time_ms;
+    int64_t age_ms;
     size_t prepared;
     size_t full; /* Refused because the tree had no room. */
     struct op_principal principals[MODEL_WHO_COUNT];

@@ -163,7 +163,8 @@ struct logrec *bench_record(struct drive *drive, uint64_t request, const char *p
     const struct txn_header header = {.origin_member = request ? 1 : 0,
                                       .origin_boot = request ? BENCH_BOOT : 0,
                                       .request = request,
-                                      .time_ms = 5};
+                                      .age_ms = 5,
+                                      .stamp_ms = 5};
     struct buf txn;
 
     buf_init(&txn, 4096);

@@ -8,7 +8,7 @@
 
 void kit_begin(struct buf *txn, int64_t time_ms)
 {
-    const struct txn_header header = {.time_ms = time_ms};
+    const struct txn_header header = {.age_ms = time_ms, .stamp_ms = time_ms};
 
     ASSERT(txn->len == 0);
     txn_begin(txn, &header);
@@ -189,9 +189,10 @@ static void dump_node(const struct state *state, const struct znode *node, struc
     znode_stat(node, &stat);
     buf_printf(out, " c%" PRIx64 " m%" PRIx64 " p%" PRIx64 " %" PRId64 " %" PRId64, stat.czxid,
                stat.mzxid, stat.pzxid, stat.ctime, stat.mtime);
-    buf_printf(out, " v%d cv%d av%d o%" PRIx64 "/%" PRIx64 " n%u l%u k%u a=", stat.version,
+    buf_printf(out, " v%d cv%d av%d o%" PRIx64 "/%" PRIx64 " n%u l%u k%u", stat.version,
                stat.cversion, stat.aversion, stat.ephemeral_owner, znode_owner(node),
                stat.num_children, stat.data_length, znode_creates(node));
+    buf_printf(out, " g%" PRId64 " a=", znode_age_ms(node));
     buf_append_slice(out, state_acl(state, znode_acl(node)));
     buf_append_byte(out, ' ');
     if (data == NULL) {
@@ -219,7 +220,7 @@ static void dump_remembered(const struct state *state, struct buf *out)
 {
     for (const struct state_remembered *at = state_remembered_after(state, 0); at != NULL;
          at = state_remembered_after(state, at->zxid)) {
-        buf_printf(out, "remembered %" PRIx64 " t%" PRId64 " ", at->zxid, at->time_ms);
+        buf_printf(out, "remembered %" PRIx64 " t%" PRId64 " ", at->zxid, at->age_ms);
         buf_append_slice(out, slice_make(at->fingerprint, TXN_FINGERPRINT_LEN));
         buf_printf(out, " %zu %zu ", at->scope.len, at->key.len);
         buf_append_slice(out, at->scope);

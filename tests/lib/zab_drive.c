@@ -338,7 +338,7 @@ static bool step_once(struct drive *drive, struct zab_event *event)
 
     zab_effects_init(&effects);
     event->now_ms = drive->now_ms;
-    event->txn_time_ms = drive->txn_time_ms;
+    event->age_ms = drive->age_ms;
     if (drive->host) {
         drive->host(drive->host_ctx, event, &effects);
     } else {

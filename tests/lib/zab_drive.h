@@ -47,7 +47,7 @@ struct drive {
     struct zab_range ranges[DRIVE_RANGES_MAX];
     struct zab_seed seeds[DRIVE_SEEDS_MAX];
     uint64_t now_ms;
-    uint64_t txn_time_ms;
+    uint64_t age_ms;
     struct drive_log disk;   /* Fill it between drive_init and drive_start. */
     struct drive_log staged; /* What belongs to a snapshot that is whole and not yet installed. */
     bool is_staging;

@@ -4,6 +4,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
+#include "storage/store.h"
 #include "tests/lib/ports.h"
 #include "tests/proc/ensemble.h"
 
@@ -17,7 +18,9 @@
 
 enum {
     OUTPUT_MAX = 65536,
-    FILE_MAX = 64 << 20
+    FILE_MAX = 64 << 20,
+    SEGMENT_BYTES = 64 << 10,
+    RECORD_BYTES_MAX = 32 << 20
 };
 
 static struct ensemble ensemble;
@@ -291,6 +294,43 @@ static void test_directory_of_another(void **state)
     ensemble_wait_ready(&ensemble, 0);
 }
 
+/* As an earlier release has left it: its configuration has another format. */
+static void make_older(const char *dir)
+{
+    struct store_options options = {.segment_bytes = SEGMENT_BYTES,
+                                    .snapshots_keep = 2,
+                                    .salt_seed = 5,
+                                    .record_bytes_max = RECORD_BYTES_MAX};
+    struct store_report *report = mem_zalloc(1, sizeof(*report));
+    struct store *store = NULL;
+
+    assert_int_equal(vfs_posix_open(dir, &options.vfs), ERR_OK);
+    assert_int_equal(store_open(&options, false, &store, report), ERR_OK);
+    assert_true(report->identity.genesis_len > 0);
+    struct store_identity identity = report->identity;
+    struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
+    struct store_op *ops[1] = {&op};
+    size_t done = 0;
+
+    identity.genesis[0]--;
+    assert_int_equal(store_run(store, ops, 1, &done), ERR_OK);
+    store_close(store, true);
+    vfs_posix_close(&options.vfs);
+    mem_free(report);
+}
+
+static void test_directory_of_an_earlier_release(void **state)
+{
+    uint64_t before = 0;
+
+    (void)state;
+    make_older(ensemble.replicas[0].data);
+    before = directory_sum();
+    expect_refused("dataDir", "written by an earlier release");
+    assert_true(directory_sum() == before);
+    ensemble_empty(&ensemble, 0);
+}
+
 /* Two processes on one directory: the second one is refused, the first one goes on. */
 static void test_directory_in_use(void **state)
 {
@@ -358,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_data_directory_unusable),
         cmocka_unit_test(test_directory_of_another),
         cmocka_unit_test(test_directory_in_use),
+        cmocka_unit_test(test_directory_of_an_earlier_release),
         cmocka_unit_test(test_command_line),
     };
 

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_session.h"
 #include "tests/sim/sim_watch.h"
 
@@ -186,6 +187,7 @@ struct sim *sim_new(const struct sim_options *options)
         sim_draw_room(options->seed, &sim->knobs);
         sim_draw_lanes(options->seed, &sim->knobs);
         sim_draw_links(options->seed, &sim->knobs);
+        sim_draw_clocks(options->seed, &sim->knobs);
     }
     if (options->only_nodes) {
         sim->knobs.nodes = options->only_nodes;
@@ -388,6 +390,7 @@ void sim_finish(struct sim *sim)
     sim->clients_stop = true;
     sim_settle(sim);
     check_signs(sim);
+    sim_clock_progress(sim);
     sim_sockets_finish(sim);
     sim_settle(sim); /* A session may have expired meanwhile. */
     enter(sim, SIM_DONE, "checks");

@@ -25,6 +25,7 @@
 
 enum {
     SIM_NODES_MAX = 7,
+    SIM_WALLS = 32, /* Jumps of a wall clock that are kept. */
     SIM_MS = 1000,
     SIM_SECOND = 1000000,
     SIM_REASON_MAX = 400,
@@ -121,6 +122,8 @@ struct sim_knobs {
     uint32_t empty_ms;  /* A disk is replaced by an empty one. */
     uint32_t full_ms;   /* A disk fills up, and is freed later. */
     uint32_t jump_ms;   /* A wall clock jumps. */
+    uint32_t ttl_ppm;   /* Share of creates that make TTL znodes; then all results are forgotten. */
+    uint32_t reap_ms;   /* The leader looks for what is due so often. */
     bool torn;          /* A power cut tears and loses unsynced sectors. */
 };
 
@@ -128,6 +131,7 @@ void sim_draw(struct rng *rng, struct sim_knobs *knobs);
 void sim_draw_room(uint64_t seed, struct sim_knobs *knobs); /* maxTreeBytes. */
 void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs);
 void sim_draw_links(uint64_t seed, struct sim_knobs *knobs); /* Slow links, snapshots in pieces. */
+void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs);
 
 /* ---- Records and truth (sim_check.c). ---- */
 
@@ -140,7 +144,24 @@ struct sim_rec {
     bool committed;
     uint32_t commit_epoch; /* Of the leader that committed it. */
     bool has_digest;
-    uint64_t digest; /* Of the state after it, as the first replica said. */
+    uint64_t digest;    /* Of the state after it, as the first replica said. */
+    uint64_t made_us;   /* When it was broadcast; of a transaction: */
+    int64_t reached_ms; /* what a majority's clocks had reached then, at the most, */
+    int64_t least_ms;   /* and the last clock at the least. */
+};
+
+/* Of the newest committed transaction (sim_clock.c). */
+struct sim_times {
+    bool known;
+    int64_t age_ms;
+    int64_t stamp_ms;
+    uint64_t made_us;
+};
+
+/* A wall clock was off by so much until then. */
+struct sim_wall {
+    int64_t off_ms;
+    uint64_t until_us;
 };
 
 /* An established leader. */
@@ -167,7 +188,6 @@ struct sim_applied {
     uint64_t payload; /* Hash; 0 for records that are skipped. */
     bool fuzzy;
     uint64_t digest;
-    int64_t time_ms; /* Of a transaction. */
 };
 
 /* A change that is on its way to the disk. */
@@ -230,9 +250,10 @@ struct sim_node {
     int64_t clock_off_ms;
     int32_t drift_ppm;
     int64_t wall_off_ms;
-    uint64_t clock_ms;       /* Last value given. */
-    uint32_t crash_fx;       /* Dies after carrying out so many effects; 0: no plan. */
-    struct sim_event *inbox; /* While paused. */
+    struct sim_wall walls[SIM_WALLS]; /* Before; the newest first. */
+    uint64_t clock_ms;                /* Last value given. */
+    uint32_t crash_fx;                /* Dies after carrying out so many effects; 0: no plan. */
+    struct sim_event *inbox;          /* While paused. */
     size_t inbox_count;
     size_t inbox_cap;
     /* Truth. */
@@ -244,7 +265,6 @@ struct sim_node {
     bool staging;              /* A snapshot is on its way. */
     zxid_t staged;             /* The log that belongs to it. */
     zxid_t applied;            /* Last one that the state machine took. */
-    int64_t time_ms;           /* Of the newest transaction among them. */
     const struct state *state; /* The one that `applied` speaks of. */
     zxid_t committed;
 };
@@ -319,6 +339,8 @@ struct sim_totals {
     uint64_t diffed;
     uint64_t gaps;
     uint64_t lost;        /* Subscribers that fell behind. */
+    uint64_t reaped;      /* TTL znodes. */
+    uint64_t progress;    /* Times that all which counts the age had ended. */
     uint64_t converge_ms; /* Longest. */
 };
 
@@ -392,6 +414,7 @@ struct sim {
     size_t applied_count;
     size_t applied_cap;
     uint64_t illegal; /* Messages refused as illegal before this run. */
+    struct sim_times times;
     struct sim_totals totals;
 };
 
@@ -435,6 +458,7 @@ void sim_fail_to(char *text, size_t size);
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t id);
 void sim_node_release(struct sim *sim, struct sim_node *node);
 uint64_t sim_node_ms(struct sim *sim, struct sim_node *node);
+int64_t sim_wall_ms(const struct sim *sim); /* Of a clock that is right. */
 int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node);
 
 /* Opens the disk and starts the process. */

@@ -64,7 +64,6 @@ static void note(const struct state *state, struct sim_applied applied)
     if (node->state != state) {
         node->state = state;
         node->applied = 0;
-        node->time_ms = 0;
     }
     if (sim->applied_count == sim->applied_cap) {
         sim->applied_cap = sim->applied_cap ? sim->applied_cap * 2 : 64;
@@ -73,15 +72,6 @@ static void note(const struct state *state, struct sim_applied applied)
     applied.after = node->applied;
     node->applied = applied.zxid;
     sim->applied[sim->applied_count++] = applied;
-}
-
-static int64_t time_of(struct slice txn)
-{
-    struct wire_reader reader;
-    struct txn_header header = {0};
-
-    (void)txn_open(&reader, txn, &header);
-    return header.time_ms;
 }
 
 /* Each share counts the open sessions, also after a restart and in a state that was restored. Now
@@ -117,8 +107,7 @@ enum err __wrap_state_apply(struct state *state, zxid_t zxid, struct slice txn, 
                                          .type = LOGREC_TXN,
                                          .payload = hash64(0, txn),
                                          .fuzzy = fuzzy,
-                                         .digest = digest_of(state),
-                                         .time_ms = time_of(txn)});
+                                         .digest = digest_of(state)});
     }
     return err;
 }
@@ -147,7 +136,7 @@ void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text
 /* As when memory or the file's checksum had let a wrong byte through. */
 static void spoil(struct sim *sim, struct state *state)
 {
-    struct txn_header header = {.time_ms = 1};
+    struct txn_header header = {.age_ms = 1, .stamp_ms = 1};
     struct txn_effect effect = {
         .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str("rot"), .version = 77};
     struct buf txn;
@@ -173,7 +162,6 @@ void __wrap_state_restored(struct state *state, zxid_t start)
     if (watched && watched->current) {
         watched->current->state = state;
         watched->current->applied = start;
-        watched->current->time_ms = 0;
         spoil(watched, state);
     }
 }
@@ -191,19 +179,6 @@ static void check_digest(struct sim *sim, const struct sim_node *node, struct si
     if (rec->digest != applied->digest) {
         sim_fail(sim, "A17", "node %u has another state at %" PRIx64, node->id, applied->zxid);
     }
-}
-
-/* Whatever the wall clocks of the leaders say. */
-static void check_time(struct sim *sim, struct sim_node *node, const struct sim_applied *applied)
-{
-    if (applied->type != LOGREC_TXN) {
-        return;
-    }
-    if (applied->time_ms < node->time_ms) {
-        sim_fail(sim, "clock", "node %u: %" PRIx64 " was done %" PRId64 " ms before the one before",
-                 node->id, applied->zxid, node->time_ms - applied->time_ms);
-    }
-    node->time_ms = applied->time_ms;
 }
 
 static void check_one(struct sim *sim, struct sim_node *node, const struct sim_applied *applied)
@@ -229,7 +204,6 @@ static void check_one(struct sim *sim, struct sim_node *node, const struct sim_a
         sim_fail(sim, "A8", "node %u applied %" PRIx64 " after %" PRIx64 " instead of %" PRIx64,
                  node->id, applied->zxid, applied->after, parent);
     }
-    check_time(sim, node, applied);
     check_digest(sim, node, rec, applied);
 }
 

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_session.h"
 
 #include <inttypes.h>
@@ -120,6 +121,7 @@ static void broadcast(struct sim *sim, struct sim_node *node, struct logrec *rec
     made->parent = sim_rec_find(sim, rec->prev);
     made->depth = made->parent ? made->parent->depth + 1 : 0;
     made->leader = node->id;
+    sim_clock_made(sim, made);
     (void)map_put_u64(&sim->recs, rec->zxid, made);
 }
 
@@ -269,6 +271,7 @@ static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
 {
     rec->committed = true;
     rec->commit_epoch = epoch;
+    sim_clock_committed(sim, rec);
     if (rec->rec->type == LOGREC_CONFIG) {
         admit(sim, rec->rec);
     }

@@ -395,6 +395,7 @@ static void fill_args(struct sim_op *op, uint32_t index)
     args->has_version = sub->has_version;
     args->version = sub->has_version ? sub->version : -1;
     args->ephemeral = sub->ephemeral;
+    args->ttl_ms = sub->ttl_ms;
     if (sub->id == OP_CREATE || sub->id == OP_SET) {
         args->data = padded(op, index);
     }

@@ -1,5 +1,6 @@
 #include "server/op/acl.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_session.h"
 #include "tests/sim/sim_watch.h"
 
@@ -45,6 +46,7 @@ static void draw_quota(struct sim *sim, struct sim_sub *sub)
     sub->id = kinds[rng_below(&sim->rng, sizeof(kinds) / sizeof(kinds[0]))];
     sub->sequence = false;
     sub->ephemeral = false;
+    sub->ttl_ms = 0;
     sub->has_version = false;
     sub->plain = true;
     sub->perms = 0;
@@ -70,6 +72,10 @@ static void draw_write(struct sim *sim, const struct sim_op *op, struct sim_sub 
     if (sub->id == OP_CREATE) {
         sub->ephemeral = op->session && rng_chance(&sim->rng, 500000);
         sub->perms = rng_chance(&sim->rng, sim->knobs.acl_ppm) ? draw_perms(sim) : 0;
+        if (sim->knobs.ttl_ppm > 0 && !sub->ephemeral &&
+            rng_chance(&sim->rng, sim->knobs.ttl_ppm)) {
+            sub->ttl_ms = (uint32_t)rng_range(&sim->rng, 1, SIM_TTL_MAX_MS);
+        }
     } else if (rng_chance(&sim->rng, 400000)) {
         sub->has_version = true;
         sub->version = (int32_t)rng_below(&sim->rng, 6);

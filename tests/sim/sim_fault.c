@@ -1,5 +1,5 @@
 #include "base/check.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/sim_clock.h"
 
 #include <inttypes.h>
 
@@ -19,6 +19,7 @@ struct fault {
 
 enum {
     PAUSE_TICKS_MAX = 10,
+    MOMENT_MAX_MS = 3000, /* A wall clock is wrong for so long only. */
     CUT_TICKS_MAX = 12,
     CALLS_MAX = 40,
     EFFECTS_MAX = 30,
@@ -142,9 +143,10 @@ static void fault_jump(struct sim *sim)
 {
     struct sim_node *node = any_node(sim);
     int64_t year_ms = INT64_C(31536000000);
+    int64_t off_ms = (int64_t)rng_below(&sim->rng, (uint64_t)(20 * year_ms)) - 10 * year_ms;
+    bool moment = sim->knobs.ttl_ppm > 0 && rng_chance(&sim->rng, 700000);
 
-    node->wall_off_ms = (int64_t)rng_below(&sim->rng, (uint64_t)(20 * year_ms)) - 10 * year_ms;
-    SIM_TRACE(sim, "fault: the wall clock of %u jumps to %" PRId64, node->id, node->wall_off_ms);
+    sim_clock_jump(sim, node, off_ms, moment ? rng_range(&sim->rng, 10, MOMENT_MAX_MS) : 0);
 }
 
 /* ---- Network. ---- */

@@ -154,21 +154,21 @@ static void take_close(struct history *history, const struct logrec *rec,
 }
 
 static void take_forget(struct history *history, const struct logrec *rec,
-                        const struct txn_forget *forget, int64_t time_ms)
+                        const struct txn_forget *forget, int64_t age_ms)
 {
     int64_t newest_ms = model_forget(&history->model, forget->horizon);
 
-    if (newest_ms != INT64_MIN && newest_ms + history->sim->knobs.remember_ms > time_ms) {
+    if (newest_ms != INT64_MIN && newest_ms + history->sim->knobs.remember_ms > age_ms) {
         sim_fail(history->sim, "A19",
                  "%" PRIx64 " forgets a result that is %" PRId64 " ms old only", rec->zxid,
-                 time_ms - newest_ms);
+                 age_ms - newest_ms);
     }
 }
 
 /* Effects that follow from no operation of a client alone: the end of a session, of results.
  * Returns whether there was one. */
 static bool take_effects(struct history *history, const struct logrec *rec,
-                         struct wire_reader reader, int64_t time_ms)
+                         struct wire_reader reader, int64_t age_ms)
 {
     struct txn_effect effect;
     struct txn_session_close close;
@@ -180,7 +180,7 @@ static bool take_effects(struct history *history, const struct logrec *rec,
             take_close(history, rec, &close);
             any = true;
         } else if (effect.type == TXN_FORGET && txn_get_forget(&effect, &forget) == ERR_OK) {
-            take_forget(history, rec, &forget, time_ms);
+            take_forget(history, rec, &forget, age_ms);
             any = true;
         }
     }
@@ -225,16 +225,47 @@ static uint64_t session_ended(struct wire_reader reader)
     return 0;
 }
 
-/* The leader's own: it expires a session, or forgets old results. */
+/* TTL znodes that the leader removes: they had their time, by the age of the ensemble. */
+static bool take_reaped(struct history *history, const struct logrec *rec,
+                        struct wire_reader reader, const struct txn_header *header)
+{
+    struct txn_effect effect;
+    bool any = false;
+    char path[64];
+
+    while (txn_next(&reader, &effect) == ERR_OK) {
+        if (effect.type != TXN_DELETE) {
+            continue;
+        }
+        (void)snprintf(path, sizeof(path), "%.*s", (int)effect.path.len,
+                       (const char *)effect.path.data);
+        const struct model_node *node = model_find(&history->model, path);
+
+        if (!node || node->ttl_ms == 0 || header->age_ms - node->age_ms < node->ttl_ms ||
+            !model_drop(&history->model, path, rec->zxid)) {
+            sim_fail(history->sim, "A19", "%" PRIx64 " removes %s, which is not due", rec->zxid,
+                     path);
+        }
+        history->sim->totals.reaped++;
+        any = true;
+    }
+    return any;
+}
+
+/* The leader's own: it expires a session, forgets old results, or removes a TTL znode. */
 static void take_own(struct history *history, const struct logrec *rec, struct wire_reader reader,
                      const struct txn_header *header)
 {
     uint64_t session = session_ended(reader);
 
+    bool reaped = session == 0 && take_reaped(history, rec, reader, header);
+
     if (session != 0) {
         take_deletions(history, rec, reader, session);
     }
-    if (!take_effects(history, rec, reader, header->time_ms) || header->origin_member != 0) {
+    bool any = take_effects(history, rec, reader, header->age_ms) || reaped;
+
+    if (!any || header->origin_member != 0) {
         sim_fail(history->sim, "A6", "nobody asked for the transaction %" PRIx64, rec->zxid);
     }
 }
@@ -254,7 +285,7 @@ static void run_op(struct history *history, struct sim_op *op, const struct logr
     for (uint32_t i = 0; i < op->sub_count; i++) {
         sim->totals.ephemerals += op->subs[i].id == OP_CREATE && op->subs[i].ephemeral;
     }
-    model_run(&history->model, op, rec->zxid, header->time_ms, &answer);
+    model_run(&history->model, op, rec->zxid, header, &answer);
     if (answer.was) {
         sim_fail(sim, "A19",
                  "operation %u is in the log at %" PRIx64 ", but operation %u with the same key "
@@ -295,7 +326,7 @@ static void take_txn(struct history *history, const struct logrec *rec)
         take_deletions(history, rec, reader,
                        model_session_id(&history->model, op->session->number));
     }
-    (void)take_effects(history, rec, reader, header.time_ms);
+    (void)take_effects(history, rec, reader, header.age_ms);
 }
 
 /* ---- Reads and verdicts. ---- */
@@ -303,10 +334,11 @@ static void take_txn(struct history *history, const struct logrec *rec)
 static void check_verdict(struct history *history, const struct sim_op *op)
 {
     struct model scratch = {.scratch = true, .book = history->model.book};
+    const struct txn_header header = {0};
     struct model_answer answer;
 
     model_copy(&scratch, &history->model);
-    model_run(&scratch, op, op->zxid, 0, &answer);
+    model_run(&scratch, op, op->zxid, &header, &answer);
     if (answer.err != op->err || (op->sub_count > 1 && answer.failed_index != op->failed_index)) {
         sim_fail(history->sim, "A19",
                  "operation %u on %s got %s (element %u) at %" PRIx64 ", the model says %s (%u)",
@@ -322,13 +354,15 @@ static void check_verdict(struct history *history, const struct sim_op *op)
     model_release(&scratch);
 }
 
-/* The first one with that key, in the log up to here. */
+/* The one with that key whose answer names that place of the log: a key that was forgotten may be
+ * used again. */
 static const struct sim_op *first_with_key(const struct sim *sim, const struct sim_op *op)
 {
     for (size_t i = 0; i < sim->op_count; i++) {
         const struct sim_op *other = sim->ops[i];
 
-        if (other->key == op->key && other->session == op->session && other->logged != 0) {
+        if (other->key == op->key && other->session == op->session && other->logged == op->zxid &&
+            op->zxid != 0) {
             return other;
         }
     }
@@ -470,6 +504,11 @@ static void check_ops(struct sim *sim)
 
 /* ---- The trees at the end. ---- */
 
+static uint64_t stored_owner(const struct model_node *node)
+{
+    return node->ttl_ms != 0 ? OWNER_TTL_MARK | (uint64_t)node->ttl_ms : node->owner;
+}
+
 static void check_tree(struct history *history, const struct sim_node *node)
 {
     const struct state *state = view_read(node->view);
@@ -488,7 +527,7 @@ static void check_tree(struct history *history, const struct sim_node *node)
 
         if (!znode || !slice_starts_with(data, slice_str(want->data)) ||
             data.len != strlen(want->data) + (want->plain ? 0 : history->sim->knobs.pad_bytes) ||
-            znode_owner(znode) != want->owner) {
+            znode_owner(znode) != stored_owner(want)) {
             sim_fail(history->sim, "A17", "node %u differs from the model at %s", node->id,
                      want->path);
         }

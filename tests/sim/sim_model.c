@@ -115,7 +115,7 @@ struct step {
     uint64_t session; /* In which it is asked; 0: none. */
     uint32_t ephemerals_max;
     zxid_t zxid;
-    int64_t time_ms;
+    const struct txn_header *header;
     struct model_answer *answer;
 };
 
@@ -232,8 +232,10 @@ static enum err put_node(struct step *step, const char *path)
     node->czxid = step->zxid;
     node->mzxid = step->zxid;
     node->pzxid = step->zxid;
-    node->ctime = step->time_ms;
-    node->mtime = step->time_ms;
+    node->ctime = step->header->stamp_ms;
+    node->mtime = step->header->stamp_ms;
+    node->age_ms = step->header->age_ms;
+    node->ttl_ms = sub->ttl_ms;
     node->owner = sub->ephemeral ? step->session : 0;
     node->perms = sub->perms ? sub->perms : SIM_PERMS_OPEN;
     (void)snprintf(node->data, sizeof(node->data), "%s", sub->data);
@@ -300,7 +302,8 @@ static enum err run_set(struct step *step)
     }
     node->version++;
     node->mzxid = step->zxid;
-    node->mtime = step->time_ms;
+    node->mtime = step->header->stamp_ms;
+    node->age_ms = step->header->age_ms;
     (void)snprintf(node->data, sizeof(node->data), "%s", step->sub->data);
     node->plain = step->sub->plain;
     fire(step, WATCH_DATA_CHANGED, node);
@@ -456,7 +459,7 @@ static bool is_same_sub(const struct sim_sub *a, const struct sim_sub *b)
 {
     return a->id == b->id && strcmp(a->path, b->path) == 0 && strcmp(a->data, b->data) == 0 &&
            a->sequence == b->sequence && a->ephemeral == b->ephemeral && a->perms == b->perms &&
-           a->has_version == b->has_version && a->version == b->version;
+           a->ttl_ms == b->ttl_ms && a->has_version == b->has_version && a->version == b->version;
 }
 
 bool model_is_same(const struct sim_op *a, const struct sim_op *b)
@@ -492,12 +495,12 @@ static enum err run_subs(struct model *model, const struct sim_op *op, struct st
     return err;
 }
 
-void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_t time_ms,
-               struct model_answer *ret_answer)
+void model_run(struct model *model, const struct sim_op *op, zxid_t zxid,
+               const struct txn_header *header, struct model_answer *ret_answer)
 {
     struct step step = {.model = model,
                         .zxid = zxid,
-                        .time_ms = time_ms,
+                        .header = header,
                         .ephemerals_max = op->sim->knobs.ephemerals_max,
                         .answer = ret_answer};
 
@@ -518,7 +521,7 @@ void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_
         ret_answer->err = run_subs(model, op, &step);
     }
     if (ret_answer->err == ERR_OK && op->key != 0 && !model->scratch) {
-        model_remember(model, step.session, op, zxid, time_ms);
+        model_remember(model, step.session, op, zxid, header->age_ms);
     }
 }
 
@@ -532,6 +535,7 @@ struct stat_view model_stat(const struct model_node *node, uint32_t pad_bytes)
                               .version = node->version,
                               .cversion = (int32_t)(node->creates + node->deletes),
                               .aversion = node->aversion,
+                              .ttl_ms = node->ttl_ms,
                               .ephemeral_owner = node->owner,
                               .data_length =
                                   (uint32_t)strlen(node->data) + (node->plain ? 0 : pad_bytes),

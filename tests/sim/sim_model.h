@@ -17,6 +17,8 @@ struct model_node {
     zxid_t pzxid;
     int64_t ctime;
     int64_t mtime;
+    int64_t age_ms; /* Age of the ensemble when it was last set. */
+    int64_t ttl_ms; /* 0: none. */
     int32_t version;
     uint32_t creates; /* Of children, ever. */
     uint32_t deletes;
@@ -54,10 +56,10 @@ void model_init(struct model *model);
 void model_release(struct model *model);
 void model_copy(struct model *to, const struct model *from);
 
-/* Performs the operation as if it were transaction `zxid` at `time_ms`; on an error nothing is
+/* Performs the operation as if it were transaction `zxid` with those times; on an error nothing is
  * changed. */
-void model_run(struct model *model, const struct sim_op *op, zxid_t zxid, int64_t time_ms,
-               struct model_answer *ret_answer);
+void model_run(struct model *model, const struct sim_op *op, zxid_t zxid,
+               const struct txn_header *header, struct model_answer *ret_answer);
 
 /* ---- sim_model_book.c ---- */
 
@@ -76,7 +78,7 @@ void model_session_close(struct model *model, uint64_t id);
 /* Whose key it is: a session's, or nobody's. */
 const struct sim_op *model_remembered(const struct model *model, uint64_t scope, uint32_t key);
 void model_remember(struct model *model, uint64_t scope, const struct sim_op *op, zxid_t zxid,
-                    int64_t time_ms);
+                    int64_t age_ms);
 /* Forgets what was done before `horizon`; the time of the newest of them, or INT64_MIN. */
 int64_t model_forget(struct model *model, zxid_t horizon);
 

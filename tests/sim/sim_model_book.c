@@ -14,7 +14,7 @@ struct model_result {
     uint64_t scope; /* Session, or 0. */
     const struct sim_op *op;
     zxid_t zxid;
-    int64_t time_ms;
+    int64_t age_ms;
 };
 
 struct model_book {
@@ -122,7 +122,7 @@ const struct sim_op *model_remembered(const struct model *model, uint64_t scope,
 }
 
 void model_remember(struct model *model, uint64_t scope, const struct sim_op *op, zxid_t zxid,
-                    int64_t time_ms)
+                    int64_t age_ms)
 {
     struct model_book *book = model->book;
 
@@ -131,7 +131,7 @@ void model_remember(struct model *model, uint64_t scope, const struct sim_op *op
         book->results = mem_realloc(book->results, book->result_cap * sizeof(*book->results));
     }
     book->results[book->result_count++] =
-        (struct model_result){.scope = scope, .op = op, .zxid = zxid, .time_ms = time_ms};
+        (struct model_result){.scope = scope, .op = op, .zxid = zxid, .age_ms = age_ms};
 }
 
 int64_t model_forget(struct model *model, zxid_t horizon)
@@ -141,7 +141,7 @@ int64_t model_forget(struct model *model, zxid_t horizon)
     size_t gone = 0;
 
     while (gone < book->result_count && book->results[gone].zxid < horizon) {
-        newest_ms = book->results[gone++].time_ms;
+        newest_ms = book->results[gone++].age_ms;
     }
     if (gone == 0) {
         return newest_ms;

@@ -5,11 +5,12 @@
 
 #include <inttypes.h>
 
+#define WALL_BASE_MS INT64_C(1700000000000)
+
 /* The host of one replica: what the server's main loop does, without sockets and threads. */
 
 enum {
     CLOCK_BASE_MS = 1000000,
-    WALL_BASE_MS = 1700000000,
     REAP_EVERY_MS = 60000,
     EFFECTS_AHEAD_MAX = 40,
 };
@@ -26,9 +27,14 @@ uint64_t sim_node_ms(struct sim *sim, struct sim_node *node)
     return node->clock_ms;
 }
 
+int64_t sim_wall_ms(const struct sim *sim)
+{
+    return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS);
+}
+
 int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node)
 {
-    return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS) + node->wall_off_ms;
+    return sim_wall_ms(sim) + node->wall_off_ms;
 }
 
 void sim_node_touch(struct sim *sim, struct sim_node *node, uint64_t session)
@@ -273,7 +279,7 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
         .forward_out_bytes_max = node->id % 2 ? knobs->forward_bytes / 2 : knobs->forward_bytes * 2,
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,
-        .reap_every_ms = REAP_EVERY_MS,
+        .reap_every_ms = knobs->reap_ms ? knobs->reap_ms : REAP_EVERY_MS,
         .tree_bytes_max = tree_bytes_of(knobs, node->id),
         .window = sim_front_window(node),
         .touched = node->touched,

@@ -38,8 +38,9 @@ struct sim_sub { /* An operation, or an element of a multi. */
     char data[48];
     bool sequence;
     bool ephemeral;
-    bool plain;     /* The data are not padded. */
-    uint32_t perms; /* CREATE, SETACL: of everybody; SIM_PERMS_OPEN or 0: open. */
+    uint32_t ttl_ms; /* CREATE: goes when it is not set for so long; 0: stays. */
+    bool plain;      /* The data are not padded. */
+    uint32_t perms;  /* CREATE, SETACL: of everybody; SIM_PERMS_OPEN or 0: open. */
     bool has_version;
     int32_t version; /* Of SETACL the aversion. */
 };

@@ -212,6 +212,9 @@ void run_print(const struct run_result *result)
         "sessions opened %" PRIu64 ", closed %" PRIu64 " (expired %" PRIu64 "), moved %" PRIu64
         "; ephemerals %" PRIu64 "; retries %" PRIu64 ", answered from memory %" PRIu64 "\n",
         t->opened, t->closed, t->expired, t->moved, t->ephemerals, t->retries, t->replayed);
+    (void)printf("TTL znodes removed %" PRIu64 "; all that counts the age had ended %" PRIu64
+                 " times\n",
+                 t->reaped, t->progress);
     (void)printf("watches told %" PRIu64 ", resumed %" PRIu64 ", by difference %" PRIu64
                  ", gaps %" PRIu64 ", subscribers fallen behind %" PRIu64 "\n",
                  t->told, t->resumed, t->diffed, t->gaps, t->lost);

@@ -368,7 +368,7 @@ static void pieces(struct sim *sim)
 
 static void corrupt(struct sim_node *node, const char *data)
 {
-    struct txn_header header = {.time_ms = 1};
+    struct txn_header header = {.age_ms = 1, .stamp_ms = 1};
     struct txn_effect effect = {
         .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str(data), .version = 77};
     struct buf txn;

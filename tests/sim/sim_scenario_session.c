@@ -1,3 +1,4 @@
+#include "tests/sim/sim_clock.h"
 #include "tests/sim/sim_script.h"
 
 /*
@@ -43,7 +44,8 @@ static void clocks_jump(struct sim *sim)
     for (int i = 0; i < ROUNDS; i++) {
         struct sim_node *leader = script_leader(sim);
 
-        leader->wall_off_ms += rng_chance(&sim->rng, 700000) ? HOUR_MS : -HOUR_MS;
+        sim_clock_set(sim, leader,
+                      leader->wall_off_ms + (rng_chance(&sim->rng, 700000) ? HOUR_MS : -HOUR_MS));
         script_run(sim, rng_range(&sim->rng, ticks_ms(sim, 10), ticks_ms(sim, 60)));
     }
 }

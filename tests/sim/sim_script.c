@@ -10,7 +10,7 @@ enum {
 };
 
 static const struct script *const groups[] = {scripts_sync, scripts_disk, scripts_net,
-                                              scripts_session};
+                                              scripts_session, scripts_clock};
 
 static const struct script *script_at(size_t index)
 {

@@ -41,5 +41,6 @@ extern const struct script scripts_sync[];
 extern const struct script scripts_disk[];
 extern const struct script scripts_net[];
 extern const struct script scripts_session[];
+extern const struct script scripts_clock[];
 
 #endif

@@ -13,6 +13,9 @@ enum {
     ROOM_SALT = 0x726f6f6d,
     LINKS_SALT = 0x6c696e6b,
     QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
+    CLOCK_EVERY = 8,         /* One seed in so many, others, has TTL znodes and clocks that jump. */
+    CLOCK_PENDING = 16,      /* Each look removes as many at the least: there is a bound for all. */
+    CLOCK_SALT = 0x636c6f63,
 };
 
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
@@ -161,6 +164,25 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
     if (knobs->empty_ms == 0) {
         knobs->empty_ms = 15000; /* So that there is somebody to refill. */
     }
+}
+
+/* TTL znodes, results that are forgotten soon, and wall clocks that jump. */
+void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs)
+{
+    struct rng rng;
+
+    if (seed % CLOCK_EVERY != 4) {
+        return;
+    }
+    rng_init(&rng, seed ^ CLOCK_SALT);
+    if (knobs->limits.pending_max < CLOCK_PENDING) {
+        knobs->limits.pending_max = CLOCK_PENDING;
+    }
+    knobs->ttl_ppm = PICK(&rng, 50000, 300000);
+    knobs->reap_ms = PICK(&rng, 100, 500);
+    knobs->key_ppm = PICK(&rng, 100000, 900000);
+    knobs->remember_ms = PICK(&rng, 1000, 5000);
+    knobs->jump_ms = PICK(&rng, 1000, 3000, 10000);
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)

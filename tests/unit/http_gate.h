@@ -321,7 +321,7 @@ static void kit_apply(struct gate *gate, struct state *state, struct slice txn,
 /* What the leader does; whoever calls has the view for writing. */
 static void kit_write_in(struct gate *gate, struct state *state, struct op_request *request)
 {
-    struct txn_header header = {.time_ms = os_wall_ms()};
+    struct txn_header header = {.age_ms = 1, .stamp_ms = os_wall_ms()};
     struct op_result *result = &request->result;
     struct buf txn;
 

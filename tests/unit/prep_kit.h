@@ -28,13 +28,17 @@ static const struct prep_limits limits = {
     .remember_ms = 8000,
 };
 
+enum {
+    STAMP_MS = 123456 /* Of each transaction: nothing counts by it. */
+};
+
 struct fixture {
     struct state *state;
     struct prep *prep;
     struct buf txn;
     struct op_result result;
     zxid_t zxid;
-    int64_t time_ms;
+    int64_t age_ms;
     struct op_session session; /* In which requests are made. */
     struct slice key;          /* With which they come. */
     struct op_principal who;
@@ -50,7 +54,7 @@ static inline int setup(void **context)
 
     fixture = (struct fixture){.state = state_new(1),
                                .prep = prep_new(&limits),
-                               .time_ms = 500,
+                               .age_ms = 500,
                                .who = {.address = "10.0.0.7"},
                                .member = 2};
     buf_init(&fixture.txn, 1 << 20);
@@ -74,8 +78,8 @@ static inline int teardown(void **context)
 /* Prepares; what succeeds is left in flight. */
 static inline enum err run(struct fixture *fixture, struct op_args args)
 {
-    const struct txn_header header = {.time_ms = fixture->time_ms,
-                                      .origin_member = fixture->member};
+    const struct txn_header header = {
+        .age_ms = fixture->age_ms, .stamp_ms = STAMP_MS, .origin_member = fixture->member};
     const struct prep_job job = {.args = &args,
                                  .who = &fixture->who,
                                  .session = &fixture->session,

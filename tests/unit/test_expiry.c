@@ -25,7 +25,7 @@ static struct state *state_with(const uint64_t *ids, size_t count)
     struct state *state = state_new(7);
 
     for (size_t i = 0; i < count; i++) {
-        const struct txn_header header = {.time_ms = 5};
+        const struct txn_header header = {.age_ms = 5, .stamp_ms = 5};
         struct txn_session_open open = {.session = ids[i], .timeout_ms = TIMEOUT_MS};
         struct buf txn;
 

@@ -289,9 +289,9 @@ static void test_reap_checks_again(void **context)
     args.ttl_ms = 10;
     assert_int_equal(apply(fixture, args), ERR_OK);
     assert_int_equal(apply(fixture, op(OP_CREATE, "/p")), ERR_OK);
-    fixture->time_ms = 509;
+    fixture->age_ms = 509;
     assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_BAD_VERSION);
-    fixture->time_ms = 510;
+    fixture->age_ms = 510;
     assert_int_equal(run(fixture, op(OP_CREATE, "/t/x")), ERR_OK);
     assert_int_equal(run(fixture, op(OP_REAP, "/t")), ERR_NOT_EMPTY);
     assert_int_equal(run(fixture, op(OP_DELETE, "/t/x")), ERR_OK);

@@ -236,7 +236,7 @@ static void test_a_creator_is_told_from_others(void **context)
     be(fixture, NULL);
     assert_int_equal(run(fixture, op(OP_SET, "/n")), ERR_NO_AUTH);
     /* The server itself asks as nobody, and nothing stops it. */
-    const struct txn_header header = {.time_ms = 1};
+    const struct txn_header header = {.age_ms = 1, .stamp_ms = 1};
     struct op_args args = op(OP_SET, "/n");
 
     op_result_release(&fixture->result);

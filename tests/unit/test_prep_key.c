@@ -5,7 +5,7 @@
 /* Prepares and applies what is due to be forgotten. */
 static bool forget(struct fixture *fixture)
 {
-    const struct txn_header header = {.time_ms = fixture->time_ms};
+    const struct txn_header header = {.age_ms = fixture->age_ms};
 
     if (!prep_forget(fixture->prep, fixture->state, &header, fixture->zxid + 1, &fixture->txn)) {
         assert_int_equal(fixture->txn.len, 0);
@@ -124,7 +124,7 @@ static void test_each_answer_is_given_again(void **context)
 
         fixture->key = slice_make(&key, 1);
         assert_replayed(fixture, rows[i]);
-        fixture->time_ms += 10000;
+        fixture->age_ms += 10000;
         assert_true(forget(fixture));
     }
 }
@@ -258,7 +258,7 @@ static void test_results_are_kept_as_long_as_promised(void **context)
     assert_false(forget(fixture));
     fixture->key = slice_str("1");
     assert_int_equal(apply(fixture, args), ERR_OK);
-    fixture->time_ms += 8000;
+    fixture->age_ms += 8000;
     assert_false(forget(fixture)); /* There is room: a little later, for more at once. */
     fixture->key = slice_str("2");
     args.path = slice_str("/b");
@@ -267,9 +267,9 @@ static void test_results_are_kept_as_long_as_promised(void **context)
     assert_int_equal(state_remembered_count(fixture->state), 0);
     prep_clear(fixture->prep);
     assert_int_equal(apply(fixture, args), ERR_OK);
-    fixture->time_ms += 8999;
+    fixture->age_ms += 8999;
     assert_false(forget(fixture));
-    fixture->time_ms++;
+    fixture->age_ms++;
     assert_true(forget(fixture));
     assert_false(forget(fixture));
     assert_int_equal(apply(fixture, args), ERR_NODE_EXISTS);
@@ -278,7 +278,7 @@ static void test_results_are_kept_as_long_as_promised(void **context)
 static void test_what_is_being_forgotten_is_new_again(void **context)
 {
     struct fixture *fixture = *context;
-    struct txn_header header = {.time_ms = 0};
+    struct txn_header header = {.age_ms = 0, .stamp_ms = 0};
     struct op_args args = op(OP_SET, "/zookeeper");
     struct buf txn;
 
@@ -286,9 +286,9 @@ static void test_what_is_being_forgotten_is_new_again(void **context)
     for (char name = '1'; name <= '4'; name++) {
         fixture->key = slice_make(&name, 1);
         assert_int_equal(apply(fixture, args), ERR_OK);
-        fixture->time_ms += name == '2' ? 1 : 0;
+        fixture->age_ms += name == '2' ? 1 : 0;
     }
-    header.time_ms = fixture->time_ms - 1 + 8000;
+    header.age_ms = fixture->age_ms - 1 + 8000;
     assert_true(prep_forget(fixture->prep, fixture->state, &header, ++fixture->zxid, &txn));
     assert_false(
         prep_forget(fixture->prep, fixture->state, &header, fixture->zxid + 1, &fixture->txn));

@@ -413,8 +413,11 @@ static void after_a_replaced_state_the_outcome_is_unknown(void **state)
 
 static struct logrec *set_record(struct drive *drive, uint64_t request, const char *path)
 {
-    const struct txn_header header = {
-        .origin_member = 1, .origin_boot = BENCH_BOOT, .request = request, .time_ms = 5};
+    const struct txn_header header = {.origin_member = 1,
+                                      .origin_boot = BENCH_BOOT,
+                                      .request = request,
+                                      .age_ms = 5,
+                                      .stamp_ms = 5};
     struct buf txn;
 
     buf_init(&txn, 4096);

@@ -141,8 +141,11 @@ static void a_forward_carries_all_there_is(void **state)
 
 static struct logrec *session_record(struct bench *bench, uint64_t request)
 {
-    const struct txn_header header = {
-        .origin_member = 1, .origin_boot = BENCH_BOOT, .request = request, .time_ms = 5};
+    const struct txn_header header = {.origin_member = 1,
+                                      .origin_boot = BENCH_BOOT,
+                                      .request = request,
+                                      .age_ms = 5,
+                                      .stamp_ms = 5};
     zxid_t zxid = drive_log_last(&bench->drive.theirs) + 1;
     struct txn_session_open open = {.session = zxid, .timeout_ms = BENCH_SESSION_MS};
     struct buf txn;

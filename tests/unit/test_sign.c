@@ -1,6 +1,7 @@
 /* What a replica says of itself: there and back, of a later version, cut anywhere. */
 #include "base/wire.h"
 #include "server/replica/sign.h"
+#include "server/replica/stamp.h"
 #include "tests/lib/unit.h"
 
 #include <string.h>
@@ -15,6 +16,8 @@ static struct sign sample(uint32_t id)
                          .zxid = zxid_make(7, 42),
                          .lag_ms = 12,
                          .role_ms = 90000,
+                         .wall_ms = INT64_C(1700000000000),
+                         .age_ms = INT64_C(1) << 40,
                          .tree_bytes_max = UINT64_C(5) << 40,
                          .room_bytes_max = UINT64_C(3) << 33,
                          .room_member = 2,
@@ -129,6 +132,15 @@ static void test_what_cannot_be_is_refused(void **state)
     expect_refused(said);
     said = sample(1);
     said.role = (enum sign_role)SIGN_ROLES;
+    expect_refused(said);
+    said = sample(1);
+    said.wall_ms = -1;
+    expect_refused(said);
+    said = sample(1);
+    said.wall_ms = STAMP_MAX_MS + 1;
+    expect_refused(said);
+    said = sample(1);
+    said.age_ms = -1;
     expect_refused(said);
     said = sample(1);
     memcpy(said.host.version, "\xff", 2); /* It would become JSON. */

@@ -341,6 +341,8 @@ static void test_owners_are_told_apart(void **context)
     assert_int_equal(state_ephemeral_count(fixture->state), 0);
 }
 
+#define ZEROS "\0\0\0\0\0\0\0\0" /* 8 bytes. */
+
 static enum err restore_bytes(const char *bytes, size_t len)
 {
     struct state *state = state_new(0);
@@ -356,13 +358,14 @@ static void test_blocks_of_an_unknown_kind_are_refused(void **context)
 
     assert_int_equal(restore_bytes("", 0), ERR_FORMAT);
     assert_int_equal(restore_bytes("\3", 1), ERR_FORMAT); /* The header comes first. */
-    assert_int_equal(restore_bytes("\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 21), ERR_OK);
-    assert_int_equal(restore_bytes("\1\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 21), ERR_FORMAT);
-    assert_int_equal(restore_bytes("\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20), ERR_FORMAT);
+    assert_int_equal(restore_bytes("\1\2\0\0\0" ZEROS ZEROS ZEROS, 29), ERR_OK);
+    assert_int_equal(restore_bytes("\1\1\0\0\0" ZEROS ZEROS ZEROS, 29), ERR_FORMAT);
+    assert_int_equal(restore_bytes("\1\3\0\0\0" ZEROS ZEROS ZEROS, 29), ERR_FORMAT);
+    assert_int_equal(restore_bytes("\1\2\0\0\0" ZEROS ZEROS ZEROS, 28), ERR_FORMAT);
+    assert_int_equal(restore_bytes("\1\2\0\0\0" ZEROS "\0\0\0\0\0\0\0\x80" ZEROS, 29), ERR_FORMAT);
     struct state *state = state_new(0);
 
-    assert_int_equal(
-        state_restore(state, slice_make("\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 21)), ERR_OK);
+    assert_int_equal(state_restore(state, slice_make("\1\2\0\0\0" ZEROS ZEROS ZEROS, 29)), ERR_OK);
     assert_int_equal(state_restore(state, slice_make("\6", 1)), ERR_FORMAT);
     state_free(state);
 }

@@ -402,7 +402,7 @@ static void test_results_are_remembered_and_forgotten(void **context)
 
     assert_non_null(found);
     assert_int_equal(found->zxid, 2);
-    assert_int_equal(found->time_ms, 20);
+    assert_int_equal(found->age_ms, 20);
     assert_true(slice_eq(found->result, slice_str("result")));
     assert_null(state_remembered(state, slice_str("scop"), slice_str("ec")));
     assert_int_equal(state_remembered_count(state), 4);

@@ -112,6 +112,25 @@ static void it_goes_on_alone_with_all_its_log(void **state)
     skit_release(&kit);
 }
 
+static void a_directory_of_an_earlier_release_is_refused(void **state)
+{
+    struct skit kit;
+    struct survivor survivor;
+    struct store_identity identity;
+    struct store_op op = {.type = STORE_IDENTITY, .identity = &identity};
+
+    (void)state;
+    member(&kit);
+    assert_int_equal(skit_open(&kit), ERR_OK);
+    identity = kit.report.identity;
+    identity.genesis[0] = 2; /* The format of its configuration. */
+    assert_int_equal(skit_run(&kit, &op), ERR_OK);
+    skit_close(&kit, true);
+    assert_int_equal(look(&kit, own_id(), &survivor), ERR_FORMAT);
+    skit_close(&kit, false);
+    skit_release(&kit);
+}
+
 /* A disk that has joined and not yet promised anything: what it knows of epochs is in the
  * configuration. */
 static void the_epochs_of_a_configuration_count(void **state)
@@ -261,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_member_is_shown_as_it_is),
         cmocka_unit_test(it_goes_on_alone_with_all_its_log),
+        cmocka_unit_test(a_directory_of_an_earlier_release_is_refused),
         cmocka_unit_test(the_epochs_of_a_configuration_count),
         cmocka_unit_test(the_newest_configuration_counts),
         cmocka_unit_test(a_snapshot_is_read_to_its_end),

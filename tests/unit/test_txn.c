@@ -4,7 +4,7 @@
 #include "tests/lib/unit.h"
 
 static const struct txn_header header = {
-    .origin_member = 3, .origin_boot = UINT64_MAX - 1, .request = 77, .time_ms = -5};
+    .origin_member = 3, .origin_boot = UINT64_MAX - 1, .request = 77, .age_ms = 5, .stamp_ms = -5};
 
 static void test_each_type_comes_back(void **state)
 {
@@ -39,7 +39,8 @@ static void test_each_type_comes_back(void **state)
     assert_int_equal(got_header.origin_member, 3);
     assert_true(got_header.origin_boot == UINT64_MAX - 1);
     assert_int_equal(got_header.request, 77);
-    assert_int_equal(got_header.time_ms, -5);
+    assert_int_equal(got_header.age_ms, 5);
+    assert_int_equal(got_header.stamp_ms, -5);
     for (size_t i = 0; i < sizeof(effects) / sizeof(effects[0]); i++) {
         assert_int_equal(txn_next(&reader, &got), ERR_OK);
         assert_int_equal(got.type, effects[i].type);
@@ -107,13 +108,15 @@ static void test_what_is_not_known_is_refused(void **state)
 {
     (void)state;
 
-    assert_patched_refused(0, 2);              /* Version. */
+    assert_patched_refused(0, 1);              /* Version: it had one time, of a wall clock. */
+    assert_patched_refused(0, 3);              /* Version. */
     assert_patched_refused(1, 1);              /* Header flags. */
-    assert_patched_refused(30, 0);             /* Type. */
-    assert_patched_refused(30, 11);            /* Type. */
-    assert_patched_refused(31, 4);             /* Effect flags. */
-    assert_patched_refused(31, TXN_NULL_DATA); /* A delete has no data. */
-    assert_patched_refused(36, 'a');           /* An illegal path. */
+    assert_patched_refused(29, 0x80);          /* A negative age. */
+    assert_patched_refused(38, 0);             /* Type. */
+    assert_patched_refused(38, 11);            /* Type. */
+    assert_patched_refused(39, 4);             /* Effect flags. */
+    assert_patched_refused(39, TXN_NULL_DATA); /* A delete has no data. */
+    assert_patched_refused(44, 'a');           /* An illegal path. */
 }
 
 static void next_of(struct buf *txn, struct txn_effect *ret_effect)

@@ -46,7 +46,7 @@ static void only_the_survivor_has_a_vote(void **state)
     config = drive.init.config;
     config.members[0].voter = false;
     config.members[0].incarnation = 0;
-    config.members[1].admitted_ms = 5;
+    config.members[1].admitted_age_ms = 5;
     zab_config_survive(&config, 3, 77, 100, NEW_HISTORY);
     assert_int_equal(config.version, 100);
     assert_int_equal(config.history, NEW_HISTORY);
@@ -55,7 +55,7 @@ static void only_the_survivor_has_a_vote(void **state)
     assert_false(config.members[0].vacant);
     assert_true(config.members[1].vacant);
     assert_int_equal(config.members[1].incarnation, 0);
-    assert_int_equal(config.members[1].admitted_ms, 0);
+    assert_int_equal(config.members[1].admitted_age_ms, 0);
     drive_release(&drive);
 }
 

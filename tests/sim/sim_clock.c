@@ -1,0 +1,226 @@
+#include "tests/sim/sim_clock.h"
+
+#include "base/check.h"
+#include "server/replica/stamp.h"
+#include "server/state/state.h"
+
+#include <inttypes.h>
+
+enum {
+    ROUNDING_MS = 70,        /* A monotonic clock that drifts does so in steps, one a second. */
+    DRIFT_PART = 20,         /* Monotonic clocks run fast by one part in so many at the most. */
+    HEARD_TICKS = 14,        /* A clock was heard of that long ago, beyond twice syncLimit, */
+                             /* and its voter or the leader was paused. */
+    HEARD_MORE_MS = 2000,    /* And this, for slow networks. */
+    LOOK_MS = 20,            /* How often progress is looked for. */
+    PROGRESS_MORE_MS = 3000, /* For proposals, and for a leader that is being replaced. */
+    PATH_BYTES = 1024 * 100, /* Paths of TTL znodes that are looked at. */
+    PATHS_MAX = 1000,
+};
+
+/* ---- Clocks that jump. ---- */
+
+void sim_clock_set(struct sim *sim, struct sim_node *node, int64_t off_ms)
+{
+    SIM_TRACE(sim, "fault: the wall clock of %u jumps to %" PRId64, node->id, off_ms);
+    memmove(&node->walls[1], &node->walls[0], sizeof(node->walls) - sizeof(node->walls[0]));
+    node->walls[0] = (struct sim_wall){.off_ms = node->wall_off_ms, .until_us = sim->now_us};
+    node->wall_off_ms = off_ms;
+}
+
+static void set_right(struct sim *sim, struct sim_event *event)
+{
+    sim_clock_set(sim, &sim->nodes[event->a], 0);
+}
+
+void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint64_t for_ms)
+{
+    sim_clock_set(sim, node, off_ms);
+    if (for_ms > 0) {
+        sim_after(sim, for_ms * SIM_MS, set_right, "clock", NULL)->a = node->id;
+    }
+}
+
+/* ---- Stamps: what the clocks said, and what transactions may say. ---- */
+
+/* How long what was heard of a clock may stand for it. */
+static uint64_t heard_ms(const struct sim *sim)
+{
+    if (sim->knobs.voters == 1) {
+        return STEADY_SETTLE_MS + HEARD_MORE_MS;
+    }
+    return (uint64_t)sim->knobs.limits.tick_ms * (2 * sim->knobs.limits.sync_limit + HEARD_TICKS) +
+           HEARD_MORE_MS;
+}
+
+/* The largest or smallest offset that a clock had since then. */
+static int64_t off_since(const struct sim_node *node, uint64_t since_us, bool largest)
+{
+    int64_t off_ms = node->wall_off_ms;
+
+    for (size_t i = 0; i < SIM_WALLS && node->walls[i].until_us > since_us; i++) {
+        int64_t old_ms = node->walls[i].off_ms;
+
+        if (largest ? old_ms > off_ms : old_ms < off_ms) {
+            off_ms = old_ms;
+        }
+    }
+    return off_ms;
+}
+
+static void note_clocks(struct sim *sim, struct sim_rec *rec)
+{
+    uint64_t window_us = heard_ms(sim) * SIM_MS;
+    uint64_t since_us = sim->now_us > window_us ? sim->now_us - window_us : 0;
+    int64_t now_ms = sim_wall_ms(sim);
+    int64_t clocks_ms[SIM_NODES_MAX + 1];
+
+    rec->least_ms = INT64_MAX;
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        int64_t least_ms = now_ms + off_since(&sim->nodes[id], since_us, false);
+
+        clocks_ms[id - 1] = now_ms + off_since(&sim->nodes[id], since_us, true);
+        rec->least_ms = least_ms < rec->least_ms ? least_ms : rec->least_ms;
+    }
+    rec->reached_ms = stamp_reached(clocks_ms, sim->knobs.voters, sim->knobs.voters / 2 + 1);
+    rec->least_ms = rec->least_ms > 0 ? rec->least_ms : 0;
+}
+
+void sim_clock_made(struct sim *sim, struct sim_rec *rec)
+{
+    rec->made_us = sim->now_us;
+    if (rec->rec->type == LOGREC_TXN) {
+        note_clocks(sim, rec);
+    }
+}
+
+/* ---- Along what is committed. ---- */
+
+/* It never falls, and never grows by more than the time that has passed. */
+static void check_age(struct sim *sim, const struct sim_rec *rec, int64_t age_ms)
+{
+    const struct sim_times *last = &sim->times;
+    int64_t passed_ms = (int64_t)(rec->made_us / SIM_MS) - (int64_t)(last->made_us / SIM_MS);
+    int64_t grown_ms = age_ms - last->age_ms;
+
+    if (grown_ms < 0) {
+        sim_fail(sim, "clock", "%" PRIx64 " has an age that is %" PRId64 " ms below the one before",
+                 rec->rec->zxid, -grown_ms);
+    }
+    if (grown_ms > passed_ms + passed_ms / DRIFT_PART + ROUNDING_MS) {
+        sim_fail(sim, "clock",
+                 "%" PRIx64 " is %" PRId64 " ms older than the one before, %" PRId64
+                 " ms have passed",
+                 rec->rec->zxid, grown_ms, passed_ms);
+    }
+}
+
+static void check_stamp(struct sim *sim, const struct sim_rec *rec, int64_t stamp_ms)
+{
+    const struct sim_times *last = &sim->times;
+    int64_t slack_ms = STAMP_SLACK_MS + (int64_t)heard_ms(sim) / DRIFT_PART;
+    bool held = last->known && stamp_ms == last->stamp_ms;
+
+    if (stamp_ms > rec->reached_ms + slack_ms && !held) {
+        sim_fail(sim, "clock",
+                 "%" PRIx64 " is stamped %" PRId64
+                 " ms after what a majority's clocks have reached",
+                 rec->rec->zxid, stamp_ms - rec->reached_ms);
+    }
+    if (last->known && stamp_ms < last->stamp_ms &&
+        last->stamp_ms <= rec->least_ms + STAMP_SLACK_MS + STAMP_HOLD_MS - slack_ms) {
+        sim_fail(sim, "clock",
+                 "the stamp of %" PRIx64 " steps back by %" PRId64
+                 " ms: no voter's clock is so far "
+                 "behind",
+                 rec->rec->zxid, last->stamp_ms - stamp_ms);
+    }
+}
+
+void sim_clock_committed(struct sim *sim, const struct sim_rec *rec)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+
+    if (rec->rec->type != LOGREC_TXN ||
+        txn_open(&reader, logrec_payload(rec->rec), &header) != ERR_OK) {
+        return;
+    }
+    check_age(sim, rec, header.age_ms);
+    check_stamp(sim, rec, header.stamp_ms);
+    sim->times = (struct sim_times){.known = true,
+                                    .age_ms = header.age_ms,
+                                    .stamp_ms = header.stamp_ms,
+                                    .made_us = rec->made_us};
+}
+
+/* ---- Progress. ---- */
+
+/* Whether the leader still has TTL znodes or results of writes that are no newer. */
+static bool has_old(struct sim *sim, const struct sim_node *leader, zxid_t zxid)
+{
+    const struct state *state = view_read(leader->view);
+    struct wire_reader reader;
+    struct buf paths;
+
+    buf_init(&paths, PATH_BYTES);
+    size_t count = state_reap_candidates(state, INT64_MAX - 1, PATHS_MAX, &paths);
+    const struct state_remembered *oldest = state_remembered_after(state, 0);
+    bool old = sim->knobs.ttl_ppm > 0 && oldest != NULL && oldest->zxid <= zxid;
+
+    wire_reader_init(&reader, buf_slice(&paths));
+    for (size_t i = 0; i < count; i++) {
+        struct slice path = wire_get_raw(&reader, wire_get_u16(&reader));
+        struct stat_view stat;
+
+        znode_stat(state_find(state, path), &stat);
+        /* A child that was deleted lately has kept it. */
+        if (stat.mzxid <= zxid && stat.pzxid <= zxid) {
+            SIM_TRACE(sim, "still there: %.*s", (int)path.len, (const char *)path.data);
+            old = true;
+        }
+    }
+    buf_release(&paths);
+    view_read_done(leader->view);
+    return old;
+}
+
+static bool is_behind(struct sim *sim, zxid_t zxid)
+{
+    const struct sim_node *leader = sim_leader(sim);
+
+    return !leader || leader->paused || has_old(sim, leader, zxid);
+}
+
+static void look(struct sim *sim, struct sim_event *event)
+{
+    (void)sim;
+    (void)event;
+}
+
+void sim_clock_progress(struct sim *sim)
+{
+    const struct sim_knobs *knobs = &sim->knobs;
+    uint64_t span_ms = SIM_TTL_MAX_MS > knobs->remember_ms + knobs->remember_ms / 8
+                           ? SIM_TTL_MAX_MS
+                           : knobs->remember_ms + knobs->remember_ms / 8;
+    uint64_t bound_ms =
+        span_ms + span_ms / DRIFT_PART * 2 + 3 * (uint64_t)knobs->reap_ms + PROGRESS_MORE_MS;
+    uint64_t from_us = sim->now_us;
+    zxid_t zxid = sim->log_count > 0 ? sim->log[sim->log_count - 1]->rec->zxid : 0;
+
+    if (knobs->ttl_ppm == 0) {
+        return;
+    }
+    while (is_behind(sim, zxid)) {
+        sim_after(sim, LOOK_MS * SIM_MS, look, "look", NULL);
+        (void)sim_run(sim, sim->now_us + LOOK_MS * SIM_MS, NULL);
+        if (sim->now_us - from_us > bound_ms * SIM_MS) {
+            sim_fail(sim, "clock",
+                     "after %" PRIu64 " ms a TTL znode or a remembered result of before %" PRIx64
+                     " is still there",
+                     bound_ms, zxid);
+        }
+    }
+    sim->totals.progress++;
+}

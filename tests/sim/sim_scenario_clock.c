@@ -1,0 +1,125 @@
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_script.h"
+
+/*
+ * Clocks: those of leaders and of majorities jump, and what counts time goes on all the same. The
+ * clients are those of random seeds, with TTL znodes and idempotency keys.
+ */
+
+#define YEARS_MS INT64_C(315360000000) /* Ten. */
+
+enum {
+    ROUNDS = 5,
+    BAD_MS = 1500,
+    IDLE_MS = 8000,
+};
+
+static void begin(struct sim *sim)
+{
+    script_found(sim);
+    sim_client_begin(sim);
+    script_run(sim, 2000);
+}
+
+static int64_t some_offset(struct sim *sim)
+{
+    return rng_chance(&sim->rng, 700000) ? YEARS_MS : -YEARS_MS;
+}
+
+static void restart_all(struct sim *sim)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (sim->nodes[id].up) {
+            sim_node_die(sim, &sim->nodes[id], SIM_KILL);
+        }
+    }
+    script_run(sim, sim->knobs.down_max_ms + 1);
+}
+
+/* One bad second of the leader's wall clock; now and then all are started again. */
+static void leaders_clock_jumps(struct sim *sim)
+{
+    begin(sim);
+    for (int i = 0; i < ROUNDS; i++) {
+        sim_clock_jump(sim, script_leader(sim), some_offset(sim), BAD_MS);
+        script_run(sim, rng_range(&sim->rng, 1, 2 * BAD_MS));
+        if (rng_chance(&sim->rng, 400000)) {
+            restart_all(sim);
+        }
+        sim_clock_progress(sim);
+    }
+}
+
+/* The clocks of a majority are wrong, and set right later: stamps step back once. */
+static void a_majoritys_clocks_jump(struct sim *sim)
+{
+    begin(sim);
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t off_ms = some_offset(sim);
+
+        for (uint32_t id = 1; id <= sim->knobs.voters / 2 + 1; id++) {
+            sim_clock_set(sim, &sim->nodes[id], off_ms);
+        }
+        script_run(sim, rng_range(&sim->rng, 1, 2 * BAD_MS));
+        sim_clock_progress(sim);
+        for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+            sim_clock_set(sim, &sim->nodes[id], 0);
+        }
+        script_run(sim, rng_range(&sim->rng, 1, 2 * BAD_MS));
+        sim_clock_progress(sim);
+    }
+}
+
+/*
+ * Nothing is written for a while, and one follower does not hear of the time that passes. If it
+ * leads next it counts on from less, and the other follower must forget what it has heard.
+ */
+static void a_leader_has_not_heard_of_idle_time(struct sim *sim)
+{
+    script_found(sim);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct sim_node *first = script_leader(sim);
+        struct sim_node *deaf = script_follower(sim, (uint32_t)i % 2);
+
+        sim_net_cut(sim, first->id, deaf->id);
+        sim_net_cut(sim, deaf->id, first->id);
+        script_run(sim, IDLE_MS);
+        script_crash(sim, first, SIM_KILL);
+        script_heal(sim);
+
+        struct sim_node *second = script_leader(sim);
+
+        script_write(sim, second);
+        script_crash(sim, second, SIM_KILL);
+        script_start(sim, first); /* The third has the newest log, and leads. */
+        script_write(sim, script_leader(sim));
+        script_start(sim, second);
+        sim_settle(sim);
+    }
+}
+
+static void knobs_clock(struct sim_knobs *knobs)
+{
+    knobs->clients = 4;
+    knobs->think_ms = 300;
+    knobs->ttl_ppm = 300000;
+    knobs->reap_ms = 200;
+    knobs->key_ppm = 500000;
+    knobs->remember_ms = 2000;
+    knobs->snap_count = 40;
+}
+
+static void knobs_one(struct sim_knobs *knobs)
+{
+    knobs_clock(knobs);
+    knobs->nodes = 1;
+    knobs->voters = 1;
+}
+
+const struct script scripts_clock[] = {
+    {"S34", leaders_clock_jumps, knobs_clock},
+    {"S34-one", leaders_clock_jumps, knobs_one},
+    {"S35", a_majoritys_clocks_jump, knobs_clock},
+    {"S36", a_leader_has_not_heard_of_idle_time, NULL},
+    {.name = NULL},
+};

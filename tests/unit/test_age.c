@@ -1,0 +1,145 @@
+/* The age of the ensemble: what a leader counts, what others may believe, and for how long. */
+#include "server/replica/age.h"
+#include "tests/lib/unit.h"
+
+enum {
+    EPOCH = 5
+};
+
+static struct age follower(void)
+{
+    struct age age = {0};
+
+    age_turn(&age, EPOCH, false, false, 1000);
+    return age;
+}
+
+static struct age leader(int64_t seen_ms)
+{
+    struct age age = follower();
+
+    age_seen(&age, seen_ms);
+    age_turn(&age, EPOCH, true, false, 2000);
+    age_turn(&age, EPOCH + 1, true, false, 2500);
+    age_turn(&age, EPOCH + 1, true, true, 3000);
+    return age;
+}
+
+static void a_leader_continues_from_its_newest_transaction(void **state)
+{
+    struct age age = leader(700);
+
+    (void)state;
+    assert_int_equal(age_now(&age, 3000), 700);
+    assert_int_equal(age_now(&age, 3010), 710);
+    age_seen(&age, 705); /* Its own transaction. */
+    assert_int_equal(age_now(&age, 3010), 710);
+    age_turn(&age, EPOCH + 1, true, true, 9000);
+    assert_int_equal(age_now(&age, 9000), 6700);
+}
+
+static void only_a_leader_counts(void **state)
+{
+    struct age age = follower();
+
+    (void)state;
+    age_seen(&age, 700);
+    assert_int_equal(age_now(&age, 1000), 700);
+    assert_int_equal(age_now(&age, 100000), 700);
+    age_seen(&age, 600);
+    assert_int_equal(age_now(&age, 100000), 700);
+}
+
+static void a_new_leader_knows_of_idle_time_by_heartbeats(void **state)
+{
+    struct age age = follower();
+
+    (void)state;
+    age_seen(&age, 700);
+    age_heard(&age, EPOCH, 90000);
+    age_heard(&age, EPOCH, 80000);
+    age_turn(&age, EPOCH, false, false, 50000); /* Looks for a leader. */
+    age_turn(&age, EPOCH, true, false, 51000);
+    age_turn(&age, EPOCH + 1, true, false, 52000);
+    age_turn(&age, EPOCH + 1, true, true, 53000);
+    assert_int_equal(age_now(&age, 53001), 90001);
+}
+
+/* The leader of the next epoch may not have heard it: a key that was used under it would be
+ * forgotten early. */
+static void what_was_heard_ends_with_the_epoch(void **state)
+{
+    struct age age = follower();
+
+    (void)state;
+    age_seen(&age, 700);
+    age_heard(&age, EPOCH, 90000);
+    age_turn(&age, EPOCH + 1, false, false, 50000);
+    assert_int_equal(age_now(&age, 50000), 700);
+    age_heard(&age, EPOCH, 90000); /* Late. */
+    age_heard(&age, EPOCH + 2, 90000);
+    assert_int_equal(age_now(&age, 50000), 700);
+    age_heard(&age, EPOCH + 1, 800);
+    assert_int_equal(age_now(&age, 50000), 800);
+}
+
+static void a_leader_that_leads_again_has_lost_nothing(void **state)
+{
+    struct age age = leader(700);
+
+    (void)state;
+    age_turn(&age, EPOCH + 1, true, true, 10000);
+    age_turn(&age, EPOCH + 1, false, false, 11000);
+    assert_int_equal(age_now(&age, 20000), 8700);
+    age_turn(&age, EPOCH + 1, true, false, 21000);
+    age_turn(&age, EPOCH + 2, true, true, 22000);
+    assert_int_equal(age_now(&age, 22500), 9200);
+}
+
+static void a_leader_that_was_replaced_forgets_what_it_counted(void **state)
+{
+    struct age age = leader(700);
+
+    (void)state;
+    age_turn(&age, EPOCH + 1, true, true, 500000);
+    age_turn(&age, EPOCH + 1, false, false, 500001);
+    age_turn(&age, EPOCH + 2, false, false, 500002);
+    assert_int_equal(age_now(&age, 600000), 700);
+}
+
+/* It steps down and is elected again before anything is asked of it. */
+static void a_new_epoch_of_the_same_leader_continues(void **state)
+{
+    struct age age = leader(700);
+
+    (void)state;
+    age_turn(&age, EPOCH + 2, true, true, 10000);
+    assert_int_equal(age_now(&age, 10001), 7701);
+}
+
+static void it_never_overflows(void **state)
+{
+    struct age age = leader(INT64_MAX - 5);
+
+    (void)state;
+    assert_true(age_now(&age, 3005) == INT64_MAX);
+    assert_true(age_now(&age, 9000) == INT64_MAX);
+    age_heard(&age, EPOCH + 1, -1);
+    assert_true(age_now(&age, 9000) == INT64_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leader_continues_from_its_newest_transaction),
+        cmocka_unit_test(only_a_leader_counts),
+        cmocka_unit_test(a_new_leader_knows_of_idle_time_by_heartbeats),
+        cmocka_unit_test(what_was_heard_ends_with_the_epoch),
+        cmocka_unit_test(a_leader_that_leads_again_has_lost_nothing),
+        cmocka_unit_test(a_leader_that_was_replaced_forgets_what_it_counted),
+        cmocka_unit_test(a_new_epoch_of_the_same_leader_continues),
+        cmocka_unit_test(it_never_overflows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

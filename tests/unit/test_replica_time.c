@@ -1,0 +1,292 @@
+/* Age and stamp of transactions: no wall clock moves the age, also after a restart or at another
+ * leader; the stamp is what a majority's clocks say. */
+#include "server/replica/stamp.h"
+#include "server/state/state.h"
+#include "server/state/txn.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+#define YEARS_MS INT64_C(315360000000) /* Ten. */
+
+enum {
+    AGE_MS = 5000000,
+    NOW_MS = 1000000, /* The bench's wall clock. */
+};
+
+static void apply_at(struct state *state, zxid_t zxid, int64_t age_ms, const char *path,
+                     uint32_t creates)
+{
+    const struct txn_header header = {.age_ms = age_ms, .stamp_ms = -age_ms};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn,
+            &(struct txn_effect){.type = TXN_CREATE, .path = slice_str(path), .creates = creates});
+    assert_int_equal(state_apply(state, zxid, buf_slice(&txn), false, NULL), ERR_OK);
+    buf_release(&txn);
+}
+
+static struct state *copy_by_snapshot(const struct state *state)
+{
+    struct state *copy = state_new(0);
+    struct state_cursor cursor;
+    struct buf block;
+
+    buf_init(&block, 1 << 20);
+    state_scan_init(&cursor);
+    while (!cursor.done) {
+        buf_clear(&block);
+        state_scan(state, &cursor, 1 << 16, &block);
+        if (block.len > 0) {
+            assert_int_equal(state_restore(copy, buf_slice(&block)), ERR_OK);
+        }
+    }
+    state_scan_release(&cursor);
+    state_restored(copy, state_applied(state));
+    buf_release(&block);
+    return copy;
+}
+
+static void a_state_knows_its_times_also_through_a_snapshot(void **context)
+{
+    struct state *state = state_new(7);
+
+    (void)context;
+    assert_int_equal(state_age_ms(state), 0);
+    apply_at(state, zxid_make(1, 1), 50, "/a", 1);
+    apply_at(state, zxid_make(1, 2), 40, "/b", 2);
+    assert_int_equal(state_age_ms(state), 50);
+    assert_int_equal(state_stamp_ms(state), -40);
+
+    struct state *copy = copy_by_snapshot(state);
+
+    assert_int_equal(state_age_ms(copy), 50);
+    assert_int_equal(state_stamp_ms(copy), -40);
+    assert_int_equal(state_digest(copy), state_digest(state));
+    state_free(copy);
+    state_free(state);
+}
+
+/* What a TTL counts from is not what clients see as mtime. */
+static void a_snapshot_keeps_the_age_of_what_goes_by_itself(void **context)
+{
+    struct state *state = state_new(7);
+    const struct txn_header header = {.age_ms = 1000, .stamp_ms = YEARS_MS};
+    struct buf buf;
+
+    (void)context;
+    buf_init(&buf, 4096);
+    txn_begin(&buf, &header);
+    txn_put(&buf, &(struct txn_effect){.type = TXN_CREATE,
+                                       .path = slice_str("/ttl"),
+                                       .owner = OWNER_TTL_MARK | 50,
+                                       .creates = 1});
+    assert_int_equal(state_apply(state, 1, buf_slice(&buf), false, NULL), ERR_OK);
+
+    struct state *copy = copy_by_snapshot(state);
+
+    assert_int_equal(state_digest(copy), state_digest(state));
+    buf_clear(&buf);
+    assert_int_equal(state_reap_candidates(copy, 1049, 9, &buf), 0);
+    assert_int_equal(state_reap_candidates(copy, 1050, 9, &buf), 1);
+    assert_int_equal(znode_age_ms(state_find(copy, slice_str("/ttl"))), 1000);
+    buf_release(&buf);
+    state_free(copy);
+    state_free(state);
+}
+
+/* Two ways to the same tree may have had other clocks. */
+static void the_times_are_no_part_of_the_digest(void **context)
+{
+    struct state *one = state_new(7);
+    struct state *other = state_new(7);
+    const struct txn_header header = {.age_ms = 90, .stamp_ms = 90};
+    struct buf txn;
+
+    (void)context;
+    apply_at(one, zxid_make(1, 1), 50, "/a", 1);
+    apply_at(other, zxid_make(1, 1), 50, "/a", 1);
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_CHECK, .path = slice_str("/a")});
+    assert_int_equal(state_apply(other, zxid_make(1, 2), buf_slice(&txn), false, NULL), ERR_OK);
+    buf_release(&txn);
+    assert_int_equal(state_age_ms(other), 90);
+    assert_int_equal(state_digest(one), state_digest(other));
+    state_free(one);
+    state_free(other);
+}
+
+/* ---- A leader's. ---- */
+
+static struct txn_header proposed(struct bench *bench, const char *path)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    static struct told told; /* Its answer may come later. */
+
+    drive_clear(&bench->drive);
+    bench_create(bench, path, &told);
+    const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
+
+    assert_int_equal(txn_open(&reader, logrec_payload(entry->rec), &header), ERR_OK);
+    return header;
+}
+
+static void a_restarted_leader_counts_on_from_its_state(void **context)
+{
+    struct state *state = state_new(7);
+    struct bench bench;
+
+    (void)context;
+    apply_at(state, 0x1, AGE_MS, "/old", 1);
+
+    struct state *recovered = copy_by_snapshot(state);
+
+    state_restored(recovered, 0);
+    state_free(state);
+    bench_open_with(&bench, 3, 3, recovered);
+    drive_lead(&bench.drive);
+    assert_int_equal(proposed(&bench, "/new").age_ms, AGE_MS);
+    drive_tick(&bench.drive, 300);
+    assert_int_equal(proposed(&bench, "/newer").age_ms, AGE_MS + 300);
+    bench_close(&bench);
+}
+
+static void no_wall_clock_moves_the_age(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    int64_t age_ms = proposed(&bench, "/a").age_ms;
+
+    bench.wall_ms += YEARS_MS;
+    assert_int_equal(proposed(&bench, "/b").age_ms, age_ms);
+    drive_tick(&bench.drive, 400);
+    assert_int_equal(proposed(&bench, "/c").age_ms, age_ms + 400);
+    bench.wall_ms = 1;
+    assert_int_equal(proposed(&bench, "/d").age_ms, age_ms + 400);
+    bench_close(&bench);
+}
+
+/* A leader that stood still: the time has passed all the same. */
+static void the_age_counts_a_pause(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    int64_t age_ms = proposed(&bench, "/a").age_ms;
+
+    drive_pause(&bench.drive, 1500);
+    assert_int_equal(proposed(&bench, "/b").age_ms, age_ms + 1500);
+    bench_close(&bench);
+}
+
+/* Peer `id` answers a PING; its clock says that. */
+static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
+{
+    const struct sign sign = {.id = id,
+                              .at_ms = bench->drive.now_ms,
+                              .role = SIGN_FOLLOWER,
+                              .epoch = 1,
+                              .wall_ms = wall_ms};
+    struct zab_msg msg = {.type = ZAB_PONG, .link = bench->drive.links[id]};
+    struct buf bytes;
+
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(&sign, 1, bench->drive.now_ms, &bytes);
+    msg.bytes = buf_slice(&bytes);
+    drive_recv(&bench->drive, id, &msg);
+    buf_release(&bytes);
+}
+
+static void a_stamp_is_at_most_what_a_majority_has_reached_and_a_second(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    assert_int_equal(proposed(&bench, "/none").stamp_ms, 0); /* No clock is known yet. */
+    shows(&bench, 1, NOW_MS + 300);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    bench.wall_ms += YEARS_MS;
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS + YEARS_MS); /* Another voter is wrong, too. */
+    assert_true(proposed(&bench, "/c").stamp_ms == NOW_MS + YEARS_MS);
+    bench.wall_ms = NOW_MS;
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/d").stamp_ms, NOW_MS); /* Steps back. */
+    bench_close(&bench);
+}
+
+static void the_clock_of_a_voter_that_is_gone_counts_as_0(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    drive_down(&bench.drive, 2);
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
+    shows(&bench, 1, 5000); /* With it the majority has reached no more. */
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, 5000 + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+static void what_a_voter_showed_counts_on(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    bench.wall_ms += YEARS_MS;
+    shows(&bench, 1, NOW_MS);
+    drive_tick(&bench.drive, 700);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS + 700 + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+static void a_voter_alone_does_not_believe_a_jump(void **context)
+{
+    struct bench bench;
+    struct told told;
+    struct stat_view stat;
+
+    (void)context;
+    bench_open(&bench, 1, 1);
+    drive_persist(&bench.drive);
+    bench.wall_ms += YEARS_MS;
+    drive_tick(&bench.drive, 200);
+    bench_create(&bench, "/a", &told);
+    drive_persist(&bench.drive);
+    const struct state *state = view_read(bench.view);
+
+    znode_stat(state_find(state, slice_str("/a")), &stat);
+    view_read_done(bench.view);
+    assert_in_range(stat.ctime, NOW_MS, NOW_MS + STAMP_SLACK_MS + 1000);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_state_knows_its_times_also_through_a_snapshot),
+        cmocka_unit_test(a_snapshot_keeps_the_age_of_what_goes_by_itself),
+        cmocka_unit_test(the_times_are_no_part_of_the_digest),
+        cmocka_unit_test(a_restarted_leader_counts_on_from_its_state),
+        cmocka_unit_test(no_wall_clock_moves_the_age),
+        cmocka_unit_test(the_age_counts_a_pause),
+        cmocka_unit_test(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second),
+        cmocka_unit_test(the_clock_of_a_voter_that_is_gone_counts_as_0),
+        cmocka_unit_test(what_a_voter_showed_counts_on),
+        cmocka_unit_test(a_voter_alone_does_not_believe_a_jump),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

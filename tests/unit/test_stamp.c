@@ -1,0 +1,136 @@
+/* Stamps: whose clock is believed, and when they step back. */
+#include "server/replica/stamp.h"
+#include "tests/lib/unit.h"
+
+#define NOW_MS   INT64_C(1700000000000)
+#define YEARS_MS INT64_C(315360000000)
+
+static int64_t reached(int64_t a, int64_t b, int64_t c)
+{
+    int64_t clocks_ms[] = {a, b, c};
+
+    return stamp_reached(clocks_ms, 3, 2);
+}
+
+static void a_majority_says_what_time_it_is(void **state)
+{
+    (void)state;
+    assert_true(reached(NOW_MS, NOW_MS + 5, NOW_MS + 9) == NOW_MS + 5);
+    assert_true(reached(NOW_MS + YEARS_MS, NOW_MS, NOW_MS + 9) == NOW_MS + 9);
+    assert_true(reached(1, NOW_MS, NOW_MS + 9) == NOW_MS);
+    assert_true(reached(NOW_MS + YEARS_MS, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + YEARS_MS);
+}
+
+static void a_clock_that_is_not_heard_counts_as_0(void **state)
+{
+    int64_t one_ms = NOW_MS;
+
+    (void)state;
+    assert_true(reached(NOW_MS + YEARS_MS, 0, NOW_MS) == NOW_MS);
+    assert_int_equal(reached(NOW_MS + YEARS_MS, 0, 0), 0);
+    assert_int_equal(stamp_reached(&one_ms, 1, 2), 0);
+    assert_true(reached(INT64_MAX, INT64_MAX, 0) == STAMP_MAX_MS);
+    assert_int_equal(reached(INT64_MIN, INT64_MIN, 5), 0);
+}
+
+static void the_leaders_clock_counts_within_a_second(void **state)
+{
+    (void)state;
+    assert_true(stamp_next(0, NOW_MS + 400, NOW_MS) == NOW_MS + 400);
+    assert_true(stamp_next(0, NOW_MS - 400, NOW_MS) == NOW_MS - 400);
+    assert_true(stamp_next(0, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + STAMP_SLACK_MS);
+    assert_true(stamp_next(0, NOW_MS - YEARS_MS, NOW_MS) == NOW_MS - STAMP_SLACK_MS);
+    assert_int_equal(stamp_next(0, -5, 0), 0);
+    assert_true(stamp_next(0, INT64_MAX, STAMP_MAX_MS) == STAMP_MAX_MS + STAMP_SLACK_MS);
+}
+
+static void stamps_stand_still_where_clocks_are_corrected_a_little(void **state)
+{
+    int64_t most_ms = NOW_MS + STAMP_SLACK_MS + STAMP_HOLD_MS;
+
+    (void)state;
+    assert_true(stamp_next(NOW_MS + 300, NOW_MS, NOW_MS) == NOW_MS + 300);
+    assert_true(stamp_next(most_ms, NOW_MS, NOW_MS) == most_ms);
+}
+
+static void stamps_step_back_once_when_a_majority_was_wrong(void **state)
+{
+    int64_t last_ms = stamp_next(NOW_MS + YEARS_MS, NOW_MS, NOW_MS);
+
+    (void)state;
+    assert_true(last_ms == NOW_MS);
+    last_ms = stamp_next(last_ms, NOW_MS - 100, NOW_MS);
+    assert_true(last_ms == NOW_MS);
+    assert_true(stamp_next(INT64_MAX, NOW_MS, NOW_MS) == NOW_MS);
+    assert_true(stamp_next(INT64_MIN, NOW_MS, NOW_MS) == NOW_MS);
+}
+
+static void a_single_voter_notices_jumps(void **state)
+{
+    struct steady steady = {0};
+
+    (void)state;
+    assert_true(steady_read(&steady, 1000, NOW_MS) == NOW_MS);
+    assert_true(steady_read(&steady, 1100, NOW_MS + 100) == NOW_MS + 100);
+    assert_true(steady_read(&steady, 1200, NOW_MS + YEARS_MS) == NOW_MS + 200);
+    assert_true(steady_read(&steady, 2600, NOW_MS + YEARS_MS + 1400) == NOW_MS + 1600);
+    assert_true(steady_read(&steady, 2700, NOW_MS + 1700) == NOW_MS + 1700);
+    assert_true(steady_read(&steady, 2800, NOW_MS - YEARS_MS) == NOW_MS + 1800);
+}
+
+static void a_clock_that_stays_where_it_jumped_is_believed(void **state)
+{
+    struct steady steady = {0};
+    uint64_t end_ms = 1000 + STEADY_SETTLE_MS;
+
+    (void)state;
+    (void)steady_read(&steady, 900, NOW_MS);
+    assert_true(steady_read(&steady, 1000, NOW_MS + YEARS_MS) == NOW_MS + 100);
+    assert_true(steady_read(&steady, end_ms - 1, NOW_MS + YEARS_MS + STEADY_SETTLE_MS - 1) ==
+                NOW_MS + 99 + STEADY_SETTLE_MS);
+    assert_true(steady_read(&steady, end_ms, NOW_MS + YEARS_MS + STEADY_SETTLE_MS) ==
+                NOW_MS + YEARS_MS + STEADY_SETTLE_MS);
+}
+
+/* Each jump to another place begins to wait again. */
+static void a_clock_that_jumps_all_the_time_is_not_believed(void **state)
+{
+    struct steady steady = {0};
+
+    (void)state;
+    (void)steady_read(&steady, 0, NOW_MS);
+    for (uint64_t at_ms = 10000; at_ms < 50 * (uint64_t)STEADY_SETTLE_MS; at_ms += 10000) {
+        int64_t wall_ms = NOW_MS + (at_ms % 20000 == 0 ? YEARS_MS : -YEARS_MS);
+
+        assert_true(steady_read(&steady, at_ms, wall_ms) == NOW_MS + (int64_t)at_ms);
+    }
+}
+
+static void a_clock_that_is_slewed_is_followed(void **state)
+{
+    struct steady steady = {0};
+
+    (void)state;
+    for (uint64_t at_ms = 0; at_ms < 100000; at_ms += 500) {
+        int64_t wall_ms = NOW_MS + (int64_t)(at_ms * 2);
+
+        assert_true(steady_read(&steady, at_ms, wall_ms) == wall_ms);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_majority_says_what_time_it_is),
+        cmocka_unit_test(a_clock_that_is_not_heard_counts_as_0),
+        cmocka_unit_test(the_leaders_clock_counts_within_a_second),
+        cmocka_unit_test(stamps_stand_still_where_clocks_are_corrected_a_little),
+        cmocka_unit_test(stamps_step_back_once_when_a_majority_was_wrong),
+        cmocka_unit_test(a_single_voter_notices_jumps),
+        cmocka_unit_test(a_clock_that_stays_where_it_jumped_is_believed),
+        cmocka_unit_test(a_clock_that_jumps_all_the_time_is_not_believed),
+        cmocka_unit_test(a_clock_that_is_slewed_is_followed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
