@@ -355,6 +355,7 @@ static enum err apply_all(struct apply *apply, struct slice txn, struct state_ch
 
     /* check_bytes has seen the same bytes. */
     ASSERT(err == ERR_OK);
+    ASSERT(header.age_ms >= 0);
     apply->age_ms = header.age_ms;
     apply->stamp_ms = header.stamp_ms;
     while (err == ERR_OK) {

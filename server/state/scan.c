@@ -79,6 +79,7 @@ static void put_fields(const struct znode *node, struct buf *out)
     wire_put_u64(out, (uint64_t)node->mtime_ms);
     wire_put_varint(out, node->owner);
     if (owner_is_reaped(node->owner)) {
+        ASSERT(node->age_ms >= 0);
         wire_put_varint(out, (uint64_t)node->age_ms);
     }
     wire_put_varint(out, (uint32_t)node->version);

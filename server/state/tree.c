@@ -258,6 +258,8 @@ uint64_t znode_owner(const struct znode *node)
 
 int64_t znode_age_ms(const struct znode *node)
 {
+    ASSERT(node->age_ms >= 0 && (node->age_ms == 0 || owner_is_reaped(node->owner)));
+
     return node->age_ms;
 }
 
