@@ -458,8 +458,7 @@ void sim_fail_to(char *text, size_t size);
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t id);
 void sim_node_release(struct sim *sim, struct sim_node *node);
 uint64_t sim_node_ms(struct sim *sim, struct sim_node *node);
-int64_t sim_wall_ms(const struct sim *sim); /* Of a clock that is right. */
-int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node);
+int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node); /* In sim_clock.c. */
 
 /* Opens the disk and starts the process. */
 void sim_node_start(struct sim *sim, struct sim_node *node);

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+#define WALL_BASE_MS INT64_C(1700000000000)
+
 enum {
     ROUNDING_MS = 70,        /* A monotonic clock that drifts does so in steps, one a second. */
     DRIFT_PART = 20,         /* Monotonic clocks run fast by one part in so many at the most. */
@@ -19,6 +21,17 @@ enum {
 };
 
 /* ---- Clocks that jump. ---- */
+
+/* Of a clock that is right. */
+static int64_t wall_ms(const struct sim *sim)
+{
+    return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS);
+}
+
+int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node)
+{
+    return wall_ms(sim) + node->wall_off_ms;
+}
 
 void sim_clock_set(struct sim *sim, struct sim_node *node, int64_t off_ms)
 {
@@ -72,7 +85,7 @@ static void note_clocks(struct sim *sim, struct sim_rec *rec)
 {
     uint64_t window_us = heard_ms(sim) * SIM_MS;
     uint64_t since_us = sim->now_us > window_us ? sim->now_us - window_us : 0;
-    int64_t now_ms = sim_wall_ms(sim);
+    int64_t now_ms = wall_ms(sim);
     int64_t clocks_ms[SIM_NODES_MAX + 1];
 
     rec->least_ms = INT64_MAX;

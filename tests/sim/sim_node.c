@@ -5,8 +5,6 @@
 
 #include <inttypes.h>
 
-#define WALL_BASE_MS INT64_C(1700000000000)
-
 /* The host of one replica: what the server's main loop does, without sockets and threads. */
 
 enum {
@@ -25,16 +23,6 @@ uint64_t sim_node_ms(struct sim *sim, struct sim_node *node)
         node->clock_ms = now_ms;
     }
     return node->clock_ms;
-}
-
-int64_t sim_wall_ms(const struct sim *sim)
-{
-    return WALL_BASE_MS + (int64_t)(sim->now_us / SIM_MS);
-}
-
-int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node)
-{
-    return sim_wall_ms(sim) + node->wall_off_ms;
 }
 
 void sim_node_touch(struct sim *sim, struct sim_node *node, uint64_t session)
