@@ -151,7 +151,9 @@ static void test_a_session_is_the_same_on_every_replica(void **state)
     expect_everywhere("/znodes/v1/two", 404);
     for (uint32_t i = 0; i < 3; i++) {
         expect(i, "GET", "/znodes/v1/?consistency=linearizable", session.header, 401);
-        expect(i, "PUT", url, NULL, 401);
+        expect(i, "PUT", url, NULL, 404);
+        ENSEMBLE_CHECK(&ensemble, says("SessionExpired"));
+        expect(i, "PUT", "/sessions/v1/", session.header, 401);
         ENSEMBLE_CHECK(&ensemble, says("SessionExpired"));
         expect(i, "DELETE", url, NULL, 204);
     }
