@@ -51,3 +51,11 @@ test('all is well only when each replica is in step and was heard of just now', 
   assert.deepEqual(textsOf(told({ state: 'joining', heard_ms: 900 })), ['warn_joining']);
   assert.deepEqual(textsOf(told({ state: 'leader', heard_ms: 3_000 })), ['warn_silent']);
 });
+
+test('two processes with one id are the first thing that is said', () => {
+  const all = ensemble([true, true, false]);
+  const why = 'two processes claim id 3: 10.0.0.3 and 10.0.0.7';
+  Object.assign(all.members[2] ?? {}, { duplicate: why });
+  assert.equal(healthOf(all, status).level, 'bad');
+  assert.deepEqual(textsOf(all), ['warn_duplicate', 'warn_unreachable', 'warn_quorum']);
+});

@@ -19,6 +19,7 @@ export interface Warning {
     | 'warn_behind'
     | 'warn_versions'
     | 'warn_refused'
+    | 'warn_duplicate'
     | 'warn_lag'
     | 'warn_not_serving'
     | 'warn_draining'
@@ -80,11 +81,19 @@ function absence({ id, connected, refused, heard_ms: heard }: Member): Warning {
       };
 }
 
+/** Two processes with its id: what else is said of it may be of the one or the other. */
+function duplicate({ id, duplicate: why }: Member): Warning[] {
+  const section = 'Two processes with one id';
+  return why
+    ? [{ level: 'bad', text: 'warn_duplicate', values: { id, why }, docs: 'operating', section }]
+    : [];
+}
+
 function memberWarnings(member: Member, seenBy: number): Warning[] {
   const { id, client, disk_low: low, lag_ms: lag = 0, log_sync_p50_ms: sync } = member;
-  const warnings: Warning[] = [];
+  const warnings: Warning[] = duplicate(member);
   if (member.refused || !answers(member) || (member.heard_ms ?? 0) > HEARD_MS) {
-    return [absence(member)];
+    return [...warnings, absence(member)];
   }
   if (!isInStep(member) && id !== seenBy) {
     const section = 'Health';
