@@ -236,10 +236,11 @@ const struct cmd cmd_doctor = {
     .name = "doctor",
     .summary = "find out what is wrong with the ensemble, and say what to do",
     .usage = "",
-    .text = "Asks each replica, also those that only the others know of: no quorum, replicas that "
-            "are\n"
-            "missing, behind, of another history or version; disks, clocks, limits, traps of the\n"
-            "configuration. Changes nothing. Ends with 0 when nothing is wrong, else with 1.\n",
+    .text =
+        "Asks each replica, also those that only the others know of: two processes with one id,\n"
+        "no quorum, replicas that are missing, behind, of another history or version; disks,\n"
+        "clocks, limits, traps of the configuration. Changes nothing. Ends with 0 when nothing is\n"
+        "wrong, else with 1.\n",
     .examples = examples,
     .run = run,
 };

@@ -257,6 +257,17 @@ static void test_signals(void **state)
     shell_expect("eval \"$LIB\"; await '! zabra ls /locks/s --linearizable | grep lock'", 0, "");
 }
 
+/* As nohup starts it: the terminal may close, and the lock is held on. */
+static void test_a_hangup_that_is_to_be_ignored(void **state)
+{
+    (void)state;
+    shell_expect(
+        "eval \"$LIB\"; (trap '' HUP; exec zabra lock nohup --ttl 60s -- sh -c ': >$D/held; "
+        "while [ ! -e $D/go ]; do sleep 0.05; done; exit 7') & p=$!; await '[ -e $D/held ]'; "
+        "kill -HUP $p; sleep 0.3; zabra ls /locks/nohup --linearizable; : >$D/go; wait $p",
+        7, "lock-");
+}
+
 /* A command that does not end by SIGTERM is killed. */
 static void test_what_is_lost(void **state)
 {
@@ -361,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_who_leads),
         cmocka_unit_test(test_a_barrier_is_left_together),
         cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_a_hangup_that_is_to_be_ignored),
         cmocka_unit_test(test_what_is_lost),
         cmocka_unit_test(test_all_that_was_started_is_lost),
         cmocka_unit_test(test_the_end_of_a_command_is_seen),
