@@ -18,7 +18,8 @@ enum {
     CLAIMANT = COUNT, /* Index of the second process of an id. */
     LOG_MAX = 1 << 20,
     WRITES = 200,
-    ATTEMPTS = 8,    /* Of the claimant, while the other one keeps its place. */
+    ATTEMPTS = 8, /* Of the claimant, while the other one keeps its place. */
+    SETTLE_ROUNDS = 3,
     RETRY_MS = 1000, /* The longest pause between two attempts of a replica. */
     TICK_MS = 1000,  /* As the default. */
     SLACK_MS = 3000  /* To start, to read the log, and for a slow machine. */
@@ -87,18 +88,18 @@ static void add_claimant(uint32_t index)
     ensemble.count = COUNT + 1; /* It is ended and its log is looked at as well. */
 }
 
-/* One that others do not dial: of each pair the one with the larger id does. */
-static uint32_t leader_that_dials(void)
+/* Of each pair the one with the larger id dials. So a second process of the largest id reaches all
+ * others, although it cannot listen where the first one does. */
+static void make_largest_lead(void)
 {
     uint32_t leader = ensemble_wait_leader(&ensemble);
 
-    while (leader == 0) {
+    while (leader != COUNT - 1) {
         assert_int_equal(ensemble_stop(&ensemble, leader), 0);
         ensemble_start(&ensemble, leader);
         ensemble_wait_all_ready(&ensemble);
         leader = ensemble_wait_leader(&ensemble);
     }
-    return leader;
 }
 
 struct calm {
@@ -204,11 +205,11 @@ static void expect_let_in(uint32_t live, uint32_t witness, uint64_t bound_ms)
 static void a_copied_directory_does_not_disturb_the_leader(void **state)
 {
     struct calm before;
-    uint32_t leader = 0;
+    uint32_t leader = COUNT - 1;
 
     (void)state;
     ensemble_launch(&ensemble, COUNT, NULL);
-    leader = leader_that_dials();
+    make_largest_lead();
     write_some(leader, 1);
     add_claimant(leader);
     assert_int_equal(ensemble_stop(&ensemble, leader), 0); /* For a copy of one moment. */
@@ -217,13 +218,7 @@ static void a_copied_directory_does_not_disturb_the_leader(void **state)
     ensemble_start(&ensemble, leader);
     ensemble.count = COUNT;
     ensemble_wait_all_ready(&ensemble);
-    while (ensemble_wait_leader(&ensemble) != leader) {
-        uint32_t other = ensemble_wait_leader(&ensemble);
-
-        assert_int_equal(ensemble_stop(&ensemble, other), 0);
-        ensemble_start(&ensemble, other);
-        ensemble_wait_all_ready(&ensemble);
-    }
+    make_largest_lead();
     ensemble.count = COUNT + 1;
     write_some(leader, WRITES);
     look(&before);
@@ -263,6 +258,24 @@ static void an_empty_directory_does_not_disturb_a_follower(void **state)
     ensemble_close(&ensemble);
 }
 
+/* Which of two has the place may be settled once more when one that stood still goes on; then it
+ * stays. */
+static void expect_settled(uint32_t witness, const char *connected)
+{
+    uint32_t before = 0;
+    uint32_t rounds = 0;
+
+    do {
+        uint64_t refused = ensemble_metric(&ensemble, witness, "zabra_peer_duplicates_total");
+
+        assert_true(rounds++ < SETTLE_ROUNDS);
+        before = log_count(witness, connected);
+        ENSEMBLE_WAIT(&ensemble,
+                      ensemble_metric(&ensemble, witness, "zabra_peer_duplicates_total") >=
+                          refused + ATTEMPTS / 2);
+    } while (log_count(witness, connected) != before);
+}
+
 /* One that stands still answers nobody; when it goes on it is the one that comes late. */
 static void one_that_stands_still_is_replaced(void **state)
 {
@@ -287,9 +300,7 @@ static void one_that_stands_still_is_replaced(void **state)
     assert_true(os_now_ms() - begin_ms < (TICK_MS + SLACK_MS) * ENSEMBLE_FACTOR);
     ensemble_signal(&ensemble, live, SIGCONT);
     ENSEMBLE_WAIT(&ensemble, log_count(live, "two processes claim id") > 0);
-    before = log_count(0, connected);
-    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 0, "zabra_peer_duplicates_total") >= 3);
-    assert_int_equal(log_count(0, connected), before);
+    expect_settled(0, connected);
     ensemble_close(&ensemble);
 }
 
