@@ -218,3 +218,24 @@ visiting(
     await served.end();
   },
 );
+
+visiting(
+  'behind a proxy that sends REST to another replica the page speaks of its own',
+  {},
+  async (page, visit) => {
+    const { follower, other } = await roles();
+    let asked = 0;
+    await page.route(/\/(status|ensemble)\/v1$/, async (route) => {
+      const { pathname } = new URL(route.request().url());
+      const response = await route.fetch({ url: `${replicas.url(other)}${pathname}` });
+      asked += 1;
+      await route.fulfill({ response });
+    });
+    await visit.open('/ui/', follower);
+    await page.getByText('All is well').waitFor();
+    await page.getByText(`As seen by replica ${follower + 1}`).waitFor();
+    await pause(KNOWN_MS);
+    await condition(page, 'Live').waitFor();
+    assert.ok(asked <= 2, `asked in vain: ${asked}`);
+  },
+);

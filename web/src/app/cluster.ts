@@ -51,18 +51,32 @@ export const late = computed(() => lateness(known.value));
 export const readOnly = computed(() => status.value?.read_only === true);
 
 let asked: Hello | undefined; // The connection at whose other end a look is under way.
+let proxied: Hello | undefined; // The one at whose address another replica answers REST.
 
-/** By REST: on the socket the answer would come behind a write that waits for a quorum. */
+/** By REST: on the socket the answer would come behind a write that waits for a quorum. But a proxy may
+ * send REST to another replica than the socket is at: what that one says is not about this page. */
+async function ask(hello: Hello): Promise<[Status, Ensemble]> {
+  if (proxied !== hello) {
+    const [one, all] = await Promise.all([
+      http.info<Status>('/status/v1', LATE_MS),
+      http.info<Ensemble>('/ensemble/v1', LATE_MS),
+    ]);
+    if (one.id === hello.server && all.seen_by === hello.server) {
+      return [one, all];
+    }
+    proxied = hello;
+  }
+  const [one, all] = await Promise.all([socket.read('status'), socket.read('ensemble')]);
+  return [one.status, all.ensemble];
+}
+
 async function look(): Promise<void> {
   const hello = socket.hello.peek();
   if (!hello || asked === hello) {
     return;
   }
   asked = hello;
-  const answers = await Promise.all([
-    http.info<Status>('/status/v1', LATE_MS),
-    http.info<Ensemble>('/ensemble/v1', LATE_MS),
-  ]).catch((error: ApiError) => error);
+  const answers = await ask(hello).catch((error: ApiError) => error);
   if (asked !== hello) {
     return; // Another replica serves, and was asked.
   }

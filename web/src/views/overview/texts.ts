@@ -13,7 +13,7 @@ export const say = defineTexts(
     health_bad_served: 'Trouble: {voting} of {voters} voting, led by replica {leader}',
     health_good: 'All is well: {voting} of {voters} voting, led by replica {leader}',
     health_old:
-      'Not known now: no fresh answer has come. What follows is what replica {id} said last.',
+      'How the ensemble is now is not known. What follows is what replica {id} knew last.',
     health_warn: 'Working, with remarks: {voting} of {voters} voting, led by replica {leader}',
     lag: 'Heard from the leader',
     leader: 'Leader',
@@ -82,7 +82,7 @@ export const say = defineTexts(
     health_bad: '异常：{voters} 个投票者中有 {voting} 个在线，至少需要 {quorum} 个',
     health_bad_served: '异常：{voters} 个投票者中有 {voting} 个在线，领导者为副本 {leader}',
     health_good: '一切正常：{voters} 个投票者中有 {voting} 个在线，领导者为副本 {leader}',
-    health_old: '目前未知：没有新的应答。以下是副本 {id} 最后报告的内容。',
+    health_old: '目前不清楚集群的状态。以下是副本 {id} 最后所知的内容。',
     health_warn: '运行中，有提示：{voters} 个投票者中有 {voting} 个在线，领导者为副本 {leader}',
     lag: '距上次收到领导者消息',
     leader: '领导者',
