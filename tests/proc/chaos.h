@@ -124,6 +124,29 @@ struct chaos_view {
 void chaos_view_start(struct chaos_view *view, uint16_t port, uint32_t id);
 void chaos_view_stop(struct chaos_view *view);
 
+/* ---- Keepers: sessions that live by being touched, at any replica. ---- */
+
+/* Opens a session of a few seconds with an ephemeral below /e, touches it for a while, then leaves
+ * it alone, and again. Opened, touched and left sessions are counted. */
+struct chaos_keeper {
+    uint32_t number;
+    uint16_t ports[ENSEMBLE_MAX];
+    char create_path[64];
+    struct rng rng;
+    struct thread thread;
+    _Atomic bool stopping;
+    /* To be read once it has stopped. */
+    uint32_t opened;
+    uint32_t touches;
+    uint32_t abandoned;
+    uint32_t expired; /* While it was touched, as far as that was possible. */
+    char wrong[512];  /* One was over though a touch had been answered shortly before; or empty. */
+};
+
+void chaos_keeper_start(struct chaos_keeper *keeper, const struct ensemble *ensemble,
+                        uint32_t number, uint64_t seed);
+void chaos_keeper_stop(struct chaos_keeper *keeper);
+
 /* ---- Faults. ---- */
 
 struct chaos_counts {

@@ -24,6 +24,7 @@ enum {
     TTL_SECONDS = 60, /* Runs of that length wait for the end of znodes with a time to live. */
     ROUND_MS = 40000,
     REST_MS = 6,
+    KEEPERS = 4,
     GAP_US = 1000000 /* Without an acknowledged write: unavailable. */
 };
 
@@ -34,6 +35,7 @@ static const char keys[] = "tickTime=300\nsnapCount=3000\nmaxWindow=400\nwalSegm
 
 static struct chaos chaos;
 static struct history_run run;
+static struct chaos_keeper keepers[KEEPERS];
 static uint32_t seconds = SECONDS;
 static uint32_t without;
 static bool only_plan;
@@ -234,6 +236,52 @@ static void check_time_goes_on(void)
     }
 }
 
+static void start_keepers(void)
+{
+    ensemble_call_until(&chaos.ensemble, 0, "PUT", "/znodes/v1/e?upsert=true", "", 201);
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        chaos_keeper_start(&keepers[i], &chaos.ensemble, i + 1, run.seed);
+    }
+}
+
+static bool has_no_children(uint32_t index)
+{
+    struct ensemble *ensemble = &chaos.ensemble;
+    const char *path = "/znodes/v1/e?view=children&consistency=linearizable";
+    bool known = ensemble_call(ensemble, index, "GET", path, NULL) == 200;
+    json_t *answer = known ? web_json(&ensemble->reply) : NULL;
+    const json_t *children = json_object_get(answer, "children");
+    bool none = children && json_array_size(children) == 0;
+
+    json_decref(answer);
+    return none;
+}
+
+/* No session was lost while it was touched; those that are left alone end, and their ephemerals. */
+static void stop_keepers(void)
+{
+    struct chaos_keeper sum = {.number = 0};
+    uint64_t start_ms = os_now_ms();
+
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        chaos_keeper_stop(&keepers[i]);
+        sum.opened += keepers[i].opened;
+        sum.touches += keepers[i].touches;
+        sum.abandoned += keepers[i].abandoned;
+        sum.expired += keepers[i].expired;
+    }
+    for (uint32_t i = 0; i < KEEPERS; i++) {
+        ensemble_check(&chaos.ensemble, keepers[i].wrong[0] == '\0', keepers[i].wrong);
+    }
+    for (uint32_t i = 0; i < chaos.ensemble.count; i++) {
+        ENSEMBLE_WAIT(&chaos.ensemble, has_no_children(i));
+    }
+    print_message("%u sessions of 8 s: %u touches, %u expired while no replica could be told, %u "
+                  "left alone; all had ended %.1f s after the last touch\n",
+                  sum.opened, sum.touches, sum.expired, sum.abandoned,
+                  (double)(os_now_ms() - start_ms) / 1e3);
+}
+
 static void play_rounds(void)
 {
     struct chaos_planner planner;
@@ -264,7 +312,9 @@ static void what_clients_saw_under_all_faults_is_possible(void **state)
     print_message("seed %" PRIu64 "\n", run.seed);
     ensemble_call_until(&chaos.ensemble, 0, "PUT", "/znodes/v1/h?upsert=true", "", 201);
     add_clients();
+    start_keepers();
     play_rounds();
+    stop_keepers();
     check_time_goes_on();
     history_end(&run, &chaos.ensemble);
     ENSEMBLE_WAIT(&chaos.ensemble, are_equal());
