@@ -9,7 +9,9 @@
 
 enum {
     FRESH_MS = 2000, /* A view that is older says nothing of the leader. */
-    DISK_FAILED = 4  /* Exit code of a replica whose disk failed. */
+    /* Exit codes of a replica whose disk failed: while it started, and later. */
+    DISK_FAILED_EARLY = 2,
+    DISK_FAILED = 4
 };
 
 static uint32_t leader_now(struct chaos *chaos)
@@ -52,11 +54,13 @@ static void look_after(struct chaos *chaos, uint32_t index)
     if (!ensemble_has_ended(&chaos->ensemble, index)) {
         return;
     }
+
+    int code = WIFEXITED(replica->status) ? WEXITSTATUS(replica->status) : -1;
+
     (void)snprintf(text, sizeof(text), "replica %u ended by itself only behind an I/O error",
                    replica->id);
     ensemble_check(&chaos->ensemble,
-                   may_end(chaos, index) && WIFEXITED(replica->status) &&
-                       WEXITSTATUS(replica->status) == DISK_FAILED,
+                   may_end(chaos, index) && (code == DISK_FAILED || code == DISK_FAILED_EARLY),
                    text);
     chaos->counts.ended++;
     start(chaos, index);
