@@ -77,9 +77,9 @@ const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
                      "Raise maxRefillLogBytes or free space on the disk of the leader's dataDir; "
                      "or give the replica a faster network."},
     [CLOCK_SKEW] = {false, "clock-skew",
-                    "Times of changes (ctime, mtime) jump when the leader "
-                    "changes, and logs cannot be laid side by side. Nothing else depends on "
-                    "clocks.",
+                    "Times of changes (ctime, mtime) follow a majority of the "
+                    "voters' clocks: with one voter down a wrong clock can make them wrong. Logs "
+                    "cannot be compared. Nothing else depends on clocks.",
                     "Run chrony or systemd-timesyncd on all machines."},
     [VERSIONS_DIFFER] = {false, "versions-differ",
                          "Right in the middle of an upgrade, and only "

@@ -14,6 +14,8 @@
 
 enum {
     PUBLISH_MS = 250, /* At least this often; also the longest wait for events. */
+    CLOCK_WRONG_MS = 1000,
+    CLOCK_RIGHT_MS = 500,
 };
 
 void core_halt(const char *text)
@@ -140,6 +142,28 @@ static void say_role(struct core *core)
         log_info("zab", "elected: gathers a quorum for a new epoch");
     } else {
         log_info("zab", "joins leader %u", now.zab.leader);
+    }
+}
+
+/* One line when the wall clock becomes wrong, and one when it is right again. */
+void core_say_clock(struct core *core, const struct replica_status *status)
+{
+    int64_t ahead_ms = status->clock_ahead_ms;
+    int64_t off_ms = ahead_ms < 0 ? -ahead_ms : ahead_ms;
+
+    if (!status->clock_known) {
+        return;
+    }
+    if (!core->clock_wrong && off_ms > CLOCK_WRONG_MS) {
+        core->clock_wrong = true;
+        log_warn(
+            "clock",
+            "the wall clock of this replica is %.1f s %s what a majority of the voters' clocks "
+            "have reached; set it right and keep it so (chrony, systemd-timesyncd)",
+            (double)off_ms / 1000.0, ahead_ms > 0 ? "ahead of" : "behind");
+    } else if (core->clock_wrong && off_ms < CLOCK_RIGHT_MS) {
+        core->clock_wrong = false;
+        log_info("clock", "the wall clock agrees with a majority of the voters again");
     }
 }
 

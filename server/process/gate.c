@@ -92,6 +92,7 @@ void gate_publish(struct gate *gate)
     size_t count = zab_peers(replica_zab(core->replica), peers, ZAB_MEMBERS_MAX);
 
     replica_status(core->replica, &status);
+    core_say_clock(core, &status);
     store_figures(gate->server->store, &figures);
     (void)pthread_mutex_lock(&gate->mutex);
     to->replica = status;

@@ -112,6 +112,16 @@ static void write_window(struct gate *gate, struct buf *out)
             extent.restarts);
 }
 
+/* Seconds. */
+static double clock_ahead(struct gate *gate)
+{
+    (void)pthread_mutex_lock(&gate->mutex);
+    int64_t ahead_ms = gate->published.replica.clock_ahead_ms;
+
+    (void)pthread_mutex_unlock(&gate->mutex);
+    return (double)ahead_ms / 1000.0;
+}
+
 static void write_role(struct gate *gate, struct buf *out)
 {
     static const char *const roles[] = {"leader", "follower", "observer", "looking", "quarantine"};
@@ -134,6 +144,9 @@ static void write_role(struct gate *gate, struct buf *out)
     metric_head(out, "zabra_leader_lag_seconds", "gauge",
                 "Time since this replica last heard from a leader with a quorum.");
     metric_put_double(out, "zabra_leader_lag_seconds", NULL, (double)status.lag_ms / 1000.0);
+    metric_head(out, "zabra_clock_ahead_seconds", "gauge",
+                "Its wall clock, ahead of what a majority of the voters' clocks have reached.");
+    metric_put_double(out, "zabra_clock_ahead_seconds", NULL, clock_ahead(gate));
 }
 
 static void write_duplicates(struct gate *gate, struct buf *out, const struct tcp_figures *tcp)

@@ -175,6 +175,7 @@ struct core {
     uint64_t published_ms;
     bool publish_now;
     struct zab_status said;                  /* As the log was told last. */
+    bool clock_wrong;                        /* So was that the wall clock is. */
     struct core_peer peers[ZAB_MEMBERS_MAX]; /* By index of the configuration file. */
     struct core_listen listen;
     _Atomic bool stop;
@@ -284,6 +285,7 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX]);
 void core_start(struct server *server);
 void core_stop(struct server *server);
 void core_run_effects(struct server *server);
+void core_say_clock(struct core *core, const struct replica_status *status);
 void core_step(struct server *server, struct zab_event *event); /* At the present time. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 void core_halt(const char *text); /* Does not return. */

@@ -463,6 +463,8 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .tree_refused = replica->tree_refused,
         .room = replica->room,
         .aside = replica->aside,
+        .clock_known = replica->reached_known,
+        .clock_ahead_ms = times_ahead_ms(replica),
         .draining = replica->draining,
         .readable = replica->readable,
     };

@@ -94,9 +94,11 @@ struct replica_status {
     uint64_t elections;   /* Times this replica went looking. */
     uint64_t expired;     /* Sessions that it has ended as leader. */
     uint64_t low_periods; /* Times that it began, as leader, to refuse for the disks of a quorum. */
-    uint64_t tree_refused; /* Requests that it has refused as leader: the tree is full. */
-    struct prep_room room; /* maxTreeBytes in force: the leader's view, as last heard. */
-    const char *aside;     /* Why this replica takes no writes; NULL: it does. */
+    uint64_t tree_refused;  /* Requests that it has refused as leader: the tree is full. */
+    struct prep_room room;  /* maxTreeBytes in force: the leader's view, as last heard. */
+    const char *aside;      /* Why this replica takes no writes; NULL: it does. */
+    int64_t clock_ahead_ms; /* This replica's wall clock, of what a majority's have reached; ... */
+    bool clock_known;       /* ... if enough of them are known. */
     bool draining;
     bool readable; /* The state is whole and sound since it was loaded: only its age may forbid
                       local reads. */

@@ -281,6 +281,7 @@ void times_heard(struct replica *replica, const struct sign *sign);
 
 /* What the clocks of a majority have reached, as far as they are known. */
 void times_compare(struct replica *replica);
+int64_t times_ahead_ms(const struct replica *replica); /* The own clock, of that; 0: unknown. */
 void times_peer_lost(struct replica *replica, uint32_t peer);
 
 /* replica.c */

@@ -109,6 +109,13 @@ void times_compare(struct replica *replica)
     replica->reached_ahead_ms = reached_ms - (int64_t)replica->now_ms;
 }
 
+int64_t times_ahead_ms(const struct replica *replica)
+{
+    int64_t own_ms = stamp_clamp(replica->wall_ms) - (int64_t)replica->now_ms;
+
+    return replica->reached_known ? own_ms - replica->reached_ahead_ms : 0;
+}
+
 void times_peer_lost(struct replica *replica, uint32_t peer)
 {
     for (size_t i = 0; i < replica->sign_count; i++) {

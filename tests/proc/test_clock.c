@@ -1,0 +1,189 @@
+/* Wall clocks that jump: what counts time goes on, and times of changes are those of a majority. */
+#include "tests/proc/ensemble.h"
+#include "tests/proc/faulty.h"
+
+#define YEARS_MS INT64_C(315360000000) /* Ten. */
+
+enum {
+    REPLICAS = 3,
+    BAD_MS = 1500,
+    NEAR_MS = 5000, /* What a machine with other work may add to a second. */
+};
+
+static struct ensemble ensemble;
+static struct faulty *faulty[REPLICAS];
+
+static void launch(void)
+{
+    ensemble_open(&ensemble, REPLICAS, "rememberFor=2000\nmaxRemembered=4\n");
+    ensemble.faulty = true;
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        faulty[i] = faulty_open(ensemble.replicas[i].faulty);
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+static int teardown(void **state)
+{
+    *state = &ensemble;
+    return ensemble_teardown(state);
+}
+
+static long put_with_key(uint32_t index, const char *path)
+{
+    char key[WEB_KEY_LEN + 1];
+    char headers[WEB_KEY_LEN + 32];
+
+    web_make_key(key);
+    (void)snprintf(headers, sizeof(headers), "Idempotency-Key: %s", key);
+    const struct web_call call = {.method = "PUT",
+                                  .port = ensemble.replicas[index].client_port,
+                                  .path = path,
+                                  .body = "x",
+                                  .headers = headers};
+
+    return web_do(ensemble.web, &call, &ensemble.reply);
+}
+
+static bool is_done(long status)
+{
+    return status == 200 || status == 201;
+}
+
+/* Until no more answers can be remembered. */
+static void fill_memory(uint32_t index)
+{
+    ENSEMBLE_WAIT(&ensemble, put_with_key(index, "/znodes/v1/keyed?upsert=true") == 429);
+}
+
+static bool is_gone(uint32_t index, const char *path)
+{
+    return ensemble_call(&ensemble, index, "GET", path, NULL) == 404;
+}
+
+static int64_t time_of(uint32_t index, const char *path, const char *field)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "\"%s\":", field);
+    ENSEMBLE_WAIT(&ensemble, ensemble_call(&ensemble, index, "GET", path, NULL) == 200);
+    const char *at = strstr(web_text(&ensemble.reply), name);
+
+    assert_non_null(at);
+    return strtoll(at + strlen(name), NULL, 10);
+}
+
+static bool is_near(int64_t time_ms, int64_t want_ms)
+{
+    return time_ms > want_ms - NEAR_MS && time_ms < want_ms + NEAR_MS;
+}
+
+static void restart_all(void)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_kill(&ensemble, i);
+    }
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        ensemble_start(&ensemble, i);
+    }
+    ensemble_wait_all_ready(&ensemble);
+}
+
+/* Writes under a leader whose clock is ten years ahead for a second and a half. */
+static void bad_second(const char *ttl_path, const char *create_ttl)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint64_t end_ms = os_now_ms() + BAD_MS;
+
+    atomic_store(&faulty[leader]->wall_offset_ms, YEARS_MS);
+    ensemble_call_until(&ensemble, leader, "POST", create_ttl, "x", 201);
+    assert_true(is_near(time_of(leader, ttl_path, "ctime"), os_wall_ms()));
+    while (os_now_ms() < end_ms) {
+        (void)put_with_key(leader, "/znodes/v1/keyed?upsert=true");
+        ensemble_breathe();
+    }
+    fill_memory(leader);
+    atomic_store(&faulty[leader]->wall_offset_ms, 0);
+}
+
+static void test_a_bad_second_of_the_leaders_clock_stops_no_time(void **state)
+{
+    (void)state;
+    launch();
+    bad_second("/znodes/v1/one", "/znodes/v1/?op=create&name=one&ttl=1000");
+    ENSEMBLE_WAIT(&ensemble, is_done(put_with_key(0, "/znodes/v1/keyed?upsert=true")));
+    ENSEMBLE_WAIT(&ensemble, is_gone(0, "/znodes/v1/one"));
+    /* The same, also after a restart of all. */
+    bad_second("/znodes/v1/two", "/znodes/v1/?op=create&name=two&ttl=1000");
+    restart_all();
+    ENSEMBLE_WAIT(&ensemble, is_done(put_with_key(1, "/znodes/v1/keyed?upsert=true")));
+    ENSEMBLE_WAIT(&ensemble, is_gone(1, "/znodes/v1/two"));
+}
+
+static void set_majority(int64_t offset_ms)
+{
+    atomic_store(&faulty[0]->wall_offset_ms, offset_ms);
+    atomic_store(&faulty[1]->wall_offset_ms, offset_ms);
+}
+
+/* Times of changes follow a majority, and step back once when it has been set right. */
+static void test_an_ensemble_with_wrong_times_heals_by_itself(void **state)
+{
+    (void)state;
+    launch();
+    ensemble_call_until(&ensemble, 0, "PUT", "/znodes/v1/a?upsert=true", "x", 201);
+    assert_true(is_near(time_of(0, "/znodes/v1/a", "ctime"), os_wall_ms()));
+    set_majority(YEARS_MS);
+    ENSEMBLE_WAIT(&ensemble,
+                  is_done(ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/a", "y")) &&
+                      is_near(time_of(0, "/znodes/v1/a", "mtime"), os_wall_ms() + YEARS_MS));
+    restart_all();
+    set_majority(0);
+    ENSEMBLE_WAIT(&ensemble, is_done(ensemble_call(&ensemble, 0, "PUT", "/znodes/v1/a", "z")) &&
+                                 is_near(time_of(0, "/znodes/v1/a", "mtime"), os_wall_ms()));
+}
+
+static bool log_says(uint32_t index, const char *text)
+{
+    char command[512];
+
+    (void)snprintf(command, sizeof(command), "grep -q '%s' %s", text, ensemble.replicas[index].log);
+    return system(command) == 0; /* NOLINT(concurrency-mt-unsafe): one thread. */
+}
+
+static bool metric_is(uint32_t index, const char *name, double least, double most)
+{
+    if (ensemble_call(&ensemble, index, "GET", "/metrics", NULL) != 200) {
+        return false;
+    }
+    const char *at = strstr(web_text(&ensemble.reply), name);
+    double value = at ? strtod(at + strlen(name), NULL) : most + 1;
+
+    return value >= least && value <= most;
+}
+
+/* An operator is told which replica's clock is wrong. */
+static void test_a_replica_with_a_wrong_clock_says_so(void **state)
+{
+    (void)state;
+    launch();
+    atomic_store(&faulty[2]->wall_offset_ms, -60000);
+    ENSEMBLE_WAIT(&ensemble, metric_is(2, "\nzabra_clock_ahead_seconds ", -70, -50));
+    ENSEMBLE_WAIT(&ensemble, log_says(2, "behind what a majority of the voters"));
+    ENSEMBLE_WAIT(&ensemble, metric_is(0, "\nzabra_clock_ahead_seconds ", -5, 5));
+    atomic_store(&faulty[2]->wall_offset_ms, 0);
+    ENSEMBLE_WAIT(&ensemble, log_says(2, "agrees with a majority of the voters again"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_a_bad_second_of_the_leaders_clock_stops_no_time, teardown),
+        cmocka_unit_test_teardown(test_an_ensemble_with_wrong_times_heals_by_itself, teardown),
+        cmocka_unit_test_teardown(test_a_replica_with_a_wrong_clock_says_so, teardown),
+    };
+
+    web_setup();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
