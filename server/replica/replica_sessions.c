@@ -192,9 +192,26 @@ static bool expire(struct replica *replica, uint64_t session)
     return outcome != LEAD_LATER;
 }
 
+/* A learner that has come in step hears of sessions before it reports for the first time. */
+static void note_joined(struct replica *replica)
+{
+    struct zab_peer_status peers[ZAB_MEMBERS_MAX];
+    size_t count = zab_peers(replica->zab, peers, ZAB_MEMBERS_MAX);
+
+    for (size_t i = 0; i < count; i++) {
+        if (peers[i].connected && peers[i].synced) {
+            expiry_joined(replica->expiry, peers[i].id);
+        }
+    }
+}
+
 static void expire_due(struct replica *replica)
 {
     uint64_t due[EXPIRY_DUE_MAX];
+
+    if (replica_leads(replica)) {
+        note_joined(replica);
+    }
     size_t count = replica_leads(replica) ? expiry_due(replica->expiry, due, EXPIRY_DUE_MAX) : 0;
     bool room = true;
 

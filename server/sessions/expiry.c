@@ -25,6 +25,7 @@ struct entry {
 struct member {
     uint32_t id;
     bool lost;
+    bool silent; /* ... for it has not reported for long; its connection is there. */
     uint64_t reported_ms;
 };
 
@@ -227,6 +228,22 @@ void expiry_reported(struct expiry *expiry, uint32_t member_id)
     }
 }
 
+/* It has heard of none before; one that has gone silent is not waited for until it reports. */
+void expiry_joined(struct expiry *expiry, uint32_t member_id)
+{
+    uint32_t i = 0;
+
+    while (i < expiry->member_count && expiry->members[i].id != member_id) {
+        i++;
+    }
+    bool known = i < expiry->member_count;
+
+    if (expiry->on && (!known || (expiry->members[i].lost && !expiry->members[i].silent))) {
+        PROBE("expiry.member_joined");
+        expiry_reported(expiry, member_id);
+    }
+}
+
 /* It may have heard of any session since its last report, and told that client so; one that was
  * gone before its first report, too. A replica that comes and goes does not keep for ever what
  * nobody else has heard of. */
@@ -239,7 +256,7 @@ static void lose(struct expiry *expiry, struct member *member)
     PROBE("expiry.member_lost");
     member->lost = true;
     while (entry != NULL) {
-        if ((entry->losses & bit) == 0) {
+        if ((entry->losses & bit) == 0 && !MUTANT(36)) {
             entry->losses |= bit;
             extend(expiry, entry);
         }
@@ -254,6 +271,9 @@ void expiry_lost(struct expiry *expiry, uint32_t member_id)
     if (member != NULL && !member->lost) {
         lose(expiry, member);
     }
+    if (member != NULL) {
+        member->silent = false;
+    }
 }
 
 static void lose_the_silent(struct expiry *expiry)
@@ -266,6 +286,7 @@ static void lose_the_silent(struct expiry *expiry)
         if (!member->lost && expiry->clock_ms - member->reported_ms > silent_ms) {
             PROBE("expiry.member_silent");
             lose(expiry, member);
+            member->silent = true;
         }
     }
 }
@@ -381,7 +402,7 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
             continue;
         }
         list_push_back(&later, &entry->node);
-        if (entry->deadline_ms < reported_ms || MUTANT(25)) {
+        if (entry->deadline_ms < reported_ms || MUTANT(25) || MUTANT(35)) {
             out[count++] = entry->id;
         }
     }

@@ -50,6 +50,10 @@ void expiry_touch(struct expiry *expiry, uint64_t session);
 /* All that `member` has heard of up to now has been touched. */
 void expiry_reported(struct expiry *expiry, uint32_t member);
 
+/* `member` is in step, so it hears of sessions: it is waited for from now on, also before its first
+ * report. To be told before each expiry_due; what is known already changes nothing. */
+void expiry_joined(struct expiry *expiry, uint32_t member);
+
 /* The connection to `member` is gone. */
 void expiry_lost(struct expiry *expiry, uint32_t member);
 

@@ -251,6 +251,47 @@ static void one_lost_before_its_first_report_counts_as_well(void **state)
     expiry_free(clock.expiry);
 }
 
+/* It came in step late and has heard of a client; the line to it is clogged before it says so. */
+static void one_in_step_is_waited_for_before_its_first_report(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS);
+    expiry_joined(clock.expiry, 2);
+    pass(&clock, 4 * REPORT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_touch(clock.expiry, S1);
+    expiry_reported(clock.expiry, 2);
+    pass(&clock, TIMEOUT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_free(clock.expiry);
+}
+
+/* Being told that it is in step is no report, and does not keep anything alive for ever. */
+static void one_in_step_that_never_reports_is_lost_in_the_end(void **state)
+{
+    struct clock clock;
+    uint64_t lived_ms = 0;
+
+    (void)state;
+    begin(&clock, two, 1);
+    while (due(&clock) == 0) {
+        expiry_joined(clock.expiry, 2);
+        pass(&clock, REPORT_MS);
+        lived_ms += REPORT_MS;
+        assert_true(lived_ms < 3 * TIMEOUT_MS);
+    }
+    /* It has come back: it is waited for again. */
+    expiry_lost(clock.expiry, 2);
+    expiry_joined(clock.expiry, 2);
+    expiry_touch(clock.expiry, S1);
+    pass(&clock, TIMEOUT_MS + 2 * REPORT_MS);
+    assert_int_equal(due(&clock), 0);
+    expiry_free(clock.expiry);
+}
+
 static void a_silent_replica_is_lost_in_the_end(void **state)
 {
     struct clock clock;
@@ -431,6 +472,8 @@ int main(void)
         cmocka_unit_test(a_report_after_the_deadline_may_save_it),
         cmocka_unit_test(a_lost_replica_counts_as_a_touch),
         cmocka_unit_test(one_lost_before_its_first_report_counts_as_well),
+        cmocka_unit_test(one_in_step_is_waited_for_before_its_first_report),
+        cmocka_unit_test(one_in_step_that_never_reports_is_lost_in_the_end),
         cmocka_unit_test(a_silent_replica_is_lost_in_the_end),
         cmocka_unit_test(a_replica_that_comes_and_goes_counts_once),
         cmocka_unit_test(time_that_stood_still_does_not_count),
