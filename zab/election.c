@@ -131,20 +131,21 @@ static bool better(zxid_t zxid, uint32_t id, zxid_t than_zxid, uint32_t than_id)
     return than_id == 0 || zxid > than_zxid || (zxid == than_zxid && id > than_id);
 }
 
-/* Only someone we can talk to is worth following. */
-static bool reachable(struct zab *zab, uint32_t id)
+/* Only someone we can talk to is worth following. Ourselves as long as our disk counts: it may have
+ * been replaced while it was away, and we are told so after our vote for it. */
+static bool is_worth_a_vote(struct zab *zab, uint32_t id)
 {
     const struct peer *peer = id == zab->id ? NULL : peer_find(zab, id);
 
     ASSERT(id != 0);
-    return id == zab->id || (peer && peer->up);
+    return id == zab->id ? self_eligible(zab) : peer && peer->up;
 }
 
 static bool consider(struct zab *zab, const struct vote *vote)
 {
     ASSERT(vote->round == zab->round);
     if (!better(vote->zxid, vote->candidate, zab->my_vote.zxid, zab->my_vote.candidate) ||
-        !reachable(zab, vote->candidate) || vote->candidate == zab->id) {
+        !is_worth_a_vote(zab, vote->candidate) || vote->candidate == zab->id) {
         return false;
     }
     zab->my_vote.candidate = vote->candidate;
@@ -294,7 +295,7 @@ void election_check(struct zab *zab)
     if (!was_settled) {
         broadcast_vote(zab);
     }
-    if (zab->my_vote.candidate != 0 && !reachable(zab, zab->my_vote.candidate)) {
+    if (zab->my_vote.candidate != 0 && !is_worth_a_vote(zab, zab->my_vote.candidate)) {
         vote_initial(zab);
         zab->round++;
         zab->my_vote.round = zab->round;

@@ -381,6 +381,36 @@ static void who_resigns_is_no_candidate(void **state)
     drive_release(&drive);
 }
 
+/* It was away while another disk got its place, and has voted for itself when it learns of that. */
+static void a_disk_that_was_replaced_withdraws_its_own_vote(void **state)
+{
+    struct drive drive;
+    struct zab_config config;
+    struct buf bytes;
+
+    (void)state;
+    ready(&drive);
+    drive_up(&drive, 1);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 2);
+    config = drive.init.config;
+    config.members[1].incarnation = 999;
+    config.version = zxid_make(3, 4);
+    buf_init(&bytes, 4096);
+    zab_config_encode(&config, &bytes);
+    struct zab_msg found = {.type = ZAB_FOUND, .bytes = buf_slice(&bytes)};
+
+    drive_recv(&drive, 1, &found);
+    drive_up(&drive, 3);
+    drive_vote(&drive, 1, 2, ours);
+    drive_vote(&drive, 3, 2, ours);
+    drive_tick(&drive, 500);
+    assert_int_equal(state_of(&drive), ZAB_LOOKING);
+    assert_true(drive_status(&drive).stranger);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->leader, 0);
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_vote_of_unknown_form_is_dropped),
         cmocka_unit_test(lost_votes_are_sent_again),
         cmocka_unit_test(who_resigns_is_no_candidate),
+        cmocka_unit_test(a_disk_that_was_replaced_withdraws_its_own_vote),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
