@@ -51,7 +51,7 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
     }
     /* A configuration in the log that is not known to be committed binds as well: else the old and
      * the new voters could each find a majority without the other. */
-    return !zab->has_pending_config ||
+    return !zab->has_pending_config || MUTANT(34) ||
            has_majority(zab, &zab->pending_config, self && !zab->quarantined, pred);
 }
 
@@ -114,7 +114,7 @@ zxid_t quorum_acked(const struct zab *zab)
 {
     zxid_t acked = acked_by_majority(zab, &zab->config);
 
-    if (!zab->has_pending_config) {
+    if (!zab->has_pending_config || MUTANT(34)) {
         return acked;
     }
     zxid_t pending = acked_by_majority(zab, &zab->pending_config);

@@ -463,7 +463,9 @@ static void run_timers(struct zab *zab)
 
 static bool is_serving(const struct zab *zab)
 {
-    return may_deliver(zab) && zab->restoring == 0 && zab->delivered >= zab->fuzzy_end &&
+    bool whole = zab->delivered >= zab->fuzzy_end || MUTANT(38);
+
+    return may_deliver(zab) && zab->restoring == 0 && whole &&
            zab->delivered >= zxid_make(zxid_epoch(zab->trail.last), 0) && !zab->quarantined;
 }
 

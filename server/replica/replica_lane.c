@@ -112,6 +112,7 @@ void lane_note_done(struct replica *replica, const struct op_request *request)
  */
 bool lane_is_overtaken(const struct replica *replica, const struct op_request *request)
 {
-    return request->lane != 0 && (request->id < replica->lanes[request->lane % LANES].done ||
-                                  request->id <= replica->state_lost_seq);
+    return request->lane != 0 && !MUTANT(37) &&
+           (request->id < replica->lanes[request->lane % LANES].done ||
+            request->id <= replica->state_lost_seq);
 }

@@ -402,7 +402,9 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
             continue;
         }
         list_push_back(&later, &entry->node);
-        if (entry->deadline_ms < reported_ms || MUTANT(25) || MUTANT(35)) {
+        bool reported = entry->deadline_ms < reported_ms || MUTANT(35);
+
+        if (reported || MUTANT(25)) {
             out[count++] = entry->id;
         }
     }

@@ -16,7 +16,6 @@ enum {
     CONVERGE_TICKS_MAX = 60,             /* Bound of the liveness phase, in ticks, ... */
     CONVERGE_MORE_US = 120 * SIM_SECOND, /* ... besides this for refills and admissions. */
     LOOK_US = 20 * SIM_MS,
-    MUTANTS_OF_ALL = 40, /* Those before them have seeds from before rooms, lanes and slow links. */
     EVENTS_MAX = 20000000
 };
 
@@ -37,8 +36,10 @@ _Noreturn void sim_fail(struct sim *sim, const char *invariant, const char *form
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    if (fail_text) {
+    if (fail_text) { /* The parent prints it with the totals. */
         (void)snprintf(fail_text, fail_size, "%s: %s", invariant, text);
+    } else {
+        (void)printf("FAILED seed %" PRIu64 ": %s: %s\n", sim->options.seed, invariant, text);
     }
     (void)fprintf(stderr, "seed %" PRIu64 " at %" PRIu64 ".%06" PRIu64 " s: %s: %s\n",
                   sim->options.seed, sim->now_us / SIM_SECOND, sim->now_us % SIM_SECOND, invariant,
@@ -183,7 +184,7 @@ struct sim *sim_new(const struct sim_options *options)
     sim_draw(&sim->rng, &sim->knobs);
     if (options->scenario) {
         sim_scenario_knobs(sim);
-    } else if (options->mutant == 0 || options->mutant >= MUTANTS_OF_ALL) {
+    } else {
         sim_draw_room(options->seed, &sim->knobs);
         sim_draw_lanes(options->seed, &sim->knobs);
         sim_draw_links(options->seed, &sim->knobs);
@@ -390,9 +391,11 @@ void sim_finish(struct sim *sim)
     sim->clients_stop = true;
     sim_settle(sim);
     check_signs(sim);
+    /* Meanwhile sessions have expired, and their records may have used up an epoch. */
     sim_clock_progress(sim);
+    sim_settle(sim);
     sim_sockets_finish(sim);
-    sim_settle(sim); /* A session may have expired meanwhile. */
+    sim_settle(sim);
     enter(sim, SIM_DONE, "checks");
     sim_check_end(sim);
     sim_history_check(sim);

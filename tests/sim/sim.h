@@ -114,17 +114,19 @@ struct sim_knobs {
     uint32_t again_ppm;    /* It dies again while it recovers. */
     uint32_t pause_ms;
     uint32_t reset_ms;
-    uint32_t cut_ms;    /* Partition: two sides, isolated node, ring or one way. */
-    uint32_t clog_ms;   /* One direction of one pair stands still for a while. */
-    uint32_t leader_ms; /* The leader is isolated. */
-    uint32_t slow_ms;   /* A disk takes up to seconds per sync, for a while. */
-    uint32_t rot_ms;    /* Bits flip on a disk. */
-    uint32_t empty_ms;  /* A disk is replaced by an empty one. */
-    uint32_t full_ms;   /* A disk fills up, and is freed later. */
-    uint32_t jump_ms;   /* A wall clock jumps. */
-    uint32_t ttl_ppm;   /* Share of creates that make TTL znodes; then all results are forgotten. */
-    uint32_t reap_ms;   /* The leader looks for what is due so often. */
-    bool torn;          /* A power cut tears and loses unsynced sectors. */
+    uint32_t cut_ms;     /* Partition: two sides, isolated node, ring or one way. */
+    uint32_t clog_ms;    /* One direction of one pair stands still for a while. */
+    uint32_t leader_ms;  /* The leader is isolated. */
+    uint32_t slow_ms;    /* A disk takes up to seconds per sync, for a while. */
+    uint32_t rot_ms;     /* Bits flip on a disk. */
+    uint32_t empty_ms;   /* A disk is replaced by an empty one. */
+    uint32_t swap_ms;    /* A disk that was replaced comes back. */
+    uint32_t config_ppm; /* Share of configurations at whose proposal something strikes. */
+    uint32_t full_ms;    /* A disk fills up, and is freed later. */
+    uint32_t jump_ms;    /* A wall clock jumps. */
+    uint32_t ttl_ppm; /* Share of creates that make TTL znodes; then all results are forgotten. */
+    uint32_t reap_ms; /* The leader looks for what is due so often. */
+    bool torn;        /* A power cut tears and loses unsynced sectors. */
 };
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs);
@@ -175,6 +177,7 @@ struct sim_est {
 /* What the disk of a node holds, as told by the store. */
 struct sim_shadow {
     zxid_t last;
+    zxid_t committed; /* As its newest records say. */
     uint32_t promised_epoch;
     uint32_t promised_leader;
     bool quarantined;
@@ -194,8 +197,9 @@ struct sim_applied {
 struct sim_issue {
     uint64_t token;
     enum zab_persist_type type;
-    bool staged; /* APPEND to the log of a snapshot on its way. */
-    zxid_t zxid; /* APPEND, TRUNCATE. */
+    bool staged;      /* APPEND to the log of a snapshot on its way. */
+    zxid_t zxid;      /* APPEND, TRUNCATE. */
+    zxid_t committed; /* APPEND: the watermark that goes with it. */
     uint32_t epoch;
     uint32_t leader;
 };
@@ -216,6 +220,15 @@ struct sim_node {
     bool vacant;        /* Its seat counts for nothing: one survivor was made to go on alone. */
     bool rolled_back;   /* ... by an older image of it. */
     zxid_t harmed_last; /* What it held before. */
+    /* Its other disk, on the shelf (sim_seat.c); NULL: none. */
+    struct vfs_mem *spare;
+    struct sim_shadow spare_shadow;
+    uint64_t spare_incarnation;
+    struct sim_issue *spare_issues;
+    size_t spare_issue_count;
+    zxid_t named;    /* The newest configuration proposed that gives a new disk of it the seat. */
+    bool spare_seat; /* The committed configuration names that one. */
+    uint64_t config_version; /* Of what it takes for the configuration in force. */
     bool full;
     bool slow;
     bool isolated;
@@ -224,6 +237,8 @@ struct sim_node {
     uint64_t born_us;
     uint64_t steady_us;        /* Its role, leader or epoch changed then. */
     uint64_t awake_us;         /* It woke from a pause then. */
+    uint32_t served_epoch;     /* The last one that it has served in, ... */
+    uint32_t stints;           /* ... and how often it has begun to do so. */
     struct touch_set *touched; /* Sessions that its front end has heard of. */
     struct sim_front *front;   /* Its front end (sim_watch.c). */
     struct vfs_mem *disk;
@@ -265,6 +280,7 @@ struct sim_node {
     bool staging;              /* A snapshot is on its way. */
     zxid_t staged;             /* The log that belongs to it. */
     zxid_t applied;            /* Last one that the state machine took. */
+    zxid_t whole_from;         /* The loaded snapshot is fuzzy before this zxid. */
     const struct state *state; /* The one that `applied` speaks of. */
     zxid_t committed;
 };
@@ -292,6 +308,8 @@ struct sim_link {             /* One direction. */
     uint64_t last_us; /* Arrival of the newest one. */
     bool scheduled;
     uint32_t cuts;     /* Reasons why nothing gets through now. */
+    uint64_t cut_us;   /* Since when. */
+    uint64_t mute_us;  /* Until when it was cut for so long that one end may have given up. */
     uint64_t since_us; /* The last cut healed, or the connection was made or ended. */
     uint32_t delay_factor;
     uint32_t rate;   /* Bytes in a ms; 0: no limit. */
@@ -320,8 +338,10 @@ struct sim_totals {
     uint64_t quarantines;
     uint64_t admissions;
     uint64_t emptied;
+    uint64_t swapped; /* Disks that came back from the shelf. */
     uint64_t rotted;
     uint64_t partitions;
+    uint64_t strikes; /* While a configuration was pending. */
     uint64_t pauses;
     uint64_t full;
     uint64_t tree_full; /* Operations refused because the tree had no room. */
@@ -407,6 +427,7 @@ struct sim {
     struct map recs; /* zxid -> struct sim_rec. */
     struct map ests; /* epoch -> struct sim_est. */
     uint32_t newest_epoch;
+    zxid_t config_zxid;   /* Of the newest committed configuration; 0: that of the founding. */
     struct sim_rec **log; /* C: the committed sequence. */
     size_t log_count;
     size_t log_cap;
@@ -538,6 +559,8 @@ void sim_net_greet_again(struct sim *sim, struct sim_node *node);
 void sim_net_reset(struct sim *sim, uint32_t a, uint32_t b);
 /* Whatever one of them has said to the other since then has been on its way without a fault. */
 bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us);
+/* What one says to the other gets there, or is waited for: the line is not silent for long. */
+bool sim_net_is_heard(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to);
 void sim_net_heal_all(struct sim *sim);
@@ -546,6 +569,8 @@ void sim_net_heal_all(struct sim *sim);
 
 void sim_fault_begin(struct sim *sim);
 void sim_fault_end(struct sim *sim); /* Everything is mended; no new faults. */
+/* A leader proposes a configuration with a new disk for `fresh`. */
+void sim_fault_at_config(struct sim *sim, const struct sim_node *leader, uint32_t fresh);
 /* True when the claim still holds with one more voter's disk harmed. */
 bool sim_fault_may_harm(struct sim *sim, struct sim_node *node);
 

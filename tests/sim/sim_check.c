@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_session.h"
 
 #include <inttypes.h>
@@ -123,6 +124,9 @@ static void broadcast(struct sim *sim, struct sim_node *node, struct logrec *rec
     made->leader = node->id;
     sim_clock_made(sim, made);
     (void)map_put_u64(&sim->recs, rec->zxid, made);
+    if (rec->type == LOGREC_CONFIG) {
+        sim_seat_proposed(sim, node, rec);
+    }
 }
 
 /* Records that belong to a snapshot on its way do not touch the log until it is installed. */
@@ -247,33 +251,13 @@ static void check_later_leaders(struct sim *sim, zxid_t zxid)
     }
 }
 
-/* A committed configuration names the disks that count from now on. */
-static void admit(struct sim *sim, const struct logrec *rec)
-{
-    struct zab_config config;
-
-    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
-        sim_fail(sim, "A6", "the configuration %" PRIx64 " is malformed", rec->zxid);
-    }
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        struct sim_node *node = &sim->nodes[id];
-
-        if (node->emptied && zab_config_is_voter(&config, id, node->identity.incarnation)) {
-            node->emptied = false;
-            node->vacant = false;
-            node->damaged = node->shadow.quarantined;
-            sim->totals.admissions++;
-        }
-    }
-}
-
 static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
 {
     rec->committed = true;
     rec->commit_epoch = epoch;
     sim_clock_committed(sim, rec);
     if (rec->rec->type == LOGREC_CONFIG) {
-        admit(sim, rec->rec);
+        sim_seat_admit(sim, rec->rec);
     }
     if (sim->log_count == sim->log_cap) {
         sim->log_cap = sim->log_cap ? sim->log_cap * 2 : 1024;
@@ -285,6 +269,14 @@ static void commit_one(struct sim *sim, struct sim_rec *rec, uint32_t epoch)
 static void check_quorum(struct sim *sim, const struct sim_node *node, zxid_t zxid)
 {
     if (!sim_quorum_holds(sim, zxid)) {
+        for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+            const struct sim_node *voter = &sim->nodes[id];
+
+            SIM_TRACE(sim,
+                      "voter %u: holds %" PRIx64 " harmed %d (had %" PRIx64 ") new %d vacant %d",
+                      id, voter->shadow.last, voter->damaged, voter->harmed_last, voter->emptied,
+                      voter->vacant);
+        }
         sim_fail(sim, "A5", "leader %u commits %" PRIx64 ", which no quorum has on disk", node->id,
                  zxid);
     }
@@ -350,6 +342,12 @@ static void check_status(struct sim *sim, struct sim_node *node)
         sim_fail(sim, "A16", "node %u applied %" PRIx64 ", committed is %" PRIx64, node->id,
                  zab->delivered, zab->committed);
     }
+    if (zab->serving && zab->delivered < node->whole_from) {
+        sim_fail(sim, "A31",
+                 "node %u serves at %" PRIx64 ", inside the fuzzy part of its snapshot, which ends "
+                 "at %" PRIx64,
+                 node->id, zab->delivered, node->whole_from);
+    }
     if (zab->delivered != 0 && (!rec || rec->rec->chain != zab->delivered_chain)) {
         sim_fail(sim, "A6", "node %u delivered another record %" PRIx64, node->id, zab->delivered);
     }
@@ -385,6 +383,7 @@ void sim_check_step(struct sim *sim, struct sim_node *node)
         node->committed = zab->committed;
     }
     check_status(sim, node);
+    sim_seat_check(sim, node);
     sim_check_applied(sim, node);
     if (node->emptied && !node->voter && zab->serving && !zab->quarantined) {
         node->emptied = false; /* An observer needs no admission. */

@@ -64,6 +64,7 @@ static void remember(struct sim_node *node, const struct zab_effect *effect)
                            .type = effect->persist,
                            .staged = node->staging,
                            .zxid = effect->rec ? effect->rec->zxid : effect->zxid,
+                           .committed = effect->rec ? effect->zxid : 0,
                            .epoch = effect->epoch,
                            .leader = effect->leader};
 }
@@ -156,6 +157,7 @@ static void settle(struct sim *sim, struct sim_node *node, const struct sim_issu
     case ZAB_PERSIST_APPEND:
         if (!issue->staged) {
             shadow->last = issue->zxid;
+            shadow->committed = issue->committed;
         }
         break;
     case ZAB_PERSIST_TRUNCATE:
@@ -307,6 +309,7 @@ void sim_check_recovered(struct sim *sim, struct sim_node *node,
     node->staging = false;
     node->appended = init->log_last;
     node->shadow = (struct sim_shadow){.last = init->log_last,
+                                       .committed = init->committed,
                                        .promised_epoch = init->promised_epoch,
                                        .promised_leader = init->promised_leader,
                                        .quarantined = init->quarantined};

@@ -384,6 +384,13 @@ static void put_acl(struct sim_op *op, uint32_t index)
     op->args[index].acl = buf_slice(&op->acls[index]);
 }
 
+uint32_t sim_sub_perms(const struct sim_sub *sub)
+{
+    bool named = sub->id == OP_SETACL || (sub->id == OP_CREATE && sub->perms != SIM_PERMS_OPEN);
+
+    return named ? sub->perms : 0;
+}
+
 static void fill_args(struct sim_op *op, uint32_t index)
 {
     const struct sim_sub *sub = &op->subs[index];
@@ -399,7 +406,7 @@ static void fill_args(struct sim_op *op, uint32_t index)
     if (sub->id == OP_CREATE || sub->id == OP_SET) {
         args->data = padded(op, index);
     }
-    if (sub->id == OP_SETACL || (sub->perms != 0 && sub->perms != SIM_PERMS_OPEN)) {
+    if (sim_sub_perms(sub) != 0) {
         put_acl(op, index);
     }
     if (sub->id == OP_SETACL) {

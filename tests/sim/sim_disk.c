@@ -324,6 +324,9 @@ static void restore(struct sim *sim, struct sim_event *event)
     if (step.err != ERR_OK) {
         node->diverged = diverged; /* The old state stands. */
     }
+    if (step.err == ERR_OK) {
+        node->whole_from = step.base;
+    }
     if (step.err == ERR_OK && step.zxid == 0) {
         node->state = NULL; /* A new one, and nothing in it. */
     }

@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_seat.h"
 
 #include <inttypes.h>
 
@@ -52,9 +53,13 @@ bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
         return true;
     }
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        harmed += sim->nodes[id].voter && sim->nodes[id].damaged;
+        const struct sim_node *other = &sim->nodes[id];
+
+        harmed +=
+            other->voter && (other->damaged || (other != node && sim_seat_is_named(sim, other)));
     }
-    return !node->damaged && harmed <= (sim->knobs.voters - 1) / 2;
+    return !node->damaged && harmed <= (sim->knobs.voters - 1) / 2 &&
+           sim_seat_is_settled(sim, node);
 }
 
 /* ---- Processes. ---- */
@@ -224,24 +229,28 @@ static void fault_cut(struct sim *sim)
     }
 }
 
+/* 0: it hears and is heard by nobody; 1: it hears nobody; 2: nobody hears it. */
+static void isolate(struct sim *sim, const struct sim_node *node, uint64_t for_us, uint64_t which)
+{
+    SIM_TRACE(sim, "fault: leader %u is isolated (%" PRIu64 ")", node->id, which);
+    sim->totals.partitions++;
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (id != node->id && which != 1) {
+            cut_for(sim, node->id, id, for_us);
+        }
+        if (id != node->id && which != 2) {
+            cut_for(sim, id, node->id, for_us);
+        }
+    }
+}
+
 static void fault_leader(struct sim *sim)
 {
     struct sim_node *leader = sim_leader(sim);
     uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
-    uint64_t which = rng_below(&sim->rng, 3);
 
-    if (!leader) {
-        return;
-    }
-    SIM_TRACE(sim, "fault: leader %u is isolated (%" PRIu64 ")", leader->id, which);
-    sim->totals.partitions++;
-    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
-        if (id != leader->id && which != 1) {
-            cut_for(sim, leader->id, id, for_us);
-        }
-        if (id != leader->id && which != 2) {
-            cut_for(sim, id, leader->id, for_us);
-        }
+    if (leader) {
+        isolate(sim, leader, for_us, rng_below(&sim->rng, 3));
     }
 }
 
@@ -286,8 +295,29 @@ static void fault_empty(struct sim *sim)
     if (node->up) {
         sim_node_crash(sim, node, SIM_POWER);
     }
+    if (node->voter) {
+        sim_seat_keep(node);
+    }
     sim_disk_empty(sim, node);
     back_later(sim, node);
+}
+
+/* The disk from the shelf comes back, however far its successor is by now. */
+static void swap_disks(struct sim *sim, struct sim_node *node)
+{
+    if (!node->spare || (!node->emptied && !sim_fault_may_harm(sim, node))) {
+        return;
+    }
+    if (node->up) {
+        sim_node_crash(sim, node, SIM_POWER);
+    }
+    sim_seat_swap(sim, node);
+    back_later(sim, node);
+}
+
+static void fault_swap(struct sim *sim)
+{
+    swap_disks(sim, any_node(sim));
 }
 
 static void freed(struct sim *sim, struct sim_event *event)
@@ -303,6 +333,75 @@ static void fault_full(struct sim *sim)
     sim->totals.full++;
     sim_disk_limit(sim, node, true);
     sim_after(sim, rng_range(&sim->rng, 1, 15) * SIM_SECOND, freed, "freed", NULL)->a = node->id;
+}
+
+/* ---- While a configuration is in the log and not yet committed. ---- */
+
+enum {
+    STRIKE_NEAR_US = 20 * SIM_MS,
+    STRIKE_TICKS_MAX = 2,
+};
+
+/* The leader with the new disk on one side, all others on the other one. The node of that disk
+ * comes back to them first. */
+static void cut_off_pair(struct sim *sim, uint32_t leader, uint32_t fresh, uint64_t for_us)
+{
+    for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
+        if (id != leader && id != fresh) {
+            cut_for(sim, leader, id, for_us);
+            cut_for(sim, id, leader, for_us);
+            cut_for(sim, fresh, id, for_us / 2);
+            cut_for(sim, id, fresh, for_us / 2);
+        }
+    }
+}
+
+static void swap_later(struct sim *sim, struct sim_event *event)
+{
+    if (sim->phase == SIM_SAFETY) {
+        swap_disks(sim, &sim->nodes[event->a]);
+    }
+}
+
+static void strike_config(struct sim *sim, struct sim_event *event)
+{
+    struct sim_node *leader = &sim->nodes[event->a];
+    struct sim_node *fresh = &sim->nodes[event->b];
+    uint64_t for_us = rng_range(&sim->rng, 1, ticks_us(sim, CUT_TICKS_MAX));
+    uint64_t kind = rng_below(&sim->rng, 4);
+
+    if (sim->phase != SIM_SAFETY || !leader->up) {
+        return;
+    }
+    SIM_TRACE(sim, "fault: strike %" PRIu64 " at the configuration of leader %u for node %u", kind,
+              leader->id, fresh->id);
+    sim->totals.strikes++;
+    if (kind == 0) {
+        sim_node_die(sim, leader, draw_crash(sim));
+    } else if (kind == 1) {
+        isolate(sim, leader, for_us, 0);
+    } else {
+        cut_off_pair(sim, leader->id, fresh->id, for_us);
+    }
+    if (kind != 1 && fresh->id != leader->id) {
+        sim_after(sim, rng_below(&sim->rng, for_us), swap_later, "swap", NULL)->a = fresh->id;
+    }
+}
+
+void sim_fault_at_config(struct sim *sim, const struct sim_node *leader, uint32_t fresh)
+{
+    struct sim_event *event;
+    uint64_t within_us = STRIKE_NEAR_US;
+
+    if (sim->phase != SIM_SAFETY || !rng_chance(&sim->rng, sim->knobs.config_ppm)) {
+        return;
+    }
+    if (rng_chance(&sim->rng, 400000)) {
+        within_us = ticks_us(sim, STRIKE_TICKS_MAX);
+    }
+    event = sim_after(sim, rng_below(&sim->rng, within_us), strike_config, "strike", NULL);
+    event->a = leader->id;
+    event->b = fresh;
 }
 
 /* ---- The plan. ---- */
@@ -326,6 +425,7 @@ static const struct fault faults[] = {
     FAULT("slow", fault_slow, slow_ms),
     FAULT("rot", fault_rot, rot_ms),
     FAULT("empty", fault_empty, empty_ms),
+    FAULT("swap", fault_swap, swap_ms),
     FAULT("full", fault_full, full_ms),
     FAULT("jump", fault_jump, jump_ms),
 };

@@ -18,6 +18,7 @@ struct command {
     bool selftest;
     bool determinism;
     bool need_probes;
+    bool single; /* One seed, in this process. */
     const char *replay;
 };
 
@@ -30,7 +31,7 @@ static const char usage_text[] =
     "sim --seeds A:B [--jobs N]       many seeds\n"
     "sim --scenario NAME|all [...]    a script instead of random faults\n"
     "sim --mutant N ...               with a known historical bug brought back\n"
-    "sim --mutants [--budget N]       which mutants are caught, and how soon\n"
+    "sim --mutants [--budget N] [--mutant N]  which mutants are caught, and how soon\n"
     "sim --replay FILE                regressions, or mutants with the seeds that catch them\n"
     "sim --determinism --seeds A:B    each seed twice: equal traces\n"
     "sim --selftest                   corrupted histories must be noticed\n"
@@ -129,6 +130,7 @@ static bool take_option(struct command *command, int option, const char *text)
     case OPT_SEED:
     case OPT_SEEDS:
         take_seeds(command, text);
+        command->single = option == OPT_SEED;
         return true;
     case OPT_TRACE:
         command->options.trace = true;
@@ -252,10 +254,9 @@ static int run_single(const struct command *command)
 
 static int run_command(const struct command *command)
 {
-    bool single = command->first == command->last;
-
     if (command->mutants) {
-        return mutants_search(command->budget, command->finds, command->jobs) > 0;
+        return mutants_search(command->options.mutant, command->budget, command->finds,
+                              command->jobs) > 0;
     }
     if (command->replay) {
         return replay_file(command->replay) > 0;
@@ -266,7 +267,8 @@ static int run_command(const struct command *command)
     if (command->determinism) {
         return run_determinism(command);
     }
-    if (single && (!command->options.scenario || strcmp(command->options.scenario, "all") != 0)) {
+    if (command->single &&
+        (!command->options.scenario || strcmp(command->options.scenario, "all") != 0)) {
         return run_single(command);
     }
     return command->options.scenario ? run_scenarios(command) : run_plan(command, NULL);

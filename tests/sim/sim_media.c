@@ -76,9 +76,10 @@ void sim_disk_empty(struct sim *sim, struct sim_node *node)
     ASSERT(!node->up);
 
     SIM_TRACE(sim, "fault: disk of %u is replaced", node->id);
-    vfs_mem_wipe(node->disk);
     harm(node);
+    vfs_mem_wipe(node->disk);
     node->emptied = true;
+    node->identity = (struct store_identity){0}; /* Until it is formatted. */
     node->shadow = (struct sim_shadow){0};
     node->issue_count = 0;
     sim->totals.emptied++;

@@ -455,11 +455,18 @@ static enum err admit(const struct model *model, const struct sim_op *op, uint64
     return op->attach != 0 && op->attach != attach ? ERR_SESSION_MOVED : ERR_OK;
 }
 
+/* Only what is sent counts (fill_args): a delete or a check carries no data, whatever was drawn. */
 static bool is_same_sub(const struct sim_sub *a, const struct sim_sub *b)
 {
-    return a->id == b->id && strcmp(a->path, b->path) == 0 && strcmp(a->data, b->data) == 0 &&
-           a->sequence == b->sequence && a->ephemeral == b->ephemeral && a->perms == b->perms &&
-           a->ttl_ms == b->ttl_ms && a->has_version == b->has_version && a->version == b->version;
+    bool creates = a->id == OP_CREATE;
+    bool writes = creates || a->id == OP_SET;
+
+    return a->id == b->id && strcmp(a->path, b->path) == 0 &&
+           (!writes || strcmp(a->data, b->data) == 0) &&
+           (!creates || (a->sequence == b->sequence && a->ephemeral == b->ephemeral &&
+                         a->ttl_ms == b->ttl_ms)) &&
+           sim_sub_perms(a) == sim_sub_perms(b) && a->has_version == b->has_version &&
+           (!a->has_version || a->version == b->version);
 }
 
 bool model_is_same(const struct sim_op *a, const struct sim_op *b)

@@ -19,6 +19,7 @@ enum {
     DIAL_MIN_US = 20 * SIM_MS,
     DIAL_MAX_US = 300 * SIM_MS,
     TAIL_FACTOR = 10,
+    MUTE_TICKS = 2,        /* Half of what a leader waits for a report (EXPIRY_SILENT_REPORTS). */
     KEEPALIVE_PPM = 30000, /* Per look at a pair: some five seconds. */
 };
 
@@ -407,9 +408,35 @@ bool sim_net_was_calm(struct sim *sim, uint32_t a, uint32_t b, uint64_t since_us
                       sim->ends[a][b] == sim->ends[b][a]);
 }
 
+static uint64_t mute_bound_us(const struct sim *sim)
+{
+    return (uint64_t)sim->knobs.limits.tick_ms * SIM_MS * MUTE_TICKS;
+}
+
+bool sim_net_is_heard(struct sim *sim, uint32_t from, uint32_t to)
+{
+    const struct sim_link *link = &sim->links[from][to];
+
+    return sim->ends[from][to] != 0 && sim->ends[from][to] == sim->ends[to][from] &&
+           (link->cuts == 0 || sim->now_us - link->cut_us < mute_bound_us(sim)) &&
+           (link->mute_us == 0 || sim->now_us - link->mute_us >= mute_bound_us(sim));
+}
+
 void sim_net_cut(struct sim *sim, uint32_t from, uint32_t to)
 {
-    sim->links[from][to].cuts++;
+    struct sim_link *link = &sim->links[from][to];
+
+    if (link->cuts++ == 0) {
+        link->cut_us = sim->now_us;
+    }
+}
+
+/* The last reason is gone. */
+static void healed(struct sim *sim, struct sim_link *link)
+{
+    if (sim->now_us - link->cut_us >= mute_bound_us(sim)) {
+        link->mute_us = sim->now_us;
+    }
 }
 
 void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to)
@@ -419,7 +446,9 @@ void sim_net_heal(struct sim *sim, uint32_t from, uint32_t to)
     if (link->cuts == 0) {
         return;
     }
-    link->cuts--;
+    if (--link->cuts == 0) {
+        healed(sim, link);
+    }
     link->since_us = sim->now_us;
     schedule(sim, from, to);
 }
@@ -428,6 +457,9 @@ void sim_net_heal_all(struct sim *sim)
 {
     for (uint32_t a = 1; a <= sim->knobs.nodes; a++) {
         for (uint32_t b = 1; b <= sim->knobs.nodes; b++) {
+            if (sim->links[a][b].cuts > 0) {
+                healed(sim, &sim->links[a][b]);
+            }
             sim->links[a][b].since_us = sim->now_us;
             sim->links[a][b].cuts = 0;
             schedule(sim, a, b);

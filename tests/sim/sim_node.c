@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_watch.h"
 
 #include <inttypes.h>
@@ -207,6 +208,10 @@ static void look(struct sim *sim, struct sim_node *node)
         old.serving != now->serving) {
         node->steady_us = sim->now_us;
     }
+    if (now->serving && (!old.serving || old.epoch != now->epoch)) {
+        node->stints = node->served_epoch == now->epoch ? node->stints + 1 : 1;
+        node->served_epoch = now->epoch;
+    }
     sim_mix(sim, node->status.applied ^ (uint64_t)node->status.zab.state << 60);
 }
 
@@ -387,9 +392,11 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->born_us = sim->now_us;
     node->tick_us = 0;
     node->applied = 0;
+    node->whole_from = 0;
     node->diverged = false;
     node->state = NULL;
     node->committed = 0;
+    node->config_version = 0;
     node->crash_fx = 0;
     touch_set_free(node->touched);
     node->touched = touch_set_new(SIM_SESSIONS_MAX);
@@ -590,4 +597,5 @@ void sim_node_release(struct sim *sim, struct sim_node *node)
     touch_set_free(node->touched);
     mem_free(node->inbox);
     mem_free(node->issues);
+    sim_seat_release(node);
 }

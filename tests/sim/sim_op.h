@@ -71,6 +71,8 @@ struct sim_op {
     bool sent;           /* The replica has it. */
     bool came;           /* The front end has it. */
     bool touched;        /* ... and has noted that the session is alive. */
+    uint64_t heard_us;   /* When it has noted that, ... */
+    uint32_t heard_in;   /* ... and the epoch whose leader must respect it; 0: none need. */
     uint64_t arrival_us; /* When it came, or will come, there. */
     zxid_t need;         /* A read must reflect at least this. */
     uint32_t replied;
@@ -113,6 +115,8 @@ void sim_client_release(struct sim *sim);
 struct sim_op *sim_op_new(struct sim *sim, uint32_t client, uint32_t node);
 /* Sends it off; from here on it ends by an answer, by its client's patience or by a crash. */
 void sim_op_launch(struct sim *sim, struct sim_op *op);
+/* What everybody may do with the znode, as it is sent; 0: nothing is said. */
+uint32_t sim_sub_perms(const struct sim_sub *sub);
 bool sim_op_is_write(const struct sim_op *op); /* Makes a transaction when it succeeds. */
 /* One operation of a scenario, sent now; the answer is awaited with sim_run. */
 struct sim_op *sim_client_send(struct sim *sim, uint32_t node, const struct sim_sub *sub,

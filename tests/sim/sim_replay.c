@@ -17,8 +17,9 @@ enum {
 };
 
 /* Mutants that this simulator is to catch; see README.md. */
-static const int mutants[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
-                              12, 13, 14, 15, 16, 17, 20, 21, 22, 26};
+static const int mutants[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                              13, 14, 15, 16, 17, 20, 21, 22, 23, 24, 25, 26,
+                              27, 28, 29, 32, 33, 34, 35, 36, 37, 38, 39};
 
 static bool take_number(const char *line, const char *key, uint64_t *ret_value)
 {
@@ -155,15 +156,23 @@ static bool scenario_catches(int mutant, const struct sim_options *defaults, cha
     return false;
 }
 
-static uint32_t random_finds(int mutant, const struct sim_options *defaults, uint64_t budget,
-                             uint32_t wanted, uint64_t *gaps, struct run_failure *first)
+/* What to look for, and for how long. */
+struct search {
+    struct sim_options defaults;
+    uint64_t budget; /* Seeds. */
+    uint32_t wanted; /* Finds. */
+    uint32_t jobs;
+};
+
+static uint32_t random_finds(int mutant, const struct search *search, uint64_t *gaps,
+                             struct run_failure *first)
 {
     static struct run_result result;
-    struct run_plan plan = {.options = *defaults,
+    struct run_plan plan = {.options = search->defaults,
                             .first = 1,
-                            .last = budget,
-                            .jobs = 2,
-                            .failures_max = wanted,
+                            .last = search->budget,
+                            .jobs = search->jobs,
+                            .failures_max = search->wanted,
                             .quiet = true};
     uint64_t before = 0;
 
@@ -182,37 +191,40 @@ static uint32_t random_finds(int mutant, const struct sim_options *defaults, uin
     return result.failure_count;
 }
 
-static bool search_one(int mutant, uint64_t budget, uint32_t finds)
+static bool search_one(int mutant, const struct search *search)
 {
-    struct sim_options defaults = {.safety_ms = 60000, .ops_min = 500};
     uint64_t gaps[FINDS_MAX];
     struct run_failure first = {0};
     char text[SIM_REASON_MAX + NAME_MAX_LEN] = "";
-    bool scripted = scenario_catches(mutant, &defaults, text, sizeof(text));
-    uint32_t count = random_finds(mutant, &defaults, budget, finds, gaps, &first);
+    bool scripted = scenario_catches(mutant, &search->defaults, text, sizeof(text));
+    uint32_t count = random_finds(mutant, search, gaps, &first);
 
     if (count > 0) {
         qsort(gaps, count, sizeof(gaps[0]), by_value);
         (void)printf("M%-2d median %5" PRIu64 " seeds (%u finds), first %" PRIu64 ": %s\n", mutant,
                      gaps[count / 2], count, first.seed, first.text);
     } else {
-        (void)printf("M%-2d not found by %" PRIu64 " random seeds\n", mutant, budget);
+        (void)printf("M%-2d not found by %" PRIu64 " random seeds\n", mutant, search->budget);
     }
     (void)printf("    %s\n", scripted ? text : "no scenario catches it");
     (void)fflush(stdout);
     return count > 0 || scripted;
 }
 
-int mutants_search(uint64_t budget, uint32_t finds, uint32_t jobs)
+int mutants_search(int only, uint64_t budget, uint32_t finds, uint32_t jobs)
 {
+    struct search search = {.defaults = {.safety_ms = 60000, .ops_min = 500},
+                            .budget = budget,
+                            .wanted = finds < FINDS_MAX ? finds : FINDS_MAX,
+                            .jobs = jobs};
     int missed = 0;
 
-    (void)jobs;
     ASSERT(finds > 0);
-    finds = finds < FINDS_MAX ? finds : FINDS_MAX;
     for (size_t i = 0; i < sizeof(mutants) / sizeof(mutants[0]); i++) {
-        missed += !search_one(mutants[i], budget, finds);
+        if (only == 0 || only == mutants[i]) {
+            missed += !search_one(mutants[i], &search);
+        }
     }
-    (void)printf("%d of %zu mutants not caught\n", missed, sizeof(mutants) / sizeof(mutants[0]));
+    (void)printf("%d mutants not caught\n", missed);
     return missed;
 }

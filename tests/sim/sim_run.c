@@ -204,10 +204,11 @@ void run_print(const struct run_result *result)
                  "), pauses %" PRIu64 ", partitions %" PRIu64 "\n",
                  t->established, t->truncs, t->snaps_sent, t->snaps_taken, t->crashes,
                  t->power_cuts, t->pauses, t->partitions);
-    (void)printf("disks: rotten %" PRIu64 ", emptied %" PRIu64 ", full %" PRIu64
-                 "; quarantines %" PRIu64 ", admissions %" PRIu64 "; longest convergence %" PRIu64
-                 " ms\n",
-                 t->rotted, t->emptied, t->full, t->quarantines, t->admissions, t->converge_ms);
+    (void)printf("disks: rotten %" PRIu64 ", emptied %" PRIu64 ", back from the shelf %" PRIu64
+                 ", full %" PRIu64 "; quarantines %" PRIu64 ", admissions %" PRIu64
+                 " (struck %" PRIu64 "); longest convergence %" PRIu64 " ms\n",
+                 t->rotted, t->emptied, t->swapped, t->full, t->quarantines, t->admissions,
+                 t->strikes, t->converge_ms);
     (void)printf(
         "sessions opened %" PRIu64 ", closed %" PRIu64 " (expired %" PRIu64 "), moved %" PRIu64
         "; ephemerals %" PRIu64 "; retries %" PRIu64 ", answered from memory %" PRIu64 "\n",

@@ -46,8 +46,9 @@ void run_print(const struct run_result *result);
 /* Prints probes that were not reached; returns how many. */
 size_t run_print_unhit(const struct run_result *result);
 
-/* `sim mutants`: looks for seeds that catch each mutant. Returns the number not caught. */
-int mutants_search(uint64_t budget, uint32_t finds, uint32_t jobs);
+/* `sim mutants`: looks for seeds that catch each mutant. Returns the number not caught. `only`:
+ * this one, or 0: all. */
+int mutants_search(int only, uint64_t budget, uint32_t finds, uint32_t jobs);
 
 /* Runs each line of a file of seeds; those with a mutant must fail. Returns the number of lines
  * that went wrong. */

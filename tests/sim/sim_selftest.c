@@ -414,14 +414,18 @@ static bool wrong_event(struct sim *sim)
 }
 
 /* One stream's difference says nothing, or something else. */
-static struct sim_told *event_of_diff(struct sim *sim)
+/* That a znode is gone may be as true of a shorter one. */
+static struct sim_told *event_of_diff(struct sim *sim, bool there)
 {
     for (size_t i = 0; sim->sockets && i < sim->sockets->count; i++) {
         struct sim_stream *stream = sim->sockets->streams[i];
 
         for (size_t at = 0; at + 1 < stream->told_count; at++) {
-            if (stream->told[at].what == SIM_TOLD_DIFF && stream->told[at + 1].diff) {
-                return &stream->told[at + 1];
+            struct sim_told *told = &stream->told[at + 1];
+
+            if (stream->told[at].what == SIM_TOLD_DIFF && told->diff &&
+                (!there || told->type != WATCH_DELETED)) {
+                return told;
             }
         }
     }
@@ -430,7 +434,7 @@ static struct sim_told *event_of_diff(struct sim *sim)
 
 static bool wrong_diff(struct sim *sim)
 {
-    struct sim_told *told = event_of_diff(sim);
+    struct sim_told *told = event_of_diff(sim, false);
 
     if (told) {
         (void)snprintf(told->path, sizeof(told->path), "/elsewhere");
@@ -440,7 +444,7 @@ static bool wrong_diff(struct sim *sim)
 
 static bool longer_diff(struct sim *sim)
 {
-    struct sim_told *told = event_of_diff(sim);
+    struct sim_told *told = event_of_diff(sim, true);
 
     if (told) {
         told[-1].since++;
@@ -485,6 +489,7 @@ static void attempt(const struct corruption *corruption, uint64_t seed)
 {
     struct sim_options options = {.seed = seed, .safety_ms = 20000, .ops_min = 300};
     struct sim *sim = sim_new(&options);
+    char text[SIM_REASON_MAX];
     int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
     sim_watch(sim);
@@ -498,6 +503,7 @@ static void attempt(const struct corruption *corruption, uint64_t seed)
     if (null_fd >= 0) {
         (void)dup2(null_fd, STDERR_FILENO);
     }
+    sim_fail_to(text, sizeof(text)); /* It is meant to fail. */
     sim_history_check(sim);
     _exit(0);
 }

@@ -7,6 +7,7 @@
 #include "server/state/state.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 enum {
     OPEN_PPM = 60000, /* Of a client's turns. */
@@ -15,6 +16,7 @@ enum {
     SILENT_PPM = 15000,
     LATE_PPM = 30000, /* Of operations by socket: through the attachment before. */
     GONE_MORE_US = 30 * SIM_SECOND,
+    AWAKE_TICKS = 3, /* After a pause a report is put off. */
 };
 
 /* ---- What a client knows. ---- */
@@ -180,6 +182,26 @@ void sim_session_sent(struct sim *sim, const struct sim_op *op)
     }
 }
 
+/*
+ * The epoch whose leader must not end a session earlier than a time-out after this replica has
+ * heard of it now: it is in step, and will report, or be lost, before it is given up in silence.
+ * Not when it has come back to the same leader: that one respects its loss once only. 0: none.
+ */
+static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
+{
+    const struct zab_status *zab = &node->status.zab;
+    const struct sim_node *leader = &sim->nodes[zab->leader];
+    uint64_t tick_us = (uint64_t)sim->knobs.limits.tick_ms * SIM_MS;
+    bool listens = zab->serving && zab->leader != 0 && leader->up &&
+                   leader->status.zab.state == ZAB_LEADING &&
+                   leader->status.zab.epoch == zab->epoch && node->stints == 1;
+
+    if (!listens || sim->now_us - node->awake_us < AWAKE_TICKS * tick_us) {
+        return 0;
+    }
+    return node == leader || sim_net_is_heard(sim, node->id, leader->id) ? zab->epoch : 0;
+}
+
 /* Whoever shows a session that this replica knows touches it. */
 void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op)
 {
@@ -193,6 +215,8 @@ void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op
     if (view_find_session(node->view, &who, &info) == ERR_OK) {
         sim_node_touch(sim, node, info.id);
         op->touched = true;
+        op->heard_us = sim->now_us;
+        op->heard_in = epoch_heard(sim, node);
     }
 }
 
@@ -315,6 +339,72 @@ static void check_touch(struct sim *sim, const struct sim_node *leader,
     }
 }
 
+static int by_heard(const void *a, const void *b)
+{
+    const struct sim_op *const *left = a;
+    const struct sim_op *const *right = b;
+
+    return (*left)->heard_us < (*right)->heard_us ? -1 : (*left)->heard_us > (*right)->heard_us;
+}
+
+/* Those of the newest operations that this leader must respect, in the order in which they were
+ * heard. */
+static uint32_t gather_heard(const struct sim *sim, const struct sim_node *leader,
+                             const struct sim_session *session, const struct sim_op **heard)
+{
+    uint32_t kept = session->touch_count < SIM_TOUCHES_MAX ? session->touch_count : SIM_TOUCHES_MAX;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < kept; i++) {
+        const struct sim_op *op = sim->ops[session->touches[i]];
+
+        if (op->touched && op->heard_in == leader->status.zab.epoch) {
+            heard[count++] = op;
+        }
+    }
+    qsort(heard, count, sizeof(heard[0]), by_heard);
+    return count;
+}
+
+/* When the oldest operation began that is kept, of more than were; 0: all are. */
+static uint64_t oldest_us(const struct sim *sim, const struct sim_session *session)
+{
+    bool all = session->touch_count <= SIM_TOUCHES_MAX;
+
+    return all ? 0 : sim->ops[session->touches[session->touch_count % SIM_TOUCHES_MAX]]->begin_us;
+}
+
+/*
+ * Its client was heard of within each time-out until now, wherever that was, so the leader has been
+ * told, or has not been told by a replica that it must wait for or has lost since. One whose client
+ * has been late once may go at any time, until that is known to have been mended.
+ */
+static void check_kept(struct sim *sim, const struct sim_node *leader,
+                       const struct sim_session *session, const struct sim_opening *made)
+{
+    const struct sim_op *heard[SIM_TOUCHES_MAX];
+    uint32_t count = gather_heard(sim, leader, session, heard);
+    uint64_t least = least_us(sim, session);
+    uint64_t from_us = leader->steady_us > made->at_us ? leader->steady_us : made->at_us;
+
+    if (count > 0 && oldest_us(sim, session) > from_us) {
+        from_us = heard[0]->heard_us; /* What came before is not known any more. */
+    }
+    for (uint32_t i = 0; i < count && heard[i]->heard_us <= from_us + least; i++) {
+        from_us = heard[i]->heard_us > from_us ? heard[i]->heard_us : from_us;
+        SIM_TRACE(sim, "kept: node %u heard of it at %" PRIu64 " us (operation %u)", heard[i]->node,
+                  heard[i]->heard_us, heard[i]->number);
+        if (sim->now_us < from_us + least && i + 1 == count) {
+            sim_fail(sim, "A22",
+                     "leader %u expires session %" PRIx64
+                     " of %u ms, but node %u heard of it %" PRIu64
+                     " ms ago (operation %u), in the same epoch",
+                     leader->id, made->zxid, session->timeout_ms, heard[i]->node,
+                     (sim->now_us - heard[i]->heard_us) / SIM_MS, heard[i]->number);
+        }
+    }
+}
+
 static void check_expiry(struct sim *sim, const struct sim_node *leader,
                          const struct sim_session *session, const struct sim_opening *made)
 {
@@ -338,6 +428,7 @@ static void check_expiry(struct sim *sim, const struct sim_node *leader,
     for (uint32_t i = 0; i < kept; i++) {
         check_touch(sim, leader, session, made->zxid, sim->ops[session->touches[i]]);
     }
+    check_kept(sim, leader, session, made);
 }
 
 static void expired(struct sim *sim, const struct sim_node *leader, uint64_t id)

@@ -487,8 +487,10 @@ static void finish(struct sim *sim, struct sim_socket *socket)
 {
     socket->stalled = false;
     socket->queued = 0;
-    resume_all(socket);
+    /* The front end may have been behind, so far that the window has lost what it needs: watches
+     * that are held for that go on as well. */
     sim_front_answers(sim, socket->node, socket->node->status.applied);
+    resume_all(socket);
     sim_socket_beat(socket, subscribe_at(sim_front_subscriber(socket->node)));
     for (uint32_t i = 0; i < SIM_STREAMS_MAX; i++) {
         const struct sim_stream *stream = socket->streams[i];

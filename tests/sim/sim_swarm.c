@@ -7,9 +7,9 @@
  */
 
 enum {
-    ROOM_EVERY = 8,   /* One seed in so many has bounds of the tree. */
-    LANES_EVERY = 16, /* One seed in so many, another one, has clients with sockets. */
-    LINKS_EVERY = 8,  /* One seed in so many, again another one, has slow links. */
+    ROOM_EVERY = 8,  /* One seed in so many has bounds of the tree. */
+    LANES_EVERY = 4, /* One seed in so many, another one, has clients with sockets. */
+    LINKS_EVERY = 8, /* One seed in so many, again another one, has slow links. */
     ROOM_SALT = 0x726f6f6d,
     LINKS_SALT = 0x6c696e6b,
     QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
@@ -118,10 +118,47 @@ static void draw_faults(struct rng *rng, struct sim_knobs *knobs)
     knobs->leader_ms = every_ms(rng, 30, 5000, 20000);
     knobs->slow_ms = every_ms(rng, 30, 5000, 20000);
     knobs->rot_ms = every_ms(rng, 15, 8000, 30000);
-    knobs->empty_ms = every_ms(rng, 15, 10000, 40000);
     knobs->full_ms = every_ms(rng, 15, 8000, 30000);
     knobs->jump_ms = every_ms(rng, 20, 2000, 20000);
     knobs->torn = rng_chance(rng, 800000);
+}
+
+/* Two seeds of five replace disks, most of them all the time: each makes two configurations or
+ * more, and what strikes while one is pending is the worst that can happen to it. */
+static void draw_disks(struct rng *rng, struct sim_knobs *knobs)
+{
+    knobs->empty_ms = every_ms(rng, 40, 3000, 20000);
+    knobs->swap_ms = every_ms(rng, 60, 4000, 20000);
+    knobs->config_ppm = PICK(rng, 0, 300000, 900000);
+    if (knobs->empty_ms > 0) {
+        knobs->limits.admit_absent_ms = PICK(rng, 300, 1000, 3000);
+        knobs->limits.admit_again_ms = PICK(rng, 500, 2000, 10000);
+    }
+}
+
+/*
+ * One seed of five refills all the time: each snapshot purges the log behind it, so whoever was
+ * away gets it, and one that is taken under load has a fuzzy part; what of the log belongs to that
+ * comes from the disk. Epochs last, because a snapshot of an older one hides all this.
+ */
+static void draw_refills(struct rng *rng, struct sim_knobs *knobs)
+{
+    if (!rng_chance(rng, 200000)) {
+        return;
+    }
+    knobs->snap_count = 20;
+    knobs->snapshots_keep = 1;
+    knobs->segment_bytes = 64 << 10;
+    knobs->slice_bytes = PICK(rng, 100, 300);
+    knobs->limits.cache_max = PICK(rng, 1, 4);
+    knobs->limits.counter_max = 1 << 30;
+    knobs->think_ms = PICK(rng, 50, 100, 200);
+    knobs->empty_ms = (uint32_t)rng_range(rng, 3000, 10000);
+    knobs->crash_ms = knobs->crash_ms > 0 ? 5000 : 0;
+    knobs->reset_ms = knobs->reset_ms > 0 ? 4000 : 0;
+    knobs->leader_ms = 0;
+    knobs->crash_vfs_ms = 0;
+    knobs->power_ms = 0;
 }
 
 /* Its own source of chance, so that all other seeds stay what they are. */
@@ -191,4 +228,6 @@ void sim_draw(struct rng *rng, struct sim_knobs *knobs)
     draw_shape(rng, knobs);
     draw_coordination(rng, knobs);
     draw_faults(rng, knobs);
+    draw_disks(rng, knobs);
+    draw_refills(rng, knobs);
 }

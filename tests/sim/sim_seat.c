@@ -1,0 +1,198 @@
+#include "tests/sim/sim_seat.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "tests/lib/vfs_mem.h"
+#include "tests/sim/sim_check_int.h"
+
+#include <inttypes.h>
+
+/*
+ * Seats: which disk of each voter the committed configuration names. A node has one disk in its
+ * machine and perhaps another one on the shelf: its own before an empty one took its place. The one
+ * that has the seat counts, wherever it is; the other one is a stranger.
+ */
+
+static bool is_in_force(struct sim *sim, uint64_t version)
+{
+    const struct sim_rec *rec = sim_rec_find(sim, version);
+
+    /* That of the founding, and one forced upon a survivor, are no records. */
+    return zxid_counter(version) == 0 || (rec && rec->committed && rec->rec->type == LOGREC_CONFIG);
+}
+
+void sim_seat_check(struct sim *sim, struct sim_node *node)
+{
+    uint64_t version = node->replica ? zab_config(replica_zab(node->replica))->version : 0;
+
+    if (version == node->config_version) {
+        return;
+    }
+    node->config_version = version;
+    if (!is_in_force(sim, version)) {
+        sim_fail(sim, "A30", "node %u takes %" PRIx64 " for the configuration in force", node->id,
+                 version);
+    }
+}
+
+/* Whose disk it names that had no seat before; the leader itself when there is none. */
+static uint32_t fresh_in(const struct sim *sim, const struct sim_node *leader,
+                         const struct zab_config *config)
+{
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        const struct sim_node *node = &sim->nodes[id];
+
+        if (node->emptied && zab_config_is_voter(config, id, node->identity.incarnation)) {
+            return id;
+        }
+    }
+    return leader->id;
+}
+
+void sim_seat_proposed(struct sim *sim, const struct sim_node *leader, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(logrec_payload(rec), &config) == ERR_OK) {
+        uint32_t fresh = fresh_in(sim, leader, &config);
+
+        sim->nodes[fresh].named = rec->zxid;
+        sim_fault_at_config(sim, leader, fresh);
+    }
+}
+
+/* Still to be committed, and it may be yet: nothing beside it has been. */
+bool sim_seat_is_named(struct sim *sim, const struct sim_node *node)
+{
+    const struct sim_rec *rec = sim_rec_find(sim, node->named);
+
+    return rec && !rec->committed && sim_log_last(sim) < node->named;
+}
+
+/* It counts from now on. */
+static void take_seat(struct sim *sim, struct sim_node *node)
+{
+    node->emptied = false;
+    node->vacant = false;
+    node->damaged = node->shadow.quarantined;
+    node->spare_seat = false;
+    sim->totals.admissions++;
+}
+
+/* The disk on the shelf has it, or one that was thrown away meanwhile, which has it for ever. */
+static void lose_seat(struct sim *sim, struct sim_node *node, bool on_shelf)
+{
+    node->emptied = true;
+    node->damaged = true;
+    node->harmed_last = on_shelf ? node->spare_shadow.last : 0;
+    node->spare_seat = on_shelf;
+    sim->totals.admissions++;
+}
+
+static void admit(struct sim *sim, struct sim_node *node, uint64_t incarnation)
+{
+    bool on_shelf = node->spare && node->spare_incarnation == incarnation;
+
+    if (node->identity.incarnation == incarnation) {
+        if (node->emptied) {
+            take_seat(sim, node);
+        }
+    } else if (!node->emptied || (on_shelf && !node->spare_seat)) {
+        lose_seat(sim, node, on_shelf);
+    }
+}
+
+bool sim_seat_is_settled(const struct sim *sim, const struct sim_node *but)
+{
+    uint32_t count = 0;
+
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        const struct sim_node *node = &sim->nodes[id];
+
+        count += node != but && !node->damaged && node->shadow.committed >= sim->config_zxid;
+    }
+    return sim->config_zxid == 0 || count > sim->knobs.voters / 2;
+}
+
+void sim_seat_admit(struct sim *sim, const struct logrec *rec)
+{
+    struct zab_config config;
+
+    if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
+        sim_fail(sim, "A6", "the configuration %" PRIx64 " is malformed", rec->zxid);
+    }
+    sim->config_zxid = rec->zxid;
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        const struct zab_member *member = zab_config_find(&config, id);
+
+        if (member && member->voter) {
+            admit(sim, &sim->nodes[id], member->incarnation);
+        }
+    }
+}
+
+/* ---- The shelf. ---- */
+
+void sim_seat_release(struct sim_node *node)
+{
+    if (node->spare) {
+        vfs_mem_free(node->spare);
+        node->spare = NULL;
+    }
+    mem_free(node->spare_issues);
+    node->spare_issues = NULL;
+}
+
+/* An earlier one is thrown away. */
+void sim_seat_keep(struct sim_node *node)
+{
+    ASSERT(!node->up && !node->emptied && !node->damaged);
+
+    sim_seat_release(node);
+    node->spare = node->disk;
+    node->spare_shadow = node->shadow;
+    node->spare_incarnation = node->identity.incarnation;
+    node->spare_issues = node->issues;
+    node->spare_issue_count = node->issue_count;
+    node->spare_seat = true;
+    node->issues = NULL;
+    node->issue_count = 0;
+    node->issue_cap = 0;
+    node->disk = vfs_mem_new(0);
+    node->vfs = vfs_mem_vfs(node->disk);
+}
+
+static void exchange(struct sim_node *node)
+{
+    struct sim_node old = *node;
+
+    node->disk = old.spare;
+    node->vfs = vfs_mem_vfs(node->disk);
+    node->shadow = old.spare_shadow;
+    node->identity.incarnation = old.spare_incarnation;
+    node->issues = old.spare_issues;
+    node->issue_count = old.spare_issue_count;
+    node->issue_cap = old.spare_issue_count;
+    node->spare_seat = !old.emptied;
+    node->spare = old.disk;
+    node->spare_shadow = old.shadow;
+    node->spare_incarnation = old.identity.incarnation;
+    node->spare_issues = old.issues;
+    node->spare_issue_count = old.issue_count;
+}
+
+void sim_seat_swap(struct sim *sim, struct sim_node *node)
+{
+    bool back = node->spare_seat;
+
+    ASSERT(!node->up && node->spare);
+    SIM_TRACE(sim, "fault: node %u gets its %s disk from the shelf", node->id,
+              back ? "own" : "other");
+    if (!node->emptied) {
+        node->harmed_last = node->shadow.last;
+    }
+    exchange(node);
+    node->emptied = !back;
+    node->damaged = !back || node->shadow.quarantined;
+    sim->totals.swapped++;
+}
