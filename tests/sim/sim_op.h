@@ -71,8 +71,6 @@ struct sim_op {
     bool sent;           /* The replica has it. */
     bool came;           /* The front end has it. */
     bool touched;        /* ... and has noted that the session is alive. */
-    uint64_t heard_us;   /* When it has noted that, ... */
-    uint32_t heard_in;   /* ... and the epoch whose leader must respect it; 0: none need. */
     uint64_t arrival_us; /* When it came, or will come, there. */
     zxid_t need;         /* A read must reflect at least this. */
     uint32_t replied;

@@ -77,6 +77,10 @@ static void s3(struct sim *sim)
 
 /* ---- S4: a snapshot is broken off, and another leader offers something else. ---- */
 
+enum {
+    S4_BUSY_US = 3 * SIM_SECOND
+};
+
 static void small_history(struct sim_knobs *knobs)
 {
     knobs->snap_count = 10;
@@ -116,6 +120,37 @@ static void s4_round(struct sim *sim, uint32_t moment)
         script_start(sim, &sim->nodes[id]);
     }
     sim_settle(sim);
+}
+
+/* The bulk thread is busy, and the dialogue begins again and again: a damaged log is reset each
+ * time before the empty state of the last reset has been loaded. */
+static bool busy_at_restore(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+{
+    if (node->id == sim->hook_arg && effect->type == ZAB_FX_RESTORE && effect->zxid == 0) {
+        node->bulk_us = sim->now_us + S4_BUSY_US;
+    }
+    return false;
+}
+
+static void s4_again(struct sim *sim)
+{
+    script_found(sim);
+    for (int round = 0; round < 3; round++) {
+        struct sim_node *node = script_follower(sim, (uint32_t)round % 2);
+
+        script_crash(sim, node, SIM_KILL);
+        script_writes(sim, script_leader(sim), 60);
+        sim_disk_ruin(sim, node, "wal-");
+        sim->hook = busy_at_restore;
+        sim->hook_arg = node->id;
+        script_start(sim, node);
+        for (int i = 0; i < 5; i++) {
+            script_run(sim, rng_range(&sim->rng, 100, 500));
+            sim_net_reset(sim, script_leader(sim)->id, node->id);
+        }
+        sim_settle(sim);
+        sim->hook = NULL;
+    }
 }
 
 static void s4(struct sim *sim)
@@ -544,6 +579,7 @@ static void gap(struct sim *sim)
 const struct script scripts_sync[] = {
     {.name = "S3", .run = s3},
     {.name = "S4", .run = s4, .knobs = small_history},
+    {.name = "S4-again", .run = s4_again},
     {.name = "S40", .run = s40, .knobs = slow_refill},
     {.name = "S42", .run = s42, .knobs = slow_refill},
     {.name = "S43", .run = s43, .knobs = slow_refill},

@@ -7,7 +7,6 @@
 #include "server/state/state.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 enum {
     OPEN_PPM = 60000, /* Of a client's turns. */
@@ -182,6 +181,15 @@ void sim_session_sent(struct sim *sim, const struct sim_op *op)
     }
 }
 
+/* What a leader's clock may make of a time-out at the least. */
+static uint64_t least_us(const struct sim *sim, const struct sim_session *session)
+{
+    uint64_t us = (uint64_t)session->timeout_ms * SIM_MS;
+    uint64_t rounding_us = (uint64_t)2 * SIM_MS;
+
+    return us - us * sim->knobs.drift_ppm / 1000000 - rounding_us;
+}
+
 /*
  * The epoch whose leader must not end a session earlier than a time-out after this replica has
  * heard of it now: it is in step, and will report, or be lost, before it is given up in silence.
@@ -202,6 +210,37 @@ static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
     return node == leader || sim_net_is_heard(sim, node->id, leader->id) ? zab->epoch : 0;
 }
 
+/* When the leader began to count: with its reign, or when the session was opened in it. */
+static uint64_t counted_from_us(const struct sim_session *session, const struct sim_node *leader)
+{
+    uint64_t from_us = leader->steady_us;
+
+    for (uint32_t i = 0; i < SIM_MADE_MAX; i++) {
+        from_us = session->made[i].at_us > from_us ? session->made[i].at_us : from_us;
+    }
+    return from_us;
+}
+
+/* A client that has been late once may lose its session at any time in that epoch. */
+static void keep(struct sim *sim, const struct sim_node *node, const struct sim_op *op)
+{
+    struct sim_session *session = op->session;
+    uint32_t epoch = epoch_heard(sim, node);
+
+    if (epoch == 0) {
+        return;
+    }
+    if (session->kept_in != epoch) {
+        session->kept_in = epoch;
+        session->late = false;
+        session->kept_until_us =
+            counted_from_us(session, &sim->nodes[node->status.zab.leader]) + least_us(sim, session);
+    }
+    session->late = session->late || sim->now_us > session->kept_until_us;
+    session->kept_until_us = sim->now_us + least_us(sim, session);
+    session->kept_by = op->number;
+}
+
 /* Whoever shows a session that this replica knows touches it. */
 void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op)
 {
@@ -215,8 +254,7 @@ void sim_session_heard(struct sim *sim, struct sim_node *node, struct sim_op *op
     if (view_find_session(node->view, &who, &info) == ERR_OK) {
         sim_node_touch(sim, node, info.id);
         op->touched = true;
-        op->heard_us = sim->now_us;
-        op->heard_in = epoch_heard(sim, node);
+        keep(sim, node, op);
     }
 }
 
@@ -294,15 +332,6 @@ void sim_session_told(struct sim *sim, struct sim_op *op)
 
 /* ---- The truth about expiry. ---- */
 
-/* What a leader's clock may make of a time-out at the least. */
-static uint64_t least_us(const struct sim *sim, const struct sim_session *session)
-{
-    uint64_t us = (uint64_t)session->timeout_ms * SIM_MS;
-    uint64_t rounding_us = (uint64_t)2 * SIM_MS;
-
-    return us - us * sim->knobs.drift_ppm / 1000000 - rounding_us;
-}
-
 /* By then a touch has come to the leader, when nothing has gone wrong in between. */
 static uint64_t report_us(const struct sim *sim)
 {
@@ -339,69 +368,22 @@ static void check_touch(struct sim *sim, const struct sim_node *leader,
     }
 }
 
-static int by_heard(const void *a, const void *b)
-{
-    const struct sim_op *const *left = a;
-    const struct sim_op *const *right = b;
-
-    return (*left)->heard_us < (*right)->heard_us ? -1 : (*left)->heard_us > (*right)->heard_us;
-}
-
-/* Those of the newest operations that this leader must respect, in the order in which they were
- * heard. */
-static uint32_t gather_heard(const struct sim *sim, const struct sim_node *leader,
-                             const struct sim_session *session, const struct sim_op **heard)
-{
-    uint32_t kept = session->touch_count < SIM_TOUCHES_MAX ? session->touch_count : SIM_TOUCHES_MAX;
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < kept; i++) {
-        const struct sim_op *op = sim->ops[session->touches[i]];
-
-        if (op->touched && op->heard_in == leader->status.zab.epoch) {
-            heard[count++] = op;
-        }
-    }
-    qsort(heard, count, sizeof(heard[0]), by_heard);
-    return count;
-}
-
-/* When the oldest operation began that is kept, of more than were; 0: all are. */
-static uint64_t oldest_us(const struct sim *sim, const struct sim_session *session)
-{
-    bool all = session->touch_count <= SIM_TOUCHES_MAX;
-
-    return all ? 0 : sim->ops[session->touches[session->touch_count % SIM_TOUCHES_MAX]]->begin_us;
-}
-
 /*
  * Its client was heard of within each time-out until now, wherever that was, so the leader has been
- * told, or has not been told by a replica that it must wait for or has lost since. One whose client
- * has been late once may go at any time, until that is known to have been mended.
+ * told, or has not been told by a replica that it must wait for or has lost since.
  */
 static void check_kept(struct sim *sim, const struct sim_node *leader,
                        const struct sim_session *session, const struct sim_opening *made)
 {
-    const struct sim_op *heard[SIM_TOUCHES_MAX];
-    uint32_t count = gather_heard(sim, leader, session, heard);
-    uint64_t least = least_us(sim, session);
-    uint64_t from_us = leader->steady_us > made->at_us ? leader->steady_us : made->at_us;
+    const struct sim_op *op = sim->ops[session->kept_by];
 
-    if (count > 0 && oldest_us(sim, session) > from_us) {
-        from_us = heard[0]->heard_us; /* What came before is not known any more. */
-    }
-    for (uint32_t i = 0; i < count && heard[i]->heard_us <= from_us + least; i++) {
-        from_us = heard[i]->heard_us > from_us ? heard[i]->heard_us : from_us;
-        SIM_TRACE(sim, "kept: node %u heard of it at %" PRIu64 " us (operation %u)", heard[i]->node,
-                  heard[i]->heard_us, heard[i]->number);
-        if (sim->now_us < from_us + least && i + 1 == count) {
-            sim_fail(sim, "A22",
-                     "leader %u expires session %" PRIx64
-                     " of %u ms, but node %u heard of it %" PRIu64
-                     " ms ago (operation %u), in the same epoch",
-                     leader->id, made->zxid, session->timeout_ms, heard[i]->node,
-                     (sim->now_us - heard[i]->heard_us) / SIM_MS, heard[i]->number);
-        }
+    if (session->kept_in == leader->status.zab.epoch && !session->late &&
+        sim->now_us < session->kept_until_us) {
+        sim_fail(sim, "A22",
+                 "leader %u expires session %" PRIx64 " of %u ms, but node %u heard of it %" PRIu64
+                 " ms ago (operation %u), in the same epoch",
+                 leader->id, made->zxid, session->timeout_ms, op->node,
+                 (sim->now_us - op->arrival_us) / SIM_MS, op->number);
     }
 }
 

@@ -39,6 +39,10 @@ struct sim_session {
     uint32_t made_count;
     uint32_t touches[SIM_TOUCHES_MAX]; /* Newest operations that show it, by their numbers. */
     uint32_t touch_count;
+    uint32_t kept_in;       /* Newest epoch whose leader must respect what was heard of it. */
+    bool late;              /* In that epoch nobody had heard of it for a time-out. */
+    uint64_t kept_until_us; /* Until then no longer than a time-out. */
+    uint32_t kept_by;       /* The operation. */
 };
 
 void sim_session_release(struct sim *sim);

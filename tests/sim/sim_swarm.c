@@ -153,9 +153,16 @@ static void draw_refills(struct rng *rng, struct sim_knobs *knobs)
     knobs->limits.cache_max = PICK(rng, 1, 4);
     knobs->limits.counter_max = 1 << 30;
     knobs->think_ms = PICK(rng, 50, 100, 200);
-    knobs->empty_ms = (uint32_t)rng_range(rng, 3000, 10000);
+    if (rng_chance(rng, 500000)) {
+        knobs->empty_ms = (uint32_t)rng_range(rng, 3000, 10000);
+    } else {
+        knobs->empty_ms = 0;
+        knobs->rot_ms = (uint32_t)rng_range(rng, 2000, 6000);
+    }
     knobs->crash_ms = knobs->crash_ms > 0 ? 5000 : 0;
-    knobs->reset_ms = knobs->reset_ms > 0 ? 4000 : 0;
+    knobs->reset_ms = PICK(rng, 0, 1000, 4000);
+    knobs->slow_ms = PICK(rng, 0, 2000, 4000);
+    knobs->full_ms = PICK(rng, 0, 0, 6000);
     knobs->leader_ms = 0;
     knobs->crash_vfs_ms = 0;
     knobs->power_ms = 0;
@@ -201,6 +208,7 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
     if (knobs->empty_ms == 0) {
         knobs->empty_ms = 15000; /* So that there is somebody to refill. */
     }
+    knobs->full_ms = PICK(&rng, knobs->full_ms, 3000, 6000);
 }
 
 /* TTL znodes, results that are forgotten soon, and wall clocks that jump. */
