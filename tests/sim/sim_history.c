@@ -5,6 +5,7 @@
 #include "server/read/view.h"
 #include "server/state/state.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_lane.h"
 #include "tests/sim/sim_model.h"
 
 #include <inttypes.h>
@@ -17,16 +18,9 @@
  * the model at its zxid.
  */
 
-/* The newest write of a lane in the log. */
-struct lane_end {
-    uint32_t life;
-    uint64_t request;
-    uint32_t number;
-};
-
 struct history {
     struct sim *sim;
-    struct lane_end lanes[SIM_CLIENTS_MAX][SIM_NODES_MAX + 1]; /* Of a client at a node. */
+    struct sim_lanes lanes;
     struct model model;
     struct map by_request; /* Who asked, by (boot, request). */
     struct sim_op **looks; /* Reads and verdicts, ascending by zxid. */
@@ -278,22 +272,6 @@ static void take_own(struct history *history, const struct logrec *rec, struct w
     }
 }
 
-/* No write is done behind a later one of its lane. */
-static void check_lane(struct history *history, const struct sim_op *op)
-{
-    struct lane_end *end = &history->lanes[op->client][op->node];
-
-    if (!history->sim->knobs.lanes) {
-        return;
-    }
-    if (end->life == op->life && op->request < end->request) {
-        sim_fail(history->sim, "A28",
-                 "operation %u is done behind %u, a later write of its socket, at %" PRIx64,
-                 op->number, end->number, op->logged);
-    }
-    *end = (struct lane_end){.life = op->life, .request = op->request, .number = op->number};
-}
-
 static void run_op(struct history *history, struct sim_op *op, const struct logrec *rec,
                    const struct txn_header *header)
 {
@@ -305,7 +283,7 @@ static void run_op(struct history *history, struct sim_op *op, const struct logr
                  op->number, op->logged, rec->zxid);
     }
     op->logged = rec->zxid;
-    check_lane(history, op);
+    sim_lane_done(sim, &history->lanes, op);
     sim->totals.moved += op->id == OP_ATTACH;
     for (uint32_t i = 0; i < op->sub_count; i++) {
         sim->totals.ephemerals += op->subs[i].id == OP_CREATE && op->subs[i].ephemeral;

@@ -392,11 +392,10 @@ static void reset_process(struct sim *sim, struct sim_node *node)
     node->born_us = sim->now_us;
     node->tick_us = 0;
     node->applied = 0;
-    node->whole_from = 0;
     node->diverged = false;
     node->state = NULL;
     node->committed = 0;
-    node->config_version = 0;
+    sim_seat_started(node);
     node->crash_fx = 0;
     touch_set_free(node->touched);
     node->touched = touch_set_new(SIM_SESSIONS_MAX);

@@ -21,6 +21,12 @@ static bool is_in_force(struct sim *sim, uint64_t version)
     return zxid_counter(version) == 0 || (rec && rec->committed && rec->rec->type == LOGREC_CONFIG);
 }
 
+void sim_seat_started(struct sim_node *node)
+{
+    node->whole_from = 0;
+    node->config_version = 0;
+}
+
 void sim_seat_check(struct sim *sim, struct sim_node *node)
 {
     uint64_t version = node->replica ? zab_config(replica_zab(node->replica))->version : 0;

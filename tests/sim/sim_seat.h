@@ -10,6 +10,8 @@
 
 #include "tests/sim/sim.h"
 
+/* Its process knows nothing yet. */
+void sim_seat_started(struct sim_node *node);
 /* What a replica takes for the configuration in force is one that was committed. */
 void sim_seat_check(struct sim *sim, struct sim_node *node);
 /* A leader has proposed one: something may strike now. */
