@@ -308,18 +308,14 @@ static void on_bulk(struct loop_watch *watch, uint32_t ready)
 
 /* ---- The loop. ---- */
 
-/* Nothing can be made durable here. NULL: it can. */
+/* A lack of descriptors is not among the reasons: it lasts for as long as other programs have too
+ * many, so writes wait for its end. */
 static const char *why_aside(struct server *server)
 {
-    if (atomic_load(&server->log.stuck)) {
-        return "the disk of this replica has no space left for its log: it takes no writes, and "
-               "applies none, until space is freed; ask another replica";
-    }
-    if (atomic_load(&server->log.lacks_files)) {
-        return "this replica has no file descriptor left for its log: it takes no writes, and "
-               "applies none, until one is free; ask another replica";
-    }
-    return NULL;
+    return atomic_load(&server->log.stuck)
+               ? "the disk of this replica has no space left for its log: it takes no writes, and "
+                 "applies none, until space is freed; ask another replica"
+               : NULL;
 }
 
 static void tell_aside(struct server *server)

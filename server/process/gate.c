@@ -347,9 +347,12 @@ static void check_disk(struct gate *gate, struct gate_check *checks, size_t *cou
 {
     const char *aside = atomic_load(&gate->aside);
     bool low = atomic_load(&gate->server->bulk.low);
+    bool lacks_files = atomic_load(&gate->server->log.lacks_files);
 
-    check_add(checks, count, "disk", !aside && !low,
-              aside ? aside : (low ? gate_disk_is_low : "there is disk space"));
+    check_add(checks, count, "disk", !aside && !low && !lacks_files,
+              lacks_files ? "out of file descriptors: nothing is acknowledged"
+              : aside     ? aside
+                          : (low ? gate_disk_is_low : "there is disk space"));
 }
 
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])

@@ -67,10 +67,9 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
 void replica_request(struct replica *replica, struct op_request *take_request, uint64_t now_ms,
                      int64_t wall_ms, struct replica_effects *effects);
 
-/* The log waits for space or for a descriptor (`why` is a text that lasts), or no longer (NULL).
- * While it waits nothing is durable here, so nothing new is applied: writes are refused at once and
- * were not done, reads of what is not applied likewise. What is under way is given up after a
- * moment. */
+/* The log waits for space (`why` is a text that lasts), or no longer (NULL). While it waits nothing
+ * is durable here, so nothing new is applied: writes are refused at once and were not done, reads
+ * of what is not applied likewise. What is under way is given up after a moment. */
 void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_ms,
                          struct replica_effects *effects);
 
