@@ -37,7 +37,9 @@ struct hold {
     "is no command yet. The exit code is the command's, 128 and the number of the\n"     \
     "signal that ended it, 122 when what it needs was lost and it was ended for that,\n" \
     "124 when the time to wait was over, 125 when zabra itself failed, 126 and 127\n"    \
-    "when the command could not be run.\n"
+    "when the command could not be run.\n"                                               \
+    "A zabra that is frozen loses its session after --ttl. When it wakes up it ends\n"   \
+    "the command and closes the session.\n"
 
 /* Opens a session, for a command that must be given. `page` (or NULL) is where the documentation
  * tells all the requests that --curl cannot show in one line. CMD_OK, CMD_SHOWN, or told; close in
