@@ -447,7 +447,6 @@ enum err recover(struct store *store, struct store_report *report, struct view *
         return ERR_FOREIGN;
     }
     if (zab_config_is_older(slice_make(report->identity.genesis, report->identity.genesis_len))) {
-        PROBE("recover.older_format");
         return ERR_FORMAT;
     }
     *ret_identity = report->identity;
