@@ -55,7 +55,7 @@ static void install_if_whole(struct zab *zab)
     follow->phase = FOLLOW_CUT;
 }
 
-/* The first chunk says whether the leader goes on where the last transfer broke off. */
+/* The first chunk says whether the leader resumes the broken transfer. */
 static void take_first(struct zab *zab, const struct zab_msg *msg)
 {
     struct following *follow = &zab->follow;

@@ -15,7 +15,7 @@ static void keep_end(struct peer *peer)
     ASSERT(!peer->keep.is_on);
 }
 
-/* To come back is no progress. */
+/* A reconnect is no progress. */
 static void begin(struct zab *zab, struct peer *peer, struct keep keep)
 {
     ASSERT(zab->state == ZAB_LEADING);
@@ -38,7 +38,8 @@ void keep_begin_open(struct zab *zab, struct peer *peer)
     ASSERT(peer->keep.is_on);
 }
 
-/* One that was in step has no claim to more than anybody who comes back. */
+/* A learner that was in step is no refill: after a reconnect it needs no more than snapshots keep.
+ */
 void keep_peer_down(struct peer *peer)
 {
     ASSERT(!peer->up);

@@ -103,7 +103,7 @@ enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece,
     ASSERT(piece->is_first && slot->peer == piece->peer);
     slot->now_ms = now_ms;
     if (slot->is_checked && slot->info.start >= piece->oldest && is_same(slot, piece)) {
-        PROBE("snap_send.goes_on");
+        PROBE("snap_send.resumed");
         return ERR_OK;
     }
     slot_close(slot);

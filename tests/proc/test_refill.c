@@ -1,5 +1,5 @@
 /*
- * A replica behind a slow link is brought in step while writes go on and the log is short: its
+ * A replica behind a slow link is brought in step beside steady writes and with a short log: its
  * snapshot takes longer than the log would last. What the link has carried is counted, so that a
  * transfer that is begun again is noticed.
  *
@@ -144,7 +144,7 @@ static void test_a_learner_behind_a_slow_link_gets_in_step_under_load(void **sta
 }
 
 /* What came before the connection broke is not sent again. */
-static void test_a_broken_transfer_goes_on_where_it_was(void **state)
+static void test_a_broken_transfer_resumes_at_its_offset(void **state)
 {
     uint64_t end = 0;
 
@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_learner_behind_a_slow_link_gets_in_step_under_load,
                                         open_with_a_learner, close_all),
-        cmocka_unit_test_setup_teardown(test_a_broken_transfer_goes_on_where_it_was,
+        cmocka_unit_test_setup_teardown(test_a_broken_transfer_resumes_at_its_offset,
                                         open_with_a_learner, close_all),
     };
 

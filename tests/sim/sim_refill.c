@@ -2,8 +2,8 @@
 
 /*
  * Liveness of a refill: in seeds with slow links, once the faults are over, a replica is away until
- * the log behind it is gone, and must get in step while clients go on. That they stop first would
- * let a transfer succeed that never does in a busy ensemble.
+ * the log behind it is gone, and must get in step beside steady clients. If they stopped first,
+ * that would let a transfer succeed that never does in a busy ensemble.
  */
 
 enum {
@@ -120,7 +120,9 @@ void sim_refill_check(struct sim *sim)
         write_some(sim);
     }
     set_rate(sim, learner->id, RATE);
-    sim_node_start(sim, learner);
+    if (!learner->up) { /* What remained of an earlier fault may have started it. */
+        sim_node_start(sim, learner);
+    }
     refill(sim, learner, rng_chance(&sim->rng, 500000));
     set_rate(sim, learner->id, 0);
 }

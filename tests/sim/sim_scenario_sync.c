@@ -190,7 +190,7 @@ static void set_rate(struct sim *sim, uint32_t id, uint32_t rate)
     }
 }
 
-/* Writes go on at the leader until `node` serves; `broken`: its connection breaks now and then. */
+/* The leader gets writes until `node` serves; `broken`: its connection breaks now and then. */
 static void refill_under_load(struct sim *sim, struct sim_node *node, bool broken)
 {
     uint64_t reset_at = sim->now_us;
@@ -239,7 +239,7 @@ static void s42(struct sim *sim)
     set_rate(sim, learner->id, 0);
     sim_settle(sim);
     if (sim_probe_hits("zab.snapshot_resumed") == 0) {
-        sim_fail(sim, "A24", "no broken transfer to node %u has gone on", learner->id);
+        sim_fail(sim, "A24", "no broken transfer to node %u has resumed", learner->id);
     }
 }
 

@@ -183,8 +183,8 @@ void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs)
     knobs->lanes = seed % LANES_EVERY == 1;
 }
 
-/* Slow links and snapshots that take many pieces: a transfer lasts for seconds, while writes go on
- * and the log is short. */
+/* Slow links and snapshots that take many pieces: a transfer lasts for seconds, beside writes and
+ * with a short log. */
 void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
 {
     struct rng rng;
@@ -206,7 +206,7 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
     knobs->limits.refill_rate = PICK(&rng, 0, 20000, 1 << 20);
     knobs->limits.pending_bytes_max = 1 << 16;
     if (knobs->empty_ms == 0) {
-        knobs->empty_ms = 15000; /* So that there is somebody to refill. */
+        knobs->empty_ms = 15000; /* So that a replica has to be refilled. */
     }
     knobs->full_ms = PICK(&rng, knobs->full_ms, 3000, 6000);
 }

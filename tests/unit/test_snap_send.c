@@ -298,7 +298,7 @@ static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t
     return first.offset;
 }
 
-static void a_transfer_goes_on_where_it_broke_off(void **state)
+static void a_broken_transfer_resumes_at_its_offset(void **state)
 {
     struct rig rig;
 
@@ -316,7 +316,7 @@ static void a_transfer_goes_on_where_it_broke_off(void **state)
     teardown(&rig);
 }
 
-static void a_part_of_another_snapshot_is_not_gone_on_with(void **state)
+static void a_part_of_another_snapshot_is_not_resumed(void **state)
 {
     struct rig rig;
 
@@ -334,7 +334,7 @@ static void a_part_of_another_snapshot_is_not_gone_on_with(void **state)
 }
 
 /* The log does not reach back to its start any more: the newest is sent. */
-static void a_part_of_a_snapshot_that_is_too_old_is_not_gone_on_with(void **state)
+static void a_part_of_a_snapshot_that_is_too_old_is_not_resumed(void **state)
 {
     struct rig rig;
 
@@ -363,9 +363,9 @@ int main(void)
         cmocka_unit_test(two_learners_do_not_disturb_each_other),
         cmocka_unit_test(who_begins_again_gets_the_newest),
         cmocka_unit_test(a_learner_that_is_gone_keeps_no_file_open),
-        cmocka_unit_test(a_transfer_goes_on_where_it_broke_off),
-        cmocka_unit_test(a_part_of_another_snapshot_is_not_gone_on_with),
-        cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_gone_on_with),
+        cmocka_unit_test(a_broken_transfer_resumes_at_its_offset),
+        cmocka_unit_test(a_part_of_another_snapshot_is_not_resumed),
+        cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_resumed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void the_log_is_kept_until_the_learner_is_in_step(void **state)
     drive_release(&rig.drive);
 }
 
-/* The learner comes back and goes on where it was; to come back is no progress. */
+/* The learner reconnects and continues; a reconnect is no progress. */
 static void the_log_is_kept_over_a_broken_connection_for_a_time(void **state)
 {
     struct rig rig;

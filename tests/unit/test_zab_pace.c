@@ -166,7 +166,7 @@ static void all_learners_share_the_rate(void **state)
     drive_release(&rig.drive);
 }
 
-/* What waits for the rate goes on by itself: the core says when it wants to wake. */
+/* A chunk that waits for the rate needs no other event: the core says when it wants to wake. */
 static void the_leader_wakes_for_the_next_piece(void **state)
 {
     struct rig rig;

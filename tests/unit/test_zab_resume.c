@@ -1,4 +1,4 @@
-/* A snapshot whose transfer broke off goes on where it was; nothing else comes of its parts. */
+/* A broken transfer of a snapshot resumes at its offset; its parts are used for nothing else. */
 #include "tests/unit/zab_snap_kit.h"
 
 enum {
@@ -57,7 +57,7 @@ static void the_leader_is_told_what_is_here(void **state)
     drive_release(&drive);
 }
 
-static void the_transfer_goes_on_behind_it(void **state)
+static void the_transfer_resumes_behind_it(void **state)
 {
     struct drive drive;
 
@@ -164,7 +164,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_leader_is_told_what_is_here),
-        cmocka_unit_test(the_transfer_goes_on_behind_it),
+        cmocka_unit_test(the_transfer_resumes_behind_it),
         cmocka_unit_test(what_is_here_stays_over_many_dialogues),
         cmocka_unit_test(another_snapshot_begins_at_its_start),
         cmocka_unit_test(a_part_of_another_snapshot_is_not_put_behind_it),
