@@ -98,7 +98,8 @@ static bool drive(struct import *import, struct slice body, size_t piece, bool f
 bool fuzz_one(struct slice input)
 {
     struct wire_reader reader;
-    struct op_principal nobody = {.auth = NULL};
+    /* Of the network that an ACL of the seeds names. */
+    struct op_principal someone = {.auth = NULL, .address = "10.0.0.1"};
     struct import_limits limits = {
         .data_bytes_max = 1024, .multi_ops_max = 8, .multi_bytes_max = 8192};
     struct op_args args;
@@ -116,7 +117,7 @@ bool fuzz_one(struct slice input)
                     : choice & OVERWRITE ? OP_CONFLICT_OVERWRITE
                                          : OP_CONFLICT_FAIL;
     args.dry_run = (choice & DRY) != 0;
-    struct import *import = import_new(view, &nobody, &args, &limits);
+    struct import *import = import_new(view, &someone, &args, &limits);
     bool done = drive(import, body, 1U + (1U << (choice >> PIECE_SHIFT)), (choice & FAILS) != 0);
 
     import_free(import);
