@@ -13,6 +13,7 @@ enum {
     REFUSED_MS = 1000,   /* So long it is tried again when nobody listens anywhere. */
     PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
     PAUSE_MAX_MS = 1000, /* twice as long each time. */
+    LAST_TRY_MS = 300,   /* What the last try has at least. */
     POLL_MS = 1000,
     QUORUM_MS = 2000, /* A replica that has waited so long for a leader will not find one soon. */
     ANSWER_MS = 500,  /* Of the time of a try, for the way of the answer. */
@@ -512,8 +513,11 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
         if (client->reply.status == HTTP_TOO_MANY && asked_ms > wait_ms) {
             wait_ms = asked_ms;
         }
-        wait_ms = wait_ms < left_ms ? wait_ms : left_ms;
-
+        /* A try that has no time to be answered would hide what others have said. */
+        if (left_ms <= LAST_TRY_MS) {
+            return false;
+        }
+        wait_ms = wait_ms < left_ms - LAST_TRY_MS ? wait_ms : left_ms - LAST_TRY_MS;
         asking->pause_ms =
             asking->pause_ms * 2 < PAUSE_MAX_MS ? asking->pause_ms * 2 : PAUSE_MAX_MS;
         asking->interrupted = !pause_for(client, wait_ms);
