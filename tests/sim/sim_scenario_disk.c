@@ -45,6 +45,57 @@ static void one(struct sim_knobs *knobs)
     knobs->snap_count = 30;
 }
 
+/* ---- A log of more epochs than an outline names, behind no snapshot: it is told to a replica that
+ * knows the first one alone, found again after a power cut, and purged by a snapshot. ---- */
+
+enum {
+    EPOCHS = ZAB_RANGES_MAX + 100,
+    EPOCH_WRITES_MAX = 100000,
+};
+
+static void short_epochs(struct sim_knobs *knobs)
+{
+    knobs->nodes = 2;
+    knobs->voters = 1;
+    knobs->limits.counter_max = 1;
+    knobs->snap_count = 6 * EPOCHS;
+    knobs->segment_bytes = 1 << 20;
+}
+
+static void set_once(struct sim *sim)
+{
+    struct sim_sub sub = {.id = OP_SET, .path = "/k0", .data = "x"};
+    const struct sim_op *op = sim_client_send(sim, 1, &sub, false);
+
+    while (op->outcome == SIM_PENDING) {
+        script_run(sim, 1);
+    }
+}
+
+static void s17(struct sim *sim)
+{
+    struct sim_node *behind = &sim->nodes[2];
+
+    script_found(sim);
+    script_crash(sim, behind, SIM_KILL);
+    while (sim->newest_epoch < EPOCHS) {
+        set_once(sim);
+    }
+    script_start(sim, behind);
+    sim_settle(sim);
+    crash_all(sim, SIM_POWER);
+    start_all(sim);
+    sim_settle(sim);
+    for (int i = 0; i < EPOCH_WRITES_MAX && sim->totals.snaps_taken < 2; i++) {
+        set_once(sim);
+    }
+    if (sim->totals.snaps_taken < 2) {
+        sim_fail(sim, "A24", "no snapshot in %d writes", EPOCH_WRITES_MAX);
+    }
+    script_crash(sim, behind, SIM_POWER);
+    script_start(sim, behind);
+}
+
 /* ---- S15: disks fill up, first one, then a quorum, and are freed. ---- */
 
 static void tight(struct sim_knobs *knobs)
@@ -469,6 +520,7 @@ const struct script scripts_disk[] = {
     {.name = "bad-load", .run = bad_load, .knobs = fat},
     {.name = "S12", .run = s12},
     {.name = "S13", .run = s12, .knobs = one},
+    {.name = "S17", .run = s17, .knobs = short_epochs},
     {.name = "S15", .run = s15, .knobs = tight},
     {.name = "S16", .run = s16, .knobs = tight},
     {.name = "S16-leader", .run = s16_leader},
