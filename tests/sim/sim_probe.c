@@ -17,7 +17,6 @@ static const char *const unreachable[] = {
     "storage.log_behind_snapshot",
     "storage.snapshot_of_replaced_log", /* Has to end between an install and its load; see
                                            tests/unit/test_store_snap. */
-    "recover.older_format",             /* No disk here was written by an older version. */
     "storage.empty_segment_dropped",    /* A segment's header is durable before its name. */
 };
 
