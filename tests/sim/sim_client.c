@@ -193,10 +193,11 @@ static void deliver(struct sim *sim, struct sim_event *event)
     free_request(sim, event);
 }
 
+/* One that is handed over in this very call has no number yet, and is behind all others. */
 static bool is_ahead(const struct sim_op *write, const struct sim_op *read)
 {
-    return write->outcome == SIM_PENDING && write->sent && write->replied == 0 &&
-           write->client == read->client && write->node == read->node &&
+    return write->request != 0 && write->outcome == SIM_PENDING && write->sent &&
+           write->replied == 0 && write->client == read->client && write->node == read->node &&
            write->life == read->life && write->request < read->request && sim_op_is_write(write);
 }
 
