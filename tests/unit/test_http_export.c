@@ -70,7 +70,9 @@ static void a_search_answers_with_paths_and_says_where_to_go_on(void **state)
     expect("/search/v1/app?after=/apple", "", 400, "after must be");
     expect("/search/v1/app/none", "", 404, "NoNode");
     expect("/search/v1/app/b", "", 401, "NoAuth");
-    expect("/search/v1/app?depth=2", "", 400, "unknown query parameter depth");
+    expect("/search/v1/app?name=x&depth=1", "", 200, "\"nodes\":[],\"more\":false");
+    expect("/search/v1/app?name=x&depth=2", "", 200, "\"nodes\":[\"/app/a/x\"],\"more\":false");
+    expect("/search/v1/app?colour=red", "", 400, "unknown query parameter colour");
     assert_int_equal(front_ask("POST", "/search/v1/app", "", NULL), 405);
 }
 
