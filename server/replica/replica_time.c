@@ -35,9 +35,10 @@ void times_of_state(struct replica *replica, const struct state *state)
     }
 }
 
+/* Its leader alone knows the age: what another replica says of itself is no matter. */
 void times_heard(struct replica *replica, const struct sign *sign)
 {
-    if (sign->role == SIGN_LEADER) {
+    if (sign->role == SIGN_LEADER && sign->id == replica->status.leader) {
         age_heard(&replica->age, sign->epoch, sign->age_ms);
     }
 }

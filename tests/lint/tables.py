@@ -94,8 +94,11 @@ CALLS = [
     (r"epoll_create1", [r"base/loop\.c", r"tests/.*"], "use loop_init"),
     (r"eventfd", [r"base/(loop|mailbox|os_files)\.c", r"http/accept\.c", r"tests/.*"],
      "use loop_wake_open"),
-    (r"MHD_create_response\w*", [r"http/body\.c"], "use http_response_..."),
-    (r"curl_(global|easy|multi)_init", [r"cli/curl_handles\.c", r"tests/.*"], "use cli/curl_handles"),
+    (r"MHD_create_response_empty|MHD_create_response_for_upgrade|MHD_create_response_from_buffer"
+     r"|MHD_create_response_from_callback|MHD_create_response_from_fd|MHD_create_response_from_iovec",
+     [r"http/body\.c"], "use http_response_..."),
+    (r"curl_global_init|curl_easy_init|curl_multi_init", [r"cli/curl_handles\.c", r"tests/.*"],
+     "use cli/curl_handles"),
     (r"malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf",
      [r"base/mem\.c"], "use base/mem"),
 ]
