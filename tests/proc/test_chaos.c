@@ -5,7 +5,7 @@
  * clients by HTTP and WebSocket work and watchers resume on other replicas. Then faults stop: all
  * replicas must be in step with equal digests, and what clients did and saw must be possible.
  *
- *     proc.test_chaos [--seconds N] [--seed N] [--without KIND]... [--plan] [--print FILE]
+ *     proc.test_chaos [--seconds N] [--seed N] [--without KIND]... [--plan] [--keep] [--print FILE]
  *
  * The faults follow from the seed, round by round; when they hit an operation does not.
  */
@@ -39,6 +39,7 @@ static struct chaos_keeper keepers[KEEPERS];
 static uint32_t seconds = SECONDS;
 static uint32_t without;
 static bool only_plan;
+static bool keep;
 static bool sound;
 static const char *print_path;
 
@@ -52,7 +53,7 @@ static int open_five(void **state)
 static int close_five(void **state)
 {
     (void)state;
-    chaos_close(&chaos, !sound);
+    chaos_close(&chaos, keep || !sound);
     return 0;
 }
 
@@ -351,6 +352,8 @@ static bool take_options(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--plan") == 0) {
             only_plan = true;
+        } else if (strcmp(argv[i], "--keep") == 0) {
+            keep = true;
         } else if (i + 1 == argc || !take_option(argv[i], argv[i + 1])) {
             return false;
         } else {
@@ -371,7 +374,7 @@ int main(int argc, char **argv)
     if (!take_options(argc, argv)) {
         (void)fprintf(stderr,
                       "usage: %s [--minutes N | --seconds N] [--seed N] [--without KIND]... "
-                      "[--plan] [--print FILE]\n",
+                      "[--plan] [--keep] [--print FILE]\n",
                       argv[0]);
         return 2;
     }
