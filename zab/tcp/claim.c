@@ -20,6 +20,7 @@
 
 enum {
     HOST_MAX = 46,       /* A numeric address. */
+    PAUSE_SHARE = 8,     /* Of `probe_ms`, before a claim asks. */
     ADVERTISE_SHOWN = 24 /* Of the address that it tells clients. */
 };
 
@@ -252,12 +253,28 @@ bool claim_arrives(struct conn *conn)
     link->claim = conn;
     conn->deadline_ms = conn->claimed_ms + tcp->options.probe_ms;
     loop_modify(tcp->loop, &conn->watch, LOOP_PEER_END);
-    describe(conn, claimant);
-    if (is_up(link) && link->up->identity.start != conn->identity.start) {
+    return false;
+}
+
+static uint64_t ask_at_ms(const struct conn *claim)
+{
+    return claim->claimed_ms + claim->tcp->options.probe_ms / PAUSE_SHARE;
+}
+
+/* Not at once: behind the HELLO of a process that has ended since, which the network has kept back,
+ * stands the end of its connection. That is no claim, and no reason to alarm an operator. */
+static void ask(struct tcp *tcp, struct link *link)
+{
+    struct conn *claim = link->claim;
+    char claimant[TCP_ADDRESS_MAX];
+
+    ASSERT(claim && !claim->asked);
+    claim->asked = true;
+    describe(claim, claimant);
+    if (is_up(link) && link->up->identity.start != claim->identity.start) {
         probe(tcp, link, claimant);
     }
-    ask_others(tcp, link, conn->identity.start, claimant);
-    return false;
+    ask_others(tcp, link, claim->identity.start, claimant);
 }
 
 static bool settle_claim(struct tcp *tcp, struct link *link)
@@ -371,8 +388,12 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
         struct link *link = &tcp->links[i];
 
         if (link->claim) {
+            if (!link->claim->asked && !link->claim->doomed && now_ms >= ask_at_ms(link->claim)) {
+                ask(tcp, link);
+            }
             link->claim->overdue = now_ms >= link->claim->deadline_ms;
-            wake_ms = earlier(wake_ms, link->claim->deadline_ms);
+            wake_ms = earlier(wake_ms, link->claim->asked ? link->claim->deadline_ms
+                                                          : ask_at_ms(link->claim));
         }
         if (link->doubted_ms != 0) {
             link->overdue = now_ms >= link->doubted_ms + tcp->options.probe_ms;

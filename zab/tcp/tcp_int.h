@@ -47,6 +47,7 @@ struct conn {
     uint64_t up_since_ms;  /* While up. */
     uint64_t read_ms;      /* When bytes came last. */
     uint64_t claimed_ms;   /* When the claim began. */
+    bool asked;            /* CONN_CLAIM: the older process has been asked. */
     bool overdue;          /* The claim's deadline has passed. */
     const char *doomed;    /* Why it will be closed at the next flush, or NULL. */
     struct list out;       /* Of struct chunk. */
