@@ -604,6 +604,27 @@ static void the_late_greeting_of_a_dead_process_is_no_claim(void **state)
     assert_int_equal(processes[ONE].downs[3] + processes[OLD].downs[1], 0);
 }
 
+/* A replica that stood still hears of the next process before it hears of the end of the one that
+ * it knows, whose clock was ahead: one process, and nothing is wrong. */
+static void one_that_wakes_up_late_alarms_no_process(void **state)
+{
+    (void)state;
+    start(ONE, 1);
+    start(TWO, 2);
+    start(OLD, 20);
+    UNTIL(processes[ONE].ups[3] == 1 && processes[TWO].ups[3] == 1 && processes[TWO].ups[1] == 1);
+    processes[ONE].frozen = true;
+    processes[OLD].frozen = true;
+    start(NEW, 10);
+    UNTIL(processes[TWO].ups[3] == 2 && processes[NEW].ups[2] == 1);
+    run_for(PROBE_MS / 4); /* The first one has been told of it, and will read that. */
+    end(OLD);
+    processes[ONE].frozen = false;
+    UNTIL(processes[NEW].ups[1] == 1);
+    run_for(2 * PROBE_MS);
+    assert_int_equal(processes[NEW].told[3], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +646,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(the_late_greeting_of_a_dead_process_is_no_claim, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(one_that_wakes_up_late_alarms_no_process, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_that_is_dialed_may_be_the_wrong_one, setup,
                                         teardown),
     };

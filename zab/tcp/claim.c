@@ -380,6 +380,26 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Not at once either: a replica that stood still may hear of the next process of an id before it
+ * hears that the one it knows has ended. That one seems the younger of them when its clock was
+ * ahead. */
+static uint64_t tick_rivals(struct tcp *tcp, struct link *link, uint64_t now_ms)
+{
+    uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / PAUSE_SHARE;
+    char address[TCP_ADDRESS_MAX];
+
+    ASSERT(link->rivals_ms != 0);
+    if (now_ms < at_ms) {
+        return at_ms;
+    }
+    link->rivals_ms = 0;
+    if (is_up(link)) {
+        describe(link->up, address);
+        ask_others(tcp, link, link->up->identity.start, address);
+    }
+    return UINT64_MAX;
+}
+
 uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
@@ -394,6 +414,9 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
             link->claim->overdue = now_ms >= link->claim->deadline_ms;
             wake_ms = earlier(wake_ms, link->claim->asked ? link->claim->deadline_ms
                                                           : ask_at_ms(link->claim));
+        }
+        if (link->rivals_ms != 0) {
+            wake_ms = earlier(wake_ms, tick_rivals(tcp, link, now_ms));
         }
         if (link->doubted_ms != 0) {
             link->overdue = now_ms >= link->doubted_ms + tcp->options.probe_ms;
@@ -484,8 +507,6 @@ static void on_vouched(struct tcp *tcp, struct link *from, struct link *link,
  * replica with the older one asks that itself. */
 static void look_for_rivals(struct tcp *tcp, const struct link *from)
 {
-    char address[TCP_ADDRESS_MAX];
-
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         struct link *link = &tcp->links[i];
         uint64_t start = is_up(link) ? link->up->identity.start : 0;
@@ -494,8 +515,7 @@ static void look_for_rivals(struct tcp *tcp, const struct link *from)
             continue;
         }
         if (from->seen[i] < start) {
-            describe(link->up, address);
-            ask_others(tcp, link, start, address);
+            link->rivals_ms = link->rivals_ms != 0 ? link->rivals_ms : os_now_ms();
         } else if (link->doubted_ms == 0) {
             link->doubted_ms = os_now_ms();
             probe(tcp, link, "");
@@ -560,6 +580,7 @@ void claim_link_up(struct tcp *tcp, struct link *link)
     link->probed_ms = 0;
     link->alive_ms = 0;
     link->doubted_ms = 0;
+    link->rivals_ms = 0;
     link->asks = 0;
     link->yields = false;
     link->overdue = false;
@@ -572,6 +593,7 @@ void claim_link_down(struct tcp *tcp, struct link *link)
     ASSERT(!link->up);
 
     link->doubted_ms = 0;
+    link->rivals_ms = 0;
     link->asks = 0;
     link->yields = false;
     link->overdue = false;

@@ -86,10 +86,11 @@ struct link {
     uint64_t elsewhere;  /* Start of a process that another replica vouched for ... */
     uint64_t vouched_ms; /* ... last at that time; 0: never. */
     char elsewhere_address[TCP_ADDRESS_MAX];
-    bool yields;                    /* `up` is to be closed: an older process lives. */
-    uint64_t doubted_ms;            /* Since a younger process is connected elsewhere; 0: none. */
-    bool overdue;                   /* It has had its time to answer. */
-    uint32_t asks;                  /* This peer waits to hear whether that id lives; 0: none. */
+    bool yields;         /* `up` is to be closed: an older process lives. */
+    uint64_t doubted_ms; /* Since a younger process is connected elsewhere; 0: none. */
+    uint64_t rivals_ms;  /* Since an older process is connected elsewhere, and is to be asked; 0. */
+    bool overdue;        /* It has had its time to answer. */
+    uint32_t asks;       /* This peer waits to hear whether that id lives; 0: none. */
     uint64_t seen[ZAB_MEMBERS_MAX]; /* With which process of each id this peer is connected, by
                                        index of tcp->links; 0: with none. */
 };
