@@ -261,8 +261,7 @@ static uint64_t ask_at_ms(const struct conn *claim)
     return claim->claimed_ms + claim->tcp->options.probe_ms / PAUSE_SHARE;
 }
 
-/* Not at once: behind the HELLO of a process that has ended since, which the network has kept back,
- * stands the end of its connection. That is no claim, and no reason to alarm an operator. */
+/* Not at once: behind a HELLO that the network has kept back may stand the end of its process. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;
@@ -380,9 +379,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Not at once either: a replica that stood still may hear of the next process of an id before it
- * hears that the one it knows has ended. That one seems the younger of them when its clock was
- * ahead. */
+/* Nor here: a replica that stood still may hear of the next process of an id before it hears that
+ * the one it knows, which seems younger when its clock was ahead, has ended. */
 static uint64_t tick_rivals(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / PAUSE_SHARE;
