@@ -462,7 +462,7 @@ static void on_probe(struct tcp *tcp, struct link *from, const struct control *c
     } else if (within(tcp, target->alive_ms, os_now_ms())) {
         vouch(tcp, from, target);
     } else {
-        from->asks = control->id;
+        from->asks |= UINT64_C(1) << index_of(tcp, target);
         probe(tcp, target, control->text);
     }
 }
@@ -474,8 +474,8 @@ static void on_alive(struct tcp *tcp, struct link *link)
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         struct link *other = &tcp->links[i];
 
-        if (other->asks == link->peer.id) {
-            other->asks = 0;
+        if ((other->asks >> index_of(tcp, link)) & 1) {
+            other->asks ^= UINT64_C(1) << index_of(tcp, link);
             vouch(tcp, other, link);
         }
     }

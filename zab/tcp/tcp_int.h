@@ -90,7 +90,8 @@ struct link {
     uint64_t doubted_ms; /* Since a younger process is connected elsewhere; 0: none. */
     uint64_t rivals_ms;  /* Since an older process is connected elsewhere, and is to be asked; 0. */
     bool overdue;        /* It has had its time to answer. */
-    uint32_t asks;       /* This peer waits to hear whether that id lives; 0: none. */
+    uint64_t asks;       /* Of which ids this peer waits to hear whether they live: bits by index of
+                            tcp->links. */
     uint64_t seen[ZAB_MEMBERS_MAX]; /* With which process of each id this peer is connected, by
                                        index of tcp->links; 0: with none. */
 };
