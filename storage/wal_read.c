@@ -268,13 +268,12 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
 static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t zxid,
                              uint64_t *ret_chain, struct found *ret_found)
 {
-    ASSERT(log->count <= log->cap);
-
     struct wal_spot spot;
     bool is_known = false;
 
     *ret_found = (struct found){0};
     pthread_mutex_lock(&wal->index_mutex);
+    ASSERT(log->count <= log->cap);
     if (wal_find(log, zxid, &spot) == ERR_OK) {
         struct wal_segment *segment = log->segments[spot.segment];
         const struct wal_extent *before = spot.keep ? &segment->extents[spot.keep - 1] : NULL;
