@@ -421,9 +421,15 @@ test('a replica that could not look at a write says nothing of a try before', as
   const again = set('k');
   answer(429, 'not-applied');
   await assert.rejects(again, { outcome: 'unknown' });
+  const readOnly = set('k');
+  answer(403, 'not-applied', { code: 'NotReadOnly' });
+  await assert.rejects(readOnly, { code: 'NotReadOnly', outcome: 'unknown' }, 'nor does this one');
   const other = set('other');
-  answer(503, 'not-applied');
+  answer(403, 'not-applied', { code: 'NotReadOnly' });
   await assert.rejects(other, { outcome: 'not-applied' });
+  const another = set('other');
+  answer(503, 'not-applied');
+  await assert.rejects(another, { outcome: 'not-applied' });
   const known = set('k');
   answer(412, 'not-applied', { code: 'BadVersion' });
   await assert.rejects(known, { outcome: 'not-applied' }, 'that replica knows');

@@ -19,7 +19,8 @@ const ANSWER_MS = 5_000; // and has so long to say so.
 const SMALL = ['ping', 'status', 'ensemble', 'whoami']; // What cannot take long on its way.
 const READ_TRIES = 5; // Of a read that a replica cannot answer yet.
 const UTF8_MAX = 3; // Bytes of one unit of a string.
-const UNLOOKED = [429, 503]; // Statuses of a replica that has not even looked at a request.
+const UNLOOKED = [429, 503]; // Statuses of a replica that has not even looked at a request,
+const UNLOOKED_CODE = 'NotReadOnly'; // and the code of one that takes no writes, whatever they are.
 const UNSURE_MAX = 100; // Keys of writes that may have been done; a user has few at a time.
 
 export type Link =
@@ -241,7 +242,7 @@ export class Socket {
   /** A replica that could not look at a write knows nothing of a try before: its outcome stays unknown. */
   private judge(one: Pending | undefined, error: ApiError): ApiError {
     const key = keyOf(one);
-    const known = !UNLOOKED.includes(error.status);
+    const known = !UNLOOKED.includes(error.status) && error.code !== UNLOOKED_CODE;
     if (key === '' || (error.outcome !== 'unknown' && (known || !this.unsure.has(key)))) {
       this.unsure.delete(key);
       return error;
