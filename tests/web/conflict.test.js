@@ -136,6 +136,42 @@ visiting(
   },
 );
 
+visiting(
+  'what was taken and is taken back by them is not brought back by a merge',
+  {},
+  async (page, visit) => {
+    const path = '/conflict/back';
+    await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 4: 'theirs' }));
+    const shown = (text) =>
+      until(text, async () => (await editor(page).textContent()).includes(text));
+    await shown('theirs');
+    await replicas.create(path, linesWith({}), { at: 1 }); // As it was read.
+    await shown('five');
+    await replicas.create(path, linesWith({ 4: 'again' }), { at: 1 });
+    await shown('again');
+    await replicas.create(path, linesWith({ 6: 'other' }), { at: 1 });
+    await shown('other');
+    await merged(page).click();
+    await said(page, 'Saved: version 5.');
+    const all = linesWith({ 0: 'mine', 6: 'other' });
+    assert.equal((await replicas.data(path)).toString(), all);
+  },
+);
+
+visiting('an undone merge has taken nothing', {}, async (page, visit) => {
+  const path = '/conflict/undone';
+  await differ(visit, path, linesWith({ 0: 'mine' }), linesWith({ 4: 'theirs' }));
+  await said(page, 'Merged: nothing is left to choose, and what you see is what is saved.');
+  await editor(page).press('Control+z');
+  await page.locator('.cm-deletedChunk').waitFor();
+  await replicas.create(path, linesWith({ 4: 'theirs', 6: 'other' }), { at: 1 });
+  await said(page, 'Merged: nothing is left to choose, and what you see is what is saved.');
+  await merged(page).click();
+  await said(page, 'Saved: version 3.');
+  const all = linesWith({ 0: 'mine', 4: 'theirs', 6: 'other' });
+  assert.equal((await replicas.data(path)).toString(), all);
+});
+
 visiting('bytes are shown beside each other', {}, async (page, visit) => {
   await replicas.create('/conflict/raw', BROKEN);
   await edit(visit, '/conflict/raw');

@@ -162,6 +162,38 @@ test('who has typed nothing sees what is new, and who agrees has no conflict', (
   assert.equal(draft.base.value.stat.version, 6);
 });
 
+test('theirs that was taken into mine and is as before again is no agreement', async () => {
+  const { fake, draft, type } = begin('one\nx');
+  type('mine\nx');
+  draft.observe(seen('one\ny', 4));
+  draft.merging.value = true;
+  const grown = { base: draft.base.value, bytes: bytes('one\ny') };
+  draft.edits(
+    () => 'mine\ny',
+    () => grown,
+  );
+  draft.observe(seen('one\nx', 5));
+  assert.equal((draft.theirs.value as Seen).stat.version, 5, 'mine would bring y back');
+  assert.ok(draft.merging.value);
+  assert.deepEqual(draft.origin(), bytes('one\ny'));
+  draft.setForm('hex');
+  assert.deepEqual(draft.origin(), bytes('one\ny'), 'in whatever form');
+  draft.keepMine();
+  assert.deepEqual(draft.origin(), bytes('one\nx'), 'of another base it says nothing');
+  fake.answers.push({ stat: statOf(6) });
+  await draft.save();
+  assert.equal(fake.asked[0]?.['version'], 5);
+});
+
+test('theirs that is as before again is no conflict while nothing was taken', () => {
+  const { draft, type } = begin('old');
+  type('mine');
+  draft.observe(seen('theirs', 4));
+  draft.observe(seen('old', 5));
+  assert.equal(draft.theirs.value, undefined);
+  assert.equal(draft.base.value.stat.version, 5);
+});
+
 test('deleted meanwhile: the text stays, and it can be made again as it was', async () => {
   const { fake, draft, type } = begin('old');
   draft.base.value = { ...draft.base.value, stat: { ...statOf(3), ttl: 5000 } };

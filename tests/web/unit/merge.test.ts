@@ -7,7 +7,8 @@ const lines = (text: string) => text.split(' ');
 
 function merge(base: string, mine: string, theirs: string) {
   const merged = merge3(lines(base), lines(mine), lines(theirs));
-  return { ...merged, mine: merged.mine.join(' '), theirs: merged.theirs.join(' ') };
+  const [mineNow, theirsNow] = [merged.mine.join(' '), merged.theirs.join(' ')];
+  return { ...merged, mine: mineNow, theirs: theirsNow, base: merged.base.join(' ') };
 }
 
 /** Always the same numbers. */
@@ -48,6 +49,7 @@ test('what one side alone has changed is taken', () => {
   assert.deepEqual(both, {
     mine: 'mine 2 3 4 5 6 theirs',
     theirs: 'mine 2 3 4 5 6 theirs',
+    base: '1 2 3 4 5 6 theirs',
     taken: 1,
     conflicts: 0,
   });
@@ -65,12 +67,27 @@ test('what both have changed differently is a conflict, and only that differs', 
   assert.deepEqual(merged, {
     mine: '1 mine 3 4 5 6',
     theirs: '1 theirs 3 4 5 6',
+    base: '1 2 3 4 5 6',
     taken: 1,
     conflicts: 1,
   });
   assert.equal(merge('1 2', 'mine 2', '1 theirs').conflicts, 1, 'neighbours have no order');
   assert.equal(merge('1 2', '1 mine 2', '1 theirs 2').conflicts, 1, 'both add at one place');
   assert.equal(merge('1 2 3', '1 3', '1 theirs 3').conflicts, 1, 'deleted and changed');
+});
+
+test('what was taken is theirs still: when they take it back, it goes from mine, too', () => {
+  const [base, theirs] = ['1 2 3 4 x', '1 2 3 4 y'];
+  const first = merge(base, 'mine 2 3 4 x', theirs);
+  assert.deepEqual([first.mine, first.base], ['mine 2 3 4 y', theirs]);
+  assert.equal(merge(first.base, first.mine, base).mine, 'mine 2 3 4 x', 'all as it was');
+  const also = merge(first.base, first.mine, '1 2 more 4 x');
+  assert.deepEqual([also.mine, also.base], ['mine 2 more 4 x', '1 2 more 4 x']);
+  assert.equal(merge(first.base, 'mine 2 3 4 y+', base).conflicts, 1, 'mine has gone on from it');
+  const alike = merge('1 2 3', '1 same 3', '1 same 3');
+  assert.equal(merge(alike.base, alike.mine, '1 2 3').mine, '1 2 3', 'what both have done, too');
+  const open = merge('1 2 3', '1 mine 3', '1 theirs 3');
+  assert.equal(merge(open.base, open.mine, '1 theirs 3').conflicts, 1, 'nothing is chosen yet');
 });
 
 test('no change of either side is lost, whatever they are', () => {
@@ -90,6 +107,9 @@ test('no change of either side is lost, whatever they are', () => {
       assert.ok(merged.theirs.includes(line), `${line} of theirs`);
     }
     assert.equal(lineDiff(merged.theirs, merged.mine).length > 0, merged.conflicts > 0);
+    const back = merge3(merged.base, merged.mine, base);
+    const gone = lineDiff(base, theirs).length > 0 && merged.conflicts === 0;
+    assert.ok(!gone || !back.mine.some((line) => line.startsWith('t')), 'they have undone it');
     assert.deepEqual(merge3(base, mine, base).mine, mine);
     assert.deepEqual(merge3(base, base, theirs).mine, theirs);
   }

@@ -48,7 +48,7 @@ export function bytesOf(form: EditForm, text: string): Bytes | Fault {
   }
 }
 
-function encode(text: string): Bytes {
+export function encode(text: string): Bytes {
   return new TextEncoder().encode(text);
 }
 

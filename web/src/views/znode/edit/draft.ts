@@ -1,6 +1,7 @@
 // What somebody is writing into a znode, and what has happened to that znode meanwhile. Knows no page.
 //
-//   base     what mine grew from: saving asks for just this version of it
+//   base     what was read: saving asks for just this version of it
+//   origin   what mine grew from: the base, with what was taken of theirs into mine since
 //   theirs   what somebody else has made of it since: one chooses, and then `base` is that
 //
 // Nothing that was typed goes before it is saved, or discarded by whoever has typed it.
@@ -25,6 +26,12 @@ export interface Seen {
 export interface Start {
   bytes: Bytes;
   text: string;
+}
+
+/** What mine has grown from since something of theirs was taken into it. */
+export interface Grown {
+  base: Seen;
+  bytes: Bytes;
 }
 
 export type Phase =
@@ -57,6 +64,11 @@ export function isLater(a: Stat, b: Stat): boolean {
   return a.czxid === b.czxid ? a.version > b.version : isNewer(a.czxid, b.czxid);
 }
 
+/** Whether both are of the same change of the data. */
+function isSameVersion(a: Stat, b: Stat): boolean {
+  return a.czxid === b.czxid && a.version === b.version;
+}
+
 export class Draft {
   readonly path: string;
   readonly base;
@@ -72,6 +84,8 @@ export class Draft {
   readonly choices = signal(0);
   /** What stands in the editor. */
   text: () => string;
+  /** undefined: nothing of theirs was taken into it. */
+  grown: () => Grown | undefined = () => undefined;
   /** Of the znode, as far as it may be known: for making it again. */
   acl: AclEntry[] | undefined;
 
@@ -96,8 +110,16 @@ export class Draft {
   }
 
   /** The editor is where the text is now. */
-  edits(text: () => string): void {
+  edits(text: () => string, grown: () => Grown | undefined = () => undefined): void {
     this.text = text;
+    this.grown = grown;
+  }
+
+  /** What mine grew from. Of another base than the one of now it says nothing. */
+  origin(): Bytes {
+    const base = this.base.peek();
+    const grown = this.grown();
+    return grown && isSameVersion(grown.base.stat, base.stat) ? grown.bytes : base.bytes;
   }
 
   /** What would be saved. What was not touched is what it has always been. */
@@ -287,14 +309,15 @@ export class Draft {
 
   private compare(seen: Seen): void {
     const { stat, bytes } = this.base.peek();
-    const same = stat.czxid === seen.stat.czxid && stat.version === seen.stat.version;
-    if (same && this.theirs.peek() !== 'gone') {
+    const taken = !sameBytes(this.origin(), bytes); // Then theirs of before is in mine, too.
+    const unchanged = !taken && sameBytes(seen.bytes, bytes);
+    if (isSameVersion(stat, seen.stat) && this.theirs.peek() !== 'gone') {
       this.base.value = seen;
     } else if (!this.dirty.peek()) {
       this.theirs.value = undefined;
       this.base.value = seen;
       this.begin(seen.bytes, this.fitting(seen.bytes));
-    } else if (sameBytes(seen.bytes, bytes) || this.isMine(seen.bytes)) {
+    } else if (unchanged || this.isMine(seen.bytes)) {
       this.base.value = seen; // Nothing else is there than before, or than here.
       this.theirs.value = undefined;
       this.merging.value = false;
@@ -325,6 +348,10 @@ export class Draft {
     this.start.value = { bytes, text };
     this.touched.value = false;
     this.problem.value = undefined;
-    this.text = () => text;
+    const grown = this.grown();
+    this.edits(
+      () => text,
+      () => grown,
+    );
   }
 }

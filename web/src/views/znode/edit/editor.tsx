@@ -76,6 +76,7 @@ function show(host: HTMLElement, loaded: Code, props: Props): () => void {
     form,
     text: start.text,
     kept: kept.get(start),
+    grown: draft.grown(),
     lineEnd: lineEnd(start.text),
     label: say('editor', { form: say(`edit_${form}`) }),
     phrases: phrases(),
@@ -89,14 +90,17 @@ function show(host: HTMLElement, loaded: Code, props: Props): () => void {
       draft.choices.value = left;
     },
   });
-  draft.edits(editor.text);
+  draft.edits(editor.text, editor.grown);
   onOpen(editor);
   editor.focus();
   return () => {
     clearTimeout(timer);
-    const text = editor.text();
+    const [text, grown] = [editor.text(), editor.grown()];
     if (draft.start.peek() === start) {
-      draft.edits(() => text);
+      draft.edits(
+        () => text,
+        () => grown,
+      );
     }
     onOpen(undefined);
     kept.set(start, editor.stop());
@@ -113,7 +117,7 @@ export function useMerge(draft: Draft, editor: () => Editor | undefined): void {
     if (text === undefined) {
       editor()?.endMerge();
     } else {
-      editor()?.merge(textOf(form, draft.base.peek().bytes), text);
+      editor()?.merge(draft.base.peek(), textOf(form, draft.origin()), text);
     }
   });
 }

@@ -1,7 +1,13 @@
 // CodeMirror, which is large: a chunk of its own, loaded by editor.tsx. It lives in a shadow root,
 // where it brings its styles as style sheets and not as elements, which the policy forbids.
 
-import { defaultKeymap, history, historyKeymap } from '@codemirror/commands';
+import {
+  defaultKeymap,
+  history,
+  historyKeymap,
+  invertedEffects,
+  isolateHistory,
+} from '@codemirror/commands';
 import { json } from '@codemirror/lang-json';
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language';
 import {
@@ -20,6 +26,8 @@ import {
   Compartment,
   EditorState,
   type Extension,
+  StateEffect,
+  StateField,
   Text,
 } from '@codemirror/state';
 import {
@@ -32,7 +40,8 @@ import {
 } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 import { HIDDEN, isFewHidden } from '../../../format/text';
-import type { EditForm } from './convert';
+import { type EditForm, encode } from './convert';
+import type { Grown, Seen } from './draft';
 import { merge3 } from './merge';
 
 export interface EditorOptions {
@@ -42,6 +51,8 @@ export interface EditorOptions {
   text: string;
   /** Where an earlier one of the same text has ended. */
   kept: EditorState | undefined;
+  /** What the text has grown from, as an earlier editor has left it. */
+  grown: Grown | undefined;
   lineEnd: '\n' | '\r\n';
   label: string;
   phrases: Record<string, string>;
@@ -55,9 +66,11 @@ export interface Editor {
   text(): string;
   /** In place of all, as if it were typed. */
   setText(text: string): void;
-  /** Takes what they alone have changed, as if it were typed, and marks what both have. `base`: what both
-   * grew from; undefined: not known, so that each difference is to be chosen. */
-  merge(base: string | undefined, theirs: string): void;
+  /** Takes what they alone have changed, as if it were typed, and marks what both have. `origin`: what mine
+   * grew from since `base`; undefined: no text, so that each difference is to be chosen. */
+  merge(base: Seen, origin: string | undefined, theirs: string): void;
+  /** What the text grew from; it goes back, too, when a merge is undone. */
+  grown(): Grown | undefined;
   /** No marks any more. */
   endMerge(): void;
   focus(): void;
@@ -222,6 +235,19 @@ function merging(original: Text, phrases: Record<string, string>): Extension {
   ];
 }
 
+const setGrown = StateEffect.define<Grown | undefined>();
+
+const grownField = StateField.define<Grown | undefined>({
+  create: () => undefined,
+  update: (grown, { effects }) =>
+    effects.reduce((last, one) => (one.is(setGrown) ? one.value : last), grown),
+});
+
+/** A merge that is undone has taken nothing of theirs. */
+const undoneWithMerge = invertedEffects.of(({ startState, effects }) =>
+  effects.some((one) => one.is(setGrown)) ? [setGrown.of(startState.field(grownField))] : [],
+);
+
 const comparison = new Compartment();
 const dress = new Compartment();
 
@@ -285,6 +311,8 @@ function extensions(options: EditorOptions, begun: Text): Extension {
     overSelection(lineEnd),
     lineNumbers(),
     history(),
+    grownField.init(() => options.grown),
+    undoneWithMerge,
     drawSelection(),
     highlightActiveLine(),
     isFewHidden(options.text) ? highlightSpecialChars({ addSpecialChars: HIDDEN }) : [],
@@ -327,19 +355,25 @@ export function openEditor(options: EditorOptions): Editor {
         effects: dress.reconfigure(dressOf(insert, options.form)),
       });
     },
-    merge: (base, theirs) => {
+    merge: (base, origin, theirs) => {
       const mine = view.state.doc.toJSON();
       const others = linesOf(theirs, lineEnd).toJSON();
       const merged =
-        base === undefined
-          ? { mine, theirs: others }
-          : merge3(linesOf(base, lineEnd).toJSON(), mine, others);
+        origin === undefined
+          ? { mine, theirs: others, base: undefined }
+          : merge3(linesOf(origin, lineEnd).toJSON(), mine, others);
+      const grown = merged.base && { base, bytes: encode(merged.base.join(lineEnd)) };
       view.dispatch({ effects: comparison.reconfigure([]) }); // The marks before are of another text.
       view.dispatch({
         changes: { from: 0, to: view.state.doc.length, insert: Text.of(merged.mine) },
-        effects: comparison.reconfigure(merging(Text.of(merged.theirs), phrases)),
+        effects: [
+          comparison.reconfigure(merging(Text.of(merged.theirs), phrases)),
+          setGrown.of(grown),
+        ],
+        annotations: isolateHistory.of('full'), // Undone alone, and not with what was typed just before.
       });
     },
+    grown: () => view.state.field(grownField),
     endMerge: () => view.dispatch({ effects: comparison.reconfigure([]) }),
     focus: () => view.focus(),
     stop: () => {

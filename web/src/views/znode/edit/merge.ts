@@ -10,6 +10,9 @@ export interface Merged {
   mine: string[];
   /** The same with their side: so what differs between the two is exactly what must be chosen. */
   theirs: string[];
+  /** The base, with what both texts now have of theirs: what mine grew from as of now. Without it a later
+   * merge would take for mine what was taken, and undo what they do to it. */
+  base: string[];
   /** Places that only they have changed. */
   taken: number;
   /** Places that both have changed, differently. */
@@ -73,12 +76,13 @@ function append(to: string[], lines: Lines): void {
 
 /** Changes of neighbouring lines are of the same place: which of them comes first is not known. */
 export function merge3(base: Lines, mine: Lines, theirs: Lines): Merged {
-  const merged: Merged = { mine: [], theirs: [], taken: 0, conflicts: 0 };
+  const merged: Merged = { mine: [], theirs: [], base: [], taken: 0, conflicts: 0 };
   const [ours, others] = [new Side(mine), new Side(theirs)];
   let at = 0; // In the base.
   const keep = (to: number) => {
-    append(merged.mine, base.slice(at, to));
-    append(merged.theirs, base.slice(at, to));
+    for (const text of [merged.mine, merged.theirs, merged.base]) {
+      append(text, base.slice(at, to));
+    }
   };
   for (const region of regionsOf(lineDiff(base, mine), lineDiff(base, theirs))) {
     keep(region.from);
@@ -86,10 +90,12 @@ export function merge3(base: Lines, mine: Lines, theirs: Lines): Merged {
     const there = others.take(region, region.theirs);
     const onlyMine = region.theirs.length === 0;
     const onlyTheirs = region.mine.length === 0;
+    const agreed = isSame(here, there);
     merged.taken += onlyTheirs ? 1 : 0;
-    merged.conflicts += onlyMine || onlyTheirs || isSame(here, there) ? 0 : 1;
+    merged.conflicts += onlyMine || onlyTheirs || agreed ? 0 : 1;
     append(merged.mine, onlyTheirs ? there : here);
     append(merged.theirs, onlyMine ? here : there);
+    append(merged.base, onlyTheirs || agreed ? there : base.slice(region.from, region.to));
     at = region.to;
   }
   keep(base.length);
