@@ -72,7 +72,8 @@ export class Http {
       if (!response.ok) {
         throw await problemOf(response);
       }
-      return (await response.json()) as T;
+      const text = await response.text();
+      return asJson<T>(text, response);
     } catch (error) {
       throw error instanceof ApiError ? error : new ApiError({ detail: (error as Error).message });
     }
@@ -96,5 +97,14 @@ function toBase64(text: string): string {
 
 async function problemOf(response: Response): Promise<ApiError> {
   const problem = await response.json().catch(() => undefined);
-  return new ApiError(problem ?? { status: response.status, detail: response.statusText });
+  return new ApiError({ status: response.status, detail: response.statusText, ...problem });
+}
+
+/** A proxy may answer with a page of its own. */
+function asJson<T>(text: string, { status }: Response): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch (error) {
+    throw new ApiError({ status, detail: (error as Error).message });
+  }
 }

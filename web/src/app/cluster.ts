@@ -5,7 +5,8 @@ import type { ApiError } from '../api/error';
 import { Http } from '../api/http';
 import { Socket } from '../api/socket';
 import type { Ensemble, Hello, Status, Whoami } from '../api/types';
-import { conditionOf, type Known, LATE_MS, lateness } from './condition';
+import { Asking } from './asking';
+import { conditionOf, type Known, lateness } from './condition';
 import { identity } from './identity';
 
 const LOOK_MS = 1_000; // How often the replica is asked how it is, while the page is seen,
@@ -51,24 +52,7 @@ export const late = computed(() => lateness(known.value));
 export const readOnly = computed(() => status.value?.read_only === true);
 
 let asked: Hello | undefined; // The connection at whose other end a look is under way.
-let proxied: Hello | undefined; // The one at whose address another replica answers REST.
-
-/** By REST: on the socket the answer would come behind a write that waits for a quorum. But a proxy may
- * send REST to another replica than the socket is at: what that one says is not about this page. */
-async function ask(hello: Hello): Promise<[Status, Ensemble]> {
-  if (proxied !== hello) {
-    const [one, all] = await Promise.all([
-      http.info<Status>('/status/v1', LATE_MS),
-      http.info<Ensemble>('/ensemble/v1', LATE_MS),
-    ]);
-    if (one.id === hello.server && all.seen_by === hello.server) {
-      return [one, all];
-    }
-    proxied = hello;
-  }
-  const [one, all] = await Promise.all([socket.read('status'), socket.read('ensemble')]);
-  return [one.status, all.ensemble];
-}
+const asking = new Asking(http, socket);
 
 async function look(): Promise<void> {
   const hello = socket.hello.peek();
@@ -76,7 +60,7 @@ async function look(): Promise<void> {
     return;
   }
   asked = hello;
-  const answers = await ask(hello).catch((error: ApiError) => error);
+  const answers = await asking.ask(hello).catch((error: ApiError) => error);
   if (asked !== hello) {
     return; // Another replica serves, and was asked.
   }
