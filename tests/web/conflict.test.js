@@ -91,6 +91,7 @@ visiting('a conflict is chosen before the merged text can be saved', {}, async (
   assert.deepEqual(await visit.barriers(), []);
   const isSaved = async () => (await merged(page).getAttribute('aria-disabled')) === 'false';
   assert.ok(!(await isSaved()));
+  assert.ok(await page.getByLabel('Take a file').isDisabled(), 'it would end the choice');
   await merged(page).hover();
   await page.getByRole('tooltip').getByText('Choose first, yours or theirs').waitFor();
   await editor(page).press('Control+End');

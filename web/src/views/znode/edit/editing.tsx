@@ -192,6 +192,7 @@ function Bar({ draft, editor, measured, children }: BarProps) {
         icon="upload"
         kind="quiet"
         label={say('view_file')}
+        reason={draft.merging.value ? say('not_merging') : undefined}
         onClick={() => file.current?.click()}
       />
       <input
@@ -199,6 +200,7 @@ function Bar({ draft, editor, measured, children }: BarProps) {
         type="file"
         hidden
         aria-label={say('upload')}
+        disabled={draft.merging.value}
         onChange={(event) => void take(event.currentTarget)}
       />
       {size !== undefined && (
