@@ -51,6 +51,36 @@ visiting('the overview says how the ensemble is', {}, async (page, visit) => {
   await page.getByText('serves this page').waitFor();
 });
 
+visiting('a filter that has found nothing yet can go on', {}, async (page, visit) => {
+  let first = true; // As long as it finds nothing in what it has looked at.
+  await page.routeWebSocket(/\/ws\/v1/, (socket) => {
+    const server = socket.connectToServer();
+    const searches = new Set();
+    socket.onMessage((text) => {
+      const { op, id } = JSON.parse(text);
+      if (op === 'search') {
+        searches.add(id);
+      }
+      server.send(text);
+    });
+    server.onMessage((text) => {
+      const message = JSON.parse(text);
+      const none = { nodes: [], more: true, after: '/app/config' };
+      const other = first && searches.has(message.id) ? { ...message, ...none } : message;
+      socket.send(JSON.stringify(other));
+    });
+  });
+  await visit.open('/ui/tree/app?tab=children');
+  await page.getByRole('searchbox', { name: 'Filter by name' }).fill('emp');
+  await page
+    .getByText('No child fits the filter so far; not all of them were looked at.')
+    .waitFor();
+  first = false;
+  await page.getByRole('button', { name: 'Look at further children' }).click();
+  await page.locator('.child bdi').getByText('empty').waitFor();
+  assert.equal(await page.locator('.child').count(), 1);
+});
+
 visiting('what goes by itself is marked, and its stat says when', {}, async (page, visit) => {
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=group&container=true');
   await replicas.ask('POST', '/znodes/v1/app?op=create&name=lease&ttl=3600000');

@@ -10,6 +10,7 @@ import { childOf } from '../../format/path';
 import { visibleName } from '../../format/text';
 import { relativeTime } from '../../format/time';
 import { locale } from '../../i18n';
+import { Button } from '../../ui/button';
 import { Empty, Failure, Loading } from '../../ui/state';
 import { Table } from '../../ui/table';
 import { Markers } from '../tree/markers';
@@ -22,16 +23,28 @@ const SHOWN = 200;
 interface Listed {
   entries: ChildEntry[];
   more: boolean;
+  /** Where the search continues; undefined: it has looked at all children. */
+  next?: Sought | undefined;
 }
 
-/** The first children, or the first of those that fit: of very many the replica finds them. */
-async function list(path: string, filter: string): Promise<Listed> {
+/** How far a filter was looked for without anything being found: up to the path `from`. */
+interface Sought {
+  path: string;
+  filter: string;
+  from: string | undefined;
+}
+
+/** The first children, or the first of those that fit, behind `from`: of very many the replica finds
+ * them. */
+async function list(path: string, filter: string, from: string | undefined): Promise<Listed> {
   if (filter === '') {
     const page = await socket.read('children', { path, with: 'stat', limit: SHOWN });
     return { entries: page.children, more: page.more };
   }
-  const { entries, after } = await seekChildren(socket, path, filter, SHOWN);
-  return { entries: entries.slice(0, SHOWN), more: after !== undefined || entries.length > SHOWN };
+  const { entries, after } = await seekChildren(socket, path, filter, SHOWN, from);
+  const more = after !== undefined || entries.length > SHOWN;
+  const next = after === undefined ? undefined : { path, filter, from: after };
+  return { entries: entries.slice(0, SHOWN), more, next };
 }
 
 /** What was typed, once nothing more comes for a while. */
@@ -56,10 +69,16 @@ interface Props {
 export function ChildrenTab({ path, version, total }: Props) {
   const typed = useSignal('');
   const filter = useSettled(typed.value.trim());
+  const sought = useSignal<Sought>({ path, filter, from: undefined });
+  const same = sought.value.path === path && sought.value.filter === filter;
+  const from = same ? sought.value.from : undefined;
   const { value, error, again } = useRead(
-    () => list(path, filter),
-    [path, version, filter, identity.value],
+    () => list(path, filter, from),
+    [path, version, filter, from, identity.value],
   );
+  const goOn = (next: Sought) => {
+    sought.value = next;
+  };
   if (total === 0 && filter === '') {
     return error ? (
       <Failure error={error} onRetry={again} />
@@ -82,7 +101,7 @@ export function ChildrenTab({ path, version, total }: Props) {
       </div>
       {error && <Failure error={error} onRetry={again} />}
       {!value && !error && <Loading />}
-      {value && <Shown path={path} listed={value} filter={filter} total={total} />}
+      {value && <Shown path={path} listed={value} filter={filter} total={total} onGoOn={goOn} />}
     </>
   );
 }
@@ -92,6 +111,7 @@ interface ShownProps {
   listed: Listed;
   filter: string;
   total: number;
+  onGoOn: (next: Sought) => void;
 }
 
 function noneOf(filter: string) {
@@ -101,7 +121,15 @@ function noneOf(filter: string) {
   return isPattern(filter) ? 'children_unfit_whole' : 'children_unfit';
 }
 
-function Shown({ path, listed: { entries, more }, filter, total }: ShownProps) {
+function Shown({ path, listed: { entries, more, next }, filter, total, onGoOn }: ShownProps) {
+  if (entries.length === 0 && next) {
+    return (
+      <>
+        <Empty>{say('children_unfit_yet')}</Empty>
+        <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+      </>
+    );
+  }
   if (entries.length === 0) {
     return <Empty>{say(noneOf(filter))}</Empty>;
   }
