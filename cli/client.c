@@ -30,7 +30,7 @@ struct asking {
     uint64_t end_ms;
     uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
     uint32_t pause_ms;
-    int tries;
+    int turns;     /* From one replica to the next one. */
     int read_only; /* Tries at replicas that take no writes, without another answer in between. */
     struct client_error heard; /* What the last one said that may do it, else one of those; */
     bool hung;                 /* One of the tries was sent, and not answered in time; */
@@ -333,8 +333,8 @@ static void hear(const struct client *client, struct asking *asking)
     (void)json_incref(asking->heard.problem);
 }
 
-/* Something else listens there: another program, or a proxy that has found no replica. A proxy may
- * have passed the request on before it lost the answer. */
+/* Something else listens there: another program, or a proxy that has found no replica (503). With
+ * any other error of its own a proxy may have passed the request on before it lost the answer. */
 static enum outcome judge_foreign(struct client *client, struct asking *asking)
 {
     long status = client->reply.status;
@@ -345,7 +345,7 @@ static enum outcome judge_foreign(struct client *client, struct asking *asking)
         asking->refused_since_ms = os_now_ms();
     }
     asking->hung = asking->hung || status == HTTP_UNKNOWN;
-    asking->unsure = asking->unsure || status == HTTP_BAD_GATEWAY || status == HTTP_UNKNOWN;
+    asking->unsure = asking->unsure || (status / 100 == 5 && status != HTTP_UNAVAILABLE);
     if (!asking->heard.exit_code) {
         hear(client, asking);
     }
@@ -353,15 +353,13 @@ static enum outcome judge_foreign(struct client *client, struct asking *asking)
 }
 
 /* It has waited for a leader, and has not done the write. Before that a new leader may be elected
- * at any moment. */
+ * at any moment. The time that it took to send the request is no part of the wait. */
 static bool is_leaderless(const struct client *client)
 {
     const char *outcome = jsonr_text(client->error.problem, "outcome");
-    curl_off_t took_us = 0;
 
-    (void)curl_easy_getinfo(client->easy, CURLINFO_TOTAL_TIME_T, &took_us);
     return client->reply.status == HTTP_UNAVAILABLE && strcmp(outcome, "not-applied") == 0 &&
-           took_us >= (curl_off_t)QUORUM_MS * 1000;
+           client_waited_ms(client) >= QUORUM_MS;
 }
 
 static enum outcome judge(struct client *client, struct asking *asking, CURLcode result)
@@ -445,6 +443,7 @@ static enum outcome try_once(struct client *client, struct asking *asking)
     curl_easy_setopt(client->easy, CURLOPT_WRITEDATA, (void *)client);
     curl_easy_setopt(client->easy, CURLOPT_HEADERFUNCTION, take_header);
     curl_easy_setopt(client->easy, CURLOPT_HEADERDATA, (void *)client);
+    client_time_upload(client);
 
     bool whole = run(client, &result);
 
@@ -480,13 +479,14 @@ static bool pause_for(struct client *client, uint64_t wait_ms)
     return true;
 }
 
-static bool is_over(const struct asking *asking, uint64_t now_ms)
+/* At the end of a round. `elsewhere`: each replica was asked; none wants to be asked again. */
+static bool is_over(const struct asking *asking, uint64_t now_ms, bool elsewhere)
 {
     bool refused = asking->refused_since_ms && now_ms >= asking->refused_since_ms + REFUSED_MS;
     bool patient = asking->request->timeout_ms != 0; /* It waits for more than an answer. */
     bool hopeless = asking->leaderless && !asking->unsure && !patient && changes(asking->request);
 
-    return now_ms >= asking->end_ms || refused || hopeless;
+    return now_ms >= asking->end_ms || refused || (hopeless && elsewhere);
 }
 
 /* Where to go next, and when. False: there is no more time, or it was interrupted. */
@@ -496,14 +496,14 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = asking->end_ms > now_ms ? asking->end_ms - now_ms : 0;
 
-    asking->tries++;
     if (!here) {
+        asking->turns++;
         endpoints_turn(&client->endpoints);
     }
 
-    bool round = here || asking->tries % client->endpoints.count == 0;
+    bool round = here || asking->turns % client->endpoints.count == 0;
 
-    if (round && is_over(asking, now_ms)) {
+    if (round && is_over(asking, now_ms, outcome == ELSEWHERE)) {
         return false;
     }
     if (round) {

@@ -28,6 +28,9 @@ struct client {
     int interrupt_fd;
     uint64_t note_ms; /* When to say why it takes so long (monotonic); 0: not to be said, */
     bool noted;       /* or was said. */
+    int64_t uploaded; /* Bytes of the body that are sent, in the try under way; */
+    uint64_t sent_ms; /* when the last of them was (monotonic); 0: there was none, */
+    uint64_t try_ms;  /* and when the try began. */
 };
 
 /* Appends a header; returns the list. */
@@ -40,6 +43,12 @@ void client_put_curl(const struct client *client, const struct client_request *r
 
 /* The URL of the request at the present endpoint; makes the buffer. */
 void client_url(const struct client *client, const struct client_request *request, struct buf *url);
+
+/* A try begins: notes when its body was sent. */
+void client_time_upload(struct client *client);
+
+/* So long ago the request was sent to its end. */
+uint64_t client_waited_ms(const struct client *client);
 
 /* A request begins: from when on client_note() says something. */
 void client_note_later(struct client *client);

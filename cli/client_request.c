@@ -1,5 +1,6 @@
 /* A request as curl makes it: what it says, who asks, in which session. */
 #include "base/check.h"
+#include "base/os_clock.h"
 #include "cli/client_int.h"
 #include "cli/cmd.h"
 #include "cli/url.h"
@@ -124,6 +125,43 @@ int client_prepare(struct client *client, void *easy, const struct client_reques
     }
     *ret_headers = common_headers(client, request);
     return CMD_OK;
+}
+
+/* NOLINTNEXTLINE(bugprone-easily-swappable-parameters): the library's type. */
+static int note_upload(void *ctx, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+                       curl_off_t up)
+{
+    struct client *client = ctx;
+
+    (void)down_all;
+    (void)down;
+    (void)up_all;
+    if (up != client->uploaded) {
+        client->uploaded = up;
+        client->sent_ms = os_now_ms();
+    }
+    return 0;
+}
+
+/* The library knows when an answer began, but not when a long body was sent. */
+void client_time_upload(struct client *client)
+{
+    client->uploaded = 0;
+    client->sent_ms = 0;
+    client->try_ms = os_now_ms();
+    curl_easy_setopt(client->easy, CURLOPT_XFERINFOFUNCTION, note_upload);
+    curl_easy_setopt(client->easy, CURLOPT_XFERINFODATA, (void *)client);
+    curl_easy_setopt(client->easy, CURLOPT_NOPROGRESS, 0L);
+}
+
+uint64_t client_waited_ms(const struct client *client)
+{
+    uint64_t begun_ms = client->try_ms;
+    curl_off_t connect_us = 0;
+
+    (void)curl_easy_getinfo(client->easy, CURLINFO_PRETRANSFER_TIME_T, &connect_us);
+    begun_ms += (uint64_t)connect_us / 1000;
+    return os_now_ms() - (client->sent_ms > begun_ms ? client->sent_ms : begun_ms);
 }
 
 /* True for a read of what the replicas agree on, which may be asked of a majority. */

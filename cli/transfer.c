@@ -15,9 +15,7 @@ enum {
     SHOW_MS = 250, /* Between two drawings of the progress. */
     BAR_WIDTH = 30,
     HTTP_OK = 200,
-    HTTP_BAD_GATEWAY = 502,
-    HTTP_UNAVAILABLE = 503,
-    HTTP_GATEWAY_TIMEOUT = 504
+    HTTP_UNAVAILABLE = 503
 };
 
 /* One try. */
@@ -148,9 +146,7 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
 /* A proxy that has lost its replica may have passed on what has moved. */
 static int judge_foreign(struct client *client, const char *url, long status, bool moved)
 {
-    bool gateway = status >= HTTP_BAD_GATEWAY && status <= HTTP_GATEWAY_TIMEOUT;
-
-    return gateway && moved
+    return status / 100 == 5 && moved
                ? client_fail(client, CMD_FAILED, "CutOff",
                              "%s: a proxy has lost the replica (status %ld)", url, status)
                : client_foreign(client, url, status);

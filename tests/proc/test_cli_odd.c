@@ -142,10 +142,11 @@ static void test_what_has_changed_is_read_again(void **state)
  * a znode. Prints its port. */
 static const char other_server[] =
     "from http.server import *\n"
+    "import os\n"
     "class Answer(BaseHTTPRequestHandler):\n"
     "    def answer(self):\n"
     "        self.send_response(int(self.path.rstrip('/').split('/')[-1].split('?')[0])\n"
-    "            if self.path.startswith('/znodes') else 200)\n"
+    "            if self.path.startswith('/znodes') else int(os.environ['STATUS']))\n"
     "        self.send_header('Content-Type', 'text/html')\n"
     "        self.end_headers()\n"
     "        self.wfile.write(b'<p>another server</p>')\n"
@@ -154,6 +155,30 @@ static const char other_server[] =
     "server = HTTPServer(('127.0.0.1', 0), Answer)\n"
     "print(server.server_port, flush=True)\n"
     "server.serve_forever()\n";
+
+/* Its port is in $D/port. */
+static void start_server(const char *program)
+{
+    assert_int_equal(setenv("OTHER", program, 1), 0);
+    shell_expect("rm -f $D/port; python3 -c \"$OTHER\" >$D/port 2>$D/said </dev/null & "
+                 "echo $! >$D/pid; until [ -s $D/port ]; do :; done",
+                 0, "");
+}
+
+/* `status`: what it answers outside of the znodes. */
+static void start_other(int status)
+{
+    char text[16];
+
+    (void)snprintf(text, sizeof(text), "%d", status);
+    assert_int_equal(setenv("STATUS", text, 1), 0);
+    start_server(other_server);
+}
+
+static void stop_other(void)
+{
+    shell_expect("kill $(cat $D/pid)", 0, "");
+}
 
 static void test_another_server_is_no_missing_znode(void **state)
 {
@@ -165,11 +190,8 @@ static void test_another_server_is_no_missing_znode(void **state)
     };
 
     (void)state;
-    assert_int_equal(setenv("OTHER", other_server, 1), 0);
     assert_int_equal(shell("echo '{\"path\":\"x\"}' >$D/line"), 0);
-    shell_expect("rm -f $D/port; python3 -c \"$OTHER\" >$D/port 2>$D/said </dev/null & "
-                 "echo $! >$D/pid; until [ -s $D/port ]; do :; done",
-                 0, "");
+    start_other(200);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         bool holds = strncmp(words[i], "lock", 4) == 0;
         char line[512];
@@ -194,7 +216,81 @@ static void test_another_server_is_no_missing_znode(void **state)
     shell_expect("zabra get /502 --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 6,
                  "a proxy without a replica");
     shell_expect("zabra doctor -o json --endpoints 127.0.0.1:$(cat $D/port)", 1, "not-zabra");
-    shell_expect("kill $(cat $D/pid)", 0, "");
+    stop_other();
+}
+
+/* A proxy may have passed a write on before it failed, unless it says that it has no replica. */
+static void test_a_proxy_that_fails_may_have_passed_a_write_on(void **state)
+{
+    static const int unsure[] = {500, 502, 504, 520, 524};
+
+    (void)state;
+    start_other(200);
+    for (size_t i = 0; i < sizeof(unsure) / sizeof(unsure[0]); i++) {
+        char line[256];
+
+        (void)snprintf(line, sizeof(line),
+                       "zabra set /%d x --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s",
+                       unsure[i]);
+        shell_expect(line, 7, "may or may not have been done");
+        (void)snprintf(line, sizeof(line),
+                       "zabra get /%d --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s; [ $? -ge "
+                       "6 ] && echo read",
+                       unsure[i]);
+        shell_expect(line, 0, "read");
+        assert_null(strstr(shell_output, "may not have been done"));
+    }
+    shell_expect("zabra set /503 x --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 6,
+                 "a proxy without a replica");
+    stop_other();
+}
+
+/* Answers writes as replicas do. Of /busy: the first one had no leader for long enough, the second
+ * one wants the same again in a moment, then it is done. Of /slow: it is read slowly, and answered
+ * at once that there is no leader; then it is done. Prints its port. */
+static const char leaderless[] =
+    "from http.server import *\n"
+    "import time\n"
+    "class Answer(BaseHTTPRequestHandler):\n"
+    "    protocol_version = 'HTTP/1.1'\n"
+    "    asked = {}\n"
+    "    def say(self, status, body=b'{}'):\n"
+    "        self.send_response(status)\n"
+    "        self.send_header('Zk-Zxid', '0x7')\n"
+    "        self.send_header('Content-Length', str(len(body)))\n"
+    "        self.end_headers()\n"
+    "        self.wfile.write(body)\n"
+    "    def do_PUT(self):\n"
+    "        n = Answer.asked[self.path] = Answer.asked.get(self.path, 0) + 1\n"
+    "        left = int(self.headers['Content-Length'])\n"
+    "        slow = 'slow' in self.path and n == 1\n"
+    "        step = left // 8 + 1 if slow else left\n"
+    "        while left > 0:\n"
+    "            if slow: time.sleep(0.35)\n"
+    "            left -= len(self.rfile.read(min(step, left)))\n"
+    "        no = b'{\"code\":\"NoQuorum\",\"detail\":\"no leader\",\"outcome\":\"not-applied\"}'\n"
+    "        if 'busy' in self.path and n == 1: time.sleep(2.2)\n"
+    "        if n == 1: self.say(503, no)\n"
+    "        elif 'busy' in self.path and n == 2:\n"
+    "            self.say(429, b'{\"code\":\"Throttled\",\"detail\":\"later\"}')\n"
+    "        else: self.say(200)\n"
+    "    def log_message(self, *words): pass\n"
+    "server = HTTPServer(('127.0.0.1', 0), Answer)\n"
+    "print(server.server_port, flush=True)\n"
+    "server.serve_forever()\n";
+
+/* A write is hopeless without a leader only when each replica was asked, and has had time. */
+static void test_a_write_without_a_leader_asks_each_replica(void **state)
+{
+    (void)state;
+    start_server(leaderless);
+    shell_expect("p=127.0.0.1:$(cat $D/port); zabra set /busy x --endpoints $p,$p,$p --timeout 30s",
+                 0, "");
+    /* More bytes than the kernel takes at once. */
+    shell_expect("head -c 12000000 /dev/zero | zabra set /slow - --timeout 30s --endpoints "
+                 "127.0.0.1:$(cat $D/port)",
+                 0, "");
+    stop_other();
 }
 
 /* Each request shows the newest state that one before it has seen. */
@@ -218,6 +314,55 @@ static void test_a_refusal_is_no_quicker_writer(void **state)
 }
 
 /* ---- Commands that hold ---- */
+
+/* A replica, another server that answers with this status, and two more replicas. */
+static void make_endpoints(int status, char *text, size_t size)
+{
+    start_other(status);
+    shell_expect("cat $D/port", 0, "");
+    (void)snprintf(text, size, "127.0.0.1:%u,127.0.0.1:%lu,127.0.0.1:%u,127.0.0.1:%u",
+                   ensemble.replicas[0].client_port, strtoul(shell_output, NULL, 10),
+                   ensemble.replicas[1].client_port, ensemble.replicas[2].client_port);
+}
+
+/* The replica that has opened a session dies, and of the endpoints only so many are known. Returns
+ * what becomes of the session: LIVE_LOST, or LIVE_TIME when it has outlived its time-out. */
+static enum live_kind keep_beside_other(int status, int known)
+{
+    static const struct cmd cmd = {.name = "test", .usage = ""};
+    static struct cli cli;
+    struct live_news news;
+    struct live *live = NULL;
+    char text[128];
+
+    make_endpoints(status, text, sizeof(text));
+    cli = (struct cli){.cmd = &cmd,
+                       .settings = {.endpoints = text, .timeout_ms = ENSEMBLE_DEADLINE_MS},
+                       .out = {.cmd = "test"}};
+    cli.client = client_open(&cli.settings);
+    assert_non_null(cli.client);
+    client_endpoints(cli.client)->count = known;
+    live = live_open(&cli);
+    assert_int_equal(live_session(live, TIMEOUT_MS, 0), CMD_OK);
+    assert_int_equal(client_reply(cli.client)->endpoint, 0);
+    ensemble_kill(&ensemble, 0);
+    live_wait(live, os_now_ms() + TIMEOUT_MS + TIMEOUT_MS / 2, &news);
+    stop_other();
+    live_close(live);
+    client_close(cli.client);
+    ensemble_start(&ensemble, 0);
+    ensemble_wait_all_ready(&ensemble);
+    return news.kind;
+}
+
+/* What another server answers says nothing of the session: 200 does not keep it alive, 401 does not
+ * end it. */
+static void test_another_server_keeps_no_session(void **state)
+{
+    (void)state;
+    assert_int_equal(keep_beside_other(200, 2), LIVE_LOST);
+    assert_int_equal(keep_beside_other(401, 4), LIVE_TIME);
+}
 
 /* Nobody has confirmed the session for two thirds of its time: it may be over, and is not used. */
 static void test_no_command_in_a_session_that_may_be_over(void **state)
@@ -340,8 +485,11 @@ int main(void)
         cmocka_unit_test(test_a_write_that_may_be_done_is_said),
         cmocka_unit_test(test_what_has_changed_is_read_again),
         cmocka_unit_test(test_another_server_is_no_missing_znode),
+        cmocka_unit_test(test_a_proxy_that_fails_may_have_passed_a_write_on),
+        cmocka_unit_test(test_a_write_without_a_leader_asks_each_replica),
         cmocka_unit_test(test_what_was_seen_is_shown),
         cmocka_unit_test(test_a_refusal_is_no_quicker_writer),
+        cmocka_unit_test(test_another_server_keeps_no_session),
         cmocka_unit_test(test_no_command_in_a_session_that_may_be_over),
         cmocka_unit_test(test_what_a_command_gets),
         cmocka_unit_test(test_each_error_has_a_message),
