@@ -417,29 +417,28 @@ static void check_conditions(struct http_conn *conn)
     }
 }
 
-/* "wait=25": the seconds that an answer may take. What is no number of them is no preference. */
+/* "wait=25": the seconds that an answer may take; the first one counts. What is no number of them
+ * is no preference. A read waits for no longer than maxWait; what bounds a write is requestTimeout.
+ */
 static void take_prefer(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct slice list = request->head.prefer;
     struct slice element;
+    uint64_t max_ms = request->def->kind == OP_KIND_WRITE ? (uint64_t)WAIT_SECONDS_MAX * 1000
+                                                          : conn->http->limits->wait_max_ms;
     uint64_t seconds = 0;
+    bool found = false;
 
-    while (http_list_next(&list, &element)) {
-        struct slice digits = slice_starts_with(element, slice_str("wait="))
-                                  ? slice_make(element.data + 5, element.len - 5)
-                                  : slice_make(NULL, 0);
-
-        for (size_t i = 0; i < digits.len && seconds < WAIT_SECONDS_MAX; i++) {
-            if (digits.data[i] < '0' || digits.data[i] > '9') {
-                return;
-            }
-            seconds = seconds * 10 + (uint64_t)(digits.data[i] - '0');
-        }
+    while (!found && http_list_next(&list, &element)) {
+        found = slice_starts_with(element, slice_str("wait="));
     }
-
-    uint64_t max_ms = conn->http->limits->wait_max_ms;
-
+    for (size_t i = strlen("wait="); found && i < element.len && seconds < WAIT_SECONDS_MAX; i++) {
+        if (element.data[i] < '0' || element.data[i] > '9') {
+            return;
+        }
+        seconds = seconds * 10 + (uint64_t)(element.data[i] - '0');
+    }
     request->wait_ms = (uint32_t)(seconds * 1000 < max_ms ? seconds * 1000 : max_ms);
 }
 

@@ -268,6 +268,27 @@ static void there_is_nothing_to_wait_for(void **state)
     close(fd);
 }
 
+/* The first preference counts, alone. */
+static void the_first_preference_counts(void **state)
+{
+    int fd = kit_connect(port);
+    uint64_t start_ms = os_now_ms();
+    char tag[128];
+    char text[512];
+
+    (void)state;
+    create("/znodes/v1/a");
+    tag_of("/znodes/v1/a", tag);
+    (void)snprintf(text, sizeof(text),
+                   "GET /znodes/v1/a HTTP/1.1\r\nHost: localhost:%u\r\nIf-None-Match: %s\r\n"
+                   "Prefer: respond-async, wait=1, wait=9\r\n\r\n",
+                   port, tag);
+    kit_send(fd, text);
+    expect(fd, 304, "wait=1");
+    assert_true(os_now_ms() - start_ms >= 1000);
+    close(fd);
+}
+
 static void a_client_that_hangs_up_gives_its_place_back(void **state)
 {
     (void)state;
@@ -362,6 +383,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wait_is_bounded_in_time_and_number, setup_short_waits,
                                         front_teardown),
         TEST(there_is_nothing_to_wait_for),
+        TEST(the_first_preference_counts),
         TEST(a_client_that_hangs_up_gives_its_place_back),
         TEST(a_replica_that_is_cut_off_does_not_keep_anybody_waiting),
         TEST(a_state_that_is_replaced_keeps_who_has_the_same),
