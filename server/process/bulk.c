@@ -265,7 +265,7 @@ static void check_and_send(struct bulk *bulk, struct bulk_job *job, struct list 
     size_t bytes = 0;
 
     while (job->err == ERR_OK && !snap_send_is_checked(&bulk->send, job->piece.peer)) {
-        job->err = snap_send_check(&bulk->send, job->piece.peer, &bytes);
+        job->err = snap_send_check(&bulk->send, job->piece.peer, os_now_ms(), &bytes);
         done += bytes;
         pace(bulk, start_ms, done, later);
         if (bulk->stopping || mailbox_is_closed(&bulk->inbox)) {

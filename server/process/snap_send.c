@@ -58,8 +58,10 @@ void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms)
 {
     ASSERT(send->store);
     for (size_t i = 0; i < ZAB_MEMBERS_MAX; i++) {
-        if (send->slots[i].reader && now_ms - send->slots[i].now_ms >= idle_ms) {
-            slot_close(&send->slots[i]);
+        struct snap_send_slot *slot = &send->slots[i];
+
+        if (slot->is_checked && now_ms - slot->now_ms >= idle_ms) {
+            slot_close(slot);
         }
     }
 }
@@ -121,7 +123,7 @@ bool snap_send_is_checked(const struct snap_send *send, uint32_t peer)
     return false;
 }
 
-enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_bytes)
+enum err snap_send_check(struct snap_send *send, uint32_t peer, uint64_t now_ms, size_t *ret_bytes)
 {
     struct snap_send_slot *slot = slot_find(send, peer);
     struct slice block;
@@ -131,6 +133,7 @@ enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_byte
         return ERR_CLOSED;
     }
     ASSERT(!slot->is_checked);
+    slot->now_ms = now_ms;
 
     enum err err = store_snap_next(slot->reader, &block);
 

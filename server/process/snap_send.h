@@ -24,7 +24,7 @@ struct snap_send_slot {
     bool is_checked;
     bool has_sent;   /* Once to the end: */
     zxid_t sent;     /* the one of this start. */
-    uint64_t now_ms; /* Last use. */
+    uint64_t now_ms; /* Last use, also by a check. */
 };
 
 struct snap_send {
@@ -38,7 +38,8 @@ void snap_send_init(struct snap_send *send, struct store *store);
 /* Closes all files: another state takes the place of this one, or the process ends. */
 void snap_send_close(struct snap_send *send);
 
-/* Closes what nobody has asked for since `idle_ms`: the peer is gone. */
+/* Closes what no peer has asked for since `idle_ms`: the peer is gone. A file that is not checked
+ * yet stays open, since the caller is still about to check it. */
 void snap_send_tidy(struct snap_send *send, uint64_t now_ms, uint64_t idle_ms);
 
 /* A piece of a file. */
@@ -62,7 +63,7 @@ bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
 
 /* Reads the next block; `ret_bytes` is what was read. ERR_MISSING: not one snapshot verifies.
  * ERR_CLOSED: nothing is open for this peer any more. */
-enum err snap_send_check(struct snap_send *send, uint32_t peer, size_t *ret_bytes);
+enum err snap_send_check(struct snap_send *send, uint32_t peer, uint64_t now_ms, size_t *ret_bytes);
 
 /* Appends it to `out`; the last one closes the file. ERR_CLOSED: nothing is open for this peer, or
  * not yet checked. ERR_IO. */

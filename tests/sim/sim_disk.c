@@ -227,7 +227,7 @@ static enum err begin_send(struct sim *sim, struct sim_node *node, const struct 
     size_t bytes = 0;
 
     while (err == ERR_OK && !snap_send_is_checked(&node->send, piece->peer)) {
-        err = snap_send_check(&node->send, piece->peer, &bytes);
+        err = snap_send_check(&node->send, piece->peer, sim_node_ms(sim, node), &bytes);
     }
     return err;
 }

@@ -9,7 +9,8 @@
 enum {
     BIG_BLOCKS = 12, /* More than two pieces. */
     BIG_BLOCK = 64 << 10,
-    ROUNDS = 2
+    ROUNDS = 2,
+    IDLE_MS = 1000
 };
 
 struct rig {
@@ -80,7 +81,7 @@ static enum err check(struct rig *rig, uint32_t peer)
     size_t bytes = 0;
 
     while (err == ERR_OK && !snap_send_is_checked(&rig->send, peer)) {
-        err = snap_send_check(&rig->send, peer, &bytes);
+        err = snap_send_check(&rig->send, peer, 0, &bytes);
     }
     return err;
 }
@@ -280,6 +281,44 @@ static void a_learner_that_is_gone_keeps_no_file_open(void **state)
     teardown(&rig);
 }
 
+/* Checks the file of this peer to its end while the host tidies; each block takes nearly as long as
+ * a peer may be idle. What was read. */
+static uint64_t check_slowly(struct rig *rig, uint32_t peer, uint64_t *now_ms)
+{
+    uint64_t read = 0;
+    size_t bytes = 0;
+
+    while (!snap_send_is_checked(&rig->send, peer)) {
+        assert_int_equal(snap_send_check(&rig->send, peer, *now_ms, &bytes), ERR_OK);
+        read += bytes;
+        *now_ms += IDLE_MS - 1;
+        snap_send_tidy(&rig->send, *now_ms, IDLE_MS);
+    }
+    return read;
+}
+
+/* The second learner waits until the check for the first one has ended. */
+static void a_file_stays_open_as_long_as_its_check_takes(void **state)
+{
+    struct rig rig;
+    struct snap_piece first = {.peer = 2, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
+    struct snap_piece second = {.peer = 3, .is_first = true, .len = ZAB_CHUNK_BYTES_MAX};
+    uint64_t now_ms = 0;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(snap_send_begin(&rig.send, &first, now_ms), ERR_OK);
+    assert_int_equal(snap_send_begin(&rig.send, &second, now_ms), ERR_OK);
+    assert_int_equal(check_slowly(&rig, 2, &now_ms), BIG_BLOCKS * BIG_BLOCK);
+    assert_int_equal(snap_send_piece(&rig.send, &first, now_ms, &rig.piece), ERR_OK);
+    buf_clear(&rig.piece);
+    assert_int_equal(check_slowly(&rig, 3, &now_ms), BIG_BLOCKS * BIG_BLOCK);
+    assert_int_equal(snap_send_piece(&rig.send, &second, now_ms, &rig.piece), ERR_OK);
+    /* The end of its check is the last use of a file that is not sent. */
+    assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
+    teardown(&rig);
+}
+
 /* What a peer has of the snapshot `id`, and where its next transfer begins. */
 static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t oldest)
 {
@@ -363,6 +402,7 @@ int main(void)
         cmocka_unit_test(two_learners_do_not_disturb_each_other),
         cmocka_unit_test(who_begins_again_gets_the_newest),
         cmocka_unit_test(a_learner_that_is_gone_keeps_no_file_open),
+        cmocka_unit_test(a_file_stays_open_as_long_as_its_check_takes),
         cmocka_unit_test(a_broken_transfer_resumes_at_its_offset),
         cmocka_unit_test(a_part_of_another_snapshot_is_not_resumed),
         cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_resumed),
