@@ -217,6 +217,9 @@ struct store_snap_reader;
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info);
 
+/* True while store_snap_open() would open the file that `info` is of. Any one thread. */
+bool store_snap_is_newest(struct store *store, const struct store_snap_info *info);
+
 /* The configuration the snapshot was taken under; points into the reader. */
 struct slice store_snap_config(const struct store_snap_reader *reader);
 

@@ -225,6 +225,19 @@ enum err store_snap_open(struct store *store, struct store_snap_reader **ret_rea
     return ERR_OK;
 }
 
+bool store_snap_is_newest(struct store *store, const struct store_snap_info *info)
+{
+    ASSERT(info->history > 0);
+    pthread_mutex_lock(&store->wal.files_mutex);
+
+    const struct snap_entry *newest = store->wal.is_open ? snap_set_newest(&store->snaps) : NULL;
+    bool is_newest = newest && store->wal.manifest.history == info->history &&
+                     newest->info.shown.start == info->start;
+
+    pthread_mutex_unlock(&store->wal.files_mutex);
+    return is_newest;
+}
+
 /* The entry that `info` speaks of, if the history is still the one of then. */
 static struct snap_entry *entry_named(struct store *store, const struct store_snap_info *info)
 {

@@ -108,6 +108,9 @@ enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece,
         PROBE("snap_send.resumed");
         return ERR_OK;
     }
+    if (slot->reader && !slot->is_checked && store_snap_is_newest(send->store, &slot->info)) {
+        return ERR_OK; /* The check continues where it is: from the start it might never end. */
+    }
     slot_close(slot);
     return slot_open(send, slot);
 }
@@ -142,6 +145,7 @@ enum err snap_send_check(struct snap_send *send, uint32_t peer, uint64_t now_ms,
     } else if (err == ERR_MISSING) {
         store_snap_checked(send->store, &slot->info);
         slot->is_checked = true;
+        slot->has_sent = slot->has_sent && slot->sent != slot->info.start;
         err = ERR_OK;
     } else {
         condemn(send, &slot->info);

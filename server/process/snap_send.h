@@ -3,8 +3,9 @@
  * the last.
  *
  * A file is sent only after all of it was read and its checksums were found right, once per
- * process; and again for a peer that asks for it a second time, because then it may have refused
- * it. What does not verify is never sent nor loaded again, and the next older one takes its place.
+ * process; and again for a peer that asks for it after it was sent to its end, because then it may
+ * have refused it. A peer that begins again meanwhile does not make the check begin again. What
+ * does not verify is never sent nor loaded again, and the next older one takes its place.
  *
  * Checking goes block by block, so that the thread can do other work in between. Owner: the bulk
  * thread; in the simulator the node.
@@ -22,7 +23,7 @@ struct snap_send_slot {
     struct store_snap_reader *reader;
     struct store_snap_info info;
     bool is_checked;
-    bool has_sent;   /* Once to the end: */
+    bool has_sent;   /* To the end, and not checked since: */
     zxid_t sent;     /* the one of this start. */
     uint64_t now_ms; /* Last use, also by a check. */
 };
@@ -54,8 +55,8 @@ struct snap_piece {
     struct store_snap_info info; /* Out: of the file. */
 };
 
-/* The peer begins, perhaps again: keeps the snapshot open that it has a part of, or opens the
- * newest one. ERR_MISSING: there is none. */
+/* The peer begins, perhaps again: keeps the snapshot open that it has a part of, or the newest
+ * one with a check that has not ended, or opens the newest one. ERR_MISSING: there is none. */
 enum err snap_send_begin(struct snap_send *send, const struct snap_piece *piece, uint64_t now_ms);
 
 /* True when the file that is open for the peer may be sent. */

@@ -319,6 +319,77 @@ static void a_file_stays_open_as_long_as_its_check_takes(void **state)
     teardown(&rig);
 }
 
+/* Reads `count` blocks of the file of peer 2. */
+static void check_part(struct rig *rig, size_t count)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(snap_send_check(&rig->send, 2, 0, &bytes), ERR_OK);
+        assert_int_equal(bytes, BIG_BLOCK);
+    }
+    assert_false(snap_send_is_checked(&rig->send, 2));
+}
+
+/* A leader that needs this learner for its quorum begins with each epoch: a check that takes longer
+ * than an epoch may wait for its quorum has to end nevertheless. */
+static void a_learner_that_begins_again_waits_for_the_rest_of_the_check(void **state)
+{
+    struct rig rig;
+    struct snap_piece first = {.peer = 2, .is_first = true};
+    uint64_t now_ms = 0;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    check_part(&rig, BIG_BLOCKS - 3);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    check_part(&rig, 2);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    assert_int_equal(check_slowly(&rig, 2, &now_ms), BIG_BLOCK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
+    teardown(&rig);
+}
+
+static void a_check_of_what_is_not_the_newest_any_more_ends(void **state)
+{
+    struct rig rig;
+    struct snap_piece first = {.peer = 2, .is_first = true};
+    uint64_t now_ms = 0;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    check_part(&rig, BIG_BLOCKS / 2);
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 9);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    assert_int_equal(check_slowly(&rig, 2, &now_ms), BIG_BLOCKS * BIG_BLOCK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS));
+    teardown(&rig);
+}
+
+/* The check ended just after the epoch that it was for. */
+static void a_second_check_counts_until_the_file_is_sent_again(void **state)
+{
+    struct rig rig;
+    struct snap_piece first = {.peer = 2, .is_first = true};
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    assert_true(snap_send_is_checked(&rig.send, 2));
+    (void)rest(&rig, 2, 0);
+    assert_int_equal(snap_send_begin(&rig.send, &first, 0), ERR_OK);
+    assert_false(snap_send_is_checked(&rig.send, 2));
+    teardown(&rig);
+}
+
 /* What a peer has of the snapshot `id`, and where its next transfer begins. */
 static uint64_t resumed_at(struct rig *rig, uint64_t id, uint64_t offset, zxid_t oldest)
 {
@@ -403,6 +474,9 @@ int main(void)
         cmocka_unit_test(who_begins_again_gets_the_newest),
         cmocka_unit_test(a_learner_that_is_gone_keeps_no_file_open),
         cmocka_unit_test(a_file_stays_open_as_long_as_its_check_takes),
+        cmocka_unit_test(a_learner_that_begins_again_waits_for_the_rest_of_the_check),
+        cmocka_unit_test(a_check_of_what_is_not_the_newest_any_more_ends),
+        cmocka_unit_test(a_second_check_counts_until_the_file_is_sent_again),
         cmocka_unit_test(a_broken_transfer_resumes_at_its_offset),
         cmocka_unit_test(a_part_of_another_snapshot_is_not_resumed),
         cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_resumed),
