@@ -22,8 +22,6 @@ enum {
     SLICE_BYTES_MAX = 256 << 10,       /* Of a snapshot, per hold of the lock. */
     PREPARE_MS = 50,                   /* Between two looks at the next segment. */
     SNAPSHOT_BYTES_PER_MS = 100 << 10, /* Pace: 100 MB/s, so that the log's syncs stay short. */
-    SEND_IDLE_MS = 300000,   /* A learner that asks for no more pieces does not come back. */
-    SEND_IDLE_LOW_MS = 5000, /* The same while the disk is full: the file may be removed already. */
 };
 
 void bulk_job_free(struct bulk_job *job)
@@ -140,7 +138,7 @@ static void prepare(struct bulk *bulk)
         return;
     }
     bulk->prepare_ms = now_ms + PREPARE_MS;
-    snap_send_tidy(&bulk->send, now_ms, atomic_load(&bulk->low) ? SEND_IDLE_LOW_MS : SEND_IDLE_MS);
+    snap_send_tidy(&bulk->send, now_ms, snap_send_idle_ms(atomic_load(&bulk->low)));
     enum err err = store_preallocate(bulk->store);
 
     end_if_failed(err);

@@ -186,7 +186,6 @@ enum err snap_send_piece(struct snap_send *send, struct snap_piece *piece, uint6
     if (piece->is_last) {
         slot->has_sent = true;
         slot->sent = slot->info.start;
-        slot_close(slot);
     }
     return ERR_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * snap_send.h - snapshots on their way to learners: one open file per peer, from the first piece to
- * the last.
+ * snap_send.h - snapshots on their way to learners: one open file per peer. It stays open for a
+ * while after its last piece was read, so that a learner that has not got the last ones can resume.
  *
  * A file is sent only after all of it was read and its checksums were found right, once per
  * process; and again for a peer that asks for it after it was sent to its end, because then it may
@@ -16,6 +16,17 @@
 #include "base/buf.h"
 #include "storage/store.h"
 #include "zab/zab.h"
+
+/* How long a file stays open for a peer that asks for nothing. */
+enum {
+    SEND_IDLE_MS = 300000,   /* A learner that asks for no more pieces does not come back. */
+    SEND_IDLE_LOW_MS = 5000, /* The same while the disk is full: the file may be removed already. */
+};
+
+static inline uint64_t snap_send_idle_ms(bool is_low)
+{
+    return is_low ? SEND_IDLE_LOW_MS : SEND_IDLE_MS;
+}
 
 /* What one peer is being sent. */
 struct snap_send_slot {
@@ -66,7 +77,7 @@ bool snap_send_is_checked(const struct snap_send *send, uint32_t peer);
  * ERR_CLOSED: nothing is open for this peer any more. */
 enum err snap_send_check(struct snap_send *send, uint32_t peer, uint64_t now_ms, size_t *ret_bytes);
 
-/* Appends it to `out`; the last one closes the file. ERR_CLOSED: nothing is open for this peer, or
+/* Appends it to `out`. ERR_CLOSED: nothing is open for this peer, or
  * not yet checked. ERR_IO. */
 enum err snap_send_piece(struct snap_send *send, struct snap_piece *piece, uint64_t now_ms,
                          struct buf *out);

@@ -130,6 +130,8 @@ static void preallocate(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
     uint32_t life = node->life;
+
+    snap_send_tidy(&node->send, sim_node_ms(sim, node), snap_send_idle_ms(node->low));
     enum err err = store_preallocate(node->store);
 
     node->preallocating = false;

@@ -128,6 +128,7 @@ static void the_newest_is_sent_to_its_end(void **state)
 
     assert_int_equal(sent, rig.info.file_bytes);
     assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
+    snap_send_tidy(&rig.send, IDLE_MS, IDLE_MS);
     assert_int_equal(piece(&rig, 2, 0), ERR_CLOSED);
     teardown(&rig);
 }
@@ -426,6 +427,25 @@ static void a_broken_transfer_resumes_at_its_offset(void **state)
     teardown(&rig);
 }
 
+/* The last pieces were sent, and the connection broke before the learner had them. */
+static void a_transfer_that_broke_just_before_its_end_resumes_too(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    setup(&rig);
+    assert_int_equal(begin(&rig, 2), ERR_OK);
+    (void)rest(&rig, 2, 0);
+    uint64_t id = rig.info.id;
+
+    /* There is a newer one by now. */
+    assert_int_equal(skit_append(&rig.kit, 1, 5, 100), ERR_OK);
+    take(&rig.kit, 7);
+    assert_int_equal(resumed_at(&rig, id, ZAB_CHUNK_BYTES_MAX, 0), ZAB_CHUNK_BYTES_MAX);
+    assert_int_equal(rig.info.start, start_of(&rig, ROUNDS - 1));
+    teardown(&rig);
+}
+
 static void a_part_of_another_snapshot_is_not_resumed(void **state)
 {
     struct rig rig;
@@ -478,6 +498,7 @@ int main(void)
         cmocka_unit_test(a_check_of_what_is_not_the_newest_any_more_ends),
         cmocka_unit_test(a_second_check_counts_until_the_file_is_sent_again),
         cmocka_unit_test(a_broken_transfer_resumes_at_its_offset),
+        cmocka_unit_test(a_transfer_that_broke_just_before_its_end_resumes_too),
         cmocka_unit_test(a_part_of_another_snapshot_is_not_resumed),
         cmocka_unit_test(a_part_of_a_snapshot_that_is_too_old_is_not_resumed),
     };
