@@ -1,4 +1,4 @@
-/* What a leader does by the clock: signs of life, giving up, handing over. */
+/* What a leader looks at in each step: signs of life, its seat, giving up, handing over. */
 #include "zab/zab_int.h"
 
 static bool heard_lately(const struct zab *zab, const struct peer *peer)
@@ -82,6 +82,22 @@ static void resign_tick(struct zab *zab)
     }
 }
 
+/*
+ * Another disk may have been admitted to our seat by a record of an earlier leader. As long as that
+ * record is not known to be committed this disk counts as well: it can be elected, and commits the
+ * loss of its own seat. It is a stranger from then on, and no leader admits its own disk, so it
+ * leaves in the same step. The learners in step get the commit before RESIGN. If that is lost, the
+ * majority that made the commit has the record in its log, and this disk tells the configuration to
+ * each peer whose vote names an older one.
+ */
+static void seat_tick(struct zab *zab)
+{
+    ASSERT(zab->state == ZAB_LEADING);
+    if (!quorum_self_counts(zab)) {
+        enter_looking(zab, "the seat of this replica has gone to another disk");
+    }
+}
+
 static void check_quorum_alive(struct zab *zab)
 {
     ASSERT(zab->lead.quorum_ms <= zab->now_ms);
@@ -106,6 +122,10 @@ static bool is_broadcasting(const struct zab *zab)
 void lead_tick(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
+    seat_tick(zab);
+    if (zab->state != ZAB_LEADING) {
+        return;
+    }
     if (zab->lead.phase != LEADER_BROADCAST && zab->now_ms >= zab->lead.deadline_ms &&
         zab->now_ms >= zab->lead.grace_ms) {
         enter_looking(zab, "no quorum followed in time");

@@ -128,7 +128,11 @@ void drive_ackepoch(struct drive *drive, uint32_t peer, const struct drive_log *
 void drive_learner_says(struct drive *drive, uint32_t peer, enum zab_msg_type type, zxid_t zxid);
 void drive_pong(struct drive *drive, uint32_t peer);
 
-/* All others join with a copy of our log: BROADCAST. */
+/* All others promise and have a copy of our log: our epoch has begun, and waits for their
+ * ACK_NEWLEADER. */
+void drive_establish(struct drive *drive);
+
+/* They acknowledge it, too: BROADCAST. */
 void drive_lead(struct drive *drive);
 
 /* One more learner, in step, with a copy of our log. */

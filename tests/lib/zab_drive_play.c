@@ -103,7 +103,7 @@ void drive_join(struct drive *drive, uint32_t peer)
     drive_learner_says(drive, peer, ZAB_ACK_NEWLEADER, drive_log_last(&drive->disk));
 }
 
-void drive_lead(struct drive *drive)
+void drive_establish(struct drive *drive)
 {
     zxid_t last = drive_log_last(&drive->disk);
     uint32_t count = drive->init.seed_count;
@@ -122,7 +122,12 @@ void drive_lead(struct drive *drive)
         }
     }
     drive_persist(drive); /* The EPOCH record. */
-    for (uint32_t id = 1; id <= count; id++) {
+}
+
+void drive_lead(struct drive *drive)
+{
+    drive_establish(drive);
+    for (uint32_t id = 1; id <= drive->init.seed_count; id++) {
         if (id != drive->init.id) {
             drive_learner_says(drive, id, ZAB_ACK_NEWLEADER, zxid_make(drive->promised, 0));
         }

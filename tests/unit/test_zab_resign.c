@@ -2,6 +2,10 @@
 #include "tests/lib/unit.h"
 #include "tests/lib/zab_drive.h"
 
+enum {
+    NEW_DISK = 999
+};
+
 static void broadcasting(struct drive *drive)
 {
     drive_init(drive, 3, 3);
@@ -192,6 +196,110 @@ static void what_a_slow_disk_has_not_taken_is_bounded(void **state)
     drive_release(&drive);
 }
 
+/* ---- The seat goes to another disk. ---- */
+
+/* 3's log ends with the record of an earlier leader, not known to be committed, that admits another
+ * disk to the seat of 3. Its own disk counts as long as the old configuration does: it is elected
+ * and begins an epoch. */
+static void lead_towards_the_loss_of_the_seat(struct drive *drive)
+{
+    struct buf bytes;
+    struct zab_config changed;
+
+    drive_init(drive, 3, 3);
+    changed = drive->init.config;
+    changed.members[2].incarnation = NEW_DISK;
+    changed.version = zxid_make(1, 1);
+    drive_log_add(&drive->disk, zxid_make(1, 0));
+    buf_init(&bytes, 4096);
+    zab_config_encode(&changed, &bytes);
+    drive_log_add_type(&drive->disk, LOGREC_CONFIG, changed.version, buf_slice(&bytes));
+    buf_release(&bytes);
+    drive->init.committed = zxid_make(1, 0);
+    drive->init.has_pending = true;
+    drive->init.pending = changed;
+    drive_start(drive);
+    drive_establish(drive);
+    drive_clear(drive);
+}
+
+/* Place of a message among the effects; SIZE_MAX when there is none. */
+static size_t place_of(const struct drive *drive, uint32_t peer, enum zab_msg_type type)
+{
+    for (size_t i = 0; i < drive->seen_count; i++) {
+        const struct zab_effect *effect = &drive->seen[i];
+
+        if (effect->type == ZAB_FX_SEND && effect->peer == peer && effect->msg.type == type) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static void a_leader_commits_the_loss_of_its_seat_and_leaves(void **state)
+{
+    struct drive drive;
+    zxid_t start = zxid_make(2, 0);
+
+    (void)state;
+    lead_towards_the_loss_of_the_seat(&drive);
+    drive_learner_says(&drive, 1, ZAB_ACK_NEWLEADER, start);
+    drive_tick(&drive, 500);
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING); /* Nothing is committed yet. */
+    drive_learner_says(&drive, 2, ZAB_ACK_NEWLEADER, start);
+    assert_int_equal(drive_status(&drive).committed, start);
+    assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    for (uint32_t id = 1; id <= 2; id++) {
+        assert_int_equal(drive_sent(&drive, id, ZAB_UPTODATE)->commit, start);
+        assert_true(place_of(&drive, id, ZAB_UPTODATE) < place_of(&drive, id, ZAB_RESIGN));
+        assert_true(place_of(&drive, id, ZAB_RESIGN) < SIZE_MAX);
+    }
+    drive_release(&drive);
+}
+
+/* Its vote has no candidate, and votes for it do not make it lead. */
+static void a_disk_without_a_seat_does_not_lead_again(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    lead_towards_the_loss_of_the_seat(&drive);
+    drive_learner_says(&drive, 1, ZAB_ACK_NEWLEADER, zxid_make(2, 0));
+    drive_learner_says(&drive, 2, ZAB_ACK_NEWLEADER, zxid_make(2, 0));
+    const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
+
+    assert_int_equal(vote->state, ZAB_LOOKING);
+    assert_int_equal(vote->leader, 0);
+    assert_int_equal(vote->flags & ZAB_FLAG_ELIGIBLE, 0);
+    drive_vote(&drive, 1, 3, zxid_make(2, 0));
+    drive_vote(&drive, 2, 3, zxid_make(2, 0));
+    drive_tick(&drive, 500);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    drive_release(&drive);
+}
+
+/* A later leader has committed the admission of another disk, and a peer tells. */
+static void a_leader_that_is_told_of_the_loss_of_its_seat_leaves(void **state)
+{
+    struct drive drive;
+    struct zab_config config;
+    struct buf bytes;
+
+    (void)state;
+    broadcasting(&drive);
+    config = *zab_config(drive.zab);
+    config.version = zxid_make(7, 1);
+    config.members[2].incarnation = NEW_DISK;
+    buf_init(&bytes, 1 << 16);
+    zab_config_encode(&config, &bytes);
+    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_FOUND, .bytes = buf_slice(&bytes)});
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_non_null(drive_sent(&drive, 1, ZAB_RESIGN));
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +313,9 @@ int main(void)
         cmocka_unit_test(with_all_disks_low_it_goes_on_leading),
         cmocka_unit_test(a_hanging_disk_hands_leadership_over),
         cmocka_unit_test(what_a_slow_disk_has_not_taken_is_bounded),
+        cmocka_unit_test(a_leader_commits_the_loss_of_its_seat_and_leaves),
+        cmocka_unit_test(a_disk_without_a_seat_does_not_lead_again),
+        cmocka_unit_test(a_leader_that_is_told_of_the_loss_of_its_seat_leaves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
