@@ -4,6 +4,7 @@
 #include "server/state/state.h"
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_script.h"
+#include "tests/sim/sim_seat.h"
 
 /* Scenarios around disks. */
 
@@ -220,6 +221,50 @@ static void s20(struct sim *sim)
         script_start(sim, node);
         sim_settle(sim);
     }
+}
+
+/* ---- A disk comes back while the admission of another one to its seat is in the log: it gets the
+ * record, is elected, and commits the loss of its own seat. ---- */
+
+enum {
+    SEAT_NODE = 3, /* Of equal logs the highest id leads. */
+    SEAT_APART_MS = 8000,
+};
+
+/* The admission is seen, and struck at, before a majority can have it. */
+static void slow_net(struct sim_knobs *knobs)
+{
+    knobs->delay_min_us = 15000;
+    knobs->delay_max_us = 20000;
+}
+
+static bool is_named(struct sim *sim)
+{
+    return sim_seat_is_named(sim, &sim->nodes[SEAT_NODE]);
+}
+
+static void seat(struct sim *sim)
+{
+    struct sim_node *node = &sim->nodes[SEAT_NODE];
+    uint32_t leader;
+
+    script_found(sim);
+    script_writes(sim, script_leader(sim), 5);
+    script_crash(sim, node, SIM_POWER);
+    sim_seat_keep(node);
+    sim_disk_empty(sim, node);
+    leader = script_leader(sim)->id;
+    script_start(sim, node);
+    script_until(sim, is_named, "an admission");
+    sim_net_cut(sim, leader, SEAT_NODE - leader);
+    sim_net_cut(sim, SEAT_NODE - leader, leader);
+    script_crash(sim, node, SIM_POWER);
+    sim_seat_swap(sim, node);
+    script_start(sim, node);
+    script_run(sim, SEAT_APART_MS);
+    script_heal(sim);
+    sim_settle(sim);
+    script_write(sim, script_leader(sim));
 }
 
 /* ---- A majority is lost for good: one survivor goes on alone, the others come back empty. ---- */
@@ -526,6 +571,7 @@ const struct script scripts_disk[] = {
     {.name = "S16-leader", .run = s16_leader},
     {.name = "S19", .run = s19},
     {.name = "S20", .run = s20},
+    {.name = "seat", .run = seat, .knobs = slow_net},
     {.name = "survivor", .run = survivor, .knobs = tight},
     {.name = NULL},
 };
