@@ -45,6 +45,7 @@ struct history_case {
     struct history_span *spans;
     size_t span_count;
     size_t span_cap;
+    bool spans_noted; /* All of them. */
     struct history_report *report;
 };
 
@@ -74,8 +75,8 @@ const struct history_fact *history_at(const struct history_case *the_case, uint3
 const struct history_fact *history_life_at(const struct history_case *the_case, uint32_t key,
                                            zxid_t zxid);
 
-/* How many writes of unknown outcome may have done `what` to the key between, without anybody being
- * told. */
+/* How many writes of unknown outcome may have done `what` to the key between `from` and `to`
+ * without a client having been told. */
 uint32_t history_hidden(const struct history_case *the_case, uint32_t key, enum history_what what,
                         zxid_t from, zxid_t to);
 

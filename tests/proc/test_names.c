@@ -27,6 +27,7 @@ static struct ensemble ensemble;
 static char log_text[LOG_MAX];
 static bool named; /* The mounts are there. */
 static char names_path[ENSEMBLE_PATH_MAX + 16];
+static char secret_path[ENSEMBLE_PATH_MAX + 16]; /* Written before the first replica starts. */
 
 static void write_file(const char *path, int flags, const char *text)
 {
@@ -88,18 +89,14 @@ static bool may_name(void)
 /* A line of one replica's configuration is replaced; all have a secret. */
 static void configure(uint32_t index, const char *server, const char *more)
 {
-    char secret[ENSEMBLE_PATH_MAX + 16];
     char lines[512];
 
-    (void)snprintf(secret, sizeof(secret), "%s/secret", ensemble.dir);
-    write_file(secret, O_TRUNC, "the secret of the ensemble");
-    assert_int_equal(chmod(secret, 0600), 0);
     if (server) {
         assert_int_equal(shell("sed -i 's/^server.1=.*/server.1=%s/' %s", server,
                                ensemble.replicas[index].config),
                          0);
     }
-    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\n%s", secret, more);
+    (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\n%s", secret_path, more);
     write_file(ensemble.replicas[index].config, O_APPEND, lines);
 }
 
@@ -107,6 +104,9 @@ static int open_three(void **state)
 {
     (void)state;
     ensemble_open(&ensemble, 3, NULL);
+    (void)snprintf(secret_path, sizeof(secret_path), "%s/secret", ensemble.dir);
+    write_file(secret_path, O_TRUNC, "the secret of the ensemble");
+    assert_int_equal(chmod(secret_path, 0600), 0);
     named = may_name();
     return 0;
 }

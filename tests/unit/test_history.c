@@ -450,6 +450,47 @@ static void a_difference_leaves_nothing_out(void **state)
     judge(&tale, NULL);
 }
 
+/* What is known of k1 is its creation at 13; a write of unknown outcome came soon after that, and
+ * the difference does not name k1. */
+static void tell_diff_without_key(struct tale *tale, enum history_what what, uint32_t key)
+{
+    tell_diff(tale);
+    remove_item(tale, 4);
+    tale->logs[A].op_count = 4; /* Behind the multi. */
+    tale->logs[B].op_count = 4; /* All but the one that was refused because k1 was there. */
+
+    struct history_op *unknown = op_of(tale, A, 3);
+    uint64_t start_us = op_of(tale, A, 2)->end_us;
+
+    *unknown = make(what, key, 0, 0);
+    unknown->outcome = HISTORY_UNKNOWN;
+    unknown->connection = A + 1;
+    unknown->start_us = start_us;
+    unknown->end_us = start_us + 1;
+}
+
+static void a_difference_may_show_a_deletion_of_unknown_outcome(void **state)
+{
+    struct tale tale;
+
+    (void)state;
+    tell_diff_without_key(&tale, HISTORY_DELETE, 1);
+    judge(&tale, NULL);
+    tell_diff_without_key(&tale, HISTORY_CHECK, 1);
+    judge(&tale, "watch");
+    tell_diff_without_key(&tale, HISTORY_DELETE, 0);
+    judge(&tale, "watch");
+    tell_diff_without_key(&tale, HISTORY_DELETE, 1);
+    remove_item(&tale, 4); /* The children have not changed, so it was not done. */
+    judge(&tale, "watch");
+    tell_diff_without_key(&tale, HISTORY_DELETE, 1);
+    struct history_op later = make(HISTORY_LIST, 0, 0, 15);
+
+    later.listed = 1U << 1; /* It was there behind the difference. */
+    add_op(&tale, A, later);
+    judge(&tale, "watch");
+}
+
 /* ---- Sessions. ---- */
 
 enum {
@@ -563,6 +604,7 @@ int main(void)
         cmocka_unit_test(watchers_miss_nothing),
         cmocka_unit_test(watchers_are_told_once_and_in_order),
         cmocka_unit_test(a_difference_leaves_nothing_out),
+        cmocka_unit_test(a_difference_may_show_a_deletion_of_unknown_outcome),
         cmocka_unit_test(a_session_takes_along_what_belongs_to_it),
         cmocka_unit_test(nothing_of_a_session_outlives_it),
         cmocka_unit_test(only_its_own_goes_with_a_session),
