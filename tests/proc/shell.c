@@ -31,11 +31,21 @@ void shell_open(const struct ensemble *ensemble)
     assert_int_equal(unsetenv("ZABRA_OUTPUT"), 0);
 }
 
+/* Reads until the line has ended; its exit code. */
+static int collect(FILE *pipe)
+{
+    size_t len = fread(shell_output, 1, SHELL_OUTPUT_MAX - 1, pipe);
+    int status = pclose(pipe);
+
+    shell_output[len] = '\0';
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
 int shell(const char *format, ...)
 {
     char line[SHELL_LINE_MAX];
     va_list list;
-    int status = 0;
 
     va_start(list, format);
     assert_true(vsnprintf(line, sizeof(line), format, list) < SHELL_LINE_MAX);
@@ -44,21 +54,37 @@ int shell(const char *format, ...)
     FILE *pipe = popen(line, "r");
 
     assert_non_null(pipe);
-
-    size_t len = fread(shell_output, 1, SHELL_OUTPUT_MAX - 1, pipe);
-
-    shell_output[len] = '\0';
-    status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    return collect(pipe);
 }
 
-void shell_expect(const char *line, int code, const char *said)
+static void compare(const char *line, int got, int code, const char *said)
 {
-    int got = shell("{ %s\n} 2>&1", line);
-
     if (got != code || !strstr(shell_output, said)) {
         fail_msg("%s: exit code %d, not %d, and \"%s\" expected in: %s", line, got, code, said,
                  shell_output);
     }
+}
+
+void shell_expect(const char *line, int code, const char *said)
+{
+    compare(line, shell("{ %s\n} 2>&1", line), code, said);
+}
+
+void shell_start(struct shell_job *job, const char *format, ...)
+{
+    char all[SHELL_JOB_MAX + 16];
+    va_list list;
+
+    va_start(list, format);
+    assert_true(vsnprintf(job->line, sizeof(job->line), format, list) < SHELL_JOB_MAX);
+    va_end(list);
+    (void)snprintf(all, sizeof(all), "{ %s\n} 2>&1", job->line);
+    job->pipe = popen(all, "r");
+    assert_non_null(job->pipe);
+}
+
+void shell_finish(struct shell_job *job, int code, const char *said)
+{
+    compare(job->line, collect(job->pipe), code, said);
+    job->pipe = NULL;
 }

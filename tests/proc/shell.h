@@ -7,8 +7,11 @@
 
 #include "tests/proc/ensemble.h"
 
+#include <stdio.h>
+
 enum {
     SHELL_LINE_MAX = 4096,
+    SHELL_JOB_MAX = 512,
     SHELL_OUTPUT_MAX = 1 << 20
 };
 
@@ -24,5 +27,17 @@ int shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The line must end with that code and have printed (or said on standard error) this text. */
 void shell_expect(const char *line, int code, const char *said);
+
+/* Several lines that run at the same time; none prints more than a pipe takes. */
+struct shell_job {
+    FILE *pipe;
+    char line[SHELL_JOB_MAX];
+};
+
+void shell_start(struct shell_job *job, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Waits for its end, which must be as with shell_expect. */
+void shell_finish(struct shell_job *job, int code, const char *said);
 
 #endif

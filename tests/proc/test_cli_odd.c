@@ -143,6 +143,7 @@ static void test_what_has_changed_is_read_again(void **state)
 static const char other_server[] =
     "from http.server import *\n"
     "import os\n"
+    "class Server(ThreadingHTTPServer): request_queue_size = 64\n"
     "class Answer(BaseHTTPRequestHandler):\n"
     "    def answer(self):\n"
     "        self.send_response(int(self.path.rstrip('/').split('/')[-1].split('?')[0])\n"
@@ -152,7 +153,7 @@ static const char other_server[] =
     "        self.wfile.write(b'<p>another server</p>')\n"
     "    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer\n"
     "    def log_message(self, *words): pass\n"
-    "server = HTTPServer(('127.0.0.1', 0), Answer)\n"
+    "server = Server(('127.0.0.1', 0), Answer)\n"
     "print(server.server_port, flush=True)\n"
     "server.serve_forever()\n";
 
@@ -180,31 +181,37 @@ static void stop_other(void)
     shell_expect("kill $(cat $D/pid)", 0, "");
 }
 
+enum {
+    WORDS = 16,
+    UNSURE = 5
+};
+
+#define ASK_WORDS   "ZABRA_TIMEOUT=%dms ZABRA_ENDPOINTS=%s127.0.0.1:$(cat $D/port) zabra %s"
+#define ASK_BRIEFLY "zabra %s --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s%s"
+
 static void test_another_server_is_no_missing_znode(void **state)
 {
-    static const char *const words[] = {
+    static const char *const words[WORDS] = {
         "get /404",    "get /200",   "stat /404",          "ls /404",
         "set /404 x",  "set /200 x", "set /403 x",         "get /404 --linearizable",
         "export /404", "export /a",  "watch /404 --once",  "lock l -- true",
         "status",      "members",    "api GET /status/v1", "import /a $D/line",
     };
+    static struct shell_job alone[WORDS];
+    static struct shell_job behind_none[WORDS]; /* Behind an endpoint without a server. */
 
     (void)state;
     assert_int_equal(shell("echo '{\"path\":\"x\"}' >$D/line"), 0);
     start_other(200);
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        bool holds = strncmp(words[i], "lock", 4) == 0;
-        char line[512];
+    for (size_t i = 0; i < WORDS; i++) {
+        shell_start(&alone[i], ASK_WORDS, TIMEOUT_MS, "", words[i]);
+        shell_start(&behind_none[i], ASK_WORDS, TIMEOUT_MS, "127.0.0.1:1,", words[i]);
+    }
+    for (size_t i = 0; i < WORDS; i++) {
+        int code = strncmp(words[i], "lock", 4) == 0 ? 125 : 6;
 
-        (void)snprintf(line, sizeof(line),
-                       "ZABRA_TIMEOUT=4s ZABRA_ENDPOINTS=127.0.0.1:$(cat $D/port) zabra %s",
-                       words[i]);
-        shell_expect(line, holds ? 125 : 6, "not answer like zabra");
-        (void)snprintf(
-            line, sizeof(line),
-            "ZABRA_TIMEOUT=4s ZABRA_ENDPOINTS=127.0.0.1:1,127.0.0.1:$(cat $D/port) zabra %s",
-            words[i]);
-        shell_expect(line, holds ? 125 : 6, "");
+        shell_finish(&alone[i], code, "not answer like zabra");
+        shell_finish(&behind_none[i], code, "");
     }
     /* A replica beside it does what is asked. */
     shell_expect("zabra create /beside x --endpoints 127.0.0.1:$(cat $D/port),$ZABRA_ENDPOINTS && "
@@ -222,22 +229,23 @@ static void test_another_server_is_no_missing_znode(void **state)
 /* A proxy may have passed a write on before it failed, unless it says that it has no replica. */
 static void test_a_proxy_that_fails_may_have_passed_a_write_on(void **state)
 {
-    static const int unsure[] = {500, 502, 504, 520, 524};
+    static const int unsure[UNSURE] = {500, 502, 504, 520, 524};
+    static struct shell_job writes[UNSURE];
+    static struct shell_job reads[UNSURE];
 
     (void)state;
     start_other(200);
-    for (size_t i = 0; i < sizeof(unsure) / sizeof(unsure[0]); i++) {
-        char line[256];
+    for (size_t i = 0; i < UNSURE; i++) {
+        char words[2][32];
 
-        (void)snprintf(line, sizeof(line),
-                       "zabra set /%d x --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s",
-                       unsure[i]);
-        shell_expect(line, 7, "may or may not have been done");
-        (void)snprintf(line, sizeof(line),
-                       "zabra get /%d --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s; [ $? -ge "
-                       "6 ] && echo read",
-                       unsure[i]);
-        shell_expect(line, 0, "read");
+        (void)snprintf(words[0], sizeof(words[0]), "set /%d x", unsure[i]);
+        (void)snprintf(words[1], sizeof(words[1]), "get /%d", unsure[i]);
+        shell_start(&writes[i], ASK_BRIEFLY, words[0], "");
+        shell_start(&reads[i], ASK_BRIEFLY, words[1], "; [ $? -ge 6 ] && echo read");
+    }
+    for (size_t i = 0; i < UNSURE; i++) {
+        shell_finish(&writes[i], 7, "may or may not have been done");
+        shell_finish(&reads[i], 0, "read");
         assert_null(strstr(shell_output, "may not have been done"));
     }
     shell_expect("zabra set /503 x --endpoints 127.0.0.1:$(cat $D/port) --timeout 2s", 6,
