@@ -1,5 +1,6 @@
 /*
- * control.h - the transport's own frames: they keep two processes of one id apart (claim.c).
+ * control.h - the transport's own frames: they keep two processes of one id apart (claim.c,
+ * probe.c, rival.c).
  *
  *   SEEN     every process that the sender is connected with, by id and start
  *   PROBE    does the process of that id and start live? `text`: address of the other claimant

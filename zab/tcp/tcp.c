@@ -447,11 +447,6 @@ void tcp_flush(struct tcp *tcp)
     tcp_reap(tcp);
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Drops the overdue ones. Returns the next deadline. */
 static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
 {
@@ -466,7 +461,7 @@ static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
             continue; /* Of claim_tick. */
         }
         if (conn->deadline_ms > now_ms) {
-            wake_ms = earlier(wake_ms, conn->deadline_ms);
+            wake_ms = tcp_earlier(wake_ms, conn->deadline_ms);
         } else {
             tcp_drop(conn, "the handshake took too long");
         }
@@ -483,12 +478,12 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     }
     wake_ms = tcp->deaf_until_ms != 0 ? tcp->deaf_until_ms : wake_ms;
     tcp->depth++;
-    wake_ms = earlier(wake_ms, listen_tick(tcp, now_ms));
+    wake_ms = tcp_earlier(wake_ms, listen_tick(tcp, now_ms));
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        wake_ms = earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));
+        wake_ms = tcp_earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));
     }
-    wake_ms = earlier(wake_ms, expire_shaking(tcp, now_ms));
-    wake_ms = earlier(wake_ms, claim_tick(tcp, now_ms));
+    wake_ms = tcp_earlier(wake_ms, expire_shaking(tcp, now_ms));
+    wake_ms = tcp_earlier(wake_ms, claim_tick(tcp, now_ms));
     tcp->depth--;
     tcp_reap(tcp);
     return wake_ms;

@@ -3,7 +3,8 @@
  *
  * tcp.c: the object and all its connections. link.c: when and where to dial. conn.c: bytes of one
  * connection. shake.c: from a new socket to a proven peer. flow.c: frames of a proven one. claim.c:
- * which of two processes with one id is it.
+ * which of two processes with one id is it. probe.c: does a process live. rival.c: other replicas
+ * are connected with another process.
  *
  * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
  * when no callback runs, so that whoever called us may still hold it.
@@ -12,6 +13,7 @@
 #define ZAB_TCP_TCP_INT_H
 
 #include "base/buf.h"
+#include "base/check.h"
 #include "base/list.h"
 #include "base/rng.h"
 #include "zab/tcp/control.h"
@@ -25,6 +27,7 @@ enum {
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Handshakes at a time, unless the options say fewer. */
     TCP_DEAF_MS = 100,     /* Without a descriptor nothing is accepted for that long. */
+    TCP_PAUSE_SHARE = 8,   /* Of `probe_ms`, before a claim or a rival is asked about. */
 };
 
 enum conn_state {
@@ -78,7 +81,7 @@ struct link {
     uint32_t hang_ups;            /* Of the peer during our handshakes, since it was up. */
     char refusal[TCP_WHY_MAX];    /* Told last; not told again until it is up. */
 
-    /* Of claim.c. */
+    /* Of claim.c, probe.c and rival.c. */
     struct conn *claim;  /* Of another process than `up`, or than others are connected with. */
     uint64_t probed_ms;  /* When `up` was asked last whether it lives; 0: never. */
     uint64_t alive_ms;   /* When `up` answered last; 0: never. */
@@ -130,6 +133,29 @@ struct tcp {
 /* ---- tcp.c ---- */
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not one of the list. */
+
+static inline uint32_t link_index(const struct tcp *tcp, const struct link *link)
+{
+    ASSERT(link >= tcp->links && link < tcp->links + tcp->options.peer_count);
+
+    return (uint32_t)(link - tcp->links);
+}
+
+static inline bool link_is_up(const struct link *link)
+{
+    return link->up && !link->up->doomed;
+}
+
+/* What happened at `at_ms` (0: never) still counts then. */
+static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of_ms)
+{
+    return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
+}
+
+static inline uint64_t tcp_earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Closes and tells: on_down if it was up, a later attempt if it was dialed. */
 void tcp_drop(struct conn *conn, const char *why);
@@ -229,6 +255,41 @@ void claim_on_control(struct conn *conn, const struct control *control);
 /* Connections have changed: forgets what was known of one that ended, tells the others. */
 void claim_link_up(struct tcp *tcp, struct link *link);
 void claim_link_down(struct tcp *tcp, struct link *link);
+
+/* Of a connection, for people: "10.0.0.3 (clients: zk3:9998)". */
+void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX]);
+
+/* Reports two processes with one id: `one` and `other` are their addresses. */
+void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
+                char text[TCP_WHY_MAX]);
+
+/* ---- probe.c ---- */
+
+/* Nothing is sent on a connection whose queue is full: its peer is dropped as it is. */
+void probe_send(struct link *link, const struct control *control);
+
+/* Asks the process that is up whether it lives. */
+void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
+
+/* Asks the replicas that are connected with another process of that id than `start`. */
+void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant);
+
+void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
+
+/* ALIVE of the process itself, and of another replica about the process of `link`. */
+void probe_on_alive(struct tcp *tcp, struct link *link);
+void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
+                      const struct control *control);
+
+/* ---- rival.c ---- */
+
+/* Tells all peers with which processes this replica is connected. */
+void rival_tell_seen(struct tcp *tcp);
+void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control);
+
+/* As claim_settle and claim_tick, of one peer. */
+bool rival_settle(struct tcp *tcp, struct link *link);
+uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms);
 
 /* ---- flow.c ---- */
 

@@ -1,0 +1,132 @@
+/*
+ * Questions about processes, and their answers: PROBE asks whether a process lives, the process
+ * itself or a replica that is connected with it; ALIVE answers. Who asks, and what follows from an
+ * answer, is decided in claim.c and rival.c. One question per connection and `probe_ms` is asked.
+ */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <stdio.h>
+
+/* On a connection whose queue is full nothing more is put: its peer is dropped as it is. */
+void probe_send(struct link *link, const struct control *control)
+{
+    if (link_is_up(link) && link->up->queued < link->up->tcp->options.queue_bytes_max) {
+        flow_control(link->up, control);
+    }
+}
+
+/* Does the process that is up live? */
+void probe_peer(struct tcp *tcp, struct link *link, const char *claimant)
+{
+    ASSERT(link_is_up(link));
+
+    struct control control = {
+        .type = CONTROL_PROBE, .id = link->peer.id, .start = link->up->identity.start};
+    uint64_t now_ms = os_now_ms();
+
+    if (tcp_within(tcp, link->probed_ms, now_ms)) {
+        return;
+    }
+    link->probed_ms = now_ms;
+    (void)snprintf(control.text, sizeof(control.text), "%s", claimant);
+    probe_send(link, &control);
+}
+
+/* Asks the replicas that are connected with another process than `start`. */
+void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant)
+{
+    uint32_t index = link_index(tcp, link);
+    uint64_t now_ms = os_now_ms();
+    struct control control = {.type = CONTROL_PROBE, .id = link->peer.id};
+
+    if (tcp_within(tcp, link->asked_ms, now_ms)) {
+        return;
+    }
+    link->asked_ms = now_ms;
+    (void)snprintf(control.text, sizeof(control.text), "%s", claimant);
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        struct link *other = &tcp->links[i];
+
+        control.start = other->seen[index];
+        if (other != link && control.start != 0 && control.start != start) {
+            probe_send(other, &control);
+        }
+    }
+}
+
+static void answer(struct link *to, uint32_t id, uint64_t start, bool yes, const char *address)
+{
+    struct control control = {.type = CONTROL_ALIVE, .id = id, .start = start, .yes = yes};
+
+    (void)snprintf(control.text, sizeof(control.text), "%s", address);
+    probe_send(to, &control);
+}
+
+/* This replica vouches for a process that it is connected with. */
+static void vouch(struct tcp *tcp, struct link *to, const struct link *of)
+{
+    char address[TCP_ADDRESS_MAX];
+
+    ASSERT(link_is_up(of) && tcp->options.peer_count > 0);
+    claim_describe(of->up, address);
+    answer(to, of->peer.id, of->up->identity.start, true, address);
+}
+
+void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control)
+{
+    struct link *target = NULL;
+    char text[TCP_WHY_MAX];
+
+    if (control->id == tcp->options.id) {
+        answer(from, control->id, control->start, control->start == tcp->options.start, "");
+        if (control->start == tcp->options.start && control->text[0]) {
+            claim_tell(tcp, control->id, "this one", control->text, text);
+        }
+        return;
+    }
+    target = tcp_link(tcp, control->id);
+    if (!target || !link_is_up(target) || target->up->identity.start != control->start) {
+        answer(from, control->id, control->start, false, "");
+    } else if (tcp_within(tcp, target->alive_ms, os_now_ms())) {
+        vouch(tcp, from, target);
+    } else {
+        from->asks |= UINT64_C(1) << link_index(tcp, target);
+        probe_peer(tcp, target, control->text);
+    }
+}
+
+/* The process itself: whoever asked hears of it. */
+void probe_on_alive(struct tcp *tcp, struct link *link)
+{
+    link->alive_ms = os_now_ms();
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        struct link *other = &tcp->links[i];
+
+        if ((other->asks >> link_index(tcp, link)) & 1) {
+            other->asks ^= UINT64_C(1) << link_index(tcp, link);
+            vouch(tcp, other, link);
+        }
+    }
+}
+
+/* Another replica, of a process that it is or is not connected with. */
+void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
+                      const struct control *control)
+{
+    uint32_t index = link_index(tcp, link);
+
+    if (from->seen[index] != control->start) {
+        return; /* It has said something newer. */
+    }
+    if (!control->yes) {
+        from->seen[index] = 0;
+        return;
+    }
+    link->elsewhere = control->start;
+    link->vouched_ms = os_now_ms();
+    (void)snprintf(link->elsewhere_address, sizeof(link->elsewhere_address), "%.*s",
+                   TCP_ADDRESS_MAX - 1, control->text[0] ? control->text : "?");
+    link->yields = link_is_up(link) && link->up->identity.start > control->start;
+}

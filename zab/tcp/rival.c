@@ -1,0 +1,145 @@
+/*
+ * Replicas that are connected with different processes of one id. Each tells the others with which
+ * process of each id it is connected (SEEN). The one with the younger process asks for the older
+ * one, and hangs up if that lives; the one with the older process asks that one, and hangs up if it
+ * does not answer.
+ */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* With whom this replica is connected: the others need it to know of two processes. */
+void rival_tell_seen(struct tcp *tcp)
+{
+    struct control control = {.type = CONTROL_SEEN};
+
+    tcp->seen_changed = false;
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        const struct link *link = &tcp->links[i];
+
+        if (link_is_up(link)) {
+            control.seen[control.seen_count++] =
+                (struct control_seen){.id = link->peer.id, .start = link->up->identity.start};
+        }
+    }
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        probe_send(&tcp->links[i], &control);
+    }
+}
+
+/* Of two processes the replica with the younger one asks whether the older one lives, and the
+ * replica with the older one asks that itself. */
+static void look_for_rivals(struct tcp *tcp, const struct link *from)
+{
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        struct link *link = &tcp->links[i];
+        uint64_t start = link_is_up(link) ? link->up->identity.start : 0;
+
+        if (start == 0 || from->seen[i] == 0 || from->seen[i] == start) {
+            continue;
+        }
+        if (from->seen[i] < start) {
+            link->rivals_ms = link->rivals_ms != 0 ? link->rivals_ms : os_now_ms();
+        } else if (link->doubted_ms == 0) {
+            link->doubted_ms = os_now_ms();
+            probe_peer(tcp, link, "");
+        }
+    }
+}
+
+void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control)
+{
+    memset(from->seen, 0, sizeof(from->seen));
+    for (uint32_t i = 0; i < control->seen_count; i++) {
+        const struct link *link = tcp_link(tcp, control->seen[i].id);
+
+        if (link && link != from) {
+            from->seen[link_index(tcp, link)] = control->seen[i].start;
+        }
+    }
+    look_for_rivals(tcp, from);
+}
+
+/* The process that is up is the younger one, and the older one lives: another replica says so. */
+static bool settle_rivals(struct tcp *tcp, struct link *link)
+{
+    struct control control = {.type = CONTROL_REFUSED};
+    char address[TCP_ADDRESS_MAX];
+    char text[TCP_WHY_MAX];
+
+    link->yields = false;
+    if (!link_is_up(link) || link->elsewhere >= link->up->identity.start) {
+        return false;
+    }
+    claim_describe(link->up, address);
+    claim_tell(tcp, link->peer.id, link->elsewhere_address, address, text);
+    tcp->duplicates++;
+    (void)snprintf(control.text, sizeof(control.text), "%s", text);
+    flow_control(link->up, &control);
+    (void)conn_write(link->up);
+    tcp_drop(link->up, text);
+    return true;
+}
+
+/* A younger process is connected elsewhere, and the one that is up had its time to answer: its
+ * machine was rebooted, or it stands still. */
+static bool settle_doubt(struct tcp *tcp, struct link *link)
+{
+    bool lives =
+        link_is_up(link) && (tcp_within(tcp, link->alive_ms, link->doubted_ms) ||
+                             link->up->read_ms >= link->doubted_ms + tcp->options.probe_ms / 2);
+
+    link->doubted_ms = 0;
+    link->overdue = false;
+    if (lives || !link_is_up(link)) {
+        return false;
+    }
+    tcp_drop(link->up, "it does not answer, and another process of its id is connected elsewhere");
+    return true;
+}
+
+/* Not at once: a replica that stood still may hear of the next process of an id before it hears
+ * that the one it knows, which seems younger when its clock was ahead, has ended. */
+static uint64_t tick_older(struct tcp *tcp, struct link *link, uint64_t now_ms)
+{
+    uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / TCP_PAUSE_SHARE;
+    char address[TCP_ADDRESS_MAX];
+
+    ASSERT(link->rivals_ms != 0);
+    if (now_ms < at_ms) {
+        return at_ms;
+    }
+    link->rivals_ms = 0;
+    if (link_is_up(link)) {
+        claim_describe(link->up, address);
+        probe_others(tcp, link, link->up->identity.start, address);
+    }
+    return UINT64_MAX;
+}
+
+bool rival_settle(struct tcp *tcp, struct link *link)
+{
+    bool changed = false;
+
+    ASSERT(tcp->depth > 0);
+    changed |= link->yields && settle_rivals(tcp, link);
+    changed |= link->overdue && settle_doubt(tcp, link);
+    return changed;
+}
+
+uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms)
+{
+    uint64_t wake_ms = UINT64_MAX;
+
+    if (link->rivals_ms != 0) {
+        wake_ms = tick_older(tcp, link, now_ms);
+    }
+    if (link->doubted_ms != 0) {
+        link->overdue = now_ms >= link->doubted_ms + tcp->options.probe_ms;
+        wake_ms = tcp_earlier(wake_ms, link->doubted_ms + tcp->options.probe_ms);
+    }
+    return wake_ms;
+}
