@@ -17,7 +17,7 @@
 
 enum {
     PROCESSES = 4,
-    IDS = 4,
+    IDS = 5,
     PROBE_MS = 400,
     RETRY_MAX_MS = 20,
     SLACK_MS = 20000 /* A machine may give a tenth of itself. */
@@ -50,6 +50,7 @@ static uint16_t ports[IDS];
 static uint32_t ids[PROCESSES];
 static bool listens[PROCESSES];
 static uint16_t via[PROCESSES][IDS]; /* Where a process dials an id, if not at its port. */
+static uint32_t probe_ms = PROBE_MS;
 
 static inline void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
                          const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding,
@@ -127,7 +128,7 @@ static inline void start_with(enum slot slot, uint64_t start, const char *secret
                                   .retry_min_ms = 5,
                                   .retry_max_ms = RETRY_MAX_MS,
                                   .start = start,
-                                  .probe_ms = PROBE_MS,
+                                  .probe_ms = probe_ms,
                                   .incarnation = 100, /* A copied directory has the same one. */
                                   .cluster = {7},
                                   .advertise = advertise};

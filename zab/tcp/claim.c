@@ -184,7 +184,6 @@ bool claim_arrives(struct conn *conn)
         return false;
     }
     link->claim = conn;
-    conn->deadline_ms = conn->claimed_ms + tcp->options.probe_ms;
     loop_modify(tcp->loop, &conn->watch, LOOP_PEER_END);
     return false;
 }
@@ -194,14 +193,17 @@ static uint64_t ask_at_ms(const struct conn *claim)
     return claim->claimed_ms + claim->tcp->options.probe_ms / TCP_PAUSE_SHARE;
 }
 
-/* Not at once: behind a HELLO that the network has kept back may stand the end of its process. */
+/* Not at once: behind a HELLO that the network has kept back may stand the end of its process. If
+ * this process stood still meanwhile, those that are asked still have their time. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;
+    uint32_t probe_ms = tcp->options.probe_ms;
     char claimant[TCP_ADDRESS_MAX];
 
     ASSERT(claim && !claim->asked);
     claim->asked = true;
+    claim->deadline_ms = os_now_ms() + probe_ms - probe_ms / TCP_PAUSE_SHARE;
     claim_describe(claim, claimant);
     if (link_is_up(link) && link->up->identity.start != claim->identity.start) {
         probe_peer(tcp, link, claimant);
@@ -261,7 +263,7 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
             if (!link->claim->asked && !link->claim->doomed && now_ms >= ask_at_ms(link->claim)) {
                 ask(tcp, link);
             }
-            link->claim->overdue = now_ms >= link->claim->deadline_ms;
+            link->claim->overdue = link->claim->asked && now_ms >= link->claim->deadline_ms;
             wake_ms = tcp_earlier(wake_ms, link->claim->asked ? link->claim->deadline_ms
                                                               : ask_at_ms(link->claim));
         }
@@ -297,9 +299,9 @@ void claim_on_control(struct conn *conn, const struct control *control)
         probe_on_probe(tcp, from, control);
         break;
     case CONTROL_ALIVE:
-        if (link == from && control->yes && control->start == conn->identity.start) {
-            probe_on_alive(tcp, from);
-        } else if (link && link != from) {
+        if (link == from) {
+            probe_on_alive(tcp, from, control);
+        } else if (link) {
             probe_on_vouched(tcp, from, link, control);
         }
         break;
@@ -309,30 +311,31 @@ void claim_on_control(struct conn *conn, const struct control *control)
     }
 }
 
-void claim_link_up(struct tcp *tcp, struct link *link)
+static void forget(struct tcp *tcp, struct link *link)
 {
-    ASSERT(link->up);
-
-    link->probed_ms = 0;
     link->alive_ms = 0;
     link->doubted_ms = 0;
     link->rivals_ms = 0;
+    link->looked_ms = 0;
     link->asks = 0;
     link->yields = false;
     link->overdue = false;
     memset(link->seen, 0, sizeof(link->seen));
+    memset(link->questions, 0, sizeof(link->questions));
     tcp->seen_changed = true;
+}
+
+void claim_link_up(struct tcp *tcp, struct link *link)
+{
+    ASSERT(link->up);
+
+    forget(tcp, link);
+    link->looked_ms = link->up->up_since_ms; /* Others may have reported another process before. */
 }
 
 void claim_link_down(struct tcp *tcp, struct link *link)
 {
     ASSERT(!link->up);
 
-    link->doubted_ms = 0;
-    link->rivals_ms = 0;
-    link->asks = 0;
-    link->yields = false;
-    link->overdue = false;
-    memset(link->seen, 0, sizeof(link->seen));
-    tcp->seen_changed = true;
+    forget(tcp, link);
 }

@@ -1,7 +1,12 @@
 /*
  * Questions about processes, and their answers: PROBE asks whether a process lives, the process
  * itself or a replica that is connected with it; ALIVE answers. Who asks, and what follows from an
- * answer, is decided in claim.c and rival.c. One question per connection and `probe_ms` is asked.
+ * answer, is decided in claim.c and rival.c.
+ *
+ * A question is open for `probe_ms` on the connection that it went out on. What comes later, over
+ * another connection, about another process or unasked is no answer: it may tell of a time before
+ * the claim that is to be decided. About one process one question per connection and `probe_ms` is
+ * asked.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -17,41 +22,65 @@ void probe_send(struct link *link, const struct control *control)
     }
 }
 
-/* Does the process that is up live? */
+/* False: it has been asked already, within its time. */
+static bool ask(struct tcp *tcp, struct link *to, const struct link *about, uint64_t start,
+                const char *claimant)
+{
+    struct question *question = &to->questions[link_index(tcp, about)];
+    struct control control = {.type = CONTROL_PROBE, .id = about->peer.id, .start = start};
+    uint64_t now_ms = os_now_ms();
+
+    ASSERT(start != 0);
+    if (question->start == start && tcp_within(tcp, question->asked_ms, now_ms)) {
+        return false;
+    }
+    *question = (struct question){.asked_ms = now_ms, .start = start, .is_open = true};
+    (void)snprintf(control.text, sizeof(control.text), "%s", claimant);
+    probe_send(to, &control);
+    return true;
+}
+
+/* Whether ALIVE answers what `from` was asked of `about`; it does so once. */
+static bool is_answer(struct tcp *tcp, struct link *from, const struct link *about,
+                      const struct control *control)
+{
+    struct question *question = &from->questions[link_index(tcp, about)];
+    bool fits = question->is_open && question->start == control->start &&
+                tcp_within(tcp, question->asked_ms, os_now_ms());
+
+    ASSERT(!fits || control->start != 0);
+    question->is_open = question->is_open && !fits;
+    return fits;
+}
+
+/* Those that asked before, and got no answer, do not hear of the next one. */
+static void forget_askers(struct tcp *tcp, const struct link *target)
+{
+    uint64_t bit = UINT64_C(1) << link_index(tcp, target);
+
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        tcp->links[i].asks &= ~bit;
+    }
+}
+
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant)
 {
     ASSERT(link_is_up(link));
 
-    struct control control = {
-        .type = CONTROL_PROBE, .id = link->peer.id, .start = link->up->identity.start};
-    uint64_t now_ms = os_now_ms();
-
-    if (tcp_within(tcp, link->probed_ms, now_ms)) {
-        return;
+    if (ask(tcp, link, link, link->up->identity.start, claimant)) {
+        forget_askers(tcp, link);
     }
-    link->probed_ms = now_ms;
-    (void)snprintf(control.text, sizeof(control.text), "%s", claimant);
-    probe_send(link, &control);
 }
 
-/* Asks the replicas that are connected with another process than `start`. */
 void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant)
 {
     uint32_t index = link_index(tcp, link);
-    uint64_t now_ms = os_now_ms();
-    struct control control = {.type = CONTROL_PROBE, .id = link->peer.id};
 
-    if (tcp_within(tcp, link->asked_ms, now_ms)) {
-        return;
-    }
-    link->asked_ms = now_ms;
-    (void)snprintf(control.text, sizeof(control.text), "%s", claimant);
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         struct link *other = &tcp->links[i];
 
-        control.start = other->seen[index];
-        if (other != link && control.start != 0 && control.start != start) {
-            probe_send(other, &control);
+        if (other != link && other->seen[index] != 0 && other->seen[index] != start) {
+            (void)ask(tcp, other, link, other->seen[index], claimant);
         }
     }
 }
@@ -92,14 +121,17 @@ void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *co
     } else if (tcp_within(tcp, target->alive_ms, os_now_ms())) {
         vouch(tcp, from, target);
     } else {
-        from->asks |= UINT64_C(1) << link_index(tcp, target);
         probe_peer(tcp, target, control->text);
+        from->asks |= UINT64_C(1) << link_index(tcp, target);
     }
 }
 
 /* The process itself: whoever asked hears of it. */
-void probe_on_alive(struct tcp *tcp, struct link *link)
+void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control)
 {
+    if (!is_answer(tcp, link, link, control) || !control->yes) {
+        return;
+    }
     link->alive_ms = os_now_ms();
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         struct link *other = &tcp->links[i];
@@ -117,8 +149,8 @@ void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
 {
     uint32_t index = link_index(tcp, link);
 
-    if (from->seen[index] != control->start) {
-        return; /* It has said something newer. */
+    if (!is_answer(tcp, from, link, control) || from->seen[index] != control->start) {
+        return; /* If it was asked, it has said something newer since. */
     }
     if (!control->yes) {
         from->seen[index] = 0;

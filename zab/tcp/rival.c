@@ -2,7 +2,8 @@
  * Replicas that are connected with different processes of one id. Each tells the others with which
  * process of each id it is connected (SEEN). The one with the younger process asks for the older
  * one, and hangs up if that lives; the one with the older process asks that one, and hangs up if it
- * does not answer.
+ * does not answer. A question or an answer may be lost: as long as processes differ both look again
+ * every `probe_ms`.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -30,24 +31,38 @@ void rival_tell_seen(struct tcp *tcp)
     }
 }
 
+/* Whether another replica is connected with an older or a younger process than this one. */
+static void compare(const struct tcp *tcp, const struct link *link, bool *ret_older,
+                    bool *ret_younger)
+{
+    uint64_t start = link_is_up(link) ? link->up->identity.start : 0;
+
+    *ret_older = false;
+    *ret_younger = false;
+    for (uint32_t i = 0; start != 0 && i < tcp->options.peer_count; i++) {
+        uint64_t seen = tcp->links[i].seen[link_index(tcp, link)];
+
+        *ret_older |= seen != 0 && seen < start;
+        *ret_younger |= seen > start;
+    }
+}
+
 /* Of two processes the replica with the younger one asks whether the older one lives, and the
  * replica with the older one asks that itself. */
-static void look_for_rivals(struct tcp *tcp, const struct link *from)
+static void look(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        struct link *link = &tcp->links[i];
-        uint64_t start = link_is_up(link) ? link->up->identity.start : 0;
+    bool older = false;
+    bool younger = false;
 
-        if (start == 0 || from->seen[i] == 0 || from->seen[i] == start) {
-            continue;
-        }
-        if (from->seen[i] < start) {
-            link->rivals_ms = link->rivals_ms != 0 ? link->rivals_ms : os_now_ms();
-        } else if (link->doubted_ms == 0) {
-            link->doubted_ms = os_now_ms();
-            probe_peer(tcp, link, "");
-        }
+    compare(tcp, link, &older, &younger);
+    if (older && link->rivals_ms == 0) {
+        link->rivals_ms = now_ms;
     }
+    if (younger && link->doubted_ms == 0) {
+        link->doubted_ms = now_ms;
+        probe_peer(tcp, link, "");
+    }
+    link->looked_ms = older || younger ? now_ms : 0;
 }
 
 void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control)
@@ -60,7 +75,9 @@ void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *con
             from->seen[link_index(tcp, link)] = control->seen[i].start;
         }
     }
-    look_for_rivals(tcp, from);
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        look(tcp, &tcp->links[i], os_now_ms());
+    }
 }
 
 /* The process that is up is the younger one, and the older one lives: another replica says so. */
@@ -134,8 +151,14 @@ uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
 
+    if (link->looked_ms != 0 && now_ms >= link->looked_ms + tcp->options.probe_ms) {
+        look(tcp, link, now_ms);
+    }
+    if (link->looked_ms != 0) {
+        wake_ms = link->looked_ms + tcp->options.probe_ms;
+    }
     if (link->rivals_ms != 0) {
-        wake_ms = tick_older(tcp, link, now_ms);
+        wake_ms = tcp_earlier(wake_ms, tick_older(tcp, link, now_ms));
     }
     if (link->doubted_ms != 0) {
         link->overdue = now_ms >= link->doubted_ms + tcp->options.probe_ms;

@@ -46,7 +46,7 @@ struct conn {
     enum conn_state state;
     bool dialed;           /* By us. */
     uint32_t peer;         /* 0 until its greeting named it. */
-    uint64_t deadline_ms;  /* Of the handshake. */
+    uint64_t deadline_ms;  /* Of the handshake; of a claim, once it has asked. */
     uint64_t up_since_ms;  /* While up. */
     uint64_t read_ms;      /* When bytes came last. */
     uint64_t claimed_ms;   /* When the claim began. */
@@ -68,6 +68,13 @@ struct conn {
     struct hello_transcript transcript;
 };
 
+/* What a peer was asked last of a process, the peer's own or another one. */
+struct question {
+    uint64_t asked_ms; /* 0: nothing. */
+    uint64_t start;    /* Of the process. */
+    bool is_open;      /* No answer yet. */
+};
+
 /* One of the others. */
 struct link {
     struct tcp_peer peer;
@@ -83,9 +90,7 @@ struct link {
 
     /* Of claim.c, probe.c and rival.c. */
     struct conn *claim;  /* Of another process than `up`, or than others are connected with. */
-    uint64_t probed_ms;  /* When `up` was asked last whether it lives; 0: never. */
     uint64_t alive_ms;   /* When `up` answered last; 0: never. */
-    uint64_t asked_ms;   /* When the other replicas were asked last; 0: never. */
     uint64_t elsewhere;  /* Start of a process that another replica vouched for ... */
     uint64_t vouched_ms; /* ... last at that time; 0: never. */
     char elsewhere_address[TCP_ADDRESS_MAX];
@@ -93,10 +98,14 @@ struct link {
     uint64_t doubted_ms; /* Since a younger process is connected elsewhere; 0: none. */
     uint64_t rivals_ms;  /* Since an older process is connected elsewhere, and is to be asked; 0. */
     bool overdue;        /* It has had its time to answer. */
-    uint64_t asks;       /* Of which ids this peer waits to hear whether they live: bits by index of
-                            tcp->links. */
+    uint64_t
+        looked_ms; /* When rivals were looked for last; 0: all were connected with one process. */
+    uint64_t asks; /* Of which ids this peer waits to hear whether they live: bits by index of
+                      tcp->links. */
     uint64_t seen[ZAB_MEMBERS_MAX]; /* With which process of each id this peer is connected, by
                                        index of tcp->links; 0: with none. */
+    struct question questions[ZAB_MEMBERS_MAX]; /* To this peer, by index of tcp->links of the id
+                                                   that they are about. */
 };
 
 struct tcp {
@@ -268,7 +277,8 @@ void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other
 /* Nothing is sent on a connection whose queue is full: its peer is dropped as it is. */
 void probe_send(struct link *link, const struct control *control);
 
-/* Asks the process that is up whether it lives. */
+/* Asks the process that is up whether it lives. Of these questions and of the next ones each is
+ * asked once in `probe_ms`; whoever still needs an answer then asks again. */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
 /* Asks the replicas that are connected with another process of that id than `start`. */
@@ -276,8 +286,9 @@ void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char
 
 void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
 
-/* ALIVE of the process itself, and of another replica about the process of `link`. */
-void probe_on_alive(struct tcp *tcp, struct link *link);
+/* ALIVE of a process about itself, and of another replica about the process of `link`. What is no
+ * answer to an open question of this connection is ignored. */
+void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control);
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control);
 

@@ -1,0 +1,392 @@
+/* Questions whether a process lives: which answers count, who hears of them, and when they are
+ * asked again. Replica 1 is real, the others speak by hand. */
+#include "tests/unit/tcp_raw_peer.h"
+
+enum {
+    OLD_START = 10,
+    NEW_START = 20,
+    REPEATS = 4,
+    PATIENT_MS = 8000 /* Where an answer is to come in time, also on a slow machine. */
+};
+
+static struct raw_peer witness;  /* Replica 2. */
+static struct raw_peer old;      /* The process of id 3 that is connected. */
+static struct raw_peer claimant; /* Another one. */
+static struct raw_peer fourth;   /* Replica 4. */
+
+static int setup_raw(void **state)
+{
+    witness.fd = old.fd = claimant.fd = fourth.fd = -1;
+    (void)setup(state);
+    start(ONE, 1);
+    raw_connect(&witness, 2, 2);
+    raw_connect(&old, 3, OLD_START);
+    return 0;
+}
+
+static int setup_patient(void **state)
+{
+    probe_ms = PATIENT_MS;
+    return setup_raw(state);
+}
+
+static int teardown_raw(void **state)
+{
+    probe_ms = PROBE_MS;
+    raw_close(&witness);
+    raw_close(&old);
+    raw_close(&claimant);
+    raw_close(&fourth);
+    return teardown(state);
+}
+
+/* ---- What counts as an answer. ---- */
+
+/* The witness says all the time, and unasked, that a process lives; the process says nothing. */
+static bool is_let_in_beside(uint64_t start)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    raw_send_alive(&witness, 3, start);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START);
+    while (claimant.in_len == 0) {
+        assert_true(os_now_ms() < end_ms);
+        raw_send_alive(&witness, 3, start);
+        run_for(PROBE_MS / 20);
+        (void)raw_fill(&claimant);
+    }
+    return raw_is_let_in(&claimant);
+}
+
+static void an_answer_about_no_process_counts_for_nothing(void **state)
+{
+    (void)state;
+    assert_true(is_let_in_beside(0));
+    assert_int_equal(processes[ONE].told[3], 0);
+}
+
+/* It has not said that it is connected with that process, so it is not asked. */
+static void an_answer_that_was_not_asked_for_counts_for_nothing(void **state)
+{
+    (void)state;
+    assert_true(is_let_in_beside(OLD_START));
+    assert_int_equal(processes[ONE].told[3], 0);
+}
+
+/* It is asked afterwards, and says no more. */
+static void an_answer_before_its_question_counts_for_nothing(void **state)
+{
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START);
+    raw_send_alive(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START);
+    (void)raw_wait(&witness, CONTROL_PROBE);
+    assert_true(raw_is_let_in(&claimant));
+}
+
+/* It was asked, and says that another process lives. */
+static void an_answer_about_another_process_counts_for_nothing(void **state)
+{
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START);
+    assert_true(is_let_in_beside(OLD_START + 1));
+    assert_int_equal(processes[ONE].told[3], 0);
+}
+
+static void an_answer_to_the_question_counts(void **state)
+{
+    struct control question;
+
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START);
+    question = raw_wait(&witness, CONTROL_PROBE);
+    assert_int_equal(question.id, 3);
+    assert_int_equal(question.start, OLD_START);
+    raw_send_alive(&witness, 3, OLD_START);
+    assert_false(raw_is_let_in(&claimant));
+    assert_int_equal(processes[ONE].downs[3], 0);
+}
+
+/* The question was about an earlier claim, which has ended since; nobody answers the next one. */
+static void an_answer_that_comes_late_counts_for_nothing(void **state)
+{
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START);
+    (void)raw_wait(&witness, CONTROL_PROBE);
+    raw_close(&claimant);
+    run_for(PROBE_MS);
+    raw_send_alive(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START + 1);
+    assert_true(raw_is_let_in(&claimant));
+}
+
+/* Its connection was lost on the way: what comes over the next one answers nothing. */
+static void an_answer_counts_on_the_connection_of_its_question(void **state)
+{
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START);
+    (void)raw_wait(&witness, CONTROL_PROBE);
+    raw_close(&witness);
+    UNTIL(processes[ONE].downs[2] == 1);
+    raw_connect(&witness, 2, 2);
+    raw_send_seen(&witness, 3, OLD_START);
+    raw_send_alive(&witness, 3, OLD_START);
+    assert_true(raw_is_let_in(&claimant));
+}
+
+/* A process that says unasked that it lives may have said so long ago. */
+static void a_process_is_asked_before_its_word_counts(void **state)
+{
+    (void)state;
+    raw_send_alive(&old, 3, OLD_START);
+    (void)raw_fence(&old);
+    raw_dial(&claimant, 3, NEW_START);
+    assert_true(raw_is_let_in(&claimant));
+}
+
+/* This replica stood still for longer than a claim waits, before it asked. */
+static void a_process_has_its_time_to_answer_behind_a_pause(void **state)
+{
+    (void)state;
+    raw_dial(&claimant, 3, NEW_START);
+    run_for(PROBE_MS / 20); /* The claim has arrived. */
+    (void)poll(NULL, 0, 2 * PROBE_MS);
+    (void)raw_wait(&old, CONTROL_PROBE);
+    raw_send_alive(&old, 3, OLD_START);
+    assert_false(raw_is_let_in(&claimant));
+    assert_int_equal(processes[ONE].downs[3], 0);
+}
+
+/* ---- Who hears of an answer. ---- */
+
+static void expect_vouched(struct raw_peer *asker, uint32_t id, uint64_t start)
+{
+    struct control answer = raw_wait(asker, CONTROL_ALIVE);
+
+    assert_true(answer.yes);
+    assert_int_equal(answer.id, id);
+    assert_int_equal(answer.start, start);
+}
+
+/* Two questions of one replica: each has its own answer, in the order in which these come. */
+static void questions_about_two_ids_have_an_answer_each(void **state)
+{
+    (void)state;
+    raw_connect(&fourth, 4, NEW_START);
+    raw_send_probe(&witness, 3, OLD_START);
+    raw_send_probe(&witness, 4, NEW_START);
+    assert_int_equal(raw_wait(&old, CONTROL_PROBE).id, 3);
+    assert_int_equal(raw_wait(&fourth, CONTROL_PROBE).id, 4);
+    assert_int_equal(raw_fence(&witness), 0);
+    raw_send_alive(&fourth, 4, NEW_START);
+    expect_vouched(&witness, 4, NEW_START);
+    raw_send_alive(&old, 3, OLD_START);
+    expect_vouched(&witness, 3, OLD_START);
+
+    /* Each once, and to none that did not ask. */
+    raw_send_alive(&old, 3, OLD_START);
+    raw_send_alive(&fourth, 4, NEW_START);
+    assert_int_equal(raw_fence(&old) + raw_fence(&fourth), 0);
+    assert_int_equal(raw_fence(&witness), 0);
+}
+
+/* Two replicas ask for one process: it is asked once, and both hear of it. */
+static void all_that_asked_for_a_process_hear_of_it(void **state)
+{
+    struct control control;
+
+    (void)state;
+    raw_connect(&fourth, 4, NEW_START);
+    raw_send_probe(&witness, 3, OLD_START);
+    raw_send_probe(&fourth, 3, OLD_START);
+    assert_int_equal(raw_fence(&witness) + raw_fence(&fourth), 0);
+    assert_int_equal(raw_wait(&old, CONTROL_PROBE).id, 3);
+    raw_send_alive(&old, 3, OLD_START);
+    expect_vouched(&witness, 3, OLD_START);
+    expect_vouched(&fourth, 3, OLD_START);
+    while (raw_next(&old, &control)) {
+        assert_int_not_equal(control.type, CONTROL_PROBE);
+    }
+}
+
+static void a_question_is_forgotten_with_its_connection(void **state)
+{
+    (void)state;
+    raw_send_probe(&witness, 3, OLD_START);
+    (void)raw_wait(&old, CONTROL_PROBE);
+    raw_close(&witness);
+    UNTIL(processes[ONE].downs[2] == 1);
+    raw_connect(&witness, 2, 2);
+    raw_send_alive(&old, 3, OLD_START);
+    (void)raw_fence(&old);
+    assert_int_equal(raw_fence(&witness), 0);
+}
+
+/* The answer to the next one is none to it. */
+static void a_question_without_an_answer_is_forgotten(void **state)
+{
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    (void)state;
+    raw_connect(&fourth, 4, NEW_START);
+    raw_send_probe(&witness, 3, OLD_START);
+    (void)raw_wait(&old, CONTROL_PROBE); /* No answer. */
+    do {
+        run_for(PROBE_MS);
+        assert_true(os_now_ms() < end_ms);
+        raw_send_probe(&fourth, 3, OLD_START);
+        (void)raw_wait(&old, CONTROL_PROBE);
+        raw_send_alive(&old, 3, OLD_START);
+        (void)raw_fence(&old);
+    } while (raw_fence(&fourth) == 0); /* A slow machine may be too late with the answer. */
+    assert_int_equal(raw_fence(&witness), 0);
+}
+
+static void a_process_that_is_not_connected_has_no_voucher(void **state)
+{
+    (void)state;
+    raw_send_probe(&witness, 3, OLD_START + 1);
+    raw_send_probe(&witness, 4, NEW_START);
+    assert_false(raw_wait(&witness, CONTROL_ALIVE).yes);
+    assert_false(raw_wait(&witness, CONTROL_ALIVE).yes);
+    assert_int_equal(processes[ONE].told[3], 0);
+}
+
+/* ---- Asked again. ---- */
+
+/* An older process is with another replica; the question about it is lost, and lost again. */
+static void a_lost_question_about_an_older_process_is_asked_again(void **state)
+{
+    uint64_t begin_ms = os_now_ms();
+    struct control control;
+
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START - 1);
+    for (uint32_t i = 0; i < REPEATS; i++) {
+        assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 1);
+    }
+    assert_true(os_now_ms() - begin_ms >= (uint64_t)(REPEATS - 1) * PROBE_MS);
+    assert_int_equal(processes[ONE].downs[3], 0);
+    while (processes[ONE].downs[3] == 0) {
+        raw_send_alive(&witness, 3, OLD_START - 1);
+        (void)raw_fence(&witness);
+        run_for(PROBE_MS / 20);
+        assert_true(os_now_ms() - begin_ms < KIT_DEADLINE_MS);
+    }
+    control = raw_wait(&old, CONTROL_REFUSED);
+    assert_non_null(strstr(control.text, "two processes claim id 3"));
+}
+
+/* Nobody answered for the older process in time, so the younger one was let in. */
+static void a_process_that_was_let_in_without_an_answer_is_looked_at_again(void **state)
+{
+    (void)state;
+    raw_close(&old);
+    UNTIL(processes[ONE].downs[3] == 1);
+    raw_send_seen(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    raw_dial(&claimant, 3, NEW_START);
+    (void)raw_wait(&witness, CONTROL_PROBE);
+    assert_true(raw_is_let_in(&claimant));
+    UNTIL(processes[ONE].ups[3] == 2);
+    while (processes[ONE].downs[3] == 1) {
+        assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START);
+        raw_send_alive(&witness, 3, OLD_START);
+        (void)raw_fence(&witness);
+        run_for(PROBE_MS / 20);
+    }
+    (void)raw_wait(&claimant, CONTROL_REFUSED);
+}
+
+/* A younger process is with another replica: the older one is asked as long as that is so. */
+static void an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere(void **state)
+{
+    uint64_t begin_ms = os_now_ms();
+
+    (void)state;
+    raw_send_seen(&witness, 3, NEW_START);
+    for (uint32_t i = 0; i < REPEATS; i++) {
+        assert_int_equal(raw_wait(&old, CONTROL_PROBE).start, OLD_START);
+        raw_send_alive(&old, 3, OLD_START);
+    }
+    assert_true(os_now_ms() - begin_ms >= (uint64_t)(REPEATS - 1) * PROBE_MS);
+    assert_int_equal(processes[ONE].downs[3], 0);
+    UNTIL(processes[ONE].downs[3] == 1); /* It answers no more. */
+}
+
+/* Nothing is asked once both are connected with the same process. */
+static void nothing_is_asked_when_all_agree(void **state)
+{
+    struct control control;
+
+    (void)state;
+    raw_send_seen(&witness, 3, NEW_START);
+    (void)raw_wait(&old, CONTROL_PROBE);
+    raw_send_alive(&old, 3, OLD_START);
+    raw_send_seen(&witness, 3, OLD_START);
+    (void)raw_fence(&witness);
+    (void)raw_fence(&old);
+    while (raw_next(&old, &control) || raw_next(&witness, &control)) {
+    }
+    run_for(3 * PROBE_MS);
+    while (raw_next(&old, &control) || raw_next(&witness, &control)) {
+        assert_int_not_equal(control.type, CONTROL_PROBE);
+    }
+    assert_int_equal(processes[ONE].downs[3] + processes[ONE].told[3], 0);
+}
+
+/* A replica that has not answered reports another process meanwhile: it is asked about that one,
+ * too. */
+static void a_question_about_another_process_is_another_question(void **state)
+{
+    (void)state;
+    raw_send_seen(&witness, 3, OLD_START - 1);
+    assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 1);
+    raw_send_seen(&witness, 3, OLD_START - 2);
+    assert_int_equal(raw_wait(&witness, CONTROL_PROBE).start, OLD_START - 2);
+    raw_send_alive(&witness, 3, OLD_START - 1); /* Too late: it has said something newer. */
+    (void)raw_fence(&witness);
+    assert_int_equal(processes[ONE].downs[3], 0);
+    raw_send_alive(&witness, 3, OLD_START - 2);
+    UNTIL(processes[ONE].downs[3] == 1);
+}
+
+int main(void)
+{
+#define RAW(test)     cmocka_unit_test_setup_teardown(test, setup_raw, teardown_raw)
+#define PATIENT(test) cmocka_unit_test_setup_teardown(test, setup_patient, teardown_raw)
+    const struct CMUnitTest tests[] = {
+        RAW(an_answer_about_no_process_counts_for_nothing),
+        RAW(an_answer_that_was_not_asked_for_counts_for_nothing),
+        RAW(an_answer_before_its_question_counts_for_nothing),
+        RAW(an_answer_about_another_process_counts_for_nothing),
+        PATIENT(an_answer_to_the_question_counts),
+        RAW(an_answer_that_comes_late_counts_for_nothing),
+        RAW(an_answer_counts_on_the_connection_of_its_question),
+        RAW(a_process_is_asked_before_its_word_counts),
+        RAW(a_process_has_its_time_to_answer_behind_a_pause),
+        PATIENT(questions_about_two_ids_have_an_answer_each),
+        PATIENT(all_that_asked_for_a_process_hear_of_it),
+        PATIENT(a_question_is_forgotten_with_its_connection),
+        RAW(a_question_without_an_answer_is_forgotten),
+        RAW(a_process_that_is_not_connected_has_no_voucher),
+        RAW(a_lost_question_about_an_older_process_is_asked_again),
+        RAW(a_process_that_was_let_in_without_an_answer_is_looked_at_again),
+        RAW(an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere),
+        RAW(nothing_is_asked_when_all_agree),
+        PATIENT(a_question_about_another_process_is_another_question),
+    };
+#undef PATIENT
+#undef RAW
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
