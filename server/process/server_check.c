@@ -175,19 +175,31 @@ static void resolve_own(const struct config *config, struct resolve_answer *ret_
     resolver_close(resolver);
 }
 
-/* One address of the name is enough, as for the transport. */
+static bool is_name(const struct config *config)
+{
+    struct resolve_answer answer;
+
+    return !resolve_numeric(config->peer_host, config->peer_port, &answer);
+}
+
+/* One address of the name is enough, as for the transport. A name that leads to another machine is
+ * no reason to refuse: that of a container may still be its predecessor's, and the transport waits
+ * for it. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {
     struct resolve_answer answer;
     uint32_t before = held->count;
+    bool elsewhere = false;
     int failed = 0;
 
     resolve_own(config, &answer);
     for (uint32_t i = 0; i < answer.count && failed != -EADDRINUSE; i++) {
         failed = try_address(&answer.addresses[i], held);
+        elsewhere |= failed == -EADDRNOTAVAIL;
     }
-    if (failed && (failed == -EADDRINUSE || held->count == before)) {
+    if (failed == -EADDRINUSE ||
+        (failed && held->count == before && !(elsewhere && is_name(config)))) {
         explain_peer(config, failed, error);
         return ERR_CONFIG;
     }

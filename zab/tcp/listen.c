@@ -145,6 +145,23 @@ static void tell(const struct tcp *tcp, const char *why)
     }
 }
 
+/* Also a wrong id, or a wrong name in the server list, looks like this. */
+static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_MAX])
+{
+    uint16_t port = tcp->options.listen_port;
+
+    ASSERT(failed < 0);
+    if (failed == -EADDRNOTAVAIL) {
+        (void)snprintf(why, TCP_WHY_MAX,
+                       "cannot listen on %.80s port %u: the name leads to another machine; if it "
+                       "should not, correct id or the server list",
+                       tcp->listen_host, port);
+    } else {
+        (void)snprintf(why, TCP_WHY_MAX, "cannot listen on %.100s port %u: %s", tcp->listen_host,
+                       port, strerrordesc_np(-failed));
+    }
+}
+
 /* The name of a container comes late, and may at first lead to where its predecessor was. */
 void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
 {
@@ -162,8 +179,7 @@ void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
     if (answer->count == 0) {
         (void)snprintf(why, sizeof(why), "the name %.100s has no address", tcp->listen_host);
     } else {
-        (void)snprintf(why, sizeof(why), "cannot listen on %.100s port %u: %s", tcp->listen_host,
-                       tcp->options.listen_port, strerrordesc_np(-failed));
+        explain_failure(tcp, failed, why);
     }
     tcp->listen_at_ms = os_now_ms() + tcp->listen_pause_ms;
     tcp->listen_pause_ms =
