@@ -202,6 +202,7 @@ void broadcast_ping(struct zab *zab)
 {
     ASSERT(zab->state == ZAB_LEADING);
     zab->lead.ping_round++;
+    zab->lead.pings_ms[zab->lead.ping_round % PINGS_TIMED] = zab->now_ms;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
@@ -223,6 +224,16 @@ void broadcast_ping(struct zab *zab)
     }
 }
 
+/* Of the last few PINGs it is known when they were sent. A PONG of round 0 answers none. */
+static void time_pong(const struct zab *zab, struct learner *learner, uint64_t round)
+{
+    uint64_t newest = zab->lead.ping_round;
+
+    if (round != 0 && round <= newest && newest - round < PINGS_TIMED) {
+        snap_saw_trip(zab, learner, zab->lead.pings_ms[round % PINGS_TIMED]);
+    }
+}
+
 void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     uint32_t keep = peer->learner.flags & (uint32_t)~ZAB_FLAG_LOW_SPACE;
@@ -231,6 +242,7 @@ void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg 
     ASSERT(peer->up && peer->learner.link != 0);
     peer->learner.flags = keep | (msg->flags & ZAB_FLAG_LOW_SPACE);
     fx_sign(zab, peer->id, msg);
+    time_pong(zab, &peer->learner, msg->round);
     if (msg->digest_zxid != 0) {
         digest_on_pong(zab, peer, msg);
     }

@@ -117,7 +117,7 @@ static bool has_outlined(const struct zab *zab, const struct peer *peer)
     return peer->up && peer->learner.stage >= LEARNER_ACKED && peer->learner.counted;
 }
 
-static void send_newepoch(struct zab *zab, const struct peer *peer)
+static void send_newepoch(struct zab *zab, struct peer *peer)
 {
     ASSERT(zab->promised_epoch == zab->lead.epoch || MUTANT(12));
 
@@ -129,6 +129,7 @@ static void send_newepoch(struct zab *zab, const struct peer *peer)
     };
 
     ASSERT(peer->up && peer->learner.stage == LEARNER_CEPOCH);
+    peer->learner.newepoch_ms = zab->now_ms;
     fx_send(zab, peer->id, &msg);
 }
 
@@ -340,6 +341,7 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
     struct learner *learner = &peer->learner;
 
     ASSERT(learner->stage == LEARNER_CEPOCH && learner->link != 0);
+    snap_saw_trip(zab, learner, learner->newepoch_ms);
     learner->stage = LEARNER_ACKED;
     learner->flags = msg->flags;
     learner->last = msg->zxid;

@@ -26,8 +26,21 @@ static void bulk_goes(struct zab *zab, uint64_t bytes)
     ASSERT(zab->lead.bulk_due_us >= from_ms * 1000);
 }
 
+/* What the distance alone takes. Heartbeats wait behind chunks, so the shortest one counts. */
+void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms)
+{
+    uint64_t trip_ms = zab->now_ms - since_ms;
+
+    ASSERT(since_ms <= zab->now_ms);
+    trip_ms = trip_ms < SNAP_TRIP_MAX_MS ? trip_ms : SNAP_TRIP_MAX_MS;
+    if (!learner->has_trip || trip_ms < learner->trip_ms) {
+        learner->has_trip = true;
+        learner->trip_ms = trip_ms;
+    }
+}
+
 /* On the learner's own connection heartbeats wait behind the chunks under way: there are only as
- * many as the link and the learner's disk take in a moment. */
+ * many as the link and the learner's disk take in a moment, besides the way there and back. */
 static void window_sent(struct zab *zab, struct learner *learner)
 {
     ASSERT(learner->snap_window > 0 && learner->snap_window <= SNAP_WINDOW);
@@ -41,6 +54,7 @@ static void window_acked(struct zab *zab, struct learner *learner)
 {
     uint64_t delay_ms = zab->now_ms - learner->snap_probe_ms;
 
+    delay_ms -= delay_ms < learner->trip_ms ? delay_ms : learner->trip_ms;
     if (learner->snap_probe == 0 || learner->snap_acked < learner->snap_probe) {
         return;
     }

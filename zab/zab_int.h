@@ -23,7 +23,10 @@ enum {
     FETCH_RECS_BYTES = 1 << 20, /* Asked for in one ZAB_FX_FETCH. */
     SNAP_WINDOW = 16,           /* Chunks sent and not yet durable at the learner, at most ... */
     SNAP_WINDOW_START = 2,      /* ... and at first. */
-    SNAP_DELAY_MS = 100,        /* A chunk that takes longer has waited: fewer at a time. */
+    SNAP_DELAY_MS = 100,        /* A chunk that takes so much longer than a round trip has waited:
+                                   fewer at a time. */
+    SNAP_TRIP_MAX_MS = 1000,    /* No round trip is taken to be longer. */
+    PINGS_TIMED = 8,            /* The newest ones. */
     BULK_BURST_MS = 20,         /* What was not used of refill_rate is lost after that. */
     REFILL_ALARM_MS = 10000,    /* A learner's log that was purged is told at most this often. */
     REFILL_STALL_TICKS = 300,   /* No log is kept for a learner without progress for that long. */
@@ -101,6 +104,9 @@ struct learner {
     uint32_t snap_window;   /* Chunks under way at a time, now. */
     uint64_t snap_probe;    /* Offset of the end of a chunk whose time is taken; 0: none ... */
     uint64_t snap_probe_ms; /* ... since then. */
+    bool has_trip;          /* A round trip to it has been seen in this dialogue; ... */
+    uint64_t trip_ms;       /* ... the shortest one. */
+    uint64_t newepoch_ms;   /* When NEWEPOCH was sent. */
     bool snap_done;         /* The last chunk has been sent. */
     uint64_t snap_retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
     uint64_t confirmed;     /* Highest round answered. */
@@ -169,7 +175,8 @@ struct leading {
     uint64_t deadline_ms; /* To reach BROADCAST. */
     uint64_t ping_ms;     /* Next one. */
     uint64_t ping_round;
-    uint32_t pending_count; /* Proposed, not committed. */
+    uint64_t pings_ms[PINGS_TIMED]; /* When a round's PING was sent, by round. */
+    uint32_t pending_count;         /* Proposed, not committed. */
     uint64_t pending_bytes;
     uint32_t since_stamp; /* Records since the last STAMP. */
     uint64_t round;       /* Confirm round in flight, or the last one. */
@@ -435,6 +442,9 @@ uint64_t snap_wake_ms(const struct zab *zab);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
+
+/* An answer to what was sent to the learner at `since_ms` has come. */
+void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms);
 
 /* lead_keep.c: the log that learners still need. */
 void keep_begin(struct zab *zab, struct peer *peer, zxid_t after);

@@ -5,7 +5,8 @@
 enum {
     CHUNK = 1000,
     RATE = 100000, /* A chunk every 10 ms. */
-    WINDOW_MAX = 16
+    WINDOW_MAX = 16,
+    QUORUM_MS = 500 /* The quorum is heard so often. */
 };
 
 static const zxid_t snap_start = ((zxid_t)3 << 32) + 2;
@@ -16,6 +17,7 @@ struct rig {
     uint64_t asked[5]; /* By learner: offset of the fetch under way ... */
     uint64_t token[5]; /* ... and its token; 0: none. */
     uint64_t sent[5];  /* Bytes. */
+    uint64_t ping;     /* Round of the newest PING. */
 };
 
 static void note(struct rig *rig)
@@ -27,19 +29,42 @@ static void note(struct rig *rig)
             rig->token[effect->peer] = effect->token;
             rig->asked[effect->peer] = effect->offset;
         }
+        if (effect->type == ZAB_FX_SEND && effect->msg.type == ZAB_PING) {
+            rig->ping = effect->msg.round;
+        }
     }
     drive_clear(&rig->drive);
 }
 
-static void ask(struct rig *rig, uint32_t peer)
+static void pass(struct rig *rig, uint64_t ms)
+{
+    for (uint64_t end_ms = rig->drive.now_ms + ms; rig->drive.now_ms < end_ms;) {
+        uint64_t rest_ms = end_ms - rig->drive.now_ms;
+
+        drive_tick(&rig->drive, rest_ms < QUORUM_MS ? rest_ms : QUORUM_MS);
+        drive_pong(&rig->drive, 1);
+        drive_pong(&rig->drive, 5);
+    }
+    note(rig);
+}
+
+/* The leader's answer to its first message takes so long to come back to it. */
+static void ask_from_afar(struct rig *rig, uint32_t peer, uint64_t trip_ms)
 {
     struct drive_log empty = {0};
 
     drive_up_as(&rig->drive, peer, 900 + peer, false);
     drive_clear(&rig->drive);
     drive_cepoch(&rig->drive, peer, 0, 0);
+    note(rig);
+    pass(rig, trip_ms);
     drive_ackepoch(&rig->drive, peer, &empty, 0);
     note(rig);
+}
+
+static void ask(struct rig *rig, uint32_t peer)
+{
+    ask_from_afar(rig, peer, 0);
 }
 
 static void leads(struct rig *rig, uint64_t rate)
@@ -88,12 +113,23 @@ static void ack(struct rig *rig, uint32_t peer, uint64_t offset)
     note(rig);
 }
 
-static void pass(struct rig *rig, uint64_t ms)
+/* The learner's answer to a PING. */
+static void pong(struct rig *rig, uint32_t peer, uint64_t round)
 {
-    drive_tick(&rig->drive, ms);
-    drive_pong(&rig->drive, 1);
-    drive_pong(&rig->drive, 5);
+    drive_recv(&rig->drive, peer,
+               &(struct zab_msg){.type = ZAB_PONG,
+                                 .link = rig->drive.links[peer],
+                                 .epoch = drive_status(&rig->drive).epoch,
+                                 .round = round});
     note(rig);
+}
+
+/* Until the leader has just sent one. */
+static void next_ping(struct rig *rig)
+{
+    for (uint64_t round = rig->ping; rig->ping == round;) {
+        pass(rig, 1);
+    }
 }
 
 /* All that may be under way is; returns its bytes. */
@@ -144,6 +180,66 @@ static void a_slow_learner_gets_one_piece_at_a_time(void **state)
     drive_release(&rig.drive);
 }
 
+/* Each piece comes back after so long, however many are under way. Returns how many bytes are, in
+ * the end. */
+static uint64_t window_after(struct rig *rig, uint32_t peer, uint64_t delay_ms)
+{
+    uint64_t acked = 0;
+
+    for (int i = 0; i < 3 * WINDOW_MAX; i++) {
+        (void)fill_window(rig, peer);
+        acked = rig->sent[peer];
+        pass(rig, delay_ms);
+        ack(rig, peer, acked);
+    }
+    return fill_window(rig, peer);
+}
+
+/* The way there and back takes 300 ms: a piece that takes as long has not waited. */
+static void a_learner_far_away_gets_more_at_a_time(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig, 0);
+    ask_from_afar(&rig, 2, 300);
+    assert_int_equal(window_after(&rig, 2, 310), WINDOW_MAX * CHUNK);
+    drive_release(&rig.drive);
+}
+
+/* Its disk was slow when the dialogue began; a heartbeat shows that it is near. */
+static void the_shortest_round_trip_counts(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig, 0);
+    ask_from_afar(&rig, 2, 900);
+    assert_int_equal(window_after(&rig, 2, 700), WINDOW_MAX * CHUNK);
+    next_ping(&rig);
+    pong(&rig, 2, rig.ping);
+    assert_int_equal(window_after(&rig, 2, 700), CHUNK);
+
+    /* A later one that took longer, of a PING long ago, or that answers none, changes nothing. */
+    pong(&rig, 2, 1);
+    pong(&rig, 2, 0);
+    pong(&rig, 2, rig.ping + 1);
+    assert_int_equal(window_after(&rig, 2, 700), CHUNK);
+    drive_release(&rig.drive);
+}
+
+/* A learner that stood still looks far away: it is taken for no more than a second away. */
+static void no_learner_is_taken_to_be_very_far(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig, 0);
+    ask_from_afar(&rig, 2, 60000);
+    assert_int_equal(window_after(&rig, 2, 1500), CHUNK);
+    drive_release(&rig.drive);
+}
+
 /* Each acknowledges at once; what is sent in a second is what the rate says. */
 static void all_learners_share_the_rate(void **state)
 {
@@ -186,6 +282,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_fast_learner_gets_more_at_a_time),
         cmocka_unit_test(a_slow_learner_gets_one_piece_at_a_time),
+        cmocka_unit_test(a_learner_far_away_gets_more_at_a_time),
+        cmocka_unit_test(the_shortest_round_trip_counts),
+        cmocka_unit_test(no_learner_is_taken_to_be_very_far),
         cmocka_unit_test(all_learners_share_the_rate),
         cmocka_unit_test(the_leader_wakes_for_the_next_piece),
     };
