@@ -130,6 +130,11 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
                     "log that a replica needed to get in step was purged %.0f times",
                     figure(replica, "zabra_refill_log_lost_total"));
     }
+    if (figure(replica, "zabra_refills_stalled") > 0) {
+        doctor_find(look, REFILL_STALLED, subject,
+                    "as leader it refills %.0f replicas that make no progress",
+                    figure(replica, "zabra_refills_stalled"));
+    }
 }
 
 static const struct {

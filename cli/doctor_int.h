@@ -29,6 +29,7 @@ enum doctor_kind {
     DISK_SLOW,
     SNAPSHOTS_FAIL,
     REFILL_LOST,
+    REFILL_STALLED,
     CLOCK_SKEW,
     VERSIONS_DIFFER,
     CONFIG_DIFFERS,

@@ -76,6 +76,13 @@ const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
                      "its snapshot. The leader had to purge that log, and the refill began again.",
                      "Raise maxRefillLogBytes or free space on the disk of the leader's dataDir; "
                      "or give the replica a faster network."},
+    [REFILL_STALLED] =
+        {false, "refill-stalled",
+         "A replica that is connected with the leader, and shown as joining by "
+         "`zabra members`, has taken nothing of its refill for 300 ticks. The leader "
+         "keeps no log for it any longer, so that its refill may begin again.",
+         "Look at the log and the disk of that replica and at the network between "
+         "the two; restart the replica if it stands still."},
     [CLOCK_SKEW] = {false, "clock-skew",
                     "Times of changes (ctime, mtime) follow a majority of the "
                     "voters' clocks: with one voter down a wrong clock can make them wrong. Logs "

@@ -43,6 +43,7 @@ void keep_begin_open(struct zab *zab, struct peer *peer)
 void keep_peer_down(struct peer *peer)
 {
     ASSERT(!peer->up);
+    peer->refill_stalled = false; /* That it is away is shown. */
     if (peer->learner.stage == LEARNER_SYNCED) {
         keep_end(peer);
     }
@@ -53,6 +54,7 @@ void keep_progress(struct zab *zab, struct peer *peer)
     ASSERT(peer->keep.moved_ms <= zab->now_ms);
 
     peer->keep.moved_ms = zab->now_ms;
+    peer->refill_stalled = false;
 }
 
 /* All that it lacks is in memory. */
@@ -69,6 +71,7 @@ void keep_on_acked(struct zab *zab, struct peer *peer)
     const struct learner *learner = &peer->learner;
 
     ASSERT(zab->state == ZAB_LEADING);
+    peer->refill_stalled = peer->refill_stalled && learner->stage != LEARNER_SYNCED;
     if (!peer->keep.is_on || learner->stage < LEARNER_STREAM) {
         return;
     }
@@ -93,6 +96,7 @@ void keep_tick(struct zab *zab)
         }
         PROBE("zab.refill_stalled");
         if (peer->up) {
+            peer->refill_stalled = true;
             fx_text(zab, ZAB_FX_ALARM,
                     "the refill of peer %u has made no progress for %llu s: the log is kept for it "
                     "no longer; check its disk and the network to it",
@@ -143,6 +147,7 @@ void keep_clear(struct zab *zab)
     ASSERT(zab->peer_count <= ZAB_MEMBERS_MAX);
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         keep_end(&zab->peers[i]);
+        zab->peers[i].refill_stalled = false;
     }
 }
 

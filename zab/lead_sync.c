@@ -56,6 +56,7 @@ void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid)
     flight_acked(zab, &learner->flight, zxid);
     if (zxid > learner->acked) {
         learner->acked = zxid;
+        peer->refill_stalled = false;
     }
     keep_on_acked(zab, peer);
     ASSERT(learner_is_sound(zab, learner));

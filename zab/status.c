@@ -42,6 +42,7 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
     status->refills = keep_count(zab);
     status->low_voters = zab->low_space ? 1 : 0;
     for (uint32_t i = 0; i < zab->peer_count; i++) {
+        status->refills_stalled += zab->peers[i].refill_stalled ? 1 : 0;
         status->low_voters += is_low(zab, &zab->peers[i]) ? 1 : 0;
     }
     status->quorum_low = status->low_voters > 0 && !quorum_has(zab, !zab->low_space, has_space);

@@ -276,6 +276,7 @@ struct zab_status {
     uint32_t low_voters;       /* Leader: voters that reported a low disk, itself included. */
     bool quorum_low;           /* Leader: without the low ones there is no quorum. */
     uint32_t refills;          /* Leader: learners that the log is kept for. */
+    uint32_t refills_stalled;  /* Leader: connected learners whose refill makes no progress. */
     char reason[ZAB_TEXT_MAX]; /* Why it does not vote or serve; "" when it does. */
 };
 

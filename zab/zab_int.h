@@ -136,6 +136,7 @@ struct peer {
     struct vote vote;
     struct learner learner;
     struct keep keep;       /* Outlives the connection. */
+    bool refill_stalled;    /* Its refill has made no progress for REFILL_STALL_TICKS. */
     uint64_t keep_alarm_ms; /* The loss of it is not told before this. */
     uint64_t heard_ms;      /* Last message of any kind; 0: none yet. */
     uint64_t seen_ms;       /* Its configured incarnation was last connected. */
@@ -441,10 +442,10 @@ void snap_pump(struct zab *zab); /* Time has passed. */
 uint64_t snap_wake_ms(const struct zab *zab);
 void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
-void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
 
 /* An answer to what was sent to the learner at `since_ms` has come. */
 void snap_saw_trip(const struct zab *zab, struct learner *learner, uint64_t since_ms);
+void sync_retry(struct zab *zab, bool now); /* Asks for the snapshots that there were none of. */
 
 /* lead_keep.c: the log that learners still need. */
 void keep_begin(struct zab *zab, struct peer *peer, zxid_t after);

@@ -198,6 +198,9 @@ static void write_replica(struct gate *gate, struct buf *out)
     gauge(out, "zabra_synced_learners", "Learners in step, as leader.", synced);
     gauge(out, "zabra_refills", "Learners that the log is kept for, as leader.",
           replica.zab.refills);
+    gauge(out, "zabra_refills_stalled",
+          "Connected learners whose refill has made no progress for 300 ticks, as leader.",
+          replica.zab.refills_stalled);
     gauge(out, "zabra_peers_connected", "Peers connected.", tcp.connected);
     counter(out, "zabra_peer_received_bytes_total", "Bytes received from peers.", tcp.bytes_in);
     counter(out, "zabra_peer_sent_bytes_total", "Bytes sent to peers.", tcp.bytes_out);

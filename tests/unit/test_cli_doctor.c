@@ -148,6 +148,7 @@ static void each_fault_is_named(void **state)
         {"'zabra_log_stuck':0", "'zabra_refills':1,'zabra_refill_log_lost_total':2",
          "refill-lost "},
         {"'zabra_log_stuck':0", "'zabra_refills':0,'zabra_refill_log_lost_total':2", ""},
+        {"'zabra_log_stuck':0", "'zabra_refills_stalled':1", "refill-stalled "},
         {"'clock_ms':5000", "'clock_ms':10000", "clock-skew "},
         {"'clock_ms':5000", "'clock_ms':7000", ""},
         {"'version':'1'", "'version':'2'", "versions-differ "},

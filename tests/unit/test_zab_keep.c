@@ -157,6 +157,59 @@ static void no_log_is_kept_for_a_learner_without_progress(void **state)
     drive_release(&rig.drive);
 }
 
+/* Also behind the line in the log, until it moves. */
+static void a_refill_without_progress_is_shown_until_it_moves(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig);
+    piece(&rig, false);
+    wait_ms(&rig, STALL_MS / 2);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 0);
+    wait_ms(&rig, STALL_MS);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 1);
+    snap_ack(&rig, CHUNK);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 0);
+    drive_release(&rig.drive);
+}
+
+/* That it is away is shown, and it begins again. */
+static void a_refill_whose_learner_is_away_is_not_shown_as_stalled(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig);
+    piece(&rig, false);
+    wait_ms(&rig, STALL_MS);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 1);
+    drive_down(&rig.drive, 2);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 0);
+    ask(&rig);
+    piece(&rig, false);
+    drive_down(&rig.drive, 2);
+    wait_ms(&rig, STALL_MS);
+    assert_int_equal(kept(&rig), ZAB_KEEP_NONE);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 0);
+    drive_release(&rig.drive);
+}
+
+static void a_stalled_refill_ends_when_the_learner_is_in_step(void **state)
+{
+    struct rig rig;
+
+    (void)state;
+    leads(&rig);
+    piece(&rig, true);
+    drive_fetched(&rig.drive);
+    wait_ms(&rig, STALL_MS);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 1);
+    drive_learner_says(&rig.drive, 2, ZAB_ACK_NEWLEADER, drive_status(&rig.drive).last);
+    assert_int_equal(drive_status(&rig.drive).refills_stalled, 0);
+    drive_release(&rig.drive);
+}
+
 static void a_refill_that_lost_its_log_begins_again_at_once(void **state)
 {
     struct rig rig;
@@ -214,6 +267,9 @@ int main(void)
         cmocka_unit_test(the_log_is_kept_until_the_learner_is_in_step),
         cmocka_unit_test(the_log_is_kept_over_a_broken_connection_for_a_time),
         cmocka_unit_test(no_log_is_kept_for_a_learner_without_progress),
+        cmocka_unit_test(a_refill_without_progress_is_shown_until_it_moves),
+        cmocka_unit_test(a_refill_whose_learner_is_away_is_not_shown_as_stalled),
+        cmocka_unit_test(a_stalled_refill_ends_when_the_learner_is_in_step),
         cmocka_unit_test(a_refill_that_lost_its_log_begins_again_at_once),
         cmocka_unit_test(a_purge_before_the_snapshot_is_known_ends_nothing),
         cmocka_unit_test(the_log_is_kept_until_another_one_leads),
