@@ -16,6 +16,7 @@
 
 enum {
     REAP_EVERY_MS = 1000,
+    KEEP_AGE_MS = 60000,
     TOUCHED_PER_SESSION = 2, /* Sessions may end and others begin between two reports. */
 };
 
@@ -58,6 +59,7 @@ static void fill_limits(const struct config *config, struct replica_options *opt
     options->snap_count = config->snap_count;
     options->snap_bytes = config->snap_bytes;
     options->reap_every_ms = REAP_EVERY_MS;
+    options->keep_age_ms = KEEP_AGE_MS;
 }
 
 static enum err open_store(struct server *server, struct store_report *report,

@@ -350,6 +350,7 @@ static void periodic(struct replica *replica)
         replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
         lead_reap(replica);
         lead_forget(replica);
+        (void)lead_keep_age(replica, replica->options.keep_age_ms);
     }
 }
 
@@ -414,20 +415,31 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
     take_effects(replica, effects);
 }
 
-bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
+/* The age comes first: a leader that resigns proposes nothing. */
+static void begin_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
 {
     struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .flag = true};
 
+    ASSERT(!replica->draining && now_ms >= replica->now_ms);
+    replica->draining = true;
+    replica->drain_ms = now_ms;
+    replica->now_ms = now_ms;
+    replica->drain_zxid = lead_keep_age(replica, DRAIN_IDLE_MS);
+    take_effects(replica, effects);
+    replica_step(replica, &event, replica->wall_ms, effects);
+}
+
+bool replica_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
+{
     if (!replica->draining) {
-        replica->draining = true;
-        replica->drain_ms = now_ms;
-        replica_step(replica, &event, replica->wall_ms, effects);
+        begin_drain(replica, now_ms, effects);
     }
     /* With nobody to hand over to, the wait for it is short; so is that for another leader, since
      * the others may be ending as well. */
     bool early = now_ms - replica->drain_ms < 2 * (uint64_t)replica->options.zab.limits.tick_ms;
+    bool others = zab_config_voters(zab_config(replica->zab)) > 1;
     bool kept = replica->status.state == ZAB_LEADING && early &&
-                zab_config_voters(zab_config(replica->zab)) > 1;
+                (others || replica->applied < replica->drain_zxid);
 
     if (!early && !replica->status.serving) {
         requests_give_up(replica);

@@ -30,6 +30,7 @@ enum {
     REPORT_NUMBER = 0,      /* In place of a request's number: no request but a report. */
     REPORT_IDS_MAX = 65536, /* In one part of it. */
     ASIDE_GRACE_MS = 1000,  /* For what is under way when the log begins to wait. */
+    DRAIN_IDLE_MS = 100,    /* A leader that drains writes the age after so much idle time. */
     LANES = 4096,           /* Places for lanes; two that share one are kept in order, too. */
 };
 
@@ -136,6 +137,7 @@ struct replica {
     uint64_t aside_ms; /* Since when. */
     bool draining;
     uint64_t drain_ms; /* Since when. */
+    zxid_t drain_zxid; /* The age was written for it; 0: it was not. */
     bool snapshotting;
     bool snapshot_wanted; /* A learner waits for one and there is none that can be sent. */
     uint32_t loading;     /* States asked for and not yet in place. */
@@ -216,6 +218,7 @@ void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
+zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms); /* 0: nothing was written. */
 
 /* replica_forward.c: what replicas tell each other of clients. */
 

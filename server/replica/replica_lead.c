@@ -332,3 +332,45 @@ void lead_forget(struct replica *replica)
         more = forget_some(replica);
     }
 }
+
+/* ---- The age of an idle ensemble. ---- */
+
+/* Something waits for the age, and it is so much older than the newest transaction says. */
+static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
+{
+    int64_t idle = age_now(&replica->age, replica->now_ms) - replica->age.seen_ms;
+
+    if (!replica_leads(replica) || replica->status.quorum_low || replica->aside ||
+        idle < (int64_t)idle_ms || MUTANT(56)) {
+        return false;
+    }
+    const struct state *state = view_read(replica->view);
+    bool due = state != NULL && state_counts_age(state);
+
+    if (state) {
+        view_read_done(replica->view);
+    }
+    return due;
+}
+
+/* Idle time is known from heartbeats alone, and lost when all replicas end: so a transaction
+ * without effects keeps it. Where nothing waits for the age, nothing is written. */
+zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
+{
+    struct txn_header header = {0};
+    zxid_t zxid = zab_next_zxid(replica->zab);
+
+    /* What is on its way carries an age as well. */
+    if (zxid != replica->applied + 1 || !is_age_due(replica, idle_ms)) {
+        return 0;
+    }
+    PROBE("replica.age_kept");
+    lead_times(replica, &header);
+    buf_clear(&replica->txn);
+    txn_begin(&replica->txn, &header);
+    enum err err = zab_propose(replica->zab, buf_slice(&replica->txn), &replica->inner);
+
+    ASSERT(err == ERR_OK);
+    replica->proposals++;
+    return zxid;
+}

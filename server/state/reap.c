@@ -10,6 +10,7 @@ struct reap_entry {
     int64_t due_ms;
     uint64_t serial;
     struct znode *node;
+    bool counts_age;
 };
 
 static uint64_t key_of(const struct znode *node)
@@ -62,6 +63,20 @@ static int64_t due_of(const struct znode *node)
     return state_reap_due_ms(node->owner, node->creates, node->age_ms);
 }
 
+/* A container that has been used goes as soon as it is empty, whatever the age. */
+static bool counts_age(const struct znode *node)
+{
+    return owner_is_ttl(node->owner) || node->creates == 0;
+}
+
+static void set_counts_age(struct state *state, struct reap_entry *entry, bool counts)
+{
+    ASSERT(!entry->counts_age || state->reap_counting > 0);
+    state->reap_counting -= entry->counts_age;
+    state->reap_counting += counts;
+    entry->counts_age = counts;
+}
+
 void reap_update(struct state *state, struct znode *node)
 {
     if (!owner_is_reaped(node->owner)) {
@@ -71,6 +86,9 @@ void reap_update(struct state *state, struct znode *node)
     int64_t due_ms = due_of(node);
 
     ASSERT(entry == NULL || entry->node == node);
+    if (entry != NULL) {
+        set_counts_age(state, entry, counts_age(node));
+    }
     if (entry != NULL && entry->due_ms == due_ms) {
         return;
     }
@@ -78,6 +96,7 @@ void reap_update(struct state *state, struct znode *node)
         entry = mem_zalloc(1, sizeof(*entry));
         entry->node = node;
         entry->serial = ++state->reap_serial;
+        set_counts_age(state, entry, counts_age(node));
         map_put_u64(&state->reap_entries, key_of(node), entry);
     } else {
         avl_remove(&state->reap, &entry->order);
@@ -95,6 +114,7 @@ void reap_forget(struct state *state, struct znode *node)
     struct reap_entry *entry = map_remove_u64(&state->reap_entries, key_of(node));
 
     ASSERT(entry != NULL && entry->node == node);
+    set_counts_age(state, entry, false);
     avl_remove(&state->reap, &entry->order);
     mem_free(entry);
 }
@@ -149,4 +169,11 @@ size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t p
         at = avl_next(at);
     }
     return count;
+}
+
+bool state_counts_age(const struct state *state)
+{
+    ASSERT(state->reap_counting <= map_count(&state->reap_entries));
+
+    return state->reap_counting > 0 || state_remembered_count(state) > 0;
 }

@@ -70,6 +70,7 @@ struct state {
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* From the address of a znode to its entry there. */
     uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */
+    size_t reap_counting;     /* Those that wait for an age. */
     struct acls acls;
     struct sessions sessions;
     struct remembers remembers;

@@ -54,6 +54,7 @@ static void open_replica(struct bench *bench, struct state *take_state)
         .snap_count = 1000000,
         .snap_bytes = 1 << 30,
         .reap_every_ms = 1000,
+        .keep_age_ms = BENCH_KEEP_AGE_MS,
         .tree_bytes_max = BENCH_TREE_BYTES_MAX,
         .view = bench->view,
         .window = bench->window,

@@ -51,7 +51,7 @@ void kit_dump(const struct state *state, struct buf *out);
 
 /* Asserts that all that is derived is what a naive look at the whole state gives: ephemerals by
  * session, shares of sessions, usage of quotas, look-ups of sessions and remembered results, bytes
- * of memory. */
+ * of memory, whether anything waits for the age. */
 void kit_verify(const struct state *state);
 
 /* Asserts that as many open sessions are counted for the client and the network of this opener as

@@ -244,8 +244,25 @@ static void verify_memory(const struct state *state)
     ASSERT(cost == state_memory_bytes(state));
 }
 
+static void verify_ages(const struct state *state)
+{
+    bool counts = state_remembered_count(state) > 0;
+    struct walk walk;
+
+    walk_init(&walk, kit_find(state, "/"), slice_make(NULL, 0));
+    while (walk_next(&walk, true) != NULL) {
+        uint64_t owner = znode_owner(walk.node);
+
+        counts = counts || owner_is_ttl(owner) ||
+                 (owner_is_container(owner) && znode_creates(walk.node) == 0);
+    }
+    walk_release(&walk);
+    ASSERT(counts == state_counts_age(state));
+}
+
 void kit_verify(const struct state *state)
 {
+    verify_ages(state);
     verify_memory(state);
     verify_ephemerals(state);
     verify_remembered(state);

@@ -7,6 +7,8 @@
 enum {
     REPLICAS = 3,
     BAD_MS = 1500,
+    DAY_MS = 1500,
+    NIGHTS_MAX = 8,
     NEAR_MS = 5000, /* What a machine with other work may add to a second. */
 };
 
@@ -123,6 +125,38 @@ static void test_a_bad_second_of_the_leaders_clock_stops_no_time(void **state)
     ENSEMBLE_WAIT(&ensemble, is_gone(1, "/znodes/v1/two"));
 }
 
+static void stop_all(void)
+{
+    for (uint32_t i = 0; i < REPLICAS; i++) {
+        assert_int_equal(ensemble_stop(&ensemble, i), 0);
+    }
+}
+
+/* Stopped each night, and never up for as long as the TTL of a znode: it ends all the same. */
+static void test_a_ttl_ends_though_all_replicas_stop_each_night(void **state)
+{
+    static const char path[] = "/znodes/v1/nightly";
+    int nights = 0;
+
+    (void)state;
+    launch();
+    ensemble_call_until(&ensemble, 0, "POST", "/znodes/v1/?op=create&name=nightly&ttl=6000", "x",
+                        201);
+    for (; nights < NIGHTS_MAX && !is_gone(0, path); nights++) {
+        uint64_t end_ms = os_now_ms() + DAY_MS;
+
+        while (os_now_ms() < end_ms) {
+            ensemble_breathe();
+        }
+        stop_all();
+        for (uint32_t i = 0; i < REPLICAS; i++) {
+            ensemble_start(&ensemble, i);
+        }
+        ensemble_wait_all_ready(&ensemble);
+    }
+    assert_true(nights < NIGHTS_MAX);
+}
+
 static void set_majority(int64_t offset_ms)
 {
     atomic_store(&faulty[0]->wall_offset_ms, offset_ms);
@@ -182,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_a_bad_second_of_the_leaders_clock_stops_no_time, teardown),
+        cmocka_unit_test_teardown(test_a_ttl_ends_though_all_replicas_stop_each_night, teardown),
         cmocka_unit_test_teardown(test_an_ensemble_with_wrong_times_heals_by_itself, teardown),
         cmocka_unit_test_teardown(test_a_replica_with_a_wrong_clock_says_so, teardown),
     };

@@ -127,7 +127,8 @@ struct sim_knobs {
     uint32_t jump_ms;    /* A wall clock jumps. */
     uint32_t ttl_ppm; /* Share of creates that make TTL znodes; then all results are forgotten. */
     uint32_t reap_ms; /* The leader looks for what is due so often. */
-    bool torn;        /* A power cut tears and loses unsynced sectors. */
+    uint32_t keep_age_ms; /* It writes the age after so much idle time. */
+    bool torn;            /* A power cut tears and loses unsynced sectors. */
 };
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs);

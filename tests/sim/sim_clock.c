@@ -198,7 +198,7 @@ static bool has_old(struct sim *sim, const struct sim_node *leader, zxid_t zxid)
     return old;
 }
 
-static bool is_behind(struct sim *sim, zxid_t zxid)
+bool sim_clock_is_behind(struct sim *sim, zxid_t zxid)
 {
     const struct sim_node *leader = sim_leader(sim);
 
@@ -225,7 +225,7 @@ void sim_clock_progress(struct sim *sim)
     if (knobs->ttl_ppm == 0) {
         return;
     }
-    while (is_behind(sim, zxid)) {
+    while (sim_clock_is_behind(sim, zxid)) {
         sim_after(sim, LOOK_MS * SIM_MS, look, "look", NULL);
         (void)sim_run(sim, sim->now_us + LOOK_MS * SIM_MS, NULL);
         if (sim->now_us - from_us > bound_ms * SIM_MS) {

@@ -26,6 +26,10 @@ void sim_clock_made(struct sim *sim, struct sim_rec *rec);
 /* It is committed; in the order of the log. */
 void sim_clock_committed(struct sim *sim, const struct sim_rec *rec);
 
+/* Whether the leader still has TTL znodes or remembered results that are no newer; without a leader
+ * it may. */
+bool sim_clock_is_behind(struct sim *sim, zxid_t zxid);
+
 /* Runs until all TTL znodes and remembered results of now are gone, in seeds that have them; fails
  * when that takes too long. No fault may strike meanwhile but jumps of wall clocks. */
 void sim_clock_progress(struct sim *sim);

@@ -81,6 +81,8 @@ void model_remember(struct model *model, uint64_t scope, const struct sim_op *op
                     int64_t age_ms);
 /* Forgets what was done before `horizon`; the time of the newest of them, or INT64_MIN. */
 int64_t model_forget(struct model *model, zxid_t horizon);
+/* There is a TTL znode, or a remembered result. */
+bool model_counts_age(const struct model *model);
 
 void model_fire(struct model *model, enum watch_event_type type, const char *path, zxid_t zxid,
                 bool readable);

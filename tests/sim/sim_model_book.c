@@ -152,6 +152,16 @@ int64_t model_forget(struct model *model, zxid_t horizon)
     return newest_ms;
 }
 
+bool model_counts_age(const struct model *model)
+{
+    for (size_t i = 0; i < model->count; i++) {
+        if (model->nodes[i].ttl_ms > 0) {
+            return true;
+        }
+    }
+    return model->book->result_count > 0;
+}
+
 /* ---- What fires. ---- */
 
 void model_fire(struct model *model, enum watch_event_type type, const char *path, zxid_t zxid,

@@ -11,6 +11,7 @@
 enum {
     CLOCK_BASE_MS = 1000000,
     REAP_EVERY_MS = 60000,
+    KEEP_AGE_MS = 60000,
     EFFECTS_AHEAD_MAX = 40,
 };
 
@@ -273,6 +274,7 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
         .snap_count = knobs->snap_count,
         .snap_bytes = 64 << 20,
         .reap_every_ms = knobs->reap_ms ? knobs->reap_ms : REAP_EVERY_MS,
+        .keep_age_ms = knobs->keep_age_ms ? knobs->keep_age_ms : KEEP_AGE_MS,
         .tree_bytes_max = tree_bytes_of(knobs, node->id),
         .window = sim_front_window(node),
         .touched = node->touched,

@@ -12,6 +12,9 @@ enum {
     ROUNDS = 5,
     BAD_MS = 1500,
     IDLE_MS = 8000,
+    NIGHT_TTL_MS = 3000,
+    NIGHTS = 20,
+    DAY_MS = 700, /* The leader writes the age each 200 ms. */
 };
 
 static void begin(struct sim *sim)
@@ -98,6 +101,29 @@ static void a_leader_has_not_heard_of_idle_time(struct sim *sim)
     }
 }
 
+/* Stopped each night, and never up for as long as a TTL: it ends all the same, because the age of
+ * an idle ensemble is in its log. */
+static void a_ttl_ends_though_all_restart_each_night(struct sim *sim)
+{
+    struct sim_sub sub = {.id = OP_CREATE, .path = "/k0/ttl", .data = "x", .ttl_ms = NIGHT_TTL_MS};
+
+    script_found(sim);
+    (void)sim_client_send(sim, script_leader(sim)->id, &sub, false);
+    script_write(sim, script_leader(sim));
+    zxid_t zxid = sim->log[sim->log_count - 1]->rec->zxid;
+
+    for (int i = 0; i < NIGHTS; i++) {
+        (void)script_leader(sim);
+        script_run(sim, DAY_MS);
+        restart_all(sim);
+    }
+    (void)script_leader(sim);
+    if (sim_clock_is_behind(sim, zxid)) {
+        sim_fail(sim, "clock", "after %d days of %d ms a TTL of %d ms has not ended", NIGHTS,
+                 DAY_MS, NIGHT_TTL_MS);
+    }
+}
+
 static void knobs_clock(struct sim_knobs *knobs)
 {
     knobs->clients = 4;
@@ -107,6 +133,12 @@ static void knobs_clock(struct sim_knobs *knobs)
     knobs->key_ppm = 500000;
     knobs->remember_ms = 2000;
     knobs->snap_count = 40;
+}
+
+static void knobs_nights(struct sim_knobs *knobs)
+{
+    knobs->reap_ms = 100;
+    knobs->keep_age_ms = 200;
 }
 
 static void knobs_one(struct sim_knobs *knobs)
@@ -121,5 +153,6 @@ const struct script scripts_clock[] = {
     {"S34-one", leaders_clock_jumps, knobs_one},
     {"S35", a_majoritys_clocks_jump, knobs_clock},
     {"S36", a_leader_has_not_heard_of_idle_time, NULL},
+    {"S37", a_ttl_ends_though_all_restart_each_night, knobs_nights},
     {.name = NULL},
 };

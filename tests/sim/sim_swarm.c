@@ -228,6 +228,7 @@ void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs)
     knobs->key_ppm = PICK(&rng, 100000, 900000);
     knobs->remember_ms = PICK(&rng, 1000, 5000);
     knobs->jump_ms = PICK(&rng, 1000, 3000, 10000);
+    knobs->keep_age_ms = PICK(&rng, 200, 1000, 60000);
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)

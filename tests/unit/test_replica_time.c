@@ -11,6 +11,8 @@
 enum {
     AGE_MS = 5000000,
     NOW_MS = 1000000, /* The bench's wall clock. */
+    HOUR_MS = 3600000,
+    IDLE_STEP_MS = 200,
 };
 
 static void apply_at(struct state *state, zxid_t zxid, int64_t age_ms, const char *path,
@@ -185,6 +187,159 @@ static void the_age_counts_a_pause(void **context)
     bench_close(&bench);
 }
 
+/* ---- Idle time. ---- */
+
+/* A tree with a znode of an hour. */
+static struct state *state_with_ttl(void)
+{
+    struct state *state = state_new(7);
+    const struct txn_header header = {.age_ms = AGE_MS};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    txn_put(&txn, &(struct txn_effect){.type = TXN_CREATE,
+                                       .path = slice_str("/ttl"),
+                                       .owner = OWNER_TTL_MARK | HOUR_MS,
+                                       .creates = 1});
+    assert_int_equal(state_apply(state, 1, buf_slice(&txn), false, NULL), ERR_OK);
+    buf_release(&txn);
+
+    struct state *recovered = copy_by_snapshot(state);
+
+    state_restored(recovered, 0);
+    state_free(state);
+    return recovered;
+}
+
+/* So much time in which peer 1 answers and nobody writes. */
+static void idle(struct bench *bench, uint64_t ms)
+{
+    for (uint64_t passed_ms = 0; passed_ms < ms; passed_ms += IDLE_STEP_MS) {
+        drive_tick(&bench->drive, IDLE_STEP_MS);
+        drive_pong(&bench->drive, 1);
+        drive_pong(&bench->drive, 2);
+    }
+}
+
+/* The age in the newest proposal, which must have no effects; -1: there was none. */
+static int64_t written_age(struct bench *bench)
+{
+    const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
+    struct wire_reader reader;
+    struct txn_header header;
+    struct txn_effect effect;
+
+    if (!entry) {
+        return -1;
+    }
+    assert_int_equal(entry->rec->type, LOGREC_TXN);
+    assert_int_equal(txn_open(&reader, logrec_payload(entry->rec), &header), ERR_OK);
+    assert_int_equal(txn_next(&reader, &effect), ERR_MISSING);
+    assert_int_equal(header.origin_member, 0);
+    return header.age_ms;
+}
+
+static void commit_last(struct bench *bench)
+{
+    drive_persist(&bench->drive);
+    drive_learner_says(&bench->drive, 1, ZAB_ACK, drive_status(&bench->drive).last);
+    drive_clear(&bench->drive);
+}
+
+static void an_idle_leader_writes_the_age_where_something_waits_for_it(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_open_with(&bench, 3, 3, state_with_ttl());
+    drive_lead(&bench.drive);
+    drive_clear(&bench.drive);
+    idle(&bench, BENCH_KEEP_AGE_MS - 1000);
+    assert_int_equal(written_age(&bench), -1);
+    idle(&bench, 2500);
+    int64_t age_ms = written_age(&bench);
+
+    assert_in_range(age_ms, AGE_MS + BENCH_KEEP_AGE_MS, AGE_MS + BENCH_KEEP_AGE_MS + 1500);
+    /* While it is on its way there is no second one; then after as much idle time again. */
+    assert_int_equal(drive_sent_count(&bench.drive, 1, ZAB_ENTRY), 1);
+    commit_last(&bench);
+    assert_int_equal(bench_status(&bench).applied, zxid_make(1, 1));
+    idle(&bench, BENCH_KEEP_AGE_MS - 2000);
+    assert_int_equal(written_age(&bench), -1);
+    idle(&bench, 3000);
+    assert_true(written_age(&bench) >= age_ms + BENCH_KEEP_AGE_MS);
+    bench_close(&bench);
+}
+
+static void an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    idle(&bench, 4 * (uint64_t)BENCH_KEEP_AGE_MS);
+    assert_int_equal(bench_status(&bench).zab.state, ZAB_LEADING);
+    assert_null(drive_sent(&bench.drive, 1, ZAB_ENTRY));
+    bench_close(&bench);
+}
+
+static void an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must(void **context)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)context;
+    bench_lead(&bench);
+    struct op_request *request = bench_request(&bench, OP_CREATE, "/a", &told);
+
+    request->key = slice_str("key");
+    bench_submit(&bench, request);
+    commit_last(&bench);
+    assert_int_equal(told.err, ERR_OK);
+    idle(&bench, BENCH_KEEP_AGE_MS + 1500);
+    assert_in_range(written_age(&bench), BENCH_KEEP_AGE_MS, BENCH_KEEP_AGE_MS + 1500);
+    bench_close(&bench);
+}
+
+static void a_leader_that_drains_writes_the_age_first(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_open_with(&bench, 3, 3, state_with_ttl());
+    drive_lead(&bench.drive);
+    drive_clear(&bench.drive);
+    idle(&bench, 1000);
+    (void)replica_drain(bench.replica, bench.drive.now_ms, &bench.effects);
+    bench_take(&bench);
+    assert_in_range(written_age(&bench), AGE_MS + 1000, AGE_MS + 1000 + IDLE_STEP_MS);
+    bench_close(&bench);
+}
+
+/* It ends only when its disk has the age. */
+static void a_voter_alone_that_drains_waits_for_the_age_to_be_durable(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_open_with(&bench, 1, 1, state_with_ttl());
+    drive_persist(&bench.drive);
+    drive_tick(&bench.drive, 1000);
+    assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    bench_take(&bench);
+    drive_persist(&bench.drive);
+    assert_true(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
+    bench_take(&bench);
+    const struct state *state = view_read(bench.view);
+
+    assert_in_range(state_age_ms(state), AGE_MS + 1000, AGE_MS + 1500);
+    view_read_done(bench.view);
+    bench_close(&bench);
+}
+
+/* ---- Stamps. ---- */
+
 /* Peer `id` answers a PING; its clock says that. */
 static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
 {
@@ -282,6 +437,11 @@ int main(void)
         cmocka_unit_test(a_restarted_leader_counts_on_from_its_state),
         cmocka_unit_test(no_wall_clock_moves_the_age),
         cmocka_unit_test(the_age_counts_a_pause),
+        cmocka_unit_test(an_idle_leader_writes_the_age_where_something_waits_for_it),
+        cmocka_unit_test(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing),
+        cmocka_unit_test(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must),
+        cmocka_unit_test(a_leader_that_drains_writes_the_age_first),
+        cmocka_unit_test(a_voter_alone_that_drains_waits_for_the_age_to_be_durable),
         cmocka_unit_test(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second),
         cmocka_unit_test(the_clock_of_a_voter_that_is_gone_counts_as_0),
         cmocka_unit_test(what_a_voter_showed_counts_on),

@@ -322,6 +322,41 @@ static void test_ttl_and_containers_become_due(void **context)
     assert_due(fixture, INT64_MAX, "");
 }
 
+/* Whether something waits for the age after `txn`. */
+static bool waits_after(struct fixture *fixture, zxid_t zxid)
+{
+    assert_int_equal(kit_apply(fixture->state, zxid, &fixture->txn), ERR_OK);
+    kit_verify(fixture->state);
+    return state_counts_age(fixture->state);
+}
+
+static void test_it_is_known_whether_anything_waits_for_the_age(void **context)
+{
+    struct fixture *fixture = *context;
+    struct buf *txn = &fixture->txn;
+
+    assert_false(state_counts_age(fixture->state));
+    kit_create(txn, "/a", "", 0, 2);
+    assert_false(waits_after(fixture, 1));
+    kit_create(txn, "/box", "", OWNER_CONTAINER, 3); /* Never used: it goes after a while. */
+    assert_true(waits_after(fixture, 2));
+    kit_create(txn, "/box/a", "", 0, 1); /* Used: it goes when it is empty. */
+    assert_false(waits_after(fixture, 3));
+    kit_delete(txn, "/box/a");
+    assert_false(waits_after(fixture, 4));
+    kit_create(txn, "/ttl", "", OWNER_TTL_MARK | 50, 4);
+    assert_true(waits_after(fixture, 5));
+    kit_create(txn, "/ttl/a", "", 0, 1); /* It counts on beside its child. */
+    assert_true(waits_after(fixture, 6));
+    kit_delete(txn, "/ttl/a");
+    kit_delete(txn, "/ttl");
+    assert_false(waits_after(fixture, 7));
+    kit_remember(txn, "scope", "key", "result");
+    assert_true(waits_after(fixture, 8));
+    kit_forget(txn, 9);
+    assert_false(waits_after(fixture, 9));
+}
+
 static void test_owners_are_told_apart(void **context)
 {
     struct fixture *fixture = *context;
@@ -421,6 +456,7 @@ int main(void)
         STATE_TEST(test_digest_sees_swapped_values),
         STATE_TEST(test_config_is_set_once_per_zxid),
         STATE_TEST(test_ttl_and_containers_become_due),
+        STATE_TEST(test_it_is_known_whether_anything_waits_for_the_age),
         STATE_TEST(test_owners_are_told_apart),
         STATE_TEST(test_blocks_of_an_unknown_kind_are_refused),
         STATE_TEST(test_damaged_blocks_do_no_harm),
