@@ -137,7 +137,10 @@ static void get_members(struct wire_reader *reader, struct zab_config *config)
         config->members[i].incarnation = wire_get_u64(reader);
     }
     for (uint32_t i = 0; i < config->count; i++) {
-        config->members[i].admitted_age_ms = wire_get_u64(reader);
+        uint64_t age_ms = wire_get_u64(reader);
+
+        /* All replicas read a committed record alike: to refuse it would stop all of them. */
+        config->members[i].admitted_age_ms = age_ms <= ZAB_AGE_MAX_MS ? age_ms : 0;
     }
 }
 

@@ -17,6 +17,9 @@ enum {
     ZAB_ID_MAX = 65535
 };
 
+/* An age beyond it was never counted, and is read as none. */
+#define ZAB_AGE_MAX_MS UINT64_C(100000000000000) /* More than 3,000 years. */
+
 struct zab_member {
     uint32_t id;          /* 1..ZAB_ID_MAX. */
     bool voter;           /* Else an observer, or: */

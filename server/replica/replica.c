@@ -365,7 +365,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
     before_step(replica, event);
     times_turn(replica);
     signs_turn(replica);
-    timed.age_ms = (uint64_t)age_now(&replica->age, replica->now_ms);
+    timed.age_ms = (uint64_t)times_age(replica);
     zab_step(replica->zab, &timed, &replica->inner);
     periodic(replica);
     take_effects(replica, effects);

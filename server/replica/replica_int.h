@@ -278,6 +278,7 @@ void lead_times(struct replica *replica, struct txn_header *header);
 
 /* The role, or what is applied, may have changed. */
 void times_turn(struct replica *replica);
+int64_t times_age(const struct replica *replica); /* Now, as far as it is known here. */
 void times_of_config(struct replica *replica, const struct zab_config *config);
 void times_of_state(struct replica *replica, const struct state *state);
 void times_heard(struct replica *replica, const struct sign *sign);

@@ -95,7 +95,7 @@ static void note_self(struct replica *replica)
         .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
         .role_ms = now_ms - replica->role_since_ms,
         .wall_ms = stamp_clamp(replica->wall_ms),
-        .age_ms = age_now(&replica->age, now_ms),
+        .age_ms = times_age(replica),
         .tree_bytes_max = replica->options.tree_bytes_max,
         .room_bytes_max = leads ? replica->room.bytes_max : 0,
         .room_member = leads ? replica->room.member : 0,

@@ -5,6 +5,8 @@ enum {
     CLOCK_LIMITS = 2 /* A clock that was not heard of for so many times syncLimit is unknown. */
 };
 
+_Static_assert(ZAB_AGE_MAX_MS == TXN_AGE_MAX_MS, "what one takes, the other takes");
+
 /* ---- Age. ---- */
 
 void times_turn(struct replica *replica)
@@ -15,14 +17,18 @@ void times_turn(struct replica *replica)
              replica->now_ms);
 }
 
+int64_t times_age(const struct replica *replica)
+{
+    int64_t age_ms = age_now(&replica->age, replica->now_ms);
+
+    return age_ms < TXN_AGE_MAX_MS ? age_ms : TXN_AGE_MAX_MS;
+}
+
 void times_of_config(struct replica *replica, const struct zab_config *config)
 {
     for (uint32_t i = 0; i < config->count; i++) {
-        uint64_t admitted_ms = config->members[i].admitted_age_ms;
-
-        if (admitted_ms <= INT64_MAX) {
-            age_seen(&replica->age, (int64_t)admitted_ms);
-        }
+        ASSERT(config->members[i].admitted_age_ms <= ZAB_AGE_MAX_MS);
+        age_seen(&replica->age, (int64_t)config->members[i].admitted_age_ms);
     }
 }
 
@@ -146,7 +152,7 @@ static int64_t next_stamp(struct replica *replica)
 void lead_times(struct replica *replica, struct txn_header *header)
 {
     ASSERT(replica->age.runs);
-    header->age_ms = age_now(&replica->age, replica->now_ms);
+    header->age_ms = times_age(replica);
     if (MUTANT(51) && replica->wall_ms > header->age_ms) {
         header->age_ms = replica->wall_ms;
         age_seen(&replica->age, header->age_ms);

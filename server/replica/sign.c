@@ -119,7 +119,8 @@ static bool get_sign(struct slice entry, uint64_t now_ms, struct sign *sign)
     (void)snprintf(sign->host.version, sizeof(sign->host.version), "%.*s", (int)version.len,
                    version.len > 0 ? (const char *)version.data : "");
     return wire_reader_ok(&reader) && sign->id != 0 && (unsigned)sign->role < SIGN_ROLES &&
-           sign->wall_ms >= 0 && sign->wall_ms <= STAMP_MAX_MS && sign->age_ms >= 0;
+           sign->wall_ms >= 0 && sign->wall_ms <= STAMP_MAX_MS && sign->age_ms >= 0 &&
+           sign->age_ms <= TXN_AGE_MAX_MS;
 }
 
 /* It is shown to people, and becomes JSON. */

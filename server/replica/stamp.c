@@ -71,7 +71,7 @@ int64_t stamp_next(int64_t last_ms, int64_t wall_ms, int64_t reached_ms)
     ASSERT(reached_ms >= 0 && reached_ms <= STAMP_MAX_MS);
     int64_t most_ms = reached_ms + STAMP_SLACK_MS;
     int64_t least_ms = reached_ms > STAMP_SLACK_MS ? reached_ms - STAMP_SLACK_MS : 0;
-    int64_t next_ms = clamp(wall_ms, least_ms, most_ms);
+    int64_t next_ms = stamp_clamp(clamp(wall_ms, least_ms, most_ms));
 
     if (last_ms > most_ms && last_ms - most_ms > STAMP_HOLD_MS) {
         return next_ms;

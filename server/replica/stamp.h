@@ -11,11 +11,13 @@
 #ifndef SERVER_STAMP_H
 #define SERVER_STAMP_H
 
+#include "server/state/txn.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define STAMP_MAX_MS INT64_C(253402300799999) /* The end of the year 9999. */
+#define STAMP_MAX_MS TXN_STAMP_MAX_MS
 
 enum {
     STAMP_SLACK_MS = 1000,

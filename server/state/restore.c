@@ -20,7 +20,8 @@ static enum err restore_header(struct state *state, struct wire_reader *reader)
     int64_t age_ms = (int64_t)wire_get_u64(reader);
     int64_t stamp_ms = (int64_t)wire_get_u64(reader);
 
-    if (!wire_reader_done(reader) || format != SNAP_FORMAT || age_ms < 0) {
+    if (!wire_reader_done(reader) || format != SNAP_FORMAT || age_ms < 0 ||
+        age_ms > TXN_AGE_MAX_MS) {
         return ERR_FORMAT;
     }
     state->history = history;

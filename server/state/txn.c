@@ -4,9 +4,24 @@
 #include "server/state/path.h"
 #include "server/state/state.h"
 
+static int64_t age_within(int64_t age_ms)
+{
+    return age_ms >= 0 && age_ms <= TXN_AGE_MAX_MS ? age_ms : 0;
+}
+
+static int64_t stamp_within(int64_t stamp_ms)
+{
+    if (stamp_ms < -TXN_STAMP_MAX_MS) {
+        return -TXN_STAMP_MAX_MS;
+    }
+    return stamp_ms > TXN_STAMP_MAX_MS ? TXN_STAMP_MAX_MS : stamp_ms;
+}
+
 void txn_begin(struct buf *out, const struct txn_header *header)
 {
-    ASSERT(!out->overflow && header->age_ms >= 0);
+    ASSERT(!out->overflow);
+    ASSERT(header->age_ms == age_within(header->age_ms));
+    ASSERT(header->stamp_ms == stamp_within(header->stamp_ms));
 
     wire_put_u8(out, TXN_VERSION);
     wire_put_u8(out, 0);
@@ -58,9 +73,9 @@ enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_heade
     ret_header->origin_member = wire_get_u32(reader);
     ret_header->origin_boot = wire_get_u64(reader);
     ret_header->request = wire_get_u64(reader);
-    ret_header->age_ms = (int64_t)wire_get_u64(reader);
-    ret_header->stamp_ms = (int64_t)wire_get_u64(reader);
-    return wire_reader_ok(reader) && ret_header->age_ms >= 0 ? ERR_OK : ERR_FORMAT;
+    ret_header->age_ms = age_within((int64_t)wire_get_u64(reader));
+    ret_header->stamp_ms = stamp_within((int64_t)wire_get_u64(reader));
+    return wire_reader_ok(reader) ? ERR_OK : ERR_FORMAT;
 }
 
 /* The fields behind the path of the types that have one. */

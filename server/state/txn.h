@@ -30,6 +30,13 @@ enum {
     TXN_RESULT_MAX = 16 << 20 /* Bytes of a remembered result. */
 };
 
+/* What a leader proposes is within these. What a follower reads beyond them would stop time, or
+ * break those who show it: an age counts as 0 then, so that the next one goes on from what was
+ * before, and a stamp as the nearest that can be. */
+#define TXN_AGE_MAX_MS   INT64_C(100000000000000) /* More than 3,000 years. */
+#define TXN_STAMP_MAX_MS INT64_C(253402300799999) /* The end of the year 9999; likewise below 0. \
+                                                   */
+
 /* Stored owners that are no session (as in ZooKeeper). */
 #define OWNER_CONTAINER UINT64_C(0x8000000000000000)
 #define OWNER_TTL_MARK  UINT64_C(0xff00000000000000) /* Low 40 bits: TTL in ms. */
@@ -135,6 +142,7 @@ struct txn_forget {
     zxid_t horizon; /* Not above the zxid of this transaction. */
 };
 
+/* Both times must be within their bounds. */
 void txn_begin(struct buf *out, const struct txn_header *header);
 void txn_put(struct buf *out, const struct txn_effect *effect);
 
@@ -153,7 +161,8 @@ enum err txn_get_session_move(const struct txn_effect *effect, struct txn_sessio
 enum err txn_get_remember(const struct txn_effect *effect, struct txn_remember *ret_remember);
 enum err txn_get_forget(const struct txn_effect *effect, struct txn_forget *ret_forget);
 
-/* Reads the header, then effects until ERR_MISSING at the end; ERR_FORMAT when malformed. */
+/* Reads the header, then effects until ERR_MISSING at the end; ERR_FORMAT when malformed. Times
+ * beyond their bounds are read as within. */
 enum err txn_open(struct wire_reader *reader, struct slice txn, struct txn_header *ret_header);
 enum err txn_next(struct wire_reader *reader, struct txn_effect *ret_effect);
 

@@ -12,6 +12,8 @@ enum {
     AGE_MS = 5000000,
     NOW_MS = 1000000, /* The bench's wall clock. */
     HOUR_MS = 3600000,
+    TXN_AGE_AT = 22, /* Places in a header. */
+    TXN_STAMP_AT = 30,
     IDLE_STEP_MS = 200,
 };
 
@@ -184,6 +186,87 @@ static void the_age_counts_a_pause(void **context)
 
     drive_pause(&bench.drive, 1500);
     assert_int_equal(proposed(&bench, "/b").age_ms, age_ms + 1500);
+    bench_close(&bench);
+}
+
+/* ---- Times that cannot be. ---- */
+
+/* The next record of the leader creates `path` at such times. */
+static void commit_at(struct bench *bench, const char *path, int64_t age_ms, int64_t stamp_ms)
+{
+    struct drive *drive = &bench->drive;
+    zxid_t zxid = drive_log_last(&drive->theirs) + 1;
+    struct logrec *made = bench_record(drive, 0, path);
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    buf_append_slice(&txn, logrec_payload(made));
+    wire_store_u64(txn.data + TXN_AGE_AT, (uint64_t)age_ms);
+    wire_store_u64(txn.data + TXN_STAMP_AT, (uint64_t)stamp_ms);
+    drive_log_cut(&drive->theirs, zxid - 1);
+    drive_entry(drive, drive_log_add_type(&drive->theirs, LOGREC_TXN, zxid, buf_slice(&txn)), 0);
+    bench_commit(drive, zxid);
+    buf_release(&txn);
+}
+
+static struct stat_view stat_of(struct bench *bench, const char *path)
+{
+    const struct state *state = view_read(bench->view);
+    struct stat_view stat;
+
+    assert_non_null(state_find(state, slice_str(path)));
+    znode_stat(state_find(state, slice_str(path)), &stat);
+    view_read_done(bench->view);
+    return stat;
+}
+
+/* One bad proposal, and all that read it would be gone. */
+static void absurd_times_of_a_committed_transaction_stop_no_follower(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_follow(&bench);
+    commit_at(&bench, "/a", 70, 80);
+    assert_int_equal(stat_of(&bench, "/a").ctime, 80);
+    commit_at(&bench, "/b", -1, INT64_MAX);
+    assert_true(stat_of(&bench, "/b").ctime == STAMP_MAX_MS);
+    commit_at(&bench, "/c", INT64_MAX, INT64_MIN);
+    assert_true(stat_of(&bench, "/c").ctime == -STAMP_MAX_MS);
+    const struct state *state = view_read(bench.view);
+
+    assert_int_equal(state_age_ms(state), 70); /* The next one goes on from here. */
+    view_read_done(bench.view);
+    commit_at(&bench, "/d", 90, 80);
+    assert_int_equal(stat_of(&bench, "/d").ctime, 80);
+    bench_close(&bench);
+}
+
+/* What was stamped so is no reason to go on with it. */
+static void a_leader_proposes_no_absurd_times(void **context)
+{
+    struct state *state = state_new(7);
+    const struct txn_header header = {.age_ms = TXN_AGE_MAX_MS, .stamp_ms = STAMP_MAX_MS};
+    struct bench bench;
+    struct buf txn;
+
+    (void)context;
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    assert_int_equal(state_apply(state, 1, buf_slice(&txn), false, NULL), ERR_OK);
+    buf_release(&txn);
+
+    struct state *recovered = copy_by_snapshot(state);
+
+    state_restored(recovered, 0);
+    state_free(state);
+    bench_open_with(&bench, 3, 3, recovered);
+    drive_lead(&bench.drive);
+    drive_tick(&bench.drive, 300);
+    struct txn_header next = proposed(&bench, "/a");
+
+    assert_true(next.age_ms == TXN_AGE_MAX_MS);
+    assert_true(next.stamp_ms <= STAMP_MAX_MS);
     bench_close(&bench);
 }
 
@@ -437,6 +520,8 @@ int main(void)
         cmocka_unit_test(a_restarted_leader_counts_on_from_its_state),
         cmocka_unit_test(no_wall_clock_moves_the_age),
         cmocka_unit_test(the_age_counts_a_pause),
+        cmocka_unit_test(absurd_times_of_a_committed_transaction_stop_no_follower),
+        cmocka_unit_test(a_leader_proposes_no_absurd_times),
         cmocka_unit_test(an_idle_leader_writes_the_age_where_something_waits_for_it),
         cmocka_unit_test(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing),
         cmocka_unit_test(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must),

@@ -143,6 +143,9 @@ static void test_what_cannot_be_is_refused(void **state)
     said.age_ms = -1;
     expect_refused(said);
     said = sample(1);
+    said.age_ms = TXN_AGE_MAX_MS + 1;
+    expect_refused(said);
+    said = sample(1);
     memcpy(said.host.version, "\xff", 2); /* It would become JSON. */
     expect_refused(said);
 }

@@ -111,12 +111,40 @@ static void test_what_is_not_known_is_refused(void **state)
     assert_patched_refused(0, 1);              /* Version: it had one time, of a wall clock. */
     assert_patched_refused(0, 3);              /* Version. */
     assert_patched_refused(1, 1);              /* Header flags. */
-    assert_patched_refused(29, 0x80);          /* A negative age. */
     assert_patched_refused(38, 0);             /* Type. */
     assert_patched_refused(38, 11);            /* Type. */
     assert_patched_refused(39, 4);             /* Effect flags. */
     assert_patched_refused(39, TXN_NULL_DATA); /* A delete has no data. */
     assert_patched_refused(44, 'a');           /* An illegal path. */
+}
+
+static struct txn_header read_with(int64_t age_ms, int64_t stamp_ms)
+{
+    struct txn_header got_header;
+    struct wire_reader reader;
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    wire_store_u64(txn.data + 22, (uint64_t)age_ms);
+    wire_store_u64(txn.data + 30, (uint64_t)stamp_ms);
+    assert_int_equal(txn_open(&reader, buf_slice(&txn), &got_header), ERR_OK);
+    buf_release(&txn);
+    return got_header;
+}
+
+/* A committed transaction is read by all replicas: one that none can read would stop all. */
+static void test_absurd_times_are_read_as_times_that_can_be(void **state)
+{
+    (void)state;
+
+    assert_int_equal(read_with(-1, 0).age_ms, 0);
+    assert_int_equal(read_with(INT64_MIN, 0).age_ms, 0);
+    assert_int_equal(read_with(TXN_AGE_MAX_MS + 1, 0).age_ms, 0);
+    assert_true(read_with(TXN_AGE_MAX_MS, 0).age_ms == TXN_AGE_MAX_MS);
+    assert_true(read_with(0, INT64_MAX).stamp_ms == TXN_STAMP_MAX_MS);
+    assert_true(read_with(0, INT64_MIN).stamp_ms == -TXN_STAMP_MAX_MS);
+    assert_true(read_with(0, TXN_STAMP_MAX_MS).stamp_ms == TXN_STAMP_MAX_MS);
 }
 
 static void next_of(struct buf *txn, struct txn_effect *ret_effect)
@@ -283,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_each_type_comes_back),
         cmocka_unit_test(test_every_cut_is_noticed),
         cmocka_unit_test(test_what_is_not_known_is_refused),
+        cmocka_unit_test(test_absurd_times_are_read_as_times_that_can_be),
         cmocka_unit_test(test_sessions_come_back),
         cmocka_unit_test(test_results_come_back),
         cmocka_unit_test(test_malformed_fields_are_refused),

@@ -52,6 +52,30 @@ static void a_second_change_in_the_log_proves_the_first_one(void **state)
     drive_release(&drive);
 }
 
+/* A leader that counts wrong stops no follower. */
+static void an_age_that_was_never_counted_is_read_as_none(void **state)
+{
+    struct zab_config config;
+    struct zab_config got;
+    struct drive drive;
+    struct buf bytes;
+
+    (void)state;
+    drive_init(&drive, 1, 3);
+    config = drive.init.config;
+    config.members[0].admitted_age_ms = ZAB_AGE_MAX_MS;
+    config.members[1].admitted_age_ms = ZAB_AGE_MAX_MS + 1;
+    config.members[2].admitted_age_ms = UINT64_MAX;
+    buf_init(&bytes, 4096);
+    zab_config_encode(&config, &bytes);
+    assert_int_equal(zab_config_decode(buf_slice(&bytes), &got), ERR_OK);
+    assert_true(got.members[0].admitted_age_ms == ZAB_AGE_MAX_MS);
+    assert_int_equal(got.members[1].admitted_age_ms, 0);
+    assert_int_equal(got.members[2].admitted_age_ms, 0);
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
 /* The log that came with a snapshot. */
 static void install_with(struct drive *drive, uint32_t configs)
 {
@@ -172,6 +196,7 @@ static void a_learner_takes_it_while_the_snapshot_is_on_its_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_age_that_was_never_counted_is_read_as_none),
         cmocka_unit_test(a_second_change_in_the_log_proves_the_first_one),
         cmocka_unit_test(what_the_installed_log_says_binds_at_once),
         cmocka_unit_test(of_two_changes_in_an_installed_log_the_newest_binds),

@@ -5,7 +5,7 @@ import { asUtf8, byteSize, fromBase64, hexLine, toBase64 } from '../../../web/sr
 import { indentJson, isJson } from '../../../web/src/format/json';
 import { ancestorsOf, childOf, isBelow, isSystem, parentOf } from '../../../web/src/format/path';
 import { hasRightToLeft, isReadable, visibleName, visibleText } from '../../../web/src/format/text';
-import { duration, NO_TIME, relativeTime } from '../../../web/src/format/time';
+import { duration, localTime, NO_TIME, relativeTime, utcTime } from '../../../web/src/format/time';
 import { epochCounter } from '../../../web/src/format/zxid';
 import { guess, show } from '../../../web/src/views/znode/forms';
 
@@ -17,6 +17,13 @@ test('zxids keep all their 64 bits', () => {
   assert.ok(isNewer('0x100000000', '0xffffffff'));
   assert.ok(!isNewer('0x20000000000001', '0x20000000000002'));
   assert.equal(newest('0x0', '0x9'), '0x9');
+});
+
+test('a time beyond all dates breaks no page', () => {
+  assert.equal(utcTime(8.64e15 + 1), NO_TIME);
+  assert.equal(localTime(-9e18), NO_TIME);
+  assert.equal(localTime(Number.NaN), NO_TIME);
+  assert.equal(utcTime(253_402_300_799_999), '9999-12-31 23:59:59.999 UTC');
 });
 
 test('sizes and times are short', () => {

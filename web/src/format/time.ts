@@ -28,11 +28,21 @@ const moments = once(
 );
 const ages = once((language) => new Intl.RelativeTimeFormat(language, { numeric: 'auto' }));
 
+/** Dates of JavaScript end here, and throw beyond: a page shows what it is told all the same. */
+const LAST_MOMENT = 8.64e15;
+
+function isMoment(ms: number): boolean {
+  return Math.abs(ms) <= LAST_MOMENT;
+}
+
 export function localTime(ms: number): string {
-  return moments().format(ms);
+  return isMoment(ms) ? moments().format(ms) : NO_TIME;
 }
 
 export function utcTime(ms: number): string {
+  if (!isMoment(ms)) {
+    return NO_TIME;
+  }
   return new Date(ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
 }
 
