@@ -228,14 +228,13 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
         requests_refused(replica, effect.token, effect.bytes);
         break;
     case ZAB_FX_SIGN:
-        signs_heard(replica, effect.bytes);
+        signs_heard(replica, effect.peer, effect.bytes);
         break;
     case ZAB_FX_ROLE:
         on_role(replica, out);
         break;
     case ZAB_FX_DISCONNECT:
         sessions_peer_lost(replica, effect.peer);
-        times_peer_lost(replica, effect.peer);
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_SEND:
@@ -319,7 +318,6 @@ static void before_step(struct replica *replica, const struct zab_event *event)
 {
     if (event->type == ZAB_EV_PEER_DOWN) {
         sessions_peer_lost(replica, event->peer);
-        times_peer_lost(replica, event->peer);
     }
     if (event->type == ZAB_EV_RESTORED) {
         ASSERT(replica->loading > 0);
@@ -475,7 +473,7 @@ void replica_status(const struct replica *replica, struct replica_status *ret_st
         .tree_refused = replica->tree_refused,
         .room = replica->room,
         .aside = replica->aside,
-        .clock_known = replica->reached_known,
+        .clock_known = replica->reached.least_ms > 0,
         .clock_ahead_ms = times_ahead_ms(replica),
         .draining = replica->draining,
         .readable = replica->readable,

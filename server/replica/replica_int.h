@@ -86,12 +86,11 @@ struct replica {
     uint64_t now_ms;
     int64_t wall_ms;
     struct age age;
-    int64_t stamp_ms;     /* Of the last transaction proposed or applied. */
-    struct steady steady; /* The own wall clock, where this replica votes alone. */
-    bool reached_known;   /* A majority's clocks have been heard of; what they have reached ... */
-    int64_t reached_ahead_ms; /* ... is so much ahead of the monotonic clock. */
-    uint64_t compared_ms;     /* Clocks were compared then. */
-    uint64_t awake_ms;        /* This process has not stood still since then. */
+    int64_t stamp_ms;       /* Of the last transaction proposed or applied. */
+    struct steady steady;   /* The own wall clock, where this replica votes alone. */
+    struct reached reached; /* By a majority's clocks ... */
+    uint64_t compared_ms;   /* ... when they were compared; monotonic. */
+    uint64_t awake_ms;      /* This process has not stood still since then. */
 
     struct list requests; /* All, in order of arrival. */
     struct map by_id;     /* Request number to op_request. */
@@ -252,7 +251,7 @@ bool sessions_confirmed(struct replica *replica, uint64_t token); /* False: not 
 
 /* replica_signs.c: how the replicas are. */
 void signs_turn(struct replica *replica); /* Before each step. */
-void signs_heard(struct replica *replica, struct slice bytes);
+void signs_heard(struct replica *replica, uint32_t peer, struct slice bytes);
 void signs_note_room(struct replica *replica); /* Also when a role begins. */
 
 /* replica_apply.c: committed records become state. */
@@ -286,7 +285,6 @@ void times_heard(struct replica *replica, const struct sign *sign);
 /* What the clocks of a majority have reached, as far as they are known. */
 void times_compare(struct replica *replica);
 int64_t times_ahead_ms(const struct replica *replica); /* The own clock, of that; 0: unknown. */
-void times_peer_lost(struct replica *replica, uint32_t peer);
 
 /* replica.c */
 void replica_refresh(struct replica *replica);

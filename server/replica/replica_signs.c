@@ -34,22 +34,56 @@ static struct sign *sign_of(struct replica *replica, uint32_t id)
     return sign;
 }
 
-/* The newest word counts, from whomever it comes: of a replica that is lost to the leader a former
- * leader may have told something newer. */
-void signs_heard(struct replica *replica, struct slice bytes)
+/* Each replica speaks for itself, and its leader for all. */
+static bool may_tell(const struct replica *replica, uint32_t peer, uint32_t id)
+{
+    return id != replica->options.zab.id && (id == peer || peer == replica->status.leader);
+}
+
+/*
+ * What was said goes back with what its hearer says: so of each heartbeat it is known how long it
+ * and the one that it answers were on their way together. A heartbeat that waited in a socket while
+ * this process stood still, or behind a snapshot on a slow link, is told from a wrong clock.
+ */
+static uint32_t late_of(const struct replica *replica, const struct sign *heard, size_t count)
+{
+    const struct sign *echo = signs_find(heard, count, replica->options.zab.id);
+
+    if (!echo || echo->made_ms == 0 || echo->made_ms > replica->now_ms) {
+        return SIGN_LATE_UNKNOWN;
+    }
+    ASSERT(echo->at_ms <= replica->now_ms);
+    uint64_t passed_ms = replica->now_ms - echo->made_ms;
+    uint64_t kept_ms = replica->now_ms - echo->at_ms; /* By its hearer. */
+    uint64_t late_ms = passed_ms > kept_ms ? passed_ms - kept_ms : 0;
+
+    return late_ms < SIGN_LATE_UNKNOWN ? (uint32_t)late_ms : SIGN_LATE_UNKNOWN;
+}
+
+static uint32_t add_late(uint32_t a, uint32_t b)
+{
+    return a < SIGN_LATE_UNKNOWN - b ? a + b : SIGN_LATE_UNKNOWN;
+}
+
+/* The newest word counts: of a replica that is lost to the leader a former leader may have told
+ * something newer. */
+void signs_heard(struct replica *replica, uint32_t peer, struct slice bytes)
 {
     struct sign heard[ZAB_MEMBERS_MAX];
     size_t count = 0;
 
     (void)signs_decode(bytes, replica->now_ms, heard, &count);
+    uint32_t late_ms = late_of(replica, heard, count);
+
     for (size_t i = 0; i < count; i++) {
         struct sign *known = NULL;
 
-        if (heard[i].id != replica->options.zab.id && seed_of(replica, heard[i].id)) {
+        if (may_tell(replica, peer, heard[i].id) && seed_of(replica, heard[i].id)) {
             known = sign_of(replica, heard[i].id);
         }
         if (known && heard[i].at_ms >= known->at_ms) {
             *known = heard[i];
+            known->late_ms = add_late(known->late_ms, late_ms);
             times_heard(replica, known);
         }
     }
@@ -95,6 +129,7 @@ static void note_self(struct replica *replica)
         .lag_ms = lag_ms < UINT32_MAX ? (uint32_t)lag_ms : UINT32_MAX,
         .role_ms = now_ms - replica->role_since_ms,
         .wall_ms = stamp_clamp(replica->wall_ms),
+        .made_ms = now_ms,
         .age_ms = times_age(replica),
         .tree_bytes_max = replica->options.tree_bytes_max,
         .room_bytes_max = leads ? replica->room.bytes_max : 0,
@@ -140,15 +175,33 @@ void signs_note_room(struct replica *replica)
     }
 }
 
+/* What a learner says of itself, and what it has heard of its leader. */
+static size_t own_and_leaders(const struct replica *replica, struct sign signs[2])
+{
+    uint32_t id = replica->options.zab.id;
+    uint32_t leader = replica->status.leader;
+    const struct sign *self = signs_find(replica->signs, replica->sign_count, id);
+    const struct sign *other = signs_find(replica->signs, replica->sign_count, leader);
+    size_t count = 0;
+
+    ASSERT(self && replica->status.state != ZAB_LEADING);
+    signs[count++] = *self;
+    if (leader != id && other) {
+        signs[count++] = *other;
+    }
+    return count;
+}
+
 /* A learner speaks of itself, a leader of all. */
 static void say(struct replica *replica)
 {
     const struct sign *signs = replica->signs;
     size_t count = replica->sign_count;
+    struct sign two[2];
 
     if (replica->status.state != ZAB_LEADING) {
-        signs = sign_of(replica, replica->options.zab.id);
-        count = 1;
+        count = own_and_leaders(replica, two);
+        signs = two;
     }
     buf_clear(&replica->txn);
     signs_encode(signs, count, replica->now_ms, &replica->txn);

@@ -51,38 +51,56 @@ void times_heard(struct replica *replica, const struct sign *sign)
 
 /* ---- Stamp. ---- */
 
-/* The clock of a voter now, as far as it has been heard of since it was connected. */
-static int64_t clock_of(const struct replica *replica, uint32_t id)
+/* What the clock of a voter may say now. Its connection may break: the clock counts on, since it
+ * has not changed by that, until its voter has been silent for too long. */
+static struct reached clock_of(const struct replica *replica, uint32_t id)
 {
+    int64_t own_ms = stamp_clamp(replica->wall_ms);
+
     if (id == replica->options.zab.id) {
-        return stamp_clamp(replica->wall_ms);
+        return (struct reached){.least_ms = own_ms, .most_ms = own_ms};
     }
     const struct sign *sign = signs_find(replica->signs, replica->sign_count, id);
 
     if (!sign || sign->wall_ms == 0) {
-        return 0;
+        return (struct reached){0};
     }
     ASSERT(sign->at_ms <= replica->now_ms);
-    return sign->wall_ms + (int64_t)(replica->now_ms - sign->at_ms);
+    int64_t least_ms = sign->wall_ms + (int64_t)(replica->now_ms - sign->at_ms);
+    bool bounded = sign->late_ms != SIGN_LATE_UNKNOWN;
+
+    return (struct reached){.least_ms = least_ms,
+                            .most_ms = bounded ? least_ms + sign->late_ms : STAMP_MAX_MS};
 }
 
-static int64_t reached(struct replica *replica)
+static struct reached reached(struct replica *replica)
 {
     const struct zab_config *config = zab_config(replica->zab);
-    int64_t clocks_ms[ZAB_MEMBERS_MAX];
+    int64_t least_ms[ZAB_MEMBERS_MAX];
+    int64_t most_ms[ZAB_MEMBERS_MAX];
     size_t voters = 0;
 
     for (uint32_t i = 0; i < config->count; i++) {
         if (config->members[i].voter) {
-            clocks_ms[voters++] = clock_of(replica, config->members[i].id);
+            struct reached clock = clock_of(replica, config->members[i].id);
+
+            least_ms[voters] = clock.least_ms;
+            most_ms[voters++] = clock.most_ms;
         }
     }
     const struct zab_member *self = zab_config_find(config, replica->options.zab.id);
 
     if (voters == 1 && self && self->voter) {
-        return steady_read(&replica->steady, replica->now_ms, replica->wall_ms);
+        int64_t own_ms =
+            stamp_clamp(steady_read(&replica->steady, replica->now_ms, replica->wall_ms));
+
+        return (struct reached){.least_ms = own_ms, .most_ms = own_ms};
     }
-    return voters > 0 ? stamp_reached(clocks_ms, voters, voters / 2 + 1) : 0;
+    if (voters == 0) {
+        return (struct reached){0};
+    }
+    return (struct reached){.least_ms = stamp_reached(least_ms, voters, voters / 2 + 1),
+                            .most_ms = stamp_reached(most_ms, voters, voters / 2 + 1)};
 }
 
 /* A connected voter may have no leader to answer for long. Time in which this process stood still
@@ -110,39 +128,45 @@ static void forget_silent(struct replica *replica)
 void times_compare(struct replica *replica)
 {
     forget_silent(replica);
-    int64_t reached_ms = reached(replica);
-
-    replica->reached_known = reached_ms > 0;
-    replica->reached_ahead_ms = reached_ms - (int64_t)replica->now_ms;
+    replica->reached = reached(replica);
 }
 
+/* What was reached when clocks were compared, and the time since. */
+static struct reached reached_now(const struct replica *replica)
+{
+    int64_t since_ms = (int64_t)(replica->now_ms - replica->compared_ms);
+
+    ASSERT(replica->now_ms >= replica->compared_ms);
+    return (struct reached){.least_ms = stamp_clamp(replica->reached.least_ms + since_ms),
+                            .most_ms = stamp_clamp(replica->reached.most_ms + since_ms)};
+}
+
+/* Only what is certain: heartbeats take time to arrive. */
 int64_t times_ahead_ms(const struct replica *replica)
 {
-    int64_t own_ms = stamp_clamp(replica->wall_ms) - (int64_t)replica->now_ms;
+    struct reached now = reached_now(replica);
+    int64_t own_ms = stamp_clamp(replica->wall_ms);
 
-    return replica->reached_known ? own_ms - replica->reached_ahead_ms : 0;
-}
-
-void times_peer_lost(struct replica *replica, uint32_t peer)
-{
-    for (size_t i = 0; i < replica->sign_count; i++) {
-        if (replica->signs[i].id == peer) {
-            replica->signs[i].wall_ms = 0;
-        }
+    if (replica->reached.least_ms == 0) {
+        return 0;
     }
+    if (own_ms < now.least_ms) {
+        return own_ms - now.least_ms;
+    }
+    return own_ms > now.most_ms ? own_ms - now.most_ms : 0;
 }
 
 /* Where too few clocks are known, a voter being about to come in step, stamps stand still. */
 static int64_t next_stamp(struct replica *replica)
 {
-    int64_t reached_ms = (int64_t)replica->now_ms + replica->reached_ahead_ms;
+    struct reached now = reached_now(replica);
 
     if (MUTANT(50)) {
-        reached_ms = replica->wall_ms;
+        now.least_ms = stamp_clamp(replica->wall_ms);
+        now.most_ms = now.least_ms;
     }
-    if (replica->reached_known) {
-        replica->stamp_ms =
-            stamp_next(replica->stamp_ms, replica->wall_ms, stamp_clamp(reached_ms));
+    if (replica->reached.least_ms > 0) {
+        replica->stamp_ms = stamp_next(replica->stamp_ms, replica->wall_ms, &now);
     }
     return replica->stamp_ms;
 }

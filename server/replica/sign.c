@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 enum {
-    SIGN_FORMAT = 3,
+    SIGN_FORMAT = 4,
     SIGN_ENTRY_MAX = 160 /* What a later version adds to an entry included. */
 };
 
@@ -62,6 +62,8 @@ static void put_sign(const struct sign *sign, uint64_t now_ms, struct buf *out)
     wire_put_u32(out, sign->lag_ms);
     wire_put_u64(out, sign->role_ms);
     wire_put_u64(out, (uint64_t)sign->wall_ms);
+    wire_put_u64(out, sign->made_ms);
+    wire_put_u32(out, sign->late_ms);
     wire_put_u64(out, (uint64_t)sign->age_ms);
     wire_put_u64(out, sign->tree_bytes_max);
     wire_put_u64(out, sign->room_bytes_max);
@@ -106,6 +108,8 @@ static bool get_sign(struct slice entry, uint64_t now_ms, struct sign *sign)
     sign->lag_ms = wire_get_u32(&reader);
     sign->role_ms = wire_get_u64(&reader);
     sign->wall_ms = (int64_t)wire_get_u64(&reader);
+    sign->made_ms = wire_get_u64(&reader);
+    sign->late_ms = wire_get_u32(&reader);
     sign->age_ms = (int64_t)wire_get_u64(&reader);
     sign->tree_bytes_max = wire_get_u64(&reader);
     sign->room_bytes_max = wire_get_u64(&reader);

@@ -15,6 +15,8 @@ enum {
     SIGN_VERSION_MAX = 24,
 };
 
+#define SIGN_LATE_UNKNOWN UINT32_MAX
+
 /* On the wire: never renumber. */
 enum sign_role {
     SIGN_LOOKING = 0,
@@ -50,6 +52,8 @@ struct sign {
     uint32_t lag_ms;  /* Since it knew of a leader with a quorum. */
     uint64_t role_ms; /* Since it has had that role. */
     int64_t wall_ms;  /* Its wall clock; 0: not known. */
+    uint64_t made_ms; /* When it was so, by its own monotonic clock: means nothing to others. */
+    uint32_t late_ms; /* It was on its way for so long at the most, beyond what at_ms says. */
     int64_t age_ms;   /* Of the ensemble, as it knows it. */
 
     /* maxTreeBytes: its own (0: none), and of a leader the limit in force and whose it is (0: as

@@ -66,15 +66,13 @@ int64_t stamp_reached(int64_t *clocks_ms, size_t count, size_t needed)
     return stamp_clamp(clocks_ms[needed - 1]);
 }
 
-int64_t stamp_next(int64_t last_ms, int64_t wall_ms, int64_t reached_ms)
+int64_t stamp_next(int64_t last_ms, int64_t wall_ms, const struct reached *reached)
 {
-    ASSERT(reached_ms >= 0 && reached_ms <= STAMP_MAX_MS);
-    int64_t most_ms = reached_ms + STAMP_SLACK_MS;
-    int64_t least_ms = reached_ms > STAMP_SLACK_MS ? reached_ms - STAMP_SLACK_MS : 0;
-    int64_t next_ms = stamp_clamp(clamp(wall_ms, least_ms, most_ms));
+    ASSERT(reached->least_ms >= 0 && reached->least_ms <= reached->most_ms);
+    ASSERT(reached->most_ms <= STAMP_MAX_MS);
+    int64_t next_ms = stamp_clamp(
+        clamp(wall_ms, reached->least_ms - STAMP_SLACK_MS, reached->least_ms + STAMP_SLACK_MS));
+    bool ahead = last_ms > reached->most_ms + STAMP_SLACK_MS + STAMP_HOLD_MS;
 
-    if (last_ms > most_ms && last_ms - most_ms > STAMP_HOLD_MS) {
-        return next_ms;
-    }
-    return next_ms > last_ms ? next_ms : last_ms;
+    return next_ms > last_ms || ahead ? next_ms : last_ms;
 }

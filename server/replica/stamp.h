@@ -5,7 +5,8 @@
  * clocks has reached, and its own clock only within STAMP_SLACK_MS of that. Heartbeats carry the
  * clocks. Stamps do not go back while they are near that time: where clocks are corrected by less
  * than STAMP_HOLD_MS they stand still. When they are further ahead, the clocks of a majority were
- * wrong before and have been set right: stamps step back once. Nothing but people reads stamps, so
+ * wrong before and have been set right: stamps step back once. A heartbeat that was late is no
+ * reason for that: how late it may be at the most is known. Nothing but people reads stamps, so
  * that does no harm. Pure; core thread.
  */
 #ifndef SERVER_STAMP_H
@@ -46,7 +47,13 @@ int64_t stamp_clamp(int64_t wall_ms);
  * heard of is 0. */
 int64_t stamp_reached(int64_t *clocks_ms, size_t count, size_t needed);
 
+/* What a majority's clocks have reached, as far as heartbeats tell: they take time to arrive. */
+struct reached {
+    int64_t least_ms; /* Certainly; 0: too few clocks are known. */
+    int64_t most_ms;
+};
+
 /* The next stamp, after one of `last_ms`. */
-int64_t stamp_next(int64_t last_ms, int64_t wall_ms, int64_t reached_ms);
+int64_t stamp_next(int64_t last_ms, int64_t wall_ms, const struct reached *reached);
 
 #endif

@@ -15,6 +15,9 @@ enum {
     TXN_AGE_AT = 22, /* Places in a header. */
     TXN_STAMP_AT = 30,
     IDLE_STEP_MS = 200,
+    GONE_MS = 7000, /* Twice syncLimit, and more. */
+    PAUSE_MS = 1500,
+    LATE_MS = 15000,
 };
 
 static void apply_at(struct state *state, zxid_t zxid, int64_t age_ms, const char *path,
@@ -423,22 +426,45 @@ static void a_voter_alone_that_drains_waits_for_the_age_to_be_durable(void **con
 
 /* ---- Stamps. ---- */
 
-/* Peer `id` answers a PING; its clock says that. */
-static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
+/* Peer `id` answers a PING: what it says came `late_ms` ago, with what it has heard of us. */
+static void says(struct bench *bench, struct sign *said, size_t count, uint64_t late_ms)
 {
-    const struct sign sign = {.id = id,
-                              .at_ms = bench->drive.now_ms,
-                              .role = SIGN_FOLLOWER,
-                              .epoch = 1,
-                              .wall_ms = wall_ms};
-    struct zab_msg msg = {.type = ZAB_PONG, .link = bench->drive.links[id]};
+    uint64_t then_ms = bench->drive.now_ms - late_ms;
+    struct zab_msg msg = {.type = ZAB_PONG, .link = bench->drive.links[said[0].id]};
     struct buf bytes;
 
+    said[count++] = (struct sign){.id = 3, .at_ms = then_ms, .made_ms = then_ms};
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
-    signs_encode(&sign, 1, bench->drive.now_ms, &bytes);
+    signs_encode(said, count, then_ms, &bytes);
     msg.bytes = buf_slice(&bytes);
-    drive_recv(&bench->drive, id, &msg);
+    drive_recv(&bench->drive, said[0].id, &msg);
     buf_release(&bytes);
+}
+
+static struct sign clock_sign(const struct bench *bench, uint32_t id, int64_t wall_ms)
+{
+    return (struct sign){.id = id,
+                         .at_ms = bench->drive.now_ms,
+                         .role = SIGN_FOLLOWER,
+                         .epoch = 1,
+                         .wall_ms = wall_ms};
+}
+
+/* Its clock says that. */
+static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
+{
+    struct sign said[2] = {clock_sign(bench, id, wall_ms)};
+
+    says(bench, said, 1, 0);
+}
+
+/* Its clock said that, and the heartbeat waited somewhere. */
+static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t late_ms)
+{
+    struct sign said[2] = {clock_sign(bench, id, wall_ms)};
+
+    said[0].at_ms -= late_ms;
+    says(bench, said, 1, late_ms);
 }
 
 static void a_stamp_is_at_most_what_a_majority_has_reached_and_a_second(void **context)
@@ -461,7 +487,7 @@ static void a_stamp_is_at_most_what_a_majority_has_reached_and_a_second(void **c
     bench_close(&bench);
 }
 
-static void the_clock_of_a_voter_that_is_gone_counts_as_0(void **context)
+static void the_clock_of_a_voter_that_is_gone_for_long_counts_as_0(void **context)
 {
     struct bench bench;
 
@@ -472,8 +498,127 @@ static void the_clock_of_a_voter_that_is_gone_counts_as_0(void **context)
     assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
     drive_down(&bench.drive, 2);
     assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
+    shows(&bench, 1, 5000);
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS);
+    for (int i = 0; i < GONE_MS / IDLE_STEP_MS; i++) {
+        drive_tick(&bench.drive, IDLE_STEP_MS);
+        drive_pong(&bench.drive, 1);
+    }
     shows(&bench, 1, 5000); /* With it the majority has reached no more. */
-    assert_int_equal(proposed(&bench, "/c").stamp_ms, 5000 + STAMP_SLACK_MS);
+    assert_int_equal(proposed(&bench, "/d").stamp_ms, 5000 + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+/* Nothing is wrong but one clock, and a connection. */
+static void a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, 5000);
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    drive_down(&bench.drive, 2);
+    drive_tick(&bench.drive, IDLE_STEP_MS);
+    shows(&bench, 1, 5000 + IDLE_STEP_MS);
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
+    drive_up(&bench.drive, 2);
+    drive_tick(&bench.drive, IDLE_STEP_MS);
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS);
+    bench_close(&bench);
+}
+
+static void a_voter_tells_nothing_of_other_voters_clocks(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS);
+    struct sign said[3] = {clock_sign(&bench, 1, NOW_MS + YEARS_MS),
+                           clock_sign(&bench, 2, NOW_MS + YEARS_MS)};
+
+    says(&bench, said, 2, 0);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    bench_close(&bench);
+}
+
+static int64_t clock_ahead_ms(const struct bench *bench)
+{
+    return bench_status(bench).clock_ahead_ms;
+}
+
+/* This process stood still, and reads what was in its sockets; or a link is slow. */
+static void a_heartbeat_that_was_late_is_no_wrong_clock(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS);
+    bench.wall_ms += PAUSE_MS;
+    drive_pause(&bench.drive, PAUSE_MS);
+    assert_int_equal(clock_ahead_ms(&bench), 0);
+    showed(&bench, 1, NOW_MS, PAUSE_MS);
+    showed(&bench, 2, NOW_MS, PAUSE_MS);
+    assert_int_equal(clock_ahead_ms(&bench), 0);
+    shows(&bench, 1, NOW_MS);
+    showed(&bench, 2, NOW_MS, 100); /* It took a tenth of a second at the most. */
+    assert_int_equal(clock_ahead_ms(&bench), PAUSE_MS - 100);
+    bench_close(&bench);
+}
+
+static void a_late_heartbeat_takes_no_stamp_back(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    idle(&bench, LATE_MS);
+    bench.wall_ms += LATE_MS;
+    shows(&bench, 1, NOW_MS + LATE_MS);
+    shows(&bench, 2, NOW_MS + LATE_MS);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS + LATE_MS);
+    showed(&bench, 1, NOW_MS, LATE_MS);
+    showed(&bench, 2, NOW_MS, LATE_MS);
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS + LATE_MS);
+    shows(&bench, 1, NOW_MS); /* Their clocks were set back. */
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+/* A follower compares its clock with what its leader tells of all, by the way of its own sign there
+ * and back. */
+static void a_follower_knows_how_late_its_leaders_heartbeats_are(void **context)
+{
+    struct sign said[3] = {0};
+    struct zab_msg msg = {.type = ZAB_PING};
+    struct bench bench;
+    struct buf bytes;
+
+    (void)context;
+    bench_follow(&bench);
+    uint64_t then_ms = bench.drive.now_ms;
+
+    bench.wall_ms += PAUSE_MS;
+    drive_pause(&bench.drive, PAUSE_MS);
+    said[0] = (struct sign){.id = 3, .at_ms = then_ms, .role = SIGN_LEADER, .wall_ms = NOW_MS};
+    said[1] = (struct sign){.id = 2, .at_ms = then_ms, .role = SIGN_FOLLOWER, .wall_ms = NOW_MS};
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    for (int echoes = 1; echoes >= 0; echoes--) {
+        said[2] = (struct sign){
+            .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench.drive.now_ms - 10};
+        buf_clear(&bytes);
+        signs_encode(said, 3, then_ms, &bytes);
+        msg.bytes = buf_slice(&bytes);
+        drive_leader_says(&bench.drive, msg);
+        assert_int_equal(clock_ahead_ms(&bench), echoes ? 0 : PAUSE_MS - 10);
+    }
+    buf_release(&bytes);
     bench_close(&bench);
 }
 
@@ -528,7 +673,12 @@ int main(void)
         cmocka_unit_test(a_leader_that_drains_writes_the_age_first),
         cmocka_unit_test(a_voter_alone_that_drains_waits_for_the_age_to_be_durable),
         cmocka_unit_test(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second),
-        cmocka_unit_test(the_clock_of_a_voter_that_is_gone_counts_as_0),
+        cmocka_unit_test(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0),
+        cmocka_unit_test(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back),
+        cmocka_unit_test(a_voter_tells_nothing_of_other_voters_clocks),
+        cmocka_unit_test(a_heartbeat_that_was_late_is_no_wrong_clock),
+        cmocka_unit_test(a_late_heartbeat_takes_no_stamp_back),
+        cmocka_unit_test(a_follower_knows_how_late_its_leaders_heartbeats_are),
         cmocka_unit_test(what_a_voter_showed_counts_on),
         cmocka_unit_test(a_voter_alone_does_not_believe_a_jump),
     };

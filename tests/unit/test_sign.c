@@ -17,6 +17,8 @@ static struct sign sample(uint32_t id)
                          .lag_ms = 12,
                          .role_ms = 90000,
                          .wall_ms = INT64_C(1700000000000),
+                         .made_ms = UINT64_C(1) << 41,
+                         .late_ms = 77,
                          .age_ms = INT64_C(1) << 40,
                          .tree_bytes_max = UINT64_C(5) << 40,
                          .room_bytes_max = UINT64_C(3) << 33,

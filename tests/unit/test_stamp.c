@@ -12,6 +12,14 @@ static int64_t reached(int64_t a, int64_t b, int64_t c)
     return stamp_reached(clocks_ms, 3, 2);
 }
 
+/* Where heartbeats take no time. */
+static int64_t next_after(int64_t last_ms, int64_t wall_ms, int64_t reached_ms)
+{
+    const struct reached exact = {.least_ms = reached_ms, .most_ms = reached_ms};
+
+    return stamp_next(last_ms, wall_ms, &exact);
+}
+
 static void a_majority_says_what_time_it_is(void **state)
 {
     (void)state;
@@ -36,12 +44,12 @@ static void a_clock_that_is_not_heard_counts_as_0(void **state)
 static void the_leaders_clock_counts_within_a_second(void **state)
 {
     (void)state;
-    assert_true(stamp_next(0, NOW_MS + 400, NOW_MS) == NOW_MS + 400);
-    assert_true(stamp_next(0, NOW_MS - 400, NOW_MS) == NOW_MS - 400);
-    assert_true(stamp_next(0, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + STAMP_SLACK_MS);
-    assert_true(stamp_next(0, NOW_MS - YEARS_MS, NOW_MS) == NOW_MS - STAMP_SLACK_MS);
-    assert_int_equal(stamp_next(0, -5, 0), 0);
-    assert_true(stamp_next(0, INT64_MAX, STAMP_MAX_MS) == STAMP_MAX_MS);
+    assert_true(next_after(0, NOW_MS + 400, NOW_MS) == NOW_MS + 400);
+    assert_true(next_after(0, NOW_MS - 400, NOW_MS) == NOW_MS - 400);
+    assert_true(next_after(0, NOW_MS + YEARS_MS, NOW_MS) == NOW_MS + STAMP_SLACK_MS);
+    assert_true(next_after(0, NOW_MS - YEARS_MS, NOW_MS) == NOW_MS - STAMP_SLACK_MS);
+    assert_int_equal(next_after(0, -5, 0), 0);
+    assert_true(next_after(0, INT64_MAX, STAMP_MAX_MS) == STAMP_MAX_MS);
 }
 
 static void stamps_stand_still_where_clocks_are_corrected_a_little(void **state)
@@ -49,20 +57,32 @@ static void stamps_stand_still_where_clocks_are_corrected_a_little(void **state)
     int64_t most_ms = NOW_MS + STAMP_SLACK_MS + STAMP_HOLD_MS;
 
     (void)state;
-    assert_true(stamp_next(NOW_MS + 300, NOW_MS, NOW_MS) == NOW_MS + 300);
-    assert_true(stamp_next(most_ms, NOW_MS, NOW_MS) == most_ms);
+    assert_true(next_after(NOW_MS + 300, NOW_MS, NOW_MS) == NOW_MS + 300);
+    assert_true(next_after(most_ms, NOW_MS, NOW_MS) == most_ms);
 }
 
 static void stamps_step_back_once_when_a_majority_was_wrong(void **state)
 {
-    int64_t last_ms = stamp_next(NOW_MS + YEARS_MS, NOW_MS, NOW_MS);
+    int64_t last_ms = next_after(NOW_MS + YEARS_MS, NOW_MS, NOW_MS);
 
     (void)state;
     assert_true(last_ms == NOW_MS);
-    last_ms = stamp_next(last_ms, NOW_MS - 100, NOW_MS);
+    last_ms = next_after(last_ms, NOW_MS - 100, NOW_MS);
     assert_true(last_ms == NOW_MS);
-    assert_true(stamp_next(INT64_MAX, NOW_MS, NOW_MS) == NOW_MS);
-    assert_true(stamp_next(INT64_MIN, NOW_MS, NOW_MS) == NOW_MS);
+    assert_true(next_after(INT64_MAX, NOW_MS, NOW_MS) == NOW_MS);
+    assert_true(next_after(INT64_MIN, NOW_MS, NOW_MS) == NOW_MS);
+}
+
+/* The clocks may be right, and what they said late. */
+static void a_late_heartbeat_is_no_reason_to_step_back(void **state)
+{
+    const struct reached late = {.least_ms = NOW_MS - 30000, .most_ms = NOW_MS};
+    const struct reached in_time = {.least_ms = NOW_MS - 30000, .most_ms = NOW_MS - 29990};
+
+    (void)state;
+    assert_true(stamp_next(NOW_MS, NOW_MS, &late) == NOW_MS);
+    assert_true(stamp_next(NOW_MS - 40000, NOW_MS, &late) == NOW_MS - 30000 + STAMP_SLACK_MS);
+    assert_true(stamp_next(NOW_MS, NOW_MS, &in_time) == NOW_MS - 30000 + STAMP_SLACK_MS);
 }
 
 static void a_single_voter_notices_jumps(void **state)
@@ -126,6 +146,7 @@ int main(void)
         cmocka_unit_test(the_leaders_clock_counts_within_a_second),
         cmocka_unit_test(stamps_stand_still_where_clocks_are_corrected_a_little),
         cmocka_unit_test(stamps_step_back_once_when_a_majority_was_wrong),
+        cmocka_unit_test(a_late_heartbeat_is_no_reason_to_step_back),
         cmocka_unit_test(a_single_voter_notices_jumps),
         cmocka_unit_test(a_clock_that_stays_where_it_jumped_is_believed),
         cmocka_unit_test(a_clock_that_jumps_all_the_time_is_not_believed),
