@@ -26,7 +26,7 @@
 
 enum {
     SIM_NODES_MAX = 7,
-    SIM_WALLS = 32, /* Jumps of a wall clock that are kept. */
+    SIM_WALLS = 128, /* Jumps of a wall clock that are kept. */
     SIM_MS = 1000,
     SIM_SECOND = 1000000,
     SIM_REASON_MAX = 400,

@@ -9,11 +9,13 @@
 #define WALL_BASE_MS INT64_C(1700000000000)
 
 enum {
-    ROUNDING_MS = 70,        /* A monotonic clock that drifts does so in steps, one a second. */
-    DRIFT_PART = 20,         /* Monotonic clocks run fast by one part in so many at the most. */
-    HEARD_TICKS = 14,        /* A clock was heard of that long ago, beyond twice syncLimit, */
-                             /* and its voter or the leader was paused. */
-    HEARD_MORE_MS = 2000,    /* And this, for slow networks. */
+    ROUNDING_MS = 70,     /* A monotonic clock that drifts does so in steps, one a second. */
+    DRIFT_PART = 20,      /* Monotonic clocks run fast by one part in so many at the most. */
+    HEARD_TICKS = 14,     /* A clock was heard of that long ago, beyond twice syncLimit, */
+                          /* and its voter or the leader was paused. */
+    HEARD_MORE_MS = 2000, /* And this, for slow networks. */
+    EVEN_PPM = 10000,
+    STEADY_MARGIN_MS = 2500, /* A jump is noticed at the next tick. */
     LOOK_MS = 20,            /* How often progress is looked for. */
     PROGRESS_MORE_MS = 3000, /* For proposals, and for a leader that is being replaced. */
     PATH_BYTES = 1024 * 100, /* Paths of TTL znodes that are looked at. */
@@ -60,7 +62,7 @@ void sim_clock_jump(struct sim *sim, struct sim_node *node, int64_t off_ms, uint
 static uint64_t heard_ms(const struct sim *sim)
 {
     if (sim->knobs.voters == 1) {
-        return STEADY_SETTLE_MS + HEARD_MORE_MS;
+        return 0; /* It needs no heartbeat. */
     }
     return (uint64_t)sim->knobs.limits.tick_ms * (2 * sim->knobs.limits.sync_limit + HEARD_TICKS) +
            HEARD_MORE_MS;
@@ -80,6 +82,81 @@ static int64_t off_since(const struct sim_node *node, uint64_t since_us, bool la
     }
     return off_ms;
 }
+
+/* ---- A voter alone: what its clock says for less than a minute is not believed. ---- */
+
+/* A place of the clock, for as long as it was there. */
+struct stay {
+    int64_t off_ms;
+    uint64_t from_us;
+    uint64_t to_us;
+};
+
+/* The `i`th last one. */
+static struct stay stay_of(const struct sim *sim, const struct sim_node *node, size_t i)
+{
+    return (struct stay){
+        .off_ms = i == 0 ? node->wall_off_ms : node->walls[i - 1].off_ms,
+        .from_us = node->walls[i].until_us,
+        .to_us = i == 0 ? sim->now_us : node->walls[i - 1].until_us,
+    };
+}
+
+/* Its clocks stay near each other for a minute. */
+static bool is_even(const struct sim_node *node)
+{
+    return node->drift_ppm < EVEN_PPM && node->drift_ppm > -EVEN_PPM;
+}
+
+struct believed {
+    int64_t least_ms;
+    int64_t most_ms;
+    uint64_t since_us; /* It is as old as that. */
+};
+
+/* A new process believes what it finds. Later places count when the clock was there for a minute,
+ * about; where that is not certain, the one before counts as well. */
+static struct believed believed(const struct sim *sim, const struct sim_node *node)
+{
+    struct believed found = {.least_ms = INT64_MAX, .most_ms = INT64_MIN};
+    bool certain = false;
+
+    for (size_t i = 0; i < SIM_WALLS && !certain; i++) {
+        struct stay stay = stay_of(sim, node, i);
+        bool first = stay.from_us <= node->born_us + STEADY_MARGIN_MS * SIM_MS;
+        uint64_t for_ms = (stay.to_us - stay.from_us) / SIM_MS;
+
+        certain = stay.from_us <= node->born_us ||
+                  (for_ms > STEADY_SETTLE_MS + STEADY_MARGIN_MS && is_even(node));
+        if (certain || first || for_ms + STEADY_MARGIN_MS > STEADY_SETTLE_MS) {
+            found.least_ms = stay.off_ms < found.least_ms ? stay.off_ms : found.least_ms;
+            found.most_ms = stay.off_ms > found.most_ms ? stay.off_ms : found.most_ms;
+            found.since_us = stay.to_us;
+        }
+    }
+    if (!certain) { /* More jumps than are kept. */
+        found.least_ms = -STAMP_MAX_MS;
+        found.most_ms = STAMP_MAX_MS;
+    }
+    ASSERT(found.least_ms <= found.most_ms);
+    return found;
+}
+
+/* Meanwhile its monotonic clock alone counts, which may drift. */
+static void note_one(struct sim *sim, struct sim_rec *rec)
+{
+    struct believed found = believed(sim, &sim->nodes[1]);
+    int64_t drift_ms = sim->knobs.drift_ppm > 0
+                           ? (int64_t)((sim->now_us - found.since_us) / SIM_MS / DRIFT_PART)
+                           : 0;
+
+    rec->reached_ms = wall_ms(sim) + found.most_ms + drift_ms;
+    rec->least_ms = wall_ms(sim) + found.least_ms - drift_ms;
+    rec->reached_ms = rec->reached_ms > 0 ? rec->reached_ms : 0;
+    rec->least_ms = rec->least_ms > 0 ? rec->least_ms : 0;
+}
+
+/* ---- All others. ---- */
 
 static void note_clocks(struct sim *sim, struct sim_rec *rec)
 {
@@ -102,7 +179,9 @@ static void note_clocks(struct sim *sim, struct sim_rec *rec)
 void sim_clock_made(struct sim *sim, struct sim_rec *rec)
 {
     rec->made_us = sim->now_us;
-    if (rec->rec->type == LOGREC_TXN) {
+    if (rec->rec->type == LOGREC_TXN && sim->knobs.voters == 1) {
+        note_one(sim, rec);
+    } else if (rec->rec->type == LOGREC_TXN) {
         note_clocks(sim, rec);
     }
 }
@@ -131,7 +210,7 @@ static void check_age(struct sim *sim, const struct sim_rec *rec, int64_t age_ms
 static void check_stamp(struct sim *sim, const struct sim_rec *rec, int64_t stamp_ms)
 {
     const struct sim_times *last = &sim->times;
-    int64_t slack_ms = STAMP_SLACK_MS + (int64_t)heard_ms(sim) / DRIFT_PART;
+    int64_t slack_ms = STAMP_SLACK_MS + ROUNDING_MS + (int64_t)heard_ms(sim) / DRIFT_PART;
     bool held = last->known && stamp_ms == last->stamp_ms;
 
     if (stamp_ms > rec->reached_ms + slack_ms && !held) {
