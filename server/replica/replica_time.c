@@ -110,6 +110,7 @@ static void forget_silent(struct replica *replica)
     const struct zab_limits *limits = &replica->options.zab.limits;
     uint64_t silent_ms = CLOCK_LIMITS * (uint64_t)limits->sync_limit * limits->tick_ms;
 
+    silent_ms = MUTANT(57) ? limits->tick_ms : silent_ms;
     if (replica->now_ms - replica->compared_ms > limits->tick_ms) {
         replica->awake_ms = replica->now_ms;
     }

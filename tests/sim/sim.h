@@ -160,6 +160,7 @@ struct sim_times {
     int64_t age_ms;
     int64_t stamp_ms;
     uint64_t made_us;
+    uint32_t steps_back; /* Of stamps, so far. */
 };
 
 /* A wall clock was off by so much until then. */

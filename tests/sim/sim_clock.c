@@ -238,12 +238,16 @@ void sim_clock_committed(struct sim *sim, const struct sim_rec *rec)
         txn_open(&reader, logrec_payload(rec->rec), &header) != ERR_OK) {
         return;
     }
+    struct sim_times last = sim->times;
+    bool back = last.known && header.stamp_ms < last.stamp_ms;
+
     check_age(sim, rec, header.age_ms);
     check_stamp(sim, rec, header.stamp_ms);
     sim->times = (struct sim_times){.known = true,
                                     .age_ms = header.age_ms,
                                     .stamp_ms = header.stamp_ms,
-                                    .made_us = rec->made_us};
+                                    .made_us = rec->made_us,
+                                    .steps_back = last.steps_back + back};
 }
 
 /* ---- Progress. ---- */

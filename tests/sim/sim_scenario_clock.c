@@ -12,6 +12,7 @@ enum {
     ROUNDS = 5,
     BAD_MS = 1500,
     IDLE_MS = 8000,
+    BREAKS = 40,
     NIGHT_TTL_MS = 3000,
     NIGHTS = 20,
     DAY_MS = 700, /* The leader writes the age each 200 ms. */
@@ -124,6 +125,28 @@ static void a_ttl_ends_though_all_restart_each_night(struct sim *sim)
     }
 }
 
+/* A majority's clocks are right all the time. Connections break and processes stand still, for less
+ * than a voter may be silent: no stamp steps back. */
+static void one_clock_is_wrong_while_connections_break(struct sim *sim)
+{
+    begin(sim);
+    sim_clock_set(sim, &sim->nodes[sim->knobs.voters], -YEARS_MS);
+    script_run(sim, BAD_MS);
+    for (int i = 0; i < BREAKS; i++) {
+        uint32_t a = (uint32_t)rng_range(&sim->rng, 1, sim->knobs.voters);
+        struct sim_node *node = &sim->nodes[a];
+
+        sim_net_reset(sim, a, a % sim->knobs.voters + 1);
+        if (!node->paused && rng_chance(&sim->rng, 300000)) {
+            sim_node_pause(sim, node, rng_range(&sim->rng, 1, BAD_MS * SIM_MS));
+        }
+        script_run(sim, rng_range(&sim->rng, 1, BAD_MS));
+    }
+    if (sim->times.steps_back > 0) {
+        sim_fail(sim, "clock", "stamps have stepped back, and one clock of three was wrong");
+    }
+}
+
 static void knobs_clock(struct sim_knobs *knobs)
 {
     knobs->clients = 4;
@@ -153,6 +176,7 @@ const struct script scripts_clock[] = {
     {"S34-one", leaders_clock_jumps, knobs_one},
     {"S35", a_majoritys_clocks_jump, knobs_clock},
     {"S36", a_leader_has_not_heard_of_idle_time, NULL},
+    {"S38", one_clock_is_wrong_while_connections_break, knobs_clock},
     {"S37", a_ttl_ends_though_all_restart_each_night, knobs_nights},
     {.name = NULL},
 };
