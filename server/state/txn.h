@@ -33,9 +33,10 @@ enum {
 /* What a leader proposes is within these. What a follower reads beyond them would stop time, or
  * break those who show it: an age counts as 0 then, so that the next one goes on from what was
  * before, and a stamp as the nearest that can be. */
-#define TXN_AGE_MAX_MS   INT64_C(100000000000000) /* More than 3,000 years. */
-#define TXN_STAMP_MAX_MS INT64_C(253402300799999) /* The end of the year 9999; likewise below 0. \
-                                                   */
+#define TXN_AGE_MAX_MS INT64_C(100000000000000) /* More than 3,000 years. */
+#define TXN_STAMP_MAX_MS                                                    \
+    INT64_C(253402300799999) /* The end of the year 9999; likewise below 0. \
+                              */
 
 /* Stored owners that are no session (as in ZooKeeper). */
 #define OWNER_CONTAINER UINT64_C(0x8000000000000000)

@@ -254,14 +254,6 @@ static bool take_reaped(struct history *history, const struct logrec *rec,
     return any;
 }
 
-/* It says what time it is, where something waits for that. */
-static bool keeps_age(const struct history *history, struct wire_reader reader)
-{
-    struct txn_effect effect;
-
-    return txn_next(&reader, &effect) == ERR_MISSING && model_counts_age(&history->model);
-}
-
 /* The leader's own: it expires a session, forgets old results, removes a TTL znode, or keeps the
  * age of an idle ensemble. */
 static void take_own(struct history *history, const struct logrec *rec, struct wire_reader reader,
@@ -275,8 +267,9 @@ static void take_own(struct history *history, const struct logrec *rec, struct w
         take_deletions(history, rec, reader, session);
     }
     bool any = take_effects(history, rec, reader, header->age_ms) || reaped;
+    bool tells_age = wire_reader_done(&reader) && model_counts_age(&history->model);
 
-    if ((!any && !keeps_age(history, reader)) || header->origin_member != 0) {
+    if ((!any && !tells_age) || header->origin_member != 0) {
         sim_fail(history->sim, "A6", "nobody asked for the transaction %" PRIx64, rec->zxid);
     }
 }

@@ -251,6 +251,7 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
     const struct sim_knobs *knobs = &sim->knobs;
 
     *options = (struct replica_options){
+        .zab = {.id = node->id, .seeds = sim->seeds, .limits = knobs->limits},
         .prep = {.data_bytes_max = 1 << 20,
                  .txn_bytes_max = 4 << 20,
                  .multi_ops_max = 100,
@@ -279,13 +280,10 @@ static void fill_options(struct sim *sim, struct sim_node *node, struct replica_
         .window = sim_front_window(node),
         .touched = node->touched,
     };
-    options->zab.id = node->id;
     options->zab.incarnation = rng_u64(&sim->rng) | 1;
-    options->zab.seeds = sim->seeds;
     options->zab.seed_count = knobs->nodes;
     options->zab.rng_seed = rng_u64(&sim->rng);
     options->zab.now_ms = sim_node_ms(sim, node);
-    options->zab.limits = knobs->limits;
 }
 
 static enum err open_store(struct sim *sim, struct sim_node *node, struct store_report *report)

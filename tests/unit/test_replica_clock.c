@@ -1,0 +1,284 @@
+/* Stamps of transactions: what the clocks of a majority say, as far as heartbeats tell. */
+#include "server/replica/stamp.h"
+#include "server/state/state.h"
+#include "tests/lib/replica_bench.h"
+#include "tests/lib/unit.h"
+
+#define YEARS_MS INT64_C(315360000000) /* Ten. */
+
+enum {
+    NOW_MS = 1000000, /* The bench's wall clock. */
+    STEP_MS = 200,
+    GONE_MS = 7000, /* Twice syncLimit, and more. */
+    PAUSE_MS = 1500,
+    LATE_MS = 15000,
+};
+
+static struct txn_header proposed(struct bench *bench, const char *path)
+{
+    struct wire_reader reader;
+    struct txn_header header;
+    static struct told told; /* Its answer may come later. */
+
+    drive_clear(&bench->drive);
+    bench_create(bench, path, &told);
+    const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
+
+    assert_int_equal(txn_open(&reader, logrec_payload(entry->rec), &header), ERR_OK);
+    return header;
+}
+
+/* So much time in which the followers answer and say nothing of their clocks. */
+static void idle(struct bench *bench, uint64_t ms, uint32_t followers)
+{
+    for (uint64_t passed_ms = 0; passed_ms < ms; passed_ms += STEP_MS) {
+        drive_tick(&bench->drive, STEP_MS);
+        for (uint32_t id = 1; id <= followers; id++) {
+            drive_pong(&bench->drive, id);
+        }
+    }
+}
+
+/* Peer `id` answers a PING: what it says came `late_ms` ago, with what it has heard of us. */
+static void says(struct bench *bench, struct sign *said, size_t count, uint64_t late_ms)
+{
+    uint64_t then_ms = bench->drive.now_ms - late_ms;
+    struct zab_msg msg = {.type = ZAB_PONG, .link = bench->drive.links[said[0].id]};
+    struct buf bytes;
+
+    said[count++] = (struct sign){.id = 3, .at_ms = then_ms, .made_ms = then_ms};
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(said, count, then_ms, &bytes);
+    msg.bytes = buf_slice(&bytes);
+    drive_recv(&bench->drive, said[0].id, &msg);
+    buf_release(&bytes);
+}
+
+static struct sign clock_sign(const struct bench *bench, uint32_t id, int64_t wall_ms)
+{
+    return (struct sign){.id = id,
+                         .at_ms = bench->drive.now_ms,
+                         .role = SIGN_FOLLOWER,
+                         .epoch = 1,
+                         .wall_ms = wall_ms};
+}
+
+/* Its clock says that. */
+static void shows(struct bench *bench, uint32_t id, int64_t wall_ms)
+{
+    struct sign said[2] = {clock_sign(bench, id, wall_ms)};
+
+    says(bench, said, 1, 0);
+}
+
+/* Its clock said that, and the heartbeat waited somewhere. */
+static void showed(struct bench *bench, uint32_t id, int64_t wall_ms, uint64_t late_ms)
+{
+    struct sign said[2] = {clock_sign(bench, id, wall_ms)};
+
+    said[0].at_ms -= late_ms;
+    says(bench, said, 1, late_ms);
+}
+
+static void a_stamp_is_at_most_what_a_majority_has_reached_and_a_second(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    assert_int_equal(proposed(&bench, "/none").stamp_ms, 0); /* No clock is known yet. */
+    shows(&bench, 1, NOW_MS + 300);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    bench.wall_ms += YEARS_MS;
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS + YEARS_MS); /* Another voter is wrong, too. */
+    assert_true(proposed(&bench, "/c").stamp_ms == NOW_MS + YEARS_MS);
+    bench.wall_ms = NOW_MS;
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/d").stamp_ms, NOW_MS); /* Steps back. */
+    bench_close(&bench);
+}
+
+static void the_clock_of_a_voter_that_is_gone_for_long_counts_as_0(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    drive_down(&bench.drive, 2);
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
+    shows(&bench, 1, 5000);
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS);
+    idle(&bench, GONE_MS, 1);
+    shows(&bench, 1, 5000); /* With it the majority has reached no more. */
+    assert_int_equal(proposed(&bench, "/d").stamp_ms, 5000 + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+/* Nothing is wrong but one clock, and a connection. */
+static void a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, 5000);
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    drive_down(&bench.drive, 2);
+    drive_tick(&bench.drive, STEP_MS);
+    shows(&bench, 1, 5000 + STEP_MS);
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS);
+    drive_up(&bench.drive, 2);
+    drive_tick(&bench.drive, STEP_MS);
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS);
+    bench_close(&bench);
+}
+
+static void a_voter_tells_nothing_of_other_voters_clocks(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS);
+    struct sign said[3] = {clock_sign(&bench, 1, NOW_MS + YEARS_MS),
+                           clock_sign(&bench, 2, NOW_MS + YEARS_MS)};
+
+    says(&bench, said, 2, 0);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    bench_close(&bench);
+}
+
+static int64_t clock_ahead_ms(const struct bench *bench)
+{
+    return bench_status(bench).clock_ahead_ms;
+}
+
+/* This process stood still, and reads what was in its sockets; or a link is slow. */
+static void a_heartbeat_that_was_late_is_no_wrong_clock(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    shows(&bench, 1, NOW_MS);
+    shows(&bench, 2, NOW_MS);
+    bench.wall_ms += PAUSE_MS;
+    drive_pause(&bench.drive, PAUSE_MS);
+    assert_int_equal(clock_ahead_ms(&bench), 0);
+    showed(&bench, 1, NOW_MS, PAUSE_MS);
+    showed(&bench, 2, NOW_MS, PAUSE_MS);
+    assert_int_equal(clock_ahead_ms(&bench), 0);
+    shows(&bench, 1, NOW_MS);
+    showed(&bench, 2, NOW_MS, 100); /* It took a tenth of a second at the most. */
+    assert_int_equal(clock_ahead_ms(&bench), PAUSE_MS - 100);
+    bench_close(&bench);
+}
+
+static void a_late_heartbeat_takes_no_stamp_back(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    idle(&bench, LATE_MS, 2);
+    bench.wall_ms += LATE_MS;
+    shows(&bench, 1, NOW_MS + LATE_MS);
+    shows(&bench, 2, NOW_MS + LATE_MS);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS + LATE_MS);
+    showed(&bench, 1, NOW_MS, LATE_MS);
+    showed(&bench, 2, NOW_MS, LATE_MS);
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, NOW_MS + LATE_MS);
+    shows(&bench, 1, NOW_MS); /* Their clocks were set back. */
+    shows(&bench, 2, NOW_MS);
+    assert_int_equal(proposed(&bench, "/c").stamp_ms, NOW_MS + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+/* A follower compares its clock with what its leader tells of all, by the way of its own sign there
+ * and back. */
+static void a_follower_knows_how_late_its_leaders_heartbeats_are(void **context)
+{
+    struct sign said[3] = {0};
+    struct zab_msg msg = {.type = ZAB_PING};
+    struct bench bench;
+    struct buf bytes;
+
+    (void)context;
+    bench_follow(&bench);
+    uint64_t then_ms = bench.drive.now_ms;
+
+    bench.wall_ms += PAUSE_MS;
+    drive_pause(&bench.drive, PAUSE_MS);
+    said[0] = (struct sign){.id = 3, .at_ms = then_ms, .role = SIGN_LEADER, .wall_ms = NOW_MS};
+    said[1] = (struct sign){.id = 2, .at_ms = then_ms, .role = SIGN_FOLLOWER, .wall_ms = NOW_MS};
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    for (int echoes = 1; echoes >= 0; echoes--) {
+        said[2] = (struct sign){
+            .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench.drive.now_ms - 10};
+        buf_clear(&bytes);
+        signs_encode(said, 3, then_ms, &bytes);
+        msg.bytes = buf_slice(&bytes);
+        drive_leader_says(&bench.drive, msg);
+        assert_int_equal(clock_ahead_ms(&bench), echoes ? 0 : PAUSE_MS - 10);
+    }
+    buf_release(&bytes);
+    bench_close(&bench);
+}
+
+static void what_a_voter_showed_counts_on(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_lead(&bench);
+    bench.wall_ms += YEARS_MS;
+    shows(&bench, 1, NOW_MS);
+    drive_tick(&bench.drive, 700);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS + 700 + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
+static void a_voter_alone_does_not_believe_a_jump(void **context)
+{
+    struct bench bench;
+    struct told told;
+    struct stat_view stat;
+
+    (void)context;
+    bench_open(&bench, 1, 1);
+    drive_persist(&bench.drive);
+    bench.wall_ms += YEARS_MS;
+    drive_tick(&bench.drive, 200);
+    bench_create(&bench, "/a", &told);
+    drive_persist(&bench.drive);
+    const struct state *state = view_read(bench.view);
+
+    znode_stat(state_find(state, slice_str("/a")), &stat);
+    view_read_done(bench.view);
+    assert_in_range(stat.ctime, NOW_MS, NOW_MS + STAMP_SLACK_MS + 1000);
+    bench_close(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second),
+        cmocka_unit_test(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0),
+        cmocka_unit_test(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back),
+        cmocka_unit_test(a_voter_tells_nothing_of_other_voters_clocks),
+        cmocka_unit_test(a_heartbeat_that_was_late_is_no_wrong_clock),
+        cmocka_unit_test(a_late_heartbeat_takes_no_stamp_back),
+        cmocka_unit_test(a_follower_knows_how_late_its_leaders_heartbeats_are),
+        cmocka_unit_test(what_a_voter_showed_counts_on),
+        cmocka_unit_test(a_voter_alone_does_not_believe_a_jump),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
