@@ -196,7 +196,7 @@ static enum err read_trailer(struct snapfile_reader *reader, uint64_t size)
     reader->info.shown.node_count = wire_load_u64(trailer + 32);
     reader->blocks_told = wire_load_u64(trailer + 40);
     reader->hash_told = wire_load_u64(trailer + 56);
-    reader->info.shown.id = reader->hash_told;
+    reader->info.shown.id = hash64(reader->hash_told, slice_make(trailer, 64));
     reader->info.shown.file_bytes = size;
     return reader->info.shown.end >= reader->info.shown.start ? ERR_OK : ERR_CORRUPT;
 }

@@ -183,8 +183,8 @@ struct store_snap_info {
     uint64_t digest;      /* State digest at `end`. */
     uint64_t node_count;
     uint64_t file_bytes;
-    uint64_t id;      /* Hash of its contents: two files with one id have the same bytes up to the
-                         trailer, on whichever replica they were written. */
+    uint64_t id;      /* Hash of its contents, trailer included: two files with one id have the same
+                         bytes, on whichever replica they were written. */
     uint64_t history; /* Of the log here that it belongs to; with `start` it names the file. */
     bool is_checked;  /* store_snap_checked was told of it. */
 };

@@ -15,8 +15,9 @@ static const struct snapfile_info sample = {
     .cluster = {5},
 };
 
-/* Writes a snapshot of blocks of the given lengths. */
-static void write_blocks(const struct vfs *vfs, const size_t *lens, size_t count)
+/* Writes a snapshot of blocks of the given lengths that ends as `last` says. */
+static void write_ending(const struct vfs *vfs, const size_t *lens, size_t count,
+                         const struct snapfile_info *last)
 {
     struct snapfile_writer writer;
 
@@ -29,8 +30,41 @@ static void write_blocks(const struct vfs *vfs, const size_t *lens, size_t count
         assert_int_equal(snapfile_put_block(&writer, slice_make(bytes, lens[i])), ERR_OK);
         mem_free(bytes);
     }
-    assert_int_equal(snapfile_put_trailer(&writer, &sample), ERR_OK);
+    assert_int_equal(snapfile_put_trailer(&writer, last), ERR_OK);
     snapfile_writer_close(&writer);
+}
+
+static void write_blocks(const struct vfs *vfs, const size_t *lens, size_t count)
+{
+    write_ending(vfs, lens, count, &sample);
+}
+
+static uint64_t id_of(const struct vfs *vfs)
+{
+    struct snapfile_info info = {0};
+
+    assert_int_equal(snapfile_verify(vfs, "s", RECORD_MAX, &info), ERR_OK);
+    return info.shown.id;
+}
+
+/* Else a transfer that broke off inside the trailer would resume with that of the other one. */
+static void files_of_one_id_end_alike(void **state)
+{
+    static const size_t lens[] = {1, 700};
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct snapfile_info later = sample;
+    uint64_t id;
+
+    (void)state;
+    later.shown.end++;
+    write_blocks(&vfs, lens, 2);
+    id = id_of(&vfs);
+    write_blocks(&vfs, lens, 2);
+    assert_int_equal(id_of(&vfs), id);
+    write_ending(&vfs, lens, 2, &later);
+    assert_int_not_equal(id_of(&vfs), id);
+    vfs_mem_free(disk);
 }
 
 static void blocks_come_back(void **state)
@@ -144,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_come_back),
+        cmocka_unit_test(files_of_one_id_end_alike),
         cmocka_unit_test(snapshot_may_be_empty),
         cmocka_unit_test(snapshot_cut_anywhere_is_refused),
         cmocka_unit_test(every_flipped_bit_is_found),
