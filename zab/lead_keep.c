@@ -38,14 +38,12 @@ void keep_begin_open(struct zab *zab, struct peer *peer)
     ASSERT(peer->keep.is_on);
 }
 
-/* A learner that was in step is no refill: after a reconnect it needs no more than snapshots keep.
- */
 void keep_peer_down(struct peer *peer)
 {
     ASSERT(!peer->up);
     peer->refill_stalled = false; /* That it is away is shown. */
-    if (peer->learner.stage == LEARNER_SYNCED) {
-        keep_end(peer);
+    if (MUTANT(44) && peer->learner.stage == LEARNER_SYNCED) {
+        keep_end(peer); /* As if it were in step. */
     }
 }
 

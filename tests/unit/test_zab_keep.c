@@ -45,6 +45,7 @@ static void leads(struct rig *rig)
     rig->drive.init.has_snapshot = true;
     rig->drive.init.snap_start = snap_start;
     rig->drive.init.limits.chunk_bytes = CHUNK;
+    rig->drive.init.limits.cache_max = 1;
     drive_start(&rig->drive);
     drive_lead(&rig->drive);
     ask(rig);
@@ -135,6 +136,31 @@ static void the_log_is_kept_over_a_broken_connection_for_a_time(void **state)
     drive_down(&rig.drive, 2);
     wait_ms(&rig, STALL_MS / 2);
     assert_int_equal(kept(&rig), ZAB_KEEP_NONE);
+    drive_release(&rig.drive);
+}
+
+/* It has the start of the epoch, which is long ago: as good as any, but the log behind it is on
+ * disk alone. */
+static void a_learner_far_behind_in_this_epoch_finds_its_log_again(void **state)
+{
+    struct rig rig;
+    zxid_t start;
+
+    (void)state;
+    leads(&rig);
+    start = drive_status(&rig.drive).last;
+    piece(&rig, false);
+    for (int i = 0; i < 3; i++) {
+        (void)drive_propose(&rig.drive, "x");
+        drive_persist(&rig.drive);
+        drive_learner_says(&rig.drive, 1, ZAB_ACK, drive_status(&rig.drive).last);
+    }
+    piece(&rig, true);
+    drive_fetched(&rig.drive);
+    drive_learner_says(&rig.drive, 2, ZAB_ACK_NEWLEADER, start);
+    assert_int_equal(kept(&rig), start);
+    drive_down(&rig.drive, 2);
+    assert_int_equal(kept(&rig), start);
     drive_release(&rig.drive);
 }
 
@@ -243,6 +269,27 @@ static void a_purge_before_the_snapshot_is_known_ends_nothing(void **state)
     drive_release(&rig.drive);
 }
 
+static void a_learner_that_has_its_snapshot_gets_the_rest_of_the_log_alone(void **state)
+{
+    struct rig rig;
+    struct drive_log theirs = {0};
+
+    (void)state;
+    leads(&rig);
+    piece(&rig, true);
+    drive_down(&rig.drive, 2);
+    drive_up_as(&rig.drive, 2, 999, false);
+    drive_clear(&rig.drive);
+    drive_log_reset(&theirs, snap_start, 99);
+    drive_cepoch(&rig.drive, 2, 0, 0);
+    drive_ackepoch(&rig.drive, 2, &theirs, 0);
+    assert_null(drive_effect(&rig.drive, ZAB_FX_SNAP_FETCH));
+    assert_int_equal(drive_sent(&rig.drive, 2, ZAB_SYNC)->flags, 0);
+    assert_int_equal(drive_sent(&rig.drive, 2, ZAB_SYNC)->zxid, snap_start);
+    assert_int_equal(kept(&rig), snap_start);
+    drive_release(&rig.drive);
+}
+
 /* The same may lead again, in a new epoch. */
 static void the_log_is_kept_until_another_one_leads(void **state)
 {
@@ -266,12 +313,14 @@ int main(void)
         cmocka_unit_test(all_of_the_log_is_kept_until_the_snapshot_is_known),
         cmocka_unit_test(the_log_is_kept_until_the_learner_is_in_step),
         cmocka_unit_test(the_log_is_kept_over_a_broken_connection_for_a_time),
+        cmocka_unit_test(a_learner_far_behind_in_this_epoch_finds_its_log_again),
         cmocka_unit_test(no_log_is_kept_for_a_learner_without_progress),
         cmocka_unit_test(a_refill_without_progress_is_shown_until_it_moves),
         cmocka_unit_test(a_refill_whose_learner_is_away_is_not_shown_as_stalled),
         cmocka_unit_test(a_stalled_refill_ends_when_the_learner_is_in_step),
         cmocka_unit_test(a_refill_that_lost_its_log_begins_again_at_once),
         cmocka_unit_test(a_purge_before_the_snapshot_is_known_ends_nothing),
+        cmocka_unit_test(a_learner_that_has_its_snapshot_gets_the_rest_of_the_log_alone),
         cmocka_unit_test(the_log_is_kept_until_another_one_leads),
     };
 
