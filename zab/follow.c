@@ -126,6 +126,24 @@ static void outline(const struct trail *trail, struct zab_msg *msg)
     ASSERT(msg->base <= trail->last);
 }
 
+/* Where the leader's stream may begin. With all of a snapshot here that is in the log that belongs
+ * to it: all that lies between start and end is committed, so whoever leads has the same. */
+static void outline_what_continues(const struct zab *zab, struct zab_msg *msg)
+{
+    ASSERT(msg->type == ZAB_ACKEPOCH);
+
+    if (zab->partial.is_whole) {
+        ASSERT(zab->follow.staged.durable == zab->follow.staged.last || MUTANT(11));
+        outline(&zab->follow.staged, msg);
+        return;
+    }
+    if (!zab->quarantined) {
+        outline(&zab->trail, msg);
+    }
+    msg->snap_id = zab->partial.id;
+    msg->snap_offset = zab->partial.offset;
+}
+
 static void send_ackepoch(struct zab *zab)
 {
     struct zab_msg msg = dialogue(zab, ZAB_ACKEPOCH);
@@ -135,11 +153,9 @@ static void send_ackepoch(struct zab *zab)
     if (!zab->quarantined) {
         msg.zxid = said_last(zab);
         msg.chain = zab->trail.last_chain;
-        outline(&zab->trail, &msg);
     }
     msg.flags |= zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
-    msg.snap_id = zab->partial.id;
-    msg.snap_offset = zab->partial.offset;
+    outline_what_continues(zab, &msg);
     zab->follow.phase = FOLLOW_ACKED;
     fx_send(zab, zab->follow.leader, &msg);
 }

@@ -1,8 +1,10 @@
 /*
  * Phase 2 on the learner's side, when the logs have nothing in common: a snapshot is received.
  *
- * It comes with the log that makes it whole, (start, end]; both are staged and become ours by one
- * switch on disk. Until then the old log stands, in memory too.
+ * It comes with the log that makes it a state, (start, end]; both are staged and become ours by one
+ * switch on disk. Until then the old log stands, in memory too. What is staged outlasts the
+ * dialogue: a part of the file continues with a leader that has the same file, all of it with any
+ * leader whose log reaches back to the end of what is staged.
  */
 #include "zab/zab_int.h"
 
@@ -31,8 +33,8 @@ void follow_snap_begin(struct zab *zab)
     zab->follow.snap_begun = false;
     zab->follow.chunk_count = 0;
     trail_reset(&zab->follow.staged, 0, 0);
-    if (zab->partial.id == 0) {
-        begin(zab);
+    if (zab->partial.id == 0 || zab->partial.is_whole) {
+        begin(zab); /* Of one that is whole the leader does not have the log any more. */
     }
 }
 
@@ -123,7 +125,6 @@ void follow_snap_persisted(struct zab *zab, uint64_t token)
     struct following *follow = &zab->follow;
     uint32_t done = 0;
 
-    (void)trail_persisted(&follow->staged, token);
     while (done < follow->chunk_count && follow->chunks[done].token <= token) {
         done++;
     }
@@ -211,27 +212,78 @@ void follow_snap_forget(struct zab *zab)
         PROBE("zab.partial_forgotten");
         (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
         zab->partial = (struct partial){0};
+        trail_reset(&zab->follow.staged, 0, 0);
     }
     ASSERT(zab->partial.id == 0);
 }
 
-/* The dialogue is over. What has come of a snapshot's file stays, for the next one. */
+static bool is_worth_keeping(const struct following *follow)
+{
+    ASSERT(follow->staged_used && !follow->installing);
+
+    return follow->phase == FOLLOW_SNAP && follow->snap_offset > 0 && follow->snap_id != 0 &&
+           !MUTANT(42) && !(follow->snap_complete && MUTANT(43));
+}
+
+static void keep_partial(struct zab *zab)
+{
+    const struct following *follow = &zab->follow;
+
+    ASSERT(zab->partial.id == 0);
+    zab->partial = (struct partial){.id = follow->snap_id, .offset = follow->snap_offset};
+    if (follow->snap_complete) {
+        PROBE("zab.whole_snapshot_broken_off");
+        zab->partial.is_whole = true;
+        zab->partial.end = follow->snap_end;
+        zab->partial.has_config = follow->has_staged_config;
+        zab->partial.config = follow->staged_config;
+    }
+}
+
+/* The dialogue is over. What has come of a snapshot's file, and all of it with what has come of its
+ * log, stays for the next one. */
 void follow_snap_abort(struct zab *zab)
 {
     struct following *follow = &zab->follow;
 
     ASSERT(zab->state != ZAB_LEADING);
     if (follow->staged_used && !follow->installing) {
-        if (follow->phase == FOLLOW_SNAP && !follow->snap_complete && follow->snap_offset > 0 &&
-            follow->snap_id != 0 && !MUTANT(42)) {
+        if (is_worth_keeping(follow)) {
             PROBE("zab.snapshot_broken_off");
-            zab->partial = (struct partial){.id = follow->snap_id, .offset = follow->snap_offset};
+            keep_partial(zab);
         } else {
             PROBE("zab.snapshot_aborted");
             (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
         }
     }
     follow->staged_used = false;
+}
+
+/* The leader's log reaches back to what has come of the log that belongs to a whole snapshot, and
+ * continues behind it. */
+void follow_snap_continue(struct zab *zab, zxid_t common)
+{
+    struct following *follow = &zab->follow;
+    const struct partial *partial = &zab->partial;
+
+    ASSERT(follow->phase == FOLLOW_ACKED && partial->is_whole);
+    if (common != follow->staged.last) {
+        follow_error(zab, "SYNC leaves out a part of the log that belongs to the snapshot here");
+        return;
+    }
+    ASSERT(follow->staged.last < partial->end && !follow->installing);
+    PROBE("zab.snapshot_log_resumed");
+    follow->phase = FOLLOW_SNAP;
+    follow->snap_begun = true;
+    follow->snap_complete = true;
+    follow->staged_used = true;
+    follow->snap_id = partial->id;
+    follow->snap_offset = partial->offset;
+    follow->snap_start = follow->staged.base;
+    follow->snap_end = partial->end;
+    follow->has_staged_config = partial->has_config;
+    follow->staged_config = partial->config;
+    zab->partial = (struct partial){0};
 }
 
 /* Asks for the state that belongs to the log as it is now. */

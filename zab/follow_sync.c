@@ -79,12 +79,16 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
     }
     zab->follow.acked = 0;
     zab->follow.target = msg->commit;
-    if (!(msg->flags & ZAB_FLAG_SNAP)) {
-        follow_snap_forget(zab); /* Records are for our own log from now on. */
-    }
     if (msg->flags & ZAB_FLAG_SNAP) {
         follow_snap_begin(zab);
-    } else if (zab->quarantined) {
+        return;
+    }
+    if (zab->partial.is_whole) {
+        follow_snap_continue(zab, msg->zxid);
+        return;
+    }
+    follow_snap_forget(zab); /* Records are for our own log from now on. */
+    if (zab->quarantined) {
         begin_refill(zab, msg->zxid);
     } else if (!trail_has(&zab->trail, msg->zxid)) {
         follow_error(zab, "SYNC names a record that is not in the log");

@@ -92,8 +92,9 @@ struct zab_msg {
     uint64_t offset;    /* In a snapshot. */
     zxid_t digest_zxid; /* PONG: newest checkpoint ... */
     uint64_t digest;    /* ... and the state's digest there. */
-    zxid_t base;     /* ACKEPOCH: the log holds what follows this. VOTE: configuration's version. */
-    uint32_t voters; /* VOTE: of the sender's configuration; 0: it knows none. */
+    zxid_t base; /* ACKEPOCH: the log outlined holds what follows this: the sender's own, or that
+                    of a snapshot that has arrived. VOTE: configuration's version. */
+    uint32_t voters;          /* VOTE: of the sender's configuration; 0: it knows none. */
     struct zab_range *ranges; /* ACKEPOCH; owned by the message's owner. */
     uint32_t range_count;
     struct logrec *rec;   /* ENTRY; a reference of the message's owner. */

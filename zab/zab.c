@@ -321,6 +321,7 @@ static void on_persisted(struct zab *zab, const struct zab_event *event)
     }
     zab->change_count -= done;
     (void)trail_persisted(&zab->trail, event->token);
+    (void)trail_persisted(&zab->follow.staged, event->token);
     switch (zab->state) {
     case ZAB_LEADING:
         lead_on_persisted(zab);

@@ -213,6 +213,10 @@ enum follow_phase {
 struct partial {
     uint64_t id; /* 0: none. */
     uint64_t offset;
+    bool is_whole; /* All of it is here, and `follow.staged` is what has come of its log. */
+    zxid_t end;    /* Then: of the snapshot, which that log does not reach yet ... */
+    bool has_config;
+    struct zab_config config; /* ... and the newest configuration in that log. */
 };
 
 struct inbox_item {
@@ -495,6 +499,7 @@ void follow_on_vote(struct zab *zab, const struct peer *peer);
 void follow_install_done(struct zab *zab, const struct zab_event *event);
 void follow_reset_done(struct zab *zab);
 void follow_snap_abort(struct zab *zab);
+void follow_snap_continue(struct zab *zab, zxid_t common);
 void follow_snap_forget(struct zab *zab); /* What lies on the disk of one that broke off. */
 
 /* admit.c: founding, strangers, rolled-back disks. */

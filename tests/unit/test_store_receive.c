@@ -222,6 +222,31 @@ static void a_refused_snapshot_can_be_aborted(void **state)
     release(&kit, &offer);
 }
 
+/* The connection may break in the middle of its log: a leader is elected and promised before the
+ * rest comes. */
+static void the_log_of_a_snapshot_continues_behind_other_changes(void **state)
+{
+    struct skit kit;
+    struct offer offer;
+    struct store_op promise = {.type = STORE_PROMISE, .epoch = 9, .leader = 2};
+
+    (void)state;
+    ready(&kit, &offer);
+    assert_int_equal(send_all(&kit, &offer), ERR_OK);
+
+    struct store_op first = {.type = STORE_APPEND, .recs = kit.log.recs + START, .rec_count = 1};
+    struct store_op rest = {
+        .type = STORE_APPEND, .recs = kit.log.recs + START + 1, .rec_count = UPTO - START - 1};
+
+    assert_int_equal(skit_run(&kit, &first), ERR_OK);
+    assert_int_equal(skit_run(&kit, &promise), ERR_OK);
+    assert_int_equal(skit_run(&kit, &rest), ERR_OK);
+    assert_int_equal(install(&kit), ERR_OK);
+    skit_log_cut(&kit.log, UPTO);
+    assert_true(skit_check_snapshot(&kit));
+    release(&kit, &offer);
+}
+
 /* Whatever call finds the disk full: the changes of a reception never stay in the queue. */
 static void no_full_disk_holds_up_a_reception(void **state)
 {
@@ -257,6 +282,7 @@ int main(void)
         cmocka_unit_test(records_that_do_not_fit_are_refused_with_their_snapshot),
         cmocka_unit_test(records_that_do_not_fit_later_are_refused_too),
         cmocka_unit_test(a_refused_snapshot_can_be_aborted),
+        cmocka_unit_test(the_log_of_a_snapshot_continues_behind_other_changes),
         cmocka_unit_test(no_full_disk_holds_up_a_reception),
     };
 

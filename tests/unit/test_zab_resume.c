@@ -1,4 +1,5 @@
-/* A broken transfer of a snapshot resumes at its offset; its parts are used for nothing else. */
+/* A broken transfer of a snapshot resumes at its offset, and once all of the snapshot is here in
+ * the log that belongs to it; what is here is used for nothing else. */
 #include "tests/unit/zab_snap_kit.h"
 
 enum {
@@ -160,6 +161,207 @@ static void what_is_here_goes_before_this_replica_leads(void **state)
     drive_release(&drive);
 }
 
+/* ---- All of it is here, and a part of its log. ---- */
+
+enum {
+    HERE = END - 1 /* The log has come as far as that. */
+};
+
+static const zxid_t here = ((zxid_t)6 << 32) + HERE;
+
+static void whole_but_for_its_log(struct drive *drive, bool quarantined)
+{
+    acked(drive, quarantined);
+    begin(drive);
+    piece(drive, SNAPSHOT, 0, false);
+    piece(drive, SNAPSHOT, 100, true);
+    entries_to(drive, HERE);
+    drive_clear(drive);
+    come_back(drive);
+}
+
+/* The leader's log reaches back to that. */
+static void continue_behind(struct drive *drive, zxid_t zxid)
+{
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid, .commit = snap_end});
+}
+
+/* Some of it was still on its way to the disk when the connection broke. */
+static void the_leader_is_told_the_log_of_a_snapshot_that_is_here(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+
+    const struct zab_msg *ack = drive_sent(&drive, 3, ZAB_ACKEPOCH);
+
+    assert_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
+    assert_int_equal(ack->zxid, zxid_make(3, 2)); /* What it has made durable in its own log. */
+    assert_int_equal(ack->base, snap_start);
+    assert_int_equal(ack->range_count, 1);
+    assert_int_equal(ack->ranges[0].epoch, 6);
+    assert_int_equal(ack->ranges[0].first, START + 1);
+    assert_int_equal(ack->ranges[0].last, HERE);
+    assert_int_equal(ack->snap_id, 0);
+    drive_release(&drive);
+}
+
+static void assert_only_the_rest_is_needed(struct drive *drive)
+{
+    drive_clear(drive);
+    continue_behind(drive, here);
+    drive_persist(drive);
+    assert_null(drive_asked(drive, ZAB_PERSIST_SNAP_INSTALL));
+    assert_null(drive_effect(drive, ZAB_FX_RESTORE));
+    entries_to(drive, END);
+    drive_persist(drive);
+    assert_null(drive_asked(drive, ZAB_PERSIST_SNAP_BEGIN));
+    assert_null(drive_asked(drive, ZAB_PERSIST_SNAP_ABORT));
+    assert_int_equal(drive_status(drive).last, snap_end);
+    assert_int_equal(drive_effect(drive, ZAB_FX_RESTORE)->zxid, snap_start);
+}
+
+static void only_the_missing_log_is_needed_then(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    assert_only_the_rest_is_needed(&drive);
+    drive_release(&drive);
+}
+
+static void it_stays_over_many_dialogues_too(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    continue_behind(&drive, here);
+    come_back(&drive);
+    come_back(&drive);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->base, snap_start);
+    assert_only_the_rest_is_needed(&drive);
+    drive_release(&drive);
+}
+
+/* What lies between its start and its end is committed: every leader has that, or none of it. */
+static void another_leader_may_send_the_rest(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    drive_down(&drive, 3);
+    drive.leader = 2;
+    drive.epoch = 8;
+    drive_says(&drive, 2, ZAB_LEADING, 2);
+    drive_up(&drive, 3);
+    drive_says(&drive, 3, ZAB_FOLLOWING, 2);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
+    drive_persist(&drive);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_ACKEPOCH)->base, snap_start);
+    assert_only_the_rest_is_needed(&drive);
+    drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(8, 0)));
+    drive_persist(&drive);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_ACK_NEWLEADER)->zxid, zxid_make(8, 0));
+    drive_release(&drive);
+}
+
+static void a_damaged_disk_needs_only_the_rest_too(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, true);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->zxid, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->base, snap_start);
+    assert_only_the_rest_is_needed(&drive);
+    assert_null(drive_asked(&drive, ZAB_PERSIST_RESET));
+    assert_true(drive_status(&drive).quarantined);
+    drive_release(&drive);
+}
+
+static void a_configuration_in_the_part_that_is_here_binds(void **state)
+{
+    struct buf bytes;
+    struct drive drive;
+
+    (void)state;
+    acked(&drive, false);
+    buf_init(&bytes, 4096);
+    zab_config_encode(&drive.init.config, &bytes);
+    begin(&drive);
+    piece(&drive, SNAPSHOT, 0, true);
+    entries_to(&drive, START + 1);
+    drive_entry(&drive,
+                drive_log_add_type(&drive.theirs, LOGREC_CONFIG, snap_start + 2, buf_slice(&bytes)),
+                0);
+    come_back(&drive);
+    assert_only_the_rest_is_needed(&drive);
+    assert_int_equal(zab_config(drive.zab)->version, snap_start + 2);
+    buf_release(&bytes);
+    drive_release(&drive);
+}
+
+static void a_leader_without_that_log_sends_another_snapshot(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    begin(&drive);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_BEGIN));
+    piece(&drive, SNAPSHOT + 1, 0, false);
+    drive_persist(&drive);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->offset, 100);
+    drive_release(&drive);
+}
+
+static void a_leader_with_another_log_ends_it(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    continue_behind(&drive, here - 1);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
+    come_back(&drive);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->base, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ranges[0].epoch, 3);
+    drive_release(&drive);
+}
+
+static void a_gap_in_its_log_ends_it(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    continue_behind(&drive, here);
+    (void)drive_log_add(&drive.theirs, here + 1);
+    drive_entry(&drive, drive_log_add(&drive.theirs, here + 2), 0);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
+    drive_release(&drive);
+}
+
+static void it_goes_before_this_replica_leads_too(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    whole_but_for_its_log(&drive, false);
+    drive_down(&drive, 3);
+    drive_persist(&drive);
+    drive_elect(&drive, drive.init.id, zxid_make(3, 2));
+    assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +373,16 @@ int main(void)
         cmocka_unit_test(a_gap_behind_it_is_refused),
         cmocka_unit_test(what_is_here_goes_before_records_for_the_own_log),
         cmocka_unit_test(what_is_here_goes_before_this_replica_leads),
+        cmocka_unit_test(the_leader_is_told_the_log_of_a_snapshot_that_is_here),
+        cmocka_unit_test(only_the_missing_log_is_needed_then),
+        cmocka_unit_test(it_stays_over_many_dialogues_too),
+        cmocka_unit_test(another_leader_may_send_the_rest),
+        cmocka_unit_test(a_damaged_disk_needs_only_the_rest_too),
+        cmocka_unit_test(a_configuration_in_the_part_that_is_here_binds),
+        cmocka_unit_test(a_leader_without_that_log_sends_another_snapshot),
+        cmocka_unit_test(a_leader_with_another_log_ends_it),
+        cmocka_unit_test(a_gap_in_its_log_ends_it),
+        cmocka_unit_test(it_goes_before_this_replica_leads_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
