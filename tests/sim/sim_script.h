@@ -38,6 +38,7 @@ struct script {
 
 /* Ends with a NULL name. */
 extern const struct script scripts_sync[];
+extern const struct script scripts_refill[];
 extern const struct script scripts_disk[];
 extern const struct script scripts_net[];
 extern const struct script scripts_session[];

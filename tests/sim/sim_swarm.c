@@ -12,6 +12,7 @@ enum {
     LINKS_EVERY = 8, /* One seed in so many, again another one, has slow links. */
     ROOM_SALT = 0x726f6f6d,
     LINKS_SALT = 0x6c696e6b,
+    LINKS_WINDOW = 4,        /* One record in a round trip would be less than clients write. */
     QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
     CLOCK_EVERY = 8,         /* One seed in so many, others, has TTL znodes and clocks that jump. */
     CLOCK_PENDING = 16,      /* Each look removes as many at the least: there is a bound for all. */
@@ -203,6 +204,9 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
     knobs->snapshots_keep = 1;
     knobs->limits.chunk_bytes = PICK(&rng, 100, 500, 2000);
     knobs->limits.window_bytes_max = PICK(&rng, 1 << 10, 8 << 10);
+    if (knobs->limits.window_max < LINKS_WINDOW) {
+        knobs->limits.window_max = LINKS_WINDOW;
+    }
     knobs->limits.refill_rate = PICK(&rng, 0, 20000, 1 << 20);
     knobs->limits.pending_bytes_max = 1 << 16;
     if (knobs->empty_ms == 0) {
