@@ -297,6 +297,53 @@ static void an_uncommitted_change_that_is_cut_leaves_nothing(void **state)
     drive_release(&drive);
 }
 
+/* Replica 2, which led, knew that the new disk of 3 is admitted, and told no other: the log of 1
+ * ends with the record. */
+static void start_with_an_admission(struct drive *drive)
+{
+    struct buf bytes;
+    struct zab_config changed;
+
+    drive_init(drive, 1, 3);
+    changed = drive->init.config;
+    changed.members[2].incarnation = NEW_DISK;
+    changed.version = zxid_make(1, 1);
+    drive_log_add(&drive->disk, zxid_make(1, 0));
+    buf_init(&bytes, 4096);
+    zab_config_encode(&changed, &bytes);
+    drive_log_add_type(&drive->disk, LOGREC_CONFIG, changed.version, buf_slice(&bytes));
+    buf_release(&bytes);
+    drive->init.committed = zxid_make(1, 0);
+    drive->init.has_pending = true;
+    drive->init.pending = changed;
+    drive_start(drive);
+}
+
+static enum zab_state elected_with(struct drive *drive, uint32_t peer)
+{
+    drive_vote(drive, peer, 1, zxid_make(1, 1));
+    drive_tick(drive, 500);
+    return drive_status(drive).state;
+}
+
+/* The disk of replica 2 is lost: of the voters before the admission 1 is the only one left, and of
+ * those behind it the old disk of 3 is none. Only the disk of 2 helps. */
+static void an_admission_that_only_a_lost_disk_knows_of_keeps_the_others_waiting(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    start_with_an_admission(&drive);
+    drive_up_as(&drive, 3, NEW_DISK, false);
+    assert_int_equal(elected_with(&drive, 3), ZAB_LOOKING);
+    drive_down(&drive, 3);
+    drive_up(&drive, 3);
+    assert_int_equal(elected_with(&drive, 3), ZAB_LOOKING);
+    drive_up(&drive, 2);
+    assert_int_equal(elected_with(&drive, 2), ZAB_LEADING);
+    drive_release(&drive);
+}
+
 /* ---- Rolled-back disks. ---- */
 
 static void a_disk_with_less_than_it_acknowledged_is_told(void **state)
@@ -522,6 +569,7 @@ int main(void)
         cmocka_unit_test(a_member_changes_its_disk_only_so_often),
         cmocka_unit_test(a_new_leader_knows_of_the_last_admission),
         cmocka_unit_test(an_uncommitted_change_that_is_cut_leaves_nothing),
+        cmocka_unit_test(an_admission_that_only_a_lost_disk_knows_of_keeps_the_others_waiting),
         cmocka_unit_test(a_disk_with_less_than_it_acknowledged_is_told),
         cmocka_unit_test(a_disk_with_an_older_promise_is_told),
         cmocka_unit_test(a_larger_promise_explains_a_shorter_log),
