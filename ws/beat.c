@@ -96,29 +96,19 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
     ws_beat_give_up(socket);
 }
 
-/* It is this replica that does not read, and not the client that takes nothing. What the client has
- * asked ends within requestTimeout, and so does this. */
-static bool is_deaf(const struct ws_socket *socket, uint64_t now_ms)
-{
-    const uint32_t own = WS_STOP_FULL | WS_STOP_RATE | WS_STOP_HELD;
-
-    return socket->stops != 0 && (socket->stops & ~own) == 0 && socket->stall_ms == 0 &&
-           now_ms < socket->stop_ms + socket->ws->limits->request_timeout_ms;
-}
-
 /* No pong can be read while the socket is not read, or while the ping waits behind other bytes.
  * Then bytes that arrive at the client show that there is a connection. They do not keep the
- * session: the kernel of a frozen client takes them as well. Only while this replica does not read,
- * the session does not age. */
+ * session: the kernel of a frozen client takes them as well. Only while this replica reads nothing
+ * more (read.c), the session does not age, for requestTimeout at most. */
 static void look_for_life(struct ws_socket *socket, uint64_t now_ms)
 {
-    bool unheard = socket->stops != 0 || socket->stall_ms != 0;
+    bool unheard = socket->behind_ms != 0 || socket->stall_ms != 0;
 
     if (!unheard || !ws_out_is_taken(socket, &socket->alive)) {
         return;
     }
     socket->heard_ms = now_ms;
-    if (is_deaf(socket, now_ms)) {
+    if (!socket->reads && socket->code == WS_CODE_NONE && ws_socket_is_fresh(socket)) {
         ws_session_keep(socket);
     }
 }
@@ -190,7 +180,7 @@ static void excuse(struct ws_socket *socket, uint64_t now_ms)
     put_off(&socket->heard_ms, by_ms);
     put_off(&socket->in_end_ms, by_ms);
     put_off(&socket->stall_ms, by_ms);
-    put_off(&socket->stop_ms, by_ms);
+    put_off(&socket->behind_ms, by_ms);
     put_off(&socket->leave_ms, by_ms);
     put_off(&socket->end_ms, by_ms);
 }

@@ -77,10 +77,12 @@ static void put_control(struct ws_socket *socket, enum piece_kind kind, uint8_t 
     put(socket, kind, slice_make(head, sizeof(head)), payload);
 }
 
-/* With a byte in it: some libraries of clients do not answer an empty one. */
+/* It carries the time, which the pong repeats (RFC 6455, 5.5.3). */
 void ws_out_ping(struct ws_socket *socket)
 {
-    put_control(socket, PIECE_BEAT, FRAME_PING, slice_str("z"));
+    uint64_t now_ms = os_now_ms();
+
+    put_control(socket, PIECE_BEAT, FRAME_PING, slice_make(&now_ms, sizeof(now_ms)));
 }
 
 /* At most one pong is on its way at a time; the next one answers the newest ping. */

@@ -281,15 +281,32 @@ static bool takes_more(struct ws_socket *socket)
     return !full;
 }
 
+/* A message may take long: what has arrived meanwhile, of this client and of others, is read before
+ * the next one. */
 void ws_queue_run(struct ws_socket *socket)
 {
+    uint64_t end_us = os_now_us() + WS_WORK_US;
     bool more = true;
 
+    socket->ran = socket->ws->polls;
     while (more && takes_more(socket)) {
         start_some(socket);
         more = answer_first(socket);
+        if (more && os_now_us() >= end_us) {
+            ws_socket_later(socket);
+            more = false;
+        }
     }
     ws_socket_stop(socket, WS_STOP_HELD, !list_empty(&socket->held));
+}
+
+bool ws_queue_is_ready(const struct ws_socket *socket)
+{
+    if (list_empty(&socket->messages) || !list_empty(&socket->held) || ws_out_is_full(socket)) {
+        return false;
+    }
+    return socket->next != &socket->messages ||
+           list_first(&socket->messages, struct ws_message, node)->step != WS_INSIDE;
 }
 
 void ws_queue_eased(struct ws_socket *socket)

@@ -1,22 +1,38 @@
 /*
  * What a client's bytes are: messages and control frames, in order. Each call takes what lies there
- * as far as the socket may be read; the rest is kept, at most one piece of a connection, and taken
- * first when it goes on.
+ * as far as messages may be taken; the rest is kept, at most two pieces of a connection, and taken
+ * first when it continues. So a client whose messages wait is heard as long as there is room.
  */
 #include "base/check.h"
 #include "base/loop.h"
+#include "base/os_clock.h"
 #include "ws/ws_int.h"
 
 static void take_ping(struct ws_socket *socket, struct slice payload)
 {
     ASSERT(payload.len <= sizeof(socket->pong));
-    ws_socket_heard(socket);
     socket->pong_len = (uint8_t)payload.len;
     socket->pong_due = true; /* The newest, in place of one that has not left (5.5.3). */
     if (payload.len > 0) {
         memcpy(socket->pong, payload.data, payload.len);
     }
     ws_socket_turn(socket);
+}
+
+/* A pong repeats the time of its ping (out.c): the client was alive then, and has sent all that is
+ * still unread after it. When we have read all the time since, nothing waits any more. */
+static void take_pong(struct ws_socket *socket, struct slice payload)
+{
+    uint64_t asked_ms = 0;
+
+    if (socket->behind_ms == 0 || payload.len != sizeof(asked_ms)) {
+        return;
+    }
+    memcpy(&asked_ms, payload.data, sizeof(asked_ms));
+    if (asked_ms > socket->behind_ms && asked_ms <= os_now_ms()) {
+        socket->behind_ms = socket->reads && asked_ms >= socket->read_ms ? 0 : asked_ms;
+        ws_socket_heard(socket);
+    }
 }
 
 /* The client closes. What it asked and was not answered is not any more; what waits for it leaves
@@ -65,7 +81,7 @@ static void take(struct ws_socket *socket, enum ws_frame_kind kind, const struct
     } else if (kind == WS_FRAME_PING) {
         take_ping(socket, frame->bytes);
     } else {
-        ws_socket_heard(socket);
+        take_pong(socket, frame->bytes);
     }
 }
 
@@ -114,11 +130,14 @@ static void drop_kept(struct ws_socket *socket, size_t len)
     }
 }
 
-/* A socket with bytes that are kept is not read; if it is, they come first. */
+/* Bytes that are kept come first. */
 void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len)
 {
     if (!socket->open) {
         return; /* It was cut: the library reads on until it finds the end. */
+    }
+    if (socket->code == WS_CODE_NONE && !socket->farewell) {
+        ws_socket_heard(socket);
     }
     size_t taken = socket->kept.len == 0 ? take_some(socket, bytes, len) : 0;
 
@@ -134,16 +153,30 @@ void ws_read_kept(struct ws_socket *socket)
     ws_read_pace(socket);
 }
 
-/* Is the client to be read? While it closes, or behind a cut, all is read: its own close, and its
- * end. */
+/* Is the client to be read? While its messages wait, until one piece of the connection is kept.
+ * While it closes, or behind a cut, all is read: its own close, and its end. */
+static bool has_room(const struct ws_socket *socket)
+{
+    if (!socket->open || socket->farewell || (socket->stops == 0 && socket->kept.len == 0)) {
+        return true;
+    }
+    return socket->kept.len < WS_READ_BYTES && socket->ws->bytes < WS_ALL_BYTES;
+}
+
 void ws_read_pace(struct ws_socket *socket)
 {
-    bool reads = !socket->open || socket->farewell || (socket->stops == 0 && socket->kept.len == 0);
+    bool reads = has_room(socket);
 
-    if (socket->wsi && reads != socket->reads) {
-        socket->reads = reads;
-        (void)lws_rx_flow_control(socket->wsi, reads);
+    if (!socket->wsi || reads == socket->reads) {
+        return;
     }
+    if (reads) {
+        socket->read_ms = os_now_ms();
+    } else if (socket->behind_ms == 0) {
+        socket->behind_ms = os_now_ms();
+    }
+    socket->reads = reads;
+    (void)lws_rx_flow_control(socket->wsi, reads);
 }
 
 void ws_read_release(struct ws_socket *socket)

@@ -25,7 +25,7 @@ void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival)
     list_init(&socket->messages);
     socket->next = &socket->messages;
     buf_init(&socket->in, limits->message_bytes_max);
-    buf_init(&socket->kept, 2 * (size_t)WS_READ_BYTES);
+    buf_init(&socket->kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
     ws_frame_init(&socket->frames, limits->message_bytes_max);
     pieces_init(&socket->out, gate_unsent(ws->gate)); /* Bounded by ws_out_is_full and lag.c. */
     ws_beat_start(socket);
@@ -95,6 +95,12 @@ void ws_socket_turn(struct ws_socket *socket)
     }
 }
 
+void ws_socket_later(struct ws_socket *socket)
+{
+    list_remove(&socket->turn);
+    list_push_back(&socket->ws->later, &socket->turn);
+}
+
 bool ws_socket_waits_to_resume(struct ws_socket *socket)
 {
     struct ws *ws = socket->ws;
@@ -106,8 +112,7 @@ bool ws_socket_waits_to_resume(struct ws_socket *socket)
     if (now_us - ws->resume_us < WS_WORK_US) {
         return false;
     }
-    list_remove(&socket->turn);
-    list_push_back(&ws->later, &socket->turn);
+    ws_socket_later(socket);
     return true;
 }
 
@@ -124,9 +129,6 @@ void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop)
     socket->stops = stop ? before | why : before & ~(uint32_t)why;
     if ((before == 0) == (socket->stops == 0)) {
         return;
-    }
-    if (socket->stops != 0) {
-        socket->stop_ms = os_now_ms();
     }
     if (socket->stops == 0 && socket->in_end_ms != 0) {
         await_rest(socket); /* The time in which we did not read was not the client's. */
@@ -173,10 +175,19 @@ void ws_socket_cut(struct ws_socket *socket)
 
 /* ---- Reading ---- */
 
+bool ws_socket_is_fresh(const struct ws_socket *socket)
+{
+    return socket->behind_ms == 0 ||
+           os_now_ms() < socket->behind_ms + socket->ws->limits->request_timeout_ms;
+}
+
+/* Of bytes that may have waited for longer the client may be frozen since. */
 void ws_socket_heard(struct ws_socket *socket)
 {
     socket->heard_ms = os_now_ms();
-    ws_session_keep(socket);
+    if (ws_socket_is_fresh(socket)) {
+        ws_session_keep(socket);
+    }
 }
 
 /* One more message: when is it on time at the configured rate? */
@@ -229,7 +240,6 @@ void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, 
     if (!socket->open || socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text, last)) {
         return;
     }
-    ws_socket_heard(socket);
     if (last && socket->in_end_ms == 0) {
         take_message(socket, piece); /* The common one, whole. */
         return;

@@ -47,24 +47,42 @@ static void part(struct ws_socket *socket)
     }
 }
 
+/* Messages are run once between two polls. A client that takes large replies as fast as they are
+ * made would keep the thread from reading anything else: its own pongs, and all other clients. */
+static void run_messages(struct ws_socket *socket)
+{
+    if (socket->ran != socket->ws->polls) {
+        ws_queue_run(socket);
+    } else if (ws_queue_is_ready(socket)) {
+        ws_socket_later(socket);
+    }
+}
+
 static void give_turn(struct ws_socket *socket)
 {
     if (!socket->open) {
         return;
     }
-    ws_queue_run(socket);
+    run_messages(socket);
     take_leave(socket);
     ws_read_kept(socket);
     ws_out_flush(socket);
     part(socket);
 }
 
-/* Whoever is to be told something on the way is put at the end of the list. */
+/* A socket that is told something on the way is put at the end of the list. When the time is up the
+ * others have their turn behind the next poll. */
 static void give_turns(struct ws *ws)
 {
+    uint64_t end_us = os_now_us() + WS_TURNS_US;
+
     while (!list_empty(&ws->turn)) {
         struct ws_socket *socket = list_first(&ws->turn, struct ws_socket, turn);
 
+        if (os_now_us() >= end_us) {
+            ws_socket_later(socket);
+            continue;
+        }
         list_remove(&socket->turn);
         give_turn(socket);
     }
@@ -97,6 +115,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
 
     (void)loop;
     (void)events;
+    ws->polls++;
     take_later(ws);
     ws_relief_end(ws);
     if (!list_empty(&ws->behind)) {

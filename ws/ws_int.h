@@ -26,8 +26,8 @@
 #include <libwebsockets.h>
 
 enum {
-    WS_READ_BYTES = 32768,   /* Of a connection, at a time; so much of one that may not be read
-                                on is kept. */
+    WS_READ_BYTES = 32768,   /* Of a connection, at a time; twice as much of one whose messages
+                                wait is kept. */
     WS_UNHEARD_MAX = 64,     /* Times of news after which the thread looks without any socket. */
     WS_FEW_BYTES = 64 << 10, /* Of what a client has missed, while room is short. */
     WS_TURN_BYTES = 1 << 20, /* Sent to one socket before others have their turn. */
@@ -43,7 +43,9 @@ enum {
     WS_BLOCK_BYTES = 64 << 10,   /* Of a large reply, encoded for one write. */
     WS_PUMP_SETS = 256,          /* Transactions told before sockets have their turn. */
     WS_CATCH_UPS = 64,           /* Watches that catch up before sockets have their turn. */
-    WS_WORK_US = 5000,           /* The same in time; and for watches that resume in a turn. */
+    WS_WORK_US = 5000,           /* The same in time; for watches that resume in a turn; and for
+                                    the messages of one socket in its turn. */
+    WS_TURNS_US = 20000,         /* Turns, before the thread reads what has arrived meanwhile. */
     WS_ROUNDS = 4,               /* That reads wait at least for what their client has missed. */
     WS_RETRY_MS = 5,             /* Until the gate is asked again after it had no room. */
     WS_RELIEF_MS = 50,           /* Between looks at who is slowest, when that brings nothing. */
@@ -136,7 +138,8 @@ struct ws {
     struct subscriber *subscriber;
     struct list sockets; /* Of ws_socket.node. */
     struct list turn;    /* Of ws_socket.turn: something to run or to send. */
-    struct list later;   /* Of ws_socket.turn: a watch of theirs resumes in the next turn. */
+    struct list later;   /* Of ws_socket.turn: their next turn comes behind another poll. */
+    uint64_t polls;      /* So often the loop has looked for what has arrived. */
     uint64_t resume_us;  /* When the first watch of this turn resumed; 0: none yet. */
     struct list held;    /* Of ws_socket.held: the gate had no room. */
     struct list behind;  /* Of ws_socket.behind: with watches that may catch up now. */
@@ -177,7 +180,7 @@ struct ws {
     struct ws_metrics metrics;
 };
 
-/* Why a socket is not read now; any of these. */
+/* Why no messages of a socket are taken now; any of these. */
 enum ws_stop {
     WS_STOP_FULL = 1,    /* maxInFlight, or bytes of what is in flight. */
     WS_STOP_RATE = 2,    /* maxMessagesPerSecond. */
@@ -219,8 +222,11 @@ struct ws_socket {
 
     /* What it asks. */
     struct ws_frame_reader frames;
-    struct buf kept;      /* Bytes read that wait until it may be read on. */
-    bool reads;           /* The library is to read. */
+    struct buf kept;      /* Bytes read that wait until messages may be taken again. */
+    bool reads;           /* The library is to read, ... */
+    uint64_t read_ms;     /* ... since this time. */
+    uint64_t behind_ms;   /* Bytes wait, or may have waited, and all that come were sent after this
+                             time; 0: they come as they are sent. */
     struct buf in;        /* A message that comes in pieces ... */
     uint64_t in_end_ms;   /* ... and must be whole by then; 0: none. */
     struct list messages; /* Of ws_message.node, in order of arrival. */
@@ -228,6 +234,7 @@ struct ws_socket {
     uint32_t count;       /* Of them. */
     size_t bytes;         /* Of their texts. */
     uint32_t unrun;       /* Started ones that run only when all before them are answered. */
+    uint64_t ran;         /* The poll (of ws.polls) behind which messages were run last. */
     uint64_t rate_us;     /* When it would be on time again at its rate. */
 
     /* What it is told. */
@@ -261,10 +268,9 @@ struct ws_socket {
 
     /* Time, in ms. */
     struct ev_timer timer;
-    uint64_t heard_ms; /* A sign of the client. */
+    uint64_t heard_ms; /* Bytes of the client have arrived. */
     uint64_t beat_ms;  /* Next heartbeat. */
     uint64_t ping_ms;  /* Next ping. */
-    uint64_t stop_ms;  /* Since when it is not read, while it is not. */
     uint64_t stall_ms; /* Since when it has taken nothing of what waits; 0: nothing waits. */
     uint64_t sent;     /* Bytes handed to the kernel. */
     uint64_t taken;    /* Bytes that have arrived at the client, as of `stall_ms` ... */
@@ -341,16 +347,23 @@ void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
 
 /* A piece of a message; `last` ends it. */
 void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last);
-void ws_socket_heard(struct ws_socket *socket); /* The client itself has sent something. */
 
-/* Something is to be run or sent at the end of this turn of the loop. */
+/* Bytes of the client have arrived. They keep its session if they are fresh. */
+void ws_socket_heard(struct ws_socket *socket);
+
+/* No byte of the client can have waited unread for longer than requestTimeout. */
+bool ws_socket_is_fresh(const struct ws_socket *socket);
+
+/* Something is to be run or sent at the end of this turn of the loop; or of the next one, behind
+ * what arrives until then. */
 void ws_socket_turn(struct ws_socket *socket);
+void ws_socket_later(struct ws_socket *socket);
 
 /* True when watches that resume have taken long enough in this turn: the socket has another one
  * behind the others. Thousands come at once when a replica is lost. */
 bool ws_socket_waits_to_resume(struct ws_socket *socket);
 
-/* Reading stops and goes on. */
+/* Taking messages stops and continues. */
 void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
 
 /* Answers what was asked, says why, and closes; the first reason stays. */
@@ -366,8 +379,9 @@ void ws_read_release(struct ws_socket *socket);
 
 /* ---- queue.c: messages in order ---- */
 void ws_queue_message(struct ws_socket *socket, struct slice text);
-void ws_queue_run(struct ws_socket *socket);
-void ws_queue_eased(struct ws_socket *socket); /* It has been sent some. */
+void ws_queue_run(struct ws_socket *socket);            /* For WS_WORK_US. */
+bool ws_queue_is_ready(const struct ws_socket *socket); /* It may have something to run. */
+void ws_queue_eased(struct ws_socket *socket);          /* It has been sent some. */
 void ws_queue_back(struct ws *ws, struct op_request *take_request);
 void ws_queue_release(struct ws_socket *socket);
 

@@ -12,12 +12,22 @@ enum {
     READS_BYTES = 2 << 20,  /* With that taken of them the server still does not read. */
     FEW_READS = 100,        /* Long ones, which are all asked at once. */
     LONG_LEN = 40000,
-    CHILDREN = 900,          /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
-    BEATS = 4,               /* More of them than a silent client may miss. */
-    OFTEN_MS = 200,          /* Beats that are nearer than what a late look gives, */
-    LATE_MS = 700,           /* and so long the server stands still: each look is late. */
-    LATE_TURNS = 40,         /* Many times what a silent client has. */
-    NOTICED_MS = 8 * BEAT_MS /* That a client is gone: with the next heartbeat, usually. */
+    CHILDREN = 900,           /* An answer that it takes longer than WS_KIT_SLOW_MS to read. */
+    BEATS = 4,                /* More of them than a silent client may miss. */
+    OFTEN_MS = 200,           /* Beats that are nearer than what a late look gives, */
+    LATE_MS = 700,            /* and so long the server stands still: each look is late. */
+    LATE_TURNS = 40,          /* Many times what a silent client has. */
+    NOTICED_MS = 8 * BEAT_MS, /* That a client is gone: with the next heartbeat, usually. */
+    ZNODES = 100,             /* Of LONG_LEN, so that each search takes some milliseconds; */
+    SEARCHES = 400,           /* they fit in one piece of the connection. */
+    STALE_MS = 500,           /* So long a byte of the client may have waited to be a sign of it. */
+    RATE = 1000,              /* Messages a second, */
+    RATED = 6 * RATE,         /* of which so many are sent at once. */
+    FRESH_MS = 1500,          /* For a client whose messages wait for less than that: */
+    FAST_RATE = 8000,
+    FAST_STEP_MS = 20,
+    FAST_FIRST = 14000,  /* The burst, and 0.75 s that wait, */
+    FAST_LIVE_MS = 4000, /* all the time. */
 };
 
 /* One request at a time; clients have to say something often. */
@@ -44,6 +54,16 @@ static int setup_calm(void **state)
 static int setup_many(void **state)
 {
     return setup_with(state, 10000, BEAT_MS);
+}
+
+/* A client that takes nothing is not closed. */
+static int setup_patient(void **state)
+{
+    kit_choice.slow_timeout_ms = KIT_DEADLINE_MS;
+    int failed = setup_with(state, 10000, 10000);
+
+    kit_choice.slow_timeout_ms = 0;
+    return failed;
 }
 
 /* ---- The server does not read ---- */
@@ -148,6 +168,142 @@ static void test_who_is_gone_is_noticed_though_it_is_not_read(void **state)
     wait_until(one_left, fixture);
     assert_in_range(os_now_ms() - start_ms, 0, NOTICED_MS);
     atomic_store(&fixture->gate->held, false);
+}
+
+/* ---- The server has much to do ---- */
+
+static bool are_taken(const struct fixture *fixture, uint64_t count)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_messages_total ") >= count;
+}
+
+static bool all_are_searched_for(const struct fixture *fixture)
+{
+    return are_taken(fixture, ZNODES + SEARCHES);
+}
+
+static void create_long(struct fixture *fixture)
+{
+    char *data = mem_zalloc(1, LONG_LEN + 1);
+
+    memset(data, 'd', LONG_LEN);
+    for (int i = 0; i < ZNODES; i++) {
+        uint64_t id = socket_request(
+            fixture->socket, "\"op\":\"create\",\"path\":\"/%d\",\"dataUtf8\":\"%s\"", i, data);
+
+        check_reply(fixture, id, "");
+    }
+    mem_free(data);
+}
+
+/* What has arrived of another client is read between two of its messages. */
+static void test_what_one_client_asks_keeps_no_other_waiting(void **state)
+{
+    struct fixture *fixture = *state;
+    struct socket *busy = open_socket(fixture);
+    uint64_t last = 0;
+
+    create_long(fixture);
+    for (int i = 0; i < SEARCHES; i++) {
+        last = socket_request(busy, "\"op\":\"search\",\"path\":\"/\",\"data\":\"dx\"");
+    }
+    while (!all_are_searched_for(fixture)) {
+        (void)socket_pump(busy);
+    }
+    json_decref(socket_call(fixture->socket, "\"op\":\"ping\""));
+    (void)socket_pump(busy);
+    assert_null(socket_reply(busy, last, 0));
+    socket_close(busy);
+}
+
+/* ---- Bytes that wait ---- */
+
+/* Keeps its session as long as its client does not answer. */
+struct rated {
+    struct fixture fixture;
+    uint64_t start_ms;
+    uint64_t sent_ms;    /* From there until the last byte has left the client. */
+    uint64_t touched_ms; /* The last time. */
+    uint64_t taken;      /* Messages. */
+    uint64_t taken_ms;
+};
+
+static void open_rated(struct fixture *fixture, struct rated *rated, uint32_t rate,
+                       uint32_t stale_ms)
+{
+    struct session session;
+
+    fixture->gate->limits.socket_messages_per_s = rate;
+    fixture->gate->limits.request_timeout_ms = stale_ms;
+    *rated = (struct rated){.fixture = {.gate = fixture->gate, .socket = open_socket(fixture)}};
+    open_session(&rated->fixture, &session);
+    rated->start_ms = os_now_ms();
+    rated->taken = counter("\nzabra_ws_messages_total ");
+}
+
+static void ask_pings(struct rated *rated, int count)
+{
+    for (int i = 0; i < count; i++) {
+        socket_request(rated->fixture.socket, "\"op\":\"ping\"");
+    }
+}
+
+static void look_at_session(struct rated *rated)
+{
+    uint64_t taken = counter("\nzabra_ws_messages_total ");
+    uint64_t now_ms = os_now_ms();
+
+    if (atomic_exchange(&rated->fixture.gate->touched, 0) != 0) {
+        rated->touched_ms = now_ms;
+    }
+    if (taken != rated->taken) {
+        rated->taken = taken;
+        rated->taken_ms = now_ms;
+    }
+    (void)poll(NULL, 0, 1);
+}
+
+/* It is frozen, and its messages are read for seconds: they were sent before. */
+static void test_bytes_that_waited_long_keep_no_session(void **state)
+{
+    struct rated rated;
+    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
+
+    open_rated(*state, &rated, RATE, STALE_MS);
+    ask_pings(&rated, RATED);
+    while (rated.taken < RATED) {
+        if (!socket_all_sent(rated.fixture.socket)) {
+            (void)socket_pump(rated.fixture.socket);
+            rated.sent_ms = os_now_ms() - rated.start_ms;
+        }
+        look_at_session(&rated);
+        assert_true(os_now_ms() < end_ms);
+    }
+    print_message("sent %lu ms, heard %lu ms, taken %lu ms\n", rated.sent_ms,
+                  rated.touched_ms - rated.start_ms, rated.taken_ms - rated.start_ms);
+    assert_true(rated.touched_ms + STALE_MS < rated.taken_ms);
+    socket_close(rated.fixture.socket);
+}
+
+/* The pong repeats when its ping left: the client was alive then, however long the pong waits. */
+static void test_a_pong_shows_when_its_client_was_alive(void **state)
+{
+    struct rated rated;
+
+    open_rated(*state, &rated, FAST_RATE, FRESH_MS);
+    ask_pings(&rated, FAST_FIRST);
+    for (uint64_t next_ms = rated.start_ms; os_now_ms() < rated.start_ms + FAST_LIVE_MS;) {
+        if (os_now_ms() >= next_ms) {
+            next_ms += FAST_STEP_MS;
+            ask_pings(&rated, FAST_RATE * FAST_STEP_MS / 1000);
+        }
+        assert_true(socket_pump(rated.fixture.socket));
+        look_at_session(&rated);
+    }
+    print_message("heard %lu ms\n", rated.touched_ms - rated.start_ms);
+    assert_true(rated.touched_ms + FRESH_MS > rated.start_ms + FAST_LIVE_MS);
+    socket_close(rated.fixture.socket);
 }
 
 /* ---- The server stands still ---- */
@@ -306,6 +462,39 @@ static void test_what_a_kernel_takes_keeps_no_session(void **state)
     mem_free(data);
 }
 
+static bool one_is_told(const struct fixture *fixture)
+{
+    (void)fixture;
+    return counter("\nzabra_ws_sent_bytes_total ") > LONG_LEN;
+}
+
+/* It takes none of its answers, and says something: that is read, though no more are made. */
+static void test_a_client_is_heard_while_its_answers_wait(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture busy = {.gate = fixture->gate, .socket = open_narrow(fixture)};
+    struct session session;
+    char *data = mem_zalloc(1, LONG_LEN + 1);
+
+    memset(data, 'd', LONG_LEN);
+    check_reply(
+        fixture,
+        socket_request(fixture->socket, "\"op\":\"set\",\"path\":\"/\",\"dataUtf8\":\"%s\"", data),
+        "");
+    open_session(&busy, &session);
+    for (int i = 0; i < FEW_READS; i++) {
+        socket_request(busy.socket, "\"op\":\"get\",\"path\":\"/\"");
+    }
+    wait_until(one_is_told, fixture);
+    wait_until_stuck(fixture);
+    atomic_store(&fixture->gate->touched, 0);
+    socket_send_frame(busy.socket, 0x8a, "", 0, true);
+    wait_until(is_touched, fixture);
+    assert_int_equal(atomic_load(&fixture->gate->touched), session.id);
+    socket_close(busy.socket);
+    mem_free(data);
+}
+
 /* A ping is of the client itself, as a pong is. */
 static void test_a_ping_of_the_client_keeps_its_session(void **state)
 {
@@ -347,10 +536,14 @@ int main(void)
         TEST(test_who_is_not_read_is_not_silent, setup_single),
         TEST(test_a_message_is_given_the_time_in_which_it_is_read, setup_busy),
         TEST(test_who_is_gone_is_noticed_though_it_is_not_read, setup_single),
+        TEST(test_what_one_client_asks_keeps_no_other_waiting, setup_many),
+        TEST(test_bytes_that_waited_long_keep_no_session, setup_calm),
+        TEST(test_a_pong_shows_when_its_client_was_alive, setup_many),
         TEST(test_who_speaks_while_the_server_stands_still_is_heard, setup_busy),
         TEST(test_who_is_silent_is_cut_off_by_a_server_that_is_always_late, setup_often),
         TEST(test_who_reads_slowly_is_not_silent, setup_many),
         TEST(test_what_a_kernel_takes_keeps_no_session, setup_many),
+        TEST(test_a_client_is_heard_while_its_answers_wait, setup_patient),
         TEST(test_a_ping_of_the_client_keeps_its_session, setup_calm),
         TEST(test_who_takes_long_for_one_answer_is_not_closed, setup_calm),
     };
