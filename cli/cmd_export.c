@@ -1,4 +1,5 @@
 /* export, import: a subtree as lines of JSON, out and in. */
+#include "base/os_clock.h"
 #include "cli/commands.h"
 #include "cli/transfer.h"
 #include "cli/url.h"
@@ -263,11 +264,23 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
 /* ---- Before an import ---- */
 
-/* The super user may do everything. */
-static bool is_super(struct cli *cli)
+/* Whatever is asked next would wait as long, in vain. */
+static bool is_unanswered(int code)
 {
-    return client_ask(cli->client, &(struct client_request){.target = "/whoami/v1"}) == CMD_OK &&
-           json_is_true(jsonr_at(client_json(cli->client), "super"));
+    return code == CMD_TIMED_OUT || code == CMD_NO_ENSEMBLE;
+}
+
+/* The super user may do everything. CMD_OK, or the exit code of a question without an answer. */
+static int ask_super(struct cli *cli, int64_t *left_ms, bool *ret_super)
+{
+    const struct client_request request = {.target = "/whoami/v1", .timeout_ms = *left_ms};
+    uint64_t start_ms = os_now_ms();
+    int code = client_ask(cli->client, &request);
+    int64_t waited_ms = (int64_t)(os_now_ms() - start_ms);
+
+    *left_ms = *left_ms > waited_ms ? *left_ms - waited_ms : 1;
+    *ret_super = code == CMD_OK && json_is_true(jsonr_at(client_json(cli->client), "super"));
+    return is_unanswered(code) ? code : CMD_OK;
 }
 
 static int tell_denied(const struct cli *cli)
@@ -285,20 +298,15 @@ static int tell_denied(const struct cli *cli)
     return CMD_DENIED;
 }
 
-/* An import is no transaction, and what the caller may not do shows in its middle. So lines that
- * can be read twice are sent as a dry run first. CMD_DENIED, told; all else the import itself
- * finds. */
-static int ask_before(struct cli *cli, const struct transfer *transfer)
+/* The lines as a dry run: its exit code. The next one is to wait no longer than this one leaves. */
+static int run_dry(struct cli *cli, struct transfer *transfer)
 {
-    struct transfer dry = {.input = transfer->input, .progress = {.verb = "checked"}};
+    struct transfer dry = {.input = transfer->input,
+                           .patience_ms = transfer->patience_ms,
+                           .progress = {.verb = "checked"}};
+    off_t start = lseek(transfer->input, 0, SEEK_CUR);
     struct buf target;
     int code = CMD_OK;
-
-    if (transfer->progress.bytes_total == 0 || args_has(&cli->args, "dry-run") || is_super(cli)) {
-        return CMD_OK;
-    }
-
-    off_t start = lseek(transfer->input, 0, SEEK_CUR);
 
     buf_init(&target, URL_MAX);
     buf_append_str(&target, transfer->request.target);
@@ -307,9 +315,33 @@ static int ask_before(struct cli *cli, const struct transfer *transfer)
     dry.request.target = buf_cstr(&target);
     dry.progress.bytes_total = transfer->progress.bytes_total;
     code = transfer_run(cli, &dry);
+    transfer->patience_ms = dry.patience_ms;
     buf_release(&dry.answer);
     buf_release(&target);
     (void)lseek(transfer->input, start, SEEK_SET);
+    return code;
+}
+
+/* An import is no transaction, and what the caller may not do shows in its middle. So lines that
+ * can be read twice are sent as a dry run first. All requests together wait as long as one may.
+ * CMD_DENIED and what had no answer is told; all else the import itself finds. */
+static int ask_before(struct cli *cli, struct transfer *transfer)
+{
+    bool super = false;
+
+    transfer->patience_ms = cli->settings.timeout_ms;
+    if (transfer->progress.bytes_total == 0 || args_has(&cli->args, "dry-run")) {
+        return CMD_OK;
+    }
+
+    int code = ask_super(cli, &transfer->patience_ms, &super);
+
+    if (code == CMD_OK && !super) {
+        code = run_dry(cli, transfer);
+    }
+    if (is_unanswered(code)) {
+        return cli_tell(cli);
+    }
     return code == CMD_DENIED ? tell_denied(cli) : CMD_OK;
 }
 

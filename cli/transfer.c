@@ -24,7 +24,8 @@ struct trying {
     struct transfer *transfer;
     CURL *easy;
     uint64_t share_ms; /* The first byte must move within it. */
-    uint64_t moved_ms; /* When the last byte moved. */
+    uint64_t began_ms; /* When the first byte moved; 0: none has. */
+    uint64_t moved_ms; /* When the last byte moved; before that, when the try began. */
     uint64_t shown_ms;
     bool refused; /* The caller takes no more. */
     bool shows;   /* Progress, on a terminal. */
@@ -62,6 +63,12 @@ static void show_end(const struct trying *trying)
 
 /* ---- Bytes ---- */
 
+static void note_move(struct trying *trying)
+{
+    trying->moved_ms = os_now_ms();
+    trying->began_ms = trying->began_ms ? trying->began_ms : trying->moved_ms;
+}
+
 static void note_progress(struct transfer *transfer, struct slice moved)
 {
     transfer->progress.bytes += moved.len;
@@ -79,7 +86,7 @@ static size_t give_body(char *data, size_t size, size_t count, void *ctx)
     do {
         got = read(transfer->input, data, size * count);
     } while (got < 0 && errno == EINTR);
-    trying->moved_ms = os_now_ms();
+    note_move(trying);
     if (got < 0) {
         transfer->input_failed = true;
         transfer->input_errno = errno;
@@ -97,7 +104,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
     size_t len = size * count;
     long status = 0;
 
-    trying->moved_ms = os_now_ms();
+    note_move(trying);
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
     if (!client_is_replica(trying->easy)) {
         return len; /* The words of another server are no lines. */
@@ -116,15 +123,26 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 /* So long nothing may move; before anything has, another replica may be quicker. */
 static uint64_t patience_ms(const struct trying *trying)
 {
-    return trying->transfer->progress.bytes > 0 ? (uint64_t)trying->cli->settings.timeout_ms
+    return trying->transfer->progress.bytes > 0 ? (uint64_t)trying->transfer->patience_ms
                                                 : trying->share_ms;
+}
+
+/* The time in which something moves is not waited. */
+static void take_off_waits(const struct trying *trying, uint64_t start_ms)
+{
+    int64_t *patience_ms = &trying->transfer->patience_ms;
+    uint64_t began_ms = trying->began_ms ? trying->began_ms : start_ms;
+    int64_t waited_ms = (int64_t)(began_ms - start_ms + os_now_ms() - trying->moved_ms);
+
+    *patience_ms = *patience_ms > waited_ms ? *patience_ms - waited_ms : 1;
 }
 
 static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
 {
+    uint64_t start_ms = os_now_ms();
     int running = 1;
 
-    trying->moved_ms = os_now_ms();
+    trying->moved_ms = start_ms;
     *ret_result = CURLE_OPERATION_TIMEDOUT;
     (void)curl_multi_add_handle(multi, trying->easy);
     while (running && os_now_ms() < trying->moved_ms + patience_ms(trying)) {
@@ -133,6 +151,7 @@ static void run(struct trying *trying, CURLM *multi, CURLcode *ret_result)
             (void)curl_multi_poll(multi, NULL, 0, POLL_MS, NULL);
         }
     }
+    take_off_waits(trying, start_ms);
     for (int left = 1; left;) {
         CURLMsg *message = curl_multi_info_read(multi, &left);
 
@@ -179,8 +198,8 @@ static int judge(const struct trying *trying, CURLcode result)
     }
     if (result == CURLE_OPERATION_TIMEDOUT) {
         return client_fail(client, CMD_TIMED_OUT, "TimedOut",
-                           "%s: nothing has moved for %" PRId64 " ms", url,
-                           trying->cli->settings.timeout_ms);
+                           "%s: nothing has moved, and the %" PRId64 " ms of --timeout are over",
+                           url, trying->cli->settings.timeout_ms);
     }
     return moved ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
                                curl_easy_strerror(result))
@@ -264,9 +283,14 @@ static int too_late(const struct cli *cli)
 int transfer_run(struct cli *cli, struct transfer *transfer)
 {
     struct endpoints *endpoints = client_endpoints(cli->client);
-    uint64_t end_ms = os_now_ms() + (uint64_t)cli->settings.timeout_ms;
     bool hung = false;
     int code = CMD_NO_ENSEMBLE;
+
+    if (transfer->patience_ms == 0) {
+        transfer->patience_ms = cli->settings.timeout_ms;
+    }
+
+    uint64_t end_ms = os_now_ms() + (uint64_t)transfer->patience_ms;
 
     buf_init(&transfer->answer, TRANSFER_PROBLEM_MAX);
     for (int left = endpoints->count; left > 0; left--) {

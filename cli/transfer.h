@@ -3,7 +3,8 @@
  *
  * It has no deadline as a whole: it is given up when nothing moves for as long as a request may
  * take. Another replica is asked only as long as nothing has moved at all; then that time is for
- * all of them together. One thread.
+ * all of them together. A command of several requests gives what the others have left of that
+ * time. One thread.
  */
 #ifndef CLI_TRANSFER_H
 #define CLI_TRANSFER_H
@@ -29,6 +30,9 @@ struct transfer {
     /* Takes what comes, as it comes; false gives up. NULL: the answer is short, and collected. */
     bool (*take)(void *ctx, struct slice bytes);
     void *ctx;
+    int64_t
+        patience_ms; /* So long nothing may move; 0: as the settings say. Then what is left of it
+                        behind the waits for the first move and for the answer; at least 1. */
     struct transfer_progress progress;
     struct buf answer; /* Of a refusal, or all of it when nobody takes it. */
     bool input_failed; /* errno says why, in input_errno. */

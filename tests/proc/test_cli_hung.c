@@ -10,6 +10,7 @@
 
 enum {
     WAIT_MS = 500,    /* What the lines below wait at most; */
+    IMPORT_MS = 3000, /* The time-out of an import of three requests. */
     BOUND_MS = 10000, /* far less than the time-out of a request, which is 15 s. */
 };
 
@@ -101,6 +102,23 @@ static void test_a_read_that_hangs_has_one_exit_code(void **state)
                  "\"NoEnsemble\"");
 }
 
+/* It asks who it is and makes a dry run before it writes. */
+static void test_an_import_that_hangs_waits_once(void **state)
+{
+    uint64_t start_ms = 0;
+    char line[SHELL_LINE_MAX];
+
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    (void)snprintf(line, sizeof(line),
+                   "echo '{\"path\":\"hung\"}' >$D/hung.ndjson; "
+                   "zabra import $P $D/hung.ndjson --endpoints $HUNG --timeout %dms -o json",
+                   (int)IMPORT_MS);
+    start_ms = os_now_ms();
+    shell_expect(line, 7, "\"TimedOut\"");
+    assert_in_range(os_now_ms() - start_ms, IMPORT_MS - WAIT_MS, 2 * IMPORT_MS - 1);
+}
+
 /* ---- Two of three ---- */
 
 /* A write waits in a replica without a quorum for longer than anybody wants to. */
@@ -136,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_others_do_it, go_on),
         cmocka_unit_test_teardown(test_a_read_that_hangs_has_one_exit_code, go_on),
+        cmocka_unit_test_teardown(test_an_import_that_hangs_waits_once, go_on),
         cmocka_unit_test_teardown(test_a_wait_is_over_in_time, go_on),
     };
 

@@ -131,6 +131,39 @@ static void expect_while_it_changes(const char *words, int code, const char *sai
     assert_true(os_now_ms() - start_ms < ENSEMBLE_DEADLINE_MS);
 }
 
+/* Each answer takes two thirds of the time-out: three of them do not fit. */
+static void test_all_requests_of_an_import_share_its_timeout(void **state)
+{
+    static const char tardy[] = "from http.server import *\n"
+                                "import time\n"
+                                "class Answer(BaseHTTPRequestHandler):\n"
+                                "    protocol_version = 'HTTP/1.1'\n"
+                                "    def say(self, body):\n"
+                                "        time.sleep(2)\n"
+                                "        self.send_response(200)\n"
+                                "        self.send_header('Zk-Zxid', '0x7')\n"
+                                "        self.send_header('Content-Length', str(len(body)))\n"
+                                "        self.end_headers()\n"
+                                "        self.wfile.write(body)\n"
+                                "    def do_GET(self): self.say(b'{\"super\":false}')\n"
+                                "    def do_POST(self):\n"
+                                "        self.rfile.read(int(self.headers['Content-Length']))\n"
+                                "        self.say(b'{\"lines\":1,\"created\":1}')\n"
+                                "    def log_message(self, *words): pass\n"
+                                "server = ThreadingHTTPServer(('127.0.0.1', 0), Answer)\n"
+                                "print(server.server_port, flush=True)\n"
+                                "server.serve_forever()\n";
+
+    (void)state;
+    assert_int_equal(setenv("TARDY", tardy, 1), 0);
+    shell_expect("rm -f $D/port; python3 -c \"$TARDY\" >$D/port 2>/dev/null & s=$!; "
+                 "until [ -s $D/port ]; do :; done; echo '{\"path\":\"a\"}' >$D/a.ndjson; "
+                 "for t in 3s 30s; do zabra import / $D/a.ndjson --timeout $t "
+                 "--endpoints 127.0.0.1:$(cat $D/port) >$D/out; echo $t: $?; done; "
+                 "kill $s; wait $s; true",
+                 0, "3s: 7\n30s: 0\n");
+}
+
 static void test_what_has_changed_is_read_again(void **state)
 {
     (void)state;
@@ -491,6 +524,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_write_that_may_be_done_is_said),
+        cmocka_unit_test(test_all_requests_of_an_import_share_its_timeout),
         cmocka_unit_test(test_what_has_changed_is_read_again),
         cmocka_unit_test(test_another_server_is_no_missing_znode),
         cmocka_unit_test(test_a_proxy_that_fails_may_have_passed_a_write_on),
