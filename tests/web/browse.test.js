@@ -73,10 +73,10 @@ visiting('a filter that has found nothing yet can go on', {}, async (page, visit
   await visit.open('/ui/tree/app?tab=children');
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('emp');
   await page
-    .getByText('No child fits the filter so far; not all of them were looked at.')
+    .getByText('No child fits the filter so far; further children were not searched yet.')
     .waitFor();
   first = false;
-  await page.getByRole('button', { name: 'Look at further children' }).click();
+  await page.getByRole('button', { name: 'Search further children' }).click();
   await page.locator('.child bdi').getByText('empty').waitFor();
   assert.equal(await page.locator('.child').count(), 1);
 });

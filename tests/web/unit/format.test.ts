@@ -3,7 +3,14 @@ import { test } from 'node:test';
 import { epochOf, isNewer, newest } from '../../../web/src/api/zxid';
 import { asUtf8, byteSize, fromBase64, hexLine, toBase64 } from '../../../web/src/format/bytes';
 import { indentJson, isJson } from '../../../web/src/format/json';
-import { ancestorsOf, childOf, isBelow, isSystem, parentOf } from '../../../web/src/format/path';
+import {
+  ancestorsOf,
+  childOf,
+  compareNames,
+  isBelow,
+  isSystem,
+  parentOf,
+} from '../../../web/src/format/path';
 import { hasRightToLeft, isReadable, visibleName, visibleText } from '../../../web/src/format/text';
 import { duration, localTime, NO_TIME, relativeTime, utcTime } from '../../../web/src/format/time';
 import { epochCounter } from '../../../web/src/format/zxid';
@@ -86,6 +93,10 @@ test('what people would not call text is shown as bytes', () => {
 test('paths are compared by their parts', () => {
   assert.ok(isBelow('/a/b', '/a') && !isBelow('/ab', '/a') && isBelow('/a', '/'));
   assert.deepEqual(ancestorsOf('/a/b'), ['/', '/a', '/a/b']);
+  assert.ok(compareNames('a', 'ab') < 0 && compareNames('b', 'ab') > 0);
+  assert.ok(compareNames('\uffff', '\u{10000}') < 0, 'as UTF-8 has them');
+  assert.ok(compareNames('\u{10001}', '\u{10000}') > 0);
+  assert.equal(compareNames('a\u{10000}', 'a\u{10000}'), 0);
   assert.equal(parentOf('/a'), '/');
   assert.equal(childOf('/', 'a'), '/a');
   assert.ok(isSystem('/zookeeper/quota') && !isSystem('/zookeepers'));

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import type { Socket, WatchRequest } from '../../../web/src/api/socket';
 import { PAGE, rowByName, rowOf, TreeModel } from '../../../web/src/views/tree/model';
+import { PART_MS, SEEK_MS } from '../../../web/src/views/tree/seek';
 
 /** A tree that is a list of paths; requests are counted. */
 class Fake {
   asked: string[] = [];
   sought: string[] = [];
   step = 100;
+  /** Time that each search takes. */
+  pass: () => void = () => undefined;
   watches = new Map<string, WatchRequest>();
   paths: Set<string>;
 
@@ -45,6 +48,8 @@ class Fake {
   ) {
     if (op === 'search') {
       this.sought.push(after);
+      await Promise.resolve(); // A timer that is due has ended before time passes.
+      this.pass();
       return this.search({ path, after, ...more });
     }
     this.asked.push(path);
@@ -193,16 +198,99 @@ test('a filter asks the replica for children that are not loaded', async (t) => 
   t.mock.timers.tick(1_000);
   await settle();
   assert.deepEqual(paths().slice(1), ['note /'], 'all were looked at');
-  fake.step = 3;
-  model.filter.value = 'none of those';
-  t.mock.timers.tick(1_000);
-  await settle();
-  assert.deepEqual(paths().slice(1), ['more /'], 'so many requests at a time');
-  const before = fake.sought.length;
-  await model.more('/');
-  assert.ok(fake.sought.length > before, 'behind what was looked at');
   model.filter.value = '';
   assert.equal(model.rows.value.length, 1 + PAGE + 1);
+});
+
+const numbered = (count: number) =>
+  Array.from({ length: count }, (_, at) => `/n${String(at).padStart(6, '0')}`);
+
+test('a search ends after a second, and the next one continues behind it', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+  const { fake, model, paths } = begin(numbered(PAGE + 4));
+  model.open('/');
+  await settle();
+  fake.pass = () => t.mock.timers.tick(PART_MS / 2);
+  model.filter.value = 'n00050';
+  t.mock.timers.tick(SEEK_MS);
+  await settle();
+  assert.deepEqual(fake.sought, ['', '/n000098']);
+  assert.deepEqual(paths().slice(1), ['more /']);
+  await model.more('/');
+  await model.more('/');
+  assert.deepEqual(fake.sought.slice(2), ['/n000198', '/n000298', '/n000398', '/n000498']);
+  assert.deepEqual(
+    paths().slice(1),
+    ['0', '1', '2', '3'].map((digit) => `node /n00050${digit}`),
+  );
+});
+
+/** Three pages of a filter are open. */
+async function beginFound(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+  const names = numbered(4 * PAGE);
+  const { fake, model, paths } = begin(names);
+  model.open('/');
+  await settle();
+  model.filter.value = 'n';
+  t.mock.timers.tick(SEEK_MS);
+  await settle();
+  await model.more('/');
+  await model.more('/');
+  const shown = paths().length;
+  assert.ok(shown > 3 * PAGE && shown < names.length);
+  const change = async () => {
+    fake.watches
+      .get('/')
+      ?.onChange({ event: 'NodeChildrenChanged', path: '/', zxid: '0x1', end: true });
+    t.mock.timers.tick(10_000);
+    await settle();
+  };
+  const pass = async () => {
+    t.mock.timers.tick(10_000);
+    await settle();
+  };
+  return { fake, model, paths, shown, change, pass };
+}
+
+test('what a search has found stays found when the children change', async (t) => {
+  const { fake, paths, shown, change, pass } = await beginFound(t);
+  fake.paths.delete('/n000007');
+  fake.paths.add('/n000008x');
+  fake.paths.delete('/n001400');
+  await change();
+  await pass();
+  const now = paths();
+  assert.ok(now.length >= shown - 1, `${now.length} of ${shown} rows`);
+  assert.equal(now.at(-1), 'more /');
+  assert.ok(!now.includes('node /n000007') && !now.includes('node /n001400'));
+  assert.equal(now.indexOf('node /n000008x'), now.indexOf('node /n000008') + 1);
+  assert.equal(new Set(now).size, now.length);
+});
+
+test('what was found is looked at again in parts, and is shown meanwhile', async (t) => {
+  const { fake, model, paths, shown, change, pass } = await beginFound(t);
+  fake.paths.delete('/n000007');
+  fake.paths.delete('/n001400');
+  fake.pass = () => t.mock.timers.tick(PART_MS / 2);
+  await change();
+  await pass();
+  assert.ok(!paths().includes('node /n000007'));
+  assert.ok(paths().includes('node /n001400'), 'not looked at yet');
+  const before = fake.sought.length;
+  for (let part = 0; part < 20; part += 1) {
+    await pass();
+    assert.ok(paths().length >= shown - 2);
+  }
+  assert.ok(!paths().includes('node /n001400'));
+  const all = fake.sought.length;
+  assert.ok(all > before);
+  await pass();
+  assert.equal(fake.sought.length, all, 'it is done');
+  const loaded = paths().length;
+  await model.more('/');
+  assert.ok(paths().length > loaded, 'more of them come behind the last one');
+  assert.equal(new Set(paths()).size, paths().length);
 });
 
 test('several are marked, and what goes is marked no more', async () => {

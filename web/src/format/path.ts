@@ -26,6 +26,21 @@ export function isBelow(path: string, top: string): boolean {
   return path !== top && path.startsWith(top === '/' ? '/' : `${top}/`);
 }
 
+/** The order of the replicas, which is that of UTF-8: that of JavaScript is another one beyond U+D800. */
+export function compareNames(a: string, b: string): number {
+  let at = 0;
+  while (at < a.length && a.charCodeAt(at) === b.charCodeAt(at)) {
+    at += 1;
+  }
+  return (a.codePointAt(pairAt(a, at)) ?? -1) - (b.codePointAt(pairAt(b, at)) ?? -1);
+}
+
+/** Where the character begins of which the unit at `at` is a part. */
+function pairAt(text: string, at: number): number {
+  const low = /^[\udc00-\udfff]/.test(text.slice(at, at + 1));
+  return low && at > 0 ? at - 1 : at;
+}
+
 export function isSystem(path: string): boolean {
   return path === '/zookeeper' || isBelow(path, '/zookeeper');
 }

@@ -7,8 +7,8 @@ import { always, Looks, type Seen } from '../../api/looks';
 import type { Socket } from '../../api/socket';
 import type { ChildEntry, Stat } from '../../api/types';
 import { fits } from '../../format/glob';
-import { childOf, isSystem, nameOf, parentOf } from '../../format/path';
-import { type Part, SEEK_MS, seekChildren } from './seek';
+import { childOf, compareNames, isSystem, nameOf, parentOf } from '../../format/path';
+import { type Part, reaches, renewed, SEEK_MS, seekChildren } from './seek';
 
 export const PAGE = 500; // Children of one request.
 const PACE = { settle: 150, rest: 1_000 }; // Of looks at a directory that changes.
@@ -25,12 +25,15 @@ interface Folder {
   error: Error | undefined;
   fresh: Set<string>; // Names that came while one was looking.
   found: Found | undefined; // As long as there is a filter, and not all is loaded.
+  checks: Looks; // Of what was found.
 }
 
 /** What the replica has found that fits the filter. */
 interface Found extends Part {
   filter: string;
   seeking: boolean;
+  checked: string | undefined; // The check at hand has come to this path.
+  stale: boolean; // The children have changed since it began.
   error: Error | undefined;
 }
 
@@ -102,7 +105,7 @@ export class TreeModel {
     if (this.isOpen(path)) {
       return;
     }
-    this.folders.set(path, {
+    const folder: Folder = {
       stat: undefined,
       children: [],
       after: undefined,
@@ -111,7 +114,9 @@ export class TreeModel {
       error: undefined,
       fresh: new Set(),
       found: undefined,
-    });
+      checks: new Looks(() => this.check(path, folder), PACE, this.seen),
+    };
+    this.folders.set(path, folder);
     this.follow(path);
     void this.more(path);
   }
@@ -121,6 +126,7 @@ export class TreeModel {
       if (one === path || one.startsWith(path === '/' ? '/' : `${path}/`)) {
         this.closers.get(one)?.();
         this.closers.delete(one);
+        this.folders.get(one)?.checks.stop();
         this.folders.delete(one);
       }
     }
@@ -296,25 +302,73 @@ export class TreeModel {
       return;
     }
     const filter = this.filter.peek();
-    const old = folder.found?.filter === filter ? folder.found.entries : [];
-    const found = { filter, entries: old, after: undefined, seeking: true, error: undefined };
+    if (folder.found?.filter === filter && !folder.found.error) {
+      folder.found.stale = true;
+      folder.checks.soon();
+      return;
+    }
+    const found: Found = {
+      filter,
+      entries: [],
+      after: undefined,
+      seeking: false,
+      checked: undefined,
+      stale: false,
+      error: undefined,
+    };
     folder.found = found;
-    void this.seekOn(path, folder, found, true);
+    void this.seekOn(path, folder, found);
   }
 
-  /** `anew`: what is found comes into the place of what was. */
-  private async seekOn(path: string, folder: Folder, found: Found, anew = false): Promise<void> {
+  /** The next that fit, behind those that were found. */
+  private async seekOn(path: string, folder: Folder, found: Found): Promise<void> {
+    const { filter, after } = found;
     found.seeking = true;
+    await this.during(folder, found, async () => {
+      const part = await seekChildren(this.socket, path, filter, { enough: PAGE, after });
+      found.entries = [...found.entries, ...part.entries];
+      found.after = part.after;
+    });
+    found.seeking = false;
+    this.changed();
+  }
+
+  /** What was found, once more, up to where the search has come: a part of it at a time. */
+  private async check(path: string, folder: Folder): Promise<void> {
+    const { found } = folder;
+    if (!found) {
+      return;
+    }
+    if (found.seeking) {
+      folder.checks.soon();
+      return;
+    }
+    const { filter, checked, after: until } = found;
+    if (!checked) {
+      found.stale = false;
+    }
+    await this.during(folder, found, async () => {
+      const part = await seekChildren(this.socket, path, filter, { until, after: checked });
+      found.entries = renewed(found.entries, path, checked, part);
+      const whole = !part.after || (until !== undefined && reaches(path, part.after, until));
+      found.checked = whole ? undefined : part.after;
+      if (whole && found.after === until) {
+        found.after = part.after;
+      }
+    });
+    if (found.checked || found.stale) {
+      folder.checks.soon();
+    }
+  }
+
+  private async during(folder: Folder, found: Found, work: () => Promise<void>): Promise<void> {
     this.changed();
     try {
-      const part = await seekChildren(this.socket, path, found.filter, PAGE, found.after);
-      found.entries = anew ? part.entries : [...found.entries, ...part.entries];
-      found.after = part.after;
+      await work();
       found.error = undefined;
     } catch (error) {
       found.error = error as Error;
     }
-    found.seeking = false;
     if (folder.found === found) {
       this.changed();
     }
@@ -421,7 +475,7 @@ export class TreeModel {
     const others = open.filter(({ name }) => !names.has(name));
     return others.length === 0
       ? found.entries
-      : [...found.entries, ...others].sort((a, b) => (a.name < b.name ? -1 : 1));
+      : [...found.entries, ...others].sort((a, b) => compareNames(a.name, b.name));
   }
 
   private endOfFound(path: string, depth: number, found: Found | undefined, shown: number): Row[] {

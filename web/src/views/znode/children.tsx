@@ -27,7 +27,7 @@ interface Listed {
   next?: Sought | undefined;
 }
 
-/** How far a filter was looked for without anything being found: up to the path `from`. */
+/** A filter that was looked for up to the path `from`. */
 interface Sought {
   path: string;
   filter: string;
@@ -41,10 +41,12 @@ async function list(path: string, filter: string, from: string | undefined): Pro
     const page = await socket.read('children', { path, with: 'stat', limit: SHOWN });
     return { entries: page.children, more: page.more };
   }
-  const { entries, after } = await seekChildren(socket, path, filter, SHOWN, from);
-  const more = after !== undefined || entries.length > SHOWN;
+  const part = await seekChildren(socket, path, filter, { enough: SHOWN, after: from });
+  const entries = part.entries.slice(0, SHOWN);
+  const last = entries.at(-1);
+  const after = last && part.entries.length > SHOWN ? childOf(path, last.name) : part.after;
   const next = after === undefined ? undefined : { path, filter, from: after };
-  return { entries: entries.slice(0, SHOWN), more, next };
+  return { entries, more: next !== undefined, next };
 }
 
 /** What was typed, once nothing more comes for a while. */
@@ -137,12 +139,12 @@ function Shown({ path, listed: { entries, more, next }, filter, total, onGoOn }:
   return (
     <>
       <ChildrenTable path={path} rows={entries} />
-      {more && (
-        <p class="hint">
-          {filter === ''
-            ? say('children_shown', { shown, total })
-            : say('children_found', { shown })}
-        </p>
+      {more && !next && <p class="hint">{say('children_shown', { shown, total })}</p>}
+      {next && (
+        <>
+          <p class="hint">{say('children_found', { shown })}</p>
+          <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+        </>
       )}
     </>
   );
