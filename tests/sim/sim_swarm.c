@@ -12,7 +12,7 @@ enum {
     LINKS_EVERY = 8, /* One seed in so many, again another one, has slow links. */
     ROOM_SALT = 0x726f6f6d,
     LINKS_SALT = 0x6c696e6b,
-    LINKS_WINDOW = 4,        /* One record in a round trip would be less than clients write. */
+    LINKS_WINDOW = 16,       /* Fewer records in a round trip could be less than clients write. */
     QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
     CLOCK_EVERY = 8,         /* One seed in so many, others, has TTL znodes and clocks that jump. */
     CLOCK_PENDING = 16,      /* Each look removes as many at the least: there is a bound for all. */
