@@ -360,6 +360,7 @@ void replica_step(struct replica *replica, const struct zab_event *event, int64_
 
     replica->wall_ms = wall_ms;
     release_kept(replica);
+    sessions_clock(replica);
     before_step(replica, event);
     times_turn(replica);
     signs_turn(replica);

@@ -3,7 +3,7 @@
 
 enum {
     FORWARD_VERSION = 1,
-    REPORT_VERSION = 1
+    REPORT_VERSION = 2
 };
 
 /* ---- A write: version u8, boot u64, who, in which session, key, arguments. ---- */
@@ -83,28 +83,29 @@ void forwarded_release(struct forwarded *forwarded)
     forwarded->multi = NULL;
 }
 
-/* ---- A report: version u8, whether it is the last part u8, ids u64 until the end. ---- */
+/* ---- A report: version u8, whether it is the last part u8, mark u64, ids u64 to the end. ---- */
 
-void report_encode(const uint64_t *ids, size_t count, bool last, struct buf *out)
+void report_encode(const uint64_t *ids, const struct report *report, struct buf *out)
 {
-    ASSERT(count <= REPORT_IDS_MAX);
+    ASSERT(report->count <= REPORT_IDS_MAX);
     wire_put_u8(out, REPORT_VERSION);
-    wire_put_u8(out, last);
-    for (size_t i = 0; i < count; i++) {
+    wire_put_u8(out, report->last);
+    wire_put_u64(out, report->mark);
+    for (size_t i = 0; i < report->count; i++) {
         wire_put_u64(out, ids[i]);
     }
 }
 
-bool report_decode(struct slice bytes, struct wire_reader *ret_ids, size_t *ret_count,
-                   bool *ret_last)
+bool report_decode(struct slice bytes, struct wire_reader *ret_ids, struct report *ret_report)
 {
     wire_reader_init(ret_ids, bytes);
     uint8_t version = wire_get_u8(ret_ids);
 
-    *ret_last = wire_get_u8(ret_ids) != 0;
+    ret_report->last = wire_get_u8(ret_ids) != 0;
+    ret_report->mark = wire_get_u64(ret_ids);
     size_t left = wire_reader_ok(ret_ids) ? (size_t)(ret_ids->end - ret_ids->pos) : 0;
 
-    *ret_count = left / sizeof(uint64_t);
+    ret_report->count = left / sizeof(uint64_t);
     return wire_reader_ok(ret_ids) && version == REPORT_VERSION && left % sizeof(uint64_t) == 0 &&
-           *ret_count <= REPORT_IDS_MAX;
+           ret_report->count <= REPORT_IDS_MAX;
 }

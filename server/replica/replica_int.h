@@ -235,13 +235,21 @@ void forward_encode(uint64_t boot, const struct op_request *request, struct buf 
 bool forward_decode(struct slice bytes, struct forwarded *ret); /* False: nothing to release. */
 void forwarded_release(struct forwarded *forwarded);
 
-/* A report of sessions; the reader then stands before `ret_count` ids of 8 bytes. */
-void report_encode(const uint64_t *ids, size_t count, bool last, struct buf *out);
-bool report_decode(struct slice bytes, struct wire_reader *ret_ids, size_t *ret_count,
-                   bool *ret_last);
+/* A report of sessions, or a part of it. */
+struct report {
+    uint64_t mark; /* The newest of its leader that the learner has seen; 0: none (expiry.h). */
+    bool last;     /* Part of the report. */
+    size_t count;  /* Ids of 8 bytes. */
+};
+
+void report_encode(const uint64_t *ids, const struct report *report, struct buf *out);
+
+/* The reader then stands before the ids. */
+bool report_decode(struct slice bytes, struct wire_reader *ret_ids, struct report *ret_report);
 
 /* replica_sessions.c: whose clients were heard of, and which sessions are over. */
-void sessions_turn(struct replica *replica); /* In each step. */
+void sessions_clock(struct replica *replica); /* First in each step. */
+void sessions_turn(struct replica *replica);  /* In each step. */
 void sessions_role_began(struct replica *replica);
 void sessions_role_ended(struct replica *replica);
 void sessions_applied(struct replica *replica, const struct state *state);

@@ -80,11 +80,21 @@ static void note_heard(struct replica *replica, const uint64_t *ids, size_t coun
     }
 }
 
+/* The newest mark that the leader of this epoch has given with a PING. An epoch has one leader, so
+ * that mark is of its present reign. */
+static uint64_t leaders_mark(const struct replica *replica)
+{
+    const struct zab_status *status = &replica->status;
+    const struct sign *sign = signs_find(replica->signs, replica->sign_count, status->leader);
+
+    return sign && sign->role == SIGN_LEADER && sign->epoch == status->epoch ? sign->mark : 0;
+}
+
 /* A learner in step tells its leader. */
-static bool send_part(struct replica *replica, const uint64_t *ids, size_t count, bool last)
+static bool send_part(struct replica *replica, const uint64_t *ids, const struct report *part)
 {
     buf_clear(&replica->txn);
-    report_encode(ids, count, last, &replica->txn);
+    report_encode(ids, part, &replica->txn);
     struct blob *bytes = blob_new(buf_slice(&replica->txn));
 
     replica_keep(replica, bytes);
@@ -103,20 +113,20 @@ static void report_to_leader(struct replica *replica)
 {
     size_t count = 0;
     const uint64_t *ids = touch_take(replica->options.touched, &count);
+    struct report part = {.mark = leaders_mark(replica)};
     size_t at = 0;
-    bool last = false;
 
     note_heard(replica, ids, count, replica->options.zab.id);
-    while (!last) {
+    while (!part.last) {
         size_t left = count - at;
-        size_t part = left < REPORT_IDS_MAX ? left : REPORT_IDS_MAX;
 
-        last = part == left;
-        if (!send_part(replica, ids + at, part, last)) {
+        part.count = left < REPORT_IDS_MAX ? left : REPORT_IDS_MAX;
+        part.last = part.count == left;
+        if (!send_part(replica, ids + at, &part)) {
             put_back(replica, ids + at, left);
             return;
         }
-        at += part;
+        at += part.count;
     }
 }
 
@@ -129,7 +139,7 @@ static void report_to_self(struct replica *replica)
     for (size_t i = 0; i < count; i++) {
         expiry_touch(replica->expiry, ids[i]);
     }
-    expiry_reported(replica->expiry, replica->options.zab.id);
+    expiry_reported(replica->expiry, replica->options.zab.id, expiry_mark(replica->expiry));
 }
 
 /* Without a leader the set waits: the next one begins with a whole time-out for all. */
@@ -148,20 +158,19 @@ static void report(struct replica *replica)
 void sessions_reported(struct replica *replica, uint32_t peer, struct slice bytes)
 {
     struct wire_reader ids;
-    size_t count = 0;
-    bool last = false;
+    struct report report;
 
-    if (!expiry_is_on(replica->expiry) || !report_decode(bytes, &ids, &count, &last)) {
+    if (!expiry_is_on(replica->expiry) || !report_decode(bytes, &ids, &report)) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < report.count; i++) {
         uint64_t id = wire_get_u64(&ids);
 
         expiry_touch(replica->expiry, id);
         note_heard(replica, &id, 1, peer);
     }
-    if (last) {
-        expiry_reported(replica->expiry, peer);
+    if (report.last) {
+        expiry_reported(replica->expiry, peer, report.mark);
     }
 }
 
@@ -242,12 +251,16 @@ bool sessions_confirmed(struct replica *replica, uint64_t token)
     return true;
 }
 
+void sessions_clock(struct replica *replica)
+{
+    expiry_turn(replica->expiry, expiry_now_ms(replica));
+}
+
 /* After the process has stood still, what clients said meanwhile waits in their sockets, and those
  * that wait for a ping have not had it. A report that says nothing of them would end their
  * sessions: it is put off by an interval, in which they are heard. */
 void sessions_turn(struct replica *replica)
 {
-    (void)expiry_turn(replica->expiry, expiry_now_ms(replica));
     if (expiry_stands(replica->expiry) && replica->renew_token == 0) {
         renew_quorum(replica);
     }

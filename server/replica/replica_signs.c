@@ -134,6 +134,7 @@ static void note_self(struct replica *replica)
         .tree_bytes_max = replica->options.tree_bytes_max,
         .room_bytes_max = leads ? replica->room.bytes_max : 0,
         .room_member = leads ? replica->room.member : 0,
+        .mark = expiry_is_on(replica->expiry) ? expiry_mark(replica->expiry) : 0,
         .host = replica->host,
     };
 }

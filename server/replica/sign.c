@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 enum {
-    SIGN_FORMAT = 4,
+    SIGN_FORMAT = 5,
     SIGN_ENTRY_MAX = 160 /* What a later version adds to an entry included. */
 };
 
@@ -68,6 +68,7 @@ static void put_sign(const struct sign *sign, uint64_t now_ms, struct buf *out)
     wire_put_u64(out, sign->tree_bytes_max);
     wire_put_u64(out, sign->room_bytes_max);
     wire_put_u32(out, sign->room_member);
+    wire_put_u64(out, sign->mark);
     wire_put_u64(out, sign->host.up_ms);
     wire_put_u32(out, sign->host.sync_p50_us);
     wire_put_u32(out, sign->host.sync_p99_us);
@@ -114,6 +115,7 @@ static bool get_sign(struct slice entry, uint64_t now_ms, struct sign *sign)
     sign->tree_bytes_max = wire_get_u64(&reader);
     sign->room_bytes_max = wire_get_u64(&reader);
     sign->room_member = wire_get_u32(&reader);
+    sign->mark = wire_get_u64(&reader);
     sign->host.up_ms = wire_get_u64(&reader);
     sign->host.sync_p50_us = wire_get_u32(&reader);
     sign->host.sync_p99_us = wire_get_u32(&reader);

@@ -61,6 +61,7 @@ struct sign {
     uint64_t tree_bytes_max;
     uint64_t room_bytes_max;
     uint32_t room_member;
+    uint64_t mark; /* Of a leader: what reports of sessions name (expiry_mark); 0: none. */
     struct sign_host host;
 };
 

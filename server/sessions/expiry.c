@@ -25,8 +25,8 @@ struct entry {
 struct member {
     uint32_t id;
     bool lost;
-    bool silent; /* ... for it has not reported for long; its connection is there. */
-    uint64_t reported_ms;
+    bool silent;         /* ... for its reports are far behind; its connection is there. */
+    uint64_t covered_ms; /* All that it had heard of by then has been reported. */
 };
 
 struct expiry {
@@ -191,56 +191,87 @@ void expiry_begin(struct expiry *expiry, const struct state *state, uint64_t now
 
 /* ---- Those who listen. ---- */
 
-/* Reported longest ago of all that are not lost; UINT64_MAX when there is none. */
-static uint64_t reported_by_all_ms(const struct expiry *expiry)
+/* What all that are not lost have reported up to; UINT64_MAX when there is none. */
+static uint64_t covered_by_all_ms(const struct expiry *expiry)
 {
     uint64_t least = UINT64_MAX;
 
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         const struct member *member = &expiry->members[i];
 
-        if (!member->lost && member->reported_ms < least) {
-            least = member->reported_ms;
+        if (!member->lost && member->covered_ms < least) {
+            least = member->covered_ms;
         }
     }
     return least;
 }
 
-static struct member *need_member(struct expiry *expiry, uint32_t id)
+static struct member *find_member(struct expiry *expiry, uint32_t id)
 {
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         if (expiry->members[i].id == id) {
             return &expiry->members[i];
         }
     }
-    ASSERT(expiry->member_count < ZAB_MEMBERS_MAX);
-    struct member *member = &expiry->members[expiry->member_count++];
+    return NULL;
+}
 
-    *member = (struct member){.id = id};
+static struct member *need_member(struct expiry *expiry, uint32_t id)
+{
+    struct member *member = find_member(expiry, id);
+
+    if (member == NULL) {
+        ASSERT(expiry->member_count < ZAB_MEMBERS_MAX);
+        member = &expiry->members[expiry->member_count++];
+        *member = (struct member){.id = id};
+    }
     return member;
 }
 
-void expiry_reported(struct expiry *expiry, uint32_t member_id)
+static bool is_far_behind(const struct expiry *expiry, const struct member *member)
 {
-    if (expiry->on) {
+    ASSERT(member->covered_ms <= expiry->clock_ms || MUTANT(32));
+    return expiry->clock_ms - member->covered_ms >
+           (uint64_t)EXPIRY_BEHIND_REPORTS * expiry->report_ms;
+}
+
+/* It has heard of none before; one whose reports are far behind is not waited for until they are
+ * not. */
+void expiry_joined(struct expiry *expiry, uint32_t member_id)
+{
+    const struct member *known = find_member(expiry, member_id);
+
+    if (expiry->on && (known == NULL || (known->lost && !known->silent))) {
+        PROBE("expiry.member_joined");
         *need_member(expiry, member_id) =
-            (struct member){.id = member_id, .reported_ms = expiry->clock_ms};
+            (struct member){.id = member_id, .covered_ms = expiry->clock_ms};
     }
 }
 
-/* It has heard of none before; one that has gone silent is not waited for until it reports. */
-void expiry_joined(struct expiry *expiry, uint32_t member_id)
+uint64_t expiry_mark(const struct expiry *expiry)
 {
-    uint32_t i = 0;
+    return expiry->clock_ms + 1;
+}
 
-    while (i < expiry->member_count && expiry->members[i].id != member_id) {
-        i++;
+/* That it reports at all says that it is in step; from what time on, its mark says. */
+void expiry_reported(struct expiry *expiry, uint32_t member_id, uint64_t mark)
+{
+    if (!expiry->on || mark > expiry_mark(expiry)) {
+        return;
     }
-    bool known = i < expiry->member_count;
+    expiry_joined(expiry, member_id);
+    struct member *member = need_member(expiry, member_id);
+    uint64_t covered_ms = mark > 0 ? mark - 1 : 0;
 
-    if (expiry->on && (!known || (expiry->members[i].lost && !expiry->members[i].silent))) {
-        PROBE("expiry.member_joined");
-        expiry_reported(expiry, member_id);
+    if (MUTANT(58)) {
+        covered_ms = expiry->clock_ms;
+    }
+    if (covered_ms > member->covered_ms) {
+        member->covered_ms = covered_ms;
+    }
+    if (member->lost && !is_far_behind(expiry, member)) {
+        member->lost = false;
+        member->silent = false;
     }
 }
 
@@ -278,12 +309,10 @@ void expiry_lost(struct expiry *expiry, uint32_t member_id)
 
 static void lose_the_silent(struct expiry *expiry)
 {
-    uint64_t silent_ms = (uint64_t)EXPIRY_SILENT_REPORTS * expiry->report_ms;
-
     for (uint32_t i = 0; i < expiry->member_count; i++) {
         struct member *member = &expiry->members[i];
 
-        if (!member->lost && expiry->clock_ms - member->reported_ms > silent_ms) {
+        if (!member->lost && is_far_behind(expiry, member)) {
             PROBE("expiry.member_silent");
             lose(expiry, member);
             member->silent = true;
@@ -383,7 +412,7 @@ static void sweep(struct expiry *expiry)
 
 size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
 {
-    uint64_t reported_ms = reported_by_all_ms(expiry);
+    uint64_t covered_ms = covered_by_all_ms(expiry);
     struct list later;
     size_t count = 0;
 
@@ -402,9 +431,9 @@ size_t expiry_due(struct expiry *expiry, uint64_t *out, size_t max)
             continue;
         }
         list_push_back(&later, &entry->node);
-        bool reported = entry->deadline_ms < reported_ms || MUTANT(35);
+        bool covered = entry->deadline_ms < covered_ms || MUTANT(35);
 
-        if (reported || MUTANT(25)) {
+        if (covered || MUTANT(25)) {
             out[count++] = entry->id;
         }
     }

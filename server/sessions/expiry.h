@@ -5,7 +5,14 @@
  * this process stood still does not pass here; no session is over before every replica that reports
  * has done so behind its deadline; and a replica that is lost may have heard of any session since
  * it last reported, so that counts as a touch, once for each replica until the session is heard of
- * again. Pure: the caller brings the time. Core thread of the leader.
+ * again.
+ *
+ * A report may wait behind a slow link for seconds: it says nothing of the time in which it waited.
+ * So the leader gives marks of its time to the replicas, a report names the newest mark that its
+ * replica had seen, and covers the time up to that mark alone. Clocks are not compared. A touch
+ * counts from its arrival: it may count late, never early.
+ *
+ * Pure: the caller brings the time. Core thread of the leader.
  */
 #ifndef SERVER_EXPIRY_H
 #define SERVER_EXPIRY_H
@@ -14,8 +21,9 @@
 #include "server/state/state.h"
 
 enum {
-    EXPIRY_DUE_MAX = 1000,     /* Sessions that end in one turn. */
-    EXPIRY_SILENT_REPORTS = 8, /* Report intervals after which a replica counts as lost. */
+    EXPIRY_DUE_MAX = 1000,      /* Sessions that end in one turn. */
+    EXPIRY_BEHIND_REPORTS = 10, /* Report intervals that the mark of the newest report of a replica
+                                   may be behind; after that the replica counts as lost. */
 };
 
 struct expiry;
@@ -47,8 +55,12 @@ void expiry_closed(struct expiry *expiry, uint64_t session);
 /* Somebody has heard of the session. */
 void expiry_touch(struct expiry *expiry, uint64_t session);
 
-/* All that `member` has heard of up to now has been touched. */
-void expiry_reported(struct expiry *expiry, uint32_t member);
+/* A mark of the present, to be given to all replicas that report. Never 0, and never falls. */
+uint64_t expiry_mark(const struct expiry *expiry);
+
+/* All that `member` had heard of when it saw the mark has been touched. 0: it has not seen any. A
+ * mark that was not given yet is no report. */
+void expiry_reported(struct expiry *expiry, uint32_t member, uint64_t mark);
 
 /* `member` is in step, so it hears of sessions: it is waited for from now on, also before its first
  * report. To be told before each expiry_due; what is known already changes nothing. */

@@ -9,6 +9,8 @@
 enum {
     ROUNDS = 12,
     HOUR_MS = 3600000,
+    MOVES = 8,
+    LATE_FACTOR = 3000, /* Messages take up to three ticks: less than what makes a report late. */
 };
 
 static uint64_t ticks_ms(const struct sim *sim, uint32_t tenths)
@@ -76,6 +78,33 @@ static void leaders_die(struct sim *sim)
     }
 }
 
+static void clients_move(struct sim *sim)
+{
+    for (uint32_t i = 0; i < sim->knobs.clients; i++) {
+        sim->clients[i].node = (uint32_t)rng_range(&sim->rng, 1, sim->knobs.nodes);
+    }
+}
+
+/* What one follower says comes late to the leader, and clients move from one replica to another. A
+ * report that was made before a client came is in front of the one that names its session. */
+static void reports_are_late(struct sim *sim)
+{
+    begin(sim);
+    for (int i = 0; i < ROUNDS; i++) {
+        const struct sim_node *leader = script_leader(sim);
+        const struct sim_node *slow = script_follower(sim, (uint32_t)rng_below(&sim->rng, 2));
+        struct sim_link *link = &sim->links[slow->id][leader->id];
+
+        link->delay_factor = LATE_FACTOR;
+        for (int k = 0; k < MOVES; k++) {
+            clients_move(sim);
+            script_run(sim, rng_range(&sim->rng, 1, ticks_ms(sim, 20)));
+        }
+        link->delay_factor = 1;
+        script_run(sim, rng_range(&sim->rng, 1, ticks_ms(sim, 40)));
+    }
+}
+
 static void knobs_sessions(struct sim_knobs *knobs)
 {
     knobs->clients = 6;
@@ -86,6 +115,12 @@ static void knobs_sessions(struct sim_knobs *knobs)
     knobs->key_ppm = 300000;
     knobs->watch_ppm = 100000;
     knobs->limits.sync_limit = 5;
+}
+
+static void knobs_late(struct sim_knobs *knobs)
+{
+    knobs_sessions(knobs);
+    knobs->timeout_ticks_max = 3;
 }
 
 static void knobs_snapshots(struct sim_knobs *knobs)
@@ -106,5 +141,6 @@ const struct script scripts_session[] = {
     {"S21-sessions", clocks_jump, knobs_sessions},
     {"S30", leaders_die, knobs_sessions},
     {"S33", snapshots_and_restarts, knobs_snapshots},
+    {"late-reports", reports_are_late, knobs_late},
     {.name = NULL},
 };

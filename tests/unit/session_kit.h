@@ -61,13 +61,26 @@ static inline void commit_all(struct bench *bench)
     drive_learner_says(&bench->drive, 1, ZAB_ACK, bench_status(bench).zab.last);
 }
 
-static inline void learner_reports(struct bench *bench, uint32_t peer, const uint64_t *ids,
-                                   size_t count, bool last)
+/* The mark in the newest PING to that learner; 0: there is none. */
+static inline uint64_t mark_for(const struct bench *bench, uint32_t peer)
+{
+    const struct zab_msg *ping = drive_sent(&bench->drive, peer, ZAB_PING);
+    struct sign signs[ZAB_MEMBERS_MAX];
+    size_t count = 0;
+    bool known = ping && signs_decode(ping->bytes, bench->drive.now_ms, signs, &count);
+    const struct sign *leader = known ? signs_find(signs, count, LEADER) : NULL;
+
+    return leader ? leader->mark : 0;
+}
+
+/* A report, or a part of one, that was made when its learner had seen that mark. */
+static inline void learner_reports_late(struct bench *bench, uint32_t peer, const uint64_t *ids,
+                                        const struct report *report)
 {
     struct buf bytes;
 
     buf_init(&bytes, 1 << 20);
-    report_encode(ids, count, last, &bytes);
+    report_encode(ids, report, &bytes);
     struct zab_msg msg = {.type = ZAB_FORWARD,
                           .link = bench->drive.links[peer],
                           .epoch = bench->drive.promised,
@@ -76,6 +89,14 @@ static inline void learner_reports(struct bench *bench, uint32_t peer, const uin
 
     drive_recv(&bench->drive, peer, &msg);
     buf_release(&bytes);
+}
+
+static inline void learner_reports(struct bench *bench, uint32_t peer, const uint64_t *ids,
+                                   size_t count, bool last)
+{
+    struct report report = {.mark = mark_for(bench, peer), .last = last, .count = count};
+
+    learner_reports_late(bench, peer, ids, &report);
 }
 
 /* Learners of the leader that answer its pings. */

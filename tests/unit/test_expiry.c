@@ -51,11 +51,17 @@ static void begin(struct clock *clock, const uint64_t *ids, size_t count)
     state_free(state);
 }
 
+/* Just now, without delay. */
+static void reported(struct clock *clock, uint32_t member)
+{
+    expiry_reported(clock->expiry, member, expiry_mark(clock->expiry));
+}
+
 static void report(struct clock *clock)
 {
-    expiry_reported(clock->expiry, SELF);
+    reported(clock, SELF);
     if (clock->other_reports) {
-        expiry_reported(clock->expiry, OTHER);
+        reported(clock, OTHER);
     }
 }
 
@@ -199,9 +205,9 @@ static void none_is_over_before_all_have_reported_behind_its_deadline(void **sta
     begin(&clock, two, 1);
     pass(&clock, TIMEOUT_MS); /* The other one reports until here. */
     clock.other_reports = false;
-    pass(&clock, EXPIRY_SILENT_REPORTS * REPORT_MS);
+    pass(&clock, EXPIRY_BEHIND_REPORTS * REPORT_MS);
     assert_int_equal(due(&clock), 0);
-    expiry_reported(clock.expiry, OTHER);
+    reported(&clock, OTHER);
     assert_int_equal(due(&clock), 1);
     expiry_free(clock.expiry);
 }
@@ -217,8 +223,103 @@ static void a_report_after_the_deadline_may_save_it(void **state)
     pass(&clock, 4 * REPORT_MS);
     assert_int_equal(due(&clock), 0);
     expiry_touch(clock.expiry, S1);
-    expiry_reported(clock.expiry, OTHER);
+    reported(&clock, OTHER);
     assert_int_equal(due(&clock), 0);
+    expiry_free(clock.expiry);
+}
+
+/* It was made before the deadline, and waited behind a slow link. */
+static void a_late_report_covers_the_time_up_to_its_mark(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS);
+    uint64_t before = expiry_mark(clock.expiry);
+
+    clock.other_reports = false;
+    pass(&clock, REPORT_MS + 1);
+    uint64_t behind = expiry_mark(clock.expiry);
+
+    pass(&clock, 4 * REPORT_MS);
+    expiry_reported(clock.expiry, OTHER, before);
+    assert_int_equal(due(&clock), 0);
+    expiry_reported(clock.expiry, OTHER, 0); /* It has seen no PING yet. */
+    assert_int_equal(due(&clock), 0);
+    expiry_reported(clock.expiry, OTHER, behind);
+    assert_int_equal(due(&clock), 1);
+    expiry_reported(clock.expiry, OTHER, before); /* What was covered stays so. */
+    assert_int_equal(due(&clock), 1);
+    expiry_free(clock.expiry);
+}
+
+/* However late all reports are: as long as none is far behind, what they say in time counts. */
+static void a_session_that_is_touched_through_a_slow_link_lives(void **state)
+{
+    enum {
+        LATE = EXPIRY_BEHIND_REPORTS - 1 /* Reports on their way. */
+    };
+
+    struct clock clock;
+    uint64_t marks[LATE] = {0};
+
+    (void)state;
+    begin(&clock, two, 1);
+    clock.other_reports = false;
+    expiry_joined(clock.expiry, OTHER);
+    for (size_t i = 0; i < 20 * TIMEOUT_MS / REPORT_MS; i++) {
+        uint64_t arrives = marks[i % LATE];
+
+        marks[i % LATE] = expiry_mark(clock.expiry);
+        if (i >= LATE) {
+            if (i % (TIMEOUT_MS / REPORT_MS) == 0) {
+                expiry_touch(clock.expiry, S1);
+            }
+            expiry_reported(clock.expiry, OTHER, arrives);
+        }
+        assert_int_equal(due(&clock), 0);
+        pass(&clock, REPORT_MS);
+    }
+    expiry_free(clock.expiry);
+}
+
+/* A replica whose reports stay far behind counts as lost, once: the dead do not live for ever. */
+static void one_that_stays_far_behind_keeps_nothing_alive(void **state)
+{
+    struct clock clock;
+    uint64_t lived_ms = 0;
+
+    (void)state;
+    begin(&clock, two, 1);
+    uint64_t first = expiry_mark(clock.expiry);
+
+    clock.other_reports = false;
+    while (due(&clock) == 0) {
+        expiry_reported(clock.expiry, OTHER, first + lived_ms / 4);
+        pass(&clock, REPORT_MS);
+        lived_ms += REPORT_MS;
+        assert_true(lived_ms < 20 * TIMEOUT_MS);
+    }
+    assert_in_range(lived_ms, TIMEOUT_MS,
+                    2 * EXPIRY_BEHIND_REPORTS * REPORT_MS + TIMEOUT_MS + 4 * REPORT_MS);
+    expiry_free(clock.expiry);
+}
+
+static void a_mark_that_was_not_given_is_no_report(void **state)
+{
+    struct clock clock;
+
+    (void)state;
+    begin(&clock, two, 1);
+    pass(&clock, TIMEOUT_MS);
+    clock.other_reports = false;
+    pass(&clock, 4 * REPORT_MS);
+    expiry_reported(clock.expiry, OTHER, UINT64_MAX);
+    expiry_reported(clock.expiry, OTHER, expiry_mark(clock.expiry) + 1);
+    assert_int_equal(due(&clock), 0);
+    reported(&clock, OTHER);
+    assert_int_equal(due(&clock), 1);
     expiry_free(clock.expiry);
 }
 
@@ -263,7 +364,7 @@ static void one_in_step_is_waited_for_before_its_first_report(void **state)
     pass(&clock, 4 * REPORT_MS);
     assert_int_equal(due(&clock), 0);
     expiry_touch(clock.expiry, S1);
-    expiry_reported(clock.expiry, 2);
+    reported(&clock, 2);
     pass(&clock, TIMEOUT_MS);
     assert_int_equal(due(&clock), 0);
     expiry_free(clock.expiry);
@@ -301,7 +402,7 @@ static void a_silent_replica_is_lost_in_the_end(void **state)
     pass(&clock, REPORT_MS);
     clock.other_reports = false;
     uint64_t lived_ms = lives_ms(&clock);
-    uint64_t silent_ms = EXPIRY_SILENT_REPORTS * REPORT_MS;
+    uint64_t silent_ms = EXPIRY_BEHIND_REPORTS * REPORT_MS;
 
     assert_in_range(lived_ms, silent_ms + TIMEOUT_MS, silent_ms + TIMEOUT_MS + 4 * REPORT_MS);
     expiry_free(clock.expiry);
@@ -322,7 +423,7 @@ static void a_replica_that_comes_and_goes_counts_once(void **state)
         assert_true(lived_ms < 3 * TIMEOUT_MS);
     }
     /* Another one that is lost has not counted yet. */
-    expiry_reported(clock.expiry, 2);
+    reported(&clock, 2);
     expiry_lost(clock.expiry, 2);
     assert_int_equal(due(&clock), 0);
     /* And it counts again once the session has been heard of. */
@@ -470,6 +571,10 @@ int main(void)
         cmocka_unit_test(a_session_that_opens_later_counts_from_then),
         cmocka_unit_test(none_is_over_before_all_have_reported_behind_its_deadline),
         cmocka_unit_test(a_report_after_the_deadline_may_save_it),
+        cmocka_unit_test(a_late_report_covers_the_time_up_to_its_mark),
+        cmocka_unit_test(a_session_that_is_touched_through_a_slow_link_lives),
+        cmocka_unit_test(one_that_stays_far_behind_keeps_nothing_alive),
+        cmocka_unit_test(a_mark_that_was_not_given_is_no_report),
         cmocka_unit_test(a_lost_replica_counts_as_a_touch),
         cmocka_unit_test(one_lost_before_its_first_report_counts_as_well),
         cmocka_unit_test(one_in_step_is_waited_for_before_its_first_report),

@@ -102,6 +102,32 @@ static void the_end_waits_for_the_reports_of_all(void **state)
     bench_close(&bench);
 }
 
+/* Two reports wait behind a slow link. The first one was made before the learner heard of the
+ * session: that it arrives now says nothing of the time since. */
+static void a_report_that_was_late_covers_no_more_than_its_mark(void **state)
+{
+    struct bench bench;
+    struct alive silent = both;
+
+    (void)state;
+    uint64_t id = lead_with_session(&bench);
+
+    pass(&bench, &both, BENCH_SESSION_MS - REPORT_MS);
+    struct report late = {.mark = mark_for(&bench, 2), .last = true};
+
+    silent.reports[2] = false;
+    assert_true(late.mark > 0);
+    pass(&bench, &silent, 6 * REPORT_MS);
+    learner_reports_late(&bench, 2, NULL, &late);
+    pass(&bench, &silent, 2 * REPORT_MS);
+    commit_all(&bench);
+    assert_true(session_lives(&bench, id));
+    late.count = 1;
+    learner_reports_late(&bench, 2, &id, &late);
+    assert_true(lives_ms(&bench, &both, id) >= BENCH_SESSION_MS);
+    bench_close(&bench);
+}
+
 /* The first part of a report says nothing of those in the second. */
 static void a_part_is_no_whole_report(void **state)
 {
@@ -233,6 +259,7 @@ int main(void)
         cmocka_unit_test(reports_of_a_learner_keep_it),
         cmocka_unit_test(an_attachment_keeps_it),
         cmocka_unit_test(the_end_waits_for_the_reports_of_all),
+        cmocka_unit_test(a_report_that_was_late_covers_no_more_than_its_mark),
         cmocka_unit_test(a_part_is_no_whole_report),
         cmocka_unit_test(losing_a_learner_counts_as_a_touch),
         cmocka_unit_test(a_malformed_report_is_ignored),

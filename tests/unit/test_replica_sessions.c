@@ -185,16 +185,80 @@ static int report_sent(struct bench *bench, uint32_t leader, uint64_t *ret_first
 {
     const struct zab_msg *msg = drive_sent(&bench->drive, leader, ZAB_FORWARD);
     struct wire_reader ids;
-    size_t count;
-    bool last;
+    struct report report;
 
     if (!msg || msg->round != REPORT_NUMBER) {
         return -1;
     }
-    assert_true(report_decode(msg->bytes, &ids, &count, &last));
-    assert_true(last);
-    *ret_first = count > 0 ? wire_get_u64(&ids) : 0;
-    return (int)count;
+    assert_true(report_decode(msg->bytes, &ids, &report));
+    assert_true(report.last);
+    *ret_first = report.count > 0 ? wire_get_u64(&ids) : 0;
+    return (int)report.count;
+}
+
+/* The mark that the newest report names. */
+static uint64_t mark_reported(struct bench *bench)
+{
+    const struct zab_msg *msg = drive_sent(&bench->drive, LEADER, ZAB_FORWARD);
+    struct wire_reader ids;
+    struct report report;
+
+    assert_non_null(msg);
+    assert_true(report_decode(msg->bytes, &ids, &report));
+    return report.mark;
+}
+
+/* A PING with the sign of the replica `id` in that epoch. */
+static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t mark)
+{
+    struct sign sign = {
+        .id = id, .at_ms = bench->drive.now_ms, .role = SIGN_LEADER, .epoch = epoch, .mark = mark};
+    struct buf bytes;
+
+    buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
+    signs_encode(&sign, 1, bench->drive.now_ms, &bytes);
+    drive_leader_says(&bench->drive,
+                      (struct zab_msg){.type = ZAB_PING, .bytes = buf_slice(&bytes)});
+    buf_release(&bytes);
+}
+
+static void a_report_names_the_newest_mark_of_the_leader(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_follow(&bench);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(mark_reported(&bench), 0);
+    pinged(&bench, LEADER, 1, 700);
+    pinged(&bench, LEADER, 1, 900);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(mark_reported(&bench), 900);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(mark_reported(&bench), 900);
+    bench_close(&bench);
+}
+
+/* Each reign has a time of its own. */
+static void a_mark_of_another_reign_is_not_named(void **state)
+{
+    struct bench bench;
+
+    (void)state;
+    bench_follow(&bench);
+    pinged(&bench, 2, 1, 500);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(mark_reported(&bench), 0);
+    pinged(&bench, LEADER, 1, 700);
+    drive_down(&bench.drive, LEADER);
+    drive_follow(&bench.drive, LEADER, 2);
+    drive_clear(&bench.drive);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(mark_reported(&bench), 0);
+    pinged(&bench, LEADER, 2, 10);
+    drive_tick(&bench.drive, REPORT_MS);
+    assert_int_equal(mark_reported(&bench), 10);
+    bench_close(&bench);
 }
 
 static void a_learner_reports_twice_a_tick(void **state)
@@ -297,6 +361,8 @@ int main(void)
         cmocka_unit_test(a_forward_carries_all_there_is),
         cmocka_unit_test(a_session_opens_on_a_learner),
         cmocka_unit_test(a_learner_reports_twice_a_tick),
+        cmocka_unit_test(a_report_names_the_newest_mark_of_the_leader),
+        cmocka_unit_test(a_mark_of_another_reign_is_not_named),
         cmocka_unit_test(who_has_stood_still_listens_before_it_reports),
         cmocka_unit_test(many_touches_are_told_in_parts),
         cmocka_unit_test(touches_wait_for_the_next_leader),

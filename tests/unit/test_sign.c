@@ -23,6 +23,7 @@ static struct sign sample(uint32_t id)
                          .tree_bytes_max = UINT64_C(5) << 40,
                          .room_bytes_max = UINT64_C(3) << 33,
                          .room_member = 2,
+                         .mark = UINT64_C(9) << 36,
                          .host = {.up_ms = 100000,
                                   .sync_p50_us = 300,
                                   .sync_p99_us = 4100,

@@ -18,11 +18,11 @@ enum {
 /*
  * The protocol's version: layouts of frames and messages. Each version speaks its own and the one
  * before it, so that replicas one version apart work together; what is new in the later one is
- * skipped by the earlier. 1 to 3 were never released.
+ * skipped by the earlier. 1 to 4 were never released.
  */
 enum {
-    PROTOCOL_VERSION = 4,
-    PROTOCOL_VERSION_OLDEST = 4,
+    PROTOCOL_VERSION = 5,
+    PROTOCOL_VERSION_OLDEST = 5,
 };
 
 struct frame_header {
