@@ -55,6 +55,14 @@ bool quorum_has(const struct zab *zab, bool self, quorum_pred pred)
            has_majority(zab, &zab->pending_config, self && !zab->quarantined, pred);
 }
 
+bool quorum_awaits_new_disk(const struct zab *zab)
+{
+    bool self = !zab->quarantined;
+
+    return zab->has_pending_config && has_majority(zab, &zab->config, self, peer_is_up) &&
+           !has_majority(zab, &zab->pending_config, self, peer_is_up);
+}
+
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation)
 {
     ASSERT(id != 0);

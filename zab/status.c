@@ -66,6 +66,11 @@ static void explain(const struct zab *zab, struct zab_status *status)
             status->reason, sizeof status->reason,
             "this disk is new to the cluster: refilled as a learner, no vote until it is "
             "admitted");
+    } else if (zab->state == ZAB_LOOKING && quorum_awaits_new_disk(zab)) {
+        (void)snprintf(
+            status->reason, sizeof status->reason,
+            "the admission of a new disk may be committed: a majority of the voters, counted with "
+            "that disk in place of the old one, must be connected");
     } else if (!status->serving) {
         (void)snprintf(status->reason, sizeof status->reason, "%s",
                        zab->reason[0] != '\0' ? zab->reason

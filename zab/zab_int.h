@@ -384,6 +384,8 @@ void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
 bool quorum_has(const struct zab *zab, bool self, quorum_pred pred);
 bool quorum_counts(const struct zab *zab, uint32_t id, uint64_t incarnation);
+bool quorum_awaits_new_disk(const struct zab *zab); /* A majority is connected, and none with the
+                                                       disk of a pending admission. */
 bool quorum_self_counts(const struct zab *zab);
 zxid_t quorum_acked(const struct zab *zab); /* Highest zxid durable on a quorum. */
 bool peer_is_up(const struct zab *zab, const struct peer *peer);

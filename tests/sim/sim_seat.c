@@ -41,14 +41,17 @@ void sim_seat_check(struct sim *sim, struct sim_node *node)
     }
 }
 
-/* Whose disk it names that had no seat before; the leader itself when there is none. */
+/* Whose seat it gives to another disk, which may be back on the shelf by now; the leader itself
+ * when there is none. */
 static uint32_t fresh_in(const struct sim *sim, const struct sim_node *leader,
                          const struct zab_config *config)
 {
-    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
-        const struct sim_node *node = &sim->nodes[id];
+    const struct zab_config *now = zab_config(replica_zab(leader->replica));
 
-        if (node->emptied && zab_config_is_voter(config, id, node->identity.incarnation)) {
+    for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
+        const struct zab_member *member = zab_config_find(config, id);
+
+        if (member && member->voter && !zab_config_is_voter(now, id, member->incarnation)) {
             return id;
         }
     }

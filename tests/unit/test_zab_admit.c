@@ -339,6 +339,7 @@ static void an_admission_that_only_a_lost_disk_knows_of_keeps_the_others_waiting
     drive_down(&drive, 3);
     drive_up(&drive, 3);
     assert_int_equal(elected_with(&drive, 3), ZAB_LOOKING);
+    assert_non_null(strstr(drive_status(&drive).reason, "the admission of a new disk may be"));
     drive_up(&drive, 2);
     assert_int_equal(elected_with(&drive, 2), ZAB_LEADING);
     drive_release(&drive);
