@@ -88,7 +88,8 @@ static void take_seat(struct sim *sim, struct sim_node *node)
     sim->totals.admissions++;
 }
 
-/* The disk on the shelf has it, or one that was thrown away meanwhile, which has it for ever. */
+/* The disk on the shelf has it, or one that was thrown away meanwhile, which has it for ever: then
+ * neither of the two that are left counts. */
 static void lose_seat(struct sim *sim, struct sim_node *node, bool on_shelf)
 {
     node->emptied = true;
@@ -106,7 +107,7 @@ static void admit(struct sim *sim, struct sim_node *node, uint64_t incarnation)
         if (node->emptied) {
             take_seat(sim, node);
         }
-    } else if (!node->emptied || (on_shelf && !node->spare_seat)) {
+    } else if (!node->emptied || node->spare_seat != on_shelf) {
         lose_seat(sim, node, on_shelf);
     }
 }
