@@ -254,6 +254,7 @@ void follow_snap_abort(struct zab *zab)
         } else {
             PROBE("zab.snapshot_aborted");
             (void)fx_persist(zab, ZAB_PERSIST_SNAP_ABORT);
+            trail_reset(&follow->staged, 0, 0);
         }
     }
     follow->staged_used = false;

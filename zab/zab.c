@@ -505,6 +505,7 @@ void zab_step(struct zab *zab, const struct zab_event *event, struct zab_effects
     zab->now_ms = event->now_ms;
     zab->age_ms = event->age_ms;
     trail_shrink(&zab->trail, zab->delivered);
+    trail_shrink(&zab->follow.staged, zab->follow.staged.durable);
     note_pause(zab);
     on_event(zab, event);
     run_timers(zab);

@@ -362,6 +362,57 @@ static void it_goes_before_this_replica_leads_too(void **state)
     drive_release(&drive);
 }
 
+/* ---- What it takes of memory. ---- */
+
+/* Of the first record behind the snapshot, and of the newest one. */
+static void assert_held(const struct drive *drive, uint32_t first, uint32_t newest)
+{
+    const struct drive_log *log = &drive->theirs;
+
+    assert_true(log->count > 1);
+    assert_int_equal(log->recs[0]->refs, first);
+    assert_int_equal(log->recs[log->count - 1]->refs, newest);
+}
+
+/* The test holds each record once, its model of the disk once more. */
+static void no_more_of_its_log_than_the_cache_stays_in_memory(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    acked_with(&drive, false, 1);
+    begin(&drive);
+    piece(&drive, SNAPSHOT, 0, true);
+    entries_to(&drive, HERE);
+    drive_persist(&drive);
+    drive_tick(&drive, 10);
+    drive_clear(&drive);
+    assert_held(&drive, 2, 3);
+    entries_to(&drive, END);
+    drive_persist(&drive);
+    assert_int_equal(drive_status(&drive).last, snap_end);
+    drive_release(&drive);
+}
+
+static void nothing_of_it_stays_in_memory_behind_an_error(void **state)
+{
+    struct drive drive;
+
+    (void)state;
+    acked(&drive, false);
+    begin(&drive);
+    piece(&drive, SNAPSHOT, 0, true);
+    entries_to(&drive, HERE);
+    drive_persist(&drive);
+    piece(&drive, SNAPSHOT, 100, false); /* A piece behind the last one. */
+    drive_persist(&drive);
+    assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
+    assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
+    drive_clear(&drive);
+    assert_held(&drive, 1, 1);
+    drive_release(&drive);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +434,8 @@ int main(void)
         cmocka_unit_test(a_leader_with_another_log_ends_it),
         cmocka_unit_test(a_gap_in_its_log_ends_it),
         cmocka_unit_test(it_goes_before_this_replica_leads_too),
+        cmocka_unit_test(no_more_of_its_log_than_the_cache_stays_in_memory),
+        cmocka_unit_test(nothing_of_it_stays_in_memory_behind_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

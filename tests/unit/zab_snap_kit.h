@@ -17,10 +17,14 @@ enum {
 static const zxid_t snap_start = ((zxid_t)6 << 32) + START;
 static const zxid_t snap_end = ((zxid_t)6 << 32) + END;
 
-/* Replica 1 of 3 with a log up to (3, 2), all committed; the leader's log begins at (6, 5). */
-static inline void acked(struct drive *drive, bool quarantined)
+/* Replica 1 of 3 with a log up to (3, 2), all committed; the leader's log begins at (6, 5).
+ * `cache_max`: records of a log in memory; 0: the default. */
+static inline void acked_with(struct drive *drive, bool quarantined, uint32_t cache_max)
 {
     drive_init(drive, 1, 3);
+    if (cache_max > 0) {
+        drive->init.limits.cache_max = cache_max;
+    }
     if (!quarantined) {
         for (uint32_t i = 0; i <= 2; i++) {
             drive_log_add(&drive->disk, zxid_make(3, i));
@@ -44,6 +48,11 @@ static inline void acked(struct drive *drive, bool quarantined)
         drive_follow_acked(drive, 3, 7);
     }
     drive_log_reset(&drive->theirs, snap_start, 4711);
+}
+
+static inline void acked(struct drive *drive, bool quarantined)
+{
+    acked_with(drive, quarantined, 0);
 }
 
 static inline void begin(struct drive *drive)
