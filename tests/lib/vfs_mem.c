@@ -113,6 +113,7 @@ static void sector_crash(struct page *page, unsigned sector, struct chooser *cho
 
 static void inode_crash(struct vfs_mem *disk, struct inode *inode, struct chooser *chooser)
 {
+    mem_lost_revert(inode);
     for (size_t i = 0; i < inode->dirty_count; i++) {
         struct page *page = inode->pages[inode->dirty[i]];
 
@@ -399,6 +400,7 @@ bool vfs_mem_rot(struct vfs_mem *disk, struct rng *rng)
 
 void vfs_mem_wipe(struct vfs_mem *disk)
 {
+    disk->failing = VFS_MEM_FAIL_NONE;
     mem_changes_clear(disk);
     mem_dir_clear(disk, &disk->now);
     mem_dir_clear(NULL, &disk->durable);

@@ -71,6 +71,29 @@ void vfs_mem_crash_at(struct vfs_mem *disk, uint64_t call);
 /* True when the call of vfs_mem_crash_at, vfs_mem_fail_at or vfs_mem_lack_files was reached. */
 bool vfs_mem_fault_hit(const struct vfs_mem *disk);
 
+/* ---- A disk that fails while it is used, until the next call of vfs_mem_fail. ---- */
+
+enum vfs_mem_failing {
+    VFS_MEM_FAIL_NONE = 0,
+    VFS_MEM_FAIL_READS = 1,
+    VFS_MEM_FAIL_WRITES = 2, /* A write writes its first half. */
+    VFS_MEM_FAIL_SYNCS = 4,  /* See below. */
+    VFS_MEM_FAIL_NAMES = 8,  /* Opening, listing, renaming, removing, sizes. */
+    VFS_MEM_FAIL_ALL = 15,
+};
+
+/* Calls of these kinds (a sum of vfs_mem_failing) return ERR_IO. No crash changes that. After a
+ * failed sync a part of what was dirty, drawn from `seed`, counts as written although it is not, as
+ * in Linux: reads give the new bytes back until drop_cache() or a crash of the machine, no later
+ * sync writes them, but another write into the same page does. */
+void vfs_mem_fail(struct vfs_mem *disk, unsigned kinds, uint64_t seed);
+
+/* Calls that have failed by vfs_mem_fail or vfs_mem_unreadable. */
+uint64_t vfs_mem_io_errors(const struct vfs_mem *disk);
+
+/* Reads of the block at `offset` return ERR_IO until something is written there. */
+void vfs_mem_unreadable(struct vfs_mem *disk, const char *name, uint64_t offset);
+
 /* ---- Looking and damaging. ---- */
 
 /* Visits the names in sorted order. */

@@ -51,7 +51,7 @@ void mem_inode_unlink(struct vfs_mem *disk, struct inode *inode)
     mem_inode_unref(inode);
 }
 
-static struct page *page_at(struct inode *inode, size_t index)
+struct page *mem_inode_page(struct inode *inode, size_t index)
 {
     if (index >= inode->page_count) {
         size_t count = index + 1 > inode->page_count * 2 ? index + 1 : inode->page_count * 2;
@@ -78,7 +78,9 @@ static void page_mark(struct inode *inode, size_t index, struct page *page, unsi
         }
         inode->dirty[inode->dirty_count++] = index;
     }
-    page->dirty = (uint8_t)(page->dirty | 1U << sector);
+    /* A page is written whole. */
+    page->dirty = (uint8_t)(page->dirty | page->lost | 1U << sector);
+    page->lost = 0;
 }
 
 static bool is_zero(const uint8_t *data, size_t len)
@@ -96,14 +98,15 @@ static void page_write(struct inode *inode, size_t index, size_t at, const uint8
         return;
     }
 
-    struct page *page = page_at(inode, index);
+    struct page *page = mem_inode_page(inode, index);
 
+    page->is_unreadable = false;
     while (len > 0) {
         unsigned sector = (unsigned)(at / VFS_SECTOR);
         size_t room = VFS_SECTOR - at % VFS_SECTOR;
         size_t take = len < room ? len : room;
 
-        if (memcmp(page->bytes + at, data, take) != 0) {
+        if (page->lost != 0 || memcmp(page->bytes + at, data, take) != 0) {
             page_mark(inode, index, page, sector);
             memcpy(page->bytes + at, data, take);
         }
@@ -145,19 +148,29 @@ void mem_inode_read(const struct inode *inode, uint64_t offset, uint8_t *data, s
     }
 }
 
+/* What is dirty is on the disk now. */
 static void page_settle(struct page *page)
 {
-    mem_free(page->old);
-    page->old = NULL;
     page->dirty = 0;
+    if (page->lost == 0) {
+        mem_free(page->old);
+        page->old = NULL;
+    }
 }
 
 void mem_inode_sync(struct inode *inode)
 {
+    size_t kept = 0;
+
     for (size_t i = 0; i < inode->dirty_count; i++) {
-        page_settle(inode->pages[inode->dirty[i]]);
+        struct page *page = inode->pages[inode->dirty[i]];
+
+        page_settle(page);
+        if (page->lost != 0) {
+            inode->dirty[kept++] = inode->dirty[i];
+        }
     }
-    inode->dirty_count = 0;
+    inode->dirty_count = kept;
     inode->durable_size = inode->size;
 }
 

@@ -14,6 +14,8 @@ struct page {
     uint8_t bytes[VFS_BLOCK]; /* As programs see it. */
     uint8_t *old;             /* As it was at the last sync; NULL when nothing is dirty. */
     uint8_t dirty;            /* One bit per sector. */
+    uint8_t lost;             /* Sectors that are clean, and on the disk as in `old`. */
+    bool is_unreadable;
 };
 
 struct inode {
@@ -23,7 +25,7 @@ struct inode {
     uint64_t durable_size;
     struct page **pages; /* NULL: zeros. */
     size_t page_count;
-    size_t *dirty; /* Indices of pages with dirty sectors. */
+    size_t *dirty; /* Indices of pages with dirty or lost sectors. */
     size_t dirty_count;
     size_t dirty_cap;
     bool is_listed; /* Scratch mark while walking all inodes. */
@@ -67,6 +69,9 @@ struct vfs_mem {
     uint64_t crash_at;
     bool is_dead;
     bool fault_hit;
+    unsigned failing; /* Kinds of calls. */
+    uint64_t io_errors;
+    struct rng fail_rng;
 };
 
 struct vfs_file {
@@ -84,6 +89,7 @@ void mem_inode_unlink(struct vfs_mem *disk, struct inode *inode);
 void mem_inode_write(struct inode *inode, uint64_t offset, const uint8_t *data, size_t len);
 void mem_inode_read(const struct inode *inode, uint64_t offset, uint8_t *data, size_t len);
 void mem_inode_sync(struct inode *inode);
+struct page *mem_inode_page(struct inode *inode, size_t index); /* Makes it if need be. */
 void mem_inode_clear_from(struct inode *inode, uint64_t size);
 struct entry *mem_dir_find(const struct dir *dir, const char *name);
 void mem_dir_remove(struct vfs_mem *disk, struct dir *dir, const char *name);
@@ -93,6 +99,14 @@ void mem_dir_copy(struct vfs_mem *disk, struct dir *to, const struct dir *from);
 void mem_change_apply(struct vfs_mem *disk, struct dir *dir, const struct change *change);
 void mem_change_add(struct vfs_mem *disk, const char *remove, const char *set, struct inode *inode);
 void mem_changes_clear(struct vfs_mem *disk);
+
+/* ---- vfs_mem_fail.c ---- */
+
+/* True when the disk fails calls of this kind; counts it. */
+bool mem_fails(struct vfs_mem *disk, enum vfs_mem_failing kind);
+bool mem_read_fails(struct vfs_mem *disk, const struct inode *inode, uint64_t offset, size_t len);
+void mem_sync_failed(struct vfs_mem *disk, struct inode *inode);
+void mem_lost_revert(struct inode *inode); /* The cache no longer has what the disk lacks. */
 
 /* The table of operations; its context is the disk. */
 extern const struct vfs_ops vfs_mem_ops;

@@ -33,6 +33,13 @@ static enum err begin_file_call(struct vfs_file *file, bool *ret_partly)
     return file->era == file->disk->era ? begin_call(file->disk, ret_partly) : ERR_IO;
 }
 
+static enum err begin_name_call(struct vfs_mem *disk, bool *ret_partly)
+{
+    enum err err = begin_call(disk, ret_partly);
+
+    return err == ERR_OK && mem_fails(disk, VFS_MEM_FAIL_NAMES) ? ERR_IO : err;
+}
+
 /* ---- Operations. ---- */
 
 /* True when there is no descriptor for this open. */
@@ -58,7 +65,7 @@ static enum err mem_open(void *ctx, const char *name, bool create, struct vfs_fi
         return ERR_NO_FILES;
     }
 
-    enum err err = begin_call(disk, &partly);
+    enum err err = begin_name_call(disk, &partly);
 
     if (err != ERR_OK && !(partly && create)) {
         return err;
@@ -100,6 +107,9 @@ static enum err mem_pread(struct vfs_file *file, uint64_t offset, void *data, si
     if (err != ERR_OK) {
         return err == ERR_NO_SPACE ? ERR_IO : err;
     }
+    if (mem_read_fails(file->disk, inode, offset, len)) {
+        return ERR_IO;
+    }
 
     uint64_t left = offset < inode->size ? inode->size - offset : 0;
 
@@ -123,6 +133,9 @@ static enum err mem_pwrite(struct vfs_file *file, uint64_t offset, const void *d
         disk->used + (end - inode->size) > disk->capacity) {
         return ERR_NO_SPACE;
     }
+    if (err == ERR_OK && mem_fails(disk, VFS_MEM_FAIL_WRITES)) {
+        err = ERR_IO;
+    }
     if (err != ERR_OK && !partly) {
         len /= 2;
         end = offset + len > inode->size ? offset + len : inode->size;
@@ -138,6 +151,10 @@ static enum err mem_sync(struct vfs_file *file)
     bool partly = false;
     enum err err = begin_file_call(file, &partly);
 
+    if (err == ERR_OK && mem_fails(file->disk, VFS_MEM_FAIL_SYNCS)) {
+        mem_sync_failed(file->disk, file->inode);
+        return ERR_IO;
+    }
     if (err == ERR_OK) {
         mem_inode_sync(file->inode);
     }
@@ -149,6 +166,9 @@ static enum err mem_truncate(struct vfs_file *file, uint64_t size)
     bool partly = false;
     enum err err = begin_file_call(file, &partly);
 
+    if (err == ERR_OK && mem_fails(file->disk, VFS_MEM_FAIL_WRITES)) {
+        return ERR_IO;
+    }
     if (err == ERR_OK || partly) {
         mem_charge(file->disk, file->inode, file->inode->size, size);
         file->inode->size = size;
@@ -162,12 +182,15 @@ static enum err mem_size(struct vfs_file *file, uint64_t *ret_size)
     bool partly = false;
 
     *ret_size = file->inode->size;
-    return begin_file_call(file, &partly);
+
+    enum err err = begin_file_call(file, &partly);
+
+    return err == ERR_OK && mem_fails(file->disk, VFS_MEM_FAIL_NAMES) ? ERR_IO : err;
 }
 
 static void mem_drop_cache(struct vfs_file *file)
 {
-    (void)file;
+    mem_lost_revert(file->inode);
 }
 
 static enum err mem_rename(void *ctx, const char *from, const char *to)
@@ -175,7 +198,7 @@ static enum err mem_rename(void *ctx, const char *from, const char *to)
     struct vfs_mem *disk = ctx;
     const struct entry *entry = mem_dir_find(&disk->now, from);
     bool partly = false;
-    enum err err = begin_call(disk, &partly);
+    enum err err = begin_name_call(disk, &partly);
 
     if (err != ERR_OK && !partly) {
         return err;
@@ -191,7 +214,7 @@ static enum err mem_unlink(void *ctx, const char *name)
 {
     struct vfs_mem *disk = ctx;
     bool partly = false;
-    enum err err = begin_call(disk, &partly);
+    enum err err = begin_name_call(disk, &partly);
 
     if (err != ERR_OK && !partly) {
         return err;
@@ -209,6 +232,9 @@ static enum err mem_sync_dir(void *ctx)
     bool partly = false;
     enum err err = begin_call(disk, &partly);
 
+    if (err == ERR_OK && mem_fails(disk, VFS_MEM_FAIL_SYNCS)) {
+        return ERR_IO;
+    }
     if (err == ERR_OK) {
         mem_changes_clear(disk);
         mem_dir_copy(NULL, &disk->durable, &disk->now);
@@ -220,7 +246,7 @@ static enum err mem_list(void *ctx, void (*each)(void *arg, const char *name), v
 {
     struct vfs_mem *disk = ctx;
     bool partly = false;
-    enum err err = begin_call(disk, &partly);
+    enum err err = begin_name_call(disk, &partly);
 
     if (err == ERR_OK) {
         vfs_mem_each(disk, each, arg);
@@ -232,7 +258,7 @@ static enum err mem_lock(void *ctx)
 {
     bool partly = false;
 
-    return begin_call(ctx, &partly);
+    return begin_name_call(ctx, &partly);
 }
 
 static enum err mem_free_bytes(void *ctx, uint64_t *ret_bytes)

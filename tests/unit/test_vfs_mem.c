@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+enum {
+    SECTORS_IN_BLOCK = VFS_BLOCK / VFS_SECTOR
+};
+
 static struct vfs_file *make_file(const struct vfs *vfs, const char *name)
 {
     struct vfs_file *file = NULL;
@@ -202,6 +206,121 @@ static void damage_and_wiping(void **state)
     vfs_mem_free(disk);
 }
 
+/* A page of eight sectors that hold "old" on the disk and "new" in the cache; the sync fails. */
+static struct vfs_file *fail_sync(struct vfs_mem *disk, const struct vfs *vfs)
+{
+    struct vfs_file *file = make_file(vfs, "a");
+
+    for (uint64_t at = 0; at < VFS_BLOCK; at += VFS_SECTOR) {
+        put(vfs, file, at, "old");
+    }
+    assert_int_equal(vfs->ops->sync(file), ERR_OK);
+    assert_int_equal(vfs->ops->sync_dir(vfs->ctx), ERR_OK);
+    for (uint64_t at = 0; at < VFS_BLOCK; at += VFS_SECTOR) {
+        put(vfs, file, at, "new");
+    }
+    vfs_mem_fail(disk, VFS_MEM_FAIL_SYNCS, 1);
+    assert_int_equal(vfs->ops->sync(file), ERR_IO);
+    vfs_mem_fail(disk, VFS_MEM_FAIL_NONE, 0);
+    assert_int_equal(vfs_mem_io_errors(disk), 1);
+    return file;
+}
+
+static int count_new(const struct vfs_mem *disk)
+{
+    int count = 0;
+
+    for (uint64_t at = 0; at < VFS_BLOCK; at += VFS_SECTOR) {
+        count += holds(disk, "a", at, "new");
+        assert_true(holds(disk, "a", at, "new") || holds(disk, "a", at, "old"));
+    }
+    return count;
+}
+
+static void after_a_failed_sync_the_cache_shows_what_the_disk_lacks(void **state)
+{
+    enum {
+        DROPPED,
+        POWER_CUT,
+        WRITTEN_AGAIN,
+        CASES
+    };
+
+    (void)state;
+    for (int how = 0; how < CASES; how++) {
+        struct vfs_mem *disk = vfs_mem_new(0);
+        struct vfs vfs = vfs_mem_vfs(disk);
+        struct vfs_file *file = fail_sync(disk, &vfs);
+        struct rng rng;
+
+        rng_init(&rng, 1);
+        assert_int_equal(count_new(disk), SECTORS_IN_BLOCK);
+        if (how == WRITTEN_AGAIN) {
+            put(&vfs, file, 100, "x"); /* The page is written whole. */
+        }
+        assert_int_equal(vfs.ops->sync(file), ERR_OK);
+        assert_int_equal(count_new(disk), SECTORS_IN_BLOCK);
+        if (how == DROPPED) {
+            vfs.ops->drop_cache(file);
+        } else {
+            vfs_mem_crash(disk, &rng, VFS_MEM_KEEP_ALL);
+        }
+        if (how == WRITTEN_AGAIN) {
+            assert_int_equal(count_new(disk), SECTORS_IN_BLOCK);
+        } else {
+            assert_in_range(count_new(disk), 1, SECTORS_IN_BLOCK - 1);
+        }
+        vfs.ops->close(file);
+        vfs_mem_free(disk);
+    }
+}
+
+static void calls_of_a_failing_disk_fail_until_it_is_mended(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    struct vfs_file *other = NULL;
+    char back[4];
+    size_t len = 0;
+
+    (void)state;
+    put(&vfs, file, 0, "abcd");
+    vfs_mem_fail(disk, VFS_MEM_FAIL_WRITES, 1);
+    assert_int_equal(vfs.ops->pwrite(file, 0, "efgh", 4), ERR_IO);
+    assert_true(holds(disk, "a", 0, "efcd"));
+    assert_int_equal(vfs.ops->pread(file, 0, back, sizeof(back), &len), ERR_OK);
+    vfs_mem_fail(disk, VFS_MEM_FAIL_ALL, 1);
+    assert_int_equal(vfs.ops->pread(file, 0, back, sizeof(back), &len), ERR_IO);
+    assert_int_equal(vfs.ops->open(vfs.ctx, "a", false, &other), ERR_IO);
+    assert_int_equal(vfs.ops->sync_dir(vfs.ctx), ERR_IO);
+    vfs_mem_fail(disk, VFS_MEM_FAIL_NONE, 0);
+    assert_int_equal(vfs.ops->pread(file, 0, back, sizeof(back), &len), ERR_OK);
+    vfs.ops->close(file);
+    vfs_mem_free(disk);
+}
+
+static void an_unreadable_block_is_one_until_it_is_written(void **state)
+{
+    struct vfs_mem *disk = vfs_mem_new(0);
+    struct vfs vfs = vfs_mem_vfs(disk);
+    struct vfs_file *file = make_file(&vfs, "a");
+    char back[4];
+    size_t len = 0;
+
+    (void)state;
+    put(&vfs, file, 0, "abcd");
+    put(&vfs, file, VFS_BLOCK, "efgh");
+    vfs_mem_unreadable(disk, "a", VFS_BLOCK + 1);
+    assert_int_equal(vfs.ops->pread(file, 0, back, sizeof(back), &len), ERR_OK);
+    assert_int_equal(vfs.ops->pread(file, VFS_BLOCK - 2, back, sizeof(back), &len), ERR_IO);
+    put(&vfs, file, VFS_BLOCK, "ijkl");
+    assert_int_equal(vfs.ops->pread(file, VFS_BLOCK, back, sizeof(back), &len), ERR_OK);
+    assert_memory_equal(back, "ijkl", sizeof(back));
+    vfs.ops->close(file);
+    vfs_mem_free(disk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +331,9 @@ int main(void)
         cmocka_unit_test(capacity_is_kept_and_freed),
         cmocka_unit_test(clone_is_independent),
         cmocka_unit_test(damage_and_wiping),
+        cmocka_unit_test(after_a_failed_sync_the_cache_shows_what_the_disk_lacks),
+        cmocka_unit_test(calls_of_a_failing_disk_fail_until_it_is_mended),
+        cmocka_unit_test(an_unreadable_block_is_one_until_it_is_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
