@@ -231,6 +231,7 @@ enum err wal_flush(struct wal *wal)
 
     if (err == ERR_OK) {
         err = ops->sync(tail->file);
+        err = MUTANT(61) ? ERR_OK : err;
     }
     if (err != ERR_OK) {
         return ERR_IO;

@@ -251,7 +251,9 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
         err = ERR_OK;
     }
     /* What the disk cannot give back is damaged like what it gives back wrong. */
-    err = err == ERR_IO ? ERR_CORRUPT : err;
+    if (err == ERR_IO) {
+        err = MUTANT(62) ? ERR_MISSING : ERR_CORRUPT;
+    }
     if (err != ERR_OK) {
         PROBE("storage.read_failed");
         for (size_t i = 0; i < gather.count; i++) {

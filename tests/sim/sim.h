@@ -124,6 +124,9 @@ struct sim_knobs {
     uint32_t swap_ms;    /* A disk that was replaced comes back. */
     uint32_t config_ppm; /* Share of configurations at whose proposal something strikes. */
     uint32_t full_ms;    /* A disk fills up, and is freed later. */
+    uint32_t fail_ms;    /* A disk fails writes, syncs, reads or all, for a while. */
+    uint32_t decay_ms;   /* A closed file rots while a process uses the disk. */
+    uint32_t spoil_ms;   /* A state that is loaded from a snapshot comes out wrong. */
     uint32_t jump_ms;    /* A wall clock jumps. */
     uint32_t ttl_ppm; /* Share of creates that make TTL znodes; then all results are forgotten. */
     uint32_t reap_ms; /* The leader looks for what is due so often. */
@@ -136,6 +139,7 @@ void sim_draw_room(uint64_t seed, struct sim_knobs *knobs); /* maxTreeBytes. */
 void sim_draw_lanes(uint64_t seed, struct sim_knobs *knobs);
 void sim_draw_links(uint64_t seed, struct sim_knobs *knobs); /* Slow links, snapshots in pieces. */
 void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs);
+void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs); /* Disks, in use. */
 
 /* ---- Records and truth (sim_check.c). ---- */
 
@@ -219,6 +223,8 @@ struct sim_node {
     bool dying;         /* A crash is under way: calls into it must end. */
     bool damaged;       /* The fault plan harmed its disk and it has not been refilled. */
     bool diverged;      /* Its state was harmed in memory. */
+    bool rotten;        /* Closed files rot, and its process does not know (sim_failing.c). */
+    unsigned failing;   /* Kinds of calls that its disk answers with an I/O error. */
     bool emptied;       /* ... by replacing it. */
     bool vacant;        /* Its seat counts for nothing: one survivor was made to go on alone. */
     bool rolled_back;   /* ... by an older image of it. */
@@ -389,7 +395,8 @@ struct sim {
     struct sim_applied *applied; /* What the state machine took in the step under way. */
     size_t applied_count;
     size_t applied_cap;
-    uint64_t illegal; /* Messages refused as illegal before this run. */
+    uint64_t illegal;      /* Messages refused as illegal before this run. */
+    uint64_t bad_installs; /* Received snapshots that did not verify, for a disk was harmed. */
     struct sim_times times;
     struct sim_totals totals;
 };
@@ -438,6 +445,9 @@ int64_t sim_node_wall_ms(struct sim *sim, struct sim_node *node); /* In sim_cloc
 
 /* Opens the disk and starts the process. */
 void sim_node_start(struct sim *sim, struct sim_node *node);
+
+/* What it is started with (sim_options.c). */
+void sim_node_options(struct sim *sim, struct sim_node *node, struct replica_options *ret_options);
 
 enum sim_crash {
     SIM_KILL,  /* The process dies; what it wrote stays written. */

@@ -133,19 +133,28 @@ void __wrap_state_set_config(struct state *state, zxid_t zxid, struct slice text
     }
 }
 
-/* As when memory or the file's checksum had let a wrong byte through. */
+/* A disk that does not count already, or that may be disowned. */
+static bool may_spoil(struct sim *sim, struct sim_node *node)
+{
+    return sim->options.scenario || node->damaged || sim_fault_may_harm(sim, node);
+}
+
+/* As when memory or the file's checksum had let a wrong byte through, in a process that runs. */
 static void spoil(struct sim *sim, struct state *state)
 {
+    struct sim_node *node = sim->current;
     struct txn_header header = {.age_ms = 1, .stamp_ms = 1};
     struct txn_effect effect = {
-        .type = TXN_SET, .path = slice_str("/k0"), .data = slice_str("rot"), .version = 77};
+        .type = TXN_SET, .path = slice_str("/"), .data = slice_str("rot"), .version = 77};
     struct buf txn;
 
-    if (sim->spoil_loaded != sim->current->id) {
+    if (sim->spoil_loaded != node->id || !node->replica || !may_spoil(sim, node)) {
         return;
     }
+    SIM_TRACE(sim, "fault: the state that %u loads is wrong", node->id);
     sim->spoil_loaded = 0;
-    sim->current->diverged = true;
+    sim->totals.spoilt++;
+    node->diverged = true;
     buf_init(&txn, 4096);
     txn_begin(&txn, &header);
     txn_put(&txn, &effect);

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
+#include "tests/sim/sim_failing.h"
 
 #include <inttypes.h>
 
@@ -97,7 +98,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
         node->staging = false;
         break;
     case ZAB_PERSIST_QUARANTINE:
-        if (!node->damaged && !node->diverged) {
+        if (sim_disk_counts(node)) {
             sim_fail(sim, "A18", "node %u is quarantined without cause: %s", node->id,
                      effect->text);
         }
@@ -105,6 +106,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
             node->harmed_last = node->shadow.last;
             node->damaged = true; /* Its log is sound, but no longer believed. */
         }
+        node->rotten = false; /* Its refill replaces all files. */
         sim->totals.quarantines++;
         break;
     case ZAB_PERSIST_PROMISE:
@@ -205,11 +207,13 @@ void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist
 {
     size_t count = 0;
 
-    if (done->err == ERR_CORRUPT && sim->knobs.rot_ms == 0 && !sim->options.scenario) {
+    if (done->err == ERR_CORRUPT && sim->knobs.rot_ms == 0 && sim->knobs.decay_ms == 0 &&
+        !sim->options.scenario) {
         sim_fail(sim, "A26", "node %u: a received snapshot does not verify, but no disk was harmed",
                  node->id);
     }
 
+    sim->bad_installs += done->err == ERR_CORRUPT;
     while (count < node->issue_count && node->issues[count].token <= done->token) {
         settle(sim, node, &node->issues[count], done);
         count++;

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "server/read/view.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_watch.h"
 
 #include <inttypes.h>
@@ -61,6 +62,21 @@ static void expect(struct sim *sim, const struct sim_node *node, enum err err, c
     if (err != ERR_OK) {
         sim_fail(sim, "disk", "node %u: %s: %s", node->id, what, err_symbol(err));
     }
+}
+
+/* True, and the process is gone, when the disk failed: as in the server it ends at once, and
+ * nothing is tried again. */
+static bool failed(struct sim *sim, struct sim_node *node, enum err err, const char *what)
+{
+    if (err == ERR_OK) {
+        return false;
+    }
+    if (!sim_disk_explains(node, err)) {
+        expect(sim, node, err, what);
+    }
+    SIM_TRACE(sim, "end %u: %s: %s", node->id, what, err_symbol(err));
+    sim_node_die(sim, node, SIM_KILL);
+    return true;
 }
 
 /* ---- The log thread. ---- */
@@ -135,7 +151,7 @@ static void preallocate(struct sim *sim, struct sim_event *event)
     enum err err = store_preallocate(node->store);
 
     node->preallocating = false;
-    if (died(sim, node)) {
+    if (died(sim, node) || (err != ERR_NO_SPACE && failed(sim, node, err, "preallocate"))) {
         return;
     }
     tell_purged(sim, node);
@@ -144,8 +160,6 @@ static void preallocate(struct sim *sim, struct sim_event *event)
     }
     if (err == ERR_NO_SPACE) {
         plan_preallocate(sim, node, RETRY_US);
-    } else {
-        expect(sim, node, err, "preallocate");
     }
     tell_space(sim, node);
 }
@@ -173,8 +187,9 @@ static void run_batch(struct sim *sim, struct sim_event *event)
     if (err == ERR_NO_SPACE) {
         node->disk_busy = true;
         sim_after(sim, RETRY_US, run_batch, "disk again", node);
+    } else if (failed(sim, node, err, "run")) {
+        return;
     } else {
-        expect(sim, node, err, "run");
         sim_disk_kick(sim, node);
     }
     plan_preallocate(sim, node, sim_disk_us(sim, node));
@@ -373,7 +388,10 @@ static void snap_finish(struct sim *sim, struct sim_node *node, zxid_t end, uint
         snap_done(sim, node, start);
         return;
     }
-    if (err != ERR_NO_SPACE && err != ERR_CLOSED) {
+    if (err == ERR_IO && failed(sim, node, err, "snapshot")) {
+        return;
+    }
+    if (err != ERR_NO_SPACE && err != ERR_CLOSED && !sim_disk_explains(node, err)) {
         expect(sim, node, err, "snapshot");
     }
     fail_snapshot(node);
@@ -407,7 +425,9 @@ static void snap_slice(struct sim *sim, struct sim_event *event)
         fail_snapshot(node);
         return;
     }
-    expect(sim, node, err, "snapshot block");
+    if (failed(sim, node, err, "snapshot block")) {
+        return;
+    }
     if (snap->cursor.done) {
         snap_finish(sim, node, end, digest, nodes);
         return;
@@ -439,7 +459,9 @@ void sim_disk_snapshot(struct sim *sim, struct sim_node *node)
         fail_snapshot(node);
         return;
     }
-    expect(sim, node, err, "snapshot begin");
+    if (failed(sim, node, err, "snapshot begin")) {
+        return;
+    }
     sim_after(sim, sim_disk_us(sim, node), snap_slice, "slice", node)->a = snap->start;
 }
 

@@ -1,5 +1,7 @@
 #include "base/check.h"
+#include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_seat.h"
 
 #include <inttypes.h>
@@ -25,6 +27,7 @@ enum {
     CALLS_MAX = 40,
     EFFECTS_MAX = 30,
     ROT_BITS_MAX = 8,
+    FAIL_MAX_S = 8,
 };
 
 static uint64_t ticks_us(struct sim *sim, uint32_t ticks)
@@ -55,10 +58,10 @@ bool sim_fault_may_harm(struct sim *sim, struct sim_node *node)
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         const struct sim_node *other = &sim->nodes[id];
 
-        harmed +=
-            other->voter && (other->damaged || (other != node && sim_seat_is_named(sim, other)));
+        harmed += other->voter &&
+                  (!sim_disk_counts(other) || (other != node && sim_seat_is_named(sim, other)));
     }
-    return !node->damaged && harmed <= (sim->knobs.voters - 1) / 2 &&
+    return sim_disk_counts(node) && harmed <= (sim->knobs.voters - 1) / 2 &&
            sim_seat_is_settled(sim, node);
 }
 
@@ -295,6 +298,7 @@ static void fault_empty(struct sim *sim)
     if (node->up) {
         sim_node_crash(sim, node, SIM_POWER);
     }
+    sim_disk_mend(sim, node);
     if (node->voter) {
         sim_seat_keep(node);
     }
@@ -333,6 +337,50 @@ static void fault_full(struct sim *sim)
     sim->totals.full++;
     sim_disk_limit(sim, node, true);
     sim_after(sim, rng_range(&sim->rng, 1, 15) * SIM_SECOND, freed, "freed", NULL)->a = node->id;
+}
+
+static void mended(struct sim *sim, struct sim_event *event)
+{
+    sim_disk_mend(sim, &sim->nodes[event->a]);
+}
+
+/* One that cannot be read may make its replica disown it, which is harm; the others are none: what
+ * was acknowledged is there. */
+static void fault_fail(struct sim *sim)
+{
+    static const unsigned kinds[] = {VFS_MEM_FAIL_WRITES, VFS_MEM_FAIL_SYNCS, VFS_MEM_FAIL_READS,
+                                     VFS_MEM_FAIL_ALL};
+
+    struct sim_node *node = some_node(sim);
+    unsigned kind = kinds[rng_below(&sim->rng, sizeof(kinds) / sizeof(kinds[0]))];
+
+    if (node->failing != VFS_MEM_FAIL_NONE) {
+        return;
+    }
+    if ((kind & VFS_MEM_FAIL_READS) != 0 && !sim_fault_may_harm(sim, node)) {
+        kind = VFS_MEM_FAIL_SYNCS;
+    }
+    sim_disk_fail(sim, node, kind);
+    sim_after(sim, rng_range(&sim->rng, 1, FAIL_MAX_S) * SIM_SECOND, mended, "mended", NULL)->a =
+        node->id;
+}
+
+static void fault_decay(struct sim *sim)
+{
+    struct sim_node *node = some_node(sim);
+
+    if (node->up && sim_disk_is_sound(node) && sim_fault_may_harm(sim, node)) {
+        (void)sim_disk_decay(sim, node, (enum sim_decay)rng_below(&sim->rng, SIM_DECAYS));
+    }
+}
+
+static void fault_spoil(struct sim *sim)
+{
+    uint32_t id = any_node(sim)->id;
+
+    if (sim->spoil_loaded == 0) {
+        sim->spoil_loaded = id;
+    }
 }
 
 /* ---- While a configuration is in the log and not yet committed. ---- */
@@ -428,6 +476,9 @@ static const struct fault faults[] = {
     FAULT("swap", fault_swap, swap_ms),
     FAULT("full", fault_full, full_ms),
     FAULT("jump", fault_jump, jump_ms),
+    FAULT("fail", fault_fail, fail_ms),
+    FAULT("decay", fault_decay, decay_ms),
+    FAULT("spoil", fault_spoil, spoil_ms),
 };
 
 static uint32_t mean_ms(const struct sim *sim, const struct fault *fault)
@@ -472,15 +523,21 @@ void sim_fault_begin(struct sim *sim)
 void sim_fault_end(struct sim *sim)
 {
     sim_net_heal_all(sim);
+    sim->spoil_loaded = 0;
     for (uint32_t id = 1; id <= sim->knobs.nodes; id++) {
         struct sim_node *node = &sim->nodes[id];
 
         sim_disk_limit(sim, node, false);
+        sim_disk_mend(sim, node);
         sim_disk_plan_crash(sim, node, 0);
         node->slow = false;
         node->crash_fx = 0;
         if (node->paused) {
             sim_node_resume(sim, node);
+        }
+        /* A restart finds rot; without one it must do no harm, or be found by who reads it. */
+        if (node->up && node->rotten && rng_chance(&sim->rng, 500000)) {
+            sim_node_crash(sim, node, SIM_KILL);
         }
         if (!node->up) {
             sim_node_start(sim, node);

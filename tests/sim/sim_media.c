@@ -79,6 +79,7 @@ void sim_disk_empty(struct sim *sim, struct sim_node *node)
     harm(node);
     vfs_mem_wipe(node->disk);
     node->emptied = true;
+    node->failing = 0;
     node->identity = (struct store_identity){0}; /* Until it is formatted. */
     node->shadow = (struct sim_shadow){0};
     node->issue_count = 0;
@@ -198,6 +199,7 @@ void sim_disk_roll_back(struct sim *sim, struct sim_node *node, struct vfs_mem *
     SIM_TRACE(sim, "fault: disk of %u is rolled back", node->id);
     vfs_mem_free(node->disk);
     node->disk = take_image;
+    node->failing = 0;
     node->vfs = vfs_mem_vfs(node->disk);
     vfs_mem_crash(node->disk, &sim->rng, VFS_MEM_KEEP_ALL);
     harm(node);
@@ -246,8 +248,9 @@ void sim_disk_verify(struct sim *sim, struct sim_node *node)
     if (store_open(&options, true, &store, report) != ERR_OK) {
         sim_fail(sim, "A18", "the disk of node %u cannot be opened at the end", node->id);
     }
-    if (!node->damaged && (report->verdict == STORE_DAMAGED ||
-                           !sim_log_holds(sim, report->log_last, node->shadow.last))) {
+    if (!node->damaged && !node->rotten &&
+        (report->verdict == STORE_DAMAGED ||
+         !sim_log_holds(sim, report->log_last, node->shadow.last))) {
         sim_fail(sim, "A4",
                  "node %u: after a power cut its disk would hold the log up to %" PRIx64
                  " only, not %" PRIx64 " (%s)",

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/state/state.h"
+#include "tests/sim/sim_failing.h"
 #include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_watch.h"
 
@@ -10,8 +11,6 @@
 
 enum {
     CLOCK_BASE_MS = 1000000,
-    REAP_EVERY_MS = 60000,
-    KEEP_AGE_MS = 60000,
     EFFECTS_AHEAD_MAX = 40,
 };
 
@@ -136,12 +135,22 @@ static bool halts_here(struct sim *sim, struct sim_node *node, const struct zab_
     if (effect->type != ZAB_FX_HALT) {
         return false;
     }
-    if (!sim->may_halt) {
+    if (!sim->may_halt && !sim_disk_explains_halt(node, effect->text)) {
         sim_fail(sim, "HALT", "node %u: %s", node->id, effect->text);
     }
     SIM_TRACE(sim, "halt %u: %s", node->id, effect->text);
     sim->halts++;
     return true;
+}
+
+/* In a script that expects it the process stays down. */
+static void halt(struct sim *sim, struct sim_node *node)
+{
+    if (sim->may_halt) {
+        sim_node_crash(sim, node, SIM_KILL);
+    } else {
+        sim_node_die(sim, node, SIM_KILL);
+    }
 }
 
 static void finish_step(struct sim *sim, struct sim_node *node)
@@ -176,7 +185,7 @@ void sim_node_effects(struct sim *sim, struct sim_node *node)
         }
         if (halts_here(sim, node, &effects->items[i])) {
             drop_effects(effects, i);
-            sim_node_crash(sim, node, SIM_KILL);
+            halt(sim, node);
             return;
         }
         carry_out(sim, node, &effects->items[i]);
@@ -239,52 +248,6 @@ void sim_node_aside(struct sim *sim, struct sim_node *node, const char *why)
 }
 
 /* ---- Start and end of a process. ---- */
-
-/* Each node has another bound, the same in all its lives; every third has none. */
-static uint64_t tree_bytes_of(const struct sim_knobs *knobs, uint32_t id)
-{
-    return id % 3 == 0 ? 0 : knobs->tree_bytes - (uint64_t)id * knobs->tree_bytes / 20;
-}
-
-static void fill_options(struct sim *sim, struct sim_node *node, struct replica_options *options)
-{
-    const struct sim_knobs *knobs = &sim->knobs;
-
-    *options = (struct replica_options){
-        .zab = {.id = node->id, .seeds = sim->seeds, .limits = knobs->limits},
-        .prep = {.data_bytes_max = 1 << 20,
-                 .txn_bytes_max = 4 << 20,
-                 .multi_ops_max = 100,
-                 .recursive_max = 1000,
-                 .session_min_ms = 1,
-                 .session_max_ms = 60000,
-                 .session_default_ms = 10000,
-                 .sessions_max = SIM_SESSIONS_MAX,
-                 .session_ephemerals_max = knobs->ephemerals_max,
-                 .session_ephemeral_bytes_max = 10000,
-                 .remembered_max = knobs->remembered_max,
-                 .remembered_bytes_max = 1 << 20,
-                 .result_bytes_max = 1 << 16,
-                 .remember_ms = knobs->remember_ms},
-        .boot = rng_u64(&sim->rng),
-        .requests_max = knobs->requests_max,
-        .forward_bytes_max = knobs->forward_bytes,
-        .forward_peer_bytes_max = knobs->forward_bytes / 2,
-        /* Some respect the leader's bound, some run into it. */
-        .forward_out_bytes_max = node->id % 2 ? knobs->forward_bytes / 2 : knobs->forward_bytes * 2,
-        .snap_count = knobs->snap_count,
-        .snap_bytes = 64 << 20,
-        .reap_every_ms = knobs->reap_ms ? knobs->reap_ms : REAP_EVERY_MS,
-        .keep_age_ms = knobs->keep_age_ms ? knobs->keep_age_ms : KEEP_AGE_MS,
-        .tree_bytes_max = tree_bytes_of(knobs, node->id),
-        .window = sim_front_window(node),
-        .touched = node->touched,
-    };
-    options->zab.incarnation = rng_u64(&sim->rng) | 1;
-    options->zab.seed_count = knobs->nodes;
-    options->zab.rng_seed = rng_u64(&sim->rng);
-    options->zab.now_ms = sim_node_ms(sim, node);
-}
 
 static enum err open_store(struct sim *sim, struct sim_node *node, struct store_report *report)
 {
@@ -364,6 +327,16 @@ static enum err open_and_recover(struct sim *sim, struct sim_node *node,
     return err;
 }
 
+/* A disk that fails now is waited for, whatever its directory looks like. */
+static bool must_wait(struct sim_node *node, enum err err, const struct store_identity *before)
+{
+    if (node->failing == 0 || !sim_disk_explains(node, err)) {
+        return false;
+    }
+    node->identity = *before; /* It is what it was, although it could not be read. */
+    return true;
+}
+
 /* A lost disk: its owner puts an empty one in its place. */
 static void replace_disk(struct sim *sim, struct sim_node *node)
 {
@@ -405,12 +378,13 @@ static void reset_process(struct sim *sim, struct sim_node *node)
 void sim_node_start(struct sim *sim, struct sim_node *node)
 {
     struct replica_options *options = mem_zalloc(1, sizeof(*options));
+    struct store_identity before = node->identity;
     enum err err;
 
     ASSERT(!node->up);
     reset_process(sim, node);
     sim_front_open(sim, node);
-    fill_options(sim, node, options);
+    sim_node_options(sim, node, options);
     node->boot = options->boot;
     if (sim->phase == SIM_SAFETY && rng_chance(&sim->rng, sim->knobs.again_ppm)) {
         sim_disk_plan_crash(sim, node, (uint32_t)rng_range(&sim->rng, 1, 60));
@@ -418,7 +392,8 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     err = open_and_recover(sim, node, options);
     if (sim_disk_crashed(node)) {
         abort_start(sim, node);
-    } else if (err == ERR_NO_SPACE || (err == ERR_IO && node->full)) {
+    } else if (err == ERR_NO_SPACE || (err == ERR_IO && node->full) ||
+               must_wait(node, err, &before)) {
         /* A directory that cannot be formatted to its end is begun anew by the next process. */
         sim->applied_count = 0;
         sim_node_die(sim, node, SIM_KILL);
@@ -444,6 +419,7 @@ void sim_node_crash(struct sim *sim, struct sim_node *node, enum sim_crash how)
     ASSERT(node->up);
 
     SIM_TRACE(sim, "crash %u: %s", node->id, crash_name(how));
+    sim_disk_left(node);
     node->up = false;
     node->paused = false;
     sim->totals.crashes++;

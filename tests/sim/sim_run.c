@@ -209,6 +209,9 @@ void run_print(const struct run_result *result)
                  " (struck %" PRIu64 "); longest convergence %" PRIu64 " ms\n",
                  t->rotted, t->emptied, t->swapped, t->full, t->quarantines, t->admissions,
                  t->strikes, t->converge_ms);
+    (void)printf("disks in use: failing %" PRIu64 " (I/O errors %" PRIu64 "), rotten %" PRIu64
+                 "; states that came out wrong of a snapshot %" PRIu64 "\n",
+                 t->failing, t->io_errors, t->decayed, t->spoilt);
     (void)printf(
         "sessions opened %" PRIu64 ", closed %" PRIu64 " (expired %" PRIu64 "), moved %" PRIu64
         "; ephemerals %" PRIu64 "; retries %" PRIu64 ", answered from memory %" PRIu64 "\n",

@@ -9,8 +9,9 @@ enum {
     STEP_MS = 5,
 };
 
-static const struct script *const groups[] = {scripts_sync, scripts_refill,  scripts_disk,
-                                              scripts_net,  scripts_session, scripts_clock};
+static const struct script *const groups[] = {scripts_sync,   scripts_refill,  scripts_disk,
+                                              scripts_net,    scripts_session, scripts_clock,
+                                              scripts_failing};
 
 static const struct script *script_at(size_t index)
 {

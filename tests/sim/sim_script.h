@@ -43,5 +43,6 @@ extern const struct script scripts_disk[];
 extern const struct script scripts_net[];
 extern const struct script scripts_session[];
 extern const struct script scripts_clock[];
+extern const struct script scripts_failing[];
 
 #endif

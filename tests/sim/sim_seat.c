@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "tests/lib/vfs_mem.h"
 #include "tests/sim/sim_check_int.h"
+#include "tests/sim/sim_failing.h"
 
 #include <inttypes.h>
 
@@ -119,7 +120,7 @@ bool sim_seat_is_settled(const struct sim *sim, const struct sim_node *but)
     for (uint32_t id = 1; id <= sim->knobs.voters; id++) {
         const struct sim_node *node = &sim->nodes[id];
 
-        count += node != but && !node->damaged && node->shadow.committed >= sim->config_zxid;
+        count += node != but && sim_disk_counts(node) && node->shadow.committed >= sim->config_zxid;
     }
     return sim->config_zxid == 0 || count > sim->knobs.voters / 2;
 }
@@ -201,6 +202,7 @@ void sim_seat_swap(struct sim *sim, struct sim_node *node)
     if (!node->emptied) {
         node->harmed_last = node->shadow.last;
     }
+    sim_disk_mend(sim, node);
     exchange(node);
     node->emptied = !back;
     node->damaged = !back || node->shadow.quarantined;

@@ -17,6 +17,9 @@ enum {
     CLOCK_EVERY = 8,         /* One seed in so many, others, has TTL znodes and clocks that jump. */
     CLOCK_PENDING = 16,      /* Each look removes as many at the least: there is a bound for all. */
     CLOCK_SALT = 0x636c6f63,
+    FAILING_EVERY = 8, /* One seed in so many, others, has disks that fail or rot in use. */
+    FAILING_SALT = 0x6661696c,
+    FAILING_VOTERS_MIN = 3, /* So that one of them may rot. */
 };
 
 static uint32_t pick(struct rng *rng, const uint32_t *values, size_t count)
@@ -233,6 +236,38 @@ void sim_draw_clocks(uint64_t seed, struct sim_knobs *knobs)
     knobs->remember_ms = PICK(&rng, 1000, 5000);
     knobs->jump_ms = PICK(&rng, 1000, 3000, 10000);
     knobs->keep_age_ms = PICK(&rng, 200, 1000, 60000);
+}
+
+/*
+ * Disks that fail or rot in use, and states that come out wrong of a snapshot. What follows from
+ * that is a refill while the process runs with a newer state, so the log behind a snapshot is short
+ * in memory, and snapshots are fuzzy.
+ */
+void sim_draw_failing(uint64_t seed, struct sim_knobs *knobs)
+{
+    struct rng rng;
+
+    if (seed % FAILING_EVERY != 6) {
+        return;
+    }
+    rng_init(&rng, seed ^ FAILING_SALT);
+    if (knobs->voters < FAILING_VOTERS_MIN) {
+        knobs->nodes += FAILING_VOTERS_MIN - knobs->voters;
+        knobs->voters = FAILING_VOTERS_MIN;
+    }
+    knobs->fail_ms = PICK(&rng, 0, 4000, 8000, 16000);
+    knobs->decay_ms = PICK(&rng, 2000, 4000, 8000);
+    knobs->spoil_ms = PICK(&rng, 0, 1000, 3000);
+    knobs->snap_count = PICK(&rng, 20, 20, 60);
+    knobs->snapshots_keep = PICK(&rng, 1, 1, 2);
+    knobs->segment_bytes = 64 << 10;
+    knobs->slice_bytes = PICK(&rng, 100, 300);
+    knobs->limits.cache_max = PICK(&rng, 1, 4);
+    knobs->limits.counter_max = 1 << 30;
+    knobs->think_ms = PICK(&rng, 50, 100, 200);
+    if (knobs->crash_ms == 0) {
+        knobs->crash_ms = 8000; /* So that there are refills. */
+    }
 }
 
 void sim_draw(struct rng *rng, struct sim_knobs *knobs)

@@ -33,6 +33,10 @@ struct sim_totals {
     uint64_t strikes; /* While a configuration was pending. */
     uint64_t pauses;
     uint64_t full;
+    uint64_t failing;   /* Disks that gave I/O errors for a while, ... */
+    uint64_t io_errors; /* ... and how many. */
+    uint64_t decayed;   /* Disks whose closed files rotted in use. */
+    uint64_t spoilt;    /* States that came out wrong of a snapshot. */
     uint64_t tree_full; /* Operations refused because the tree had no room. */
     uint64_t committed;
     uint64_t messages;
