@@ -80,7 +80,8 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     err = txn_open(&reader, logrec_payload(rec), &header);
     ASSERT(err == ERR_OK);
     times_of_state(replica, state);
-    if (!fuzzy) {
+    /* Nor from a state that is about to be disowned, although the write itself is committed. */
+    if (!fuzzy && !replica->bad_state) {
         requests_delivered(replica, state, &header, rec->zxid);
     }
     sessions_applied(replica, state);

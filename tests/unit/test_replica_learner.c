@@ -515,6 +515,30 @@ static void from_a_state_that_differs_there_nothing_is_answered(void **state)
     bench_close(&bench);
 }
 
+/* The write is committed behind the end of the snapshot, but its stat would be that of a wrong
+ * state. */
+static void from_a_state_that_differs_no_write_is_answered(void **state)
+{
+    struct bench bench;
+    struct told told;
+
+    (void)state;
+    bench_follow(&bench);
+    bench_submit(&bench, bench_request(&bench, OP_SET, "/b", &told));
+    uint64_t number = bench_forwarded(&bench);
+
+    bench_install(&bench, zxid_make(2, 6));
+    drive_entry(&bench.drive, set_record(&bench.drive, number, "/b"), 0);
+    drive_persist(&bench.drive);
+    bench.drive.restored_digest = 4711;
+    drive_restored(&bench.drive);
+    bench_up_to_date(&bench);
+    assert_int_equal(told.answers, 0);
+    drive_tick(&bench.drive, BENCH_TIMEOUT_MS + 100);
+    assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
+    bench_close(&bench);
+}
+
 static void a_proposal_that_lost_its_epoch_is_forwarded(void **state)
 {
     struct bench bench;
@@ -568,6 +592,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_that_is_exact_is_checked_when_it_is_loaded),
         cmocka_unit_test(a_fuzzy_snapshot_is_checked_where_the_log_covers_it),
         cmocka_unit_test(from_a_state_that_differs_there_nothing_is_answered),
+        cmocka_unit_test(from_a_state_that_differs_no_write_is_answered),
         cmocka_unit_test(a_proposal_that_lost_its_epoch_is_forwarded),
     };
 
