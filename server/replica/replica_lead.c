@@ -345,7 +345,7 @@ static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
         return false;
     }
     const struct state *state = view_read(replica->view);
-    bool due = state != NULL && state_counts_age(state);
+    bool due = state != NULL && state_counts_age(state, replica->age.seen_ms);
 
     if (state) {
         view_read_done(replica->view);

@@ -75,6 +75,22 @@ static void set_counts_age(struct state *state, struct reap_entry *entry, bool c
     state->reap_counting -= entry->counts_age;
     state->reap_counting += counts;
     entry->counts_age = counts;
+    if (state->reap_counting == 0) {
+        state->reap_until_ms = 0;
+    }
+}
+
+/* Children keep a znode with a TTL, and do not stop its time. */
+static void note_age(struct state *state, struct reap_entry *entry)
+{
+    const struct znode *node = entry->node;
+
+    set_counts_age(state, entry, counts_age(node));
+    if (entry->counts_age) {
+        int64_t until_ms = state_reap_due_ms(node->owner, node->creates, node->age_ms);
+
+        state->reap_until_ms = until_ms > state->reap_until_ms ? until_ms : state->reap_until_ms;
+    }
 }
 
 void reap_update(struct state *state, struct znode *node)
@@ -87,7 +103,7 @@ void reap_update(struct state *state, struct znode *node)
 
     ASSERT(entry == NULL || entry->node == node);
     if (entry != NULL) {
-        set_counts_age(state, entry, counts_age(node));
+        note_age(state, entry);
     }
     if (entry != NULL && entry->due_ms == due_ms) {
         return;
@@ -96,7 +112,7 @@ void reap_update(struct state *state, struct znode *node)
         entry = mem_zalloc(1, sizeof(*entry));
         entry->node = node;
         entry->serial = ++state->reap_serial;
-        set_counts_age(state, entry, counts_age(node));
+        note_age(state, entry);
         map_put_u64(&state->reap_entries, key_of(node), entry);
     } else {
         avl_remove(&state->reap, &entry->order);
@@ -171,9 +187,10 @@ size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t p
     return count;
 }
 
-bool state_counts_age(const struct state *state)
+bool state_counts_age(const struct state *state, int64_t age_ms)
 {
     ASSERT(state->reap_counting <= map_count(&state->reap_entries));
+    ASSERT(state->reap_counting > 0 || state->reap_until_ms == 0);
 
-    return state->reap_counting > 0 || state_remembered_count(state) > 0;
+    return age_ms < state->reap_until_ms || state_remembered_count(state) > 0;
 }

@@ -132,9 +132,9 @@ int64_t state_reap_due_ms(uint64_t owner, uint32_t creates, int64_t age_ms);
 size_t state_reap_candidates(const struct state *state, int64_t age_ms, size_t paths_max,
                              struct buf *out);
 
-/* Whether anything here waits for the age to grow: TTL znodes, containers that were never used,
- * remembered results. */
-bool state_counts_age(const struct state *state);
+/* Whether anything here waits for the age to grow beyond `age_ms`: TTL znodes, containers that were
+ * never used, remembered results. It may be true for some time after the last one is gone. */
+bool state_counts_age(const struct state *state, int64_t age_ms);
 
 /* ---- Sessions. What is handed out is valid as long as the lock is held. ---- */
 

@@ -70,7 +70,8 @@ struct state {
     struct avl reap;          /* TTL and container znodes by due time (reap.c). */
     struct map reap_entries;  /* From the address of a znode to its entry there. */
     uint64_t reap_serial;     /* Breaks ties, so that the order never depends on addresses. */
-    size_t reap_counting;     /* Those that wait for an age. */
+    size_t reap_counting;     /* Those that wait for an age ... */
+    int64_t reap_until_ms;    /* ... and the last of these ages, or a later one; 0: none. */
     struct acls acls;
     struct sessions sessions;
     struct remembers remembers;

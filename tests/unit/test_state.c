@@ -327,7 +327,7 @@ static bool waits_after(struct fixture *fixture, zxid_t zxid)
 {
     assert_int_equal(kit_apply(fixture->state, zxid, &fixture->txn), ERR_OK);
     kit_verify(fixture->state);
-    return state_counts_age(fixture->state);
+    return state_counts_age(fixture->state, state_age_ms(fixture->state));
 }
 
 static void test_it_is_known_whether_anything_waits_for_the_age(void **context)
@@ -335,7 +335,7 @@ static void test_it_is_known_whether_anything_waits_for_the_age(void **context)
     struct fixture *fixture = *context;
     struct buf *txn = &fixture->txn;
 
-    assert_false(state_counts_age(fixture->state));
+    assert_false(state_counts_age(fixture->state, 0));
     kit_create(txn, "/a", "", 0, 2);
     assert_false(waits_after(fixture, 1));
     kit_create(txn, "/box", "", OWNER_CONTAINER, 3); /* Never used: it goes after a while. */
@@ -348,6 +348,8 @@ static void test_it_is_known_whether_anything_waits_for_the_age(void **context)
     assert_true(waits_after(fixture, 5));
     kit_create(txn, "/ttl/a", "", 0, 1); /* It counts on beside its child. */
     assert_true(waits_after(fixture, 6));
+    assert_true(state_counts_age(fixture->state, KIT_TIME_MS + 49));
+    assert_false(state_counts_age(fixture->state, KIT_TIME_MS + 50)); /* It is due, but for that. */
     kit_delete(txn, "/ttl/a");
     kit_delete(txn, "/ttl");
     assert_false(waits_after(fixture, 7));
