@@ -17,7 +17,10 @@ static const char *const unreachable[] = {
     "storage.log_behind_snapshot",
     "storage.snapshot_of_replaced_log", /* Has to end between an install and its load; see
                                            tests/unit/test_store_snap. */
-    "storage.empty_segment_dropped",    /* A segment's header is durable before its name. */
+    "zab.partial_forgotten",         /* Another leader's log has to reach back further than that of
+                                        the first: not in each run; see
+                                        tests/unit/test_zab_resume. */
+    "storage.empty_segment_dropped", /* A segment's header is durable before its name. */
 };
 
 bool sim_probe_expected(size_t index)
