@@ -79,7 +79,6 @@ static struct change_set *apply_txn(struct replica *replica, struct state *state
     ASSERT(err == ERR_OK);
     err = txn_open(&reader, logrec_payload(rec), &header);
     ASSERT(err == ERR_OK);
-    times_of_state(replica, state);
     /* Nor from a state that is about to be disowned, although the write itself is committed. */
     if (!fuzzy && !replica->bad_state) {
         requests_delivered(replica, state, &header, rec->zxid);
@@ -134,6 +133,14 @@ static void check_end(struct replica *replica, const struct state *state)
     }
 }
 
+/* An age is never given back, so a state that may yet prove bad gives none. */
+static void note_times(struct replica *replica, const struct state *state)
+{
+    if (is_whole(replica)) {
+        times_of_state(replica, state);
+    }
+}
+
 /* Until another state is in its place, it is one of no zxid: nothing is answered from it. */
 static void disown_state(struct replica *replica)
 {
@@ -169,6 +176,7 @@ static void apply_record(struct replica *replica, struct state *state, struct lo
     replica->records_since_snap++;
     replica->bytes_since_snap += rec->len;
     check_end(replica, state);
+    note_times(replica, state);
     tell_window(replica, set);
     if (zxid_counter(rec->zxid) % ZAB_CHECKPOINT == 0 && rec->zxid >= replica->fuzzy_end) {
         zab_digest(replica->zab, rec->zxid, state_digest(state), &replica->inner);
@@ -223,9 +231,9 @@ void replica_restored(struct replica *replica, const struct zab_event *event)
     replica->bytes_since_snap = 0;
     replica->state_lost_seq = replica->request_seq;
     ASSERT(!replica->readable && replica->window_broken == (replica->options.window != NULL));
-    times_of_state(replica, state);
     /* One that was taken while nothing changed has its end already. */
     check_end(replica, state);
+    note_times(replica, state);
     if (replica->window_broken) {
         mend_window(replica);
     }

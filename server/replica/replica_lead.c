@@ -271,8 +271,7 @@ void lead_reap(struct replica *replica)
         return;
     }
     buf_init(&paths, REAP_MAX * (size_t)(STATE_PATH_MAX + 2));
-    size_t count =
-        state_reap_candidates(state, age_now(&replica->age, replica->now_ms), REAP_MAX, &paths);
+    size_t count = state_reap_candidates(state, times_age(replica), REAP_MAX, &paths);
 
     view_read_done(replica->view);
     struct wire_reader reader;
@@ -338,7 +337,7 @@ void lead_forget(struct replica *replica)
 /* Something waits for the age, and it is so much older than the newest transaction says. */
 static bool is_age_due(const struct replica *replica, uint32_t idle_ms)
 {
-    int64_t idle = age_now(&replica->age, replica->now_ms) - replica->age.seen_ms;
+    int64_t idle = times_age(replica) - replica->age.seen_ms;
 
     if (!replica_leads(replica) || replica->status.quorum_low || replica->aside ||
         idle < (int64_t)idle_ms || MUTANT(56)) {

@@ -270,13 +270,78 @@ static void a_leader_proposes_no_absurd_times(void **context)
     bench_close(&bench);
 }
 
+/* ---- Times of a snapshot. ---- */
+
+/* What the replica says of itself. */
+static int64_t age_of(const struct bench *bench)
+{
+    struct sign signs[ZAB_MEMBERS_MAX];
+    size_t count = replica_signs(bench->replica, signs);
+    const struct sign *own = signs_find(signs, count, bench->drive.init.id);
+
+    assert_non_null(own);
+    return own->age_ms;
+}
+
+/* An empty tree with an age, at the place of the one that is to be loaded. */
+static void replace_with_age(struct bench *bench, int64_t age_ms)
+{
+    struct state *state = state_new(7);
+    const struct txn_header header = {.age_ms = age_ms};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    assert_int_equal(state_apply(state, 1, buf_slice(&txn), false, NULL), ERR_OK);
+    buf_release(&txn);
+    view_replace(bench->view, state);
+}
+
+static void a_snapshot_that_proves_bad_leaves_no_age_behind(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    for (uint32_t counter = 5; counter <= 6; counter++) { /* Exact, fuzzy. */
+        bench_follow(&bench);
+        bench_install(&bench, zxid_make(2, counter));
+        replace_with_age(&bench, AGE_MS);
+        bench.drive.restored_digest = 4711;
+        drive_restored(&bench.drive);
+        bench_up_to_date(&bench);
+        assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_QUARANTINE));
+        drive_tick(&bench.drive, 300);
+        assert_true(age_of(&bench) < AGE_MS);
+        bench_close(&bench);
+    }
+}
+
+static void a_fuzzy_snapshot_has_its_age_where_the_log_covers_it(void **context)
+{
+    struct bench bench;
+    uint64_t digest = bench_end_digest();
+
+    (void)context;
+    bench_follow(&bench);
+    bench_install(&bench, zxid_make(2, 6));
+    replace_with_age(&bench, AGE_MS);
+    bench.drive.restored_digest = digest;
+    drive_restored(&bench.drive);
+    drive_tick(&bench.drive, 300);
+    assert_true(age_of(&bench) < AGE_MS);
+    bench_up_to_date(&bench);
+    drive_tick(&bench.drive, 300);
+    assert_int_equal(age_of(&bench), AGE_MS);
+    bench_close(&bench);
+}
+
 /* ---- Idle time. ---- */
 
 /* A tree with a znode of an hour. */
-static struct state *state_with_ttl(void)
+static struct state *state_with_ttl(int64_t age_ms)
 {
     struct state *state = state_new(7);
-    const struct txn_header header = {.age_ms = AGE_MS};
+    const struct txn_header header = {.age_ms = age_ms};
     struct buf txn;
 
     buf_init(&txn, 4096);
@@ -335,7 +400,7 @@ static void an_idle_leader_writes_the_age_where_something_waits_for_it(void **co
     struct bench bench;
 
     (void)context;
-    bench_open_with(&bench, 3, 3, state_with_ttl());
+    bench_open_with(&bench, 3, 3, state_with_ttl(AGE_MS));
     drive_lead(&bench.drive);
     drive_clear(&bench.drive);
     idle(&bench, BENCH_KEEP_AGE_MS - 1000);
@@ -367,6 +432,21 @@ static void an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing(void **c
     bench_close(&bench);
 }
 
+/* No time can pass there that a transaction could tell. */
+static void an_idle_leader_whose_age_cannot_grow_writes_nothing(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_open_with(&bench, 3, 3, state_with_ttl(TXN_AGE_MAX_MS));
+    drive_lead(&bench.drive);
+    drive_clear(&bench.drive);
+    idle(&bench, HOUR_MS + BENCH_KEEP_AGE_MS);
+    assert_int_equal(bench_status(&bench).zab.state, ZAB_LEADING);
+    assert_null(drive_sent(&bench.drive, 1, ZAB_ENTRY));
+    bench_close(&bench);
+}
+
 static void an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must(void **context)
 {
     struct bench bench;
@@ -390,7 +470,7 @@ static void a_leader_that_drains_writes_the_age_first(void **context)
     struct bench bench;
 
     (void)context;
-    bench_open_with(&bench, 3, 3, state_with_ttl());
+    bench_open_with(&bench, 3, 3, state_with_ttl(AGE_MS));
     drive_lead(&bench.drive);
     drive_clear(&bench.drive);
     idle(&bench, 1000);
@@ -406,7 +486,7 @@ static void a_voter_alone_that_drains_waits_for_the_age_to_be_durable(void **con
     struct bench bench;
 
     (void)context;
-    bench_open_with(&bench, 1, 1, state_with_ttl());
+    bench_open_with(&bench, 1, 1, state_with_ttl(AGE_MS));
     drive_persist(&bench.drive);
     drive_tick(&bench.drive, 1000);
     assert_false(replica_drain(bench.replica, bench.drive.now_ms, &bench.effects));
@@ -432,8 +512,11 @@ int main(void)
         cmocka_unit_test(the_age_counts_a_pause),
         cmocka_unit_test(absurd_times_of_a_committed_transaction_stop_no_follower),
         cmocka_unit_test(a_leader_proposes_no_absurd_times),
+        cmocka_unit_test(a_snapshot_that_proves_bad_leaves_no_age_behind),
+        cmocka_unit_test(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it),
         cmocka_unit_test(an_idle_leader_writes_the_age_where_something_waits_for_it),
         cmocka_unit_test(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing),
+        cmocka_unit_test(an_idle_leader_whose_age_cannot_grow_writes_nothing),
         cmocka_unit_test(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must),
         cmocka_unit_test(a_leader_that_drains_writes_the_age_first),
         cmocka_unit_test(a_voter_alone_that_drains_waits_for_the_age_to_be_durable),
