@@ -1,26 +1,16 @@
 #include "tests/proc/proxy.h"
 
 #include "base/loop.h"
-#include "tests/lib/unit.h"
+#include "tests/proc/relay.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
 enum {
-    POLL_MS = 50,
-    SEND_MS = 10000 /* For the other side to take what was read. */
+    POLL_MS = 50
 };
-
-static struct sockaddr_in loopback(uint16_t port)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return addr;
-}
 
 static void link_close(struct proxy_link *link)
 {
@@ -39,26 +29,12 @@ static struct proxy_link *link_unused(struct proxy *proxy)
     return NULL;
 }
 
-/* Blocks: a replica on loopback is there at once or not at all. */
-static int dial(uint16_t port)
-{
-    struct sockaddr_in addr = loopback(port);
-    int fd = loop_connect((const struct sockaddr *)&addr, sizeof(addr));
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-
-    if (fd < 0 || poll(&ready, 1, SEND_MS) != 1 || loop_connect_result(fd) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 static void take_client(struct proxy *proxy)
 {
     struct sockaddr_storage from;
     int client = loop_accept(proxy->listen_fd, &from);
     struct proxy_link *link = link_unused(proxy);
-    int server = client >= 0 && link ? dial(proxy->target) : -1;
+    int server = client >= 0 && link ? relay_dial(proxy->target, 0) : -1;
 
     if (client < 0) {
         return;
@@ -70,21 +46,6 @@ static void take_client(struct proxy *proxy)
     *link = (struct proxy_link){.client = client, .server = server};
 }
 
-static bool send_all(int fd, const uint8_t *bytes, size_t len)
-{
-    while (len > 0) {
-        struct pollfd ready = {.fd = fd, .events = POLLOUT};
-        ssize_t sent = poll(&ready, 1, SEND_MS) == 1 ? loop_send(fd, bytes, len) : -EPIPE;
-
-        if (sent < 0 && sent != -EAGAIN) {
-            return false;
-        }
-        bytes += sent > 0 ? sent : 0;
-        len -= sent > 0 ? (size_t)sent : 0;
-    }
-    return true;
-}
-
 /* Moves what is there; false when that was the end. */
 static bool pass(struct proxy *proxy, int from, int to)
 {
@@ -93,7 +54,7 @@ static bool pass(struct proxy *proxy, int from, int to)
     if (got < 0) {
         return errno == EAGAIN;
     }
-    return got > 0 && send_all(to, proxy->bytes, (size_t)got);
+    return got > 0 && relay_send_all(to, proxy->bytes, (size_t)got);
 }
 
 static void serve_client(struct proxy *proxy, struct proxy_link *link)
@@ -206,8 +167,6 @@ static void run(void *arg)
 
 void proxy_start(struct proxy *proxy, uint16_t target, uint32_t drop_percent, uint64_t seed)
 {
-    struct sockaddr_in addr = loopback(0);
-
     memset(proxy, 0, sizeof(*proxy));
     proxy->target = target;
     proxy->drop_percent = drop_percent;
@@ -215,9 +174,7 @@ void proxy_start(struct proxy *proxy, uint16_t target, uint32_t drop_percent, ui
     for (uint32_t i = 0; i < PROXY_CONNECTIONS; i++) {
         proxy->links[i] = (struct proxy_link){.client = -1, .server = -1};
     }
-    proxy->listen_fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), PROXY_CONNECTIONS);
-    assert_true(proxy->listen_fd >= 0);
-    proxy->port = loop_local_port(proxy->listen_fd);
+    proxy->listen_fd = relay_listen(PROXY_CONNECTIONS, &proxy->port);
     thread_start(&proxy->thread, "proxy", run, proxy);
 }
 

@@ -8,6 +8,17 @@
 
 char shell_output[SHELL_OUTPUT_MAX];
 
+static void offer_await(void)
+{
+    char lib[SHELL_LINE_MAX];
+
+    (void)snprintf(lib, sizeof(lib),
+                   "await() { n=0; while ! eval \"$1\" >/dev/null 2>&1; do n=$((n+1)); "
+                   "[ $n -lt %d ] || { echo \"never: $1\"; return 1; }; sleep 0.05; done; }\n",
+                   (int)SHELL_AWAIT_LOOPS);
+    assert_int_equal(setenv("LIB", lib, 1), 0);
+}
+
 void shell_open(const struct ensemble *ensemble)
 {
     char text[SHELL_LINE_MAX] = "";
@@ -29,6 +40,7 @@ void shell_open(const struct ensemble *ensemble)
     assert_int_equal(setenv("XDG_CONFIG_HOME", ensemble->dir, 1), 0);
     assert_int_equal(setenv("XDG_STATE_HOME", ensemble->dir, 1), 0);
     assert_int_equal(unsetenv("ZABRA_OUTPUT"), 0);
+    offer_await();
 }
 
 /* Reads until the line has ended; its exit code. */

@@ -12,14 +12,16 @@
 enum {
     SHELL_LINE_MAX = 4096,
     SHELL_JOB_MAX = 512,
-    SHELL_OUTPUT_MAX = 1 << 20
+    SHELL_OUTPUT_MAX = 1 << 20,
+    SHELL_AWAIT_LOOPS = 2000 /* Of 0.05 s. */
 };
 
 /* What the last line has printed. */
 extern char shell_output[SHELL_OUTPUT_MAX];
 
-/* Sets PATH, ZABRA_ENDPOINTS (of all replicas), and $D: the ensemble's folder. Of the environment
- * and home of who runs the tests nothing is left that zabra would read. */
+/* Sets PATH, ZABRA_ENDPOINTS (of all replicas), $D: the ensemble's folder, and $LIB: behind
+ * `eval "$LIB"` a line has `await CONDITION`, which fails after SHELL_AWAIT_LOOPS looks. Of the
+ * environment and home of who runs the tests nothing is left that zabra would read. */
 void shell_open(const struct ensemble *ensemble);
 
 /* Runs the line; its exit code. Standard error goes where ours does. */

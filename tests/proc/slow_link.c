@@ -2,9 +2,8 @@
 
 #include "base/loop.h"
 #include "base/os_clock.h"
-#include "tests/lib/unit.h"
+#include "tests/proc/relay.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -12,53 +11,16 @@
 
 enum {
     POLL_MS = 20,
-    DIAL_MS = 5000,
-    SEND_MS = 10000, /* For the other side to take what was read. */
     BUFFER_BYTES = 16 << 10,
     BACKLOG = 8,
     BURST_US = 20000 /* What was not used of the rate is lost after that. */
 };
-
-static struct sockaddr_in loopback(uint16_t port)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
-
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return addr;
-}
 
 static void pair_close(struct slow_link_pair *pair)
 {
     close(pair->dialer);
     close(pair->target);
     *pair = (struct slow_link_pair){.dialer = -1, .target = -1};
-}
-
-static void limit_buffers(int fd)
-{
-    int bytes = BUFFER_BYTES;
-
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-}
-
-/* Small buffers have to be asked for before the connection is made. */
-static int dial(uint16_t port)
-{
-    struct sockaddr_in addr = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-
-    if (fd < 0) {
-        return -1;
-    }
-    limit_buffers(fd);
-    if ((connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 && errno != EINPROGRESS) ||
-        poll(&ready, 1, DIAL_MS) != 1 || loop_connect_result(fd) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
 }
 
 static struct slow_link_pair *pair_unused(struct slow_link *link)
@@ -76,7 +38,7 @@ static void take_dialer(struct slow_link *link)
     struct sockaddr_storage from;
     struct slow_link_pair *pair = pair_unused(link);
     int dialer = loop_accept(link->listen_fd, &from);
-    int target = dialer >= 0 && pair ? dial(link->target) : -1;
+    int target = dialer >= 0 && pair ? relay_dial(link->target, BUFFER_BYTES) : -1;
 
     if (dialer < 0) {
         return;
@@ -85,23 +47,8 @@ static void take_dialer(struct slow_link *link)
         close(dialer);
         return;
     }
-    limit_buffers(dialer);
+    relay_limit_buffers(dialer, BUFFER_BYTES);
     *pair = (struct slow_link_pair){.dialer = dialer, .target = target};
-}
-
-static bool send_all(int fd, const uint8_t *bytes, size_t len)
-{
-    while (len > 0) {
-        struct pollfd ready = {.fd = fd, .events = POLLOUT};
-        ssize_t sent = poll(&ready, 1, SEND_MS) == 1 ? loop_send(fd, bytes, len) : -EPIPE;
-
-        if (sent < 0 && sent != -EAGAIN) {
-            return false;
-        }
-        bytes += sent > 0 ? sent : 0;
-        len -= sent > 0 ? (size_t)sent : 0;
-    }
-    return true;
 }
 
 /* Moves a piece; the number of bytes, -1 at the end. */
@@ -113,7 +60,7 @@ static ssize_t pass(int from, int to)
     if (got < 0) {
         return errno == EAGAIN ? 0 : -1;
     }
-    return got > 0 && send_all(to, bytes, (size_t)got) ? got : -1;
+    return got > 0 && relay_send_all(to, bytes, (size_t)got) ? got : -1;
 }
 
 static void slow_pass(struct slow_link *link, struct slow_link_pair *pair)
@@ -192,17 +139,13 @@ static void run(void *arg)
 
 void slow_link_start(struct slow_link *link, uint16_t target, uint32_t rate)
 {
-    struct sockaddr_in addr = loopback(0);
-
     memset(link, 0, sizeof(*link));
     link->target = target;
     atomic_store(&link->rate, rate);
     for (size_t i = 0; i < SLOW_LINK_CONNECTIONS; i++) {
         link->pairs[i] = (struct slow_link_pair){.dialer = -1, .target = -1};
     }
-    link->listen_fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), BACKLOG);
-    assert_true(link->listen_fd >= 0);
-    link->port = loop_local_port(link->listen_fd);
+    link->listen_fd = relay_listen(BACKLOG, &link->port);
     thread_start(&link->thread, "slow_link", run, link);
 }
 
