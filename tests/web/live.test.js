@@ -102,6 +102,16 @@ test('one of 20,000 children is found by its name, in the tree and among the chi
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('19999');
   await page.getByText('The first 200').waitFor({ state: 'detached' });
   assert.deepEqual(await page.locator('.child bdi').allTextContents(), ['child-19999']);
+  await page.getByRole('searchbox', { name: 'Filter by name' }).fill('child-1');
+  const seen = new Set();
+  for (let part = 1; part <= 3; part += 1) {
+    await until('the next children are shown', async () => {
+      const names = await page.locator('.child bdi').allTextContents();
+      return names.length === 200 && !seen.has(names[0]) && names.every((name) => seen.add(name));
+    });
+    assert.equal(seen.size, 200 * part, 'each comes once');
+    await page.getByRole('button', { name: 'Search further children' }).click();
+  }
   await page.getByRole('searchbox', { name: 'Filter by name' }).fill('none');
   await page.getByText('No child fits the filter.').waitFor();
   assert.deepEqual(await visit.barriers(), []);
