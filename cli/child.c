@@ -197,7 +197,7 @@ const char *child_advice(const struct child *child)
 {
     if (WIFSIGNALED(child->status)) {
         return WTERMSIG(child->status) == SIGKILL
-                   ? "somebody killed it, or the machine ran out of memory"
+                   ? "another process killed it, or the machine ran out of memory"
                    : "its log says what it was doing";
     }
     switch (WEXITSTATUS(child->status)) {

@@ -211,7 +211,7 @@ static void clear_reply(struct client *client)
 static int nobody(struct client *client)
 {
     return client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
-                       "nobody answers at %s; is it running, and are --endpoints right?",
+                       "no replica answers at %s; is one running, and are --endpoints right?",
                        client->settings->endpoints);
 }
 

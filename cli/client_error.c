@@ -77,7 +77,7 @@ static void put_more(const struct client *client, const json_t *problem, long st
         (void)snprintf(more, MORE_MAX, "; it is %" PRId64 " now",
                        jsonr_number(problem, "stat.version"));
     } else if (strcmp(code, "NoAuth") == 0 && status == HTTP_WHO && !client->settings->user) {
-        (void)snprintf(more, MORE_MAX, "; nobody was named with --user");
+        (void)snprintf(more, MORE_MAX, "; no user was named with --user");
     }
 }
 

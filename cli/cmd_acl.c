@@ -219,7 +219,7 @@ static const struct cmd_option options[] = {
 
 static const struct cmd_example examples[] = {
     {"zabra acl /app", "an entry on each line"},
-    {"zabra acl /app read --user bob", "everybody may read, and nobody write"},
+    {"zabra acl /app read --user bob", "all clients may read, and none may write"},
     {"zabra acl /app world:anyone:r,auth::cdrwa --user bob", "and who sets it may do all"},
     {"zabra acl /app --add ip:10.0.0.0/8:rw --remove world:anyone", "a part of it"},
     {.line = NULL},

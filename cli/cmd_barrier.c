@@ -1,4 +1,4 @@
-/* barrier: stop until somebody lets all pass, or until enough have come. */
+/* barrier: stop until the barrier is lowered, or until enough members have come. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hold.h"
@@ -296,7 +296,7 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"count", 0, "N", "enter: how many must have come before any goes on", NULL},
+    {"count", 0, "N", "enter: members that must have come before the first begins", NULL},
     WAIT_OPTIONS,
     HOLD_OPTIONS,
     {.name = NULL},
@@ -313,7 +313,7 @@ static const struct cmd_example examples[] = {
 
 const struct cmd cmd_barrier = {
     .name = "barrier",
-    .summary = "stop until somebody lets all pass, or until enough have come",
+    .summary = "stop until the barrier is lowered, or until enough members have come",
     .usage = "raise NAME | lower NAME | wait NAME | enter NAME MEMBER --count N [-- COMMAND...] | "
              "leave NAME MEMBER",
     .text = "NAME is a path, or a name within /barriers; docs/recipes/barrier.md and\n"

@@ -194,9 +194,10 @@ static int choose_endpoints(struct cli *cli)
         }
     }
     if (code == CMD_OK && kept == 0) {
-        code = cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                        "nobody serves at %s; is it running, and are --endpoints right?",
-                        cli->settings.endpoints);
+        code =
+            cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                     "no replica serves at %s; is the ensemble running, and are --endpoints right?",
+                     cli->settings.endpoints);
     } else if (code == CMD_OK) {
         endpoints->count = kept;
         endpoints->current = 0;

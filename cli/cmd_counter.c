@@ -127,7 +127,7 @@ static int run(struct cli *cli)
 static const struct cmd_example examples[] = {
     {"zabra counter add tickets", "prints 1, then 2, ...: no number twice, none lost"},
     {"zabra counter add tickets -3", "less"},
-    {"zabra counter get tickets", "exit code 3 when nobody has counted yet"},
+    {"zabra counter get tickets", "exit code 3 before the first increment"},
     {.line = NULL},
 };
 

@@ -144,8 +144,8 @@ static int run_mv(struct cli *cli)
 }
 
 #define COPY_TEXT                                                                              \
-    "One transaction: nobody sees half of it. It holds maxMultiOps operations and\n"           \
-    "maxMultiBytes (see /limits/v1), and mv needs two operations for each znode; for more,\n"  \
+    "One transaction: no client sees half of it. It holds maxMultiOps operations\n"            \
+    "and maxMultiBytes (see /limits/v1); mv needs two operations for each znode; for more,\n"  \
     "export and import. ACLs, containers and times to live are kept. DST must not be there.\n" \
     "What is ephemeral belongs to its session: "
 
@@ -189,7 +189,7 @@ const struct cmd cmd_mv = {
     .name = "mv",
     .summary = "move a znode with all that is below it",
     .usage = "SRC DST",
-    .text = COPY_TEXT "it is not moved. Versions begin anew at DST.\n"
+    .text = COPY_TEXT "it is not moved. Versions start at 0 at DST.\n"
                       "When the source is changed meanwhile it is read again.\n",
     .options = mv_options,
     .examples = mv_examples,

@@ -181,8 +181,8 @@ const struct cmd cmd_edit = {
     .summary = "edit the data of a znode",
     .usage = "PATH",
     .text =
-        "Saves only if nobody has changed it since it was read. Otherwise the exit code is 4, and\n"
-        "the file with your text is kept and named.\n",
+        "Saves only if the znode has not changed since it was read. Otherwise the exit code is 4,\n"
+        "and the file with your text is kept and named.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

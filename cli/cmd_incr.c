@@ -38,7 +38,7 @@ static const struct cmd_option incr_options[] = {
 };
 
 static const struct cmd_example incr_examples[] = {
-    {"zabra incr /app/builds --create", "prints 1, then 2, ..., whoever counts"},
+    {"zabra incr /app/builds --create", "prints 1, then 2, ..., across all clients"},
     {"zabra incr /stock/apples -3", "exit code 1 when it holds no number"},
     {.line = NULL},
 };

@@ -74,7 +74,7 @@ static const struct cmd_option lock_options[] = {
 
 static const struct cmd_example lock_examples[] = {
     {"zabra lock backup -- ./backup.sh", "one at a time, in the order of arrival"},
-    {"zabra lock backup --try -- ./backup.sh", "exit code 124 when somebody holds it"},
+    {"zabra lock backup --try -- ./backup.sh", "exit code 124 when another process holds it"},
     {"zabra lock /locks/db --wait 30s -- sh -c 'write --fence \"$ZABRA_LOCK_FENCE\"'",
      "the fencing number grows from holder to holder: let what is guarded refuse lower ones"},
     {.line = NULL},
@@ -164,8 +164,8 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
     json_t *value = NULL;
 
     if (strncmp(name, CANDIDATE, strlen(CANDIDATE)) != 0) {
-        return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: %s%s, so nobody leads", path,
-                        first ? "a lock is held: " : "nobody stands", name);
+        return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: %s%s, so there is no leader", path,
+                        first ? "a lock is held: " : "there is no candidate", name);
     }
     if (jsonr_at(first, "hidden")) {
         return cli_fail(cli, CMD_DENIED, "NoAuth", "%s/%s leads, and you may not read its name",
@@ -261,7 +261,7 @@ static int run_elect(struct cli *cli)
 
 static const struct cmd_option elect_options[] = {
     {"name", 0, "TEXT", "what others see as the leader's name (host:pid)", NULL},
-    {"leader", 0, NULL, "only print the name of who leads; exit code 3 when nobody does", NULL},
+    {"leader", 0, NULL, "only print the leader's name; exit code 3 when there is no leader", NULL},
     WAIT_OPTIONS,
     HOLD_OPTIONS,
     {.name = NULL},

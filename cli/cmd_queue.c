@@ -299,7 +299,7 @@ static const struct cmd_option options[] = {
 
 static const struct cmd_example examples[] = {
     {"zabra queue push mail @letter.txt", "prints the path of the item"},
-    {"zabra queue pop mail --wait 1h", "the oldest one, which nobody else gets"},
+    {"zabra queue pop mail --wait 1h", "the oldest one, which no other consumer gets"},
     {"zabra queue len mail", "how many there are"},
     {.line = NULL},
 };
@@ -309,8 +309,8 @@ const struct cmd cmd_queue = {
     .summary = "put items into a queue, take each once",
     .usage = "push NAME (DATA | @FILE | -) | pop NAME | peek NAME | len NAME",
     .text = "NAME is a path, or a name within /queues; docs/recipes/work-queue.md tells the\n"
-            "rules. What pop has taken is gone from the queue, also when nobody reads the\n"
-            "output. Exit code 3 when there is no item.\n" VALUE_HELP,
+            "rules. What pop has taken is gone from the queue, also when the output is\n"
+            "not read. Exit code 3 when there is no item.\n" VALUE_HELP,
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_FILE},

@@ -73,16 +73,16 @@ static void print_survivor(const struct survivor *survivor)
     (void)printf("promised     epoch %" PRIu32 "\nlast record  0x%016" PRIx64 " of epoch %" PRIu32
                  "\ncommitted    0x%016" PRIx64 " at least\n\n",
                  survivor->promised_epoch, survivor->last, survivor->epoch, survivor->committed);
-    (void)printf("This replica will go on alone, as the only voter, with all of this log.\n"
-                 "LOST is every write behind 0x%016" PRIx64 " that the others have acknowledged\n"
-                 "without this one. Kept is what is behind 0x%016" PRIx64
-                 " here, even if nobody was\n"
-                 "ever told that it succeeded. The history gets another id: clients learn that\n"
-                 "what they have seen may be gone.\n"
-                 "The other replicas must be stopped before this one is started, and come back\n"
-                 "only with empty directories: move the old ones away. If a majority of them\n"
-                 "still works, do NOT do this.\n\n",
-                 survivor->last, survivor->committed);
+    (void)printf(
+        "This replica will go on alone, as the only voter, with all of this log.\n"
+        "LOST is every write behind 0x%016" PRIx64 " that the others have acknowledged\n"
+        "without this one. Kept is what is behind 0x%016" PRIx64 " here, even if no client\n"
+        "ever received that it succeeded. The history gets another id: clients learn that\n"
+        "what they have seen may be gone.\n"
+        "The other replicas must be stopped before this one is started, and come back\n"
+        "only with empty directories: move the old ones away. If a majority of them\n"
+        "still works, do NOT do this.\n\n",
+        survivor->last, survivor->committed);
 }
 
 /* ---- The decision. ---- */

@@ -165,7 +165,7 @@ static const struct cmd_option set_options[] = {
 static const struct cmd_example set_examples[] = {
     {"zabra set /app/config @config.json", "from a file"},
     {"date | zabra set /app/started - --create --parents", "made when it is not there"},
-    {"zabra set /app/leader me --version 3", "exit code 4 when somebody was quicker"},
+    {"zabra set /app/leader me --version 3", "exit code 4 when another client was quicker"},
     {.line = NULL},
 };
 

@@ -53,7 +53,7 @@ static void print_event(const struct watch *watch, const json_t *event)
         (void)printf("%s %s %s\n", jsonr_text(event, "zxid"), name, jsonr_text(event, "path"));
     } else {
         (void)fprintf(stderr, "zabra watch: %s: %s\n", name,
-                      strcmp(name, "gap") == 0 ? "changes were missed, read anew"
+                      strcmp(name, "gap") == 0 ? "changes were missed, read again"
                                                : jsonr_text(event, "reason"));
     }
     if (jsonr_at(event, "dataUtf8")) {
@@ -208,13 +208,13 @@ static enum step take_time(struct watch *watch, int *ret_code)
     }
     if (!watch->begun) {
         *ret_code = cli_fail(watch->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                             "nobody has served the watch for %" PRId64
+                             "no replica has served the watch for %" PRId64
                              " ms at %s; 'zabra doctor' looks for the cause",
                              settings->timeout_ms, settings->endpoints);
         return END;
     }
     watch->said = true;
-    (void)fprintf(stderr, "zabra watch: nobody serves at %s, waiting\n", settings->endpoints);
+    (void)fprintf(stderr, "zabra watch: no replica serves at %s, waiting\n", settings->endpoints);
     return GO_ON;
 }
 
@@ -327,10 +327,10 @@ const struct cmd cmd_watch = {
     .usage = "PATH [-- COMMAND [ARGUMENT...]]",
     .text = "The znode need not be there yet. When a replica ends the watch resumes at\n"
             "another one, and nothing is missing or comes twice; where that cannot be the\n"
-            "event is \"gap\": read anew. Commands run one after the other, without a shell.\n"
+            "event is \"gap\": read again. Commands run one after the other, without a shell.\n"
             "Each gets the event as JSON by standard input, and ZABRA_EVENT_TYPE,\n"
             "ZABRA_EVENT_PATH, ZABRA_EVENT_ZXID and ZABRA_EVENT_BOOKMARK, which --since\n"
-            "takes. One that fails is told on stderr, and the watch goes on. In JSON the\n"
+            "takes. One that fails is reported on stderr, and the watch continues. In JSON the\n"
             "first line, \"watch\", says that the watch is set.\n",
     .options = options,
     .examples = examples,

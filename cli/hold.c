@@ -119,7 +119,7 @@ static const char *take_event(struct hold *hold, const json_t *event)
     const char *name = jsonr_text(event, "event");
 
     if (strcmp(name, "NodeDeleted") == 0) {
-        return "somebody has deleted the znode that stands for it";
+        return "the znode that stands for it was deleted";
     }
     if (strcmp(name, "session") == 0 && strcmp(jsonr_text(event, "state"), "moved") != 0) {
         return "the session has ended";
@@ -149,7 +149,7 @@ static const char *take_news(struct hold *hold, const struct live_news *news)
         hold->look_ms = os_now_ms();
     }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
-        return "somebody has deleted the znode that stands for it";
+        return "the znode that stands for it was deleted";
     }
     return NULL;
 }

@@ -172,7 +172,7 @@ int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
     code = walk_list(place, &walk);
     if (code == CMD_OK && !walk.found) {
         code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
-                        "%s: somebody has deleted our place in the line", buf_cstr(&place->path));
+                        "%s: our place in the line was deleted", buf_cstr(&place->path));
     }
     *ret_before = walk.before;
     buf_clear(ret_last);

@@ -186,7 +186,7 @@ int replicas_none(const struct cli *cli, const struct replicas *replicas)
         }
     }
     return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                    "nobody answers at %s; is it running, and are --endpoints right?",
+                    "no replica answers at %s; is one running, and are --endpoints right?",
                     cli->settings.endpoints);
 }
 

@@ -201,11 +201,12 @@ static int judge(const struct trying *trying, CURLcode result)
                            "%s: nothing has moved, and the %" PRId64 " ms of --timeout are over",
                            url, trying->cli->settings.timeout_ms);
     }
-    return moved ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
-                               curl_easy_strerror(result))
-                 : client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
-                               "nobody answers at %s; is it running, and are --endpoints right?",
-                               trying->cli->settings.endpoints);
+    return moved
+               ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
+                             curl_easy_strerror(result))
+               : client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
+                             "no replica answers at %s; is one running, and are --endpoints right?",
+                             trying->cli->settings.endpoints);
 }
 
 static void set_up(struct trying *trying)

@@ -54,7 +54,7 @@ static int late(const struct wait *wait)
 
     return cli_fail(wait->cli, code, "WaitOver", "%s",
                     args_has(&wait->cli->args, "try")
-                        ? "somebody else is first, and --try does not wait"
+                        ? "another process is first, and --try does not wait"
                         : "the time to wait is over");
 }
 
@@ -269,7 +269,7 @@ int wait_next(struct wait *wait)
 
         if (is_down(wait, now_ms)) {
             return cli_fail(wait->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                            "nobody has served the watch for %" PRId64
+                            "no replica has served the watch for %" PRId64
                             " ms at %s; 'zabra doctor' looks for the cause",
                             wait->cli->settings.timeout_ms, wait->cli->settings.endpoints);
         }

@@ -33,7 +33,7 @@ class Problem(Exception):
 
 
 class SessionLost(Exception):
-    """The session is over, or nobody could be asked for so long that it may be."""
+    """The session is over, or no replica could be asked for so long that it may be."""
 
 
 class Answer:

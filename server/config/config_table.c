@@ -158,7 +158,7 @@ static const struct config_row rows[] = {
     {"maxUnsentBytes", CONFIG_U64, AT(unsent_bytes_max), "268435456", 16 * MIB, 1048576 * MIB, NULL,
      true, "bytes that wait to be sent to all clients together; beyond it the slowest are closed"},
     {"maxSocketQueueBytes", CONFIG_U32, AT(socket_queue_bytes_max), "4194304", 4 * KIB, 1024 * MIB,
-     NULL, true, "bytes of events that wait for a slow client; then it is told overrun"},
+     NULL, true, "bytes of events that wait for a slow client; then it receives overrun"},
     {"slowTimeout", CONFIG_U32, AT(slow_timeout_ms), "30000", 100, HOUR_MS, NULL, true,
      "ms after which a client that reads nothing is closed"},
     {"heartbeatInterval", CONFIG_U32, AT(heartbeat_ms), "10000", 100, HOUR_MS, NULL, true,

@@ -359,7 +359,7 @@ static void test_errors_name_what_was_given(void **state)
     shell_expect("zabra quota $P/slip --count 5", 0, "/slip is not there yet; its quota is\n");
     assert_int_equal(shell("zabra quota $P/slip --clear"), 0);
     shell_expect("zabra queue psuh mail x", 2, "\"psuh\" is none of push, pop, peek, len");
-    shell_expect("zabra get $P/closed", 5, "(NoAuth); nobody was named with --user");
+    shell_expect("zabra get $P/closed", 5, "(NoAuth); no user was named with --user");
     shell_expect("zabra get $P/closed --user bob --password-file $D/wrong", 5, "(NoAuth)\n");
 }
 

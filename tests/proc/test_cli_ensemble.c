@@ -337,7 +337,7 @@ static void test_scripts(void **state)
     shell_expect("printf 'set /app/a y --version 9' | zabra shell -o json", 4, "\"BadVersion\"");
     shell_expect("printf 'get \"/app' | zabra shell", 2, "a quote is not closed");
     shell_expect("printf 'gett /app' | zabra shell", 2, "did you mean get?");
-    shell_expect("printf 'ls' | zabra shell --endpoints 127.0.0.1:1", 6, "nobody answers");
+    shell_expect("printf 'ls' | zabra shell --endpoints 127.0.0.1:1", 6, "no replica answers");
     /* What may be a name is one, wherever one is. */
     shell_expect("printf 'cd app\\nqueue push jobs x\\nqueue pop /queues/jobs\\n' | zabra shell", 0,
                  "/queues/jobs/item-0000000000\nx");

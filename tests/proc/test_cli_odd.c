@@ -78,7 +78,7 @@ static void test_a_write_that_may_be_done_is_said(void **state)
 {
     (void)state;
     expect_of_one_that_dies("create /x", 7, "may or may not have been done");
-    expect_of_one_that_dies("get /x", 6, "nobody answers");
+    expect_of_one_that_dies("get /x", 6, "no replica answers");
 }
 
 /* Answers as a replica would whose znodes change between any two requests: the ACL of /acl cannot

@@ -49,11 +49,11 @@ visiting('who writes while somebody else does chooses: mine or theirs', {}, asyn
   await edit(visit, '/conflict/text');
   await editor(page).fill('mine');
   await replicas.create('/conflict/text', 'theirs', { at: 1 });
-  await said(page, /^Somebody has changed it meanwhile: version 1/);
+  await said(page, /^It has changed meanwhile: version 1/);
   assert.equal(await button(page, 'Save').getAttribute('aria-disabled'), 'true');
   await button(page, 'Keep mine').click();
   await replicas.create('/conflict/text', 'theirs again', { at: 1 });
-  await said(page, /^Somebody has changed it meanwhile: version 2/);
+  await said(page, /^It has changed meanwhile: version 2/);
   await button(page, 'Keep mine').click();
   await save(page);
   assert.equal((await replicas.data('/conflict/text')).toString(), 'mine');

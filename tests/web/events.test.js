@@ -135,7 +135,7 @@ visiting('a gap is marked where it is', {}, async (page, visit) => {
   await replicas.create('/gap/before');
   await line(page, '/gap/before').waitFor();
   tell({ event: 'gap', watches: [watch], zxid: '0x100000001' });
-  await line(page, 'A gap: what happened meanwhile to /gap cannot be told.').waitFor();
+  await line(page, 'A gap: events of /gap were lost.').waitFor();
   await replicas.create('/gap/after', '', { at: 1 });
   await line(page, '/gap/after').waitFor();
   assert.deepEqual(
@@ -262,7 +262,7 @@ visiting('the serving replica is lost, and no event is missed', {}, async (page,
     await replicas.create(`/lost/while-${at}`, '', { at: 1 + (at % 2) });
   }
   await line(page, 'No connection.').waitFor();
-  await line(page, 'goes on where it was interrupted').waitFor();
+  await line(page, 'continues where the events were interrupted').waitFor();
   for (let at = 0; at < WHILE; at += 1) {
     await page.getByRole('link', { name: `/lost/while-${at}`, exact: true }).waitFor();
   }

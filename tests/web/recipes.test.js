@@ -177,7 +177,7 @@ test('each recipe is found, drawn as what it is, and lives', async () => {
   await go('/semaphores/licences');
   await sentence(page, '1 leases held, 1 waiting');
   await go('/barriers/migration');
-  await sentence(page, 'Raised: whoever comes waits');
+  await sentence(page, 'Raised: processes that come wait');
   await client.ask('delete', { path: '/barriers/migration' });
   await sentence(page, 'Lowered: everybody passes');
   await go('/barriers/step');
@@ -205,7 +205,7 @@ test('each recipe is found, drawn as what it is, and lives', async () => {
   await page.getByText('‹202E›<b>bold').waitFor();
   assert.equal(await page.evaluate(() => globalThis.hit), undefined);
   await page.getByLabel('Drawn as').selectOption('lock');
-  await sentence(page, 'Free: nobody holds it');
+  await sentence(page, 'Free: no process holds it');
   assert.match(page.url(), /kind=lock/);
   assert.deepEqual(visit.complaints, []);
   await visit.end();
@@ -221,7 +221,7 @@ test('what is not there, and what may not be read, is said', async () => {
   await visit.open('/ui/recipes/locks/none');
   await page.getByText('It is drawn when it is made.').waitFor();
   await client.create('/locks/none');
-  await sentence(page, 'Free: nobody holds it');
+  await sentence(page, 'Free: no process holds it');
   await visit.open('/ui/recipes/locks/safe');
   await page.getByText('Not allowed: the right to read is missing').waitFor();
   assert.deepEqual(visit.complaints, []);
@@ -264,7 +264,7 @@ test('the replica is lost, and the line goes on', async () => {
       () => false,
     ),
   );
-  await sentence(page, 'lock-0000000001 holds it, nobody waits');
+  await sentence(page, 'lock-0000000001 holds it, no process waits');
   assert.deepEqual(visit.complaints, []);
   await visit.end();
 });

@@ -28,7 +28,7 @@ const visiting = visitingBy(() => ({ browser, replicas }));
 visiting('an ACL is changed in words, and the data stays as it is', {}, async (page, visit) => {
   await replicas.create('/acl/open', BROKEN);
   await visit.open('/ui/tree/acl/open?tab=acl');
-  const check = page.getByRole('form', { name: 'What may somebody do here?' });
+  const check = page.getByRole('form', { name: 'What may an identity do here?' });
   await check.getByLabel('User').fill('alice');
   await check.getByRole('button', { name: 'Check' }).click();
   await said(page, 'alice may: read, write, create children, delete children, change the ACL');
@@ -75,7 +75,7 @@ visiting(
       }),
     });
     await button(page, 'Save').click();
-    await said(page, /^Somebody has changed the ACL meanwhile/);
+    await said(page, /^The ACL has changed meanwhile/);
     await page.getByRole('tab', { name: 'Stat' }).click();
     await page.getByRole('tab', { name: 'ACL' }).click();
     await button(page, 'Keep mine').click();
@@ -98,7 +98,7 @@ visiting(
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify({ ops }),
     });
-    await said(page, /^Somebody has changed the ACL meanwhile/);
+    await said(page, /^The ACL has changed meanwhile/);
     await button(page, 'Take theirs').click();
     await page.getByLabel('User bob: read').waitFor();
 

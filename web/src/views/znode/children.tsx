@@ -128,7 +128,9 @@ function Shown({ path, listed: { entries, more, next }, filter, total, onGoOn }:
     return (
       <>
         <Empty>{say('children_unfit_yet')}</Empty>
-        <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+        <div class="bar">
+          <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+        </div>
       </>
     );
   }
@@ -143,7 +145,9 @@ function Shown({ path, listed: { entries, more, next }, filter, total, onGoOn }:
       {next && (
         <>
           <p class="hint">{say('children_found', { shown })}</p>
-          <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+          <div class="bar">
+            <Button onClick={() => onGoOn(next)}>{say('children_go_on')}</Button>
+          </div>
         </>
       )}
     </>

@@ -32,7 +32,7 @@ export const say = defineTexts(
     keep: 'Keep',
     kind: 'Kind',
     late_failed: 'What was asked of {path} has failed: {detail}',
-    late_unknown: 'Nobody has said whether what was asked of {path} was done: {detail}',
+    late_unknown: 'No replica has said whether what was asked of {path} was done: {detail}',
     more_here: 'and {count} more',
     name: 'Name',
     name_hint: 'With slashes a path below it: parents that are missing are made, too.',
@@ -44,7 +44,8 @@ export const say = defineTexts(
     no_write: 'The right to write is missing',
     once: 'All of it in one transaction: all or nothing.',
     outcome_none: 'Nothing was changed.',
-    outcome_unknown: 'Nobody has said yet whether it was done. Asking again does not do it twice.',
+    outcome_unknown:
+      'No replica has said yet whether it was done. Asking again does not do it twice.',
     path: 'It will be {path}',
     persistent: 'Persistent: stays until it is deleted',
     sequential: 'Sequential: the parent puts a number behind the name',

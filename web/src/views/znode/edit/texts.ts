@@ -8,8 +8,8 @@ export const say = defineTexts(
     bad_hex: 'This is no hex: it takes two digits for each byte.',
     bad_json: 'This is no JSON. To save it as it is, choose “Text”.',
     both: 'Both',
-    changed: 'Somebody has changed it meanwhile: version {version}, {time}, {size}.',
-    changed_anew: 'It was deleted and made anew meanwhile: version {version}, {time}, {size}.',
+    changed: 'It has changed meanwhile: version {version}, {time}, {size}.',
+    changed_anew: 'It was deleted and created again meanwhile: version {version}, {time}, {size}.',
     choose_first: 'Choose first, yours or theirs, where both have changed the same: {count}',
     compare: 'Compare and merge',
     compare_end: 'Back to the editor',
@@ -72,7 +72,7 @@ export const say = defineTexts(
     theirs: 'Theirs',
     too_large: 'It is larger than a znode may be',
     unknown:
-      'Nobody has said yet whether it was saved ({detail}). Asking again does not save it twice.',
+      'No replica has said yet whether it was saved ({detail}). Asking again does not save it twice.',
     unknown_no_quorum:
       'Not known yet whether it was saved: there is no majority of replicas. The same save is asked for again, so that it is done once at most; what you have written stays here.',
     upload: 'Take a file',
