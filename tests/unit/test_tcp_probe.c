@@ -286,6 +286,37 @@ static void a_lost_question_about_an_older_process_is_asked_again(void **state)
     assert_non_null(strstr(control.text, "two processes claim id 3"));
 }
 
+/* A question was open when the claim came: an answer in the claim's own time may be too late for
+ * that one. The replica that asked before still hears of it. */
+static void a_claim_does_not_rely_on_an_older_question(void **state)
+{
+    (void)state;
+    raw_send_probe(&witness, 3, OLD_START);
+    (void)raw_wait(&old, CONTROL_PROBE); /* No answer yet. */
+    run_for(PATIENT_MS / 20);
+    raw_dial(&claimant, 3, NEW_START);
+    (void)raw_wait(&old, CONTROL_PROBE);
+    raw_send_alive(&old, 3, OLD_START);
+    assert_false(raw_is_let_in(&claimant));
+    assert_int_equal(processes[ONE].downs[3], 0);
+    expect_vouched(&witness, 3, OLD_START);
+}
+
+/* It may have a claim to decide, too. */
+static void a_replica_that_asks_later_has_a_question_of_its_own(void **state)
+{
+    (void)state;
+    raw_connect(&fourth, 4, NEW_START);
+    raw_send_probe(&witness, 3, OLD_START);
+    (void)raw_wait(&old, CONTROL_PROBE); /* No answer yet. */
+    run_for(PATIENT_MS / 4);
+    raw_send_probe(&fourth, 3, OLD_START);
+    (void)raw_wait(&old, CONTROL_PROBE);
+    raw_send_alive(&old, 3, OLD_START);
+    expect_vouched(&witness, 3, OLD_START);
+    expect_vouched(&fourth, 3, OLD_START);
+}
+
 /* Nobody answered for the older process in time, so the younger one was let in. */
 static void a_process_that_was_let_in_without_an_answer_is_looked_at_again(void **state)
 {
@@ -380,6 +411,8 @@ int main(void)
         RAW(a_question_without_an_answer_is_forgotten),
         RAW(a_process_that_is_not_connected_has_no_voucher),
         RAW(a_lost_question_about_an_older_process_is_asked_again),
+        PATIENT(a_claim_does_not_rely_on_an_older_question),
+        PATIENT(a_replica_that_asks_later_has_a_question_of_its_own),
         RAW(a_process_that_was_let_in_without_an_answer_is_looked_at_again),
         RAW(an_older_process_is_asked_as_long_as_a_younger_one_is_elsewhere),
         RAW(nothing_is_asked_when_all_agree),

@@ -6,7 +6,8 @@
  * A question is open for `probe_ms` on the connection that it went out on. What comes later, over
  * another connection, about another process or unasked is no answer: it may tell of a time before
  * the claim that is to be decided. About one process one question per connection and `probe_ms` is
- * asked.
+ * asked. One that has no answer yet is asked again for the next one that needs it, unless it went
+ * out a moment ago: it would be over before that one's time is.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -22,8 +23,25 @@ void probe_send(struct link *link, const struct control *control)
     }
 }
 
-/* False: it has been asked already, within its time. */
-static bool ask(struct tcp *tcp, struct link *to, const struct link *about, uint64_t start,
+/* Whether it counts still, with or without an answer. */
+static bool is_within_its_time(const struct tcp *tcp, const struct question *question,
+                               uint64_t start, uint64_t now_ms)
+{
+    return question->start == start && tcp_within(tcp, question->asked_ms, now_ms);
+}
+
+/* A question that is open lasts as long as a claim that asks now, if it is no older than the pause
+ * that the claim has made. */
+static bool is_to_ask(const struct tcp *tcp, const struct question *question, uint64_t start,
+                      uint64_t now_ms)
+{
+    uint64_t pause_ms = tcp->options.probe_ms / TCP_PAUSE_SHARE;
+
+    return !is_within_its_time(tcp, question, start, now_ms) ||
+           (question->is_open && question->asked_ms + pause_ms < now_ms);
+}
+
+static void ask(struct tcp *tcp, struct link *to, const struct link *about, uint64_t start,
                 const char *claimant)
 {
     struct question *question = &to->questions[link_index(tcp, about)];
@@ -31,13 +49,12 @@ static bool ask(struct tcp *tcp, struct link *to, const struct link *about, uint
     uint64_t now_ms = os_now_ms();
 
     ASSERT(start != 0);
-    if (question->start == start && tcp_within(tcp, question->asked_ms, now_ms)) {
-        return false;
+    if (!is_to_ask(tcp, question, start, now_ms)) {
+        return;
     }
     *question = (struct question){.asked_ms = now_ms, .start = start, .is_open = true};
     (void)snprintf(control.text, sizeof(control.text), "%s", claimant);
     probe_send(to, &control);
-    return true;
 }
 
 /* Whether ALIVE answers what `from` was asked of `about`; it does so once. */
@@ -67,9 +84,13 @@ void probe_peer(struct tcp *tcp, struct link *link, const char *claimant)
 {
     ASSERT(link_is_up(link));
 
-    if (ask(tcp, link, link, link->up->identity.start, claimant)) {
+    uint64_t start = link->up->identity.start;
+    const struct question *before = &link->questions[link_index(tcp, link)];
+
+    if (!is_within_its_time(tcp, before, start, os_now_ms())) {
         forget_askers(tcp, link);
     }
+    ask(tcp, link, link, start, claimant);
 }
 
 void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char *claimant)
@@ -80,7 +101,7 @@ void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char
         struct link *other = &tcp->links[i];
 
         if (other != link && other->seen[index] != 0 && other->seen[index] != start) {
-            (void)ask(tcp, other, link, other->seen[index], claimant);
+            ask(tcp, other, link, other->seen[index], claimant);
         }
     }
 }

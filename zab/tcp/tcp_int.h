@@ -278,7 +278,8 @@ void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other
 void probe_send(struct link *link, const struct control *control);
 
 /* Asks the process that is up whether it lives. Of these questions and of the next ones each is
- * asked once in `probe_ms`; whoever still needs an answer then asks again. */
+ * asked once in `probe_ms`, and again meanwhile when its answer is late; whatever still needs an
+ * answer then asks again. */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
 /* Asks the replicas that are connected with another process of that id than `start`. */
