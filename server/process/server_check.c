@@ -184,7 +184,7 @@ static bool is_name(const struct config *config)
 
 /* One address of the name is enough, as for the transport. A name that leads to another machine is
  * no reason to refuse: that of a container may still be its predecessor's, and the transport waits
- * for it. */
+ * for it, without connections, since a wrong id looks the same. */
 static enum err check_peer(const struct config *config, struct held *held,
                            char error[SERVER_ERROR_MAX])
 {

@@ -24,6 +24,8 @@ enum {
     END_MS = 3000
 };
 
+static const char PEER_3[] = "peer 3 is connected";
+
 static struct ensemble ensemble;
 static char log_text[LOG_MAX];
 static bool named; /* The mounts are there. */
@@ -102,15 +104,21 @@ static bool may_name(void)
            mount(switch_path, "/etc/nsswitch.conf", NULL, MS_BIND, NULL) == 0;
 }
 
-/* A line of one replica's configuration is replaced; all have a secret. */
+/* An entry in one replica's configuration is replaced. */
+static void set_server(uint32_t index, uint32_t id, const char *server)
+{
+    assert_int_equal(shell("sed -i 's/^server.%u=.*/server.%u=%s/' %s", id, id, server,
+                           ensemble.replicas[index].config),
+                     0);
+}
+
+/* The entry of the first replica is another one, unless `server` is NULL; all have a secret. */
 static void configure(uint32_t index, const char *server, const char *more)
 {
     char lines[512];
 
     if (server) {
-        assert_int_equal(shell("sed -i 's/^server.1=.*/server.1=%s/' %s", server,
-                               ensemble.replicas[index].config),
-                         0);
+        set_server(index, 1, server);
     }
     (void)snprintf(lines, sizeof(lines), "peerSecretFile=%s\n%s", secret_path, more);
     write_file(ensemble.replicas[index].config, O_APPEND, lines);
@@ -205,6 +213,78 @@ static void an_address_of_another_machine_is_waited_out_at_the_start(void **stat
     assert_int_equal(log_count(0, "listens for other replicas on zk1.test"), 1);
 }
 
+/* Replica 3 dials the others; its own name is not known to them. */
+static void start_three(bool named_last)
+{
+    char server[64];
+
+    (void)snprintf(server, sizeof(server), "zk3.test:%u", ensemble.replicas[2].peer_port);
+    for (uint32_t i = 0; i < 3; i++) {
+        configure(i, NULL, "");
+        if (named_last && i == 2) {
+            set_server(i, 3, server);
+        }
+        ensemble_start(&ensemble, i);
+    }
+}
+
+/* As one that is started with a wrong id and an empty directory while the real replica is down: it
+ * would be refilled, and take that one's seat. */
+static void a_replica_whose_name_leads_elsewhere_connects_with_none(void **state)
+{
+    char server[64];
+    uint32_t connected = 0;
+
+    (void)state;
+    skip_without_names();
+    start_three(false);
+    ensemble_wait_all_ready(&ensemble);
+    assert_int_equal(ensemble_stop(&ensemble, 2), 0);
+    connected = log_count(0, PEER_3) + log_count(1, PEER_3);
+    ensemble_empty(&ensemble, 2);
+    (void)snprintf(server, sizeof(server), "zk3.test:%u", ensemble.replicas[2].peer_port);
+    set_server(2, 3, server);
+    write_file(names_path, O_TRUNC, "192.0.2.1 zk3.test\n");
+    ensemble_start(&ensemble, 2);
+    ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz?verbose", "the name leads to another machine"));
+    (void)poll(NULL, 0, ATTEMPTS_MS);
+    assert_int_equal(log_count(0, PEER_3) + log_count(1, PEER_3), connected);
+
+    /* The machine that it leads to may be gone for a while: that says nothing about this one. */
+    write_file(names_path, O_TRUNC, "127.0.0.1 localhost\n");
+    ENSEMBLE_WAIT(&ensemble, shows(2, "/readyz?verbose", "the name zk3.test has no address"));
+    (void)poll(NULL, 0, ATTEMPTS_MS);
+    assert_int_equal(log_count(0, PEER_3) + log_count(1, PEER_3), connected);
+
+    write_file(names_path, O_TRUNC, "127.0.0.1 zk3.test\n");
+    ensemble_wait_all_ready(&ensemble);
+}
+
+/* Without an address it may be the replica that it says it is: it does not wait for the name
+ * service, until that says where the name leads. */
+static void a_replica_without_an_address_connects_until_its_name_leads_elsewhere(void **state)
+{
+    uint32_t connected = 0;
+
+    (void)state;
+    skip_without_names();
+    start_three(true);
+    ensemble_wait_ready(&ensemble, 0); /* They have founded, and connect again behind that. */
+    ensemble_wait_ready(&ensemble, 1);
+    ENSEMBLE_WAIT(&ensemble, ensemble_metric(&ensemble, 2, "zabra_peers_connected") == 2);
+    assert_true(log_count(2, "the name zk3.test has no address") > 0);
+
+    write_file(names_path, O_TRUNC, "192.0.2.1 zk3.test\n");
+    ENSEMBLE_WAIT(&ensemble,
+                  log_count(2, "is disconnected: the own name leads to another machine") >= 2);
+    connected = log_count(0, PEER_3);
+    (void)poll(NULL, 0, ATTEMPTS_MS);
+    assert_int_equal(log_count(0, PEER_3), connected);
+
+    write_file(names_path, O_TRUNC, "127.0.0.1 zk3.test\n");
+    ensemble_wait_all_ready(&ensemble);
+}
+
 static void a_replica_that_waits_ends_at_once(void **state)
 {
     char server[64];
@@ -278,6 +358,11 @@ int main(void)
                                         close_three),
         cmocka_unit_test_setup_teardown(an_address_of_another_machine_is_waited_out_at_the_start,
                                         open_three, close_three),
+        cmocka_unit_test_setup_teardown(a_replica_whose_name_leads_elsewhere_connects_with_none,
+                                        open_three, close_three),
+        cmocka_unit_test_setup_teardown(
+            a_replica_without_an_address_connects_until_its_name_leads_elsewhere, open_three,
+            close_three),
         cmocka_unit_test_setup_teardown(a_replica_that_waits_ends_at_once, open_three, close_three),
         cmocka_unit_test_setup_teardown(it_listens_elsewhere_than_its_entry_says, open_three,
                                         close_three),

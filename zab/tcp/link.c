@@ -96,8 +96,12 @@ uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
     if (!dials(tcp, link) || link->up || link->dialing || link->resolving) {
         return UINT64_MAX;
     }
-    if (now_ms < link->retry_at_ms) {
-        return link->retry_at_ms;
+
+    uint64_t from_ms =
+        link->retry_at_ms > tcp->dial_from_ms ? link->retry_at_ms : tcp->dial_from_ms;
+
+    if (now_ms < from_ms) {
+        return from_ms;
     }
     dial(link, tcp);
     return link->dialing || link->resolving ? UINT64_MAX : link->retry_at_ms;
@@ -117,7 +121,7 @@ static void take_answer(struct tcp *tcp, const struct resolve_job *job)
     link->resolving = false;
     link->answer = job->answer;
     link->answer_used = 0;
-    if (link->answer.count > 0 && !link->up) {
+    if (link->answer.count > 0 && !link->up && os_now_ms() >= tcp->dial_from_ms) {
         connect_next(link, tcp);
     } else {
         link_again(link, tcp, false);

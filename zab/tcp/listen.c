@@ -14,6 +14,7 @@ enum {
     ACCEPTS_MAX = 32,   /* In one turn. */
     RETRY_MIN_MS = 250, /* From one attempt to listen by a name to the next. */
     RETRY_MAX_MS = 4000,
+    FIRST_ANSWER_MS = 4000, /* Dialing waits that long for where the own name leads. */
 };
 
 /* The oldest caller that has not proven itself goes; false when there is none. */
@@ -95,14 +96,16 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
 }
 
 /* A name such as localhost may have addresses of a family that this machine lacks: one that can be
- * bound is enough. 0, or a negative errno. */
+ * bound is enough. 0, or a negative errno: of several that of another machine. */
 static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
 {
     int failed = 0;
 
     ASSERT(tcp->listener_count == 0 && answer->count > 0);
     for (uint32_t i = 0; i < answer->count && failed != -EADDRINUSE; i++) {
-        failed = listen_on(tcp, &answer->addresses[i]);
+        int result = listen_on(tcp, &answer->addresses[i]);
+
+        failed = failed == -EADDRNOTAVAIL && result != -EADDRINUSE ? failed : result;
     }
     if (failed == -EADDRINUSE) {
         listen_close(tcp);
@@ -117,6 +120,7 @@ enum err listen_open(struct tcp *tcp)
     if (!resolve_numeric(tcp->listen_host, tcp->options.listen_port, &answer)) {
         tcp->listen_wanted = true;
         tcp->listen_pause_ms = RETRY_MIN_MS;
+        tcp->dial_from_ms = os_now_ms() + FIRST_ANSWER_MS;
         return ERR_OK;
     }
 
@@ -162,6 +166,19 @@ static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_
     }
 }
 
+/* A replica whose name leads to another machine may have been started with the id of the one that
+ * runs there: it has no connections before it has bound its own address. That the name has no
+ * address meanwhile changes nothing; before, it keeps no replica from dialing. */
+static void allow_dialing(struct tcp *tcp, int failed)
+{
+    if (failed == -EADDRNOTAVAIL) {
+        tcp->dial_from_ms = UINT64_MAX;
+        tcp_doom_all(tcp, "the own name leads to another machine");
+    } else if (failed == 0 || tcp->dial_from_ms != UINT64_MAX) {
+        tcp->dial_from_ms = 0;
+    }
+}
+
 /* The name of a container comes late, and may at first lead to where its predecessor was. */
 void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
 {
@@ -171,6 +188,7 @@ void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
     char why[TCP_WHY_MAX];
 
     tcp->listen_resolving = false;
+    allow_dialing(tcp, failed);
     if (failed == 0) {
         tcp->listen_wanted = false;
         tell(tcp, NULL);

@@ -97,6 +97,20 @@ void tcp_drop(struct conn *conn, const char *why)
     bury(conn);
 }
 
+void tcp_doom_all(struct tcp *tcp, const char *why)
+{
+    ASSERT(why[0]);
+
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        if (tcp->links[i].up) {
+            tcp->links[i].up->doomed = why;
+        }
+    }
+    list_for_each (it, &tcp->shaking) {
+        list_entry(it, struct conn, node)->doomed = why;
+    }
+}
+
 /* Somebody unknown may try as often as he likes: he must not fill the log. */
 static void tell_refusal(struct tcp *tcp, struct link *link, const char *why)
 {
@@ -364,14 +378,7 @@ void tcp_set_identity(struct tcp *tcp, const uint8_t cluster[ZAB_CLUSTER_LEN], u
     memcpy(tcp->options.cluster, cluster, ZAB_CLUSTER_LEN);
     tcp->options.history = history;
     tcp->options.founding = founding;
-    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        if (tcp->links[i].up) {
-            tcp->links[i].up->doomed = "this replica has a new identity";
-        }
-    }
-    list_for_each (it, &tcp->shaking) {
-        list_entry(it, struct conn, node)->doomed = "this replica has a new identity";
-    }
+    tcp_doom_all(tcp, "this replica has a new identity");
 }
 
 void tcp_send(struct tcp *tcp, uint32_t peer, const struct zab_msg *msg)

@@ -63,7 +63,8 @@ struct tcp_handler {
 };
 
 /* ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be bound. Of a name neither: it is
- * looked up, and tried again, in the background. */
+ * looked up, and tried again, in the background. While it leads to another machine there are no
+ * connections. */
 enum err tcp_open(struct loop *loop, const struct tcp_options *options,
                   const struct tcp_handler *handler, struct tcp **ret_tcp);
 void tcp_close(struct tcp *tcp); /* Tells nobody. Accepts NULL. */

@@ -122,6 +122,8 @@ struct tcp {
     bool listen_resolving;     /* A job is with the resolver. */
     uint64_t listen_at_ms;     /* Not tried again before. */
     uint32_t listen_pause_ms;  /* Before the next attempt. */
+    uint64_t dial_from_ms;     /* No peer is dialed before; UINT64_MAX: the own name leads to
+                                  another machine, until it has been bound. */
     struct resolver *resolver; /* NULL when all hosts are numeric. */
     struct loop_watch resolver_watch;
     struct list shaking; /* Connections that are not up, oldest first. */
@@ -165,6 +167,9 @@ static inline uint64_t tcp_earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
+
+/* Marks all connections, for the next flush. */
+void tcp_doom_all(struct tcp *tcp, const char *why);
 
 /* Closes and tells: on_down if it was up, a later attempt if it was dialed. */
 void tcp_drop(struct conn *conn, const char *why);
