@@ -10,7 +10,7 @@ enum {
     AWAY_US = 6 * SIM_SECOND,
     IN_STEP_US = 60 * SIM_SECOND,
     LOOK_US = 100 * SIM_MS,
-    KEEP_BYTES_MIN = 1 << 20, /* Less may not be enough log. */
+    KEEP_BYTES_MIN = 64 << 20, /* Clients write less log in IN_STEP_US; a record takes a block. */
     VOTERS_MIN = 3,
     WRITE_US = 80 * SIM_MS, /* Between two writes more than the clients make. */
     BREAK_MIN_MS = 1000,    /* Between two breaks of its connection, in half of the seeds. */

@@ -14,6 +14,7 @@ enum {
     LINKS_SALT = 0x6c696e6b,
     LINKS_WINDOW = 16,       /* Fewer records in a round trip could be less than clients write. */
     QUEUE_BYTES = 256 << 10, /* Far more than the window of such a seed. */
+    KEEP_PLENTY = 256 << 20, /* Far more log than clients write while a snapshot is on its way. */
     CLOCK_EVERY = 8,         /* One seed in so many, others, has TTL znodes and clocks that jump. */
     CLOCK_PENDING = 16,      /* Each look removes as many at the least: there is a bound for all. */
     CLOCK_SALT = 0x636c6f63,
@@ -201,7 +202,7 @@ void sim_draw_links(uint64_t seed, struct sim_knobs *knobs)
         knobs->link_rates[i] = PICK(&rng, 0, 50, 100, 400);
     }
     knobs->queue_bytes = QUEUE_BYTES;
-    knobs->keep_bytes_max = PICK(&rng, 0, 256 << 10, 4 << 20, 4 << 20);
+    knobs->keep_bytes_max = PICK(&rng, 0, 256 << 10, KEEP_PLENTY, KEEP_PLENTY);
     knobs->pad_bytes = 0;
     knobs->snap_count = PICK(&rng, 20, 60);
     knobs->snapshots_keep = 1;
