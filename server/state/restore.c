@@ -12,16 +12,36 @@ struct block_acls {
     size_t cap;
 };
 
+/* A time that no transaction can have brought here is damage, or a defect of the sender. */
+static int64_t age_of(struct wire_reader *reader, uint64_t value)
+{
+    if (value > (uint64_t)TXN_AGE_MAX_MS) {
+        wire_reader_fail(reader);
+        return 0;
+    }
+    return (int64_t)value;
+}
+
+static int64_t get_stamp(struct wire_reader *reader)
+{
+    int64_t stamp_ms = (int64_t)wire_get_u64(reader);
+
+    if (stamp_ms < -TXN_STAMP_MAX_MS || stamp_ms > TXN_STAMP_MAX_MS) {
+        wire_reader_fail(reader);
+        return 0;
+    }
+    return stamp_ms;
+}
+
 static enum err restore_header(struct state *state, struct wire_reader *reader)
 {
     ASSERT(state->restore_section == SNAP_HEADER);
     uint32_t format = wire_get_u32(reader);
     uint64_t history = wire_get_u64(reader);
-    int64_t age_ms = (int64_t)wire_get_u64(reader);
-    int64_t stamp_ms = (int64_t)wire_get_u64(reader);
+    int64_t age_ms = age_of(reader, wire_get_u64(reader));
+    int64_t stamp_ms = get_stamp(reader);
 
-    if (!wire_reader_done(reader) || format != SNAP_FORMAT || age_ms < 0 ||
-        age_ms > TXN_AGE_MAX_MS) {
+    if (!wire_reader_done(reader) || format != SNAP_FORMAT) {
         return ERR_FORMAT;
     }
     state->history = history;
@@ -101,17 +121,6 @@ static uint32_t get_acl(struct state *state, struct wire_reader *reader, struct 
     return acls->indices[number - SNAP_ACL_FIRST];
 }
 
-static int64_t get_age(struct wire_reader *reader)
-{
-    uint64_t age_ms = wire_get_varint(reader);
-
-    if (age_ms > INT64_MAX) {
-        wire_reader_fail(reader);
-        return 0;
-    }
-    return (int64_t)age_ms;
-}
-
 /* The fields behind the path, into a znode of its own or one of the built-in ones. */
 static void get_fields(struct wire_reader *reader, struct znode *node)
 {
@@ -120,10 +129,10 @@ static void get_fields(struct wire_reader *reader, struct znode *node)
     node->czxid = wire_get_u64(reader);
     node->mzxid = wire_get_u64(reader);
     node->pzxid = wire_get_u64(reader);
-    node->ctime_ms = (int64_t)wire_get_u64(reader);
-    node->mtime_ms = (int64_t)wire_get_u64(reader);
+    node->ctime_ms = get_stamp(reader);
+    node->mtime_ms = get_stamp(reader);
     node->owner = wire_get_varint(reader);
-    node->age_ms = owner_is_reaped(node->owner) ? get_age(reader) : 0;
+    node->age_ms = owner_is_reaped(node->owner) ? age_of(reader, wire_get_varint(reader)) : 0;
     node->version = (int32_t)get_u32(reader);
     node->aversion = (int32_t)get_u32(reader);
     node->creates = get_u32(reader);
@@ -243,7 +252,7 @@ static enum err restore_sessions(struct state *state, struct wire_reader *reader
         fields.timeout_ms = wire_get_u32(reader);
         fields.member = wire_get_u32(reader);
         fields.attach = wire_get_u64(reader);
-        fields.opened_ms = (int64_t)wire_get_u64(reader);
+        fields.opened_ms = get_stamp(reader);
         get_hash(reader, fields.secret_hash, sizeof(fields.secret_hash));
         fields.from = wire_get_bytes(reader, TXN_FROM_MAX);
         if (!wire_reader_ok(reader) || fields.id <= state->restore_after ||
@@ -264,12 +273,12 @@ static enum err restore_remembered(struct state *state, struct wire_reader *read
     while (!wire_reader_done(reader)) {
         struct state_remembered fields = {.zxid = wire_get_u64(reader)};
 
-        fields.age_ms = (int64_t)wire_get_u64(reader);
+        fields.age_ms = age_of(reader, wire_get_u64(reader));
         get_hash(reader, fields.fingerprint, sizeof(fields.fingerprint));
         fields.scope = wire_get_bytes(reader, TXN_SCOPE_MAX);
         fields.key = wire_get_bytes(reader, TXN_KEY_MAX);
         fields.result = wire_get_bytes(reader, TXN_RESULT_MAX);
-        if (!wire_reader_ok(reader) || fields.zxid <= state->restore_after || fields.age_ms < 0) {
+        if (!wire_reader_ok(reader) || fields.zxid <= state->restore_after) {
             return ERR_FORMAT;
         }
         state->restore_after = fields.zxid;

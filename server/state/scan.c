@@ -79,7 +79,7 @@ static void put_fields(const struct znode *node, struct buf *out)
     wire_put_u64(out, (uint64_t)node->mtime_ms);
     wire_put_varint(out, node->owner);
     if (owner_is_reaped(node->owner)) {
-        ASSERT(node->age_ms >= 0);
+        ASSERT(node->age_ms >= 0 && node->age_ms <= TXN_AGE_MAX_MS);
         wire_put_varint(out, (uint64_t)node->age_ms);
     }
     wire_put_varint(out, (uint32_t)node->version);
@@ -201,6 +201,7 @@ static void scan_sessions(const struct state *state, struct state_cursor *cursor
 static void put_remembered(const struct state_remembered *entry, struct buf *out)
 {
     ASSERT(entry->result.len <= TXN_RESULT_MAX);
+    ASSERT(entry->age_ms >= 0 && entry->age_ms <= TXN_AGE_MAX_MS);
 
     wire_put_u64(out, entry->zxid);
     wire_put_u64(out, (uint64_t)entry->age_ms);
@@ -237,6 +238,7 @@ void state_scan(const struct state *state, struct state_cursor *cursor, size_t b
 
     wire_put_u8(out, (uint8_t)cursor->section);
     if (cursor->section == SNAP_HEADER) {
+        ASSERT(state->age_ms >= 0 && state->age_ms <= TXN_AGE_MAX_MS);
         wire_put_u32(out, SNAP_FORMAT);
         wire_put_u64(out, state->history);
         wire_put_u64(out, (uint64_t)state->age_ms);

@@ -407,6 +407,88 @@ static void test_blocks_of_an_unknown_kind_are_refused(void **context)
     state_free(state);
 }
 
+/* Restores a copy with `to` in place number `place` of those where its snapshot has `from`. False
+ * when there are fewer. */
+static bool restore_with(const struct state *state, const struct buf *from, const struct buf *to,
+                         size_t place, enum err *ret_err)
+{
+    struct state *copy = state_new(0);
+    struct state_cursor cursor;
+    struct buf block;
+    bool found = false;
+
+    assert_int_equal(from->len, to->len);
+    *ret_err = ERR_OK;
+    buf_init(&block, 1 << 20);
+    state_scan_init(&cursor);
+    while (!cursor.done && *ret_err == ERR_OK) {
+        buf_clear(&block);
+        state_scan(state, &cursor, 1 << 16, &block);
+        for (size_t i = 0; !found && i + from->len <= block.len; i++) {
+            if (memcmp(block.data + i, from->data, from->len) == 0 && place-- == 0) {
+                memcpy(block.data + i, to->data, to->len);
+                found = true;
+            }
+        }
+        *ret_err = block.len > 0 ? state_restore(copy, buf_slice(&block)) : ERR_OK;
+    }
+    state_scan_release(&cursor);
+    buf_release(&block);
+    state_free(copy);
+    return found;
+}
+
+/* How often a snapshot has `from`, each of which must be refused when it is `to`. */
+static size_t count_refused(const struct state *state, const struct buf *from, const struct buf *to)
+{
+    enum err err = ERR_OK;
+    size_t count = 0;
+
+    while (restore_with(state, from, to, count, &err)) {
+        assert_int_equal(err, ERR_FORMAT);
+        count++;
+    }
+    assert_int_equal(err, ERR_OK);
+    return count;
+}
+
+static void put_time(struct buf *out, int64_t ms, bool varint)
+{
+    buf_clear(out);
+    if (varint) {
+        wire_put_varint(out, (uint64_t)ms);
+    } else {
+        wire_put_u64(out, (uint64_t)ms);
+    }
+}
+
+/* Transactions cannot have put them there. */
+static void test_a_snapshot_with_absurd_times_is_refused(void **context)
+{
+    struct fixture *fixture = *context;
+    struct buf *from = &fixture->before;
+    struct buf *to = &fixture->after;
+    const struct txn_header header = {.age_ms = TXN_AGE_MAX_MS - 1,
+                                      .stamp_ms = TXN_STAMP_MAX_MS - 1};
+
+    txn_begin(&fixture->txn, &header);
+    kit_create(&fixture->txn, "/ttl", "", OWNER_TTL_MARK | 50, 1);
+    kit_open(&fixture->txn, 1, 1);
+    kit_remember(&fixture->txn, "scope", "key", "result");
+    assert_int_equal(kit_apply(fixture->state, 1, &fixture->txn), ERR_OK);
+    put_time(from, TXN_AGE_MAX_MS - 1, true);
+    put_time(to, TXN_AGE_MAX_MS + 1, true);
+    assert_int_equal(count_refused(fixture->state, from, to), 1); /* Of the znode. */
+    put_time(from, TXN_AGE_MAX_MS - 1, false);
+    put_time(to, TXN_AGE_MAX_MS + 1, false);
+    assert_int_equal(count_refused(fixture->state, from, to), 2); /* Header, result. */
+    put_time(from, TXN_STAMP_MAX_MS - 1, false);
+    put_time(to, TXN_STAMP_MAX_MS + 1, false);
+    assert_int_equal(count_refused(fixture->state, from, to), 4); /* Header, znode, session. */
+    put_time(to, -TXN_STAMP_MAX_MS - 1, false);
+    assert_int_equal(count_refused(fixture->state, from, to), 4);
+}
+
 /* Every prefix of a block and every flipped byte is refused or taken, but never harmful. */
 static void test_damaged_blocks_do_no_harm(void **context)
 {
@@ -461,6 +543,7 @@ int main(void)
         STATE_TEST(test_it_is_known_whether_anything_waits_for_the_age),
         STATE_TEST(test_owners_are_told_apart),
         STATE_TEST(test_blocks_of_an_unknown_kind_are_refused),
+        STATE_TEST(test_a_snapshot_with_absurd_times_is_refused),
         STATE_TEST(test_damaged_blocks_do_no_harm),
     };
 
