@@ -348,7 +348,7 @@ static void periodic(struct replica *replica)
         replica->reap_ms = replica->now_ms + replica->options.reap_every_ms;
         lead_reap(replica);
         lead_forget(replica);
-        (void)lead_keep_age(replica, replica->options.keep_age_ms);
+        lead_keep_age_idle(replica);
     }
 }
 

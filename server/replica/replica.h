@@ -30,11 +30,11 @@ struct replica_options {
     uint32_t snap_count;             /* Records between two snapshots, about. */
     uint64_t snap_bytes;             /* Or that many bytes. */
     uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
-    uint32_t keep_age_ms;      /* Leader: after so much idle time the age is written to the log. */
-    struct view *view;         /* Holds the recovered state; NULL state in quarantine is allowed. */
-    struct window *window;     /* Where changes go; NULL: nobody watches. */
-    struct touch_set *touched; /* Sessions heard of here; NULL: none ever. */
-    struct heard *heard;       /* Where it is noted when that was; NULL: nowhere. */
+    uint32_t keep_age_ms;  /* Leader: idle time until the age is written; the first time, 10 s. */
+    struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
+    struct window *window; /* Where changes go; NULL: nobody watches. */
+    struct touch_set *touched;   /* Sessions heard of here; NULL: none ever. */
+    struct heard *heard;         /* Where it is noted when that was; NULL: nowhere. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
     uint64_t tree_bytes_max;     /* maxTreeBytes of this replica; 0: none. */
 };

@@ -23,11 +23,13 @@ enum {
     DEADLINE_SCAN_MS =
         50, /* How often requests are looked through for a deadline that has passed. */
     TXN_BYTES_MAX = ZAB_RECORD_BYTES_MAX,
-    FORWARDS_MAX = 65536,   /* Learners' requests waiting for room in the pipeline. */
-    FORWARD_COST = 64,      /* Bytes that each of them counts for, besides its own. */
-    REAP_MAX = 1000,        /* Znodes reaped at a time. */
-    FORGETS_MAX = 16,       /* Transactions that forget remembered answers, at a time. */
-    REPORT_NUMBER = 0,      /* In place of a request's number: no request but a report. */
+    FORWARDS_MAX = 65536, /* Learners' requests waiting for room in the pipeline. */
+    FORWARD_COST = 64,    /* Bytes that each of them counts for, besides its own. */
+    REAP_MAX = 1000,      /* Znodes reaped at a time. */
+    FORGETS_MAX = 16,     /* Transactions that forget remembered answers, at a time. */
+    KEEP_FIRST_MS =
+        10000,         /* The age is first written so long after this replica has begun to lead. */
+    REPORT_NUMBER = 0, /* In place of a request's number: no request but a report. */
     REPORT_IDS_MAX = 65536, /* In one part of it. */
     ASIDE_GRACE_MS = 1000,  /* For what is under way when the log begins to wait. */
     DRAIN_IDLE_MS = 100,    /* A leader that drains writes the age after so much idle time. */
@@ -218,6 +220,7 @@ void lead_clear(struct replica *replica);
 void lead_reap(struct replica *replica);
 void lead_forget(struct replica *replica);
 zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms); /* 0: nothing was written. */
+void lead_keep_age_idle(struct replica *replica);
 
 /* replica_forward.c: what replicas tell each other of clients. */
 

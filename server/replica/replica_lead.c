@@ -373,3 +373,16 @@ zxid_t lead_keep_age(struct replica *replica, uint32_t idle_ms)
     replica->proposals++;
     return zxid;
 }
+
+/* Also an ensemble that is up for less than that, again and again, must get older. */
+void lead_keep_age_idle(struct replica *replica)
+{
+    const struct age *age = &replica->age;
+    uint32_t idle_ms = replica->options.keep_age_ms;
+    bool first = age->seen_ms <= age->base_ms; /* Since it leads. */
+
+    if (first && idle_ms > KEEP_FIRST_MS) {
+        idle_ms = KEEP_FIRST_MS;
+    }
+    (void)lead_keep_age(replica, idle_ms);
+}

@@ -23,7 +23,7 @@ static void open_drive(struct bench *bench, uint32_t id, uint32_t voters, bool q
     drive_prepare(&bench->drive);
 }
 
-static void open_replica(struct bench *bench, struct state *take_state)
+static void open_replica(struct bench *bench, struct state *take_state, uint32_t keep_age_ms)
 {
     bench->view = view_new();
     bench->window = window_new(1 << 20, 100, 0);
@@ -54,7 +54,7 @@ static void open_replica(struct bench *bench, struct state *take_state)
         .snap_count = 1000000,
         .snap_bytes = 1 << 30,
         .reap_every_ms = 1000,
-        .keep_age_ms = BENCH_KEEP_AGE_MS,
+        .keep_age_ms = keep_age_ms,
         .tree_bytes_max = BENCH_TREE_BYTES_MAX,
         .view = bench->view,
         .window = bench->window,
@@ -74,14 +74,20 @@ void bench_open(struct bench *bench, uint32_t id, uint32_t voters)
 
 void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state)
 {
+    bench_open_keeping(bench, id, voters, take_state, BENCH_KEEP_AGE_MS);
+}
+
+void bench_open_keeping(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state,
+                        uint32_t keep_age_ms)
+{
     open_drive(bench, id, voters, false);
-    open_replica(bench, take_state);
+    open_replica(bench, take_state, keep_age_ms);
 }
 
 void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters)
 {
     open_drive(bench, id, voters, true);
-    open_replica(bench, NULL);
+    open_replica(bench, NULL, BENCH_KEEP_AGE_MS);
 }
 
 void bench_close(struct bench *bench)

@@ -47,6 +47,8 @@ struct told {
 /* Replica `id` of `voters` with an empty tree and log. */
 void bench_open(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_open_with(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state);
+void bench_open_keeping(struct bench *bench, uint32_t id, uint32_t voters, struct state *take_state,
+                        uint32_t keep_age_ms);
 void bench_open_quarantined(struct bench *bench, uint32_t id, uint32_t voters);
 void bench_close(struct bench *bench);
 

@@ -15,6 +15,8 @@ enum {
     TXN_AGE_AT = 22, /* Places in a header. */
     TXN_STAMP_AT = 30,
     IDLE_STEP_MS = 200,
+    MINUTE_MS = 60000,
+    FIRST_MS = 10000,
 };
 
 static void apply_at(struct state *state, zxid_t zxid, int64_t age_ms, const char *path,
@@ -420,6 +422,29 @@ static void an_idle_leader_writes_the_age_where_something_waits_for_it(void **co
     bench_close(&bench);
 }
 
+/* Power that is gone each half minute would stop the age otherwise. */
+static void a_leader_writes_the_age_sooner_the_first_time(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_open_keeping(&bench, 3, 3, state_with_ttl(AGE_MS), MINUTE_MS);
+    drive_lead(&bench.drive);
+    drive_clear(&bench.drive);
+    idle(&bench, FIRST_MS - 1000);
+    assert_int_equal(written_age(&bench), -1);
+    idle(&bench, 2500);
+    int64_t age_ms = written_age(&bench);
+
+    assert_in_range(age_ms, AGE_MS + FIRST_MS, AGE_MS + FIRST_MS + 1500);
+    commit_last(&bench);
+    idle(&bench, MINUTE_MS - 2000);
+    assert_int_equal(written_age(&bench), -1);
+    idle(&bench, 3000);
+    assert_in_range(written_age(&bench), age_ms + MINUTE_MS, age_ms + MINUTE_MS + 1500);
+    bench_close(&bench);
+}
+
 static void an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing(void **context)
 {
     struct bench bench;
@@ -515,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_that_proves_bad_leaves_no_age_behind),
         cmocka_unit_test(a_fuzzy_snapshot_has_its_age_where_the_log_covers_it),
         cmocka_unit_test(an_idle_leader_writes_the_age_where_something_waits_for_it),
+        cmocka_unit_test(a_leader_writes_the_age_sooner_the_first_time),
         cmocka_unit_test(an_idle_ensemble_without_ttl_znodes_and_keys_writes_nothing),
         cmocka_unit_test(an_idle_leader_whose_age_cannot_grow_writes_nothing),
         cmocka_unit_test(an_idle_leader_keeps_a_remembered_result_no_longer_than_it_must),
