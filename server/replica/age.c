@@ -14,25 +14,45 @@ void age_seen(struct age *age, int64_t age_ms)
     age->seen_ms = max(age->seen_ms, age_ms);
 }
 
-void age_heard(struct age *age, uint32_t epoch, int64_t age_ms)
+static int64_t add_ms(int64_t age_ms, uint64_t span_ms)
 {
-    if (epoch == age->epoch && !age->runs && age_ms >= 0) {
-        age->heard_ms = max(age->heard_ms, age_ms);
+    int64_t sum_ms = 0;
+
+    return __builtin_add_overflow(age_ms, span_ms, &sum_ms) ? INT64_MAX : sum_ms;
+}
+
+static void set_line(struct age *age, int64_t age_ms, uint64_t now_ms)
+{
+    age->line_ms = age_ms;
+    age->line_at = now_ms;
+}
+
+void age_heard(struct age *age, uint32_t epoch, int64_t age_ms, uint64_t now_ms)
+{
+    if (epoch != age->epoch || age->runs || age_ms < 0) {
+        return;
     }
+    if (age->heard_ms == 0) {
+        set_line(age, age_ms, now_ms);
+    }
+    ASSERT(now_ms >= age->line_at);
+    if (age->seen_ms > add_ms(age->line_ms, now_ms - age->line_at)) {
+        set_line(age, age->seen_ms, now_ms);
+    }
+    int64_t most_ms = add_ms(age->line_ms, now_ms - age->line_at + AGE_LATE_MS);
+
+    age->heard_ms = max(age->heard_ms, age_ms < most_ms ? age_ms : most_ms);
 }
 
 int64_t age_now(const struct age *age, uint64_t now_ms)
 {
     int64_t known_ms = max(age->seen_ms, age->heard_ms);
-    int64_t sum_ms = 0;
 
     if (!age->runs) {
         return known_ms;
     }
     ASSERT(now_ms >= age->since_ms);
-    bool over = __builtin_add_overflow(age->base_ms, now_ms - age->since_ms, &sum_ms);
-
-    return over ? INT64_MAX : max(sum_ms, known_ms);
+    return max(add_ms(age->base_ms, now_ms - age->since_ms), known_ms);
 }
 
 void age_turn(struct age *age, uint32_t epoch, bool own, bool leads, uint64_t now_ms)
@@ -42,6 +62,7 @@ void age_turn(struct age *age, uint32_t epoch, bool own, bool leads, uint64_t no
         /* What it has counted itself is like what it has heard of another leader. */
         age->heard_ms = age_now(age, now_ms);
         age->runs = false;
+        set_line(age, age->heard_ms, now_ms);
     }
     if (epoch != age->epoch) {
         /* A leader's own epoch is its next one: there was no other leader in between. */

@@ -16,9 +16,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum {
+    AGE_LATE_MS = 5000 /* The heartbeat that was heard first may have been so late. */
+};
+
 struct age {
     int64_t seen_ms;   /* Highest of all transactions and admissions that this replica has. */
     int64_t heard_ms;  /* What the leader of `epoch` has said; 0: nothing. */
+    int64_t line_ms;   /* Where what was heard can be checked: the age was this ... */
+    uint64_t line_at;  /* ... at this time, monotonic, of this replica. */
     uint32_t epoch;    /* The current one. */
     bool own;          /* This replica is to lead that epoch, or the next one. */
     bool runs;         /* It leads: the age was `base_ms` at `since_ms`. */
@@ -29,8 +35,10 @@ struct age {
 /* Of a transaction, a snapshot, or an admission in the configuration. */
 void age_seen(struct age *age, int64_t age_ms);
 
-/* The leader of `epoch` says it with a heartbeat; ignored unless that is the current epoch. */
-void age_heard(struct age *age, uint32_t epoch, int64_t age_ms);
+/* The leader of `epoch` says it with a heartbeat; ignored unless that is the current epoch. From
+ * what it says first, or what the log says since, the age grows no faster than the time passes
+ * here. */
+void age_heard(struct age *age, uint32_t epoch, int64_t age_ms, uint64_t now_ms);
 
 /* To be called in each step, and when the role changes. `epoch` is that of the log's end. `own`:
  * this replica is elected to lead, in `epoch` or in the one that it is about to begin. `leads`: it

@@ -45,7 +45,7 @@ void times_of_state(struct replica *replica, const struct state *state)
 void times_heard(struct replica *replica, const struct sign *sign)
 {
     if (sign->role == SIGN_LEADER && sign->id == replica->status.leader) {
-        age_heard(&replica->age, sign->epoch, sign->age_ms);
+        age_heard(&replica->age, sign->epoch, sign->age_ms, replica->now_ms);
     }
 }
 

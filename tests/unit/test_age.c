@@ -56,8 +56,8 @@ static void a_new_leader_knows_of_idle_time_by_heartbeats(void **state)
 
     (void)state;
     age_seen(&age, 700);
-    age_heard(&age, EPOCH, 90000);
-    age_heard(&age, EPOCH, 80000);
+    age_heard(&age, EPOCH, 90000, 2000);
+    age_heard(&age, EPOCH, 80000, 2100);
     age_turn(&age, EPOCH, false, false, 50000); /* Looks for a leader. */
     age_turn(&age, EPOCH, true, false, 51000);
     age_turn(&age, EPOCH + 1, true, false, 52000);
@@ -73,14 +73,56 @@ static void what_was_heard_ends_with_the_epoch(void **state)
 
     (void)state;
     age_seen(&age, 700);
-    age_heard(&age, EPOCH, 90000);
+    age_heard(&age, EPOCH, 90000, 2000);
     age_turn(&age, EPOCH + 1, false, false, 50000);
     assert_int_equal(age_now(&age, 50000), 700);
-    age_heard(&age, EPOCH, 90000); /* Late. */
-    age_heard(&age, EPOCH + 2, 90000);
+    age_heard(&age, EPOCH, 90000, 50000); /* Late. */
+    age_heard(&age, EPOCH + 2, 90000, 50000);
     assert_int_equal(age_now(&age, 50000), 700);
-    age_heard(&age, EPOCH + 1, 800);
+    age_heard(&age, EPOCH + 1, 800, 50000);
     assert_int_equal(age_now(&age, 50000), 800);
+}
+
+/* A leader that is broken would have keys forgotten by the next one. */
+static void what_is_heard_grows_no_faster_than_the_time_here(void **state)
+{
+    struct age age = follower();
+
+    (void)state;
+    age_seen(&age, 700);
+    age_heard(&age, EPOCH, 90000, 2000);
+    age_heard(&age, EPOCH, 91000, 3000);
+    assert_int_equal(age_now(&age, 3000), 91000);
+    age_heard(&age, EPOCH, INT64_C(90000000000000), 3000);
+    assert_int_equal(age_now(&age, 3000), 91000 + AGE_LATE_MS);
+    age_heard(&age, EPOCH, INT64_C(90000000000000), 3100);
+    assert_int_equal(age_now(&age, 3100), 91100 + AGE_LATE_MS);
+    age_heard(&age, EPOCH, 690000, 602000); /* Idle. */
+    assert_int_equal(age_now(&age, 602000), 690000);
+}
+
+/* It said its age first when it had not yet applied all that came before. */
+static void what_is_heard_may_follow_the_log(void **state)
+{
+    struct age age = follower();
+
+    (void)state;
+    age_heard(&age, EPOCH, 700, 2000);
+    age_seen(&age, 5000000);
+    age_heard(&age, EPOCH, 5060000, 62000);
+    assert_int_equal(age_now(&age, 62000), 5000000 + AGE_LATE_MS);
+    age_heard(&age, EPOCH, 5120000, 122000 + 60000);
+    assert_int_equal(age_now(&age, 122000 + 60000), 5120000);
+}
+
+static void what_a_leader_counted_is_checked_as_if_heard(void **state)
+{
+    struct age age = leader(700);
+
+    (void)state;
+    age_turn(&age, EPOCH + 1, false, false, 11000);
+    age_heard(&age, EPOCH + 1, INT64_MAX, 12000);
+    assert_int_equal(age_now(&age, 12000), 9700 + AGE_LATE_MS);
 }
 
 static void a_leader_that_leads_again_has_lost_nothing(void **state)
@@ -124,7 +166,7 @@ static void it_never_overflows(void **state)
     (void)state;
     assert_true(age_now(&age, 3005) == INT64_MAX);
     assert_true(age_now(&age, 9000) == INT64_MAX);
-    age_heard(&age, EPOCH + 1, -1);
+    age_heard(&age, EPOCH + 1, -1, 9000);
     assert_true(age_now(&age, 9000) == INT64_MAX);
 }
 
@@ -135,6 +177,9 @@ int main(void)
         cmocka_unit_test(only_a_leader_counts),
         cmocka_unit_test(a_new_leader_knows_of_idle_time_by_heartbeats),
         cmocka_unit_test(what_was_heard_ends_with_the_epoch),
+        cmocka_unit_test(what_is_heard_grows_no_faster_than_the_time_here),
+        cmocka_unit_test(what_is_heard_may_follow_the_log),
+        cmocka_unit_test(what_a_leader_counted_is_checked_as_if_heard),
         cmocka_unit_test(a_leader_that_leads_again_has_lost_nothing),
         cmocka_unit_test(a_leader_that_was_replaced_forgets_what_it_counted),
         cmocka_unit_test(a_new_epoch_of_the_same_leader_continues),
