@@ -51,6 +51,15 @@ void times_heard(struct replica *replica, const struct sign *sign)
 
 /* ---- Stamp. ---- */
 
+/* A voter that was not heard of for so long has no clock. */
+static uint64_t silent_ms(const struct replica *replica)
+{
+    const struct zab_limits *limits = &replica->options.zab.limits;
+
+    return MUTANT(57) ? limits->tick_ms
+                      : CLOCK_LIMITS * (uint64_t)limits->sync_limit * limits->tick_ms;
+}
+
 /* What the clock of a voter may say now. Its connection may break: the clock counts on, since it
  * has not changed by that, until its voter has been silent for too long. */
 static struct reached clock_of(const struct replica *replica, uint32_t id)
@@ -63,7 +72,10 @@ static struct reached clock_of(const struct replica *replica, uint32_t id)
     const struct sign *sign = signs_find(replica->signs, replica->sign_count, id);
 
     if (!sign || sign->wall_ms == 0) {
-        return (struct reached){0};
+        /* It had no time yet to say anything: after a start, or a pause. */
+        bool early = replica->now_ms - replica->awake_ms <= silent_ms(replica);
+
+        return (struct reached){.most_ms = early ? STAMP_MAX_MS : 0};
     }
     ASSERT(sign->at_ms <= replica->now_ms);
     int64_t least_ms = sign->wall_ms + (int64_t)(replica->now_ms - sign->at_ms);
@@ -107,11 +119,7 @@ static struct reached reached(struct replica *replica)
  * says nothing about the others. */
 static void forget_silent(struct replica *replica)
 {
-    const struct zab_limits *limits = &replica->options.zab.limits;
-    uint64_t silent_ms = CLOCK_LIMITS * (uint64_t)limits->sync_limit * limits->tick_ms;
-
-    silent_ms = MUTANT(57) ? limits->tick_ms : silent_ms;
-    if (replica->now_ms - replica->compared_ms > limits->tick_ms) {
+    if (replica->now_ms - replica->compared_ms > replica->options.zab.limits.tick_ms) {
         replica->awake_ms = replica->now_ms;
     }
     replica->compared_ms = replica->now_ms;
@@ -119,7 +127,7 @@ static void forget_silent(struct replica *replica)
         struct sign *sign = &replica->signs[i];
         uint64_t since_ms = sign->at_ms > replica->awake_ms ? sign->at_ms : replica->awake_ms;
 
-        if (replica->now_ms - since_ms > silent_ms) {
+        if (replica->now_ms - since_ms > silent_ms(replica)) {
             sign->wall_ms = 0;
         }
     }

@@ -2,6 +2,7 @@
 #include "server/replica/stamp.h"
 #include "server/state/state.h"
 #include "tests/lib/replica_bench.h"
+#include "tests/lib/state_kit.h"
 #include "tests/lib/unit.h"
 
 #define YEARS_MS INT64_C(315360000000) /* Ten. */
@@ -139,6 +140,41 @@ static void a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back(voi
     bench_close(&bench);
 }
 
+/* A tree that was written a moment ago. */
+static struct state *state_of_now(void)
+{
+    struct state *state = state_new(7);
+    const struct txn_header header = {.stamp_ms = NOW_MS};
+    struct buf txn;
+
+    buf_init(&txn, 4096);
+    txn_begin(&txn, &header);
+    assert_int_equal(state_apply(state, 1, buf_slice(&txn), false, NULL), ERR_OK);
+    buf_release(&txn);
+
+    struct state *recovered = kit_copy(state, 1 << 16);
+
+    state_restored(recovered, 0);
+    state_free(state);
+    return recovered;
+}
+
+/* Nor does a restart of all: the last voter to come back has had no time to say anything. */
+static void a_voter_that_starts_late_beside_a_wrong_clock_takes_no_stamp_back(void **context)
+{
+    struct bench bench;
+
+    (void)context;
+    bench_open_with(&bench, 3, 3, state_of_now());
+    drive_lead(&bench.drive);
+    shows(&bench, 1, 5000);
+    assert_int_equal(proposed(&bench, "/a").stamp_ms, NOW_MS);
+    idle(&bench, GONE_MS, 1);
+    shows(&bench, 1, 5000); /* It does not come. */
+    assert_int_equal(proposed(&bench, "/b").stamp_ms, 5000 + STAMP_SLACK_MS);
+    bench_close(&bench);
+}
+
 static void a_voter_tells_nothing_of_other_voters_clocks(void **context)
 {
     struct bench bench;
@@ -272,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_stamp_is_at_most_what_a_majority_has_reached_and_a_second),
         cmocka_unit_test(the_clock_of_a_voter_that_is_gone_for_long_counts_as_0),
         cmocka_unit_test(a_voter_that_reconnects_beside_a_wrong_clock_takes_no_stamp_back),
+        cmocka_unit_test(a_voter_that_starts_late_beside_a_wrong_clock_takes_no_stamp_back),
         cmocka_unit_test(a_voter_tells_nothing_of_other_voters_clocks),
         cmocka_unit_test(a_heartbeat_that_was_late_is_no_wrong_clock),
         cmocka_unit_test(a_late_heartbeat_takes_no_stamp_back),
