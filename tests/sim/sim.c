@@ -146,6 +146,11 @@ static void run_event(struct sim *sim, struct sim_event event)
         defer(node, event);
         return;
     }
+    if (node && event.at_us == node->awake_us && event.seq < node->awake_seq) {
+        event.seq = sim->seq++; /* What came during its pause is older. */
+        heap_push(&sim->heap, event);
+        return;
+    }
     sim_mix(sim, event.at_us);
     sim_mix(sim, (uint64_t)event.node << 56 ^ event.a << 20 ^ event.b);
     event.run(sim, &event);

@@ -244,10 +244,11 @@ struct sim_node {
     uint32_t life; /* Counts processes. */
     uint64_t boot; /* Random number of the process, as its transactions name it. */
     uint64_t born_us;
-    uint64_t steady_us;        /* Its role, leader or epoch changed then. */
-    uint64_t awake_us;         /* It woke from a pause then. */
-    uint32_t served_epoch;     /* The last one that it has served in, ... */
-    uint32_t stints;           /* ... and how often it has begun to do so. */
+    uint64_t steady_us;    /* Its role, leader or epoch changed then. */
+    uint64_t awake_us;     /* It woke from a pause then. */
+    uint64_t awake_seq;    /* Events of that instant up to here wait behind those of the pause. */
+    uint32_t served_epoch; /* The last one that it has served in, ... */
+    uint32_t stints;       /* ... and how often it has begun to do so. */
     struct touch_set *touched; /* Sessions that its front end has heard of. */
     struct sim_front *front;   /* Its front end (sim_watch.c). */
     struct vfs_mem *disk;

@@ -516,6 +516,7 @@ void sim_node_resume(struct sim *sim, struct sim_node *node)
     SIM_TRACE(sim, "resume %u with %zu events", node->id, node->inbox_count);
     node->paused = false;
     node->awake_us = sim->now_us;
+    node->awake_seq = sim->seq;
     if (rng_chance(&sim->rng, 500000)) {
         sim_after(sim, 0, tick, "tick", node)->a = 1;
     }
