@@ -207,7 +207,10 @@ static uint32_t epoch_heard(struct sim *sim, const struct sim_node *node)
     if (!listens || sim->now_us - node->awake_us < AWAKE_TICKS * tick_us) {
         return 0;
     }
-    return node == leader || sim_net_is_heard(sim, node->id, leader->id) ? zab->epoch : 0;
+    /* Its reports cover the time up to marks of the leader, so it has to hear that one, too. */
+    bool is_heard = node == leader || (sim_net_is_heard(sim, node->id, leader->id) &&
+                                       sim_net_is_heard(sim, leader->id, node->id));
+    return is_heard ? zab->epoch : 0;
 }
 
 /* When the leader began to count: with its reign, or when the session was opened in it. */
