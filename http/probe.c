@@ -19,7 +19,7 @@
 
 enum {
     SEATS_MAX = 256, /* Of each kind. */
-    BACKLOG = 128,
+    BACKLOG = 1024,  /* A burst that fills it costs a probe a second. */
     ACCEPTS_PER_TURN = 16,
     HEAD_MS = 2000, /* For a head to arrive. */
     SEND_MS = 5000, /* For the answer to be taken; then for the client to hang up. */

@@ -3,6 +3,7 @@
 #include "tests/lib/ports.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -20,6 +21,8 @@ enum {
     READ_MS = 4000,
     LIVEZ_P99_US = 250000,
     SILENT = 200,
+    BURST = 500,        /* More than there are seats. */
+    STILL_MS = 100,     /* The replica stands still. */
     DATA_BYTES = 740000 /* Almost 1 MB in base64. */
 };
 
@@ -213,6 +216,27 @@ static void silent_connections_do_not_hold_the_probes_port(void **state)
     }
 }
 
+/* They come faster than they are accepted: the kernel keeps a probe behind them. One for which it
+ * has no place comes again a second later. */
+static void a_burst_on_the_probes_port_delays_no_probe(void **state)
+{
+    struct prober own = {.port = probe_port, .from = OTHER};
+    int silent[BURST];
+
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGSTOP);
+    for (int i = 0; i < BURST; i++) {
+        silent[i] = attack_connect(probe_port, 0, ATTACKER);
+    }
+    prober_start(&own);
+    (void)poll(NULL, 0, STILL_MS);
+    ensemble_signal(&ensemble, 0, SIGCONT);
+    prober_check(&own);
+    for (int i = 0; i < BURST; i++) {
+        close(silent[i]);
+    }
+}
+
 static const char *body_of(struct buf *out)
 {
     const char *end = strstr(buf_cstr(out), "\r\n\r\n");
@@ -353,6 +377,7 @@ int main(void)
         cmocka_unit_test(probes_pass_a_flood_of_connections_from_one_address),
         cmocka_unit_test(silent_connections_do_not_hold_the_seats),
         cmocka_unit_test(silent_connections_do_not_hold_the_probes_port),
+        cmocka_unit_test(a_burst_on_the_probes_port_delays_no_probe),
         cmocka_unit_test(large_reads_leave_a_thread_for_probes),
     };
 
