@@ -32,7 +32,7 @@ struct replica_options {
     uint32_t reap_every_ms;          /* Leader: look for due TTL and container znodes this often. */
     uint32_t keep_age_ms;  /* Leader: idle time until the age is written; the first time, 10 s. */
     struct view *view;     /* Holds the recovered state; NULL state in quarantine is allowed. */
-    struct window *window; /* Where changes go; NULL: nobody watches. */
+    struct window *window; /* Where changes go; NULL: there are no watches. */
     struct touch_set *touched;   /* Sessions heard of here; NULL: none ever. */
     struct heard *heard;         /* Where it is noted when that was; NULL: nowhere. */
     uint64_t records_since_snap; /* In the log beyond the newest snapshot's start. */
