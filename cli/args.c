@@ -211,10 +211,10 @@ static bool check_operands(struct parse *parse)
     const char *blank = *cmd->usage ? " " : "";
 
     if (args->operand_count < cmd->operands_min) {
-        return refuse(args, "something is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
+        return refuse(args, "an argument is missing: zabra %s%s%s", cmd->name, blank, cmd->usage);
     }
     if (args->operand_count > cmd->operands_max) {
-        return refuse(args, "\"%s\" is one too many: zabra %s%s%s",
+        return refuse(args, "unexpected argument \"%s\": zabra %s%s%s",
                       args->operands[cmd->operands_max], cmd->name, blank, cmd->usage);
     }
     return true;

@@ -18,7 +18,7 @@ enum {
     POLL_MS = 100,
     SHOW_MS = 500,
     EVENT_MAX = 64 << 10, /* Bytes of a line of a stream. */
-    ROUND_MS = 1000,      /* So long a write waits for its events. */
+    ROUND_MS = 1000,      /* How long a write waits for its events. */
     STREAMS_MS = 5000     /* And the first one for the streams. */
 };
 
@@ -97,7 +97,7 @@ static void go(struct bench_worker *worker)
     buf_release(&url);
 }
 
-/* A write that says when it was begun, for the watches. */
+/* A write whose data is its start time, for the watches. */
 static void go_tell(struct bench_worker *worker)
 {
     struct bench *bench = worker->bench;
@@ -240,7 +240,8 @@ static void run_requests(struct bench *bench)
     for (int i = 0; i < bench->clients; i++) {
         go(&bench->workers[i]);
     }
-    /* At the end what is under way is awaited: each has a deadline. But not by who has no time. */
+    /* At the end it waits for requests in flight: each has a deadline. A second signal ends the
+     * wait. */
     while (busy > 0 && !*bench->stopped) {
         turn(bench);
         for (struct bench_worker *worker = take_end(bench); worker; worker = take_end(bench)) {

@@ -17,7 +17,7 @@ enum {
     EXEC_FAILED = 127
 };
 
-/* Shows warnings and errors; the file has all. Lines are "TIME LEVEL subject text". */
+/* Shows warnings and errors; the log file has all lines. Lines are "TIME LEVEL subject text". */
 static void show(struct child *child, const char *line)
 {
     const char *level = strchr(line, ' ');
@@ -57,7 +57,7 @@ static enum output take_output(struct child *child)
         return got < 0 && (errno == EAGAIN || errno == EINTR) ? OUTPUT_NONE : OUTPUT_END;
     }
     if (write(child->log_fd, bytes, (size_t)got) != got) {
-        (void)fprintf(stderr, "zabra dev: %s cannot be written: %s\n", child->log_path,
+        (void)fprintf(stderr, "zabra dev: cannot write %s: %s\n", child->log_path,
                       strerrordesc_np(errno));
     }
     if (!buf_append(&child->line, bytes, (size_t)got)) {
@@ -123,7 +123,7 @@ static _Noreturn void become_replica(struct child *child, int error_fd)
 
 static bool cannot_start(const struct child *child, const char *what)
 {
-    (void)fprintf(stderr, "zabra dev: replica %u cannot be started: %s: %s\n", child->id, what,
+    (void)fprintf(stderr, "zabra dev: cannot start replica %u: %s: %s\n", child->id, what,
                   strerrordesc_np(errno));
     return false;
 }
@@ -188,7 +188,7 @@ const char *child_words(const struct child *child)
     bool refusal = !strncmp(child->words, prefix, prefix_len);
 
     if (!child->words[0]) {
-        return "it said nothing about it";
+        return "the log names no reason";
     }
     return child->words + (refusal ? prefix_len : 0);
 }
@@ -197,20 +197,20 @@ const char *child_advice(const struct child *child)
 {
     if (WIFSIGNALED(child->status)) {
         return WTERMSIG(child->status) == SIGKILL
-                   ? "another process killed it, or the machine ran out of memory"
+                   ? "another process killed it, or the machine ran out of memory; see its log"
                    : "its log says what it was doing";
     }
     switch (WEXITSTATUS(child->status)) {
     case EXIT_CONFIG:
-        return "ports are --port BASE and the next ones, and those 1000 above; the directory is "
-               "--data DIR; other keys were given on the command line";
+        return "check --port (it uses BASE and the next ports, and those 1000 above), --data, "
+               "and the keys on the command line";
     case EXIT_HALT:
-        return "it stopped to keep the data safe: with the others serving, remove its directory "
-               "and it is filled again";
+        return "it stopped to protect the data: while the others serve, remove its directory; "
+               "they refill it";
     case EXIT_DISK:
-        return "make room on the disk, or give another one by --data DIR";
+        return "free space on the disk, or choose another one with --data DIR";
     case EXIT_LACK:
-        return "it has too little memory, or too few threads or open files: its log says which";
+        return "it ran out of memory, threads or open files: its log says which";
     default:
         return "its log says what it was doing";
     }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    KNOWN_MAX = 256, /* Beyond, nobody but the command itself is ended. */
+    KNOWN_MAX = 256, /* Beyond this many, only the command itself is ended. */
     NAME_MAX_LEN = 64,
     STAT_MAX = 512 /* The beginning of it: number, name, state, parent. */
 };
@@ -22,7 +22,7 @@ struct known {
     int count;
 };
 
-static struct known first;  /* Were there before the first command, */
+static struct known first;  /* Number of descendants before the first command, */
 static struct known before; /* and before the last one. */
 static bool adopting;
 
@@ -92,7 +92,7 @@ void children_adopt(void)
     }
 }
 
-/* A child that nobody has waited for keeps its number: no stranger is hit. */
+/* A child that was not yet waited for keeps its process id, so no foreign process is hit. */
 int children_signal(int number)
 {
     DIR *processes = before.count < KNOWN_MAX ? opendir("/proc") : NULL;

@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a command that runs another one ends with before that could run: other codes are those of
- * the other one. */
+/* The exit code when the command that zabra should run has not run yet: other codes are those of
+ * that command. */
 static int own_code(const struct cli *cli, int code)
 {
     return cli->args.child && code < CMD_CHILD_LOST ? CMD_CHILD_FAILED : code;
 }
 
-/* For what a command finds out by itself. */
+/* For errors that the command itself detects. */
 static int tell(const struct cli *cli, int exit_code, const char *code, const char *message)
 {
     out_error(&cli->out, exit_code, code, message, NULL);
@@ -45,7 +45,7 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     return code;
 }
 
-/* Members of a problem that a program may want, without the words. */
+/* Members of a problem that programs use, without the text. */
 static json_t *extra_of(const struct client_error *error)
 {
     static const char *const members[] = {"path",     "outcome", "zxidHex", "zk_code",
@@ -91,7 +91,7 @@ json_t *cli_json(const struct cli *cli)
 
     if (!json) {
         (void)cli_fail(cli, CMD_FAILED, "BadAnswer",
-                       "the answer is no JSON; is this a replica of zabra? %s",
+                       "the answer is not JSON; check that a zabra replica listens at %s",
                        endpoints_url(client_endpoints(cli->client)));
     }
     return json;
@@ -121,7 +121,7 @@ bool cli_named(const struct cli *cli, int operand, struct buf *path)
     buf_append_str(path, name);
     fault = path->overflow ? "is too long" : url_path_fault(buf_cstr(path), false);
     if (!fault && path->len == 1) {
-        fault = "is the root, which cannot be used for this";
+        fault = "is the root; this command needs another znode";
     }
     if (fault) {
         (void)cli_usage(cli, "the path \"%s\" %s", buf_cstr(path), fault);
@@ -153,7 +153,7 @@ bool cli_duration(const struct cli *cli, const char *option, struct args_range r
         return true;
     }
     if (args_duration_ms(text, (struct args_range){INT64_MIN, INT64_MAX, 0}, ret_ms)) {
-        (void)cli_usage(cli, "--%s: %s is not within %" PRId64 " ms and %" PRId64 " s", option,
+        (void)cli_usage(cli, "--%s: %s is not between %" PRId64 " ms and %" PRId64 " s", option,
                         text, range.min, range.max / 1000);
     } else {
         (void)cli_usage(cli, "--%s: \"%s\" is not a time like 500ms, 15s or 2m", option, text);

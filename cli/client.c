@@ -10,12 +10,12 @@
 
 enum {
     TRY_MIN_MS = 1000,   /* Of one try, as far as there is time. */
-    REFUSED_MS = 1000,   /* So long it is tried again when nobody listens anywhere. */
+    REFUSED_MS = 1000,   /* How long it retries when no replica listens anywhere. */
     PAUSE_MIN_MS = 50,   /* Between two rounds of tries, */
     PAUSE_MAX_MS = 1000, /* twice as long each time. */
     LAST_TRY_MS = 300,   /* What the last try has at least. */
     POLL_MS = 1000,
-    QUORUM_MS = 2000, /* A replica that has waited so long for a leader will not find one soon. */
+    QUORUM_MS = 2000, /* A replica that has waited this long for a leader will not find one soon. */
     ANSWER_MS = 500,  /* Of the time of a try, for the way of the answer. */
     HTTP_TOO_MANY = 429,
     HTTP_BAD_GATEWAY = 502,
@@ -28,17 +28,18 @@ struct asking {
     const struct client_request *request;
     char key[OP_SECRET_LEN + 1];
     uint64_t end_ms;
-    uint64_t refused_since_ms; /* All tries since then were refused; 0: not so. */
+    uint64_t refused_since_ms; /* All attempts since then were refused; 0: not all. */
     uint32_t pause_ms;
     int turns;     /* From one replica to the next one. */
-    int read_only; /* Tries at replicas that take no writes, without another answer in between. */
-    struct client_error heard; /* What the last one said that may do it, else one of those; */
-    bool hung;                 /* One of the tries was sent, and not answered in time; */
-    bool unsent;               /* one was over before it could be sent; */
-    bool refused;              /* and one was refused. */
-    bool unsure;               /* One of the tries may have been done, though nobody has said so. */
-    bool leaderless;           /* A replica has waited in vain for a leader, and done nothing. */
-    bool interrupted;          /* While it was waited for the next one. */
+    int read_only; /* Attempts at read-only replicas, without another answer in between. */
+    struct client_error
+        heard;    /* The answer of the last replica that takes writes, else of a read-only one; */
+    bool hung;    /* One of the tries was sent, and not answered in time; */
+    bool unsent;  /* one was over before it could be sent; */
+    bool refused; /* and one was refused. */
+    bool unsure;  /* One of the attempts may have been applied without an answer. */
+    bool leaderless;  /* A replica has waited in vain for a leader, and done nothing. */
+    bool interrupted; /* The user interrupted a pause between attempts. */
 };
 
 /* What came of one try. */
@@ -69,8 +70,8 @@ struct client *client_open(struct settings *settings)
     if (!endpoints_parse(&client->endpoints, settings->endpoints, &fault)) {
         (void)snprintf(
             settings->error, sizeof(settings->error),
-            "--endpoints: \"%s\" does not begin with HOST or HOST:PORT, as in a:9998,b:9998 "
-            "(at most %d of them; there is no https)",
+            "--endpoints: \"%s\" does not begin with HOST or HOST:PORT, as in a:9998,b:9998 (at "
+            "most %d of them; https is not supported)",
             fault, (int)ENDPOINTS_MAX);
         client_close(client);
         return NULL;
@@ -211,7 +212,8 @@ static void clear_reply(struct client *client)
 static int nobody(struct client *client)
 {
     return client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
-                       "no replica answers at %s; is one running, and are --endpoints right?",
+                       "no replica answers at %s; check that one is running and that --endpoints "
+                       "is right",
                        client->settings->endpoints);
 }
 
@@ -221,8 +223,8 @@ static bool is_unsure(const struct asking *asking)
     return asking->unsure && changes(asking->request);
 }
 
-/* True when it was not answered in time. What had no time to be sent (the last try may be short)
- * says nothing where other tries have found nobody, or a reason. */
+/* True when it was not answered in time. An attempt that had no time to be sent (the last one may
+ * be short) does not count where other attempts found no replica, or a reason. */
 static bool is_late(const struct asking *asking)
 {
     bool known = asking->refused || asking->heard.exit_code;
@@ -234,7 +236,7 @@ static int too_late(struct client *client, const struct asking *asking)
 {
     return client_fail(client, CMD_TIMED_OUT, "TimedOut", "no answer in time from %s%s",
                        client->settings->endpoints,
-                       is_unsure(asking) ? "; the write may or may not have been done" : "");
+                       is_unsure(asking) ? "; the write may or may not have been applied" : "");
 }
 
 /* ---- One try ---- */
@@ -275,7 +277,7 @@ static bool is_refused(CURLcode result)
     return result == CURLE_COULDNT_CONNECT || result == CURLE_COULDNT_RESOLVE_HOST;
 }
 
-/* Nothing of what was never sent can have been done. */
+/* A request that was never sent cannot have been applied. */
 static bool was_sent(const struct client *client)
 {
     long bytes = 0;
@@ -297,7 +299,7 @@ static long try_ms(const struct client *client, const struct asking *asking)
     return (long)(share_ms < left_ms ? share_ms : left_ms);
 }
 
-/* There was no answer. A read that was cut off is as if nobody had listened. */
+/* There was no answer. A read that was cut off counts as if no replica had listened. */
 static void judge_silence(struct client *client, struct asking *asking, CURLcode result)
 {
     uint64_t since_ms = asking->refused_since_ms ? asking->refused_since_ms : os_now_ms();
@@ -318,8 +320,8 @@ static bool is_read_only(const struct client_error *error)
     return strcmp(error->code, "NotReadOnly") == 0;
 }
 
-/* What a replica that takes no writes says is the last word only when nobody else has a say, and
- * nobody was sent what it may have done. */
+/* The answer of a read-only replica is final only when no other replica gave a reason, and no other
+ * replica may have applied the write. */
 static bool others_may(const struct client *client, const struct asking *asking)
 {
     return !asking->request->only &&
@@ -352,8 +354,8 @@ static enum outcome judge_foreign(struct client *client, struct asking *asking)
     return ELSEWHERE;
 }
 
-/* It has waited for a leader, and has not done the write. Before that a new leader may be elected
- * at any moment. The time that it took to send the request is no part of the wait. */
+/* The replica has waited for a leader, and has not applied the write. Before that a new leader may
+ * be elected at any moment. The time that it took to send the request is no part of the wait. */
 static bool is_leaderless(const struct client *client)
 {
     const char *outcome = jsonr_text(client->error.problem, "outcome");
@@ -367,7 +369,7 @@ static enum outcome judge(struct client *client, struct asking *asking, CURLcode
     struct client_reply *reply = &client->reply;
 
     if (result == CURLE_WRITE_ERROR && client->lines_left == 0) {
-        result = CURLE_OK; /* We have ended it ourselves. */
+        result = CURLE_OK; /* This client ended it. */
     }
     if (result == CURLE_WRITE_ERROR) {
         (void)client_fail(client, CMD_LIMIT, "TooLarge", "the answer is larger than %d bytes",
@@ -434,7 +436,7 @@ static enum outcome try_once(struct client *client, struct asking *asking)
     long wait_ms = try_ms(client, asking);
 
     if (changes(request) && wait_ms >= QUORUM_MS + ANSWER_MS) {
-        /* So the replica says what has become of it before we hang up. */
+        /* So the replica answers whether it was applied before this client gives up. */
         headers = client_put_header(headers, "Prefer: wait=%ld", (wait_ms - ANSWER_MS) / 1000);
     }
     curl_easy_setopt(client->easy, CURLOPT_HTTPHEADER, headers);
@@ -513,7 +515,7 @@ static bool go_on(struct client *client, struct asking *asking, enum outcome out
         if (client->reply.status == HTTP_TOO_MANY && asked_ms > wait_ms) {
             wait_ms = asked_ms;
         }
-        /* A try that has no time to be answered would hide what others have said. */
+        /* An attempt that has no time for an answer would hide earlier answers. */
         if (left_ms <= LAST_TRY_MS) {
             return false;
         }
@@ -537,9 +539,9 @@ static int show(const struct client *client, const struct client_request *reques
     return CMD_SHOWN;
 }
 
-/* All tries are over, and none was answered for good. What the last one says holds for it alone,
- * and who was asked last is luck: when one of them was late it is late, else a replica that was
- * asked before has told its reason. */
+/* All attempts are over, and none has a final answer. The last answer holds for its own replica
+ * alone, and which one is last is chance: if one attempt was late the request is late, else the
+ * reason of an earlier replica is reported. */
 static int give_up(struct client *client, struct asking *asking)
 {
     if (asking->interrupted) {

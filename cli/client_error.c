@@ -66,7 +66,8 @@ bool client_was_late(const struct client *client)
     return client->error.status == HTTP_OTHER_VERSION;
 }
 
-/* What the version is, for who has asked for another one; who was not asked for, for who may not.
+/* The actual version, when the caller expected another one; a hint at --user, when permission is
+ * missing.
  */
 static void put_more(const struct client *client, const json_t *problem, long status,
                      char more[MORE_MAX])
@@ -77,7 +78,7 @@ static void put_more(const struct client *client, const json_t *problem, long st
         (void)snprintf(more, MORE_MAX, "; it is %" PRId64 " now",
                        jsonr_number(problem, "stat.version"));
     } else if (strcmp(code, "NoAuth") == 0 && status == HTTP_WHO && !client->settings->user) {
-        (void)snprintf(more, MORE_MAX, "; no user was named with --user");
+        (void)snprintf(more, MORE_MAX, "; the request had no user (--user)");
     }
 }
 
@@ -116,8 +117,8 @@ bool client_is_replica(void *easy)
 int client_foreign(struct client *client, const char *url, long status)
 {
     return client_fail(client, CMD_NO_ENSEMBLE, "BadAnswer",
-                       "%s does not answer like zabra (status %ld): another server listens there, "
-                       "or a proxy without a replica behind it; are --endpoints right?",
+                       "%s does not answer like zabra (status %ld): another server listens "
+                       "there, or a proxy without a replica behind it; check --endpoints",
                        url, status);
 }
 

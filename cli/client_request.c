@@ -1,4 +1,4 @@
-/* A request as curl makes it: what it says, who asks, in which session. */
+/* Builds a request for curl: headers, credentials, session. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/client_int.h"
@@ -164,7 +164,7 @@ uint64_t client_waited_ms(const struct client *client)
     return os_now_ms() - (client->sent_ms > begun_ms ? client->sent_ms : begun_ms);
 }
 
-/* True for a read of what the replicas agree on, which may be asked of a majority. */
+/* True for a read of replicated data, which a majority can confirm. */
 static bool may_be_stale(const struct client_request *request)
 {
     static const char *const routes[] = {"/znodes/", "/search/", "/export/", "/multi/",

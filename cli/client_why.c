@@ -1,6 +1,6 @@
 /*
- * Why nobody does what is asked: the replicas that answer at all know, and are asked for it when an
- * answer is late. A write waits in a replica without a quorum for longer than we do.
+ * Why a request is not served: when an answer is late, this asks the replicas that respond for the
+ * reason. A replica without a quorum holds a write for longer than this client waits.
  */
 #include "base/os_clock.h"
 #include "cli/client_int.h"
@@ -106,7 +106,7 @@ void client_note(struct client *client)
 
 void client_explain(struct client *client)
 {
-    static const char advice[] = "'zabra doctor' looks for the cause";
+    static const char advice[] = "run 'zabra doctor' to find the cause";
     struct client_error *error = &client->error;
     size_t len = strlen(error->message);
     char why[WHY_MAX];

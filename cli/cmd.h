@@ -104,6 +104,18 @@ struct cmd {
 /* All rows, in the order of help; ends with NULL. In cmd_table.c. */
 extern const struct cmd *const cmd_table[];
 
+/* A heading of help, and the command of cmd_table that it stands before. */
+struct cmd_group {
+    const char *title;
+    const struct cmd *first;
+};
+
+/* Ends with a NULL title. In cmd_table.c. */
+extern const struct cmd_group cmd_groups[];
+
+/* The heading before this command, or NULL. */
+const char *cmd_group_title(const struct cmd *cmd);
+
 /* The row of that name, or NULL. */
 const struct cmd *cmd_by_name(const char *name);
 

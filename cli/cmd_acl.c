@@ -1,4 +1,4 @@
-/* acl: who may do what with a znode. */
+/* acl: the access control list of a znode. */
 #include "base/os_clock.h"
 #include "cli/acl_text.h"
 #include "cli/cli.h"
@@ -100,7 +100,7 @@ static int set(struct cli *cli, const char *path, const char *text)
 
     if (!list) {
         return cli_usage(cli,
-                         "\"%s\" is neither open, read, creator nor scheme:id:perms,... with "
+                         "\"%s\" is not open, read, creator or a list scheme:id:perms,... with "
                          "perms out of c, d, r, w and a",
                          text);
     }
@@ -128,7 +128,7 @@ static int apply(struct cli *cli, json_t *list)
 
     for (int i = 0; (text = args_nth(&cli->args, "remove", i)); i++) {
         if (!acl_text_remove(list, text)) {
-            return cli_fail(cli, CMD_FAILED, "NoEntry", "there is no entry for %s", text);
+            return cli_fail(cli, CMD_FAILED, "NoEntry", "the ACL has no entry for %s", text);
         }
     }
     for (int i = 0; (text = args_nth(&cli->args, "add", i)); i++) {
@@ -145,13 +145,13 @@ static int apply(struct cli *cli, json_t *list)
     return CMD_OK;
 }
 
-/* The list was changed by somebody else, or is that of another znode now: not told. */
+/* Another client changed the list, or the znode is another one now: not reported. */
 static bool is_late(const struct cli *cli, int code)
 {
     return code > CMD_OK && client_was_late(cli->client);
 }
 
-/* Told, but for is_late(). */
+/* Reported, except for is_late(). */
 static int change_once(struct cli *cli, const char *path)
 {
     char match[CLIENT_HEADER_MAX];
@@ -199,7 +199,7 @@ static int run(struct cli *cli)
         return CMD_USAGE;
     }
     if (text && part) {
-        return cli_usage(cli, "a whole list excludes --add and --remove");
+        return cli_usage(cli, "give either a whole list or --add and --remove");
     }
     if (args_has(&cli->args, "version") && !text) {
         return cli_usage(cli, "--version needs a list to set");
@@ -211,30 +211,31 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"add", 'a', "ENTRY", "put an entry in, or another one in place of it; may be repeated", NULL},
-    {"remove", 'd', "SCHEME:ID", "take an entry away; may be repeated", NULL},
-    {"version", 0, "N", "set only when the version of the ACL (aversion) is N", NULL},
+    {"add", 'a', "ENTRY", "add or replace an entry; may be repeated", NULL},
+    {"remove", 'd', "SCHEME:ID", "remove an entry; may be repeated", NULL},
+    {"version", 0, "N", "only if the version of the ACL (aversion) is N", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra acl /app", "an entry on each line"},
-    {"zabra acl /app read --user bob", "all clients may read, and none may write"},
-    {"zabra acl /app world:anyone:r,auth::cdrwa --user bob", "and who sets it may do all"},
-    {"zabra acl /app --add ip:10.0.0.0/8:rw --remove world:anyone", "a part of it"},
+    {"zabra acl /app", "one entry per line"},
+    {"zabra acl /app read --user bob", "every client may read, none may write"},
+    {"zabra acl /app world:anyone:r,auth::cdrwa --user bob", "every client may read, bob may do "
+                                                             "everything"},
+    {"zabra acl /app --add ip:10.0.0.0/8:rw --remove world:anyone", "changes single entries"},
     {.line = NULL},
 };
 
 const struct cmd cmd_acl = {
     .name = "acl",
-    .summary = "show or set who may do what with a znode",
+    .summary = "show or set the access control list of a znode",
     .usage = "PATH [LIST]",
-    .text =
-        "LIST is open (everybody may do all), read (everybody may read), creator (you may do\n"
-        "all), or entries scheme:id:perms parted by commas, as in ZooKeeper's shell: perms are\n"
-        "c(reate) d(elete) r(ead) w(rite) a(dmin), schemes world, auth, digest, ip. The id of\n"
-        "digest has a hash in place of the password: 'zabra whoami --user NAME' prints it. An\n"
-        "ACL holds for its znode alone, not for what is below it.\n",
+    .text = "LIST is open (every client has all permissions), read (every client may read),\n"
+            "creator (you have all permissions), or entries scheme:id:perms separated by\n"
+            "commas, as in ZooKeeper's shell. Permissions are c(reate) d(elete) r(ead)\n"
+            "w(rite) a(dmin); schemes are world, auth, digest, ip. A digest id holds a hash\n"
+            "in place of the password: 'zabra whoami --user NAME' prints it. An ACL applies\n"
+            "to its znode only, not to the znodes below.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},

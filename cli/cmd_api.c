@@ -61,8 +61,8 @@ static bool take_headers(const struct cli *cli, struct client_request *request)
     while ((header = args_nth(&cli->args, "header", count))) {
         if (count == CLIENT_HEADERS_MAX - 1 || !strchr(header, ':')) {
             (void)cli_usage(cli,
-                            "--header: \"%s\" is not of the form Name: value, or is more than "
-                            "the %dth",
+                            "--header: \"%s\" is not of the form Name: value, or there are more "
+                            "than %d headers",
                             header, (int)CLIENT_HEADERS_MAX - 1);
             return false;
         }
@@ -103,13 +103,13 @@ static int run(struct cli *cli)
     int code = CMD_FAILED;
 
     if (!request.method) {
-        return cli_usage(cli, "\"%s\" is no method of HTTP that is served",
+        return cli_usage(cli, "\"%s\" is not an HTTP method that zabra serves",
                          args_operand(&cli->args, 0));
     }
     if (!is_target(request.target)) {
         return cli_usage(cli,
-                         "\"%s\" is no target: it begins with a slash, and what URLs do not "
-                         "allow is escaped",
+                         "\"%s\" is not a target: it must begin with a slash, with other "
+                         "characters escaped as in URLs",
                          request.target);
     }
     if (value_read(cli, args_operand(&cli->args, 2), &value)) {
@@ -121,16 +121,16 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"header", 'H', "HEADER", "one more header, \"Name: value\"; may be repeated", NULL},
-    {"json", 'j', NULL, "the data is JSON (else bytes)", NULL},
-    {"accept", 0, "TYPE", "what is to be answered (*/*)", NULL},
+    {"header", 'H', "HEADER", "add a header, \"Name: value\"; may be repeated", NULL},
+    {"json", 'j', NULL, "send the data as JSON (otherwise as bytes)", NULL},
+    {"accept", 0, "TYPE", "media type of the answer (*/*)", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra api GET /ensemble/v1", "whatever has no command of its own"},
-    {"zabra api POST /multi/v1 @ops.json --json", "a body from a file"},
-    {"zabra api GET '/znodes/v1/app?view=tree' --curl", "the same as a line for a shell"},
+    {"zabra api GET /ensemble/v1", "a resource without a command of its own"},
+    {"zabra api POST /multi/v1 @ops.json --json", "reads the body from a file"},
+    {"zabra api GET '/znodes/v1/app?view=tree' --curl", "prints the request as a curl command"},
     {.line = NULL},
 };
 
@@ -138,9 +138,9 @@ const struct cmd cmd_api = {
     .name = "api",
     .summary = "make any request of the HTTP interface",
     .usage = "METHOD TARGET [DATA | @FILE | -]",
-    .text =
-        "TARGET is path and query of the URL. The body of the answer is printed as it is.\n"
-        "A write gets an Idempotency-Key, so that it may be tried again elsewhere.\n" VALUE_HELP,
+    .text = "TARGET is the path and query of the URL. Prints the body of the answer\n"
+            "unchanged. A write is sent with an Idempotency-Key, so that zabra can retry it\n"
+            "at another replica.\n" VALUE_HELP,
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_TEXT, CMD_OPERAND_FILE},

@@ -1,4 +1,4 @@
-/* barrier: stop until the barrier is lowered, or until enough members have come. */
+/* barrier: wait until the barrier is lowered, or until enough members have entered. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hold.h"
@@ -13,16 +13,16 @@ enum {
 struct barrier {
     struct cli *cli;
     const char *name; /* Of the member, or NULL. */
-    int64_t count;    /* How many must have come. */
+    int64_t count;    /* Members to wait for. */
     struct buf path;
-    struct buf members; /* Path of those who have come. */
-    struct buf ready;   /* Of the znode that says that there are enough. */
+    struct buf members; /* Path of the members. */
+    struct buf ready;   /* Path of the znode that marks the barrier as complete. */
     struct buf mine;
 };
 
 /* ---- Requests ---- */
 
-/* Codes that are fine are given back untold. */
+/* Expected codes are returned without a report. */
 static int finish(const struct cli *cli, int code, int fine)
 {
     return code == CMD_NO_NODE || code == CMD_CONFLICT ? (code == fine ? CMD_OK : cli_tell(cli))
@@ -68,7 +68,7 @@ static int delete_znode(struct wait *wait, struct buf *path)
     return code;
 }
 
-/* How many members there are; the first one's path comes into `first`. */
+/* Counts the members; `first` gets the path of the first one. */
 static int list_members(struct wait *wait, struct barrier *barrier, int64_t *ret_count,
                         struct buf *first)
 {
@@ -175,7 +175,8 @@ static int run_between(struct barrier *barrier)
     if (code == CMD_OK) {
         code = hold_run(&hold, buf_cstr(&barrier->mine));
         if (code != CMD_CHILD_LOST) {
-            wait_again(&hold.wait); /* For the others' end; the command may have taken long. */
+            wait_again(&hold.wait); /* Waits for the other members to end; the command may have
+                                       taken long. */
             (void)leave(&hold.wait, barrier); /* The command's code says more. */
         }
     }
@@ -235,7 +236,7 @@ static int act(struct barrier *barrier, const struct verb *verb)
     return code;
 }
 
-/* What `enter` and `leave` need besides the path. False: told. */
+/* What `enter` and `leave` need besides the path. False: reported. */
 static bool check_member(struct barrier *barrier, const struct verb *verb)
 {
     const struct cli *cli = barrier->cli;
@@ -243,23 +244,23 @@ static bool check_member(struct barrier *barrier, const struct verb *verb)
 
     if (!verb->member) {
         if (barrier->name || cli->args.child) {
-            (void)cli_usage(cli, "%s takes a path and nothing else", verb->name);
+            (void)cli_usage(cli, "%s takes one path", verb->name);
         }
         return !barrier->name && !cli->args.child;
     }
     if (!barrier->name || strchr(barrier->name, '/')) {
-        (void)cli_usage(cli, "%s needs the name of the member behind the path", verb->name);
+        (void)cli_usage(cli, "%s needs the name of the member after the path", verb->name);
         return false;
     }
     if (enters != args_has(&cli->args, "count") || (!enters && cli->args.child)) {
-        (void)cli_usage(cli, enters ? "--count N is missing: how many must have come"
-                                    : "leave takes no --count and no command");
+        (void)cli_usage(cli, enters ? "--count N is missing: the number of members to wait for"
+                                    : "leave takes neither --count nor a command");
         return false;
     }
     if (enters && !cli->args.child && !cli->settings.session) {
         (void)cli_usage(cli,
-                        "a member is there for as long as its session, and there is none: give "
-                        "a COMMAND, or run it within 'zabra session -- COMMAND'");
+                        "a member needs a session, and ZABRA_SESSION is not set: give a COMMAND, "
+                        "or run this within 'zabra session -- COMMAND'");
         return false;
     }
     return true;
@@ -273,7 +274,7 @@ static int run(struct cli *cli)
     int code = CMD_USAGE;
 
     if (!verb) {
-        return cli_usage(cli, "\"%s\" is none of raise, lower, wait, enter, leave",
+        return cli_usage(cli, "\"%s\" is not one of raise, lower, wait, enter, leave",
                          args_operand(&cli->args, 0));
     }
     buf_init(&barrier.path, URL_MAX);
@@ -296,30 +297,31 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"count", 0, "N", "enter: members that must have come before the first begins", NULL},
+    {"count", 0, "N", "enter: the number of members to wait for", NULL},
     WAIT_OPTIONS,
     HOLD_OPTIONS,
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra barrier raise migration", "from now on 'zabra barrier wait migration' waits"},
-    {"zabra barrier wait migration --wait 5m && ./serve", "exit code 7 when it is up for longer"},
-    {"zabra barrier lower migration", "all go on"},
+    {"zabra barrier raise migration", "makes 'zabra barrier wait migration' wait"},
+    {"zabra barrier wait migration --wait 5m && ./serve", "exit code 7 when it stays raised for "
+                                                          "longer"},
+    {"zabra barrier lower migration", "releases all waiting processes"},
     {"zabra barrier enter step-1 \"$(hostname)\" --count 3 -- ./compute",
-     "three begin together, and end together"},
+     "three members start together and end together"},
     {.line = NULL},
 };
 
 const struct cmd cmd_barrier = {
     .name = "barrier",
-    .summary = "stop until the barrier is lowered, or until enough members have come",
+    .summary = "wait until a barrier is lowered, or until enough members have entered",
     .usage = "raise NAME | lower NAME | wait NAME | enter NAME MEMBER --count N [-- COMMAND...] | "
              "leave NAME MEMBER",
-    .text = "NAME is a path, or a name within /barriers; docs/recipes/barrier.md and\n"
-            "double-barrier.md tell the rules. 'wait' passes at once when nothing is raised.\n"
-            "With a command 'enter' leaves behind it; without, it is for use within 'zabra\n"
-            "session'. --curl shows the first request.\n" HOLD_HELP,
+    .text = "NAME is a path or a name within /barriers; docs/recipes/barrier.md and\n"
+            "double-barrier.md have the rules. 'wait' returns at once when the barrier is\n"
+            "not raised. 'enter' with a command leaves when the command has ended; without a\n"
+            "command, use it within 'zabra session'. --curl shows the first request.\n" HOLD_HELP,
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},

@@ -1,4 +1,4 @@
-/* bench: drives reads, writes or watches for a while, and tells how long they took. */
+/* bench: drives reads, writes or watches for a while, and reports their latency. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_rng.h"
@@ -93,7 +93,7 @@ static int clean_up(struct bench *bench)
     buf_release(&url);
     code = code == CMD_NO_NODE ? CMD_OK : code;
     if (code != CMD_OK) {
-        (void)fprintf(stderr, "zabra bench: %s is left behind: zabra rm -ry %s\n",
+        (void)fprintf(stderr, "zabra bench: could not delete %s; run: zabra rm -ry %s\n",
                       buf_cstr(&bench->base), buf_cstr(&bench->base));
     }
     return code;
@@ -170,7 +170,7 @@ static int tell(const struct bench *bench, const char *kind)
     }
     if (done == 0) {
         return cli_fail(bench->cli, CMD_FAILED, "NothingDone",
-                        "not one request has succeeded; %" PRIu64 " have failed", errors);
+                        "no request succeeded; %" PRIu64 " have failed", errors);
     }
     print(bench, kind);
     return errors > 0 ? CMD_PARTLY : CMD_OK;
@@ -178,7 +178,7 @@ static int tell(const struct bench *bench, const char *kind)
 
 /* ---- The command ---- */
 
-/* Only those that serve are driven. CMD_OK, or told. */
+/* Only those that serve are driven. CMD_OK, or reported. */
 static int choose_endpoints(struct cli *cli)
 {
     struct replicas *replicas = mem_zalloc(1, sizeof(*replicas));
@@ -194,10 +194,10 @@ static int choose_endpoints(struct cli *cli)
         }
     }
     if (code == CMD_OK && kept == 0) {
-        code =
-            cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                     "no replica serves at %s; is the ensemble running, and are --endpoints right?",
-                     cli->settings.endpoints);
+        code = cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
+                        "no replica serves at %s; check that the ensemble is running and that "
+                        "--endpoints is right",
+                        cli->settings.endpoints);
     } else if (code == CMD_OK) {
         endpoints->count = kept;
         endpoints->current = 0;
@@ -286,7 +286,7 @@ static int run(struct cli *cli)
     bench->watches = strcmp(kind, "watch") == 0;
     if (!bench->watches && strcmp(kind, "read") != 0 && strcmp(kind, "write") != 0 &&
         strcmp(kind, "mix") != 0) {
-        (void)cli_usage(cli, "\"%s\" is none of read, write, mix, watch", kind);
+        (void)cli_usage(cli, "\"%s\" is not one of read, write, mix, watch", kind);
     } else if (take_options(bench, &percent)) {
         bench->reads_percent = strcmp(kind, "read") == 0    ? BENCH_PERCENT
                                : strcmp(kind, "write") == 0 ? 0
@@ -298,30 +298,30 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"clients", 'c', "N", "connections, over all endpoints (16); with watch: streams", NULL},
-    {"time", 't', "TIME", "how long (5s)", NULL},
-    {"size", 's', "BYTES", "data of a znode (100)", NULL},
-    {"znodes", 0, "N", "znodes that are read and written (100)", NULL},
-    {"reads", 0, "PERCENT", "of a mix (90)", NULL},
+    {"clients", 'c', "N", "connections over all endpoints (16); for watch: streams", NULL},
+    {"time", 't', "TIME", "duration (5s)", NULL},
+    {"size", 's', "BYTES", "data size of a znode (100)", NULL},
+    {"znodes", 0, "N", "number of znodes to read and write (100)", NULL},
+    {"reads", 0, "PERCENT", "share of reads in a mix (90)", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
     {"zabra bench", "nine reads to one write, for 5 seconds"},
-    {"zabra bench write -c 64 -t 30s -o json", "for programs"},
-    {"zabra bench watch -c 1000", "from the begin of a write until its event is here"},
+    {"zabra bench write -c 64 -t 30s -o json", "JSON for programs"},
+    {"zabra bench watch -c 1000", "time from the start of a write to the arrival of its event"},
     {.line = NULL},
 };
 
 const struct cmd cmd_bench = {
     .name = "bench",
-    .summary = "drive reads, writes or watches, and tell how long they take",
+    .summary = "measure the latency and throughput of reads, writes or watches",
     .usage = "[read|write|mix|watch]",
-    .text =
-        "Each client asks as soon as it has its answer; without a kind it is a mix. All is done\n"
-        "below a znode /zabra-bench-..., which is deleted at the end, also after Ctrl-C (a\n"
-        "second one ends it at once). This is load: think before you drive it on what others\n"
-        "need. Ends with 9 when some requests have failed.\n",
+    .text = "Each client sends its next request as soon as it has an answer. The default is\n"
+            "a mix of reads and writes. All znodes are below /zabra-bench-..., which is\n"
+            "deleted at the end, also after Ctrl-C (a second Ctrl-C ends at once). This puts\n"
+            "load on the ensemble: do not run it against one in production. Exit code 9 when\n"
+            "some requests failed.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT},

@@ -1,4 +1,4 @@
-/* completion: the scripts for shells; __complete: what these ask while somebody types. */
+/* completion: the scripts for shells; __complete: what these scripts call on each TAB. */
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/words.h"
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What may follow is asked of the program itself, so that a script never tells of another version's
- * commands. */
+/* The script asks the program itself for completions, so that it never offers commands of another
+ * version. */
 static const struct {
     const char *shell;
     const char *script;
@@ -82,12 +82,12 @@ static int run_completion(int arg_count, char **args)
             return CMD_OK;
         }
     }
-    return cmd_usage_error(&cmd_completion, "say for which shell: bash, zsh or fish");
+    return cmd_usage_error(&cmd_completion, "name the shell: bash, zsh or fish");
 }
 
 static const struct cmd_example completion_examples[] = {
-    {"source <(zabra completion bash)", "in this shell, now"},
-    {"zabra completion bash > ~/.local/share/bash-completion/completions/zabra", "in all of them"},
+    {"source <(zabra completion bash)", "for this shell only"},
+    {"zabra completion bash > ~/.local/share/bash-completion/completions/zabra", "for every shell"},
     {.line = NULL},
 };
 
@@ -95,9 +95,9 @@ const struct cmd cmd_completion = {
     .name = "completion",
     .summary = "print the script that lets a shell complete commands, options and paths",
     .usage = "bash|zsh|fish",
-    .text = "Paths of znodes are asked of the replicas, for 300 ms at most; endpoints and password "
-            "file\n"
-            "come from the line that is typed, the environment or the configuration.\n",
+    .text = "Completion asks the replicas for paths of znodes, for 300 ms at most. Endpoints\n"
+            "and password file come from the command line, the environment or the\n"
+            "configuration.\n",
     .examples = completion_examples,
     .operands = {CMD_OPERAND_TEXT},
     .run_alone = run_completion,
@@ -170,7 +170,7 @@ static int run_complete(int arg_count, char **args)
 
 const struct cmd cmd_complete = {
     .name = "__complete",
-    .summary = "print what a command line may go on with",
+    .summary = "print the possible completions of a command line",
     .usage = "[--breaks LETTERS] -- LINE",
     .hidden = true,
     .run_alone = run_complete,

@@ -1,4 +1,4 @@
-/* counter: a number that many count up. */
+/* counter: a number that many clients count up. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/count.h"
@@ -12,7 +12,7 @@ enum {
     NUMBER_MAX = 32
 };
 
-/* The number behind the path; `otherwise` when there is none. False: told. */
+/* The number after the path; `otherwise` when it is missing. False: reported. */
 static bool take_number(const struct cli *cli, int64_t otherwise, int64_t *ret_number)
 {
     struct args_range all = {.min = INT64_MIN, .max = INT64_MAX};
@@ -33,7 +33,7 @@ static int get(struct revise *revise)
     int code = CMD_OK;
 
     if (args_operand(&cli->args, 2)) {
-        return cli_usage(cli, "get takes a path and nothing else");
+        return cli_usage(cli, "get takes one path");
     }
     code = revise_read(revise);
     if (code == CMD_OK && !cli->settings.curl) {
@@ -105,7 +105,7 @@ static int run_verb(struct cli *cli, const char *verb, const char *path)
     } else if (strcmp(verb, "set") == 0) {
         code = set(&revise);
     } else {
-        code = cli_usage(cli, "\"%s\" is none of get, add, set", verb);
+        code = cli_usage(cli, "\"%s\" is not one of get, add, set", verb);
     }
     revise_release(&revise);
     return code;
@@ -125,7 +125,7 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_example examples[] = {
-    {"zabra counter add tickets", "prints 1, then 2, ...: no number twice, none lost"},
+    {"zabra counter add tickets", "prints 1, then 2, ...: each number once"},
     {"zabra counter add tickets -3", "less"},
     {"zabra counter get tickets", "exit code 3 before the first increment"},
     {.line = NULL},
@@ -133,11 +133,10 @@ static const struct cmd_example examples[] = {
 
 const struct cmd cmd_counter = {
     .name = "counter",
-    .summary = "a number that many count up",
+    .summary = "count across all clients",
     .usage = "get NAME | add NAME [BY] | set NAME NUMBER",
-    .text = "NAME is a path, or a name within /counters; docs/recipes/counter.md tells the\n"
-            "rules. 'add' begins with 0, and BY is 1. Unlike 'zabra incr' it makes what is\n"
-            "not there.\n",
+    .text = "NAME is a path or a name within /counters; docs/recipes/counter.md has the\n"
+            "rules. 'add' creates a missing counter with 0; BY is 1 by default.\n",
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_TEXT},
     .folder = "/counters",

@@ -1,9 +1,9 @@
 /*
- * cp, mv: a znode or a subtree elsewhere, in one transaction, so that nobody ever sees half of it.
+ * cp, mv: copy or move a znode or a subtree in one transaction, so that no client sees half of it.
  *
  * The subtree is read as it was at one moment. A move deletes each znode by czxid, version and
- * aversion; when somebody has changed, replaced or added something meanwhile, nothing happens, and
- * it is read again.
+ * aversion; when another client has changed, replaced or added a znode meanwhile, nothing happens,
+ * and the subtree is read again.
  */
 #include "base/os_clock.h"
 #include "cli/cli.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Told like any failure of the ensemble, with what to do about it when it is too much. */
+/* Reported like any failure of the ensemble, with advice when the subtree is too large. */
 static int tell(const struct cli *cli, int code)
 {
     const struct client_error *error = client_error(cli->client);
@@ -24,8 +24,8 @@ static int tell(const struct cli *cli, int code)
         return cli_tell(cli);
     }
     return cli_fail(cli, CMD_LIMIT, error->code,
-                    "%s; one transaction cannot hold all of it: use 'zabra export' and 'zabra "
-                    "import'",
+                    "%s; the subtree is too large for one transaction: use 'zabra export' and "
+                    "'zabra import'",
                     error->message);
 }
 
@@ -123,10 +123,10 @@ static int run(struct cli *cli, bool move)
         return CMD_USAGE;
     }
     if (copy.from[1] == '\0' || copy.to[1] == '\0') {
-        return cli_usage(cli, "the root is neither copied nor moved");
+        return cli_usage(cli, "the root cannot be copied or moved");
     }
     if (is_within(copy.to, copy.from) && (move || strcmp(copy.to, copy.from) == 0)) {
-        return cli_usage(cli, "%s is %s itself, or within it", copy.to, copy.from);
+        return cli_usage(cli, "%s is the same as %s, or below it", copy.to, copy.from);
     }
     code = run_copy(cli, &copy);
     json_decref(copy.ops);
@@ -144,20 +144,20 @@ static int run_mv(struct cli *cli)
 }
 
 #define COPY_TEXT                                                                              \
-    "One transaction: no client sees half of it. It holds maxMultiOps operations\n"            \
-    "and maxMultiBytes (see /limits/v1); mv needs two operations for each znode; for more,\n"  \
-    "export and import. ACLs, containers and times to live are kept. DST must not be there.\n" \
-    "What is ephemeral belongs to its session: "
+    "It is one transaction: no client sees a part of it. A transaction is limited to\n"        \
+    "maxMultiOps operations and maxMultiBytes (see /limits/v1); mv needs two operations for\n" \
+    "each znode. For larger subtrees use export and import. ACLs, containers and TTLs are\n"   \
+    "kept. DST must not exist. An ephemeral znode belongs to its session: "
 
 static const struct cmd_option cp_options[] = {
-    {"recursive", 'r', NULL, "with all that is below it", NULL},
-    {"parents", 'p', NULL, "make missing parents of DST", NULL},
-    {"no-acl", 0, NULL, "do not keep the ACLs: the copy is open", NULL},
+    {"recursive", 'r', NULL, "with the whole subtree", NULL},
+    {"parents", 'p', NULL, "create missing parents of DST", NULL},
+    {"no-acl", 0, NULL, "do not copy the ACLs: every client gets all permissions", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example cp_examples[] = {
-    {"zabra cp -r /app/blue /app/green", "a subtree as it was at one moment"},
+    {"zabra cp -r /app/blue /app/green", "copies a consistent state of the subtree"},
     {.line = NULL},
 };
 
@@ -175,22 +175,22 @@ const struct cmd cmd_cp = {
 };
 
 static const struct cmd_option mv_options[] = {
-    {"parents", 'p', NULL, "make missing parents of DST", NULL},
-    {"no-acl", 0, NULL, "do not keep the ACLs: what is moved becomes open", NULL},
+    {"parents", 'p', NULL, "create missing parents of DST", NULL},
+    {"no-acl", 0, NULL, "do not keep the ACLs: every client gets all permissions", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example mv_examples[] = {
-    {"zabra mv /app/config.new /app/config.old", "with all that is below it"},
+    {"zabra mv /app/config.new /app/config.old", "renames it, with its subtree"},
     {.line = NULL},
 };
 
 const struct cmd cmd_mv = {
     .name = "mv",
-    .summary = "move a znode with all that is below it",
+    .summary = "move a znode with its subtree",
     .usage = "SRC DST",
     .text = COPY_TEXT "it is not moved. Versions start at 0 at DST.\n"
-                      "When the source is changed meanwhile it is read again.\n",
+                      "If the source changes meanwhile, zabra reads it again and retries.\n",
     .options = mv_options,
     .examples = mv_examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_PATH},

@@ -30,7 +30,7 @@ enum {
     CONFIG_BYTES_MAX = 64 << 10,
     DIR_MODE = 0755,
     FILE_MODE = 0644,
-    STEP_MS = 50,        /* Between two looks at the world. */
+    STEP_MS = 50,        /* Between two checks of the replicas. */
     ASK_MS = 500,        /* For one answer of /readyz. */
     WAIT_DEFAULT_S = 60, /* For all to serve. */
     WAIT_MAX_S = 3600,
@@ -86,9 +86,9 @@ static int unknown_key(const char *arg)
     const char *meant = dev_key_meant(arg);
     int len = (int)strcspn(arg, "=");
 
-    return meant ? cmd_usage_error(&cmd_dev, "%.*s is no option, nor a key; did you mean --%s?",
-                                   len, arg, meant)
-                 : cmd_usage_error(&cmd_dev, "%.*s is no option, nor a key of 'zabra help serve'",
+    return meant ? cmd_usage_error(&cmd_dev, "unknown option or key %.*s; did you mean --%s?", len,
+                                   arg, meant)
+                 : cmd_usage_error(&cmd_dev, "unknown option or key %.*s; see 'zabra help serve'",
                                    len, arg);
 }
 
@@ -147,7 +147,7 @@ static int parse(struct dev *dev, int arg_count, char **args)
         } else if (dev_key_unknown(arg)) {
             return unknown_key(arg);
         } else if (!take_key(dev, arg_count, args, &pos)) {
-            return cmd_usage_error(&cmd_dev, "\"%s\" is no option, nor a key with its value", arg);
+            return cmd_usage_error(&cmd_dev, "\"%s\" is neither an option nor a key", arg);
         }
     }
     return CMD_OK;
@@ -180,7 +180,7 @@ static bool has_key(const struct dev *dev, const char *key)
     return false;
 }
 
-/* All replicas are on one machine: each gets its part of what a single one would take. */
+/* All replicas are on one machine: each gets its share of the memory. */
 static void append_tree_bytes(const struct dev *dev, struct buf *out)
 {
     uint64_t bytes = os_memory_max() / 2 / dev->nodes;
@@ -268,8 +268,8 @@ static void on_unexpected_end(struct dev *dev, struct child *child)
     char how[128];
 
     child_describe(child, how, sizeof(how));
-    (void)fprintf(stderr, "zabra dev: replica %u has ended unexpectedly: %s\n", child->id, how);
-    (void)fprintf(stderr, "  why   %s\n  help  %s\n  log   %s\n", child_words(child),
+    (void)fprintf(stderr, "zabra dev: replica %u ended unexpectedly: %s\n", child->id, how);
+    (void)fprintf(stderr, "  why   %s\n  do    %s\n  log   %s\n", child_words(child),
                   child_advice(child), child->log_path);
     child->ready = false;
     if (refused && !dev->served) {
@@ -277,7 +277,7 @@ static void on_unexpected_end(struct dev *dev, struct child *child)
         return;
     }
     plan_restart(child);
-    (void)fprintf(stderr, "  next  it is started again in %.1f s\n", child->backoff_ms / 1000.0);
+    (void)fprintf(stderr, "  next  restart in %.1f s\n", child->backoff_ms / 1000.0);
 }
 
 static void reap_children(struct dev *dev)
@@ -313,8 +313,8 @@ static void on_signal(struct loop_watch *watch, uint32_t ready)
     }
 }
 
-/* A shell starts what runs in the background with SIGINT ignored, and then it would never arrive.
- * A terminal that closes ends all (SIGHUP), unless nohup says otherwise. */
+/* A shell starts background processes with SIGINT ignored, so it would never arrive. A closed
+ * terminal ends all (SIGHUP), unless nohup was used. */
 static void open_signals(struct dev *dev)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -332,14 +332,14 @@ static void open_signals(struct dev *dev)
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 
     if (fd < 0) {
-        lack_failed("no file descriptor is left for signals");
+        lack_failed("cannot handle signals: no file descriptor is left");
     }
     dev->signals =
         (struct loop_watch){.fd = fd, .interest = LOOP_READ, .on_ready = on_signal, .ctx = dev};
     loop_add(&dev->loop, &dev->signals);
 }
 
-/* Who answers at its port before it runs is another one: a forgotten `zabra dev`, as a rule. */
+/* A process that answers at its port before it runs is often a forgotten `zabra dev`. */
 static bool is_port_served(const struct child *child)
 {
     char url[64];
@@ -384,7 +384,7 @@ static uint32_t count_ready(struct dev *dev)
     return count;
 }
 
-/* What a replica that does not serve says about it itself. */
+/* The reason that a replica gives for not serving. */
 static void tell_unready(const struct child *child)
 {
     char url[64];
@@ -395,13 +395,13 @@ static void tell_unready(const struct child *child)
 
     long status = child->pid > 0 ? ask_get(url, ASK_MS, &text) : 0;
 
-    (void)fprintf(stderr, "zabra dev: replica %u does not serve; its log: %s\n", child->id,
+    (void)fprintf(stderr, "zabra dev: replica %u does not serve yet; its log: %s\n", child->id,
                   child->log_path);
-    (void)fprintf(stderr, "%s", status ? buf_cstr(&text) : "  it does not answer\n");
+    (void)fprintf(stderr, "%s", status ? buf_cstr(&text) : "  it does not answer /readyz\n");
     buf_release(&text);
 }
 
-/* When the time is over a majority is enough: it serves, and the others are tried further. */
+/* When the time is over a majority is enough: it serves, and the others are retried. */
 static bool is_enough(struct dev *dev, uint32_t ready)
 {
     for (uint32_t i = 0; i < dev->nodes; i++) {
@@ -432,18 +432,20 @@ static bool wait_ready(struct dev *dev)
         }
     }
     if (dev->refused) {
-        (void)fprintf(stderr, "zabra dev: ending all: a replica cannot start as it was told to\n");
+        (void)fprintf(stderr, "zabra dev: stopping all: a replica refused its configuration\n");
     }
     return false;
 }
 
-/* What the command line has to be told when these are not the replicas that it asks by itself. */
+/* The setting that the command line needs when these are not its default endpoints. */
 static void print_endpoints(const struct dev *dev)
 {
     if (dev->port == PORT_DEFAULT && dev->nodes == NODES_DEFAULT) {
         return;
     }
-    (void)printf("\nFor the command line:\n\n  export ZABRA_ENDPOINTS=");
+    (void)printf("\nTo use these replicas from the command line:\n"
+                 "\n"
+                 "  export ZABRA_ENDPOINTS=");
     for (uint32_t i = 0; i < dev->nodes; i++) {
         (void)printf("%s127.0.0.1:%u", i ? "," : "", dev->children[i].client_port);
     }
@@ -463,7 +465,8 @@ static void print_welcome(const struct dev *dev)
         (void)printf("  http://127.0.0.1:%u   pid %d, log %s%s\n", child->client_port,
                      (int)child->pid, child->log_path, child->ready ? "" : "   (not yet)");
     }
-    (void)printf("\nWrite through one, read from another, look at all:\n\n");
+    (void)printf("\nWrite through one replica, read from another, look at all:\n"
+                 "\n");
     (void)printf("  curl -X PUT -d hello "
                  "'http://127.0.0.1:%u/znodes/v1/greeting?upsert=true'\n",
                  dev->port);
@@ -471,7 +474,7 @@ static void print_welcome(const struct dev *dev)
     (void)printf("  curl http://127.0.0.1:%u/ensemble/v1\n", last);
     print_endpoints(dev);
     (void)printf("\nDashboard: http://127.0.0.1:%u/ui/\n", dev->port);
-    (void)printf("Data: %s. Ctrl-C ends all; the next start finds the data again.\n",
+    (void)printf("Data: %s. Ctrl-C stops all replicas; the next start finds the data again.\n",
                  dev->data_path);
     (void)fflush(stdout);
 }
@@ -514,7 +517,7 @@ static void stop_all(struct dev *dev)
     signal_all(dev, SIGTERM);
     while (any_running(dev)) {
         if (!killed && (dev->stops > asked || os_now_ms() >= end_ms)) {
-            (void)fprintf(stderr, "zabra dev: killing what has not ended\n");
+            (void)fprintf(stderr, "zabra dev: killing the replicas that have not stopped\n");
             signal_all(dev, SIGKILL);
             killed = true;
         }
@@ -536,7 +539,7 @@ static int run_ensemble(struct dev *dev)
         dev->served = true;
         print_welcome(dev);
         serve(dev);
-        (void)printf("\nzabra dev: ending all replicas\n");
+        (void)printf("\nzabra dev: stopping all replicas\n");
         (void)fflush(stdout);
     }
     stop_all(dev);
@@ -582,15 +585,14 @@ static int run(int arg_count, char **args)
 
 const struct cmd cmd_dev = {
     .name = "dev",
-    .summary = "run a whole ensemble on this machine, to try it out",
+    .summary = "run a local ensemble to try zabra",
     .usage = "[--nodes N] [--data DIR] [--port BASE] [--wait SECONDS] [--KEY VALUE]...",
-    .text =
-        "Starts N (default 3) replicas as processes of their own on loopback. Client ports\n"
-        "are BASE (default 9998) and the next ones, peer ports BASE + 1000 and the next\n"
-        "ones. Data, configuration and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log\n"
-        "(DIR: ./zabra-data). Other keys go to each configuration as they are.\n"
-        "A replica that ends is started again, each time a little later. Ctrl-C, SIGTERM and a\n"
-        "terminal that closes (SIGHUP, unless nohup was used) end all in an orderly way.\n"
-        "Exit code 1 when a replica refuses its start, or when no majority serves after\n"
-        "SECONDS (default 60).\n",
+    .text = "Starts N (default 3) replicas as separate processes on loopback. Client ports\n"
+            "start at BASE (default 9998), peer ports at BASE + 1000. Data, configuration\n"
+            "and log of replica 1 are DIR/1, DIR/1.cfg and DIR/1.log (DIR: ./zabra-data).\n"
+            "--KEY VALUE sets a key in every configuration. A replica that ends is\n"
+            "restarted, after a growing delay. Ctrl-C, SIGTERM and SIGHUP (a closed\n"
+            "terminal, unless nohup was used) stop all replicas in an orderly way. Exit code\n"
+            "1 when a replica refuses to start, or when no majority serves within SECONDS\n"
+            "(default 60).\n",
     .run_alone = run};

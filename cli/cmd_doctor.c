@@ -1,4 +1,4 @@
-/* doctor: asks all replicas, and tells what is wrong with them and what to do. */
+/* doctor: asks all replicas, and reports each problem with what to do. */
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/doctor.h"
@@ -20,7 +20,7 @@ enum {
 
 /* ---- Asking ---- */
 
-/* What has no labels, by its name. */
+/* Metrics without labels, by name. */
 static json_t *figures_of(const struct replicas_answer *answer)
 {
     struct slice rest = buf_slice(&answer->body);
@@ -104,7 +104,7 @@ static int take_facts(struct cli *cli, json_t *facts)
     return code;
 }
 
-/* When nobody has named endpoints, ports of ours on which nobody listens are no finding. */
+/* Without --endpoints, a default port on which nothing listens is not a finding. */
 static void drop_guesses(const struct cli *cli, json_t *facts)
 {
     json_t *list = jsonr_at(facts, "replicas");
@@ -175,7 +175,7 @@ static void say_counts(const struct cli *cli, const json_t *result)
     put_count(result, "errors", errors);
     put_count(result, "warnings", warnings);
     if (json_is_true(jsonr_at(result, "ok"))) {
-        out_say(&cli->out, "%s asked, nothing is wrong\n", replicas);
+        out_say(&cli->out, "%s asked, no problem found\n", replicas);
     } else {
         out_say(&cli->out, "%s asked: %s, %s\n", replicas, errors, warnings);
     }
@@ -227,20 +227,20 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_example examples[] = {
-    {"zabra doctor", "what is wrong, what it means, what to do"},
-    {"zabra doctor -o json | jq -r '.findings[].code'", "for programs"},
+    {"zabra doctor", "each problem, its meaning and what to do"},
+    {"zabra doctor -o json | jq -r '.findings[].code'", "codes for programs"},
     {.line = NULL},
 };
 
 const struct cmd cmd_doctor = {
     .name = "doctor",
-    .summary = "find out what is wrong with the ensemble, and say what to do",
+    .summary = "diagnose the ensemble and say what to do",
     .usage = "",
-    .text =
-        "Asks each replica, also those that only the others know of: two processes with one id,\n"
-        "no quorum, replicas that are missing, behind, of another history or version; disks,\n"
-        "clocks, limits, traps of the configuration. Changes nothing. Ends with 0 when nothing is\n"
-        "wrong, else with 1.\n",
+    .text = "Asks each replica at --endpoints and each member that these know. Finds two\n"
+            "processes with one id, a lost quorum, replicas that are missing, behind, or of\n"
+            "another history or version, and problems of disks, clocks, limits and\n"
+            "configuration. Changes nothing. Exit code 0 when it finds no problem, otherwise\n"
+            "1.\n",
     .examples = examples,
     .run = run,
 };

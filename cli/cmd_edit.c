@@ -1,4 +1,4 @@
-/* edit: a znode in an editor, and back only if nobody else has changed it meanwhile. */
+/* edit: opens a znode in an editor, and saves it only if no other client changed it meanwhile. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/live.h"
@@ -16,7 +16,7 @@ enum {
     COMMAND_MAX = 1024
 };
 
-/* Writes the data to a new file that only we may read. False: told. */
+/* Writes the data to a new file that only this user may read. False: reported. */
 static bool write_file(const struct revise *revise, char name[NAME_MAX_LEN])
 {
     const char *dir = settings_env("TMPDIR");
@@ -50,7 +50,7 @@ static bool wait_editor(struct live *live, int *ret_code)
     return *ret_code == 0;
 }
 
-/* $VISUAL and $EDITOR may hold options, so a shell takes them apart, as it does for everybody. */
+/* $VISUAL and $EDITOR may hold options, so a shell splits them, as other programs do. */
 static int run_editor(struct cli *cli, char *name)
 {
     const char *editor = settings_env("VISUAL");
@@ -69,7 +69,7 @@ static int run_editor(struct cli *cli, char *name)
     code = live_run(live, args, NULL, -1) == CMD_OK ? CMD_OK : CMD_FAILED;
     if (code == CMD_OK && !wait_editor(live, &editor_code)) {
         code = cli_fail(cli, CMD_FAILED, "Editor",
-                        "the editor ended with code %d: nothing was saved; your text is in %s",
+                        "nothing was saved: the editor exited with code %d; your text is in %s",
                         editor_code, name);
     }
     live_close(live);
@@ -95,7 +95,7 @@ static int save(struct revise *revise, const char *name, const struct buf *edite
 {
     int code = CMD_OK;
 
-    revise->end_ms = 0; /* Somebody else's change must be seen first, by a person. */
+    revise->end_ms = 0; /* A person must see the other client's change first. */
     code = revise_write(revise, buf_slice(edited), false);
     if (code > CMD_OK) {
         (void)fprintf(stderr, "zabra edit: your text is in %s\n", name);
@@ -165,14 +165,14 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"create", 'c', NULL, "begin with an empty one when it is not there", NULL},
-    {"parents", 'p', NULL, "with --create: make missing parents too", NULL},
+    {"create", 'c', NULL, "start with empty data when the znode does not exist", NULL},
+    {"parents", 'p', NULL, "with --create: also create missing parents", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
     {"zabra edit /app/config", "in $VISUAL, $EDITOR, or vi"},
-    {"EDITOR='code --wait' zabra edit /app/config", "an editor with options"},
+    {"EDITOR='code --wait' zabra edit /app/config", "uses an editor with options"},
     {.line = NULL},
 };
 
@@ -180,9 +180,8 @@ const struct cmd cmd_edit = {
     .name = "edit",
     .summary = "edit the data of a znode",
     .usage = "PATH",
-    .text =
-        "Saves only if the znode has not changed since it was read. Otherwise the exit code is 4,\n"
-        "and the file with your text is kept and named.\n",
+    .text = "Saves only if the znode has not changed since it was read. Otherwise the exit\n"
+            "code is 4, and zabra keeps the file with your text and prints its name.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

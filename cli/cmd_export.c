@@ -14,11 +14,11 @@
 
 /* ---- export ---- */
 
-/* What passes through: each line is printed when it is whole, and the last one kept. */
+/* The incoming stream: each complete line is printed, and the last one is kept. */
 struct exporting {
     const struct cli *cli;
     struct buf line;
-    json_t *last; /* The line that ends it, or says what went wrong. */
+    json_t *last; /* The line that ends the export, or reports what failed. */
     bool too_long;
 };
 
@@ -47,7 +47,7 @@ static bool take_line(struct exporting *exporting)
         exporting->last = jsonr_parse(line, fault);
         if (jsonr_at(exporting->last, "error")) {
             buf_clear(&exporting->line);
-            return true; /* It is told as all errors are. */
+            return true; /* Reported like all errors. */
         }
     }
     out_bytes(&exporting->cli->out, line);
@@ -75,7 +75,7 @@ static bool take(void *ctx, struct slice bytes)
     return true;
 }
 
-/* All has come that will. */
+/* The stream has ended. */
 static int judge_export(const struct cli *cli, const struct exporting *exporting)
 {
     const json_t *last = exporting->last;
@@ -85,27 +85,29 @@ static int judge_export(const struct cli *cli, const struct exporting *exporting
 
     if (jsonr_at(last, "error")) {
         return cli_fail(cli, CMD_FAILED, jsonr_text(last, "error.code"),
-                        "what was exported is not whole: %s", jsonr_text(last, "error.detail"));
+                        "the export is incomplete: %s", jsonr_text(last, "error.detail"));
     }
     if (!jsonr_at(last, "end")) {
         return cli_fail(cli, CMD_FAILED, "CutOff",
-                        "what was exported is not whole: it was cut off; export it again");
+                        "the export is incomplete: it was cut off; export again");
     }
     if (ephemerals > 0) {
         (void)fprintf(
             stderr,
-            "zabra export: ephemeral znodes left out, for they belong to sessions: %" PRId64 "\n",
+            "zabra export: ephemeral znodes skipped, because they belong to sessions: %" PRId64
+            "\n",
             ephemerals);
     }
     if (unreadable > 0) {
         return cli_fail(cli, CMD_PARTLY, "Unreadable",
-                        "%" PRId64 " znodes left out, with all below them: you may not read them",
+                        "%" PRId64 " znodes and all znodes below them were skipped: you may not "
+                        "read them",
                         unreadable);
     }
     if (masked > 0) {
         return cli_fail(cli, CMD_PARTLY, "Masked",
-                        "%" PRId64 " ACLs are without their hashes, which only who may administer "
-                        "them is shown: these znodes cannot be imported",
+                        "%" PRId64 " ACLs lack their password hashes, which are shown only with "
+                        "admin permission: these znodes cannot be imported",
                         masked);
     }
     return CMD_OK;
@@ -149,7 +151,8 @@ static int run_export(struct cli *cli)
 }
 
 static const struct cmd_example export_examples[] = {
-    {"zabra export /app > app.ndjson", "all of it, as it is at one moment, while writes go on"},
+    {"zabra export /app > app.ndjson", "a consistent state of the subtree, without stopping "
+                                       "writes"},
     {"zabra export /app | zabra import /copy --parents --endpoints other:9998",
      "into another ensemble"},
     {.line = NULL},
@@ -157,13 +160,12 @@ static const struct cmd_example export_examples[] = {
 
 const struct cmd cmd_export = {
     .name = "export",
-    .summary = "print a subtree as lines of JSON, of one moment",
+    .summary = "print a consistent state of a subtree as lines of JSON",
     .usage = "[PATH]",
-    .text = "A line for each znode with data, ACL and stat, parents first; the last line counts "
-            "them.\n"
-            "Ephemeral znodes are left out, and said. What is cut off, or could not be read to "
-            "its\n"
-            "end, is an error: look at the exit code. 9: something may not be read.\n",
+    .text = "Prints one line per znode with data, ACL and stat, parents first; the last line\n"
+            "has the number of znodes. Ephemeral znodes are skipped and their number is\n"
+            "reported. Check the exit code: it is not 0 when the export is incomplete, and 9\n"
+            "when you may not read some of the znodes.\n",
     .examples = export_examples,
     .operands = {CMD_OPERAND_PATH},
     .operands_max = 1,
@@ -178,7 +180,7 @@ static const struct out_column import_columns[] = {
     {"zxid", "zxidHex", false},    {.title = NULL},
 };
 
-/* CMD_OK, or told. */
+/* CMD_OK, or reported. */
 static int open_input(const struct cli *cli, struct transfer *transfer)
 {
     const char *name = args_operand(&cli->args, 1);
@@ -189,11 +191,12 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
         transfer->input = open(name, O_RDONLY | O_CLOEXEC);
     }
     if (transfer->input < 0) {
-        return cli_fail(cli, CMD_FAILED, "File", "%s cannot be read: %s", name,
+        return cli_fail(cli, CMD_FAILED, "File", "cannot read %s: %s", name,
                         strerrordesc_np(errno));
     }
     if (transfer->input == STDIN_FILENO && isatty(STDIN_FILENO)) {
-        return cli_usage(cli, "give lines to import: zabra import PATH FILE, or < FILE");
+        return cli_usage(cli, "no lines to import: use zabra import PATH FILE, or zabra import "
+                              "PATH < FILE");
     }
     if (fstat(transfer->input, &stat) == 0 && S_ISREG(stat.st_mode)) {
         off_t here = lseek(transfer->input, 0, SEEK_CUR);
@@ -203,7 +206,7 @@ static int open_input(const struct cli *cli, struct transfer *transfer)
     return CMD_OK;
 }
 
-/* It has failed: how far it is, and how to go on. */
+/* The import failed: reports how far it came, and how to continue. */
 static int tell_partly(const struct cli *cli)
 {
     const struct client_error *error = client_error(cli->client);
@@ -213,11 +216,11 @@ static int tell_partly(const struct cli *cli)
     char message[CLI_MESSAGE_MAX];
 
     if (lines == 0 || json_is_true(jsonr_at(done, "dryRun"))) {
-        return cli_tell(cli); /* Nothing was done. */
+        return cli_tell(cli); /* Nothing was imported. */
     }
     (void)snprintf(message, sizeof(message),
-                   "%.700s; the first %" PRId64 " znodes are done and stay: go on with --conflict "
-                   "skip or overwrite",
+                   "%.700s; the first %" PRId64 " znodes were imported and remain: continue with "
+                   "--conflict skip or overwrite",
                    error->message, lines);
     extra = json_pack("{s:i,s:O}", "status", (int)error->status, "import", done);
     out_error(&cli->out, CMD_PARTLY, error->code, message, extra);
@@ -232,7 +235,7 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
     if (transfer->input_failed) {
         return cli_fail(cli, CMD_PARTLY, "File",
-                        "the lines cannot be read to their end: %s; some may be imported",
+                        "cannot read the lines to the end: %s; some may have been imported",
                         strerrordesc_np(transfer->input_errno));
     }
     if (code != CMD_OK) {
@@ -240,22 +243,23 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
                        code != CMD_NO_ENSEMBLE;
 
         return unknown ? cli_fail(cli, CMD_PARTLY, client_error(cli->client)->code,
-                                  "%s; some lines may be imported: go on with --conflict skip or "
-                                  "overwrite",
+                                  "%s; some lines may have been imported: continue with "
+                                  "--conflict skip or overwrite",
                                   client_error(cli->client)->message)
                        : tell_partly(cli);
     }
     json = jsonr_parse(buf_slice(&transfer->answer), fault);
     if (!json) {
-        return cli_fail(cli, CMD_FAILED, "BadAnswer", "the answer is no JSON: %s", fault);
+        return cli_fail(cli, CMD_FAILED, "BadAnswer", "the answer is not JSON: %s", fault);
     }
     if (jsonr_number(json, "lines") == 0) {
         json_decref(json);
         return cli_fail(cli, CMD_FAILED, "File",
-                        "there was nothing to import, not a single line: was the export made?");
+                        "nothing was imported: the input has no lines; check that the export "
+                        "succeeded");
     }
     if (json_is_true(jsonr_at(json, "dryRun"))) {
-        out_say(&cli->out, "nothing was done; it would be:\n");
+        out_say(&cli->out, "dry run, nothing was changed; the import would do:\n");
     }
     out_facts(&cli->out, json, import_columns);
     json_decref(json);
@@ -264,7 +268,7 @@ static int finish_import(struct cli *cli, const struct transfer *transfer, int c
 
 /* ---- Before an import ---- */
 
-/* Whatever is asked next would wait as long, in vain. */
+/* The next request would wait as long, in vain. */
 static bool is_unanswered(int code)
 {
     return code == CMD_TIMED_OUT || code == CMD_NO_ENSEMBLE;
@@ -290,8 +294,8 @@ static int tell_denied(const struct cli *cli)
     char message[CLI_MESSAGE_MAX];
 
     (void)snprintf(message, sizeof(message),
-                   "%.700s; nothing was imported: it needs the super user, or an identity that may "
-                   "create below each of these znodes (--user)",
+                   "%.700s; nothing was imported: use the super user, or an identity with create "
+                   "permission for each of these znodes (--user)",
                    error->message);
     out_error(&cli->out, CMD_DENIED, error->code, message, extra);
     json_decref(extra);
@@ -322,9 +326,9 @@ static int run_dry(struct cli *cli, struct transfer *transfer)
     return code;
 }
 
-/* An import is no transaction, and what the caller may not do shows in its middle. So lines that
+/* An import is not a transaction, and a missing permission would show in its middle. So lines that
  * can be read twice are sent as a dry run first. All requests together wait as long as one may.
- * CMD_DENIED and what had no answer is told; all else the import itself finds. */
+ * CMD_DENIED and a missing answer are reported here; the import itself finds all other errors. */
 static int ask_before(struct cli *cli, struct transfer *transfer)
 {
     bool super = false;
@@ -358,7 +362,7 @@ static bool import_url(const struct cli *cli, const char *path, struct buf *url)
     }
     if (conflict && strcmp(conflict, "fail") != 0 && strcmp(conflict, "skip") != 0 &&
         strcmp(conflict, "overwrite") != 0) {
-        (void)cli_usage(cli, "--conflict: \"%s\" is none of fail, skip, overwrite", conflict);
+        (void)cli_usage(cli, "--conflict: \"%s\" is not one of fail, skip, overwrite", conflict);
         return false;
     }
     if (conflict) {
@@ -419,28 +423,29 @@ static int run_import(struct cli *cli)
 }
 
 static const struct cmd_option import_options[] = {
-    {"dry-run", 0, NULL, "change nothing, say what would be", NULL},
-    {"conflict", 0, "fail|skip|overwrite", "what becomes of a znode that is there (fail)", NULL},
-    {"parents", 'p', NULL, "make the parents that are missing", NULL},
+    {"dry-run", 0, NULL, "change nothing, report what would change", NULL},
+    {"conflict", 0, "fail|skip|overwrite", "what to do with a znode that exists (fail)", NULL},
+    {"parents", 'p', NULL, "create missing parents", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example import_examples[] = {
-    {"zabra import /copy app.ndjson --parents", "what was exported, below /copy"},
-    {"zabra import /app < app.ndjson --conflict overwrite", "back to what it was"},
-    {"echo '{\"path\":\"config\",\"dataUtf8\":\"x\"}' | zabra import /app", "written by hand"},
+    {"zabra import /copy app.ndjson --parents", "imports the export below /copy"},
+    {"zabra import /app < app.ndjson --conflict overwrite", "restores the exported state"},
+    {"echo '{\"path\":\"config\",\"dataUtf8\":\"x\"}' | zabra import /app",
+     "imports a line written by hand"},
     {.line = NULL},
 };
 
 const struct cmd cmd_import = {
     .name = "import",
-    .summary = "make znodes out of the lines of an export",
+    .summary = "create znodes from the lines of an export",
     .usage = "[PATH] [FILE]",
-    .text = "The lines come from FILE or from standard input. Some hundred are one transaction, "
-            "the\n"
-            "whole is none: what was done before a failure stays, and is said (exit code 9).\n"
-            "A FILE is sent twice, first as a dry run: an import below znodes that you may not\n"
-            "write to ends with 5 before anything is done. Only the super user may write to all.\n",
+    .text = "Reads the lines from FILE or the standard input, and imports them in batches of\n"
+            "a few hundred. The import is not atomic: after a failure the completed batches\n"
+            "remain and are reported (exit code 9). A FILE is sent twice, first as a dry\n"
+            "run: without permission for all of its znodes the import ends with exit code 5\n"
+            "before it changes anything. Only the super user may write to all znodes.\n",
     .options = import_options,
     .examples = import_examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_FILE},

@@ -1,4 +1,4 @@
-/* find: znodes by name and data; the ensemble looks, in bounded steps. */
+/* find: znodes by name and data; the replica searches in bounded steps. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
@@ -91,7 +91,7 @@ static int run(struct cli *cli)
         return CMD_USAGE;
     }
     if (!args_has(&cli->args, "name") && !args_has(&cli->args, "data")) {
-        return cli_usage(cli, "say what to look for: --name, --data or both");
+        return cli_usage(cli, "give a search text: --name, --data or both");
     }
     do {
         code = step(cli, &search);
@@ -101,24 +101,26 @@ static int run(struct cli *cli)
                  args_has(&cli->args, "long") ? long_columns : columns);
     }
     if (code == CMD_OK && json_is_true(jsonr_at(search.whole, "more"))) {
-        (void)fprintf(stderr,
-                      "zabra find: there may be more; --limit says how many are looked for\n");
+        (void)fprintf(stderr, "zabra find: there may be more matches; raise --limit\n");
     }
     json_decref(search.whole);
     return code;
 }
 
 static const struct cmd_option options[] = {
-    {"name", 'N', "PATTERN", "whose name is this pattern (* and ?), or has this text in it", NULL},
-    {"data", 'd', "TEXT", "whose data has this text in it", NULL},
-    {"long", 'l', NULL, "with version and size of each", NULL},
-    {"limit", 'n', "N", "at most N of them (1000)", NULL},
+    {"name", 'N', "PATTERN",
+     "znodes whose name matches this pattern (* and ?) or contains this "
+     "text",
+     NULL},
+    {"data", 'd', "TEXT", "znodes whose data contains this text", NULL},
+    {"long", 'l', NULL, "also print version and size of each", NULL},
+    {"limit", 'n', "N", "at most N matches (1000)", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
     {"zabra find /app --name '*.json'", "by name"},
-    {"zabra find --data db1.example -l", "who still speaks of db1?"},
+    {"zabra find --data db1.example -l", "finds znodes that still mention db1"},
     {.line = NULL},
 };
 
@@ -126,8 +128,8 @@ const struct cmd cmd_find = {
     .name = "find",
     .summary = "find znodes by name or data",
     .usage = "[PATH]",
-    .text = "The ensemble looks, in steps of 10,000 znodes: what it finds is not of one moment.\n"
-            "Below what may not be read nothing is found.\n",
+    .text = "The replica searches in steps of 10,000 znodes, so the matches are not from one\n"
+            "moment. It skips znodes that you may not read, and all below them.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

@@ -1,4 +1,4 @@
-/* get, stat, whoami: what one read answers. */
+/* get, stat, whoami: commands of a single read. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/url.h"
@@ -25,7 +25,7 @@ static int get_bytes(struct cli *cli, const char *target)
 
         out_bytes(&cli->out, body);
         if (!ends && isatty(STDOUT_FILENO)) {
-            (void)putchar('\n'); /* Or the prompt would follow on the same line. */
+            (void)putchar('\n'); /* Otherwise the prompt would follow on the same line. */
         }
     }
     return code;
@@ -69,7 +69,7 @@ static int run_get(struct cli *cli)
 
 static const struct cmd_example get_examples[] = {
     {"zabra get /app/config", "the bytes of the znode, and nothing else"},
-    {"zabra get /app/config -o json", "with its version, times and the like"},
+    {"zabra get /app/config -o json", "with its version, times and other fields"},
     {"zabra get /app/config --linearizable", "never stale, whichever replica answers"},
     {.line = NULL},
 };
@@ -78,8 +78,8 @@ const struct cmd cmd_get = {
     .name = "get",
     .summary = "print the data of a znode",
     .usage = "PATH",
-    .text = "Prints the bytes as they are. Null data prints nothing, as empty data does; -o json\n"
-            "tells them apart.\n",
+    .text = "Prints the bytes unchanged. Both null and empty data print nothing; -o json\n"
+            "distinguishes them.\n",
     .examples = get_examples,
     .operands = {CMD_OPERAND_PATH},
     .operands_min = 1,
@@ -158,14 +158,14 @@ static int run_stat(struct cli *cli)
 }
 
 static const struct cmd_example stat_examples[] = {
-    {"zabra stat /app", "version, sizes, times, who owns it"},
-    {"zabra stat /app >/dev/null && echo there", "exit code 3 says that it is not there"},
+    {"zabra stat /app", "version, sizes, times, owner session"},
+    {"zabra stat /app >/dev/null && echo there", "exit code 3 when it does not exist"},
     {.line = NULL},
 };
 
 const struct cmd cmd_stat = {
     .name = "stat",
-    .summary = "tell about a znode: version, size, times, owner",
+    .summary = "show version, size, times and owner of a znode",
     .usage = "PATH",
     .examples = stat_examples,
     .operands = {CMD_OPERAND_PATH},
@@ -190,7 +190,7 @@ static int run_whoami(struct cli *cli)
     if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
         out_list(&cli->out, json, "ids", id_columns);
         if (json_is_true(jsonr_at(json, "super"))) {
-            out_say(&cli->out, "super: no ACL holds\n");
+            out_say(&cli->out, "super user: ACLs do not apply\n");
         }
     } else {
         out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
@@ -199,15 +199,15 @@ static int run_whoami(struct cli *cli)
 }
 
 static const struct cmd_example whoami_examples[] = {
-    {"zabra whoami --user bob --password-file ~/.zabra-password", "what ACLs may call you"},
+    {"zabra whoami --user bob --password-file ~/.zabra-password", "your identities for ACLs"},
     {.line = NULL},
 };
 
 const struct cmd cmd_whoami = {
     .name = "whoami",
-    .summary = "tell as whom a replica sees you",
+    .summary = "show how a replica identifies you",
     .usage = "",
-    .text = "A line for each identity that an entry of an ACL may name.\n",
+    .text = "Prints one line for each of your identities that an ACL entry may name.\n",
     .examples = whoami_examples,
     .run = run_whoami,
 };

@@ -1,4 +1,4 @@
-/* incr, touch: a znode becomes what it was, and more. */
+/* incr, touch: writes that depend on the present data. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/count.h"
@@ -32,14 +32,14 @@ static int run_incr(struct cli *cli)
 }
 
 static const struct cmd_option incr_options[] = {
-    {"create", 'c', NULL, "begin with 0 when it is not there", NULL},
-    {"parents", 'p', NULL, "with --create: make missing parents too", NULL},
+    {"create", 'c', NULL, "start with 0 when the znode does not exist", NULL},
+    {"parents", 'p', NULL, "with --create: also create missing parents", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example incr_examples[] = {
     {"zabra incr /app/builds --create", "prints 1, then 2, ..., across all clients"},
-    {"zabra incr /stock/apples -3", "exit code 1 when it holds no number"},
+    {"zabra incr /stock/apples -3", "exit code 1 when the data is not a number"},
     {.line = NULL},
 };
 
@@ -47,9 +47,8 @@ const struct cmd cmd_incr = {
     .name = "incr",
     .summary = "add to the number that a znode holds, and print the sum",
     .usage = "PATH [BY]",
-    .text =
-        "The number is decimal, as text. No two who add at the same time get the same sum, and\n"
-        "none is lost. BY is 1 when it is not given, and may be negative.\n",
+    .text = "The number is decimal text. Concurrent increments get different sums, and none\n"
+            "is lost. BY is 1 by default and may be negative.\n",
     .options = incr_options,
     .examples = incr_examples,
     .operands = {CMD_OPERAND_PATH, CMD_OPERAND_TEXT},
@@ -95,22 +94,22 @@ static int run_touch(struct cli *cli)
 }
 
 static const struct cmd_option touch_options[] = {
-    {"no-create", 'c', NULL, "exit code 3 when it is not there", NULL},
+    {"no-create", 'c', NULL, "exit code 3 when the znode does not exist", NULL},
     {"parents", 'p', NULL, "make missing parents too", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example touch_examples[] = {
-    {"zabra touch /app/reload", "watchers of /app/reload are told"},
+    {"zabra touch /app/reload", "watchers of /app/reload get an event"},
     {.line = NULL},
 };
 
 const struct cmd cmd_touch = {
     .name = "touch",
-    .summary = "write the data of a znode again, or make it",
+    .summary = "write the data of a znode again, or create it",
     .usage = "PATH",
-    .text = "The data stays, version and time go on, watches fire. What is not there is made with\n"
-            "empty data.\n",
+    .text = "The data stays the same, version and mtime change, watches fire. A missing\n"
+            "znode is created with empty data.\n",
     .options = touch_options,
     .examples = touch_examples,
     .operands = {CMD_OPERAND_PATH},

@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum {
-    SEGMENT_BYTES = 32 << 20, /* Only asked when a segment is made, which inspection never does. */
+    SEGMENT_BYTES =
+        32 << 20, /* Called only when a segment is created, which inspection never does. */
     READ_BYTES = 4 << 20,
     READ_RECORDS = 1000,
     RECORD_BYTES_MAX = 16 << 20, /* As the server opens it. */
@@ -68,7 +69,7 @@ static void print_identity(const struct store_report *report)
 
     (void)printf("identity\n");
     if (!report->has_identity) {
-        (void)printf("  none: this directory was never used\n");
+        (void)printf("  none: no replica has used this directory\n");
         return;
     }
     (void)printf("  replica      %" PRIu32 "\n  incarnation  %016" PRIx64 "\n  cluster      ",
@@ -83,8 +84,8 @@ static void print_identity(const struct store_report *report)
         (void)printf("  quarantined  %s\n", report->reason);
     }
     if (report->one_slot_bad) {
-        (void)printf("  note         one of the two copies of a small record is damaged; the other "
-                     "serves\n");
+        (void)printf("  note         one of the two copies of a small record is damaged; the "
+                     "other is used\n");
     }
 }
 
@@ -171,7 +172,7 @@ static void print_snapshot(const struct inspection *inspection)
 
     (void)printf("snapshot\n");
     if (err == ERR_MISSING) {
-        (void)printf("  none: the log has everything\n");
+        (void)printf("  none: the log has all transactions\n");
         return;
     }
     (void)printf("  start        0x%016" PRIx64 "\n  end          0x%016" PRIx64
@@ -239,7 +240,7 @@ static void print_text(struct inspection *inspection)
     }
     inspection->sound = judge(inspection);
     (void)printf("%s: %s%s\n", inspection->dir, verdict_of(inspection),
-                 report->verdict == STORE_EMPTY ? ", no replica has written here" : "");
+                 report->verdict == STORE_EMPTY ? ", no replica has used it" : "");
 }
 
 /* ---- As JSON. ---- */
@@ -406,11 +407,11 @@ static int inspect(struct inspection *inspection)
     enum err err = vfs_posix_open(inspection->dir, &inspection->vfs);
 
     if (err) {
-        return fail(inspection, "no directory that can be read");
+        return fail(inspection, "not a readable directory");
     }
     err = inspection->vfs.ops->lock(inspection->vfs.ctx);
 
-    int code = err == ERR_BUSY ? fail(inspection, "in use by a replica; stop it first")
+    int code = err == ERR_BUSY ? fail(inspection, "in use by a replica; stop the replica first")
                : err           ? fail(inspection, err_text(err))
                                : inspect_locked(inspection);
 
@@ -418,7 +419,7 @@ static int inspect(struct inspection *inspection)
     return code;
 }
 
-/* CMD_OK, or told. */
+/* CMD_OK, or reported. */
 static int take_args(struct inspection *inspection, int arg_count, char **args)
 {
     struct out *out = &inspection->out;
@@ -431,7 +432,7 @@ static int take_args(struct inspection *inspection, int arg_count, char **args)
         } else if (!strcmp(args[i], "--json")) {
             out->format = SETTINGS_JSON;
         } else if (args[i][0] == '-' || inspection->dir) {
-            return out_usage(out, "\"%s\" is not understood", args[i]);
+            return out_usage(out, "unexpected argument \"%s\"", args[i]);
         } else {
             inspection->dir = args[i];
         }
@@ -440,7 +441,7 @@ static int take_args(struct inspection *inspection, int arg_count, char **args)
         return out_usage(out, "the directory is missing");
     }
     if (is_json(inspection) && inspection->with_records) {
-        return out_usage(out, "JSON does not go with --records");
+        return out_usage(out, "--records prints text only, not JSON");
     }
     return CMD_OK;
 }
@@ -459,10 +460,11 @@ static int run(int arg_count, char **args)
 
 const struct cmd cmd_inspect = {
     .name = "inspect",
-    .summary = "check and show the data directory of a stopped replica",
+    .summary = "check the data directory of a stopped replica",
     .usage = "[--records | -o json] DIR",
-    .text = "Prints identity, promise, quarantine, snapshot, log and each file with a verdict,\n"
-            "and says whether all is sound. Reads everything, changes nothing. --records lists\n"
-            "each record of the log; -o json (or --json) prints one object instead of text.\n"
-            "Exit code 0: sound; 1: not, or empty, or it cannot be read; 2: wrong usage.\n",
+    .text = "Prints identity, promise, quarantine, snapshot, log and each file with a\n"
+            "verdict, and whether the whole directory is sound. Reads everything, changes\n"
+            "nothing. --records lists each record of the log; -o json (or --json) prints one\n"
+            "object instead of text. Exit code 0: sound; 1: damaged, empty or not readable;\n"
+            "2: wrong usage.\n",
     .run_alone = run};

@@ -1,4 +1,4 @@
-/* lock, elect, semaphore: a command that runs while it is its turn. */
+/* lock, elect, semaphore: run a command while holding a place. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hold.h"
@@ -73,10 +73,10 @@ static const struct cmd_option lock_options[] = {
 };
 
 static const struct cmd_example lock_examples[] = {
-    {"zabra lock backup -- ./backup.sh", "one at a time, in the order of arrival"},
+    {"zabra lock backup -- ./backup.sh", "one process at a time, in the order of arrival"},
     {"zabra lock backup --try -- ./backup.sh", "exit code 124 when another process holds it"},
     {"zabra lock /locks/db --wait 30s -- sh -c 'write --fence \"$ZABRA_LOCK_FENCE\"'",
-     "the fencing number grows from holder to holder: let what is guarded refuse lower ones"},
+     "the fencing number grows with each holder: let the guarded resource refuse lower ones"},
     {.line = NULL},
 };
 
@@ -84,13 +84,12 @@ const struct cmd cmd_lock = {
     .name = "lock",
     .summary = "run a command while holding a lock",
     .usage = "NAME -- COMMAND [ARGUMENT...]",
-    .text = "NAME is a path, or a name within /locks. The lock is that of\n"
-            "docs/recipes/lock.md, and may be shared with programs that are written like\n"
-            "those. It is let go when the command has ended. The command's environment:\n"
-            "ZABRA_LOCK_PATH, the znode; ZABRA_LOCK_FENCE and ZABRA_FENCE, its czxid;\n"
-            "ZABRA_SESSION and ZABRA_ENDPOINTS, so that 'zabra' within is in the same session;\n"
-            "ZABRA_MIN_ZXID, so that it reads nothing older than what the holder before has\n"
-            "left.\n" HOLD_HELP,
+    .text = "NAME is a path or a name within /locks. Programs written after\n"
+            "docs/recipes/lock.md can use the same lock. zabra releases it when the command\n"
+            "has ended. The environment of the command has ZABRA_LOCK_PATH, the znode;\n"
+            "ZABRA_LOCK_FENCE and ZABRA_FENCE, its czxid; ZABRA_SESSION and ZABRA_ENDPOINTS,\n"
+            "so that 'zabra' in it uses the same session; ZABRA_MIN_ZXID, so that its reads\n"
+            "see all writes of the previous holder.\n" HOLD_HELP,
     .options = lock_options,
     .examples = lock_examples,
     .operands = {CMD_OPERAND_NAME},
@@ -137,7 +136,7 @@ static int stand(struct hold *hold, const char *path)
     return code;
 }
 
-/* `*first` becomes whoever stands before it in the line; NULL: nobody does. The caller drops it. */
+/* `*first` becomes the first in the queue; NULL: the queue is empty. The caller drops it. */
 static void take_first(const json_t *page, json_t **first)
 {
     json_t *child = NULL;
@@ -154,7 +153,7 @@ static void take_first(const json_t *page, json_t **first)
     }
 }
 
-/* Who leads is who stands first, if that is a candidate: it may be a lock. */
+/* The leader is the first in the queue, if that is a candidate: it may be a lock. */
 static int print_leader(const struct cli *cli, const char *path, const json_t *first)
 {
     static const struct out_column columns[] = {
@@ -165,7 +164,7 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
 
     if (strncmp(name, CANDIDATE, strlen(CANDIDATE)) != 0) {
         return cli_fail(cli, CMD_NO_NODE, "NoLeader", "%s: %s%s, so there is no leader", path,
-                        first ? "a lock is held: " : "there is no candidate", name);
+                        first ? "a lock is held: " : "the election has no candidate", name);
     }
     if (jsonr_at(first, "hidden")) {
         return cli_fail(cli, CMD_DENIED, "NoAuth", "%s/%s leads, and you may not read its name",
@@ -187,7 +186,8 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
     return CMD_OK;
 }
 
-/* One page of the line; `after` is where it begins, and then where the next one does ("": over). */
+/* One page of the queue; `after` is where it begins, then where the next one begins ("": the end).
+ */
 static int ask_line(const struct cli *cli, const char *path, struct buf *after, json_t **first)
 {
     const json_t *page = NULL;
@@ -221,7 +221,7 @@ static int ask_leader(const struct cli *cli, const char *path)
     int code = CMD_OK;
 
     if (cli->args.child) {
-        return cli_usage(cli, "--leader only asks: it takes no command");
+        return cli_usage(cli, "--leader only prints the leader: it takes no command");
     }
     buf_init(&after, URL_MAX);
     do {
@@ -260,27 +260,27 @@ static int run_elect(struct cli *cli)
 }
 
 static const struct cmd_option elect_options[] = {
-    {"name", 0, "TEXT", "what others see as the leader's name (host:pid)", NULL},
-    {"leader", 0, NULL, "only print the leader's name; exit code 3 when there is no leader", NULL},
+    {"name", 0, "TEXT", "the name of this candidate that others see (host:pid)", NULL},
+    {"leader", 0, NULL, "only print the name of the leader; exit code 3 without a leader", NULL},
     WAIT_OPTIONS,
     HOLD_OPTIONS,
     {.name = NULL},
 };
 
 static const struct cmd_example elect_examples[] = {
-    {"zabra elect scheduler -- ./scheduler", "stands by until it is elected, then leads"},
-    {"zabra elect scheduler --leader", "prints the name of who leads"},
+    {"zabra elect scheduler -- ./scheduler", "waits until it is elected, then runs the command"},
+    {"zabra elect scheduler --leader", "prints the name of the leader"},
     {.line = NULL},
 };
 
 const struct cmd cmd_elect = {
     .name = "elect",
-    .summary = "run a command while leading, stand by before",
+    .summary = "wait to be elected, then run a command as the leader",
     .usage = "NAME -- COMMAND [ARGUMENT...] | NAME --leader",
-    .text = "NAME is a path, or a name within /election; docs/recipes/election.md tells the\n"
-            "rules. When the command ends, the next one leads. Its environment is that of\n"
-            "'zabra lock', and ZABRA_CANDIDATE, the own znode: a leader's writes check it\n"
-            "first, in one multi.\n" HOLD_HELP,
+    .text = "NAME is a path or a name within /election; docs/recipes/election.md has the\n"
+            "rules. When the command ends, the next candidate leads. The environment is that\n"
+            "of 'zabra lock' and ZABRA_CANDIDATE, the znode of this candidate: let each\n"
+            "write of the leader check it first, in one multi.\n" HOLD_HELP,
     .options = elect_options,
     .examples = elect_examples,
     .operands = {CMD_OPERAND_NAME},
@@ -293,7 +293,7 @@ const struct cmd cmd_elect = {
 
 /* ---- semaphore ---- */
 
-/* Waits until one of the leases is free. Only who stands first in the line does this. */
+/* Waits until one of the leases is free. Only the first in the queue does this. */
 static int wait_lease(struct place *lease, int64_t leases)
 {
     struct buf last;
@@ -313,7 +313,7 @@ static int wait_lease(struct place *lease, int64_t leases)
     return code;
 }
 
-/* The line has one znode for each who waits, so that a lease that is given back wakes one. */
+/* The queue has one znode per waiting process, so that a returned lease wakes one. */
 static int take_lease(struct hold *hold, struct place *turn, struct place *lease, int64_t leases)
 {
     int code = place_take(turn);
@@ -358,7 +358,8 @@ static int run_semaphore(struct cli *cli)
     int code = CMD_USAGE;
 
     if (!args_has(&cli->args, "leases")) {
-        return cli_usage(cli, "--leases N is missing: how many may hold it at once");
+        return cli_usage(cli, "--leases N is missing: the number of processes that may hold it "
+                              "at the same time");
     }
     if (!cli_number(cli, "leases", range, &leases)) {
         return CMD_USAGE;
@@ -376,14 +377,18 @@ static int run_semaphore(struct cli *cli)
 }
 
 static const struct cmd_option semaphore_options[] = {
-    {"leases", 'n', "N", "how many may hold it at once; the same for all", NULL},
+    {"leases", 'n', "N",
+     "how many processes may hold it at the same time; give all the same "
+     "number",
+     NULL},
     WAIT_OPTIONS,
     HOLD_OPTIONS,
     {.name = NULL},
 };
 
 static const struct cmd_example semaphore_examples[] = {
-    {"zabra semaphore licences --leases 5 -- ./simulate", "at most five at once"},
+    {"zabra semaphore licences --leases 5 -- ./simulate",
+     "at most five processes at the same time"},
     {.line = NULL},
 };
 
@@ -391,9 +396,9 @@ const struct cmd cmd_semaphore = {
     .name = "semaphore",
     .summary = "run a command while holding one of several leases",
     .usage = "NAME --leases N -- COMMAND [ARGUMENT...]",
-    .text = "NAME is a path, or a name within /semaphores. Who comes stands in NAME/line; the\n"
-            "first one there waits for a lease, a znode in NAME/leases of which at most N\n"
-            "count. The command's environment is that of 'zabra lock'; ZABRA_LOCK_PATH is the\n"
+    .text = "NAME is a path or a name within /semaphores. Processes queue in NAME/line; the\n"
+            "first one waits for a lease, one of at most N znodes in NAME/leases. The\n"
+            "environment of the command is that of 'zabra lock'; ZABRA_LOCK_PATH is the\n"
             "lease.\n" HOLD_HELP,
     .options = semaphore_options,
     .examples = semaphore_examples,

@@ -19,7 +19,7 @@ static const struct out_column long_columns[] = {
     {.title = NULL},
 };
 
-/* What the list is about to become: the first page, to which the others are added. */
+/* The list so far: the first page, to which the others are added. */
 struct listing {
     const char *path;
     bool with_stat;
@@ -143,15 +143,15 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"long", 'l', NULL, "with version, size, children, time and kind of each", NULL},
-    {"limit", 'n', "N", "at most N of them, the first in the order of bytes (1000000)", NULL},
+    {"long", 'l', NULL, "also print version, size, children, time and kind of each", NULL},
+    {"limit", 'n', "N", "at most N children, the first in byte order (1000000)", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra ls /app", "a name on each line"},
-    {"zabra ls -l /app -o table", "what there is about each"},
-    {"zabra ls /app -o ndjson", "a line of JSON for each"},
+    {"zabra ls /app", "prints one name per line"},
+    {"zabra ls -l /app -o table", "prints a table with details of each"},
+    {"zabra ls /app -o ndjson", "prints one line of JSON per child"},
     {.line = NULL},
 };
 
@@ -159,7 +159,7 @@ const struct cmd cmd_ls = {
     .name = "ls",
     .summary = "list the children of a znode",
     .usage = "[PATH]",
-    .text = "Up to 1000 children are of one state; longer lists are read in pages.\n",
+    .text = "Up to 1000 children are from one moment; longer lists are read in pages.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

@@ -139,10 +139,12 @@ static void put_exit_codes(FILE *to)
         (void)fprintf(to, ".TP\n\\fB%d\\fR\n", at->code);
         put_lines(to, at->meaning);
     }
-    (void)fputs(".PP\nCommands that run another one end with its code, or with 128 and the number "
-                "of the\nsignal that ended it; ",
+    (void)fputs(".PP\n"
+                "Commands that run another one exit with its code, or with 128 plus the number "
+                "of the\n"
+                "signal that ended it; ",
                 to);
-    (void)fprintf(to, "%d to %d are their own.\n", (int)CMD_CHILD_LOST, (int)CMD_CHILD_NOT_FOUND);
+    (void)fprintf(to, "%d to %d are zabra's own.\n", (int)CMD_CHILD_LOST, (int)CMD_CHILD_NOT_FOUND);
 }
 
 /* ---- Pages ---- */
@@ -178,6 +180,11 @@ static void put_overview(FILE *to)
     (void)fputs(".SH SYNOPSIS\n\\fBzabra\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n", to);
     (void)fputs(".SH COMMANDS\n", to);
     for (const struct cmd *const *at = cmd_table; *at; at++) {
+        const char *title = cmd_group_title(*at);
+
+        if (title) {
+            (void)fprintf(to, ".SS %s\n", title);
+        }
         if (!(*at)->hidden) {
             (void)fputs(".TP\n\\fBzabra\\-", to);
             put(to, (*at)->name);
@@ -186,10 +193,14 @@ static void put_overview(FILE *to)
         }
     }
     put_options(to, "OPTIONS OF ALL COMMANDS THAT TALK TO THE ENSEMBLE", settings_options);
-    (void)fputs(".SH FILES\n.TP\n\\fI$XDG_CONFIG_HOME/zabra/config\\fR\n"
+    (void)fputs(".SH FILES\n"
+                ".TP\n"
+                "\\fI$XDG_CONFIG_HOME/zabra/config\\fR\n"
                 "Lines name=value of the options above; it must have mode 0600.\n"
-                ".SH ENVIRONMENT\n.TP\n\\fBZABRA_SESSION\\fR\n"
-                "The secret of the session that requests are in.\n",
+                ".SH ENVIRONMENT\n"
+                ".TP\n"
+                "\\fBZABRA_SESSION\\fR\n"
+                "The secret of the session that requests belong to.\n",
                 to);
     put_exit_codes(to);
 }
@@ -216,8 +227,7 @@ static bool write_page(const char *folder, const struct cmd *cmd)
         failed = fclose(to) != 0 || failed;
     }
     if (!to || failed) {
-        (void)fprintf(stderr, "zabra __man: %s cannot be written: %s\n", name,
-                      strerrordesc_np(errno));
+        (void)fprintf(stderr, "zabra __man: cannot write %s: %s\n", name, strerrordesc_np(errno));
     }
     return to && !failed;
 }

@@ -1,4 +1,4 @@
-/* metrics: the figures of one replica, or of all. */
+/* metrics: those of one replica, or of all. */
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/prom.h"
@@ -78,7 +78,7 @@ static int take(const struct cli *cli, const struct replicas_answer *answer, jso
 static int finish(const struct cli *cli, int taken, json_t *value, bool all)
 {
     if (taken == 0) {
-        return cli_fail(cli, CMD_FAILED, "NoMetric", "there is no metric of that name");
+        return cli_fail(cli, CMD_FAILED, "NoMetric", "no metric has that name");
     }
     if (cli->out.format != SETTINGS_TEXT) {
         out_list(&cli->out, value, "metrics", all ? all_columns : columns);
@@ -146,22 +146,22 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"all", 'a', NULL, "of all replicas, each with its endpoint", NULL},
+    {"all", 'a', NULL, "metrics of all replicas, each with its endpoint", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra metrics znode sessions", "whose name holds one of these"},
-    {"zabra metrics 'zabra_ws_*' -o json", "a pattern for whole names"},
-    {"zabra metrics --all zabra_applied_zxid", "the same figure of all replicas"},
+    {"zabra metrics znode sessions", "metrics whose name contains one of these words"},
+    {"zabra metrics 'zabra_ws_*' -o json", "metrics whose whole name matches the pattern"},
+    {"zabra metrics --all zabra_applied_zxid", "the same metric of all replicas"},
     {.line = NULL},
 };
 
 const struct cmd cmd_metrics = {
     .name = "metrics",
-    .summary = "print the figures of a replica",
+    .summary = "print the metrics of a replica",
     .usage = "[NAME]...",
-    .text = "As Prometheus reads them, or as JSON. docs/metrics.md explains each.\n",
+    .text = "Prints the format of Prometheus, or JSON. docs/metrics.md explains each metric.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT},

@@ -1,4 +1,4 @@
-/* multi: several changes at once or none; or several reads of one state. */
+/* multi: several changes atomically; or several reads of one moment. */
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/value.h"
@@ -148,10 +148,11 @@ static int run(struct cli *cli)
     buf_init(&body, VALUE_MAX + WRAP_MAX);
     if (value_read_file(cli, name ? name : "-", &text)) {
         ops = parse(buf_slice(&text), &body, error);
-        code = json_is_array(ops)
-                   ? ask(cli, ops, buf_slice(&body))
-                   : cli_fail(cli, CMD_USAGE, "BadArguments", "the operations are no JSON list: %s",
-                              *error ? error : "neither a list nor an object with ops");
+        code =
+            json_is_array(ops)
+                ? ask(cli, ops, buf_slice(&body))
+                : cli_fail(cli, CMD_USAGE, "BadArguments", "the operations are not a JSON list: %s",
+                           *error ? error : "give a list or an object with \"ops\"");
     }
     json_decref(ops);
     buf_release(&body);
@@ -160,25 +161,25 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_example examples[] = {
-    {"zabra multi ops.json", "all of it or nothing"},
+    {"zabra multi ops.json", "applies all operations or none"},
     {"echo '{\"op\":\"set\",\"path\":\"/a\",\"dataUtf8\":\"x\",\"version\":3}' | zabra multi",
-     "one operation a line"},
+     "reads one operation per line"},
     {"echo '[{\"op\":\"get\",\"path\":\"/a\"},{\"op\":\"get\",\"path\":\"/b\"}]' | zabra multi -o "
      "json",
-     "both as they were at one moment"},
+     "reads both at one moment"},
     {.line = NULL},
 };
 
 const struct cmd cmd_multi = {
     .name = "multi",
-    .summary = "make several changes at once or none, or read several znodes of one state",
+    .summary = "apply several changes atomically, or read several znodes at one moment",
     .usage = "[FILE | -]",
-    .text =
-        "FILE (or standard input) has {\"ops\":[...]}, the list alone, or one operation a line.\n"
-        "Changes: create, set, delete, check. Reads: get, children, stat, exists; each has an\n"
-        "error of its own, and the exit code is 9 when there is one.\n"
-        "Members: op, path; dataUtf8, data64, dataJson or null; conditions version, czxid,\n"
-        "aversion; to create sequence, ephemeral, parents, container, ttl, acl.\n",
+    .text = "FILE (or the standard input) has {\"ops\":[...]}, the list alone, or one\n"
+            "operation per line. Changes: create, set, delete, check. Reads: get, children,\n"
+            "stat, exists; each read reports its own error, and the exit code is 9 when\n"
+            "there is one. Members: op, path; dataUtf8, data64, dataJson or null; conditions\n"
+            "version, czxid, aversion; to create sequence, ephemeral, parents, container,\n"
+            "ttl, acl.\n",
     .examples = examples,
     .operands = {CMD_OPERAND_FILE},
     .operands_max = 1,

@@ -1,4 +1,4 @@
-/* queue: items in the order in which they were put, each taken once. */
+/* queue: items in the order in which they were added, each taken once. */
 #include "base/os_clock.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -121,7 +121,7 @@ static int read_item(struct queue *queue)
     return code;
 }
 
-/* Whoever's delete succeeds has the item, and has just what was read. */
+/* The consumer whose delete succeeds has the item, with exactly the data that it read. */
 static int delete_item(struct queue *queue)
 {
     struct client_request request = {.method = "DELETE", .headers = {queue->match}};
@@ -135,7 +135,8 @@ static int delete_item(struct queue *queue)
     return code;
 }
 
-/* CMD_NO_NODE: somebody else has it. One that is changed before it can be taken is read again. */
+/* CMD_NO_NODE: another consumer has it. An item that changes before it can be taken is read again.
+ */
 static int try_item(struct queue *queue, const char *name)
 {
     uint64_t end_ms = os_now_ms() + (uint64_t)queue->cli->settings.timeout_ms;
@@ -169,7 +170,7 @@ static int list_items(struct queue *queue)
     return code;
 }
 
-/* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else told. */
+/* One look at the queue: CMD_OK, EMPTY, CMD_NO_NODE (no queue), else reported. */
 static int try_queue(struct queue *queue)
 {
     json_t *page = NULL;
@@ -233,7 +234,7 @@ static int get_item(struct queue *queue)
         code = wait_item(queue);
     }
     if (code == EMPTY) {
-        return cli_fail(queue->cli, CMD_NO_NODE, "Empty", "%s: there is no item", queue->path);
+        return cli_fail(queue->cli, CMD_NO_NODE, "Empty", "%s: the queue is empty", queue->path);
     }
     if (code == CMD_NO_NODE) {
         return cli_tell(queue->cli);
@@ -271,10 +272,10 @@ static int run_verb(struct cli *cli, const char *verb, const char *path)
         return push(cli, path);
     }
     if (!pop && !len && strcmp(verb, "peek") != 0) {
-        return cli_usage(cli, "\"%s\" is none of push, pop, peek, len", verb);
+        return cli_usage(cli, "\"%s\" is not one of push, pop, peek, len", verb);
     }
     if (args_operand(&cli->args, 2)) {
-        return cli_usage(cli, "%s takes a path and nothing else", verb);
+        return cli_usage(cli, "%s takes one path", verb);
     }
     return len ? length(cli, path) : get(cli, path, pop);
 }
@@ -293,24 +294,24 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"wait", 0, "TIME", "pop, peek: wait for an item; exit code 7 when none has come", NULL},
+    {"wait", 0, "TIME", "pop, peek: wait for an item; exit code 7 when none arrives", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
     {"zabra queue push mail @letter.txt", "prints the path of the item"},
-    {"zabra queue pop mail --wait 1h", "the oldest one, which no other consumer gets"},
-    {"zabra queue len mail", "how many there are"},
+    {"zabra queue pop mail --wait 1h", "takes the oldest item; no other consumer gets it"},
+    {"zabra queue len mail", "prints the number of items"},
     {.line = NULL},
 };
 
 const struct cmd cmd_queue = {
     .name = "queue",
-    .summary = "put items into a queue, take each once",
+    .summary = "add items to a queue, take each item once",
     .usage = "push NAME (DATA | @FILE | -) | pop NAME | peek NAME | len NAME",
-    .text = "NAME is a path, or a name within /queues; docs/recipes/work-queue.md tells the\n"
-            "rules. What pop has taken is gone from the queue, also when the output is\n"
-            "not read. Exit code 3 when there is no item.\n" VALUE_HELP,
+    .text = "NAME is a path or a name within /queues; docs/recipes/work-queue.md has the\n"
+            "rules. 'pop' removes the item from the queue, even if its output is lost. Exit\n"
+            "code 3 when the queue is empty.\n" VALUE_HELP,
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT, CMD_OPERAND_NAME, CMD_OPERAND_FILE},

@@ -1,4 +1,4 @@
-/* quota: how much there may be at and below a znode. */
+/* quota: the limits of a subtree. */
 #include "base/base64.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -92,7 +92,7 @@ static void limits_path(const char *path, struct buf *out)
 
 /* ---- Showing ---- */
 
-/* Bare numbers would say little: text has titles too. */
+/* Numbers alone would be unclear: text output has titles too. */
 static void print_list(const struct cli *cli, json_t *list)
 {
     struct out out = cli->out;
@@ -164,7 +164,7 @@ static int take_line(const struct cli *cli, struct slice text, json_t *list, boo
 
     *ret_end = jsonr_at(line, "end") != NULL;
     if (!line || jsonr_at(line, "error")) {
-        code = cli_fail(cli, CMD_FAILED, "BadAnswer", "the list of quotas is not whole: %s",
+        code = cli_fail(cli, CMD_FAILED, "BadAnswer", "the list of quotas is incomplete: %s",
                         line ? jsonr_text(line, "error.detail") : fault);
     } else if (top && base64_decode(&data, slice_str(jsonr_text(line, "data64"))) == ERR_OK) {
         int64_t values[LIMITS];
@@ -253,7 +253,7 @@ static int set_once(struct revise *revise, int64_t values[LIMITS])
     return revise_write(revise, slice_str(text), false);
 }
 
-/* A quota may be there before its znode; a path with a slip in it looks the same. */
+/* A quota may be set before its znode exists; a mistyped path looks the same. */
 static void note_absence(const struct cli *cli, const char *path)
 {
     struct buf url;
@@ -265,7 +265,7 @@ static void note_absence(const struct cli *cli, const char *path)
     url_param(&url, "view", "stat");
     if (client_ask(cli->client, &(struct client_request){.target = buf_cstr(&url)}) ==
         CMD_NO_NODE) {
-        (void)fprintf(stderr, "zabra quota: %s is not there yet; its quota is\n", path);
+        (void)fprintf(stderr, "zabra quota: %s does not exist yet; its quota is set\n", path);
     }
     buf_release(&url);
 }
@@ -308,7 +308,7 @@ static int delete_znode(const struct cli *cli, const char *path)
     return code;
 }
 
-/* And what was made only to hold it, up to what holds something else too. */
+/* Also deletes the parents that were created only for it, up to one with other children. */
 static int clear(struct cli *cli, const char *path)
 {
     struct buf at;
@@ -347,35 +347,36 @@ static int run(struct cli *cli)
         return cli_usage(cli, "the root has no quota");
     }
     if (args_has(&cli->args, "clear")) {
-        return sets ? cli_usage(cli, "--clear excludes limits") : clear(cli, path);
+        return sets ? cli_usage(cli, "give either --clear or limits") : clear(cli, path);
     }
     if (sets) {
-        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* Before anybody is asked. */
+        return take(cli, given) ? set(cli, path) : CMD_USAGE; /* Before any request. */
     }
     return path[1] == '\0' ? show_all(cli) : show(cli, path);
 }
 
 static const struct cmd_option options[] = {
-    {"count", 0, "N|none", "at most N znodes, the top one included", NULL},
-    {"bytes", 0, "N|none", "at most N bytes of data in all", NULL},
-    {"soft-count", 0, "N|none", "kept for those who look at it: nothing is refused", NULL},
-    {"soft-bytes", 0, "N|none", "the same for bytes", NULL},
-    {"clear", 0, NULL, "there is no quota any more", NULL},
+    {"count", 0, "N|none", "at most N znodes, including the top one", NULL},
+    {"bytes", 0, "N|none", "at most N bytes of data in total", NULL},
+    {"soft-count", 0, "N|none", "a soft limit: exceeding it is reported, never refused", NULL},
+    {"soft-bytes", 0, "N|none", "a soft limit of bytes", NULL},
+    {"clear", 0, NULL, "remove the quota", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra quota", "all there are"},
-    {"zabra quota /app --count 1000 --bytes 10000000", "beyond it writes fail with exit code 10"},
-    {"zabra quota /app --count none", "the limit of bytes stays"},
+    {"zabra quota", "lists all quotas"},
+    {"zabra quota /app --count 1000 --bytes 10000000", "writes beyond a limit fail with exit "
+                                                       "code 10"},
+    {"zabra quota /app --count none", "removes the limit of znodes, keeps that of bytes"},
     {.line = NULL},
 };
 
 const struct cmd cmd_quota = {
     .name = "quota",
-    .summary = "show or set how much there may be at and below a znode",
+    .summary = "show or set the quota of a subtree",
     .usage = "[PATH]",
-    .text = "Limits are kept where ZooKeeper keeps them, in " ROOT "PATH/" NAME ".\n",
+    .text = "Quotas are stored as in ZooKeeper, in " ROOT "PATH/" NAME ".\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    SEGMENT_BYTES = 32 << 20, /* Only asked when a segment is made, which this never does. */
+    SEGMENT_BYTES = 32 << 20, /* Called only when a segment is created, which this never does. */
     RECORD_BYTES_MAX = 16 << 20,
     HISTORY_LEN = 16, /* Hexadecimal digits. */
     LINE_MAX_LEN = 128,
@@ -49,7 +49,7 @@ static const char *role_of(const struct zab_member *member)
     if (member->voter) {
         return "voter";
     }
-    return member->vacant ? "vacant seat" : "observer";
+    return member->vacant ? "empty seat" : "observer";
 }
 
 static void print_members(const struct survivor *survivor)
@@ -73,16 +73,23 @@ static void print_survivor(const struct survivor *survivor)
     (void)printf("promised     epoch %" PRIu32 "\nlast record  0x%016" PRIx64 " of epoch %" PRIu32
                  "\ncommitted    0x%016" PRIx64 " at least\n\n",
                  survivor->promised_epoch, survivor->last, survivor->epoch, survivor->committed);
-    (void)printf(
-        "This replica will go on alone, as the only voter, with all of this log.\n"
-        "LOST is every write behind 0x%016" PRIx64 " that the others have acknowledged\n"
-        "without this one. Kept is what is behind 0x%016" PRIx64 " here, even if no client\n"
-        "ever received that it succeeded. The history gets another id: clients learn that\n"
-        "what they have seen may be gone.\n"
-        "The other replicas must be stopped before this one is started, and come back\n"
-        "only with empty directories: move the old ones away. If a majority of them\n"
-        "still works, do NOT do this.\n\n",
-        survivor->last, survivor->committed);
+    (void)printf("This replica will continue alone, as the only voter, with all of this log.\n"
+                 "LOST: every write after 0x%016" PRIx64 " that the others acknowledged\n"
+                 "without this one. KEPT: everything in this log "
+                 "after 0x%016" PRIx64 ", even if no client\n"
+                 "received a success. The history gets a "
+                 "new id, so that clients learn that "
+                 "data\n"
+                 "that they have seen may be lost.\n"
+                 "Stop the other replicas before you "
+                 "start this one. Restart them only with "
+                 "empty\n"
+                 "directories: move the old ones away. If "
+                 "a majority of the replicas still "
+                 "works,\n"
+                 "do NOT do this.\n"
+                 "\n",
+                 survivor->last, survivor->committed);
 }
 
 /* ---- The decision. ---- */
@@ -99,7 +106,7 @@ static bool ask(const struct recovery *recovery)
 {
     char line[LINE_MAX_LEN];
 
-    (void)printf("To go on type the history's id: ");
+    (void)printf("To continue, type the id of the history: ");
     (void)fflush(stdout);
     if (!fgets(line, sizeof(line), stdin)) {
         return false;
@@ -141,8 +148,8 @@ static int go_on(struct recovery *recovery)
     }
     if (err) {
         (void)fprintf(stderr,
-                      "zabra recover: %s: the disk failed (%s), and this replica may or may not be "
-                      "the only voter by now; repair the disk and run it again\n",
+                      "zabra recover: %s: the disk failed (%s), and this replica may or may not "
+                      "be the only voter now; repair the disk and run the command again\n",
                       recovery->dir, err_text(err));
         return CMD_FAILED;
     }
@@ -161,7 +168,7 @@ static int recover_locked(struct recovery *recovery)
     }
     print_survivor(&recovery->survivor);
     if (!is_confirmed(recovery)) {
-        return fail(recovery, "not confirmed with the history's id: nothing was changed");
+        return fail(recovery, "not confirmed with the id of the history: nothing was changed");
     }
     return go_on(recovery);
 }
@@ -171,11 +178,11 @@ static int recover(struct recovery *recovery)
     enum err err = vfs_posix_open(recovery->dir, &recovery->vfs);
 
     if (err) {
-        return fail(recovery, "no directory that can be read");
+        return fail(recovery, "not a readable directory");
     }
     err = recovery->vfs.ops->lock(recovery->vfs.ctx);
 
-    int code = err == ERR_BUSY ? fail(recovery, "in use by a replica; stop it first")
+    int code = err == ERR_BUSY ? fail(recovery, "in use by a replica; stop the replica first")
                : err           ? fail(recovery, err_text(err))
                                : recover_locked(recovery);
 
@@ -204,7 +211,7 @@ static int take_args(struct recovery *recovery, int arg_count, char **args)
         } else if ((value = cmd_option("yes-i-accept-data-loss", arg_count, args, &i))) {
             recovery->accepted = value;
         } else if (args[i][0] == '-' || recovery->dir) {
-            return cmd_usage_error(&cmd_recover, "\"%s\" is not understood", args[i]);
+            return cmd_usage_error(&cmd_recover, "unexpected argument \"%s\"", args[i]);
         } else {
             recovery->dir = args[i++];
         }
@@ -213,7 +220,7 @@ static int take_args(struct recovery *recovery, int arg_count, char **args)
         return cmd_usage_error(&cmd_recover, "the directory is missing");
     }
     if (!id || !parse_id(id, &recovery->id)) {
-        return cmd_usage_error(&cmd_recover, "--id must be this replica's number");
+        return cmd_usage_error(&cmd_recover, "--id must be the number of this replica");
     }
     return CMD_OK;
 }
@@ -232,12 +239,13 @@ static int run(int arg_count, char **args)
 
 const struct cmd cmd_recover = {
     .name = "recover",
-    .summary = "go on from one survivor when a majority is lost for good",
+    .summary = "recover from one surviving replica when a majority is lost for good",
     .usage = "DIR --id N [--yes-i-accept-data-loss=HISTORY]",
     .text = "Makes the stopped replica N, whose data directory is DIR, the only voter of its\n"
-            "cluster. Prints what may be lost and asks for the id of the history, which\n"
-            "--yes-i-accept-data-loss gives instead. Afterwards start it, and then the others\n"
-            "with empty directories: they are refilled and become voters again, one by one.\n"
-            "Choose the replica with the newest last record. Exit code 0: done; 1: refused or\n"
-            "not confirmed, and nothing was changed; or the disk failed, as is then said.\n",
+            "cluster. Prints what may be lost and asks for the id of the history;\n"
+            "--yes-i-accept-data-loss gives it without a question. Afterwards start this\n"
+            "replica, then the others with empty directories: they are refilled and become\n"
+            "voters again, one by one. Choose the replica with the newest last record. Exit\n"
+            "code 0: done; 1: refused or not confirmed, and nothing was changed, or the disk\n"
+            "failed (the message says which).\n",
     .run_alone = run};

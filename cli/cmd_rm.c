@@ -12,7 +12,7 @@ enum {
     LINE_MAX_LEN = 64
 };
 
-/* How many znodes there are; -1: more than one answer can hold. An exit code in `ret_code`. */
+/* The number of znodes; -1: more than one answer can hold. An exit code in `ret_code`. */
 static int64_t count(const struct cli *cli, const char *path, int *ret_code)
 {
     struct buf url;
@@ -28,7 +28,7 @@ static int64_t count(const struct cli *cli, const char *path, int *ret_code)
     }
     if (*ret_code == CMD_NO_NODE && args_has(&cli->args, "force")) {
         *ret_code = CMD_OK;
-        return 1; /* Nobody is asked about nothing. */
+        return 1; /* Without znodes below, nothing is asked. */
     }
     if (*ret_code == CMD_OK) {
         nodes = (int64_t)json_array_size(jsonr_at(client_json(cli->client), "nodes"));
@@ -38,13 +38,13 @@ static int64_t count(const struct cli *cli, const char *path, int *ret_code)
     return nodes;
 }
 
-/* True when a person says yes. */
+/* True when the user answers yes. */
 static bool ask_person(const char *path, int64_t nodes)
 {
     char line[LINE_MAX_LEN];
 
     if (nodes < 0) {
-        (void)fprintf(stderr, "delete %s with more znodes below it than can be counted? [y/N] ",
+        (void)fprintf(stderr, "delete %s and more znodes below it than can be counted? [y/N] ",
                       path);
     } else {
         (void)fprintf(stderr, "delete %s and the %" PRId64 " znode%s below it? [y/N] ", path,
@@ -53,7 +53,7 @@ static bool ask_person(const char *path, int64_t nodes)
     return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 
-/* CMD_OK when it may go on. */
+/* CMD_OK when the delete may continue. */
 static int confirm(const struct cli *cli, const char *path)
 {
     int code = CMD_OK;
@@ -62,7 +62,9 @@ static int confirm(const struct cli *cli, const char *path)
         return CMD_OK;
     }
     if (!isatty(STDIN_FILENO)) {
-        return cli_usage(cli, "there is no terminal to ask whether all below %s may go; say --yes",
+        return cli_usage(cli,
+                         "cannot ask whether to delete all of %s without a terminal; give "
+                         "--yes",
                          path);
     }
 
@@ -141,23 +143,23 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"recursive", 'r', NULL, "with all that is below it, in one transaction", NULL},
-    {"max", 0, "N", "with -r: refuse when there are more than N znodes (1000)", NULL},
+    {"recursive", 'r', NULL, "with the whole subtree, in one transaction", NULL},
+    {"max", 0, "N", "with -r: refuse to delete more than N znodes (1000)", NULL},
     {"yes", 'y', NULL, "with -r: do not ask", NULL},
-    {"version", 0, "N", "only when the version is N", NULL},
-    {"force", 'f', NULL, "no error when it is not there", NULL},
+    {"version", 0, "N", "only if the version is N", NULL},
+    {"force", 'f', NULL, "no error when the znode does not exist", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
     {"zabra rm /app/old", "exit code 4 when it has children"},
-    {"zabra rm -r /app/old", "asks on a terminal; elsewhere --yes is needed"},
+    {"zabra rm -r /app/old", "asks on a terminal; without one, give --yes"},
     {.line = NULL},
 };
 
 const struct cmd cmd_rm = {
     .name = "rm",
-    .summary = "delete a znode, or all of a subtree",
+    .summary = "delete a znode or a subtree",
     .usage = "PATH",
     .options = options,
     .examples = examples,

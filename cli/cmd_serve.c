@@ -70,7 +70,7 @@ static bool fit_files(struct config *config, struct notes *notes)
     return true;
 }
 
-/* Once it serves: a start that is refused says why in one line. */
+/* Only once it serves: a refused start prints its reason in one line. */
 static void report_notes(const struct notes *notes)
 {
     if (notes->has_connections) {
@@ -80,42 +80,42 @@ static void report_notes(const struct notes *notes)
         log_warn("config", "%s", notes->streams);
     }
     if (os_is_root()) {
-        log_warn("server", "this replica runs as root and does not need it: run it as a user of "
-                           "its own that owns dataDir");
+        log_warn("server", "this replica runs as root without need: run it as a separate user "
+                           "that owns dataDir");
     }
 }
 
-/* What listens to clients. */
+/* The listeners for clients. */
 struct fronts {
     struct ws *ws;
     struct http *http;
 };
 
-/* CMD_OK, or what went wrong has been said. */
+/* CMD_OK, or the error was reported. */
 static int start_fronts(const struct config *config, struct gate *gate, struct fronts *fronts)
 {
     enum err err = ws_start(gate, http_seat_give, &fronts->ws);
 
     if (err) {
-        (void)fprintf(stderr, "zabra: WebSockets cannot be served: libwebsockets, or its plugin "
-                              "for libev, does not start\n");
+        (void)fprintf(stderr, "zabra: cannot serve WebSockets: libwebsockets or its plugin for "
+                              "libev does not start\n");
         return CMD_FAILED;
     }
     const struct http_upgrade upgrade = {.take = ws_adopt, .ctx = fronts->ws};
 
     err = http_start(gate, &upgrade, &fronts->http);
     if (err) {
-        /* Somebody took it since it was tried. */
+        /* Another process took the port since it was tried. */
         (void)fprintf(stderr,
                       "zabra: clientPort: cannot listen on %s port %u, or on probeListen (%s); "
-                      "stop what uses it or give another one\n",
+                      "stop the process that uses it, or choose another port\n",
                       config->client_address, config->client_port, err_text(err));
         return CMD_USAGE;
     }
     return CMD_OK;
 }
 
-/* Sockets first: their clients are told where else to go while this replica still leads. */
+/* Sockets first: their clients receive other addresses while this replica still leads. */
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {
@@ -209,11 +209,13 @@ const struct cmd cmd_serve = {
     .name = "serve",
     .summary = "run one replica",
     .usage = "[--config FILE] [--KEY VALUE]...",
-    .text = "FILE has lines key=value as zoo.cfg; # begins a comment. Each key is also an\n"
+    .text = "FILE has lines key=value as in zoo.cfg; # begins a comment. Each key is also an\n"
             "environment variable (clientPort: ZABRA_CLIENT_PORT, server.1: ZABRA_SERVER_1)\n"
-            "and a flag (--clientPort 9998). A flag wins over the environment, that over the\n"
-            "file. Without any server.N the replica is an ensemble of its own.\n"
-            "SIGTERM hands leadership over, answers what is in flight and ends. SIGHUP is logged\n"
-            "and changes nothing: a replica reads its configuration when it starts.\n\nKeys:\n",
+            "and a flag (--clientPort 9998). A flag overrides the environment, the\n"
+            "environment overrides the file. Without any server.N the replica is an ensemble\n"
+            "of one. On SIGTERM it hands leadership over, answers the requests in flight and\n"
+            "exits. SIGHUP is logged and changes nothing: a replica reads its configuration\n"
+            "only when it starts.\n\n"
+            "Keys:\n",
     .more = config_append_help,
     .run_alone = run};

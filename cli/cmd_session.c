@@ -30,8 +30,8 @@ static const struct out_column columns[] = {
 static bool is_in_session(const struct cli *cli)
 {
     if (!cli->settings.session) {
-        (void)cli_usage(cli, "there is no session: ZABRA_SESSION has its secret, and is set within "
-                             "'zabra session -- COMMAND'");
+        (void)cli_usage(cli, "ZABRA_SESSION, the secret of a session, is not set: run this "
+                             "within 'zabra session -- COMMAND'");
     }
     return cli->settings.session != NULL;
 }
@@ -160,7 +160,7 @@ static int run(struct cli *cli)
         return run_child(cli);
     }
     if (cli->args.child) {
-        return cli_usage(cli, "\"%s\" and a command to run exclude each other", verb);
+        return cli_usage(cli, "give either \"%s\" or a command to run", verb);
     }
     if (strcmp(verb, "show") == 0) {
         return show(cli);
@@ -171,33 +171,33 @@ static int run(struct cli *cli)
     if (strcmp(verb, "list") == 0) {
         return list(cli);
     }
-    return cli_usage(cli, "\"%s\" is none of show, close and list", verb);
+    return cli_usage(cli, "\"%s\" is not one of show, close, list", verb);
 }
 
 static const struct cmd_option options[] = {
     HOLD_OPTIONS,
-    {"limit", 'n', "N", "list: at most N of them, the oldest (1000000)", NULL},
+    {"limit", 'n', "N", "list: at most N sessions, the oldest (1000000)", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
     {"zabra session -- sh -c 'zabra create /app/me -e && ./serve'",
-     "/app/me is there for as long as ./serve runs"},
-    {"zabra session show", "within: time-out and number of ephemerals"},
-    {"zabra session list -o table", "your sessions; the super user sees all"},
+     "/app/me exists as long as ./serve runs"},
+    {"zabra session show", "prints the timeout and number of ephemerals of the current session"},
+    {"zabra session list -o table", "lists your sessions; the super user sees all"},
     {.line = NULL},
 };
 
 const struct cmd cmd_session = {
     .name = "session",
-    .summary = "run a command in a session, show that session, close it; list sessions",
+    .summary = "run a command in a session; show, close or list sessions",
     .usage = "-- COMMAND [ARGUMENT...] | show | close | list",
-    .text = "The session is kept alive while the command runs, and closed behind it: its\n"
-            "ephemeral znodes are gone then. ZABRA_SESSION in the environment is its secret,\n"
-            "and puts each 'zabra' within into it.\n"
-            "The list has public ids. It shows those that you have opened, by user or by\n"
-            "address, and all to the super user. When a session was heard of only the leader\n"
-            "knows of all: --endpoints.\n" HOLD_HELP,
+    .text = "zabra keeps the session alive while the command runs, then closes it, which\n"
+            "deletes its ephemeral znodes. ZABRA_SESSION in the environment of the command\n"
+            "has the secret, so that each 'zabra' in it uses the session. The list has\n"
+            "public ids. It shows the sessions that your user or your address has opened;\n"
+            "the super user sees all. Only the leader knows the last heartbeat of every\n"
+            "session; use --endpoints to ask it.\n" HOLD_HELP,
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_TEXT},

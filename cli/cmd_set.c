@@ -10,7 +10,7 @@ enum {
     ACL_HEADER_MAX = 4096
 };
 
-/* Prints the znode that was written: in text only its path, if that is news. */
+/* Prints the written znode: in text only its path, if the caller does not know it. */
 static int print_written(const struct cli *cli, bool with_path)
 {
     const json_t *json = cli_json(cli);
@@ -38,7 +38,7 @@ static bool is_given(const struct cli *cli, const char *option, struct buf *url,
     return given;
 }
 
-/* The Zk-Acl header, when there is --acl. False: told. */
+/* The Zk-Acl header of --acl. False: reported. */
 static bool take_acl(const struct cli *cli, char header[ACL_HEADER_MAX], const char **ret_header)
 {
     const char *acl = args_get(&cli->args, "acl");
@@ -57,8 +57,8 @@ static bool has_session(const struct cli *cli)
     if (!args_has(&cli->args, "ephemeral") || cli->settings.session) {
         return true;
     }
-    (void)cli_usage(cli, "an ephemeral znode lives as long as its session, and there is none: run "
-                         "it within 'zabra session -- COMMAND', which sets ZABRA_SESSION");
+    (void)cli_usage(cli, "an ephemeral znode needs a session, and ZABRA_SESSION is not set: run "
+                         "this within 'zabra session -- COMMAND'");
     return false;
 }
 
@@ -89,7 +89,7 @@ static int put_znode(struct cli *cli, const char *target, const struct value *va
     return code == CMD_OK ? print_written(cli, false) : code;
 }
 
-/* Some options say how it is made. */
+/* Some options apply only to a new znode. */
 static bool only_what_fits(struct cli *cli)
 {
     static const char *const of_making[] = {"parents", "ephemeral", "acl"};
@@ -99,7 +99,7 @@ static bool only_what_fits(struct cli *cli)
     }
     for (size_t i = 0; i < sizeof(of_making) / sizeof(of_making[0]); i++) {
         if (args_has(&cli->args, of_making[i])) {
-            (void)cli_usage(cli, "--%s goes with --create or --new", of_making[i]);
+            (void)cli_usage(cli, "--%s needs --create or --new", of_making[i]);
             return false;
         }
     }
@@ -115,7 +115,7 @@ static int set_value(struct cli *cli, const char *path, const struct value *valu
     int code = CMD_USAGE;
 
     if (null == value->given) {
-        return cli_usage(cli, null ? "--null and data exclude each other"
+        return cli_usage(cli, null ? "give either --null or data"
                                    : "the data is missing: DATA, @FILE, -, or --null");
     }
     if (!cli_number(cli, "version", range, &version) || !only_what_fits(cli) || !has_session(cli)) {
@@ -152,20 +152,20 @@ static int run_set(struct cli *cli)
 
 static const struct cmd_option set_options[] = {
     {"version", 0, "N", "only when the version is N", NULL},
-    {"if-match", 0, "ETAG", "only when the ETag of the data is this one", NULL},
-    {"create", 'c', NULL, "make the znode when it is not there", NULL},
-    {"new", 'n', NULL, "make it, and fail when it is there", NULL},
-    {"parents", 'p', NULL, "with --create or --new: make missing parents too", NULL},
-    {"ephemeral", 'e', NULL, "with --create or --new: it ends with the session", NULL},
-    {"acl", 0, "LIST", "with --create or --new: who may do what (see 'zabra help acl')", NULL},
+    {"if-match", 0, "ETAG", "only if the ETag of the data is this one", NULL},
+    {"create", 'c', NULL, "create the znode if it does not exist", NULL},
+    {"new", 'n', NULL, "create the znode, fail if it exists", NULL},
+    {"parents", 'p', NULL, "with --create or --new: also create missing parents", NULL},
+    {"ephemeral", 'e', NULL, "with --create or --new: delete it when the session ends", NULL},
+    {"acl", 0, "LIST", "with --create or --new: its ACL (see 'zabra help acl')", NULL},
     {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example set_examples[] = {
-    {"zabra set /app/config @config.json", "from a file"},
-    {"date | zabra set /app/started - --create --parents", "made when it is not there"},
-    {"zabra set /app/leader me --version 3", "exit code 4 when another client was quicker"},
+    {"zabra set /app/config @config.json", "takes the data from a file"},
+    {"date | zabra set /app/started - --create --parents", "creates it if it does not exist"},
+    {"zabra set /app/leader me --version 3", "exit code 4 when another client changed it first"},
     {.line = NULL},
 };
 
@@ -184,7 +184,7 @@ const struct cmd cmd_set = {
 
 /* ---- create ---- */
 
-/* The URL of the parent, which is asked to make the child. False: told. */
+/* The URL of the parent, which receives the request to create the child. False: reported. */
 static bool create_url(struct cli *cli, const char *path, struct buf *url)
 {
     struct args_range range = {.min = 1, .max = (INT64_C(1) << 40) - 1};
@@ -241,7 +241,7 @@ static int run_create(struct cli *cli)
         return cli_usage(cli, "the path \"%s\" %s", path, fault);
     }
     if (path[1] == '\0' && !args_has(&cli->args, "sequence")) {
-        return cli_usage(cli, "the root is always there");
+        return cli_usage(cli, "the root always exists");
     }
     if (value_read(cli, args_operand(&cli->args, 1), &value)) {
         code = create_value(cli, path, &value);
@@ -251,29 +251,28 @@ static int run_create(struct cli *cli)
 }
 
 static const struct cmd_option create_options[] = {
-    {"sequence", 's', NULL, "the ensemble appends ten digits, which only go up", NULL},
-    {"ephemeral", 'e', NULL, "it ends with the session (ZABRA_SESSION)", NULL},
+    {"sequence", 's', NULL, "append a sequence number of ten digits", NULL},
+    {"ephemeral", 'e', NULL, "delete it when the session ends (ZABRA_SESSION)", NULL},
     {"container", 0, NULL,
-     "it is deleted some time after its last child, or when it gets none in 5 minutes", NULL},
-    {"ttl", 0, "TIME", "it is deleted when it was not changed for so long and has no children",
-     NULL},
+     "delete it some time after its last child, or when it gets none in 5 minutes", NULL},
+    {"ttl", 0, "TIME", "delete it when it was not changed for this time and has no children", NULL},
     {"parents", 'p', NULL, "make missing parents too", NULL},
-    {"acl", 0, "LIST", "who may do what (see 'zabra help acl')", NULL},
+    {"acl", 0, "LIST", "its ACL (see 'zabra help acl')", NULL},
     {"null", 0, NULL, "no data at all, which is not the same as empty data", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example create_examples[] = {
-    {"zabra create /app", "a znode with empty data"},
+    {"zabra create /app", "creates a znode with empty data"},
     {"zabra create /jobs/job- resize --sequence", "prints /jobs/job-0000000000"},
-    {"zabra create /cache/x @x.bin --ttl 10m --parents", "forgotten ten minutes after its last "
+    {"zabra create /cache/x @x.bin --ttl 10m --parents", "deletes it ten minutes after its last "
                                                          "change"},
     {.line = NULL},
 };
 
 const struct cmd cmd_create = {
     .name = "create",
-    .summary = "make a znode, and print its path",
+    .summary = "create a znode, and print its path",
     .usage = "PATH [DATA | @FILE | -]",
     .text = VALUE_HELP,
     .options = create_options,

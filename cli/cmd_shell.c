@@ -1,4 +1,4 @@
-/* shell: command after command, from a terminal or a script, with a znode that one is in. */
+/* shell: runs commands from a terminal or a script, with a current znode. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -88,8 +88,8 @@ static bool has_value(const struct cmd *cmd, const char *word)
     return false;
 }
 
-/* Operands that are paths become whole; `paths` holds them. One that may be left out is where we
- * are. */
+/* Operands that are paths become absolute; `paths` holds them. An omitted one is the current znode.
+ */
 static void make_whole(struct shell *shell, const struct cmd *cmd, struct words *words,
                        struct buf paths[CMD_OPERANDS_MAX])
 {
@@ -122,7 +122,7 @@ static void make_whole(struct shell *shell, const struct cmd *cmd, struct words 
 
 /* ---- Commands ---- */
 
-/* The part of cd that asks. */
+/* Checks the target of cd. */
 static int run_cd(struct cli *cli)
 {
     const char *path = NULL;
@@ -166,7 +166,7 @@ static int run_child(const struct shell *shell, const struct cmd *cmd, struct wo
     (void)fflush(stdout);
     pid = fork();
     if (pid < 0) {
-        return fail(shell, CMD_FAILED, "Process", "no process can be made: %s",
+        return fail(shell, CMD_FAILED, "Process", "cannot start a process: %s",
                     strerrordesc_np(errno));
     }
     if (pid == 0) {
@@ -194,7 +194,7 @@ static int run_command(struct shell *shell, struct words *words)
         return help_unknown(&shell->cli->out, words->items[0]);
     }
     if (cmd == &cmd_shell) {
-        return fail(shell, CMD_USAGE, "Usage", "this is a shell already");
+        return fail(shell, CMD_USAGE, "Usage", "this shell cannot start another one");
     }
     for (int i = 0; i < CMD_OPERANDS_MAX; i++) {
         buf_init(&paths[i], URL_MAX);
@@ -207,7 +207,7 @@ static int run_command(struct shell *shell, struct words *words)
     return code;
 }
 
-/* Only to a znode that is there. */
+/* Only to an existing znode. */
 static int go_to(struct shell *shell, const char *text)
 {
     static char name[] = "cd";
@@ -254,7 +254,7 @@ static int run_line(struct shell *shell, const char *text)
     int code = CMD_OK;
 
     if (!words_split(&words, text, false)) {
-        code = fail(shell, CMD_USAGE, "Usage", "the line is not understood: %s", words.fault);
+        code = fail(shell, CMD_USAGE, "Usage", "cannot read the line: %s", words.fault);
     } else if (words.count > 0) {
         code = run_words(shell, &words);
     }
@@ -264,8 +264,8 @@ static int run_line(struct shell *shell, const char *text)
 
 /* ---- The shell ---- */
 
-/* The password is asked for once, and is in a file that lives in memory alone: the commands, and
- * what 'zabra' those run in turn, have inherited it, and nobody else can name it. */
+/* The shell asks once for the password and keeps it in a file in memory. Its commands, and each
+ * 'zabra' that these run, inherit the file; no other process can name it. */
 static bool keep_password(struct cli *cli)
 {
     char password[SETTINGS_PASSWORD_MAX];
@@ -287,14 +287,14 @@ static bool keep_password(struct cli *cli)
     (void)snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread. */
     if (!kept || setenv("ZABRA_PASSWORD_FILE", name, 1) != 0) {
-        (void)cli_fail(cli, CMD_FAILED, "Password", "the password cannot be kept: %s",
+        (void)cli_fail(cli, CMD_FAILED, "Password", "cannot store the password: %s",
                        strerrordesc_np(errno));
         return false;
     }
     return true;
 }
 
-/* What was said to the shell holds for its commands. */
+/* Settings of the shell apply to its commands. */
 static bool hand_down(struct cli *cli)
 {
     for (int i = 0; i < cli->args.given_count; i++) {
@@ -323,7 +323,7 @@ static int read_and_run(struct shell *shell, bool keep_going)
         number++;
         last = run_line(shell, text);
         if (last != CMD_OK && !shell->terminal) {
-            (void)fprintf(stderr, "zabra shell: line %d has ended with %d\n", number, last);
+            (void)fprintf(stderr, "zabra shell: line %d ended with exit code %d\n", number, last);
             failed = last;
         }
         if (failed != CMD_OK && !keep_going) {
@@ -344,7 +344,7 @@ static int run(struct cli *cli)
     int code = CMD_OK;
 
     if (cli->settings.curl) {
-        return cli_usage(cli, "give --curl to the commands in it");
+        return cli_usage(cli, "give --curl to the commands in the shell");
     }
     if (!hand_down(cli)) {
         return CMD_USAGE;
@@ -357,7 +357,7 @@ static int run(struct cli *cli)
     shell.line = shell_line_open(shell.terminal);
     if (shell.terminal) {
         (void)sigaction(SIGINT, &ignore, &before);
-        (void)printf("'help' lists the commands, 'exit' or Ctrl-D leaves\n");
+        (void)printf("'help' lists the commands, 'exit' or Ctrl-D ends the shell\n");
     }
     code = read_and_run(&shell, args_has(&cli->args, "keep-going"));
     if (shell.terminal) {
@@ -370,27 +370,25 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"keep-going", 'k', NULL, "go on after a command that has failed; ends with 9 then", NULL},
+    {"keep-going", 'k', NULL, "continue after a failed command; exit code 9 if one failed", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra shell", "commands without 'zabra'; TAB completes commands, options and paths"},
-    {"zabra shell < script", "stops at the first command that fails, and ends with its code"},
+    {"zabra shell", "reads commands without 'zabra'; TAB completes commands, options and paths"},
+    {"zabra shell < script", "stops at the first failed command, with its exit code"},
     {.line = NULL},
 };
 
 const struct cmd cmd_shell = {
     .name = "shell",
-    .summary = "run command after command, from the terminal or a script",
+    .summary = "run commands from the terminal or a script",
     .usage = "",
-    .text = "Beside the commands of zabra there are 'cd PATH', 'pwd' and 'exit'; paths without a "
-            "slash\n"
-            "in front are below where you are. Words are quoted as for a shell; nothing is "
-            "expanded.\n"
-            "No command reads anything older than what one before it has seen or done. What is\n"
-            "typed is kept in $XDG_STATE_HOME/zabra/history, but for lines that begin with a "
-            "blank.\n",
+    .text = "Also has the commands 'cd PATH', 'pwd' and 'exit'. A path without a leading\n"
+            "slash is relative to the current znode. Words are quoted as in a shell; nothing\n"
+            "is expanded. Each command sees at least what the commands before it have read\n"
+            "or written. The lines are kept in $XDG_STATE_HOME/zabra/history, except those\n"
+            "that begin with a blank.\n",
     .options = options,
     .examples = examples,
     .run = run,

@@ -1,4 +1,4 @@
-/* status, members: how each replica is by its own account; who there is as one of them sees it. */
+/* status, members: the status that each replica reports; the members as one replica sees them. */
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/replicas.h"
@@ -47,7 +47,7 @@ static void put_age(int64_t ms, char text[AGE_MAX])
     }
 }
 
-/* One replica: what it has told, with its endpoint; or why it has not. */
+/* One replica: its report with its endpoint, or why there is none. */
 static json_t *describe(const struct replicas_answer *answer)
 {
     json_t *item = answer->status == HTTP_OK && json_is_object(answer->json)
@@ -67,7 +67,7 @@ static json_t *describe(const struct replicas_answer *answer)
     return item;
 }
 
-/* For people: how long it runs, and what is not in the columns. */
+/* For people: uptime, and facts without a column. */
 static void add_words(json_t *replicas)
 {
     json_t *item = NULL;
@@ -122,7 +122,7 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
     if (tally.answered > 0 && tally.denied < tally.answered) {
         struct out out = cli->out;
 
-        /* A figure without its title says nothing. */
+        /* Numbers need their titles. */
         out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;
         out_list(&out, value, "replicas", status_columns);
     }
@@ -131,7 +131,7 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
         return replicas_none(cli, replicas);
     }
     if (tally.denied == tally.answered) {
-        return cli_fail(cli, CMD_DENIED, "AuthFailed", "the replicas do not accept the password");
+        return cli_fail(cli, CMD_DENIED, "AuthFailed", "no replica accepts the password");
     }
     return tally.serving > 0 ? CMD_OK : CMD_NO_ENSEMBLE;
 }
@@ -158,23 +158,24 @@ static int run_status(struct cli *cli)
 }
 
 static const struct cmd_option status_options[] = {
-    {"given", 0, NULL, "only those that --endpoints names, not all that these know of", NULL},
+    {"given", 0, NULL, "only the replicas of --endpoints, not all members that these know", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example status_examples[] = {
-    {"zabra status", "a line for each replica"},
+    {"zabra status", "prints one line per replica"},
     {"zabra status -o json | jq -r '.replicas[] | select(.role == \"leader\").endpoint'",
-     "where the leader is"},
+     "prints the endpoint of the leader"},
     {.line = NULL},
 };
 
 const struct cmd cmd_status = {
     .name = "status",
-    .summary = "tell how each replica is, by its own account",
+    .summary = "show the status of each replica",
     .usage = "",
-    .text = "All are asked at the same time, also those that only the others know of. Ends with 6\n"
-            "when none of them serves.\n",
+    .text = "Asks all replicas at the same time, also members that only the others know.\n"
+            "Each row is the report of the replica itself. Exit code 6 when no replica\n"
+            "serves.\n",
     .options = status_options,
     .examples = status_examples,
     .run = run_status,
@@ -217,8 +218,8 @@ static int run_members(struct cli *cli)
 }
 
 static const struct cmd_example members_examples[] = {
-    {"zabra members", "who there is, as whichever replica answers sees it"},
-    {"zabra members --endpoints zk2:9998", "as that one sees it"},
+    {"zabra members", "members, as seen by the replica that answers"},
+    {"zabra members --endpoints zk2:9998", "members, as seen by this replica"},
     {.line = NULL},
 };
 
@@ -226,8 +227,8 @@ const struct cmd cmd_members = {
     .name = "members",
     .summary = "list the members of the ensemble, as one replica sees them",
     .usage = "",
-    .text = "LAG: since each knew of a leader, SYNC99: what 99 in 100 syncs of its log take at\n"
-            "most, HEARD: how long ago that was heard of it; all in ms.\n",
+    .text = "LAG: time since the member last heard from a leader; SYNC99: 99th percentile of\n"
+            "its log sync times; HEARD: age of this report; all in ms.\n",
     .examples = members_examples,
     .run = run_members,
 };

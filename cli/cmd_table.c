@@ -12,80 +12,62 @@ enum {
 };
 
 const struct cmd *const cmd_table[] = {
-    /* Data. */
-    &cmd_get,
-    &cmd_set,
-    &cmd_create,
-    &cmd_rm,
-    &cmd_ls,
-    &cmd_tree,
-    &cmd_stat,
-    &cmd_cp,
-    &cmd_mv,
-    &cmd_edit,
-    &cmd_find,
-    &cmd_touch,
-    &cmd_incr,
-    &cmd_multi,
-    &cmd_export,
-    &cmd_import,
-    /* Coordination. */
-    &cmd_watch,
-    &cmd_lock,
-    &cmd_semaphore,
-    &cmd_elect,
-    &cmd_barrier,
-    &cmd_queue,
-    &cmd_counter,
-    &cmd_session,
-    /* Rights and limits. */
-    &cmd_acl,
-    &cmd_quota,
-    &cmd_whoami,
-    /* The rest of HTTP. */
-    &cmd_api,
-    /* The ensemble. */
-    &cmd_status,
-    &cmd_members,
-    &cmd_metrics,
-    &cmd_doctor,
-    &cmd_bench,
-    /* Replicas here. */
-    &cmd_serve,
-    &cmd_dev,
-    &cmd_inspect,
-    &cmd_recover,
-    /* About itself. */
-    &cmd_shell,
-    &cmd_completion,
-    &cmd_version,
-    &cmd_help,
-    &cmd_complete,
-    &cmd_man,
-    NULL,
+    &cmd_get,       &cmd_set,   &cmd_create,     &cmd_rm,      &cmd_ls,      &cmd_tree,
+    &cmd_stat,      &cmd_cp,    &cmd_mv,         &cmd_edit,    &cmd_find,    &cmd_touch,
+    &cmd_incr,      &cmd_multi, &cmd_export,     &cmd_import,  &cmd_watch,   &cmd_lock,
+    &cmd_semaphore, &cmd_elect, &cmd_barrier,    &cmd_queue,   &cmd_counter, &cmd_session,
+    &cmd_acl,       &cmd_quota, &cmd_whoami,     &cmd_status,  &cmd_members, &cmd_metrics,
+    &cmd_doctor,    &cmd_serve, &cmd_dev,        &cmd_inspect, &cmd_recover, &cmd_shell,
+    &cmd_api,       &cmd_bench, &cmd_completion, &cmd_version, &cmd_help,    &cmd_complete,
+    &cmd_man,       NULL,
+};
+
+const struct cmd_group cmd_groups[] = {
+    {"Data", &cmd_get},
+    {"Watching", &cmd_watch},
+    {"Recipes", &cmd_lock},
+    {"Sessions and rights", &cmd_session},
+    {"Cluster", &cmd_status},
+    {"Tools", &cmd_shell},
+    {NULL, NULL},
 };
 
 const struct cmd_exit_code cmd_exit_codes[] = {
     {CMD_OK, "ok", "done"},
     {CMD_FAILED, "failed", "any other failure"},
-    {CMD_USAGE, "usage", "wrong usage or configuration, or a replica found the request malformed"},
-    {CMD_NO_NODE, "no-node", "there is no such znode"},
-    {CMD_CONFLICT, "conflict", "another version, exists already, or is not empty"},
-    {CMD_DENIED, "denied", "not authenticated, or no permission"},
+    {CMD_USAGE, "usage",
+     "wrong usage or configuration, or the replica rejected a malformed "
+     "request"},
+    {CMD_NO_NODE, "no-node", "the znode does not exist"},
+    {CMD_CONFLICT, "conflict", "the version differs, the znode exists already, or it has children"},
+    {CMD_DENIED, "denied", "authentication or permission is missing"},
     {CMD_NO_ENSEMBLE, "no-ensemble", "no replica answers, or there is no quorum"},
     {CMD_TIMED_OUT, "timed-out",
-     "no answer in time, or the time to wait is over; a write may or may not have been done"},
+     "no answer in time, or the waiting time is over; a write may or may not have been "
+     "applied"},
     {CMD_EXPIRED, "expired", "the session has expired"},
     {CMD_PARTLY, "partly",
      "only a part was done (import, export, multi of reads, bench, shell -k)"},
-    {CMD_LIMIT, "limit", "a limit or quota, or too large"},
-    {CMD_CHILD_LOST, "lost", "the lock, place or session was lost while the command ran"},
-    {CMD_CHILD_TIMED_OUT, "wait-over", "the time to wait was over before the command could run"},
+    {CMD_LIMIT, "limit", "a limit or quota was reached, or the data is too large"},
+    {CMD_CHILD_LOST, "lost",
+     "the lock, place in the queue or session was lost while the command "
+     "ran"},
+    {CMD_CHILD_TIMED_OUT, "wait-over", "the waiting time was over before the command could run"},
     {CMD_CHILD_FAILED, "zabra-failed", "zabra itself failed before the command could run"},
     {CMD_CHILD_NOT_RUN, "not-run", "the command could not be run"},
-    {CMD_CHILD_NOT_FOUND, "not-found", "there is no such command"},
+    {CMD_CHILD_NOT_FOUND, "not-found", "the command was not found"},
     {.name = NULL},
 };
+
+const char *cmd_group_title(const struct cmd *cmd)
+{
+    for (const struct cmd_group *at = cmd_groups; at->title; at++) {
+        if (at->first == cmd) {
+            return at->title;
+        }
+    }
+    return NULL;
+}
 
 const struct cmd *cmd_by_name(const char *name)
 {
@@ -97,7 +79,7 @@ const struct cmd *cmd_by_name(const char *name)
     return NULL;
 }
 
-/* What other tools of the trade call it. */
+/* Names of the same commands in other tools. */
 static const char *const other_names[][2] = {
     {"put", "set"},    {"delete", "rm"},   {"remove", "rm"},      {"list", "ls"},
     {"txn", "multi"},  {"exists", "stat"}, {"deleteall", "rm"},   {"rmr", "rm"},

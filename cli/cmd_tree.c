@@ -154,23 +154,23 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"level", 'L', "N", "no deeper than N", NULL},
-    {"long", 'l', NULL, "with version and size of each", NULL},
-    {"data", 0, NULL, "with the data of each, in JSON", NULL},
+    {"level", 'L', "N", "show at most N levels", NULL},
+    {"long", 'l', NULL, "also print version and size of each znode", NULL},
+    {"data", 0, NULL, "include the data of each znode in JSON", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra tree /app", "all below it, as it was at one moment"},
-    {"zabra tree / -L 2", "the first two levels"},
+    {"zabra tree /app", "prints a consistent state of the subtree"},
+    {"zabra tree / -L 2", "prints the first two levels"},
     {.line = NULL},
 };
 
 const struct cmd cmd_tree = {
     .name = "tree",
-    .summary = "show a znode and all below it",
+    .summary = "show a znode and its subtree",
     .usage = "[PATH]",
-    .text = "One answer holds 1000 znodes or 1 MiB: ask for fewer levels of a larger tree.\n",
+    .text = "One answer holds at most 1000 znodes or 1 MiB: use --level for a larger tree.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

@@ -1,4 +1,4 @@
-/* watch: prints what happens to a znode, or runs a command for each change. */
+/* watch: prints the changes of a znode, or runs a command for each. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "cli/cli.h"
@@ -24,10 +24,10 @@ struct watch {
     struct cli *cli;
     struct live *live;
     struct stream *stream;
-    bool begun;                  /* A replica has served it: from then on it outlives replicas. */
-    bool said;                   /* That nobody serves it now. */
-    char bookmark[BOOKMARK_MAX]; /* Behind the last whole transaction that was told: the stream's
-                                    own is ahead of what waits for a command. */
+    bool begun; /* A replica has served it: from then on it survives the loss of replicas. */
+    bool said;  /* The lack of a serving replica was reported. */
+    char bookmark[BOOKMARK_MAX]; /* After the last complete transaction that was printed: the
+                                    stream's own is ahead of events that wait for a command. */
 };
 
 /* ---- What is printed ---- */
@@ -53,7 +53,7 @@ static void print_event(const struct watch *watch, const json_t *event)
         (void)printf("%s %s %s\n", jsonr_text(event, "zxid"), name, jsonr_text(event, "path"));
     } else {
         (void)fprintf(stderr, "zabra watch: %s: %s\n", name,
-                      strcmp(name, "gap") == 0 ? "changes were missed, read again"
+                      strcmp(name, "gap") == 0 ? "events were lost: read the data again"
                                                : jsonr_text(event, "reason"));
     }
     if (jsonr_at(event, "dataUtf8")) {
@@ -123,7 +123,7 @@ static int run_command(struct watch *watch, const json_t *event)
 
     if (input < 0) {
         return cli_fail(watch->cli, CMD_CHILD_FAILED, "NoMemory",
-                        "there is no memory for the event that the command is to read");
+                        "not enough memory to pass the event to the command");
     }
     code = start(watch, event, input);
     close(input);
@@ -132,7 +132,7 @@ static int run_command(struct watch *watch, const json_t *event)
 
 /* ---- The loop ---- */
 
-/* What a command is run for: changes, and that some were missed. */
+/* Events that run a command: changes, and lost events. */
 static bool is_change(const json_t *event)
 {
     const char *name = jsonr_text(event, "event");
@@ -181,7 +181,7 @@ static bool is_end(int signal_number)
     return signal_number != 0 && signal_number != SIGUSR1 && signal_number != SIGUSR2;
 }
 
-/* A signal that was meant to end us has gone to the command, and its code is ours. */
+/* A signal that was meant to end zabra has gone to the command, whose exit code counts. */
 static enum step take_child(struct watch *watch, int status, int *ret_code)
 {
     int code = live_exit_code(status);
@@ -191,12 +191,12 @@ static enum step take_child(struct watch *watch, int status, int *ret_code)
         return END;
     }
     if (code != CMD_OK) {
-        (void)fprintf(stderr, "zabra watch: the command ended with exit code %d\n", code);
+        (void)fprintf(stderr, "zabra watch: the command failed with exit code %d\n", code);
     }
     return GO_ON;
 }
 
-/* Before it has begun this is an error; then it is said, and waited for. */
+/* Before the watch has begun this is an error; later it is reported, and the watch waits. */
 static enum step take_time(struct watch *watch, int *ret_code)
 {
     const struct settings *settings = &watch->cli->settings;
@@ -209,7 +209,7 @@ static enum step take_time(struct watch *watch, int *ret_code)
     if (!watch->begun) {
         *ret_code = cli_fail(watch->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
                              "no replica has served the watch for %" PRId64
-                             " ms at %s; 'zabra doctor' looks for the cause",
+                             " ms at %s; run 'zabra doctor' to find the cause",
                              settings->timeout_ms, settings->endpoints);
         return END;
     }
@@ -292,7 +292,7 @@ static int run(struct cli *cli)
         return CMD_USAGE;
     }
     if (cli->args.child && cli->args.child_count == 0) {
-        return cli_usage(cli, "a command is missing behind --");
+        return cli_usage(cli, "a command must follow --");
     }
     if (cli->settings.curl) {
         return show(cli, &request);
@@ -306,32 +306,35 @@ static int run(struct cli *cli)
 }
 
 static const struct cmd_option options[] = {
-    {"recursive", 'r', NULL, "everything below it too; else it and the list of its children", NULL},
-    {"values", 0, NULL, "with stat and data after the change", NULL},
-    {"since", 0, "ZXID", "first what has happened since then: a zxid, or history:zxid", NULL},
+    {"recursive", 'r', NULL,
+     "also watch everything below; otherwise the znode and its list of "
+     "children",
+     NULL},
+    {"values", 0, NULL, "include stat and data after the change", NULL},
+    {"since", 0, "ZXID", "first replay the changes since then: a zxid, or history:zxid", NULL},
     {"once", 0, NULL, "end after the first change, with the exit code of the command", NULL},
     {.name = NULL},
 };
 
 static const struct cmd_example examples[] = {
-    {"zabra watch /app --recursive -o ndjson | jq .path", "each change below /app, as it comes"},
-    {"zabra watch /app/config -- systemctl reload app", "runs for each change"},
+    {"zabra watch /app --recursive -o ndjson | jq .path", "prints each change below /app"},
+    {"zabra watch /app/config -- systemctl reload app", "runs the command for each change"},
     {"zabra watch /app -r -- sh -c 'echo \"$ZABRA_EVENT_TYPE $ZABRA_EVENT_PATH\"'",
-     "the environment tells what has happened; JSON comes by standard input"},
+     "the environment describes the event; the standard input has it as JSON"},
     {.line = NULL},
 };
 
 const struct cmd cmd_watch = {
     .name = "watch",
-    .summary = "print what happens to a znode, or run a command for each change",
+    .summary = "print the changes of a znode, or run a command for each",
     .usage = "PATH [-- COMMAND [ARGUMENT...]]",
-    .text = "The znode need not be there yet. When a replica ends the watch resumes at\n"
-            "another one, and nothing is missing or comes twice; where that cannot be the\n"
-            "event is \"gap\": read again. Commands run one after the other, without a shell.\n"
-            "Each gets the event as JSON by standard input, and ZABRA_EVENT_TYPE,\n"
-            "ZABRA_EVENT_PATH, ZABRA_EVENT_ZXID and ZABRA_EVENT_BOOKMARK, which --since\n"
-            "takes. One that fails is reported on stderr, and the watch continues. In JSON the\n"
-            "first line, \"watch\", says that the watch is set.\n",
+    .text = "The znode need not exist yet. When a replica stops, the watch resumes at\n"
+            "another one without lost or repeated events. If that is not possible it prints\n"
+            "\"gap\": read the data again. Commands run one after the other, without a\n"
+            "shell. Each receives the event as JSON on its standard input, and\n"
+            "ZABRA_EVENT_TYPE, ZABRA_EVENT_PATH, ZABRA_EVENT_ZXID and ZABRA_EVENT_BOOKMARK\n"
+            "(a value for --since). A failed command is reported on stderr, and the watch\n"
+            "continues. In JSON the first line, \"watch\", confirms that the watch is set.\n",
     .options = options,
     .examples = examples,
     .operands = {CMD_OPERAND_PATH},

@@ -22,39 +22,37 @@ extern const struct cmd cmd_multi;
 extern const struct cmd cmd_export;
 extern const struct cmd cmd_import;
 
-/* Coordination. */
+/* Watching. */
 extern const struct cmd cmd_watch;
+
+/* Recipes. */
 extern const struct cmd cmd_lock;
 extern const struct cmd cmd_semaphore;
 extern const struct cmd cmd_elect;
 extern const struct cmd cmd_barrier;
 extern const struct cmd cmd_queue;
 extern const struct cmd cmd_counter;
-extern const struct cmd cmd_session;
 
-/* Rights and limits. */
+/* Sessions and rights. */
+extern const struct cmd cmd_session;
 extern const struct cmd cmd_acl;
 extern const struct cmd cmd_quota;
 extern const struct cmd cmd_whoami;
 
-/* The rest of HTTP. */
-extern const struct cmd cmd_api;
-
-/* The ensemble. */
+/* Cluster. */
 extern const struct cmd cmd_status;
 extern const struct cmd cmd_members;
 extern const struct cmd cmd_metrics;
 extern const struct cmd cmd_doctor;
-extern const struct cmd cmd_bench;
-
-/* Replicas here. */
 extern const struct cmd cmd_serve;
 extern const struct cmd cmd_dev;
 extern const struct cmd cmd_inspect;
 extern const struct cmd cmd_recover;
 
-/* About itself; cmd_version and cmd_help are in help.h. */
+/* Tools; cmd_version and cmd_help are in help.h. */
 extern const struct cmd cmd_shell;
+extern const struct cmd cmd_api;
+extern const struct cmd cmd_bench;
 extern const struct cmd cmd_completion;
 extern const struct cmd cmd_complete;
 extern const struct cmd cmd_man;

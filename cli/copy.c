@@ -75,8 +75,7 @@ static int add_znode(struct cli *cli, struct copy *copy, const json_t *line)
 
     if (copy->with_acl && is_masked(jsonr_at(line, "acl"))) {
         return fail(cli, copy, CMD_DENIED, "NoAuth",
-                    "there is an ACL that only its administrator sees in full; --no-acl does "
-                    "without");
+                    "an ACL is shown in full only to its administrators; --no-acl copies without");
     }
     buf_init(&to, URL_MAX);
     join(copy->to, jsonr_text(line, "path"), &to);
@@ -94,11 +93,11 @@ static int take_end(struct cli *cli, struct copy *copy, const json_t *line)
 {
     copy->ephemerals = jsonr_number(line, "skippedEphemerals");
     if (jsonr_number(line, "skippedUnreadable") > 0) {
-        return fail(cli, copy, CMD_DENIED, "NoAuth", "there are znodes that you may not read");
+        return fail(cli, copy, CMD_DENIED, "NoAuth", "you may not read some of the znodes");
     }
     if (copy->ephemerals > 0 && (copy->move || copy->count == 0)) {
         return fail(cli, copy, CMD_CONFLICT, "Ephemeral",
-                    "what is ephemeral belongs to a session, and stays where it is");
+                    "an ephemeral znode belongs to a session and cannot be copied or moved");
     }
     return CMD_OK;
 }

@@ -8,7 +8,7 @@ enum {
     NUMBER_MAX = 32 /* Bytes of a number, with blanks around it. */
 };
 
-/* Blanks around a number are no part of it: whoever wrote it with echo left a line feed. */
+/* Blanks around a number are ignored: a value written with echo ends in a line feed. */
 static bool parse(const struct revise *revise, int64_t *ret_number)
 {
     struct args_range all = {.min = INT64_MIN, .max = INT64_MAX};
@@ -32,11 +32,11 @@ int count_number(const struct revise *revise, int64_t *ret_number)
     if (parse(revise, ret_number)) {
         return CMD_OK;
     }
-    return cli_fail(revise->cli, CMD_FAILED, "NotANumber",
-                    "%s: what is there is not a whole number", revise->path);
+    return cli_fail(revise->cli, CMD_FAILED, "NotANumber", "%s: the data is not a whole number",
+                    revise->path);
 }
 
-/* The sum as it will be; an exit code that was told. */
+/* The future sum; an exit code whose error was reported. */
 static int add(const struct revise *revise, int64_t by, int64_t *ret_sum)
 {
     int64_t number = 0;
@@ -48,7 +48,8 @@ static int add(const struct revise *revise, int64_t by, int64_t *ret_sum)
     }
     if (__builtin_add_overflow(number, by, ret_sum)) {
         return cli_fail(revise->cli, CMD_LIMIT, "Overflow",
-                        "%s: the sum would not fit 64 bits; it is %" PRId64, revise->path, number);
+                        "%s: the sum would overflow 64 bits; the number is %" PRId64, revise->path,
+                        number);
     }
     return CMD_OK;
 }

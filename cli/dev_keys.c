@@ -1,5 +1,5 @@
-/* What is given to `zabra dev` and is meant for its replicas: told apart here, so that a slip is
- * one line, and not the refused start of each of them. */
+/* Recognises the options of `zabra dev` that are keys of its replicas, so that a typing error is
+ * one line and not a refused start of each replica. */
 #include "cli/args.h"
 #include "cli/dev.h"
 #include "server/config/config.h"

@@ -13,8 +13,8 @@
 enum {
     FOUND_MAX = 512,
     SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
-    BEHIND_MAX = 10000, /* Transactions that one may be behind the newest. */
-    SYNCS_MIN = 20,     /* Below there is no mean. */
+    BEHIND_MAX = 10000, /* Transactions that a replica may be behind the newest. */
+    SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
     NEAR_PERCENT = 80,
     UNSENT_SHORT_PERCENT = 75 /* From there on replicas close slow clients (base/budget.h). */
 };
@@ -86,7 +86,7 @@ bool doctor_is_explained(const json_t *replica)
     return duplicate || figure(replica, "zabra_log_stuck") > 0;
 }
 
-/* What it says of itself, but for the leader. */
+/* What each replica reports of itself, except the leader. */
 static void look_at_checks(struct look *look, const json_t *replica, const char *subject)
 {
     const json_t *check = NULL;
@@ -117,7 +117,7 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
     }
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
         doctor_find(look, DISK_SLOW, subject,
-                    "to sync its log takes %.0f ms in the mean of %.0f times", mean_s * 1000,
+                    "a sync of its log takes %.0f ms on average over %.0f syncs", mean_s * 1000,
                     syncs);
     }
     if (figure(replica, "zabra_snapshot_errors_total") > 0) {
@@ -127,12 +127,11 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
     if (figure(replica, "zabra_refills") > 0 &&
         figure(replica, "zabra_refill_log_lost_total") > 0) {
         doctor_find(look, REFILL_LOST, subject,
-                    "log that a replica needed to get in step was purged %.0f times",
+                    "it purged log that a joining replica still needed %.0f times",
                     figure(replica, "zabra_refill_log_lost_total"));
     }
     if (figure(replica, "zabra_refills_stalled") > 0) {
-        doctor_find(look, REFILL_STALLED, subject,
-                    "as leader it refills %.0f replicas that make no progress",
+        doctor_find(look, REFILL_STALLED, subject, "it refills %.0f replicas that make no progress",
                     figure(replica, "zabra_refills_stalled"));
     }
 }
@@ -151,7 +150,7 @@ static const struct {
     {NEAR_LIMIT, "zabra_http_connections", "maxConnections", "connections"},
     {NEAR_LIMIT, "zabra_ws_sockets", "maxWebSockets", "WebSockets"},
     {NEAR_LIMIT, "zabra_http_streams", "maxStreams", "streams"},
-    {NEAR_LIMIT, "zabra_outstanding_requests", "maxRequests", "requests inside"},
+    {NEAR_LIMIT, "zabra_outstanding_requests", "maxRequests", "requests in flight"},
 };
 
 static void look_at_limits(struct look *look, const json_t *replica, const char *subject)
@@ -162,7 +161,7 @@ static void look_at_limits(struct look *look, const json_t *replica, const char 
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
         if (limit > 0 && used * 100 >= limit * NEAR_PERCENT) {
-            doctor_find(look, limited[i].kind, subject, "%.0f %s, %s is %.0f", used,
+            doctor_find(look, limited[i].kind, subject, "%.0f %s; the limit %s is %.0f", used,
                         limited[i].what, limited[i].limit, limit);
         }
     }
@@ -179,7 +178,8 @@ static void look_at_unsent(struct look *look, const json_t *replica, const char 
 
     if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
         doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, subject,
-                    "%.0f bytes wait to be sent to clients, maxUnsentBytes is %.0f", used, limit);
+                    "%.0f bytes wait to be sent to clients; the limit maxUnsentBytes is %.0f", used,
+                    limit);
     }
 }
 
@@ -194,7 +194,7 @@ static void look_at_one(struct look *look, const json_t *replica)
         look->nameless += doctor_member_at(look, jsonr_text(replica, "endpoint")) ? 0 : 1;
         doctor_find(look, UNREACHABLE, subject, "no answer: %s", jsonr_text(replica, "error"));
     } else if (!json_is_object(jsonr_at(replica, "status"))) {
-        doctor_find(look, REFUSED, subject, "it answers with status %" PRId64,
+        doctor_find(look, REFUSED, subject, "it answers with HTTP status %" PRId64,
                     jsonr_number(replica, "http"));
     } else {
         look_at_checks(look, replica, subject);
@@ -211,13 +211,13 @@ static uint64_t hex(const json_t *value, const char *path)
     return strtoull(jsonr_text(value, path), NULL, 16);
 }
 
-/* An id that a replica with an empty directory does not have yet. */
+/* A missing id: a replica with an empty directory has none yet. */
 static bool is_blank(const char *id)
 {
     return id[strspn(id, "0x")] == '\0';
 }
 
-/* The first two that differ in a member of their status. */
+/* Finds the first two replicas that differ in a member of their status. */
 static void look_at_same(struct look *look, const char *member, enum doctor_kind kind)
 {
     const json_t *first = NULL;
@@ -260,7 +260,7 @@ static void look_at_pair(struct look *look, const json_t *a, const json_t *b)
     }
 }
 
-/* How far the clock there is ahead, as far as it can be known: between the two. */
+/* The bounds of the difference between the clocks, as far as it can be known. */
 static void clock_ahead(const json_t *replica, int64_t *ret_least, int64_t *ret_most)
 {
     int64_t clock_ms = jsonr_number(replica, "clock_ms");
@@ -384,7 +384,7 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
     json_array_foreach(look->findings, i, finding)
     {
         if (strcmp(jsonr_text(finding, "subject"), subject) == 0) {
-            return; /* Each replica that knows of it says so. */
+            return; /* Every replica that knows of the problem reports it. */
         }
     }
     if (*text) {
@@ -392,7 +392,7 @@ static void find_duplicate(struct look *look, int64_t id, const char *text)
     }
 }
 
-/* Before all else: it explains what is found behind it. */
+/* First of all: it explains the findings after it. */
 static void look_at_duplicates(struct look *look)
 {
     const json_t *one = NULL;

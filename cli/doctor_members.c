@@ -1,4 +1,5 @@
-/* What the doctor finds in the view of the others: members that are away, and the quorum. */
+/* The findings of the doctor about members that other replicas report as away, and about the
+ * quorum. */
 #include "cli/doctor_int.h"
 #include "cli/jsonr.h"
 #include "server/config/config.h"
@@ -18,14 +19,15 @@ bool doctor_is_check(const json_t *check, const char *name)
     return strcmp(jsonr_text(check, "name"), name) == 0;
 }
 
-/* Checks that fail for lack of a leader: all of them, or the later ones because of the first. */
+/* Checks that fail when there is no leader: all of them, or the later ones as a consequence of the
+ * first. */
 bool doctor_is_about_leader(const json_t *check)
 {
     return doctor_is_check(check, "leader") || doctor_is_check(check, "in_step") ||
            doctor_is_check(check, "fresh");
 }
 
-/* False: its disk is new, or not trusted, and it is being filled. */
+/* False: its disk is new or not trusted, and the leader is filling it. */
 static bool is_member(const json_t *replica)
 {
     const json_t *check = NULL;
@@ -40,7 +42,7 @@ static bool is_member(const json_t *replica)
     return true;
 }
 
-/* Why it has no leader, once: the first reason leads to the others. */
+/* The reason why it has no leader, once: the first reason causes the others. */
 static void look_at_leader(struct look *look, const json_t *replica)
 {
     char subject[DOCTOR_SUBJECT_MAX];
@@ -142,15 +144,15 @@ static void look_at_missing(struct look *look, const json_t *member, const char 
         return;
     }
     if (strcmp(jsonr_text(member, "state"), "unreachable") == 0) {
-        doctor_find(look, MISSING, subject, "replica %" PRId64 " has no connection to it", seen_by);
+        doctor_find(look, MISSING, subject, "replica %" PRId64 " is not connected to it", seen_by);
     } else {
         doctor_find(look, MISSING, subject,
-                    "replica %" PRId64 " has heard nothing of it for %" PRId64 " s", seen_by,
+                    "replica %" PRId64 " last heard from it %" PRId64 " s ago", seen_by,
                     jsonr_number(member, "heard_ms") / 1000);
     }
 }
 
-/* That one is told as such. */
+/* That finding is reported separately. */
 static bool is_about_two(const char *refused)
 {
     return strncmp(refused, "two processes", strlen("two processes")) == 0;
@@ -170,10 +172,11 @@ static void look_at_member(struct look *look, const json_t *member)
         look_at_missing(look, member, subject);
     } else if (!*client && json_array_size(jsonr_at(look->ensemble, "members")) > 1 &&
                !is_asked(look, id)) {
-        doctor_find(look, NO_CLIENT_ADDRESS, subject, "it tells no address for clients");
+        doctor_find(look, NO_CLIENT_ADDRESS, subject,
+                    "it does not advertise an address for clients");
     }
     if (*client && is_loopback(client) && !is_loopback(jsonr_text(member, "peer"))) {
-        doctor_find(look, LOOPBACK_ADDRESS, subject, "it tells clients to use %s", client);
+        doctor_find(look, LOOPBACK_ADDRESS, subject, "it advertises %s to clients", client);
     }
 }
 
@@ -198,7 +201,7 @@ void doctor_look_at_members(struct look *look)
         doctor_find(look, EVEN_VOTERS, "ensemble", "it has %d voters", voters);
     }
     if (voters > 2 && there < voters && there == voters / 2 + 1) {
-        doctor_find(look, NO_SPARE, "ensemble", "%d of %d voters are there", there, voters);
+        doctor_find(look, NO_SPARE, "ensemble", "%d of %d voters work together", there, voters);
     }
 }
 
@@ -230,8 +233,8 @@ static bool has_errors(const struct look *look)
     return false;
 }
 
-/* Behind what was found wrong with single replicas: those are the causes, and what to act on. That
- * no replica serves, or knows a leader, follows from them. */
+/* After the findings about single replicas: those are the causes to act on. A missing leader, or
+ * replicas that do not serve, follow from them. */
 void doctor_look_at_quorum(struct look *look)
 {
     bool serves = somebody_serves(look);
@@ -247,7 +250,7 @@ void doctor_look_at_quorum(struct look *look)
     }
     if (!serves && look->there > 0) {
         doctor_find(look, NO_QUORUM, "ensemble",
-                    "no replica serves: %d of %d voters are there, %d are needed", look->there,
+                    "no replica serves: %d of %d voters work together, %d are needed", look->there,
                     look->voters, look->voters / 2 + 1);
     } else if (!serves) {
         doctor_find(look, NO_QUORUM, "ensemble", "none of the %zu endpoints serves",

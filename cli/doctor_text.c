@@ -4,133 +4,126 @@
 const struct doctor_text doctor_texts[DOCTOR_KINDS] = {
     [DUPLICATE_ID] =
         {true, "duplicate-id",
-         "The one that was connected first keeps its place. The other one is refused: it "
-         "serves nothing and tries again.",
-         "Stop the process that is not meant to run; if it is to be a replica of its "
-         "own, give it another id and an empty dataDir. When the right one is refused, "
-         "end the other one: it is let in within two seconds."},
+         "Two processes run with the same id. The one that connected first keeps its place; the "
+         "others refuse the second one, which serves nothing and retries.",
+         "Stop the process that should not run. To make it a separate replica, give it another "
+         "id and an empty dataDir. If the wrong process was first, stop it: the right one "
+         "connects within two seconds."},
     [NO_QUORUM] = {true, "no-quorum",
-                   "No majority of the voters works together: nothing can be "
-                   "written, and reads end soon.",
-                   "Start the replicas that are down, or mend the network between them: see the "
-                   "findings above. Only if their disks are lost for good: zabra help recover."},
+                   "No majority of the voters works together: all writes are refused, and soon "
+                   "reads too.",
+                   "Start the replicas that are down, or repair the network between them: see "
+                   "the findings above. Only if their disks are lost for good, see 'zabra help "
+                   "recover'."},
     [UNREACHABLE] = {true, "unreachable",
-                     "It is not running, or there is no way to its client "
-                     "port.",
-                     "Look at its log and start it; else look at clientPort, clientAddress "
-                     "and the firewall; or take it out of --endpoints."},
+                     "It is not running, or the network does not reach its client port.",
+                     "Check its log and start it. If it runs, check clientPort, clientAddress "
+                     "and the firewall, or remove it from --endpoints."},
     [NOT_ZABRA] = {true, "not-zabra",
-                   "Another server listens there, or a proxy that has found no replica.",
-                   "Correct --endpoints, or the clientPort of the replica that should be there; "
-                   "behind a proxy look at the replicas themselves."},
-    [REFUSED] = {true, "refused", "It runs, and does not answer you.",
-                 "With 401 look at --user and "
-                 "the password, with 421 at its allowedHosts."},
+                   "Another server listens there, or a proxy without a replica behind it.",
+                   "Correct --endpoints, or the clientPort of the replica that should listen "
+                   "there. Behind a proxy, check the replicas directly."},
+    [REFUSED] = {true, "refused", "It runs, but refuses your requests.",
+                 "For 401 check --user and the password, for 421 its allowedHosts."},
     [OTHER_CLUSTER] = {true, "wrong-cluster", "These endpoints are replicas of several ensembles.",
-                       "Correct --endpoints, or the server list of the one that is a stranger."},
+                       "Correct --endpoints, or the server list of the replica that does not "
+                       "belong here."},
     [OTHER_HISTORY] = {true, "wrong-history",
-                       "They go on from different points: some were "
-                       "restored or recovered, the others have what was before.",
-                       "Decide which "
-                       "one is right, stop the others and start them with empty directories "
-                       "(docs/operating.md)."},
+                       "Their histories differ: some replicas were restored or recovered, the "
+                       "others have the state from before.",
+                       "Decide which history is right, stop the other replicas and start them "
+                       "with empty directories (docs/operating.md)."},
     [STATES_DIFFER] = {true, "states-differ",
-                       "At the same zxid they hold different trees. This "
-                       "must never happen.",
-                       "Keep the logs and directories and report it; "
-                       "replicas of the minority refill themselves."},
+                       "They hold different trees at the same zxid. This must never happen.",
+                       "Keep the logs and directories and report the bug. Replicas in the "
+                       "minority are refilled automatically."},
     [NOT_READY] = {true, "not-ready", "It answers, but does not serve.",
-                   "What it says itself is "
-                   "the reason; if it lasts, look at its log."},
+                   "See the reason above. If it persists, check the replica's log."},
     [NOT_MEMBER] = {true, "not-ready",
-                    "Its disk is new or not trusted: it is filled by the leader, shows its tree "
-                    "meanwhile, and does not vote.",
-                    "Wait: that ends by itself. A disk in the place of another votes when that one "
-                    "has been absent for 10 s and the others are a majority without it, at most "
-                    "once in 10 minutes; a new ensemble needs all of its list at first."},
+                    "Its disk is new or not trusted. The leader refills it; meanwhile it serves "
+                    "reads and does not vote.",
+                    "Wait: this ends automatically. A disk that replaces another one votes when "
+                    "the old one has been absent for 10 s and the others are a majority without "
+                    "it, at most once in 10 minutes. A new ensemble first needs all replicas of "
+                    "its list."},
     [PEER_REFUSED] = {true, "peer-refused", "Replicas do not accept each other's connections.",
-                      "Give all the same peerSecretFile and server list; the log of the one that "
-                      "refuses says which of them is wrong."},
+                      "Give all replicas the same peerSecretFile and server list; the log of the "
+                      "refusing replica says which one is wrong."},
     [LOG_STUCK] = {true, "disk-full",
-                   "Nothing can be appended to its log: it takes no writes, and "
-                   "refuses reads once its tree is too old.",
-                   "Free space on the disk of its dataDir; the replica then continues by itself."},
-    [MISSING] = {true, "missing", "A member of the ensemble is not there for the others.",
-                 "Start it, or mend the network between the replicas' peer ports."},
-    [NO_SPARE] = {false, "no-spare", "With one replica less there is no majority.",
-                  "Bring back the ones that are missing."},
+                   "It cannot append to its log: it refuses writes, and refuses reads once its "
+                   "tree is too old.",
+                   "Free space on the disk of its dataDir; the replica then continues "
+                   "automatically."},
+    [MISSING] = {true, "missing", "The other replicas do not reach this member.",
+                 "Start it, or repair the network between the peer ports of the replicas."},
+    [NO_SPARE] = {false, "no-spare", "If one more voter fails, the majority is lost.",
+                  "Bring back the missing voters."},
     [LAGGING] = {false, "lagging",
-                 "What it shows is old; it may have too little CPU, disk or "
-                 "network.",
-                 "Look at its zabra_log_sync_seconds and at the load of its machine."},
-    [DISK_LOW] = {false, "disk-low", "There is no room for the next segment of its log.",
+                 "Its reads are stale; it may have too little CPU, disk or network.",
+                 "Check its zabra_log_sync_seconds and the load of its machine."},
+    [DISK_LOW] = {false, "disk-low", "The disk has no space for the next segment of the log.",
                   "Free space on the disk of its dataDir now."},
-    [DISK_SLOW] = {false, "disk-slow", "Every write waits for this disk, if a majority is as slow.",
+    [DISK_SLOW] = {false, "disk-slow",
+                   "If a majority of the disks is as slow, every write waits "
+                   "for them.",
                    "Give dataDir an SSD of its own; see docs/operating.md, Disks."},
     [SNAPSHOTS_FAIL] = {false, "snapshots-fail",
-                        "Until one can be written the log grows, and a "
-                        "start takes longer.",
-                        "Its log says why; as a rule there is no space."},
+                        "The log grows until a snapshot succeeds, and a start takes longer.",
+                        "Check its log for the reason; usually the disk is full."},
     [REFILL_LOST] = {false, "refill-lost",
-                     "A replica that is brought in step needs the leader's log from the start of "
-                     "its snapshot. The leader had to purge that log, and the refill began again.",
-                     "Raise maxRefillLogBytes or free space on the disk of the leader's dataDir; "
+                     "A joining replica needs the leader's log from the start of its snapshot. "
+                     "The leader had to purge that log, so the refill started again.",
+                     "Raise maxRefillLogBytes, free space on the disk of the leader's dataDir, "
                      "or give the replica a faster network."},
     [REFILL_STALLED] =
         {false, "refill-stalled",
-         "A replica that is connected with the leader, and shown as joining by "
-         "`zabra members`, has taken nothing of its refill for 300 ticks. The leader "
-         "keeps no log for it any longer, so that its refill may begin again.",
-         "Look at the log and the disk of that replica and at the network between "
-         "the two; restart the replica if it stands still."},
+         "A replica is connected to the leader and joining (see `zabra members`), but its "
+         "refill made no progress for 300 ticks. The leader no longer keeps log for it, so the "
+         "refill may start again.",
+         "Check the log and the disk of that replica and the network between the two. If it is "
+         "frozen, restart it."},
     [CLOCK_SKEW] = {false, "clock-skew",
-                    "Times of changes (ctime, mtime) follow a majority of the "
-                    "voters' clocks: with one voter down a wrong clock can make them wrong. Logs "
-                    "cannot be compared. Nothing else depends on clocks.",
+                    "ctime and mtime follow the clocks of a majority of the voters: with one "
+                    "voter down, a wrong clock can make them wrong. Logs of replicas cannot be "
+                    "compared. Nothing else depends on clocks.",
                     "Run chrony or systemd-timesyncd on all machines."},
     [VERSIONS_DIFFER] = {false, "versions-differ",
-                         "Right in the middle of an upgrade, and only "
-                         "then.",
-                         "Finish it: one replica after the other."},
+                         "This is normal during an upgrade, and only then.",
+                         "Finish the upgrade, one replica after the other."},
     [CONFIG_DIFFERS] = {false, "config-differs",
-                        "What clients may do depends on who answers, and "
-                        "changes with the leader.",
-                        "Give all replicas the same values."},
+                        "Limits depend on the replica that answers, and change with the leader.",
+                        "Set the same values on all replicas."},
     [EVEN_VOTERS] = {false, "even-voters",
-                     "One voter more than needed: it makes writes slower, "
-                     "and no further loss is survived.",
-                     "Who votes is settled when an ensemble is "
-                     "founded: found the next one with an odd number (docs/operating.md)."},
+                     "The extra voter makes writes slower and does not tolerate a further "
+                     "failure.",
+                     "The voters are fixed when an ensemble is created: create the next one with "
+                     "an odd number (docs/operating.md)."},
     [NO_CLIENT_ADDRESS] = {false, "no-client-address",
-                           "Clients cannot find it by asking the "
-                           "others.",
+                           "Clients cannot discover it through the others.",
                            "Set advertiseClient=host:port in its configuration."},
     [LOOPBACK_ADDRESS] = {false, "loopback-address",
-                          "It tells clients an address that leads them "
-                          "to themselves.",
-                          "Set advertiseClient=host:port to one that others "
-                          "reach."},
+                          "It advertises a loopback address, which leads clients to their own "
+                          "machine.",
+                          "Set advertiseClient=host:port to an address that others reach."},
     [NEAR_LIMIT] = {false, "near-limit",
-                    "When it is reached, what comes next is refused with 429 "
-                    "or 503.",
-                    "Find out who uses so many, or raise the limit on all replicas."},
+                    "At the limit, further requests are refused with 429 or 503.",
+                    "Find the clients that use so many, or raise the limit on all replicas."},
     [TREE_FULL] = {false, "tree-full",
-                   "At the limit all writes that need memory are refused with 507, and new "
-                   "sessions as well; deletes pass.",
-                   "Delete what is not needed, or give that replica more memory and a larger "
-                   "maxTreeBytes."},
+                   "At the limit, writes that need memory and new sessions are refused with 507; "
+                   "deletes are still applied.",
+                   "Delete data that is not needed, or give that replica more memory and a "
+                   "larger maxTreeBytes."},
     [UNSENT_SHORT] = {false, "unsent-short",
-                      "Clients do not read what they asked for. The replica closes the slowest "
+                      "Clients do not read their answers. The replica closes the slowest "
                       "clients; slow watchers get their events later.",
-                      "Find the clients that read slowly. Raise maxUnsentBytes if so many large "
-                      "answers at a time are intended."},
+                      "Find the slow clients. Raise maxUnsentBytes if so many large answers at a "
+                      "time are intended."},
     [UNSENT_FULL] = {false, "unsent-full",
-                     "Reads with answers above 16 KiB get 429 until clients read, or are closed. "
-                     "Writes and small reads are answered.",
-                     "Find the clients that do not read, or ask for less at a time. Raise "
+                     "Reads with answers above 16 KiB get 429 until the slow clients read or are "
+                     "closed. Writes and small reads still work.",
+                     "Find the clients that do not read, or request less at a time. Raise "
                      "maxUnsentBytes if the machine has the memory."},
     [QUOTA_EXCEEDED] = {false, "quota-exceeded",
-                        "A soft limit refuses no write; a subtree now holds more "
-                        "than its limit says.",
-                        "zabra quota lists them."},
+                        "A subtree exceeds its soft limit. A soft limit refuses no write.",
+                        "List the quotas with 'zabra quota'."},
 };

@@ -104,10 +104,10 @@ void help_one(const struct cmd *cmd)
     if (cmd->run) {
         print_options("Options of all commands that talk to the ensemble:", settings_options);
         (void)printf(
-            "\nThey may also come from the environment (--endpoints: ZABRA_ENDPOINTS) and "
-            "from lines\nname=value in $XDG_CONFIG_HOME/zabra/config, which must have mode "
-            "0600. ZABRA_SESSION: the\nsession that requests are in. Exit codes: 'zabra "
-            "help exit-codes'.\n");
+            "\nThe environment (--endpoints: ZABRA_ENDPOINTS) and lines name=value in\n"
+            "$XDG_CONFIG_HOME/zabra/config (mode 0600) also set them. ZABRA_SESSION is the "
+            "secret of the\n"
+            "session that requests belong to. Exit codes: 'zabra help exit-codes'.\n");
     }
     print_more(cmd);
 }
@@ -117,14 +117,19 @@ void help_one(const struct cmd *cmd)
 void help_all(FILE *to)
 {
     (void)fprintf(to, "zabra: one tree of znodes on a few replicas, served over HTTP\n\n");
-    (void)fprintf(to, "usage: zabra COMMAND [OPTIONS]\n\n");
+    (void)fprintf(to, "usage: zabra COMMAND [OPTIONS]\n");
     for (const struct cmd *const *at = cmd_table; *at; at++) {
+        const char *title = cmd_group_title(*at);
+
+        if (title) {
+            (void)fprintf(to, "\n%s:\n", title);
+        }
         if (!(*at)->hidden) {
             (void)fprintf(to, "  %-10s %s\n", (*at)->name, (*at)->summary);
         }
     }
-    (void)fprintf(to, "\n'zabra help COMMAND' says more, 'zabra help exit-codes' what the codes "
-                      "mean. To begin: zabra dev --nodes 3\n");
+    (void)fprintf(to, "\n'zabra help COMMAND' explains a command, 'zabra help exit-codes' the exit "
+                      "codes.\nTo begin: zabra dev --nodes 3\n");
 }
 
 static void print_exit_codes(void)
@@ -132,9 +137,11 @@ static void print_exit_codes(void)
     for (const struct cmd_exit_code *at = cmd_exit_codes; at->name; at++) {
         (void)printf("%4d  %-12s %s\n", at->code, at->name, at->meaning);
     }
-    (void)printf("\nCommands that run another one (lock, elect, semaphore, session, barrier, "
-                 "watch -- COMMAND) end with\nits code, or with 128 and the number of the signal "
-                 "that ended it; %d to %d are their own.\n",
+    (void)printf("\nCommands that run another one (lock, elect, semaphore, session, barrier, watch "
+                 "-- COMMAND)\n"
+                 "exit with its code, or with 128 plus the number of the signal that ended it. "
+                 "Codes %d to %d\n"
+                 "are zabra's own.\n",
                  (int)CMD_CHILD_LOST, (int)CMD_CHILD_NOT_FOUND);
 }
 
@@ -145,7 +152,8 @@ int help_unknown(const struct out *out, const char *name)
 
     if (*name == '-') {
         (void)snprintf(message, sizeof(message),
-                       "\"%.100s\" is no command; options come behind one: zabra COMMAND [OPTIONS]",
+                       "\"%.100s\" is not a command; options follow the command: zabra COMMAND "
+                       "[OPTIONS]",
                        name);
     } else if (meant) {
         (void)snprintf(message, sizeof(message), "unknown command \"%.100s\"; did you mean %s?",
@@ -269,7 +277,8 @@ static int run_help(int arg_count, char **args)
         return help_unknown(&out, args[0]);
     }
     if (arg_count > 1) {
-        return out_usage(&out, "\"%s\" is one too many: zabra help %s", args[1], cmd_help.usage);
+        return out_usage(&out, "unexpected argument \"%s\": zabra help %s", args[1],
+                         cmd_help.usage);
     }
     if (is_json(&out)) {
         print_json(&out, cmd, codes);

@@ -59,8 +59,10 @@ int hold_open(struct hold *hold, struct cli *cli, const char *page)
         return code;
     }
     if (cli->settings.curl) {
-        (void)fprintf(stderr, "zabra %s: this takes several requests, and this is the first%s%s\n",
-                      cli->cmd->name, page ? "; for all of them in curl see " : "",
+        (void)fprintf(stderr,
+                      "zabra %s: this command takes several requests; this is the "
+                      "first%s%s\n",
+                      cli->cmd->name, page ? "; for all requests in curl see " : "",
                       page ? page : "");
     }
     return open_session(hold, ttl_ms, grace_ms);
@@ -87,7 +89,8 @@ void hold_env(struct hold *hold, const char *name, const char *value)
 
 /* ---- Running ---- */
 
-/* However late we are (a machine may stand still): no mercy beyond the end of the session. */
+/* However late this process is (its machine may have been frozen): the command ends before the
+ * session does. */
 static int lose(struct hold *hold, const char *why)
 {
     int64_t left_ms = live_session_left_ms(hold->wait.live);
@@ -96,7 +99,7 @@ static int lose(struct hold *hold, const char *why)
     return cli_fail(hold->cli, CMD_CHILD_LOST, "Lost", "%s; the command was ended", why);
 }
 
-/* True when the znode is there, or nobody can say so now: then it is asked again. */
+/* True when the znode exists, or no replica can say so now: then the check is repeated. */
 static bool is_there(struct hold *hold)
 {
     struct client_request request = {.timeout_ms =
@@ -113,13 +116,13 @@ static bool is_there(struct hold *hold)
     return code != CMD_NO_NODE;
 }
 
-/* What a watch tells: the end of the znode, or that it may have been missed. */
+/* Handles an event of the watch: the znode was deleted, or that event may have been lost. */
 static const char *take_event(struct hold *hold, const json_t *event)
 {
     const char *name = jsonr_text(event, "event");
 
     if (strcmp(name, "NodeDeleted") == 0) {
-        return "the znode that stands for it was deleted";
+        return "its znode was deleted";
     }
     if (strcmp(name, "session") == 0 && strcmp(jsonr_text(event, "state"), "moved") != 0) {
         return "the session has ended";
@@ -131,13 +134,13 @@ static const char *take_event(struct hold *hold, const json_t *event)
     return NULL;
 }
 
-/* What has gone wrong; NULL: nothing. */
+/* The reason of the loss; NULL: none. */
 static const char *take_news(struct hold *hold, const struct live_news *news)
 {
     const char *why = NULL;
 
     if (news->kind == LIVE_LOST) {
-        return "the session is over, or may be: no replica has confirmed it in time";
+        return "the session has expired or may have: no replica confirmed it in time";
     }
     if (news->kind == LIVE_EVENT) {
         why = take_event(hold, news->event);
@@ -145,16 +148,16 @@ static const char *take_news(struct hold *hold, const struct live_news *news)
         return why;
     }
     if (news->kind == LIVE_OVER) {
-        wait_unwatch(&hold->wait); /* Refused, wherever we ask: so it is looked at. */
+        wait_unwatch(&hold->wait); /* Every replica refuses it, so the znode is checked. */
         hold->look_ms = os_now_ms();
     }
     if (os_now_ms() >= hold->look_ms && !is_there(hold)) {
-        return "the znode that stands for it was deleted";
+        return "its znode was deleted";
     }
     return NULL;
 }
 
-/* What is read within is not older than what whoever held it before has left. */
+/* Reads of the command see all writes of the previous holder. */
 static void put_min_zxid(struct hold *hold)
 {
     char zxid[ZXID_TEXT_MAX];

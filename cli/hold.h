@@ -22,24 +22,22 @@ struct hold {
 
 /* The rows of options that hold_open() reads. */
 #define HOLD_OPTIONS                                                                            \
-    {"ttl", 0, "TIME", "time-out of the session: so long after a crash it is free again (10s)", \
+    {"ttl", 0, "TIME", "session timeout: after a crash it is free again in this time (10s)",    \
      NULL},                                                                                     \
     {                                                                                           \
         "grace", 0, "TIME",                                                                     \
-            "when it is lost: from SIGTERM to SIGKILL (a sixth of the time-out; a quarter at "  \
-            "most)",                                                                            \
+            "after a loss: time from SIGTERM to SIGKILL (a sixth of --ttl; at most a quarter)", \
             NULL                                                                                \
     }
 
 /* Said in the help of each command that runs another one. */
-#define HOLD_HELP                                                                        \
-    "There is no shell between; signals are passed on, and end the wait while there\n"   \
-    "is no command yet. The exit code is the command's, 128 and the number of the\n"     \
-    "signal that ended it, 122 when what it needs was lost and it was ended for that,\n" \
-    "124 when the time to wait was over, 125 when zabra itself failed, 126 and 127\n"    \
-    "when the command could not be run.\n"                                               \
-    "A zabra that is frozen loses its session after --ttl. When it wakes up it ends\n"   \
-    "the command and closes the session.\n"
+#define HOLD_HELP                                                                            \
+    "The command runs without a shell. zabra passes signals on to it; before it runs, a\n"   \
+    "signal ends the wait. The exit code is the command's, or 128 plus the number of the\n"  \
+    "signal that ended it; 122 when the command was ended because the lock, place in the\n"  \
+    "queue or session was lost; 124 when the waiting time was over; 125 when zabra itself\n" \
+    "failed; 126 and 127 when the command could not be run. A frozen zabra loses its\n"      \
+    "session after --ttl; when it wakes up it ends the command and closes the session.\n"
 
 /* Opens a session, for a command that must be given. `page` (or NULL) is where the documentation
  * tells all the requests that --curl cannot show in one line. CMD_OK, CMD_SHOWN, or told; close in

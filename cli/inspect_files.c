@@ -71,9 +71,11 @@ static void on_slot(void *arg, const struct inspect_slot *slot)
     const struct inspect_slot *two = &visit->slots[1];
 
     if (!one->is_valid && !two->is_valid) {
-        judge(file, false, "damaged", "neither of its two copies verifies");
+        judge(file, false, "damaged", "both copies fail verification");
     } else if (!one->is_valid || !two->is_valid) {
-        judge(file, true, "one copy", "the other copy does not verify; the next start writes it");
+        judge(file, true, "one copy",
+              "the other copy fails verification; the next start "
+              "rewrites it");
     } else {
         judge(file, true, "sound", "written %" PRIu64 " times",
               one->seq > two->seq ? one->seq : two->seq);
@@ -92,7 +94,7 @@ static void add_missing(struct inspect_files *files)
             is_there = is_there || strcmp(files->items[k].name, names[i]) == 0;
         }
         if (!is_there) {
-            judge(add(files, names[i], "record"), false, "missing", "it is not there");
+            judge(add(files, names[i], "record"), false, "missing", "missing");
         }
     }
 }
@@ -109,8 +111,9 @@ static void on_segment(void *arg, const struct inspect_segment *segment)
     file->header = segment->header;
     file->last = segment->header.prev_zxid;
     file->end = VFS_BLOCK;
-    file->fault =
-        segment->is_valid && !file->is_valid ? "the file has another size than it says" : NULL;
+    file->fault = segment->is_valid && !file->is_valid
+                      ? "the file size differs from the size in its header"
+                      : NULL;
 }
 
 static void on_batch(void *arg, const struct inspect_segment *segment,
@@ -172,10 +175,10 @@ static void judge_reached(struct inspect_file *file, uint64_t end,
 {
     file->is_reached = true;
     if (!file->is_valid && !file->fault) {
-        judge(file, false, "damaged", "the header does not verify");
+        judge(file, false, "damaged", "the header fails verification");
     } else if (file->fault && end == 0 && report->verdict == STORE_TORN_TAIL) {
         judge(file, true, "torn tail",
-              "a crash cut off the batch at offset %" PRIu64 " before it was acknowledged",
+              "a crash interrupted the batch at offset %" PRIu64 " before it was acknowledged",
               file->fault_offset);
     } else if (file->fault && (end == 0 || file->fault_offset < end)) {
         judge(file, false, "damaged", "offset %" PRIu64 ": %s", file->fault_offset, file->fault);
@@ -217,9 +220,11 @@ static void judge_segments(struct visit *visit)
             continue;
         }
         if (visit->first == 0 || (file->is_ours && !is_whole)) {
-            judge(file, false, "not reached", "what leads to it is damaged or missing");
+            judge(file, false, "not reached",
+                  "a newer segment that leads to it is damaged or "
+                  "missing");
         } else {
-            judge(file, true, "left over", "the log no longer goes through it");
+            judge(file, true, "left over", "the log no longer uses it");
         }
     }
 }
@@ -234,11 +239,11 @@ static void on_snapshot(void *arg, const struct inspect_snapshot *snapshot)
 
     if (visit->first == 0) {
         judge(file, snapshot->is_valid, snapshot->is_valid ? "sound" : "damaged",
-              "the manifest does not say whether it counts");
+              "the manifest is damaged, so its use is unknown");
     } else if (!snapshot->is_ours || name_parse(snapshot->file).number < visit->report->log_base) {
-        judge(file, true, "left over", "the log does not reach back to it");
+        judge(file, true, "left over", "the log starts after it");
     } else if (!snapshot->is_valid) {
-        judge(file, false, "damaged", "it does not verify");
+        judge(file, false, "damaged", "it fails verification");
     } else {
         judge(file, true, "sound", "%" PRIu64 " znodes as of 0x%" PRIx64 " to 0x%" PRIx64,
               shown->node_count, shown->start, shown->end);
@@ -252,11 +257,11 @@ static void on_other(void *arg, const char *name)
     enum name_kind kind = name_parse(name).kind;
 
     if (kind == NAME_KIND_NEXT) {
-        judge(file, true, "sound", "zeros for the segment to come");
+        judge(file, true, "sound", "zeros, preallocated for the next segment");
     } else if (kind == NAME_KIND_TEMP) {
         judge(file, true, "left over", "unfinished; the next start removes it");
     } else {
-        judge(file, true, "unknown", "not a file of this store");
+        judge(file, true, "unknown", "not a file of zabra");
     }
 }
 

@@ -47,7 +47,7 @@ struct live *live_open(struct cli *cli)
     live->touch = curl_handles_easy();
     ASSERT(!failed);
     if (live->signal_fd < 0) {
-        lack_failed("no file descriptor is left for signals");
+        lack_failed("cannot handle signals: no file descriptor is left");
     }
     client_interrupt_by(cli->client, live->signal_fd);
     return live;
@@ -63,9 +63,9 @@ static void stop_touch(struct live *live)
     live->touch_headers = NULL;
 }
 
-/* Whatever becomes of it: a session that is not closed ends by its time-out. One that was lost is
- * closed too: this process may have been frozen for a part of the time-out, and the next holder
- * need not wait for the rest. Not while something of the command may still run. */
+/* A failed close is harmless: the session then expires. A lost session is closed too: this process
+ * may have been frozen for a part of the timeout, and the next holder need not wait for the rest.
+ * It is not closed while a part of the command may still run. */
 static void close_session(struct live *live)
 {
     struct client_request request = {
@@ -123,7 +123,7 @@ int live_session(struct live *live, int64_t timeout_ms, int64_t patience_ms)
     json = client_json(client);
     if (!*jsonr_text(json, "id")) {
         return client_fail(client, CMD_FAILED, "BadAnswer",
-                           "the answer is no session; is this a replica of zabra? %s",
+                           "the answer is not a session; check that a zabra replica listens at %s",
                            endpoints_url(client_endpoints(client)));
     }
     (void)snprintf(live->session, sizeof(live->session), "%s", jsonr_text(json, "id"));

@@ -86,7 +86,7 @@ static _Noreturn void become_child(const struct live *live, const struct start *
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != start->parent) {
-        _exit(CMD_CHILD_FAILED); /* We were gone before we could say so. */
+        _exit(CMD_CHILD_FAILED); /* The parent ended before this request took effect. */
     }
     (void)pthread_sigmask(SIG_SETMASK, &live->old_mask, NULL);
     inherited_only();
@@ -117,7 +117,7 @@ static int fail(struct live *live, const char *name, int why)
     int code = why == ENOENT ? CMD_CHILD_NOT_FOUND : CMD_CHILD_NOT_RUN;
 
     return cli_fail(live->cli, code, why == ENOENT ? "CommandNotFound" : "CommandNotRun",
-                    "%s: cannot be run: %s", name, strerrordesc_np(why));
+                    "cannot run %s: %s", name, strerrordesc_np(why));
 }
 
 int live_run(struct live *live, char **args, char *const *env, int input)

@@ -35,13 +35,14 @@ int main(int argc, char **argv)
     struct sigaction usual = {.sa_handler = SIG_DFL};
 
     inherited_note();
-    (void)sigaction(SIGCHLD, &usual, NULL); /* Where it is ignored nobody can wait for a child. */
+    (void)sigaction(SIGCHLD, &usual,
+                    NULL); /* Where SIGCHLD is ignored a child cannot be waited for. */
 
     int code = run(argc, argv);
 
     /* A full disk or a closed pipe behind stdout must not look like success. */
     if (fflush(stdout) || ferror(stdout)) {
-        (void)fprintf(stderr, "zabra: the output could not be written\n");
+        (void)fprintf(stderr, "zabra: could not write the output\n");
         return CMD_FAILED;
     }
     return code;

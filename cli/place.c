@@ -54,7 +54,7 @@ static int take_answer(struct place *place)
     place->fence = jsonr_number(json, "czxid");
     if (place_number(name_of(place)) < 0) {
         return cli_fail(place->wait->cli, CMD_FAILED, "BadAnswer",
-                        "%s: a replica has made this znode without a number",
+                        "%s: the replica created this znode without a sequence number",
                         buf_cstr(&place->path));
     }
     return CMD_OK;
@@ -172,7 +172,7 @@ int place_look(struct place *place, int64_t *ret_before, struct buf *ret_last)
     code = walk_list(place, &walk);
     if (code == CMD_OK && !walk.found) {
         code = cli_fail(place->wait->cli, CMD_FAILED, "PlaceLost",
-                        "%s: our place in the line was deleted", buf_cstr(&place->path));
+                        "%s: our place in the queue was deleted", buf_cstr(&place->path));
     }
     *ret_before = walk.before;
     buf_clear(ret_last);

@@ -47,7 +47,7 @@ static size_t take_header(char *data, size_t size, size_t count, void *ctx)
     return len;
 }
 
-/* False: told. */
+/* False: reported. */
 static bool begin(struct cli *cli, const char *target, struct asking *asking, CURLM *multi)
 {
     struct replicas_answer *answer = asking->answer;
@@ -181,12 +181,13 @@ int replicas_none(const struct cli *cli, const struct replicas *replicas)
         const struct replicas_answer *answer = &replicas->answers[i];
 
         if (answer->foreign) {
-            return cli_fail(cli, CMD_NO_ENSEMBLE, "BadAnswer", "%s: %s; are --endpoints right?",
+            return cli_fail(cli, CMD_NO_ENSEMBLE, "BadAnswer", "%s: %s; check --endpoints",
                             answer->url, answer->error);
         }
     }
     return cli_fail(cli, CMD_NO_ENSEMBLE, "NoEnsemble",
-                    "no replica answers at %s; is one running, and are --endpoints right?",
+                    "no replica answers at %s; check that one is running and that --endpoints is "
+                    "right",
                     cli->settings.endpoints);
 }
 

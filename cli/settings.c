@@ -21,21 +21,22 @@ enum {
 };
 
 const struct cmd_option settings_options[] = {
-    {"endpoints", 0, "HOST:PORT,...", "replicas, asked in this order (" DEFAULT_ENDPOINTS ")",
+    {"endpoints", 0, "HOST:PORT,...", "replicas to ask, in this order (" DEFAULT_ENDPOINTS ")",
      "ZABRA_ENDPOINTS"},
-    {"output", 'o', "text|json|ndjson|table", "what is printed, errors included (text)",
+    {"output", 'o', "text|json|ndjson|table", "output format, also of errors (text)",
      "ZABRA_OUTPUT"},
-    {"timeout", 0, "TIME", "for one request, all its tries together: 500ms, 15s, 2m (15s)",
+    {"timeout", 0, "TIME", "time limit of one request with all retries: 500ms, 15s, 2m (15s)",
      "ZABRA_TIMEOUT"},
-    {"user", 0, "NAME", "whose rights to use; the password is asked for on the terminal",
-     "ZABRA_USER"},
-    {"password-file", 0, "FILE", "its first line is the password", "ZABRA_PASSWORD_FILE"},
-    {"linearizable", 0, NULL, "no read is stale: a majority is asked first", "ZABRA_LINEARIZABLE"},
-    {"min-zxid", 0, "ZXID", "no read is older than this", "ZABRA_MIN_ZXID"},
-    {"curl", 0, NULL, "print the request as a line for a shell; change nothing", NULL},
-    {"no-color", 0, NULL, "plain text on a terminal too", "NO_COLOR"},
-    {"verbose", 'v', NULL, "say on stderr which replica is asked what", "ZABRA_VERBOSE"},
-    {"help", 'h', NULL, "explain the command", NULL},
+    {"user", 0, "NAME", "the user to authenticate as; prompts for the password", "ZABRA_USER"},
+    {"password-file", 0, "FILE", "read the password from the first line of FILE",
+     "ZABRA_PASSWORD_FILE"},
+    {"linearizable", 0, NULL, "never read stale data: confirm with a majority first",
+     "ZABRA_LINEARIZABLE"},
+    {"min-zxid", 0, "ZXID", "reads are at least as new as this", "ZABRA_MIN_ZXID"},
+    {"curl", 0, NULL, "print the request as a curl command; change nothing", NULL},
+    {"no-color", 0, NULL, "no colours, even on a terminal", "NO_COLOR"},
+    {"verbose", 'v', NULL, "log each request and its replica to stderr", "ZABRA_VERBOSE"},
+    {"help", 'h', NULL, "show this help", NULL},
     {.name = NULL},
 };
 
@@ -101,10 +102,11 @@ static bool read_file(struct settings *settings, int fd, const char *name)
     struct stat stat;
 
     if (fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0) {
-        return refuse(settings, "%s: others may read or change it; run: chmod 600 %s", name, name);
+        return refuse(settings, "%s: other users may read or change this file; run: chmod 600 %s",
+                      name, name);
     }
     return read_all(fd, &settings->file) ||
-           refuse(settings, "%s: cannot be read, or is longer than %d bytes", name,
+           refuse(settings, "cannot read %s, or it is longer than %d bytes", name,
                   (int)SETTINGS_FILE_MAX);
 }
 
@@ -120,8 +122,8 @@ static char *trim(char *text)
     return text;
 }
 
-/* What a line gives to the setting of that name; NULL when it is about something else. Cut free of
- * blanks in place. */
+/* The value that a line gives to the setting of that name; NULL when the line sets another one.
+ * Blanks are trimmed in place. */
 static char *value_in(char *line, const char *name)
 {
     size_t len = strlen(name);
@@ -145,7 +147,7 @@ static bool check_line(struct settings *settings, char *line, int number, const 
         }
     }
     return refuse(settings,
-                  "%s line %d: \"%.*s\" is no setting; they are the long options, as in "
+                  "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
                   "endpoints=host:port",
                   file, number, (int)strcspn(line, "= "), line);
 }
@@ -157,7 +159,7 @@ static bool split_file(struct settings *settings, const char *name)
     int number = 0;
 
     if (strlen(text) != settings->file.len) {
-        return refuse(settings, "%s: is no text", name);
+        return refuse(settings, "%s: not a text file", name);
     }
     for (char *line = text; line < end; number++) {
         char *next = strchrnul(line, '\n');
@@ -366,8 +368,8 @@ bool settings_load(struct settings *settings, const struct args *args)
     settings->color = has_color(settings, args);
     settings->verbose = is_on(settings, args, "verbose");
     if (settings->user && strchr(settings->user, ':')) {
-        return refuse(settings, "--user: a name has no colon; a password is never given on the "
-                                "command line, but by --password-file");
+        return refuse(settings, "--user: the name contains a colon; give the password with "
+                                "--password-file, never on the command line");
     }
     return take_format(settings, args) && take_timeout(settings, args) &&
            take_min_zxid(settings, args);

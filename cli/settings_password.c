@@ -72,10 +72,13 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
 
     close(fd);
     if (open_to_all) {
-        return refuse(settings, "--password-file: everybody may read %s; run: chmod 600 %s", name,
+        return refuse(settings, "--password-file: all users may read %s; run: chmod 600 %s", name,
                       name);
     }
-    return ok || refuse(settings, "--password-file: %s has no line that can be a password", name);
+    return ok || refuse(settings,
+                        "--password-file: %s contains no usable password in its first "
+                        "line",
+                        name);
 }
 
 /* ---- From the terminal ---- */
@@ -149,8 +152,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
             close(fd);
         }
         return refuse(settings,
-                      "there is no terminal to ask for the password of %s; give "
-                      "--password-file",
+                      "cannot ask for the password of %s without a terminal; give --password-file",
                       settings->user);
     }
 
@@ -170,7 +172,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     if (signal_that_came) {
         end_by(signal_that_came);
     }
-    return ok || refuse(settings, "no usable password was typed");
+    return ok || refuse(settings, "the typed password is empty or too long");
 }
 
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])

@@ -276,7 +276,7 @@ static void try_next(struct stream *stream, uint64_t now_ms)
     stream->down_ms = stream->down_ms ? stream->down_ms : now_ms;
 }
 
-/* So long a connection may be silent. One that has not even begun gets a share of the time of a
+/* How long a connection may be silent. One that has not even begun gets a share of the time of a
  * request: while its replica hangs another one may serve. */
 static uint64_t silence_ms(const struct stream *stream)
 {
@@ -303,7 +303,7 @@ uint64_t stream_turn(struct stream *stream, uint64_t now_ms)
     return stream->running ? stream->heard_ms + silence_ms(stream) : stream->connect_ms;
 }
 
-/* What was there before has another history now: begin anew, and say that something may be missing.
+/* The ensemble has another history now: start again, and report that events may be missing.
  */
 static void begin_anew(struct stream *stream)
 {
@@ -343,7 +343,7 @@ bool stream_take_end(struct stream *stream, void *easy, int curl_code, uint64_t 
         return false;
     }
     (void)curl_easy_getinfo(stream->easy, CURLINFO_RESPONSE_CODE, &status);
-    (void)curl_code; /* A stream that ends, for whatever reason, is gone on with elsewhere. */
+    (void)curl_code; /* A stream that ends, for any reason, resumes at another replica. */
     if (status > 0 && !stream->over && !client_is_replica(easy)) {
         take_foreign(stream, status, now_ms);
     } else if (stream->over || status == 0 || status == 200) {

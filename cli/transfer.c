@@ -120,7 +120,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *ctx)
 
 /* ---- One try ---- */
 
-/* So long nothing may move; before anything has, another replica may be quicker. */
+/* How long a transfer may stall; before it has started, another replica may be quicker. */
 static uint64_t patience_ms(const struct trying *trying)
 {
     return trying->transfer->progress.bytes > 0 ? (uint64_t)trying->transfer->patience_ms
@@ -167,7 +167,8 @@ static int judge_foreign(struct client *client, const char *url, long status, bo
 {
     return status / 100 == 5 && moved
                ? client_fail(client, CMD_FAILED, "CutOff",
-                             "%s: a proxy has lost the replica (status %ld)", url, status)
+                             "%s: a proxy lost its connection to the replica (status %ld)", url,
+                             status)
                : client_foreign(client, url, status);
 }
 
@@ -182,10 +183,10 @@ static int judge(const struct trying *trying, CURLcode result)
 
     (void)curl_easy_getinfo(trying->easy, CURLINFO_RESPONSE_CODE, &status);
     if (transfer->input_failed) {
-        return client_fail(client, CMD_FAILED, "File", "cannot be read to its end");
+        return client_fail(client, CMD_FAILED, "File", "cannot read to the end");
     }
     if (trying->refused) {
-        return client_fail(client, CMD_FAILED, "Output", "what was exported cannot be written");
+        return client_fail(client, CMD_FAILED, "Output", "cannot write the export");
     }
     if (status > 0 && !client_is_replica(trying->easy)) {
         return judge_foreign(client, url, status, moved);
@@ -198,15 +199,16 @@ static int judge(const struct trying *trying, CURLcode result)
     }
     if (result == CURLE_OPERATION_TIMEDOUT) {
         return client_fail(client, CMD_TIMED_OUT, "TimedOut",
-                           "%s: nothing has moved, and the %" PRId64 " ms of --timeout are over",
+                           "%s: no data was transferred, and the %" PRId64
+                           " ms of --timeout are over",
                            url, trying->cli->settings.timeout_ms);
     }
-    return moved
-               ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
-                             curl_easy_strerror(result))
-               : client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
-                             "no replica answers at %s; is one running, and are --endpoints right?",
-                             trying->cli->settings.endpoints);
+    return moved ? client_fail(client, CMD_FAILED, "CutOff", "%s: the connection broke: %s", url,
+                               curl_easy_strerror(result))
+                 : client_fail(client, CMD_NO_ENSEMBLE, "NoEnsemble",
+                               "no replica answers at %s; check that one is running and that "
+                               "--endpoints is right",
+                               trying->cli->settings.endpoints);
 }
 
 static void set_up(struct trying *trying)

@@ -73,7 +73,7 @@ static const char *name_fault(struct slice name)
         return "has an empty name between two slashes, or ends in one";
     }
     if (slice_eq(name, slice_str(".")) || slice_eq(name, slice_str(".."))) {
-        return "has a name \".\" or \"..\"; paths are written in full";
+        return "has a name \".\" or \"..\"; write paths in full";
     }
     return NULL;
 }

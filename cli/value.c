@@ -36,7 +36,7 @@ bool value_read_file(const struct cli *cli, const char *name, struct buf *out)
         close(fd);
     }
     if (!ok && out->overflow) {
-        (void)cli_fail(cli, CMD_LIMIT, "TooLarge", "%s: is larger than %d bytes", name,
+        (void)cli_fail(cli, CMD_LIMIT, "TooLarge", "%s is larger than %d bytes", name,
                        (int)VALUE_MAX);
     } else if (!ok) {
         (void)cli_fail(cli, CMD_FAILED, "File", "%s: %s", name, strerrordesc_np(why));
@@ -59,7 +59,7 @@ bool value_read(const struct cli *cli, const char *operand, struct value *value)
     }
     value->from = input ? "@-" : operand;
     if (!input && operand[1] == '\0') {
-        (void)cli_usage(cli, "a file's name is missing behind the @");
+        (void)cli_usage(cli, "a file name must follow @");
         return false;
     }
     return cli->settings.curl || value_read_file(cli, input ? "-" : operand + 1, &value->bytes);

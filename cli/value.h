@@ -9,9 +9,9 @@ enum {
 };
 
 /* Said in the help of each command that takes one. */
-#define VALUE_HELP                                                                        \
-    "DATA is text as it stands, @FILE what is in a file, - what comes by standard input " \
-    "(text\nthat begins with @ comes by one of these).\n"
+#define VALUE_HELP                                                                           \
+    "DATA is literal text, @FILE the contents of a file, - the standard input. Use one of\n" \
+    "the latter two for text that begins with @.\n"
 
 struct value {
     struct buf bytes;
@@ -20,14 +20,14 @@ struct value {
 };
 
 /* Reads what an operand gives; NULL: not given, no bytes. With --curl a file is named, not read,
- * and so is the standard input. False: told. Release in both cases. */
+ * and so is the standard input. False: reported. Release in both cases. */
 bool value_read(const struct cli *cli, const char *operand, struct value *value);
 void value_release(struct value *value);
 
 /* Makes it the body of a request. */
 void value_put(const struct value *value, struct client_request *request);
 
-/* Reads a whole file, or standard input for "-". False: told. */
+/* Reads a whole file, or standard input for "-". False: reported. */
 bool value_read_file(const struct cli *cli, const char *name, struct buf *out);
 
 #endif

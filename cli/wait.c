@@ -8,9 +8,9 @@
 
 enum {
     SHARE = 3,              /* A request may take this part of the session's time-out. */
-    PAUSE_MS = 200,         /* From a read that nobody has answered to the next one. */
+    PAUSE_MS = 200,         /* From an unanswered read to the next one. */
     PATIENCE_MIN_MS = 1000, /* For an answer, however little time is left to wait. */
-    LOOK_MS = 1000          /* So often it is asked whether anybody serves the watch. */
+    LOOK_MS = 1000          /* How often to check that a replica serves the watch. */
 };
 
 /* ---- Life ---- */
@@ -25,7 +25,7 @@ int wait_open(struct wait *wait, struct cli *cli)
     }
     if (args_has(&cli->args, "try")) {
         if (wait->wait_ms >= 0) {
-            return cli_usage(cli, "--try and --wait exclude each other");
+            return cli_usage(cli, "give either --try or --wait");
         }
         wait->wait_ms = 0;
     }
@@ -54,8 +54,8 @@ static int late(const struct wait *wait)
 
     return cli_fail(wait->cli, code, "WaitOver", "%s",
                     args_has(&wait->cli->args, "try")
-                        ? "another process is first, and --try does not wait"
-                        : "the time to wait is over");
+                        ? "another process holds it, and --try does not wait"
+                        : "the waiting time is over");
 }
 
 /* The same when a request has taken what was left of it. */
@@ -64,14 +64,14 @@ static int late_answer(const struct wait *wait)
     int code = wait->cli->args.child ? CMD_CHILD_TIMED_OUT : CMD_TIMED_OUT;
 
     client_explain(wait->cli->client);
-    return cli_fail(wait->cli, code, "WaitOver", "the time to wait is over: %s",
+    return cli_fail(wait->cli, code, "WaitOver", "the waiting time is over: %s",
                     client_error(wait->cli->client)->message);
 }
 
 static int lost(const struct wait *wait)
 {
     return cli_fail(wait->cli, CMD_EXPIRED, "SessionLost",
-                    "the session was lost while waiting: no replica has confirmed it in time");
+                    "the session was lost while waiting: no replica confirmed it in time");
 }
 
 /* A heartbeat says nothing; all else may mean that something has changed. */
@@ -270,7 +270,7 @@ int wait_next(struct wait *wait)
         if (is_down(wait, now_ms)) {
             return cli_fail(wait->cli, CMD_NO_ENSEMBLE, "NoEnsemble",
                             "no replica has served the watch for %" PRId64
-                            " ms at %s; 'zabra doctor' looks for the cause",
+                            " ms at %s; run 'zabra doctor' to find the cause",
                             wait->cli->settings.timeout_ms, wait->cli->settings.endpoints);
         }
         code = take_news(wait, now_ms + LOOK_MS, &worth);

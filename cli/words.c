@@ -25,7 +25,7 @@ static void begin_word(struct walk *walk)
     }
     walk->in_word = true;
     if (words->count == WORDS_MAX) {
-        words->fault = "there are too many words";
+        words->fault = "the line has too many words";
         return;
     }
     walk->starts[words->count++] = words->text.len;
@@ -89,7 +89,7 @@ bool words_split(struct words *words, const char *line, bool unfinished)
     words->open = walk.in_word;
     end_word(&walk);
     if (walk.quote && !unfinished) {
-        words->fault = "a quote is not closed";
+        words->fault = "a quote is not terminated";
     }
     for (int i = 0; i < words->count; i++) {
         words->items[i] = (char *)words->text.data + walk.starts[i];

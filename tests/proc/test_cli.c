@@ -209,7 +209,7 @@ static void test_forms_of_output(void **state)
     shell_expect("zabra acl $P/here", 0, "world:anyone:cdrwa\n");
     shell_expect("zabra set $P/here x --version 5", 4, "BadVersion); it is 0 now\n");
     shell_expect("zabra get $P/nope >$D/data2", 3, "zabra get: /f");
-    shell_expect("zabra whoami x", 2, "one too many: zabra whoami; see");
+    shell_expect("zabra whoami x", 2, "unexpected argument \"x\": zabra whoami; see");
     shell_expect("zabra help exit-codes", 0, "122  lost");
     shell_expect("zabra get --help", 0, "usage: zabra get [OPTIONS] PATH");
     shell_expect("zabra whoami --help", 0, "usage: zabra whoami [OPTIONS]\n");
@@ -304,20 +304,20 @@ static void test_mistakes(void **state)
         {"gett", "zabra: unknown command \"gett\"; did you mean get?\n"},
         {"nonsense", "zabra: unknown command \"nonsense\"; 'zabra help' lists them\n"},
         {"nonsense -o json", "\"command\":\"nonsense\""},
-        {"-o text get /", "zabra: \"-o\" is no command; options come behind one"},
+        {"-o text get /", "zabra: \"-o\" is not a command; options follow the command"},
         {"help gett", "zabra help: unknown command \"gett\"; did you mean get?\n"},
-        {"help get set", "\"set\" is one too many"},
+        {"help get set", "unexpected argument \"set\""},
         {"serve --nope", "zabra: nope: unknown key (flag --nope)"},
         {"serve zoo.cfg", "or --config FILE"},
         {"dev --nodes 10", "--nodes: \"10\" is not a number from 1 to 9"},
         {"dev --port 0", "--port: \"0\" is not a number from 1 to"},
         {"dev --data", "--data needs a directory"},
-        {"dev nonsense", "\"nonsense\" is no option"},
-        {"dev --node 3", "--node is no option, nor a key; did you mean --nodes?"},
-        {"dev --tickTme=9", "--tickTme is no option, nor a key; did you mean --tickTime?"},
-        {"dev --quite-another 9", "--quite-another is no option, nor a key of 'zabra help serve'"},
+        {"dev nonsense", "\"nonsense\" is neither an option"},
+        {"dev --node 3", "unknown option or key --node; did you mean --nodes?"},
+        {"dev --tickTme=9", "unknown option or key --tickTme; did you mean --tickTime?"},
+        {"dev --quite-another 9", "unknown option or key --quite-another; see 'zabra help serve'"},
         {"get / --endpoints 9998", "\"9998\" does not begin with HOST"},
-        {"lock a --ttl 50ms -- true", "--ttl: 50ms is not within 100 ms and 3600 s"},
+        {"lock a --ttl 50ms -- true", "--ttl: 50ms is not between 100 ms and 3600 s"},
         {"lock a --ttl soon -- true", "\"soon\" is not a time like"},
     };
     char line[SHELL_LINE_MAX];
@@ -356,10 +356,11 @@ static void test_errors_name_what_was_given(void **state)
     shell_expect("printf '%s\n' '{\"op\":\"check\",\"path\":\"/\"}' "
                  "'{\"op\":\"set\",\"path\":\"/x\",\"vresion\":1}' | zabra multi",
                  2, "zabra multi: ops[1]: vresion is not a member");
-    shell_expect("zabra quota $P/slip --count 5", 0, "/slip is not there yet; its quota is\n");
+    shell_expect("zabra quota $P/slip --count 5", 0,
+                 "/slip does not exist yet; its quota is set\n");
     assert_int_equal(shell("zabra quota $P/slip --clear"), 0);
-    shell_expect("zabra queue psuh mail x", 2, "\"psuh\" is none of push, pop, peek, len");
-    shell_expect("zabra get $P/closed", 5, "(NoAuth); no user was named with --user");
+    shell_expect("zabra queue psuh mail x", 2, "\"psuh\" is not one of push, pop, peek, len");
+    shell_expect("zabra get $P/closed", 5, "(NoAuth); the request had no user (--user)");
     shell_expect("zabra get $P/closed --user bob --password-file $D/wrong", 5, "(NoAuth)\n");
 }
 
@@ -380,7 +381,7 @@ static void test_credentials(void **state)
     shell_expect(
         "chmod 644 $D/pw; zabra get $P/closed --user bob --password-file $D/pw; c=$?; chmod 600 "
         "$D/pw; exit $c",
-        2, "everybody may read");
+        2, "all users may read");
     shell_expect("setsid zabra get $P/closed --user bob </dev/null", 2, "--password-file");
     shell_expect("ZABRA_SESSION=00000000-0000-4000-8000-000000000000 zabra get $P/here", 8,
                  "SessionExpired");

@@ -57,7 +57,7 @@ static void test_status(void **state)
                 ".error.code == \"NoEnsemble\" and .error.exit_code == 6");
     expect_json("zabra status -o json --user bob --password-file $D/none", 2,
                 ".error.code == \"Usage\"");
-    shell_expect("zabra status x", 2, "one too many");
+    shell_expect("zabra status x", 2, "unexpected argument \"x\"");
     shell_expect("zabra status --curl", 0, "/status/v1'");
 }
 
@@ -95,13 +95,13 @@ static void test_metrics(void **state)
 static void test_doctor(void **state)
 {
     (void)state;
-    shell_expect("zabra doctor", 0, "3 replicas asked, nothing is wrong\n");
+    shell_expect("zabra doctor", 0, "3 replicas asked, no problem found\n");
     expect_json("zabra doctor -o json", 0, ".ok and .replicas == 3 and .findings == []");
     expect_json("zabra doctor -o json --endpoints 127.0.0.1:1", 1,
                 "[.findings[].code] == [\"unreachable\", \"no-quorum\"] and .ok == false");
     shell_expect("zabra doctor --curl", 0, "/ensemble/v1'");
     ensemble_kill(&ensemble, 2);
-    shell_expect("zabra doctor", 1, "do:    Look at its log and start it");
+    shell_expect("zabra doctor", 1, "do:    Check its log and start it");
     shell_expect("until zabra doctor -o ndjson | grep no-spare; do :; done", 0, "2 of 3 voters");
     expect_json("zabra doctor -o json", 1,
                 "[.findings[].code] == [\"unreachable\", \"no-spare\"] and .errors == 1");
@@ -114,7 +114,7 @@ static void test_doctor_names_one_cause_once(void **state)
     (void)state;
     expect_json("zabra doctor -o json", 1,
                 "[.findings[].code] == [\"unreachable\", \"unreachable\", \"no-quorum\"] and "
-                "(.findings[2].found | test(\"1 of 3 voters are there, 2 are needed\"))");
+                "(.findings[2].found | test(\"1 of 3 voters work together, 2 are needed\"))");
     expect_json("zabra doctor -o json --endpoints ${ZABRA_ENDPOINTS%%,*}", 1,
                 "(.findings[-1].code == \"no-quorum\") and .errors == 3");
 }
@@ -140,13 +140,13 @@ static void test_the_reason_is_told(void **state)
     ensemble_kill(&ensemble, 1);
     shell_expect("until zabra api GET /status/v1 | grep 'serving\":false'; do :; done", 0,
                  "reason");
-    shell_expect("zabra set /app x --timeout 2s", 7, "; 'zabra doctor' looks for the cause");
+    shell_expect("zabra set /app x --timeout 2s", 7, "; run 'zabra doctor' to find the cause");
     assert_non_null(strstr(shell_output, " says: "));
     assert_null(strstr(shell_output, "still trying"));
     expect_json("zabra set /app x --timeout 2s -o json", 7,
                 ".error.message | test(\"may or may not .* says: .*zabra doctor\")");
     shell_expect("zabra get /app --linearizable --timeout 2s; [ $? -ge 6 ]", 0,
-                 "; 'zabra doctor' looks for the cause");
+                 "; run 'zabra doctor' to find the cause");
     shell_expect("script -qec 'zabra set /app x --timeout 5s' /dev/null </dev/null", 7,
                  "zabra: still trying; http://127.0.0.1:");
 }
@@ -216,7 +216,7 @@ static void test_conflicts(void **state)
     shell_expect("zabra get /dry", 3, "NoNode");
 }
 
-/* What was done before a failure stays, and is said. */
+/* Completed batches remain after a failure, and are reported. */
 static void test_what_is_not_whole_is_an_error(void **state)
 {
     (void)state;
@@ -225,8 +225,8 @@ static void test_what_is_not_whole_is_an_error(void **state)
                 ".error.exit_code == 9 and .error.import.lines == 1");
     shell_expect("zabra rm -ry /cut; zabra create /cut; (seq 300 | sed 's/.*/{\"path\":\"k&\"}/'; "
                  "echo '{\"path\":\"k1\"}') | zabra import /cut",
-                 9, "the first 256 znodes are done and stay");
-    /* Somebody who ends in the middle: what came is no whole export. */
+                 9, "the first 256 znodes were imported and remain");
+    /* The server ends in the middle: the export is incomplete. */
     shell_expect("printf 'HTTP/1.1 200 OK\\r\\nContent-Type: application/x-ndjson\\r\\nZk-Zxid: "
                  "0x1\\r\\nConnection: close\\r\\n\\r\\n{\"export\":1}\\n' >$D/answer; "
                  "python3 -c 'import socket,sys\n"
@@ -281,7 +281,7 @@ static void test_an_import_says_beforehand_that_it_needs_the_super_user(void **s
                  0, "302");
     expect_json("zabra import /early $D/own2 -o json", 5,
                 ".error.code == \"NoAuth\" and (.error.message | test(\"line 302.*nothing was "
-                "imported: it needs the super user\"))");
+                "imported: use the super user\"))");
     shell_expect("zabra ls /early", 0, "");
     assert_string_equal(shell_output, "");
     expect_json("zabra import /early $D/own2 -o json --dry-run", 5, ".error.code == \"NoAuth\"");
@@ -305,14 +305,15 @@ static void test_manual_pages(void **state)
                  0, "");
     assert_string_equal(shell_output, "");
     shell_expect(
-        "grep -vhE '^(\\.(TH|SH|TP|PP|nf|fi)( |$)|[^.])' $D/man/*; grep -n \"^'\" $D/man/*", 1, "");
+        "grep -vhE '^(\\.(TH|SH|SS|TP|PP|nf|fi)( |$)|[^.])' $D/man/*; grep -n \"^'\" $D/man/*", 1,
+        "");
     assert_string_equal(shell_output, "");
     shell_expect("! command -v groff >/dev/null || groff -man -Tutf8 -ww -z $D/man/*", 0, "");
     assert_string_equal(shell_output, "");
     shell_expect("zabra __man import", 0, "\\fB\\-\\-conflict\\fR \\fIfail|skip|overwrite\\fR");
     shell_expect("zabra __man serve", 0, "clientPort");
     shell_expect("zabra __man nonsense", 2, "there is no command");
-    shell_expect("zabra __man --to $D/no/such", 1, "cannot be written");
+    shell_expect("zabra __man --to $D/no/such", 1, "cannot write");
 }
 
 /* ---- shell ---- */
@@ -326,8 +327,8 @@ static void test_scripts(void **state)
     shell_expect("printf 'create \"/app/x y\" \"a # b\"\\nget /app/x\\\\ y\\nrm \"/app/x "
                  "y\"\\nget \"/app/x y\"' | zabra shell",
                  3, "a # b");
-    assert_non_null(strstr(shell_output, "line 4 has ended with 3"));
-    shell_expect("printf 'get /nope\\npwd\\n' | zabra shell", 3, "line 1 has ended with 3");
+    assert_non_null(strstr(shell_output, "line 4 ended with exit code 3"));
+    shell_expect("printf 'get /nope\\npwd\\n' | zabra shell", 3, "line 1 ended with exit code 3");
     assert_null(strstr(shell_output, "\n/\n"));
     shell_expect("printf 'get /nope\\npwd\\nexit\\nget /nope\\n' | zabra shell -k", 9, "\n/\n");
     shell_expect("printf 'cd /nope' | zabra shell", 3, "NoNode");
@@ -335,7 +336,7 @@ static void test_scripts(void **state)
     shell_expect("printf 'cd closed\\nls\\n' | zabra shell --user bob --password-file $D/pw", 0,
                  "in\n");
     shell_expect("printf 'set /app/a y --version 9' | zabra shell -o json", 4, "\"BadVersion\"");
-    shell_expect("printf 'get \"/app' | zabra shell", 2, "a quote is not closed");
+    shell_expect("printf 'get \"/app' | zabra shell", 2, "a quote is not terminated");
     shell_expect("printf 'gett /app' | zabra shell", 2, "did you mean get?");
     shell_expect("printf 'ls' | zabra shell --endpoints 127.0.0.1:1", 6, "no replica answers");
     /* What may be a name is one, wherever one is. */

@@ -173,7 +173,7 @@ static void test_a_lock_is_shared_with_recipes(void **state)
     (void)state;
     shell_expect("zabra create /locks/shared/lock- -s -p && zabra lock shared --try -- true", 124,
                  "--try does not wait");
-    shell_expect("zabra lock shared --wait 100ms -- true", 124, "the time to wait is over");
+    shell_expect("zabra lock shared --wait 100ms -- true", 124, "the waiting time is over");
     shell_expect("eval \"$LIB\"; zabra lock shared -- echo mine & p=$!; "
                  "await 'zabra ls /locks/shared | grep 3'; "
                  "zabra rm /locks/shared/lock-0000000000; wait $p",
@@ -229,7 +229,7 @@ static void test_a_barrier_is_left_together(void **state)
                  "(sleep 0.2; zabra rm /barriers/late/members/other) >/dev/null 2>&1 &'; "
                  "c=$?; zabra ls /barriers/late/members --linearizable; exit $c",
                  0, "/barriers/late/members/other");
-    assert_null(strstr(shell_output, "the time to wait"));
+    assert_null(strstr(shell_output, "the waiting time"));
     assert_null(strstr(shell_output, "\nother"));
 }
 
@@ -262,13 +262,13 @@ static void test_what_is_lost(void **state)
     (void)state;
     shell_expect("zabra lock l --ttl 4s -- sh -c 'trap \"\" TERM; zabra rm $ZABRA_LOCK_PATH; "
                  "while :; do sleep 0.05; done'",
-                 122, "the znode that stands for it was deleted");
+                 122, "its znode was deleted");
     shell_expect("zabra session --ttl 4s -- sh -c 'zabra session close; exec sleep 60'", 122,
                  "the session");
     shell_expect("eval \"$LIB\"; zabra create /locks/k/lock- -sp; zabra lock k -- true & p=$!; "
                  "await 'zabra rm /locks/k/lock-0000000001'; zabra rm /locks/k/lock-0000000000; "
                  "wait $p",
-                 125, "our place in the line was deleted");
+                 125, "our place in the queue was deleted");
 }
 
 /* What a command has started ends with it when it is lost, and is left alone when it ends itself.

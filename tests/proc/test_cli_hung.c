@@ -145,7 +145,7 @@ static void test_a_wait_is_over_in_time(void **state)
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         (void)snprintf(line, sizeof(line), "zabra %s --wait %dms -o json%s", ways[i].words,
                        (int)WAIT_MS, ways[i].code == 124 ? " -- true" : "");
-        expect_soon(line, ways[i].code, "the time to wait is over: ");
+        expect_soon(line, ways[i].code, "the waiting time is over: ");
     }
 }
 

@@ -186,11 +186,11 @@ static void test_a_port_in_use_is_told(void **state)
     start_dev("60");
     assert_int_equal(end_code(), 1);
     close(fd);
-    expect_said("replica 2 has ended unexpectedly: exit code 2");
+    expect_said("replica 2 ended unexpectedly: exit code 2");
     (void)snprintf(text, sizeof(text), "why   clientPort: port %u is in use", base + 1);
     expect_said(text);
-    expect_said("--port BASE");
-    expect_said("ending all");
+    expect_said("--port (it uses BASE");
+    expect_said("stopping all");
 }
 
 /* Another one, forgotten in some terminal, has the ports: its answers are not those of our own. */
@@ -201,7 +201,7 @@ static void test_another_ensemble_is_not_taken_for_ours(void **state)
 
     (void)state;
     start_dev("60");
-    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     (void)snprintf(text, sizeof(text), "export ZABRA_ENDPOINTS=127.0.0.1:%u,127.0.0.1:%u", base,
                    base + 1);
     expect_said(text);
@@ -214,8 +214,8 @@ static void test_another_ensemble_is_not_taken_for_ours(void **state)
 
     dev = first;
     assert_int_equal(code, 1);
-    expect_said("has ended unexpectedly: exit code 2");
-    expect_said("ending all");
+    expect_said("ended unexpectedly: exit code 2");
+    expect_said("stopping all");
     assert_false(says("one tree"));
     ensemble_wait_all_ready(&ensemble);
 }
@@ -227,7 +227,7 @@ static void test_crashed_replicas_are_started_again(void **state)
 
     (void)state;
     start_dev("60");
-    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(children(known), NODES);
     victim = known[0];
     for (uint32_t i = 0; i < KILLS; i++) {
@@ -236,9 +236,9 @@ static void test_crashed_replicas_are_started_again(void **state)
         victim = new_child(known);
         assert_int_equal(children(known), NODES);
     }
-    expect_said("has ended unexpectedly: signal 9 (Killed)");
-    expect_said("it is started again in 0.5 s");
-    expect_said("it is started again in 1.0 s");
+    expect_said("ended unexpectedly: signal 9 (Killed)");
+    expect_said("restart in 0.5 s");
+    expect_said("restart in 1.0 s");
     ensemble_wait_all_ready(&ensemble);
     assert_int_equal(kill(dev, SIGINT), 0);
     assert_int_equal(end_code(), 0);
@@ -265,14 +265,14 @@ static void test_a_majority_is_an_ensemble(void **state)
 
     (void)state;
     start_dev("5");
-    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 
     start_dev(ENSEMBLE_FACTOR > 1 ? "15" : "5");
     ENSEMBLE_WAIT(&ensemble, children(pids) == NODES);
     assert_int_equal(kill(pids[2], SIGSTOP), 0);
-    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     expect_said("replica 3 does not serve");
     expect_said("2 of 3 replicas serve");
     assert_int_equal(kill(pids[2], SIGCONT), 0);
@@ -297,7 +297,7 @@ static void test_a_terminal_that_closes_ends_all_in_order(void **state)
 {
     (void)state;
     start_dev("60");
-    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(kill(dev, SIGHUP), 0);
     assert_int_equal(end_code(), 0);
     for (uint32_t id = 1; id <= NODES; id++) {
@@ -312,12 +312,12 @@ static void test_under_nohup_it_outlives_its_terminal(void **state)
     ignore_hangup = true;
     start_dev("60");
     ignore_hangup = false;
-    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C ends all"));
+    ENSEMBLE_WAIT(&ensemble, says("Ctrl-C stops all"));
     assert_int_equal(kill(dev, SIGHUP), 0);
     assert_int_equal(kill(dev, SIGHUP), 0);
     ensemble_wait_all_ready(&ensemble);
     assert_false(has_ended());
-    assert_false(says("ending all replicas"));
+    assert_false(says("stopping all replicas"));
     assert_int_equal(kill(dev, SIGTERM), 0);
     assert_int_equal(end_code(), 0);
 }

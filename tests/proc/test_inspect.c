@@ -134,7 +134,7 @@ static void an_empty_directory_is_not_sound(void **state)
     (void)state;
     assert_int_equal(vfs.ops->list(vfs.ctx, remove_name, NULL), ERR_OK);
     assert_int_equal(run_inspect(""), 1);
-    assert_non_null(strstr(output, ": empty, no replica has written here\n"));
+    assert_non_null(strstr(output, ": empty, no replica has used it\n"));
     assert_int_equal(run_inspect("-o json"), 1);
     assert_non_null(strstr(output, "\"verdict\":\"empty\",\"sound\":false"));
 }
@@ -180,7 +180,7 @@ static void what_a_damaged_header_hides_is_not_reached(void **state)
     (void)state;
     flip("wal-00000001-0000000000000003", 70);
     assert_int_equal(run_inspect(""), 1);
-    assert_line("wal-00000001-0000000000000003", "damaged: the header does not verify");
+    assert_line("wal-00000001-0000000000000003", "damaged: the header fails verification");
     assert_line(FIRST, "not reached: ");
 }
 

@@ -315,7 +315,7 @@ static void a_line_becomes_words(void **state)
         {"a # b", {"a"}, NULL},
         {"a#b ''", {"a#b", ""}, NULL},
         {"", {NULL}, NULL},
-        {"a 'b", {NULL}, "a quote is not closed"},
+        {"a 'b", {NULL}, "a quote is not terminated"},
     };
 
     (void)state;
