@@ -15,6 +15,7 @@ sys.dont_write_bytecode = True
 import clang_tidy  # noqa: E402
 import hardening  # noqa: E402
 import tables  # noqa: E402
+import words  # noqa: E402
 from common import SKIPPED, Report, folder_of, include_graph  # noqa: E402
 from common import line_of, matches_any, run, run_all, sources, walk  # noqa: E402
 
@@ -250,6 +251,7 @@ CHECKS = {
     "format": check_format,
     "hardening": hardening.check,
     "clang_tidy": clang_tidy.check,
+    "words": words.check,
 }
 
 
