@@ -23,6 +23,9 @@ void buf_release(struct buf *buf);
 /* Empties the buffer, keeps its memory, clears `overflow`. */
 void buf_clear(struct buf *buf);
 
+/* The same, and frees the memory when there is more than `keep_bytes` of it. */
+void buf_trim(struct buf *buf, size_t keep_bytes);
+
 /* Makes room for `len` more bytes and returns where they go, without changing `len`; NULL and
  * `overflow` when that would pass the maximum. */
 uint8_t *buf_reserve(struct buf *buf, size_t len);

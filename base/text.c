@@ -51,13 +51,7 @@ void text_clear(struct text *text, size_t keep_bytes)
         drop_refs(text);
     }
     text->no_room = false;
-    buf_clear(&text->own);
-    if (text->own.cap > keep_bytes) {
-        size_t size_max = text->own.size_max;
-
-        buf_release(&text->own);
-        buf_init(&text->own, size_max);
-    }
+    buf_trim(&text->own, keep_bytes);
 }
 
 /* ---- Writing ---- */

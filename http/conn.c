@@ -134,17 +134,6 @@ bool http_conn_enter(struct http_conn *conn, enum http_phase phase, uint64_t lim
     return false;
 }
 
-void http_conn_trim(struct buf *buf)
-{
-    buf_clear(buf);
-    if (buf->cap > HTTP_KEEP_BYTES) {
-        size_t size_max = buf->size_max;
-
-        buf_release(buf);
-        buf_init(buf, size_max);
-    }
-}
-
 void http_conn_reset(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -162,12 +151,12 @@ void http_conn_reset(struct http_conn *conn)
     principal_release(&conn->principal);
     explicit_bzero(request->secret, sizeof(request->secret));
     *request = (struct http_request){.id = 0};
-    http_conn_trim(&conn->target);
-    http_conn_trim(&conn->decoded);
-    http_conn_trim(&conn->strings);
+    buf_trim(&conn->target, HTTP_KEEP_BYTES);
+    buf_trim(&conn->decoded, HTTP_KEEP_BYTES);
+    buf_trim(&conn->strings, HTTP_KEEP_BYTES);
     http_request_body_drop(conn);
-    http_conn_trim(&conn->acl);
-    http_conn_trim(&conn->uri);
+    buf_trim(&conn->acl, HTTP_KEEP_BYTES);
+    buf_trim(&conn->uri, HTTP_KEEP_BYTES);
     text_clear(&conn->out, HTTP_KEEP_BYTES);
     if (atomic_load_explicit(&conn->kept, memory_order_relaxed) > 0) {
         atomic_store_explicit(&conn->kept, 0, memory_order_relaxed);

@@ -2,38 +2,9 @@
 #include "base/check.h"
 #include "http/http_int.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 enum {
-    QUOTE_MAX = 64,            /* Bytes of a client's text that an error repeats. */
     WAIT_SECONDS_MAX = 1000000 /* Read of Prefer: wait; the limit that counts is configured. */
 };
-
-void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
-{
-    struct http_request *request = &conn->request;
-    va_list args;
-
-    if (request->refused) {
-        return;
-    }
-    request->refused = true;
-    request->fault.err = err;
-    va_start(args, format);
-    (void)vsnprintf(request->fault.detail, sizeof(request->fault.detail), format, args);
-    va_end(args);
-}
-
-int http_quote_len(struct slice text)
-{
-    return text.len < QUOTE_MAX ? (int)text.len : QUOTE_MAX;
-}
-
-const char *http_quote(struct slice text)
-{
-    return text.len > 0 ? (const char *)text.data : "";
-}
 
 /* ---- Where the request goes ---- */
 

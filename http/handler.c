@@ -26,17 +26,6 @@ void *http_on_target(void *cls, const char *uri, struct MHD_Connection *mhd)
     return conn;
 }
 
-const struct gate_status *http_status(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-
-    if (!request->has_status) {
-        gate_status(conn->http->gate, &request->status);
-        request->has_status = true;
-    }
-    return &request->status;
-}
-
 static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name,
                                  size_t name_len, const char *value, size_t value_len)
 {
@@ -161,14 +150,6 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     return !request->import || http_import_wait(conn) ? MHD_YES : MHD_NO;
 }
 
-/* The state may have been put back by a snapshot since it was found new enough. */
-zxid_t http_least_zxid(const struct http_request *request)
-{
-    zxid_t waited = request->op ? request->op->wait_zxid : 0;
-
-    return waited > request->min_zxid ? waited : request->min_zxid;
-}
-
 static void read_view(struct http_conn *conn, struct op_result *result)
 {
     struct http_request *request = &conn->request;
@@ -179,7 +160,7 @@ static void read_view(struct http_conn *conn, struct op_result *result)
         op_result_release(result);
         op_result_init(result);
         result->err = ERR_REPLICA_BEHIND;
-        result->detail = "this replica is taking over another state";
+        result->detail = HTTP_TAKING_OVER;
     }
 }
 
@@ -205,16 +186,6 @@ enum MHD_Result http_run_read(struct http_conn *conn)
     }
     op_result_release(&result);
     return done; /* Waiting, the connection is another thread's to resume by now. */
-}
-
-/* Core thread. Nothing of the connection may be touched once it is resumed. */
-static void on_reply(struct op_request *op)
-{
-    struct http_conn *conn = op->ctx;
-    struct http *http = conn->http;
-
-    MHD_resume_connection(conn->mhd);
-    http_suspended_drop(http);
 }
 
 /* What the core is asked: the request itself or, for what is answered here, to find its session. */
@@ -244,43 +215,9 @@ static struct op_request *make_op(struct http_conn *conn)
     struct op_request *op = op_request_new();
 
     fill_op(conn, op);
-    op->principal = conn->principal;
-    op->principal.auth = auth_ref(conn->principal.auth);
     op->consistency = request->consistency;
     op->min_zxid = request->min_zxid;
     return op;
-}
-
-/* So long the core may take. A client that waits for less (Prefer: wait) is told by then whether
- * its write was done; a read with that preference waits for a change, which is another wait. */
-static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
-{
-    uint64_t most_ms = conn->http->limits->request_timeout_ms;
-    uint64_t wait_ms = conn->request.wait_ms;
-
-    return op->def->kind == OP_KIND_WRITE && wait_ms > 0 && wait_ms < most_ms ? wait_ms : most_ms;
-}
-
-/* Suspended first: the reply may come before the submission returns. */
-enum MHD_Result http_submit(struct http_conn *conn, struct op_request *op)
-{
-    struct http *http = conn->http;
-
-    ASSERT(!conn->request.op);
-    op->deadline_ms = os_now_ms() + patience_ms(conn, op);
-    op->on_reply = on_reply;
-    op->ctx = conn;
-    conn->request.op = op;
-    http_suspended_add(http);
-    MHD_suspend_connection(conn->mhd);
-
-    enum err err = gate_submit(http->gate, op);
-
-    if (err != ERR_OK) {
-        op->result.err = err;
-        on_reply(op);
-    }
-    return MHD_YES;
 }
 
 /* Writes are checked by the leader; what opens or closes a session, and what says how this replica
@@ -312,22 +249,6 @@ static enum MHD_Result run_here(struct http_conn *conn)
     UNREACHABLE();
 }
 
-enum err http_session_find(struct http_conn *conn, const char **ret_why)
-{
-    zxid_t zxid = 0;
-    enum err err = http_session_look(conn, &zxid);
-
-    *ret_why = "the session has expired, or was closed";
-    if (err == ERR_UNKNOWN_SESSION && zxid >= http_least_zxid(&conn->request)) {
-        return ERR_SESSION_EXPIRED;
-    }
-    if (err != ERR_OK) {
-        *ret_why = "this replica is taking over another state";
-        return ERR_REPLICA_BEHIND;
-    }
-    return ERR_OK;
-}
-
 /* A write is done, and its session may be new to this replica. */
 static enum MHD_Result answer_write(struct http_conn *conn)
 {
@@ -351,8 +272,7 @@ static enum MHD_Result resumed(struct http_conn *conn)
     enum op_kind kind = op_args_kind(&request->args);
     const char *why = NULL;
 
-    request->has_status = false;
-    request->history = gate_history(conn->http->gate);
+    http_status_renew(conn);
     if (kind == OP_KIND_WRITE) {
         return answer_write(conn);
     }
@@ -386,7 +306,6 @@ static bool needs_core(struct http_conn *conn)
 static enum MHD_Result run_op(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
-    const char *why = NULL;
     zxid_t zxid = 0;
 
     if (request->session.shown) {
@@ -401,12 +320,7 @@ static enum MHD_Result run_op(struct http_conn *conn)
         return http_submit(conn, make_op(conn));
     }
 
-    enum err err = op_args_kind(&request->args) == OP_KIND_READ
-                       ? gate_check_local(conn->http->gate, &why)
-                       : ERR_OK;
-
-    if (err != ERR_OK) {
-        http_refuse(conn, err, "%s", why ? why : err_text(err));
+    if (op_args_kind(&request->args) == OP_KIND_READ && !http_check_local(conn)) {
         return http_answer_fault(conn);
     }
     return run_here(conn);

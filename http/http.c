@@ -128,32 +128,6 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
     return ERR_OK;
 }
 
-void http_suspended_add(struct http *http)
-{
-    pthread_mutex_lock(&http->wait_mutex);
-    http->suspended++;
-    pthread_mutex_unlock(&http->wait_mutex);
-}
-
-void http_suspended_drop(struct http *http)
-{
-    pthread_mutex_lock(&http->wait_mutex);
-    ASSERT(http->suspended > 0);
-    http->suspended--;
-    pthread_cond_broadcast(&http->changed);
-    pthread_mutex_unlock(&http->wait_mutex);
-}
-
-uint32_t http_suspended(struct http *http)
-{
-    pthread_mutex_lock(&http->wait_mutex);
-
-    uint32_t suspended = http->suspended;
-
-    pthread_mutex_unlock(&http->wait_mutex);
-    return suspended;
-}
-
 void http_drain(struct http *http)
 {
     uint64_t end_ms = os_now_ms() + HTTP_DRAIN_MS;

@@ -54,6 +54,7 @@ enum {
     HTTP_BODIES_BYTES = 256 << 20 /* Of the requests of all connections, until they are answered. */
 };
 
+#define HTTP_TAKING_OVER     "this replica is taking over another state"
 #define HTTP_CHALLENGE_BASIC "Basic realm=\"zabra\", charset=\"UTF-8\""
 
 struct http_metrics {
@@ -266,7 +267,6 @@ void http_conn_tell(struct http_conn *conn, enum err err, uint32_t status, const
 /* Tells what the inlet has found, and ends the connection; in its library thread. */
 void http_conn_refuse(struct http_conn *conn);
 void http_conn_reset(struct http_conn *conn); /* Frees what the request held. */
-void http_conn_trim(struct buf *buf);         /* Empties it, and keeps HTTP_KEEP_BYTES at most. */
 
 /* Acceptor: closes connections whose deadline has passed. */
 void http_conns_scan(struct http *http, uint64_t now_ms);
@@ -274,12 +274,43 @@ void http_conns_scan(struct http *http, uint64_t now_ms);
 /* Acceptor: closes those that have nothing more to say; returns how many have. */
 uint32_t http_conns_close_idle(struct http *http);
 
-/* ---- http.c ---- */
-void http_suspended_add(struct http *http);
+/* ---- request.c: what every stage of a request may need ---- */
 
-/* The last touch of `http` by a request that comes back: a stop may follow at once. */
-void http_suspended_drop(struct http *http);
+/* Refuses the request; the first refusal stays. */
+void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A client's text for a format of "%.*s": never more than an error should repeat. */
+int http_quote_len(struct slice text);
+const char *http_quote(struct slice text);
+
+/* False, and the request is refused: this replica may not answer from its own state now. */
+bool http_check_local(struct http_conn *conn);
+
+/* What the gate knows now; asked once for each request, and only when something depends on it. */
+const struct gate_status *http_status(struct http_conn *conn);
+void http_status_renew(struct http_conn *conn); /* After a suspension: the status is asked again. */
+
+/* An answer must not be of an older state than this. */
+zxid_t http_least_zxid(const struct http_request *request);
+
+/* The handler is called again when the connection is resumed, from any thread. That thread may
+ * touch neither the connection nor `http` afterwards: http_stop waits for the last one. */
+void http_suspend(struct http_conn *conn);
+void http_resume(struct http *http, struct MHD_Connection *mhd);
 uint32_t http_suspended(struct http *http);
+
+/* Hands the request, for the principal of the connection, to the gate and suspends the connection;
+ * the reply is in request.op when the handler is called again. Takes `op`. */
+enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op);
+
+/* Looks the session of the request up here, and says that its client is alive. ERR_UNKNOWN_SESSION
+ * is certain only if `*ret_zxid`, the state looked at, is that of a quorum round begun since. */
+enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
+
+/* Behind a quorum round: a session that is not there now is gone, unless this state is an older one
+ * that has been put in place since. */
+enum err http_session_find(struct http_conn *conn, const char **ret_why);
 
 /* ---- caps.c ---- */
 enum http_cap {
@@ -336,22 +367,8 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
 void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
 
-/* Hands the request to the gate and suspends the connection; the handler goes on when the answer is
- * here. Takes `op`. */
-enum MHD_Result http_submit(struct http_conn *conn, struct op_request *op);
-
-/* Behind a quorum round: a session that is not there now is gone, unless this state is an older one
- * that has been put in place since. */
-enum err http_session_find(struct http_conn *conn, const char **ret_why);
-
 /* Runs the row's read function and answers; again as often as need be. Library thread. */
 enum MHD_Result http_run_read(struct http_conn *conn);
-
-/* An answer must not be of an older state than this. */
-zxid_t http_least_zxid(const struct http_request *request);
-
-/* What the gate knows now; asked once for each request, and only when something depends on it. */
-const struct gate_status *http_status(struct http_conn *conn);
 
 /* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* Sets request.refused when it must be. */
@@ -369,14 +386,6 @@ bool http_request_body_decoded(struct http_conn *conn);
 /* The body is not needed any more, nor is what it was decoded to. */
 void http_request_body_drop(struct http_conn *conn);
 
-/* Refuses the request; the first refusal stays. */
-void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* A client's text for a format of "%.*s": never more than an error should repeat. */
-int http_quote_len(struct slice text);
-const char *http_quote(struct slice text);
-
 /* ---- who.c: credentials, session, key of a retry ---- */
 
 /* By the head, when the row is known. */
@@ -384,10 +393,6 @@ void http_take_who(struct http_conn *conn);
 
 /* The ACL of the header, once the body is decoded. */
 void http_place_acl(struct http_conn *conn);
-
-/* Looks the session of the request up here, and says that its client is alive. ERR_UNKNOWN_SESSION
- * is certain only if `*ret_zxid`, the state looked at, is that of a quorum round begun since. */
-enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid);
 
 /* ---- mask.c: targets without secrets ---- */
 

@@ -100,8 +100,6 @@ static enum MHD_Result submit(struct http_conn *conn, struct op_request *take_op
         op_request_free(take_op);
         return MHD_NO;
     }
-    take_op->principal = conn->principal;
-    take_op->principal.auth = auth_ref(conn->principal.auth);
     conn->request.import->asked_ms = os_now_ms();
     return http_submit(conn, take_op);
 }

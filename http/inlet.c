@@ -236,10 +236,7 @@ static size_t give(struct http_inlet *inlet, uint8_t *to, size_t len)
         inlet->ready -= given;
     }
     if (inlet->held.len == 0 && inlet->held.data) {
-        size_t size_max = inlet->held.size_max;
-
-        buf_release(&inlet->held);
-        buf_init(&inlet->held, size_max);
+        buf_trim(&inlet->held, 0);
     }
     return given;
 }

@@ -83,8 +83,7 @@ static void wait_in_line(struct http_conn *conn)
     conn->large_end_ms = os_now_ms() + http->limits->request_timeout_ms;
     list_push_back(&large->waiting, &conn->large_node);
     large->waiting_count++;
-    http_suspended_add(http);
-    MHD_suspend_connection(conn->mhd); /* Before anybody can resume it. */
+    http_suspend(conn); /* Before any thread can resume it. */
 }
 
 static void refuse_entry(struct http_conn *conn)
@@ -133,13 +132,9 @@ static struct http_conn *take_first(struct http_large *large, enum http_large_st
     return conn;
 }
 
-/* Nothing of the connection may be touched once it is resumed. */
 static void resume(struct http_conn *conn)
 {
-    struct http *http = conn->http;
-
-    MHD_resume_connection(conn->mhd);
-    http_suspended_drop(http);
+    http_resume(conn->http, conn->mhd);
 }
 
 void http_large_leave(struct http_conn *conn)

@@ -82,7 +82,7 @@ bool http_request_body_decoded(struct http_conn *conn)
 
 void http_request_body_drop(struct http_conn *conn)
 {
-    http_conn_trim(&conn->body);
+    buf_trim(&conn->body, HTTP_KEEP_BYTES);
     if (conn->body_charged > 0) {
         budget_give(&conn->http->bodies, conn->body_charged);
         conn->body_charged = 0;

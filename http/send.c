@@ -135,7 +135,7 @@ static void drop_request(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
-    http_conn_trim(&conn->strings);
+    buf_trim(&conn->strings, HTTP_KEEP_BYTES);
     mem_free(request->multi);
     request->multi = NULL;
     op_request_free(request->op);

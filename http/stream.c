@@ -114,12 +114,11 @@ static bool may_begin(struct http_conn *conn)
 {
     const struct http_request *request = &conn->request;
     const struct op_args *args = &request->args;
-    const char *why = NULL;
-    enum err err = gate_check_local(conn->http->gate, &why);
 
-    if (err != ERR_OK) {
-        http_refuse(conn, err, "%s", why ? why : err_text(err));
-    } else if (atomic_load(&conn->http->draining)) {
+    if (!http_check_local(conn)) {
+        return false;
+    }
+    if (atomic_load(&conn->http->draining)) {
         http_refuse(conn, ERR_NOT_READY, "this replica is being stopped: go to another one");
     } else if (args->has_since_history && args->since_history != request->history) {
         http_refuse(conn, ERR_HISTORY_CHANGED,
@@ -156,8 +155,7 @@ enum MHD_Result http_stream_begin(struct http_conn *conn)
     }
     request->stream = stream_new(conn);
     request->waited = true;
-    http_suspended_add(conn->http);
-    MHD_suspend_connection(conn->mhd);
+    http_suspend(conn);
     watcher_call(&request->stream->client, WATCHER_BEGIN);
     return MHD_YES;
 }

@@ -320,8 +320,6 @@ static enum err try_add(struct http_stream *stream, struct subscribe_result *ret
 
 void stream_answer(struct http_stream *stream, enum err err)
 {
-    struct http *http = stream->http;
-
     stream->err = err;
     if (err != ERR_OK) {
         stream->place = STREAM_ENDED;
@@ -329,8 +327,7 @@ void stream_answer(struct http_stream *stream, enum err err)
         watch_owner_release(subscribe_table(stream->client.watcher->subscriber),
                             &stream->client.owner);
     }
-    MHD_resume_connection(stream->mhd);
-    http_suspended_drop(http);
+    http_resume(stream->http, stream->mhd);
 }
 
 static void open(struct http_stream *stream, const struct subscribe_result *result)

@@ -35,11 +35,8 @@ struct http_export {
 bool http_transfer_begin(struct http_conn *conn)
 {
     struct http *http = conn->http;
-    const char *why = NULL;
-    enum err err = gate_check_local(http->gate, &why);
 
-    if (err != ERR_OK) {
-        http_refuse(conn, err, "%s", why ? why : err_text(err));
+    if (!http_check_local(conn)) {
         return false;
     }
     if (atomic_load(&http->draining)) {
@@ -175,7 +172,7 @@ static enum MHD_Result begin(struct http_conn *conn)
         export_free(export);
         export = NULL;
         result.err = ERR_REPLICA_BEHIND;
-        result.detail = "this replica is taking over another state";
+        result.detail = HTTP_TAKING_OVER;
     }
     request->zxid = result.zxid;
     if (export && !request->is_head) {

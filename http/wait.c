@@ -35,8 +35,7 @@ static void finish(struct http_wait *wait)
 
     watcher_remove(&wait->client);
     atomic_fetch_sub_explicit(&http->watcher->metrics.waits.value, 1, memory_order_relaxed);
-    MHD_resume_connection(wait->conn->mhd);
-    http_suspended_drop(http);
+    http_resume(http, wait->conn->mhd);
 }
 
 static void give_up(struct http_wait *wait)
@@ -209,29 +208,18 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
     if (result->zxid > request->min_zxid) {
         request->min_zxid = result->zxid; /* The next answer is no older one. */
     }
-    http_suspended_add(conn->http);
-    MHD_suspend_connection(conn->mhd);
+    http_suspend(conn);
     watcher_call(&request->wait->client, WATCHER_BEGIN);
     return true;
 }
 
 enum MHD_Result http_wait_over(struct http_conn *conn)
 {
-    const char *why = NULL;
-
     if (conn->request.wait->gone) {
         return MHD_NO;
     }
-    conn->request.has_status = false;
-    conn->request.history = gate_history(conn->http->gate);
-
-    enum err err = gate_check_local(conn->http->gate, &why);
-
-    if (err != ERR_OK) {
-        http_refuse(conn, err, "%s", why ? why : err_text(err));
-        return http_answer_fault(conn);
-    }
-    return http_run_read(conn);
+    http_status_renew(conn);
+    return http_check_local(conn) ? http_run_read(conn) : http_answer_fault(conn);
 }
 
 void http_wait_free(struct http_wait *wait)

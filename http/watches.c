@@ -8,14 +8,12 @@ struct http_watches {
     struct http_conn *conn;
 };
 
-/* The thread that was asked last. Nothing of the connection may be touched once it is resumed. */
+/* The thread that was asked last. */
 static void on_done(struct census *census)
 {
     struct http_conn *conn = census->ctx;
-    struct http *http = conn->http;
 
-    MHD_resume_connection(conn->mhd);
-    http_suspended_drop(http);
+    http_resume(conn->http, conn->mhd);
 }
 
 enum MHD_Result http_watches_begin(struct http_conn *conn)
@@ -26,8 +24,7 @@ enum MHD_Result http_watches_begin(struct http_conn *conn)
     watches->census.on_done = on_done;
     watches->census.ctx = conn;
     conn->request.watches = watches;
-    http_suspended_add(conn->http);
-    MHD_suspend_connection(conn->mhd);
+    http_suspend(conn);
     census_pass(&watches->census);
     return MHD_YES;
 }

@@ -86,29 +86,6 @@ static void open_session(struct http_conn *conn)
     op_args_hash_secret(&request->args, request->secret_hash);
 }
 
-enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
-{
-    struct http_request *request = &conn->request;
-    struct op_args args;
-    struct op_result result;
-
-    ASSERT(request->session.shown);
-    op_args_init(&args, OP_GETSESSION);
-    args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
-    op_result_init(&result);
-    view_session(gate_view(conn->http->gate), &conn->principal, &args, &result);
-
-    enum err err = result.err;
-
-    *ret_zxid = result.zxid;
-    if (err == ERR_OK) {
-        request->session_id = result.session.id;
-        gate_touch(conn->http->gate, request->session_id);
-    }
-    op_result_release(&result);
-    return err;
-}
-
 /* ---- Keys of retries ---- */
 
 /* A string of structured fields (RFC 9651) or its bare bytes; the quotes are not part of it. */

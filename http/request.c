@@ -1,0 +1,197 @@
+/*
+ * What every stage of a request may need: to refuse it, to suspend its connection and resume it, to
+ * hand it to the core, to find its session. These are the leaves of the folder: nothing here
+ * answers.
+ */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "http/http_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    QUOTE_MAX = 64 /* Bytes of a client's text that an error repeats. */
+};
+
+/* ---- Refusals ---- */
+
+void http_refuse(struct http_conn *conn, enum err err, const char *format, ...)
+{
+    struct http_request *request = &conn->request;
+    va_list args;
+
+    if (request->refused) {
+        return;
+    }
+    request->refused = true;
+    request->fault.err = err;
+    va_start(args, format);
+    (void)vsnprintf(request->fault.detail, sizeof(request->fault.detail), format, args);
+    va_end(args);
+}
+
+int http_quote_len(struct slice text)
+{
+    return text.len < QUOTE_MAX ? (int)text.len : QUOTE_MAX;
+}
+
+const char *http_quote(struct slice text)
+{
+    return text.len > 0 ? (const char *)text.data : "";
+}
+
+bool http_check_local(struct http_conn *conn)
+{
+    const char *why = NULL;
+    enum err err = gate_check_local(conn->http->gate, &why);
+
+    if (err != ERR_OK) {
+        http_refuse(conn, err, "%s", why ? why : err_text(err));
+    }
+    return err == ERR_OK;
+}
+
+/* ---- The state of this replica ---- */
+
+const struct gate_status *http_status(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+
+    if (!request->has_status) {
+        gate_status(conn->http->gate, &request->status);
+        request->has_status = true;
+    }
+    return &request->status;
+}
+
+void http_status_renew(struct http_conn *conn)
+{
+    conn->request.has_status = false;
+    conn->request.history = gate_history(conn->http->gate);
+}
+
+/* A snapshot may have put an older state in place since the core found this replica new enough. */
+zxid_t http_least_zxid(const struct http_request *request)
+{
+    zxid_t waited = request->op ? request->op->wait_zxid : 0;
+
+    return waited > request->min_zxid ? waited : request->min_zxid;
+}
+
+/* ---- Suspended connections ---- */
+
+void http_suspend(struct http_conn *conn)
+{
+    struct http *http = conn->http;
+
+    pthread_mutex_lock(&http->wait_mutex);
+    http->suspended++;
+    pthread_mutex_unlock(&http->wait_mutex);
+    MHD_suspend_connection(conn->mhd);
+}
+
+void http_resume(struct http *http, struct MHD_Connection *mhd)
+{
+    MHD_resume_connection(mhd);
+    pthread_mutex_lock(&http->wait_mutex);
+    ASSERT(http->suspended > 0);
+    http->suspended--;
+    pthread_cond_broadcast(&http->changed);
+    pthread_mutex_unlock(&http->wait_mutex);
+}
+
+uint32_t http_suspended(struct http *http)
+{
+    pthread_mutex_lock(&http->wait_mutex);
+
+    uint32_t suspended = http->suspended;
+
+    pthread_mutex_unlock(&http->wait_mutex);
+    return suspended;
+}
+
+/* ---- The core ---- */
+
+/* Core thread. */
+static void on_reply(struct op_request *op)
+{
+    struct http_conn *conn = op->ctx;
+
+    http_resume(conn->http, conn->mhd);
+}
+
+/* How long the core may take. A client that waits for less (Prefer: wait) learns by then whether
+ * its write was done. For a read that preference is the wait for a change, which is another wait.
+ */
+static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
+{
+    uint64_t most_ms = conn->http->limits->request_timeout_ms;
+    uint64_t wait_ms = conn->request.wait_ms;
+
+    return op->def->kind == OP_KIND_WRITE && wait_ms > 0 && wait_ms < most_ms ? wait_ms : most_ms;
+}
+
+/* Suspended first: the reply may come before the submission returns. */
+enum MHD_Result http_submit(struct http_conn *conn, struct op_request *take_op)
+{
+    struct op_request *op = take_op;
+
+    ASSERT(!conn->request.op);
+    op->principal = conn->principal;
+    op->principal.auth = auth_ref(conn->principal.auth);
+    op->deadline_ms = os_now_ms() + patience_ms(conn, op);
+    op->on_reply = on_reply;
+    op->ctx = conn;
+    conn->request.op = op;
+    http_suspend(conn);
+
+    enum err err = gate_submit(conn->http->gate, op);
+
+    if (err != ERR_OK) {
+        op->result.err = err;
+        on_reply(op);
+    }
+    return MHD_YES;
+}
+
+/* ---- Sessions ---- */
+
+enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
+{
+    struct http_request *request = &conn->request;
+    struct op_args args;
+    struct op_result result;
+
+    ASSERT(request->session.shown);
+    op_args_init(&args, OP_GETSESSION);
+    args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+    op_result_init(&result);
+    view_session(gate_view(conn->http->gate), &conn->principal, &args, &result);
+
+    enum err err = result.err;
+
+    *ret_zxid = result.zxid;
+    if (err == ERR_OK) {
+        request->session_id = result.session.id;
+        gate_touch(conn->http->gate, request->session_id);
+    }
+    op_result_release(&result);
+    return err;
+}
+
+enum err http_session_find(struct http_conn *conn, const char **ret_why)
+{
+    zxid_t zxid = 0;
+    enum err err = http_session_look(conn, &zxid);
+
+    *ret_why = "the session has expired, or was closed";
+    if (err == ERR_UNKNOWN_SESSION && zxid >= http_least_zxid(&conn->request)) {
+        return ERR_SESSION_EXPIRED;
+    }
+    if (err != ERR_OK) {
+        *ret_why = HTTP_TAKING_OVER;
+        return ERR_REPLICA_BEHIND;
+    }
+    return ERR_OK;
+}
