@@ -370,10 +370,12 @@ static bool is_awaited(const struct http_request *request, const struct op_resul
            !request->head.if_none_match.data;
 }
 
-/* The client would rather wait for a change than have this answer, and does. */
-static bool waits(struct http_conn *conn, const struct op_result *result)
+bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result)
 {
-    return conn->request.wait_ms > 0 && http_wait_begin(conn, result);
+    char etag[HTTP_ETAG_MAX];
+
+    http_etag(&request->args, result, etag);
+    return result->err == ERR_OK ? not_modified(request, etag) : is_awaited(request, result);
 }
 
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result)
@@ -381,7 +383,6 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
     struct http_request *request = &conn->request;
     bool raw = request->media == HTTP_MEDIA_RAW;
     char etag[HTTP_ETAG_MAX];
-    bool unchanged = false;
     uint32_t status = 0;
 
     if (result->zxid != 0) {
@@ -393,17 +394,10 @@ enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *res
         return answer_empty(conn, result, request->def->status, "");
     }
     http_etag(&request->args, result, etag);
-    unchanged = result->err == ERR_OK && not_modified(request, etag);
-    if ((unchanged || is_awaited(request, result)) && waits(conn, result)) {
-        return MHD_YES;
-    }
-    if (request->refused) {
-        return http_answer_fault(conn);
-    }
     if (result->err != ERR_OK) {
         return answer_error(conn, result);
     }
-    if (unchanged) {
+    if (not_modified(request, etag)) {
         return answer_empty(conn, result, MHD_HTTP_NOT_MODIFIED, etag);
     }
     status = status_of(request, result);

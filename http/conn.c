@@ -138,16 +138,11 @@ void http_conn_reset(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
-    http_large_leave(conn); /* Resumed for its turn, and closed before it came. */
-    if (request->ends) {
-        atomic_fetch_sub(&conn->http->ending, 1);
+    if (request->task.ops && request->task.ops->release) {
+        request->task.ops->release(conn);
     }
     mem_free(request->multi);
     op_request_free(request->op);
-    http_wait_free(request->wait);
-    http_watches_free(request->watches);
-    http_stream_drop(request->stream);
-    http_import_free(conn);
     principal_release(&conn->principal);
     explicit_bzero(request->secret, sizeof(request->secret));
     *request = (struct http_request){.id = 0};

@@ -126,12 +126,13 @@ static enum MHD_Result cut_off(struct http_conn *conn, size_t *len)
 static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_t *len)
 {
     struct http_request *request = &conn->request;
+    const struct http_task_ops *task = request->task.ops;
 
     if (atomic_load(&conn->phase) == HTTP_EXPIRED) {
         return swallow(conn, len);
     }
-    if (request->import && !request->refused) {
-        return http_import_take(conn, data, len);
+    if (task && !request->refused) {
+        return task->take_body(conn, data, len);
     }
     request->body_seen += *len;
     if (!request->refused && request->body_seen > request->body_max) {
@@ -147,45 +148,7 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
         return cut_off(conn, len);
     }
     *len = 0;
-    return !request->import || http_import_wait(conn) ? MHD_YES : MHD_NO;
-}
-
-static void read_view(struct http_conn *conn, struct op_result *result)
-{
-    struct http_request *request = &conn->request;
-
-    op_result_init(result);
-    request->def->read(gate_view(conn->http->gate), &conn->principal, &request->args, result);
-    if (result->zxid != 0 && result->zxid < http_least_zxid(request)) {
-        op_result_release(result);
-        op_result_init(result);
-        result->err = ERR_REPLICA_BEHIND;
-        result->detail = HTTP_TAKING_OVER;
-    }
-}
-
-enum MHD_Result http_run_read(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    enum http_large_entry entry =
-        http_large_before(request) ? http_large_enter(conn) : HTTP_LARGE_ENTERED;
-    struct op_result result;
-    enum MHD_Result done = MHD_YES;
-
-    ASSERT(request->def->read);
-    op_result_init(&result);
-    if (entry == HTTP_LARGE_ENTERED) {
-        read_view(conn, &result);
-        entry = http_large_behind(request, &result) ? http_large_enter(conn) : entry;
-    }
-    if (entry == HTTP_LARGE_ENTERED) {
-        done = http_answer_result(conn, &result);
-        http_large_leave(conn);
-    } else if (entry == HTTP_LARGE_REFUSED) {
-        done = http_answer_fault(conn);
-    }
-    op_result_release(&result);
-    return done; /* Waiting, the connection is another thread's to resume by now. */
+    return !task || task->extend(conn) ? MHD_YES : MHD_NO;
 }
 
 /* What the core is asked: the request itself or, for what is answered here, to find its session. */
@@ -209,17 +172,6 @@ static void fill_op(struct http_conn *conn, struct op_request *op)
     request->multi = NULL;
 }
 
-static struct op_request *make_op(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    struct op_request *op = op_request_new();
-
-    fill_op(conn, op);
-    op->consistency = request->consistency;
-    op->min_zxid = request->min_zxid;
-    return op;
-}
-
 /* Writes are checked by the leader; what opens or closes a session, and what says how this replica
  * is, is answered to anybody. */
 static bool needs_session(const struct http_request *request)
@@ -231,6 +183,21 @@ static bool needs_session(const struct http_request *request)
     return request->session.shown && checked;
 }
 
+/* Rows that the front end does itself, on the library's thread. */
+static enum MHD_Result run_front(struct http_conn *conn)
+{
+    enum op_id op = conn->request.def->id;
+
+    if (op == OP_EXPORT) {
+        return http_export_begin(conn);
+    }
+    if (op == OP_WATCHES) {
+        return http_watches_begin(conn);
+    }
+    ASSERT(op == OP_WATCH); /* The others have no route. */
+    return http_stream_begin(conn);
+}
+
 static enum MHD_Result run_here(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
@@ -239,9 +206,9 @@ static enum MHD_Result run_here(struct http_conn *conn)
     case OP_KIND_INFO:
         return http_answer_info(conn);
     case OP_KIND_FRONT:
-        return http_answer_front(conn);
+        return run_front(conn);
     case OP_KIND_READ:
-        return http_run_read(conn);
+        return http_read(conn);
     case OP_KIND_WRITE:
     case OP_KIND_SYNC:
         break;
@@ -265,7 +232,7 @@ static enum MHD_Result answer_write(struct http_conn *conn)
     return http_answer_result(conn, result);
 }
 
-static enum MHD_Result resumed(struct http_conn *conn)
+static enum MHD_Result replied(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
     struct op_result *result = &request->op->result;
@@ -288,6 +255,20 @@ static enum MHD_Result resumed(struct http_conn *conn)
         return http_answer_result(conn, result);
     }
     return run_here(conn);
+}
+
+static const struct http_task_ops core_task = {.resume = replied};
+
+static enum MHD_Result ask_core(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct op_request *op = op_request_new();
+
+    fill_op(conn, op);
+    op->consistency = request->consistency;
+    op->min_zxid = request->min_zxid;
+    request->task.ops = &core_task;
+    return http_submit(conn, op);
 }
 
 static bool needs_core(struct http_conn *conn)
@@ -314,10 +295,10 @@ static enum MHD_Result run_op(struct http_conn *conn)
     if (needs_session(request) && request->session_id == 0) {
         /* It may be so new that this replica has not heard of it. */
         request->consistency = OP_LINEARIZABLE;
-        return http_submit(conn, make_op(conn));
+        return ask_core(conn);
     }
     if (needs_core(conn)) {
-        return http_submit(conn, make_op(conn));
+        return ask_core(conn);
     }
 
     if (op_args_kind(&request->args) == OP_KIND_READ && !http_check_local(conn)) {
@@ -380,22 +361,7 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     if (request->answered) {
         return MHD_YES;
     }
-    if (request->large) {
-        return http_large_over(conn);
-    }
-    if (request->import) {
-        return http_import_over(conn);
-    }
-    if (request->wait) {
-        return http_wait_over(conn);
-    }
-    if (request->stream) {
-        return http_stream_opened(conn);
-    }
-    if (request->watches) {
-        return http_watches_over(conn);
-    }
-    return request->op ? resumed(conn) : finish(conn);
+    return request->task.ops ? request->task.ops->resume(conn) : finish(conn);
 }
 
 /* One line per request: what was asked, without secrets and without the query; what it cost. */

@@ -26,11 +26,7 @@
 
 struct http_accept;
 struct http_conn;
-struct http_import;
 struct http_probe;
-struct http_stream;
-struct http_wait;
-struct http_watches;
 struct http_watcher;
 
 enum {
@@ -99,7 +95,7 @@ struct http_transfers {
 /* Large reads; see large.c. */
 struct http_large {
     pthread_mutex_t mutex;
-    struct list waiting; /* Of struct http_conn.large_node, in order; suspended. */
+    struct list waiting; /* Of struct http_large_turn.node, in order; suspended. */
     uint32_t waiting_count;
     uint32_t running;
     uint32_t running_max;
@@ -118,6 +114,14 @@ enum http_large_state {
     HTTP_LARGE_WAITS,
     HTTP_LARGE_RUNS,
     HTTP_LARGE_LATE /* Its time in the line is over. */
+};
+
+/* One read among them. */
+struct http_large_turn {
+    enum http_large_state state;
+    struct list node;
+    uint64_t end_ms; /* When it need wait no longer. */
+    bool ends;       /* Counts in http.ending. */
 };
 
 struct http_names; /* Host and Origin lists: hosts.c. */
@@ -164,6 +168,23 @@ enum http_phase {
                      comes is thrown away; then, or without one, it is closed. */
 };
 
+/* What a request does that cannot be answered at once: it waits for another thread, or takes its
+ * body piece by piece. One at a time; the one that follows takes its place. */
+struct http_task_ops {
+    /* The body is complete, or the connection was resumed: answers, or suspends again. */
+    enum MHD_Result (*resume)(struct http_conn *conn);
+    /* Of a task that begins with the head: the next bytes of the body; `*len` is what was left. */
+    enum MHD_Result (*take_body)(struct http_conn *conn, const char *data, size_t *len);
+    /* And, once it is refused, gives the rest of the body its time; false when that is over. */
+    bool (*extend)(struct http_conn *conn);
+    void (*release)(struct http_conn *conn); /* The request has ended. NULL: nothing to free. */
+};
+
+struct http_task {
+    const struct http_task_ops *ops; /* NULL: no task. */
+    void *data;
+};
+
 /* One request; zeroed between two. */
 struct http_request {
     uint64_t id;
@@ -198,15 +219,12 @@ struct http_request {
     enum op_consistency consistency;
     zxid_t min_zxid;
     uint32_t wait_ms;             /* Prefer: wait; 0: answered at once. */
-    struct http_wait *wait;       /* Of wait.c, while and after the answer waits for a change. */
-    struct http_stream *stream;   /* Of stream.c, until its answer begins. */
-    struct http_import *import;   /* Of import.c, from the end of the head on. */
-    struct http_watches *watches; /* Of watches.c, while it is asked and answered. */
-    enum http_large_state large;
-    bool ends;      /* Counts in http.ending. */
-    bool streaming; /* The answer has no end of its own, and no deadline. */
-    bool waited;    /* On purpose: how long says nothing about this replica. */
-    bool cors;      /* The Origin is on the list. */
+    struct http_task task;        /* What it does until it can be answered. */
+    struct http_large_turn large; /* Among the large reads. */
+    bool prefer_applied;          /* The answer has waited, as Prefer asks. */
+    bool streaming;               /* The answer has no end of its own, and no deadline. */
+    bool waited;                  /* On purpose: how long says nothing about this replica. */
+    bool cors;                    /* The Origin is on the list. */
     bool verbose;
     struct op_request *op;     /* While the gate has it, and its result after. */
     struct gate_status status; /* By http_status. */
@@ -236,8 +254,6 @@ struct http_conn {
     _Atomic uint32_t phase;
     _Atomic uint64_t deadline_ms;
     struct http_inlet inlet;       /* Library thread. */
-    struct list large_node;        /* In http.large.waiting. */
-    uint64_t large_end_ms;         /* When it need wait no longer. */
     uint64_t address_key;          /* Of http.caps. */
     struct op_principal principal; /* `auth` is that of the request alone. */
     struct http_request request;
@@ -367,8 +383,10 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
 void http_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
 
-/* Runs the row's read function and answers; again as often as need be. Library thread. */
-enum MHD_Result http_run_read(struct http_conn *conn);
+/* ---- read.c ---- */
+
+/* Runs the row's read function and answers, at once or after waiting. Library thread. */
+enum MHD_Result http_read(struct http_conn *conn);
 
 /* ---- decode.c, decode_body.c: from target, head and body to arguments ---- */
 void http_decode_head(struct http_conn *conn); /* Sets request.refused when it must be. */
@@ -402,6 +420,10 @@ void http_mask_path(const struct http_route *route, struct slice path, struct bu
 
 /* ---- answer.c: from results to responses ---- */
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result);
+
+/* Of a read: the client has this answer already, or there is nothing yet to answer with. */
+bool http_answer_is_unchanged(const struct http_request *request, const struct op_result *result);
+
 /* `given` says what went wrong; where, when and who is filled in. */
 enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_problem *given);
 enum MHD_Result http_answer_fault(struct http_conn *conn);
@@ -450,6 +472,7 @@ enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Re
 enum MHD_Result http_answer_index(struct http_conn *conn);
 enum MHD_Result http_answer_probe(struct http_conn *conn);
 enum MHD_Result http_answer_metrics(struct http_conn *conn);
+enum MHD_Result http_answer_document(struct http_conn *conn);
 enum MHD_Result http_answer_options(struct http_conn *conn);
 enum MHD_Result http_answer_info(struct http_conn *conn);
 enum MHD_Result http_send_info(struct http_conn *conn); /* The body of such an answer is made. */
@@ -477,36 +500,23 @@ bool http_probe_asks(struct slice head);
 /* Acceptor: gives a socket away whose head asks for a probe; false when there is no room. */
 bool http_probe_give(struct http_probe *probe, int fd, uint64_t address_key);
 
-/* ---- document.c: the contract in writing ---- */
-enum MHD_Result http_answer_document(struct http_conn *conn);
-
 /* ---- ui.c: the dashboard ---- */
 enum MHD_Result http_answer_ui(struct http_conn *conn);
-
-/* ---- front.c: rows that the front end does itself ---- */
-enum MHD_Result http_answer_front(struct http_conn *conn);
 
 /* ---- stream.c: events as they happen ---- */
 enum MHD_Result http_stream_begin(struct http_conn *conn);
 
-/* The connection was resumed: the stream has been opened, or refused. */
-enum MHD_Result http_stream_opened(struct http_conn *conn);
-void http_stream_drop(struct http_stream *stream); /* Nobody will answer. Accepts NULL. */
-void http_stream_free(struct http_stream *stream); /* Watcher's thread. */
-
 /* ---- watches.c: who watches what ---- */
 enum MHD_Result http_watches_begin(struct http_conn *conn);
-enum MHD_Result http_watches_over(struct http_conn *conn); /* The connection was resumed. */
-void http_watches_free(struct http_watches *watches);      /* Accepts NULL. */
 
-/* ---- wait.c: long polls ---- */
+/* ---- wait.c: long polls; `task.data` of a read ---- */
 
-/* The answer would be 304, or 404, and the client would rather wait (request.wait_ms). True: the
- * connection is suspended, and the handler calls http_wait_over once it is resumed; `result` is
- * what was read. False: answered at once, or refused (request.refused). */
+/* The answer is unchanged, and the client would rather wait (request.wait_ms). True: the connection
+ * is suspended until the znode changes; `result` is what was read. False: the read is answered at
+ * once, or refused. */
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
-enum MHD_Result http_wait_over(struct http_conn *conn);
-void http_wait_free(struct http_wait *wait); /* Accepts NULL. */
+bool http_wait_has_hung_up(const struct http_conn *conn); /* The client, while it waited. */
+void http_wait_free(struct http_conn *conn);              /* Accepts that there is none. */
 
 /* ---- transfer.c: exports, and what they share with imports ---- */
 enum MHD_Result http_export_begin(struct http_conn *conn);
@@ -520,21 +530,10 @@ void http_transfer_write_metrics(const struct http *http, struct buf *out);
 /* ---- import.c: bodies that are done as they come ---- */
 void http_import_begin(struct http_conn *conn); /* The head is here; it may be refused. */
 
-/* The next bytes of the body; `*len` is what was left of them. Suspends the connection while a
- * batch is under way. */
-enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_t *len);
-
-/* Gives the rest of the body its time; false when that is over. */
-bool http_import_wait(struct http_conn *conn);
-
-/* The body is over, perhaps with a batch still to come: suspends again, or answers. */
-enum MHD_Result http_import_over(struct http_conn *conn);
-void http_import_free(struct http_conn *conn); /* Accepts that there is none. */
-
 /* ---- large.c: reads that take a thread for long ---- */
 enum http_large_entry {
     HTTP_LARGE_ENTERED,
-    HTTP_LARGE_WAITING, /* Suspended; the handler calls http_large_over once it is resumed. */
+    HTTP_LARGE_WAITING, /* Suspended until it has its turn, or its time is over. */
     HTTP_LARGE_REFUSED  /* request.refused. */
 };
 
@@ -549,7 +548,7 @@ void http_large_leave(struct http_conn *conn);            /* When it has entered
 void http_large_scan(struct http *http, uint64_t now_ms); /* Acceptor: whose time is over. */
 void http_large_end(struct http *http); /* All that wait get 503; http.ending counts them. */
 uint32_t http_large_waiting(struct http_large *large);
-enum MHD_Result http_large_over(struct http_conn *conn);
+bool http_large_has_turn(struct http_conn *conn); /* Resumed; false: refused, it is too late. */
 
 /* ---- raw.c: answers without the library ---- */
 

@@ -20,6 +20,229 @@ struct http_import {
     bool admitted;     /* This replica has come as far as the client has seen. */
 };
 
+static struct http_import *import_of(const struct http_conn *conn)
+{
+    return conn->request.task.data;
+}
+
+static void release(struct http_conn *conn)
+{
+    struct http_import *import = import_of(conn);
+    struct http_transfers *transfers = &conn->http->transfers;
+
+    const struct op_import_figures *figures = import_figures(import->import);
+
+    metric_add(&transfers->imported_znodes,
+               conn->request.args.dry_run ? 0 : figures->created + figures->overwritten);
+    metric_add(&transfers->imports_failed, import_state(import->import) == IMPORT_DONE ? 0 : 1);
+    atomic_fetch_sub_explicit(&transfers->imports.value, 1, memory_order_relaxed);
+    http_transfer_end(conn->http);
+    import_free(import->import);
+    mem_free(import);
+}
+
+/* The body may take as long as one of its length may, besides what we have taken ourselves. */
+static bool extend(struct http_conn *conn)
+{
+    struct http_import *import = import_of(conn);
+    uint64_t body_ms = conn->http->limits->body_timeout_ms;
+    uint64_t seen = import->seen + conn->request.body_seen;
+    uint64_t end_ms = import->start_ms + import->held_ms + body_ms + seen / HTTP_BYTES_PER_MS;
+    uint64_t now_ms = os_now_ms();
+    uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 1;
+
+    return http_conn_enter(conn, HTTP_BODY, left_ms < body_ms ? left_ms : body_ms);
+}
+
+static enum MHD_Result submit(struct http_conn *conn, struct op_request *take_op)
+{
+    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
+        op_request_free(take_op);
+        return MHD_NO;
+    }
+    import_of(conn)->asked_ms = os_now_ms();
+    return http_submit(conn, take_op);
+}
+
+static enum MHD_Result submit_batch(struct http_conn *conn)
+{
+    struct op_request *op = op_request_new();
+
+    import_fill(import_of(conn)->import, op);
+    op->session = conn->request.session;
+    return submit(conn, op);
+}
+
+static bool is_session_unknown(const struct http_request *request)
+{
+    return request->session.shown && request->session_id == 0;
+}
+
+/* Planned by an older state than the client has seen, znodes would be passed over that are gone.
+ * And a session that this replica does not know may be new, or gone. */
+static bool must_wait(struct http_conn *conn)
+{
+    struct http_import *import = import_of(conn);
+    uint64_t min_zxid = conn->request.min_zxid;
+    bool behind = !import->admitted && min_zxid != 0 && min_zxid > http_status(conn)->applied;
+
+    import->admitted = import->admitted || (!behind && !is_session_unknown(&conn->request));
+    return !import->admitted;
+}
+
+static enum MHD_Result submit_wait(struct http_conn *conn)
+{
+    struct op_request *op = op_request_new();
+
+    op->def = ops_by_id(OP_STAT);
+    op_args_init(&op->args, OP_STAT);
+    op->args.path = conn->request.args.path;
+    op->consistency = is_session_unknown(&conn->request) ? OP_LINEARIZABLE : OP_LOCAL;
+    op->min_zxid = conn->request.min_zxid;
+    return submit(conn, op);
+}
+
+static void admit(struct http_conn *conn, const struct op_result *result)
+{
+    struct http_import *import = import_of(conn);
+    const char *why = result->detail ? result->detail : err_text(result->err);
+    enum err err = result->err;
+
+    import->admitted = true;
+    if (err == ERR_OK && is_session_unknown(&conn->request)) {
+        err = http_session_find(conn, &why);
+    }
+    if (err != ERR_OK) {
+        import_stop(import->import, err, why);
+    }
+}
+
+/* What the gate has answered, if it was asked. */
+static void take_answer(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct http_import *import = import_of(conn);
+
+    if (!request->op) {
+        return;
+    }
+    import->held_ms += os_now_ms() - import->asked_ms;
+    if (import->admitted) {
+        import_answer(import->import, &request->op->result);
+    } else {
+        admit(conn, &request->op->result);
+    }
+    op_request_free(request->op);
+    request->op = NULL;
+    request->has_status = false;
+}
+
+/* From here on the body is only swallowed. */
+static void refuse(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_fault *fault = import_fault(import_of(conn)->import);
+
+    http_refuse(conn, fault->err, "%s", fault->detail);
+    import_of(conn)->seen += request->body_seen;
+    request->body_seen = 0;
+}
+
+static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_t *len)
+{
+    struct import *import = import_of(conn)->import;
+    size_t used = 0;
+
+    take_answer(conn);
+    if (import_state(import) == IMPORT_TAKES && must_wait(conn)) {
+        return submit_wait(conn);
+    }
+    if (import_state(import) == IMPORT_TAKES && atomic_load(&conn->http->draining)) {
+        import_stop(import, ERR_NOT_READY, "this replica is being stopped: go on at another one");
+    }
+    if (import_state(import) == IMPORT_TAKES) {
+        used = import_take(import, slice_make(data, *len));
+    }
+    conn->request.body_seen += used;
+    *len -= used;
+    if (import_state(import) == IMPORT_READY) {
+        return submit_batch(conn);
+    }
+    if (import_state(import) == IMPORT_FAILED) {
+        refuse(conn);
+        *len = 0;
+    }
+    return extend(conn) ? MHD_YES : MHD_NO;
+}
+
+/* ---- The answer ---- */
+
+static enum MHD_Result answer_problem(struct http_conn *conn)
+{
+    const struct http_request *request = &conn->request;
+    struct op_problem problem = op_problem_make(OP_KIND_WRITE, request->fault.err);
+
+    if (problem.err == ERR_NO_AUTH && !conn->principal.auth) {
+        problem.status = MHD_HTTP_UNAUTHORIZED;
+    }
+    problem.detail = request->fault.detail;
+    problem.import = import_figures(import_of(conn)->import);
+    return http_answer_problem(conn, &problem);
+}
+
+static enum MHD_Result answer_done(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    const struct op_import_figures *figures = import_figures(import_of(conn)->import);
+    struct MHD_Response *response = NULL;
+    struct jsonw json;
+
+    if (figures->zxid != 0) {
+        request->zxid = figures->zxid;
+    }
+    buf_clear(&conn->out.own);
+    jsonw_init(&json, &conn->out.own);
+    op_json_import(&json, figures);
+    response = http_response_out(conn, "application/json");
+    http_header(response, "Cache-Control", "no-store");
+    http_header(response, "X-Content-Type-Options", "nosniff");
+    http_header_common(conn, response, true);
+    return http_send(conn, request->def->status, response);
+}
+
+static enum MHD_Result resume(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct import *import = import_of(conn)->import;
+
+    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
+        return MHD_NO;
+    }
+    take_answer(conn);
+    if (import_state(import) == IMPORT_TAKES && must_wait(conn)) {
+        return submit_wait(conn);
+    }
+    while (import_state(import) == IMPORT_TAKES) {
+        import_end(import);
+    }
+    if (import_state(import) == IMPORT_READY) {
+        return submit_batch(conn);
+    }
+    if (import_state(import) == IMPORT_FAILED && !request->refused) {
+        refuse(conn);
+    }
+    return request->refused ? answer_problem(conn) : answer_done(conn);
+}
+
+/* ---- Begin ---- */
+
+static const struct http_task_ops import_task = {
+    .resume = resume,
+    .take_body = take_body,
+    .extend = extend,
+    .release = release,
+};
+
 void http_import_begin(struct http_conn *conn)
 {
     const struct gate_limits *limits = conn->http->limits;
@@ -28,6 +251,7 @@ void http_import_begin(struct http_conn *conn)
     const struct import_limits import_limits = {.data_bytes_max = limits->data_bytes_max,
                                                 .multi_ops_max = limits->multi_ops_max,
                                                 .multi_bytes_max = limits->body_bytes_max};
+    struct http_import *import = NULL;
     const char *why = NULL;
     zxid_t zxid = 0;
     enum err err = op_args_check(&request->args, &why);
@@ -52,224 +276,12 @@ void http_import_begin(struct http_conn *conn)
     if (!http_transfer_begin(conn)) {
         return;
     }
-    request->import = mem_zalloc(1, sizeof(*request->import));
-    request->import->import =
+    import = mem_zalloc(1, sizeof(*import));
+    import->import =
         import_new(gate_view(conn->http->gate), &conn->principal, &request->args, &import_limits);
-    request->import->start_ms = os_now_ms();
+    import->start_ms = os_now_ms();
+    request->task = (struct http_task){&import_task, import};
     request->waited = true;
     metric_add(&transfers->imports, 1);
     metric_add(&transfers->imports_ever, 1);
-}
-
-void http_import_free(struct http_conn *conn)
-{
-    struct http_import *import = conn->request.import;
-    struct http_transfers *transfers = &conn->http->transfers;
-
-    if (!import) {
-        return;
-    }
-    const struct op_import_figures *figures = import_figures(import->import);
-
-    metric_add(&transfers->imported_znodes,
-               conn->request.args.dry_run ? 0 : figures->created + figures->overwritten);
-    metric_add(&transfers->imports_failed, import_state(import->import) == IMPORT_DONE ? 0 : 1);
-    atomic_fetch_sub_explicit(&transfers->imports.value, 1, memory_order_relaxed);
-    http_transfer_end(conn->http);
-    import_free(import->import);
-    mem_free(import);
-    conn->request.import = NULL;
-}
-
-/* The body may take as long as one of its length may, besides what we have taken ourselves. */
-bool http_import_wait(struct http_conn *conn)
-{
-    struct http_import *import = conn->request.import;
-    uint64_t body_ms = conn->http->limits->body_timeout_ms;
-    uint64_t seen = import->seen + conn->request.body_seen;
-    uint64_t end_ms = import->start_ms + import->held_ms + body_ms + seen / HTTP_BYTES_PER_MS;
-    uint64_t now_ms = os_now_ms();
-    uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 1;
-
-    return http_conn_enter(conn, HTTP_BODY, left_ms < body_ms ? left_ms : body_ms);
-}
-
-static enum MHD_Result submit(struct http_conn *conn, struct op_request *take_op)
-{
-    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
-        op_request_free(take_op);
-        return MHD_NO;
-    }
-    conn->request.import->asked_ms = os_now_ms();
-    return http_submit(conn, take_op);
-}
-
-static enum MHD_Result submit_batch(struct http_conn *conn)
-{
-    struct op_request *op = op_request_new();
-
-    import_fill(conn->request.import->import, op);
-    op->session = conn->request.session;
-    return submit(conn, op);
-}
-
-static bool is_session_unknown(const struct http_request *request)
-{
-    return request->session.shown && request->session_id == 0;
-}
-
-/* Planned by an older state than the client has seen, znodes would be passed over that are gone.
- * And a session that this replica does not know may be new, or gone. */
-static bool must_wait(struct http_conn *conn)
-{
-    struct http_import *import = conn->request.import;
-    uint64_t min_zxid = conn->request.min_zxid;
-    bool behind = !import->admitted && min_zxid != 0 && min_zxid > http_status(conn)->applied;
-
-    import->admitted = import->admitted || (!behind && !is_session_unknown(&conn->request));
-    return !import->admitted;
-}
-
-static enum MHD_Result submit_wait(struct http_conn *conn)
-{
-    struct op_request *op = op_request_new();
-
-    op->def = ops_by_id(OP_STAT);
-    op_args_init(&op->args, OP_STAT);
-    op->args.path = conn->request.args.path;
-    op->consistency = is_session_unknown(&conn->request) ? OP_LINEARIZABLE : OP_LOCAL;
-    op->min_zxid = conn->request.min_zxid;
-    return submit(conn, op);
-}
-
-static void admit(struct http_conn *conn, const struct op_result *result)
-{
-    struct http_import *import = conn->request.import;
-    const char *why = result->detail ? result->detail : err_text(result->err);
-    enum err err = result->err;
-
-    import->admitted = true;
-    if (err == ERR_OK && is_session_unknown(&conn->request)) {
-        err = http_session_find(conn, &why);
-    }
-    if (err != ERR_OK) {
-        import_stop(import->import, err, why);
-    }
-}
-
-/* What the gate has answered, if it was asked. */
-static void take_answer(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    struct http_import *import = request->import;
-
-    if (!request->op) {
-        return;
-    }
-    import->held_ms += os_now_ms() - import->asked_ms;
-    if (import->admitted) {
-        import_answer(import->import, &request->op->result);
-    } else {
-        admit(conn, &request->op->result);
-    }
-    op_request_free(request->op);
-    request->op = NULL;
-    request->has_status = false;
-}
-
-/* From here on the body is only swallowed. */
-static void refuse(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    const struct op_fault *fault = import_fault(request->import->import);
-
-    http_refuse(conn, fault->err, "%s", fault->detail);
-    request->import->seen += request->body_seen;
-    request->body_seen = 0;
-}
-
-enum MHD_Result http_import_take(struct http_conn *conn, const char *data, size_t *len)
-{
-    struct import *import = conn->request.import->import;
-    size_t used = 0;
-
-    take_answer(conn);
-    if (import_state(import) == IMPORT_TAKES && must_wait(conn)) {
-        return submit_wait(conn);
-    }
-    if (import_state(import) == IMPORT_TAKES && atomic_load(&conn->http->draining)) {
-        import_stop(import, ERR_NOT_READY, "this replica is being stopped: go on at another one");
-    }
-    if (import_state(import) == IMPORT_TAKES) {
-        used = import_take(import, slice_make(data, *len));
-    }
-    conn->request.body_seen += used;
-    *len -= used;
-    if (import_state(import) == IMPORT_READY) {
-        return submit_batch(conn);
-    }
-    if (import_state(import) == IMPORT_FAILED) {
-        refuse(conn);
-        *len = 0;
-    }
-    return http_import_wait(conn) ? MHD_YES : MHD_NO;
-}
-
-/* ---- The answer ---- */
-
-static enum MHD_Result answer_problem(struct http_conn *conn)
-{
-    const struct http_request *request = &conn->request;
-    struct op_problem problem = op_problem_make(OP_KIND_WRITE, request->fault.err);
-
-    if (problem.err == ERR_NO_AUTH && !conn->principal.auth) {
-        problem.status = MHD_HTTP_UNAUTHORIZED;
-    }
-    problem.detail = request->fault.detail;
-    problem.import = import_figures(request->import->import);
-    return http_answer_problem(conn, &problem);
-}
-
-static enum MHD_Result answer_done(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    const struct op_import_figures *figures = import_figures(request->import->import);
-    struct MHD_Response *response = NULL;
-    struct jsonw json;
-
-    if (figures->zxid != 0) {
-        request->zxid = figures->zxid;
-    }
-    buf_clear(&conn->out.own);
-    jsonw_init(&json, &conn->out.own);
-    op_json_import(&json, figures);
-    response = http_response_out(conn, "application/json");
-    http_header(response, "Cache-Control", "no-store");
-    http_header(response, "X-Content-Type-Options", "nosniff");
-    http_header_common(conn, response, true);
-    return http_send(conn, request->def->status, response);
-}
-
-enum MHD_Result http_import_over(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-    struct import *import = request->import->import;
-
-    if (!http_conn_enter(conn, HTTP_BUSY, 0)) {
-        return MHD_NO;
-    }
-    take_answer(conn);
-    if (import_state(import) == IMPORT_TAKES && must_wait(conn)) {
-        return submit_wait(conn);
-    }
-    while (import_state(import) == IMPORT_TAKES) {
-        import_end(import);
-    }
-    if (import_state(import) == IMPORT_READY) {
-        return submit_batch(conn);
-    }
-    if (import_state(import) == IMPORT_FAILED && !request->refused) {
-        refuse(conn);
-    }
-    return request->refused ? answer_problem(conn) : answer_done(conn);
 }

@@ -78,10 +78,11 @@ static void wait_in_line(struct http_conn *conn)
 {
     struct http *http = conn->http;
     struct http_large *large = &http->large;
+    struct http_large_turn *turn = &conn->request.large;
 
-    conn->request.large = HTTP_LARGE_WAITS;
-    conn->large_end_ms = os_now_ms() + http->limits->request_timeout_ms;
-    list_push_back(&large->waiting, &conn->large_node);
+    turn->state = HTTP_LARGE_WAITS;
+    turn->end_ms = os_now_ms() + http->limits->request_timeout_ms;
+    list_push_back(&large->waiting, &turn->node);
     large->waiting_count++;
     http_suspend(conn); /* Before any thread can resume it. */
 }
@@ -100,13 +101,13 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
     struct http_large *large = &conn->http->large;
     enum http_large_entry entry = HTTP_LARGE_WAITING;
 
-    if (conn->request.large == HTTP_LARGE_RUNS) {
+    if (conn->request.large.state == HTTP_LARGE_RUNS) {
         return HTTP_LARGE_ENTERED;
     }
     pthread_mutex_lock(&large->mutex);
     if (large->running < large->running_max) {
         large->running++;
-        conn->request.large = HTTP_LARGE_RUNS;
+        conn->request.large.state = HTTP_LARGE_RUNS;
         entry = HTTP_LARGE_ENTERED;
     } else if (large->waiting_count >= LARGE_WAITING_MAX ||
                atomic_load(&conn->http->draining)) { /* Nobody would end its wait. */
@@ -124,11 +125,11 @@ enum http_large_entry http_large_enter(struct http_conn *conn)
 /* With the mutex held. */
 static struct http_conn *take_first(struct http_large *large, enum http_large_state state)
 {
-    struct http_conn *conn = list_first(&large->waiting, struct http_conn, large_node);
+    struct http_conn *conn = list_first(&large->waiting, struct http_conn, request.large.node);
 
-    list_remove(&conn->large_node);
+    list_remove(&conn->request.large.node);
     large->waiting_count--;
-    conn->request.large = state;
+    conn->request.large.state = state;
     return conn;
 }
 
@@ -140,13 +141,18 @@ static void resume(struct http_conn *conn)
 void http_large_leave(struct http_conn *conn)
 {
     struct http_large *large = &conn->http->large;
+    struct http_large_turn *turn = &conn->request.large;
     struct http_conn *next = NULL;
 
-    ASSERT(conn->request.large != HTTP_LARGE_WAITS);
-    if (conn->request.large != HTTP_LARGE_RUNS) {
+    ASSERT(turn->state != HTTP_LARGE_WAITS);
+    if (turn->ends) {
+        turn->ends = false;
+        atomic_fetch_sub(&conn->http->ending, 1);
+    }
+    if (turn->state != HTTP_LARGE_RUNS) {
         return;
     }
-    conn->request.large = HTTP_LARGE_NONE;
+    turn->state = HTTP_LARGE_NONE;
     pthread_mutex_lock(&large->mutex);
     if (list_empty(&large->waiting)) {
         large->running--;
@@ -165,7 +171,7 @@ static struct http_conn *take_late(struct http_large *large, uint64_t now_ms)
 
     pthread_mutex_lock(&large->mutex);
     if (!list_empty(&large->waiting) &&
-        list_first(&large->waiting, struct http_conn, large_node)->large_end_ms <= now_ms) {
+        list_first(&large->waiting, struct http_large_turn, node)->end_ms <= now_ms) {
         late = take_first(large, HTTP_LARGE_LATE);
     }
     pthread_mutex_unlock(&large->mutex);
@@ -193,20 +199,22 @@ void http_large_end(struct http *http)
         last = list_empty(&large->waiting) ? NULL : take_first(large, HTTP_LARGE_LATE);
         pthread_mutex_unlock(&large->mutex);
         if (last) {
-            last->request.ends = true;
+            last->request.large.ends = true;
             atomic_fetch_add(&http->ending, 1);
             resume(last);
         }
     } while (last);
 }
 
-enum MHD_Result http_large_over(struct http_conn *conn)
+bool http_large_has_turn(struct http_conn *conn)
 {
-    if (conn->request.large == HTTP_LARGE_RUNS) {
-        return http_run_read(conn);
+    struct http_large_turn *turn = &conn->request.large;
+
+    if (turn->state == HTTP_LARGE_RUNS) {
+        return true;
     }
-    ASSERT(conn->request.large == HTTP_LARGE_LATE);
-    conn->request.large = HTTP_LARGE_NONE;
+    ASSERT(turn->state == HTTP_LARGE_LATE);
+    turn->state = HTTP_LARGE_NONE;
     http_refuse(conn, ERR_NOT_READY, atomic_load(&conn->http->draining) ? closing_text : late_text);
-    return http_answer_fault(conn);
+    return false;
 }

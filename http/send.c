@@ -120,7 +120,7 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     if (request->replayed) {
         http_header(response, "Idempotency-Replayed", "true");
     }
-    if (request->wait) {
+    if (request->prefer_applied) {
         (void)snprintf(text, sizeof(text), "wait=%u", (request->wait_ms + 999) / 1000);
         http_header(response, "Preference-Applied", text);
     }

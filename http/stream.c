@@ -64,7 +64,7 @@ static void on_free(void *cls)
     watcher_call(&stream->client, WATCHER_GONE);
 }
 
-/* ---- Begin. ---- */
+/* ---- Begin and answer. ---- */
 
 static struct http_stream *stream_new(struct http_conn *conn)
 {
@@ -139,29 +139,6 @@ static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *
     return http_send(conn, MHD_HTTP_OK, response);
 }
 
-enum MHD_Result http_stream_begin(struct http_conn *conn)
-{
-    struct http_request *request = &conn->request;
-
-    if (!may_begin(conn)) {
-        return http_answer_fault(conn);
-    }
-    if (request->is_head) {
-        return answer_head(conn, http_response_empty());
-    }
-    if (!watcher_take_place(conn->http->watcher)) {
-        http_refuse(conn, ERR_THROTTLED, "all streams of this replica are taken (maxStreams)");
-        return http_answer_fault(conn);
-    }
-    request->stream = stream_new(conn);
-    request->waited = true;
-    http_suspend(conn);
-    watcher_call(&request->stream->client, WATCHER_BEGIN);
-    return MHD_YES;
-}
-
-/* ---- Answer. ---- */
-
 static const char *refusal_text(enum err err)
 {
     if (err == ERR_REPLICA_BEHIND) {
@@ -176,10 +153,10 @@ static const char *refusal_text(enum err err)
     return err_text(err);
 }
 
-enum MHD_Result http_stream_opened(struct http_conn *conn)
+static enum MHD_Result opened(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
-    struct http_stream *stream = request->stream;
+    struct http_stream *stream = request->task.data;
     struct MHD_Response *response = NULL;
 
     request->has_status = false;
@@ -191,15 +168,40 @@ enum MHD_Result http_stream_opened(struct http_conn *conn)
         return http_answer_fault(conn);
     }
     request->zxid = stream->zxid;
-    request->stream = NULL; /* From here on the response's. */
+    request->task = (struct http_task){NULL}; /* From here on the stream is the response's. */
     request->streaming = true;
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream, on_free);
     return answer_head(conn, response);
 }
 
-void http_stream_drop(struct http_stream *stream)
+static void drop(struct http_conn *conn)
 {
-    if (stream) {
-        watcher_call(&stream->client, WATCHER_GONE);
+    struct http_stream *stream = conn->request.task.data;
+
+    watcher_call(&stream->client, WATCHER_GONE);
+}
+
+static const struct http_task_ops stream_task = {.resume = opened, .release = drop};
+
+enum MHD_Result http_stream_begin(struct http_conn *conn)
+{
+    struct http_request *request = &conn->request;
+    struct http_stream *stream = NULL;
+
+    if (!may_begin(conn)) {
+        return http_answer_fault(conn);
     }
+    if (request->is_head) {
+        return answer_head(conn, http_response_empty());
+    }
+    if (!watcher_take_place(conn->http->watcher)) {
+        http_refuse(conn, ERR_THROTTLED, "all streams of this replica are taken (maxStreams)");
+        return http_answer_fault(conn);
+    }
+    stream = stream_new(conn);
+    request->task = (struct http_task){&stream_task, stream};
+    request->waited = true;
+    http_suspend(conn);
+    watcher_call(&stream->client, WATCHER_BEGIN);
+    return MHD_YES;
 }

@@ -78,6 +78,9 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
     return list_entry(client, struct http_stream, client);
 }
 
+/* ---- stream.c ---- */
+void http_stream_free(struct http_stream *stream); /* The watcher's thread. */
+
 /* ---- stream_tell.c: queue, calls, time ---- */
 extern const struct watcher_ops stream_ops;
 

@@ -190,40 +190,43 @@ static struct http_wait *wait_new(struct http_conn *conn, bool missing)
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
 {
     struct http_request *request = &conn->request;
+    struct http_wait *wait = request->task.data;
 
     ASSERT(request->wait_ms > 0 && (result->err == ERR_OK || result->err == ERR_NO_NODE));
-    if ((request->wait && request->wait->over) || atomic_load(&conn->http->draining)) {
+    if ((wait && wait->over) || atomic_load(&conn->http->draining)) {
         return false;
     }
-    if (!request->wait) {
+    if (!wait) {
         if (!watcher_take_place(conn->http->watcher)) {
             http_refuse(conn, ERR_THROTTLED,
                         "all places to wait on this replica are taken (maxStreams)");
             return false;
         }
-        request->wait = wait_new(conn, result->err == ERR_NO_NODE);
+        wait = wait_new(conn, result->err == ERR_NO_NODE);
+        request->task.data = wait;
+        request->prefer_applied = true;
         request->waited = true;
     }
-    request->wait->request.since = result->zxid;
+    wait->request.since = result->zxid;
     if (result->zxid > request->min_zxid) {
         request->min_zxid = result->zxid; /* The next answer is no older one. */
     }
     http_suspend(conn);
-    watcher_call(&request->wait->client, WATCHER_BEGIN);
+    watcher_call(&wait->client, WATCHER_BEGIN);
     return true;
 }
 
-enum MHD_Result http_wait_over(struct http_conn *conn)
+bool http_wait_has_hung_up(const struct http_conn *conn)
 {
-    if (conn->request.wait->gone) {
-        return MHD_NO;
-    }
-    http_status_renew(conn);
-    return http_check_local(conn) ? http_run_read(conn) : http_answer_fault(conn);
+    const struct http_wait *wait = conn->request.task.data;
+
+    return wait->gone;
 }
 
-void http_wait_free(struct http_wait *wait)
+void http_wait_free(struct http_conn *conn)
 {
+    struct http_wait *wait = conn->request.task.data;
+
     if (wait) {
         watcher_client_release(&wait->client);
         mem_free(wait);

@@ -3,11 +3,6 @@
 #include "http/http_int.h"
 #include "server/process/census.h"
 
-struct http_watches {
-    struct census census;
-    struct http_conn *conn;
-};
-
 /* The thread that was asked last. */
 static void on_done(struct census *census)
 {
@@ -16,33 +11,33 @@ static void on_done(struct census *census)
     http_resume(conn->http, conn->mhd);
 }
 
-enum MHD_Result http_watches_begin(struct http_conn *conn)
-{
-    struct http_watches *watches = mem_zalloc(1, sizeof(*watches));
-
-    census_init(&watches->census, conn->http->gate, &conn->request.args, &conn->principal);
-    watches->census.on_done = on_done;
-    watches->census.ctx = conn;
-    conn->request.watches = watches;
-    http_suspend(conn);
-    census_pass(&watches->census);
-    return MHD_YES;
-}
-
-enum MHD_Result http_watches_over(struct http_conn *conn)
+static enum MHD_Result resume(struct http_conn *conn)
 {
     struct jsonw json;
 
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
-    census_write(&conn->request.watches->census, &json);
+    census_write(conn->request.task.data, &json);
     return http_send_info(conn);
 }
 
-void http_watches_free(struct http_watches *watches)
+static void release(struct http_conn *conn)
 {
-    if (watches) {
-        census_release(&watches->census);
-        mem_free(watches);
-    }
+    census_release(conn->request.task.data);
+    mem_free(conn->request.task.data);
+}
+
+static const struct http_task_ops watches_task = {.resume = resume, .release = release};
+
+enum MHD_Result http_watches_begin(struct http_conn *conn)
+{
+    struct census *census = mem_zalloc(1, sizeof(*census));
+
+    census_init(census, conn->http->gate, &conn->request.args, &conn->principal);
+    census->on_done = on_done;
+    census->ctx = conn;
+    conn->request.task = (struct http_task){&watches_task, census};
+    http_suspend(conn);
+    census_pass(census);
+    return MHD_YES;
 }
