@@ -7,7 +7,7 @@
 #include "base/os_clock.h"
 #include "base/os_rng.h"
 #include "http/http_int.h"
-#include "http/watcher.h"
+#include "http/stream.h"
 
 #include <poll.h>
 #include <stdarg.h>
@@ -112,7 +112,7 @@ enum err http_start(struct gate *gate, const struct http_upgrade *upgrade, struc
         http_free(http);
         return err;
     }
-    http->watcher = http_watcher_start(http);
+    http->watcher = http_watcher_start(http, stream_relief);
     err = http_probe_start(http, &http->probe);
     if (err == ERR_OK) {
         err = http_accept_start(http, &http->accept);

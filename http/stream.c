@@ -100,15 +100,6 @@ static struct http_stream *stream_new(struct http_conn *conn)
     return stream;
 }
 
-void http_stream_free(struct http_stream *stream)
-{
-    watcher_client_release(&stream->client);
-    buf_release(&stream->path);
-    pieces_release(&stream->queue);
-    pthread_mutex_destroy(&stream->mutex);
-    mem_free(stream);
-}
-
 /* What the watcher need not be asked about. */
 static bool may_begin(struct http_conn *conn)
 {

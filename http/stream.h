@@ -78,28 +78,40 @@ static inline struct http_stream *stream_of(struct watcher_client *client)
     return list_entry(client, struct http_stream, client);
 }
 
-/* ---- stream.c ---- */
-void http_stream_free(struct http_stream *stream); /* The watcher's thread. */
-
-/* ---- stream_tell.c: queue, calls, time ---- */
-extern const struct watcher_ops stream_ops;
+/* ---- stream_queue.c: what waits for the client; the watcher's thread ---- */
 
 void stream_put(struct http_stream *stream, enum piece_kind kind, struct slice bytes);
 void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame);
 void stream_put_gathered(struct http_stream *stream);
+size_t stream_queued(struct http_stream *stream, uint64_t *ret_moved_ms); /* Bytes. */
 size_t stream_queue_len(struct http_stream *stream);
 bool stream_is_overrun(struct http_stream *stream);
+void stream_resume(struct http_stream *stream); /* Its connection, if there is something to send. */
 
-/* What waits for it is dropped, and its connection ends. */
+struct watch *stream_watch(struct http_stream *stream); /* NULL: it is used up, or was released. */
+
+/* Events from `zxid` on stay in the window. */
+void stream_hold(struct http_stream *stream, struct watch *watch, zxid_t zxid);
+
+/* Throws away the events that wait, and holds the watch at the first of them. */
+void stream_overrun(struct http_stream *stream);
+
+/* No watch and no heartbeat any more; what is in the queue may be read for a while. */
+void stream_end(struct http_stream *stream);
+
+/* The connection ends, whatever waits for it. */
+void stream_break_off(struct http_stream *stream);
+
+/* Both, and the queue is emptied. */
 void stream_cut_off(struct http_stream *stream);
+
+/* ---- stream_tell.c: calls, heartbeats, the end ---- */
+extern const struct watcher_ops stream_ops;
 
 /* ---- stream_missed.c: changes ---- */
 void stream_on_event(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
 void stream_on_lost(struct watcher_client *client, zxid_t from);
-
-/* Throws away the events that wait for it: it goes on from there. */
-void stream_overrun(struct http_stream *stream);
 
 /* Goes on from where its watch was held. */
 void stream_catch_up(struct http_stream *stream);
@@ -136,6 +148,6 @@ void stream_put_closing(const struct http_stream *stream, struct buf *out, const
 
 /* May more events wait? When there is no room the slowest streams lose theirs first. */
 bool stream_relief_finds_room(struct http_watcher *watcher);
-void stream_relief_end(struct http_watcher *watcher); /* Between events: it may end streams. */
+void stream_relief(struct http_watcher *watcher); /* Between events: it may end streams. */
 
 #endif

@@ -22,22 +22,6 @@ static bool is_one_shot(const struct http_stream *stream)
     return watch_is_one_shot(stream->request.kind);
 }
 
-/* Events from this one on stay in the window. */
-static void hold(struct http_stream *stream, struct watch *watch, zxid_t zxid)
-{
-    watch_hold(watch);
-    stream->held = true;
-    stream->from = zxid - 1;
-    stream->group = 0;
-    if (stream->behind_ms == 0) {
-        stream->behind_ms = os_now_ms();
-    }
-    pthread_mutex_lock(&stream->mutex);
-    stream->wants_room = true;
-    pthread_mutex_unlock(&stream->mutex);
-    watcher_due(&stream->client); /* The queue may be empty by now. */
-}
-
 static void told(struct http_stream *stream, const struct watch_event *event)
 {
     metric_add(&stream->client.watcher->metrics.events, 1);
@@ -119,7 +103,7 @@ static void gather(struct http_stream *stream, struct watch *watch, const struct
     if (event->diff) {
         gather_difference(stream, watch, event);
     } else if (is_full(stream, event, stream->client.watcher->gather.bytes, gather_max(stream))) {
-        hold(stream, watch, event->zxid);
+        stream_hold(stream, watch, event->zxid);
     } else {
         put_gather(stream, watch, event);
     }
@@ -135,57 +119,13 @@ void stream_on_event(struct watcher_client *client, struct watch *hits,
     if (client->watcher->gatherer == client) {
         gather(stream, hits, event);
     } else if (is_full(stream, event, stream_queue_len(stream), max) && !hits->held) {
-        hold(stream, hits, event->zxid);
+        stream_hold(stream, hits, event->zxid);
     }
     if (client->watcher->gatherer != client && !hits->held) {
         struct piece_tag tag = tag_of(stream, hits, event);
 
         stream_put_shared(stream, &tag, stream_event_frame(stream, event));
         told(stream, event);
-    }
-}
-
-/* ---- Thrown away. ---- */
-
-static void on_cut(void *ctx, const struct piece_tag *tag)
-{
-    zxid_t *from = ctx;
-
-    if (tag->kind == PIECE_EVENT && tag->from < *from) {
-        *from = tag->from;
-    }
-}
-
-/* A stream that waits for bytes has taken all; another one continues when it has room for more. */
-static zxid_t cut_queue(struct http_stream *stream)
-{
-    zxid_t from = ZXID_MAX;
-
-    pthread_mutex_lock(&stream->mutex);
-    if (pieces_cut(&stream->queue, on_cut, &from) > 0) {
-        stream->overrun = !stream->parked;
-    }
-    pthread_mutex_unlock(&stream->mutex);
-    return from;
-}
-
-void stream_overrun(struct http_stream *stream)
-{
-    const struct watch_table *table = subscribe_table(stream->client.watcher->subscriber);
-    struct watch *watch = watch_by_id(table, &stream->client.owner, stream->watch);
-    zxid_t from = ZXID_MAX;
-
-    if (stream->place != STREAM_OPEN || !watch) {
-        return;
-    }
-    from = cut_queue(stream);
-    if (from == ZXID_MAX) {
-        return;
-    }
-    if (watch->held) {
-        stream->from = from < stream->from ? from : stream->from;
-    } else {
-        hold(stream, watch, from + 1);
     }
 }
 
@@ -240,8 +180,7 @@ static void put_notice(struct http_stream *stream, const struct subscribe_result
 
 static void hold_again(struct http_stream *stream, zxid_t from)
 {
-    const struct watch_table *table = subscribe_table(stream->client.watcher->subscriber);
-    struct watch *watch = watch_by_id(table, &stream->client.owner, stream->watch);
+    struct watch *watch = stream_watch(stream);
 
     ASSERT(watch);
     watch_hold(watch);
@@ -256,9 +195,7 @@ void stream_catch_up(struct http_stream *stream)
         return; /* It is asked again: at WATCHER_RETRY_MS, or when the library has room. */
     }
 
-    struct subscriber *subscriber = stream->client.watcher->subscriber;
-    struct watch *watch =
-        watch_by_id(subscribe_table(subscriber), &stream->client.owner, stream->watch);
+    struct watch *watch = stream_watch(stream);
     struct subscribe_result result = {.resumed = SUBSCRIBE_REPLAYED};
     zxid_t from = stream->from;
 
@@ -266,7 +203,7 @@ void stream_catch_up(struct http_stream *stream)
     gather_begin(stream);
     stream->held = false;
 
-    enum err err = subscribe_catch_up(subscriber, watch, from, &result);
+    enum err err = subscribe_catch_up(stream->client.watcher->subscriber, watch, from, &result);
 
     gather_end(stream, &result);
     if (err != ERR_OK || stream->crowded) {
@@ -290,10 +227,9 @@ void stream_on_lost(struct watcher_client *client, zxid_t from)
     }
     stream->ask_session = stream->session != 0;
     watcher_due(client);
-    watch =
-        watch_by_id(subscribe_table(client->watcher->subscriber), &client->owner, stream->watch);
+    watch = stream_watch(stream);
     if (watch && !stream->held) {
-        hold(stream, watch, (from > watch->start ? from : watch->start) + 1);
+        stream_hold(stream, watch, (from > watch->start ? from : watch->start) + 1);
     }
 }
 

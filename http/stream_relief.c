@@ -30,7 +30,7 @@ static bool look(struct watcher_client *client, struct slow *ret_slow)
 {
     struct http_stream *stream = stream_of(client);
 
-    if (client->ops != &stream_ops || stream->place == STREAM_OPENING) {
+    if (!client->ops->is_stream || stream->place == STREAM_OPENING) {
         return false;
     }
     pthread_mutex_lock(&stream->mutex);
@@ -125,7 +125,7 @@ static void cut_off_slowest(struct http_watcher *watcher)
     mem_free(all);
 }
 
-void stream_relief_end(struct http_watcher *watcher)
+void stream_relief(struct http_watcher *watcher)
 {
     enum budget_level level = budget_level(watcher_unsent(watcher));
 

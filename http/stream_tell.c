@@ -1,141 +1,13 @@
 /* The watcher's side of a stream: its queue, its calls, heartbeats and its end. What is told of
  * changes is in stream_missed.c. */
-#include "base/check.h"
-#include "base/os_clock.h"
+#include "base/mem.h"
 #include "http/stream.h"
 
 enum {
     EXCUSES_MAX = 4 /* Times the patience with a client that takes nothing, at most. */
 };
 
-/* ---- The queue. ---- */
-
-static void begin_put(struct http_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    if (stream->queue.bytes == 0) {
-        stream->moved_ms = os_now_ms();
-    }
-}
-
-static void end_put(struct http_stream *stream)
-{
-    pthread_mutex_unlock(&stream->mutex);
-    watcher_due(&stream->client);
-}
-
-void stream_put(struct http_stream *stream, enum piece_kind kind, struct slice bytes)
-{
-    begin_put(stream);
-    pieces_put_tagged(&stream->queue, &(struct piece_tag){.kind = kind}, &bytes, 1, NULL, 0);
-    end_put(stream);
-}
-
-void stream_put_shared(struct http_stream *stream, const struct piece_tag *tag, struct blob *frame)
-{
-    struct slice small = blob_slice(frame);
-
-    begin_put(stream);
-    if (frame->len < PIECES_SHARE_BYTES) {
-        pieces_put_tagged(&stream->queue, tag, &small, 1, NULL, 0);
-    } else {
-        pieces_put_tagged(&stream->queue, tag, NULL, 0, frame, 0);
-    }
-    end_put(stream);
-}
-
-void stream_put_gathered(struct http_stream *stream)
-{
-    begin_put(stream);
-    pieces_move(&stream->queue, &stream->client.watcher->gather);
-    end_put(stream);
-}
-
-static size_t queued(struct http_stream *stream, uint64_t *ret_moved_ms)
-{
-    pthread_mutex_lock(&stream->mutex);
-
-    size_t len = stream->queue.bytes;
-
-    *ret_moved_ms = stream->moved_ms;
-    pthread_mutex_unlock(&stream->mutex);
-    return len;
-}
-
-size_t stream_queue_len(struct http_stream *stream)
-{
-    uint64_t moved_ms = 0;
-
-    return queued(stream, &moved_ms);
-}
-
-bool stream_is_overrun(struct http_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-
-    bool overrun = stream->overrun;
-
-    pthread_mutex_unlock(&stream->mutex);
-    return overrun;
-}
-
-/* The library looks again. */
-static void resume(struct http_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-
-    bool news = stream->queue.bytes > 0 || stream->ended || stream->broken;
-
-    if (stream->parked && news) {
-        stream->parked = false;
-        MHD_resume_connection(stream->mhd);
-    }
-    pthread_mutex_unlock(&stream->mutex);
-}
-
-/* Nobody is at the other end, or nobody who reads. */
-static void break_off(struct http_stream *stream)
-{
-    pthread_mutex_lock(&stream->mutex);
-    stream->broken = true;
-    pthread_mutex_unlock(&stream->mutex);
-    if (stream->client.hangup.fd >= 0) {
-        loop_shutdown(stream->client.hangup.fd);
-    }
-    resume(stream);
-}
-
 /* ---- The end. ---- */
-
-/* No watch and no heartbeat any more; what is in the queue may be read for a while. */
-static void end(struct http_stream *stream)
-{
-    struct http_watcher *watcher = stream->client.watcher;
-
-    if (stream->place != STREAM_OPEN) {
-        return;
-    }
-    stream->place = STREAM_ENDED;
-    stream->held = false;
-    stream->ended_ms = watcher->now_ms;
-    stream->limit_ms = watcher->now_ms + stream->http->limits->slow_timeout_ms;
-    watcher_ask_by(watcher, stream->limit_ms);
-    watch_owner_release(subscribe_table(watcher->subscriber), &stream->client.owner);
-    atomic_fetch_sub_explicit(&watcher->metrics.streams.value, 1, memory_order_relaxed);
-    pthread_mutex_lock(&stream->mutex);
-    stream->ended = true;
-    pthread_mutex_unlock(&stream->mutex);
-    watcher_due(&stream->client);
-}
-
-void stream_cut_off(struct http_stream *stream)
-{
-    end(stream);
-    pthread_mutex_lock(&stream->mutex);
-    pieces_release(&stream->queue);
-    pthread_mutex_unlock(&stream->mutex);
-    break_off(stream);
-}
 
 static void put_closing(struct http_stream *stream, const char *reason)
 {
@@ -151,7 +23,7 @@ static void end_because(struct http_stream *stream, const char *reason)
 {
     if (stream->place == STREAM_OPEN) {
         put_closing(stream, reason);
-        end(stream);
+        stream_end(stream);
     }
 }
 
@@ -166,7 +38,7 @@ static void end_session(struct http_stream *stream)
     stream_put_session(stream, &out);
     stream_put(stream, PIECE_FIXED, buf_slice(&out));
     buf_release(&out);
-    end(stream);
+    stream_end(stream);
 }
 
 /* ---- Changes. ---- */
@@ -212,9 +84,9 @@ static void serve(struct http_stream *stream)
         end_session(stream);
     }
     if (stream->finished) {
-        end(stream);
+        stream_end(stream);
     }
-    resume(stream);
+    stream_resume(stream);
 }
 
 static void on_due(struct watcher_client *client)
@@ -222,14 +94,23 @@ static void on_due(struct watcher_client *client)
     serve(stream_of(client));
 }
 
+static void stream_free(struct http_stream *stream)
+{
+    watcher_client_release(&stream->client);
+    buf_release(&stream->path);
+    pieces_release(&stream->queue);
+    pthread_mutex_destroy(&stream->mutex);
+    mem_free(stream);
+}
+
 static void on_call(struct watcher_client *client, uint32_t calls)
 {
     struct http_stream *stream = stream_of(client);
 
     if (calls & WATCHER_GONE) {
-        end(stream);
+        stream_end(stream);
         watcher_remove(client);
-        http_stream_free(stream);
+        stream_free(stream);
     } else if (calls & WATCHER_BEGIN) {
         stream_begin(stream);
     } else {
@@ -242,8 +123,8 @@ static void on_hangup(struct watcher_client *client)
     struct http_stream *stream = stream_of(client);
     bool opening = stream->place == STREAM_OPENING;
 
-    end(stream);
-    break_off(stream);
+    stream_end(stream);
+    stream_break_off(stream);
     if (opening) {
         stream_answer(stream, ERR_CLOSED);
     }
@@ -308,7 +189,7 @@ static bool is_slow(struct http_stream *stream, uint64_t now_ms, size_t len, uin
 static uint64_t open_time(struct http_stream *stream, uint64_t now_ms)
 {
     uint64_t moved_ms = 0;
-    size_t len = queued(stream, &moved_ms);
+    size_t len = stream_queued(stream, &moved_ms);
 
     if (is_slow(stream, now_ms, len, moved_ms)) {
         metric_add(&stream->client.watcher->metrics.slow, 1);
@@ -351,12 +232,13 @@ static uint64_t on_time(struct watcher_client *client, uint64_t now_ms)
     if (now_ms < stream->limit_ms) {
         return stream->limit_ms;
     }
-    break_off(stream); /* Its last words are of no interest to anybody. */
+    stream_break_off(stream); /* Its last words are of no interest to anybody. */
     stream->limit_ms = UINT64_MAX;
     return UINT64_MAX;
 }
 
 const struct watcher_ops stream_ops = {
+    .is_stream = true,
     .on_call = on_call,
     .on_event = stream_on_event,
     .on_change = on_change,

@@ -1,9 +1,10 @@
 /* The watcher's thread: calls, changes, timers, and the end of it all. */
+#include "http/watcher.h"
+
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os_clock.h"
 #include "base/os_files.h"
-#include "http/stream.h"
 
 #include <unistd.h>
 
@@ -409,7 +410,7 @@ static void turn(struct http_watcher *watcher)
     take_census(watcher);
     serve_due(watcher);
     pump(watcher);
-    stream_relief_end(watcher);
+    watcher->relieve(watcher);
     serve_due(watcher);
     check_replica(watcher);
     ask_all(watcher);
@@ -469,7 +470,7 @@ static void add_figures(void *ctx, struct gate_front_figures *figures)
     figures->events += metric_get(&watcher->metrics.events);
 }
 
-struct http_watcher *http_watcher_start(struct http *http)
+struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *relieve)
 {
     struct http_watcher *watcher = mem_zalloc(1, sizeof(*watcher));
     const struct subscribe_sink sink = {
@@ -477,6 +478,7 @@ struct http_watcher *http_watcher_start(struct http *http)
 
     loop_init(&watcher->loop);
     watcher->http = http;
+    watcher->relieve = relieve;
     mailbox_init(&watcher->inbox, http->limits->streams_max);
     mailbox_init(&watcher->asked, 1);
     list_init(&watcher->clients);

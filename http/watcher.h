@@ -44,6 +44,7 @@ struct watcher_client;
 /* All run on the watcher's thread. on_event, on_change and on_lost come from inside the subscriber:
  * they may hold watches, and else only note and call watcher_due. */
 struct watcher_ops {
+    bool is_stream; /* The client is that of a struct http_stream. */
     void (*on_call)(struct watcher_client *client, uint32_t calls);
     void (*on_event)(struct watcher_client *client, struct watch *hits,
                      const struct watch_event *event);
@@ -93,8 +94,12 @@ struct watcher_metrics {
     struct metric_counter slow; /* Streams that were closed because nobody reads them. */
 };
 
+/* Called between events, when clients may be ended to make room for others. */
+typedef void watcher_relieve_fn(struct http_watcher *watcher);
+
 struct http_watcher {
     struct http *http;
+    watcher_relieve_fn *relieve;
     struct loop loop;
     struct mailbox inbox;
     struct loop_watch inbox_watch;
@@ -130,7 +135,7 @@ struct http_watcher {
     bool ended;        /* All clients were told to end. */
 };
 
-struct http_watcher *http_watcher_start(struct http *http);
+struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *relieve);
 
 /* Tells all who wait to go elsewhere; whoever comes later is told so at once. Any thread. */
 void http_watcher_drain(struct http_watcher *watcher);
