@@ -57,7 +57,8 @@ static bool is_gone(enum err err)
  * REST gateway answers so, and its clients then open another session. */
 static bool is_lost_heartbeat(const struct http_request *request, enum err err)
 {
-    return request->def && request->def->id == OP_TOUCH && request->url_secret.data && is_gone(err);
+    return request->def && request->def->id == OP_TOUCH && request->auth.url_secret.data &&
+           is_gone(err);
 }
 
 /* What would help: another session, or credentials. */
@@ -92,7 +93,7 @@ static void problem_headers(struct http_conn *conn, const struct op_problem *pro
     }
     if (problem->err == ERR_METHOD_NOT_ALLOWED) {
         buf_init(&allow, HTTP_KEEP_BYTES);
-        http_route_allow(conn->request.route, conn->request.url_secret.len > 0, &allow);
+        http_route_allow(conn->request.route, conn->request.auth.url_secret.len > 0, &allow);
         http_header(response, "Allow", buf_cstr(&allow));
         buf_release(&allow);
     }
@@ -132,7 +133,7 @@ enum MHD_Result http_answer_problem(struct http_conn *conn, const struct op_prob
                    (unsigned long long)request->id);
     problem.instance = instance;
     problem.path = request->args.path;
-    problem.zxid = request->zxid ? request->zxid : http_status(conn)->applied;
+    problem.zxid = request->answer.zxid ? request->answer.zxid : http_status(conn)->applied;
     if (!may_retry(problem.err)) {
         problem.retry_after_ms = 0;
     } else if (problem.retry_after_ms == 0) {
@@ -226,11 +227,11 @@ static enum MHD_Result answer_empty(struct http_conn *conn, const struct op_resu
     if (etag[0]) {
         http_header(response, "ETag", etag);
     }
-    if (conn->request.media == HTTP_MEDIA_RAW && result->has_stat) {
+    if (conn->request.wants.media == HTTP_MEDIA_RAW && result->has_stat) {
         http_stat_text(&result->stat, stat);
         http_header(response, "Zk-Stat", stat);
     }
-    if (status == MHD_HTTP_NOT_MODIFIED && conn->request.media == HTTP_MEDIA_JSON) {
+    if (status == MHD_HTTP_NOT_MODIFIED && conn->request.wants.media == HTTP_MEDIA_JSON) {
         http_header(response, "Cache-Control", "no-cache"); /* As the answer with a body. */
     }
     http_header_common(conn, response, true);
@@ -297,7 +298,7 @@ static bool has_created(const struct http_request *request, const struct op_resu
 
 static uint32_t status_of(const struct http_request *request, const struct op_result *result)
 {
-    bool raw = request->media == HTTP_MEDIA_RAW;
+    bool raw = request->wants.media == HTTP_MEDIA_RAW;
 
     if (has_created(request, result)) {
         return MHD_HTTP_CREATED;
@@ -381,14 +382,14 @@ bool http_answer_is_unchanged(const struct http_request *request, const struct o
 enum MHD_Result http_answer_result(struct http_conn *conn, struct op_result *result)
 {
     struct http_request *request = &conn->request;
-    bool raw = request->media == HTTP_MEDIA_RAW;
+    bool raw = request->wants.media == HTTP_MEDIA_RAW;
     char etag[HTTP_ETAG_MAX];
     uint32_t status = 0;
 
     if (result->zxid != 0) {
-        request->zxid = result->zxid;
+        request->answer.zxid = result->zxid;
     }
-    request->replayed = result->replayed;
+    request->answer.replayed = result->replayed;
     /* Closing what is closed already is no error: the first answer may have been lost. */
     if (request->def->id == OP_CLOSE && is_gone(result->err)) {
         return answer_empty(conn, result, request->def->status, "");

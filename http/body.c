@@ -144,7 +144,7 @@ struct MHD_Response *http_response_out(struct http_conn *conn, const char *conte
     uint64_t len = text_len(&conn->out);
     struct MHD_Response *response = text_is_plain(&conn->out) ? from_own(conn) : from_text(conn);
 
-    conn->request.answer_bytes = len;
+    conn->request.answer.bytes = len;
     http_header(response, "Content-Type", content_type);
     return response;
 }
@@ -195,7 +195,7 @@ struct MHD_Response *http_response_blob(struct http_conn *conn, struct blob *blo
     struct budget *budget = conn->out.budget;
     struct pinned *pinned = NULL;
 
-    conn->request.answer_bytes = blob->len;
+    conn->request.answer.bytes = blob->len;
     if (blob->len <= TEXT_FREE_BYTES) {
         return from_blob(blob, free_small, blob_ref(blob));
     }

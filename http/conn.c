@@ -144,7 +144,7 @@ void http_conn_reset(struct http_conn *conn)
     mem_free(request->multi);
     op_request_free(request->op);
     principal_release(&conn->principal);
-    explicit_bzero(request->secret, sizeof(request->secret));
+    explicit_bzero(request->auth.secret, sizeof(request->auth.secret));
     *request = (struct http_request){.id = 0};
     buf_trim(&conn->target, HTTP_KEEP_BYTES);
     buf_trim(&conn->decoded, HTTP_KEEP_BYTES);
@@ -179,7 +179,7 @@ void http_conn_refuse(struct http_conn *conn)
 
     metric_add(&conn->http->metrics.refused_head, 1);
     conn->request.fault.err = verdict->err;
-    conn->request.http_status = verdict->status;
+    conn->request.answer.status = verdict->status;
     if (http_conn_enter(conn, HTTP_EXPIRED, HTTP_LINGER_MS)) {
         http_conn_tell(conn, verdict->err, verdict->status, verdict->detail);
     }

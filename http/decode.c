@@ -45,8 +45,8 @@ static void check_origin(struct http_conn *conn)
     if (!origin.data || http_origin_is_host(origin, request->head.host)) {
         return;
     }
-    request->cors = origin.len <= HTTP_ORIGIN_MAX && http_origin_allowed(conn->http, origin);
-    if (!request->cors && is_write_method(request)) {
+    request->answer.cors = origin.len <= HTTP_ORIGIN_MAX && http_origin_allowed(conn->http, origin);
+    if (!request->answer.cors && is_write_method(request)) {
         http_refuse(conn, ERR_NO_AUTH, "the Origin %.*s is not in allowedOrigins",
                     http_quote_len(origin), http_quote(origin));
     }
@@ -69,13 +69,13 @@ static void find_route(struct http_conn *conn)
         return;
     }
     if (request->route->has_id) {
-        request->url_secret =
+        request->auth.url_secret =
             path.len > 1 ? slice_make(path.data + 1, path.len - 1) : slice_make(NULL, 0);
     } else {
         request->args.path = path;
     }
     if (request->route->kind == HTTP_ROUTE_SOCKET) {
-        request->close = true;
+        request->answer.close = true;
         http_refuse(conn, ERR_UPGRADE_REQUIRED,
                     "a WebSocket begins with GET, Upgrade: websocket and Connection: Upgrade in "
                     "the first request of a connection");
@@ -97,7 +97,7 @@ static const struct http_param *find_param(const struct http_target *target, str
 /* By its secret, in any of its places. */
 static bool names_session(const struct http_request *request)
 {
-    return request->url_secret.len > 0 || request->head.session.data ||
+    return request->auth.url_secret.len > 0 || request->head.session.data ||
            find_param(&request->target, slice_str("session"));
 }
 
@@ -115,7 +115,7 @@ static const struct op_def *choose_row(struct http_conn *conn)
     struct http_request *request = &conn->request;
     const struct http_route *route = request->route;
     const struct op_def *def = default_row(request);
-    bool element = request->url_secret.len > 0;
+    bool element = request->auth.url_secret.len > 0;
     struct slice key = http_route_key(route, request->method);
     const struct http_param *param = key.len > 0 ? find_param(&request->target, key) : NULL;
     struct slice value = param ? param->value : slice_make(NULL, 0);
@@ -181,7 +181,7 @@ static void take_field(struct http_conn *conn, const struct op_field *field, str
         if (value.len > 0 && memchr(value.data, '/', value.len)) {
             http_refuse(conn, ERR_BAD_ARGUMENTS, "name must not hold a slash");
         }
-        request->name = value.data ? value : slice_str("");
+        request->body.name = value.data ? value : slice_str("");
         return;
     }
 
@@ -206,7 +206,7 @@ static void take_path_alias(struct http_conn *conn, struct slice value)
 static void take_consistency(struct http_conn *conn, struct slice value)
 {
     if (slice_eq(value, slice_str("linearizable"))) {
-        conn->request.consistency = OP_LINEARIZABLE;
+        conn->request.wants.consistency = OP_LINEARIZABLE;
     } else if (!slice_eq(value, slice_str("local"))) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "consistency must be local or linearizable");
     }
@@ -237,12 +237,12 @@ static void take_keep_session(struct http_conn *conn, struct slice value)
     if (op_field_parse(&field, value, &read, &why) != ERR_OK) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "keepSession %s", why);
     }
-    conn->request.keep_session = read.values;
+    conn->request.wants.keep_session = read.values;
 }
 
 static void check_keep_session(struct http_conn *conn)
 {
-    if (conn->request.keep_session && !conn->request.session.shown) {
+    if (conn->request.wants.keep_session && !conn->request.auth.session.shown) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "keepSession needs the session that it keeps: Zk-Session or session=");
     }
@@ -276,9 +276,9 @@ static void take_param(struct http_conn *conn, const struct http_param *param)
     } else if (slice_eq(param->name, slice_str("callback"))) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "there is no JSONP: callback is not supported");
     } else if (slice_eq(param->name, slice_str("session"))) {
-        request->session_param = param->value.data ? param->value : slice_str("");
+        request->auth.session_param = param->value.data ? param->value : slice_str("");
     } else if (route->kind == HTTP_ROUTE_PROBE && slice_eq(param->name, slice_str("verbose"))) {
-        request->verbose = true;
+        request->wants.verbose = true;
     } else {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "unknown query parameter %.*s",
                     http_quote_len(param->name), http_quote(param->name));
@@ -329,7 +329,8 @@ static void take_position(struct http_conn *conn)
     struct http_request *request = &conn->request;
     uint64_t history = 0;
 
-    if (request->head.min_zxid.data && !op_zxid_parse(request->head.min_zxid, &request->min_zxid)) {
+    if (request->head.min_zxid.data &&
+        !op_zxid_parse(request->head.min_zxid, &request->wants.min_zxid)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "Zk-Min-Zxid must be a zxid as in Zk-Zxid, 0x and hexadecimal digits, or the "
                     "same as a decimal number");
@@ -339,7 +340,7 @@ static void take_position(struct http_conn *conn)
     }
     if (!parse_hex(request->head.history, &history)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-History is not a hexadecimal number");
-    } else if (history != request->history) {
+    } else if (history != request->replica.history) {
         http_refuse(conn, ERR_HISTORY_CHANGED, "this ensemble has another history: start again");
     }
 }
@@ -410,7 +411,7 @@ static void take_prefer(struct http_conn *conn)
         }
         seconds = seconds * 10 + (uint64_t)(element.data[i] - '0');
     }
-    request->wait_ms = (uint32_t)(seconds * 1000 < max_ms ? seconds * 1000 : max_ms);
+    request->wants.wait_ms = (uint32_t)(seconds * 1000 < max_ms ? seconds * 1000 : max_ms);
 }
 
 static void choose_media(struct http_conn *conn)
@@ -444,8 +445,8 @@ static void choose_media(struct http_conn *conn)
     } else if (request->route->kind == HTTP_ROUTE_METRICS) {
         offered = text;
     }
-    request->media = http_head_media(request->head.accept, offered);
-    if (request->media == HTTP_MEDIA_NONE) {
+    request->wants.media = http_head_media(request->head.accept, offered);
+    if (request->wants.media == HTTP_MEDIA_NONE) {
         http_refuse(conn, ERR_NOT_ACCEPTABLE, "none of the types in Accept is available here");
     }
 }
@@ -475,7 +476,7 @@ void http_decode_head(struct http_conn *conn)
     struct http_request *request = &conn->request;
 
     if (request->head.fault) {
-        request->close = true;
+        request->answer.close = true;
         http_refuse(conn, ERR_BAD_ARGUMENTS, "%s", request->head.fault);
         return;
     }

@@ -33,7 +33,7 @@ static void choose_lines(struct http_conn *conn)
 {
     struct slice type = conn->request.head.content_type;
 
-    conn->request.body_max = UINT64_MAX;
+    conn->request.body.max = UINT64_MAX;
     if (type.len > 0 && !http_media_is(type, "application/x-ndjson") &&
         !http_media_is(type, "application/octet-stream")) {
         http_refuse(
@@ -49,8 +49,8 @@ static void choose_data(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
-    request->json = slice_eq(request->method, slice_str("POST")) &&
-                    http_media_is(request->head.content_type, "application/json");
+    request->body.json = slice_eq(request->method, slice_str("POST")) &&
+                         http_media_is(request->head.content_type, "application/json");
 }
 
 /* There is only one form, so a type is needed no more than for data. */
@@ -58,7 +58,7 @@ static void choose_json(struct http_conn *conn)
 {
     struct slice type = conn->request.head.content_type;
 
-    conn->request.json = true;
+    conn->request.body.json = true;
     if (!is_default_type(type) && !http_media_is(type, "application/json")) {
         http_refuse(conn, ERR_UNSUPPORTED_MEDIA_TYPE,
                     "the body must be JSON: send it as application/json, or without a "
@@ -82,8 +82,8 @@ static void choose_form(struct http_conn *conn)
     } else {
         choose_json(conn);
     }
-    request->body_max =
-        request->json ? conn->http->limits->body_bytes_max : conn->http->limits->data_bytes_max;
+    request->body.max = request->body.json ? conn->http->limits->body_bytes_max
+                                           : conn->http->limits->data_bytes_max;
 }
 
 /* Nothing is decoded here: what a client has compressed would be stored as it came. */
@@ -114,11 +114,11 @@ static void check_length(struct http_conn *conn)
     if (!http_head_body(&request->head, &len)) {
         return;
     }
-    if (request->body_max == 0) {
+    if (request->body.max == 0) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "this request takes no body");
-    } else if (len != UINT64_MAX && len > request->body_max) {
+    } else if (len != UINT64_MAX && len > request->body.max) {
         http_refuse(conn, ERR_TOO_LARGE, "the body is larger than %llu bytes",
-                    (unsigned long long)request->body_max);
+                    (unsigned long long)request->body.max);
     }
 }
 
@@ -151,14 +151,14 @@ static void place_created(struct http_conn *conn, struct slice parent)
     struct http_request *request = &conn->request;
     bool in_body = request->args.path.data != parent.data;
 
-    if (in_body && request->name.data) {
+    if (in_body && request->body.name.data) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "name excludes path in the body");
     } else if (in_body) {
         check_child(conn, parent);
-    } else if (request->name.len == 0 && !request->args.sequence) {
+    } else if (request->body.name.len == 0 && !request->args.sequence) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "name must be given");
     } else {
-        request->args.path = http_target_join(&conn->decoded, parent, request->name);
+        request->args.path = http_target_join(&conn->decoded, parent, request->body.name);
     }
 }
 
@@ -203,14 +203,14 @@ void http_decode_body(struct http_conn *conn)
     if (request->refused || !request->def) {
         return;
     }
-    if (request->json) {
+    if (request->body.json) {
         parse_json(conn);
-    } else if (request->body_max > 0) {
+    } else if (request->body.max > 0) {
         request->args.data = buf_slice(&conn->body);
     }
     if (!request->refused && has_name_field(request->def)) {
         place_created(conn, parent);
-    } else if (request->json && request->args.path.data != parent.data) {
+    } else if (request->body.json && request->args.path.data != parent.data) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "path is that of the URL");
     }
     http_place_acl(conn);

@@ -48,7 +48,7 @@ static void read_head(struct http_conn *conn, const char *method)
     }
     (void)MHD_get_connection_values_n(conn->mhd, MHD_HEADER_KIND, on_header, &request->head);
     http_head_finish(&request->head);
-    request->history = gate_history(conn->http->gate);
+    request->replica.history = gate_history(conn->http->gate);
     http_decode_head(conn);
 }
 
@@ -69,7 +69,7 @@ static bool must_answer_now(const struct http_request *request)
     if (!request->refused) {
         return false;
     }
-    return request->close || (body && request->head.expect.data) ||
+    return request->answer.close || (body && request->head.expect.data) ||
            (body && len != UINT64_MAX && len > swallow_max(request));
 }
 
@@ -134,17 +134,17 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     if (task && !request->refused) {
         return task->take_body(conn, data, len);
     }
-    request->body_seen += *len;
-    if (!request->refused && request->body_seen > request->body_max) {
-        http_refuse(conn, request->body_max ? ERR_TOO_LARGE : ERR_BAD_ARGUMENTS,
-                    request->body_max ? "the body is larger than %llu bytes"
+    request->body.seen += *len;
+    if (!request->refused && request->body.seen > request->body.max) {
+        http_refuse(conn, request->body.max ? ERR_TOO_LARGE : ERR_BAD_ARGUMENTS,
+                    request->body.max ? "the body is larger than %llu bytes"
                                       : "this request takes no body",
-                    (unsigned long long)request->body_max);
+                    (unsigned long long)request->body.max);
         http_request_body_drop(conn);
     }
     if (!request->refused) {
         (void)http_request_body_append(conn, data, *len);
-    } else if (request->body_seen > swallow_max(request)) {
+    } else if (request->body.seen > swallow_max(request)) {
         return cut_off(conn, len);
     }
     *len = 0;
@@ -162,11 +162,12 @@ static void fill_op(struct http_conn *conn, struct op_request *op)
     if (kind == OP_KIND_INFO || kind == OP_KIND_FRONT) {
         op->def = ops_by_id(OP_GETSESSION);
         op_args_init(&op->args, OP_GETSESSION);
-        op->args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+        op->args.secret_hash =
+            slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
     }
     if (kind == OP_KIND_WRITE) {
-        op->session = request->session;
-        op->key = request->key;
+        op->session = request->auth.session;
+        op->key = request->auth.key;
     }
     op->multi = request->multi;
     request->multi = NULL;
@@ -180,7 +181,7 @@ static bool needs_session(const struct http_request *request)
     bool checked = kind == OP_KIND_READ || kind == OP_KIND_SYNC || kind == OP_KIND_FRONT ||
                    request->def->id == OP_WHOAMI;
 
-    return request->session.shown && checked;
+    return request->auth.session.shown && checked;
 }
 
 /* Rows that the front end does itself, on the library's thread. */
@@ -226,7 +227,7 @@ static enum MHD_Result answer_write(struct http_conn *conn)
     gate_credentials_refused(conn->http->gate, request->op);
     if (result->has_session) {
         gate_touch(conn->http->gate, result->session.id);
-    } else if (request->session.shown && request->session_id == 0) {
+    } else if (request->auth.session.shown && request->auth.session_id == 0) {
         (void)http_session_look(conn, &zxid);
     }
     return http_answer_result(conn, result);
@@ -265,8 +266,8 @@ static enum MHD_Result ask_core(struct http_conn *conn)
     struct op_request *op = op_request_new();
 
     fill_op(conn, op);
-    op->consistency = request->consistency;
-    op->min_zxid = request->min_zxid;
+    op->consistency = request->wants.consistency;
+    op->min_zxid = request->wants.min_zxid;
     request->task.ops = &core_task;
     return http_submit(conn, op);
 }
@@ -280,8 +281,8 @@ static bool needs_core(struct http_conn *conn)
         return false;
     }
     return kind == OP_KIND_WRITE || kind == OP_KIND_SYNC ||
-           request->consistency == OP_LINEARIZABLE ||
-           (request->min_zxid != 0 && request->min_zxid > http_status(conn)->applied);
+           request->wants.consistency == OP_LINEARIZABLE ||
+           (request->wants.min_zxid != 0 && request->wants.min_zxid > http_status(conn)->applied);
 }
 
 static enum MHD_Result run_op(struct http_conn *conn)
@@ -289,12 +290,12 @@ static enum MHD_Result run_op(struct http_conn *conn)
     struct http_request *request = &conn->request;
     zxid_t zxid = 0;
 
-    if (request->session.shown) {
+    if (request->auth.session.shown) {
         (void)http_session_look(conn, &zxid);
     }
-    if (needs_session(request) && request->session_id == 0) {
+    if (needs_session(request) && request->auth.session_id == 0) {
         /* It may be so new that this replica has not heard of it. */
-        request->consistency = OP_LINEARIZABLE;
+        request->wants.consistency = OP_LINEARIZABLE;
         return ask_core(conn);
     }
     if (needs_core(conn)) {
@@ -358,7 +359,7 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *mhd, const cha
     if (*upload_data_size > 0) {
         return take_body(conn, upload_data, upload_data_size);
     }
-    if (request->answered) {
+    if (request->answer.queued) {
         return MHD_YES;
     }
     return request->task.ops ? request->task.ops->resume(conn) : finish(conn);
@@ -381,9 +382,9 @@ static void write_access(struct http_conn *conn, uint64_t took_us)
              "zxid=0x%llx code=%s",
              (unsigned long long)request->id, conn->principal.address,
              request->is_head ? "HEAD" : (const char *)request->method.data,
-             request->route ? request->route->name : "-", buf_cstr(&path), request->http_status,
-             request->answer_bytes, (unsigned long long)took_us, (unsigned long long)request->zxid,
-             err_name(request->fault.err));
+             request->route ? request->route->name : "-", buf_cstr(&path), request->answer.status,
+             request->answer.bytes, (unsigned long long)took_us,
+             (unsigned long long)request->answer.zxid, err_name(request->fault.err));
     buf_release(&path);
 }
 
@@ -402,15 +403,15 @@ static void count(struct http_conn *conn)
     struct http *http = conn->http;
     struct http_request *request = &conn->request;
     uint64_t took_us = os_now_us() - request->start_us;
-    uint32_t status_class = request->http_status / 100;
+    uint32_t status_class = request->answer.status / 100;
 
     count_credentials(conn);
     metric_add(&http->metrics.requests[status_class < 6 ? status_class : 0], 1);
-    if (!request->waited) {
+    if (!request->answer.is_untimed) {
         metric_observe_us(&http->metrics.latency, took_us);
     }
-    if (request->def && !request->waited) {
-        gate_count_op(http->gate, request->def->id, request->http_status >= 400, took_us);
+    if (request->def && !request->answer.is_untimed) {
+        gate_count_op(http->gate, request->def->id, request->answer.status >= 400, took_us);
     }
     if (http->limits->access_log) {
         write_access(conn, took_us);

@@ -12,13 +12,9 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/metric.h"
-#include "http/head.h"
 #include "http/http.h"
 #include "http/inlet.h"
-#include "http/route.h"
-#include "http/target.h"
-#include "server/json/op_json.h"
-#include "server/process/gate.h"
+#include "http/request.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -109,21 +105,6 @@ struct http_relief {
     uint32_t least;    /* Slow connections to cut off at the next time. */
 };
 
-enum http_large_state {
-    HTTP_LARGE_NONE,
-    HTTP_LARGE_WAITS,
-    HTTP_LARGE_RUNS,
-    HTTP_LARGE_LATE /* Its time in the line is over. */
-};
-
-/* One read among them. */
-struct http_large_turn {
-    enum http_large_state state;
-    struct list node;
-    uint64_t end_ms; /* When it need wait no longer. */
-    bool ends;       /* Counts in http.ending. */
-};
-
 struct http_names; /* Host and Origin lists: hosts.c. */
 
 struct http {
@@ -166,74 +147,6 @@ enum http_phase {
     HTTP_SENDING, /* The answer is on its way. */
     HTTP_EXPIRED  /* It was answered past the library; nobody else may. Until the deadline what
                      comes is thrown away; then, or without one, it is closed. */
-};
-
-/* What a request does that cannot be answered at once: it waits for another thread, or takes its
- * body piece by piece. One at a time; the one that follows takes its place. */
-struct http_task_ops {
-    /* The body is complete, or the connection was resumed: answers, or suspends again. */
-    enum MHD_Result (*resume)(struct http_conn *conn);
-    /* Of a task that begins with the head: the next bytes of the body; `*len` is what was left. */
-    enum MHD_Result (*take_body)(struct http_conn *conn, const char *data, size_t *len);
-    /* And, once it is refused, gives the rest of the body its time; false when that is over. */
-    bool (*extend)(struct http_conn *conn);
-    void (*release)(struct http_conn *conn); /* The request has ended. NULL: nothing to free. */
-};
-
-struct http_task {
-    const struct http_task_ops *ops; /* NULL: no task. */
-    void *data;
-};
-
-/* One request; zeroed between two. */
-struct http_request {
-    uint64_t id;
-    uint64_t start_us;
-    bool begun;                 /* The first call of the handler was made. */
-    bool refused;               /* `fault` is the answer. */
-    bool close;                 /* The connection cannot be used after this answer. */
-    bool answered;              /* A response was queued. */
-    bool replayed;              /* The answer is that to an earlier request with the same key. */
-    bool json;                  /* The body is JSON. */
-    uint64_t body_max;          /* Bytes of the body that are taken. */
-    struct slice name;          /* Of the znode to create; `data` NULL: not given. */
-    struct slice url_secret;    /* Of a session, in the URL; `data` NULL: not given. */
-    struct slice session_param; /* The same as session=. */
-    bool keep_session;          /* The stream keeps the session alive that it is in. */
-    struct op_session session;  /* By its hash. */
-    uint64_t session_id;        /* Public; 0: not found yet. */
-    char secret[OP_SECRET_LEN + 1]; /* Of the session to be opened. */
-    uint8_t secret_hash[TXN_SECRET_HASH_LEN];
-    struct slice key; /* Idempotency-Key; empty: none. */
-    struct slice acl; /* Zk-Acl, encoded. */
-    struct op_fault fault;
-    struct http_target target;
-    struct http_head head;
-    struct slice method; /* HEAD is kept here and handled as GET. */
-    bool is_head;
-    enum http_media media; /* Of the answer. */
-    const struct http_route *route;
-    const struct op_def *def; /* NULL for what is no operation. */
-    struct op_args args;
-    struct op_args *multi; /* Behind args.ops, when they are not in `op`. */
-    enum op_consistency consistency;
-    zxid_t min_zxid;
-    uint32_t wait_ms;             /* Prefer: wait; 0: answered at once. */
-    struct http_task task;        /* What it does until it can be answered. */
-    struct http_large_turn large; /* Among the large reads. */
-    bool prefer_applied;          /* The answer has waited, as Prefer asks. */
-    bool streaming;               /* The answer has no end of its own, and no deadline. */
-    bool waited;                  /* On purpose: how long says nothing about this replica. */
-    bool cors;                    /* The Origin is on the list. */
-    bool verbose;
-    struct op_request *op;     /* While the gate has it, and its result after. */
-    struct gate_status status; /* By http_status. */
-    bool has_status;
-    uint64_t history;
-    uint64_t body_seen; /* Bytes of the body, also those not kept. */
-    uint32_t http_status;
-    size_t answer_bytes;
-    zxid_t zxid; /* State that the answer reflects. */
 };
 
 /* How a client takes its answer; the acceptor's. */
@@ -395,7 +308,7 @@ void http_decode_body(struct http_conn *conn); /* All of it is there. */
 
 /* ---- request_body.c: the bodies of all requests together ---- */
 
-/* False, and the request is refused: there is no room for more. At most request.body_max bytes. */
+/* False, and the request is refused: there is no room for more. At most request.body.max bytes. */
 bool http_request_body_append(struct http_conn *conn, const char *data, size_t len);
 
 /* Counts what the body was decoded to; false as above. */
@@ -511,9 +424,9 @@ enum MHD_Result http_watches_begin(struct http_conn *conn);
 
 /* ---- wait.c: long polls; `task.data` of a read ---- */
 
-/* The answer is unchanged, and the client would rather wait (request.wait_ms). True: the connection
- * is suspended until the znode changes; `result` is what was read. False: the read is answered at
- * once, or refused. */
+/* The answer is unchanged, and the client would rather wait (request.wants.wait_ms). True: the
+ * connection is suspended until the znode changes; `result` is what was read. False: the read is
+ * answered at once, or refused. */
 bool http_wait_begin(struct http_conn *conn, const struct op_result *result);
 bool http_wait_has_hung_up(const struct http_conn *conn); /* The client, while it waited. */
 void http_wait_free(struct http_conn *conn);              /* Accepts that there is none. */

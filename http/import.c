@@ -46,7 +46,7 @@ static bool extend(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
     uint64_t body_ms = conn->http->limits->body_timeout_ms;
-    uint64_t seen = import->seen + conn->request.body_seen;
+    uint64_t seen = import->seen + conn->request.body.seen;
     uint64_t end_ms = import->start_ms + import->held_ms + body_ms + seen / HTTP_BYTES_PER_MS;
     uint64_t now_ms = os_now_ms();
     uint64_t left_ms = end_ms > now_ms ? end_ms - now_ms : 1;
@@ -69,13 +69,13 @@ static enum MHD_Result submit_batch(struct http_conn *conn)
     struct op_request *op = op_request_new();
 
     import_fill(import_of(conn)->import, op);
-    op->session = conn->request.session;
+    op->session = conn->request.auth.session;
     return submit(conn, op);
 }
 
 static bool is_session_unknown(const struct http_request *request)
 {
-    return request->session.shown && request->session_id == 0;
+    return request->auth.session.shown && request->auth.session_id == 0;
 }
 
 /* Planned by an older state than the client has seen, znodes would be passed over that are gone.
@@ -83,7 +83,7 @@ static bool is_session_unknown(const struct http_request *request)
 static bool must_wait(struct http_conn *conn)
 {
     struct http_import *import = import_of(conn);
-    uint64_t min_zxid = conn->request.min_zxid;
+    uint64_t min_zxid = conn->request.wants.min_zxid;
     bool behind = !import->admitted && min_zxid != 0 && min_zxid > http_status(conn)->applied;
 
     import->admitted = import->admitted || (!behind && !is_session_unknown(&conn->request));
@@ -98,7 +98,7 @@ static enum MHD_Result submit_wait(struct http_conn *conn)
     op_args_init(&op->args, OP_STAT);
     op->args.path = conn->request.args.path;
     op->consistency = is_session_unknown(&conn->request) ? OP_LINEARIZABLE : OP_LOCAL;
-    op->min_zxid = conn->request.min_zxid;
+    op->min_zxid = conn->request.wants.min_zxid;
     return submit(conn, op);
 }
 
@@ -134,7 +134,7 @@ static void take_answer(struct http_conn *conn)
     }
     op_request_free(request->op);
     request->op = NULL;
-    request->has_status = false;
+    request->replica.has_status = false;
 }
 
 /* From here on the body is only swallowed. */
@@ -144,8 +144,8 @@ static void refuse(struct http_conn *conn)
     const struct op_fault *fault = import_fault(import_of(conn)->import);
 
     http_refuse(conn, fault->err, "%s", fault->detail);
-    import_of(conn)->seen += request->body_seen;
-    request->body_seen = 0;
+    import_of(conn)->seen += request->body.seen;
+    request->body.seen = 0;
 }
 
 static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_t *len)
@@ -163,7 +163,7 @@ static enum MHD_Result take_body(struct http_conn *conn, const char *data, size_
     if (import_state(import) == IMPORT_TAKES) {
         used = import_take(import, slice_make(data, *len));
     }
-    conn->request.body_seen += used;
+    conn->request.body.seen += used;
     *len -= used;
     if (import_state(import) == IMPORT_READY) {
         return submit_batch(conn);
@@ -198,7 +198,7 @@ static enum MHD_Result answer_done(struct http_conn *conn)
     struct jsonw json;
 
     if (figures->zxid != 0) {
-        request->zxid = figures->zxid;
+        request->answer.zxid = figures->zxid;
     }
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
@@ -256,7 +256,7 @@ void http_import_begin(struct http_conn *conn)
     zxid_t zxid = 0;
     enum err err = op_args_check(&request->args, &why);
 
-    if (request->session.shown) {
+    if (request->auth.session.shown) {
         (void)http_session_look(conn, &zxid);
     }
     if (err != ERR_OK) {
@@ -281,7 +281,7 @@ void http_import_begin(struct http_conn *conn)
         import_new(gate_view(conn->http->gate), &conn->principal, &request->args, &import_limits);
     import->start_ms = os_now_ms();
     request->task = (struct http_task){&import_task, import};
-    request->waited = true;
+    request->answer.is_untimed = true;
     metric_add(&transfers->imports, 1);
     metric_add(&transfers->imports_ever, 1);
 }

@@ -14,7 +14,7 @@ static enum MHD_Result send_out(struct http_conn *conn, uint32_t status, const c
 
     http_header(response, "Cache-Control", "no-store");
     http_header(response, "X-Content-Type-Options", "nosniff");
-    if (conn->request.media == HTTP_MEDIA_HTML) {
+    if (conn->request.wants.media == HTTP_MEDIA_HTML) {
         http_header(response, "Content-Security-Policy", "default-src 'none'; style-src 'self'");
     }
     http_header_common(conn, response, true);
@@ -40,7 +40,8 @@ enum MHD_Result http_answer_info(struct http_conn *conn)
 
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
-    ops_write_info(conn->http->gate, &request->args, &conn->principal, request->session_id, &json);
+    ops_write_info(conn->http->gate, &request->args, &conn->principal, request->auth.session_id,
+                   &json);
     return http_send_info(conn);
 }
 
@@ -97,7 +98,7 @@ static void write_index_html(struct http_conn *conn)
 enum MHD_Result http_answer_index(struct http_conn *conn)
 {
     buf_clear(&conn->out.own);
-    if (conn->request.media == HTTP_MEDIA_HTML) {
+    if (conn->request.wants.media == HTTP_MEDIA_HTML) {
         write_index_html(conn);
         return send_out(conn, MHD_HTTP_OK, "text/html; charset=utf-8");
     }
@@ -166,8 +167,8 @@ enum MHD_Result http_answer_probe(struct http_conn *conn)
 {
     const struct http_probe_ask ask = {
         .live = strcmp(conn->request.route->name, "/livez") == 0,
-        .json = conn->request.media == HTTP_MEDIA_JSON,
-        .verbose = conn->request.verbose,
+        .json = conn->request.wants.media == HTTP_MEDIA_JSON,
+        .verbose = conn->request.wants.verbose,
     };
 
     buf_clear(&conn->out.own);
@@ -263,18 +264,18 @@ enum MHD_Result http_answer_document(struct http_conn *conn)
     http_etag_bytes(text, etag);
     if (asked.data && http_etag_matches(asked, etag)) {
         response = http_response_empty();
-        request->http_status = MHD_HTTP_NOT_MODIFIED;
+        request->answer.status = MHD_HTTP_NOT_MODIFIED;
     } else {
         response = http_response_lasting(text);
-        request->answer_bytes = text.len;
-        request->http_status = MHD_HTTP_OK;
+        request->answer.bytes = text.len;
+        request->answer.status = MHD_HTTP_OK;
         http_header(response, "Content-Type", "application/json");
         http_header(response, "X-Content-Type-Options", "nosniff");
     }
     http_header(response, "ETag", etag);
     http_header(response, "Cache-Control", "no-cache");
     http_header_common(conn, response, true);
-    return http_send(conn, request->http_status, response);
+    return http_send(conn, request->answer.status, response);
 }
 
 /* ---- OPTIONS ---- */
@@ -282,7 +283,7 @@ enum MHD_Result http_answer_document(struct http_conn *conn)
 static void preflight_headers(const struct http_request *request, struct MHD_Response *response,
                               const char *allow)
 {
-    if (!request->cors || !request->head.access_method.data) {
+    if (!request->answer.cors || !request->head.access_method.data) {
         return;
     }
     http_header(response, "Access-Control-Allow-Methods", allow);
@@ -300,7 +301,7 @@ enum MHD_Result http_answer_options(struct http_conn *conn)
 
     buf_init(&allow, HTTP_KEEP_BYTES);
     if (request->route) {
-        http_route_allow(request->route, request->url_secret.len > 0, &allow);
+        http_route_allow(request->route, request->auth.url_secret.len > 0, &allow);
     } else {
         buf_append_str(&allow, "GET, HEAD, PUT, POST, DELETE, PATCH, OPTIONS");
     }

@@ -54,7 +54,7 @@ bool http_large_behind(const struct http_request *request, const struct op_resul
 {
     uint64_t bytes = (uint64_t)result->result_count * LARGE_ENTRY_BYTES;
 
-    if (request->media == HTTP_MEDIA_RAW && result->result_count == 0) {
+    if (request->wants.media == HTTP_MEDIA_RAW && result->result_count == 0) {
         return false; /* Sent as it lies in memory. */
     }
     for (uint32_t i = 0; i < result->result_count; i++) {

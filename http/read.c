@@ -23,7 +23,7 @@ static void read_view(struct http_conn *conn, struct op_result *result)
 static enum MHD_Result answer(struct http_conn *conn, struct op_result *result)
 {
     struct http_request *request = &conn->request;
-    bool may_wait = request->wait_ms > 0 && http_answer_is_unchanged(request, result);
+    bool may_wait = request->wants.wait_ms > 0 && http_answer_is_unchanged(request, result);
 
     if (may_wait && http_wait_begin(conn, result)) {
         return MHD_YES;

@@ -58,17 +58,17 @@ const struct gate_status *http_status(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
-    if (!request->has_status) {
-        gate_status(conn->http->gate, &request->status);
-        request->has_status = true;
+    if (!request->replica.has_status) {
+        gate_status(conn->http->gate, &request->replica.status);
+        request->replica.has_status = true;
     }
-    return &request->status;
+    return &request->replica.status;
 }
 
 void http_status_renew(struct http_conn *conn)
 {
-    conn->request.has_status = false;
-    conn->request.history = gate_history(conn->http->gate);
+    conn->request.replica.has_status = false;
+    conn->request.replica.history = gate_history(conn->http->gate);
 }
 
 /* A snapshot may have put an older state in place since the core found this replica new enough. */
@@ -76,7 +76,7 @@ zxid_t http_least_zxid(const struct http_request *request)
 {
     zxid_t waited = request->op ? request->op->wait_zxid : 0;
 
-    return waited > request->min_zxid ? waited : request->min_zxid;
+    return waited > request->wants.min_zxid ? waited : request->wants.min_zxid;
 }
 
 /* ---- Suspended connections ---- */
@@ -127,7 +127,7 @@ static void on_reply(struct op_request *op)
 static uint64_t patience_ms(const struct http_conn *conn, const struct op_request *op)
 {
     uint64_t most_ms = conn->http->limits->request_timeout_ms;
-    uint64_t wait_ms = conn->request.wait_ms;
+    uint64_t wait_ms = conn->request.wants.wait_ms;
 
     return op->def->kind == OP_KIND_WRITE && wait_ms > 0 && wait_ms < most_ms ? wait_ms : most_ms;
 }
@@ -163,9 +163,9 @@ enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
     struct op_args args;
     struct op_result result;
 
-    ASSERT(request->session.shown);
+    ASSERT(request->auth.session.shown);
     op_args_init(&args, OP_GETSESSION);
-    args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+    args.secret_hash = slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
     op_result_init(&result);
     view_session(gate_view(conn->http->gate), &conn->principal, &args, &result);
 
@@ -173,8 +173,8 @@ enum err http_session_look(struct http_conn *conn, zxid_t *ret_zxid)
 
     *ret_zxid = result.zxid;
     if (err == ERR_OK) {
-        request->session_id = result.session.id;
-        gate_touch(conn->http->gate, request->session_id);
+        request->auth.session_id = result.session.id;
+        gate_touch(conn->http->gate, request->auth.session_id);
     }
     op_result_release(&result);
     return err;

@@ -1,6 +1,6 @@
 /*
  * The body of a request while its connection keeps it: until the request is answered or refused.
- * Each body has a limit of its own (request.body_max); the bodies of all connections together have
+ * Each body has a limit of its own (request.body.max); the bodies of all connections together have
  * one budget, http.bodies. A request that takes up to SMALL_BYTES, as one with a body of 8 KiB
  * does, counts there and is never refused. An import keeps no body here: its lines are done as they
  * come.
@@ -62,8 +62,8 @@ bool http_request_body_append(struct http_conn *conn, const char *data, size_t l
 {
     struct buf *body = &conn->body;
 
-    ASSERT(conn->request.body_max < SIZE_MAX / 2 && body->len + len <= conn->request.body_max);
-    body->size_max = (size_t)conn->request.body_max;
+    ASSERT(conn->request.body.max < SIZE_MAX / 2 && body->len + len <= conn->request.body.max);
+    body->size_max = (size_t)conn->request.body.max;
     if (!charge(conn, counted(cap_with(body, len)))) {
         http_request_body_drop(conn);
         return false;

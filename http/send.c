@@ -84,7 +84,7 @@ static void cors_headers(struct http_conn *conn, struct MHD_Response *response)
 {
     struct buf origin;
 
-    if (!conn->request.cors) {
+    if (!conn->request.answer.cors) {
         return;
     }
     buf_init(&origin, HTTP_KEEP_BYTES);
@@ -106,26 +106,27 @@ void http_header_common(struct http_conn *conn, struct MHD_Response *response, b
     struct http_request *request = &conn->request;
     char text[HEX_LEN];
 
-    if (request->zxid == 0) {
-        request->zxid = http_status(conn)->applied;
+    if (request->answer.zxid == 0) {
+        request->answer.zxid = http_status(conn)->applied;
     }
-    hex_text(text, request->zxid, true);
+    hex_text(text, request->answer.zxid, true);
     http_header(response, "Zk-Zxid", text);
-    hex_text(text, request->history, false);
+    hex_text(text, request->replica.history, false);
     http_header(response, "Zk-History", text);
     if (date) {
         http_header_date(response);
         http_header(response, "Vary", "Accept, Authorization, Origin");
     }
-    if (request->replayed) {
+    if (request->answer.replayed) {
         http_header(response, "Idempotency-Replayed", "true");
     }
-    if (request->prefer_applied) {
-        (void)snprintf(text, sizeof(text), "wait=%u", (request->wait_ms + 999) / 1000);
+    if (request->answer.has_waited) {
+        (void)snprintf(text, sizeof(text), "wait=%u", (request->wants.wait_ms + 999) / 1000);
         http_header(response, "Preference-Applied", text);
     }
     cors_headers(conn, response);
-    if (request->close || atomic_load_explicit(&conn->http->draining, memory_order_relaxed)) {
+    if (request->answer.close ||
+        atomic_load_explicit(&conn->http->draining, memory_order_relaxed)) {
         http_header(response, "Connection", "close");
     }
 }
@@ -148,14 +149,14 @@ static void drop_request(struct http_conn *conn)
 enum MHD_Result http_send(struct http_conn *conn, uint32_t status, struct MHD_Response *response)
 {
     struct http_request *request = &conn->request;
-    uint64_t limit_ms = request->streaming ? 0
-                                           : conn->http->limits->body_timeout_ms +
-                                                 request->answer_bytes / HTTP_BYTES_PER_MS;
+    uint64_t limit_ms = request->answer.is_endless ? 0
+                                                   : conn->http->limits->body_timeout_ms +
+                                                         request->answer.bytes / HTTP_BYTES_PER_MS;
     enum MHD_Result done = MHD_NO;
 
-    ASSERT(!request->answered);
-    request->answered = true;
-    request->http_status = status;
+    ASSERT(!request->answer.queued);
+    request->answer.queued = true;
+    request->answer.status = status;
     if (http_conn_enter(conn, HTTP_SENDING, limit_ms)) {
         done = MHD_queue_response(conn->mhd, status, response);
     }

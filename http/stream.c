@@ -77,11 +77,11 @@ static struct http_stream *stream_new(struct http_conn *conn)
     stream->http = conn->http;
     stream->mhd = conn->mhd;
     stream->fd = conn->fd;
-    stream->sse = request->media == HTTP_MEDIA_SSE;
+    stream->sse = request->wants.media == HTTP_MEDIA_SSE;
     stream->format = args->values ? args->dataformat : OP_AUTO;
-    stream->history = request->history;
-    stream->session = request->session_id;
-    stream->keeps_session = request->keep_session;
+    stream->history = request->replica.history;
+    stream->session = request->auth.session_id;
+    stream->keeps_session = request->wants.keep_session;
     stream->beat_every_ms = conn->http->limits->heartbeat_ms;
     stream->limit_ms = os_now_ms() + conn->http->limits->request_timeout_ms;
     buf_init(&stream->path, SIZE_MAX / 2);
@@ -91,7 +91,7 @@ static struct http_stream *stream_new(struct http_conn *conn)
                                                  .values = args->values,
                                                  .has_since = args->has_since,
                                                  .since = args->since};
-    stream->least = request->min_zxid;
+    stream->least = request->wants.min_zxid;
     if (args->has_since && args->since > stream->least) {
         stream->least = args->since;
     }
@@ -111,7 +111,7 @@ static bool may_begin(struct http_conn *conn)
     }
     if (atomic_load(&conn->http->draining)) {
         http_refuse(conn, ERR_NOT_READY, "this replica is being stopped: go to another one");
-    } else if (args->has_since_history && args->since_history != request->history) {
+    } else if (args->has_since_history && args->since_history != request->replica.history) {
         http_refuse(conn, ERR_HISTORY_CHANGED,
                     "this ensemble has another history: read anew, then watch without since");
     }
@@ -120,7 +120,7 @@ static bool may_begin(struct http_conn *conn)
 
 static enum MHD_Result answer_head(struct http_conn *conn, struct MHD_Response *response)
 {
-    bool sse = conn->request.media == HTTP_MEDIA_SSE;
+    bool sse = conn->request.wants.media == HTTP_MEDIA_SSE;
 
     http_header(response, "Content-Type", sse ? "text/event-stream" : "application/x-ndjson");
     http_header(response, "Cache-Control", "no-store");
@@ -150,7 +150,7 @@ static enum MHD_Result opened(struct http_conn *conn)
     struct http_stream *stream = request->task.data;
     struct MHD_Response *response = NULL;
 
-    request->has_status = false;
+    request->replica.has_status = false;
     if (stream->err == ERR_CLOSED) {
         return MHD_NO; /* The client has hung up. */
     }
@@ -158,9 +158,9 @@ static enum MHD_Result opened(struct http_conn *conn)
         http_refuse(conn, stream->err, "%s", refusal_text(stream->err));
         return http_answer_fault(conn);
     }
-    request->zxid = stream->zxid;
+    request->answer.zxid = stream->zxid;
     request->task = (struct http_task){NULL}; /* From here on the stream is the response's. */
-    request->streaming = true;
+    request->answer.is_endless = true;
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, stream, on_free);
     return answer_head(conn, response);
 }
@@ -191,7 +191,7 @@ enum MHD_Result http_stream_begin(struct http_conn *conn)
     }
     stream = stream_new(conn);
     request->task = (struct http_task){&stream_task, stream};
-    request->waited = true;
+    request->answer.is_untimed = true;
     http_suspend(conn);
     watcher_call(&stream->client, WATCHER_BEGIN);
     return MHD_YES;

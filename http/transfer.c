@@ -151,9 +151,9 @@ static enum MHD_Result answer_lines(struct http_conn *conn, struct export *take_
     metric_add(&http->transfers.exports, 1);
     metric_add(&http->transfers.exports_ever, 1);
     response = http_response_pulled(MHD_SIZE_UNKNOWN, RESPONSE_BLOCK, on_read, export, on_free);
-    conn->request.streaming = true;
-    conn->request.waited = true;
-    conn->request.close = true; /* The socket stays slow. */
+    conn->request.answer.is_endless = true;
+    conn->request.answer.is_untimed = true;
+    conn->request.answer.close = true; /* The socket stays slow. */
     loop_pace(conn->fd, BYTES_PER_S, AHEAD_BYTES);
     return answer_head(conn, response);
 }
@@ -167,14 +167,14 @@ static enum MHD_Result begin(struct http_conn *conn)
 
     op_result_init(&result);
     export = export_new(gate_view(conn->http->gate), &conn->principal, &request->args,
-                        request->history, conn->http->limits->export_bytes_max, &result);
+                        request->replica.history, conn->http->limits->export_bytes_max, &result);
     if (export && result.zxid < http_least_zxid(request)) {
         export_free(export);
         export = NULL;
         result.err = ERR_REPLICA_BEHIND;
         result.detail = HTTP_TAKING_OVER;
     }
-    request->zxid = result.zxid;
+    request->answer.zxid = result.zxid;
     if (export && !request->is_head) {
         done = answer_lines(conn, export);
     } else {

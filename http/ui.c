@@ -171,7 +171,7 @@ static enum MHD_Result send_file(struct http_conn *conn, const struct ui_file *f
         status = MHD_HTTP_NOT_MODIFIED;
     } else {
         response = http_response_lasting(file->bytes);
-        conn->request.answer_bytes = file->bytes.len;
+        conn->request.answer.bytes = file->bytes.len;
         http_header(response, "Content-Type", file->type);
         if (file->gzip) {
             http_header(response, "Content-Encoding", "gzip");

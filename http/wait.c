@@ -181,7 +181,7 @@ static struct http_wait *wait_new(struct http_conn *conn, bool missing)
     wait->http = conn->http;
     wait->conn = conn;
     wait->acl = shape == OP_SHAPE_STAT || shape == OP_SHAPE_ACL || shape == OP_SHAPE_TREE;
-    wait->end_ms = os_now_ms() + request->wait_ms;
+    wait->end_ms = os_now_ms() + request->wants.wait_ms;
     wait->request =
         (struct subscribe_request){.kind = kind_for(shape, missing), .path = request->args.path};
     return wait;
@@ -192,7 +192,7 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
     struct http_request *request = &conn->request;
     struct http_wait *wait = request->task.data;
 
-    ASSERT(request->wait_ms > 0 && (result->err == ERR_OK || result->err == ERR_NO_NODE));
+    ASSERT(request->wants.wait_ms > 0 && (result->err == ERR_OK || result->err == ERR_NO_NODE));
     if ((wait && wait->over) || atomic_load(&conn->http->draining)) {
         return false;
     }
@@ -204,12 +204,12 @@ bool http_wait_begin(struct http_conn *conn, const struct op_result *result)
         }
         wait = wait_new(conn, result->err == ERR_NO_NODE);
         request->task.data = wait;
-        request->prefer_applied = true;
-        request->waited = true;
+        request->answer.has_waited = true;
+        request->answer.is_untimed = true;
     }
     wait->request.since = result->zxid;
-    if (result->zxid > request->min_zxid) {
-        request->min_zxid = result->zxid; /* The next answer is no older one. */
+    if (result->zxid > request->wants.min_zxid) {
+        request->wants.min_zxid = result->zxid; /* The next answer is no older one. */
     }
     http_suspend(conn);
     watcher_call(&wait->client, WATCHER_BEGIN);

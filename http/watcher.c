@@ -39,7 +39,7 @@ void watcher_client_init(struct watcher_client *client, const struct watcher_ops
 {
     client->ops = ops;
     client->watcher = conn->http->watcher;
-    client->session = conn->request.session_id;
+    client->session = conn->request.auth.session_id;
     client->over = conn->request.def->id == OP_WATCH ? "stream" : "wait";
     client->who = conn->principal;
     client->who.auth = auth_ref(conn->principal.auth);

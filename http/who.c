@@ -38,7 +38,7 @@ static void take_credentials(struct http_conn *conn)
 static void take_secret(struct http_conn *conn, struct slice text)
 {
     struct http_request *request = &conn->request;
-    struct op_session *session = &request->session;
+    struct op_session *session = &request->auth.session;
     struct op_args named = {.secret = text};
     uint8_t hash[sizeof(session->hash)];
 
@@ -69,11 +69,12 @@ static void place_session(struct http_conn *conn)
     if (!field || field->type != OP_FIELD_SECRET) {
         return;
     }
-    if (!request->session.shown) {
+    if (!request->auth.session.shown) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "no session is named: give its id in the URL or as Zk-Session");
     }
-    request->args.secret_hash = slice_make(request->session.hash, sizeof(request->session.hash));
+    request->args.secret_hash =
+        slice_make(request->auth.session.hash, sizeof(request->auth.session.hash));
 }
 
 /* Whoever asks for a session is not in one: what an old one has become does not matter. */
@@ -81,9 +82,9 @@ static void open_session(struct http_conn *conn)
 {
     struct http_request *request = &conn->request;
 
-    op_secret_make(request->secret);
-    request->args.secret = slice_make(request->secret, OP_SECRET_LEN);
-    op_args_hash_secret(&request->args, request->secret_hash);
+    op_secret_make(request->auth.secret);
+    request->args.secret = slice_make(request->auth.secret, OP_SECRET_LEN);
+    op_args_hash_secret(&request->args, request->auth.secret_hash);
 }
 
 /* ---- Keys of retries ---- */
@@ -117,11 +118,12 @@ static void take_key(struct http_conn *conn)
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "a session is opened without Idempotency-Key: when the answer is lost, open "
                     "another one; the first ends by its time-out");
-    } else if (!parse_key(header, &request->key)) {
+    } else if (!parse_key(header, &request->auth.key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "Idempotency-Key must be 1 to %d visible characters, quoted or not",
                     (int)TXN_KEY_MAX);
-    } else if (!request->session.shown && !conn->principal.auth && !op_is_uuid(request->key)) {
+    } else if (!request->auth.session.shown && !conn->principal.auth &&
+               !op_is_uuid(request->auth.key)) {
         http_refuse(conn, ERR_BAD_ARGUMENTS,
                     "without a session or credentials an Idempotency-Key must be a UUID, so that "
                     "nobody else has the same");
@@ -196,13 +198,13 @@ static void take_acl(struct http_conn *conn)
     }
     if (!creates) {
         http_refuse(conn, ERR_BAD_ARGUMENTS, "Zk-Acl has a meaning only where a znode is created");
-    } else if (!acl_standard(header, &request->acl)) {
+    } else if (!acl_standard(header, &request->auth.acl)) {
         if (!parse_entries(header, &conn->acl)) {
             http_refuse(conn, ERR_INVALID_ACL,
                         "Zk-Acl must be open, read, creator, or a list of scheme:id:perms with "
                         "perms out of c, d, r, w and a");
         }
-        request->acl = buf_slice(&conn->acl);
+        request->auth.acl = buf_slice(&conn->acl);
     }
 }
 
@@ -217,7 +219,7 @@ void http_place_acl(struct http_conn *conn)
         http_refuse(conn, ERR_BAD_ARGUMENTS, "the ACL is given by Zk-Acl and in the body");
     }
     request->args.has_acl = true;
-    request->args.acl = request->acl;
+    request->args.acl = request->auth.acl;
 }
 
 void http_take_who(struct http_conn *conn)
@@ -229,8 +231,8 @@ void http_take_who(struct http_conn *conn)
     }
     take_credentials(conn);
     take_secret(conn, request->head.session);
-    take_secret(conn, request->session_param);
-    take_secret(conn, request->url_secret);
+    take_secret(conn, request->auth.session_param);
+    take_secret(conn, request->auth.url_secret);
     place_session(conn);
     take_key(conn);
     take_acl(conn);
