@@ -140,58 +140,6 @@ static enum err run_truncate(struct store *store, struct store_op *op)
     return err;
 }
 
-/* The manifest may be what is damaged: then it is made anew, still naming nothing that exists. */
-enum err manifest_ensure(struct store *store)
-{
-    ASSERT(!store->is_lost && store->has_identity);
-
-    const struct vfs *vfs = &store->options.vfs;
-    struct wal *wal = wal_of(store);
-    struct buf bytes;
-
-    if (wal->slots.file) {
-        return ERR_OK;
-    }
-    wal->manifest = (struct manifest){
-        .history = wal->history_top + 1, .first = wal->top + 1, .top = wal->top + 1};
-    wal->history_top++;
-    wal->top++;
-    buf_init(&bytes, MANIFEST_BYTES_MAX);
-    manifest_encode(&wal->manifest, &bytes);
-
-    enum err err = slots_create(vfs, NAME_MANIFEST, SLOTS_MANIFEST, buf_slice(&bytes));
-
-    buf_release(&bytes);
-    if (err == ERR_OK) {
-        err = vfs->ops->sync_dir(vfs->ctx);
-    }
-    return err == ERR_OK ? slots_open(&wal->slots, vfs, NAME_MANIFEST, SLOTS_MANIFEST) : err;
-}
-
-/* After a switch: forgets the snapshots of before and removes every file of before. */
-enum err restart_tidy(struct store *store)
-{
-    ASSERT(store->wal.is_open && !store->wal.is_staging);
-
-    struct wal *wal = wal_of(store);
-    struct names names;
-    enum err err = names_list(&store->options.vfs, &names);
-
-    if (err == ERR_OK) {
-        err = leftovers_remove(store, &names);
-        names_release(&names);
-    }
-    store->is_damaged = false;
-    wal->stuck_count = 0;
-    snap_figures(store);
-    pthread_mutex_lock(&wal->index_mutex);
-    store->unremoved = 0;
-    store->snap_records_mark = wal->live.records_total;
-    store->snap_bytes_mark = wal->live.bytes_total;
-    pthread_mutex_unlock(&wal->index_mutex);
-    return err == ERR_OK ? ERR_OK : ERR_IO;
-}
-
 static enum err run_reset(struct store *store, struct store_op *op)
 {
     ASSERT(!store->recv.is_on && !store->wal.is_staging);

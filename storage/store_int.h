@@ -94,12 +94,25 @@ enum err record_identity_create(struct store *store, const struct store_identity
 /* Reads the directory and judges it. */
 enum err store_recover(struct store *store, struct store_report *report);
 
+/* ---- store_report.c ---- */
+
 /* Sets the verdict DAMAGED with a reason, unless there is one already. */
 void report_damage(struct store_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+void report_log(const struct store *store, struct store_report *report);
+void report_records(const struct store *store, struct store_report *report);
+
+/* ---- store_tidy.c ---- */
+
 /* Unlinks what no manifest, log or set of snapshots knows. */
 enum err leftovers_remove(struct store *store, const struct names *names);
+
+/* After a switch to a new history: removes every file of before. The caller holds files_mutex. */
+enum err restart_tidy(struct store *store);
+
+/* Makes a file for the manifest if that is what is damaged. The caller holds files_mutex. */
+enum err manifest_ensure(struct store *store);
 
 /* ---- store_change.c ---- */
 
@@ -120,12 +133,6 @@ enum err receive_refuse(struct store *store, enum err why);
 /* Drops snapshot and staged log. */
 enum err receive_abort(struct store *store);
 enum err receive_install(struct store *store, struct store_op *op);
-
-/* After a switch to a new history: removes every file of before. The caller holds files_mutex. */
-enum err restart_tidy(struct store *store);
-
-/* Makes a file for the manifest if that is what is damaged. The caller holds files_mutex. */
-enum err manifest_ensure(struct store *store);
 
 /* ---- snap_set.c: the caller holds wal.files_mutex, or is the owner. ---- */
 

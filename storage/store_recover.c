@@ -3,28 +3,9 @@
 #include "base/probe.h"
 #include "storage/store_int.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 enum {
     ZERO_PIECE = 64 * 1024
 };
-
-void report_damage(struct store_report *report, const char *format, ...)
-{
-    va_list args;
-
-    if (report->verdict == STORE_DAMAGED) {
-        return;
-    }
-    report->verdict = STORE_DAMAGED;
-    va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
-    (void)vsnprintf(report->reason, sizeof(report->reason), format, args);
-    va_end(args);
-    ASSERT(report->reason[0] != '\0');
-}
 
 /* True when the file holds a segment's header at most. ERR_NO_FILES. */
 static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *ret_is_zero)
@@ -98,87 +79,6 @@ static void note_numbers(struct wal *wal, const struct names *names)
     wal->top = wal->manifest.top > wal->top ? wal->manifest.top : wal->top;
     if (wal->manifest.history > wal->history_top) {
         wal->history_top = wal->manifest.history;
-    }
-}
-
-static bool is_in_log(const struct wal *wal, const struct name *name)
-{
-    ASSERT(name->kind == NAME_KIND_WAL);
-
-    for (size_t i = 0; i < wal->live.count; i++) {
-        const struct walfmt_header *header = &wal->live.segments[i]->header;
-
-        if (header->history == name->history && header->number == name->number) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_leftover(struct store *store, const struct name *name)
-{
-    ASSERT(name->kind <= NAME_KIND_TEMP);
-
-    const struct wal *wal = &store->wal;
-
-    switch (name->kind) {
-    case NAME_KIND_OTHER:
-    case NAME_KIND_SLOTS:
-        return false;
-    case NAME_KIND_WAL:
-        return !is_in_log(wal, name);
-    case NAME_KIND_SNAP:
-        return name->history != wal->manifest.history ||
-               !snap_set_find(&store->snaps, name->number);
-    case NAME_KIND_NEXT:
-        return name->number <= wal->top || name->number > wal->top + wal->next_count;
-    case NAME_KIND_TEMP:
-        return true;
-    }
-    UNREACHABLE();
-}
-
-enum err leftovers_remove(struct store *store, const struct names *names)
-{
-    const struct vfs *vfs = &store->options.vfs;
-    bool has_any = false;
-    enum err err = ERR_OK;
-
-    ASSERT(!store->is_read_only);
-    for (size_t i = 0; err == ERR_OK && i < names->count; i++) {
-        if (is_leftover(store, &names->list[i])) {
-            has_any = true;
-            err = vfs->ops->unlink(vfs->ctx, names->list[i].text);
-            err = err == ERR_MISSING ? ERR_OK : err;
-        }
-    }
-    return err == ERR_OK && has_any ? vfs->ops->sync_dir(vfs->ctx) : err;
-}
-
-static void report_log(const struct store *store, struct store_report *report)
-{
-    ASSERT(store->wal.is_open);
-
-    const struct wal *wal = &store->wal;
-    zxid_t snap_end = report->has_snapshot ? report->snap_end : 0;
-
-    report->log_base = wal->live.base;
-    report->log_last = wal->live.last;
-    report->log_chain = wal->live.last_chain;
-    report->committed = wal->live.committed > snap_end ? wal->live.committed : snap_end;
-}
-
-static void report_records(const struct store *store, struct store_report *report)
-{
-    ASSERT(report->verdict == STORE_DAMAGED || report->reason[0] == '\0');
-
-    report->has_identity = store->has_identity;
-    report->identity = store->identity;
-    report->promised_epoch = store->promised_epoch;
-    report->promised_leader = store->promised_leader;
-    report->quarantined = store->is_quarantined;
-    if (store->is_quarantined && report->verdict != STORE_DAMAGED) {
-        memcpy(report->reason, store->quarantine_reason, sizeof(report->reason));
     }
 }
 

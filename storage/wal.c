@@ -91,13 +91,6 @@ static enum room_step room_add(const struct wal *wal, struct room *room, uint64_
     return ROOM_NEW_SEGMENT;
 }
 
-struct wal_log *wal_target(struct wal *wal)
-{
-    ASSERT(wal->is_staging || wal->is_open);
-
-    return wal->is_staging ? &wal->staged : &wal->live;
-}
-
 static struct room room_now(struct wal *wal)
 {
     const struct wal_segment *tail = wal_target(wal)->tail;

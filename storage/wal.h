@@ -117,9 +117,6 @@ void wal_release(struct wal *wal);
  * operation is written whole or not at all. ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count);
 
-/* The log that records go to now; log thread. */
-struct wal_log *wal_target(struct wal *wal);
-
 /* Adds a record to the batch being filled, after wal_reserve; may write full batches. Errors are
  * final. */
 enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed);
@@ -128,6 +125,9 @@ enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed);
 enum err wal_flush(struct wal *wal);
 
 /* ---- wal_index.c ---- */
+
+/* The log that records go to now; log thread. */
+struct wal_log *wal_target(struct wal *wal);
 
 struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct walfmt_header *header);
 void wal_segment_ref(struct wal *wal, struct wal_segment *segment);   /* Takes index_mutex. */

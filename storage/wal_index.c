@@ -245,3 +245,10 @@ enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_s
     };
     return ERR_OK;
 }
+
+struct wal_log *wal_target(struct wal *wal)
+{
+    ASSERT(wal->is_staging || wal->is_open);
+
+    return wal->is_staging ? &wal->staged : &wal->live;
+}

@@ -1,0 +1,109 @@
+/* Files that no manifest, log or set of snapshots knows, and the manifest that says so. */
+#include "base/check.h"
+#include "storage/store_int.h"
+
+static bool is_in_log(const struct wal *wal, const struct name *name)
+{
+    ASSERT(name->kind == NAME_KIND_WAL);
+
+    for (size_t i = 0; i < wal->live.count; i++) {
+        const struct walfmt_header *header = &wal->live.segments[i]->header;
+
+        if (header->history == name->history && header->number == name->number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_leftover(struct store *store, const struct name *name)
+{
+    ASSERT(name->kind <= NAME_KIND_TEMP);
+
+    const struct wal *wal = &store->wal;
+
+    switch (name->kind) {
+    case NAME_KIND_OTHER:
+    case NAME_KIND_SLOTS:
+        return false;
+    case NAME_KIND_WAL:
+        return !is_in_log(wal, name);
+    case NAME_KIND_SNAP:
+        return name->history != wal->manifest.history ||
+               !snap_set_find(&store->snaps, name->number);
+    case NAME_KIND_NEXT:
+        return name->number <= wal->top || name->number > wal->top + wal->next_count;
+    case NAME_KIND_TEMP:
+        return true;
+    }
+    UNREACHABLE();
+}
+
+enum err leftovers_remove(struct store *store, const struct names *names)
+{
+    const struct vfs *vfs = &store->options.vfs;
+    bool has_any = false;
+    enum err err = ERR_OK;
+
+    ASSERT(!store->is_read_only);
+    for (size_t i = 0; err == ERR_OK && i < names->count; i++) {
+        if (is_leftover(store, &names->list[i])) {
+            has_any = true;
+            err = vfs->ops->unlink(vfs->ctx, names->list[i].text);
+            err = err == ERR_MISSING ? ERR_OK : err;
+        }
+    }
+    return err == ERR_OK && has_any ? vfs->ops->sync_dir(vfs->ctx) : err;
+}
+
+/* After a switch: forgets the snapshots of before and removes every file of before. */
+enum err restart_tidy(struct store *store)
+{
+    ASSERT(store->wal.is_open && !store->wal.is_staging);
+
+    struct wal *wal = &store->wal;
+    struct names names;
+    enum err err = names_list(&store->options.vfs, &names);
+
+    if (err == ERR_OK) {
+        err = leftovers_remove(store, &names);
+        names_release(&names);
+    }
+    store->is_damaged = false;
+    wal->stuck_count = 0;
+    snap_figures(store);
+    pthread_mutex_lock(&wal->index_mutex);
+    store->unremoved = 0;
+    store->snap_records_mark = wal->live.records_total;
+    store->snap_bytes_mark = wal->live.bytes_total;
+    pthread_mutex_unlock(&wal->index_mutex);
+    return err == ERR_OK ? ERR_OK : ERR_IO;
+}
+
+/* The manifest may be what is damaged: then it is made anew, still naming nothing that exists. */
+enum err manifest_ensure(struct store *store)
+{
+    ASSERT(!store->is_lost && store->has_identity);
+
+    const struct vfs *vfs = &store->options.vfs;
+    struct wal *wal = &store->wal;
+    struct buf bytes;
+
+    if (wal->slots.file) {
+        return ERR_OK;
+    }
+    wal->manifest = (struct manifest){
+        .history = wal->history_top + 1, .first = wal->top + 1, .top = wal->top + 1};
+    wal->history_top++;
+    wal->top++;
+    buf_init(&bytes, MANIFEST_BYTES_MAX);
+    manifest_encode(&wal->manifest, &bytes);
+
+    enum err err = slots_create(vfs, NAME_MANIFEST, SLOTS_MANIFEST, buf_slice(&bytes));
+
+    buf_release(&bytes);
+    if (err == ERR_OK) {
+        err = vfs->ops->sync_dir(vfs->ctx);
+    }
+    return err == ERR_OK ? slots_open(&wal->slots, vfs, NAME_MANIFEST, SLOTS_MANIFEST) : err;
+}
