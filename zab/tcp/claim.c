@@ -15,58 +15,8 @@
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
-#include <netdb.h>
 #include <stdio.h>
-
-enum {
-    HOST_MAX = 46,       /* A numeric address. */
-    ADVERTISE_SHOWN = 24 /* Of the address that it tells clients. */
-};
-
-/* ---- Texts. ---- */
-
-/* What a peer advertises may hold anything. */
-static void make_printable(char *text)
-{
-    for (; *text; text++) {
-        if (*text < ' ' || *text > '~') {
-            *text = '?';
-        }
-    }
-}
-
-/* "10.0.0.3 (clients: zk3:9998)". Without its port: each attempt has another one. */
-void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
-{
-    ASSERT(conn->watch.fd >= 0);
-
-    struct sockaddr_storage addr;
-    socklen_t len = sizeof(addr);
-    char host[HOST_MAX] = "?";
-
-    if (getpeername(conn->watch.fd, (struct sockaddr *)&addr, &len) == 0) {
-        (void)getnameinfo((const struct sockaddr *)&addr, len, host, sizeof(host), NULL, 0,
-                          NI_NUMERICHOST);
-    }
-    if (conn->identity.advertise[0]) {
-        (void)snprintf(text, TCP_ADDRESS_MAX, "%s (clients: %.*s)", host, ADVERTISE_SHOWN,
-                       conn->identity.advertise);
-    } else {
-        (void)snprintf(text, TCP_ADDRESS_MAX, "%s", host);
-    }
-    make_printable(text);
-}
-
-void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
-                char text[TCP_WHY_MAX])
-{
-    ASSERT(one[0] && other[0]);
-
-    (void)snprintf(text, TCP_WHY_MAX, "two processes claim id %u: %s and %s", id, one, other);
-    if (tcp->handler.on_duplicate) {
-        tcp->handler.on_duplicate(tcp->handler.ctx, id, text);
-    }
-}
+#include <string.h>
 
 /* ---- What is known. ---- */
 
@@ -309,33 +259,4 @@ void claim_on_control(struct conn *conn, const struct control *control)
         on_refused(conn, control);
         break;
     }
-}
-
-static void forget(struct tcp *tcp, struct link *link)
-{
-    link->alive_ms = 0;
-    link->doubted_ms = 0;
-    link->rivals_ms = 0;
-    link->looked_ms = 0;
-    link->asks = 0;
-    link->yields = false;
-    link->overdue = false;
-    memset(link->seen, 0, sizeof(link->seen));
-    memset(link->questions, 0, sizeof(link->questions));
-    tcp->seen_changed = true;
-}
-
-void claim_link_up(struct tcp *tcp, struct link *link)
-{
-    ASSERT(link->up);
-
-    forget(tcp, link);
-    link->looked_ms = link->up->up_since_ms; /* Others may have reported another process before. */
-}
-
-void claim_link_down(struct tcp *tcp, struct link *link)
-{
-    ASSERT(!link->up);
-
-    forget(tcp, link);
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -196,6 +197,13 @@ enum err conn_write(struct conn *conn)
     }
     loop_modify(conn->tcp->loop, &conn->watch, LOOP_READ | (conn->blocked ? LOOP_WRITE : 0U));
     return ERR_OK;
+}
+
+const char *conn_error(void)
+{
+    const char *text = strerrordesc_np(errno);
+
+    return text ? text : "unknown error";
 }
 
 /* Moves what is left to the front, and gives back the memory of a long frame. */

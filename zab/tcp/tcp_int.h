@@ -1,10 +1,11 @@
 /*
  * tcp_int.h - what the files of the transport share.
  *
- * tcp.c: the object and all its connections. link.c: when and where to dial. conn.c: bytes of one
- * connection. shake.c: from a new socket to a proven peer. flow.c: frames of a proven one. claim.c:
- * which of two processes with one id is it. probe.c: does a process live. rival.c: other replicas
- * are connected with another process.
+ * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c: from
+ * a new socket to a proven peer. claim.c: which of two processes with one id is it. flow.c: frames
+ * that come in. rival.c: other replicas are connected with another process. probe.c: does a process
+ * live. send.c: frames out. peers.c: the others, and the ends of connections. report.c: what the
+ * owner is told. conn.c: bytes of one connection. Each calls only what stands behind it.
  *
  * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
  * when no callback runs, so that whoever called us may still hold it.
@@ -141,7 +142,7 @@ struct tcp {
     uint64_t stranger_at_ms; /* When a refusal of somebody unknown was told last; 0: never. */
 };
 
-/* ---- tcp.c ---- */
+/* ---- peers.c ---- */
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not one of the list. */
 
@@ -168,11 +169,17 @@ static inline uint64_t tcp_earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* A connection has ended or failed: when to try again. */
+void link_again(struct link *link, struct tcp *tcp, bool at_once);
+
 /* Marks all connections, for the next flush. */
 void tcp_doom_all(struct tcp *tcp, const char *why);
 
 /* Closes and tells: on_down if it was up, a later attempt if it was dialed. */
 void tcp_drop(struct conn *conn, const char *why);
+
+/* Closes and tells nobody. */
+void tcp_bury(struct conn *conn);
 
 /* The same for a handshake that must not succeed; told once through on_refused. */
 void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -180,14 +187,28 @@ void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((forma
 /* The peer has proven itself. */
 void tcp_established(struct conn *conn);
 
+/* Frees what is closed, unless a callback runs. */
+void tcp_reap(struct tcp *tcp);
+
+/* ---- report.c ---- */
+
+/* Of a connection, for people: "10.0.0.3 (clients: zk3:9998)". */
+void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX]);
+
+/* Reports two processes with one id: `one` and `other` are their addresses. */
+void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
+                char text[TCP_WHY_MAX]);
+
+/* `link`: NULL if the caller is none of the list. Not told again and again. */
+void report_refusal(struct tcp *tcp, struct link *link, const char *why);
+
+/* ---- ready.c ---- */
+
 /* Takes a socket that is connecting to the peer. */
 struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd);
 
 /* Takes a socket of a caller. */
 void tcp_accepted(struct tcp *tcp, int take_fd);
-
-/* Frees what is closed, unless a callback runs. */
-void tcp_reap(struct tcp *tcp);
 
 /* ---- listen.c ---- */
 
@@ -201,7 +222,7 @@ void listen_close(struct tcp *tcp);
 /* Whether callers are accepted: not for a moment when no descriptor is left. */
 void listen_hear(struct tcp *tcp, bool all);
 
-/* ---- link.c ---- */
+/* ---- dial.c ---- */
 
 /* Dials when it is time. Returns the next wake time, monotonic ms. */
 uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
@@ -209,8 +230,6 @@ uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
 /* Asks for the addresses of a name; the answer comes back for that id. */
 void link_resolve(struct tcp *tcp, uint32_t id, const char *host, uint16_t port);
 
-/* A connection has ended or failed: when to try again. */
-void link_again(struct link *link, struct tcp *tcp, bool at_once);
 void link_open_resolver(struct tcp *tcp);
 void link_close_resolver(struct tcp *tcp);
 
@@ -233,6 +252,9 @@ enum err conn_write(struct conn *conn);
 /* Reads at most about `want` bytes more. ERR_CLOSED: the end. ERR_IO: `errno`. ERR_BUSY: nothing
  * there. */
 enum err conn_read(struct conn *conn, size_t want);
+
+/* What `errno` says of a failed read or write. */
+const char *conn_error(void);
 
 static inline struct slice conn_input(const struct conn *conn)
 {
@@ -270,13 +292,6 @@ void claim_on_control(struct conn *conn, const struct control *control);
 void claim_link_up(struct tcp *tcp, struct link *link);
 void claim_link_down(struct tcp *tcp, struct link *link);
 
-/* Of a connection, for people: "10.0.0.3 (clients: zk3:9998)". */
-void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX]);
-
-/* Reports two processes with one id: `one` and `other` are their addresses. */
-void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
-                char text[TCP_WHY_MAX]);
-
 /* ---- probe.c ---- */
 
 /* Nothing is sent on a connection whose queue is full: its peer is dropped as it is. */
@@ -313,6 +328,8 @@ uint64_t rival_tick(struct tcp *tcp, struct link *link, uint64_t now_ms);
 /* Delivers all whole frames that have been read. Returns how many bytes the frame at the front
  * still lacks, at least 1. */
 size_t flow_input(struct conn *conn);
+
+/* ---- send.c ---- */
 
 /* Appends one frame. */
 void flow_output(struct conn *conn, const struct zab_msg *msg);

@@ -12,37 +12,6 @@ static bool dials(const struct tcp *tcp, const struct link *link)
     return tcp->options.id > link->peer.id;
 }
 
-/* Half of the delay is chance, so that replicas that failed together do not come back together. */
-static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
-{
-    ASSERT(delay_ms <= tcp->options.retry_max_ms);
-
-    uint32_t half = delay_ms / 2;
-
-    return half + rng_below(&tcp->rng, (uint64_t)half + 1);
-}
-
-void link_again(struct link *link, struct tcp *tcp, bool at_once)
-{
-    ASSERT(!link->up && !link->dialing);
-    ASSERT(link->backoff_ms >= tcp->options.retry_min_ms);
-
-    uint64_t now_ms = os_now_ms();
-
-    if (at_once) {
-        link->backoff_ms = tcp->options.retry_min_ms;
-        link->retry_at_ms = now_ms;
-        return;
-    }
-    if (link->answer_used < link->answer.count) {
-        link->retry_at_ms = now_ms; /* The name has another address. */
-        return;
-    }
-    link->retry_at_ms = now_ms + jitter(tcp, link->backoff_ms);
-    link->backoff_ms = link->backoff_ms < tcp->options.retry_max_ms / 2 ? link->backoff_ms * 2
-                                                                        : tcp->options.retry_max_ms;
-}
-
 static void connect_next(struct link *link, struct tcp *tcp)
 {
     ASSERT(link->answer.count <= RESOLVE_ADDRESSES_MAX);

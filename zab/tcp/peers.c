@@ -1,0 +1,202 @@
+/* The other replicas and their connections: which one is up, when it ends, when to dial again. */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct link *tcp_link(struct tcp *tcp, uint32_t peer)
+{
+    ASSERT(tcp->options.peer_count == 0 || tcp->links);
+
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        if (tcp->links[i].peer.id == peer) {
+            return &tcp->links[i];
+        }
+    }
+    return NULL;
+}
+
+void tcp_reap(struct tcp *tcp)
+{
+    while (tcp->depth == 0 && !list_empty(&tcp->graveyard)) {
+        conn_free(list_first(&tcp->graveyard, struct conn, node));
+    }
+}
+
+/* ---- When to dial again. ---- */
+
+/* Half of the delay is chance, so that replicas that failed together do not come back together. */
+static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
+{
+    ASSERT(delay_ms <= tcp->options.retry_max_ms);
+
+    uint32_t half = delay_ms / 2;
+
+    return half + rng_below(&tcp->rng, (uint64_t)half + 1);
+}
+
+void link_again(struct link *link, struct tcp *tcp, bool at_once)
+{
+    ASSERT(!link->up && !link->dialing);
+    ASSERT(link->backoff_ms >= tcp->options.retry_min_ms);
+
+    uint64_t now_ms = os_now_ms();
+
+    if (at_once) {
+        link->backoff_ms = tcp->options.retry_min_ms;
+        link->retry_at_ms = now_ms;
+        return;
+    }
+    if (link->answer_used < link->answer.count) {
+        link->retry_at_ms = now_ms; /* The name has another address. */
+        return;
+    }
+    link->retry_at_ms = now_ms + jitter(tcp, link->backoff_ms);
+    link->backoff_ms = link->backoff_ms < tcp->options.retry_max_ms / 2 ? link->backoff_ms * 2
+                                                                        : tcp->options.retry_max_ms;
+}
+
+/* ---- What is known of a peer's processes. ---- */
+
+static void forget(struct tcp *tcp, struct link *link)
+{
+    link->alive_ms = 0;
+    link->doubted_ms = 0;
+    link->rivals_ms = 0;
+    link->looked_ms = 0;
+    link->asks = 0;
+    link->yields = false;
+    link->overdue = false;
+    memset(link->seen, 0, sizeof(link->seen));
+    memset(link->questions, 0, sizeof(link->questions));
+    tcp->seen_changed = true;
+}
+
+void claim_link_up(struct tcp *tcp, struct link *link)
+{
+    ASSERT(link->up);
+
+    forget(tcp, link);
+    link->looked_ms = link->up->up_since_ms; /* Others may have reported another process before. */
+}
+
+void claim_link_down(struct tcp *tcp, struct link *link)
+{
+    ASSERT(!link->up);
+
+    forget(tcp, link);
+}
+
+/* ---- Ends. ---- */
+
+void tcp_bury(struct conn *conn)
+{
+    ASSERT(conn->state != CONN_CLOSED);
+
+    struct tcp *tcp = conn->tcp;
+
+    if (conn->state != CONN_UP) {
+        ASSERT(tcp->shaking_count > 0);
+        tcp->shaking_count--;
+    }
+    conn_close(conn);
+    list_remove(&conn->node);
+    list_push_back(&tcp->graveyard, &conn->node);
+}
+
+static void drop_up(struct conn *conn, struct link *link, const char *why)
+{
+    ASSERT(link && link->up == conn);
+    ASSERT(conn->peer == link->peer.id);
+
+    struct tcp *tcp = conn->tcp;
+    bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
+
+    link->up = NULL;
+    claim_link_down(tcp, link);
+    link_again(link, tcp, lasted);
+    tcp_bury(conn);
+    tcp->handler.on_down(tcp->handler.ctx, link->peer.id, why);
+}
+
+void tcp_drop(struct conn *conn, const char *why)
+{
+    ASSERT(why[0]);
+
+    struct link *link = conn->peer ? tcp_link(conn->tcp, conn->peer) : NULL;
+
+    ASSERT(conn->state != CONN_CLOSED);
+    if (conn->state == CONN_UP) {
+        drop_up(conn, link, why);
+        return;
+    }
+    if (link && link->claim == conn) {
+        link->claim = NULL;
+    }
+    if (conn->dialed) {
+        ASSERT(link && link->dialing == conn);
+        link->dialing = NULL;
+        link_again(link, conn->tcp, false);
+    }
+    tcp_bury(conn);
+}
+
+void tcp_doom_all(struct tcp *tcp, const char *why)
+{
+    ASSERT(why[0]);
+
+    for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
+        if (tcp->links[i].up) {
+            tcp->links[i].up->doomed = why;
+        }
+    }
+    list_for_each (it, &tcp->shaking) {
+        list_entry(it, struct conn, node)->doomed = why;
+    }
+}
+
+void tcp_refuse(struct conn *conn, const char *format, ...)
+{
+    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO);
+
+    struct tcp *tcp = conn->tcp;
+    struct link *link = conn->peer ? tcp_link(tcp, conn->peer) : NULL;
+    char why[TCP_WHY_MAX];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    tcp_drop(conn, why);
+    report_refusal(tcp, link, why);
+}
+
+/* ---- Up. ---- */
+
+void tcp_established(struct conn *conn)
+{
+    struct tcp *tcp = conn->tcp;
+    struct link *link = tcp_link(tcp, conn->peer);
+
+    ASSERT(tcp->shaking_count > 0);
+    ASSERT(link && conn->state == CONN_HELLO);
+    list_remove(&conn->node);
+    tcp->shaking_count--;
+    conn->state = CONN_UP;
+    conn->up_since_ms = os_now_ms();
+    if (link->dialing == conn) {
+        link->dialing = NULL;
+    }
+    if (link->up) {
+        tcp_drop(link->up, "replaced by a newer connection");
+    }
+    link->up = conn;
+    claim_link_up(tcp, link);
+    link->refusal[0] = '\0';
+    link->hang_ups = 0;
+    tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,
+                       conn->identity.cluster, conn->identity.founding, conn->identity.advertise);
+}

@@ -1,0 +1,111 @@
+/* What happens when the socket of a connection is ready: greeting, claim, frames, or its end. */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <errno.h>
+
+enum {
+    HANG_UPS_MAX = 3 /* In a row, before they count as refusals. */
+};
+
+static void take_connected(struct conn *conn)
+{
+    ASSERT(conn->dialed && conn->state == CONN_CONNECTING);
+
+    int result = loop_connect_result(conn->watch.fd);
+
+    if (result == 0) {
+        shake_begin(conn);
+    } else if (result != -EINPROGRESS) {
+        tcp_drop(conn, "cannot connect");
+    }
+}
+
+/* Who refuses us tells his own log only, before a word of his own (we are not in his server list)
+ * or behind it. A peer that ends has hung up too, but it does not come back to do it again. */
+static void lose(struct conn *conn, const char *why)
+{
+    bool begun = conn->state == CONN_GREETING || conn->state == CONN_HELLO;
+    struct link *link = conn->dialed && begun ? tcp_link(conn->tcp, conn->peer) : NULL;
+
+    ASSERT(!link || conn->peer == link->peer.id);
+    if (link && ++link->hang_ups >= HANG_UPS_MAX) {
+        tcp_refuse(conn, "it hangs up in the handshake: its log says why");
+    } else {
+        tcp_drop(conn, why);
+    }
+}
+
+static void take_input(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO || conn->state == CONN_UP);
+
+    enum err err = conn_read(conn, conn->want);
+
+    if (err == ERR_CLOSED || err == ERR_IO) {
+        lose(conn, err == ERR_CLOSED ? "the peer closed the connection" : conn_error());
+        return;
+    }
+    if (err == ERR_OK && conn->state != CONN_UP) {
+        shake_input(conn);
+    }
+    if (err == ERR_OK && conn->state == CONN_UP) {
+        conn->want = flow_input(conn);
+    }
+}
+
+static void on_conn_ready(struct loop_watch *watch, uint32_t ready)
+{
+    struct conn *conn = watch->ctx;
+    struct tcp *tcp = conn->tcp;
+
+    ASSERT(conn->state != CONN_CLOSED);
+    tcp->depth++;
+    if (conn->state == CONN_CONNECTING) {
+        take_connected(conn);
+    } else if (conn->state == CONN_CLAIM) {
+        tcp_drop(conn, "the peer closed the connection"); /* No other interest is set. */
+    } else {
+        if ((ready & LOOP_WRITE) && conn_write(conn)) {
+            tcp_drop(conn, conn_error());
+        }
+        if ((ready & (LOOP_READ | LOOP_HANGUP)) && conn->state != CONN_CLOSED) {
+            take_input(conn);
+        }
+    }
+    tcp->depth--;
+    tcp_reap(tcp);
+}
+
+static struct conn *start_conn(struct tcp *tcp, int take_fd, bool dialed)
+{
+    /* Of each peer one more, at most: dialed, or a claim. */
+    ASSERT(tcp->shaking_count <= tcp->options.shaking_max + tcp->options.peer_count);
+
+    struct conn *conn = conn_new(tcp, take_fd, dialed);
+
+    conn->state = dialed ? CONN_CONNECTING : CONN_GREETING;
+    conn->deadline_ms = os_now_ms() + tcp->options.connect_timeout_ms;
+    conn->watch.on_ready = on_conn_ready;
+    conn->watch.interest = dialed ? LOOP_WRITE : LOOP_READ;
+    loop_add(tcp->loop, &conn->watch);
+    list_push_back(&tcp->shaking, &conn->node);
+    tcp->shaking_count++;
+    return conn;
+}
+
+struct conn *tcp_dialed(struct tcp *tcp, struct link *link, int take_fd)
+{
+    ASSERT(!link->up && !link->dialing);
+
+    struct conn *conn = start_conn(tcp, take_fd, true);
+
+    conn->peer = link->peer.id;
+    return conn;
+}
+
+void tcp_accepted(struct tcp *tcp, int take_fd)
+{
+    (void)start_conn(tcp, take_fd, false);
+}

@@ -1,0 +1,80 @@
+/* What the owner of the transport is told: refusals, and two processes with one id. */
+#include "base/check.h"
+#include "base/os_clock.h"
+#include "zab/tcp/tcp_int.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    STRANGER_AGAIN_MS = 10000, /* Refusals of nobody known are told at most this often. */
+    HOST_MAX = 46,             /* A numeric address. */
+    ADVERTISE_SHOWN = 24       /* Of the address that it tells clients. */
+};
+
+/* What a peer advertises may hold anything. */
+static void make_printable(char *text)
+{
+    for (; *text; text++) {
+        if (*text < ' ' || *text > '~') {
+            *text = '?';
+        }
+    }
+}
+
+/* "10.0.0.3 (clients: zk3:9998)". Without its port: each attempt has another one. */
+void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
+{
+    ASSERT(conn->watch.fd >= 0);
+
+    struct sockaddr_storage addr;
+    socklen_t len = sizeof(addr);
+    char host[HOST_MAX] = "?";
+
+    if (getpeername(conn->watch.fd, (struct sockaddr *)&addr, &len) == 0) {
+        (void)getnameinfo((const struct sockaddr *)&addr, len, host, sizeof(host), NULL, 0,
+                          NI_NUMERICHOST);
+    }
+    if (conn->identity.advertise[0]) {
+        (void)snprintf(text, TCP_ADDRESS_MAX, "%s (clients: %.*s)", host, ADVERTISE_SHOWN,
+                       conn->identity.advertise);
+    } else {
+        (void)snprintf(text, TCP_ADDRESS_MAX, "%s", host);
+    }
+    make_printable(text);
+}
+
+void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
+                char text[TCP_WHY_MAX])
+{
+    ASSERT(one[0] && other[0]);
+
+    (void)snprintf(text, TCP_WHY_MAX, "two processes claim id %u: %s and %s", id, one, other);
+    if (tcp->handler.on_duplicate) {
+        tcp->handler.on_duplicate(tcp->handler.ctx, id, text);
+    }
+}
+
+/* Somebody unknown may try as often as he likes: he must not fill the log. */
+void report_refusal(struct tcp *tcp, struct link *link, const char *why)
+{
+    ASSERT(why[0] && strlen(why) < TCP_WHY_MAX);
+
+    uint64_t now_ms = os_now_ms();
+    bool again = link ? !strcmp(link->refusal, why)
+                      : tcp->stranger_at_ms && now_ms - tcp->stranger_at_ms < STRANGER_AGAIN_MS;
+
+    tcp->refused++;
+    if (again) {
+        return;
+    }
+    if (link) {
+        (void)snprintf(link->refusal, sizeof(link->refusal), "%s", why);
+    } else {
+        tcp->stranger_at_ms = now_ms;
+    }
+    if (tcp->handler.on_refused) {
+        tcp->handler.on_refused(tcp->handler.ctx, link ? link->peer.id : 0, why);
+    }
+}
