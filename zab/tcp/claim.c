@@ -115,7 +115,7 @@ static bool takes_turn(struct link *link, struct conn *conn)
     return true;
 }
 
-bool claim_arrives(struct conn *conn)
+void claim_arrives(struct conn *conn)
 {
     ASSERT(conn->state == CONN_HELLO && conn->identity.start != 0);
 
@@ -124,18 +124,21 @@ bool claim_arrives(struct conn *conn)
     char claimant[TCP_ADDRESS_MAX];
 
     if (!is_contested(tcp, link, conn->identity.start)) {
-        return true;
+        if (!conn->dialed) {
+            shake_answer(conn, "");
+        }
+        tcp_established(conn);
+        return;
     }
     conn->state = CONN_CLAIM;
     conn->claimed_ms = os_now_ms();
     if (!takes_turn(link, conn)) {
         claim_describe(link->claim, claimant);
         refuse(tcp, link, claimant, conn);
-        return false;
+        return;
     }
     link->claim = conn;
     loop_modify(tcp->loop, &conn->watch, LOOP_PEER_END);
-    return false;
 }
 
 static uint64_t ask_at_ms(const struct conn *claim)
@@ -222,41 +225,3 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
     return wake_ms;
 }
 
-/* ---- What peers say. ---- */
-
-static void on_refused(struct conn *conn, const struct control *control)
-{
-    struct tcp *tcp = conn->tcp;
-
-    conn->doomed = "the peer has refused it: two processes claim one id";
-    if (tcp->handler.on_duplicate && control->text[0]) {
-        tcp->handler.on_duplicate(tcp->handler.ctx, tcp->options.id, control->text);
-    }
-}
-
-void claim_on_control(struct conn *conn, const struct control *control)
-{
-    struct tcp *tcp = conn->tcp;
-    struct link *from = tcp_link(tcp, conn->peer);
-    struct link *link = tcp_link(tcp, control->id);
-
-    ASSERT(from && from->up == conn);
-    switch (control->type) {
-    case CONTROL_SEEN:
-        rival_on_seen(tcp, from, control);
-        break;
-    case CONTROL_PROBE:
-        probe_on_probe(tcp, from, control);
-        break;
-    case CONTROL_ALIVE:
-        if (link == from) {
-            probe_on_alive(tcp, from, control);
-        } else if (link) {
-            probe_on_vouched(tcp, from, link, control);
-        }
-        break;
-    case CONTROL_REFUSED:
-        on_refused(conn, control);
-        break;
-    }
-}

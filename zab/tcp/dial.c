@@ -3,8 +3,6 @@
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
 
-#include <stdio.h>
-
 static bool dials(const struct tcp *tcp, const struct link *link)
 {
     ASSERT(tcp->options.id != link->peer.id);
@@ -27,19 +25,6 @@ static void connect_next(struct link *link, struct tcp *tcp)
     link->dialing = tcp_dialed(tcp, link, fd);
 }
 
-void link_resolve(struct tcp *tcp, uint32_t id, const char *host, uint16_t port)
-{
-    ASSERT(tcp->resolver && host[0]);
-
-    struct resolve_job *job = mem_zalloc(1, sizeof(*job));
-
-    list_init(&job->node);
-    job->peer = id;
-    job->port = port;
-    (void)snprintf(job->host, sizeof(job->host), "%s", host);
-    resolver_ask(tcp->resolver, job);
-}
-
 static void dial(struct link *link, struct tcp *tcp)
 {
     ASSERT(dials(tcp, link));
@@ -54,11 +39,11 @@ static void dial(struct link *link, struct tcp *tcp)
         connect_next(link, tcp);
     } else {
         link->resolving = true;
-        link_resolve(tcp, link->peer.id, link->peer.host, link->peer.port);
+        resolver_ask(tcp->resolver, link->peer.id, link->peer.host, link->peer.port);
     }
 }
 
-uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
+uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
 {
     ASSERT(link->answer_used <= link->answer.count);
 
@@ -80,9 +65,9 @@ static void take_answer(struct tcp *tcp, const struct resolve_job *job)
 {
     ASSERT(job->answer.count <= RESOLVE_ADDRESSES_MAX);
 
-    struct link *link = tcp_link(tcp, job->peer);
+    struct link *link = tcp_link(tcp, job->id);
 
-    if (job->peer == tcp->options.id) {
+    if (job->id == tcp->options.id) {
         listen_answer(tcp, &job->answer);
         return;
     }
@@ -125,7 +110,7 @@ static bool needs_resolver(const struct tcp *tcp)
     return needs;
 }
 
-void link_open_resolver(struct tcp *tcp)
+void dial_open_resolver(struct tcp *tcp)
 {
     ASSERT(!tcp->resolver);
 
@@ -140,7 +125,7 @@ void link_open_resolver(struct tcp *tcp)
     loop_add(tcp->loop, &tcp->resolver_watch);
 }
 
-void link_close_resolver(struct tcp *tcp)
+void dial_close_resolver(struct tcp *tcp)
 {
     ASSERT(tcp->depth == 0);
 

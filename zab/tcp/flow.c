@@ -2,7 +2,7 @@
 #include "zab/tcp/frame.h"
 #include "zab/tcp/tcp_int.h"
 
-#include <stdio.h>
+#include <string.h>
 
 enum {
     UNKNOWN_BYTES_MAX = ZAB_RECORD_BYTES_MAX, /* Of a message whose type is not known. */
@@ -57,6 +57,43 @@ static enum err decode(const struct conn *conn, const struct frame_header *heade
                           : zab_msg_decode(type, payload, ret_msg);
 }
 
+static void on_refused(struct conn *conn, const struct control *control)
+{
+    struct tcp *tcp = conn->tcp;
+
+    conn->doomed = "the peer has refused it: two processes claim one id";
+    if (tcp->handler.on_duplicate && control->text[0]) {
+        tcp->handler.on_duplicate(tcp->handler.ctx, tcp->options.id, control->text);
+    }
+}
+
+static void on_control(struct conn *conn, const struct control *control)
+{
+    struct tcp *tcp = conn->tcp;
+    struct link *from = tcp_link(tcp, conn->peer);
+    struct link *link = tcp_link(tcp, control->id);
+
+    ASSERT(from && from->up == conn);
+    switch (control->type) {
+    case CONTROL_SEEN:
+        rival_on_seen(tcp, from, control);
+        break;
+    case CONTROL_PROBE:
+        probe_on_probe(tcp, from, control);
+        break;
+    case CONTROL_ALIVE:
+        if (link == from) {
+            probe_on_alive(tcp, from, control);
+        } else if (link) {
+            probe_on_vouched(tcp, from, link, control);
+        }
+        break;
+    case CONTROL_REFUSED:
+        on_refused(conn, control);
+        break;
+    }
+}
+
 /* Frames of the transport's own. */
 static void take_control(struct conn *conn, uint16_t type, struct slice payload)
 {
@@ -68,7 +105,7 @@ static void take_control(struct conn *conn, uint16_t type, struct slice payload)
         tcp_drop(conn, "a malformed frame of the transport");
         return;
     }
-    claim_on_control(conn, &control);
+    on_control(conn, &control);
 }
 
 static void take_message(struct conn *conn, const struct frame_header *header, struct slice payload)

@@ -138,7 +138,7 @@ uint64_t listen_tick(struct tcp *tcp, uint64_t now_ms)
         return tcp->listen_at_ms;
     }
     tcp->listen_resolving = true;
-    link_resolve(tcp, tcp->options.id, tcp->listen_host, tcp->options.listen_port);
+    resolver_ask(tcp->resolver, tcp->options.id, tcp->listen_host, tcp->options.listen_port);
     return UINT64_MAX;
 }
 

@@ -75,21 +75,6 @@ static void forget(struct tcp *tcp, struct link *link)
     tcp->seen_changed = true;
 }
 
-void claim_link_up(struct tcp *tcp, struct link *link)
-{
-    ASSERT(link->up);
-
-    forget(tcp, link);
-    link->looked_ms = link->up->up_since_ms; /* Others may have reported another process before. */
-}
-
-void claim_link_down(struct tcp *tcp, struct link *link)
-{
-    ASSERT(!link->up);
-
-    forget(tcp, link);
-}
-
 /* ---- Ends. ---- */
 
 void tcp_bury(struct conn *conn)
@@ -116,7 +101,7 @@ static void drop_up(struct conn *conn, struct link *link, const char *why)
     bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
 
     link->up = NULL;
-    claim_link_down(tcp, link);
+    forget(tcp, link);
     link_again(link, tcp, lasted);
     tcp_bury(conn);
     tcp->handler.on_down(tcp->handler.ctx, link->peer.id, why);
@@ -194,7 +179,8 @@ void tcp_established(struct conn *conn)
         tcp_drop(link->up, "replaced by a newer connection");
     }
     link->up = conn;
-    claim_link_up(tcp, link);
+    forget(tcp, link);
+    link->looked_ms = conn->up_since_ms; /* Others may have reported another process before. */
     link->refusal[0] = '\0';
     link->hang_ups = 0;
     tcp->handler.on_up(tcp->handler.ctx, conn->peer, conn->identity.incarnation,

@@ -47,8 +47,8 @@ static void take_input(struct conn *conn)
         lose(conn, err == ERR_CLOSED ? "the peer closed the connection" : conn_error());
         return;
     }
-    if (err == ERR_OK && conn->state != CONN_UP) {
-        shake_input(conn);
+    if (err == ERR_OK && conn->state != CONN_UP && shake_input(conn)) {
+        claim_arrives(conn);
     }
     if (err == ERR_OK && conn->state == CONN_UP) {
         conn->want = flow_input(conn);

@@ -151,24 +151,35 @@ struct resolver *resolver_open(void)
     return resolver;
 }
 
-/* A job without a host is the stop mark: after it the thread touches nothing of the owner's. */
-void resolver_close(struct resolver *resolver)
-{
-    ASSERT(!atomic_load(&resolver->closed));
-
-    struct resolve_job *stop = mem_zalloc(1, sizeof(*stop));
-    int failed = pthread_detach(resolver->thread.handle);
-
-    ASSERT(!failed);
-    atomic_store(&resolver->closed, true);
-    resolver_ask(resolver, stop);
-}
-
-void resolver_ask(struct resolver *resolver, struct resolve_job *take_job)
+static void post(struct resolver *resolver, struct resolve_job *take_job)
 {
     enum err err = mailbox_post_always(&resolver->questions, &take_job->node);
 
     ASSERT(err == ERR_OK);
+}
+
+/* A job without a host is the stop mark: after it the thread touches nothing of the owner's. */
+void resolver_close(struct resolver *resolver)
+{
+    struct resolve_job *stop = mem_zalloc(1, sizeof(*stop));
+    int failed = pthread_detach(resolver->thread.handle);
+
+    ASSERT(!failed && !atomic_load(&resolver->closed));
+    atomic_store(&resolver->closed, true);
+    post(resolver, stop);
+}
+
+void resolver_ask(struct resolver *resolver, uint32_t id, const char *host, uint16_t port)
+{
+    ASSERT(host[0]); /* Else it would be a stop mark. */
+
+    struct resolve_job *job = mem_zalloc(1, sizeof(*job));
+
+    list_init(&job->node);
+    job->id = id;
+    job->port = port;
+    (void)snprintf(job->host, sizeof(job->host), "%s", host);
+    post(resolver, job);
 }
 
 int resolver_event_fd(const struct resolver *resolver)

@@ -41,7 +41,7 @@ struct resolver;
 /* One question and its answer. */
 struct resolve_job {
     struct list node;
-    uint32_t peer; /* The asker's. */
+    uint32_t id; /* Of the replica that has the name. */
     uint16_t port;
     char host[RESOLVE_HOST_MAX];
     struct resolve_answer answer;
@@ -50,8 +50,8 @@ struct resolve_job {
 struct resolver *resolver_open(void);
 void resolver_close(struct resolver *resolver);
 
-/* Takes the job; it comes back through resolver_answers. */
-void resolver_ask(struct resolver *resolver, struct resolve_job *take_job);
+/* Asks for the addresses of a name; a job with the answer comes back through resolver_answers. */
+void resolver_ask(struct resolver *resolver, uint32_t id, const char *host, uint16_t port);
 
 /* Readable when there may be answers. */
 int resolver_event_fd(const struct resolver *resolver);

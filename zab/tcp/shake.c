@@ -218,7 +218,8 @@ static void refused_by_peer(struct conn *conn)
     }
 }
 
-static void take_hello(struct conn *conn)
+/* True when the peer has proven itself. */
+static bool take_hello(struct conn *conn)
 {
     ASSERT(conn->state == CONN_HELLO);
     ASSERT(conn->peer != 0 && conn->peer != conn->tcp->options.id);
@@ -229,34 +230,29 @@ static void take_hello(struct conn *conn)
 
     if (err == ERR_AUTH_FAILED) {
         tcp_refuse(conn, "its secret is another one: check peerSecretFile on both");
-        return;
+        return false;
     }
     if (err) {
         tcp_refuse(conn, "its handshake is malformed");
-        return;
+        return false;
     }
     if (len == 0) {
-        return;
+        return false;
     }
     conn->in_used += len;
     if (conn->dialed && conn->identity.refusal[0]) {
         refused_by_peer(conn);
-    } else if (check_identity(conn) && claim_arrives(conn)) {
-        if (!conn->dialed) {
-            shake_answer(conn, "");
-        }
-        tcp_established(conn);
+        return false;
     }
+    return check_identity(conn);
 }
 
-void shake_input(struct conn *conn)
+bool shake_input(struct conn *conn)
 {
     ASSERT(conn->state == CONN_GREETING || conn->state == CONN_HELLO);
 
     if (conn->state == CONN_GREETING && !take_greeting(conn)) {
-        return;
+        return false;
     }
-    if (conn->state == CONN_HELLO) {
-        take_hello(conn);
-    }
+    return conn->state == CONN_HELLO && take_hello(conn);
 }

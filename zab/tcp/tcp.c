@@ -74,7 +74,7 @@ enum err tcp_open(struct loop *loop, const struct tcp_options *options,
         tcp_close(tcp);
         return err;
     }
-    link_open_resolver(tcp);
+    dial_open_resolver(tcp);
     *ret_tcp = tcp;
     return ERR_OK;
 }
@@ -86,7 +86,7 @@ void tcp_close(struct tcp *tcp)
     }
     ASSERT(tcp->depth == 0);
 
-    link_close_resolver(tcp);
+    dial_close_resolver(tcp);
     listen_close(tcp);
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         if (tcp->links[i].up) {
@@ -222,7 +222,7 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
     tcp->depth++;
     wake_ms = tcp_earlier(wake_ms, listen_tick(tcp, now_ms));
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
-        wake_ms = tcp_earlier(wake_ms, link_tick(&tcp->links[i], tcp, now_ms));
+        wake_ms = tcp_earlier(wake_ms, dial_tick(&tcp->links[i], tcp, now_ms));
     }
     wake_ms = tcp_earlier(wake_ms, expire_shaking(tcp, now_ms));
     wake_ms = tcp_earlier(wake_ms, claim_tick(tcp, now_ms));

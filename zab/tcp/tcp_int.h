@@ -225,13 +225,10 @@ void listen_hear(struct tcp *tcp, bool all);
 /* ---- dial.c ---- */
 
 /* Dials when it is time. Returns the next wake time, monotonic ms. */
-uint64_t link_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
+uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms);
 
-/* Asks for the addresses of a name; the answer comes back for that id. */
-void link_resolve(struct tcp *tcp, uint32_t id, const char *host, uint16_t port);
-
-void link_open_resolver(struct tcp *tcp);
-void link_close_resolver(struct tcp *tcp);
+void dial_open_resolver(struct tcp *tcp);
+void dial_close_resolver(struct tcp *tcp);
 
 /* ---- conn.c ---- */
 
@@ -267,16 +264,16 @@ static inline struct slice conn_input(const struct conn *conn)
 /* Sends the dialer's greeting, once connected. */
 void shake_begin(struct conn *conn);
 
-/* Goes on with what has been read; after the last step the connection is up, or a claim. */
-void shake_input(struct conn *conn);
+/* Takes the handshake as far as what has been read allows. True when the peer has proven itself. */
+bool shake_input(struct conn *conn);
 
 /* The acceptor's HELLO. `refusal`: why this replica hangs up next; "": it does not. */
 void shake_answer(struct conn *conn, const char *refusal);
 
 /* ---- claim.c ---- */
 
-/* A peer has proven itself. True: it may be up at once. False: it waits, or has been refused. */
-bool claim_arrives(struct conn *conn);
+/* A peer has proven itself: it is up at once, or waits as a claim, or is refused. */
+void claim_arrives(struct conn *conn);
 
 /* Decides what can be decided. True when something was done that may have made callbacks queue
  * more. */
@@ -286,11 +283,6 @@ bool claim_settle(struct tcp *tcp);
  * sockets are read, so that a pause of this process is not taken for the peer's silence. Returns
  * the next deadline. */
 uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
-void claim_on_control(struct conn *conn, const struct control *control);
-
-/* Connections have changed: forgets what was known of one that ended, tells the others. */
-void claim_link_up(struct tcp *tcp, struct link *link);
-void claim_link_down(struct tcp *tcp, struct link *link);
 
 /* ---- probe.c ---- */
 
