@@ -3,7 +3,6 @@
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
 COLUMNS_MAX = 100
-ASSERT_DENSITY_MIN = 1.0
 
 SKIPPED_FOLDERS = {".git", "build", "node_modules", "zabra-data", "dist", "__pycache__", "corpus"}
 CODE_SUFFIXES = (".c", ".h", ".S", ".py", ".js", ".mjs", ".css", ".sh", ".cmake", "CMakeLists.txt",
@@ -54,6 +53,47 @@ MAY_INCLUDE = {
     "cli": [r"base/.*", r"server/(?!state/).*", r"http/http\.h", r"ws/ws\.h", r"storage/.*"],
 }
 
+# Circles of calls between files that are left. A circle may become smaller or go, and then its line
+# here; a new one, or a file that joins one, is refused.
+CIRCLES = [
+    ["http/accept.c", "http/answer.c", "http/body.c", "http/conn.c", "http/document.c",
+     "http/front.c", "http/handler.c", "http/http.c", "http/import.c", "http/info.c",
+     "http/large.c", "http/pending.c", "http/probe.c", "http/request_body.c", "http/send.c",
+     "http/stream.c", "http/stream_missed.c", "http/stream_relief.c", "http/stream_tell.c",
+     "http/transfer.c", "http/ui.c", "http/wait.c", "http/watcher.c", "http/watches.c"],
+    ["zab/admit.c", "zab/broadcast.c", "zab/digest.c", "zab/election.c", "zab/follow.c",
+     "zab/follow_snap.c", "zab/follow_sync.c", "zab/lead.c", "zab/lead_keep.c", "zab/lead_snap.c",
+     "zab/lead_sync.c", "zab/lead_time.c", "zab/log.c", "zab/zab.c"],
+    ["ws/beat.c", "ws/lag.c", "ws/library.c", "ws/out.c", "ws/queue.c", "ws/read.c",
+     "ws/relief.c", "ws/run.c", "ws/session.c", "ws/socket.c", "ws/tell.c"],
+    ["server/prepare/prep.c", "server/prepare/prep_acl.c", "server/prepare/prep_create.c",
+     "server/prepare/prep_key.c", "server/prepare/prep_memory.c", "server/prepare/prep_node.c",
+     "server/prepare/prep_ops.c", "server/prepare/prep_quota.c", "server/prepare/prep_session.c"],
+    ["server/replica/replica.c", "server/replica/replica_apply.c",
+     "server/replica/replica_lead.c", "server/replica/replica_request.c",
+     "server/replica/replica_sessions.c", "server/replica/replica_signs.c",
+     "server/replica/replica_time.c"],
+    ["server/process/core.c", "server/process/core_peers.c", "server/process/gate.c",
+     "server/process/gate_info.c"],
+    ["cli/cli.c", "cli/cmd_get.c", "cli/cmd_table.c", "cli/help.c"],
+    ["server/state/cut.c", "server/state/state.c", "server/state/undo.c"],
+    ["server/config/config.c", "server/config/config_check.c", "server/config/config_value.c"],
+    ["http/decode.c", "http/decode_body.c", "http/who.c"],
+    ["server/json/op_json_acl.c", "server/json/op_json_field.c"],
+    ["server/json/op_json_export.c", "server/json/op_json_problem.c"],
+    ["server/read/view.c", "server/read/view_list.c"],
+    ["server/watch/subscribe_diff.c", "server/watch/subscribe_missed.c"],
+    ["server/transfer/import.c", "server/transfer/import_plan.c"],
+    ["cli/live.c", "cli/live_child.c"],
+    ["cli/doctor.c", "cli/doctor_members.c"],
+]
+
+# Functions and tables of a higher room that a lower one still calls or names.
+CALLS_LEFT = {"ops_write_info", "trend_check", "watch_kind_parse"}
+
+# Functions of the C library that a file of the product defines in its place.
+INTERPOSED = {"recv"}  # http/inlet.c, for libmicrohttpd.
+
 SOCKET_FILES = [r"base/loop\w*\.[ch]", r"zab/tcp/.*", r"http/.*", r"ws/.*", r"cli/.*", r"tests/.*"]
 
 # System headers that only some files may include; others are free.
@@ -75,7 +115,7 @@ LIBRARY_HEADERS = [
                      r"storage/(wal|store|\w*thread)\w*\.[ch]", r"http/.*", r"tests/.*"]),
 ]
 
-# Names (a regular expression), who may call them, why others may not. Members are free.
+# Names (a regular expression), the files that may call them, why others may not. Members are free.
 CALLS = [
     (r"strcpy|strcat|sprintf|vsprintf|gets|stpcpy", [], "has no bound"),
     (r"strtok|localtime|gmtime|asctime|ctime", [], "keeps state in a static place"),
@@ -90,7 +130,7 @@ CALLS = [
     (r"sleep|usleep|nanosleep|clock_nanosleep", [], "wait for a condition with a deadline"),
     (r"exit", [r"cli/.*"], "only the command decides when the process ends"),
     (r"signal", [], "use sigaction or signalfd"),
-    # What the machine may not have is no matter for an assertion: see base/lack.h.
+    # The machine may lack it, which is no bug: see base/lack.h.
     (r"epoll_create1", [r"base/loop\.c", r"tests/.*"], "use loop_init"),
     (r"eventfd", [r"base/(loop|mailbox|os_files)\.c", r"http/accept\.c", r"tests/.*"],
      "use loop_wake_open"),

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A checker that has never caught anything proves nothing: each rule is broken once, on purpose."""
 
+import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
@@ -143,11 +145,23 @@ class Text(Tree):
         self.put("build/x/a.c", "int a;\n")
         self.assertEqual(self.check("readme"), ["tests:1", "tests/fuzz:1"])
 
-    def test_asserts(self):
-        self.put("zab/a.c", "int a(void)\n{\n    ASSERT(x);\n}\n\nint b(void)\n{\n}\n")
-        self.put("storage/a.c", "int a(void)\n{\n    ASSERT(x);\n    ASSERT(y);\n}\n")
-        self.assertEqual(self.check("asserts"), ["zab:1"])
-        self.assertIn("zab: 1 assertions in 2 functions: 0.50", self.notes)
+    def test_a_precondition_is_asserted(self):
+        self.put("zab/a.h", "/* a */\n/* `x` must be even. */\nvoid a(int x);\n\n"
+                            "/* `x` must be even. */\nvoid b(int x);\n\n/* Any. */\nvoid c(int x);\n")
+        self.put("zab/a.c", "void a(int x)\n{\n    ASSERT(x % 2 == 0);\n}\n\n"
+                            "void b(int x)\n{\n    ASSERT(y);\n}\n\nvoid c(int x)\n{\n}\n")
+        self.put("http/a.h", "/* a */\n/* `x` must be even. */\nvoid d(int x);\n")
+        self.put("http/a.c", "void d(int x)\n{\n}\n")
+        self.assertEqual(self.check("asserts"), ["zab/a.c:6"])
+
+    def test_an_assertion_says_something(self):
+        self.put("storage/a.c", "void a(struct x *x)\n{\n    ASSERT(x);\n    x->a = 1;\n}\n\n"
+                                "void b(int n, int *y)\n{\n    ASSERT(n);\n    *y = n;\n}\n\n"
+                                "void c(struct x *x)\n{\n    ASSERT(x);\n    keep(x);\n}\n\n"
+                                "void d(struct x *x)\n{\n    ASSERT(x->a);\n    x->a = 0;\n}\n\n"
+                                "void f(int *x, int *y)\n{\n    ASSERT(x && y);\n    *x = *y;\n}\n")
+        self.assertEqual(self.check("asserts"),
+                         ["storage/a.c:1", "storage/a.c:25"])
 
     def test_format(self):
         self.put(".clang-format", "BasedOnStyle: LLVM\n")
@@ -277,6 +291,78 @@ class Hardening(Tree):
         subprocess.run(["ar", "rcs", found["lib"][0]], check=True)
         self.check("hardening", **found)
         self.assertEqual(self.messages, ["has no members"] if self.x86 else [])
+
+
+class Circles(Tree):
+    def build(self, files):
+        """Objects of these files, {path: text}, and the compile commands that made them."""
+        commands = []
+        for path, text in files.items():
+            self.put(path, text)
+            output = path.replace("/", "_") + ".o"
+            command = f"gcc -O1 -I{self.root} -o {output} -c {os.path.join(self.root, path)}"
+            subprocess.run(command.split(), cwd=self.root, check=True)
+            commands.append({"directory": self.root, "command": command,
+                             "file": os.path.join(self.root, path)})
+        self.put("compile_commands.json", json.dumps(commands))
+        return {"build": self.root}
+
+    def check_with(self, known, files):
+        with unittest.mock.patch.object(tables, "CIRCLES", known):
+            return self.check("circles", **self.build(files))
+
+    def test_a_circle(self):
+        files = {"zab/a.c": "void a(void); void b(void); void a(void) { b(); }\n",
+                 "zab/b.c": "void b(void); void c(void); void b(void) { c(); }\n",
+                 "zab/c.c": "void a(void); void c(void); void c(void) { a(); }\n",
+                 "zab/d.c": "void a(void); void d(void); void d(void) { a(); }\n"}
+        circle = ["zab/a.c", "zab/b.c", "zab/c.c"]
+        self.assertEqual(self.check_with([], files), ["zab/a.c:1", "zab/b.c:1", "zab/c.c:1"])
+        self.assertIn("it calls zab/b.c (b)", self.messages[0])
+        self.assertEqual(self.check_with([circle], files), [])
+        self.assertEqual(len(self.check_with([circle[:2]], files)), 3)
+
+    def test_the_list_shrinks(self):
+        files = {"zab/a.c": "void a(void); void b(void); void a(void) { b(); }\n",
+                 "zab/b.c": "void b(void); void b(void) { }\n"}
+        self.assertEqual(self.check_with([], files), [])
+        self.assertEqual(self.check_with([["zab/a.c", "zab/b.c"]], files), [])
+        self.assertIn("smaller than in tables.py: zab/a.c zab/b.c", self.notes)
+
+    def test_a_callback_is_no_arrow(self):
+        self.put("zab/b.h", "/* b */\nvoid b(void (*call)(void));\n")
+        files = {"zab/a.c": '#include "zab/b.h"\nvoid a(void);\nstatic void back(void) { a(); }\n'
+                            "void a(void) { b(back); }\nvoid (*const table[])(void) = {a};\n",
+                 "zab/b.c": '#include "zab/b.h"\nvoid b(void (*call)(void)) { call(); }\n',
+                 "zab/c.c": "void a(void);\nvoid (*const calls[])(void) = {a};\n"
+                            "void c(void);\nvoid c(void) { }\n",
+                 "zab/d.c": "void c(void); void d(void); void d(void) { c(); }\n"}
+        self.assertEqual(self.check_with([], files), [])
+
+    def test_folders(self):
+        self.put("server/read/view.h", "/* view */\nvoid view(void);\n")
+        self.put("server/state/txn.h", "/* txn */\nvoid txn(void);\n")
+        self.put("server/process/gate.h", "/* gate */\nvoid gate(void);\n")
+        self.put("server/process/gate_int.h", "/* gate */\nvoid gate_own(void);\n")
+        files = {"server/state/txn.c": "void txn(void); void view(void); void txn(void) { view(); }\n",
+                 "server/read/view.c": "void txn(void); void view(void); void view(void) { txn(); }\n",
+                 "server/process/gate.c": "void gate(void); void gate_own(void);\n"
+                                          "void gate(void) { } void gate_own(void) { }\n",
+                 "http/front.c": "void gate(void); void gate_own(void); void front(void);\n"
+                                 "void front(void) { gate(); gate_own(); }\n"}
+        known = [["server/read/view.c", "server/state/txn.c"]]
+        found = self.check_with(known, files)
+        self.assertEqual(sorted(set(found)),
+                         ["http/front.c:1", "server/read/view.c:1", "server/state/txn.c:1"])
+        self.assertTrue(any("server/state/ may not include server/read/view.h" in message
+                            for message in self.messages))
+        self.assertTrue(any("calls gate_own" in message for message in self.messages))
+        self.assertFalse(any("calls gate of" in message for message in self.messages))
+        self.assertEqual(sum("circle of folders" in message for message in self.messages), 2)
+
+    def test_nothing_built(self):
+        self.check("circles", build="/nowhere")
+        self.assertEqual(self.result, common.SKIPPED)
 
 
 class ClangTidy(Tree):

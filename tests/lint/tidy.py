@@ -12,6 +12,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
+import circles  # noqa: E402
 import clang_tidy  # noqa: E402
 import hardening  # noqa: E402
 import tables  # noqa: E402
@@ -20,7 +21,7 @@ from common import SKIPPED, Report, folder_of, include_graph  # noqa: E402
 from common import line_of, matches_any, run, run_all, sources, walk  # noqa: E402
 
 
-# --- includes: who may include whom ---------------------------------------------------------------
+# --- includes: which folder may include which -----------------------------------------------------
 
 
 def project_include_error(source, name):
@@ -52,7 +53,7 @@ def check_includes(options, report):
                 report.fail(source.path, line, error)
 
 
-# --- calls: what nobody, or only one file, may call -----------------------------------------------
+# --- calls: functions that no file, or only one, may call -----------------------------------------
 
 
 def check_calls(options, report):
@@ -169,25 +170,64 @@ def check_readme(options, report):
             report.fail(folder or ".", 1, "folder without README.md")
 
 
-# --- asserts: at least one per function on average ------------------------------------------------
+# --- asserts: one where a precondition is written down, none that says nothing ---------------------
+
+ASSERT = re.compile(r"\bASSERT\((.*?)\);", re.DOTALL)
+DECLARED = re.compile(r"(/\*(?:(?!\*/).)*\*/)\s*((?:[^;{}/]*;[^\n]*\n)+)", re.DOTALL)
+
+
+def demanding(all_sources):
+    """{function: parameters} of which a comment in a header says that they must be something."""
+    found = {}
+    for source in all_sources:
+        if not source.path.endswith(".h"):
+            continue
+        for comment, declarations in DECLARED.findall(source.text):
+            names = set(re.findall(r"`(\w+)`[^.`]{0,60}\bmust\b", comment))
+            for function, parameters in re.findall(r"(\w+)\(([^()]*)\)", declarations):
+                asked = names & set(re.findall(r"\w+", parameters))
+                if asked:
+                    found[function] = asked
+    return found
+
+
+def is_idle(condition, parameters, rest):
+    """Whether an assertion says no more than that pointers are not NULL that the function then
+    follows: without it the process ends at the same place."""
+    names = condition.split(" && ")
+    return all(
+        re.search(rf"\*{re.escape(name)}\b", parameters)
+        and re.search(rf"\b{re.escape(name)}(->|\[)|\*{re.escape(name)}\b", rest)
+        for name in names
+    )
+
+
+def check_function(source, line, text, demands, report):
+    signature, _, body = text.partition("\n{")
+    name = re.search(r"(\w+)\(", signature)
+    conditions = [" ".join(condition.split()) for condition in ASSERT.findall(body)]
+    rest = ASSERT.sub("", body)
+    report.look(f"{source.path}:{name[1]}" if name else source.path)
+    for asked in sorted(demands.get(name[1], ())) if name else ():
+        if not any(re.search(rf"\b{asked}\b", condition) for condition in conditions):
+            report.fail(source.path, line, f"{name[1]}() does not assert what its comment says that "
+                                           f"`{asked}` must be")
+    for condition in conditions:
+        if is_idle(condition, signature, rest):
+            report.fail(source.path, line, f"ASSERT({condition}) says what the next use of the "
+                                           "pointer says")
 
 
 def check_asserts(options, report):
-    counts = {name: [0, 0] for name in tables.ASSERT_FOLDERS}
-    for source in sources(options.root):
-        name = next((name for name in counts if source.path.startswith(name + "/")), None)
-        if name and source.path.endswith(".c"):
-            for _, _, body in functions(source):
-                counts[name][0] += 1
-                counts[name][1] += len(re.findall(r"\b(?:ASSERT|UNREACHABLE)\s*\(", body))
-    for name, (total, asserts) in counts.items():
-        density = asserts / total if total else 0
-        report.notes.append(f"{name}: {asserts} assertions in {total} functions: {density:.2f}")
-        if total == 0:
-            continue
-        report.look(name)
-        if density < tables.ASSERT_DENSITY_MIN:
-            report.fail(name, 1, f"assertion density {density:.2f} < {tables.ASSERT_DENSITY_MIN}")
+    inside = [source for source in sources(options.root)
+              if source.path.startswith(tuple(name + "/" for name in tables.ASSERT_FOLDERS))]
+    demands = demanding(inside)
+    for source in inside:
+        if source.path.endswith(".c"):
+            for line, size, _ in functions(source):
+                text = "\n".join(source.bare.split("\n")[line - 1:line - 1 + size])
+                check_function(source, line, text, demands, report)
+    report.notes.append(f"{len(demands)} functions have a precondition in their comment")
 
 
 # --- symbols: the pure parts ask nothing of the kernel --------------------------------------------
@@ -249,6 +289,7 @@ CHECKS = {
     "asserts": check_asserts,
     "symbols": check_symbols,
     "format": check_format,
+    "circles": circles.check,
     "hardening": hardening.check,
     "clang_tidy": clang_tidy.check,
     "words": words.check,
