@@ -154,15 +154,11 @@ static void resolve_own(const struct config *config, struct resolve_answer *ret_
     }
 
     struct resolver *resolver = resolver_open();
-    struct resolve_job *job = mem_zalloc(1, sizeof(*job));
     struct pollfd ready = {.fd = resolver_event_fd(resolver), .events = POLLIN};
     uint64_t end_ms = os_now_ms() + RESOLVE_MS;
     struct list jobs;
 
-    list_init(&job->node);
-    job->port = config->peer_port;
-    (void)snprintf(job->host, sizeof(job->host), "%s", config->peer_host);
-    resolver_ask(resolver, job);
+    resolver_ask(resolver, config->id, config->peer_host, config->peer_port);
     while (poll(&ready, 1, RESOLVE_STEP_MS) <= 0 && os_now_ms() < end_ms && !is_to_end()) {
     }
     resolver_answers(resolver, &jobs);

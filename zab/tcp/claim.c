@@ -1,14 +1,15 @@
 /*
- * Two processes with one id: a copied directory, a second disk, or a machine that meets the
- * half-open connection of its time before the reboot.
+ * Two processes with one id: a copied directory, a second disk, or a rebooted machine whose
+ * half-open connection from before the reboot is still up.
  *
- * Each process has a start (tcp_options). A connection of another start than the one that is up, or
- * than the one that another replica is connected with, is a claim: its HELLO is proven, but it
- * waits. The older process is asked on the connection that exists, here and at the replicas that
- * have one. When it answers within `probe_ms` the claim is refused, else it takes the place.
- * Replicas that find out later that they are connected with different processes ask as well: the
- * one with the younger process hangs up if the older one lives, the one with the older process if
- * that does not answer. One question per connection and `probe_ms` is asked, however often a
+ * Each process has a start number (tcp_options). A connection becomes a claim when its start
+ * differs from that of the connection that is up, or from that of the process with which another
+ * replica is connected: its HELLO is proven, but it waits. This replica asks the older process
+ * whether it lives, on its own connection and through the replicas that have one. If the older
+ * process answers within `probe_ms` the claim is refused, else the claim replaces it. Replicas that
+ * find out later that they are connected with different processes ask as well: the replica with the
+ * younger process hangs up if the older one lives, the replica with the older process if that
+ * process does not answer. Per connection and `probe_ms` one question is asked, however often a
  * process claims.
  */
 #include "base/check.h"
@@ -20,7 +21,7 @@
 
 /* ---- What is known. ---- */
 
-/* Another process of that id is connected, here or with a replica that told so. */
+/* Another process of that id is connected, here or with a replica that has reported it (SEEN). */
 static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_t start)
 {
     uint32_t index = link_index(tcp, link);
@@ -38,13 +39,12 @@ static bool is_contested(const struct tcp *tcp, const struct link *link, uint64_
     return false;
 }
 
-/* The older process has answered here. Bytes of it that came late count as well: on a slow link its
- * answer stands behind others, and a process that is gone sends nothing. */
+/* The older process has answered here. Bytes that it sent late count as well: on a slow network its
+ * answer waits behind others, and a process that has ended sends nothing. */
 static bool lives_here(const struct tcp *tcp, const struct link *link)
 {
     const struct conn *claim = link->claim;
 
-    ASSERT(claim);
     if (!link_is_up(link) || link->up->identity.start == claim->identity.start) {
         return false;
     }
@@ -54,8 +54,6 @@ static bool lives_here(const struct tcp *tcp, const struct link *link)
 
 static bool lives_elsewhere(const struct tcp *tcp, const struct link *link)
 {
-    ASSERT(link->claim);
-
     return link->elsewhere != link->claim->identity.start &&
            tcp_within(tcp, link->vouched_ms, link->claim->claimed_ms);
 }
@@ -98,8 +96,8 @@ static void let_in(struct conn *conn)
     conn->want = flow_input(conn); /* What an acceptor sent meanwhile. */
 }
 
-/* A second claimant finds the place of the first one taken; a new connection of the same one goes
- * on where its old one was. */
+/* Per id one claim waits. A claim of another process is refused; a new connection of the same
+ * process takes over the claim of its old connection. */
 static bool takes_turn(struct link *link, struct conn *conn)
 {
     struct conn *before = link->claim;
@@ -146,8 +144,9 @@ static uint64_t ask_at_ms(const struct conn *claim)
     return claim->claimed_ms + claim->tcp->options.probe_ms / TCP_PAUSE_SHARE;
 }
 
-/* Not at once: behind a HELLO that the network has kept back may stand the end of its process. If
- * this process stood still meanwhile, those that are asked still have their time. */
+/* Asks after a pause: the network may have delayed the HELLO, and the end of its process may
+ * follow. The deadline counts from the questions, so that a pause of this process takes no time
+ * from those that are asked. */
 static void ask(struct tcp *tcp, struct link *link)
 {
     struct conn *claim = link->claim;
@@ -224,4 +223,3 @@ uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms)
     }
     return wake_ms;
 }
-

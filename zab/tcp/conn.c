@@ -17,7 +17,7 @@ enum {
     INPUT_KEEP_BYTES = 1 << 20,
     INPUT_BYTES_MAX = 64 << 20, /* Far above the longest frame, which is checked before. */
     USER_TIMEOUT_MS = 10000,    /* Sent bytes without an answer for that long: the peer is gone. */
-    KEEPALIVE_IDLE_S = 5,       /* Two followers may have nothing to say to each other for hours. */
+    KEEPALIVE_IDLE_S = 5,       /* Two followers may send each other nothing for hours. */
     KEEPALIVE_EVERY_S = 2,
 };
 
@@ -30,15 +30,11 @@ struct chunk {
 
 static struct chunk *first_chunk(struct conn *conn)
 {
-    ASSERT(!list_empty(&conn->out));
-
     return list_first(&conn->out, struct chunk, node);
 }
 
 static void free_chunk(struct chunk *chunk)
 {
-    ASSERT(chunk->sent <= chunk->bytes.len);
-
     list_remove(&chunk->node);
     buf_release(&chunk->bytes);
     mem_free(chunk);
@@ -46,8 +42,6 @@ static void free_chunk(struct chunk *chunk)
 
 static struct chunk *add_chunk(struct conn *conn)
 {
-    ASSERT(conn->state != CONN_CLOSED);
-
     struct chunk *chunk = mem_zalloc(1, sizeof(*chunk));
 
     buf_init(&chunk->bytes, INPUT_BYTES_MAX);
@@ -55,8 +49,8 @@ static struct chunk *add_chunk(struct conn *conn)
     return chunk;
 }
 
-/* Without them a host that vanished is noticed only by who sends to it; and of each pair only one
- * side dials, so that an idle one would keep a restarted machine out for ever. */
+/* Without these options only a sender notices that the other host has vanished. Of each pair one
+ * side dials; the other side, if idle, would refuse the restarted machine for ever. */
 static void notice_vanished(int fd)
 {
     unsigned timeout_ms = USER_TIMEOUT_MS;
@@ -72,8 +66,6 @@ static void notice_vanished(int fd)
 
 struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
 {
-    ASSERT(take_fd >= 0);
-
     struct conn *conn = mem_zalloc(1, sizeof(*conn));
 
     ASSERT(take_fd >= 0);
@@ -89,7 +81,6 @@ struct conn *conn_new(struct tcp *tcp, int take_fd, bool dialed)
 
 void conn_close(struct conn *conn)
 {
-    ASSERT(conn->watch.fd >= 0);
     ASSERT(conn->state != CONN_CLOSED);
 
     loop_remove(conn->tcp->loop, &conn->watch);
@@ -102,7 +93,6 @@ void conn_close(struct conn *conn)
 void conn_free(struct conn *conn)
 {
     ASSERT(conn->tcp->depth == 0);
-    ASSERT(conn->watch.fd < 0);
     ASSERT(conn->state == CONN_CLOSED);
 
     list_remove(&conn->node);
@@ -135,8 +125,6 @@ void conn_queued(struct conn *conn, size_t len)
 
 static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
 {
-    ASSERT(conn->queued > 0 && !list_empty(&conn->out));
-
     int count = 0;
 
     list_for_each (it, &conn->out) {
@@ -152,7 +140,8 @@ static int gather(struct conn *conn, struct iovec vectors[GATHER_MAX])
     return count;
 }
 
-/* Drops what was written; the last chunk of usual size is kept, empty, for what comes next. */
+/* Frees the chunks that were written; keeps the last one of usual size, empty, for the next frame.
+ */
 static void consume(struct conn *conn, size_t len)
 {
     ASSERT(len <= conn->queued);
@@ -206,11 +195,9 @@ const char *conn_error(void)
     return text ? text : "unknown error";
 }
 
-/* Moves what is left to the front, and gives back the memory of a long frame. */
+/* Moves unused bytes to the front, and frees the memory of a long frame. */
 static void compact(struct conn *conn)
 {
-    ASSERT(conn->in_used <= conn->in.len);
-
     buf_consume(&conn->in, conn->in_used);
     conn->in_used = 0;
     if (conn->in.len == 0 && conn->in.cap > INPUT_KEEP_BYTES) {

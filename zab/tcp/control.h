@@ -47,7 +47,7 @@ bool control_is(uint16_t type);
 /* Appends the payload. */
 void control_encode(const struct control *control, struct buf *out);
 
-/* ERR_FORMAT on anything wrong; what a later version has put behind is passed over. */
+/* ERR_FORMAT on anything wrong; members that a later version adds at the end are ignored. */
 enum err control_decode(enum control_type type, struct slice payload, struct control *ret_control);
 
 #endif

@@ -5,14 +5,11 @@
 
 static bool dials(const struct tcp *tcp, const struct link *link)
 {
-    ASSERT(tcp->options.id != link->peer.id);
-
     return tcp->options.id > link->peer.id;
 }
 
 static void connect_next(struct link *link, struct tcp *tcp)
 {
-    ASSERT(link->answer.count <= RESOLVE_ADDRESSES_MAX);
     ASSERT(link->answer_used < link->answer.count && !link->dialing);
 
     const struct resolve_address *address = &link->answer.addresses[link->answer_used++];
@@ -27,7 +24,6 @@ static void connect_next(struct link *link, struct tcp *tcp)
 
 static void dial(struct link *link, struct tcp *tcp)
 {
-    ASSERT(dials(tcp, link));
     ASSERT(!link->up && !link->dialing && !link->resolving);
 
     if (link->answer_used < link->answer.count) {
@@ -45,8 +41,6 @@ static void dial(struct link *link, struct tcp *tcp)
 
 uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
 {
-    ASSERT(link->answer_used <= link->answer.count);
-
     if (!dials(tcp, link) || link->up || link->dialing || link->resolving) {
         return UINT64_MAX;
     }
@@ -63,8 +57,6 @@ uint64_t dial_tick(struct link *link, struct tcp *tcp, uint64_t now_ms)
 
 static void take_answer(struct tcp *tcp, const struct resolve_job *job)
 {
-    ASSERT(job->answer.count <= RESOLVE_ADDRESSES_MAX);
-
     struct link *link = tcp_link(tcp, job->id);
 
     if (job->id == tcp->options.id) {

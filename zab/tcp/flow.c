@@ -11,8 +11,6 @@ enum {
 /* Of a type that only a later version knows. */
 static bool is_unknown(const struct conn *conn, const struct frame_header *header)
 {
-    ASSERT(conn->version > 0);
-
     return conn->is_newer && !control_is(header->type) &&
            zab_msg_size_max((enum zab_msg_type)header->type) == 0;
 }
@@ -29,8 +27,6 @@ static size_t size_max(const struct conn *conn, const struct frame_header *heade
 /* NULL when the header fits this connection, else what is wrong. */
 static const char *judge(const struct conn *conn, const struct frame_header *header)
 {
-    ASSERT(conn->state == CONN_UP);
-
     if (header->from != conn->peer || header->to != conn->tcp->options.id ||
         header->nonce != conn->nonce) {
         return "a frame of another connection";
@@ -52,7 +48,6 @@ static enum err decode(const struct conn *conn, const struct frame_header *heade
 {
     enum zab_msg_type type = (enum zab_msg_type)header->type;
 
-    ASSERT(!is_unknown(conn, header));
     return conn->is_newer ? zab_msg_decode_newer(type, payload, ret_msg)
                           : zab_msg_decode(type, payload, ret_msg);
 }
@@ -94,11 +89,9 @@ static void on_control(struct conn *conn, const struct control *control)
     }
 }
 
-/* Frames of the transport's own. */
+/* A control frame: it is for the transport, not for the protocol. */
 static void take_control(struct conn *conn, uint16_t type, struct slice payload)
 {
-    ASSERT(conn->state == CONN_UP && control_is(type));
-
     struct control control;
 
     if (control_decode((enum control_type)type, payload, &control)) {
@@ -110,8 +103,6 @@ static void take_control(struct conn *conn, uint16_t type, struct slice payload)
 
 static void take_message(struct conn *conn, const struct frame_header *header, struct slice payload)
 {
-    ASSERT(conn->state == CONN_UP && !control_is(header->type));
-
     const struct tcp_handler *handler = &conn->tcp->handler;
     struct zab_msg msg = {0};
 
@@ -145,8 +136,6 @@ static void deliver(struct conn *conn, const struct frame_header *header, struct
 
 size_t flow_input(struct conn *conn)
 {
-    ASSERT(conn->in_used <= conn->in.len);
-
     while (conn->state == CONN_UP && !conn->doomed) {
         struct slice input = conn_input(conn);
         struct frame_header header;

@@ -31,14 +31,11 @@ static uint16_t load_u16(const uint8_t *from)
 
 uint32_t frame_payload_crc(struct slice payload, uint32_t number)
 {
-    ASSERT(payload.data || payload.len == 0);
-
     return crc32c(number, payload.data, payload.len);
 }
 
 void frame_encode(const struct frame_header *header, uint32_t number, uint8_t out[FRAME_HEADER_LEN])
 {
-    ASSERT(out);
     ASSERT(header->type != 0);
 
     wire_store_u32(out, MAGIC);
@@ -57,8 +54,6 @@ void frame_encode(const struct frame_header *header, uint32_t number, uint8_t ou
 enum err frame_decode(const uint8_t in[FRAME_HEADER_LEN], uint32_t number,
                       struct frame_header *ret_header)
 {
-    ASSERT(in && ret_header);
-
     if (wire_load_u32(in) != MAGIC ||
         wire_load_u32(in + AT_HEADER_CRC) != crc32c(number, in, AT_HEADER_CRC)) {
         return ERR_FORMAT;

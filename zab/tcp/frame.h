@@ -2,7 +2,7 @@
  * frame.h - the header before each message on a connection, and its checks.
  *
  * Both checksums are seeded with the frame's number on this connection, which is not sent: a frame
- * that is lost, doubled or moved between two good ones is noticed like a flipped bit.
+ * that is lost, repeated or moved is detected like a flipped bit.
  */
 #ifndef ZAB_TCP_FRAME_H
 #define ZAB_TCP_FRAME_H

@@ -26,8 +26,6 @@ void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN])
 
 enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_greeting)
 {
-    ASSERT(in && ret_greeting);
-
     uint32_t version = wire_load_u32(in + 4);
 
     if (wire_load_u32(in) != MAGIC || version == 0 || version > UINT16_MAX) {
@@ -102,8 +100,6 @@ static bool take_text(struct slice text, char *to, size_t max)
 /* Only reached with a good proof; a later version may have added members at the end. */
 static enum err parse_identity(struct slice identity, struct hello *hello)
 {
-    ASSERT(identity.len <= HELLO_PAYLOAD_MAX);
-
     struct wire_reader reader;
 
     wire_reader_init(&reader, identity);
@@ -132,8 +128,6 @@ static enum err parse_identity(struct slice identity, struct hello *hello)
 enum err hello_decode(struct slice in, const struct hello_transcript *transcript,
                       struct slice secret, bool by_dialer, struct hello *ret_hello, size_t *ret_len)
 {
-    ASSERT(in.data || in.len == 0);
-
     uint8_t proof[CRYPTO_SHA256_LEN];
 
     *ret_len = 0;
@@ -163,8 +157,6 @@ enum err hello_decode(struct slice in, const struct hello_transcript *transcript
 
 uint64_t hello_connection_nonce(const struct hello_transcript *transcript, struct slice secret)
 {
-    ASSERT(secret.data || secret.len == 0);
-
     uint8_t proof[CRYPTO_SHA256_LEN];
 
     prove("nonce:", transcript, slice_make(NULL, 0), secret, proof);

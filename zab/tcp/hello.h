@@ -7,8 +7,8 @@
  *   acceptor -> HELLO(length, identity, proof)
  *
  * A proof is HMAC-SHA256 with the shared secret over the role, both greetings and the identity: it
- * fits one connection and one direction only. The dialer proves first, so that nobody gets a proof
- * to work on without owning one.
+ * fits one connection and one direction only. The dialer proves first, so that a caller without the
+ * secret gets no proof that it could try secrets on.
  */
 #ifndef ZAB_TCP_HELLO_H
 #define ZAB_TCP_HELLO_H
@@ -45,7 +45,7 @@ struct hello {
     char refusal[HELLO_REFUSAL_MAX + 1]; /* Why the acceptor hangs up next; "": it does not. */
 };
 
-/* What both proofs are bound to. */
+/* Both proofs cover it. */
 struct hello_transcript {
     uint8_t dialer[GREETING_LEN];
     uint8_t acceptor[GREETING_LEN];
@@ -53,7 +53,7 @@ struct hello_transcript {
 
 void greeting_encode(const struct greeting *greeting, uint8_t out[GREETING_LEN]);
 
-/* ERR_FORMAT when it is not one of ours. */
+/* ERR_FORMAT when it is no greeting of a zabra replica. */
 enum err greeting_decode(const uint8_t in[GREETING_LEN], struct greeting *ret_greeting);
 
 /* Appends length, identity and proof. */

@@ -1,4 +1,4 @@
-/* The peer port: who is let in to begin a handshake, and who gives way when there are many. */
+/* The peer port: accepts callers, and drops unproven ones when there are too many. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "base/os_files.h"
@@ -14,14 +14,12 @@ enum {
     ACCEPTS_MAX = 32,   /* In one turn. */
     RETRY_MIN_MS = 250, /* From one attempt to listen by a name to the next. */
     RETRY_MAX_MS = 4000,
-    FIRST_ANSWER_MS = 4000, /* Dialing waits that long for where the own name leads. */
+    FIRST_ANSWER_MS = 4000, /* Dialing waits that long for the address of the own name. */
 };
 
-/* The oldest caller that has not proven itself goes; false when there is none. */
-static bool drop_stranger(struct tcp *tcp, const char *why)
+/* Drops the oldest caller that has not proven itself; false when there is none. */
+static bool drop_unproven(struct tcp *tcp, const char *why)
 {
-    ASSERT(tcp->depth > 0);
-
     list_for_each (it, &tcp->shaking) {
         struct conn *conn = list_entry(it, struct conn, node);
 
@@ -34,21 +32,20 @@ static bool drop_stranger(struct tcp *tcp, const char *why)
     return false;
 }
 
-void listen_hear(struct tcp *tcp, bool all)
+void listen_accept(struct tcp *tcp, bool all)
 {
-    tcp->deaf_until_ms = all ? 0 : os_now_ms() + TCP_DEAF_MS;
+    tcp->accept_from_ms = all ? 0 : os_now_ms() + TCP_PAUSE_MS;
     for (uint32_t i = 0; i < tcp->listener_count; i++) {
         loop_modify(tcp->loop, &tcp->listeners[i], all ? LOOP_READ : 0);
     }
 }
 
-/* Strangers must not keep a peer out, neither by their number nor by their descriptors. A caller
- * that cannot be accepted would be reported again and again: it waits for a moment. */
+/* Unproven callers must not keep a peer out, neither by their number nor by their descriptors. The
+ * loop would report a caller that cannot be accepted again and again: listening pauses. */
 static void on_lack(struct tcp *tcp)
 {
-    ASSERT(tcp->depth > 0);
-    if (!drop_stranger(tcp, "out of file descriptors")) {
-        listen_hear(tcp, false);
+    if (!drop_unproven(tcp, "out of file descriptors")) {
+        listen_accept(tcp, false);
     }
 }
 
@@ -69,7 +66,7 @@ static void on_listener_ready(struct loop_watch *watch, uint32_t ready)
             break;
         }
         if (tcp->shaking_count >= tcp->options.shaking_max) {
-            (void)drop_stranger(tcp, "too many handshakes");
+            (void)drop_unproven(tcp, "too many handshakes");
         }
         tcp_accepted(tcp, fd);
     }
@@ -95,8 +92,9 @@ static int listen_on(struct tcp *tcp, const struct resolve_address *address)
     return 0;
 }
 
-/* A name such as localhost may have addresses of a family that this machine lacks: one that can be
- * bound is enough. 0, or a negative errno: of several that of another machine. */
+/* Binds all addresses of a name; one is enough, since a name such as localhost may have addresses
+ * of a family that this machine lacks. Returns 0 or a negative errno; of several errors
+ * EADDRNOTAVAIL (the address of another machine) counts. */
 static int listen_on_all(struct tcp *tcp, const struct resolve_answer *answer)
 {
     int failed = 0;
@@ -149,12 +147,11 @@ static void tell(const struct tcp *tcp, const char *why)
     }
 }
 
-/* Also a wrong id, or a wrong name in the server list, looks like this. */
+/* A wrong id, or a wrong name in the server list, fails in the same way. */
 static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_MAX])
 {
     uint16_t port = tcp->options.listen_port;
 
-    ASSERT(failed < 0);
     if (failed == -EADDRNOTAVAIL) {
         (void)snprintf(why, TCP_WHY_MAX,
                        "cannot listen on %.80s port %u: the name leads to another machine; if it "
@@ -166,9 +163,9 @@ static void explain_failure(const struct tcp *tcp, int failed, char why[TCP_WHY_
     }
 }
 
-/* A replica whose name leads to another machine may have been started with the id of the one that
- * runs there: it has no connections before it has bound its own address. That the name has no
- * address meanwhile changes nothing; before, it keeps no replica from dialing. */
+/* A replica whose name leads to another machine may have been started with the id of the replica
+ * that runs there: it has no connections until it has bound its own address, even if the name has
+ * no address meanwhile. A name that has never had an address does not prevent dialing. */
 static void allow_dialing(struct tcp *tcp, int failed)
 {
     if (failed == -EADDRNOTAVAIL) {
@@ -179,7 +176,7 @@ static void allow_dialing(struct tcp *tcp, int failed)
     }
 }
 
-/* The name of a container comes late, and may at first lead to where its predecessor was. */
+/* The name of a container gets its address late, and may first have that of its predecessor. */
 void listen_answer(struct tcp *tcp, const struct resolve_answer *answer)
 {
     ASSERT(tcp->listen_wanted && tcp->listen_resolving);

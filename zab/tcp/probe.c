@@ -1,13 +1,13 @@
 /*
- * Questions about processes, and their answers: PROBE asks whether a process lives, the process
- * itself or a replica that is connected with it; ALIVE answers. Who asks, and what follows from an
- * answer, is decided in claim.c and rival.c.
+ * Questions whether a process lives, and their answers: PROBE goes to the process itself or to a
+ * replica that is connected with it; ALIVE answers. claim.c and rival.c decide when to ask and what
+ * follows from an answer.
  *
- * A question is open for `probe_ms` on the connection that it went out on. What comes later, over
- * another connection, about another process or unasked is no answer: it may tell of a time before
- * the claim that is to be decided. About one process one question per connection and `probe_ms` is
- * asked. One that has no answer yet is asked again for the next one that needs it, unless it went
- * out a moment ago: it would be over before that one's time is.
+ * A question is open for `probe_ms` on the connection that carried it. An ALIVE that comes later,
+ * over another connection, about another process or without a question is ignored: it may be older
+ * than the claim. Per connection, process and `probe_ms` one question is asked. If an open question
+ * is older than the pause of a claim (an eighth of `probe_ms`), the next claim or replica that
+ * needs the answer asks again, so that the question stays open until its deadline.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-/* On a connection whose queue is full nothing more is put: its peer is dropped as it is. */
+/* Sends nothing on a connection whose queue is full: the peer is about to be dropped. */
 void probe_send(struct link *link, const struct control *control)
 {
     if (link_is_up(link) && link->up->queued < link->up->tcp->options.queue_bytes_max) {
@@ -23,15 +23,15 @@ void probe_send(struct link *link, const struct control *control)
     }
 }
 
-/* Whether it counts still, with or without an answer. */
+/* Whether the question still counts, with or without an answer. */
 static bool is_within_its_time(const struct tcp *tcp, const struct question *question,
                                uint64_t start, uint64_t now_ms)
 {
     return question->start == start && tcp_within(tcp, question->asked_ms, now_ms);
 }
 
-/* A question that is open lasts as long as a claim that asks now, if it is no older than the pause
- * that the claim has made. */
+/* An open question that is no older than the pause of a claim lasts as long as a claim that asks
+ * now. */
 static bool is_to_ask(const struct tcp *tcp, const struct question *question, uint64_t start,
                       uint64_t now_ms)
 {
@@ -57,7 +57,7 @@ static void ask(struct tcp *tcp, struct link *to, const struct link *about, uint
     probe_send(to, &control);
 }
 
-/* Whether ALIVE answers what `from` was asked of `about`; it does so once. */
+/* Whether this ALIVE answers the open question to `from` about `about`. Closes the question. */
 static bool is_answer(struct tcp *tcp, struct link *from, const struct link *about,
                       const struct control *control)
 {
@@ -65,12 +65,11 @@ static bool is_answer(struct tcp *tcp, struct link *from, const struct link *abo
     bool fits = question->is_open && question->start == control->start &&
                 tcp_within(tcp, question->asked_ms, os_now_ms());
 
-    ASSERT(!fits || control->start != 0);
     question->is_open = question->is_open && !fits;
     return fits;
 }
 
-/* Those that asked before, and got no answer, do not hear of the next one. */
+/* Replicas whose question got no answer in time do not get the answer to the next question. */
 static void forget_askers(struct tcp *tcp, const struct link *target)
 {
     uint64_t bit = UINT64_C(1) << link_index(tcp, target);
@@ -114,12 +113,12 @@ static void answer(struct link *to, uint32_t id, uint64_t start, bool yes, const
     probe_send(to, &control);
 }
 
-/* This replica vouches for a process that it is connected with. */
-static void vouch(struct tcp *tcp, struct link *to, const struct link *of)
+/* Answers for a process that is connected with this replica and lives. */
+static void vouch(struct link *to, const struct link *of)
 {
     char address[TCP_ADDRESS_MAX];
 
-    ASSERT(link_is_up(of) && tcp->options.peer_count > 0);
+    ASSERT(link_is_up(of));
     claim_describe(of->up, address);
     answer(to, of->peer.id, of->up->identity.start, true, address);
 }
@@ -140,14 +139,14 @@ void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *co
     if (!target || !link_is_up(target) || target->up->identity.start != control->start) {
         answer(from, control->id, control->start, false, "");
     } else if (tcp_within(tcp, target->alive_ms, os_now_ms())) {
-        vouch(tcp, from, target);
+        vouch(from, target);
     } else {
         probe_peer(tcp, target, control->text);
         from->asks |= UINT64_C(1) << link_index(tcp, target);
     }
 }
 
-/* The process itself: whoever asked hears of it. */
+/* The process itself has answered: forwards the answer to the replicas that asked. */
 void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control)
 {
     if (!is_answer(tcp, link, link, control) || !control->yes) {
@@ -159,19 +158,19 @@ void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *co
 
         if ((other->asks >> link_index(tcp, link)) & 1) {
             other->asks ^= UINT64_C(1) << link_index(tcp, link);
-            vouch(tcp, other, link);
+            vouch(other, link);
         }
     }
 }
 
-/* Another replica, of a process that it is or is not connected with. */
+/* Another replica answers whether the process that it is connected with lives. */
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control)
 {
     uint32_t index = link_index(tcp, link);
 
     if (!is_answer(tcp, from, link, control) || from->seen[index] != control->start) {
-        return; /* If it was asked, it has said something newer since. */
+        return; /* Unasked, or the replica has sent a newer SEEN since. */
     }
     if (!control->yes) {
         from->seen[index] = 0;

@@ -22,14 +22,13 @@ static void take_connected(struct conn *conn)
     }
 }
 
-/* Who refuses us tells his own log only, before a word of his own (we are not in his server list)
- * or behind it. A peer that ends has hung up too, but it does not come back to do it again. */
+/* A peer that refuses this replica says so in its own log only, and hangs up before or after its
+ * greeting. A peer that ends hangs up too, but does not come back to do it again. */
 static void lose(struct conn *conn, const char *why)
 {
     bool begun = conn->state == CONN_GREETING || conn->state == CONN_HELLO;
     struct link *link = conn->dialed && begun ? tcp_link(conn->tcp, conn->peer) : NULL;
 
-    ASSERT(!link || conn->peer == link->peer.id);
     if (link && ++link->hang_ups >= HANG_UPS_MAX) {
         tcp_refuse(conn, "it hangs up in the handshake: its log says why");
     } else {

@@ -1,4 +1,4 @@
-/* What the owner of the transport is told: refusals, and two processes with one id. */
+/* Reports to the owner of the transport: refusals, and two processes with one id. */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "zab/tcp/tcp_int.h"
@@ -8,12 +8,12 @@
 #include <string.h>
 
 enum {
-    STRANGER_AGAIN_MS = 10000, /* Refusals of nobody known are told at most this often. */
-    HOST_MAX = 46,             /* A numeric address. */
-    ADVERTISE_SHOWN = 24       /* Of the address that it tells clients. */
+    UNKNOWN_AGAIN_MS = 10000, /* Refusals of unknown callers are reported at most this often. */
+    HOST_MAX = 46,            /* A numeric address. */
+    ADVERTISE_SHOWN = 24      /* Characters of its address for clients. */
 };
 
-/* What a peer advertises may hold anything. */
+/* The address that a peer advertises may hold any bytes. */
 static void make_printable(char *text)
 {
     for (; *text; text++) {
@@ -48,22 +48,18 @@ void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX])
 void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
                 char text[TCP_WHY_MAX])
 {
-    ASSERT(one[0] && other[0]);
-
     (void)snprintf(text, TCP_WHY_MAX, "two processes claim id %u: %s and %s", id, one, other);
     if (tcp->handler.on_duplicate) {
         tcp->handler.on_duplicate(tcp->handler.ctx, id, text);
     }
 }
 
-/* Somebody unknown may try as often as he likes: he must not fill the log. */
+/* A caller may try as often as it likes; it must not fill the log. */
 void report_refusal(struct tcp *tcp, struct link *link, const char *why)
 {
-    ASSERT(why[0] && strlen(why) < TCP_WHY_MAX);
-
     uint64_t now_ms = os_now_ms();
     bool again = link ? !strcmp(link->refusal, why)
-                      : tcp->stranger_at_ms && now_ms - tcp->stranger_at_ms < STRANGER_AGAIN_MS;
+                      : tcp->unknown_at_ms && now_ms - tcp->unknown_at_ms < UNKNOWN_AGAIN_MS;
 
     tcp->refused++;
     if (again) {
@@ -72,7 +68,7 @@ void report_refusal(struct tcp *tcp, struct link *link, const char *why)
     if (link) {
         (void)snprintf(link->refusal, sizeof(link->refusal), "%s", why);
     } else {
-        tcp->stranger_at_ms = now_ms;
+        tcp->unknown_at_ms = now_ms;
     }
     if (tcp->handler.on_refused) {
         tcp->handler.on_refused(tcp->handler.ctx, link ? link->peer.id : 0, why);

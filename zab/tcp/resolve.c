@@ -40,8 +40,6 @@ static void set_v6(struct resolve_address *address, struct in6_addr addr, uint16
 
 bool resolve_numeric(const char *host, uint16_t port, struct resolve_answer *ret_answer)
 {
-    ASSERT(port != 0);
-
     struct in_addr v4;
     struct in6_addr v6;
 
@@ -98,8 +96,6 @@ static void free_jobs(struct mailbox *box)
 
 static void free_resolver(struct resolver *resolver)
 {
-    ASSERT(atomic_load(&resolver->closed));
-
     free_jobs(&resolver->questions);
     free_jobs(&resolver->answers);
     mailbox_release(&resolver->questions);
@@ -184,8 +180,6 @@ void resolver_ask(struct resolver *resolver, uint32_t id, const char *host, uint
 
 int resolver_event_fd(const struct resolver *resolver)
 {
-    ASSERT(resolver->answers.event_fd >= 0);
-
     return resolver->answers.event_fd;
 }
 

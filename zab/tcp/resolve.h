@@ -2,8 +2,8 @@
  * resolve.h - turns host names into addresses without holding up the core.
  *
  * Numeric addresses are answered at once; names go to a thread of their own, because getaddrinfo
- * may take many seconds. Nobody waits for that thread: when the owner closes first, the thread
- * cleans up after itself.
+ * may take many seconds. resolver_close does not wait for that thread: the thread frees what is
+ * left.
  */
 #ifndef ZAB_TCP_RESOLVE_H
 #define ZAB_TCP_RESOLVE_H

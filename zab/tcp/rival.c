@@ -1,9 +1,9 @@
 /*
- * Replicas that are connected with different processes of one id. Each tells the others with which
- * process of each id it is connected (SEEN). The one with the younger process asks for the older
- * one, and hangs up if that lives; the one with the older process asks that one, and hangs up if it
- * does not answer. A question or an answer may be lost: as long as processes differ both look again
- * every `probe_ms`.
+ * Replicas that are connected with different processes of one id. Each replica reports to the
+ * others with which process of each id it is connected (SEEN). The replica with the younger process
+ * asks whether the older one lives, and hangs up on the younger one if so. The replica with the
+ * older process asks that process, and hangs up if it does not answer. A question or an answer may
+ * be lost: as long as the processes differ both replicas ask again every `probe_ms`.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* With whom this replica is connected: the others need it to know of two processes. */
+/* From these reports the other replicas find out that two processes have one id. */
 void rival_tell_seen(struct tcp *tcp)
 {
     struct control control = {.type = CONTROL_SEEN};
@@ -47,8 +47,8 @@ static void compare(const struct tcp *tcp, const struct link *link, bool *ret_ol
     }
 }
 
-/* Of two processes the replica with the younger one asks whether the older one lives, and the
- * replica with the older one asks that itself. */
+/* The replica with the younger process asks the others whether the older one lives; the replica
+ * with the older process asks that process. */
 static void look(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     bool older = false;
@@ -80,7 +80,8 @@ void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *con
     }
 }
 
-/* The process that is up is the younger one, and the older one lives: another replica says so. */
+/* The process that is up is the younger one, and another replica has confirmed that the older one
+ * lives. */
 static bool settle_rivals(struct tcp *tcp, struct link *link)
 {
     struct control control = {.type = CONTROL_REFUSED};
@@ -101,8 +102,8 @@ static bool settle_rivals(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* A younger process is connected elsewhere, and the one that is up had its time to answer: its
- * machine was rebooted, or it stands still. */
+/* A younger process is connected elsewhere, and the time of the one that is up to answer is over:
+ * if it has not answered, its machine was rebooted, or it does not run. */
 static bool settle_doubt(struct tcp *tcp, struct link *link)
 {
     bool lives =
@@ -118,14 +119,14 @@ static bool settle_doubt(struct tcp *tcp, struct link *link)
     return true;
 }
 
-/* Not at once: a replica that stood still may hear of the next process of an id before it hears
- * that the one it knows, which seems younger when its clock was ahead, has ended. */
+/* Asks after a pause: after a pause of its own, a replica may read the report about the next
+ * process of an id before it reads that the one it knows has ended. If the clock of that one was
+ * ahead, it seems to be the younger one. */
 static uint64_t tick_older(struct tcp *tcp, struct link *link, uint64_t now_ms)
 {
     uint64_t at_ms = link->rivals_ms + tcp->options.probe_ms / TCP_PAUSE_SHARE;
     char address[TCP_ADDRESS_MAX];
 
-    ASSERT(link->rivals_ms != 0);
     if (now_ms < at_ms) {
         return at_ms;
     }

@@ -8,23 +8,17 @@
 
 static uint8_t *own_greeting(struct conn *conn)
 {
-    ASSERT(conn->state != CONN_CLOSED);
-
     return conn->dialed ? conn->transcript.dialer : conn->transcript.acceptor;
 }
 
 static uint8_t *their_greeting(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_GREETING);
-
     return conn->dialed ? conn->transcript.acceptor : conn->transcript.dialer;
 }
 
 /* Written at once; an error shows up when the socket is read next. */
 static void write_now(struct conn *conn)
 {
-    ASSERT(conn->queued > 0);
-
     (void)conn_write(conn);
 }
 
@@ -50,7 +44,6 @@ static struct slice secret_of(const struct conn *conn)
 static void send_hello(struct conn *conn, const char *refusal)
 {
     ASSERT(conn->state == CONN_HELLO || conn->state == CONN_CLAIM);
-    ASSERT(tcp_link(conn->tcp, conn->peer));
 
     const struct tcp *tcp = conn->tcp;
     struct hello hello = {.incarnation = tcp->options.incarnation,
@@ -80,16 +73,14 @@ void shake_answer(struct conn *conn, const char *refusal)
 void shake_begin(struct conn *conn)
 {
     ASSERT(conn->state == CONN_CONNECTING);
-    ASSERT(conn->dialed);
 
     conn->state = CONN_GREETING;
     send_greeting(conn);
 }
 
-/* Gives false, and has refused, when the greeting cannot be meant for this replica. */
+/* False, after a refusal, when the greeting cannot be meant for this replica. */
 static bool check_greeting(struct conn *conn, const struct greeting *greeting)
 {
-    ASSERT(conn->state == CONN_GREETING);
     ASSERT(conn->dialed == (conn->peer != 0));
 
     uint32_t own = conn->tcp->options.id;
@@ -116,12 +107,12 @@ static bool check_greeting(struct conn *conn, const struct greeting *greeting)
     return true;
 }
 
-/* Both use the older one of what they speak; gives false, and has refused, when there is none. */
+/* Both sides use the older of their two versions. False, after a refusal, when they are too far
+ * apart. */
 static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
 {
     uint32_t theirs = greeting->version;
 
-    ASSERT(theirs > 0);
     if (theirs < PROTOCOL_VERSION_OLDEST || theirs > PROTOCOL_VERSION + 1) {
         tcp_refuse(conn,
                    "it speaks version %u of the protocol, this replica %u: upgrade one release at "
@@ -134,18 +125,15 @@ static bool agree_on_version(struct conn *conn, const struct greeting *greeting)
     return true;
 }
 
-/* True when there is more to do. */
+/* True when the handshake continues with the HELLO. */
 static bool take_greeting(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_GREETING);
-
     struct slice input = conn_input(conn);
     struct greeting greeting;
 
     if (input.len < GREETING_LEN) {
         return false;
     }
-    ASSERT(input.data);
     memcpy(their_greeting(conn), input.data, GREETING_LEN);
     conn->in_used += GREETING_LEN;
     if (greeting_decode(their_greeting(conn), &greeting)) {
@@ -157,7 +145,7 @@ static bool take_greeting(struct conn *conn)
         return false;
     }
     if (!conn->dialed) {
-        send_greeting(conn); /* Also to one that is refused next: it shall know why. */
+        send_greeting(conn); /* Also when the version is refused next: the peer then knows why. */
     }
     if (!agree_on_version(conn, &greeting)) {
         return false;
@@ -166,7 +154,7 @@ static bool take_greeting(struct conn *conn)
     conn->nonce = hello_connection_nonce(&conn->transcript, secret_of(conn));
     if (conn->dialed) {
         send_hello(conn, "");
-        /* The acceptor may have to ask first whether another process of our id lives. */
+        /* The acceptor may first ask whether another process with this replica's id lives. */
         conn->deadline_ms = os_now_ms() + conn->tcp->options.connect_timeout_ms +
                             2ULL * conn->tcp->options.probe_ms;
     }
@@ -182,8 +170,6 @@ static bool is_zero(const uint8_t cluster[ZAB_CLUSTER_LEN])
 
 static bool check_identity(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_HELLO);
-
     const uint8_t *own = conn->tcp->options.cluster;
     const uint8_t *theirs = conn->identity.cluster;
 
@@ -191,7 +177,7 @@ static bool check_identity(struct conn *conn)
         tcp_refuse(conn, "it belongs to another cluster: check its data directory");
         return false;
     }
-    /* One survivor was made to go on alone: with the others' old data there are two truths. */
+    /* After 'zabra recover' the survivor has a new history; old data would contradict it. */
     if (conn->tcp->options.history != 0 && conn->identity.history != 0 &&
         conn->tcp->options.history != conn->identity.history) {
         tcp_refuse(conn, "its data is of another history: after 'zabra recover' empty the data "
@@ -201,7 +187,7 @@ static bool check_identity(struct conn *conn)
     return true;
 }
 
-/* Another process has this replica's id: it is told here as well. */
+/* Another process has this replica's id; both replicas report it. */
 static void refused_by_peer(struct conn *conn)
 {
     ASSERT(conn->dialed && conn->state == CONN_HELLO);
@@ -221,7 +207,6 @@ static void refused_by_peer(struct conn *conn)
 /* True when the peer has proven itself. */
 static bool take_hello(struct conn *conn)
 {
-    ASSERT(conn->state == CONN_HELLO);
     ASSERT(conn->peer != 0 && conn->peer != conn->tcp->options.id);
 
     size_t len = 0;

@@ -15,8 +15,8 @@ enum {
 
 /* ---- Life. ---- */
 
-/* Of two processes that claim one id and both live the older one keeps it, as long as clocks agree;
- * the random bits tell processes apart that began in the same millisecond. */
+/* Of two live processes with one id the older one keeps it, as long as clocks agree; the random
+ * bits distinguish processes that began in the same millisecond. */
 static uint64_t make_start(void)
 {
     uint64_t random = os_random_u64() & ((UINT64_C(1) << START_RANDOM_BITS) - 1);
@@ -26,7 +26,6 @@ static uint64_t make_start(void)
 
 static void copy_options(struct tcp *tcp, const struct tcp_options *options)
 {
-    ASSERT(options->peer_count == 0 || options->peers);
     ASSERT(options->id <= ZAB_ID_MAX);
 
     const char *advertise = options->advertise ? options->advertise : "";
@@ -140,7 +139,7 @@ void tcp_disconnect(struct tcp *tcp, uint32_t peer)
     }
 }
 
-/* True when something was done that may have made callbacks queue more. */
+/* True when a callback may have queued more messages. */
 static bool flush_conn(struct conn *conn)
 {
     ASSERT(conn->state == CONN_UP);
@@ -158,8 +157,6 @@ static bool flush_conn(struct conn *conn)
 
 static bool flush_shaking(struct tcp *tcp)
 {
-    ASSERT(tcp->depth > 0);
-
     list_for_each (it, &tcp->shaking) {
         struct conn *conn = list_entry(it, struct conn, node);
 
@@ -192,8 +189,6 @@ void tcp_flush(struct tcp *tcp)
 /* Drops the overdue ones. Returns the next deadline. */
 static uint64_t expire_shaking(struct tcp *tcp, uint64_t now_ms)
 {
-    ASSERT(tcp->depth > 0);
-
     uint64_t wake_ms = UINT64_MAX;
 
     list_for_each_safe (it, tmp, &tcp->shaking) {
@@ -215,10 +210,10 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
 {
     uint64_t wake_ms = UINT64_MAX;
 
-    if (tcp->deaf_until_ms != 0 && now_ms >= tcp->deaf_until_ms) {
-        listen_hear(tcp, true);
+    if (tcp->accept_from_ms != 0 && now_ms >= tcp->accept_from_ms) {
+        listen_accept(tcp, true);
     }
-    wake_ms = tcp->deaf_until_ms != 0 ? tcp->deaf_until_ms : wake_ms;
+    wake_ms = tcp->accept_from_ms != 0 ? tcp->accept_from_ms : wake_ms;
     tcp->depth++;
     wake_ms = tcp_earlier(wake_ms, listen_tick(tcp, now_ms));
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
@@ -233,8 +228,6 @@ uint64_t tcp_tick(struct tcp *tcp, uint64_t now_ms)
 
 void tcp_figures(const struct tcp *tcp, struct tcp_figures *ret_figures)
 {
-    ASSERT(ret_figures);
-
     *ret_figures = (struct tcp_figures){.bytes_in = tcp->bytes_in,
                                         .bytes_out = tcp->bytes_out,
                                         .refused = tcp->refused,

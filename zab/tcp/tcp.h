@@ -34,40 +34,39 @@ struct tcp_options {
     uint32_t retry_max_ms;
     uint64_t incarnation;
     uint8_t cluster[ZAB_CLUSTER_LEN];
-    uint64_t history; /* Of the data; 0: none yet. */
-    uint64_t start;   /* Of this process: when it began, then random bits; 0: tcp_open makes it. */
-    uint32_t
-        probe_ms; /* A process of a claimed id that answers within that time keeps its place. */
+    uint64_t history;  /* Of the data; 0: none yet. */
+    uint64_t start;    /* Of this process: when it began, then random bits; 0: tcp_open makes it. */
+    uint32_t probe_ms; /* A process whose id is claimed keeps it if it answers within that time. */
     bool founding;
-    const char *advertise; /* Client address, told to the peers; "" for none. */
+    const char *advertise; /* Address for clients, sent to the peers; "" for none. */
 };
 
 /* Called from loop dispatch, tcp_flush and tcp_tick, never from tcp_send, tcp_disconnect or
- * tcp_set_identity: what those end is told by the next tcp_flush. The callee may call the three and
- * tcp_flush, but not tcp_close. Each on_up has its on_down. */
+ * tcp_set_identity: the next tcp_flush reports the connections that those end. The callee may call
+ * the three and tcp_flush, but not tcp_close. Each on_up has one on_down. */
 struct tcp_handler {
     void (*on_up)(void *ctx, uint32_t peer, uint64_t incarnation,
                   const uint8_t cluster[ZAB_CLUSTER_LEN], bool founding, const char *advertise);
     void (*on_down)(void *ctx, uint32_t peer, const char *why);
-    /* Optional: a handshake was refused; once per peer and reason. `peer` 0: nobody known. */
+    /* Optional: a handshake was refused; once per peer and reason. `peer` 0: an unknown caller. */
     void (*on_refused)(void *ctx, uint32_t peer, const char *why);
-    /* Optional: why it does not listen yet (its name has no address, as a rule), again with each
-     * attempt; NULL: it does from now on. */
+    /* Optional: after each failed attempt to listen the reason, usually that the name has no
+     * address yet; NULL once the transport listens. */
     void (*on_listen)(void *ctx, const char *why);
-    /* Optional: two processes claim one id, that of a peer or the own one. Again with each attempt
-     * of the one that is refused. */
+    /* Optional: two processes claim one id, that of a peer or the own one. Repeated with each
+     * attempt of the refused process. */
     void (*on_duplicate)(void *ctx, uint32_t id, const char *text);
     /* The message belongs to tcp. */
     void (*on_message)(void *ctx, uint32_t peer, const struct zab_msg *msg);
     void *ctx;
 };
 
-/* ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be bound. Of a name neither: it is
- * looked up, and tried again, in the background. While it leads to another machine there are no
- * connections. */
+/* ERR_BUSY: the port is in use. ERR_CONFIG: the address cannot be bound. A name to listen on gives
+ * neither: it is looked up in the background, again and again until an address can be bound. While
+ * the name leads to another machine there are no connections. */
 enum err tcp_open(struct loop *loop, const struct tcp_options *options,
                   const struct tcp_handler *handler, struct tcp **ret_tcp);
-void tcp_close(struct tcp *tcp); /* Tells nobody. Accepts NULL. */
+void tcp_close(struct tcp *tcp); /* Without callbacks. Accepts NULL. */
 
 /* Identity after founding or joining; used for new connections; existing ones learn it when they
  * reconnect (all are closed). */

@@ -1,14 +1,14 @@
 /*
  * tcp_int.h - what the files of the transport share.
  *
- * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c: from
- * a new socket to a proven peer. claim.c: which of two processes with one id is it. flow.c: frames
- * that come in. rival.c: other replicas are connected with another process. probe.c: does a process
- * live. send.c: frames out. peers.c: the others, and the ends of connections. report.c: what the
- * owner is told. conn.c: bytes of one connection. Each calls only what stands behind it.
+ * tcp.c: the object. dial.c, listen.c: new sockets. ready.c: what a ready socket does. shake.c:
+ * from a new socket to a proven peer. claim.c: which of two processes with one id is it. flow.c:
+ * frames that come in. rival.c: other replicas are connected with another process. probe.c: does a
+ * process live. send.c: frames out. links.c: the others, and the ends of connections. report.c:
+ * what the owner is told. conn.c: bytes of one connection. Each calls only what stands behind it.
  *
  * A connection is never freed where it is found bad: it is marked `doomed` or closed, and reaped
- * when no callback runs, so that whoever called us may still hold it.
+ * when no callback runs, so that a caller further up the stack may still use it.
  */
 #ifndef ZAB_TCP_TCP_INT_H
 #define ZAB_TCP_TCP_INT_H
@@ -27,7 +27,7 @@ enum {
     TCP_ADDRESS_MAX = 88, /* Of a claimant, for people. */
     TCP_LISTENERS_MAX = RESOLVE_ADDRESSES_MAX,
     TCP_SHAKING_MAX = 256, /* Handshakes at a time, unless the options say fewer. */
-    TCP_DEAF_MS = 100,     /* Without a descriptor nothing is accepted for that long. */
+    TCP_PAUSE_MS = 100,    /* Without a descriptor nothing is accepted for that long. */
     TCP_PAUSE_SHARE = 8,   /* Of `probe_ms`, before a claim or a rival is asked about. */
 };
 
@@ -35,7 +35,7 @@ enum conn_state {
     CONN_CONNECTING, /* Dialed, not yet connected. */
     CONN_GREETING,   /* Waiting for the other's greeting. */
     CONN_HELLO,      /* Waiting for the other's HELLO. */
-    CONN_CLAIM,      /* Proven; another process of that id may live: see claim.c. */
+    CONN_CLAIM,      /* Proven, but another process of that id may live: see claim.c. */
     CONN_UP,
     CONN_CLOSED, /* Waiting to be reaped. */
 };
@@ -69,14 +69,14 @@ struct conn {
     struct hello_transcript transcript;
 };
 
-/* What a peer was asked last of a process, the peer's own or another one. */
+/* The last question to a peer about a process: its own, or another one. */
 struct question {
     uint64_t asked_ms; /* 0: nothing. */
     uint64_t start;    /* Of the process. */
     bool is_open;      /* No answer yet. */
 };
 
-/* One of the others. */
+/* One of the other replicas, connected or not. */
 struct link {
     struct tcp_peer peer;
     struct conn *up;
@@ -87,7 +87,7 @@ struct link {
     struct resolve_answer answer; /* Addresses not yet tried ... */
     uint32_t answer_used;         /* ... from this one on. */
     uint32_t hang_ups;            /* Of the peer during our handshakes, since it was up. */
-    char refusal[TCP_WHY_MAX];    /* Told last; not told again until it is up. */
+    char refusal[TCP_WHY_MAX];    /* Reported last; not repeated until the link is up. */
 
     /* Of claim.c, probe.c and rival.c. */
     struct conn *claim;  /* Of another process than `up`, or than others are connected with. */
@@ -137,12 +137,12 @@ struct tcp {
     uint64_t refused;
     uint64_t skipped;
     uint64_t duplicates;
-    bool seen_changed;       /* The peers are to be told with whom this replica is connected. */
-    uint64_t deaf_until_ms;  /* No descriptor was left for a caller; 0: all are heard. */
-    uint64_t stranger_at_ms; /* When a refusal of somebody unknown was told last; 0: never. */
+    bool seen_changed;       /* SEEN is to be sent to the peers. */
+    uint64_t accept_from_ms; /* No descriptor is left: no caller is accepted before; 0: all are. */
+    uint64_t unknown_at_ms;  /* When a refusal of an unknown caller was reported; 0: never. */
 };
 
-/* ---- peers.c ---- */
+/* ---- links.c ---- */
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer); /* NULL: not one of the list. */
 
@@ -158,7 +158,7 @@ static inline bool link_is_up(const struct link *link)
     return link->up && !link->up->doomed;
 }
 
-/* What happened at `at_ms` (0: never) still counts then. */
+/* Whether an event at `at_ms` (0: never) still counts at `of_ms`. */
 static inline bool tcp_within(const struct tcp *tcp, uint64_t at_ms, uint64_t of_ms)
 {
     return at_ms != 0 && at_ms + tcp->options.probe_ms > of_ms;
@@ -175,13 +175,13 @@ void link_again(struct link *link, struct tcp *tcp, bool at_once);
 /* Marks all connections, for the next flush. */
 void tcp_doom_all(struct tcp *tcp, const char *why);
 
-/* Closes and tells: on_down if it was up, a later attempt if it was dialed. */
+/* Closes the connection; calls on_down if it was up, and dials again later if this side dialed. */
 void tcp_drop(struct conn *conn, const char *why);
 
-/* Closes and tells nobody. */
+/* Closes the connection without a callback. */
 void tcp_bury(struct conn *conn);
 
-/* The same for a handshake that must not succeed; told once through on_refused. */
+/* The same for a handshake that is refused; reports it once through on_refused. */
 void tcp_refuse(struct conn *conn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The peer has proven itself. */
@@ -199,7 +199,7 @@ void claim_describe(const struct conn *conn, char text[TCP_ADDRESS_MAX]);
 void claim_tell(struct tcp *tcp, uint32_t id, const char *one, const char *other,
                 char text[TCP_WHY_MAX]);
 
-/* `link`: NULL if the caller is none of the list. Not told again and again. */
+/* `link`: NULL if the caller is not in the server list. Repeated refusals are not reported. */
 void report_refusal(struct tcp *tcp, struct link *link, const char *why);
 
 /* ---- ready.c ---- */
@@ -219,8 +219,8 @@ uint64_t listen_tick(struct tcp *tcp, uint64_t now_ms);
 void listen_answer(struct tcp *tcp, const struct resolve_answer *answer);
 void listen_close(struct tcp *tcp);
 
-/* Whether callers are accepted: not for a moment when no descriptor is left. */
-void listen_hear(struct tcp *tcp, bool all);
+/* Starts or pauses the acceptance of callers; it pauses when no descriptor is left. */
+void listen_accept(struct tcp *tcp, bool all);
 
 /* ---- dial.c ---- */
 
@@ -275,23 +275,21 @@ void shake_answer(struct conn *conn, const char *refusal);
 /* A peer has proven itself: it is up at once, or waits as a claim, or is refused. */
 void claim_arrives(struct conn *conn);
 
-/* Decides what can be decided. True when something was done that may have made callbacks queue
- * more. */
+/* Decides the claims that can be decided. True when a callback may have queued more messages. */
 bool claim_settle(struct tcp *tcp);
 
-/* Marks the claims whose time is over; the next claim_settle decides them. Between the two the
- * sockets are read, so that a pause of this process is not taken for the peer's silence. Returns
- * the next deadline. */
+/* Marks the claims whose deadline has passed; the next claim_settle decides them. Between the two
+ * the sockets are read, so that a pause of this process does not look like silence of the peer.
+ * Returns the next deadline. */
 uint64_t claim_tick(struct tcp *tcp, uint64_t now_ms);
 
 /* ---- probe.c ---- */
 
-/* Nothing is sent on a connection whose queue is full: its peer is dropped as it is. */
+/* Sends nothing on a connection whose queue is full: the peer is about to be dropped. */
 void probe_send(struct link *link, const struct control *control);
 
-/* Asks the process that is up whether it lives. Of these questions and of the next ones each is
- * asked once in `probe_ms`, and again meanwhile when its answer is late; whatever still needs an
- * answer then asks again. */
+/* Asks the process that is up whether it lives. This question and the next one go out once in
+ * `probe_ms`, and once more when a claim needs an answer that is late. */
 void probe_peer(struct tcp *tcp, struct link *link, const char *claimant);
 
 /* Asks the replicas that are connected with another process of that id than `start`. */
@@ -299,15 +297,15 @@ void probe_others(struct tcp *tcp, struct link *link, uint64_t start, const char
 
 void probe_on_probe(struct tcp *tcp, struct link *from, const struct control *control);
 
-/* ALIVE of a process about itself, and of another replica about the process of `link`. What is no
- * answer to an open question of this connection is ignored. */
+/* ALIVE of a process about itself, and of another replica about the process of `link`. Ignored
+ * unless it answers an open question of this connection. */
 void probe_on_alive(struct tcp *tcp, struct link *link, const struct control *control);
 void probe_on_vouched(struct tcp *tcp, struct link *from, struct link *link,
                       const struct control *control);
 
 /* ---- rival.c ---- */
 
-/* Tells all peers with which processes this replica is connected. */
+/* Sends SEEN to all peers: with which processes this replica is connected. */
 void rival_tell_seen(struct tcp *tcp);
 void rival_on_seen(struct tcp *tcp, struct link *from, const struct control *control);
 

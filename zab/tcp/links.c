@@ -9,8 +9,6 @@
 
 struct link *tcp_link(struct tcp *tcp, uint32_t peer)
 {
-    ASSERT(tcp->options.peer_count == 0 || tcp->links);
-
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         if (tcp->links[i].peer.id == peer) {
             return &tcp->links[i];
@@ -28,11 +26,9 @@ void tcp_reap(struct tcp *tcp)
 
 /* ---- When to dial again. ---- */
 
-/* Half of the delay is chance, so that replicas that failed together do not come back together. */
+/* Half of the delay is random, so that replicas that failed together do not come back together. */
 static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
 {
-    ASSERT(delay_ms <= tcp->options.retry_max_ms);
-
     uint32_t half = delay_ms / 2;
 
     return half + rng_below(&tcp->rng, (uint64_t)half + 1);
@@ -41,7 +37,6 @@ static uint64_t jitter(struct tcp *tcp, uint32_t delay_ms)
 void link_again(struct link *link, struct tcp *tcp, bool at_once)
 {
     ASSERT(!link->up && !link->dialing);
-    ASSERT(link->backoff_ms >= tcp->options.retry_min_ms);
 
     uint64_t now_ms = os_now_ms();
 
@@ -95,7 +90,6 @@ void tcp_bury(struct conn *conn)
 static void drop_up(struct conn *conn, struct link *link, const char *why)
 {
     ASSERT(link && link->up == conn);
-    ASSERT(conn->peer == link->peer.id);
 
     struct tcp *tcp = conn->tcp;
     bool lasted = os_now_ms() - conn->up_since_ms >= tcp->options.retry_max_ms;
@@ -109,11 +103,8 @@ static void drop_up(struct conn *conn, struct link *link, const char *why)
 
 void tcp_drop(struct conn *conn, const char *why)
 {
-    ASSERT(why[0]);
-
     struct link *link = conn->peer ? tcp_link(conn->tcp, conn->peer) : NULL;
 
-    ASSERT(conn->state != CONN_CLOSED);
     if (conn->state == CONN_UP) {
         drop_up(conn, link, why);
         return;
@@ -131,8 +122,6 @@ void tcp_drop(struct conn *conn, const char *why)
 
 void tcp_doom_all(struct tcp *tcp, const char *why)
 {
-    ASSERT(why[0]);
-
     for (uint32_t i = 0; i < tcp->options.peer_count; i++) {
         if (tcp->links[i].up) {
             tcp->links[i].up->doomed = why;
