@@ -7,16 +7,12 @@
 
 void epochs_release(struct epochs *epochs)
 {
-    ASSERT(epochs->count <= epochs->cap);
-
     mem_free(epochs->ranges);
     *epochs = (struct epochs){0};
 }
 
 void epochs_clear(struct epochs *epochs)
 {
-    ASSERT(epochs->count <= epochs->cap);
-
     epochs->count = 0;
 }
 
@@ -35,14 +31,11 @@ void epochs_add(struct epochs *epochs, struct store_epoch_range range)
         epochs->cap = epochs->cap ? epochs->cap * 2 : 8;
         epochs->ranges = mem_realloc(epochs->ranges, epochs->cap * sizeof(*epochs->ranges));
     }
-    ASSERT(epochs->ranges);
     epochs->ranges[epochs->count++] = range;
 }
 
 void epochs_cut(struct epochs *epochs, zxid_t zxid)
 {
-    ASSERT(epochs->count <= epochs->cap);
-
     while (epochs->count > 0) {
         struct store_epoch_range *last = &epochs->ranges[epochs->count - 1];
 
@@ -58,8 +51,6 @@ void epochs_cut(struct epochs *epochs, zxid_t zxid)
 
 void epochs_drop_before(struct epochs *epochs, zxid_t zxid)
 {
-    ASSERT(epochs->ranges);
-
     size_t gone = 0;
 
     while (gone < epochs->count && epochs->ranges[gone].epoch < zxid_epoch(zxid)) {

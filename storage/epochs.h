@@ -1,6 +1,6 @@
 /*
- * epochs.h - the epochs of a log and the counters it holds of each: what a learner tells its leader
- * so that the two find the last record they share. One entry per epoch, ascending.
+ * epochs.h - the epochs of a log and the counters it holds of each. A learner sends them to its
+ * leader, and the two find the last record they share. One entry per epoch, ascending.
  */
 #ifndef STORAGE_EPOCHS_H
 #define STORAGE_EPOCHS_H

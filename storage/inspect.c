@@ -18,7 +18,6 @@ struct inspection {
 
 static enum slots_kind kind_of(const char *file)
 {
-    ASSERT(file[0] != '\0');
     if (strcmp(file, NAME_IDENTITY) == 0) {
         return SLOTS_IDENTITY;
     }
@@ -32,12 +31,11 @@ static void inspect_slots(struct inspection *inspection, const char *file)
 {
     struct vfs_file *handle = NULL;
 
-    ASSERT(inspection->vfs);
     if (!inspection->visitor->slot) {
         return;
     }
     if (inspection->vfs->ops->open(inspection->vfs->ctx, file, false, &handle) != ERR_OK) {
-        handle = NULL; /* What cannot be opened holds nothing good. */
+        handle = NULL; /* Then both slots count as bad. */
     }
     for (unsigned i = 0; i < SLOTS_COUNT; i++) {
         struct slots_view view = {0};
@@ -59,7 +57,6 @@ static void inspect_manifest(struct inspection *inspection)
 {
     struct slots slots;
 
-    ASSERT(!inspection->has_manifest);
     if (slots_open(&slots, inspection->vfs, NAME_MANIFEST, SLOTS_MANIFEST) == ERR_OK) {
         inspection->has_manifest =
             manifest_decode(slice_make(slots.payload, slots.len), &inspection->manifest) == ERR_OK;
@@ -103,7 +100,6 @@ static bool inspect_batch(const struct inspection *inspection,
     struct wal_loaded loaded;
     enum err err = wal_load(&inspection->wal, file, place, segment->size - place->offset, &loaded);
 
-    ASSERT(place->offset < segment->size);
     if (err == ERR_OK) {
         batch.bytes = walfmt_framed_len(loaded.cursor.raw.len);
         batch.head = loaded.head;
@@ -126,7 +122,6 @@ static bool is_ours(const struct inspection *inspection, const struct name *name
 {
     const struct manifest *manifest = &inspection->manifest;
 
-    ASSERT(name->kind == NAME_KIND_WAL || name->kind == NAME_KIND_SNAP);
     return inspection->has_manifest && name->history == manifest->history &&
            (name->kind == NAME_KIND_SNAP || name->number >= manifest->first);
 }
@@ -138,7 +133,6 @@ static bool read_header(const struct inspection *inspection, const struct name *
     uint8_t block[VFS_BLOCK];
     size_t got = 0;
 
-    ASSERT(file);
     return ops->size(file, &segment->size) == ERR_OK &&
            ops->pread(file, 0, block, sizeof(block), &got) == ERR_OK && got == sizeof(block) &&
            walfmt_header_decode(block, &segment->header) == ERR_OK &&
@@ -151,7 +145,6 @@ static void inspect_segment(const struct inspection *inspection, const struct na
     struct inspect_segment segment = {.file = name->text, .is_ours = is_ours(inspection, name)};
     struct vfs_file *file = NULL;
 
-    ASSERT(name->kind == NAME_KIND_WAL);
     if (ops->open(inspection->vfs->ctx, name->text, false, &file) == ERR_OK) {
         segment.is_valid = read_header(inspection, name, file, &segment);
     } else {
@@ -178,7 +171,6 @@ static void inspect_snapshot(const struct inspection *inspection, const struct n
 {
     struct inspect_snapshot snapshot = {.file = name->text, .is_ours = is_ours(inspection, name)};
 
-    ASSERT(name->kind == NAME_KIND_SNAP);
     if (!inspection->visitor->snapshot) {
         return;
     }
@@ -191,7 +183,6 @@ static void inspect_snapshot(const struct inspection *inspection, const struct n
 
 static void inspect_name(struct inspection *inspection, const struct name *name)
 {
-    ASSERT(name->kind <= NAME_KIND_TEMP);
     switch (name->kind) {
     case NAME_KIND_SLOTS:
         inspect_slots(inspection, name->text);
@@ -214,16 +205,15 @@ static void inspect_name(struct inspection *inspection, const struct name *name)
 
 enum err inspect_dir(const struct store_options *options, const struct inspect_visitor *visitor)
 {
-    static const struct store_identity nobody;
+    static const struct store_identity none;
     struct inspection inspection = {.vfs = &options->vfs, .options = options, .visitor = visitor};
     struct names names;
     enum err err = names_list(&options->vfs, &names);
 
-    ASSERT(visitor);
     if (err != ERR_OK) {
         return err;
     }
-    wal_init(&inspection.wal, options, &nobody);
+    wal_init(&inspection.wal, options, &none);
     inspect_manifest(&inspection);
     for (size_t i = 0; i < names.count; i++) {
         inspect_name(&inspection, &names.list[i]);

@@ -1,9 +1,9 @@
 /*
- * inspect.h - looks at a replica's directory file by file and tells what lies there, good or bad.
- * For people and tests; never prints, locks or changes anything.
+ * inspect.h - reads a replica's directory file by file and reports the contents, good or bad. For
+ * people and tests; never prints, locks or changes anything.
  *
- * Unlike store_open it does not judge the whole: it also shows what the log no longer reaches
- * (left-overs, cut off batches), and reads on behind damage where it can.
+ * Unlike store_open it does not judge the whole: it also shows files and batches that the log no
+ * longer reaches (left-overs, cut off batches), and continues behind damage where it can.
  */
 #ifndef STORAGE_INSPECT_H
 #define STORAGE_INSPECT_H

@@ -22,8 +22,6 @@ void manifest_encode(const struct manifest *manifest, struct buf *out)
 
 enum err manifest_decode(struct slice bytes, struct manifest *ret_manifest)
 {
-    ASSERT(ret_manifest);
-
     struct wire_reader reader;
 
     wire_reader_init(&reader, bytes);

@@ -1,6 +1,6 @@
 /*
  * manifest.h - which files are the log: the record whose change is the one atomic switch when a
- * log is started anew (reset, installed snapshot). Kept in two slots.
+ * log starts again (reset, installed snapshot). Kept in two slots.
  *
  * File names carry the history number; whatever has another one is a left-over of a switch that did
  * not happen, or of the state before one that did.

@@ -37,8 +37,6 @@ void name_snap(char out[VFS_NAME_MAX], uint64_t history, uint64_t start)
 /* Reads `digits` lower-case hexadecimal digits and moves past them. */
 static bool parse_hex(const char **pos, unsigned digits, uint64_t *ret_value)
 {
-    ASSERT(digits > 0 && digits <= NUMBER_DIGITS);
-
     uint64_t value = 0;
 
     for (unsigned i = 0; i < digits; i++) {
@@ -59,8 +57,6 @@ static bool parse_hex(const char **pos, unsigned digits, uint64_t *ret_value)
 
 static bool parse_prefix(const char **pos, const char *prefix)
 {
-    ASSERT(prefix[0] != '\0');
-
     size_t len = strlen(prefix);
 
     if (strncmp(*pos, prefix, len) != 0) {
@@ -72,8 +68,6 @@ static bool parse_prefix(const char **pos, const char *prefix)
 
 static bool is_slots(const char *text)
 {
-    ASSERT(text);
-
     static const char *const all[] = {NAME_IDENTITY, NAME_PROMISE, NAME_QUARANTINE, NAME_MANIFEST};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -87,16 +81,12 @@ static bool is_slots(const char *text)
 /* New files are numbered from the highest on: that must not come to an end. */
 static bool can_be_counted(const struct name *name)
 {
-    ASSERT(name->kind <= NAME_KIND_TEMP);
-
     return name->history <= NAME_HISTORY_MAX &&
            (name->kind == NAME_KIND_SNAP || name->number <= NAME_NUMBER_MAX);
 }
 
 struct name name_parse(const char *text)
 {
-    ASSERT(text);
-
     struct name name = {.kind = NAME_KIND_OTHER};
     size_t len = strlen(text);
     const char *pos = text;
@@ -130,7 +120,6 @@ static void names_add(void *arg, const char *text)
 {
     struct names *names = arg;
 
-    ASSERT(names->count <= names->cap);
     if (names->count > NAMES_MAX) {
         return;
     }
@@ -146,7 +135,6 @@ static int name_cmp(const void *left, const void *right)
     const struct name *a = left;
     const struct name *b = right;
 
-    ASSERT(a && b);
     if (a->kind != b->kind) {
         return a->kind < b->kind ? -1 : 1;
     }
@@ -161,8 +149,6 @@ static int name_cmp(const void *left, const void *right)
 
 enum err names_list(const struct vfs *vfs, struct names *ret_names)
 {
-    ASSERT(vfs->ops && ret_names);
-
     *ret_names = (struct names){0};
 
     enum err err = vfs->ops->list(vfs->ctx, names_add, ret_names);
@@ -180,8 +166,6 @@ enum err names_list(const struct vfs *vfs, struct names *ret_names)
 
 void names_release(struct names *names)
 {
-    ASSERT(names->count <= names->cap);
-
     mem_free(names->list);
     *names = (struct names){0};
 }

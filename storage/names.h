@@ -14,14 +14,14 @@
 #define NAME_SNAP_RECV  "snap-received.tmp"
 
 enum {
-    NAMES_MAX = 100000,            /* A directory with more is not ours. */
-    NAME_HISTORY_MAX = 0x7fffffff, /* Counting never gets there, so a higher one is not ours. */
+    NAMES_MAX = 100000,            /* A directory with more is not one of a replica. */
+    NAME_HISTORY_MAX = 0x7fffffff, /* Counting never gets there: a higher number is foreign. */
 };
 
 #define NAME_NUMBER_MAX (UINT64_MAX / 2) /* Of segments; likewise. */
 
 enum name_kind {
-    NAME_KIND_OTHER, /* Not ours; left alone. */
+    NAME_KIND_OTHER, /* Not a file of the store; left alone. */
     NAME_KIND_SLOTS, /* One of the four small records. */
     NAME_KIND_WAL,   /* wal-<history>-<number>: a segment. */
     NAME_KIND_NEXT,  /* next-<number>: zeros for the segment to come. */

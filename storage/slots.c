@@ -20,7 +20,6 @@ static uint32_t slot_crc(const uint8_t *slot, unsigned index, uint32_t len)
 {
     uint8_t seed[4];
 
-    ASSERT(len <= SLOTS_PAYLOAD_MAX);
     wire_store_u32(seed, index);
 
     uint32_t crc = crc32c(0, seed, sizeof(seed));
@@ -48,8 +47,6 @@ static void slot_encode(uint8_t out[VFS_BLOCK], enum slots_kind kind, unsigned i
 
 static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, unsigned index)
 {
-    ASSERT(index < SLOTS_COUNT);
-
     uint32_t len = wire_load_u32(slot + 12);
 
     /* Sequences start at 1. */
@@ -63,8 +60,6 @@ static bool slot_is_valid(const uint8_t slot[VFS_BLOCK], enum slots_kind kind, u
 static bool slot_load(const struct vfs *vfs, struct vfs_file *file, enum slots_kind kind,
                       unsigned index, uint8_t out[VFS_BLOCK])
 {
-    ASSERT(file && index < SLOTS_COUNT);
-
     size_t len = 0;
     enum err err = vfs->ops->pread(file, (uint64_t)index * VFS_BLOCK, out, VFS_BLOCK, &len);
 
@@ -86,8 +81,6 @@ struct slots_view slots_look(const struct vfs *vfs, struct vfs_file *file, enum 
 static enum err slot_store(const struct slots *slots, const struct vfs *vfs, unsigned index,
                            const uint8_t bytes[VFS_BLOCK])
 {
-    ASSERT(slots->file && index < SLOTS_COUNT);
-
     uint8_t back[VFS_BLOCK];
     size_t len = 0;
     uint64_t offset = (uint64_t)index * VFS_BLOCK;
@@ -166,14 +159,11 @@ enum err slots_open(struct slots *slots, const struct vfs *vfs, const char *name
     slots->seq = seq[slots->newest];
     slots->len = wire_load_u32(bytes[slots->newest] + 12);
     memcpy(slots->payload, bytes[slots->newest] + SLOTS_HEAD, slots->len);
-    ASSERT(slots->len <= SLOTS_PAYLOAD_MAX);
     return ERR_OK;
 }
 
 void slots_close(struct slots *slots, const struct vfs *vfs)
 {
-    ASSERT(slots->newest < SLOTS_COUNT);
-
     if (slots->file) {
         vfs->ops->close(slots->file);
     }
@@ -201,7 +191,7 @@ enum err slots_write(struct slots *slots, const struct vfs *vfs, struct slice pa
         enum err err = slot_store(slots, vfs, order[i], bytes);
 
         if (err != ERR_OK) {
-            /* The space is there since the file was made: a full disk is no excuse. */
+            /* The file already has the space, so a full disk is an I/O error. */
             return ERR_IO;
         }
     }

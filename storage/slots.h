@@ -2,10 +2,10 @@
  * slots.h - a small durable record in a file of two slots: identity, promise, quarantine, manifest.
  *
  * Each change is written to both slots, one after the other, each synced and read back. A crash
- * hurts at most the slot being written; and because no change is reported before both hold it, rot
- * in one slot can never bring an older value back.
+ * damages at most the slot being written; and because no change is reported before both hold it,
+ * rot in one slot can never bring an older value back.
  *
- * Owner: one thread at a time (the callers' business).
+ * One thread at a time; the callers see to that.
  */
 #ifndef STORAGE_SLOTS_H
 #define STORAGE_SLOTS_H

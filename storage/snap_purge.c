@@ -3,11 +3,9 @@
 #include "base/probe.h"
 #include "storage/store_int.h"
 
-/* The entry of `start`, if the history is still the one of then. The caller holds files_mutex. */
+/* The entry of `start`, if the history is still `history`. The caller holds files_mutex. */
 static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t start)
 {
-    ASSERT(history > 0);
-
     return store->wal.manifest.history == history ? snap_set_find(&store->snaps, start) : NULL;
 }
 
@@ -15,8 +13,6 @@ static struct snap_entry *entry_of(struct store *store, uint64_t history, zxid_t
  * since the opening gets a quick look only. */
 static bool verify_one(struct store *store, uint64_t history, struct snap_entry before)
 {
-    ASSERT(history > 0);
-
     const struct vfs *vfs = &store->options.vfs;
     uint32_t record_max = store->options.record_bytes_max;
     struct snapfile_reader reader;
@@ -62,7 +58,6 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
         copy = mem_dup(store->snaps.list, count * sizeof(*copy));
     }
     pthread_mutex_unlock(&store->wal.files_mutex);
-    ASSERT(store->options.snapshots_keep > 0);
     for (size_t i = count; i > 0 && good < store->options.snapshots_keep; i--) {
         bool is_good = verify_one(store, *ret_history, copy[i - 1]);
 
@@ -78,8 +73,8 @@ static bool choose_cut(struct store *store, uint64_t *ret_history, zxid_t *ret_c
     return good == store->options.snapshots_keep;
 }
 
-/* Unlinks what is older than `cut` or bad; returns how many would not go. They are bad from now on:
- * the log will not reach back to them. */
+/* Unlinks snapshots that are older than `cut` or bad; returns how many could not be removed. Those
+ * are bad from now on: the log will not reach back to them. */
 static uint32_t unlink_older(struct store *store, zxid_t cut)
 {
     ASSERT(snap_set_find(&store->snaps, cut));
@@ -98,7 +93,7 @@ static uint32_t unlink_older(struct store *store, zxid_t cut)
     return unremoved;
 }
 
-/* Log up to `below` is there for learners alone, so many bytes of it; 0: none. */
+/* `bytes` bytes of log, up to `below`, are kept for learners alone; 0: none. */
 static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is_lost)
 {
     ASSERT((below == 0) == (bytes == 0));
@@ -110,12 +105,12 @@ static void note_kept(struct store *store, zxid_t below, uint64_t bytes, bool is
     pthread_mutex_unlock(&store->wal.index_mutex);
 }
 
-/* Where the log is cut: behind the snapshots, or further back when a learner needs more and may
- * have it. Notes what is kept for learners alone. The caller holds files_mutex. */
+/* Where the log is cut: at the oldest snapshot, or further back when a learner needs more and the
+ * limit allows it. Notes what is kept for learners alone. The caller holds files_mutex. */
 static zxid_t choose_log_cut(struct store *store, zxid_t cut, bool may_keep)
 {
     zxid_t keep = atomic_load(&store->keep);
-    /* What follows a gap is of no use. */
+    /* Log behind a gap is of no use to the learner. */
     bool is_there = keep == 0 || keep >= store->wal.live.base;
     uint64_t bytes = is_there && keep < cut ? wal_purge_bytes(&store->wal, keep, cut) : 0;
     bool keeps = bytes > 0 && may_keep && bytes <= store->options.keep_bytes_max;
@@ -151,8 +146,6 @@ static enum err purge_to(struct store *store, zxid_t cut, bool may_keep)
 
 static enum err purge(struct store *store, bool may_keep)
 {
-    ASSERT(!store->is_read_only);
-
     uint64_t history = 0;
     zxid_t cut = 0;
     enum err err = ERR_OK;
@@ -182,6 +175,5 @@ enum err snaps_purge_all(struct store *store)
 
 bool snaps_keeps_too_much(const struct store *store)
 {
-    ASSERT(!store->is_read_only);
     return store->kept_below != 0 && atomic_load(&store->keep) >= store->kept_below;
 }

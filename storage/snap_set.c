@@ -8,16 +8,12 @@
 
 void snap_set_release(struct snap_set *set)
 {
-    ASSERT(set->count <= set->cap);
-
     mem_free(set->list);
     *set = (struct snap_set){0};
 }
 
 struct snap_entry *snap_set_find(struct snap_set *set, zxid_t start)
 {
-    ASSERT(set->count <= set->cap);
-
     for (size_t i = 0; i < set->count; i++) {
         if (set->list[i].info.shown.start == start) {
             return &set->list[i];
@@ -49,8 +45,6 @@ void snap_set_add(struct snap_set *set, const struct snap_entry *entry)
 
 struct snap_entry *snap_set_newest(struct snap_set *set)
 {
-    ASSERT(set->count <= set->cap);
-
     for (size_t i = set->count; i > 0; i--) {
         if (!set->list[i - 1].is_bad) {
             return &set->list[i - 1];
@@ -85,8 +79,6 @@ enum err snap_unlink(struct store *store, size_t index)
 
 void snap_figures(struct store *store)
 {
-    ASSERT(store->snaps.count <= store->snaps.cap);
-
     uint32_t good = 0;
     const struct snap_entry *newest = snap_set_newest(&store->snaps);
 
@@ -102,8 +94,6 @@ void snap_figures(struct store *store)
 /* Reads head and trailer of one. ERR_NO_FILES; a bad one is no error. */
 static enum err entry_load(struct store *store, const struct name *name, struct snap_entry *entry)
 {
-    ASSERT(name->kind == NAME_KIND_SNAP);
-
     static const uint8_t none[STORE_CLUSTER_LEN];
     struct snapfile_reader reader;
     const uint8_t *mine = store->identity.cluster;
@@ -127,13 +117,11 @@ static enum err entry_load(struct store *store, const struct name *name, struct 
     return err == ERR_NO_FILES ? err : ERR_OK;
 }
 
-/* Holds a good snapshot against the log. A snapshot is only made of what is durable in the log, so
- * a log that knows less than the snapshot has lost something. */
+/* Compares a good snapshot with the log. A snapshot is made only of records that are durable in the
+ * log, so a log that ends before the snapshot has lost records. */
 static enum err judge_coverage(struct store *store, const struct snap_entry *entry,
                                struct store_report *report)
 {
-    ASSERT(!entry->is_bad);
-
     struct wal *wal = &store->wal;
     const struct store_snap_info *info = &entry->info.shown;
     uint64_t chain = 0;
@@ -198,11 +186,9 @@ enum err snaps_recover(struct store *store, const struct names *names, struct st
     return ERR_OK;
 }
 
-/* Roughly what a replay over the newest snapshot would read. */
+/* Counts what a replay over the newest snapshot would read, roughly. */
 static void mark_snapshot(struct store *store, zxid_t start)
 {
-    ASSERT(store->wal.is_open);
-
     const struct wal *wal = &store->wal;
     uint64_t records = 0;
     uint64_t bytes = 0;

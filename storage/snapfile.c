@@ -17,8 +17,6 @@ enum {
 
 static uint32_t crc_at(uint64_t offset, const void *data, size_t len)
 {
-    ASSERT(len == 0 || data);
-
     uint8_t seed[8];
 
     wire_store_u64(seed, offset);
@@ -30,8 +28,6 @@ static uint32_t crc_at(uint64_t offset, const void *data, size_t len)
 enum err snapfile_create(struct snapfile_writer *writer, const struct vfs *vfs, const char *name,
                          uint32_t record_bytes_max)
 {
-    ASSERT(vfs->ops && name[0] != '\0');
-
     *writer = (struct snapfile_writer){.vfs = vfs};
     writer->block_max = snapfile_block_max(record_bytes_max);
     buf_init(&writer->pending, (size_t)2 * SNAPFILE_PIECE);
@@ -69,7 +65,6 @@ static enum err put(struct snapfile_writer *writer, struct slice bytes)
 {
     enum err err = ERR_OK;
 
-    ASSERT(writer->file);
     writer->hash = hash64(writer->hash, bytes);
     while (err == ERR_OK && bytes.len > 0) {
         size_t room = SNAPFILE_PIECE - writer->pending.len;
@@ -133,7 +128,7 @@ enum err snapfile_put_trailer(struct snapfile_writer *writer, const struct snapf
 
     ASSERT(info->shown.end >= info->shown.start);
 
-    /* The length 0 of a block that is none comes first: it ends the sequence of blocks. */
+    /* A block length of 0 comes first: it ends the sequence of blocks. */
     wire_store_u32(trailer + 4, TRAILER_MAGIC);
     wire_store_u64(trailer + 8, info->shown.end);
     wire_store_u64(trailer + 16, info->end_chain);
@@ -151,8 +146,6 @@ enum err snapfile_put_trailer(struct snapfile_writer *writer, const struct snapf
 
 void snapfile_writer_close(struct snapfile_writer *writer)
 {
-    ASSERT(writer->pending.len <= SNAPFILE_PIECE);
-
     if (writer->file) {
         writer->vfs->ops->close(writer->file);
     }
@@ -203,8 +196,6 @@ static enum err read_trailer(struct snapfile_reader *reader, uint64_t size)
 
 static enum err read_head(struct snapfile_reader *reader, uint64_t size)
 {
-    ASSERT(reader->file && reader->config.len == 0);
-
     uint8_t head[HEAD_BYTES];
     size_t got = 0;
 
@@ -242,8 +233,6 @@ static enum err read_head(struct snapfile_reader *reader, uint64_t size)
 static enum err open_file(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                           uint32_t record_bytes_max)
 {
-    ASSERT(vfs->ops && name[0] != '\0');
-
     *reader = (struct snapfile_reader){.vfs = vfs};
     reader->block_max = snapfile_block_max(record_bytes_max);
     buf_init(&reader->config, SNAPFILE_CONFIG_MAX + 4);
@@ -261,8 +250,6 @@ static enum err open_file(struct snapfile_reader *reader, const struct vfs *vfs,
 
 static enum err read_ends(struct snapfile_reader *reader)
 {
-    ASSERT(reader->file);
-
     uint64_t size = 0;
     enum err err = reader->vfs->ops->size(reader->file, &size);
 
@@ -284,7 +271,6 @@ enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, co
 {
     enum err err = open_file(reader, vfs, name, record_bytes_max);
 
-    ASSERT(err != ERR_OK || reader->file);
     if (err == ERR_OK) {
         vfs->ops->drop_cache(reader->file);
         err = read_ends(reader);
@@ -297,7 +283,6 @@ enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *
 {
     enum err err = open_file(reader, vfs, name, record_bytes_max);
 
-    ASSERT(err != ERR_OK || reader->file);
     return err == ERR_OK ? read_ends(reader) : err;
 }
 
@@ -307,7 +292,6 @@ enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block)
     uint8_t frame[FRAME_BYTES];
     size_t got = 0;
 
-    ASSERT(reader->file);
     if (reader->offset == end) {
         bool is_whole = reader->blocks == reader->blocks_told && reader->hash == reader->hash_told;
 
@@ -340,8 +324,6 @@ enum err snapfile_next(struct snapfile_reader *reader, struct slice *ret_block)
 
 void snapfile_close(struct snapfile_reader *reader)
 {
-    ASSERT(reader->vfs);
-
     if (reader->file) {
         reader->vfs->ops->close(reader->file);
     }
@@ -353,8 +335,6 @@ void snapfile_close(struct snapfile_reader *reader)
 enum err snapfile_verify(const struct vfs *vfs, const char *name, uint32_t record_bytes_max,
                          struct snapfile_info *ret_info)
 {
-    ASSERT(ret_info);
-
     struct snapfile_reader reader;
     struct slice block;
     enum err err = snapfile_open(&reader, vfs, name, record_bytes_max);

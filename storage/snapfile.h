@@ -70,8 +70,8 @@ struct snapfile_reader {
 enum err snapfile_open(struct snapfile_reader *reader, const struct vfs *vfs, const char *name,
                        uint32_t record_bytes_max);
 
-/* The same, without the cached pages being forgotten first: for a file that has been judged, they
- * are better than what may rot beneath them. */
+/* The same, but reads cached pages: for a file that has been verified, they are safer than a disk
+ * that may have rotted since. */
 enum err snapfile_open_cached(struct snapfile_reader *reader, const struct vfs *vfs,
                               const char *name, uint32_t record_bytes_max);
 

@@ -9,8 +9,6 @@
 
 static void store_free(struct store *store)
 {
-    ASSERT(!store->writer);
-
     const struct vfs *vfs = &store->options.vfs;
 
     if (store->recv.file) {
@@ -56,7 +54,7 @@ void store_close(struct store *store, bool clean)
     ASSERT(!store->writer);
     if (may_mark) {
         pthread_mutex_lock(&store->wal.files_mutex);
-        /* Without the mark the next opening is only less sure of itself. */
+        /* Without the mark the next opening may only take damage at the tail for a torn write. */
         (void)wal_mark_clean(&store->wal, true);
         pthread_mutex_unlock(&store->wal.files_mutex);
     }
@@ -65,8 +63,6 @@ void store_close(struct store *store, bool clean)
 
 struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count)
 {
-    ASSERT(ret_count);
-
     struct wal *wal = &store->wal;
     const struct epochs *epochs = &wal->live.epochs;
 
@@ -86,8 +82,6 @@ struct store_epoch_range *store_epochs(struct store *store, size_t *ret_count)
 enum err store_read(struct store *store, zxid_t after, size_t bytes_max, size_t recs_max,
                     struct logrec **ret_recs, size_t *ret_count)
 {
-    ASSERT(ret_recs && ret_count);
-
     return wal_read(&store->wal, after, bytes_max, recs_max, ret_recs, ret_count);
 }
 
@@ -109,15 +103,14 @@ static enum err push_all(struct wal *wal, const struct store_op *op)
 {
     enum err err = ERR_OK;
 
-    ASSERT(wal->is_staging || wal->is_open);
     for (size_t k = 0; err == ERR_OK && k < op->rec_count; k++) {
         err = wal_push(wal, op->recs[k], op->committed);
     }
     return err;
 }
 
-/* No room for the append at `at`: what came before it still counts, and a snapshot that is being
- * received is given up with its log. */
+/* No room for the append at `at`: the appends before it are made durable, and a snapshot that is
+ * being received is dropped with its log. */
 static enum err end_appends(struct store *store, enum err err, size_t at, size_t count,
                             size_t *ret_done)
 {
@@ -161,8 +154,6 @@ static enum err run_appends(struct store *store, struct store_op **ops, size_t c
 
 static size_t appends_from(struct store_op **ops, size_t count)
 {
-    ASSERT(count == 0 || ops);
-
     size_t run = 0;
 
     while (run < count && ops[run]->type == STORE_APPEND) {
@@ -174,8 +165,6 @@ static size_t appends_from(struct store_op **ops, size_t count)
 /* The mark of a clean shutdown must be gone before the log differs from it. */
 static enum err touch_log(struct store *store)
 {
-    ASSERT(!store->is_read_only);
-
     enum err err = ERR_OK;
 
     if (store->wal.is_open && store->wal.manifest.clean) {
@@ -222,8 +211,6 @@ enum err store_run(struct store *store, struct store_op **ops, size_t count, siz
 
 void store_keep(struct store *store, zxid_t zxid)
 {
-    ASSERT(!store->is_read_only);
-
     atomic_store(&store->keep, zxid);
 }
 
@@ -259,15 +246,11 @@ enum err store_preallocate(struct store *store)
 
 bool store_is_low(struct store *store)
 {
-    ASSERT(store);
-
     return atomic_load(&store->wal.is_low);
 }
 
 void store_figures(struct store *store, struct store_figures *ret_figures)
 {
-    ASSERT(ret_figures);
-
     struct wal *wal = &store->wal;
 
     *ret_figures = (struct store_figures){.syncs = atomic_load(&wal->syncs)};

@@ -1,6 +1,6 @@
 /*
  * store.h - one replica's directory: identity, promise, quarantine mark, write-ahead log and
- * snapshots. The only way in for everybody else.
+ * snapshots. Other folders use storage through this header alone.
  *
  * Opening never changes what is damaged: it reports. All changes go through store_run in the order
  * of the protocol's effects, so that the order on disk is the order in which things were decided.
@@ -26,7 +26,7 @@ enum {
     STORE_FILES_MAX = 16,
 };
 
-/* Who this disk is. Durable before anything else; two slots. */
+/* The identity of this disk. Durable before anything else; two slots. */
 struct store_identity {
     uint8_t cluster[STORE_CLUSTER_LEN]; /* Zero while founding or formatted as a learner. */
     uint32_t member_id;
@@ -62,7 +62,7 @@ struct store_report {
     uint64_t torn_bytes;  /* Cut off at the tail. */
     bool one_slot_bad;    /* A small durable record had one damaged slot. */
     bool is_lost;         /* Damaged, and identity or promise cannot be read: a lost disk. It takes
-                             no changes; only a directory formatted anew can go on. */
+                             no changes; the replica needs a newly formatted directory. */
 };
 
 /* A run of consecutive counters of one epoch in the log. */
@@ -78,7 +78,7 @@ struct store_options {
     uint32_t snapshots_keep;   /* At least 1; 3 by default. */
     uint64_t salt_seed;        /* For segment salts: random in production, seeded in tests. */
     uint32_t record_bytes_max; /* Payload limit; anything longer is damage. */
-    uint32_t member_id;        /* Whose directory it must be; 0: anybody's. */
+    uint32_t member_id;        /* Owner of the directory; 0: not checked. */
     uint64_t keep_bytes_max;   /* Log that store_keep may keep beyond what the snapshots need. */
 };
 
@@ -90,7 +90,8 @@ struct store;
 /* Opens and inspects the directory. ERR_BUSY: another process holds it. ERR_FOREIGN: it belongs to
  * the member that `ret_report->identity` names, and nothing was changed. ERR_IO and ERR_NO_FILES as
  * they come.
- * Damage is not an error here but a verdict. With `read_only` nothing is cut, locked or made. */
+ * Damage is not an error here but a verdict in the report. With `read_only` nothing is cut, locked
+ * or made. */
 enum err store_open(const struct store_options *options, bool read_only, struct store **ret_store,
                     struct store_report *ret_report);
 
@@ -150,23 +151,22 @@ struct store_op {
 };
 
 /* Runs operations in order; neighbouring appends become one batch and one sync. When it returns OK
- * all are durable, but those of a reception that is refused: they are let pass, and its INSTALL
- * says so. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later ones are
- * untouched; run them again later. ERR_NO_FILES: the same, for lack of a descriptor. Any other
+ * all are durable, except those of a refused reception: they are skipped, and its INSTALL reports
+ * the refusal. ERR_NO_SPACE: `*ret_done` operations are durable, the next one and all later ones
+ * are untouched; run them again later. ERR_NO_FILES: the same, for lack of a descriptor. Any other
  * error: the caller must end the process at once. */
 enum err store_run(struct store *store, struct store_op **ops, size_t count, size_t *ret_done);
 
 /* A learner needs the log after `zxid` (0: all that there is): purges keep it, although no snapshot
- * here needs it, until the next call says otherwise. Two things are stronger: `keep_bytes_max`, and
- * a full disk. What they take away is counted (`keeps_lost`). Any thread; a purge that runs already
- * may not see it.
- */
+ * here needs it, until the next call. `keep_bytes_max` and a full disk override it: the log is
+ * purged all the same, and counted (`keeps_lost`). Any thread; a purge that already runs may not
+ * see the call. */
 void store_keep(struct store *store, zxid_t zxid);
 
 /* Zero-fills the next segment if it is not there; called by the bulk thread after each rotation.
- * When there is no space, log that is kept for learners is purged first; and log that is kept
- * without need is purged too. ERR_NO_SPACE is expected; the space state says so until it works.
- * ERR_NO_FILES as well. The bulk thread. */
+ * When there is no space, log that is kept for learners is purged first; log that no learner needs
+ * any more is purged in any case. ERR_NO_SPACE is expected: store_is_low is true until a call
+ * succeeds. ERR_NO_FILES as well. The bulk thread. */
 enum err store_preallocate(struct store *store);
 
 /* True while there is no next segment because the disk is full: what is left of the current one is
@@ -186,7 +186,7 @@ struct store_snap_info {
     uint64_t id;      /* Hash of its contents, trailer included: two files with one id have the same
                          bytes, on whichever replica they were written. */
     uint64_t history; /* Of the log here that it belongs to; with `start` it names the file. */
-    bool is_checked;  /* store_snap_checked was told of it. */
+    bool is_checked;  /* Reported by store_snap_checked. */
 };
 
 /* Writes one: begin, any number of blocks, then finish or abort. Bulk thread. */

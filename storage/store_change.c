@@ -5,25 +5,17 @@
 
 #include <string.h>
 
-static struct wal *wal_of(struct store *store)
-{
-    ASSERT(store);
-
-    return &store->wal;
-}
-
 static void set_result(struct store *store, struct store_op *op)
 {
-    ASSERT(op->type == STORE_TRUNCATE || op->type == STORE_RESET);
-
     op->ret_last = store->wal.live.last;
     op->ret_chain = store->wal.live.last_chain;
 }
 
-/* Small records and an empty log, as far as they are not there from an attempt that had to wait. */
+/* Makes the small records and an empty log, unless an earlier attempt that ran out of space has
+ * made them. */
 static enum err format_log(struct store *store, const struct store_identity *identity)
 {
-    struct wal *wal = wal_of(store);
+    struct wal *wal = &store->wal;
     struct names names;
 
     ASSERT(identity->incarnation != 0 && !store->has_identity);
@@ -49,17 +41,17 @@ static enum err format_log(struct store *store, const struct store_identity *ide
     return err == ERR_OK ? wal_stage_switch(wal) : err;
 }
 
-/* The first identity: everything else is made before it, so that with it the directory is whole. */
+/* The first identity. Everything else is made before it: a directory with an identity is complete.
+ */
 static enum err format(struct store *store, const struct store_identity *identity)
 {
     enum err err = format_log(store, identity);
 
-    ASSERT(!store->has_identity);
     if (err != ERR_OK) {
         return err;
     }
     err = record_identity_create(store, identity);
-    /* A full disk after this point would leave a log open without an identity: try no more. */
+    /* A full disk after this point would leave a log open without an identity: no retry. */
     return err == ERR_OK || err == ERR_NO_FILES ? err : ERR_IO;
 }
 
@@ -67,27 +59,26 @@ static enum err run_identity(struct store *store, const struct store_op *op)
 {
     enum err err = ERR_OK;
 
-    ASSERT(op->identity);
-    pthread_mutex_lock(&wal_of(store)->files_mutex);
+    pthread_mutex_lock(&store->wal.files_mutex);
     if (store->has_identity) {
         err = record_identity(store, op->identity);
     } else {
         err = format(store, op->identity);
     }
-    pthread_mutex_unlock(&wal_of(store)->files_mutex);
+    pthread_mutex_unlock(&store->wal.files_mutex);
     return err;
 }
 
-/* Before the log is cut at `zxid`: no snapshot may know more than the log, nor may one that was
- * given up, for the next opening might find its ends good. Refuses when none would be left that the
- * log needs; nobody may ask for that. */
+/* Before the log is cut at `zxid`: removes the snapshots that know more than the log will, and
+ * those that were given up, since the next opening might find their ends good. ERR_CORRUPT when no
+ * snapshot would be left that the log needs: no caller may ask for that. */
 static enum err snaps_cut(struct store *store, zxid_t zxid)
 {
     ASSERT(zxid < store->wal.live.last);
 
     const struct vfs *vfs = &store->options.vfs;
     struct snap_set *set = &store->snaps;
-    bool has_good = wal_of(store)->live.base == 0;
+    bool has_good = store->wal.live.base == 0;
     size_t count_before = set->count;
     enum err err = ERR_OK;
 
@@ -113,7 +104,7 @@ static enum err snaps_cut(struct store *store, zxid_t zxid)
 
 static enum err run_truncate(struct store *store, struct store_op *op)
 {
-    struct wal *wal = wal_of(store);
+    struct wal *wal = &store->wal;
     uint64_t chain = 0;
     enum err err = ERR_OK;
 
@@ -146,7 +137,7 @@ static enum err run_reset(struct store *store, struct store_op *op)
     /* The mark comes first: a crash from here on must not find a damaged log without it. */
     ASSERT(!store->is_damaged || store->is_quarantined);
 
-    struct wal *wal = wal_of(store);
+    struct wal *wal = &store->wal;
 
     pthread_mutex_lock(&wal->files_mutex);
 
@@ -168,8 +159,6 @@ static enum err run_reset(struct store *store, struct store_op *op)
 /* Cutting or restarting the log ends what was being received. */
 static enum err drop_received(struct store *store, enum store_op_type type)
 {
-    ASSERT(type != STORE_APPEND);
-
     bool ends = type == STORE_TRUNCATE || type == STORE_RESET || type == STORE_SNAP_BEGIN ||
                 type == STORE_SNAP_ABORT;
 

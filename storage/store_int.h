@@ -17,7 +17,7 @@ struct snap_entry {
     struct snapfile_info info; /* Of a bad one only the start is known. */
     bool is_bad;               /* Does not verify, or was discarded. */
     bool is_verified;          /* All of it was read and found right since the store was opened. */
-    bool is_checked;           /* And again, by somebody who is about to send it. */
+    bool is_checked;           /* All of it was read again before it was sent to a learner. */
 };
 
 /* The snapshots of this history, ascending by start. */
@@ -33,8 +33,8 @@ struct snap_recv {
     struct vfs_file *file; /* NULL when it is refused. */
     uint64_t offset;       /* Where the next chunk goes. */
     uint64_t unsynced;
-    enum err refused; /* Not OK: it does not verify, or the disk is full. What was received is gone,
-                         what follows is let pass, and the install is refused. */
+    enum err refused; /* Not OK: it does not verify, or the disk is full. The received files are
+                         removed, further pieces are ignored, and the install is refused. */
 };
 
 struct store {
@@ -42,7 +42,7 @@ struct store {
     bool is_read_only;
     bool has_failed; /* An error that ends the process: nothing is written any more. */
     bool is_damaged; /* The log may not be used until a reset or an installed snapshot. */
-    bool is_lost;    /* No changes at all. */
+    bool is_lost;    /* Identity or promise cannot be read: no changes at all. */
     bool has_identity;
     struct store_identity identity;
     struct slots identity_slots;
@@ -75,7 +75,7 @@ struct store {
 void identity_encode(const struct store_identity *identity, struct buf *out);
 enum err identity_decode(struct slice bytes, struct store_identity *ret_identity);
 
-/* Opens and decodes the three records. What is wrong goes into the report. ERR_MISSING: there is no
+/* Opens and decodes the three records. Damage goes into the report. ERR_MISSING: there is no
  * identity. ERR_IO. */
 enum err records_open(struct store *store, struct store_report *report);
 enum err records_heal(struct store *store);
@@ -105,13 +105,13 @@ void report_records(const struct store *store, struct store_report *report);
 
 /* ---- store_tidy.c ---- */
 
-/* Unlinks what no manifest, log or set of snapshots knows. */
+/* Unlinks the files that no manifest, log or set of snapshots knows. */
 enum err leftovers_remove(struct store *store, const struct names *names);
 
 /* After a switch to a new history: removes every file of before. The caller holds files_mutex. */
 enum err restart_tidy(struct store *store);
 
-/* Makes a file for the manifest if that is what is damaged. The caller holds files_mutex. */
+/* Makes a new manifest if the old one is damaged. The caller holds files_mutex. */
 enum err manifest_ensure(struct store *store);
 
 /* ---- store_change.c ---- */
@@ -157,9 +157,9 @@ void snaps_report(struct store *store, struct store_report *report);
 
 /* ---- snap_purge.c ---- */
 
-/* Keeps the newest snapshots that verify and the log behind the oldest of them. What cannot be
- * removed is counted, never used, and tried again with the next purge; an error is of a sync, and
- * final. Bulk thread, without any mutex. */
+/* Keeps the newest snapshots that verify and the log after the oldest of them. A file that cannot
+ * be removed is counted, never used again, and the next purge tries again. An error comes from a
+ * sync, and is final. Bulk thread, without any mutex. */
 enum err snaps_purge(struct store *store);
 
 /* The disk is full: the same, without regard to what learners need. */

@@ -1,6 +1,6 @@
 /*
- * A snapshot from a leader and the log that follows its start. Both lie beside the old state, under
- * names of a history to come, until one write of the manifest switches over.
+ * A snapshot from a leader and the log that follows its start. Both are stored beside the old
+ * state, under the names of the next history, until one write of the manifest switches to them.
  */
 #include "base/check.h"
 #include "base/probe.h"
@@ -10,8 +10,6 @@
 
 static void recv_close(struct store *store)
 {
-    ASSERT(store->recv.is_on || !store->recv.file);
-
     if (store->recv.file) {
         store->options.vfs.ops->close(store->recv.file);
         store->recv.file = NULL;
@@ -21,8 +19,6 @@ static void recv_close(struct store *store)
 /* Closes and removes the file and the log that came with it. */
 static enum err drop_files(struct store *store)
 {
-    ASSERT(store->recv.is_on);
-
     const struct vfs *vfs = &store->options.vfs;
 
     recv_close(store);
@@ -34,7 +30,7 @@ static enum err drop_files(struct store *store)
     if (err == ERR_OK) {
         err = vfs->ops->unlink(vfs->ctx, NAME_SNAP_RECV);
     }
-    /* What a full disk cannot even remove is removed when the next one begins. */
+    /* If the disk is too full even to remove the file, the next reception removes it. */
     return err == ERR_MISSING || err == ERR_NO_SPACE ? ERR_OK : err;
 }
 
@@ -52,8 +48,8 @@ enum err receive_abort(struct store *store)
     return err;
 }
 
-/* An operation that waited for space would hold up the one that gives it back, the end of this
- * reception; and who sends it can only be told by the install. */
+/* An operation that waited for space would block the operation that frees it, the end of this
+ * reception. The sender learns of the refusal from the answer to the install. */
 enum err receive_refuse(struct store *store, enum err why)
 {
     ASSERT(store->recv.is_on && why != ERR_OK);
@@ -67,8 +63,6 @@ enum err receive_refuse(struct store *store, enum err why)
 
 static enum err refuse_if_full(struct store *store, enum err err)
 {
-    ASSERT(store->recv.is_on);
-
     return err == ERR_NO_SPACE ? receive_refuse(store, err) : err;
 }
 
@@ -90,13 +84,11 @@ enum err receive_begin(struct store *store)
     return refuse_if_full(store, err);
 }
 
-/* Synced in bounded pieces, so that the log's own syncs do not wait for all of it at once. */
+/* Synced in bounded pieces, so that the log's own syncs do not wait for the whole snapshot. */
 static enum err put_chunk(struct store *store, const struct store_op *op)
 {
     const struct vfs_ops *ops = store->options.vfs.ops;
     struct snap_recv *recv = &store->recv;
-
-    ASSERT(recv->file);
 
     enum err err = ops->pwrite(recv->file, recv->offset, op->snap_bytes.data, op->snap_bytes.len);
 
@@ -123,8 +115,6 @@ enum err receive_chunk(struct store *store, const struct store_op *op)
 
 static bool is_foreign(const struct store *store, const struct snapfile_info *info)
 {
-    ASSERT(store->has_identity);
-
     static const uint8_t none[STORE_CLUSTER_LEN];
     const uint8_t *mine = store->identity.cluster;
 
@@ -133,16 +123,13 @@ static bool is_foreign(const struct store *store, const struct snapfile_info *in
 
 static bool is_followed_by(const struct snapfile_info *info, const struct logrec *first)
 {
-    ASSERT(info->shown.end >= info->shown.start);
-
     return !first ||
            (first->prev == info->shown.start &&
             first->chain == logrec_chain(info->shown.start_chain, first->type, first->zxid,
                                          first->prev, logrec_payload(first)));
 }
 
-/* Begins the staged log where the snapshot that lies there says. ERR_CORRUPT: it cannot be trusted.
- */
+/* Begins the staged log where the received snapshot says. ERR_CORRUPT: it does not verify. */
 static enum err stage_from_file(struct store *store, const struct logrec *first)
 {
     ASSERT(!store->wal.is_staging && store->recv.file);
@@ -207,7 +194,6 @@ static enum err verify(struct store *store, struct snapfile_info *ret_info)
 {
     enum err err = store->recv.refused;
 
-    ASSERT(store->recv.is_on);
     if (err == ERR_OK) {
         err = store->options.vfs.ops->sync(store->recv.file);
     }

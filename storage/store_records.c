@@ -21,8 +21,6 @@ void identity_encode(const struct store_identity *identity, struct buf *out)
 
 enum err identity_decode(struct slice bytes, struct store_identity *ret_identity)
 {
-    ASSERT(ret_identity);
-
     struct wire_reader reader;
 
     wire_reader_init(&reader, bytes);
@@ -49,8 +47,6 @@ enum err identity_decode(struct slice bytes, struct store_identity *ret_identity
 
 static struct slice slots_payload(const struct slots *slots)
 {
-    ASSERT(slots->len <= SLOTS_PAYLOAD_MAX);
-
     return slice_make(slots->payload, slots->len);
 }
 
@@ -58,8 +54,6 @@ static struct slice slots_payload(const struct slots *slots)
 static enum err record_open(struct store *store, struct slots *slots, const char *name,
                             enum slots_kind kind, struct store_report *report)
 {
-    ASSERT(!slots->file);
-
     enum err err = slots_open(slots, &store->options.vfs, name, kind);
 
     if (err == ERR_OK && slots->has_bad_slot) {
@@ -76,8 +70,6 @@ static enum err record_open(struct store *store, struct slots *slots, const char
 
 static enum err identity_open(struct store *store, struct store_report *report)
 {
-    ASSERT(!store->has_identity);
-
     struct slots *slots = &store->identity_slots;
     enum err err = slots_open(slots, &store->options.vfs, NAME_IDENTITY, SLOTS_IDENTITY);
 
@@ -96,8 +88,6 @@ static enum err identity_open(struct store *store, struct store_report *report)
 
 static enum err promise_open(struct store *store, struct store_report *report)
 {
-    ASSERT(store->promised_epoch == 0);
-
     struct slots *slots = &store->promise_slots;
     struct wire_reader reader;
     enum err err = record_open(store, slots, NAME_PROMISE, SLOTS_PROMISE, report);
@@ -109,7 +99,7 @@ static enum err promise_open(struct store *store, struct store_report *report)
         err = wire_reader_done(&reader) ? ERR_OK : ERR_CORRUPT;
     }
     if (err == ERR_CORRUPT) {
-        /* Whoever forgets a promise must not make another. */
+        /* A replica that has lost its promise must not make another. */
         report_damage(report, "the file %s is malformed", NAME_PROMISE);
         store->is_lost = true;
         return ERR_OK;
@@ -119,8 +109,6 @@ static enum err promise_open(struct store *store, struct store_report *report)
 
 static enum err quarantine_open(struct store *store, struct store_report *report)
 {
-    ASSERT(!store->is_quarantined);
-
     struct slots *slots = &store->quarantine_slots;
     struct wire_reader reader;
     enum err err = record_open(store, slots, NAME_QUARANTINE, SLOTS_QUARANTINE, report);
@@ -145,8 +133,6 @@ static enum err quarantine_open(struct store *store, struct store_report *report
 
 static enum err manifest_open(struct store *store, struct store_report *report)
 {
-    ASSERT(store->wal.manifest.history == 0);
-
     struct slots *slots = &store->wal.slots;
     enum err err = record_open(store, slots, NAME_MANIFEST, SLOTS_MANIFEST, report);
 
@@ -194,8 +180,6 @@ enum err records_heal(struct store *store)
 
 void records_close(struct store *store)
 {
-    ASSERT(store);
-
     slots_close(&store->identity_slots, &store->options.vfs);
     slots_close(&store->promise_slots, &store->options.vfs);
     slots_close(&store->quarantine_slots, &store->options.vfs);
@@ -236,11 +220,9 @@ enum err record_promise(struct store *store, uint32_t epoch, uint32_t leader)
     return err;
 }
 
-/* The mark is needed most when the file that keeps it is gone. */
+/* The quarantine mark is needed most when its file is missing. */
 static enum err quarantine_reopen(struct store *store, struct slice payload)
 {
-    ASSERT(!store->quarantine_slots.file);
-
     const struct vfs *vfs = &store->options.vfs;
     enum err err = slots_create(vfs, NAME_QUARANTINE, SLOTS_QUARANTINE, payload);
 
@@ -303,7 +285,6 @@ static enum err create_one(struct store *store, const char *name, enum slots_kin
 {
     enum err err = ERR_OK;
 
-    ASSERT(!take_payload->overflow);
     err = slots_create(&store->options.vfs, name, kind, buf_slice(take_payload));
     buf_release(take_payload);
     return err;
@@ -317,7 +298,7 @@ enum err records_create(struct store *store)
 
     ASSERT(!store->has_identity);
 
-    /* Open if an earlier attempt ran out of space. */
+    /* They are open if an earlier attempt ran out of space. */
     records_close(store);
     slots_close(&store->wal.slots, &store->options.vfs);
     store->wal.manifest = (struct manifest){0};

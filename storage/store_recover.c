@@ -10,8 +10,6 @@ enum {
 /* True when the file holds a segment's header at most. ERR_NO_FILES. */
 static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *ret_is_zero)
 {
-    ASSERT(name[0] != '\0');
-
     struct vfs_file *file = NULL;
     uint8_t *piece = mem_alloc(ZERO_PIECE);
     enum err err = vfs->ops->open(vfs->ctx, name, false, &file);
@@ -30,12 +28,11 @@ static enum err holds_no_batch(const struct vfs *vfs, const char *name, bool *re
     return err == ERR_NO_FILES ? err : ERR_OK;
 }
 
-/* Without an identity the directory must be empty but for what a crash while formatting leaves. */
+/* Without an identity the directory must be empty, except for files that a crash while formatting
+ * leaves. */
 static enum err judge_empty(struct store *store, const struct names *names,
                             struct store_report *report)
 {
-    ASSERT(!store->has_identity);
-
     const struct vfs *vfs = &store->options.vfs;
 
     report->verdict = STORE_EMPTY;
@@ -63,8 +60,6 @@ static enum err judge_empty(struct store *store, const struct names *names,
 /* New files get numbers that no file here ever had. */
 static void note_numbers(struct wal *wal, const struct names *names)
 {
-    ASSERT(wal->top == 0 && wal->history_top == 0);
-
     for (size_t i = 0; i < names->count; i++) {
         const struct name *name = &names->list[i];
         bool is_numbered = name->kind == NAME_KIND_WAL || name->kind == NAME_KIND_NEXT;
@@ -86,8 +81,6 @@ static void note_numbers(struct wal *wal, const struct names *names)
 static enum err judge_log(struct store *store, const struct names *names,
                           struct store_report *report, struct wal_found *found)
 {
-    ASSERT(store->has_identity);
-
     enum err err = wal_recover(&store->wal, names, found);
 
     if (err != ERR_OK) {
@@ -108,16 +101,15 @@ static enum err sync_slots(const struct store *store, const struct slots *slots)
 }
 
 /*
- * What was found may be in the page cache only: a process that was killed between a write and its
- * sync leaves pages that read well and that a power cut still takes away. Nothing of it may be
- * spoken of before it is durable.
+ * The bytes that were read may be in the page cache only: a process that was killed between a write
+ * and its sync leaves pages that a power cut still loses. The report may name them only once they
+ * are durable.
  */
 static enum err make_durable(struct store *store)
 {
     const struct vfs *vfs = &store->options.vfs;
     enum err err = sync_slots(store, &store->identity_slots);
 
-    ASSERT(!store->is_read_only);
     if (err == ERR_OK) {
         err = sync_slots(store, &store->promise_slots);
     }
@@ -133,8 +125,8 @@ static enum err make_durable(struct store *store)
     return err == ERR_OK ? vfs->ops->sync_dir(vfs->ctx) : err;
 }
 
-/* The newest segment got its name, but the crash came before the manifest named it: from now on it
- * takes records, and its loss must not go unseen. */
+/* The newest segment got its name, but a crash came before the manifest named it. From now on it
+ * takes records, so the manifest must name it: else its loss would not be noticed. */
 static enum err adopt_tail(struct wal *wal)
 {
     uint64_t number = wal->live.tail->header.number;
@@ -147,11 +139,9 @@ static enum err adopt_tail(struct wal *wal)
     return wal_manifest_write(wal);
 }
 
-/* What an opening for writing changes: it finishes what a crash interrupted. */
+/* The changes that an opening for writing makes: it finishes what a crash interrupted. */
 static enum err tidy(struct store *store, const struct names *names, const struct wal_found *found)
 {
-    ASSERT(!store->is_read_only && !store->is_damaged);
-
     enum err err = ERR_OK;
 
     if (found->verdict == STORE_TORN_TAIL) {
@@ -166,7 +156,7 @@ static enum err tidy(struct store *store, const struct names *names, const struc
     return err == ERR_OK ? leftovers_remove(store, names) : err;
 }
 
-/* Told before the repairs: what another replica left is not ours to tidy. */
+/* Checked before the repairs: the files of another replica are not changed. */
 static bool is_foreign(const struct store *store)
 {
     uint32_t wanted = store->options.member_id;
@@ -178,8 +168,6 @@ static bool is_foreign(const struct store *store)
 static enum err recover_with(struct store *store, const struct names *names,
                              struct store_report *report)
 {
-    ASSERT(!store->wal.is_open);
-
     struct wal_found found = {.verdict = STORE_CLEAN};
     enum err err = records_open(store, report);
 

@@ -1,4 +1,4 @@
-/* What an opening of the store reports. */
+/* Fills the report of an opening. */
 #include "base/check.h"
 #include "storage/store_int.h"
 

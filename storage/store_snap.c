@@ -72,8 +72,6 @@ enum err store_snap_block(struct store_snap_writer *writer, struct slice block)
 
 void store_snap_abort(struct store_snap_writer *take_writer)
 {
-    ASSERT(take_writer->store->writer == take_writer);
-
     const struct vfs *vfs = &take_writer->store->options.vfs;
 
     PROBE("storage.snapshot_aborted");
@@ -82,14 +80,13 @@ void store_snap_abort(struct store_snap_writer *take_writer)
     (void)vfs->ops->unlink(vfs->ctx, NAME_SNAP_LOCAL);
 }
 
-/* ERR_CLOSED: the log is not the one any more that the snapshot was made of. ERR_NO_FILES. */
+/* ERR_CLOSED: the log that the snapshot was made of has been replaced. ERR_NO_FILES. */
 static enum err check_history(struct store *store, const struct store_snap_writer *writer)
 {
     struct wal *wal = &store->wal;
     uint64_t chain = 0;
     enum err err = ERR_MISSING;
 
-    ASSERT(store->writer == writer);
     if (writer->history == wal->manifest.history && wal->is_open) {
         err = wal_chain_at(wal, writer->info.shown.end, &chain);
     }
@@ -103,8 +100,6 @@ static enum err check_history(struct store *store, const struct store_snap_write
 /* Gives the verified file its name, if the log is still the one that it was made of. */
 static enum err publish(struct store *store, const struct store_snap_writer *writer)
 {
-    ASSERT(store->writer == writer);
-
     const struct vfs *vfs = &store->options.vfs;
     struct snap_entry entry = {.info = writer->info, .is_verified = true};
     struct wal *wal = &store->wal;
@@ -131,11 +126,9 @@ static enum err publish(struct store *store, const struct store_snap_writer *wri
     return err;
 }
 
-/* Trailer, sync, and a look at what really lies on the disk. */
+/* Writes the trailer, syncs, and verifies the bytes on the disk. */
 static enum err complete(struct store_snap_writer *writer)
 {
-    ASSERT(writer->info.shown.end >= writer->info.shown.start);
-
     struct store *store = writer->store;
     struct snapfile_info back;
     enum err err = snapfile_put_trailer(&writer->file, &writer->info);
@@ -146,7 +139,7 @@ static enum err complete(struct store_snap_writer *writer)
     err = snapfile_verify(&store->options.vfs, NAME_SNAP_LOCAL, store->options.record_bytes_max,
                           &back);
     if (err == ERR_MISSING) {
-        /* The log was restarted, and what was unfinished is gone. */
+        /* The log was restarted, and unfinished files were removed. */
         PROBE("storage.snapshot_of_replaced_log");
         return ERR_CLOSED;
     }
@@ -193,8 +186,6 @@ enum err store_snap_finish(struct store_snap_writer *take_writer, zxid_t end, ui
 enum err store_snap_open(struct store *store, struct store_snap_reader **ret_reader,
                          struct store_snap_info *ret_info)
 {
-    ASSERT(ret_reader && ret_info);
-
     struct store_snap_reader *reader = mem_zalloc(1, sizeof(*reader));
     char name[VFS_NAME_MAX];
     enum err err = ERR_MISSING;
@@ -238,18 +229,15 @@ bool store_snap_is_newest(struct store *store, const struct store_snap_info *inf
     return is_newest;
 }
 
-/* The entry that `info` speaks of, if the history is still the one of then. */
+/* The entry that `info` names, if the history is still the same. */
 static struct snap_entry *entry_named(struct store *store, const struct store_snap_info *info)
 {
-    ASSERT(info->history > 0);
-
     return store->wal.manifest.history == info->history ? snap_set_find(&store->snaps, info->start)
                                                         : NULL;
 }
 
 void store_snap_checked(struct store *store, const struct store_snap_info *info)
 {
-    ASSERT(!store->is_read_only);
     pthread_mutex_lock(&store->wal.files_mutex);
 
     struct snap_entry *entry = entry_named(store, info);
@@ -263,7 +251,6 @@ void store_snap_checked(struct store *store, const struct store_snap_info *info)
 
 void store_snap_condemn(struct store *store, const struct store_snap_info *info)
 {
-    ASSERT(!store->is_read_only);
     pthread_mutex_lock(&store->wal.files_mutex);
 
     struct snap_entry *entry = entry_named(store, info);
@@ -279,29 +266,22 @@ void store_snap_condemn(struct store *store, const struct store_snap_info *info)
 
 struct slice store_snap_config(const struct store_snap_reader *reader)
 {
-    ASSERT(reader->file.file);
-
     return buf_slice(&reader->file.config);
 }
 
 enum err store_snap_next(struct store_snap_reader *reader, struct slice *ret_block)
 {
-    ASSERT(reader->file.file);
-
     return snapfile_next(&reader->file, ret_block);
 }
 
 enum err store_snap_read_raw(struct store_snap_reader *reader, uint64_t offset, void *data,
                              size_t len, size_t *ret_len)
 {
-    ASSERT(reader->file.file);
     return reader->file.vfs->ops->pread(reader->file.file, offset, data, len, ret_len);
 }
 
 void store_snap_close(struct store_snap_reader *reader)
 {
-    ASSERT(reader->file.file);
-
     snapfile_close(&reader->file);
     mem_free(reader);
 }

@@ -1,11 +1,10 @@
-/* Files that no manifest, log or set of snapshots knows, and the manifest that says so. */
+/* Removes files that no manifest, log or set of snapshots knows; makes a manifest if it is damaged.
+ */
 #include "base/check.h"
 #include "storage/store_int.h"
 
 static bool is_in_log(const struct wal *wal, const struct name *name)
 {
-    ASSERT(name->kind == NAME_KIND_WAL);
-
     for (size_t i = 0; i < wal->live.count; i++) {
         const struct walfmt_header *header = &wal->live.segments[i]->header;
 
@@ -18,8 +17,6 @@ static bool is_in_log(const struct wal *wal, const struct name *name)
 
 static bool is_leftover(struct store *store, const struct name *name)
 {
-    ASSERT(name->kind <= NAME_KIND_TEMP);
-
     const struct wal *wal = &store->wal;
 
     switch (name->kind) {
@@ -80,7 +77,7 @@ enum err restart_tidy(struct store *store)
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
-/* The manifest may be what is damaged: then it is made anew, still naming nothing that exists. */
+/* If the manifest itself is damaged, a new one is made, which names no existing file. */
 enum err manifest_ensure(struct store *store)
 {
     ASSERT(!store->is_lost && store->has_identity);

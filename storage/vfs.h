@@ -57,9 +57,9 @@ struct vfs {
 };
 
 /*
- * The kernel's files below `dir`, which must exist. It keeps VFS_KEPT descriptors back: when there
- * is no other, a file is opened with one of them (see base/os_files.h), and a file that is closed
- * fills them up again. ERR_NO_FILES only when these are used up, too. Any thread may open.
+ * The kernel's files below the directory `dir`. It keeps VFS_KEPT descriptors back: when there
+ * is no other, one of them opens the file (see base/os_files.h), and each closed file fills them up
+ * again. ERR_NO_FILES only when these are used up, too. Any thread may open.
  */
 enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs);
 void vfs_posix_close(struct vfs *vfs);

@@ -18,8 +18,8 @@ enum {
 };
 
 struct posix_dir {
-    int fd;              /* The directory; the flock is held on this very descriptor. */
-    DIR *names;          /* The same, to be listed: it has a position, and its own descriptor. */
+    int fd;              /* The directory; holds the flock. */
+    DIR *names;          /* The same, for listing: it has a position, and its own descriptor. */
     struct os_kept kept; /* Descriptors for files when there are no others. */
 };
 
@@ -30,8 +30,6 @@ struct vfs_file {
 
 static enum err err_of_errno(int number)
 {
-    ASSERT(number != 0);
-
     switch (number) {
     case EMFILE:
     case ENFILE:
@@ -52,14 +50,11 @@ static int dir_fd(void *ctx)
 {
     const struct posix_dir *dir = ctx;
 
-    ASSERT(dir && dir->fd >= 0);
     return dir->fd;
 }
 
 static int open_any(struct posix_dir *dir, const char *name, int flags)
 {
-    ASSERT(dir->fd >= 0);
-
     int fd = openat(dir->fd, name, flags, FILE_MODE);
 
     return fd < 0 && os_files_is_lack(errno)
@@ -89,9 +84,7 @@ static enum err posix_open(void *ctx, const char *name, bool create, struct vfs_
 
 static void posix_close(struct vfs_file *file)
 {
-    ASSERT(file->fd >= 0);
-
-    /* Everything that matters was synced; an error here says nothing new. */
+    /* Everything that matters was synced; an error here changes nothing. */
     (void)close(file->fd);
     os_kept_fill(&file->dir->kept);
     mem_free(file);
@@ -100,8 +93,6 @@ static void posix_close(struct vfs_file *file)
 static enum err posix_pread(struct vfs_file *file, uint64_t offset, void *data, size_t len,
                             size_t *ret_len)
 {
-    ASSERT(file->fd >= 0);
-
     size_t done = 0;
 
     while (done < len) {
@@ -124,8 +115,6 @@ static enum err posix_pread(struct vfs_file *file, uint64_t offset, void *data, 
 
 static enum err posix_pwrite(struct vfs_file *file, uint64_t offset, const void *data, size_t len)
 {
-    ASSERT(file->fd >= 0);
-
     size_t done = 0;
 
     while (done < len) {
@@ -145,22 +134,16 @@ static enum err posix_pwrite(struct vfs_file *file, uint64_t offset, const void 
 
 static enum err posix_sync(struct vfs_file *file)
 {
-    ASSERT(file->fd >= 0);
-
     return fdatasync(file->fd) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_truncate(struct vfs_file *file, uint64_t size)
 {
-    ASSERT(file->fd >= 0);
-
     return ftruncate(file->fd, (off_t)size) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_size(struct vfs_file *file, uint64_t *ret_size)
 {
-    ASSERT(file->fd >= 0);
-
     struct stat st;
 
     if (fstat(file->fd, &st) != 0) {
@@ -172,15 +155,11 @@ static enum err posix_size(struct vfs_file *file, uint64_t *ret_size)
 
 static void posix_drop_cache(struct vfs_file *file)
 {
-    ASSERT(file->fd >= 0);
-
     (void)posix_fadvise(file->fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 static enum err posix_rename(void *ctx, const char *from, const char *to)
 {
-    ASSERT(strcmp(from, to) != 0);
-
     int fd = dir_fd(ctx);
 
     return renameat(fd, from, fd, to) == 0 ? ERR_OK : err_of_errno(errno);
@@ -195,15 +174,11 @@ static enum err posix_unlink(void *ctx, const char *name)
 
 static enum err posix_sync_dir(void *ctx)
 {
-    ASSERT(ctx);
-
     return fsync(dir_fd(ctx)) == 0 ? ERR_OK : err_of_errno(errno);
 }
 
 static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name), void *arg)
 {
-    ASSERT(each);
-
     struct posix_dir *dir = ctx;
     const struct dirent *entry = NULL;
 
@@ -224,8 +199,6 @@ static enum err posix_list(void *ctx, void (*each)(void *arg, const char *name),
 
 static enum err posix_lock(void *ctx)
 {
-    ASSERT(ctx);
-
     if (flock(dir_fd(ctx), LOCK_EX | LOCK_NB) == 0) {
         return ERR_OK;
     }
@@ -234,8 +207,6 @@ static enum err posix_lock(void *ctx)
 
 static enum err posix_free_bytes(void *ctx, uint64_t *ret_bytes)
 {
-    ASSERT(ret_bytes);
-
     struct statvfs st;
 
     if (fstatvfs(dir_fd(ctx), &st) != 0) {
@@ -264,8 +235,6 @@ static const struct vfs_ops posix_ops = {
 
 enum err vfs_posix_open(const char *dir, struct vfs *ret_vfs)
 {
-    ASSERT(dir && ret_vfs);
-
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     if (fd < 0) {

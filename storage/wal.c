@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What is left to write into, while records are packed into batches and segments. */
+/* The space that is left while records are packed into batches and segments. */
 struct room {
     uint64_t left; /* Bytes in the segment from the start of the batch on. */
     uint64_t raw;  /* Content of the batch being filled; 0: none. */
@@ -37,8 +37,6 @@ void wal_init(struct wal *wal, const struct store_options *options,
 
 void wal_release(struct wal *wal)
 {
-    ASSERT(wal->options);
-
     wal_log_release(wal, &wal->live);
     wal_log_release(wal, &wal->staged);
     wal_next_release(wal);
@@ -54,16 +52,12 @@ void wal_release(struct wal *wal)
 
 static uint64_t framed_alone(uint64_t record_len)
 {
-    ASSERT(record_len >= WALFMT_RECORD_HEAD);
-
     return walfmt_framed_len(WALFMT_BATCH_HEAD + record_len);
 }
 
 /* Size of a segment that begins with a record of that length. */
 static uint64_t segment_bytes_for(const struct wal *wal, uint64_t record_len)
 {
-    ASSERT(wal->options->segment_bytes > 0);
-
     uint64_t needed = VFS_BLOCK + framed_alone(record_len);
 
     return needed > wal->options->segment_bytes ? needed : wal->options->segment_bytes;
@@ -122,7 +116,6 @@ enum err wal_reserve(struct wal *wal, struct logrec *const *recs, size_t count)
 
 static struct walfmt_place batch_place(const struct wal_log *log)
 {
-    ASSERT(log->tail);
     return (struct walfmt_place){
         .salt = log->tail->header.salt,
         .offset = log->tail->end,
@@ -163,7 +156,7 @@ static void batch_add(struct wal *wal, const struct logrec *rec, zxid_t committe
     struct wal_extent *extent = &wal->extent;
     uint32_t counter = zxid_counter(rec->zxid);
 
-    /* A record that does not continue the log would make the whole log unreadable: better stop. */
+    /* A record that does not continue the log would make the whole log unreadable. */
     ASSERT(rec->prev == extent->last && rec->zxid > rec->prev);
     ASSERT(rec->chain ==
            logrec_chain(extent->chain, rec->type, rec->zxid, rec->prev, record.payload));
@@ -194,7 +187,7 @@ enum err wal_push(struct wal *wal, const struct logrec *rec, zxid_t committed)
         pthread_mutex_unlock(&wal->files_mutex);
     }
     if (err != ERR_OK) {
-        /* Space and files were reserved: a lack of them is a broken promise of the file system. */
+        /* Space and files were reserved: a lack of them is an error of the file system. */
         return ERR_IO;
     }
     if (wal->raw.len == 0) {

@@ -1,6 +1,6 @@
 /*
  * wal.h - the write-ahead log of one replica: segments, their index in memory, and the manifest
- * that says which files they are.
+ * that names its files.
  *
  * A new segment names the place in an older one where the log continues. So one synced header both
  * extends the log and cuts it: truncation is the same single step as rotation, and no byte that was
@@ -156,7 +156,7 @@ struct wal_segment **wal_log_take(struct wal_log *log, size_t from, size_t to);
 void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const struct epochs *epochs,
                  zxid_t committed);
 
-/* Lets go of all segments and memory. Takes index_mutex. */
+/* Releases all segments and memory. Takes index_mutex. */
 void wal_log_release(struct wal *wal, struct wal_log *log);
 
 /* Where `zxid` lies. */
@@ -187,9 +187,9 @@ struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log
 enum err wal_segment_make(struct wal *wal, struct walfmt_header *header, struct slice first,
                           struct wal_segment **ret_segment);
 
-/* Lets go of segments taken out of a list and frees the array; unlinks them unless `err` says that
- * the switch away from them failed. The files are left-overs that the log no longer reaches: when
- * the unlink is lost, the next opening repeats it. */
+/* Releases segments taken out of a list and frees the array; unlinks them unless `err` says that
+ * the switch away from them failed. The files are left-overs that the log no longer reaches: if a
+ * crash undoes the unlink, the next opening repeats it. */
 enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments, enum err err);
 
 /* Makes wal->manifest durable. */
@@ -201,7 +201,7 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes);
 /* Drops everything after `zxid` from the live log. ERR_MISSING: it is not in the log. */
 enum err wal_truncate(struct wal *wal, zxid_t zxid);
 
-/* Starts a log of a new history after `base`. It is nothing but a left-over until the switch.
+/* Starts a log of a new history after `base`. Until the switch its files are mere left-overs.
  * ERR_NO_SPACE, ERR_NO_FILES, ERR_IO. */
 enum err wal_stage_begin(struct wal *wal, zxid_t base, uint64_t base_chain);
 
@@ -211,8 +211,8 @@ enum err wal_stage_drop(struct wal *wal);
 /* One durable write of the manifest makes the staged log the live one; then the old one goes. */
 enum err wal_stage_switch(struct wal *wal);
 
-/* Removes the live log's segments that hold nothing after `zxid`. Files that cannot be removed are
- * kept in mind, and the next call tries again; ERR_IO is of the manifest only. */
+/* Removes the live log's segments that hold nothing after `zxid`. The next call tries again to
+ * remove files that could not be removed; ERR_IO comes from the manifest only. */
 enum err wal_purge(struct wal *wal, zxid_t zxid);
 
 /* Bytes of the segments that a purge at `to` removes and one at `from` does not. */

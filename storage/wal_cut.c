@@ -2,7 +2,7 @@
 #include "base/probe.h"
 #include "storage/wal.h"
 
-/* What is known about the place where the log will be cut. */
+/* The place where the log will be cut. */
 struct cut {
     struct wal_spot spot;
     struct wal_segment *segment;
@@ -69,12 +69,11 @@ static enum err cut_keep(struct wal *wal, struct cut *cut, zxid_t zxid,
     return err;
 }
 
-/* In memory: the log now ends at the cut and continues in `segment`. Returns what fell off. */
+/* In memory: the log now ends at the cut and continues in `take_segment`. Returns the segments that
+ * were cut off. */
 static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
                                       struct wal_segment *take_segment)
 {
-    ASSERT(cut->spot.keep <= cut->segment->count);
-
     const struct walfmt_header *header = &take_segment->header;
 
     struct wal_log *log = &wal->live;
@@ -106,8 +105,6 @@ static struct wal_segment **cut_apply(struct wal *wal, const struct cut *cut,
 /* The historical mistake: later files go first, in ascending order, before the cut is durable. */
 static void truncate_as_mutant(const struct wal *wal, size_t from)
 {
-    ASSERT(from > 0);
-
     const struct vfs *vfs = &wal->options->vfs;
     char name[VFS_NAME_MAX];
 

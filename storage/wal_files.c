@@ -12,16 +12,12 @@ enum {
 
 static const struct vfs *vfs_of(const struct wal *wal)
 {
-    ASSERT(wal->options->vfs.ops);
-
     return &wal->options->vfs;
 }
 
 /* Once a file takes part in the log, a full disk is an error like any other. */
 static enum err final_of(enum err err)
 {
-    ASSERT(err < ERR_COUNT);
-
     return err == ERR_OK ? ERR_OK : ERR_IO;
 }
 
@@ -43,7 +39,6 @@ static enum err zero_fill(const struct vfs *vfs, struct vfs_file *file, uint64_t
 
 static void next_push(struct wal *wal, struct vfs_file *take_file, uint64_t bytes)
 {
-    ASSERT(take_file && wal->next_count <= wal->next_cap);
     if (wal->next_count == wal->next_cap) {
         wal->next_cap = wal->next_cap ? wal->next_cap * 2 : 4;
         wal->next = mem_realloc(wal->next, wal->next_cap * sizeof(*wal->next));
@@ -53,7 +48,6 @@ static void next_push(struct wal *wal, struct vfs_file *take_file, uint64_t byte
 
 void wal_next_release(struct wal *wal)
 {
-    ASSERT(wal->next_count <= wal->next_cap);
     for (size_t i = 0; i < wal->next_count; i++) {
         vfs_of(wal)->ops->close(wal->next[i].file);
     }
@@ -67,13 +61,12 @@ static enum err next_make(struct wal *wal, uint64_t bytes)
     struct vfs_file *file = NULL;
     char name[VFS_NAME_MAX];
 
-    ASSERT(bytes > 0);
     name_next(name, wal->top + 1 + wal->next_count);
 
     enum err err = vfs->ops->open(vfs->ctx, name, true, &file);
 
     if (err == ERR_EXISTS) {
-        /* Of an attempt that the disk was too full even to take back. */
+        /* An earlier attempt left it: the disk was too full even to remove it. */
         err = vfs->ops->unlink(vfs->ctx, name);
         err = err == ERR_OK ? vfs->ops->open(vfs->ctx, name, true, &file) : err;
     }
@@ -92,13 +85,11 @@ static enum err next_make(struct wal *wal, uint64_t bytes)
     return err;
 }
 
-/* Makes a file longer. When the disk is full it is as it was before: a file longer than its segment
- * would pass for damage. */
+/* Makes a file longer, or leaves it as it was when the disk is full: a file that is longer than its
+ * segment would count as damage. */
 static enum err next_grow(struct wal *wal, struct wal_next *next, uint64_t bytes)
 {
     const struct vfs *vfs = vfs_of(wal);
-
-    ASSERT(next->bytes < bytes);
 
     enum err err = zero_fill(vfs, next->file, next->bytes, bytes);
 
@@ -124,7 +115,8 @@ enum err wal_next_ensure(struct wal *wal, size_t ahead, uint64_t bytes)
     if (err == ERR_NO_SPACE) {
         PROBE("storage.no_space_for_segment");
     }
-    /* Also when it was there: the failure may have been that of a longer one, or of one more. */
+    /* Also when the file existed: the earlier failure may have been for a longer one, or one more.
+     */
     if (ahead == 0 && (err == ERR_OK || err == ERR_NO_SPACE)) {
         atomic_store(&wal->is_low, err == ERR_NO_SPACE);
     }
@@ -154,8 +146,6 @@ struct walfmt_header wal_header_next(const struct wal *wal, const struct wal_log
 static enum err next_publish(struct wal *wal, const struct walfmt_header *header,
                              struct slice first, struct vfs_file *file)
 {
-    ASSERT(header->bytes >= VFS_BLOCK);
-
     const struct vfs *vfs = vfs_of(wal);
     struct walfmt_place place = {
         .salt = header->salt, .offset = VFS_BLOCK, .number = header->batch_first};
@@ -258,7 +248,7 @@ enum err wal_rotate(struct wal *wal, uint64_t bytes)
     if (wal->is_staging) {
         return ERR_OK;
     }
-    /* From now on the segment may hold what was acknowledged: its loss must not go unseen. */
+    /* From now on the segment may hold acknowledged records: its loss must be noticed. */
     wal->manifest.top = header.number;
     return wal_manifest_write(wal);
 }
@@ -268,7 +258,6 @@ enum err wal_segments_remove(struct wal *wal, struct wal_segment **take_segments
     const struct vfs *vfs = vfs_of(wal);
     char name[VFS_NAME_MAX];
 
-    ASSERT(take_segments);
     for (size_t i = 0; take_segments[i]; i++) {
         const struct walfmt_header *header = &take_segments[i]->header;
 
@@ -357,7 +346,7 @@ enum err wal_stage_switch(struct wal *wal)
     return err;
 }
 
-/* In memory: the live log begins at segment `keep`. Returns what fell off. */
+/* In memory: the live log begins at segment `keep`. Returns the segments before it. */
 static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 {
     ASSERT(keep > 0 && keep < wal->live.count);
@@ -385,7 +374,6 @@ static struct wal_segment **purge_apply(struct wal *wal, size_t keep)
 
 static void stuck_push(struct wal *wal, uint64_t history, uint64_t number)
 {
-    ASSERT(wal->stuck_count <= wal->stuck_cap);
     if (wal->stuck_count == wal->stuck_cap) {
         wal->stuck_cap = wal->stuck_cap ? wal->stuck_cap * 2 : 4;
         wal->stuck = mem_realloc(wal->stuck, wal->stuck_cap * sizeof(*wal->stuck));
@@ -467,7 +455,6 @@ enum err wal_mark_clean(struct wal *wal, bool clean)
 {
     const struct wal_log *log = &wal->live;
 
-    ASSERT(log->tail);
     if (wal->manifest.clean == clean) {
         return ERR_OK;
     }

@@ -16,8 +16,8 @@ struct wal_segment *wal_segment_new(struct vfs_file *take_file, const struct wal
     return segment;
 }
 
-/* Takes the file of a segment that is not needed open. The last reference is not always the list's:
- * when the segment has left the log, it may be a reader's. The caller holds index_mutex. */
+/* Returns the file of a segment that need not stay open. The last reference is not always the
+ * list's: when the segment has left the log, it may be a reader's. The caller holds index_mutex. */
 static struct vfs_file *file_to_close(struct wal_segment *segment)
 {
     struct vfs_file *file = segment->file;
@@ -65,7 +65,6 @@ void wal_segment_unref(struct wal *wal, struct wal_segment *segment)
 void wal_segment_idle(struct wal *wal, struct wal_segment *segment)
 {
     pthread_mutex_lock(&wal->index_mutex);
-    ASSERT(segment->refs > 0);
     segment->is_idle = true;
 
     struct vfs_file *file = file_to_close(segment);
@@ -80,7 +79,6 @@ void wal_segment_idle(struct wal *wal, struct wal_segment *segment)
  * with its segment, or it is damage. */
 static enum err judge_missing(struct wal *wal, const struct wal_segment *segment, enum err err)
 {
-    ASSERT(err != ERR_OK);
     if (err != ERR_MISSING) {
         return err;
     }
@@ -187,7 +185,6 @@ void wal_log_add(struct wal_log *log, const struct wal_extent *extent, const str
 void wal_log_release(struct wal *wal, struct wal_log *log)
 {
     pthread_mutex_lock(&wal->index_mutex);
-    ASSERT(log->count <= log->cap);
 
     struct wal_segment **gone = wal_log_take(log, 0, log->count);
 
@@ -204,8 +201,6 @@ void wal_log_release(struct wal *wal, struct wal_log *log)
 /* How many of the segment's batches end at or before `zxid`. */
 static size_t extents_upto(const struct wal_segment *segment, zxid_t zxid)
 {
-    ASSERT(segment->count <= segment->cap);
-
     size_t low = 0;
     size_t high = segment->count;
 
@@ -223,14 +218,12 @@ static size_t extents_upto(const struct wal_segment *segment, zxid_t zxid)
 
 enum err wal_find(const struct wal_log *log, zxid_t zxid, struct wal_spot *ret_spot)
 {
-    ASSERT(log->base <= log->last);
-
     size_t at = 0;
 
     if (log->count == 0 || zxid < log->base || zxid > log->last) {
         return ERR_MISSING;
     }
-    /* The earliest segment that will do, so that an empty one behind it is not kept. */
+    /* The earliest segment that fits, so that an empty one behind it is not kept. */
     while (at + 1 < log->count && log->segments[at + 1]->header.prev_zxid < zxid) {
         at++;
     }

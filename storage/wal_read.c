@@ -15,8 +15,6 @@ struct walfmt_place wal_place(const struct wal_segment *segment, size_t index)
 
 uint64_t wal_batch_bytes_max(const struct wal *wal)
 {
-    ASSERT(wal->options->record_bytes_max > 0);
-
     uint64_t one = (uint64_t)WALFMT_RECORD_HEAD + wal->options->record_bytes_max;
     uint64_t many = WALFMT_BATCH_RAW_MAX;
 
@@ -110,12 +108,10 @@ enum err wal_segment_load(struct wal *wal, struct wal_segment *segment,
 
 void wal_loaded_release(struct wal_loaded *loaded)
 {
-    ASSERT(loaded->cursor.pos <= loaded->cursor.raw.len);
-
     buf_release(&loaded->bytes);
 }
 
-/* A batch that a reader has found and holds on to. */
+/* A batch that a reader has found, and whose segment it keeps. */
 struct found {
     struct wal_segment *segment; /* A reference. */
     struct walfmt_place place;
@@ -169,8 +165,6 @@ struct gather {
 static enum err gather_record(struct gather *gather, const struct walfmt_record *record,
                               uint64_t prev_chain)
 {
-    ASSERT(record->zxid > gather->last);
-
     if (gather->count == gather->count_max ||
         (gather->count > 0 && gather->bytes + record->payload.len > gather->bytes_max)) {
         gather->is_full = true;
@@ -193,8 +187,6 @@ static enum err gather_record(struct gather *gather, const struct walfmt_record 
 /* Takes the records after gather->last out of one batch. ERR_MISSING: it is not a record. */
 static enum err gather_batch(struct wal *wal, const struct found *found, struct gather *gather)
 {
-    ASSERT(found->segment);
-
     struct wal_loaded loaded;
     struct walfmt_record record;
     bool is_known = found->before == gather->last;
@@ -205,7 +197,8 @@ static enum err gather_batch(struct wal *wal, const struct found *found, struct 
     while (err == ERR_OK && !gather->is_full) {
         err = walfmt_next(&loaded.cursor, &record);
         if (err == ERR_MISSING) {
-            /* The end of the batch. A batch without news would be asked for again for ever. */
+            /* The end of the batch. Without a new record the caller would read it again for ever.
+             */
             err = gather->count > count_before ? ERR_OK : ERR_CORRUPT;
             break;
         }
@@ -245,12 +238,12 @@ enum err wal_read(struct wal *wal, zxid_t after, size_t bytes_max, size_t recs_m
     if (before) {
         wal_segment_unref(wal, before);
     }
-    /* The log was cut or purged behind what was read meanwhile: what there is, is good; so it is
-     * when there is no descriptor for the next segment. */
+    /* The log was cut or purged meanwhile, or there is no descriptor for the next segment: the
+     * records gathered so far are good. */
     if ((err == ERR_MISSING || err == ERR_NO_FILES) && gather.count > 0) {
         err = ERR_OK;
     }
-    /* What the disk cannot give back is damaged like what it gives back wrong. */
+    /* Bytes that the disk cannot read are damage, like wrong bytes. */
     if (err == ERR_IO) {
         err = MUTANT(62) ? ERR_MISSING : ERR_CORRUPT;
     }
@@ -275,7 +268,6 @@ static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t 
 
     *ret_found = (struct found){0};
     pthread_mutex_lock(&wal->index_mutex);
-    ASSERT(log->count <= log->cap);
     if (wal_find(log, zxid, &spot) == ERR_OK) {
         struct wal_segment *segment = log->segments[spot.segment];
         const struct wal_extent *before = spot.keep ? &segment->extents[spot.keep - 1] : NULL;
@@ -296,15 +288,11 @@ static bool chain_from_index(struct wal *wal, const struct wal_log *log, zxid_t 
 
 enum err wal_chain_at(struct wal *wal, zxid_t zxid, uint64_t *ret_chain)
 {
-    ASSERT(ret_chain);
-
     return wal_chain_in(wal, &wal->live, zxid, ret_chain);
 }
 
 enum err wal_chain_in(struct wal *wal, const struct wal_log *log, zxid_t zxid, uint64_t *ret_chain)
 {
-    ASSERT(ret_chain);
-
     struct walfmt_record record = {0};
     struct wal_loaded loaded;
     struct found found;

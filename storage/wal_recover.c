@@ -41,8 +41,6 @@ static bool damaged(struct scan *scan, const char *format, ...)
 /* A bad batch in the middle of the log. */
 static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const char *why)
 {
-    ASSERT(index < scan->wal->live.count);
-
     struct wal *wal = scan->wal;
     const struct walfmt_header *header = &wal->live.segments[index]->header;
 
@@ -66,8 +64,6 @@ static bool bad_batch(struct scan *scan, size_t index, uint64_t offset, const ch
 
 static bool owner_matches(const struct wal *wal, const struct walfmt_header *header)
 {
-    ASSERT(wal->identity->incarnation != 0);
-
     static const uint8_t none[STORE_CLUSTER_LEN];
     const struct store_identity *identity = wal->identity;
 
@@ -81,8 +77,6 @@ static bool owner_matches(const struct wal *wal, const struct walfmt_header *hea
 /* True when all behind the header is zero: no batch was ever written. */
 static bool is_never_used(struct scan *scan, struct vfs_file *file, uint64_t size)
 {
-    ASSERT(file);
-
     uint8_t *piece = mem_alloc(TAIL_PIECE);
     bool is_zero = true;
 
@@ -99,8 +93,6 @@ static bool is_never_used(struct scan *scan, struct vfs_file *file, uint64_t siz
 static bool check_header(struct scan *scan, const struct walfmt_header *header,
                          const struct name *name, uint64_t size)
 {
-    ASSERT(name->kind == NAME_KIND_WAL);
-
     if (header->history != name->history || header->number != name->number) {
         return damaged(scan, "%s: the header is that of another segment", name->text);
     }
@@ -118,8 +110,6 @@ static bool check_header(struct scan *scan, const struct walfmt_header *header,
 static bool is_unfinished(struct scan *scan, const struct name *name, struct vfs_file *file,
                           uint64_t size)
 {
-    ASSERT(name->kind == NAME_KIND_WAL);
-
     bool is_newest = scan->wal->live.count == 0;
 
     return is_newest && name->number > scan->wal->manifest.top && is_never_used(scan, file, size);
@@ -130,8 +120,6 @@ static bool is_unfinished(struct scan *scan, const struct name *name, struct vfs
 static bool segment_open(struct scan *scan, const struct name *name,
                          struct wal_segment **ret_segment)
 {
-    ASSERT(name->kind == NAME_KIND_WAL);
-
     const struct vfs *vfs = &scan->wal->options->vfs;
     struct walfmt_header header;
     struct vfs_file *file = NULL;
@@ -175,8 +163,6 @@ static bool segment_open(struct scan *scan, const struct name *name,
 /* The highest segment of the history numbered at most `limit`. */
 static const struct name *top_segment(const struct scan *scan, uint64_t limit)
 {
-    ASSERT(scan->wal->manifest.history > 0);
-
     const struct name *best = NULL;
 
     for (size_t i = 0; i < scan->names->count; i++) {
@@ -190,8 +176,8 @@ static const struct name *top_segment(const struct scan *scan, uint64_t limit)
     return best;
 }
 
-/* Follows the headers from the newest segment back to the first. What is not on that way was cut
- * off. Fills the list in reverse order. */
+/* Follows the headers from the newest segment back to the first. Other segments were cut off. Fills
+ * the list in reverse order. */
 static bool walk_back(struct scan *scan)
 {
     struct wal *wal = scan->wal;
@@ -230,8 +216,6 @@ static bool walk_back(struct scan *scan)
 
 static void list_reverse(struct wal *wal)
 {
-    ASSERT(wal->live.count <= wal->live.cap);
-
     for (size_t i = 0; i < wal->live.count / 2; i++) {
         struct wal_segment *swap = wal->live.segments[i];
 
@@ -240,12 +224,10 @@ static void list_reverse(struct wal *wal)
     }
 }
 
-/* Checks every record of a batch whose sectors are all good, and adds the batch to the index. NULL
- * or what is wrong. */
+/* Checks every record of a batch whose sectors are all good, and adds the batch to the index.
+ * Returns NULL, or what is wrong. */
 static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct wal_extent *extent)
 {
-    ASSERT(extent->offset >= VFS_BLOCK);
-
     struct epochs epochs = {0};
     struct walfmt_record record;
     enum err err = ERR_OK;
@@ -282,7 +264,7 @@ static const char *take_batch(struct wal *wal, struct wal_loaded *loaded, struct
     return extent->count == loaded->head.count ? NULL : "the number of records is wrong";
 }
 
-/* What lies behind the last good batch of the last segment. */
+/* The bytes behind the last good batch of the last segment. */
 struct tail {
     uint64_t good_sectors;
     uint64_t good_end;   /* Behind the last good sector; bytes from the batch's start. */
@@ -351,8 +333,6 @@ static struct tail tail_read(struct scan *scan, const struct wal_segment *segmen
  * least one of the batch is missing. */
 static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 {
-    ASSERT(scan->wal->live.count > 0);
-
     struct wal *wal = scan->wal;
     size_t index = wal->live.count - 1;
     struct tail tail = tail_read(scan, wal->live.segments[index], place);
@@ -382,8 +362,6 @@ static bool judge_tail(struct scan *scan, const struct walfmt_place *place)
 /* Reads one segment up to where the next one continues it, the last one up to its end. */
 static bool scan_segment(struct scan *scan, size_t index)
 {
-    ASSERT(index < scan->wal->live.count);
-
     struct wal *wal = scan->wal;
     struct wal_segment *segment = wal->live.segments[index];
     bool is_last = index + 1 == wal->live.count;
@@ -423,8 +401,6 @@ static bool scan_segment(struct scan *scan, size_t index)
 
 static bool scan_all(struct scan *scan)
 {
-    ASSERT(scan->wal->live.count > 0);
-
     struct wal *wal = scan->wal;
     const struct walfmt_header *first = &wal->live.segments[0]->header;
 
@@ -455,11 +431,9 @@ static bool scan_all(struct scan *scan)
     return true;
 }
 
-/* After a clean shutdown nothing can be torn, and nothing may be missing. */
+/* After a clean shutdown no batch can be torn, and none may be missing. */
 static bool check_clean(struct scan *scan)
 {
-    ASSERT(scan->wal->live.tail);
-
     const struct wal *wal = scan->wal;
     const struct manifest *manifest = &wal->manifest;
     const struct wal_segment *tail = wal->live.tail;
@@ -493,13 +467,12 @@ enum err wal_recover(struct wal *wal, const struct names *names, struct wal_foun
     list_reverse(wal);
     is_good = is_good && scan_all(&scan) && check_clean(&scan);
     if (!is_good) {
-        /* Of a damaged log nothing may be used. */
+        /* No part of a damaged log may be used. */
         wal_log_release(wal, &wal->live);
         return scan.err;
     }
     wal->live.tail = wal->live.segments[wal->live.count - 1];
     wal->live.tail->is_idle = false;
-    ASSERT(wal->live.tail->file);
     wal->live.batch_next = wal->live.tail->header.batch_first + wal->live.tail->count;
     wal->is_open = true;
     return ERR_OK;

@@ -26,8 +26,6 @@ static uint32_t seed_of(uint64_t salt, uint64_t offset, uint64_t number)
 
 bool walfmt_is_zero(const uint8_t *data, size_t len)
 {
-    ASSERT(len == 0 || data);
-
     return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
 }
 
@@ -57,8 +55,6 @@ void walfmt_header_encode(const struct walfmt_header *header, uint8_t out[VFS_BL
 
 enum err walfmt_header_decode(const uint8_t in[VFS_BLOCK], struct walfmt_header *ret_header)
 {
-    ASSERT(ret_header);
-
     const size_t used = HEADER_BYTES + 4;
 
     if (wire_load_u32(in) != HEADER_MAGIC || wire_load_u32(in + 4) != WALFMT_VERSION ||
@@ -92,7 +88,7 @@ uint64_t walfmt_framed_len(uint64_t raw_len)
     return blocks * VFS_BLOCK;
 }
 
-/* The bound of the buffer is the owner's promise, not a matter of the data. */
+/* The owner sizes the buffer for the largest batch: not to fit is a bug. */
 static void put(struct buf *raw, struct slice bytes)
 {
     bool fits = buf_append_slice(raw, bytes);
@@ -102,8 +98,6 @@ static void put(struct buf *raw, struct slice bytes)
 
 void walfmt_batch_begin(struct buf *raw)
 {
-    ASSERT(raw->size_max >= WALFMT_BATCH_HEAD);
-
     static const uint8_t room[WALFMT_BATCH_HEAD];
 
     buf_clear(raw);
@@ -113,8 +107,6 @@ void walfmt_batch_begin(struct buf *raw)
 static uint32_t record_crc(const struct walfmt_place *place, uint64_t pos, const uint8_t *head,
                            struct slice payload)
 {
-    ASSERT(pos >= WALFMT_BATCH_HEAD);
-
     uint32_t crc = seed_of(place->salt, place->offset + pos, place->number);
 
     crc = crc32c(crc, head, 4);
@@ -161,8 +153,6 @@ void walfmt_batch_end(struct buf *raw, const struct walfmt_place *place,
 
 static uint32_t stamp_of(const struct walfmt_place *place, uint64_t index, const uint8_t *content)
 {
-    ASSERT(place->offset % VFS_BLOCK == 0);
-
     uint32_t seed = seed_of(place->salt, place->offset + index * VFS_SECTOR, place->number);
     uint32_t stamp = crc32c(seed, content, WALFMT_CONTENT);
 
@@ -211,8 +201,6 @@ enum walfmt_sector walfmt_sector_state(const struct walfmt_place *place, uint64_
 bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *framed,
                     size_t sectors)
 {
-    ASSERT(sectors > 0);
-
     for (size_t i = 0; i < sectors; i++) {
         const uint8_t *sector = framed + i * VFS_SECTOR;
 
@@ -227,8 +215,6 @@ bool walfmt_unframe(const struct walfmt_place *place, uint64_t first, uint8_t *f
 enum err walfmt_batch_decode(const uint8_t content[WALFMT_BATCH_HEAD],
                              const struct walfmt_place *place, struct walfmt_batch *ret_batch)
 {
-    ASSERT(ret_batch);
-
     uint32_t seed = seed_of(place->salt, place->offset, place->number);
 
     if (wire_load_u32(content) != BATCH_MAGIC ||

@@ -2,9 +2,9 @@
  * walfmt.h - the bytes of the write-ahead log: segment header, batches, records. No I/O.
  *
  * Each sector of a batch ends with a checksum of its own, seeded by the segment's salt, the place
- * in the file and the batch number, and is never all zeros. So after a crash each sector says by
- * itself whether it was written or still holds the zeros of preallocation: that is what tells a
- * torn, never acknowledged batch from damage, exactly and not by guessing.
+ * in the file and the batch number, and is never all zeros. So after a crash each sector shows
+ * whether it was written or still holds the zeros of preallocation. This distinguishes a torn,
+ * never acknowledged batch from damage exactly.
  */
 #ifndef STORAGE_WALFMT_H
 #define STORAGE_WALFMT_H
@@ -29,7 +29,7 @@ struct walfmt_header {
     uint8_t cluster[STORE_CLUSTER_LEN];
     uint32_t member_id;
     uint64_t incarnation;
-    uint64_t history;     /* Counts the times the log was started anew. */
+    uint64_t history;     /* Counts how often the log was started again. */
     uint64_t number;      /* Of this segment; grows, with gaps. */
     uint64_t prev_number; /* The segment that this one continues; 0: none, the log starts here. */
     uint64_t prev_offset; /* Where the log leaves that segment. */
