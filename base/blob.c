@@ -41,7 +41,8 @@ void blob_unref(struct blob *blob)
         return;
     }
 
-    /* Release orders our reads before the free, acquire orders the free after everybody's. */
+    /* Release orders our reads before the free, acquire orders the free after those of all threads.
+     */
     uint32_t before = atomic_fetch_sub_explicit(&blob->refs, 1, memory_order_acq_rel);
 
     ASSERT(before > 0);

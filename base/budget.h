@@ -40,7 +40,7 @@ void budget_give(struct budget *budget, size_t bytes);
 uint64_t budget_used(const struct budget *budget);
 
 /* Any thread. How often budget_try_take has returned false since budget_init. A count that has
- * grown tells the owners that some data did not fit, even while the level is below BUDGET_FULL. */
+ * grown shows the owners that some data did not fit, even while the level is below BUDGET_FULL. */
 uint64_t budget_refusals(const struct budget *budget);
 
 /* Any thread. The most that was used since the last call; threads that take at the same moment may

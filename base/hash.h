@@ -1,6 +1,6 @@
 /*
  * hash.h - a fast 64-bit mixing hash, for chains, digests and tables. Deterministic: the same on
- * each machine. Not for secrets and not against an adversary who picks the keys.
+ * each machine. Not for secrets, and not against an adversary that picks the keys.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -1,9 +1,9 @@
 /*
- * lack.h - what the machine does not give and the process cannot do without: memory, a descriptor
- * for an event queue, a library that starts.
+ * lack.h - the machine lacks what the process needs: memory, a descriptor for an event queue, a
+ * library that starts.
  *
- * No assertion, because the program is right. The process ends all the same, in words that tell its
- * operator what to do.
+ * This is no assertion, because the program is right. The process ends all the same, with a
+ * sentence that says to its operator what to do.
  */
 #ifndef BASE_LACK_H
 #define BASE_LACK_H
@@ -12,9 +12,9 @@
  * when there is no memory: it must not allocate. */
 typedef void lack_report_fn(const char *text);
 
-/* Once at start, before there are threads: whom lack_failed tells. The function ends the process;
- * if it returns, or none was set, the sentence is written to stderr behind "zabra: " and the exit
- * code is 1. */
+/* Sets the function that lack_failed calls; once at start, before there are threads. The function
+ * ends the process; if it returns, or none was set, the sentence is written to stderr behind
+ * "zabra: " and the exit code is 1. */
 void lack_setup(lack_report_fn *report);
 
 /* Any thread. */

@@ -26,7 +26,7 @@ struct mailbox {
 /* Any thread owns it; `count_max` bounds the queue. */
 void mailbox_init(struct mailbox *box, size_t count_max);
 
-/* Must be empty. Waits for those who are still within a post. */
+/* Must be empty. Waits for threads that are still within a post. */
 void mailbox_release(struct mailbox *box);
 
 /* Any thread. Takes the message unless it returns ERR_FULL or ERR_CLOSED. */

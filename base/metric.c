@@ -121,7 +121,7 @@ static void put_bucket(struct buf *out, const char *name, const char *labels, un
 }
 
 /* The count is the sum of the very buckets that were written, so that one scrape agrees with
- * itself while other threads go on counting. */
+ * itself while other threads keep counting. */
 void metric_put_histogram(struct buf *out, const char *name, const char *labels,
                           const struct metric_histogram *histogram)
 {

@@ -1,4 +1,4 @@
-/* os_clock.h - the only place that asks the kernel for the time. Everybody else is told. */
+/* os_clock.h - the only place that asks the kernel for the time. */
 #ifndef BASE_OS_CLOCK_H
 #define BASE_OS_CLOCK_H
 

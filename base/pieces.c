@@ -353,7 +353,7 @@ void pieces_drop(struct pieces *pieces)
 }
 
 /* The last piece that stays when the end is cut off; NULL: there is nothing to cut, or no piece
- * that would stay, which `*ret_all` tells apart. */
+ * that would stay; `*ret_all` says which. */
 static struct piece *find_cut(const struct pieces *pieces, bool *ret_all)
 {
     struct piece *prev = NULL;

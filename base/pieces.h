@@ -4,9 +4,9 @@
  * An event for a thousand clients is encoded once, as a blob; the queue of each client holds a
  * piece with its own few bytes and a reference. Everything counts in one budget: a shared part
  * once, however many queues hold it, and each piece with its own bytes and its overhead. A piece is
- * never taken apart: what a client may be told later instead (an event) has a piece of its own and
- * a tag, so that the end of a queue can be thrown away. A piece may end with a text (text.h), whose
- * large values are encoded when they are looked at or taken. Not locked.
+ * never split: an event, which a client may get later instead, has a piece of its own and a tag, so
+ * that the end of a queue can be thrown away. A piece may end with a text (text.h), whose large
+ * values are encoded when they are looked at or taken. Not locked.
  */
 #ifndef BASE_PIECES_H
 #define BASE_PIECES_H
@@ -22,8 +22,8 @@ enum {
 };
 
 enum piece_kind {
-    PIECE_FIXED,  /* Is never thrown away: a reply, or an event that cannot be told again. */
-    PIECE_EVENT,  /* May be told later instead, by going on from `from`. */
+    PIECE_FIXED,  /* Is never thrown away: a reply, or an event that cannot be sent again. */
+    PIECE_EVENT,  /* May be sent later instead, by resuming from `from`. */
     PIECE_NOTICE, /* Says that events will come later. */
     PIECE_BEAT    /* Of no value behind what was thrown away. */
 };
@@ -33,7 +33,7 @@ struct piece_tag {
     enum piece_kind kind;
     bool starts;    /* An event: the first one of its group, so that a cut may be made before it. */
     uint32_t watch; /* It is for this watch alone; 0: for more of them. */
-    zxid_t from;    /* An event: telling all behind this zxid replaces it. */
+    zxid_t from;    /* An event: the events after this zxid, sent later, replace it. */
 };
 
 struct piece;

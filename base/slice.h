@@ -1,4 +1,4 @@
-/* slice.h - bytes that belong to somebody else. Passed by value; never freed through it. */
+/* slice.h - bytes of another owner. Passed by value; never freed through it. */
 #ifndef BASE_SLICE_H
 #define BASE_SLICE_H
 

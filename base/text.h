@@ -73,7 +73,7 @@ void text_append_blob(struct text *text, struct blob *blob, enum text_form form)
  * the client. A text without references and of TEXT_SMALL_BYTES at most always has room. */
 bool text_seal(struct text *text);
 
-/* The same for what is already there, or must be told in any case: counted, never refused. */
+/* The same for bytes that exist already, or must be sent in any case: counted, never refused. */
 void text_count(struct text *text);
 
 /* Moves the contents into `to`, which is not initialised, and leaves `from` empty. */
