@@ -169,15 +169,15 @@ WORDS_MARK = "lint: words"
 
 # Folders that are not yet clean, and how many they may still have. A figure may only be lowered.
 WORDS_LEFT = {
-    "base": 21,
+    "base": 9,
     "cli": 48,
     "docs": 28,
     "http": 100,
     "openapi": 31,
     "server": 250,
-    "storage": 14,
-    "tests": 722,
+    "storage": 0,
+    "tests": 716,
     "web": 118,
     "ws": 59,
-    "zab": 67,
+    "zab": 40,
 }
