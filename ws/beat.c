@@ -15,39 +15,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return b != 0 && b < a ? b : a;
 }
 
-static void arm(struct ws_socket *socket, uint64_t at_ms)
-{
-    struct ev_loop *loop = socket->ws->loop;
-    uint64_t now_ms = os_now_ms();
-
-    socket->due_ms = at_ms;
-    ev_timer_stop(loop, &socket->timer);
-    ev_timer_set(&socket->timer, at_ms > now_ms ? (double)(at_ms - now_ms) / 1000. : 0., 0.);
-    ev_timer_start(loop, &socket->timer);
-}
-
-void ws_beat_at(struct ws_socket *socket, uint64_t ms)
-{
-    if (ms < socket->due_ms || !ev_is_active(&socket->timer)) {
-        arm(socket, ms);
-    }
-}
-
-/* How long without a sign of the client before it is asked for one. */
-static uint64_t ping_every(const struct ws_socket *socket)
-{
-    uint64_t every_ms = socket->ws->limits->heartbeat_ms;
-
-    if (socket->session.id != 0) {
-        every_ms = earlier(every_ms, socket->session.timeout_ms / WS_BEATS_PER_TIMEOUT);
-    }
-    return every_ms;
-}
-
 static void look_at_rate(struct ws_socket *socket)
 {
     if ((socket->stops & WS_STOP_RATE) && socket->rate_us <= os_now_us() + WS_BURST_US) {
-        ws_socket_stop(socket, WS_STOP_RATE, false);
+        ws_intake_stop(socket, WS_STOP_RATE, false);
     }
 }
 
@@ -55,7 +26,7 @@ static void look_at_rate(struct ws_socket *socket)
 static void look_at_message(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->in_end_ms != 0 && socket->stops == 0 && now_ms >= socket->in_end_ms) {
-        ws_socket_finish(socket, WS_CODE_POLICY, "the message takes too long");
+        ws_close_begin(socket, WS_CODE_POLICY, "the message takes too long");
     }
 }
 
@@ -64,20 +35,11 @@ static void look_at_end(struct ws_socket *socket, uint64_t now_ms)
 {
     if (socket->leave_ms != 0 && now_ms >= socket->leave_ms && !socket->farewell) {
         socket->gives_up = true;
-        ws_socket_turn(socket);
+        ws_turn_soon(socket);
     }
     if (socket->end_ms != 0 && now_ms >= socket->end_ms) {
-        ws_socket_cut(socket);
+        ws_close_cut(socket);
     }
-}
-
-void ws_beat_give_up(struct ws_socket *socket)
-{
-    ws_out_drop(socket);
-    ws_queue_release(socket);
-    socket->mute = true;
-    socket->code = WS_CODE_NONE;
-    ws_socket_finish(socket, WS_CODE_SLOW, "slow");
 }
 
 /* Has taken nothing for too long: what waits for it is thrown away. */
@@ -93,7 +55,7 @@ static void look_at_pace(struct ws_socket *socket, uint64_t now_ms)
         ws_out_moves(socket, now_ms); /* The library has more than it could send in that time. */
         return;
     }
-    ws_beat_give_up(socket);
+    ws_close_slow(socket);
 }
 
 /* No pong can be read while the socket is not read, or while the ping waits behind other bytes.
@@ -108,7 +70,7 @@ static void look_for_life(struct ws_socket *socket, uint64_t now_ms)
         return;
     }
     socket->heard_ms = now_ms;
-    if (!socket->reads && socket->code == WS_CODE_NONE && ws_socket_is_fresh(socket)) {
+    if (!socket->reads && socket->code == WS_CODE_NONE && ws_intake_is_fresh(socket)) {
         ws_session_keep(socket);
     }
 }
@@ -118,7 +80,7 @@ static void look_at_silence(struct ws_socket *socket, uint64_t now_ms)
     uint64_t limit_ms = (uint64_t)socket->ws->limits->heartbeat_ms * WS_SILENT_BEATS;
 
     if (socket->open && now_ms >= socket->heard_ms + limit_ms) {
-        ws_socket_cut(socket);
+        ws_close_cut(socket);
     }
 }
 
@@ -129,10 +91,10 @@ static void beat(struct ws_socket *socket, uint64_t now_ms)
     }
     if (now_ms >= socket->beat_ms) {
         socket->beat_ms = now_ms + socket->ws->limits->heartbeat_ms;
-        ws_tell_heartbeat(socket);
+        ws_notice_heartbeat(socket, ws_order_told(socket));
     }
     if (now_ms >= socket->ping_ms) {
-        socket->ping_ms = now_ms + ping_every(socket);
+        socket->ping_ms = now_ms + ws_timer_ping_every(socket);
         look_for_life(socket, now_ms);
         ws_out_ping(socket);
     }
@@ -156,7 +118,7 @@ static void arm_next(struct ws_socket *socket, uint64_t now_ms)
     for (size_t i = 0; i < sizeof(due_ms) / sizeof(due_ms[0]); i++) {
         at_ms = due_ms[i] > now_ms ? earlier(at_ms, due_ms[i]) : at_ms;
     }
-    arm(socket, at_ms);
+    ws_timer_set(socket, at_ms);
 }
 
 static void put_off(uint64_t *ms, uint64_t by_ms)
@@ -214,22 +176,12 @@ void ws_beat_start(struct ws_socket *socket)
     socket->heard_ms = now_ms;
     socket->beat_ms = now_ms + every_ms / 2 + rng_below(&socket->ws->rng, every_ms / 2 + 1);
     socket->ping_ms = socket->beat_ms;
-    arm(socket, socket->beat_ms);
+    ws_timer_set(socket, socket->beat_ms);
 }
 
 void ws_beat_stop(struct ws_socket *socket)
 {
     ev_timer_stop(socket->ws->loop, &socket->timer);
-}
-
-void ws_beat_session(struct ws_socket *socket)
-{
-    uint64_t at_ms = os_now_ms() + ping_every(socket);
-
-    if (at_ms < socket->ping_ms) {
-        socket->ping_ms = at_ms;
-        ws_beat_at(socket, at_ms);
-    }
 }
 
 /* A replica that has been cut off has nothing to tell, and sends its clients elsewhere. */
@@ -249,6 +201,6 @@ void ws_beat_look(struct ws *ws)
         return;
     }
     list_for_each (it, &ws->sockets) {
-        ws_socket_finish(list_entry(it, struct ws_socket, node), WS_CODE_UNFIT, "stale");
+        ws_close_begin(list_entry(it, struct ws_socket, node), WS_CODE_UNFIT, "stale");
     }
 }

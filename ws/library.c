@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/mem.h"
 #include "ws/handshake.h"
 #include "ws/ws_int.h"
 
@@ -91,23 +92,18 @@ static void opened(struct ws_socket *socket, struct lws *wsi)
 }
 
 /* When it fails, the library has closed the descriptor, and may or may not have told of it. */
-void ws_library_adopt(struct ws_socket *socket, const struct ws_arrival *arrival)
+static void adopt(struct ws_socket *socket, int fd)
 {
     struct ws *ws = socket->ws;
     const lws_adopt_desc_t adopt = {
         .vh = ws->vhost,
         .type = LWS_ADOPT_SOCKET, /* Without LWS_ADOPT_HTTP: raw. */
-        .fd = {.sockfd = arrival->fd},
+        .fd = {.sockfd = fd},
         .vh_prot_name = OP_PROTOCOL,
         .opaque = socket,
     };
     struct lws *wsi = NULL;
 
-    if (!shake_hands(arrival->fd, arrival)) {
-        close(arrival->fd);
-        ws_socket_gone(socket);
-        return;
-    }
     ws->adopting = socket;
     wsi = lws_adopt_descriptor_vhost_via_info(&adopt);
     if (wsi && ws->adopting) {
@@ -118,6 +114,19 @@ void ws_library_adopt(struct ws_socket *socket, const struct ws_arrival *arrival
     ws->adopting = NULL;
 }
 
+void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival)
+{
+    struct ws_socket *socket = ws_socket_new(ws, take_arrival);
+
+    if (shake_hands(take_arrival->fd, take_arrival)) {
+        adopt(socket, take_arrival->fd);
+    } else {
+        close(take_arrival->fd);
+        ws_socket_gone(socket);
+    }
+    mem_free(take_arrival);
+}
+
 /* The library closes the connection when this is not 0. */
 static int writable(struct ws_socket *socket)
 {
@@ -125,7 +134,7 @@ static int writable(struct ws_socket *socket)
         return -1;
     }
     socket->full = false;
-    ws_socket_turn(socket);
+    ws_turn_soon(socket);
     return 0;
 }
 

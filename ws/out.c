@@ -22,6 +22,12 @@ enum {
     LEN_64_BITS = 127
 };
 
+enum sending {
+    SENDING_MORE, /* The kernel has taken all it was offered. */
+    SENDING_FULL, /* It takes no more now. */
+    SENDING_BROKEN
+};
+
 static size_t frame_head(uint8_t head[FRAME_HEAD_MAX], size_t len)
 {
     size_t bytes = len < LEN_16_BITS ? 0 : len <= UINT16_MAX ? 2 : 8;
@@ -49,7 +55,7 @@ void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
     all[0] = slice_make(head, frame_head(head, len));
     pieces_put_tagged(&socket->out, tag, all, 1 + WS_PARTS, shared, shared_at);
     socket->dry = false;
-    ws_socket_turn(socket);
+    ws_turn_soon(socket);
 }
 
 static void put(struct ws_socket *socket, enum piece_kind kind, struct slice head,
@@ -65,7 +71,7 @@ static void put(struct ws_socket *socket, enum piece_kind kind, struct slice hea
     } else {
         pieces_put_tagged(&socket->out, &(struct piece_tag){.kind = kind}, parts, 2, NULL, 0);
     }
-    ws_socket_turn(socket);
+    ws_turn_soon(socket);
 }
 
 static void put_control(struct ws_socket *socket, enum piece_kind kind, uint8_t first,
@@ -198,7 +204,7 @@ static void put_answer(struct ws_socket *socket, struct text *text)
         put(socket, PIECE_FIXED, frame, buf_slice(&text->own));
     } else if (!socket->farewell) {
         pieces_put_text(&socket->out, frame, text);
-        ws_socket_turn(socket);
+        ws_turn_soon(socket);
     }
 }
 
@@ -244,8 +250,7 @@ void ws_out_release(struct ws_socket *socket)
     list_remove(&socket->stalled);
 }
 
-/* False when the kernel takes no more, or the connection is broken: then it is cut. */
-static bool send_some(struct ws_socket *socket, size_t most)
+static enum sending send_some(struct ws_socket *socket, size_t most)
 {
     struct slice parts[LOOP_PARTS_MAX];
     size_t count =
@@ -254,8 +259,7 @@ static bool send_some(struct ws_socket *socket, size_t most)
     size_t len = 0;
 
     if (sent < 0 && sent != -EAGAIN && sent != -EINTR) {
-        ws_socket_cut(socket);
-        return false;
+        return SENDING_BROKEN;
     }
     for (size_t i = 0; i < count; i++) {
         len += parts[i].len;
@@ -266,7 +270,7 @@ static bool send_some(struct ws_socket *socket, size_t most)
         metric_add(&socket->ws->metrics.sent_bytes, (uint64_t)sent);
     }
     socket->full = sent != (ssize_t)len;
-    return !socket->full;
+    return socket->full ? SENDING_FULL : SENDING_MORE;
 }
 
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken)
@@ -295,27 +299,28 @@ static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
     }
     if (socket->stall_ms == 0 || socket->sent != sent_before) {
         ws_out_moves(socket, os_now_ms());
-        ws_beat_at(socket, socket->stall_ms + socket->ws->limits->slow_timeout_ms);
+        ws_timer_at(socket, socket->stall_ms + socket->ws->limits->slow_timeout_ms);
     }
 }
 
-void ws_out_flush(struct ws_socket *socket)
+bool ws_out_flush(struct ws_socket *socket)
 {
     uint64_t sent_before = socket->sent;
     uint64_t end = sent_before + WS_TURN_BYTES;
     /* When the kernel is full, trying costs a block of encoding: the library will say. */
-    bool more = !socket->full || !pieces_at_text(&socket->out);
+    enum sending sending =
+        socket->full && pieces_at_text(&socket->out) ? SENDING_FULL : SENDING_MORE;
 
     ws_out_pong(socket);
-    while (more && socket->open && ws_out_unsent(socket) > 0 && socket->sent < end) {
-        more = send_some(socket, end - socket->sent);
+    while (sending == SENDING_MORE && ws_out_unsent(socket) > 0 && socket->sent < end) {
+        sending = send_some(socket, end - socket->sent);
     }
-    if (socket->open) {
-        look_at_pace(socket, sent_before);
-        ws_lag_eased(socket);
-        ws_queue_eased(socket);
+    if (sending == SENDING_BROKEN) {
+        return false;
     }
+    look_at_pace(socket, sent_before);
     if (socket->pong_due && socket->sent >= socket->pong_end) {
-        ws_socket_turn(socket);
+        ws_turn_soon(socket);
     }
+    return true;
 }

@@ -4,9 +4,85 @@
  * first when it continues. So a client whose messages wait is heard as long as there is room.
  */
 #include "base/check.h"
-#include "base/loop.h"
 #include "base/os_clock.h"
+#include "base/utf8.h"
 #include "ws/ws_int.h"
+
+/* ---- Messages ---- */
+
+/* One more message: when is it on time at the configured rate? */
+static void keep_to_rate(struct ws_socket *socket)
+{
+    uint32_t per_s = socket->ws->limits->socket_messages_per_s;
+    uint64_t now_us = os_now_us();
+
+    if (per_s == 0) {
+        return;
+    }
+    socket->rate_us = (socket->rate_us > now_us ? socket->rate_us : now_us) + 1000000 / per_s;
+    if (socket->rate_us > now_us + WS_BURST_US) {
+        ws_intake_stop(socket, WS_STOP_RATE, true);
+        ws_timer_at(socket, os_now_ms() + (socket->rate_us - now_us - WS_BURST_US) / 1000 + 1);
+    }
+}
+
+static void take_message(struct ws_socket *socket, struct slice text)
+{
+    metric_add(&socket->ws->metrics.messages, 1);
+    if (!utf8_valid(text)) {
+        ws_close_begin(socket, WS_CODE_NOT_UTF8, "not UTF-8");
+        return;
+    }
+    keep_to_rate(socket);
+    ws_queue_message(socket, text);
+    ws_turn_soon(socket);
+}
+
+/* A message that ends the socket is read no further. When messages that are not whole take all the
+ * room there is, somebody has to go: the one whose piece does not fit, so that those who have room
+ * can finish. What makes a message whole always fits. */
+static bool is_welcome(struct ws_socket *socket, struct slice piece, bool text, bool last)
+{
+    const struct ws *ws = socket->ws;
+
+    if (!text) {
+        ws_close_begin(socket, WS_CODE_NOT_TEXT, "messages are text");
+    } else if (piece.len > socket->in.size_max - socket->in.len) {
+        ws_close_begin(socket, WS_CODE_TOO_LARGE, "larger than maxMessageBytes");
+    } else if (!last && piece.len > ws->pieces_max - ws->pieces) {
+        ws_close_begin(socket, WS_CODE_NO_ROOM, "too many unfinished messages");
+    }
+    return socket->code == WS_CODE_NONE;
+}
+
+static void receive(struct ws_socket *socket, struct slice piece, bool text, bool last)
+{
+    if (!socket->open || socket->code != WS_CODE_NONE || !is_welcome(socket, piece, text, last)) {
+        return;
+    }
+    if (last && socket->in_end_ms == 0) {
+        take_message(socket, piece); /* The common one, whole. */
+        return;
+    }
+    ws_intake_add(socket, piece);
+    if (last) {
+        take_message(socket, buf_slice(&socket->in));
+        ws_intake_drop_message(socket);
+    } else if (socket->in_end_ms == 0) {
+        ws_intake_await_rest(socket);
+    }
+}
+
+/* ---- Control frames ---- */
+
+/* Of bytes that may have waited for longer the client may be frozen since. */
+static void heard(struct ws_socket *socket)
+{
+    socket->heard_ms = os_now_ms();
+    if (ws_intake_is_fresh(socket)) {
+        ws_session_keep(socket);
+    }
+}
 
 static void take_ping(struct ws_socket *socket, struct slice payload)
 {
@@ -16,7 +92,7 @@ static void take_ping(struct ws_socket *socket, struct slice payload)
     if (payload.len > 0) {
         memcpy(socket->pong, payload.data, payload.len);
     }
-    ws_socket_turn(socket);
+    ws_turn_soon(socket);
 }
 
 /* A pong repeats the time of its ping (out.c): the client was alive then, and has sent all that is
@@ -31,7 +107,7 @@ static void take_pong(struct ws_socket *socket, struct slice payload)
     memcpy(&asked_ms, payload.data, sizeof(asked_ms));
     if (asked_ms > socket->behind_ms && asked_ms <= os_now_ms()) {
         socket->behind_ms = socket->reads && asked_ms >= socket->read_ms ? 0 : asked_ms;
-        ws_socket_heard(socket);
+        heard(socket);
     }
 }
 
@@ -41,11 +117,11 @@ static void take_close(struct ws_socket *socket, uint16_t code)
 {
     socket->parted = true;
     if (!socket->farewell) {
-        ws_queue_release(socket);
+        ws_message_release_all(socket);
         ws_out_close(socket, code, "");
-        ws_socket_said_farewell(socket);
+        ws_close_frame_queued(socket);
     }
-    ws_socket_turn(socket);
+    ws_turn_soon(socket);
 }
 
 static const char *reason_of(uint16_t code)
@@ -64,8 +140,10 @@ static void take_fault(struct ws_socket *socket, const struct ws_frame *frame)
 {
     socket->parted = true; /* Nothing that can be understood comes any more. */
     socket->rule = frame->reason;
-    ws_socket_finish(socket, (enum ws_code)frame->code, reason_of(frame->code));
+    ws_close_begin(socket, (enum ws_code)frame->code, reason_of(frame->code));
 }
+
+/* ---- Bytes ---- */
 
 /* Once we are closing only the client's close counts. */
 static void take(struct ws_socket *socket, enum ws_frame_kind kind, const struct ws_frame *frame)
@@ -77,7 +155,7 @@ static void take(struct ws_socket *socket, enum ws_frame_kind kind, const struct
     } else if (socket->code != WS_CODE_NONE) {
         return;
     } else if (kind == WS_FRAME_PIECE) {
-        ws_socket_receive(socket, frame->bytes, frame->text, frame->last);
+        receive(socket, frame->bytes, frame->text, frame->last);
     } else if (kind == WS_FRAME_PING) {
         take_ping(socket, frame->bytes);
     } else {
@@ -114,7 +192,7 @@ static void keep(struct ws_socket *socket, const uint8_t *bytes, size_t len)
         return;
     }
     if (!buf_append(&socket->kept, bytes, len)) {
-        ws_socket_cut(socket); /* The library reads on although it was told not to. */
+        ws_close_cut(socket); /* The library reads on although it was told not to. */
         return;
     }
     socket->ws->bytes += len;
@@ -137,12 +215,12 @@ void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len)
         return; /* It was cut: the library reads on until it finds the end. */
     }
     if (socket->code == WS_CODE_NONE && !socket->farewell) {
-        ws_socket_heard(socket);
+        heard(socket);
     }
     size_t taken = socket->kept.len == 0 ? take_some(socket, bytes, len) : 0;
 
     keep(socket, bytes + taken, len - taken);
-    ws_read_pace(socket);
+    ws_intake_pace(socket);
 }
 
 void ws_read_kept(struct ws_socket *socket)
@@ -150,33 +228,7 @@ void ws_read_kept(struct ws_socket *socket)
     if (socket->kept.len > 0 && (may_take(socket) || socket->parted)) {
         drop_kept(socket, take_some(socket, socket->kept.data, socket->kept.len));
     }
-    ws_read_pace(socket);
-}
-
-/* Is the client to be read? While its messages wait, until one piece of the connection is kept.
- * While it closes, or behind a cut, all is read: its own close, and its end. */
-static bool has_room(const struct ws_socket *socket)
-{
-    if (!socket->open || socket->farewell || (socket->stops == 0 && socket->kept.len == 0)) {
-        return true;
-    }
-    return socket->kept.len < WS_READ_BYTES && socket->ws->bytes < WS_ALL_BYTES;
-}
-
-void ws_read_pace(struct ws_socket *socket)
-{
-    bool reads = has_room(socket);
-
-    if (!socket->wsi || reads == socket->reads) {
-        return;
-    }
-    if (reads) {
-        socket->read_ms = os_now_ms();
-    } else if (socket->behind_ms == 0) {
-        socket->behind_ms = os_now_ms();
-    }
-    socket->reads = reads;
-    (void)lws_rx_flow_control(socket->wsi, reads);
+    ws_intake_pace(socket);
 }
 
 void ws_read_release(struct ws_socket *socket)

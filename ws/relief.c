@@ -40,7 +40,7 @@ static void cut_slowest(struct ws *ws, uint64_t now_ms, uint64_t grace_ms)
             return;
         }
         if (!socket->dry && !socket->mute && !socket->farewell) {
-            ws_lag_cut(socket);
+            ws_lags_cut(socket);
             socket->dry = true;
         }
     }
@@ -82,9 +82,9 @@ bool ws_relief_finds_room(struct ws *ws)
 
 static void close_one(struct ws_socket *socket)
 {
-    ws_beat_give_up(socket);
+    ws_close_slow(socket);
     if (ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
-        ws_socket_cut(socket); /* The rest of a large frame is in front of its last words. */
+        ws_close_cut(socket); /* The rest of a large frame is in front of its last words. */
     }
 }
 

@@ -8,21 +8,6 @@
 #include "base/mem.h"
 #include "ws/ws_int.h"
 
-static bool has_field(const struct op_def *def, enum op_field_type type)
-{
-    for (const struct op_field *field = def->fields; field->name; field++) {
-        if (field->type == type) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool ws_is_about_session(const struct op_def *def)
-{
-    return has_field(def, OP_FIELD_HASH);
-}
-
 static char *make_secret(void)
 {
     char *text = mem_zalloc(1, WS_SECRET_LEN + 1);
@@ -36,7 +21,7 @@ bool ws_session_prepare(struct ws_message *message)
     struct op_args *args = &message->request->args;
     const struct ws_attached *session = &message->socket->session;
 
-    if (!has_field(message->request->def, OP_FIELD_SECRET)) {
+    if (!ws_message_has_field(message->request->def, OP_FIELD_SECRET)) {
         message->secret = make_secret();
         args->secret = slice_make(message->secret, WS_SECRET_LEN);
     }
@@ -84,16 +69,16 @@ void ws_session_detach(struct ws_socket *socket)
         (void)map_remove_u64(attached, socket->session.id);
     }
     socket->session = (struct ws_attached){0};
-    ws_beat_session(socket);
+    ws_timer_session_changed(socket);
 }
 
 static void lose(struct ws_socket *socket, enum err err, const char *state, zxid_t zxid)
 {
-    ws_tell_session(socket, state, zxid);
+    ws_notice_session(socket, state, zxid);
     ws_session_detach(socket);
     socket->lost = err;
-    ws_socket_finish(
-        socket, err == ERR_SESSION_MOVED ? WS_CODE_SESSION_MOVED : WS_CODE_SESSION_ENDED, state);
+    ws_close_begin(socket, err == ERR_SESSION_MOVED ? WS_CODE_SESSION_MOVED : WS_CODE_SESSION_ENDED,
+                   state);
 }
 
 void ws_session_look(struct ws_socket *socket)
@@ -164,7 +149,7 @@ static void attach(struct ws_message *message, const struct op_session_info *inf
         map_put_u64(&ws->attached, info->id, socket);
     }
     gate_touch(ws->gate, info->id);
-    ws_beat_session(socket);
+    ws_timer_session_changed(socket);
 }
 
 /* The session is there; now it is attached, with a request of its own. */
@@ -191,8 +176,8 @@ static bool submit(struct ws_message *message)
     socket->attaching = op == OP_ATTACH && is_attached(message);
     socket->ending = op == OP_CLOSE && is_attached(message);
     socket->moved_to = 0;
-    ws_queue_sign(message);
-    return ws_queue_submit(message) && message->step == WS_BACK;
+    ws_message_sign(message);
+    return ws_message_submit(message) && message->step == WS_BACK;
 }
 
 /* At once: the reply may have to wait for what the client has missed, and the session lives by what
@@ -202,7 +187,7 @@ static void settle(struct ws_message *message)
     struct ws_socket *socket = message->socket;
     const struct op_result *result = &message->request->result;
 
-    ws_tell_changes(socket->ws, result->zxid);
+    ws_order_pump(socket->ws, result->zxid);
     if (result->err == ERR_OK && result->has_session) {
         attach(message, &result->session);
         socket->attaching = true; /* Until the reply, which says so if it is moved on. */
@@ -274,7 +259,7 @@ bool ws_session_run(struct ws_message *message)
     if (!advance(message)) {
         return false;
     }
-    if (!ws_is_told(message, message->request->result.zxid)) {
+    if (!ws_order_allows(message, message->request->result.zxid)) {
         if (message->fault) {
             take_back(message);
         }

@@ -16,37 +16,6 @@
 
 /* ---- The end of a turn ---- */
 
-/* The last message of a socket that is to be closed, once nothing is left to answer, or what is
- * left would have to wait too long for what the client has missed. */
-static void take_leave(struct ws_socket *socket)
-{
-    if (socket->code == WS_CODE_NONE || socket->farewell) {
-        return;
-    }
-    if (socket->gives_up &&
-        (ws_lag_is_behind(socket) || ws_out_is_full(socket) || !list_empty(&socket->untold))) {
-        ws_queue_release(socket);
-    }
-    if (socket->count > 0) {
-        return;
-    }
-    ws_tell_closing(socket);
-    ws_out_close(socket, (uint16_t)socket->code, socket->rule ? socket->rule : socket->reason);
-    ws_socket_said_farewell(socket);
-}
-
-/* Both have said that they close, or the client says nothing that can be understood: we send no
- * more; the client sees that and closes. It may need until `end_ms`: a connection that is
- * closed with bytes unread is reset, and takes away what the client has not read yet. */
-static void part(struct ws_socket *socket)
-{
-    if (socket->open && socket->farewell && socket->parted && !socket->shut &&
-        ws_out_unsent(socket) == 0) {
-        socket->shut = true;
-        loop_shutdown_write(lws_get_socket_fd(socket->wsi));
-    }
-}
-
 /* Messages are run once between two polls. A client that takes large replies as fast as they are
  * made would keep the thread from reading anything else: its own pongs, and all other clients. */
 static void run_messages(struct ws_socket *socket)
@@ -54,7 +23,7 @@ static void run_messages(struct ws_socket *socket)
     if (socket->ran != socket->ws->polls) {
         ws_queue_run(socket);
     } else if (ws_queue_is_ready(socket)) {
-        ws_socket_later(socket);
+        ws_turn_later(socket);
     }
 }
 
@@ -64,10 +33,18 @@ static void give_turn(struct ws_socket *socket)
         return;
     }
     run_messages(socket);
-    take_leave(socket);
+    ws_close_farewell(socket);
     ws_read_kept(socket);
-    ws_out_flush(socket);
-    part(socket);
+    if (!socket->open) {
+        return; /* One of these has cut the connection. */
+    }
+    if (!ws_out_flush(socket)) {
+        ws_close_cut(socket);
+        return;
+    }
+    ws_overrun_eased(socket);
+    ws_queue_eased(socket);
+    ws_close_part(socket);
 }
 
 /* A socket that is told something on the way is put at the end of the list. When the time is up the
@@ -80,7 +57,7 @@ static void give_turns(struct ws *ws)
         struct ws_socket *socket = list_first(&ws->turn, struct ws_socket, turn);
 
         if (os_now_us() >= end_us) {
-            ws_socket_later(socket);
+            ws_turn_later(socket);
             continue;
         }
         list_remove(&socket->turn);
@@ -119,7 +96,7 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
     take_later(ws);
     ws_relief_end(ws);
     if (!list_empty(&ws->behind)) {
-        ws_lag_catch_up(ws);
+        ws_overrun_catch_up(ws);
     }
     give_turns(ws);
     if (!list_empty(&ws->later)) {
@@ -140,7 +117,7 @@ static void on_arrivals(struct ev_loop *loop, struct ev_io *watcher, int events)
     (void)events;
     (void)mailbox_drain(&ws->arrivals, &arrivals);
     list_for_each_safe (it, tmp, &arrivals) {
-        ws_socket_new(ws, list_entry(it, struct ws_arrival, node));
+        ws_library_adopt(ws, list_entry(it, struct ws_arrival, node));
     }
 }
 
@@ -151,7 +128,7 @@ static void resume_held(struct ws *ws)
         struct ws_socket *socket = list_entry(it, struct ws_socket, held);
 
         list_remove(&socket->held);
-        ws_socket_turn(socket);
+        ws_turn_soon(socket);
     }
 }
 
@@ -180,8 +157,8 @@ static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int event
 {
     (void)loop;
     (void)events;
-    ws_tell_more(watcher->data);
-    ws_tell_again(watcher->data);
+    ws_order_pump_some(watcher->data);
+    ws_order_retry(watcher->data);
 }
 
 static void on_retry(struct ev_loop *loop, struct ev_timer *watcher, int events)
@@ -196,7 +173,7 @@ static void on_look(struct ev_loop *loop, struct ev_timer *watcher, int events)
     (void)loop;
     (void)events;
     ws_beat_look(watcher->data);
-    ws_tell_again(watcher->data);
+    ws_order_retry(watcher->data);
 }
 
 static void on_command(struct ev_loop *loop, struct ev_async *watcher, int events)
@@ -205,7 +182,7 @@ static void on_command(struct ev_loop *loop, struct ev_async *watcher, int event
 
     (void)events;
     list_for_each (it, &ws->sockets) {
-        ws_socket_finish(list_entry(it, struct ws_socket, node), WS_CODE_GOING_AWAY, "drain");
+        ws_close_begin(list_entry(it, struct ws_socket, node), WS_CODE_GOING_AWAY, "drain");
     }
     if (atomic_load(&ws->stopping)) {
         ev_break(loop, EVBREAK_ALL);
@@ -321,7 +298,7 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
         return ERR_IO;
     }
     watch_all(ws);
-    ws_tell_open(ws);
+    ws_events_open(ws);
     gate_set_front_metrics(gate, ws_metrics_write, ws);
     gate_set_front_figures(gate, GATE_FRONT_WS, ws_metrics_add, ws);
     gate_set_front_census(gate, GATE_FRONT_WS, ws_census_ask, ws);
@@ -404,7 +381,7 @@ void ws_stop(struct ws *ws)
     drop_arrivals(ws);
     ws_library_close(ws);
     wait_for_gate(ws);
-    ws_tell_close(ws);
+    ws_events_close(ws);
     unwatch_all(ws);
     free_all(ws);
 }

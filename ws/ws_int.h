@@ -62,7 +62,8 @@ enum {
     WS_BURST_US = 1000000,       /* How far ahead of its rate a socket may be. */
     WS_PARTS = 3,                /* Of an event, besides what is shared. */
     WS_CODES = 12,               /* Close codes, none included. */
-    WS_KEY_LEN = 24,             /* Sec-WebSocket-Key: 16 bytes in base64. */
+    WS_IDS_MAX = WATCH_KINDS + STATE_DEPTH_MAX, /* Watches of a socket that one event can match. */
+    WS_KEY_LEN = 24,                            /* Sec-WebSocket-Key: 16 bytes in base64. */
     WS_SECRET_LEN = OP_SECRET_LEN
 };
 
@@ -318,167 +319,36 @@ struct ws_message {
     uint64_t start_us;
 };
 
-/* ---- library.c: what libwebsockets asks and is told ---- */
-bool ws_library_open(struct ws *ws);
-void ws_library_close(struct ws *ws);
-
-/* The connection is the library's afterwards; when it cannot be, it is closed and the socket gone.
- */
-struct ws_arrival;
-void ws_library_adopt(struct ws_socket *socket, const struct ws_arrival *arrival);
-
-/* ---- census.c: who watches what ---- */
-void ws_census_ask(void *ctx, struct census *census); /* Any thread. */
-void ws_census_answer(struct ws *ws);                 /* All that wait in `asked`. */
-
-/* ---- socket.c: the life of a socket ---- */
-struct ws_arrival {
-    struct list node;
-    int fd;
-    size_t head_len;
-    char key[WS_KEY_LEN + 1];
-    struct op_principal who;
-    void *seat;
-};
-
-void ws_socket_new(struct ws *ws, struct ws_arrival *take_arrival);
-void ws_socket_opened(struct ws_socket *socket);
-void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
-
-/* A piece of a message; `last` ends it. */
-void ws_socket_receive(struct ws_socket *socket, struct slice piece, bool text, bool last);
-
-/* Bytes of the client have arrived. They keep its session if they are fresh. */
-void ws_socket_heard(struct ws_socket *socket);
-
-/* No byte of the client can have waited unread for longer than requestTimeout. */
-bool ws_socket_is_fresh(const struct ws_socket *socket);
+/* ---- turn.c: the end of a turn of the loop ---- */
 
 /* Something is to be run or sent at the end of this turn of the loop; or of the next one, behind
  * what arrives until then. */
-void ws_socket_turn(struct ws_socket *socket);
-void ws_socket_later(struct ws_socket *socket);
+void ws_turn_soon(struct ws_socket *socket);
+void ws_turn_later(struct ws_socket *socket);
 
 /* True when watches that resume have taken long enough in this turn: the socket has another one
  * behind the others. Thousands come at once when a replica is lost. */
-bool ws_socket_waits_to_resume(struct ws_socket *socket);
+bool ws_turn_waits_to_resume(struct ws_socket *socket);
+
+/* ---- timer.c: when a socket is looked at ---- */
+void ws_timer_set(struct ws_socket *socket, uint64_t at_ms);
+void ws_timer_at(struct ws_socket *socket, uint64_t ms);      /* Not later than that. */
+uint64_t ws_timer_ping_every(const struct ws_socket *socket); /* In ms. */
+void ws_timer_session_changed(struct ws_socket *socket);      /* Its time-out counts now. */
+
+/* ---- intake.c: what is taken in ---- */
 
 /* Taking messages stops and continues. */
-void ws_socket_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
+void ws_intake_stop(struct ws_socket *socket, enum ws_stop why, bool stop);
+void ws_intake_pace(struct ws_socket *socket); /* Has the library read, or not. */
 
-/* Answers what was asked, says why, and closes; the first reason stays. */
-void ws_socket_finish(struct ws_socket *socket, enum ws_code code, const char *reason);
-void ws_socket_cut(struct ws_socket *socket);           /* At once, without a word. */
-void ws_socket_said_farewell(struct ws_socket *socket); /* Our close frame is in `out`. */
+/* No byte of the client can have waited unread for longer than requestTimeout. */
+bool ws_intake_is_fresh(const struct ws_socket *socket);
 
-/* ---- read.c: what a client's bytes are ---- */
-void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len); /* Changes them. */
-void ws_read_kept(struct ws_socket *socket); /* What was kept, as far as it may be. */
-void ws_read_pace(struct ws_socket *socket); /* Has the library read, or not. */
-void ws_read_release(struct ws_socket *socket);
-
-/* ---- queue.c: messages in order ---- */
-void ws_queue_message(struct ws_socket *socket, struct slice text);
-void ws_queue_run(struct ws_socket *socket);            /* For WS_WORK_US. */
-bool ws_queue_is_ready(const struct ws_socket *socket); /* It may have something to run. */
-void ws_queue_eased(struct ws_socket *socket);          /* It has been sent some. */
-void ws_queue_back(struct ws *ws, struct op_request *take_request);
-void ws_queue_release(struct ws_socket *socket);
-
-/* Refuses a message when its turn comes; the first refusal stays. */
-void ws_refuse(struct ws_message *message, enum err err, const char *detail);
-
-/* Puts principal and session into the request, as they are now. */
-void ws_queue_sign(struct ws_message *message);
-
-/* Hands the message's request to the gate. False: no room, the socket is held. */
-bool ws_queue_submit(struct ws_message *message);
-
-/* ---- run.c: one message ---- */
-
-/* Everything before it is answered. True when it is answered, too; false when the gate has been
- * asked, or the client has not been told all that the reply would show: it runs again after that.
- */
-bool ws_run(struct ws_message *message);
-
-/* As ws_tell_before, for the reply to this message. It is refused when the changes do not come
- * within requestTimeout. */
-bool ws_is_told(struct ws_message *message, zxid_t until);
-
-void ws_reply(struct ws_message *message, const struct op_result *result);
-void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
-void ws_reply_failure(struct ws_message *message, const struct op_result *result);
-
-/* With the id of a watch, 0: none. False: an error was replied instead. */
-bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch);
-void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result);
-
-/* ---- session.c ---- */
-bool ws_is_about_session(const struct op_def *def); /* Its row names a session by itself. */
-
-/* When its turn has come: the secret is hashed, made, or that of what is attached. False: it means
- * the session attached, and there is none. */
-bool ws_session_prepare(struct ws_message *message);
-void ws_session_keep(struct ws_socket *socket);    /* Touches what is attached, if it still is. */
-void ws_session_touch(struct ws_message *message); /* It may show a session, which lives then. */
-void ws_session_back(struct ws_message *message);  /* From the gate. */
-bool ws_session_run(struct ws_message *message);   /* As ws_run, for writes about a session. */
-void ws_session_detach(struct ws_socket *socket);
-void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change);
-void ws_session_look(struct ws_socket *socket); /* Changes were missed: is it still attached? */
-
-/* ---- tell.c: events, and their order with replies ---- */
-void ws_tell_open(struct ws *ws);
-void ws_tell_close(struct ws *ws);
-void ws_tell_changes(struct ws *ws, zxid_t until); /* All up to there. */
-void ws_tell_more(struct ws *ws);                  /* What there is, a bounded part. */
-
-/* Before a reply of that state. False: there is something that this client has yet to be told. When
- * that has yet to come to this replica's window, the socket is in `untold`. */
-bool ws_tell_before(struct ws_socket *socket, zxid_t until);
-void ws_tell_again(struct ws *ws); /* Those in `untold` look once more. */
-
-/* Adds a watch; the reply to `message` leaves before the first event of it. With `read` it is
- * registered behind that answer, which is the reply. What precedes the reply has been told. On an
- * error there is no reply yet. */
-enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
-                       const struct subscribe_request *request);
-void ws_tell_hello(struct ws_socket *socket);
-void ws_tell_heartbeat(struct ws_socket *socket);
-void ws_tell_session(struct ws_socket *socket, const char *state, zxid_t zxid);
-void ws_tell_closing(struct ws_socket *socket);
-void ws_tell_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
-void ws_tell_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count, zxid_t from);
-
-/* ---- lag.c: clients that do not keep up ---- */
-
-/* On an event: takes hits that must wait off the list and holds them. */
-struct watch *ws_lag_hold(struct ws_socket *socket, struct watch *hits,
-                          const struct watch_event *event);
-void ws_lag_resumed(struct ws_socket *socket, uint32_t id); /* A watch that says what it has. */
-void ws_lag_lost(struct ws *ws, zxid_t from);
-void ws_lag_eased(struct ws_socket *socket);                      /* It has been sent some. */
-void ws_lag_catch_up(struct ws *ws);                              /* A bounded part. */
-zxid_t ws_lag_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
-void ws_lag_release(struct ws_socket *socket);
-
-/* Is there anything that it has missed and not been told? Has it been told all up to `zxid`? */
-bool ws_lag_is_behind(const struct ws_socket *socket);
-bool ws_lag_has_told(const struct ws_socket *socket, zxid_t zxid);
-
-/* Does a message that shows the present have to wait for what its client has missed? It is refused
- * when that does not end in requestTimeout, or will not be told. */
-bool ws_lag_waits(struct ws_message *message);
-
-/* Throws away the events that wait for it behind the last reply; they are told later, and that is
- * said. */
-void ws_lag_cut(struct ws_socket *socket);
-
-/* ---- relief.c: when what waits for all clients is too much ---- */
-
-/* May more events wait? When there is no room the slowest sockets lose theirs first. */
-bool ws_relief_finds_room(struct ws *ws);
-void ws_relief_end(struct ws *ws); /* Between turns: it may close sockets. */
+/* A message that comes in pieces. */
+void ws_intake_add(struct ws_socket *socket, struct slice piece);
+void ws_intake_await_rest(struct ws_socket *socket);
+void ws_intake_drop_message(struct ws_socket *socket);
 
 /* ---- out.c: bytes on their way ---- */
 
@@ -501,7 +371,7 @@ void ws_out_pong(struct ws_socket *socket);                                     
 void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason); /* 0: none. */
 size_t ws_out_unsent(const struct ws_socket *socket);
 bool ws_out_is_full(const struct ws_socket *socket); /* Of replies. */
-void ws_out_flush(struct ws_socket *socket);
+bool ws_out_flush(struct ws_socket *socket);         /* False: the connection is broken. */
 
 /* Has more arrived at the client than `*taken` bytes, which is raised to that? Also true when there
  * is nothing that could. */
@@ -510,13 +380,175 @@ void ws_out_moves(struct ws_socket *socket, uint64_t now_ms); /* It has taken so
 void ws_out_drop(struct ws_socket *socket); /* What has not left, but for a frame that has begun. */
 void ws_out_release(struct ws_socket *socket);
 
+/* ---- message.c: one message ---- */
+struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text);
+void ws_message_done(struct ws_message *message); /* It is answered. */
+void ws_message_free(struct ws_message *message); /* Its socket is gone. */
+void ws_message_release_all(struct ws_socket *socket);
+bool ws_message_has_field(const struct op_def *def, enum op_field_type type);
+
+/* Refuses a message when its turn comes; the first refusal stays. */
+void ws_message_refuse(struct ws_message *message, enum err err, const char *detail);
+
+/* Puts principal and session into the request, as they are now. */
+void ws_message_sign(struct ws_message *message);
+
+/* Hands the message's request to the gate. False: no room, the socket is held. */
+bool ws_message_submit(struct ws_message *message);
+
+/* ---- notice.c: what the server says by itself ---- */
+void ws_notice_heartbeat(struct ws_socket *socket, zxid_t zxid);
+void ws_notice_session(struct ws_socket *socket, const char *state, zxid_t zxid);
+void ws_notice_closing(struct ws_socket *socket);
+void ws_notice_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid);
+void ws_notice_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count,
+                       zxid_t from);
+
+/* ---- lags.c: what a client has missed ---- */
+void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap);
+void ws_lags_resumed(struct ws_socket *socket, uint32_t id); /* A watch that says what it has. */
+zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid); /* What a heartbeat may name. */
+void ws_lags_release(struct ws_socket *socket);
+
+/* Is there anything that it has missed and not been told? Has it been told all up to `zxid`? */
+bool ws_lags_any(const struct ws_socket *socket);
+bool ws_lags_none_until(const struct ws_socket *socket, zxid_t zxid);
+
+/* Throws away the events that wait for it behind the last reply; they are told later, and that is
+ * said. */
+void ws_lags_cut(struct ws_socket *socket);
+
+/* ---- order.c: events and replies ---- */
+extern const char ws_order_taking_over[];
+
+void ws_order_saw(struct ws_socket *socket, zxid_t zxid); /* In an event or a reply. */
+zxid_t ws_order_told(const struct ws_socket *socket);
+void ws_order_pump(struct ws *ws, zxid_t until); /* All up to there. */
+void ws_order_pump_some(struct ws *ws);          /* What there is, a bounded part. */
+
+/* May the reply to this message, of that state, leave? False: there is something that its client
+ * has yet to be told. When that has yet to come to this replica's window, the socket is in
+ * `untold`, and the message is refused when it does not come within requestTimeout. */
+bool ws_order_allows(struct ws_message *message, zxid_t until);
+void ws_order_retry(struct ws *ws); /* Those in `untold` look once more. */
+
+/* ---- reply.c ---- */
+void ws_reply(struct ws_message *message, const struct op_result *result);
+void ws_reply_plain(struct ws_message *message); /* Done; the zxid is all that was told. */
+void ws_reply_fault(struct ws_message *message); /* It was refused. */
+void ws_reply_error(struct ws_message *message, enum err err, const char *detail); /* NULL: text. */
+void ws_reply_failure(struct ws_message *message, const struct op_result *result);
+void ws_reply_slowed(struct ws_message *message, const char *detail, uint32_t retry_after_ms);
+
+/* With the id of a watch, 0: none. False: an error was replied instead. */
+bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch);
+void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result);
+
+/* What stands between is the caller's. */
+struct jsonw ws_reply_begin(struct ws_message *message, zxid_t zxid);
+void ws_reply_end(struct ws_message *message, struct jsonw *json);
+
+/* ---- close.c: how a socket ends ---- */
+
+/* Answers what was asked, says why, and closes; the first reason stays. */
+void ws_close_begin(struct ws_socket *socket, enum ws_code code, const char *reason);
+void ws_close_slow(struct ws_socket *socket);     /* Instead of answering: it reads too little. */
+void ws_close_farewell(struct ws_socket *socket); /* The last words, once they are due. */
+void ws_close_frame_queued(struct ws_socket *socket); /* Our close frame is in `out`. */
+void ws_close_part(struct ws_socket *socket);         /* Our end, once both have said all. */
+void ws_close_cut(struct ws_socket *socket);          /* At once, without a word. */
+
+/* ---- relief.c: when what waits for all clients is too much ---- */
+
+/* May more events wait? When there is no room the slowest sockets lose theirs first. */
+bool ws_relief_finds_room(struct ws *ws);
+void ws_relief_end(struct ws *ws); /* Between turns: it may close sockets. */
+
+/* ---- overrun.c: clients that do not keep up ---- */
+
+/* On an event: takes hits that must wait off the list and holds them. */
+struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
+                              const struct watch_event *event);
+void ws_overrun_lost(struct ws *ws, zxid_t from);
+void ws_overrun_eased(struct ws_socket *socket); /* It has been sent some. */
+void ws_overrun_catch_up(struct ws *ws);         /* A bounded part. */
+
+/* Does a message that shows the present have to wait for what its client has missed? It is refused
+ * when that does not end in requestTimeout, or will not be told. */
+bool ws_overrun_waits(struct ws_message *message);
+
+/* ---- session.c: what is attached ---- */
+
+/* When its turn has come: the secret is hashed, made, or that of what is attached. False: it means
+ * the session attached, and there is none. */
+bool ws_session_prepare(struct ws_message *message);
+void ws_session_keep(struct ws_socket *socket);    /* Touches what is attached, if it still is. */
+void ws_session_touch(struct ws_message *message); /* It may show a session, which lives then. */
+void ws_session_back(struct ws_message *message);  /* From the gate. */
+bool ws_session_run(struct ws_message *message);   /* As ws_run, for writes about a session. */
+void ws_session_detach(struct ws_socket *socket);
+void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change);
+void ws_session_look(struct ws_socket *socket); /* Changes were missed: is it still attached? */
+
+/* ---- events.c: events, and the watches that they are for ---- */
+void ws_events_open(struct ws *ws);
+void ws_events_close(struct ws *ws);
+
+/* Adds a watch; the reply to `message` leaves before the first event of it. With `read` it is
+ * registered behind that answer, which is the reply. What precedes the reply has been told. On an
+ * error there is no reply yet. */
+enum err ws_events_watch(struct ws_message *message, const struct op_result *read,
+                         const struct subscribe_request *request);
+
+/* ---- run.c: one message runs ---- */
+
+/* Everything before it is answered. True when it is answered, too; false when the gate has been
+ * asked, or the client has not been told all that the reply would show: it runs again after that.
+ */
+bool ws_run(struct ws_message *message);
+
+/* ---- queue.c: messages in order ---- */
+void ws_queue_message(struct ws_socket *socket, struct slice text);
+void ws_queue_run(struct ws_socket *socket);            /* For WS_WORK_US. */
+bool ws_queue_is_ready(const struct ws_socket *socket); /* It may have something to run. */
+void ws_queue_eased(struct ws_socket *socket);          /* It has been sent some. */
+void ws_queue_back(struct ws *ws, struct op_request *take_request);
+
+/* ---- read.c: what a client's bytes are ---- */
+void ws_read_bytes(struct ws_socket *socket, uint8_t *bytes, size_t len); /* Changes them. */
+void ws_read_kept(struct ws_socket *socket); /* What was kept, as far as it may be. */
+void ws_read_release(struct ws_socket *socket);
+
 /* ---- beat.c: time ---- */
 void ws_beat_start(struct ws_socket *socket);
 void ws_beat_stop(struct ws_socket *socket);
-void ws_beat_at(struct ws_socket *socket, uint64_t ms); /* Not later than that. */
-void ws_beat_session(struct ws_socket *socket);         /* What is attached has changed. */
-void ws_beat_give_up(struct ws_socket *socket);         /* It is too slow: it is closed. */
-void ws_beat_look(struct ws *ws);                       /* May this replica answer at all? */
+void ws_beat_look(struct ws *ws); /* May this replica answer at all? */
+
+/* ---- socket.c: the life of a socket ---- */
+struct ws_arrival {
+    struct list node;
+    int fd;
+    size_t head_len;
+    char key[WS_KEY_LEN + 1];
+    struct op_principal who;
+    void *seat;
+};
+
+struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival); /* Takes `who`. */
+void ws_socket_opened(struct ws_socket *socket);
+void ws_socket_gone(struct ws_socket *socket); /* Frees it. */
+
+/* ---- library.c: what libwebsockets asks and is told ---- */
+bool ws_library_open(struct ws *ws);
+void ws_library_close(struct ws *ws);
+
+/* The connection is the library's afterwards; when it cannot be, it is closed and the socket gone.
+ */
+void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival);
+
+/* ---- census.c: who watches what ---- */
+void ws_census_ask(void *ctx, struct census *census); /* Any thread. */
+void ws_census_answer(struct ws *ws);                 /* All that wait in `asked`. */
 
 /* ---- metrics.c ---- */
 void ws_metrics_closed(struct ws *ws, enum ws_code code);

@@ -6,16 +6,10 @@
 #include "base/check.h"
 #include "ws/ws_int.h"
 
-enum {
-    WATCHES_TEXT_MAX = 16 << 20 /* Bytes of the ids of all watches of a socket. */
-};
-
 static struct ws_socket *socket_of(struct watch_owner *owner)
 {
     return list_entry(owner, struct ws_socket, owner);
 }
-
-/* ---- Events ---- */
 
 /* The first comma of an event stands behind its name. */
 static size_t split_of(const struct buf *text)
@@ -125,9 +119,11 @@ static void send_event(struct ws_socket *socket, const struct watch *hits,
 
     ws_out_event(socket, &tag, parts, payload->shared, payload->split);
     socket->told = event->zxid;
-    socket->seen = event->zxid > socket->seen ? event->zxid : socket->seen;
+    ws_order_saw(socket, event->zxid);
     metric_add(&ws->metrics.events, 1);
 }
+
+/* ---- Watches ---- */
 
 /* The reply to a watch precedes what the watch has missed. */
 static void answer(struct ws *ws)
@@ -145,7 +141,7 @@ static void answer(struct ws *ws)
         struct subscribe_result shown = answering->result;
 
         /* Others may have missed something while this one was added. */
-        shown.zxid = ws_lag_bound(answering->message->socket, shown.zxid);
+        shown.zxid = ws_lags_bound(answering->message->socket, shown.zxid);
         ws_reply_watch(answering->message, &shown);
     }
 }
@@ -162,14 +158,14 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     if (!socket->open || socket->farewell || socket->mute) {
         return;
     }
-    hits = ws_lag_hold(socket, hits, event);
+    hits = ws_overrun_hold(socket, hits, event);
     if (hits) {
         send_event(socket, hits, event);
     }
 }
 
-enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
-                       const struct subscribe_request *request)
+enum err ws_events_watch(struct ws_message *message, const struct op_result *read,
+                         const struct subscribe_request *request)
 {
     struct ws *ws = message->ws;
     struct ws_socket *socket = message->socket;
@@ -186,10 +182,10 @@ enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
         answer(ws);
     }
     if (err == ERR_OK && answering->result.resumed != SUBSCRIBE_FRESH) {
-        ws_lag_resumed(socket, answering->result.id);
+        ws_lags_resumed(socket, answering->result.id);
     }
     if (read && !answering->failed && answering->result.resumed == SUBSCRIBE_GAP) {
-        ws_tell_gap(socket, answering->result.id, answering->result.zxid);
+        ws_notice_gap(socket, answering->result.id, answering->result.zxid);
     }
     if (answering->failed && !answering->result.used_up) {
         struct watch_table *table = subscribe_table(ws->subscriber);
@@ -200,46 +196,7 @@ enum err ws_tell_watch(struct ws_message *message, const struct op_result *read,
     return err;
 }
 
-/* ---- Order ---- */
-
-void ws_tell_changes(struct ws *ws, zxid_t until)
-{
-    if (until > subscribe_at(ws->subscriber)) {
-        (void)subscribe_pump(ws->subscriber, until, SIZE_MAX);
-    }
-}
-
-bool ws_tell_before(struct ws_socket *socket, zxid_t until)
-{
-    struct ws *ws = socket->ws;
-
-    list_remove(&socket->untold);
-    ws_tell_changes(ws, until);
-    if (subscribe_at(ws->subscriber) < until) {
-        list_push_back(&ws->untold, &socket->untold);
-        return false;
-    }
-    return ws_lag_has_told(socket, until);
-}
-
-void ws_tell_again(struct ws *ws)
-{
-    while (!list_empty(&ws->untold)) {
-        struct ws_socket *socket = list_first(&ws->untold, struct ws_socket, untold);
-
-        list_remove(&socket->untold);
-        ws_socket_turn(socket);
-    }
-}
-
-void ws_tell_more(struct ws *ws)
-{
-    zxid_t before = subscribe_at(ws->subscriber);
-
-    if (subscribe_pump(ws->subscriber, ZXID_MAX, WS_PUMP_SETS) != before) {
-        ev_async_send(ws->loop, &ws->changed);
-    }
-}
+/* ---- The subscriber ---- */
 
 static void on_change(void *ctx, zxid_t zxid, const struct change *change)
 {
@@ -255,7 +212,7 @@ static void on_lost(void *ctx, zxid_t from)
     list_for_each (it, &ws->sockets) {
         ws_session_look(list_entry(it, struct ws_socket, node));
     }
-    ws_lag_lost(ws, from);
+    ws_overrun_lost(ws, from);
 }
 
 /* Core thread. While there is no socket nobody waits for news, and the first one that opens catches
@@ -269,7 +226,7 @@ static void wake(void *ctx)
     }
 }
 
-void ws_tell_open(struct ws *ws)
+void ws_events_open(struct ws *ws)
 {
     const struct subscribe_sink sink = {
         .ctx = ws, .on_event = on_event, .on_change = on_change, .on_lost = on_lost};
@@ -286,7 +243,7 @@ void ws_tell_open(struct ws *ws)
     window_listen(window, &ws->listener);
 }
 
-void ws_tell_close(struct ws *ws)
+void ws_events_close(struct ws *ws)
 {
     window_unlisten(gate_window(ws->gate), &ws->listener);
     subscriber_free(ws->subscriber);
@@ -294,74 +251,4 @@ void ws_tell_close(struct ws *ws)
     blob_unref(ws->payload.shared);
     buf_release(&ws->payload.path);
     buf_release(&ws->limits_json);
-}
-
-/* ---- What the server says by itself ---- */
-
-void ws_tell_hello(struct ws_socket *socket)
-{
-    struct ws *ws = socket->ws;
-    struct gate_status status;
-    struct jsonw json;
-
-    gate_status(ws->gate, &status);
-    ws_tell_changes(ws, ZXID_MAX);
-    json = ws_out_begin(ws);
-    op_json_hello(&json, &(struct op_hello){.server = status.id,
-                                            .role = status.role,
-                                            .history = status.history,
-                                            .zxid = subscribe_at(ws->subscriber),
-                                            .heartbeat_ms = ws->limits->heartbeat_ms,
-                                            .limits = buf_slice(&ws->limits_json)});
-    (void)ws_out_end(socket, PIECE_FIXED);
-}
-
-void ws_tell_heartbeat(struct ws_socket *socket)
-{
-    struct ws *ws = socket->ws;
-    struct jsonw json = ws_out_begin(ws);
-
-    op_json_heartbeat(&json, ws_lag_bound(socket, subscribe_at(ws->subscriber)));
-    (void)ws_out_end(socket, PIECE_BEAT);
-}
-
-void ws_tell_session(struct ws_socket *socket, const char *state, zxid_t zxid)
-{
-    struct jsonw json = ws_out_begin(socket->ws);
-
-    op_json_session_event(&json, state, socket->session.id, zxid);
-    (void)ws_out_end(socket, PIECE_FIXED);
-}
-
-void ws_tell_closing(struct ws_socket *socket)
-{
-    struct ws *ws = socket->ws;
-    struct buf servers;
-    struct jsonw json;
-
-    buf_init(&servers, WS_REPLY_MAX);
-    jsonw_init(&json, &servers);
-    gate_write_servers(ws->gate, &json);
-    json = ws_out_begin(ws);
-    op_json_closing(&json, socket->reason, buf_slice(&servers));
-    (void)ws_out_end(socket, PIECE_FIXED);
-    buf_release(&servers);
-}
-
-void ws_tell_gap(struct ws_socket *socket, uint32_t watch, zxid_t zxid)
-{
-    struct jsonw json = ws_out_begin(socket->ws);
-
-    op_json_gap(&json, &watch, 1, zxid);
-    (void)ws_out_end(socket, PIECE_FIXED);
-    metric_add(&socket->ws->metrics.gaps, 1);
-}
-
-void ws_tell_overrun(struct ws_socket *socket, const uint32_t *watches, size_t count, zxid_t from)
-{
-    struct jsonw json = ws_out_begin(socket->ws);
-
-    op_json_overrun(&json, watches, count, from);
-    (void)ws_out_end(socket, PIECE_NOTICE);
-    metric_add(&socket->ws->metrics.overruns, count);
 }

@@ -1,0 +1,208 @@
+/* One message of a client: parsed, counted, refused, handed to the gate, freed. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os_clock.h"
+#include "ws/ws_int.h"
+
+#include <stdio.h>
+
+void ws_message_free(struct ws_message *message)
+{
+    op_request_free(message->request);
+    mem_free(message->fault);
+    if (message->secret) {
+        explicit_bzero(message->secret, WS_SECRET_LEN);
+    }
+    mem_free(message->secret);
+    mem_free(message);
+}
+
+/* ---- Arrival ---- */
+
+bool ws_message_has_field(const struct op_def *def, enum op_field_type type)
+{
+    for (const struct op_field *field = def->fields; field->name; field++) {
+        if (field->type == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool runs_in_order(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    enum op_kind kind = op_args_kind(&request->args);
+
+    return (kind != OP_KIND_WRITE && kind != OP_KIND_SYNC) || message->about_session;
+}
+
+static void on_reply(struct op_request *request)
+{
+    struct ws_message *message = request->ctx;
+    struct ws *ws = message->ws;
+    enum err err = mailbox_post_always(&ws->replies, &request->node);
+
+    ASSERT(err == ERR_OK);
+}
+
+void ws_message_refuse(struct ws_message *message, enum err err, const char *detail)
+{
+    if (message->fault) {
+        return;
+    }
+    message->fault = mem_zalloc(1, sizeof(*message->fault));
+    message->fault->err = err;
+    (void)snprintf(message->fault->detail, sizeof(message->fault->detail), "%s", detail);
+}
+
+static void fill(struct ws_message *message)
+{
+    struct op_request *request = message->request;
+
+    request->on_reply = on_reply;
+    request->ctx = message;
+    message->about_session = ws_message_has_field(request->def, OP_FIELD_HASH);
+    message->in_order = runs_in_order(message);
+    if (request->key.len > 0 && message->in_order) {
+        ws_message_refuse(message, ERR_BAD_ARGUMENTS, "this operation takes no key");
+    }
+}
+
+/* What a client may have in flight; half of it when it has been stopped. */
+static bool is_full(const struct ws_socket *socket, uint32_t part)
+{
+    return socket->count >= socket->ws->limits->socket_in_flight_max / part ||
+           socket->bytes >= WS_FLIGHT_BYTES / part || socket->ws->bytes >= WS_ALL_BYTES;
+}
+
+static void count_in(struct ws_message *message, size_t bytes)
+{
+    struct ws_socket *socket = message->socket;
+
+    message->bytes = bytes;
+    socket->count++;
+    socket->bytes += bytes;
+    socket->ws->bytes += bytes;
+    if (is_full(socket, 1)) {
+        ws_intake_stop(socket, WS_STOP_FULL, true);
+    }
+}
+
+static void count_out(struct ws_message *message)
+{
+    struct ws_socket *socket = message->socket;
+
+    ASSERT(socket->count > 0 && socket->bytes >= message->bytes);
+    socket->count--;
+    socket->bytes -= message->bytes;
+    socket->ws->bytes -= message->bytes;
+    if ((socket->stops & WS_STOP_FULL) && (socket->count == 0 || !is_full(socket, 2))) {
+        ws_intake_stop(socket, WS_STOP_FULL, false);
+    }
+}
+
+struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text)
+{
+    struct ws_message *message = mem_zalloc(1, sizeof(*message));
+    struct op_fault fault;
+
+    message->ws = socket->ws;
+    message->socket = socket;
+    message->start_us = os_now_us();
+    message->request = op_request_new();
+    buf_init(&message->request->memory, SIZE_MAX / 2); /* Bounded by the message. */
+    if (op_json_parse_message(text, message->request, &message->id, &fault) != ERR_OK) {
+        message->fault = mem_dup(&fault, sizeof(fault));
+    } else {
+        fill(message);
+    }
+    list_push_back(&socket->messages, &message->node);
+    count_in(message, text.len);
+    return message;
+}
+
+/* ---- To the gate ---- */
+
+static void hold(struct ws_socket *socket)
+{
+    struct ws *ws = socket->ws;
+
+    ws_intake_stop(socket, WS_STOP_HELD, true);
+    if (list_empty(&socket->held)) {
+        list_push_back(&ws->held, &socket->held);
+    }
+    if (!ev_is_active(&ws->retry)) {
+        ev_timer_set(&ws->retry, WS_RETRY_MS / 1000.0, 0.);
+        ev_timer_start(ws->loop, &ws->retry);
+    }
+}
+
+bool ws_message_submit(struct ws_message *message)
+{
+    struct ws *ws = message->ws;
+    enum err err = ERR_OK;
+
+    ASSERT(message->step != WS_INSIDE);
+    if (ws->inside >= ws->inside_max) {
+        hold(message->socket);
+        return false;
+    }
+    message->request->lane = message->socket->lane;
+    message->request->deadline_ms = os_now_ms() + ws->limits->request_timeout_ms;
+    message->step = WS_INSIDE;
+    ws->inside++;
+    err = gate_submit(ws->gate, message->request);
+    if (err == ERR_OK) {
+        return true;
+    }
+    ws->inside--;
+    message->step = WS_NEW;
+    if (err == ERR_THROTTLED) {
+        hold(message->socket);
+        return false;
+    }
+    message->step = WS_BACK;
+    message->request->result.err = err;
+    return true;
+}
+
+/* In whose name, as of now: what came before may have changed that. */
+void ws_message_sign(struct ws_message *message)
+{
+    const struct ws_socket *socket = message->socket;
+    struct op_request *request = message->request;
+
+    principal_release(&request->principal);
+    request->principal = socket->who;
+    request->principal.auth = auth_ref(socket->who.auth);
+    if (socket->session.id != 0 && !message->about_session) {
+        request->session = (struct op_session){
+            .shown = true, .id = socket->session.id, .attach = socket->session.number};
+    }
+}
+
+/* ---- The end ---- */
+
+void ws_message_done(struct ws_message *message)
+{
+    list_remove(&message->node);
+    count_out(message);
+    ws_message_free(message);
+}
+
+/* Those that the gate holds are freed when they come back. */
+void ws_message_release_all(struct ws_socket *socket)
+{
+    list_for_each_safe (it, tmp, &socket->messages) {
+        struct ws_message *message = list_entry(it, struct ws_message, node);
+
+        list_remove(&message->node);
+        count_out(message);
+        message->socket = NULL;
+        if (message->step != WS_INSIDE) {
+            ws_message_free(message);
+        }
+    }
+    socket->next = &socket->messages;
+}

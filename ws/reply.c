@@ -1,0 +1,187 @@
+/* Replies: results, problems, and what is counted with each. */
+#include "base/os_clock.h"
+#include "ws/ws_int.h"
+
+enum {
+    RETRY_AFTER_MS = 1000,
+    STATUS_UNAUTHORIZED = 401
+};
+
+static void count(const struct ws_message *message, bool failed)
+{
+    const struct op_def *def = message->request->def;
+
+    gate_count_op(message->ws->gate, def ? def->id : 0, failed, os_now_us() - message->start_us);
+    gate_credentials_seen(message->ws->gate, &message->socket->who);
+}
+
+/* The secret of a session is shown, and there is no such session. */
+static void count_secret(const struct ws_message *message, enum err err)
+{
+    bool gone = err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED;
+
+    if (gone && message->about_session && message->request->args.secret.len > 0) {
+        gate_credentials_failed(message->ws->gate, &message->socket->who, GATE_FAILED_SESSION);
+    }
+}
+
+static bool may_retry(enum err err)
+{
+    return err == ERR_THROTTLED || err == ERR_NOT_READY || err == ERR_REPLICA_BEHIND ||
+           err == ERR_IN_FLIGHT;
+}
+
+static enum op_kind kind_of(const struct ws_message *message)
+{
+    const struct op_request *request = message->request;
+    bool is_whole = !message->fault || message->step == WS_BACK; /* It may have been done. */
+
+    return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
+}
+
+static void reply_problem(struct ws_message *message, struct op_problem *problem)
+{
+    struct ws_socket *socket = message->socket;
+    const struct op_request *request = message->request;
+    struct jsonw json;
+
+    problem->message = true;
+    problem->path = request->def ? request->args.path : slice_make(NULL, 0);
+    problem->zxid = problem->zxid ? problem->zxid : ws_order_told(socket);
+    if (may_retry(problem->err) && problem->retry_after_ms == 0) {
+        problem->retry_after_ms = RETRY_AFTER_MS;
+    }
+    count_secret(message, problem->err);
+    if (problem->err == ERR_NO_AUTH && !socket->who.auth) {
+        problem->status = STATUS_UNAUTHORIZED;
+    }
+    json = ws_out_begin(socket->ws);
+    op_json_reply_error(&json, &message->id, problem);
+    (void)ws_out_reply(socket); /* A problem is never that large. */
+    count(message, true);
+}
+
+void ws_reply_error(struct ws_message *message, enum err err, const char *detail)
+{
+    struct op_problem problem = op_problem_make(kind_of(message), err);
+
+    problem.detail = detail;
+    reply_problem(message, &problem);
+}
+
+void ws_reply_fault(struct ws_message *message)
+{
+    const struct op_fault *fault = message->fault;
+    struct op_problem problem = op_problem_make(kind_of(message), fault->err);
+
+    problem.detail = fault->detail[0] != '\0' ? fault->detail : NULL;
+    problem.has_index = fault->has_index;
+    problem.index = fault->index;
+    reply_problem(message, &problem);
+}
+
+void ws_reply_failure(struct ws_message *message, const struct op_result *result)
+{
+    const struct op_args *args = &message->request->args;
+    struct op_problem problem = op_problem_make(kind_of(message), result->err);
+    zxid_t most = ws_order_told(message->socket);
+
+    gate_credentials_refused(message->ws->gate, message->request);
+    problem.detail = result->detail;
+    problem.retry_after_ms = result->retry_after_ms;
+    problem.zxid = result->zxid < most ? result->zxid : most;
+    ws_order_saw(message->socket, problem.zxid);
+    problem.has_index = args->op_count > 0 && result->failed_index < args->op_count;
+    problem.index = result->failed_index;
+    problem.result = result;
+    problem.args = args;
+    reply_problem(message, &problem);
+}
+
+void ws_reply_slowed(struct ws_message *message, const char *detail, uint32_t retry_after_ms)
+{
+    struct op_problem problem = op_problem_make(kind_of(message), ERR_THROTTLED);
+
+    problem.detail = detail;
+    problem.retry_after_ms = retry_after_ms;
+    reply_problem(message, &problem);
+}
+
+/* What was read may be asked for again, and has large values; the reply to a write has none, and
+ * must be given. */
+static struct jsonw begin_result(struct ws *ws, bool is_read)
+{
+    struct jsonw json;
+
+    text_clear(&ws->answer, TEXT_FREE_BYTES);
+    if (is_read) {
+        jsonw_init_text(&json, &ws->answer);
+    } else {
+        jsonw_init(&json, &ws->answer.own);
+    }
+    return json;
+}
+
+bool ws_reply_result(struct ws_message *message, const struct op_result *result, uint32_t watch)
+{
+    const struct op_args *args = &message->request->args;
+    bool is_read = op_args_kind(args) == OP_KIND_READ;
+    struct jsonw json = begin_result(message->ws, is_read);
+    enum err err = ERR_OK;
+
+    if (op_json_reply(&json, message->id.number, args, result, watch) != ERR_OK) {
+        text_clear(&message->ws->answer, TEXT_FREE_BYTES);
+        ws_reply_error(message, ERR_NOT_ACCEPTABLE, "the data is not what dataformat asks for");
+        return false;
+    }
+    err = ws_out_answer(message->socket, is_read);
+    if (err != ERR_OK) {
+        ws_reply_error(message, err,
+                       err == ERR_THROTTLED
+                           ? "too much waits for clients that do not read (maxUnsentBytes)"
+                           : "the answer would be too large; ask for less");
+        return false;
+    }
+    ws_order_saw(message->socket, result->zxid);
+    count(message, false);
+    return true;
+}
+
+void ws_reply(struct ws_message *message, const struct op_result *result)
+{
+    (void)ws_reply_result(message, result, 0);
+}
+
+void ws_reply_watch(struct ws_message *message, const struct subscribe_result *result)
+{
+    struct jsonw json = ws_out_begin(message->ws);
+
+    op_json_reply_watch(&json, message->id.number, result);
+    (void)ws_out_reply(message->socket);
+    ws_order_saw(message->socket, result->zxid);
+    count(message, false);
+}
+
+struct jsonw ws_reply_begin(struct ws_message *message, zxid_t zxid)
+{
+    struct jsonw json = ws_out_begin(message->ws);
+
+    op_json_reply_begin(&json, message->id.number, zxid);
+    return json;
+}
+
+void ws_reply_end(struct ws_message *message, struct jsonw *json)
+{
+    op_json_reply_end(json);
+    (void)ws_out_reply(message->socket);
+    count(message, false);
+}
+
+void ws_reply_plain(struct ws_message *message)
+{
+    struct jsonw json;
+
+    ws_order_pump(message->ws, ZXID_MAX);
+    json = ws_reply_begin(message, ws_order_told(message->socket));
+    ws_reply_end(message, &json);
+}
