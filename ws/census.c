@@ -1,8 +1,8 @@
-/* Who watches what over sockets, for whoever asks over HTTP. */
+/* The watch listing of sockets, for requests over HTTP. */
 #include "base/check.h"
 #include "ws/ws_int.h"
 
-/* Its places are bounded by the connections of those who ask, and wait for their answers. */
+/* Bounded by the HTTP connections, each of which waits for its answer. */
 void ws_census_ask(void *ctx, struct census *census)
 {
     struct ws *ws = ctx;
@@ -14,31 +14,31 @@ void ws_census_ask(void *ctx, struct census *census)
 static struct census_client client_of(const struct ws_socket *socket)
 {
     return (struct census_client){
-        .owner = &socket->owner, .session = socket->session.id, .over = "websocket"};
+        .owner = &socket->owner, .session = socket->session.attached.id, .over = "websocket"};
 }
 
 static void add_place(const struct ws *ws, struct census *census)
 {
     const struct watch_table *table = subscribe_table(ws->subscriber);
     const struct watch *watch = watch_at(table, census->path, NULL);
-    bool go_on = true;
+    bool more = true;
 
-    while (watch && go_on) {
+    while (watch && more) {
         struct census_client client = client_of(list_entry(watch->owner, struct ws_socket, owner));
 
-        go_on = census_add_watch(census, &client, watch);
+        more = census_add_watch(census, &client, watch);
         watch = watch_at(table, census->path, watch);
     }
 }
 
 static void add_all(struct ws *ws, struct census *census)
 {
-    bool go_on = true;
+    bool more = true;
 
-    for (struct list *it = ws->sockets.next; it != &ws->sockets && go_on; it = it->next) {
+    for (struct list *it = ws->sockets.next; it != &ws->sockets && more; it = it->next) {
         struct census_client client = client_of(list_entry(it, struct ws_socket, node));
 
-        go_on = census_add_client(census, &client);
+        more = census_add_client(census, &client);
     }
 }
 

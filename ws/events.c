@@ -1,7 +1,7 @@
 /*
- * What clients are told, in the order in which it happened. Everything is handed out here: before a
- * reply leaves, the subscriber is pumped up to the state of that reply, for all sockets; so on each
- * socket an event precedes whatever shows its effect.
+ * Events: the subscriber hands out each change with the watches that it matches, for all sockets,
+ * in the order of the changes. Watches are added here, too, because the reply to a watch precedes
+ * the events that the watch has missed.
  */
 #include "base/check.h"
 #include "ws/ws_int.h"
@@ -11,7 +11,7 @@ static struct ws_socket *socket_of(struct watch_owner *owner)
     return list_entry(owner, struct ws_socket, owner);
 }
 
-/* The first comma of an event stands behind its name. */
+/* The first comma of an event stands after its name. */
 static size_t split_of(const struct buf *text)
 {
     const uint8_t *comma = memchr(text->data, ',', text->len);
@@ -20,8 +20,8 @@ static size_t split_of(const struct buf *text)
     return (size_t)(comma - text->data) + 1;
 }
 
-/* What the watches of one socket that an event is for want of it together: the data if one of them
- * does, in the format of the oldest that does. */
+/* What the matching watches of one socket want together: the data if one of them wants it, in the
+ * format of the oldest that does. */
 struct wish {
     bool values;
     enum op_dataformat format;
@@ -48,7 +48,7 @@ static bool holds(const struct ws_payload *payload, const struct watch_event *ev
            slice_eq(buf_slice(&payload->path), event->path);
 }
 
-/* The same for all who are told of it, but for a difference, which each has of its own. */
+/* The same for all sockets. Only a difference is written for each socket by itself. */
 static void write_payload(struct ws_payload *payload, const struct watch_event *event,
                           const struct wish *wish)
 {
@@ -76,12 +76,12 @@ static void write_payload(struct ws_payload *payload, const struct watch_event *
     payload->format = wish->format;
 }
 
-/* The event of a one-shot watch is its only one; all others can be told later instead. */
+/* The event of a one-shot watch is its only one; all others can be sent later instead. */
 static struct piece_tag tag_of(const struct ws_socket *socket, const struct watch *hits,
                                const struct watch_event *event)
 {
     struct piece_tag tag = {.kind = PIECE_EVENT,
-                            .starts = event->diff || event->zxid != socket->told,
+                            .starts = event->diff || event->zxid != socket->order.last_event,
                             .watch = hits->hit_next ? 0 : hits->id,
                             .from = event->diff ? hits->diff_since : event->zxid - 1};
 
@@ -118,14 +118,14 @@ static void send_event(struct ws_socket *socket, const struct watch *hits,
     const struct piece_tag tag = tag_of(socket, hits, event);
 
     ws_out_event(socket, &tag, parts, payload->shared, payload->split);
-    socket->told = event->zxid;
+    socket->order.last_event = event->zxid;
     ws_order_saw(socket, event->zxid);
     metric_add(&ws->metrics.events, 1);
 }
 
 /* ---- Watches ---- */
 
-/* The reply to a watch precedes what the watch has missed. */
+/* The reply to a watch precedes the events that the watch has missed. */
 static void answer(struct ws *ws)
 {
     struct ws_answering *answering = &ws->answering;
@@ -140,7 +140,7 @@ static void answer(struct ws *ws)
     } else {
         struct subscribe_result shown = answering->result;
 
-        /* Others may have missed something while this one was added. */
+        /* Other watches may have got lags while this one was added. */
         shown.zxid = ws_lags_bound(answering->message->socket, shown.zxid);
         ws_reply_watch(answering->message, &shown);
     }
@@ -155,7 +155,7 @@ static void on_event(void *ctx, struct watch_owner *owner, struct watch *hits,
     if (ws->answering.message && ws->answering.message->socket == socket) {
         answer(ws);
     }
-    if (!socket->open || socket->farewell || socket->mute) {
+    if (!socket->open || socket->closing.farewell || socket->closing.mute) {
         return;
     }
     hits = ws_overrun_hold(socket, hits, event);
@@ -215,13 +215,14 @@ static void on_lost(void *ctx, zxid_t from)
     ws_overrun_lost(ws, from);
 }
 
-/* Core thread. While there is no socket nobody waits for news, and the first one that opens catches
- * up before it is told anything; now and then all the same, so that this is never far. */
+/* Core thread. Without sockets nothing waits for changes, and the first socket that opens catches
+ * up before its first message. The thread is woken now and then all the same, so that there is
+ * never much to catch up with. */
 static void wake(void *ctx)
 {
     struct ws *ws = ctx;
 
-    if (atomic_load(&ws->taken) > 0 || ++ws->unheard % WS_UNHEARD_MAX == 0) {
+    if (atomic_load(&ws->taken) > 0 || ++ws->skipped_wakeups % WS_SKIPPED_WAKEUPS_MAX == 0) {
         ev_async_send(ws->loop, &ws->changed);
     }
 }

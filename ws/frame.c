@@ -129,7 +129,7 @@ static bool take_length(struct ws_frame_reader *reader)
     return true;
 }
 
-/* What is known once so many bytes of the head are here; false: a fault. */
+/* Checks what this many bytes of the head show; false: a fault. */
 static bool check_head(struct ws_frame_reader *reader)
 {
     if (reader->head_len == 1) {
@@ -156,7 +156,7 @@ static void begin_payload(struct ws_frame_reader *reader)
     reader->in_message = !is_final(reader);
 }
 
-/* False: not whole yet, or a fault. */
+/* False: incomplete, or a fault. */
 static bool take_head(struct ws_frame_reader *reader, uint8_t **at, size_t *len)
 {
     while (!reader->in_payload) {
@@ -221,7 +221,7 @@ static void end_frame(struct ws_frame_reader *reader)
     reader->head_len = 0;
 }
 
-/* NONE: an empty frame in the middle of a message tells nothing. */
+/* NONE: an empty frame in the middle of a message has no effect. */
 static enum ws_frame_kind take_piece(struct ws_frame_reader *reader, uint8_t **at, size_t *len,
                                      struct ws_frame *frame)
 {
@@ -240,7 +240,8 @@ static enum ws_frame_kind take_piece(struct ws_frame_reader *reader, uint8_t **a
     return !empty || first || frame->last ? WS_FRAME_PIECE : WS_FRAME_NONE;
 }
 
-bool ws_frame_is_close_code(uint16_t code)
+/* May a close frame carry this code (RFC 6455, section 7.4, and IANA's registry)? */
+static bool is_close_code(uint16_t code)
 {
     return (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014) ||
            (code >= 3000 && code <= 4999);
@@ -259,7 +260,7 @@ static bool check_close(struct ws_frame_reader *reader, struct ws_frame *frame)
         return break_rule(reader, "a close frame with half a code");
     }
     frame->code = (uint16_t)(bytes[0] << 8 | bytes[1]);
-    if (!ws_frame_is_close_code(frame->code)) {
+    if (!is_close_code(frame->code)) {
         return break_rule(reader, "a close code that may not be sent");
     }
     frame->bytes = slice_make(bytes + CODE_LEN, len - CODE_LEN);

@@ -20,13 +20,13 @@ enum {
     WS_FRAME_CONTROL_MAX = 125 /* Payload of a control frame. */
 };
 
-/* What a client's bytes are worth next. */
+/* What comes next in a client's bytes. */
 enum ws_frame_kind {
     WS_FRAME_NONE,  /* Nothing until there are more bytes. */
     WS_FRAME_PIECE, /* Payload of a message. */
     WS_FRAME_PING,
     WS_FRAME_PONG,
-    WS_FRAME_CLOSE, /* The last: what comes behind it is passed over. */
+    WS_FRAME_CLOSE, /* The last: later bytes are skipped. */
     WS_FRAME_FAULT  /* The last: the client breaks the protocol. */
 };
 
@@ -34,21 +34,21 @@ struct ws_frame {
     struct slice bytes; /* Unmasked: in the caller's bytes, or until the next call in the reader. */
     bool text;          /* PIECE: of a text message, not of a binary one. */
     bool last;          /* PIECE: ends its message. */
-    uint16_t code;      /* CLOSE: what the client gives, 0: none. FAULT: what to close with. */
+    uint16_t code;      /* CLOSE: the client's code, 0: none. FAULT: the code to close with. */
     const char *reason; /* FAULT: a constant sentence that fits a close frame. */
 };
 
 struct ws_frame_reader {
     uint64_t message_max; /* Payload bytes of a message in all its frames. */
     uint64_t message;     /* Of the message so far, the frame at hand included. */
-    uint64_t left;        /* Payload of the frame at hand that has not come. */
+    uint64_t left;        /* Payload of the frame at hand that has not arrived. */
     uint8_t head[WS_FRAME_HEAD_MAX];
     uint8_t head_len;    /* Bytes of it that are here. */
     uint8_t mask_at;     /* Which byte of the mask is next. */
-    bool in_payload;     /* The head is whole. */
+    bool in_payload;     /* The head is complete. */
     bool in_message;     /* A message has begun and its last frame has not. */
     bool text;           /* The message at hand. */
-    bool closed;         /* A close frame has come. */
+    bool closed;         /* A close frame has arrived. */
     uint16_t code;       /* Of the fault; 0: none. */
     uint8_t control_len; /* Bytes of a control frame that are here. */
     uint8_t control[WS_FRAME_CONTROL_MAX];
@@ -58,12 +58,9 @@ struct ws_frame_reader {
 void ws_frame_init(struct ws_frame_reader *reader, uint64_t message_max);
 
 /* Takes bytes off the front of the `*len` at `*at`, which it unmasks in place, until there is
- * something to tell. WS_FRAME_NONE: all are taken. Pieces are as the bytes come: only their sum,
- * and `last`, do not depend on how the stream is cut. */
+ * something to return. WS_FRAME_NONE: all are taken. How a message is cut into pieces depends on
+ * how its bytes arrive; their sum, and `last`, do not. */
 enum ws_frame_kind ws_frame_next(struct ws_frame_reader *reader, uint8_t **at, size_t *len,
                                  struct ws_frame *ret_frame);
-
-/* May a close frame carry this code (RFC 6455, section 7.4, and IANA's registry)? */
-bool ws_frame_is_close_code(uint16_t code);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What a socket's watches have missed: a list of lags, oldest first. A lag is a watch that is held,
- * and the zxid behind which it continues. Events that wait are thrown away here, too: that makes
- * lags of their watches.
+ * What the watches of a socket have missed: a list of lags, oldest first. A lag is a held watch and
+ * the zxid after which it continues. Discarding events that wait in the queue belongs here, too: it
+ * makes lags of their watches.
  */
 #include "base/check.h"
 #include "base/mem.h"
@@ -11,57 +11,62 @@ enum {
     LAGS_CAP_MIN = 4
 };
 
-/* Forgets those that have caught up, and those whose watch was removed meanwhile: there are never
- * more than watches. */
+/* Removes lags that have caught up, and those whose watch is gone: so there are never more lags
+ * than watches. */
 static void tidy(struct ws_socket *socket)
 {
     const struct watch_table *table = subscribe_table(socket->ws->subscriber);
+    struct ws_lags *lags = &socket->lags;
     uint32_t kept = 0;
 
-    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        if (watch_by_id(table, &socket->owner, socket->lags[i].watch)) {
-            socket->lags[kept++] = socket->lags[i];
+    for (uint32_t i = lags->first; i < lags->count; i++) {
+        if (watch_by_id(table, &socket->owner, lags->list[i].watch)) {
+            lags->list[kept++] = lags->list[i];
         }
     }
-    socket->lag_first = 0;
-    socket->lag_count = kept;
+    lags->first = 0;
+    lags->count = kept;
     ASSERT(kept <= socket->owner.count);
 }
 
 static void make_room(struct ws_socket *socket)
 {
-    if (socket->lag_count < socket->lag_cap) {
+    struct ws_lags *lags = &socket->lags;
+
+    if (lags->count < lags->cap) {
         return;
     }
     tidy(socket);
-    if (socket->lag_count >= socket->lag_cap / 2) {
-        socket->lag_cap = socket->lag_cap > 0 ? 2 * socket->lag_cap : LAGS_CAP_MIN;
-        socket->lags = mem_realloc(socket->lags, socket->lag_cap * sizeof(*socket->lags));
+    if (lags->count >= lags->cap / 2) {
+        lags->cap = lags->cap > 0 ? 2 * lags->cap : LAGS_CAP_MIN;
+        lags->list = mem_realloc(lags->list, lags->cap * sizeof(*lags->list));
     }
 }
 
 void ws_lags_add(struct ws_socket *socket, uint32_t watch, zxid_t from, bool gap)
 {
+    struct ws_lags *lags = &socket->lags;
+
     make_room(socket);
-    ASSERT(socket->lag_count < socket->lag_cap);
-    socket->lags[socket->lag_count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
+    ASSERT(lags->count < lags->cap);
+    lags->list[lags->count++] = (struct ws_lag){.watch = watch, .gap = gap, .from = from};
 }
 
-/* What was thrown away on the way here is still to be told. */
+/* If the watch was held again on the way, its newest lag stays. */
 void ws_lags_resumed(struct ws_socket *socket, uint32_t id)
 {
     const struct watch_table *table = subscribe_table(socket->ws->subscriber);
     const struct watch *watch = watch_by_id(table, &socket->owner, id);
+    struct ws_lags *lags = &socket->lags;
     bool held = watch && watch->held;
 
-    for (uint32_t i = socket->lag_count; i > socket->lag_first; i--) {
-        if (socket->lags[i - 1].watch != id) {
+    for (uint32_t i = lags->count; i > lags->first; i--) {
+        if (lags->list[i - 1].watch != id) {
             continue;
         }
         if (!held) {
-            memmove(&socket->lags[i - 1], &socket->lags[i],
-                    (socket->lag_count - i) * sizeof(*socket->lags));
-            socket->lag_count--;
+            memmove(&lags->list[i - 1], &lags->list[i], (lags->count - i) * sizeof(*lags->list));
+            lags->count--;
         }
         held = false;
     }
@@ -69,13 +74,15 @@ void ws_lags_resumed(struct ws_socket *socket, uint32_t id)
 
 bool ws_lags_any(const struct ws_socket *socket)
 {
-    return socket->lag_count > socket->lag_first;
+    return socket->lags.count > socket->lags.first;
 }
 
 zxid_t ws_lags_bound(const struct ws_socket *socket, zxid_t zxid)
 {
-    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        zxid = socket->lags[i].from < zxid ? socket->lags[i].from : zxid;
+    const struct ws_lags *lags = &socket->lags;
+
+    for (uint32_t i = lags->first; i < lags->count; i++) {
+        zxid = lags->list[i].from < zxid ? lags->list[i].from : zxid;
     }
     return zxid;
 }
@@ -85,21 +92,26 @@ bool ws_lags_none_until(const struct ws_socket *socket, zxid_t zxid)
     return ws_lags_bound(socket, zxid) == zxid;
 }
 
-void ws_lags_release(struct ws_socket *socket)
+void ws_lags_forget(struct ws_socket *socket)
 {
-    list_remove(&socket->behind);
-    mem_free(socket->lags);
+    struct ws_lags *lags = &socket->lags;
+
+    mem_free(lags->list);
+    lags->list = NULL;
+    lags->first = 0;
+    lags->count = 0;
+    lags->cap = 0;
 }
 
-/* ---- Thrown away ---- */
+/* ---- Discarding ---- */
 
-/* From where watches are to be told again, while the end of a queue is thrown away. */
+/* From where watches continue, while the end of a queue is discarded. */
 struct cutting {
     struct ws_socket *socket;
     struct map by_watch; /* To one of `rewinds`. */
     struct ws_lag *rewinds;
     uint32_t count;
-    zxid_t all; /* All watches, from there at least. */
+    zxid_t all; /* All watches continue from here, or earlier. */
 };
 
 static void on_cut(void *ctx, const struct piece_tag *tag)
@@ -125,7 +137,7 @@ static void on_cut(void *ctx, const struct piece_tag *tag)
     }
 }
 
-/* Where this watch has to go on, if it was told of what was thrown away. */
+/* Where this watch continues if one of the discarded events was for it; else ZXID_MAX. */
 static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch)
 {
     const struct ws_lag *rewind = map_get_u64(&cutting->by_watch, watch->id);
@@ -138,9 +150,10 @@ static zxid_t rewind_of(const struct cutting *cutting, const struct watch *watch
 static void rewind_lags(struct ws_socket *socket, const struct cutting *cutting)
 {
     const struct watch_table *table = subscribe_table(socket->ws->subscriber);
+    const struct ws_lags *lags = &socket->lags;
 
-    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        struct ws_lag *lag = &socket->lags[i];
+    for (uint32_t i = lags->first; i < lags->count; i++) {
+        struct ws_lag *lag = &lags->list[i];
         const struct watch *watch = watch_by_id(table, &socket->owner, lag->watch);
         zxid_t from = watch ? rewind_of(cutting, watch) : ZXID_MAX;
 
@@ -165,17 +178,18 @@ static void rewind_watches(struct ws_socket *socket, const struct cutting *cutti
     }
 }
 
-/* Of all that it has missed: what was said of that may have been thrown away, too. */
-static void tell_all_overrun(struct ws_socket *socket)
+/* Names all lags: earlier notices of them may have been discarded, too. */
+static void notify_all(struct ws_socket *socket)
 {
+    const struct ws_lags *lags = &socket->lags;
     uint32_t ids[WS_IDS_MAX];
     zxid_t least = ZXID_MAX;
     size_t count = 0;
 
-    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        ids[count++] = socket->lags[i].watch;
-        least = socket->lags[i].from < least ? socket->lags[i].from : least;
-        if (count == WS_IDS_MAX || i + 1 == socket->lag_count) {
+    for (uint32_t i = lags->first; i < lags->count; i++) {
+        ids[count++] = lags->list[i].watch;
+        least = lags->list[i].from < least ? lags->list[i].from : least;
+        if (count == WS_IDS_MAX || i + 1 == lags->count) {
             ws_notice_overrun(socket, ids, count, least);
             least = ZXID_MAX;
             count = 0;
@@ -192,13 +206,13 @@ void ws_lags_cut(struct ws_socket *socket)
     };
 
     map_init(&cutting.by_watch);
-    if (pieces_cut(&socket->out, on_cut, &cutting) > 0) {
+    if (pieces_cut(&socket->out.pieces, on_cut, &cutting) > 0) {
         tidy(socket);
         rewind_lags(socket, &cutting);
         rewind_watches(socket, &cutting);
-        tell_all_overrun(socket);
-        socket->told = 0;
-        socket->must_empty = true;
+        notify_all(socket);
+        socket->order.last_event = 0;
+        socket->lags.must_empty = true;
     }
     map_release(&cutting.by_watch);
     mem_free(cutting.rewinds);

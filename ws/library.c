@@ -1,8 +1,8 @@
 /*
- * What libwebsockets asks and is told. It keeps our connections as raw sockets on a libev loop: it
- * says when bytes have come and when there is room for more, and closes. Handshake and frames are
- * ours (handshake.c, frame.c, out.c), because its own reader of frames takes what RFC 6455 forbids
- * and does not show it. Its own poll loop would walk all connections at every wake-up.
+ * The callbacks of libwebsockets. It keeps our connections as raw sockets on a libev loop: it
+ * reports arrived bytes and room for more, and closes. Handshake and frames are ours (handshake.c,
+ * frame.c, out.c), because its own reader of frames accepts, silently, frames that RFC 6455
+ * forbids. Its own poll loop would walk all connections at every wake-up.
  */
 #include "base/check.h"
 #include "base/log.h"
@@ -26,7 +26,7 @@ static const struct lws_protocols protocols[] = {
     {.name = NULL},
 };
 
-/* No validity checks: beat.c does that. */
+/* No validity checks: beat.c has its own. */
 static const lws_retry_bo_t no_checks = {.secs_since_valid_ping = 0, .secs_since_valid_hangup = 0};
 
 static void on_log(int level, const char *line)
@@ -66,8 +66,8 @@ void ws_library_close(struct ws *ws)
     }
 }
 
-/* The head that the acceptor has looked at is still in the socket. The kernel of a connection that
- * has just been made takes an answer of that size at once. */
+/* The request's head, which the acceptor has checked, is still in the socket. The kernel takes an
+ * answer of this size at once, because the connection is new. */
 static bool shake_hands(int fd, const struct ws_arrival *arrival)
 {
     struct buf answer;
@@ -91,7 +91,7 @@ static void opened(struct ws_socket *socket, struct lws *wsi)
     ws_socket_opened(socket);
 }
 
-/* When it fails, the library has closed the descriptor, and may or may not have told of it. */
+/* When it fails, the library has closed the descriptor, and may or may not have called back. */
 static void adopt(struct ws_socket *socket, int fd)
 {
     struct ws *ws = socket->ws;
@@ -133,7 +133,7 @@ static int writable(struct ws_socket *socket)
     if (!socket->open) {
         return -1;
     }
-    socket->full = false;
+    socket->out.full = false;
     ws_turn_soon(socket);
     return 0;
 }

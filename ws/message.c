@@ -69,11 +69,11 @@ static void fill(struct ws_message *message)
     }
 }
 
-/* What a client may have in flight; half of it when it has been stopped. */
+/* At the limit of messages in flight: `part` 2 is the level at which a stopped client continues. */
 static bool is_full(const struct ws_socket *socket, uint32_t part)
 {
-    return socket->count >= socket->ws->limits->socket_in_flight_max / part ||
-           socket->bytes >= WS_FLIGHT_BYTES / part || socket->ws->bytes >= WS_ALL_BYTES;
+    return socket->queue.count >= socket->ws->limits->socket_in_flight_max / part ||
+           socket->queue.bytes >= WS_FLIGHT_BYTES / part || socket->ws->bytes >= WS_ALL_BYTES;
 }
 
 static void count_in(struct ws_message *message, size_t bytes)
@@ -81,8 +81,8 @@ static void count_in(struct ws_message *message, size_t bytes)
     struct ws_socket *socket = message->socket;
 
     message->bytes = bytes;
-    socket->count++;
-    socket->bytes += bytes;
+    socket->queue.count++;
+    socket->queue.bytes += bytes;
     socket->ws->bytes += bytes;
     if (is_full(socket, 1)) {
         ws_intake_stop(socket, WS_STOP_FULL, true);
@@ -93,11 +93,12 @@ static void count_out(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
 
-    ASSERT(socket->count > 0 && socket->bytes >= message->bytes);
-    socket->count--;
-    socket->bytes -= message->bytes;
+    ASSERT(socket->queue.count > 0 && socket->queue.bytes >= message->bytes);
+    socket->queue.count--;
+    socket->queue.bytes -= message->bytes;
     socket->ws->bytes -= message->bytes;
-    if ((socket->stops & WS_STOP_FULL) && (socket->count == 0 || !is_full(socket, 2))) {
+    if ((socket->intake.stops & WS_STOP_FULL) &&
+        (socket->queue.count == 0 || !is_full(socket, 2))) {
         ws_intake_stop(socket, WS_STOP_FULL, false);
     }
 }
@@ -117,7 +118,7 @@ struct ws_message *ws_message_new(struct ws_socket *socket, struct slice text)
     } else {
         fill(message);
     }
-    list_push_back(&socket->messages, &message->node);
+    list_push_back(&socket->queue.messages, &message->node);
     count_in(message, text.len);
     return message;
 }
@@ -129,8 +130,8 @@ static void hold(struct ws_socket *socket)
     struct ws *ws = socket->ws;
 
     ws_intake_stop(socket, WS_STOP_HELD, true);
-    if (list_empty(&socket->held)) {
-        list_push_back(&ws->held, &socket->held);
+    if (list_empty(&socket->queue.held)) {
+        list_push_back(&ws->held, &socket->queue.held);
     }
     if (!ev_is_active(&ws->retry)) {
         ev_timer_set(&ws->retry, WS_RETRY_MS / 1000.0, 0.);
@@ -148,7 +149,7 @@ bool ws_message_submit(struct ws_message *message)
         hold(message->socket);
         return false;
     }
-    message->request->lane = message->socket->lane;
+    message->request->lane = message->socket->queue.lane;
     message->request->deadline_ms = os_now_ms() + ws->limits->request_timeout_ms;
     message->step = WS_INSIDE;
     ws->inside++;
@@ -167,22 +168,23 @@ bool ws_message_submit(struct ws_message *message)
     return true;
 }
 
-/* In whose name, as of now: what came before may have changed that. */
+/* As of now: earlier messages may have changed the identities or the session. */
 void ws_message_sign(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;
     struct op_request *request = message->request;
 
     principal_release(&request->principal);
-    request->principal = socket->who;
-    request->principal.auth = auth_ref(socket->who.auth);
-    if (socket->session.id != 0 && !message->about_session) {
-        request->session = (struct op_session){
-            .shown = true, .id = socket->session.id, .attach = socket->session.number};
+    request->principal = socket->principal;
+    request->principal.auth = auth_ref(socket->principal.auth);
+    if (socket->session.attached.id != 0 && !message->about_session) {
+        request->session = (struct op_session){.shown = true,
+                                               .id = socket->session.attached.id,
+                                               .attach = socket->session.attached.number};
     }
 }
 
-/* ---- The end ---- */
+/* ---- Answered, or dropped ---- */
 
 void ws_message_done(struct ws_message *message)
 {
@@ -191,10 +193,10 @@ void ws_message_done(struct ws_message *message)
     ws_message_free(message);
 }
 
-/* Those that the gate holds are freed when they come back. */
+/* Messages whose request is inside the gate are freed when it comes back. */
 void ws_message_release_all(struct ws_socket *socket)
 {
-    list_for_each_safe (it, tmp, &socket->messages) {
+    list_for_each_safe (it, tmp, &socket->queue.messages) {
         struct ws_message *message = list_entry(it, struct ws_message, node);
 
         list_remove(&message->node);
@@ -204,5 +206,5 @@ void ws_message_release_all(struct ws_socket *socket)
             ws_message_free(message);
         }
     }
-    socket->next = &socket->messages;
+    socket->queue.next = &socket->queue.messages;
 }

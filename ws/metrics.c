@@ -1,9 +1,10 @@
-/* Counters of sockets, for /metrics. */
+/* Counters of WebSocket connections, for /metrics. */
 #include "ws/ws_int.h"
 
 #include <stdio.h>
 
-/* The codes that a socket of ours is closed with; 0: by its client, or by a broken connection. */
+/* The codes that the server closes sockets with; 0: closed by its client, or a broken connection.
+ */
 static const enum ws_code codes[] = {
     WS_CODE_NONE,   WS_CODE_GOING_AWAY, WS_CODE_NOT_TEXT,      WS_CODE_NOT_UTF8,
     WS_CODE_POLICY, WS_CODE_TOO_LARGE,  WS_CODE_SESSION_ENDED, WS_CODE_SESSION_MOVED,
@@ -38,21 +39,25 @@ void ws_metrics_write(void *ctx, struct buf *out)
     const struct ws_metrics *metrics = &ws->metrics;
     char label[sizeof("code=\"client\"") + 8];
 
-    put(out, "zabra_ws_sockets", "gauge", "Open WebSockets.", &metrics->sockets);
-    put(out, "zabra_ws_sockets_total", "counter", "WebSockets taken.", &metrics->sockets_ever);
-    put(out, "zabra_ws_messages_total", "counter", "Messages of clients.", &metrics->messages);
-    put(out, "zabra_ws_events_total", "counter", "Events told.", &metrics->events);
-    put(out, "zabra_ws_watches", "gauge", "Watches of all WebSockets.", &metrics->watches);
-    put(out, "zabra_ws_unfinished_bytes", "gauge", "Bytes of messages that are not whole yet.",
+    put(out, "zabra_ws_sockets", "gauge", "Open WebSocket connections.", &metrics->sockets);
+    put(out, "zabra_ws_sockets_total", "counter", "WebSocket connections accepted.",
+        &metrics->sockets_ever);
+    put(out, "zabra_ws_messages_total", "counter", "Messages received from clients.",
+        &metrics->messages);
+    put(out, "zabra_ws_events_total", "counter", "Events sent.", &metrics->events);
+    put(out, "zabra_ws_watches", "gauge", "Watches of all WebSocket connections.",
+        &metrics->watches);
+    put(out, "zabra_ws_unfinished_bytes", "gauge", "Bytes of incomplete messages.",
         &metrics->pieces);
     put(out, "zabra_ws_overruns_total", "counter",
-        "Watches whose events were thrown away because their client was slow.", &metrics->overruns);
-    put(out, "zabra_ws_gaps_total", "counter", "Gaps told.", &metrics->gaps);
+        "Watches whose events were discarded because their client was slow.", &metrics->overruns);
+    put(out, "zabra_ws_gaps_total", "counter", "Gaps reported to clients.", &metrics->gaps);
     put(out, "zabra_ws_unsent_refused_total", "counter",
-        "Reads refused because the reply found no room in maxUnsentBytes.",
+        "Reads refused because their reply did not fit into maxUnsentBytes.",
         &metrics->refused_unsent);
     put(out, "zabra_ws_sent_bytes_total", "counter", "Bytes sent.", &metrics->sent_bytes);
-    metric_head(out, "zabra_ws_closed_total", "counter", "WebSockets closed, by our close code.");
+    metric_head(out, "zabra_ws_closed_total", "counter",
+                "WebSocket connections closed, by the close code of the server.");
     for (size_t i = 0; i < CODES; i++) {
         if (codes[i] == WS_CODE_NONE) {
             (void)snprintf(label, sizeof(label), "code=\"client\"");

@@ -1,4 +1,4 @@
-/* What the server says by itself, besides events. */
+/* Messages that the server sends by itself, besides events. */
 #include "ws/ws_int.h"
 
 void ws_notice_heartbeat(struct ws_socket *socket, zxid_t zxid)
@@ -13,7 +13,7 @@ void ws_notice_session(struct ws_socket *socket, const char *state, zxid_t zxid)
 {
     struct jsonw json = ws_out_begin(socket->ws);
 
-    op_json_session_event(&json, state, socket->session.id, zxid);
+    op_json_session_event(&json, state, socket->session.attached.id, zxid);
     (void)ws_out_end(socket, PIECE_FIXED);
 }
 
@@ -27,7 +27,7 @@ void ws_notice_closing(struct ws_socket *socket)
     jsonw_init(&json, &servers);
     gate_write_servers(ws->gate, &json);
     json = ws_out_begin(ws);
-    op_json_closing(&json, socket->reason, buf_slice(&servers));
+    op_json_closing(&json, socket->closing.reason, buf_slice(&servers));
     (void)ws_out_end(socket, PIECE_FIXED);
     buf_release(&servers);
 }

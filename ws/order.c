@@ -1,6 +1,7 @@
 /*
- * The order of events and replies: before a reply leaves, the subscriber is pumped up to the state
- * of that reply, for all sockets; so on each socket an event precedes whatever shows its effect.
+ * The order of events and replies. Before a reply leaves, the subscriber is pumped up to the state
+ * of that reply, for all sockets: so on each socket an event precedes every reply that shows its
+ * effect.
  */
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
@@ -9,11 +10,10 @@ const char ws_order_taking_over[] = "this replica is taking over another state";
 
 void ws_order_saw(struct ws_socket *socket, zxid_t zxid)
 {
-    socket->seen = zxid > socket->seen ? zxid : socket->seen;
+    socket->order.seen = zxid > socket->order.seen ? zxid : socket->order.seen;
 }
 
-/* All up to there, and no more, may be claimed at any time. */
-zxid_t ws_order_told(const struct ws_socket *socket)
+zxid_t ws_order_complete(const struct ws_socket *socket)
 {
     return ws_lags_bound(socket, subscribe_at(socket->ws->subscriber));
 }
@@ -34,14 +34,15 @@ void ws_order_pump_some(struct ws *ws)
     }
 }
 
-static bool comes_after(struct ws_socket *socket, zxid_t until)
+/* Has the client received all events up to this zxid? */
+static bool has_all(struct ws_socket *socket, zxid_t until)
 {
     struct ws *ws = socket->ws;
 
-    list_remove(&socket->untold);
+    list_remove(&socket->order.waiting);
     ws_order_pump(ws, until);
     if (subscribe_at(ws->subscriber) < until) {
-        list_push_back(&ws->untold, &socket->untold);
+        list_push_back(&ws->waiting, &socket->order.waiting);
         return false;
     }
     return ws_lags_none_until(socket, until);
@@ -49,16 +50,16 @@ static bool comes_after(struct ws_socket *socket, zxid_t until)
 
 void ws_order_retry(struct ws *ws)
 {
-    while (!list_empty(&ws->untold)) {
-        struct ws_socket *socket = list_first(&ws->untold, struct ws_socket, untold);
+    while (!list_empty(&ws->waiting)) {
+        struct ws_socket *socket = list_first(&ws->waiting, struct ws_socket, order.waiting);
 
-        list_remove(&socket->untold);
+        list_remove(&socket->order.waiting);
         ws_turn_soon(socket);
     }
 }
 
-/* While another state is put in place nothing is told, and that state may be an older one: the
- * changes may not come, or not be the same. A write that was done may then not be what it was. */
+/* While this replica takes over another state there are no events, and that state may be an older
+ * one: the changes may never come, or be others. Then also a write that was done may be undone. */
 static void refuse_late(struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -66,10 +67,10 @@ static void refuse_late(struct ws_message *message)
     uint64_t now_us = os_now_us();
     bool write = op_args_kind(&request->args) == OP_KIND_WRITE;
 
-    if (message->untold_us == 0) {
-        message->untold_us = now_us;
+    if (message->waits_since_us == 0) {
+        message->waits_since_us = now_us;
     }
-    if (now_us - message->untold_us < patience_us) {
+    if (now_us - message->waits_since_us < patience_us) {
         return;
     }
     if (!write) {
@@ -83,10 +84,10 @@ static void refuse_late(struct ws_message *message)
 
 bool ws_order_allows(struct ws_message *message, zxid_t until)
 {
-    if (comes_after(message->socket, until)) {
+    if (has_all(message->socket, until)) {
         return true;
     }
-    if (!list_empty(&message->socket->untold)) {
+    if (!list_empty(&message->socket->order.waiting)) {
         refuse_late(message);
     }
     return false;

@@ -1,8 +1,8 @@
 /*
- * Bytes on their way to a client. They are written here and not by the library, so that many frames
- * leave in one system call, and outside of its writable callback: that costs two changes of the
- * poll set a message. What the kernel does not take stays here: the library does not read a raw
- * socket while it has something to send itself, and looks at it again and again.
+ * Frames to a client. They are written here and not by the library, so that many frames leave in
+ * one system call, and outside of its writable callback, which costs two changes of the poll set
+ * for each message. Bytes that the kernel does not take stay here: a raw socket for which the
+ * library has bytes to send is not read, and is polled again and again.
  */
 #include "base/check.h"
 #include "base/loop.h"
@@ -47,14 +47,14 @@ void ws_out_event(struct ws_socket *socket, const struct piece_tag *tag,
     struct slice all[1 + WS_PARTS];
     size_t len = shared ? shared->len - shared_at : 0;
 
-    ASSERT(!socket->farewell);
+    ASSERT(!socket->closing.farewell);
     for (size_t i = 0; i < WS_PARTS; i++) {
         all[1 + i] = parts[i];
         len += parts[i].len;
     }
     all[0] = slice_make(head, frame_head(head, len));
-    pieces_put_tagged(&socket->out, tag, all, 1 + WS_PARTS, shared, shared_at);
-    socket->dry = false;
+    pieces_put_tagged(&socket->out.pieces, tag, all, 1 + WS_PARTS, shared, shared_at);
+    socket->out.dry = false;
     ws_turn_soon(socket);
 }
 
@@ -63,13 +63,14 @@ static void put(struct ws_socket *socket, enum piece_kind kind, struct slice hea
 {
     const struct slice parts[] = {head, text};
 
-    if (socket->farewell) {
+    if (socket->closing.farewell) {
         return;
     }
     if (kind == PIECE_FIXED) {
-        pieces_put(&socket->out, parts, 2);
+        pieces_put(&socket->out.pieces, parts, 2);
     } else {
-        pieces_put_tagged(&socket->out, &(struct piece_tag){.kind = kind}, parts, 2, NULL, 0);
+        pieces_put_tagged(&socket->out.pieces, &(struct piece_tag){.kind = kind}, parts, 2, NULL,
+                          0);
     }
     ws_turn_soon(socket);
 }
@@ -83,7 +84,7 @@ static void put_control(struct ws_socket *socket, enum piece_kind kind, uint8_t 
     put(socket, kind, slice_make(head, sizeof(head)), payload);
 }
 
-/* It carries the time, which the pong repeats (RFC 6455, 5.5.3). */
+/* A ping carries the time, which its pong repeats (RFC 6455, 5.5.3). */
 void ws_out_ping(struct ws_socket *socket)
 {
     uint64_t now_ms = os_now_ms();
@@ -91,15 +92,16 @@ void ws_out_ping(struct ws_socket *socket)
     put_control(socket, PIECE_BEAT, FRAME_PING, slice_make(&now_ms, sizeof(now_ms)));
 }
 
-/* At most one pong is on its way at a time; the next one answers the newest ping. */
-void ws_out_pong(struct ws_socket *socket)
+/* One pong at a time is under way; the next one answers the newest ping. */
+static void answer_ping(struct ws_socket *socket)
 {
-    if (!socket->pong_due || socket->sent < socket->pong_end) {
+    if (!socket->out.pong_due || socket->out.sent < socket->out.pong_end) {
         return;
     }
-    put_control(socket, PIECE_FIXED, FRAME_PONG, slice_make(socket->pong, socket->pong_len));
-    socket->pong_due = false;
-    socket->pong_end = socket->sent + ws_out_unsent(socket);
+    put_control(socket, PIECE_FIXED, FRAME_PONG,
+                slice_make(socket->out.pong, socket->out.pong_len));
+    socket->out.pong_due = false;
+    socket->out.pong_end = socket->out.sent + ws_out_unsent(socket);
 }
 
 void ws_out_close(struct ws_socket *socket, uint16_t code, const char *reason)
@@ -139,12 +141,12 @@ bool ws_out_end(struct ws_socket *socket, enum piece_kind kind)
     return true;
 }
 
-/* What was queued since there were `before` bytes is a reply. */
+/* The bytes queued after the first `before` are a reply. */
 static void count_reply(struct ws_socket *socket, size_t before)
 {
-    socket->replies = socket->sent < socket->replied ? socket->replies : 0;
-    socket->replies += ws_out_unsent(socket) - before;
-    socket->replied = socket->sent + ws_out_unsent(socket);
+    socket->out.replies = socket->out.sent < socket->out.replied ? socket->out.replies : 0;
+    socket->out.replies += ws_out_unsent(socket) - before;
+    socket->out.replied = socket->out.sent + ws_out_unsent(socket);
 }
 
 bool ws_out_reply(struct ws_socket *socket)
@@ -160,7 +162,7 @@ bool ws_out_reply(struct ws_socket *socket)
 
 /* ---- Results ---- */
 
-/* Copied, it costs no more than it would as a text of its own. */
+/* So small that a copy costs no more than a text of its own. */
 static bool is_small(const struct text *text)
 {
     return text_is_plain(text) && text->own.len <= TEXT_SMALL_BYTES;
@@ -202,8 +204,8 @@ static void put_answer(struct ws_socket *socket, struct text *text)
 
     if (is_small(text)) {
         put(socket, PIECE_FIXED, frame, buf_slice(&text->own));
-    } else if (!socket->farewell) {
-        pieces_put_text(&socket->out, frame, text);
+    } else if (!socket->closing.farewell) {
+        pieces_put_text(&socket->out.pieces, frame, text);
         ws_turn_soon(socket);
     }
 }
@@ -224,37 +226,38 @@ enum err ws_out_answer(struct ws_socket *socket, bool may_refuse)
     return err;
 }
 
-/* More are made when all of them have been sent. What a reply brings along, such as the events that
- * a watch has missed, is bounded by what waits in all; other events are bounded before that. */
+/* More replies are made when all of them have been sent. Events that come with a reply, such as
+ * those that a watch has missed, are bounded by all unsent bytes; other events have their own
+ * bound. */
 bool ws_out_is_full(const struct ws_socket *socket)
 {
     size_t most = socket->ws->limits->socket_queue_bytes_max + WS_UNREAD_BYTES;
 
-    return (socket->sent < socket->replied && socket->replies >= WS_UNREAD_BYTES) ||
+    return (socket->out.sent < socket->out.replied && socket->out.replies >= WS_UNREAD_BYTES) ||
            ws_out_unsent(socket) >= most;
 }
 
 size_t ws_out_unsent(const struct ws_socket *socket)
 {
-    return socket->out.bytes;
+    return socket->out.pieces.bytes;
 }
 
 void ws_out_drop(struct ws_socket *socket)
 {
-    pieces_drop(&socket->out);
+    pieces_drop(&socket->out.pieces);
 }
 
 void ws_out_release(struct ws_socket *socket)
 {
-    pieces_release(&socket->out);
-    list_remove(&socket->stalled);
+    pieces_release(&socket->out.pieces);
+    list_remove(&socket->out.stalled);
 }
 
 static enum sending send_some(struct ws_socket *socket, size_t most)
 {
     struct slice parts[LOOP_PARTS_MAX];
-    size_t count =
-        pieces_look(&socket->out, parts, LOOP_PARTS_MAX, most, socket->ws->block, WS_BLOCK_BYTES);
+    size_t count = pieces_look(&socket->out.pieces, parts, LOOP_PARTS_MAX, most, socket->ws->block,
+                               WS_BLOCK_BYTES);
     ssize_t sent = loop_send_parts(lws_get_socket_fd(socket->wsi), parts, count);
     size_t len = 0;
 
@@ -265,12 +268,12 @@ static enum sending send_some(struct ws_socket *socket, size_t most)
         len += parts[i].len;
     }
     if (sent > 0) {
-        pieces_pass(&socket->out, (size_t)sent);
-        socket->sent += (size_t)sent;
+        pieces_pass(&socket->out.pieces, (size_t)sent);
+        socket->out.sent += (size_t)sent;
         metric_add(&socket->ws->metrics.sent_bytes, (uint64_t)sent);
     }
-    socket->full = sent != (ssize_t)len;
-    return socket->full ? SENDING_FULL : SENDING_MORE;
+    socket->out.full = sent != (ssize_t)len;
+    return socket->out.full ? SENDING_FULL : SENDING_MORE;
 }
 
 bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken)
@@ -280,46 +283,46 @@ bool ws_out_is_taken(const struct ws_socket *socket, uint64_t *taken)
 
 void ws_out_moves(struct ws_socket *socket, uint64_t now_ms)
 {
-    socket->stall_ms = now_ms;
-    list_remove(&socket->stalled);
-    list_push_back(&socket->ws->stalled, &socket->stalled);
+    socket->out.stall_ms = now_ms;
+    list_remove(&socket->out.stalled);
+    list_push_back(&socket->ws->stalled, &socket->out.stalled);
 }
 
-/* Does it take what waits for it? */
+/* Notes whether the client takes its queue. */
 static void look_at_pace(struct ws_socket *socket, uint64_t sent_before)
 {
     if (ws_out_unsent(socket) == 0) {
-        socket->stall_ms = 0;
-        list_remove(&socket->stalled);
+        socket->out.stall_ms = 0;
+        list_remove(&socket->out.stalled);
         return;
     }
     lws_callback_on_writable(socket->wsi);
-    if (socket->stall_ms == 0) {
-        (void)ws_out_is_taken(socket, &socket->taken);
+    if (socket->out.stall_ms == 0) {
+        (void)ws_out_is_taken(socket, &socket->out.taken);
     }
-    if (socket->stall_ms == 0 || socket->sent != sent_before) {
+    if (socket->out.stall_ms == 0 || socket->out.sent != sent_before) {
         ws_out_moves(socket, os_now_ms());
-        ws_timer_at(socket, socket->stall_ms + socket->ws->limits->slow_timeout_ms);
+        ws_timer_at(socket, socket->out.stall_ms + socket->ws->limits->slow_timeout_ms);
     }
 }
 
 bool ws_out_flush(struct ws_socket *socket)
 {
-    uint64_t sent_before = socket->sent;
+    uint64_t sent_before = socket->out.sent;
     uint64_t end = sent_before + WS_TURN_BYTES;
-    /* When the kernel is full, trying costs a block of encoding: the library will say. */
+    /* While the kernel is full, an attempt would encode a block in vain: the library will call. */
     enum sending sending =
-        socket->full && pieces_at_text(&socket->out) ? SENDING_FULL : SENDING_MORE;
+        socket->out.full && pieces_at_text(&socket->out.pieces) ? SENDING_FULL : SENDING_MORE;
 
-    ws_out_pong(socket);
-    while (sending == SENDING_MORE && ws_out_unsent(socket) > 0 && socket->sent < end) {
-        sending = send_some(socket, end - socket->sent);
+    answer_ping(socket);
+    while (sending == SENDING_MORE && ws_out_unsent(socket) > 0 && socket->out.sent < end) {
+        sending = send_some(socket, end - socket->out.sent);
     }
     if (sending == SENDING_BROKEN) {
         return false;
     }
     look_at_pace(socket, sent_before);
-    if (socket->pong_due && socket->sent >= socket->pong_end) {
+    if (socket->out.pong_due && socket->out.sent >= socket->out.pong_end) {
         ws_turn_soon(socket);
     }
     return true;

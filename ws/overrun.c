@@ -1,13 +1,12 @@
 /*
- * Clients that do not keep up. When more events wait for a client than it may have waiting, its
- * watches are held and their events thrown away, from the beginning of one zxid on; it is told
- * "overrun". Once it has read half of what waits it stands in line, and its watches catch up, one
- * at a time: from the window, or as a difference, or with a gap. Who is behind and does not read is
- * in no line: what one socket does not read costs the others nothing. Its replies wait until it has
- * been told all that their state includes.
+ * Clients that do not keep up. When more events wait for a client than may wait, its watches are
+ * held and their events discarded, from the beginning of one zxid on; the client receives
+ * "overrun". Once it has read half of its queue the socket stands in line, and its watches catch
+ * up, one at a time: from the window, or as a difference, or with a gap. A socket that is behind
+ * and does not read is in no line, so it costs other sockets nothing. Its replies wait until the
+ * client has received all events that their state includes.
  */
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
@@ -15,27 +14,26 @@ static void stand_in_line(struct ws_socket *socket)
 {
     struct ws *ws = socket->ws;
 
-    if (list_empty(&socket->behind)) {
-        list_push_back(&ws->behind, &socket->behind);
-        ev_async_send(ws->loop, &ws->changed); /* This turn may have had its look. */
+    if (list_empty(&socket->lags.line)) {
+        list_push_back(&ws->line, &socket->lags.line);
+        ev_async_send(ws->loop, &ws->changed); /* This turn may have served the line already. */
     }
 }
 
-/* Bytes of events that may wait. What a client has missed comes in small parts while the room for
- * all is short. */
+/* Bytes of events that may wait. Missed events come in small parts while memory is short. */
 static size_t most(const struct ws_socket *socket)
 {
     size_t max = socket->ws->limits->socket_queue_bytes_max;
 
-    if (socket->catching && max > WS_FEW_BYTES &&
+    if (socket->lags.catching && max > WS_FEW_BYTES &&
         budget_level(gate_unsent(socket->ws->gate)) != BUDGET_ROOMY) {
         return WS_FEW_BYTES;
     }
     return max;
 }
 
-/* Only between two zxids, so that what is thrown away begins with a whole one; a difference comes
- * in one piece, and has its own bound. */
+/* Only between two zxids, so that discarding begins with a whole zxid. A difference comes in one
+ * piece, and has its own bound. */
 static bool is_over(struct ws_socket *socket, const struct watch_event *event)
 {
     size_t unsent = ws_out_unsent(socket);
@@ -44,10 +42,10 @@ static bool is_over(struct ws_socket *socket, const struct watch_event *event)
     if (event->diff) {
         return full || unsent > WS_DIFF_MAX;
     }
-    return (full || unsent > most(socket)) && event->zxid != socket->told;
+    return (full || unsent > most(socket)) && event->zxid != socket->order.last_event;
 }
 
-/* One that was held when the slowest lost what waits for them, while this event was handed out. */
+/* Relief may hold watches while this event is handed out: removes those from the chain. */
 static struct watch *without_held(struct watch *hits)
 {
     struct watch *kept = NULL;
@@ -63,7 +61,7 @@ static struct watch *without_held(struct watch *hits)
     return kept;
 }
 
-/* Holds the watches that can be told later; those that cannot are left in the chain. */
+/* Holds the watches whose events can come later; the others stay in the chain. */
 struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
                               const struct watch_event *event)
 {
@@ -79,7 +77,7 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
     hits = without_held(hits);
     for (struct watch *hit = hits; hit; hit = hit->hit_next) {
         if (watch_is_one_shot(hit->kind)) {
-            *end = hit; /* The only event that it will ever have. */
+            *end = hit; /* Its only event ever. */
             end = &hit->hit_next;
             continue;
         }
@@ -93,17 +91,17 @@ struct watch *ws_overrun_hold(struct ws_socket *socket, struct watch *hits,
     }
     *end = NULL;
     if (count > 0 && budget_level(gate_unsent(socket->ws->gate)) != BUDGET_ROOMY) {
-        socket->must_empty = true;
+        socket->lags.must_empty = true;
     }
-    if (count > 0 && !socket->catching) {
-        ws_notice_overrun(socket, ids, count, from); /* Once, however long it takes. */
+    if (count > 0 && !socket->lags.catching) {
+        ws_notice_overrun(socket, ids, count, from); /* Once until it has caught up. */
         stand_in_line(socket);
     }
     return kept;
 }
 
-/* What happens to the watches of one socket when the subscriber has lost its place. One that has
- * just caught up may be ahead of it. */
+/* The subscriber has lost its place in the window: all watches of the socket continue from there.
+ * A watch that has just caught up may be ahead of it. */
 static void lose_place(struct ws_socket *socket, zxid_t from)
 {
     uint32_t ids[WS_IDS_MAX];
@@ -140,7 +138,7 @@ void ws_overrun_lost(struct ws *ws, zxid_t from)
     list_for_each (it, &ws->sockets) {
         struct ws_socket *socket = list_entry(it, struct ws_socket, node);
 
-        if (socket->open && !socket->farewell && !socket->mute) {
+        if (socket->open && !socket->closing.farewell && !socket->closing.mute) {
             lose_place(socket, from);
         }
     }
@@ -150,9 +148,9 @@ void ws_overrun_lost(struct ws *ws, zxid_t from)
 
 static bool is_due(const struct ws_socket *socket)
 {
-    size_t few = socket->must_empty ? 0 : socket->ws->limits->socket_queue_bytes_max / 2;
+    size_t few = socket->lags.must_empty ? 0 : socket->ws->limits->socket_queue_bytes_max / 2;
 
-    return ws_lags_any(socket) && !socket->mute && ws_out_unsent(socket) <= few;
+    return ws_lags_any(socket) && !socket->closing.mute && ws_out_unsent(socket) <= few;
 }
 
 void ws_overrun_eased(struct ws_socket *socket)
@@ -162,7 +160,7 @@ void ws_overrun_eased(struct ws_socket *socket)
     }
 }
 
-/* One watch that was held; false when it has to wait. */
+/* Of one held watch. False: it has to wait. */
 static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
 {
     struct subscriber *subscriber = socket->ws->subscriber;
@@ -184,15 +182,15 @@ static bool catch_up(struct ws_socket *socket, struct ws_lag lag)
     return true;
 }
 
-/* Oldest first. Catching up may hold the watch again, which adds a lag at the end. */
+/* The oldest lag. Catching up may hold the watch again, which adds a lag at the end. */
 static bool catch_up_one(struct ws_socket *socket)
 {
-    struct ws_lag lag = socket->lags[socket->lag_first++];
+    struct ws_lag lag = socket->lags.list[socket->lags.first++];
     bool caught = false;
 
-    socket->catching = true;
+    socket->lags.catching = true;
     caught = catch_up(socket, lag);
-    socket->catching = false;
+    socket->lags.catching = false;
     if (!caught) {
         ws_lags_add(socket, lag.watch, lag.from, lag.gap);
     }
@@ -201,32 +199,28 @@ static bool catch_up_one(struct ws_socket *socket)
 
 static void forget_rounds(struct ws_socket *socket)
 {
-    socket->rounds = 0;
-    socket->round_end = 0;
+    socket->lags.rounds = 0;
+    socket->lags.round_end = 0;
 }
 
-/* A message that waits may miss this moment: what it has waited still counts. */
+/* A message that waits may miss this moment: its rounds still count. */
 static void keeps_up(struct ws_socket *socket)
 {
-    mem_free(socket->lags);
-    socket->lags = NULL;
-    socket->lag_first = 0;
-    socket->lag_count = 0;
-    socket->lag_cap = 0;
-    socket->must_empty = false;
-    if (list_empty(&socket->messages)) {
+    ws_lags_forget(socket);
+    socket->lags.must_empty = false;
+    if (list_empty(&socket->queue.messages)) {
         forget_rounds(socket);
     }
 }
 
-/* One watch of the first in line, which goes to the end of it. Who has too much to read leaves it
- * until that is read: ws_overrun_eased. False: no watch could catch up now. */
+/* One watch of the first socket in line, which goes to the end of the line. A socket with too much
+ * to read leaves the line until that is read: ws_overrun_eased. False: no watch could catch up. */
 static bool serve_first(struct ws *ws)
 {
-    struct ws_socket *socket = list_first(&ws->behind, struct ws_socket, behind);
+    struct ws_socket *socket = list_first(&ws->line, struct ws_socket, lags.line);
     bool served = true;
 
-    list_remove(&socket->behind);
+    list_remove(&socket->lags.line);
     if (is_due(socket)) {
         served = catch_up_one(socket);
         ws_turn_soon(socket); /* A reply may have waited for that. */
@@ -234,7 +228,7 @@ static bool serve_first(struct ws *ws)
     if (!ws_lags_any(socket)) {
         keeps_up(socket);
     } else if (is_due(socket)) {
-        list_push_back(&ws->behind, &socket->behind);
+        list_push_back(&ws->line, &socket->lags.line);
     }
     return served;
 }
@@ -245,45 +239,45 @@ void ws_overrun_catch_up(struct ws *ws)
     bool served = false;
 
     if (!ws_relief_finds_room(ws)) {
-        return; /* WS_LOOK_MS later, or sooner. */
+        return; /* Tried again WS_LOOK_MS later, or sooner. */
     }
-    ws_order_pump(ws, ZXID_MAX); /* A watch may have been told of more than the others. */
-    for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->behind); i++) {
+    ws_order_pump(ws, ZXID_MAX); /* One watch may be ahead of the others. */
+    for (size_t i = 0; i < WS_CATCH_UPS && !list_empty(&ws->line); i++) {
         if (i > 0 && os_now_us() >= end_us) {
             break;
         }
         served = serve_first(ws) || served;
     }
-    if (served && !list_empty(&ws->behind)) {
+    if (served && !list_empty(&ws->line)) {
         ev_async_send(ws->loop, &ws->changed);
     }
 }
 
 /* ---- Replies ---- */
 
-/* Above all that is missing now. */
+/* Above all lags of now. */
 static zxid_t end_of_round(const struct ws_socket *socket)
 {
     zxid_t end = subscribe_at(socket->ws->subscriber);
 
-    for (uint32_t i = socket->lag_first; i < socket->lag_count; i++) {
-        end = socket->lags[i].from >= end ? socket->lags[i].from + 1 : end;
+    for (uint32_t i = socket->lags.first; i < socket->lags.count; i++) {
+        end = socket->lags.list[i].from >= end ? socket->lags.list[i].from + 1 : end;
     }
     return end;
 }
 
-/* Each round ends, as what a client has missed before a zxid gets less whenever it reads; but new
- * things may be missed meanwhile. */
+/* Each round ends, because the lags below a zxid get fewer whenever the client reads; but new lags
+ * may begin meanwhile. */
 static bool is_hopeless(const struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
     uint64_t patience_us = (uint64_t)message->ws->limits->request_timeout_ms * 1000;
 
-    if (ws_lags_none_until(socket, socket->round_end)) {
-        socket->rounds++;
-        socket->round_end = end_of_round(socket);
+    if (ws_lags_none_until(socket, socket->lags.round_end)) {
+        socket->lags.rounds++;
+        socket->lags.round_end = end_of_round(socket);
     }
-    return socket->rounds > WS_ROUNDS && os_now_us() > message->start_us + patience_us;
+    return socket->lags.rounds > WS_ROUNDS && os_now_us() > message->start_us + patience_us;
 }
 
 bool ws_overrun_waits(struct ws_message *message)
@@ -295,7 +289,8 @@ bool ws_overrun_waits(struct ws_message *message)
         forget_rounds(socket);
         return false;
     }
-    if (socket->code != WS_CODE_NONE || gate_check_local(message->ws->gate, &why) != ERR_OK) {
+    if (socket->closing.code != WS_CODE_NONE ||
+        gate_check_local(message->ws->gate, &why) != ERR_OK) {
         ws_message_refuse(message, ERR_NOT_READY, why);
     } else if (is_hopeless(message)) {
         ws_message_refuse(message, ERR_THROTTLED,

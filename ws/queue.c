@@ -1,8 +1,8 @@
 /*
- * The messages of a socket in order. Writes are handed to the gate as they come, one behind the
- * other without waiting: the replica keeps their order. What reads, or is done by the front end
- * itself, runs when all before it are answered; and no write starts before what was asked ahead of
- * it has run, so that each message takes effect in its place. Replies leave in order.
+ * The messages of a socket in order. Writes go to the gate as they arrive, one after the other
+ * without waiting: the replica keeps their order. Reads, and operations of the front end itself,
+ * run when all messages before them are answered. No write starts before all messages ahead of it
+ * have run. So each message takes effect in its place, and replies leave in order.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -12,24 +12,24 @@
 
 void ws_queue_message(struct ws_socket *socket, struct slice text)
 {
-    bool all_started = socket->next == &socket->messages;
+    bool all_started = socket->queue.next == &socket->queue.messages;
     struct ws_message *message = ws_message_new(socket, text);
 
     if (all_started) {
-        socket->next = &message->node;
+        socket->queue.next = &message->node;
     }
 }
 
 /* ---- Starting ---- */
 
-/* What came before may have opened a session, or shown who asks. */
+/* Earlier messages may have opened a session or added an identity. */
 static void check_key(struct ws_message *message)
 {
     const struct ws_socket *socket = message->socket;
     struct slice key = message->request->key;
 
-    if (key.len > 0 && socket->session.id == 0 && principal_scope(&socket->who).len == 0 &&
-        !op_is_uuid(key)) {
+    if (key.len > 0 && socket->session.attached.id == 0 &&
+        principal_scope(&socket->principal).len == 0 && !op_is_uuid(key)) {
         ws_message_refuse(message, ERR_BAD_ARGUMENTS,
                           "without a session and credentials a key must be a UUID");
     }
@@ -49,24 +49,24 @@ static bool start(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
 
-    if (socket->lost != ERR_OK) {
-        ws_message_refuse(message, socket->lost, err_text(socket->lost));
+    if (socket->session.lost != ERR_OK) {
+        ws_message_refuse(message, socket->session.lost, err_text(socket->session.lost));
     }
     if (message->fault) {
         return true;
     }
     if (message->in_order) {
         ws_session_touch(message);
-        /* The round that a read needs may run while what is before it does. */
+        /* The quorum round of a read may run while earlier messages run. */
         if (asks_first(message) && !ws_message_submit(message)) {
             return false;
         }
         message->asked = message->step != WS_NEW;
         message->unrun = true;
-        socket->unrun++;
+        socket->queue.unrun++;
         return true;
     }
-    if (socket->unrun > 0) {
+    if (socket->queue.unrun > 0) {
         return false;
     }
     check_key(message);
@@ -79,15 +79,15 @@ static bool start(struct ws_message *message)
 
 static void start_some(struct ws_socket *socket)
 {
-    while (list_empty(&socket->held) && socket->next != &socket->messages &&
-           start(list_entry(socket->next, struct ws_message, node))) {
-        socket->next = socket->next->next;
+    while (list_empty(&socket->queue.held) && socket->queue.next != &socket->queue.messages &&
+           start(list_entry(socket->queue.next, struct ws_message, node))) {
+        socket->queue.next = socket->queue.next->next;
     }
 }
 
 /* ---- Answering ---- */
 
-/* Once more when the gate has refused at once what it was asked. */
+/* Runs it once more when the gate has refused its request at once. */
 static bool run(struct ws_message *message)
 {
     enum ws_step step = message->step;
@@ -96,24 +96,24 @@ static bool run(struct ws_message *message)
            (message->step != step && message->step == WS_BACK && ws_run(message));
 }
 
-/* The first message, when it can be answered now. */
+/* Answers the first message if it can be answered now. */
 static bool answer_first(struct ws_socket *socket)
 {
-    struct ws_message *message = list_first(&socket->messages, struct ws_message, node);
+    struct ws_message *message = list_first(&socket->queue.messages, struct ws_message, node);
 
-    if (list_empty(&socket->messages) || socket->next == &message->node ||
+    if (list_empty(&socket->queue.messages) || socket->queue.next == &message->node ||
         message->step == WS_INSIDE) {
         return false;
     }
     if (!run(message)) {
         return false;
     }
-    socket->unrun -= message->unrun ? 1 : 0;
+    socket->queue.unrun -= message->unrun ? 1 : 0;
     ws_message_done(message);
     return true;
 }
 
-/* A client that does not read gets no more replies until it does. */
+/* A client that does not read gets no more replies until it reads. */
 static bool takes_more(struct ws_socket *socket)
 {
     bool full = ws_out_is_full(socket);
@@ -122,14 +122,14 @@ static bool takes_more(struct ws_socket *socket)
     return !full;
 }
 
-/* A message may take long: what has arrived meanwhile, of this client and of others, is read before
- * the next one. */
+/* A message may take long: before the next one, the thread reads what has arrived meanwhile from
+ * this client and from others. */
 void ws_queue_run(struct ws_socket *socket)
 {
     uint64_t end_us = os_now_us() + WS_WORK_US;
     bool more = true;
 
-    socket->ran = socket->ws->polls;
+    socket->queue.ran_poll = socket->ws->polls;
     while (more && takes_more(socket)) {
         start_some(socket);
         more = answer_first(socket);
@@ -138,21 +138,22 @@ void ws_queue_run(struct ws_socket *socket)
             more = false;
         }
     }
-    ws_intake_stop(socket, WS_STOP_HELD, !list_empty(&socket->held));
+    ws_intake_stop(socket, WS_STOP_HELD, !list_empty(&socket->queue.held));
 }
 
 bool ws_queue_is_ready(const struct ws_socket *socket)
 {
-    if (list_empty(&socket->messages) || !list_empty(&socket->held) || ws_out_is_full(socket)) {
+    if (list_empty(&socket->queue.messages) || !list_empty(&socket->queue.held) ||
+        ws_out_is_full(socket)) {
         return false;
     }
-    return socket->next != &socket->messages ||
-           list_first(&socket->messages, struct ws_message, node)->step != WS_INSIDE;
+    return socket->queue.next != &socket->queue.messages ||
+           list_first(&socket->queue.messages, struct ws_message, node)->step != WS_INSIDE;
 }
 
 void ws_queue_eased(struct ws_socket *socket)
 {
-    if ((socket->stops & WS_STOP_UNREAD) && !ws_out_is_full(socket)) {
+    if ((socket->intake.stops & WS_STOP_UNREAD) && !ws_out_is_full(socket)) {
         ws_turn_soon(socket);
     }
 }

@@ -1,20 +1,20 @@
 /*
- * When what waits for all clients, here and over HTTP, takes the room there is: sockets lose what
- * waits for them, those first that have taken nothing for the longest time. Events are thrown away
- * and told later; a socket whose replies take the room is closed.
+ * Relief when unsent bytes of all clients, here and over HTTP, reach maxUnsentBytes: sockets lose
+ * their queues, those first that have taken nothing for the longest time. Events are discarded and
+ * sent later; a socket whose replies use the memory is closed.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
-/* More than is necessary, so that this is not done for each event. */
+/* Half is free: more than necessary, so that not every event needs relief. */
 static bool is_enough(const struct budget *budget)
 {
     return budget_used(budget) <= budget->max / 2;
 }
 
-/* A value that does not fit is refused while some room is left: for a moment that counts as none,
- * so that those who keep the room give way, and the client finds it when it asks again. */
+/* A value that does not fit is refused while some memory is left. For a moment that counts as full:
+ * so slow sockets free memory, and the client's retry succeeds. */
 static bool is_full(struct ws *ws)
 {
     const struct budget *budget = gate_unsent(ws->gate);
@@ -22,11 +22,11 @@ static bool is_full(struct ws *ws)
     uint64_t refusals = budget_refusals(budget);
     uint64_t now_ms = os_now_ms();
 
-    if (refusals != ws->refusals) {
-        ws->refusals = refusals;
-        ws->refused_ms = now_ms + WS_RELIEF_LAST_MS;
+    if (refusals != ws->relief.refusals) {
+        ws->relief.refusals = refusals;
+        ws->relief.refused_until = now_ms + WS_RELIEF_LAST_MS;
     }
-    return level == BUDGET_FULL || (level == BUDGET_SHORT && now_ms < ws->refused_ms);
+    return level == BUDGET_FULL || (level == BUDGET_SHORT && now_ms < ws->relief.refused_until);
 }
 
 static void cut_slowest(struct ws *ws, uint64_t now_ms, uint64_t grace_ms)
@@ -34,25 +34,25 @@ static void cut_slowest(struct ws *ws, uint64_t now_ms, uint64_t grace_ms)
     const struct budget *budget = gate_unsent(ws->gate);
 
     list_for_each_safe (it, tmp, &ws->stalled) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, stalled);
+        struct ws_socket *socket = list_entry(it, struct ws_socket, out.stalled);
 
-        if (is_enough(budget) || now_ms < socket->stall_ms + grace_ms) {
+        if (is_enough(budget) || now_ms < socket->out.stall_ms + grace_ms) {
             return;
         }
-        if (!socket->dry && !socket->mute && !socket->farewell) {
+        if (!socket->out.dry && !socket->closing.mute && !socket->closing.farewell) {
             ws_lags_cut(socket);
-            socket->dry = true;
+            socket->out.dry = true;
         }
     }
 }
 
-/* Some are slower than others: they give way before it hurts anybody else. */
+/* Memory is short: sockets that are slow lose events before others are affected. */
 static void relieve_early(struct ws *ws)
 {
     uint64_t now_ms = os_now_ms();
 
-    if (now_ms >= ws->early_ms) {
-        ws->early_ms = now_ms + WS_RELIEF_MS;
+    if (now_ms >= ws->relief.early_ms) {
+        ws->relief.early_ms = now_ms + WS_RELIEF_MS;
         cut_slowest(ws, now_ms, WS_RELIEF_GRACE_MS);
     }
 }
@@ -63,9 +63,9 @@ static void relieve(struct ws *ws)
     uint64_t used = budget_used(budget);
     uint64_t now_ms = os_now_ms();
 
-    if (now_ms >= ws->relief_ms) {
+    if (now_ms >= ws->relief.next_ms) {
         cut_slowest(ws, now_ms, 0);
-        ws->relief_ms = budget_used(budget) < used ? now_ms : now_ms + WS_RELIEF_MS;
+        ws->relief.next_ms = budget_used(budget) < used ? now_ms : now_ms + WS_RELIEF_MS;
     }
 }
 
@@ -84,22 +84,22 @@ static void close_one(struct ws_socket *socket)
 {
     ws_close_slow(socket);
     if (ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
-        ws_close_cut(socket); /* The rest of a large frame is in front of its last words. */
+        ws_close_cut(socket); /* The rest of a large frame is in front of the farewell. */
     }
 }
 
-/* Those that still hold much when nothing is left to throw away. */
+/* Closes slow sockets with many unsent bytes when no events are left to discard. */
 static void close_slowest(struct ws *ws)
 {
     uint64_t now_ms = os_now_ms();
 
     list_for_each_safe (it, tmp, &ws->stalled) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, stalled);
+        struct ws_socket *socket = list_entry(it, struct ws_socket, out.stalled);
 
-        if (!is_full(ws) || now_ms < socket->stall_ms + WS_RELIEF_CLOSE_MS) {
+        if (!is_full(ws) || now_ms < socket->out.stall_ms + WS_RELIEF_CLOSE_MS) {
             return;
         }
-        if (!socket->mute && !socket->farewell && socket->open &&
+        if (!socket->closing.mute && !socket->closing.farewell && socket->open &&
             ws_out_unsent(socket) >= WS_RELIEF_BYTES) {
             close_one(socket);
         }

@@ -1,4 +1,4 @@
-/* Replies: results, problems, and what is counted with each. */
+/* Replies: results and problems, each counted in the metrics. */
 #include "base/os_clock.h"
 #include "ws/ws_int.h"
 
@@ -12,16 +12,17 @@ static void count(const struct ws_message *message, bool failed)
     const struct op_def *def = message->request->def;
 
     gate_count_op(message->ws->gate, def ? def->id : 0, failed, os_now_us() - message->start_us);
-    gate_credentials_seen(message->ws->gate, &message->socket->who);
+    gate_credentials_seen(message->ws->gate, &message->socket->principal);
 }
 
-/* The secret of a session is shown, and there is no such session. */
+/* The message named a session by its secret, and there is no such session. */
 static void count_secret(const struct ws_message *message, enum err err)
 {
     bool gone = err == ERR_UNKNOWN_SESSION || err == ERR_SESSION_EXPIRED;
 
     if (gone && message->about_session && message->request->args.secret.len > 0) {
-        gate_credentials_failed(message->ws->gate, &message->socket->who, GATE_FAILED_SESSION);
+        gate_credentials_failed(message->ws->gate, &message->socket->principal,
+                                GATE_FAILED_SESSION);
     }
 }
 
@@ -34,7 +35,7 @@ static bool may_retry(enum err err)
 static enum op_kind kind_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
-    bool is_whole = !message->fault || message->step == WS_BACK; /* It may have been done. */
+    bool is_whole = !message->fault || message->step == WS_BACK; /* It may have taken effect. */
 
     return request->def && is_whole ? op_args_kind(&request->args) : OP_KIND_INFO;
 }
@@ -47,12 +48,12 @@ static void reply_problem(struct ws_message *message, struct op_problem *problem
 
     problem->message = true;
     problem->path = request->def ? request->args.path : slice_make(NULL, 0);
-    problem->zxid = problem->zxid ? problem->zxid : ws_order_told(socket);
+    problem->zxid = problem->zxid ? problem->zxid : ws_order_complete(socket);
     if (may_retry(problem->err) && problem->retry_after_ms == 0) {
         problem->retry_after_ms = RETRY_AFTER_MS;
     }
     count_secret(message, problem->err);
-    if (problem->err == ERR_NO_AUTH && !socket->who.auth) {
+    if (problem->err == ERR_NO_AUTH && !socket->principal.auth) {
         problem->status = STATUS_UNAUTHORIZED;
     }
     json = ws_out_begin(socket->ws);
@@ -84,7 +85,7 @@ void ws_reply_failure(struct ws_message *message, const struct op_result *result
 {
     const struct op_args *args = &message->request->args;
     struct op_problem problem = op_problem_make(kind_of(message), result->err);
-    zxid_t most = ws_order_told(message->socket);
+    zxid_t most = ws_order_complete(message->socket);
 
     gate_credentials_refused(message->ws->gate, message->request);
     problem.detail = result->detail;
@@ -107,8 +108,8 @@ void ws_reply_slowed(struct ws_message *message, const char *detail, uint32_t re
     reply_problem(message, &problem);
 }
 
-/* What was read may be asked for again, and has large values; the reply to a write has none, and
- * must be given. */
+/* A read has large values, and can be repeated; the reply to a write has none, and must be given.
+ */
 static struct jsonw begin_result(struct ws *ws, bool is_read)
 {
     struct jsonw json;
@@ -136,10 +137,11 @@ bool ws_reply_result(struct ws_message *message, const struct op_result *result,
     }
     err = ws_out_answer(message->socket, is_read);
     if (err != ERR_OK) {
-        ws_reply_error(message, err,
-                       err == ERR_THROTTLED
-                           ? "too much waits for clients that do not read (maxUnsentBytes)"
-                           : "the answer would be too large; ask for less");
+        ws_reply_error(
+            message, err,
+            err == ERR_THROTTLED
+                ? "memory for unsent replies and events is used up (maxUnsentBytes); try again"
+                : "the answer would be too large; ask for less");
         return false;
     }
     ws_order_saw(message->socket, result->zxid);
@@ -182,6 +184,6 @@ void ws_reply_plain(struct ws_message *message)
     struct jsonw json;
 
     ws_order_pump(message->ws, ZXID_MAX);
-    json = ws_reply_begin(message, ws_order_told(message->socket));
+    json = ws_reply_begin(message, ws_order_complete(message->socket));
     ws_reply_end(message, &json);
 }

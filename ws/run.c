@@ -1,6 +1,6 @@
 /*
- * One message runs: reads here and now, what the gate has answered, and the rows that a front end
- * does itself. Before any reply leaves, all that its state includes is told.
+ * One message runs: a read on this thread, the gate's answer to a write, or an operation of the
+ * front end itself. Before its reply leaves, all events that the reply's state includes have left.
  */
 #include "base/check.h"
 #include "base/os_clock.h"
@@ -15,7 +15,7 @@ static const char too_many_watches[] = "this socket has as many watches as it ma
 static zxid_t least_zxid(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
-    zxid_t least = message->socket->seen;
+    zxid_t least = message->socket->order.seen;
 
     least = request->min_zxid > least ? request->min_zxid : least;
     return message->asked && request->wait_zxid > least ? request->wait_zxid : least;
@@ -30,7 +30,7 @@ static enum watch_kind kind_by_shape(enum op_shape shape)
     return shape == OP_SHAPE_EXISTS ? WATCH_EXISTS : WATCH_DATA;
 }
 
-/* Begins right behind the state that was read. */
+/* The watch begins right after the state that was read. */
 static void reply_and_watch(struct ws_message *message, const struct op_result *result)
 {
     const struct op_request *request = message->request;
@@ -44,7 +44,7 @@ static void reply_and_watch(struct ws_message *message, const struct op_result *
     }
 }
 
-/* False: there is something to be told first, and then it is read again. */
+/* False: events must leave first, and then it is read again. */
 static bool reply_read(struct ws_message *message, const struct op_result *result)
 {
     const struct op_request *request = message->request;
@@ -75,7 +75,7 @@ static bool ask(struct ws_message *message)
     return false;
 }
 
-/* A session that this replica has not heard of may be known behind a round. */
+/* This replica may learn of an unknown session by a quorum round. */
 static bool may_ask_again(struct ws_message *message, const struct op_result *result)
 {
     if (result->err != ERR_UNKNOWN_SESSION || message->asked) {
@@ -92,7 +92,7 @@ static bool read_now(struct ws_message *message)
     bool done = true;
 
     op_result_init(&result);
-    request->def->read(gate_view(message->ws->gate), &message->socket->who, &request->args,
+    request->def->read(gate_view(message->ws->gate), &message->socket->principal, &request->args,
                        &result);
     if (may_ask_again(message, &result)) {
         done = ask(message);
@@ -122,15 +122,15 @@ static bool run_read(struct ws_message *message)
     return !may_answer(message) || read_now(message);
 }
 
-/* ---- What the front end does itself ---- */
+/* ---- Operations of the front end ---- */
 
 static bool run_info(struct ws_message *message)
 {
     struct jsonw json = ws_reply_begin(message, 0);
 
     jsonw_key(&json, message->request->def->name);
-    ops_write_info(message->ws->gate, &message->request->args, &message->socket->who,
-                   message->socket->session.id, &json);
+    ops_write_info(message->ws->gate, &message->request->args, &message->socket->principal,
+                   message->socket->session.attached.id, &json);
     ws_reply_end(message, &json);
     return true;
 }
@@ -149,7 +149,7 @@ static bool run_watch(struct ws_message *message)
         .since_history = args->since_history,
     };
 
-    /* What is missed since then is a statement about the state, as a read is. */
+    /* The missed events are a statement about the state, as a read is. */
     if (watch.has_since && !may_answer(message)) {
         return true;
     }
@@ -184,12 +184,12 @@ static bool run_unwatch(struct ws_message *message)
     return true;
 }
 
-/* False, with the reply: this user has to wait at this address. */
+/* False, with the reply: passwords of this user failed too often from this address. */
 static bool may_show(struct ws_message *message, struct auth *auth)
 {
     const struct ws_socket *socket = message->socket;
-    uint32_t known = socket->who.auth ? socket->who.auth->count : 0;
-    struct op_principal who = socket->who;
+    uint32_t known = socket->principal.auth ? socket->principal.auth->count : 0;
+    struct op_principal who = socket->principal;
     uint32_t wait_ms = 0;
 
     who.auth = auth;
@@ -203,11 +203,12 @@ static bool may_show(struct ws_message *message, struct auth *auth)
 static void refuse_auth(struct ws_message *message, enum err err)
 {
     if (err == ERR_AUTH_FAILED) {
-        gate_credentials_failed(message->ws->gate, &message->socket->who, GATE_FAILED_MALFORMED);
+        gate_credentials_failed(message->ws->gate, &message->socket->principal,
+                                GATE_FAILED_MALFORMED);
     }
-    /* A full list stays full for as long as the socket lives: trying again is of no use. */
+    /* The list stays full for as long as the socket lives: a retry cannot succeed. */
     ws_reply_error(message, err == ERR_FULL ? ERR_BAD_ARGUMENTS : err,
-                   err == ERR_FULL ? "this socket has shown too many identities"
+                   err == ERR_FULL ? "this socket has too many identities"
                                    : "the scheme must be digest, the credential user:password");
 }
 
@@ -216,7 +217,7 @@ static bool run_auth(struct ws_message *message)
     struct ws_socket *socket = message->socket;
     const struct op_args *args = &message->request->args;
     struct auth *auth = NULL;
-    enum err err = auth_add(socket->who.auth, args->scheme, args->credential,
+    enum err err = auth_add(socket->principal.auth, args->scheme, args->credential,
                             socket->ws->limits->super_digest, &auth);
 
     if (err != ERR_OK) {
@@ -227,8 +228,8 @@ static bool run_auth(struct ws_message *message)
         auth_unref(auth);
         return true;
     }
-    auth_unref(socket->who.auth);
-    socket->who.auth = auth;
+    auth_unref(socket->principal.auth);
+    socket->principal.auth = auth;
     ws_reply_plain(message);
     return true;
 }
@@ -246,7 +247,7 @@ static bool run_ping(struct ws_message *message)
     return true;
 }
 
-/* The rows that a front end does itself: the only ones known here. */
+/* The operations of a front end: the only ones known here. */
 static const struct {
     enum op_id id;
     bool (*run)(struct ws_message *message);
@@ -265,13 +266,14 @@ static bool run_front(struct ws_message *message)
     UNREACHABLE();
 }
 
-/* ---- All ---- */
+/* ---- Any message ---- */
 
-/* A sync names all that was told here: a fence that is taken from it must not miss any of that.
- * When the state was put back since the answer of the gate, no less may be shown. */
+/* The reply to a sync names the newest complete zxid: a fence that the client takes from it must
+ * include everything sent on this socket. When the state was put back since the gate's answer, the
+ * reply may not show less than that answer. */
 static void name_fence(const struct ws_message *message, struct op_result *result)
 {
-    zxid_t fence = ws_order_told(message->socket);
+    zxid_t fence = ws_order_complete(message->socket);
 
     if (fence < result->zxid) {
         result->err = ERR_REPLICA_BEHIND;
@@ -295,18 +297,18 @@ static bool run_back(struct ws_message *message)
     return true;
 }
 
-/* The state that the answer of the gate shows; a sync is no older than what was told before it. */
+/* The state that the gate's answer shows; a sync is no older than what the client has seen. */
 static zxid_t state_of(const struct ws_message *message)
 {
     const struct op_request *request = message->request;
     bool sync = op_args_kind(&request->args) == OP_KIND_SYNC;
-    zxid_t seen = message->socket->seen;
+    zxid_t seen = message->socket->order.seen;
 
     return sync && seen > request->result.zxid ? seen : request->result.zxid;
 }
 
-/* Has everything been told that the reply shows? The state of what comes from the gate is known,
- * what shows the present waits for all that is missing. */
+/* Has the client received all events that the reply shows? The state of the gate's answer is known;
+ * a message that shows the present waits for everything that its client has missed. */
 static bool is_time(struct ws_message *message)
 {
     const struct op_request *request = message->request;
@@ -315,7 +317,7 @@ static bool is_time(struct ws_message *message)
     bool watch = request->def->id == OP_WATCH;
 
     if (watch) {
-        ws_order_pump(message->ws, ZXID_MAX); /* It begins here. */
+        ws_order_pump(message->ws, ZXID_MAX); /* It begins at the newest change. */
     }
     if ((read || watch) && ws_overrun_waits(message)) {
         return false;
@@ -324,7 +326,7 @@ static bool is_time(struct ws_message *message)
            ws_order_allows(message, state_of(message));
 }
 
-/* Those that are about a session have its secret then. False: there is none. */
+/* Completes a message about a session with the session's secret. False: there is no session. */
 static bool prepare(struct ws_message *message)
 {
     bool done = message->prepared || !message->about_session;
@@ -333,7 +335,7 @@ static bool prepare(struct ws_message *message)
     return done || ws_session_prepare(message);
 }
 
-/* True when it was, and that is answered. */
+/* True: the message was refused, and the refusal is the reply. */
 static bool was_refused(struct ws_message *message)
 {
     if (message->fault) {

@@ -1,7 +1,8 @@
 /*
- * The session that is attached to a socket: opened here, brought here, lost, closed. An attachment
- * has a number, the zxid that made it; every replica hears of each, and whoever has an older one is
- * out. What a client asks behind that is refused: its writes must not go on without the session.
+ * The session that is attached to a socket: opened, attached, lost, closed. An attachment has a
+ * number, the zxid of the transaction that made it. Every replica sees each attachment, and a
+ * socket with an older one loses the session. Later messages of its client are refused: its writes
+ * must not continue without the session.
  */
 #include "base/check.h"
 #include "base/crypto.h"
@@ -19,7 +20,7 @@ static char *make_secret(void)
 bool ws_session_prepare(struct ws_message *message)
 {
     struct op_args *args = &message->request->args;
-    const struct ws_attached *session = &message->socket->session;
+    const struct ws_attached *session = &message->socket->session.attached;
 
     if (!ws_message_has_field(message->request->def, OP_FIELD_SECRET)) {
         message->secret = make_secret();
@@ -36,8 +37,9 @@ bool ws_session_prepare(struct ws_message *message)
 
 void ws_session_keep(struct ws_socket *socket)
 {
-    if (socket->session.id != 0 && socket->moved_to <= socket->session.number) {
-        gate_touch(socket->ws->gate, socket->session.id);
+    if (socket->session.attached.id != 0 &&
+        socket->session.moved_to <= socket->session.attached.number) {
+        gate_touch(socket->ws->gate, socket->session.attached.id);
     }
 }
 
@@ -52,7 +54,7 @@ void ws_session_touch(struct ws_message *message)
     }
     op_args_hash_secret(args, message->hash);
     op_result_init(&result);
-    request->def->read(gate_view(message->ws->gate), &message->socket->who, args, &result);
+    request->def->read(gate_view(message->ws->gate), &message->socket->principal, args, &result);
     if (result.has_session) {
         gate_touch(message->ws->gate, result.session.id);
     }
@@ -65,10 +67,11 @@ void ws_session_detach(struct ws_socket *socket)
 {
     struct map *attached = &socket->ws->attached;
 
-    if (socket->session.id != 0 && map_get_u64(attached, socket->session.id) == socket) {
-        (void)map_remove_u64(attached, socket->session.id);
+    if (socket->session.attached.id != 0 &&
+        map_get_u64(attached, socket->session.attached.id) == socket) {
+        (void)map_remove_u64(attached, socket->session.attached.id);
     }
-    socket->session = (struct ws_attached){0};
+    socket->session.attached = (struct ws_attached){0};
     ws_timer_session_changed(socket);
 }
 
@@ -76,14 +79,14 @@ static void lose(struct ws_socket *socket, enum err err, const char *state, zxid
 {
     ws_notice_session(socket, state, zxid);
     ws_session_detach(socket);
-    socket->lost = err;
+    socket->session.lost = err;
     ws_close_begin(socket, err == ERR_SESSION_MOVED ? WS_CODE_SESSION_MOVED : WS_CODE_SESSION_ENDED,
                    state);
 }
 
 void ws_session_look(struct ws_socket *socket)
 {
-    const struct op_session session = {.shown = true, .id = socket->session.id};
+    const struct op_session session = {.shown = true, .id = socket->session.attached.id};
     zxid_t zxid = subscribe_at(socket->ws->subscriber);
     struct op_session_info info;
 
@@ -92,13 +95,13 @@ void ws_session_look(struct ws_socket *socket)
     }
     enum err err = view_find_session(gate_view(socket->ws->gate), &session, &info);
 
-    if (err == ERR_UNKNOWN_SESSION && socket->ending) {
-        ws_session_detach(socket); /* As it has asked itself. */
+    if (err == ERR_UNKNOWN_SESSION && socket->session.ending) {
+        ws_session_detach(socket); /* The client has closed it. */
     } else if (err == ERR_UNKNOWN_SESSION) {
-        lose(socket, ERR_SESSION_EXPIRED, "expired", zxid); /* Or closed: http/stream_tell.c. */
-    } else if (err == ERR_OK && socket->attaching) {
-        socket->moved_to = info.attach; /* Here, perhaps: the reply will tell. */
-    } else if (err == ERR_OK && info.attach > socket->session.number) {
+        lose(socket, ERR_SESSION_EXPIRED, "expired", zxid); /* Or closed: the change was missed. */
+    } else if (err == ERR_OK && socket->session.attaching) {
+        socket->session.moved_to = info.attach; /* Perhaps by this socket: finish() decides. */
+    } else if (err == ERR_OK && info.attach > socket->session.attached.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }
 }
@@ -110,13 +113,13 @@ void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change)
     if (!socket) {
         return;
     }
-    if (change->type == TXN_SESSION_CLOSE && socket->ending) {
-        ws_session_detach(socket); /* As it has asked itself; the reply follows. */
+    if (change->type == TXN_SESSION_CLOSE && socket->session.ending) {
+        ws_session_detach(socket); /* The client has closed it; the reply follows. */
     } else if (change->type == TXN_SESSION_CLOSE) {
         lose(socket, ERR_SESSION_EXPIRED, change->expired ? "expired" : "closed", zxid);
-    } else if (socket->attaching) {
-        socket->moved_to = change->attach; /* Here, perhaps: the reply will tell. */
-    } else if (change->attach > socket->session.number) {
+    } else if (socket->session.attaching) {
+        socket->session.moved_to = change->attach; /* Perhaps by this socket: finish() decides. */
+    } else if (change->attach > socket->session.attached.number) {
         lose(socket, ERR_SESSION_MOVED, "moved", zxid);
     }
 }
@@ -125,7 +128,7 @@ void ws_session_changed(struct ws *ws, zxid_t zxid, const struct change *change)
 
 static bool is_attached(const struct ws_message *message)
 {
-    const struct ws_attached *session = &message->socket->session;
+    const struct ws_attached *session = &message->socket->session.attached;
 
     return session->id != 0 && crypto_equal(slice_make(session->hash, sizeof(session->hash)),
                                             slice_make(message->hash, sizeof(message->hash)));
@@ -136,23 +139,23 @@ static void attach(struct ws_message *message, const struct op_session_info *inf
     struct ws_socket *socket = message->socket;
     struct ws *ws = socket->ws;
     struct ws_socket *other = map_get_u64(&ws->attached, info->id);
-    bool newest = !other || other == socket || other->session.number < info->attach;
+    bool newest = !other || other == socket || other->session.attached.number < info->attach;
 
     ws_session_detach(socket);
     if (newest && other && other != socket) {
         lose(other, ERR_SESSION_MOVED, "moved", message->request->result.zxid);
     }
-    socket->session = (struct ws_attached){
+    socket->session.attached = (struct ws_attached){
         .id = info->id, .number = info->attach, .timeout_ms = info->timeout_ms};
-    memcpy(socket->session.hash, message->hash, sizeof(message->hash));
-    if (newest) { /* Else it has been moved on already, as ws_session_look will find. */
+    memcpy(socket->session.attached.hash, message->hash, sizeof(message->hash));
+    if (newest) { /* Else it has moved already, as ws_session_look will find. */
         map_put_u64(&ws->attached, info->id, socket);
     }
     gate_touch(ws->gate, info->id);
     ws_timer_session_changed(socket);
 }
 
-/* The session is there; now it is attached, with a request of its own. */
+/* The session exists; it is attached by a second request. */
 static void follow_with_attach(struct ws_message *message)
 {
     struct op_request *request = op_request_new();
@@ -173,15 +176,15 @@ static bool submit(struct ws_message *message)
     struct ws_socket *socket = message->socket;
     enum op_id op = message->request->def->id;
 
-    socket->attaching = op == OP_ATTACH && is_attached(message);
-    socket->ending = op == OP_CLOSE && is_attached(message);
-    socket->moved_to = 0;
+    socket->session.attaching = op == OP_ATTACH && is_attached(message);
+    socket->session.ending = op == OP_CLOSE && is_attached(message);
+    socket->session.moved_to = 0;
     ws_message_sign(message);
     return ws_message_submit(message) && message->step == WS_BACK;
 }
 
-/* At once: the reply may have to wait for what the client has missed, and the session lives by what
- * this socket says. */
+/* Does not wait for the reply, which may have to wait for missed events: from now on the bytes of
+ * this socket keep the session alive. */
 static void settle(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
@@ -190,10 +193,10 @@ static void settle(struct ws_message *message)
     ws_order_pump(socket->ws, result->zxid);
     if (result->err == ERR_OK && result->has_session) {
         attach(message, &result->session);
-        socket->attaching = true; /* Until the reply, which says so if it is moved on. */
+        socket->session.attaching = true; /* Until the reply, which reports if it has moved. */
     }
     if (result->err != ERR_OK) {
-        socket->ending = false;
+        socket->session.ending = false;
     }
     message->settled = true;
 }
@@ -203,19 +206,19 @@ static void finish(struct ws_message *message)
     struct ws_socket *socket = message->socket;
     const struct op_result *result = &message->request->result;
 
-    socket->attaching = false;
-    socket->ending = false;
-    ws_session_look(socket); /* It may have gone on since. */
+    socket->session.attaching = false;
+    socket->session.ending = false;
+    ws_session_look(socket); /* It may have moved or ended since. */
     if (result->err != ERR_OK) {
         ws_reply_failure(message, result);
-    } else if (result->has_session && socket->session.id != result->session.id) {
-        ws_reply_error(message, socket->lost, err_text(socket->lost));
+    } else if (result->has_session && socket->session.attached.id != result->session.id) {
+        ws_reply_error(message, socket->session.lost, err_text(socket->session.lost));
     } else {
         ws_reply(message, result);
     }
 }
 
-/* False when the gate has it, or has no room for it. */
+/* False: the gate has the request, or no room for it. */
 static bool advance(struct ws_message *message)
 {
     if (message->step == WS_NEW && !submit(message)) {
@@ -240,17 +243,17 @@ void ws_session_back(struct ws_message *message)
     }
 }
 
-/* The reply does not say that a session is attached, so none is: the client could not know whose
- * its ephemerals would be. */
+/* The reply is an error, so no session may stay attached: the client could not know to which
+ * session its ephemerals belong. */
 static void take_back(struct ws_message *message)
 {
     struct ws_socket *socket = message->socket;
 
-    if (socket->attaching) {
+    if (socket->session.attaching) {
         ws_session_detach(socket);
     }
-    socket->attaching = false;
-    socket->ending = false;
+    socket->session.attaching = false;
+    socket->session.ending = false;
     ws_session_look(socket);
 }
 

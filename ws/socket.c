@@ -1,4 +1,4 @@
-/* The life of a socket: taken over, opened, gone. */
+/* The life of a socket: made, opened, freed. */
 #include "base/mem.h"
 #include "ws/ws_int.h"
 
@@ -8,22 +8,24 @@ struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival)
     const struct gate_limits *limits = ws->limits;
 
     socket->ws = ws;
-    socket->lane = ++ws->lanes;
+    socket->queue.lane = ++ws->lanes;
     socket->seat = arrival->seat;
-    socket->who = arrival->who;
-    watch_owner_init(&socket->owner, &socket->who, limits->watches_max, limits->watch_bytes_max);
+    socket->principal = arrival->who;
+    watch_owner_init(&socket->owner, &socket->principal, limits->watches_max,
+                     limits->watch_bytes_max);
     list_push_back(&ws->sockets, &socket->node);
     list_init(&socket->turn);
-    list_init(&socket->held);
-    list_init(&socket->behind);
-    list_init(&socket->stalled);
-    list_init(&socket->untold);
-    list_init(&socket->messages);
-    socket->next = &socket->messages;
-    buf_init(&socket->in, limits->message_bytes_max);
-    buf_init(&socket->kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
-    ws_frame_init(&socket->frames, limits->message_bytes_max);
-    pieces_init(&socket->out, gate_unsent(ws->gate)); /* Bounded by ws_out_is_full and overrun.c. */
+    list_init(&socket->queue.held);
+    list_init(&socket->lags.line);
+    list_init(&socket->out.stalled);
+    list_init(&socket->order.waiting);
+    list_init(&socket->queue.messages);
+    socket->queue.next = &socket->queue.messages;
+    buf_init(&socket->intake.message, limits->message_bytes_max);
+    buf_init(&socket->intake.kept, 3 * (size_t)WS_READ_BYTES); /* The library may read once more. */
+    ws_frame_init(&socket->intake.frames, limits->message_bytes_max);
+    /* Bounded by ws_out_is_full and overrun.c. */
+    pieces_init(&socket->out.pieces, gate_unsent(ws->gate));
     ws_beat_start(socket);
     metric_add(&ws->metrics.sockets_ever, 1);
     atomic_fetch_add_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);
@@ -51,7 +53,7 @@ static void send_hello(struct ws_socket *socket)
 void ws_socket_opened(struct ws_socket *socket)
 {
     socket->open = true;
-    socket->reads = true;
+    socket->intake.reads = true;
     send_hello(socket);
     if (atomic_load(&socket->ws->draining)) {
         ws_close_begin(socket, WS_CODE_GOING_AWAY, "drain");
@@ -68,18 +70,19 @@ void ws_socket_gone(struct ws_socket *socket)
     if (ws->adopting == socket) {
         ws->adopting = NULL;
     }
-    ws_metrics_closed(ws, socket->code);
+    ws_metrics_closed(ws, socket->closing.code);
     ws_session_detach(socket);
     ws_message_release_all(socket);
-    ws_lags_release(socket);
+    ws_lags_forget(socket);
+    list_remove(&socket->lags.line);
     ws_beat_stop(socket);
     watch_owner_release(subscribe_table(ws->subscriber), &socket->owner);
     list_remove(&socket->node);
     list_remove(&socket->turn);
-    list_remove(&socket->held);
-    list_remove(&socket->untold);
+    list_remove(&socket->queue.held);
+    list_remove(&socket->order.waiting);
     ws_out_release(socket);
-    principal_release(&socket->who);
+    principal_release(&socket->principal);
     ws->give_seat(socket->seat);
     mem_free(socket);
     atomic_fetch_sub_explicit(&ws->metrics.sockets.value, 1, memory_order_relaxed);

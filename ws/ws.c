@@ -1,7 +1,7 @@
 /*
- * The thread of the sockets: one libev loop, on which the library has its connections and we have
- * our mailboxes. Sockets that have something to run or to send are gathered in a list and get their
- * turn once all that is ready has been looked at, so that many messages leave in one system call.
+ * The thread of the sockets: one libev loop with the library's connections and our mailboxes.
+ * Sockets with something to run or to send are collected in a list, and have their turn after all
+ * ready descriptors have been served: so many messages leave in one system call.
  */
 #include "base/check.h"
 #include "base/lack.h"
@@ -20,7 +20,7 @@
  * made would keep the thread from reading anything else: its own pongs, and all other clients. */
 static void run_messages(struct ws_socket *socket)
 {
-    if (socket->ran != socket->ws->polls) {
+    if (socket->queue.ran_poll != socket->ws->polls) {
         ws_queue_run(socket);
     } else if (ws_queue_is_ready(socket)) {
         ws_turn_later(socket);
@@ -47,8 +47,8 @@ static void give_turn(struct ws_socket *socket)
     ws_close_part(socket);
 }
 
-/* A socket that is told something on the way is put at the end of the list. When the time is up the
- * others have their turn behind the next poll. */
+/* A socket that gets something to send meanwhile goes to the end of the list. When the time is up,
+ * the rest have their turn after the next poll. */
 static void give_turns(struct ws *ws)
 {
     uint64_t end_us = os_now_us() + WS_TURNS_US;
@@ -65,7 +65,7 @@ static void give_turns(struct ws *ws)
     }
 }
 
-/* What was put off in the last turn. */
+/* Sockets that the last turn has put off. */
 static void take_later(struct ws *ws)
 {
     ws->resume_us = 0;
@@ -95,12 +95,12 @@ static void on_turn_end(struct ev_loop *loop, struct ev_prepare *watcher, int ev
     ws->polls++;
     take_later(ws);
     ws_relief_end(ws);
-    if (!list_empty(&ws->behind)) {
+    if (!list_empty(&ws->line)) {
         ws_overrun_catch_up(ws);
     }
     give_turns(ws);
     if (!list_empty(&ws->later)) {
-        ev_async_send(ws->loop, &ws->changed); /* Not to sleep on it. */
+        ev_async_send(ws->loop, &ws->changed); /* Do not sleep meanwhile. */
     }
     look_empty(ws);
     metric_set(&ws->metrics.watches, watch_table_count(subscribe_table(ws->subscriber)));
@@ -121,13 +121,13 @@ static void on_arrivals(struct ev_loop *loop, struct ev_io *watcher, int events)
     }
 }
 
-/* There may be room in the gate. */
+/* There may be room in the gate again. */
 static void resume_held(struct ws *ws)
 {
     list_for_each_safe (it, tmp, &ws->held) {
-        struct ws_socket *socket = list_entry(it, struct ws_socket, held);
+        struct ws_socket *socket = list_entry(it, struct ws_socket, queue.held);
 
-        list_remove(&socket->held);
+        list_remove(&socket->queue.held);
         ws_turn_soon(socket);
     }
 }
@@ -264,7 +264,8 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     ws->give_seat = give_seat;
     ws->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
     if (!ws->loop) {
-        lack_failed("no file descriptor, or no memory, is left for the loop of the WebSockets");
+        lack_failed(
+            "no file descriptor or no memory is left for the event loop of WebSocket connections");
     }
     ws->pieces_max = WS_PIECES_BYTES;
     ws->inside_max = ws->limits->requests_max > 1 ? ws->limits->requests_max / 2 : 1;
@@ -276,9 +277,9 @@ static struct ws *ws_new(struct gate *gate, void (*give_seat)(void *seat))
     list_init(&ws->turn);
     list_init(&ws->later);
     list_init(&ws->held);
-    list_init(&ws->behind);
+    list_init(&ws->line);
     list_init(&ws->stalled);
-    list_init(&ws->untold);
+    list_init(&ws->waiting);
     map_init(&ws->attached);
     buf_init(&ws->scratch, WS_REPLY_MAX);
     text_init(&ws->answer, WS_REPLY_MAX, gate_unsent(gate));
@@ -292,7 +293,8 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     struct ws *ws = ws_new(gate, give_seat);
 
     if (!ws_library_open(ws)) {
-        log_error("ws", "libwebsockets does not start; is libwebsockets-evlib-ev installed?");
+        log_error("ws", "libwebsockets does not start: install its libev plugin "
+                        "(package libwebsockets-evlib-ev)");
         ws_library_close(ws);
         free_all(ws);
         return ERR_IO;
@@ -307,8 +309,7 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     return ERR_OK;
 }
 
-/* A place is taken before anything else is done, so that no more than may be are ever on their way.
- */
+/* The connection is counted before anything else, so that there are never more than may be. */
 bool ws_adopt(void *ctx, int fd, size_t head_len, const char *key, const struct op_principal *who,
               void *take_seat)
 {
@@ -341,7 +342,7 @@ void ws_drain(struct ws *ws)
     (void)mailbox_wait(&ws->emptied, WS_DRAIN_MS);
 }
 
-/* No socket is left to answer to, but the gate has the requests until it has answered each. */
+/* No socket is left, but the gate owns each request until it has answered it. */
 static void wait_for_gate(struct ws *ws)
 {
     while (ws->inside > 0) {
@@ -377,7 +378,7 @@ void ws_stop(struct ws *ws)
     gate_set_front_metrics(ws->gate, NULL, NULL);
     gate_set_front_figures(ws->gate, GATE_FRONT_WS, NULL, NULL);
     gate_set_front_census(ws->gate, GATE_FRONT_WS, NULL, NULL);
-    ws_census_answer(ws); /* Of those that were on their way. */
+    ws_census_answer(ws); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);
     wait_for_gate(ws);

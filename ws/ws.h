@@ -1,9 +1,9 @@
 /*
  * ws.h - the WebSocket front end: libwebsockets on a libev loop of its own, in one thread.
  *
- * It takes over connections whose handshake has been looked at and is still unread in the socket.
- * One thread owns all sockets, their watches and their place in the window of changes, so that the
- * order of events and replies on a socket follows from the order of its own code.
+ * It takes over connections whose handshake has been checked and is still unread in the socket. One
+ * thread owns all sockets, their watches and their place in the window of changes, so that the
+ * order of events and replies on a socket follows from the order of its code.
  */
 #ifndef WS_WS_H
 #define WS_WS_H
@@ -29,19 +29,19 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
 /*
  * Takes over a connection: a sound request for a WebSocket, whose `head_len` bytes are still unread
  * in `fd`, which does not block; `key` is its Sec-WebSocket-Key. The answer to it is ours. `ws` is
- * a struct ws: this is what an acceptor is given as a plain function. `key` and `who` are borrowed.
- * False, and nothing is taken, when there is no room or the sockets are being closed. Any thread;
- * does not wait.
+ * a struct ws, untyped, because an acceptor gets this as a plain function. `key` and `who` are
+ * borrowed. False, and nothing is taken, when there is no room or the sockets are being closed. Any
+ * thread; does not wait.
  */
 bool ws_adopt(void *ws, int fd, size_t head_len, const char *key, const struct op_principal *who,
               void *take_seat);
 
-/* Takes no more, answers what was asked, tells all clients where else to go and closes their
- * sockets. Bounded by WS_DRAIN_MS. From the thread that will call ws_stop. */
+/* Takes no more connections, answers pending messages, names the other replicas to all clients and
+ * closes their sockets. Bounded by WS_DRAIN_MS. From the thread that will call ws_stop. */
 void ws_drain(struct ws *ws);
 
-/* Ends the thread and frees all. Waits for requests that the gate still holds. Nobody may call
- * ws_adopt any more. Accepts NULL. */
+/* Ends the thread and frees all. Waits for requests that the gate still holds. No thread may call
+ * ws_adopt from now on. Accepts NULL. */
 void ws_stop(struct ws *ws);
 
 #endif
