@@ -1,17 +1,14 @@
 #include "cli/doctor.h"
 
-#include "base/check.h"
 #include "cli/doctor_int.h"
 #include "cli/jsonr.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    FOUND_MAX = 512,
     SKEW_MS = 3000,     /* Clocks may differ by that; a Date has whole seconds. */
     BEHIND_MAX = 10000, /* Transactions that a replica may be behind the newest. */
     SYNCS_MIN = 20,     /* With fewer syncs there is no average. */
@@ -21,70 +18,7 @@ enum {
 
 #define SLOW_SYNC_S 0.1
 
-void doctor_find(struct look *look, enum doctor_kind kind, const char *subject, const char *format,
-                 ...)
-{
-    char found[FOUND_MAX];
-    va_list list;
-
-    va_start(list, format);
-    (void)vsnprintf(found, sizeof(found), format, list);
-    va_end(list);
-
-    json_t *finding = json_pack(
-        "{s:s,s:s,s:s,s:s,s:s,s:s}", "severity", doctor_texts[kind].error ? "error" : "warning",
-        "code", doctor_texts[kind].code, "subject", subject, "found", found, "meaning",
-        doctor_texts[kind].meaning, "advice", doctor_texts[kind].advice);
-
-    ASSERT(finding);
-    (void)json_array_append_new(look->findings, finding);
-}
-
-/* The member that tells clients to use this endpoint, or NULL. */
-const json_t *doctor_member_at(const struct look *look, const char *endpoint)
-{
-    const json_t *member = NULL;
-    size_t i = 0;
-
-    json_array_foreach(jsonr_at(look->ensemble, "members"), i, member)
-    {
-        if (strcmp(jsonr_text(member, "client"), endpoint) == 0) {
-            return member;
-        }
-    }
-    return NULL;
-}
-
-/* "replica 2 (http://...)", also of one that does not answer, where others know it. */
-void doctor_name(const struct look *look, const json_t *replica, char subject[DOCTOR_SUBJECT_MAX])
-{
-    int64_t id = jsonr_number(replica, "status.id");
-
-    if (id == 0) {
-        id = jsonr_number(doctor_member_at(look, jsonr_text(replica, "endpoint")), "id");
-    }
-    if (id > 0) {
-        (void)snprintf(subject, DOCTOR_SUBJECT_MAX, "replica %" PRId64 " (%s)", id,
-                       jsonr_text(replica, "endpoint"));
-    } else {
-        (void)snprintf(subject, DOCTOR_SUBJECT_MAX, "%s", jsonr_text(replica, "endpoint"));
-    }
-}
-
-static double figure(const json_t *replica, const char *name)
-{
-    return json_number_value(json_object_get(json_object_get(replica, "metrics"), name));
-}
-
 /* ---- One replica ---- */
-
-bool doctor_is_explained(const json_t *replica)
-{
-    bool duplicate = *jsonr_text(replica, "status.duplicate") &&
-                     !json_is_true(jsonr_at(replica, "status.serving"));
-
-    return duplicate || figure(replica, "zabra_log_stuck") > 0;
-}
 
 /* What each replica reports of itself, except the leader. */
 static void look_at_checks(struct look *look, const json_t *replica, const char *subject)
@@ -107,12 +41,12 @@ static void look_at_checks(struct look *look, const json_t *replica, const char 
 
 static void look_at_disk(struct look *look, const json_t *replica, const char *subject)
 {
-    double syncs = figure(replica, "zabra_log_sync_seconds_count");
-    double mean_s = syncs > 0 ? figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
+    double syncs = doctor_figure(replica, "zabra_log_sync_seconds_count");
+    double mean_s = syncs > 0 ? doctor_figure(replica, "zabra_log_sync_seconds_sum") / syncs : 0;
 
-    if (figure(replica, "zabra_log_stuck") > 0) {
+    if (doctor_figure(replica, "zabra_log_stuck") > 0) {
         doctor_find(look, LOG_STUCK, subject, "its disk is full");
-    } else if (figure(replica, "zabra_disk_low") > 0) {
+    } else if (doctor_figure(replica, "zabra_disk_low") > 0) {
         doctor_find(look, DISK_LOW, subject, "its disk is nearly full");
     }
     if (syncs >= SYNCS_MIN && mean_s > SLOW_SYNC_S) {
@@ -120,19 +54,19 @@ static void look_at_disk(struct look *look, const json_t *replica, const char *s
                     "a sync of its log takes %.0f ms on average over %.0f syncs", mean_s * 1000,
                     syncs);
     }
-    if (figure(replica, "zabra_snapshot_errors_total") > 0) {
+    if (doctor_figure(replica, "zabra_snapshot_errors_total") > 0) {
         doctor_find(look, SNAPSHOTS_FAIL, subject, "%.0f snapshots could not be written",
-                    figure(replica, "zabra_snapshot_errors_total"));
+                    doctor_figure(replica, "zabra_snapshot_errors_total"));
     }
-    if (figure(replica, "zabra_refills") > 0 &&
-        figure(replica, "zabra_refill_log_lost_total") > 0) {
+    if (doctor_figure(replica, "zabra_refills") > 0 &&
+        doctor_figure(replica, "zabra_refill_log_lost_total") > 0) {
         doctor_find(look, REFILL_LOST, subject,
                     "it purged log that a joining replica still needed %.0f times",
-                    figure(replica, "zabra_refill_log_lost_total"));
+                    doctor_figure(replica, "zabra_refill_log_lost_total"));
     }
-    if (figure(replica, "zabra_refills_stalled") > 0) {
+    if (doctor_figure(replica, "zabra_refills_stalled") > 0) {
         doctor_find(look, REFILL_STALLED, subject, "it refills %.0f replicas that make no progress",
-                    figure(replica, "zabra_refills_stalled"));
+                    doctor_figure(replica, "zabra_refills_stalled"));
     }
 }
 
@@ -156,7 +90,7 @@ static const struct {
 static void look_at_limits(struct look *look, const json_t *replica, const char *subject)
 {
     for (size_t i = 0; i < sizeof(limited) / sizeof(limited[0]); i++) {
-        double used = figure(replica, limited[i].metric);
+        double used = doctor_figure(replica, limited[i].metric);
         double limit = json_number_value(
             json_object_get(json_object_get(replica, "limits"), limited[i].limit));
 
@@ -165,16 +99,16 @@ static void look_at_limits(struct look *look, const json_t *replica, const char 
                         limited[i].what, limited[i].limit, limit);
         }
     }
-    if (figure(replica, "zabra_quotas_exceeded") > 0) {
+    if (doctor_figure(replica, "zabra_quotas_exceeded") > 0) {
         doctor_find(look, QUOTA_EXCEEDED, subject, "%.0f soft quotas are exceeded",
-                    figure(replica, "zabra_quotas_exceeded"));
+                    doctor_figure(replica, "zabra_quotas_exceeded"));
     }
 }
 
 static void look_at_unsent(struct look *look, const json_t *replica, const char *subject)
 {
-    double used = figure(replica, "zabra_unsent_bytes");
-    double limit = figure(replica, "zabra_unsent_max_bytes");
+    double used = doctor_figure(replica, "zabra_unsent_bytes");
+    double limit = doctor_figure(replica, "zabra_unsent_max_bytes");
 
     if (limit > 0 && used * 100 >= limit * UNSENT_SHORT_PERCENT) {
         doctor_find(look, used >= limit ? UNSENT_FULL : UNSENT_SHORT, subject,

@@ -81,6 +81,9 @@ bool doctor_is_check(const json_t *check, const char *name);
  * first. */
 bool doctor_is_about_leader(const json_t *check);
 
+/* A metric of it; 0: it has none of that name. */
+double doctor_figure(const json_t *replica, const char *name);
+
 /* Checks of it that fail have a cause that has a finding of its own: two processes with its id, or
  * a full disk. */
 bool doctor_is_explained(const json_t *replica);

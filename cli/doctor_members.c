@@ -14,19 +14,6 @@ enum {
 
 /* ---- Why a replica does not serve ---- */
 
-bool doctor_is_check(const json_t *check, const char *name)
-{
-    return strcmp(jsonr_text(check, "name"), name) == 0;
-}
-
-/* Checks that fail when there is no leader: all of them, or the later ones as a consequence of the
- * first. */
-bool doctor_is_about_leader(const json_t *check)
-{
-    return doctor_is_check(check, "leader") || doctor_is_check(check, "in_step") ||
-           doctor_is_check(check, "fresh");
-}
-
 /* False: its disk is new or not trusted, and the leader is filling it. */
 static bool is_member(const json_t *replica)
 {

@@ -287,16 +287,6 @@ static bool has_got(const struct live *live, const struct signalfd_siginfo *info
     return info->ssi_code == SI_KERNEL && getpgid(live->child) == getpgrp();
 }
 
-void live_pass_early(struct live *live)
-{
-    struct signalfd_siginfo info;
-
-    while (read(live->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        live->last_signal = (int)info.ssi_signo;
-        (void)kill(live->child, (int)info.ssi_signo);
-    }
-}
-
 static bool take_signal(struct live *live, struct live_news *news)
 {
     struct signalfd_siginfo info;

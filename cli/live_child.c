@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,6 +121,17 @@ static int fail(struct live *live, const char *name, int why)
                     "cannot run %s: %s", name, strerrordesc_np(why));
 }
 
+/* Signals that came before there was a child: it has got none of them. */
+static void pass_early(struct live *live)
+{
+    struct signalfd_siginfo info;
+
+    while (read(live->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        live->last_signal = (int)info.ssi_signo;
+        (void)kill(live->child, (int)info.ssi_signo);
+    }
+}
+
 int live_run(struct live *live, char **args, char *const *env, int input)
 {
     static char *const none[] = {NULL};
@@ -151,7 +163,7 @@ int live_run(struct live *live, char **args, char *const *env, int input)
         live_kill_child(live);
         return fail(live, args[0], why);
     }
-    live_pass_early(live);
+    pass_early(live);
     return CMD_OK;
 }
 

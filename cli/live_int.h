@@ -45,9 +45,6 @@ struct live {
 /* True when the child has ended: it is forgotten. Waits for what it has left behind as well. */
 bool live_take_child(struct live *live, int *ret_status);
 
-/* Passes on what came before there was a child: whoever has sent it, the child has not got it. */
-void live_pass_early(struct live *live);
-
 /* SIGKILL for the child and what it has started, and waits. Nothing when it has ended by itself. */
 void live_kill_child(struct live *live);
 

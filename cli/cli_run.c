@@ -1,0 +1,79 @@
+/* The life of a command: its options are taken, its client is opened and closed. */
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/help.h"
+
+#include <string.h>
+
+static bool asks_help(int arg_count, char **args)
+{
+    for (int i = 0; i < arg_count && strcmp(args[i], "--") != 0; i++) {
+        if (strcmp(args[i], "--help") == 0 || strcmp(args[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run_opened(struct cli *cli, uint64_t *zxid)
+{
+    int code = CMD_USAGE;
+
+    cli->client = client_open(&cli->settings);
+    if (!cli->client) {
+        return cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
+    }
+    client_seen_number(cli->client, *zxid);
+    code = cli->cmd->run(cli);
+    *zxid = client_zxid(cli->client);
+    client_close(cli->client);
+    return code == CMD_SHOWN ? CMD_OK : code;
+}
+
+static int run_parsed(struct cli *cli, uint64_t *zxid)
+{
+    int code = CMD_USAGE;
+
+    if (settings_load(&cli->settings, &cli->args)) {
+        cli->out.format = cli->settings.format;
+        cli->out.color = cli->settings.color;
+        cli->out.silent = cli->settings.curl;
+        code = run_opened(cli, zxid);
+    } else {
+        code = cli_fail(cli, CMD_USAGE, "Usage", "%s", cli->settings.error);
+    }
+    settings_release(&cli->settings);
+    return code;
+}
+
+int cli_run_after(const struct cmd *cmd, int arg_count, char **args, uint64_t *zxid)
+{
+    struct cli *cli = NULL;
+    int code = CMD_USAGE;
+
+    if (asks_help(arg_count, args)) {
+        help_one(cmd);
+        return CMD_OK;
+    }
+    if (cmd->run_alone) {
+        return cmd->run_alone(arg_count, args);
+    }
+    cli = mem_zalloc(1, sizeof(*cli));
+    cli->cmd = cmd;
+    cli->out.cmd = cmd->name;
+    cli->out.format = settings_glance(arg_count, args);
+    if (args_parse(&cli->args, cmd, settings_options, arg_count, args)) {
+        code = run_parsed(cli, zxid);
+    } else {
+        code = cli_usage(cli, "%s", cli->args.error);
+    }
+    mem_free(cli);
+    return code;
+}
+
+int cli_run(const struct cmd *cmd, int arg_count, char **args)
+{
+    uint64_t zxid = 0;
+
+    return cli_run_after(cmd, arg_count, args, &zxid);
+}
