@@ -95,6 +95,24 @@ json_t *cli_json(const struct cli *cli)
     return json;
 }
 
+int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json)
+{
+    int code = cli_ask(cli, request);
+
+    *ret_json = code == CMD_OK ? cli_json(cli) : NULL;
+    return code == CMD_OK && !*ret_json ? CMD_FAILED : code;
+}
+
+int cli_read(const struct cli *cli, const char *target, json_t **ret_json)
+{
+    return cli_ask_json(cli, &(struct client_request){.target = target, .last = true}, ret_json);
+}
+
+void cli_answer(const struct cli *cli)
+{
+    out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+}
+
 bool cli_path(const struct cli *cli, int operand, const char **ret_path)
 {
     const char *path = args_operand(&cli->args, operand);
@@ -125,6 +143,20 @@ bool cli_named(const struct cli *cli, int operand, struct buf *path)
         (void)cli_usage(cli, "the path \"%s\" %s", buf_cstr(path), fault);
     }
     return !fault;
+}
+
+int cli_run_verb(struct cli *cli,
+                 int (*run_verb)(struct cli *cli, const char *verb, const char *path))
+{
+    struct buf path;
+    int code = CMD_USAGE;
+
+    buf_init(&path, URL_MAX);
+    if (cli_named(cli, 1, &path)) {
+        code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
+    }
+    buf_release(&path);
+    return code;
 }
 
 bool cli_number(const struct cli *cli, const char *option, struct args_range range,

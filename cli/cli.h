@@ -41,6 +41,13 @@ int cli_tell(const struct cli *cli);
 /* The JSON of the last answer, which belongs to the client; NULL: told. */
 json_t *cli_json(const struct cli *cli);
 
+/* cli_ask() and cli_json() in one; cli_read() is a read that no other request follows. */
+int cli_ask_json(const struct cli *cli, const struct client_request *request, json_t **ret_json);
+int cli_read(const struct cli *cli, const char *target, json_t **ret_json);
+
+/* Prints the answer to the last request as it is. */
+void cli_answer(const struct cli *cli);
+
 /* Tells what the command itself has found; `code` is one word. Returns the exit code. */
 int cli_fail(const struct cli *cli, int exit_code, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -55,6 +62,10 @@ bool cli_path(const struct cli *cli, int operand, const char **ret_path);
 /* An operand that is there and names a lock, a queue and the like: a path, or a name within the
  * command's folder. The path comes into `path`; false, and told, when it is not a legal one. */
 bool cli_named(const struct cli *cli, int operand, struct buf *path);
+
+/* A command with a verb and such a name as its first operands. */
+int cli_run_verb(struct cli *cli,
+                 int (*run_verb)(struct cli *cli, const char *verb, const char *path));
 
 /* A number, or a time in ms, that an option gives: false, and told, when it is none, or not within
  * the range. */

@@ -30,30 +30,31 @@ static void print_acl(const struct cli *cli, const json_t *list)
     buf_release(&line);
 }
 
-static int ask_acl(struct cli *cli, const char *path, bool last)
+static int ask_acl(struct cli *cli, const char *path, bool last, json_t **ret_json)
 {
     struct buf url;
     int code = CMD_OK;
 
     url_init(&url, "/znodes/v1", path);
     url_param(&url, "view", "acl");
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = last});
+    code = cli_ask_json(cli, &(struct client_request){.target = buf_cstr(&url), .last = last},
+                        ret_json);
     buf_release(&url);
     return code;
 }
 
 static int show(struct cli *cli, const char *path)
 {
-    int code = ask_acl(cli, path, true);
-    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    json_t *json = NULL;
+    int code = ask_acl(cli, path, true, &json);
 
-    if (!json) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
-    if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
-        print_acl(cli, jsonr_at(json, "acl"));
+    if (out_is_json(&cli->out)) {
+        cli_answer(cli);
     } else {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+        print_acl(cli, jsonr_at(json, "acl"));
     }
     return CMD_OK;
 }
@@ -85,8 +86,8 @@ static int patch(struct cli *cli, const char *path, json_t *body, const char *ma
 
 static void print_set(const struct cli *cli)
 {
-    if (!out_is_text(&cli->out) && cli->out.format != SETTINGS_TABLE) {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    if (out_is_json(&cli->out)) {
+        cli_answer(cli);
     }
 }
 
@@ -155,12 +156,12 @@ static bool is_late(const struct cli *cli, int code)
 static int change_once(struct cli *cli, const char *path)
 {
     char match[CLIENT_HEADER_MAX];
-    int code = ask_acl(cli, path, false);
-    json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    json_t *json = NULL;
     json_t *body = NULL;
+    int code = ask_acl(cli, path, false, &json);
 
-    if (!json) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
     (void)snprintf(match, sizeof(match), "If-Match: %.256s", client_reply(cli->client)->etag);
     body = json_pack("{s:O}", "acl", jsonr_at(json, "acl"));

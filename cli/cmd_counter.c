@@ -113,15 +113,7 @@ static int run_verb(struct cli *cli, const char *verb, const char *path)
 
 static int run(struct cli *cli)
 {
-    struct buf path;
-    int code = CMD_USAGE;
-
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 1, &path)) {
-        code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
-    }
-    buf_release(&path);
-    return code;
+    return cli_run_verb(cli, run_verb);
 }
 
 static const struct cmd_example examples[] = {

@@ -71,11 +71,10 @@ static int step(struct cli *cli, struct search *search)
     int code = CMD_OK;
 
     search_url(cli, search, &url);
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    code = cli_read(cli, buf_cstr(&url), &page);
     buf_release(&url);
-    page = code == CMD_OK ? cli_json(cli) : NULL;
-    if (!page) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
     add(search, page);
     return CMD_OK;

@@ -33,16 +33,16 @@ static int get_bytes(struct cli *cli, const char *target)
 
 static int get_json(struct cli *cli, const char *target)
 {
-    int code = cli_ask(cli, &(struct client_request){.target = target, .last = true});
-    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    json_t *json = NULL;
+    int code = cli_read(cli, target, &json);
 
-    if (!json) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
     if (cli->out.format == SETTINGS_TABLE) {
         out_facts(&cli->out, json, data_columns);
     } else {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+        cli_answer(cli);
     }
     return CMD_OK;
 }
@@ -123,20 +123,19 @@ static json_t *with_times(json_t *answer)
 
 static int ask_stat(struct cli *cli, const char *target)
 {
-    int code = cli_ask(cli, &(struct client_request){.target = target, .last = true});
-    json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
-    bool words = cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE;
+    json_t *json = NULL;
+    int code = cli_read(cli, target, &json);
 
-    if (!json) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
-    if (words) {
+    if (out_is_json(&cli->out)) {
+        cli_answer(cli);
+    } else {
         json_t *value = with_times(json);
 
         out_facts(&cli->out, value, stat_columns);
         json_decref(value);
-    } else {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
     }
     return CMD_OK;
 }
@@ -181,19 +180,19 @@ static const struct out_column id_columns[] = {
 
 static int run_whoami(struct cli *cli)
 {
-    int code = cli_ask(cli, &(struct client_request){.target = "/whoami/v1", .last = true});
-    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    json_t *json = NULL;
+    int code = cli_read(cli, "/whoami/v1", &json);
 
-    if (!json) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
-    if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
-        out_list(&cli->out, json, "ids", id_columns);
-        if (json_is_true(jsonr_at(json, "super"))) {
-            out_say(&cli->out, "super user: ACLs do not apply\n");
-        }
-    } else {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    if (out_is_json(&cli->out)) {
+        cli_answer(cli);
+        return CMD_OK;
+    }
+    out_list(&cli->out, json, "ids", id_columns);
+    if (json_is_true(jsonr_at(json, "super"))) {
+        out_say(&cli->out, "super user: ACLs do not apply\n");
     }
     return CMD_OK;
 }

@@ -87,8 +87,8 @@ static int run_touch(struct cli *cli)
         code = touch_once(&revise);
     } while (code == REVISE_AGAIN);
     revise_release(&revise);
-    if (code == CMD_OK && !out_is_text(&cli->out) && cli->out.format != SETTINGS_TABLE) {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    if (code == CMD_OK && out_is_json(&cli->out)) {
+        cli_answer(cli);
     }
     return code;
 }

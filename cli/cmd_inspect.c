@@ -361,11 +361,6 @@ static void print_json(struct inspection *inspection)
     buf_release(&out);
 }
 
-static bool is_json(const struct inspection *inspection)
-{
-    return inspection->out.format == SETTINGS_JSON || inspection->out.format == SETTINGS_NDJSON;
-}
-
 static int fail(const struct inspection *inspection, const char *why)
 {
     char message[MESSAGE_MAX];
@@ -392,7 +387,7 @@ static int inspect_locked(struct inspection *inspection)
         store_close(inspection->store, false);
         return fail(inspection, err_text(err));
     }
-    if (is_json(inspection)) {
+    if (out_is_json(&inspection->out)) {
         print_json(inspection);
     } else {
         print_text(inspection);
@@ -440,7 +435,7 @@ static int take_args(struct inspection *inspection, int arg_count, char **args)
     if (!inspection->dir) {
         return out_usage(out, "the directory is missing");
     }
-    if (is_json(inspection) && inspection->with_records) {
+    if (out_is_json(&inspection->out) && inspection->with_records) {
         return out_usage(out, "--records prints text only, not JSON");
     }
     return CMD_OK;

@@ -190,7 +190,7 @@ static int print_leader(const struct cli *cli, const char *path, const json_t *f
  */
 static int ask_line(const struct cli *cli, const char *path, struct buf *after, json_t **first)
 {
-    const json_t *page = NULL;
+    json_t *page = NULL;
     struct buf url;
     int code = CMD_OK;
 
@@ -202,11 +202,10 @@ static int ask_line(const struct cli *cli, const char *path, struct buf *after, 
         url_param(&url, "after", buf_cstr(after));
     }
     url_param(&url, "consistency", "linearizable");
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    code = cli_read(cli, buf_cstr(&url), &page);
     buf_release(&url);
-    page = code == CMD_OK ? cli_json(cli) : NULL;
-    if (!page) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
     take_first(page, first);
     buf_clear(after);

@@ -70,14 +70,10 @@ static int fetch(struct cli *cli, struct listing *listing)
 
         page_url(listing, after, &url);
         /* With --curl one page is shown: the next one depends on it. */
-        code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+        code = cli_read(cli, buf_cstr(&url), &page);
         buf_release(&url);
         if (code != CMD_OK) {
             return code;
-        }
-        page = cli_json(cli);
-        if (!page) {
-            return CMD_FAILED;
         }
         add_page(listing, page);
         more = json_is_true(jsonr_at(page, "more"));
@@ -116,9 +112,7 @@ static void add_words(json_t *children)
 
 static void print(const struct cli *cli, const struct listing *listing)
 {
-    bool words = cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE;
-
-    if (words && listing->with_stat) {
+    if (!out_is_json(&cli->out) && listing->with_stat) {
         add_words(jsonr_at(listing->whole, "children"));
     }
     out_list(&cli->out, listing->whole, "children",

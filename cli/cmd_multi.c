@@ -121,15 +121,11 @@ static int ask(struct cli *cli, const json_t *ops, struct slice body)
                                      .type = "application/json",
                                      .reads = is_read(ops),
                                      .last = true};
-    const json_t *json = NULL;
-    int code = cli_ask(cli, &request);
+    json_t *json = NULL;
+    int code = cli_ask_json(cli, &request, &json);
 
     if (code != CMD_OK) {
         return code;
-    }
-    json = cli_json(cli);
-    if (!json) {
-        return CMD_FAILED;
     }
     out_list(&cli->out, json, "results", columns);
     return judge(jsonr_at(json, "results"));

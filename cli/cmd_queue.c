@@ -57,7 +57,7 @@ static int push(struct cli *cli, const char *path)
     if (code == CMD_OK && is_words(cli)) {
         out_say(&cli->out, "%s\n", jsonr_text(client_json(cli->client), "path"));
     } else if (code == CMD_OK) {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+        cli_answer(cli);
     }
     value_release(&value);
     buf_release(&url);
@@ -282,15 +282,7 @@ static int run_verb(struct cli *cli, const char *verb, const char *path)
 
 static int run(struct cli *cli)
 {
-    struct buf path;
-    int code = CMD_USAGE;
-
-    buf_init(&path, URL_MAX);
-    if (cli_named(cli, 1, &path)) {
-        code = run_verb(cli, args_operand(&cli->args, 0), buf_cstr(&path));
-    }
-    buf_release(&path);
-    return code;
+    return cli_run_verb(cli, run_verb);
 }
 
 static const struct cmd_option options[] = {

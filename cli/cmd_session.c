@@ -38,21 +38,17 @@ static bool is_in_session(const struct cli *cli)
 
 static int show(struct cli *cli)
 {
-    const json_t *json = NULL;
+    json_t *json = NULL;
     int code = CMD_USAGE;
 
     if (!is_in_session(cli)) {
         return CMD_USAGE;
     }
-    code = cli_ask(cli, &(struct client_request){.target = "/sessions/v1/", .last = true});
-    if (code != CMD_OK) {
-        return code;
-    }
-    json = cli_json(cli);
-    if (json) {
+    code = cli_read(cli, "/sessions/v1/", &json);
+    if (code == CMD_OK) {
         out_facts(&cli->out, json, columns);
     }
-    return json ? CMD_OK : CMD_FAILED;
+    return code;
 }
 
 static int close_session(struct cli *cli)
@@ -97,11 +93,10 @@ static int add_page(struct cli *cli, int64_t left, json_t **whole)
 
     list_url(left, jsonr_text(*whole, "after"), &url);
     /* With --curl one page is shown: the next one depends on it. */
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    code = cli_read(cli, buf_cstr(&url), &page);
     buf_release(&url);
-    page = code == CMD_OK ? cli_json(cli) : NULL;
-    if (!page) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
     if (!*whole) {
         *whole = json_object();

@@ -18,12 +18,10 @@ static int print_written(const struct cli *cli, bool with_path)
     if (!json) {
         return CMD_FAILED;
     }
-    if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
-        if (with_path) {
-            out_say(&cli->out, "%s\n", jsonr_text(json, "path"));
-        }
-    } else {
-        out_answer(&cli->out, buf_slice(&client_reply(cli->client)->body));
+    if (out_is_json(&cli->out)) {
+        cli_answer(cli);
+    } else if (with_path) {
+        out_say(&cli->out, "%s\n", jsonr_text(json, "path"));
     }
     return CMD_OK;
 }

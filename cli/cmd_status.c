@@ -116,7 +116,7 @@ static int print_status(const struct cli *cli, const struct replicas *replicas)
     struct tally tally = {.answered = 0};
     json_t *value = collect(replicas, &tally);
 
-    if (cli->out.format == SETTINGS_TEXT || cli->out.format == SETTINGS_TABLE) {
+    if (!out_is_json(&cli->out)) {
         add_words(jsonr_at(value, "replicas"));
     }
     if (tally.answered > 0 && tally.denied < tally.answered) {
@@ -200,15 +200,15 @@ static const struct out_column member_columns[] = {
 
 static int run_members(struct cli *cli)
 {
-    int code = cli_ask(cli, &(struct client_request){.target = "/ensemble/v1", .last = true});
-    const json_t *json = code == CMD_OK ? cli_json(cli) : NULL;
+    json_t *json = NULL;
+    int code = cli_read(cli, "/ensemble/v1", &json);
     struct out out = cli->out;
 
-    if (!json) {
-        return code == CMD_OK ? CMD_FAILED : code;
+    if (code != CMD_OK) {
+        return code;
     }
     if (out.format == SETTINGS_JSON) {
-        out_answer(&out, buf_slice(&client_reply(cli->client)->body));
+        cli_answer(cli);
         return CMD_OK;
     }
     out.format = out.format == SETTINGS_TEXT ? SETTINGS_TABLE : out.format;

@@ -107,7 +107,7 @@ static void print_tree(const struct cli *cli, const json_t *nodes)
     mem_free(last);
 }
 
-static int ask(struct cli *cli, const char *path, int64_t depth)
+static int ask(struct cli *cli, const char *path, int64_t depth, json_t **ret_json)
 {
     struct buf url;
     int code = CMD_OK;
@@ -121,7 +121,7 @@ static int ask(struct cli *cli, const char *path, int64_t depth)
     if (depth) {
         url_param_number(&url, "depth", depth);
     }
-    code = cli_ask(cli, &(struct client_request){.target = buf_cstr(&url), .last = true});
+    code = cli_read(cli, buf_cstr(&url), ret_json);
     buf_release(&url);
     return code;
 }
@@ -132,18 +132,14 @@ static int run(struct cli *cli)
     const char *path = NULL;
     int64_t depth = 0;
     int code = CMD_OK;
-    const json_t *json = NULL;
+    json_t *json = NULL;
 
     if (!cli_path(cli, 0, &path) || !cli_number(cli, "level", depths, &depth)) {
         return CMD_USAGE;
     }
-    code = ask(cli, path, depth);
+    code = ask(cli, path, depth, &json);
     if (code != CMD_OK) {
         return code;
-    }
-    json = cli_json(cli);
-    if (!json) {
-        return CMD_FAILED;
     }
     if (cli->out.format == SETTINGS_TEXT) {
         print_tree(cli, jsonr_at(json, "nodes"));

@@ -244,11 +244,6 @@ static void print_json(const struct out *out, const struct cmd *cmd, bool codes)
 
 /* ---- The commands ---- */
 
-static bool is_json(const struct out *out)
-{
-    return out->format == SETTINGS_JSON || out->format == SETTINGS_NDJSON;
-}
-
 static int run_version(int arg_count, char **args)
 {
     struct out out = {.cmd = "version", .format = settings_take_format(&arg_count, args)};
@@ -257,7 +252,7 @@ static int run_version(int arg_count, char **args)
     if (arg_count > 0) {
         return out_usage(&out, "\"%s\" is not understood", args[0]);
     }
-    if (!is_json(&out)) {
+    if (!out_is_json(&out)) {
         (void)printf("zabra %s\n", ZABRA_VERSION);
         return CMD_OK;
     }
@@ -280,7 +275,7 @@ static int run_help(int arg_count, char **args)
         return out_usage(&out, "unexpected argument \"%s\": zabra help %s", args[1],
                          cmd_help.usage);
     }
-    if (is_json(&out)) {
+    if (out_is_json(&out)) {
         print_json(&out, cmd, codes);
     } else if (cmd) {
         help_one(cmd);

@@ -21,7 +21,7 @@ enum {
     TEXT_MAX = 256 << 20
 };
 
-static bool is_json(const struct out *out)
+bool out_is_json(const struct out *out)
 {
     return out->format == SETTINGS_JSON || out->format == SETTINGS_NDJSON;
 }
@@ -35,7 +35,7 @@ void out_say(const struct out *out, const char *format, ...)
 {
     va_list list;
 
-    if (out->silent || is_json(out)) {
+    if (out->silent || out_is_json(out)) {
         return;
     }
     va_start(list, format);
@@ -145,7 +145,7 @@ void out_facts(const struct out *out, const json_t *value, const struct out_colu
     if (out->silent) {
         return;
     }
-    if (is_json(out)) {
+    if (out_is_json(out)) {
         out_json(out, value);
         return;
     }
@@ -306,7 +306,7 @@ void out_error(const struct out *out, int exit_code, const char *code, const cha
     struct buf text;
 
     (void)fflush(stdout);
-    if (!is_json(out)) {
+    if (!out_is_json(out)) {
         (void)fprintf(stderr, "%szabra%s%s:%s %s\n", color ? RED : "", out->nameless ? "" : " ",
                       out->nameless ? "" : out->cmd, color ? PLAIN : "", message);
         return;

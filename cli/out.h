@@ -32,6 +32,9 @@ struct out_column {
  * are to be used. Text with --curl: nothing is said, and true. */
 bool out_is_text(const struct out *out);
 
+/* JSON or lines of it, not text or a table. */
+bool out_is_json(const struct out *out);
+
 /* A line, or part of one; with text and table only. */
 void out_say(const struct out *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

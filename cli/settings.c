@@ -40,10 +40,7 @@ const struct cmd_option settings_options[] = {
     {.name = NULL},
 };
 
-static bool refuse(struct settings *settings, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(struct settings *settings, const char *format, ...)
+bool settings_refuse(struct settings *settings, const char *format, ...)
 {
     va_list list;
 
@@ -102,12 +99,13 @@ static bool read_file(struct settings *settings, int fd, const char *name)
     struct stat stat;
 
     if (fstat(fd, &stat) == 0 && (stat.st_mode & OPEN_TO_OTHERS) != 0) {
-        return refuse(settings, "%s: other users may read or change this file; run: chmod 600 %s",
-                      name, name);
+        return settings_refuse(settings,
+                               "%s: other users may read or change this file; run: chmod 600 %s",
+                               name, name);
     }
     return read_all(fd, &settings->file) ||
-           refuse(settings, "cannot read %s, or it is longer than %d bytes", name,
-                  (int)SETTINGS_FILE_MAX);
+           settings_refuse(settings, "cannot read %s, or it is longer than %d bytes", name,
+                           (int)SETTINGS_FILE_MAX);
 }
 
 static char *trim(char *text)
@@ -146,10 +144,11 @@ static bool check_line(struct settings *settings, char *line, int number, const 
             return true;
         }
     }
-    return refuse(settings,
-                  "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
-                  "endpoints=host:port",
-                  file, number, (int)strcspn(line, "= "), line);
+    return settings_refuse(
+        settings,
+        "%s line %d: \"%.*s\" is not a setting; settings are the long options, as in "
+        "endpoints=host:port",
+        file, number, (int)strcspn(line, "= "), line);
 }
 
 static bool split_file(struct settings *settings, const char *name)
@@ -159,7 +158,7 @@ static bool split_file(struct settings *settings, const char *name)
     int number = 0;
 
     if (strlen(text) != settings->file.len) {
-        return refuse(settings, "%s: not a text file", name);
+        return settings_refuse(settings, "%s: not a text file", name);
     }
     for (char *line = text; line < end; number++) {
         char *next = strchrnul(line, '\n');
@@ -309,7 +308,8 @@ static bool take_format(struct settings *settings, const struct args *args)
     const char *word = value_of(settings, args, "output");
 
     return !word || format_of(word, &settings->format) ||
-           refuse(settings, "--output: \"%s\" is not one of text, json, ndjson and table", word);
+           settings_refuse(settings, "--output: \"%s\" is not one of text, json, ndjson and table",
+                           word);
 }
 
 static bool take_timeout(struct settings *settings, const struct args *args)
@@ -319,8 +319,8 @@ static bool take_timeout(struct settings *settings, const struct args *args)
 
     settings->timeout_ms = TIMEOUT_DEFAULT_MS;
     return !text || args_duration_ms(text, range, &settings->timeout_ms) ||
-           refuse(settings, "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h",
-                  text);
+           settings_refuse(settings,
+                           "--timeout: \"%s\" is not a time like 500ms, 15s or 2m, up to 1h", text);
 }
 
 /* Decimal, or hexadecimal with 0x. */
@@ -336,7 +336,7 @@ static bool take_min_zxid(struct settings *settings, const struct args *args)
     errno = 0;
     (void)strtoull(text, &end, 0);
     return (*text >= '0' && *text <= '9' && *end == '\0' && errno == 0) ||
-           refuse(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
+           settings_refuse(settings, "--min-zxid: \"%s\" is not a zxid like 0x1f", text);
 }
 
 /* NO_COLOR counts whatever it says (no-color.org). */
@@ -368,8 +368,9 @@ bool settings_load(struct settings *settings, const struct args *args)
     settings->color = has_color(settings, args);
     settings->verbose = is_on(settings, args, "verbose");
     if (settings->user && strchr(settings->user, ':')) {
-        return refuse(settings, "--user: the name contains a colon; give the password with "
-                                "--password-file, never on the command line");
+        return settings_refuse(settings,
+                               "--user: the name contains a colon; give the password with "
+                               "--password-file, never on the command line");
     }
     return take_format(settings, args) && take_timeout(settings, args) &&
            take_min_zxid(settings, args);

@@ -54,6 +54,10 @@ enum settings_format settings_glance(int word_count, char **words);
 /* The same for a command that has a command line of its own: what names a format is taken out. */
 enum settings_format settings_take_format(int *word_count, char **words);
 
+/* Writes `error`. False, for the caller to return. */
+bool settings_refuse(struct settings *settings, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Reads the password: first line of the file, else asked for on the terminal without an echo.
  * False: told in `error`. */
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX]);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,19 +16,6 @@
 enum {
     OPEN_TO_ALL = 007 /* Mode bits that the file may not have; a group may share it. */
 };
-
-static bool refuse(struct settings *settings, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool refuse(struct settings *settings, const char *format, ...)
-{
-    va_list list;
-
-    va_start(list, format);
-    (void)vsnprintf(settings->error, sizeof(settings->error), format, list);
-    va_end(list);
-    return false;
-}
 
 /* ---- From a file ---- */
 
@@ -63,7 +49,7 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
     struct stat stat;
 
     if (fd < 0) {
-        return refuse(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
+        return settings_refuse(settings, "--password-file: %s: %s", name, strerrordesc_np(errno));
     }
 
     bool open_to_all =
@@ -72,13 +58,13 @@ static bool password_of_file(struct settings *settings, char password[SETTINGS_P
 
     close(fd);
     if (open_to_all) {
-        return refuse(settings, "--password-file: all users may read %s; run: chmod 600 %s", name,
-                      name);
+        return settings_refuse(
+            settings, "--password-file: all users may read %s; run: chmod 600 %s", name, name);
     }
-    return ok || refuse(settings,
-                        "--password-file: %s contains no usable password in its first "
-                        "line",
-                        name);
+    return ok || settings_refuse(settings,
+                                 "--password-file: %s contains no usable password in its first "
+                                 "line",
+                                 name);
 }
 
 /* ---- From the terminal ---- */
@@ -151,9 +137,9 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
         if (fd >= 0) {
             close(fd);
         }
-        return refuse(settings,
-                      "cannot ask for the password of %s without a terminal; give --password-file",
-                      settings->user);
+        return settings_refuse(
+            settings, "cannot ask for the password of %s without a terminal; give --password-file",
+            settings->user);
     }
 
     struct termios hidden = shown;
@@ -172,7 +158,7 @@ static bool ask_password(struct settings *settings, char password[SETTINGS_PASSW
     if (signal_that_came) {
         end_by(signal_that_came);
     }
-    return ok || refuse(settings, "the typed password is empty or too long");
+    return ok || settings_refuse(settings, "the typed password is empty or too long");
 }
 
 bool settings_password(struct settings *settings, char password[SETTINGS_PASSWORD_MAX])
