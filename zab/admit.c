@@ -62,10 +62,9 @@ static void send_found(struct zab *zab, const struct peer *peer)
 {
     ASSERT(zab->config.count > 0 && zab->config_bytes.len > 0);
 
-    struct zab_msg msg = {.type = ZAB_FOUND, .bytes = buf_slice(&zab->config_bytes)};
+    struct zab_msg msg = {.type = ZAB_FOUND, .found.config = buf_slice(&zab->config_bytes)};
 
     ASSERT(peer->up);
-    ASSERT(zab->config.count > 0);
     fx_send(zab, peer->id, &msg);
 }
 
@@ -73,11 +72,8 @@ static void persist_join(struct zab *zab)
 {
     ASSERT(zab->founding && zab->config.count > 0);
 
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
-
     ASSERT(zab->state == ZAB_LOOKING);
-    ASSERT(zab->config.count > 0);
-    effect->config = &zab->config;
+    fx_persist(zab, ZAB_PERSIST_JOIN)->join.config = &zab->config;
     zab->settled = false;
     fx_role(zab);
 }
@@ -145,7 +141,7 @@ void found_check(struct zab *zab)
     }
 }
 
-void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg_found *found)
 {
     struct zab_config config;
 
@@ -153,25 +149,22 @@ void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *
     if (!zab->founding) {
         /* A committed configuration stays committed: it binds from the moment it is known. Without
          * it, two of three replicas could each wait for the other to know who may vote. */
-        if (zab_config_decode(msg->bytes, &config) == ERR_OK &&
+        if (zab_config_decode(found->config, &config) == ERR_OK &&
             memcmp(config.cluster, zab->config.cluster, ZAB_CLUSTER_LEN) == 0) {
-            (void)config_adopt(zab, msg->bytes);
+            (void)config_adopt(zab, found->config);
         }
         return;
     }
     if (zab->config.count != 0 || zab->state != ZAB_LOOKING) {
         return;
     }
-    if (zab_config_decode(msg->bytes, &config) != ERR_OK ||
+    if (zab_config_decode(found->config, &config) != ERR_OK ||
         !zab_config_is_voter(&config, zab->id, zab->incarnation)) {
         fx_disconnect(zab, peer->id);
         return;
     }
     if (!list_agrees(zab, &config)) {
-        fx_text(zab, ZAB_FX_ALARM,
-                "the cluster that replica %u has founded has other members than the server list of "
-                "this one: make the lists equal",
-                peer->id);
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_FOUNDER_LIST, .peer = peer->id});
         fx_disconnect(zab, peer->id);
         return;
     }
@@ -248,8 +241,7 @@ static void propose_admission(struct zab *zab, const struct peer *peer)
         }
     }
     propose_config(zab, &config);
-    fx_text(zab, ZAB_FX_ALARM, "member %u comes back with a new disk: its admission is proposed",
-            peer->id);
+    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_ADMISSION, .peer = peer->id});
 }
 
 /* A configuration that was forced upon a survivor's disk is on no other disk and in no record yet:
@@ -310,13 +302,13 @@ void admit_learn(struct peer *peer, uint32_t promised, zxid_t last)
  * The same disk admits less than it acknowledged. A larger promise explains a shorter log: a
  * truncation in that epoch may have been under way.
  */
-bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg *msg)
+bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch)
 {
     if (peer->known_incarnation != peer->incarnation || peer->known_promised == 0) {
         return false;
     }
-    return msg->epoch < peer->known_promised ||
-           (msg->epoch == peer->known_promised && msg->zxid < peer->known_last);
+    return cepoch->promised < peer->known_promised ||
+           (cepoch->promised == peer->known_promised && cepoch->last < peer->known_last);
 }
 
 static void put_watermark(struct buf *out, uint32_t id, uint64_t incarnation, uint32_t promised,
@@ -401,17 +393,18 @@ void admit_on_stranger(struct zab *zab, struct peer *peer, const struct zab_msg 
 {
     ASSERT(peer->up);
 
-    if (peer->id != zab->follow.leader || msg->link != zab->follow.link || !is_learner(zab)) {
+    if (peer->id != zab->follow.leader || msg->dialogue != zab->follow.dialogue ||
+        !is_learner(zab)) {
         return;
     }
-    if (msg->flags & ZAB_FLAG_NO_MAJORITY) {
+    if (msg->stranger.flags & ZAB_FLAG_NO_MAJORITY) {
         PROBE("zab.told_to_stop");
-        digest_halt(zab, msg->zxid);
+        digest_halt(zab, msg->stranger.zxid);
     } else if (zab->quarantined) {
         return;
-    } else if (msg->flags & ZAB_FLAG_DIVERGED) {
+    } else if (msg->stranger.flags & ZAB_FLAG_DIVERGED) {
         quarantine_self(zab, "the state's digest differs from the majority's: refilling");
-    } else if (msg->flags & ZAB_FLAG_ROLLED_BACK) {
+    } else if (msg->stranger.flags & ZAB_FLAG_ROLLED_BACK) {
         quarantine_self(zab, "the disk has forgotten what this replica acknowledged (restored from "
                              "an older copy?): refilling");
     }

@@ -99,12 +99,12 @@ static void send_commit(struct zab *zab, struct peer *peer)
     if (!peer->up || !told || learner->commit_sent >= zab->committed) {
         return;
     }
-    ASSERT(learner->link != 0);
+    ASSERT(learner->dialogue != 0);
     struct zab_msg msg = {
         .type = ZAB_COMMIT,
-        .link = learner->link,
+        .dialogue = learner->dialogue,
         .epoch = zab->lead.epoch,
-        .commit = zab->committed,
+        .commit.zxid = zab->committed,
     };
 
     ASSERT(learner->stage == LEARNER_SYNCED || MUTANT(15));
@@ -122,13 +122,13 @@ void broadcast_uptodate(struct zab *zab, struct peer *peer)
         zab->state != ZAB_LEADING || zab->lead.phase != LEADER_BROADCAST) {
         return;
     }
-    ASSERT(learner->link != 0 && learner->acked <= learner->sent);
+    ASSERT(learner->dialogue != 0 && learner->acked <= learner->sent);
     ASSERT(learner->newleader_sent && zab->committed >= zxid_make(zab->lead.epoch, 0));
     struct zab_msg msg = {
         .type = ZAB_UPTODATE,
-        .link = learner->link,
+        .dialogue = learner->dialogue,
         .epoch = zab->lead.epoch,
-        .commit = MUTANT(17) ? learner->acked : zab->committed,
+        .commit.zxid = MUTANT(17) ? learner->acked : zab->committed,
     };
 
     learner->uptodate_sent = true;
@@ -206,17 +206,17 @@ void broadcast_ping(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
-        if (!peer->up || peer->learner.link == 0) {
+        if (!peer->up || peer->learner.dialogue == 0) {
             continue;
         }
         ASSERT(peer->learner.stage != LEARNER_NONE);
         struct zab_msg msg = {
             .type = ZAB_PING,
-            .link = peer->learner.link,
+            .dialogue = peer->learner.dialogue,
             .epoch = zab->lead.epoch,
-            .commit = peer->learner.uptodate_sent ? zab->committed : 0,
-            .round = zab->lead.ping_round,
-            .bytes = buf_slice(&zab->sign),
+            .ping = {.round = zab->lead.ping_round,
+                     .commit = peer->learner.uptodate_sent ? zab->committed : 0,
+                     .payload = buf_slice(&zab->sign)},
         };
 
         fx_send(zab, peer->id, &msg);
@@ -234,17 +234,17 @@ static void time_pong(const struct zab *zab, struct learner *learner, uint64_t r
     }
 }
 
-void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong)
 {
     uint32_t keep = peer->learner.flags & (uint32_t)~ZAB_FLAG_LOW_SPACE;
 
     ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(peer->up && peer->learner.link != 0);
-    peer->learner.flags = keep | (msg->flags & ZAB_FLAG_LOW_SPACE);
-    fx_sign(zab, peer->id, msg);
-    time_pong(zab, &peer->learner, msg->round);
-    if (msg->digest_zxid != 0) {
-        digest_on_pong(zab, peer, msg);
+    ASSERT(peer->up && peer->learner.dialogue != 0);
+    peer->learner.flags = keep | (pong->flags & ZAB_FLAG_LOW_SPACE);
+    fx_sign(zab, peer->id, pong->payload);
+    time_pong(zab, &peer->learner, pong->round);
+    if (pong->digest_zxid != 0) {
+        digest_on_pong(zab, peer, pong);
     }
 }
 
@@ -293,15 +293,14 @@ static void round_done(struct zab *zab)
         if (confirm->peer == 0) {
             struct zab_effect *effect = fx_add(zab, ZAB_FX_CONFIRMED);
 
-            effect->token = confirm->token;
-            effect->zxid = zab->committed;
-        } else if (peer && peer->up && peer->learner.link == confirm->link) {
+            effect->confirmed.request = confirm->request;
+            effect->confirmed.zxid = zab->committed;
+        } else if (peer && peer->up && peer->learner.dialogue == confirm->dialogue) {
             struct zab_msg msg = {
                 .type = ZAB_READ_REPLY,
-                .link = confirm->link,
+                .dialogue = confirm->dialogue,
                 .epoch = zab->lead.epoch,
-                .zxid = zab->committed,
-                .round = confirm->token,
+                .read_reply = {.request = confirm->request, .zxid = zab->committed},
             };
 
             fx_send(zab, peer->id, &msg);
@@ -330,9 +329,9 @@ static void round_start(struct zab *zab)
         }
         struct zab_msg msg = {
             .type = ZAB_CONFIRM,
-            .link = peer->learner.link,
+            .dialogue = peer->learner.dialogue,
             .epoch = zab->lead.epoch,
-            .round = zab->lead.round,
+            .confirm.round = zab->lead.round,
         };
 
         fx_send(zab, peer->id, &msg);
@@ -367,9 +366,9 @@ void confirm_ask(struct zab *zab, const struct peer *peer)
     PROBE("zab.confirm_asked_again");
     struct zab_msg msg = {
         .type = ZAB_CONFIRM,
-        .link = peer->learner.link,
+        .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .round = zab->lead.round,
+        .confirm.round = zab->lead.round,
     };
 
     fx_send(zab, peer->id, &msg);
@@ -403,7 +402,7 @@ void confirm_clear(struct zab *zab)
     ASSERT(zab->lead.waiting.count == 0);
 }
 
-enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effects)
+enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effects)
 {
     enum err err = ERR_NOT_READY;
 
@@ -412,15 +411,15 @@ enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effect
     if (is_broadcasting(zab) && zab->lead.waiting.count >= CONFIRMS_MAX) {
         err = ERR_THROTTLED;
     } else if (is_broadcasting(zab)) {
-        confirm_add(zab, (struct confirm){.token = token});
+        confirm_add(zab, (struct confirm){.request = request});
         err = ERR_OK;
     } else if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
                zab->follow.phase == FOLLOW_SERVE) {
         struct zab_msg msg = {
             .type = ZAB_READ_INDEX,
-            .link = zab->follow.link,
+            .dialogue = zab->follow.dialogue,
             .epoch = zab->follow.epoch,
-            .round = token,
+            .read_index.request = request,
         };
 
         fx_send(zab, zab->follow.leader, &msg);
@@ -432,7 +431,7 @@ enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effect
 
 /* ---- Clients' writes that came in elsewhere. ---- */
 
-enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
+enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects)
 {
     ASSERT(effects && !zab->effects);
@@ -443,10 +442,9 @@ enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
     }
     struct zab_msg msg = {
         .type = ZAB_FORWARD,
-        .link = zab->follow.link,
+        .dialogue = zab->follow.dialogue,
         .epoch = zab->follow.epoch,
-        .round = token,
-        .bytes = bytes,
+        .forward = {.request = request, .bytes = bytes},
     };
 
     zab->effects = effects;
@@ -455,34 +453,33 @@ enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
     return ERR_OK;
 }
 
-bool zab_is_link(const struct zab *zab, uint32_t peer_id, uint32_t link)
+bool zab_is_dialogue(const struct zab *zab, uint32_t peer_id, uint32_t dialogue)
 {
-    ASSERT(link != 0);
+    ASSERT(dialogue != 0);
 
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         const struct peer *peer = &zab->peers[i];
 
         if (peer->id == peer_id) {
-            return is_broadcasting(zab) && peer->up && peer->learner.link == link;
+            return is_broadcasting(zab) && peer->up && peer->learner.dialogue == dialogue;
         }
     }
     return false;
 }
 
-void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, struct slice bytes,
-                struct zab_effects *effects)
+void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t request,
+                struct slice bytes, struct zab_effects *effects)
 {
     ASSERT(effects && !zab->effects);
 
-    if (!zab_is_link(zab, peer, link)) {
+    if (!zab_is_dialogue(zab, peer, dialogue)) {
         return;
     }
     struct zab_msg msg = {
         .type = ZAB_FORWARD_REPLY,
-        .link = link,
+        .dialogue = dialogue,
         .epoch = zab->lead.epoch,
-        .round = token,
-        .bytes = bytes,
+        .forward = {.request = request, .bytes = bytes},
     };
 
     zab->effects = effects;

@@ -121,24 +121,20 @@ static void tell(struct zab *zab, const struct peer *peer, zxid_t zxid, uint32_t
 {
     struct zab_msg msg = {
         .type = ZAB_STRANGER,
-        .link = peer->learner.link,
+        .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .zxid = zxid,
-        .flags = flags,
+        .stranger = {.zxid = zxid, .flags = flags},
     };
 
     ASSERT(flags != 0);
-    if (peer->up && peer->learner.link != 0) {
+    if (peer->up && peer->learner.dialogue != 0) {
         fx_send(zab, peer->id, &msg);
     }
 }
 
 void digest_halt(struct zab *zab, zxid_t zxid)
 {
-    fx_text(zab, ZAB_FX_HALT,
-            "the replicas' states differ at zxid 0x%llx and no majority agrees: all replicas stop; "
-            "restore a backup, or compare their data directories and keep the right one",
-            (unsigned long long)zxid);
+    fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_MAJORITY, .zxid = zxid});
 }
 
 /* Everybody, observers too: the others would elect one of them and go on with a state that nobody
@@ -169,16 +165,14 @@ static void judge(struct zab *zab, const struct peer *peer, zxid_t zxid, uint64_
     if (agree > voters / 2 && ours != right) {
         quarantine_self(zab, "the state's digest differs from the majority's: stepping down");
     } else if (agree > voters / 2) {
-        fx_text(zab, ZAB_FX_ALARM, "the state of replica %u differs at zxid 0x%llx: it is refilled",
-                peer->id, (unsigned long long)zxid);
+        fx_alarm(zab,
+                 (struct zab_notice){.type = ZAB_NOTICE_DIVERGED, .peer = peer->id, .zxid = zxid});
         tell(zab, peer, zxid, ZAB_FLAG_DIVERGED);
     } else if (agree + (voters - known) <= voters / 2) {
         stop_all(zab, zxid);
     } else {
-        fx_text(zab, ZAB_FX_ALARM,
-                "the state of replica %u differs at zxid 0x%llx; who is right is decided once more "
-                "replicas report",
-                peer->id, (unsigned long long)zxid);
+        fx_alarm(zab, (struct zab_notice){
+                          .type = ZAB_NOTICE_DIVERGED_UNKNOWN, .peer = peer->id, .zxid = zxid});
     }
 }
 
@@ -202,22 +196,21 @@ void digest_compare(struct zab *zab)
     }
 }
 
-void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong)
 {
     ASSERT(zab->state == ZAB_LEADING);
-    ASSERT(peer->up && peer->learner.link != 0);
-    ASSERT(zab->state == ZAB_LEADING && msg->type == ZAB_PONG);
+    ASSERT(peer->up && peer->learner.dialogue != 0);
 
     uint64_t ours = 0;
     uint64_t known = 0;
 
-    if (!peer_digest(peer, msg->digest_zxid, &known)) {
+    if (!peer_digest(peer, pong->digest_zxid, &known)) {
         peer->checkpoints[peer->checkpoint_next % PEER_CHECKPOINTS] =
-            (struct checkpoint){.zxid = msg->digest_zxid, .digest = msg->digest};
+            (struct checkpoint){.zxid = pong->digest_zxid, .digest = pong->digest};
         peer->checkpoint_next++;
     }
-    if (own_digest(zab, msg->digest_zxid, &ours) && ours != msg->digest) {
-        judge(zab, peer, msg->digest_zxid, ours, msg->digest);
+    if (own_digest(zab, pong->digest_zxid, &ours) && ours != pong->digest) {
+        judge(zab, peer, pong->digest_zxid, ours, pong->digest);
     }
 }
 
@@ -235,9 +228,7 @@ void zab_bad_state(struct zab *zab, zxid_t end, struct zab_effects *effects)
 
     zab->effects = effects;
     PROBE("zab.bad_state");
-    fx_text(zab, ZAB_FX_ALARM,
-            "the state made from a received snapshot differs from its digest at zxid 0x%llx",
-            (unsigned long long)end);
+    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_BAD_SNAPSHOT, .zxid = end});
     if (zab->quarantined && is_learner(zab)) {
         /* The mark stays: the refill begins anew. */
         fx_disconnect(zab, zab->follow.leader);

@@ -1,8 +1,5 @@
 #include "zab/zab_int.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 void zab_effects_init(struct zab_effects *effects)
 {
     ASSERT(effects != NULL);
@@ -36,10 +33,7 @@ struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type)
     ASSERT(effects->count < effects->cap);
     struct zab_effect *effect = &effects->items[effects->count++];
 
-    /* The text is long and most effects have none: clear everything before it, and its first byte.
-     */
-    memset(effect, 0, offsetof(struct zab_effect, text) + 1);
-    effect->type = type;
+    *effect = (struct zab_effect){.type = type};
     return effect;
 }
 
@@ -51,46 +45,67 @@ void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
 
     struct zab_effect *effect = fx_add(zab, ZAB_FX_SEND);
 
-    effect->peer = peer;
-    effect->msg = *msg;
+    effect->send.peer = peer;
+    effect->send.msg = *msg;
 }
 
-void fx_sign(struct zab *zab, uint32_t peer, const struct zab_msg *msg)
+void fx_sign(struct zab *zab, uint32_t peer, struct slice payload)
 {
     ASSERT(peer != zab->id);
-    ASSERT(msg->bytes.len <= ZAB_SIGN_BYTES_MAX);
-    if (msg->bytes.len == 0) {
-        return; /* Its host says nothing. */
+    ASSERT(payload.len <= ZAB_SIGN_BYTES_MAX);
+    if (payload.len == 0) {
+        return; /* Its host attaches nothing. */
     }
     struct zab_effect *effect = fx_add(zab, ZAB_FX_SIGN);
 
-    effect->peer = peer;
-    effect->bytes = msg->bytes;
+    effect->sign.peer = peer;
+    effect->sign.bytes = payload;
 }
 
 void fx_disconnect(struct zab *zab, uint32_t peer)
 {
     ASSERT(peer != zab->id && peer != 0);
 
-    fx_add(zab, ZAB_FX_DISCONNECT)->peer = peer;
+    fx_add(zab, ZAB_FX_DISCONNECT)->disconnect.peer = peer;
 }
 
-struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type)
+struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type)
 {
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_PERSIST);
+    struct zab_persist *persist = &fx_add(zab, ZAB_FX_PERSIST)->persist;
 
     ASSERT(zab->token_done <= zab->token_issued);
     ASSERT(zab->persist_issued <= zab->token_issued);
-    effect->persist = type;
-    effect->token = ++zab->token_issued;
-    ASSERT(effect->token > zab->token_done);
-    zab->persist_issued = effect->token;
+    persist->type = type;
+    persist->token = ++zab->token_issued;
+    zab->persist_issued = persist->token;
     if (type != ZAB_PERSIST_APPEND && type != ZAB_PERSIST_SNAP_CHUNK) {
         ASSERT(zab->change_count < PENDING_CHANGES_MAX);
         zab->changes[zab->change_count++] =
-            (struct pending_change){.token = effect->token, .type = type};
+            (struct pending_change){.token = persist->token, .type = type};
     }
-    return effect;
+    return persist;
+}
+
+uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader)
+{
+    struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_PROMISE);
+    struct pending_change *change = &zab->changes[zab->change_count - 1];
+
+    ASSERT(change->token == persist->token);
+    persist->promise.epoch = epoch;
+    persist->promise.leader = leader;
+    change->epoch = epoch;
+    change->leader = leader;
+    return persist->token;
+}
+
+uint64_t fx_fetch(struct zab *zab, zxid_t after)
+{
+    struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
+
+    effect->fetch.after = after;
+    effect->fetch.token = ++zab->token_issued;
+    return effect->fetch.token;
 }
 
 void fx_role(struct zab *zab)
@@ -99,15 +114,14 @@ void fx_role(struct zab *zab)
     (void)fx_add(zab, ZAB_FX_ROLE);
 }
 
-void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...)
+void fx_halt(struct zab *zab, struct zab_notice notice)
 {
-    ASSERT(type == ZAB_FX_HALT || type == ZAB_FX_ALARM);
+    ASSERT(notice.type >= ZAB_NOTICE_NO_MAJORITY);
+    fx_add(zab, ZAB_FX_HALT)->notice = notice;
+}
 
-    struct zab_effect *effect = fx_add(zab, type);
-    va_list args;
-
-    va_start(args, format);
-    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it was just started. */
-    (void)vsnprintf(effect->text, sizeof effect->text, format, args);
-    va_end(args);
+void fx_alarm(struct zab *zab, struct zab_notice notice)
+{
+    ASSERT(notice.type < ZAB_NOTICE_NO_MAJORITY);
+    fx_add(zab, ZAB_FX_ALARM)->notice = notice;
 }

@@ -31,7 +31,6 @@ static void vote_initial(struct zab *zab)
         .state = ZAB_LOOKING,
         .round = zab->round,
         .last = said_last(zab),
-        .promised = zab->promised_epoch,
         .flags = self_flags(zab),
     };
     if (self_candidate(zab)) {
@@ -61,15 +60,15 @@ static void send_vote(struct zab *zab, const struct peer *peer)
 {
     struct zab_msg msg = {
         .type = ZAB_VOTE,
-        .round = zab->round,
-        .state = (uint8_t)zab->state,
-        .leader = current_leader(zab),
-        .zxid = zab->state == ZAB_LOOKING ? zab->my_vote.zxid : said_last(zab),
-        .commit = said_last(zab),
-        .epoch = zab->promised_epoch,
-        .base = zab->config.version,
-        .voters = zab_config_voters(&zab->config),
-        .flags = self_flags(zab),
+        .vote = {.round = zab->round,
+                 .state = (uint8_t)zab->state,
+                 .candidate = current_leader(zab),
+                 .candidate_last = zab->state == ZAB_LOOKING ? zab->my_vote.zxid : said_last(zab),
+                 .last = said_last(zab),
+                 .promised = zab->promised_epoch,
+                 .config_version = zab->config.version,
+                 .voters = zab_config_voters(&zab->config),
+                 .flags = self_flags(zab)},
     };
 
     ASSERT(peer->up);
@@ -113,7 +112,7 @@ void election_start(struct zab *zab)
             peer->vote.valid = false;
         }
         /* A promise that came before an earlier role is older than what we know by now. */
-        peer->learner.early = false;
+        peer->learner.early = (struct zab_msg){0};
     }
     vote_initial(zab);
     if (may_vote(zab)) {
@@ -328,27 +327,26 @@ static void on_looking_vote(struct zab *zab, struct peer *peer)
     }
 }
 
-void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote)
 {
     ASSERT(peer->up);
 
-    if (msg->state < ZAB_LOOKING || msg->state > ZAB_OBSERVING) {
+    if (vote->state < ZAB_LOOKING || vote->state > ZAB_OBSERVING) {
         return;
     }
     peer->vote = (struct vote){
         .valid = true,
-        .state = (enum zab_state)msg->state,
-        .round = msg->round,
-        .candidate = msg->leader,
-        .zxid = msg->zxid,
-        .last = msg->commit,
-        .promised = msg->epoch,
-        .voters = msg->voters,
-        .flags = msg->flags,
+        .state = (enum zab_state)vote->state,
+        .round = vote->round,
+        .candidate = vote->candidate,
+        .zxid = vote->candidate_last,
+        .last = vote->last,
+        .voters = vote->voters,
+        .flags = vote->flags,
     };
-    config_tell(zab, peer, msg->base);
+    config_tell(zab, peer, vote->config_version);
     if (zab->state != ZAB_LOOKING) {
-        if (msg->state == ZAB_LOOKING) {
+        if (vote->state == ZAB_LOOKING) {
             send_vote(zab, peer);
         }
         if (zab->state != ZAB_LEADING) {
@@ -356,7 +354,7 @@ void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *
         }
         return;
     }
-    if (may_vote(zab) && msg->state == ZAB_LOOKING) {
+    if (may_vote(zab) && vote->state == ZAB_LOOKING) {
         on_looking_vote(zab, peer);
     }
     election_check(zab);

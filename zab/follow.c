@@ -12,26 +12,18 @@ static uint32_t self_flags(const struct zab *zab)
     return flags;
 }
 
-/* A message of this dialogue; the fields every type has are filled. */
-static struct zab_msg dialogue(const struct zab *zab, enum zab_msg_type type)
-{
-    ASSERT(in_dialogue(zab));
-
-    return (struct zab_msg){
-        .type = type,
-        .link = zab->follow.link,
-        .epoch = zab->follow.epoch,
-        .flags = self_flags(zab),
-    };
-}
-
 static void send_cepoch(struct zab *zab)
 {
-    struct zab_msg msg = dialogue(zab, ZAB_CEPOCH);
+    struct zab_msg msg = {
+        .type = ZAB_CEPOCH,
+        .dialogue = zab->follow.dialogue,
+        .cepoch = {.promised = zab->promised_epoch,
+                   .last = said_last(zab),
+                   .flags = self_flags(zab)},
+    };
 
+    ASSERT(in_dialogue(zab));
     ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
-    msg.epoch = zab->promised_epoch;
-    msg.zxid = said_last(zab);
     zab->follow.resend_ms = zab->now_ms + zab->limits.tick_ms / 2;
     fx_send(zab, zab->follow.leader, &msg);
 }
@@ -52,15 +44,15 @@ void follow_start(struct zab *zab, uint32_t leader)
     zab->follow = (struct following){
         .phase = FOLLOW_CEPOCH,
         .leader = leader,
-        .link = ++zab->link_seq,
+        .dialogue = ++zab->dialogue_seq,
         .heard_ms = zab->now_ms,
         .grace_ms = zab->follow.grace_ms,
         .staged = staged,
         .inbox = inbox,
         .inbox_cap = inbox_cap,
     };
-    if (zab->follow.link == 0) {
-        zab->follow.link = ++zab->link_seq;
+    if (zab->follow.dialogue == 0) {
+        zab->follow.dialogue = ++zab->dialogue_seq;
     }
     keep_clear(zab);
     election_over(zab);
@@ -87,7 +79,7 @@ void follow_leave(struct zab *zab)
 
     inbox_clear(zab);
     zab->follow.leader = 0;
-    zab->follow.link = 0;
+    zab->follow.dialogue = 0;
     follow_snap_abort(zab);
     ASSERT(zab->follow.inbox_count == 0);
 }
@@ -109,7 +101,7 @@ void follow_on_vote(struct zab *zab, const struct peer *peer)
 /* ---- Discovery. ---- */
 
 /* The newest epochs of the log: of a longer list what is before them counts as the base. */
-static void outline(const struct trail *trail, struct zab_msg *msg)
+static void outline(const struct trail *trail, struct zab_msg_ackepoch *msg)
 {
     uint32_t skip = trail->range_count > ZAB_RANGES_MAX ? trail->range_count - ZAB_RANGES_MAX : 0;
 
@@ -128,10 +120,8 @@ static void outline(const struct trail *trail, struct zab_msg *msg)
 
 /* Where the leader's stream may begin. With all of a snapshot here that is in the log that belongs
  * to it: all that lies between start and end is committed, so whoever leads has the same. */
-static void outline_what_continues(const struct zab *zab, struct zab_msg *msg)
+static void outline_what_continues(const struct zab *zab, struct zab_msg_ackepoch *msg)
 {
-    ASSERT(msg->type == ZAB_ACKEPOCH);
-
     if (zab->partial.is_whole) {
         ASSERT(zab->follow.staged.durable == zab->follow.staged.last || MUTANT(11));
         outline(&zab->follow.staged, msg);
@@ -146,16 +136,22 @@ static void outline_what_continues(const struct zab *zab, struct zab_msg *msg)
 
 static void send_ackepoch(struct zab *zab)
 {
-    struct zab_msg msg = dialogue(zab, ZAB_ACKEPOCH);
+    uint32_t counted = zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
+    struct zab_msg msg = {
+        .type = ZAB_ACKEPOCH,
+        .dialogue = zab->follow.dialogue,
+        .epoch = zab->follow.epoch,
+        .ackepoch.flags = self_flags(zab) | counted,
+    };
 
+    ASSERT(in_dialogue(zab));
     ASSERT(zab->promised_epoch >= zab->follow.epoch || MUTANT(13));
     ASSERT(zab->follow.phase <= FOLLOW_PROMISE);
     if (!zab->quarantined) {
-        msg.zxid = said_last(zab);
-        msg.chain = zab->trail.last_chain;
+        msg.ackepoch.last = said_last(zab);
+        msg.ackepoch.last_chain = zab->trail.last_chain;
     }
-    msg.flags |= zab->follow.counted ? ZAB_FLAG_COUNTED : 0;
-    outline_what_continues(zab, &msg);
+    outline_what_continues(zab, &msg.ackepoch);
     zab->follow.phase = FOLLOW_ACKED;
     fx_send(zab, zab->follow.leader, &msg);
 }
@@ -169,14 +165,7 @@ static void promise(struct zab *zab)
 
     ASSERT(follow->phase <= FOLLOW_JOIN);
     if (follow->epoch > zab->promised_epoch) {
-        struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
-
-        effect->epoch = follow->epoch;
-        effect->leader = follow->leader;
-        ASSERT(zab->change_count > 0);
-        zab->changes[zab->change_count - 1].epoch = follow->epoch;
-        zab->changes[zab->change_count - 1].leader = follow->leader;
-        follow->wait_token = effect->token;
+        follow->wait_token = fx_persist_promise(zab, follow->epoch, follow->leader);
         follow->phase = FOLLOW_PROMISE;
         follow->counted = true;
         if (MUTANT(13)) {
@@ -191,28 +180,25 @@ static void promise(struct zab *zab)
 }
 
 /* A new disk becomes a member of the cluster that it has found; a quorum reported it. */
-static void join(struct zab *zab, const struct zab_msg *msg)
+static void join(struct zab *zab, struct slice bytes)
 {
     ASSERT(zab->founding || zab->config.count == 0);
 
     struct zab_config config;
 
     ASSERT(zab->follow.phase == FOLLOW_CEPOCH);
-    if (zab_config_decode(msg->bytes, &config) != ERR_OK || !list_agrees(zab, &config)) {
-        fx_text(
-            zab, ZAB_FX_ALARM,
-            "the cluster that leader %u leads has other members than the server list of replica "
-            "%u: check the list",
-            zab->follow.leader, zab->id);
+    if (zab_config_decode(bytes, &config) != ERR_OK || !list_agrees(zab, &config)) {
+        fx_alarm(zab,
+                 (struct zab_notice){.type = ZAB_NOTICE_LEADER_LIST, .peer = zab->follow.leader});
         enter_looking(zab, "the cluster that was found has other members than the server list");
         return;
     }
     PROBE("zab.joined");
     config_set(zab, &config);
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_JOIN);
+    struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_JOIN);
 
-    effect->config = &zab->config;
-    zab->follow.wait_token = effect->token;
+    persist->join.config = &zab->config;
+    zab->follow.wait_token = persist->token;
     zab->follow.phase = FOLLOW_JOIN;
 }
 
@@ -229,14 +215,16 @@ static void on_newepoch(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     if (msg->epoch - zab->promised_epoch > EPOCH_JUMP_MAX && zab->promised_epoch != 0) {
-        fx_text(zab, ZAB_FX_ALARM, "leader %u proposes epoch %u, far beyond %u: refused",
-                follow->leader, msg->epoch, zab->promised_epoch);
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_EPOCH_PROPOSED,
+                                          .peer = follow->leader,
+                                          .epoch = msg->epoch,
+                                          .highest = zab->promised_epoch});
         enter_looking(zab, "the leader's epoch is implausible");
         return;
     }
     follow->epoch = msg->epoch;
     if (zab->founding || zab->config.count == 0) {
-        join(zab, msg);
+        join(zab, msg->newepoch.config);
     } else {
         promise(zab);
     }
@@ -253,27 +241,33 @@ static void on_uptodate(struct zab *zab, const struct zab_msg *msg)
     ASSERT(zxid_epoch(zab->trail.durable) == zab->follow.epoch);
     zab->follow.phase = FOLLOW_SERVE;
     zab->heard_ms = zab->now_ms;
-    zab->reason[0] = '\0';
-    commit_to(zab, msg->commit);
+    zab->reason = NULL;
+    commit_to(zab, msg->commit.zxid);
     fx_role(zab);
     election_announce(zab);
 }
 
 static void send_pong(struct zab *zab, uint64_t round)
 {
-    struct zab_msg pong = dialogue(zab, ZAB_PONG);
     struct checkpoint newest = digest_newest(zab);
+    struct zab_msg msg = {
+        .type = ZAB_PONG,
+        .dialogue = zab->follow.dialogue,
+        .epoch = zab->follow.epoch,
+        .pong = {.round = round,
+                 .last = said_last(zab),
+                 .digest_zxid = newest.zxid,
+                 .digest = newest.digest,
+                 .flags = self_flags(zab),
+                 .payload = buf_slice(&zab->sign)},
+    };
 
+    ASSERT(in_dialogue(zab));
     ASSERT(!zab->quarantined || newest.zxid == 0);
-    pong.round = round;
-    pong.zxid = said_last(zab);
-    pong.digest_zxid = newest.zxid;
-    pong.digest = newest.digest;
-    pong.bytes = buf_slice(&zab->sign);
-    fx_send(zab, zab->follow.leader, &pong);
+    fx_send(zab, zab->follow.leader, &msg);
 }
 
-static void on_ping(struct zab *zab, const struct zab_msg *msg)
+static void on_ping(struct zab *zab, const struct zab_msg_ping *ping)
 {
     ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
@@ -282,11 +276,11 @@ static void on_ping(struct zab *zab, const struct zab_msg *msg)
         if (zab->delivered >= zab->follow.ping_commit) {
             zab->heard_ms = zab->now_ms;
         }
-        commit_to(zab, msg->commit);
-        zab->follow.ping_commit = msg->commit;
+        commit_to(zab, ping->commit);
+        zab->follow.ping_commit = ping->commit;
     }
-    fx_sign(zab, zab->follow.leader, msg);
-    send_pong(zab, msg->round);
+    fx_sign(zab, zab->follow.leader, ping->payload);
+    send_pong(zab, ping->round);
 }
 
 /* The leader learns at once, not with the next PING, that a disk is short or has space again: what
@@ -308,9 +302,13 @@ static void on_confirm(struct zab *zab, const struct zab_msg *msg)
     }
     ASSERT(zxid_epoch(zab->trail.last) == zab->follow.epoch || MUTANT(10));
     ASSERT(zab->trail.durable >= zxid_make(zab->follow.epoch, 0) || MUTANT(2));
-    struct zab_msg ack = dialogue(zab, ZAB_CONFIRM_ACK);
+    struct zab_msg ack = {
+        .type = ZAB_CONFIRM_ACK,
+        .dialogue = zab->follow.dialogue,
+        .epoch = zab->follow.epoch,
+        .confirm.round = msg->confirm.round,
+    };
 
-    ack.round = msg->round;
     fx_send(zab, zab->follow.leader, &ack);
 }
 
@@ -322,8 +320,8 @@ static void on_read_reply(struct zab *zab, const struct zab_msg *msg)
     }
     struct zab_effect *effect = fx_add(zab, ZAB_FX_CONFIRMED);
 
-    effect->token = msg->round;
-    effect->zxid = msg->zxid;
+    effect->confirmed.request = msg->read_reply.request;
+    effect->confirmed.zxid = msg->read_reply.zxid;
 }
 
 static void on_forward_reply(struct zab *zab, const struct zab_msg *msg)
@@ -331,17 +329,17 @@ static void on_forward_reply(struct zab *zab, const struct zab_msg *msg)
     struct zab_effect *effect = fx_add(zab, ZAB_FX_REFUSED);
 
     ASSERT(in_dialogue(zab));
-    effect->token = msg->round;
-    effect->bytes = msg->bytes;
+    effect->refused.request = msg->forward.request;
+    effect->refused.bytes = msg->forward.bytes;
 }
 
-static void on_commit(struct zab *zab, const struct zab_msg *msg)
+static void on_commit(struct zab *zab, zxid_t zxid)
 {
     ASSERT(in_dialogue(zab));
     if (zab->follow.phase == FOLLOW_SERVE) {
-        commit_to(zab, msg->commit);
+        commit_to(zab, zxid);
     } else if (MUTANT(15)) {
-        commit_to(zab, msg->commit < zab->trail.last ? msg->commit : zab->trail.last);
+        commit_to(zab, zxid < zab->trail.last ? zxid : zab->trail.last);
     }
 }
 
@@ -350,7 +348,7 @@ void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg 
     ASSERT(in_dialogue(zab));
     ASSERT(peer->up);
 
-    if (peer->id != zab->follow.leader || msg->link != zab->follow.link) {
+    if (peer->id != zab->follow.leader || msg->dialogue != zab->follow.dialogue) {
         return; /* Of a dialogue that is over. */
     }
     if (zab->follow.phase > FOLLOW_CEPOCH && msg->epoch != zab->follow.epoch &&
@@ -361,9 +359,9 @@ void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg 
     if (msg->type == ZAB_ENTRY || msg->type == ZAB_NEWLEADER) {
         follow_stream(zab, msg);
     } else if (msg->type == ZAB_COMMIT) {
-        on_commit(zab, msg);
+        on_commit(zab, msg->commit.zxid);
     } else if (msg->type == ZAB_PING) {
-        on_ping(zab, msg);
+        on_ping(zab, &msg->ping);
     } else if (msg->type == ZAB_CONFIRM) {
         on_confirm(zab, msg);
     } else if (msg->type == ZAB_READ_REPLY) {
@@ -373,9 +371,9 @@ void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg 
     } else if (msg->type == ZAB_NEWEPOCH) {
         on_newepoch(zab, msg);
     } else if (msg->type == ZAB_SYNC) {
-        follow_sync(zab, msg);
+        follow_sync(zab, &msg->sync);
     } else if (msg->type == ZAB_SNAP_CHUNK) {
-        follow_snap_chunk(zab, msg);
+        follow_snap_chunk(zab, &msg->snap_chunk);
     } else if (msg->type == ZAB_UPTODATE) {
         on_uptodate(zab, msg);
     } else if (msg->type == ZAB_RESIGN) {
@@ -385,19 +383,19 @@ void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg 
 
 /* ---- The disk. ---- */
 
-void follow_on_persisted(struct zab *zab, const struct zab_event *event)
+void follow_on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(event->token == zab->token_done);
-    follow_sync_persisted(zab, event);
+    ASSERT(done->token == zab->token_done);
+    follow_sync_persisted(zab, done);
     if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
         return;
     }
-    if (follow->phase == FOLLOW_JOIN && event->token >= follow->wait_token) {
+    if (follow->phase == FOLLOW_JOIN && done->token >= follow->wait_token) {
         fx_role(zab);
         promise(zab);
-    } else if (follow->phase == FOLLOW_PROMISE && event->token >= follow->wait_token) {
+    } else if (follow->phase == FOLLOW_PROMISE && done->token >= follow->wait_token) {
         send_ackepoch(zab);
     }
     follow_acknowledge(zab);

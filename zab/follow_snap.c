@@ -58,63 +58,63 @@ static void install_if_whole(struct zab *zab)
 }
 
 /* The first chunk says whether the leader resumes the broken transfer. */
-static void take_first(struct zab *zab, const struct zab_msg *msg)
+static void take_first(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
 {
     struct following *follow = &zab->follow;
 
     ASSERT(follow->phase == FOLLOW_SNAP && !follow->snap_begun && zab->partial.id != 0);
-    if (msg->offset == 0) {
+    if (chunk->offset == 0) {
         begin(zab);
         return;
     }
-    if (msg->snap_id == zab->partial.id || MUTANT(41)) {
+    if (chunk->snap_id == zab->partial.id || MUTANT(41)) {
         PROBE("zab.snapshot_resumed");
         follow->snap_offset = zab->partial.offset;
-        follow->snap_id = msg->snap_id;
+        follow->snap_id = chunk->snap_id;
         follow->snap_begun = true;
         follow->staged_used = true;
         zab->partial = (struct partial){0};
     }
 }
 
-static bool is_of_this_snapshot(const struct following *follow, const struct zab_msg *msg)
+static bool is_of_this_snapshot(const struct following *follow,
+                                const struct zab_msg_snap_chunk *chunk)
 {
-    return follow->snap_begun && msg->offset == follow->snap_offset &&
-           (msg->offset == 0 || msg->snap_id == follow->snap_id);
+    return follow->snap_begun && chunk->offset == follow->snap_offset &&
+           (chunk->offset == 0 || chunk->snap_id == follow->snap_id);
 }
 
-void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg)
+void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk)
 {
     struct following *follow = &zab->follow;
     uint32_t chunks_max = sizeof follow->chunks / sizeof follow->chunks[0];
 
     ASSERT(follow->chunk_count <= chunks_max);
     if (follow->phase == FOLLOW_SNAP && !follow->snap_begun) {
-        take_first(zab, msg);
+        take_first(zab, chunk);
     }
     if (follow->phase != FOLLOW_SNAP || follow->snap_complete ||
-        !is_of_this_snapshot(follow, msg) || follow->chunk_count == chunks_max ||
-        msg->commit < msg->zxid || zxid_epoch(msg->commit) > follow->epoch) {
+        !is_of_this_snapshot(follow, chunk) || follow->chunk_count == chunks_max ||
+        chunk->end < chunk->start || zxid_epoch(chunk->end) > follow->epoch) {
         follow_error(zab, "a snapshot's piece out of place");
         return;
     }
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
+    struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_SNAP_CHUNK);
 
-    effect->offset = msg->offset;
-    effect->bytes = msg->bytes;
-    follow->snap_id = msg->snap_id;
-    follow->snap_offset += msg->bytes.len;
-    follow->chunks[follow->chunk_count].token = effect->token;
+    persist->snap_chunk.offset = chunk->offset;
+    persist->snap_chunk.bytes = chunk->bytes;
+    follow->snap_id = chunk->snap_id;
+    follow->snap_offset += chunk->bytes.len;
+    follow->chunks[follow->chunk_count].token = persist->token;
     follow->chunks[follow->chunk_count].offset = follow->snap_offset;
     follow->chunk_count++;
-    if (!(msg->flags & ZAB_FLAG_SNAP_LAST)) {
+    if (!(chunk->flags & ZAB_FLAG_SNAP_LAST)) {
         return;
     }
     follow->snap_complete = true;
-    follow->snap_start = msg->zxid;
-    follow->snap_chain = msg->chain;
-    follow->snap_end = msg->commit;
-    trail_reset(&follow->staged, msg->zxid, msg->chain);
+    follow->snap_start = chunk->start;
+    follow->snap_end = chunk->end;
+    trail_reset(&follow->staged, chunk->start, chunk->start_chain);
     install_if_whole(zab);
 }
 
@@ -133,9 +133,9 @@ void follow_snap_persisted(struct zab *zab, uint64_t token)
     }
     struct zab_msg ack = {
         .type = ZAB_SNAP_ACK,
-        .link = follow->link,
+        .dialogue = follow->dialogue,
         .epoch = follow->epoch,
-        .offset = follow->chunks[done - 1].offset,
+        .snap_ack.offset = follow->chunks[done - 1].offset,
     };
 
     for (uint32_t i = done; i < follow->chunk_count; i++) {
@@ -172,11 +172,10 @@ static bool stage_record(struct zab *zab, struct logrec *rec)
     if (!follow_fits(zab, &follow->staged, rec)) {
         return false;
     }
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
+    struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
-    effect->rec = logrec_ref(rec);
-    effect->zxid = 0;
-    trail_append(&follow->staged, rec, effect->token);
+    persist->append.rec = logrec_ref(rec);
+    trail_append(&follow->staged, rec, persist->token);
     if (rec->type == LOGREC_CONFIG) {
         stage_config(zab, rec);
     }
@@ -185,13 +184,14 @@ static bool stage_record(struct zab *zab, struct logrec *rec)
 
 void follow_snap_record(struct zab *zab, const struct zab_msg *msg)
 {
-    ASSERT(zab->follow.phase == FOLLOW_SNAP);
+    struct logrec *rec = zab_msg_rec(msg);
 
-    if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !msg->rec)) {
+    ASSERT(zab->follow.phase == FOLLOW_SNAP);
+    if (!zab->follow.snap_complete || (msg->type == ZAB_ENTRY && !rec)) {
         follow_error(zab, "a record before the end of its snapshot");
         return;
     }
-    if (msg->rec && !stage_record(zab, msg->rec)) {
+    if (rec && !stage_record(zab, rec)) {
         return;
     }
     if (msg->type == ZAB_NEWLEADER) {
@@ -298,19 +298,18 @@ static void load_state(struct zab *zab, zxid_t start)
     } else {
         zab->restoring++;
     }
-    fx_add(zab, ZAB_FX_RESTORE)->zxid = start;
+    fx_add(zab, ZAB_FX_RESTORE)->restore.start = start;
 }
 
 static void halt_without_state(struct zab *zab)
 {
     ASSERT(zab->restoring > 0);
-    fx_text(zab, ZAB_FX_HALT,
-            "the state cannot be loaded from the snapshot at zxid 0x%llx that was just verified",
-            (unsigned long long)zab->restore_start);
+    fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_UNREADABLE_SNAPSHOT,
+                                     .zxid = zab->restore_start});
 }
 
 /* The switch on disk is done, whatever role we have by now: log and state are the new ones. */
-void follow_install_done(struct zab *zab, const struct zab_event *event)
+void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
     struct trail old = zab->trail;
@@ -318,7 +317,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
     ASSERT(follow->installing || MUTANT(11));
     follow->installing = false;
     follow->staged_used = false;
-    if (event->err != ERR_OK) {
+    if (done->err != ERR_OK) {
         PROBE("zab.install_refused");
         trail_reset(&follow->staged, 0, 0);
         /* The next one will not fit at once either: no faster than the clock goes. */
@@ -329,7 +328,7 @@ void follow_install_done(struct zab *zab, const struct zab_event *event)
         return;
     }
     PROBE("zab.installed");
-    (void)trail_persisted(&follow->staged, event->token);
+    (void)trail_persisted(&follow->staged, done->token);
     zab->trail = follow->staged;
     follow->staged = old;
     trail_reset(&follow->staged, 0, 0);
@@ -379,7 +378,7 @@ static bool is_switch_pending(const struct zab *zab)
     return false;
 }
 
-void follow_on_restored(struct zab *zab, const struct zab_event *event)
+void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored)
 {
     ASSERT(zab->restoring > 0 && !zab->restore_missed);
 
@@ -390,7 +389,7 @@ void follow_on_restored(struct zab *zab, const struct zab_event *event)
         zab->restoring--;
         return;
     }
-    if (event->err != ERR_OK || event->zxid != zab->restore_start) {
+    if (restored->err != ERR_OK || restored->start != zab->restore_start) {
         if (is_switch_pending(zab)) {
             zab->restore_missed = true;
         } else {
@@ -399,9 +398,9 @@ void follow_on_restored(struct zab *zab, const struct zab_event *event)
         return;
     }
     zab->restoring = 0;
-    zab->delivered = event->zxid;
-    zab->delivered_chain = event->chain;
-    zab->fuzzy_end = event->base;
+    zab->delivered = restored->start;
+    zab->delivered_chain = restored->start_chain;
+    zab->fuzzy_end = restored->end;
     /* A state of an earlier dialogue may come while a further install is on its way to the disk. */
     if ((zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
         zab->follow.phase == FOLLOW_CUT && zab->token_done >= zab->follow.wait_token) {

@@ -1,8 +1,6 @@
 /* Phase 2 on the learner's side: what synchronisation does to the log. */
 #include "zab/zab_int.h"
 
-#include <stdio.h>
-
 void follow_error(struct zab *zab, const char *what)
 {
     ASSERT(in_dialogue(zab));
@@ -42,26 +40,24 @@ static void cut_back(struct zab *zab, zxid_t common)
     /* NOLINTNEXTLINE(misc-redundant-expression): they differ where mutants are compiled in. */
     if (common < committed && !MUTANT(5) && !MUTANT(6)) {
         /* R6: never obey. A quorum has lost committed data. */
-        fx_text(
-            zab, ZAB_FX_HALT,
-            "leader %u asks to drop committed records after zxid 0x%llx (committed: 0x%llx): "
-            "a quorum has lost data; stop all replicas, keep this directory, and go on from the "
-            "newest one ('zabra recover') or restore a backup",
-            zab->follow.leader, (unsigned long long)common, (unsigned long long)committed);
+        fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_COMMITTED_LOST,
+                                         .peer = zab->follow.leader,
+                                         .zxid = common,
+                                         .committed = committed});
         return;
     }
     (void)trail_truncate(&zab->trail, common);
     log_outline_cut(zab, common);
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_TRUNCATE);
+    struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_TRUNCATE);
 
-    effect->zxid = common;
-    zab->follow.wait_token = effect->token;
+    persist->truncate.zxid = common;
+    zab->follow.wait_token = persist->token;
     zab->follow.wait_state = false;
     zab->follow.phase = FOLLOW_CUT;
     ASSERT(zab->trail.last == common && zab->trail.durable <= common);
 }
 
-void follow_sync(struct zab *zab, const struct zab_msg *msg)
+void follow_sync(struct zab *zab, const struct zab_msg_sync *sync)
 {
     ASSERT(in_dialogue(zab));
 
@@ -70,30 +66,25 @@ void follow_sync(struct zab *zab, const struct zab_msg *msg)
         return;
     }
     if (MUTANT(1)) {
-        struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
-
-        effect->epoch = zab->follow.epoch;
-        effect->leader = zab->follow.leader | MUTANT_EPOCH_WRITTEN;
-        zab->changes[zab->change_count - 1].epoch = effect->epoch;
-        zab->changes[zab->change_count - 1].leader = effect->leader;
+        (void)fx_persist_promise(zab, zab->follow.epoch, zab->follow.leader | MUTANT_EPOCH_WRITTEN);
     }
     zab->follow.acked = 0;
-    zab->follow.target = msg->commit;
-    if (msg->flags & ZAB_FLAG_SNAP) {
+    zab->follow.target = sync->target;
+    if (sync->flags & ZAB_FLAG_SNAP) {
         follow_snap_begin(zab);
         return;
     }
     if (zab->partial.is_whole) {
-        follow_snap_continue(zab, msg->zxid);
+        follow_snap_continue(zab, sync->common);
         return;
     }
     follow_snap_forget(zab); /* Records are for our own log from now on. */
     if (zab->quarantined) {
-        begin_refill(zab, msg->zxid);
-    } else if (!trail_has(&zab->trail, msg->zxid)) {
+        begin_refill(zab, sync->common);
+    } else if (!trail_has(&zab->trail, sync->common)) {
         follow_error(zab, "SYNC names a record that is not in the log");
-    } else if (zab->trail.last > msg->zxid) {
-        cut_back(zab, msg->zxid);
+    } else if (zab->trail.last > sync->common) {
+        cut_back(zab, sync->common);
     } else {
         zab->follow.phase = FOLLOW_STREAM;
     }
@@ -125,10 +116,9 @@ bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec
     if (logrec_chain(trail->last_chain, rec->type, rec->zxid, rec->prev, logrec_payload(rec)) !=
             rec->chain &&
         !MUTANT(10)) {
-        fx_text(zab, ZAB_FX_HALT,
-                "the histories of replica %u and leader %u differ before zxid 0x%llx: damaged data "
-                "or a defect",
-                zab->id, zab->follow.leader, (unsigned long long)rec->zxid);
+        fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_HISTORIES_DIFFER,
+                                         .peer = zab->follow.leader,
+                                         .zxid = rec->zxid});
         return false;
     }
     return true;
@@ -139,8 +129,8 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     ASSERT(zab->follow.phase == FOLLOW_CUT);
 
     struct following *follow = &zab->follow;
+    struct logrec *rec = zab_msg_rec(msg);
 
-    ASSERT(follow->phase == FOLLOW_CUT);
     ASSERT(follow->inbox_count <= follow->inbox_cap);
     if (follow->inbox_count == INBOX_MAX) {
         follow_error(zab, "too many records while the log is being cut back");
@@ -152,9 +142,8 @@ static void inbox_push(struct zab *zab, const struct zab_msg *msg)
     }
     follow->inbox[follow->inbox_count++] = (struct inbox_item){
         .type = msg->type,
-        .rec = msg->rec ? logrec_ref(msg->rec) : NULL,
-        .zxid = msg->zxid,
-        .commit = msg->commit,
+        .rec = rec ? logrec_ref(rec) : NULL,
+        .commit = msg->type == ZAB_ENTRY ? msg->entry.commit : 0,
     };
 }
 
@@ -205,9 +194,9 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
     enum follow_phase phase = zab->follow.phase;
 
     ASSERT(in_dialogue(zab));
-    if (msg->type == ZAB_ENTRY && !msg->rec) {
+    if (msg->type == ZAB_ENTRY && !msg->entry.rec) {
         follow_error(zab, "ENTRY without a record");
-    } else if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->bytes)) {
+    } else if (msg->type == ZAB_NEWLEADER && !config_adopt(zab, msg->newleader.config)) {
         follow_error(zab, "NEWLEADER with a malformed configuration");
     } else if (phase == FOLLOW_CUT) {
         inbox_push(zab, msg);
@@ -215,10 +204,10 @@ void follow_stream(struct zab *zab, const struct zab_msg *msg)
         follow_snap_record(zab, msg);
     } else if (!phase_takes_records(phase)) {
         follow_error(zab, "a record out of place");
-    } else if (msg->type == ZAB_ENTRY && msg->rec) {
-        take_entry(zab, msg->rec, msg->commit);
-    } else if (msg->type == ZAB_NEWLEADER && phase == FOLLOW_STREAM) {
-        take_newleader(zab, msg->rec);
+    } else if (msg->type == ZAB_ENTRY) {
+        take_entry(zab, msg->entry.rec, msg->entry.commit);
+    } else if (phase == FOLLOW_STREAM) {
+        take_newleader(zab, msg->newleader.rec);
     } else {
         follow_error(zab, "NEWLEADER out of place");
     }
@@ -268,25 +257,25 @@ void follow_resume(struct zab *zab)
     }
 }
 
-void follow_sync_persisted(struct zab *zab, const struct zab_event *event)
+void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
     struct following *follow = &zab->follow;
 
-    ASSERT(event->token == zab->token_done);
+    ASSERT(done->token == zab->token_done);
     if (zab->state != ZAB_FOLLOWING && zab->state != ZAB_OBSERVING) {
         return;
     }
     if (follow->phase == FOLLOW_SNAP) {
-        follow_snap_persisted(zab, event->token);
+        follow_snap_persisted(zab, done->token);
         return;
     }
-    if (follow->phase != FOLLOW_CUT || event->token < follow->wait_token) {
+    if (follow->phase != FOLLOW_CUT || done->token < follow->wait_token) {
         return;
     }
-    if (event->err == ERR_NO_SPACE) {
+    if (done->err == ERR_NO_SPACE) {
         fx_disconnect(zab, follow->leader);
         enter_looking(zab, "no disk space for the received snapshot");
-    } else if (event->err != ERR_OK) {
+    } else if (done->err != ERR_OK) {
         follow_error(zab, "the received snapshot does not verify");
     } else if (!follow->wait_state || zab->restoring == 0) {
         follow_resume(zab); /* No state to wait for, or it was there before we looked. */
@@ -299,16 +288,16 @@ static void send_ack(struct zab *zab, enum zab_msg_type type, zxid_t zxid)
 {
     struct zab_msg msg = {
         .type = type,
-        .link = zab->follow.link,
+        .dialogue = zab->follow.dialogue,
         .epoch = zab->follow.epoch,
-        .zxid = zxid,
+        .ack.zxid = zxid,
     };
 
     ASSERT(in_dialogue(zab));
     ASSERT(zxid >= zab->follow.acked);
     zab->follow.acked = zxid;
     if (type == ZAB_ACK_NEWLEADER) {
-        msg.bytes = buf_slice(&zab->sign);
+        msg.ack.payload = buf_slice(&zab->sign);
     }
     fx_send(zab, zab->follow.leader, &msg);
 }

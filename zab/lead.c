@@ -18,11 +18,7 @@ void lead_early(struct peer *peer, const struct zab_msg *msg)
 {
     ASSERT(msg->type == ZAB_CEPOCH);
 
-    peer->learner.early = true;
-    peer->learner.early_link = msg->link;
-    peer->learner.early_promised = msg->epoch;
-    peer->learner.early_zxid = msg->zxid;
-    peer->learner.early_flags = msg->flags;
+    peer->learner.early = *msg;
 }
 
 /* Followers that decided a moment before we did have told their promise already. */
@@ -32,18 +28,11 @@ static void take_early(struct zab *zab)
 
     for (uint32_t i = 0; i < zab->peer_count && zab->state == ZAB_LEADING; i++) {
         struct peer *peer = &zab->peers[i];
-        const struct learner *learner = &peer->learner;
-        struct zab_msg msg = {
-            .type = ZAB_CEPOCH,
-            .link = learner->early_link,
-            .epoch = learner->early_promised,
-            .zxid = learner->early_zxid,
-            .flags = learner->early_flags,
-        };
+        struct zab_msg msg = peer->learner.early;
 
-        if (learner->early && peer->up) {
+        if (msg.type == ZAB_CEPOCH && peer->up) {
             PROBE("zab.early_cepoch");
-            peer->learner.early = false;
+            peer->learner.early = (struct zab_msg){0};
             lead_on_message(zab, peer, &msg);
         }
     }
@@ -92,9 +81,9 @@ void lead_leave(struct zab *zab)
     for (uint32_t i = 0; i < zab->peer_count; i++) {
         struct peer *peer = &zab->peers[i];
 
-        if (peer->up && peer->learner.link != 0) {
+        if (peer->up && peer->learner.dialogue != 0) {
             struct zab_msg msg = {
-                .type = ZAB_RESIGN, .link = peer->learner.link, .epoch = zab->lead.epoch};
+                .type = ZAB_RESIGN, .dialogue = peer->learner.dialogue, .epoch = zab->lead.epoch};
 
             fx_send(zab, peer->id, &msg);
         }
@@ -123,9 +112,9 @@ static void send_newepoch(struct zab *zab, struct peer *peer)
 
     struct zab_msg msg = {
         .type = ZAB_NEWEPOCH,
-        .link = peer->learner.link,
+        .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .bytes = buf_slice(&zab->config_bytes),
+        .newepoch.config = buf_slice(&zab->config_bytes),
     };
 
     ASSERT(peer->up && peer->learner.stage == LEARNER_CEPOCH);
@@ -151,14 +140,7 @@ static void choose_epoch(struct zab *zab)
     zab->lead.epoch = highest + 1;
     zab->lead.phase = LEADER_PROMISE;
     ASSERT(zab->lead.epoch > zxid_epoch(zab->trail.last));
-
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_PROMISE);
-
-    effect->epoch = zab->lead.epoch;
-    effect->leader = zab->id;
-    zab->lead.promise_token = effect->token;
-    zab->changes[zab->change_count - 1].epoch = effect->epoch;
-    zab->changes[zab->change_count - 1].leader = effect->leader;
+    zab->lead.promise_token = fx_persist_promise(zab, zab->lead.epoch, zab->id);
     if (MUTANT(12)) {
         for (uint32_t i = 0; i < zab->peer_count; i++) {
             if (zab->peers[i].up && zab->peers[i].learner.stage == LEARNER_CEPOCH) {
@@ -245,7 +227,7 @@ void lead_on_persisted(struct zab *zab)
         zab->lead.phase = LEADER_BROADCAST;
         zab->lead.quorum_ms = zab->now_ms;
         zab->heard_ms = zab->now_ms;
-        zab->reason[0] = '\0';
+        zab->reason = NULL;
         fx_role(zab);
         election_announce(zab);
     }
@@ -279,48 +261,51 @@ static bool epoch_is_sane(struct zab *zab, const struct peer *peer, uint32_t epo
     if (epoch <= highest || epoch - highest <= EPOCH_JUMP_MAX) {
         return true;
     }
-    fx_text(zab, ZAB_FX_ALARM, "peer %u claims epoch %u, far beyond %u: refused", peer->id, epoch,
-            highest);
+    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_EPOCH_CLAIMED,
+                                      .peer = peer->id,
+                                      .epoch = epoch,
+                                      .highest = highest});
     fx_disconnect(zab, peer->id);
     return false;
 }
 
-/* In answer to the dialogue `link`: a CEPOCH that was long on its way says nothing of today. */
-static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t link, uint32_t flags)
+/* In answer to `dialogue`: a CEPOCH that was long on its way says nothing of today. */
+static void tell_stranger(struct zab *zab, const struct peer *peer, uint32_t dialogue,
+                          uint32_t flags)
 {
     struct zab_msg msg = {
         .type = ZAB_STRANGER,
-        .link = link,
+        .dialogue = dialogue,
         .epoch = zab->lead.epoch,
-        .zxid = peer->known_last,
-        .flags = flags,
+        .stranger = {.zxid = peer->known_last, .flags = flags},
     };
 
-    ASSERT(link != 0);
+    ASSERT(dialogue != 0);
     fx_send(zab, peer->id, &msg);
 }
 
 static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
     struct learner *learner = &peer->learner;
+    const struct zab_msg_cepoch *cepoch = &msg->cepoch;
 
-    if (msg->link == 0 || !epoch_is_sane(zab, peer, msg->epoch)) {
+    if (msg->dialogue == 0 || !epoch_is_sane(zab, peer, cepoch->promised)) {
         return;
     }
-    if (!(msg->flags & ZAB_FLAG_QUARANTINE) && admit_is_rolled_back(peer, msg)) {
+    if (!(cepoch->flags & ZAB_FLAG_QUARANTINE) && admit_is_rolled_back(peer, cepoch)) {
         PROBE("zab.rolled_back_refused");
-        tell_stranger(zab, peer, msg->link, ZAB_FLAG_ROLLED_BACK);
+        tell_stranger(zab, peer, msg->dialogue, ZAB_FLAG_ROLLED_BACK);
         return;
     }
     learner_reset(zab, peer);
     digest_forget_peer(peer);
     learner->stage = LEARNER_CEPOCH;
-    learner->link = msg->link;
-    learner->promised = msg->epoch;
-    learner->flags = msg->flags;
+    learner->dialogue = msg->dialogue;
+    learner->promised = cepoch->promised;
+    learner->flags = cepoch->flags;
     learner->heard_ms = zab->now_ms;
     learner->counted =
-        (msg->flags & ZAB_FLAG_ELIGIBLE) && quorum_counts(zab, peer->id, peer->incarnation);
+        (cepoch->flags & ZAB_FLAG_ELIGIBLE) && quorum_counts(zab, peer->id, peer->incarnation);
     ASSERT(learner->flight.count == 0 && !learner->newleader_sent);
     if (zab->lead.phase == LEADER_COLLECT) {
         lead_outline_ready(zab);
@@ -329,22 +314,22 @@ static void on_cepoch(struct zab *zab, struct peer *peer, const struct zab_msg *
     if (zab->lead.phase == LEADER_PROMISE) {
         return;
     }
-    if (msg->epoch > zab->lead.epoch) {
-        rediscover(zab, msg->epoch);
+    if (cepoch->promised > zab->lead.epoch) {
+        rediscover(zab, cepoch->promised);
         return;
     }
     send_newepoch(zab, peer);
 }
 
-static void take_outline(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+static void take_outline(struct zab *zab, struct peer *peer, const struct zab_msg_ackepoch *msg)
 {
     struct learner *learner = &peer->learner;
 
-    ASSERT(learner->stage == LEARNER_CEPOCH && learner->link != 0);
+    ASSERT(learner->stage == LEARNER_CEPOCH && learner->dialogue != 0);
     snap_saw_trip(zab, learner, learner->newepoch_ms);
     learner->stage = LEARNER_ACKED;
     learner->flags = msg->flags;
-    learner->last = msg->zxid;
+    learner->last = msg->last;
     learner->base = msg->base;
     learner->snap_id = msg->snap_id;
     learner->snap_offset = msg->snap_offset;
@@ -355,8 +340,8 @@ static void take_outline(struct zab *zab, struct peer *peer, const struct zab_ms
                        quorum_counts(zab, peer->id, peer->incarnation);
     /* What it has beyond the start of this epoch may be cut off in it without a further promise. */
     if (learner->counted &&
-        (learner->promised < zab->lead.epoch || zxid_epoch(msg->zxid) == zab->lead.epoch)) {
-        admit_learn(peer, learner->promised, msg->zxid);
+        (learner->promised < zab->lead.epoch || zxid_epoch(msg->last) == zab->lead.epoch)) {
+        admit_learn(peer, learner->promised, msg->last);
     }
 }
 
@@ -367,9 +352,10 @@ static void on_ackepoch(struct zab *zab, struct peer *peer, const struct zab_msg
         fx_disconnect(zab, peer->id);
         return;
     }
-    take_outline(zab, peer, msg);
+    take_outline(zab, peer, &msg->ackepoch);
     if (zab->lead.phase == LEADER_OUTLINE) {
-        if (peer->learner.counted && msg->zxid > (MUTANT(1) ? said_last(zab) : zab->trail.last)) {
+        if (peer->learner.counted &&
+            msg->ackepoch.last > (MUTANT(1) ? said_last(zab) : zab->trail.last)) {
             PROBE("zab.elected_without_best_log");
             enter_looking(zab, "a follower has a longer log: elected wrongly");
             return;
@@ -385,7 +371,7 @@ static void on_ack_newleader(struct zab *zab, struct peer *peer, const struct za
     struct learner *learner = &peer->learner;
 
     if (learner->stage != LEARNER_STREAM || !learner->newleader_sent ||
-        msg->epoch != zab->lead.epoch || msg->zxid > learner->sent) {
+        msg->epoch != zab->lead.epoch || msg->ack.zxid > learner->sent) {
         fx_disconnect(zab, peer->id);
         return;
     }
@@ -394,52 +380,52 @@ static void on_ack_newleader(struct zab *zab, struct peer *peer, const struct za
     if (MUTANT(16)) {
         learner->sent = zab->trail.last;
     }
-    sync_on_acked(zab, peer, msg->zxid);
+    sync_on_acked(zab, peer, msg->ack.zxid);
     if (peer->incarnation != 0) {
-        admit_learn(peer, zab->lead.epoch, msg->zxid);
+        admit_learn(peer, zab->lead.epoch, msg->ack.zxid);
     }
     lead_on_persisted(zab);
     broadcast_uptodate(zab, peer);
     confirm_ask(zab, peer);
 }
 
-static void on_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+static void on_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 {
     struct learner *learner = &peer->learner;
 
     /* An ACK can only come after ACK_NEWLEADER: they are types of their own and in order. */
-    if (learner->stage != LEARNER_SYNCED || msg->zxid > learner->sent ||
-        msg->zxid < learner->acked) {
+    if (learner->stage != LEARNER_SYNCED || zxid > learner->sent || zxid < learner->acked) {
         fx_disconnect(zab, peer->id);
         return;
     }
-    sync_on_acked(zab, peer, msg->zxid);
-    admit_learn(peer, zab->lead.epoch, msg->zxid);
+    sync_on_acked(zab, peer, zxid);
+    admit_learn(peer, zab->lead.epoch, zxid);
     broadcast_commit(zab);
     sync_pump(zab, peer);
 }
 
 static void on_read_index(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    ASSERT(peer->learner.link != 0);
+    ASSERT(peer->learner.dialogue != 0);
     if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
         return;
     }
-    confirm_add(zab, (struct confirm){.token = msg->round, .peer = peer->id, .link = msg->link});
+    confirm_add(zab, (struct confirm){.request = msg->read_index.request,
+                                      .peer = peer->id,
+                                      .dialogue = msg->dialogue});
 }
 
 static void on_forward(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
 {
-    ASSERT(peer->learner.link != 0);
+    ASSERT(peer->learner.dialogue != 0);
     if (zab->lead.phase != LEADER_BROADCAST || peer->learner.stage != LEARNER_SYNCED) {
         return;
     }
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_FORWARDED);
-
-    effect->peer = peer->id;
-    effect->link = msg->link;
-    effect->token = msg->round;
-    effect->bytes = msg->bytes;
+    fx_add(zab, ZAB_FX_FORWARDED)->forwarded =
+        (struct zab_forwarded){.peer = peer->id,
+                               .dialogue = msg->dialogue,
+                               .request = msg->forward.request,
+                               .bytes = msg->forward.bytes};
 }
 
 /* A long transfer to a learner that the quorum needs is no reason to give up and begin it anew. */
@@ -451,11 +437,11 @@ static void lead_made_progress(struct zab *zab)
     }
 }
 
-static void on_sync_ack(struct zab *zab, struct peer *peer, const struct zab_msg *msg)
+static void on_sync_ack(struct zab *zab, struct peer *peer, zxid_t zxid)
 {
-    ASSERT(peer->learner.link != 0);
-    if (msg->zxid <= peer->learner.sent) {
-        sync_on_acked(zab, peer, msg->zxid);
+    ASSERT(peer->learner.dialogue != 0);
+    if (zxid <= peer->learner.sent) {
+        sync_on_acked(zab, peer, zxid);
         lead_made_progress(zab);
         sync_pump(zab, peer);
     }
@@ -470,26 +456,27 @@ void lead_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *m
         on_cepoch(zab, peer, msg);
         return;
     }
-    if (msg->link == 0 || msg->link != peer->learner.link) {
+    if (msg->dialogue == 0 || msg->dialogue != peer->learner.dialogue) {
         return; /* Of a dialogue that is over. */
     }
     peer->learner.heard_ms = zab->now_ms;
     if (msg->type == ZAB_ACKEPOCH) {
         on_ackepoch(zab, peer, msg);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
-        fx_sign(zab, peer->id, msg); /* What a quorum says is known before this leader serves. */
+        fx_sign(zab, peer->id,
+                msg->ack.payload); /* What a quorum says is known before this leader serves. */
         on_ack_newleader(zab, peer, msg);
     } else if (msg->type == ZAB_ACK) {
-        on_ack(zab, peer, msg);
+        on_ack(zab, peer, msg->ack.zxid);
     } else if (msg->type == ZAB_SYNC_ACK) {
-        on_sync_ack(zab, peer, msg);
+        on_sync_ack(zab, peer, msg->ack.zxid);
     } else if (msg->type == ZAB_SNAP_ACK) {
         lead_made_progress(zab);
-        sync_on_snap_ack(zab, peer, msg->offset);
+        sync_on_snap_ack(zab, peer, msg->snap_ack.offset);
     } else if (msg->type == ZAB_PONG) {
-        broadcast_on_pong(zab, peer, msg);
+        broadcast_on_pong(zab, peer, &msg->pong);
     } else if (msg->type == ZAB_CONFIRM_ACK) {
-        confirm_on_ack(zab, peer, msg->round);
+        confirm_on_ack(zab, peer, msg->confirm.round);
     } else if (msg->type == ZAB_READ_INDEX) {
         on_read_index(zab, peer, msg);
     } else if (msg->type == ZAB_FORWARD) {

@@ -95,10 +95,9 @@ void keep_tick(struct zab *zab)
         PROBE("zab.refill_stalled");
         if (peer->up) {
             peer->refill_stalled = true;
-            fx_text(zab, ZAB_FX_ALARM,
-                    "the refill of peer %u has made no progress for %llu s: the log is kept for it "
-                    "no longer; check its disk and the network to it",
-                    peer->id, (unsigned long long)(limit_ms / 1000));
+            fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_REFILL_STALLED,
+                                              .peer = peer->id,
+                                              .seconds = limit_ms / 1000});
         }
         keep_end(peer);
     }
@@ -116,11 +115,7 @@ static void lose(struct zab *zab, struct peer *peer)
     }
     if (zab->now_ms >= peer->keep_alarm_ms) {
         peer->keep_alarm_ms = zab->now_ms + REFILL_ALARM_MS;
-        fx_text(zab, ZAB_FX_ALARM,
-                "the refill of peer %u begins again: the log that it needs was purged, because it "
-                "exceeded maxRefillLogBytes or the disk was full; raise the limit, free disk space "
-                "or give the peer a faster link",
-                peer->id);
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_REFILL_LOST_LOG, .peer = peer->id});
     }
     if (peer->learner.stage == LEARNER_SNAP) {
         fx_disconnect(zab, peer->id);

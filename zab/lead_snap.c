@@ -85,16 +85,15 @@ static void snap_fetch(struct zab *zab, struct peer *peer)
     }
     bulk_goes(zab, zab->limits.chunk_bytes);
     zab->lead.bulk_turn = (uint32_t)(peer - zab->peers);
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_SNAP_FETCH);
-
-    effect->peer = peer->id;
-    effect->offset = learner->snap_offset;
-    effect->len = zab->limits.chunk_bytes;
-    effect->is_first = !learner->snap_known;
-    effect->snap_id = learner->snap_id;
-    effect->zxid = zab->trail.base;
-    effect->token = ++zab->token_issued;
-    learner->fetch_token = effect->token;
+    learner->fetch_token = ++zab->token_issued;
+    fx_add(zab, ZAB_FX_SNAP_FETCH)->snap_fetch =
+        (struct zab_snap_fetch){.token = learner->fetch_token,
+                                .peer = peer->id,
+                                .oldest = zab->trail.base,
+                                .offset = learner->snap_offset,
+                                .len = zab->limits.chunk_bytes,
+                                .is_first = !learner->snap_known,
+                                .id = learner->snap_id};
 }
 
 /* The learner behind the one that was served last comes first. */
@@ -130,7 +129,7 @@ void snap_begin(struct zab *zab, struct peer *peer)
 
     ASSERT(learner->stage == LEARNER_ACKED);
     if (!zab->has_snapshot) {
-        fx_text(zab, ZAB_FX_ALARM, "peer %u needs a snapshot and there is none", peer->id);
+        fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_NO_SNAPSHOT, .peer = peer->id});
         fx_disconnect(zab, peer->id);
         return;
     }
@@ -168,54 +167,54 @@ static void snap_sent(struct zab *zab, struct peer *peer, zxid_t start)
     sync_pump(zab, peer);
 }
 
-static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_event *event)
+static void send_chunk(struct zab *zab, struct peer *peer, const struct zab_ev_snap_fetched *piece)
 {
     struct zab_msg msg = {
         .type = ZAB_SNAP_CHUNK,
-        .link = peer->learner.link,
+        .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .zxid = event->zxid,
-        .chain = event->snap_chain,
-        .commit = event->base,
-        .offset = event->offset,
-        .snap_id = event->snap_id,
-        .bytes = event->bytes,
-        .flags = event->flag ? ZAB_FLAG_SNAP_LAST : 0,
+        .snap_chunk = {.snap_id = piece->id,
+                       .offset = piece->offset,
+                       .bytes = piece->bytes,
+                       .start = piece->start,
+                       .start_chain = piece->start_chain,
+                       .end = piece->end,
+                       .flags = piece->is_last ? ZAB_FLAG_SNAP_LAST : 0},
     };
 
-    ASSERT(event->bytes.len <= ZAB_CHUNK_BYTES_MAX);
-    if (event->flag) {
+    ASSERT(piece->bytes.len <= ZAB_CHUNK_BYTES_MAX);
+    if (piece->is_last) {
         /* What was changed before the snapshot's start is in no record that follows it. */
         config_tell(zab, peer, 0);
     }
     fx_send(zab, peer->id, &msg);
-    peer->learner.snap_offset += event->bytes.len;
+    peer->learner.snap_offset += piece->bytes.len;
     window_sent(zab, &peer->learner);
 }
 
 /* The host has chosen a snapshot, and where it begins. False: the log does not reach back to its
  * start any more. */
-static bool take_start(struct zab *zab, struct peer *peer, const struct zab_event *event)
+static bool take_start(struct zab *zab, struct peer *peer, const struct zab_ev_snap_fetched *piece)
 {
     struct learner *learner = &peer->learner;
 
     ASSERT(!learner->snap_known);
-    ASSERT(event->offset == 0 || event->offset == learner->snap_offset);
-    if (!trail_has(&zab->trail, event->zxid)) {
+    ASSERT(piece->offset == 0 || piece->offset == learner->snap_offset);
+    if (!trail_has(&zab->trail, piece->start)) {
         return false;
     }
     learner->snap_known = true;
-    learner->snap_start = event->zxid;
-    learner->snap_id = event->snap_id;
-    learner->snap_offset = event->offset;
-    learner->snap_acked = event->offset;
-    keep_begin(zab, peer, event->zxid);
+    learner->snap_start = piece->start;
+    learner->snap_id = piece->id;
+    learner->snap_offset = piece->offset;
+    learner->snap_acked = piece->offset;
+    keep_begin(zab, peer, piece->start);
     return true;
 }
 
-void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
+void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *piece)
 {
-    struct peer *peer = sync_peer_of_fetch(zab, event->token);
+    struct peer *peer = sync_peer_of_fetch(zab, piece->token);
 
     ASSERT(zab->state == ZAB_LEADING);
     if (!peer || peer->learner.stage != LEARNER_SNAP) {
@@ -224,25 +223,25 @@ void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event)
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
-    if (event->err != ERR_OK && !learner->snap_known) {
+    if (piece->err != ERR_OK && !learner->snap_known) {
         /* Not one verifies any more. The host takes a new one; the learner waits for it here rather
          * than go round in circles. */
         learner->snap_retry_ms = zab->now_ms + ticks_ms(zab, 1);
         return;
     }
-    if (!learner->snap_known && !take_start(zab, peer, event)) {
+    if (!learner->snap_known && !take_start(zab, peer, piece)) {
         fx_disconnect(zab, peer->id);
         return;
     }
     /* Pieces of two snapshots make none: the newest may have changed on the way. */
-    if (event->err != ERR_OK || event->offset != learner->snap_offset ||
-        event->zxid != learner->snap_start) {
+    if (piece->err != ERR_OK || piece->offset != learner->snap_offset ||
+        piece->start != learner->snap_start) {
         fx_disconnect(zab, peer->id);
         return;
     }
-    send_chunk(zab, peer, event);
-    if (event->flag) {
-        snap_sent(zab, peer, event->zxid);
+    send_chunk(zab, peer, piece);
+    if (piece->is_last) {
+        snap_sent(zab, peer, piece->start);
     } else {
         snap_fetch(zab, peer);
     }

@@ -13,7 +13,7 @@ static bool flight_is_sound(const struct zab *zab, const struct flight *flight)
 
 static bool learner_is_sound(const struct zab *zab, const struct learner *learner)
 {
-    return (learner->stage == LEARNER_NONE || learner->link != 0) &&
+    return (learner->stage == LEARNER_NONE || learner->dialogue != 0) &&
            learner->acked <= learner->sent && flight_is_sound(zab, &learner->flight);
 }
 
@@ -71,11 +71,9 @@ void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec)
     struct learner *learner = &peer->learner;
     struct zab_msg msg = {
         .type = ZAB_NEWLEADER,
-        .link = learner->link,
+        .dialogue = learner->dialogue,
         .epoch = zab->lead.epoch,
-        .zxid = learner->sent,
-        .rec = rec,
-        .bytes = buf_slice(&zab->config_bytes),
+        .newleader = {.rec = rec, .sent = learner->sent, .config = buf_slice(&zab->config_bytes)},
     };
 
     ASSERT(learner->stage == LEARNER_STREAM && !learner->newleader_sent);
@@ -94,17 +92,16 @@ static void send_record(struct zab *zab, struct peer *peer, struct logrec *rec)
     if (rec->zxid == zxid_make(zab->lead.epoch, 0)) {
         sync_send_newleader(zab, peer, rec);
     } else {
+        zxid_t commit = learner->uptodate_sent ? zab->committed : 0;
         struct zab_msg msg = {
             .type = ZAB_ENTRY,
-            .link = learner->link,
+            .dialogue = learner->dialogue,
             .epoch = zab->lead.epoch,
-            .commit = learner->uptodate_sent ? zab->committed : 0,
-            .rec = rec,
+            .entry = {.rec = rec, .commit = commit},
         };
 
         fx_send(zab, peer->id, &msg);
-        learner->commit_sent =
-            msg.commit > learner->commit_sent ? msg.commit : learner->commit_sent;
+        learner->commit_sent = commit > learner->commit_sent ? commit : learner->commit_sent;
     }
     learner->sent = rec->zxid;
 }
@@ -119,11 +116,7 @@ static void fetch_for(struct zab *zab, struct peer *peer)
     if (!peer->keep.is_on) {
         keep_begin(zab, peer, peer->learner.acked);
     }
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
-
-    effect->zxid = peer->learner.sent;
-    effect->token = ++zab->token_issued;
-    peer->learner.fetch_token = effect->token;
+    peer->learner.fetch_token = fx_fetch(zab, peer->learner.sent);
 }
 
 /* What has been established may be spoken of: the epoch's start is durable here. */
@@ -167,11 +160,9 @@ void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t
 {
     struct zab_msg msg = {
         .type = ZAB_SYNC,
-        .link = peer->learner.link,
+        .dialogue = peer->learner.dialogue,
         .epoch = zab->lead.epoch,
-        .zxid = common,
-        .commit = zab->trail.last,
-        .flags = flags,
+        .sync = {.common = common, .target = zab->trail.last, .flags = flags},
     };
 
     ASSERT(zab->lead.phase >= LEADER_EPOCH);
@@ -235,9 +226,9 @@ struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token)
     return NULL;
 }
 
-void sync_on_fetched(struct zab *zab, const struct zab_event *event)
+void sync_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 {
-    struct peer *peer = sync_peer_of_fetch(zab, event->token);
+    struct peer *peer = sync_peer_of_fetch(zab, fetched->token);
 
     ASSERT(zab->state == ZAB_LEADING);
     if (!peer) {
@@ -246,18 +237,18 @@ void sync_on_fetched(struct zab *zab, const struct zab_event *event)
     struct learner *learner = &peer->learner;
 
     learner->fetch_token = 0;
-    if (event->err == ERR_CORRUPT) {
+    if (fetched->err == ERR_CORRUPT) {
         quarantine_self(zab, "a record of the log is damaged: refilling from another replica");
         return;
     }
-    if (event->err != ERR_OK) {
+    if (fetched->err != ERR_OK) {
         /* Purged behind the learner's back: it starts again, and gets a snapshot. */
         PROBE("zab.learner_fell_behind_log");
         fx_disconnect(zab, peer->id);
         return;
     }
-    for (size_t i = 0; i < event->rec_count; i++) {
-        struct logrec *rec = event->recs[i];
+    for (size_t i = 0; i < fetched->rec_count; i++) {
+        struct logrec *rec = fetched->recs[i];
 
         if (rec->prev != learner->sent || !trail_has(&zab->trail, rec->zxid) ||
             !flight_has_room(zab, &learner->flight)) {

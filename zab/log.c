@@ -63,8 +63,7 @@ void config_seen(struct zab *zab, const struct logrec *rec)
 
     ASSERT(rec->type == LOGREC_CONFIG);
     if (zab_config_decode(logrec_payload(rec), &config) != ERR_OK) {
-        fx_text(zab, ZAB_FX_HALT, "the configuration record at zxid 0x%llx is malformed",
-                (unsigned long long)rec->zxid);
+        fx_halt(zab, (struct zab_notice){.type = ZAB_NOTICE_MALFORMED_CONFIG, .zxid = rec->zxid});
         return;
     }
     config.version = rec->zxid;
@@ -90,12 +89,12 @@ void log_append(struct zab *zab, struct logrec *take_rec)
 
     ASSERT(zxid_epoch(take_rec->zxid) <= zab->promised_epoch || MUTANT(12) || MUTANT(13));
 
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_APPEND);
+    struct zab_persist *persist = fx_persist(zab, ZAB_PERSIST_APPEND);
 
-    effect->rec = logrec_ref(take_rec);
-    effect->zxid = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
-    ASSERT(effect->zxid <= zab->trail.durable);
-    trail_append(&zab->trail, take_rec, effect->token);
+    persist->append.rec = logrec_ref(take_rec);
+    persist->append.committed =
+        zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
+    trail_append(&zab->trail, take_rec, persist->token);
     if (take_rec->type == LOGREC_CONFIG) {
         config_seen(zab, take_rec);
         config_committed(zab);
@@ -147,11 +146,7 @@ static void fetch_own(struct zab *zab)
     }
     ASSERT(may_deliver(zab));
     PROBE("zab.deliver_from_disk");
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_FETCH);
-
-    effect->zxid = zab->delivered;
-    effect->token = ++zab->token_issued;
-    zab->self_fetch_token = effect->token;
+    zab->self_fetch_token = fx_fetch(zab, zab->delivered);
 }
 
 static void deliver_one(struct zab *zab, struct logrec *rec)
@@ -160,10 +155,7 @@ static void deliver_one(struct zab *zab, struct logrec *rec)
     ASSERT(rec->zxid <= zab->committed);
     ASSERT(rec->zxid <= zab->trail.durable || MUTANT(5) || MUTANT(15));
 
-    struct zab_effect *effect = fx_add(zab, ZAB_FX_DELIVER);
-
-    effect->rec = logrec_ref(rec);
-    effect->zxid = rec->zxid;
+    fx_add(zab, ZAB_FX_DELIVER)->deliver.rec = logrec_ref(rec);
     zab->delivered = rec->zxid;
     zab->delivered_chain = rec->chain;
     if (rec->type == LOGREC_STAMP || rec->type == LOGREC_EPOCH) {
@@ -215,21 +207,21 @@ void deliver(struct zab *zab)
     ASSERT(zab->delivered <= zab->committed);
 }
 
-void log_on_fetched(struct zab *zab, const struct zab_event *event)
+void log_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 {
-    ASSERT(zab->self_fetch_token != 0 && zab->self_fetch_token == event->token);
-    ASSERT(event->rec_count == 0 || event->recs);
+    ASSERT(zab->self_fetch_token != 0 && zab->self_fetch_token == fetched->token);
+    ASSERT(fetched->rec_count == 0 || fetched->recs);
 
     zab->self_fetch_token = 0;
-    if (event->err != ERR_OK) {
-        fx_text(zab, ZAB_FX_HALT, "cannot read committed records after zxid 0x%llx from the log",
-                (unsigned long long)zab->delivered);
+    if (fetched->err != ERR_OK) {
+        fx_halt(zab,
+                (struct zab_notice){.type = ZAB_NOTICE_UNREADABLE_LOG, .zxid = zab->delivered});
         return;
     }
     zxid_t limit = zab->committed < zab->trail.durable ? zab->committed : zab->trail.durable;
 
-    for (size_t i = 0; i < event->rec_count; i++) {
-        struct logrec *rec = event->recs[i];
+    for (size_t i = 0; i < fetched->rec_count; i++) {
+        struct logrec *rec = fetched->recs[i];
 
         if (rec->prev != zab->delivered || rec->zxid > limit || !may_deliver(zab)) {
             break;

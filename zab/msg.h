@@ -1,10 +1,13 @@
 /*
  * msg.h - the messages of the protocol and their bytes.
  *
- * One flat struct for all types; a table in msg.c says which fields a type carries, in which order.
- * `link` names one dialogue between a learner and a leader: whatever belongs to an older one is
- * dropped, so that nothing arrives after a role has ended (Zab's channel assumption, which TCP
- * alone does not give across reconnects).
+ * A tagged union: the type says which member is filled. msg.c lays out the bytes of each type, in
+ * one place for both directions.
+ *
+ * A dialogue is what one learner and one leader exchange from the learner's CEPOCH until either of
+ * them gives up. The learner draws its number. Both drop messages of any other dialogue, so that
+ * nothing arrives after a role has ended (Zab's channel assumption, which TCP alone does not give
+ * across reconnects).
  */
 #ifndef ZAB_MSG_H
 #define ZAB_MSG_H
@@ -50,7 +53,6 @@ enum {
     ZAB_FLAG_LOW_SPACE = 1U << 3,   /* Disk nearly full. */
     ZAB_FLAG_SNAP_LAST = 1U << 4,   /* Last chunk of a snapshot. */
     ZAB_FLAG_SNAP = 1U << 5,        /* SYNC: a snapshot follows. */
-    ZAB_FLAG_REFUSED = 1U << 6,     /* READ_REPLY: this is no leader any more. */
     ZAB_FLAG_DIVERGED = 1U << 7,    /* STRANGER: your state's digest is in the minority. */
     ZAB_FLAG_ROLLED_BACK = 1U << 8, /* STRANGER: your disk forgot what it acknowledged. */
     ZAB_FLAG_NO_MAJORITY = 1U << 9, /* STRANGER: no majority of states is equal at `zxid`: stop. */
@@ -78,43 +80,169 @@ struct zab_range {
     uint32_t last;
 };
 
+/* zxids that a replica reports of its own log are durable there. */
+
+struct zab_msg_vote {
+    uint64_t round;        /* Of the election. */
+    uint8_t state;         /* enum zab_state of the sender, unchecked. */
+    uint32_t candidate;    /* The sender's choice, or the leader that it has; 0: none. */
+    zxid_t candidate_last; /* Last zxid of the candidate's log. */
+    zxid_t last;           /* Last zxid of the sender's log. */
+    uint32_t promised;     /* Newest epoch that the sender has promised. */
+    zxid_t config_version; /* Of the sender's committed configuration. */
+    uint32_t voters;       /* In that configuration; 0: the sender knows none. */
+    uint32_t flags;
+};
+
+struct zab_msg_cepoch {
+    uint32_t promised;
+    zxid_t last;
+    uint32_t flags;
+};
+
+struct zab_msg_newepoch {
+    struct slice config; /* The leader's, encoded. */
+};
+
+struct zab_msg_ackepoch {
+    zxid_t last;         /* Of the learner's own log; 0: its log is damaged. */
+    uint64_t last_chain; /* Chain value there. */
+    zxid_t base;         /* The log outlined holds what follows this. It is the learner's own, */
+    struct zab_range *ranges; /* or that of a snapshot that has arrived. The message's owner has */
+    uint32_t range_count;     /* the ranges. */
+    uint64_t snap_id;         /* Snapshot whose transfer broke off; 0: none ... */
+    uint64_t snap_offset;     /* ... and how much of it the learner has. */
+    uint32_t flags;
+};
+
+struct zab_msg_sync {
+    zxid_t common; /* The learner cuts its log back to this. */
+    zxid_t target; /* Last zxid of the leader's log now. */
+    uint32_t flags;
+};
+
+struct zab_msg_snap_chunk {
+    uint64_t snap_id;
+    uint64_t offset;
+    struct slice bytes;
+    zxid_t start;         /* Of the snapshot ... */
+    uint64_t start_chain; /* ... chain value there ... */
+    zxid_t end;           /* ... and where the log makes it a state. */
+    uint32_t flags;
+};
+
+struct zab_msg_snap_ack {
+    uint64_t offset; /* All before it is durable. */
+};
+
+struct zab_msg_entry {
+    struct logrec *rec; /* A reference of the message's owner. */
+    zxid_t commit;      /* Commit watermark; 0 before UPTODATE. */
+};
+
+struct zab_msg_newleader {
+    struct logrec *rec;  /* The epoch's record, or NULL; a reference of the message's owner. */
+    zxid_t sent;         /* What the leader has sent before it. */
+    struct slice config; /* The leader's committed one, encoded. */
+};
+
+/* SYNC_ACK, ACK_NEWLEADER, ACK. */
+struct zab_msg_ack {
+    zxid_t zxid;          /* Durable up to here. */
+    struct slice payload; /* ACK_NEWLEADER: as in PONG. */
+};
+
+/* UPTODATE, COMMIT. */
+struct zab_msg_commit {
+    zxid_t zxid; /* Commit watermark. */
+};
+
+struct zab_msg_ping {
+    uint64_t round;
+    zxid_t commit;        /* Commit watermark; 0 before UPTODATE. */
+    struct slice payload; /* What the leader's host attaches, opaque. */
+};
+
+struct zab_msg_pong {
+    uint64_t round; /* Of the PING; 0: sent unasked. */
+    zxid_t last;
+    zxid_t digest_zxid; /* Newest checkpoint ... */
+    uint64_t digest;    /* ... and the state's digest there. */
+    uint32_t flags;
+    struct slice payload;
+};
+
+/* CONFIRM, CONFIRM_ACK. */
+struct zab_msg_confirm {
+    uint64_t round; /* A quorum round of this epoch. */
+};
+
+struct zab_msg_read_index {
+    uint64_t request; /* Numbered by the learner. */
+};
+
+struct zab_msg_read_reply {
+    uint64_t request;
+    zxid_t zxid; /* To wait for. */
+};
+
+/* FORWARD, FORWARD_REPLY. */
+struct zab_msg_forward {
+    uint64_t request; /* Numbered by the learner. */
+    struct slice bytes;
+};
+
+struct zab_msg_stranger {
+    zxid_t zxid;
+    uint32_t flags;
+};
+
+struct zab_msg_found {
+    struct slice config; /* A committed one, encoded. */
+};
+
 struct zab_msg {
     enum zab_msg_type type;
-    uint32_t link;  /* Dialogue, chosen by the learner. */
-    uint32_t epoch; /* The epoch spoken of, or the sender's promise. */
-    zxid_t zxid;
-    uint64_t chain; /* Chain value at `zxid`. */
-    zxid_t commit;  /* Commit watermark. */
-    uint64_t round; /* Election round, confirm round, or request number. */
-    uint32_t leader;
-    uint8_t state; /* enum zab_state of the sender. */
-    uint32_t flags;
-    uint64_t offset;    /* In a snapshot. */
-    zxid_t digest_zxid; /* PONG: newest checkpoint ... */
-    uint64_t digest;    /* ... and the state's digest there. */
-    zxid_t base; /* ACKEPOCH: the log outlined holds what follows this: the sender's own, or that
-                    of a snapshot that has arrived. VOTE: configuration's version. */
-    uint32_t voters;          /* VOTE: of the sender's configuration; 0: it knows none. */
-    struct zab_range *ranges; /* ACKEPOCH; owned by the message's owner. */
-    uint32_t range_count;
-    struct logrec *rec;   /* ENTRY; a reference of the message's owner. */
-    uint64_t snap_id;     /* SNAP_CHUNK: of the snapshot. ACKEPOCH: of the one that broke off ... */
-    uint64_t snap_offset; /* ... and how much of it is here. 0: none. */
-    struct slice bytes;   /* Chunk, forwarded bytes, configuration, what goes along. */
+    uint32_t dialogue; /* 0 in VOTE and FOUND. */
+    uint32_t epoch;    /* Of the dialogue; 0 in VOTE, CEPOCH and FOUND. */
+
+    union {
+        struct zab_msg_vote vote;
+        struct zab_msg_cepoch cepoch;
+        struct zab_msg_newepoch newepoch;
+        struct zab_msg_ackepoch ackepoch;
+        struct zab_msg_sync sync;
+        struct zab_msg_snap_chunk snap_chunk;
+        struct zab_msg_snap_ack snap_ack;
+        struct zab_msg_entry entry;
+        struct zab_msg_newleader newleader;
+        struct zab_msg_ack ack;
+        struct zab_msg_commit commit;
+        struct zab_msg_ping ping;
+        struct zab_msg_pong pong;
+        struct zab_msg_confirm confirm;
+        struct zab_msg_read_index read_index;
+        struct zab_msg_read_reply read_reply;
+        struct zab_msg_forward forward;
+        struct zab_msg_stranger stranger;
+        struct zab_msg_found found;
+    };
 };
 
 /* Appends the payload of a frame. */
 void zab_msg_encode(const struct zab_msg *msg, struct buf *out);
 
-/* Checks and decodes; `bytes` point into `payload`; `rec` and `ranges` are new and freed by
- * zab_msg_release. ERR_FORMAT on anything wrong, never a crash. */
+/* Checks and decodes. Slices point into `payload`; a record and ranges are new: zab_msg_release
+ * frees them. ERR_FORMAT on anything wrong, never a crash. */
 enum err zab_msg_decode(enum zab_msg_type type, struct slice payload, struct zab_msg *ret_msg);
 
-/* The same for a message of a later version: what stands behind the fields known here is skipped.
- */
+/* The same for a message of a later version: bytes after the fields known here are skipped. */
 enum err zab_msg_decode_newer(enum zab_msg_type type, struct slice payload,
                               struct zab_msg *ret_msg);
 void zab_msg_release(struct zab_msg *msg);
+
+/* The record of an ENTRY or NEWLEADER, or NULL (not a new reference). */
+struct logrec *zab_msg_rec(const struct zab_msg *msg);
 
 /* Longest payload a frame of that type may have, with some room for fields that a later version may
  * add; 0: no such type. Checked before allocating. */

@@ -1,8 +1,6 @@
 /* What is so: answers to the host's questions, computed when asked. */
 #include "zab/zab_int.h"
 
-#include <stdio.h>
-
 static enum zab_phase phase_of(const struct zab *zab)
 {
     switch (zab->state) {
@@ -50,32 +48,27 @@ static void leader_status(const struct zab *zab, struct zab_status *status)
 }
 
 /* One sentence: why this replica does not vote or serve. */
-static void explain(const struct zab *zab, struct zab_status *status)
+static const char *explain(const struct zab *zab, const struct zab_status *status)
 {
-    ASSERT(status->reason[0] == '\0');
-
     if (zab->founding && zab->config.count == 0) {
-        (void)snprintf(status->reason, sizeof status->reason,
-                       "new data directory: waits until all founders report, or for a leader of an "
-                       "existing cluster");
-    } else if (zab->quarantined) {
-        (void)snprintf(status->reason, sizeof status->reason,
-                       "quarantine: the log is being refilled from the leader; no vote until then");
-    } else if (status->stranger) {
-        (void)snprintf(
-            status->reason, sizeof status->reason,
-            "this disk is new to the cluster: refilled as a learner, no vote until it is "
-            "admitted");
-    } else if (zab->state == ZAB_LOOKING && quorum_awaits_new_disk(zab)) {
-        (void)snprintf(
-            status->reason, sizeof status->reason,
-            "the admission of a new disk may be committed: a majority of the voters, counted with "
-            "that disk in place of the old one, must be connected");
-    } else if (!status->serving) {
-        (void)snprintf(status->reason, sizeof status->reason, "%s",
-                       zab->reason[0] != '\0' ? zab->reason
-                                              : "not in step with a leader since the start");
+        return "new data directory: waits until all founders report, or for a leader of an "
+               "existing cluster";
     }
+    if (zab->quarantined) {
+        return "quarantine: the log is being refilled from the leader; no vote until then";
+    }
+    if (status->stranger) {
+        return "this disk is new to the cluster: refilled as a learner, no vote until it is "
+               "admitted";
+    }
+    if (zab->state == ZAB_LOOKING && quorum_awaits_new_disk(zab)) {
+        return "the admission of a new disk may be committed: a majority of the voters, counted "
+               "with that disk in place of the old one, must be connected";
+    }
+    if (status->serving) {
+        return "";
+    }
+    return zab->reason ? zab->reason : "not in step with a leader since the start";
 }
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status)
@@ -112,7 +105,7 @@ void zab_status(const struct zab *zab, struct zab_status *ret_status)
         status.leader = zab->follow.leader;
     }
     leader_status(zab, &status);
-    explain(zab, &status);
+    status.reason = explain(zab, &status);
     *ret_status = status;
 }
 

@@ -2,8 +2,6 @@
 
 #include "zab/zab_int.h"
 
-#include <stdio.h>
-
 void zab_limits_default(struct zab_limits *limits)
 {
     *limits = (struct zab_limits){
@@ -114,7 +112,7 @@ struct zab *zab_new(const struct zab_init *init)
     zab->quarantined = init->quarantined;
     zab->promised_epoch = init->promised_epoch;
     zab->promised_leader = init->promised_leader;
-    zab->link_seq = (uint32_t)rng_u64(&zab->rng) | 1;
+    zab->dialogue_seq = (uint32_t)rng_u64(&zab->rng) | 1;
     config_set(zab, &init->config);
     init_log(zab, init);
     init_peers(zab, init);
@@ -176,7 +174,7 @@ void enter_looking(struct zab *zab, const char *why)
     ASSERT(zab->follow.inbox_count == 0);
     zab->state = ZAB_LOOKING;
     zab->settled = false;
-    (void)snprintf(zab->reason, sizeof zab->reason, "%s", why);
+    zab->reason = why;
     fx_role(zab);
     election_start(zab);
 }
@@ -188,29 +186,24 @@ void quarantine_self(struct zab *zab, const char *reason)
     }
     PROBE("zab.quarantined_while_running");
     zab->quarantined = true;
-    struct zab_effect *effect = fx_persist(zab, ZAB_PERSIST_QUARANTINE);
-
-    (void)snprintf(effect->text, sizeof effect->text, "%s", reason);
-    fx_text(zab, ZAB_FX_ALARM, "quarantine: %s", reason);
+    fx_persist(zab, ZAB_PERSIST_QUARANTINE)->quarantine.reason = reason;
+    fx_alarm(zab, (struct zab_notice){.type = ZAB_NOTICE_QUARANTINED, .reason = reason});
     enter_looking(zab, reason);
     ASSERT(zab->state != ZAB_LEADING);
 }
 
 /* ---- Events. ---- */
 
-static void on_peer_up(struct zab *zab, struct peer *peer, const struct zab_event *event)
+static void on_peer_up(struct zab *zab, struct peer *peer, const struct zab_ev_peer_up *up)
 {
     ASSERT(!peer->up && peer->learner.stage == LEARNER_NONE);
 
-    static const uint8_t zero[ZAB_CLUSTER_LEN];
-
     peer->up = true;
-    peer->incarnation = event->incarnation;
-    peer->founding = event->flag;
-    peer->cluster_zero = memcmp(event->cluster, zero, ZAB_CLUSTER_LEN) == 0;
+    peer->incarnation = up->incarnation;
+    peer->founding = up->founding;
     peer->vote.valid = false;
-    if (peer->known_incarnation != event->incarnation) {
-        peer->known_incarnation = event->incarnation;
+    if (peer->known_incarnation != up->incarnation) {
+        peer->known_incarnation = up->incarnation;
         peer->known_last = 0;
         peer->known_promised = 0;
     }
@@ -253,9 +246,9 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
     }
     peer->heard_ms = zab->now_ms;
     if (msg->type == ZAB_VOTE) {
-        election_on_vote(zab, peer, msg);
+        election_on_vote(zab, peer, &msg->vote);
     } else if (msg->type == ZAB_FOUND) {
-        found_on_message(zab, peer, msg);
+        found_on_message(zab, peer, &msg->found);
     } else if (msg->type == ZAB_STRANGER) {
         admit_on_stranger(zab, peer, msg);
     } else if (zab->state == ZAB_LEADING) {
@@ -269,9 +262,9 @@ static void on_recv(struct zab *zab, struct peer *peer, const struct zab_msg *ms
 
 /* Completions that change what we know of our own disk, whatever role we have by now. */
 static void on_change_done(struct zab *zab, const struct pending_change *change,
-                           const struct zab_event *event)
+                           const struct zab_ev_persisted *done)
 {
-    ASSERT(change->token <= event->token);
+    ASSERT(change->token <= done->token);
     switch (change->type) {
     case ZAB_PERSIST_PROMISE:
         zab->promised_epoch = change->epoch;
@@ -284,16 +277,16 @@ static void on_change_done(struct zab *zab, const struct pending_change *change,
         zab->quarantined = false;
         break;
     case ZAB_PERSIST_TRUNCATE:
-        if (event->token == change->token) {
-            ASSERT(event->zxid == zab->trail.last);
-            zab->trail.last_chain = event->chain;
+        if (done->token == change->token) {
+            ASSERT(done->last == zab->trail.last);
+            zab->trail.last_chain = done->last_chain;
         }
         break;
     case ZAB_PERSIST_RESET:
         follow_reset_done(zab);
         break;
     case ZAB_PERSIST_SNAP_INSTALL:
-        follow_install_done(zab, event);
+        follow_install_done(zab, done);
         break;
     case ZAB_PERSIST_APPEND:
     case ZAB_PERSIST_QUARANTINE:
@@ -304,73 +297,72 @@ static void on_change_done(struct zab *zab, const struct pending_change *change,
     }
 }
 
-static void on_persisted(struct zab *zab, const struct zab_event *event)
+static void on_persisted(struct zab *zab, const struct zab_ev_persisted *done)
 {
-    ASSERT(event->token <= zab->token_issued);
-    ASSERT(event->token >= zab->token_done);
+    ASSERT(done->token <= zab->token_issued);
+    ASSERT(done->token >= zab->token_done);
 
-    uint32_t done = 0;
+    uint32_t count = 0;
 
-    zab->token_done = event->token;
-    while (done < zab->change_count && zab->changes[done].token <= event->token) {
-        on_change_done(zab, &zab->changes[done], event);
-        done++;
+    zab->token_done = done->token;
+    while (count < zab->change_count && zab->changes[count].token <= done->token) {
+        on_change_done(zab, &zab->changes[count], done);
+        count++;
     }
-    for (uint32_t i = done; i < zab->change_count; i++) {
-        zab->changes[i - done] = zab->changes[i];
+    for (uint32_t i = count; i < zab->change_count; i++) {
+        zab->changes[i - count] = zab->changes[i];
     }
-    zab->change_count -= done;
-    (void)trail_persisted(&zab->trail, event->token);
-    (void)trail_persisted(&zab->follow.staged, event->token);
+    zab->change_count -= count;
+    (void)trail_persisted(&zab->trail, done->token);
+    (void)trail_persisted(&zab->follow.staged, done->token);
     switch (zab->state) {
     case ZAB_LEADING:
         lead_on_persisted(zab);
         break;
     case ZAB_FOLLOWING:
     case ZAB_OBSERVING:
-        follow_on_persisted(zab, event);
+        follow_on_persisted(zab, done);
         break;
     case ZAB_LOOKING:
-        follow_on_persisted(zab, event);
+        follow_on_persisted(zab, done);
         election_check(zab);
         break;
     }
 }
 
-static void on_fetched(struct zab *zab, const struct zab_event *event)
+static void on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched)
 {
-    ASSERT(event->token <= zab->token_issued);
+    ASSERT(fetched->token <= zab->token_issued);
 
-    if (event->token == zab->self_fetch_token) {
-        log_on_fetched(zab, event);
+    if (fetched->token == zab->self_fetch_token) {
+        log_on_fetched(zab, fetched);
     } else if (zab->state == ZAB_LEADING) {
-        sync_on_fetched(zab, event);
+        sync_on_fetched(zab, fetched);
     }
 }
 
-static void on_stored_snap(struct zab *zab, const struct zab_event *event)
+static void on_stored_snap(struct zab *zab, const struct zab_ev_stored_snap *snap)
 {
     /* Of a log that was reset or replaced while the news was on its way: the file went with it. */
-    if (!trail_has(&zab->trail, event->zxid)) {
+    if (!trail_has(&zab->trail, snap->start)) {
         return;
     }
     zab->has_snapshot = true;
-    zab->snap_start = event->zxid;
-    trail_purge(&zab->trail, event->base);
-    ASSERT(zab->trail.base >= event->base);
+    zab->snap_start = snap->start;
+    trail_purge(&zab->trail, snap->log_base);
+    ASSERT(zab->trail.base >= snap->log_base);
     if (zab->state == ZAB_LEADING) {
         keep_on_purged(zab);
         sync_retry(zab, true);
     }
 }
 
-static void on_purged(struct zab *zab, const struct zab_event *event)
+static void on_purged(struct zab *zab, zxid_t base)
 {
-    ASSERT(event->type == ZAB_EV_PURGED);
-    if (!trail_has(&zab->trail, event->base)) {
+    if (!trail_has(&zab->trail, base)) {
         return; /* Of a log that was reset or replaced while the news was on its way. */
     }
-    trail_purge(&zab->trail, event->base);
+    trail_purge(&zab->trail, base);
     if (zab->state == ZAB_LEADING) {
         keep_on_purged(zab);
     }
@@ -402,7 +394,7 @@ static void on_event(struct zab *zab, const struct zab_event *event)
     case ZAB_EV_PEER_UP:
         if (peer) {
             on_peer_down(zab, peer);
-            on_peer_up(zab, peer, event);
+            on_peer_up(zab, peer, &event->peer_up);
         }
         break;
     case ZAB_EV_PEER_DOWN:
@@ -416,31 +408,31 @@ static void on_event(struct zab *zab, const struct zab_event *event)
         }
         break;
     case ZAB_EV_PERSISTED:
-        on_persisted(zab, event);
+        on_persisted(zab, &event->persisted);
         break;
     case ZAB_EV_FETCHED:
-        on_fetched(zab, event);
+        on_fetched(zab, &event->fetched);
         break;
     case ZAB_EV_SNAP_FETCHED:
         if (zab->state == ZAB_LEADING) {
-            sync_on_snap_fetched(zab, event);
+            sync_on_snap_fetched(zab, &event->snap_fetched);
         }
         break;
     case ZAB_EV_RESTORED:
-        follow_on_restored(zab, event);
+        follow_on_restored(zab, &event->restored);
         break;
     case ZAB_EV_SPACE:
-        zab->low_space = event->flag;
+        zab->low_space = event->is_space_low;
         follow_tell_space(zab);
         break;
     case ZAB_EV_RESIGN:
-        on_resign(zab, event->flag);
+        on_resign(zab, event->is_to_resign);
         break;
     case ZAB_EV_STORED_SNAP:
-        on_stored_snap(zab, event);
+        on_stored_snap(zab, &event->stored_snap);
         break;
     case ZAB_EV_PURGED:
-        on_purged(zab, event);
+        on_purged(zab, event->purged_base);
         break;
     }
 }

@@ -85,76 +85,114 @@ struct zab_init {
 
 enum zab_event_type {
     ZAB_EV_TICK,    /* The wake time has come, or any other reason to look at the clock. */
-    ZAB_EV_PEER_UP, /* A connection is authenticated. Replaces an older one of the same peer. */
+    ZAB_EV_PEER_UP, /* A connection is authenticated. It replaces an older one of the same peer. */
     ZAB_EV_PEER_DOWN,
     ZAB_EV_RECV,
     ZAB_EV_PERSISTED,    /* All changes up to `token` are durable. */
     ZAB_EV_FETCHED,      /* Answer to ZAB_FX_FETCH. */
     ZAB_EV_SNAP_FETCHED, /* Answer to ZAB_FX_SNAP_FETCH. */
-    ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE: the state stands at the start `zxid` of the
-                            snapshot that was the newest then, or `err`. In the order asked. */
-    ZAB_EV_SPACE,        /* `flag`: the disk is low. */
-    ZAB_EV_RESIGN, /* Hand leadership over and do not lead again; `flag` false takes it back. */
-    ZAB_EV_STORED_SNAP, /* A snapshot of our own is durable: `zxid` its start, `base` the log's new
-                           base. */
-    ZAB_EV_PURGED,      /* The log's new base is `base`, without a new snapshot. */
+    ZAB_EV_RESTORED,     /* Answer to ZAB_FX_RESTORE, in the order asked: the state is that of the
+                            start of the snapshot that was the newest then, or `err`. */
+    ZAB_EV_SPACE,        /* The disk is nearly full, or no longer. */
+    ZAB_EV_RESIGN,       /* Hand leadership over and do not lead again, or take this back. */
+    ZAB_EV_STORED_SNAP,  /* A snapshot of this replica's own is durable. */
+    ZAB_EV_PURGED,       /* The log was purged, without a new snapshot. */
+};
+
+struct zab_ev_peer_up {
+    uint64_t incarnation;             /* Of the peer's disk. */
+    uint8_t cluster[ZAB_CLUSTER_LEN]; /* Zero while founding or unformatted. */
+    bool founding;
+};
+
+struct zab_ev_persisted {
+    uint64_t token;
+    zxid_t last;         /* The log's last zxid after a TRUNCATE, RESET or SNAP_INSTALL ... */
+    uint64_t last_chain; /* ... and its chain value. */
+    enum err err; /* SNAP_INSTALL: ERR_CORRUPT: the snapshot does not verify. ERR_NO_SPACE: it
+                     did not fit. */
+};
+
+struct zab_ev_fetched {
+    uint64_t token;
+    enum err err;
+    struct logrec **recs;
+    size_t rec_count;
+};
+
+struct zab_ev_snap_fetched {
+    uint64_t token;
+    enum err err;
+    zxid_t start; /* Of the snapshot. */
+    uint64_t start_chain;
+    zxid_t end;
+    uint64_t id;     /* What identifies the snapshot's bytes; 0: nothing. */
+    uint64_t offset; /* The first piece is at the offset that was asked for if that was of this
+                        snapshot, else at 0. */
+    struct slice bytes;
+    bool is_last;
+};
+
+struct zab_ev_restored {
+    enum err err;
+    zxid_t start; /* Of the newest snapshot. */
+    uint64_t start_chain;
+    zxid_t end;      /* Where the log makes it a state ... */
+    uint64_t digest; /* ... and the digest that the state has there. */
+};
+
+struct zab_ev_stored_snap {
+    zxid_t start;
+    zxid_t log_base; /* The log's new base. */
 };
 
 struct zab_event {
     enum zab_event_type type;
     uint64_t now_ms; /* Monotonic. */
     uint64_t age_ms; /* Of the ensemble now; a leader's never falls. */
-    uint32_t peer;
-    uint64_t incarnation;             /* PEER_UP: of the peer's disk. */
-    uint8_t cluster[ZAB_CLUSTER_LEN]; /* PEER_UP: zero while founding or unformatted. */
-    bool flag;                        /* PEER_UP: the peer is founding. SNAP_FETCHED: the last
-                                         piece. */
-    const struct zab_msg *msg;        /* RECV; the core takes references of what it keeps. */
-    uint64_t token;                   /* PERSISTED; FETCHED and SNAP_FETCHED: of the request. */
-    zxid_t zxid;          /* PERSISTED: the log's last one after a TRUNCATE, RESET or install. */
-    uint64_t chain;       /* And its chain value. STORED_SNAP: none. */
-    zxid_t base;          /* STORED_SNAP, PURGED; RESTORED: snapshot's end ... */
-    uint64_t digest;      /* ... and the digest that the state has there. */
-    enum err err;         /* FETCHED, SNAP_FETCHED, RESTORED; PERSISTED: ERR_CORRUPT for a bad
-                             install, ERR_NO_SPACE for one that did not fit. */
-    struct logrec **recs; /* FETCHED. */
-    size_t rec_count;
-    struct slice bytes;  /* SNAP_FETCHED. */
-    uint64_t offset;     /* SNAP_FETCHED. */
-    uint64_t snap_id;    /* SNAP_FETCHED: what identifies the snapshot's bytes; 0: nothing. The
-                            first piece is at the offset that was asked for if that was of this
-                            snapshot, else at 0. */
-    uint64_t snap_chain; /* SNAP_FETCHED: chain value at the snapshot's start `zxid`. */
+    uint32_t peer;   /* PEER_UP, PEER_DOWN, RECV. */
+
+    union {
+        struct zab_ev_peer_up peer_up;
+        const struct zab_msg *msg; /* RECV; the core takes references of what it keeps. */
+        struct zab_ev_persisted persisted;
+        struct zab_ev_fetched fetched;
+        struct zab_ev_snap_fetched snap_fetched;
+        struct zab_ev_restored restored;
+        struct zab_ev_stored_snap stored_snap;
+        zxid_t purged_base; /* PURGED: the log's new base. */
+        bool is_space_low;  /* SPACE. */
+        bool is_to_resign;  /* RESIGN. */
+    };
 };
 
 /* ---- Effects. ---- */
 
 enum zab_effect_type {
-    ZAB_FX_SEND,       /* `msg` to `peer`. */
-    ZAB_FX_DISCONNECT, /* Close the connection to `peer`; it may come back. */
+    ZAB_FX_SEND,
+    ZAB_FX_DISCONNECT, /* Close the connection to a peer; the peer may come back. */
     ZAB_FX_PERSIST,    /* Change the disk; all PERSISTs form one FIFO. */
-    ZAB_FX_DELIVER,    /* Apply `rec`: committed, and durable here. */
-    ZAB_FX_FETCH,      /* Read records after `zxid` from the log. */
-    ZAB_FX_SNAP_FETCH, /* Read a piece at `offset`, at most `len` bytes, of the newest
-                          snapshot that verifies and begins at `zxid` or later; it stays the same
-                          from the first piece of `peer` to its last. None verifies: an error, and
-                          the host takes a new one. */
+    ZAB_FX_DELIVER,    /* Apply a record: it is committed, and durable here. */
+    ZAB_FX_FETCH,      /* Read records from the log. */
+    ZAB_FX_SNAP_FETCH, /* Read a piece of the newest snapshot that verifies and begins at `oldest`
+                          or later; it stays the same from the first piece of a peer to its last.
+                          If none verifies: an error, and the host takes a new snapshot. */
     ZAB_FX_RESTORE,    /* A received snapshot is ours: load the state from it. */
-    ZAB_FX_CONFIRMED,  /* The quorum round for request `token`: `zxid` to wait for, or `err`. */
-    ZAB_FX_FORWARDED,  /* Leader: a learner's request `token`, `bytes`. */
-    ZAB_FX_REFUSED,    /* Learner: the leader refused request `token`, `bytes`. */
-    ZAB_FX_SIGN,       /* What `peer` said with a sign of life, `bytes`. */
+    ZAB_FX_CONFIRMED,  /* The quorum round for a request is done. */
+    ZAB_FX_FORWARDED,  /* Leader: a learner's request. */
+    ZAB_FX_REFUSED,    /* Learner: the leader refused a request. */
+    ZAB_FX_SIGN,       /* What a peer's host attached to its heartbeat. */
     ZAB_FX_ROLE,       /* Role, leader, epoch or serving has changed: ask the getters. */
-    ZAB_FX_HALT,       /* A rule that must hold does not: stop the process. `text` says why. */
-    ZAB_FX_ALARM,      /* Tell the operator; `text`. */
+    ZAB_FX_HALT,       /* A rule that must hold does not: stop the process and report `notice`. */
+    ZAB_FX_ALARM,      /* Report `notice` to the operator. */
 };
 
 enum zab_persist_type {
     ZAB_PERSIST_APPEND,
     ZAB_PERSIST_TRUNCATE,
     ZAB_PERSIST_PROMISE,
-    ZAB_PERSIST_JOIN,       /* Identity: cluster and configuration of `config`; founding is over. */
-    ZAB_PERSIST_QUARANTINE, /* `text` is the reason. */
+    ZAB_PERSIST_JOIN, /* Identity: cluster and configuration; founding is over. */
+    ZAB_PERSIST_QUARANTINE,
     ZAB_PERSIST_RELEASE,
     ZAB_PERSIST_RESET,
     ZAB_PERSIST_SNAP_BEGIN,
@@ -163,30 +201,143 @@ enum zab_persist_type {
     ZAB_PERSIST_SNAP_ABORT,
 };
 
-enum {
-    ZAB_TEXT_MAX = 240
+struct zab_persist {
+    enum zab_persist_type type;
+    uint64_t token; /* Ascending, shared with FETCH and SNAP_FETCH. */
+
+    union {
+        struct {
+            struct logrec *rec; /* A reference for the host. */
+            zxid_t committed;   /* Committed so far. */
+        } append;
+
+        struct {
+            zxid_t zxid; /* New last zxid. */
+        } truncate;
+
+        struct {
+            uint32_t epoch;
+            uint32_t leader;
+        } promise;
+
+        struct {
+            const struct zab_config *config;
+        } join;
+
+        struct {
+            const char *reason; /* Constant. */
+        } quarantine;
+
+        struct {
+            uint64_t offset;
+            struct slice bytes;
+        } snap_chunk;
+    };
 };
 
+struct zab_snap_fetch {
+    uint64_t token;
+    uint32_t peer;
+    zxid_t oldest;
+    uint64_t offset;
+    uint32_t len;  /* At most. */
+    bool is_first; /* Of `peer`. Then the peer has `offset` bytes of the snapshot `id` from a
+                      transfer that broke off. */
+    uint64_t id;
+};
+
+/* What HALT and ALARM report. */
+enum zab_notice_type {
+    ZAB_NOTICE_QUARANTINED,         /* reason */
+    ZAB_NOTICE_FOUNDER_LIST,        /* peer: it has founded a cluster of other members. */
+    ZAB_NOTICE_LEADER_LIST,         /* peer: it leads a cluster of other members. */
+    ZAB_NOTICE_ADMISSION,           /* peer */
+    ZAB_NOTICE_DIVERGED,            /* peer, zxid */
+    ZAB_NOTICE_DIVERGED_UNKNOWN,    /* peer, zxid: no majority of equal states is known yet. */
+    ZAB_NOTICE_BAD_SNAPSHOT,        /* zxid: state and digest differ there. */
+    ZAB_NOTICE_EPOCH_PROPOSED,      /* peer, epoch, highest: an implausible jump. */
+    ZAB_NOTICE_EPOCH_CLAIMED,       /* peer, epoch, highest: an implausible jump. */
+    ZAB_NOTICE_REFILL_STALLED,      /* peer, seconds */
+    ZAB_NOTICE_REFILL_LOST_LOG,     /* peer */
+    ZAB_NOTICE_NO_SNAPSHOT,         /* peer: it needs one. */
+    ZAB_NOTICE_NO_MAJORITY,         /* zxid: no majority of equal states there. */
+    ZAB_NOTICE_COMMITTED_LOST,      /* peer, zxid, committed */
+    ZAB_NOTICE_HISTORIES_DIFFER,    /* peer, zxid */
+    ZAB_NOTICE_MALFORMED_CONFIG,    /* zxid */
+    ZAB_NOTICE_UNREADABLE_LOG,      /* zxid */
+    ZAB_NOTICE_UNREADABLE_SNAPSHOT, /* zxid */
+};
+
+struct zab_notice {
+    enum zab_notice_type type;
+    uint32_t peer;
+    zxid_t zxid;
+    zxid_t committed;
+    uint32_t epoch;
+    uint32_t highest; /* Epoch. */
+    uint64_t seconds;
+    const char *reason; /* Constant. */
+};
+
+enum {
+    ZAB_TEXT_MAX = 320
+};
+
+/* The line for the log: what has happened and what the operator can do. */
+void zab_notice_text(const struct zab_notice *notice, char text[ZAB_TEXT_MAX]);
+
+/* Slices and pointers are valid until the next call into the core: copy what you keep. */
 struct zab_effect {
     enum zab_effect_type type;
-    uint32_t peer;
-    struct zab_msg msg; /* SEND; what it points to stays valid until the next call. */
-    enum zab_persist_type persist;
-    uint64_t token;     /* PERSIST, FETCH, SNAP_FETCH: ascending. CONFIRMED, FORWARDED, REFUSED. */
-    struct logrec *rec; /* DELIVER; PERSIST APPEND (one record each): a reference for the host. */
-    zxid_t zxid;        /* TRUNCATE, FETCH. APPEND: committed so far. */
-    uint32_t epoch;     /* PROMISE. */
-    uint32_t leader;
-    uint32_t link;   /* FORWARDED: the dialogue it came in. */
-    uint64_t offset; /* SNAP_CHUNK, SNAP_FETCH. */
-    uint32_t len;    /* SNAP_FETCH. */
-    bool is_first;   /* SNAP_FETCH: of `peer`. Then it has `offset` bytes of the snapshot `snap_id`
-                        from a transfer that broke off. */
-    uint64_t snap_id;
-    struct slice bytes; /* SNAP_CHUNK, FORWARDED, REFUSED, SIGN: copy what you keep. */
-    enum err err;
-    const struct zab_config *config; /* JOIN. */
-    char text[ZAB_TEXT_MAX];
+
+    union {
+        struct {
+            uint32_t peer;
+            struct zab_msg msg;
+        } send;
+
+        struct {
+            uint32_t peer;
+        } disconnect;
+        struct zab_persist persist;
+
+        struct {
+            struct logrec *rec; /* A reference for the host. */
+        } deliver;
+
+        struct {
+            uint64_t token;
+            zxid_t after; /* The records that follow this zxid. */
+        } fetch;
+        struct zab_snap_fetch snap_fetch;
+
+        struct {
+            zxid_t start; /* Of the snapshot; 0: an empty state. */
+        } restore;
+
+        struct {
+            uint64_t request;
+            zxid_t zxid; /* To wait for. */
+        } confirmed;
+
+        struct zab_forwarded {
+            uint32_t peer;
+            uint32_t dialogue; /* Which it belongs to. */
+            uint64_t request;
+            struct slice bytes;
+        } forwarded;
+
+        struct {
+            uint64_t request;
+            struct slice bytes;
+        } refused;
+
+        struct {
+            uint32_t peer;
+            struct slice bytes;
+        } sign;
+        struct zab_notice notice; /* HALT, ALARM. */
+    };
 };
 
 struct zab_effects {
@@ -199,7 +350,22 @@ void zab_effects_init(struct zab_effects *effects);
 void zab_effects_clear(struct zab_effects *effects); /* Drops no references: the host has them. */
 void zab_effects_release(struct zab_effects *effects);
 
-/* ---- The core. ---- */
+/* ---- The core. ----
+ *
+ * zab_step is the way for all that happens outside: messages, the disk, the clock. These calls
+ * change the state, too. They carry what the host decides between two events; each has an answer
+ * that the host needs before it goes on, or depends on what the host has just applied:
+ *
+ *   zab_propose     the record goes behind the zxid that zab_next_zxid named, with no event between
+ *   zab_confirm     the host must know at once whether a round can start
+ *   zab_forward     the host must know at once whether there is a leader to send to
+ *   zab_refuse      follows from preparing a request, in the middle of a step's effects
+ *   zab_digest      the state's digest, known only while the host applies a DELIVER
+ *   zab_bad_state   the host has found that its state is not the one that it should be
+ *   zab_say         only data for the next heartbeat
+ *
+ * None of them takes time or runs timers, and none may be called from inside another.
+ */
 
 struct zab *zab_new(const struct zab_init *init);
 void zab_free(struct zab *zab);
@@ -216,21 +382,21 @@ zxid_t zab_next_zxid(const struct zab *zab);
 /* Leader: proposes a transaction as zab_next_zxid said. ERR_NOT_READY when that is 0. */
 enum err zab_propose(struct zab *zab, struct slice txn, struct zab_effects *effects);
 
-/* Starts a quorum round (any serving role); ends with CONFIRMED{token}. A change of role drops it:
- * the host starts it again. ERR_NOT_READY. */
-enum err zab_confirm(struct zab *zab, uint64_t token, struct zab_effects *effects);
+/* Starts a quorum round (any serving role) for the host's `request`; it ends with CONFIRMED. A
+ * change of role drops it: the host starts it again. ERR_NOT_READY. */
+enum err zab_confirm(struct zab *zab, uint64_t request, struct zab_effects *effects);
 
 /* Learner in step: sends a client's request to the leader; answered by delivery or REFUSED. */
-enum err zab_forward(struct zab *zab, uint64_t token, struct slice bytes,
+enum err zab_forward(struct zab *zab, uint64_t request, struct slice bytes,
                      struct zab_effects *effects);
 
-/* Leader: refuses request `token` of learner `peer`, if `link` is still the dialogue they are in: a
- * learner that has started again counts its requests from the beginning. */
-void zab_refuse(struct zab *zab, uint32_t peer, uint32_t link, uint64_t token, struct slice bytes,
-                struct zab_effects *effects);
+/* Leader: refuses a request of learner `peer`, if `dialogue` is still the one that they are in: a
+ * learner that has started again numbers its requests from one. */
+void zab_refuse(struct zab *zab, uint32_t peer, uint32_t dialogue, uint64_t request,
+                struct slice bytes, struct zab_effects *effects);
 
-/* Leader: true while `link` is the dialogue with that learner. */
-bool zab_is_link(const struct zab *zab, uint32_t peer, uint32_t link);
+/* Leader: true while `dialogue` is the one with that learner. */
+bool zab_is_dialogue(const struct zab *zab, uint32_t peer, uint32_t dialogue);
 
 /* What goes along with each PING and PONG from now on, opaque here; at most ZAB_SIGN_BYTES_MAX. A
  * copy is kept. */
@@ -272,12 +438,12 @@ struct zab_status {
     zxid_t committed;
     zxid_t delivered;
     uint64_t delivered_chain;
-    uint64_t heard_ms;         /* When this replica last knew of a leader with a quorum. */
-    uint32_t low_voters;       /* Leader: voters that reported a low disk, itself included. */
-    bool quorum_low;           /* Leader: without the low ones there is no quorum. */
-    uint32_t refills;          /* Leader: learners that the log is kept for. */
-    uint32_t refills_stalled;  /* Leader: connected learners whose refill makes no progress. */
-    char reason[ZAB_TEXT_MAX]; /* Why it does not vote or serve; "" when it does. */
+    uint64_t heard_ms;        /* When this replica last knew of a leader with a quorum. */
+    uint32_t low_voters;      /* Leader: voters that reported a low disk, itself included. */
+    bool quorum_low;          /* Leader: without the low ones there is no quorum. */
+    uint32_t refills;         /* Leader: learners that the log is kept for. */
+    uint32_t refills_stalled; /* Leader: connected learners whose refill makes no progress. */
+    const char *reason;       /* Constant: why it does not vote or serve; "" when it does. */
 };
 
 void zab_status(const struct zab *zab, struct zab_status *ret_status);

@@ -50,7 +50,6 @@ struct vote {
     uint32_t candidate; /* 0: none. */
     zxid_t zxid;        /* Candidate's last. */
     zxid_t last;        /* Sender's last durable. */
-    uint32_t promised;  /* Sender's. */
     uint32_t voters;    /* Of the sender's configuration. */
     uint32_t flags;
 };
@@ -81,7 +80,7 @@ struct flight {
 /* The leader's half of a peer. */
 struct learner {
     enum learner_stage stage;
-    uint32_t link;
+    uint32_t dialogue;
     uint32_t promised; /* As told by CEPOCH. */
     bool counted;      /* ACKEPOCH counts. */
     uint32_t flags;    /* Of the last CEPOCH, ACKEPOCH or PONG. */
@@ -111,11 +110,7 @@ struct learner {
     uint64_t snap_retry_ms; /* There was no snapshot to send: ask again then; 0: there was. */
     uint64_t confirmed;     /* Highest round answered. */
     uint64_t heard_ms;      /* Last PONG or other sign within this dialogue. */
-    bool early;             /* A CEPOCH came while we were still looking: */
-    uint32_t early_link;
-    uint32_t early_promised;
-    zxid_t early_zxid;
-    uint32_t early_flags;
+    struct zab_msg early;   /* A CEPOCH that came while we were still looking; type 0: none. */
 };
 
 /* Log that a learner will need, on the leader's disk. */
@@ -131,7 +126,6 @@ struct peer {
     bool seed_voter; /* By the configuration file. */
     bool up;
     bool founding;
-    bool cluster_zero;
     uint64_t incarnation;
     struct vote vote;
     struct learner learner;
@@ -149,9 +143,9 @@ struct peer {
 
 /* A request waiting for a quorum round. */
 struct confirm {
-    uint64_t token;
+    uint64_t request;
     uint32_t peer; /* 0: this replica's own. */
-    uint32_t link;
+    uint32_t dialogue;
 };
 
 struct confirm_list {
@@ -220,18 +214,15 @@ struct partial {
 };
 
 struct inbox_item {
-    enum zab_msg_type type;
+    enum zab_msg_type type; /* ENTRY or NEWLEADER. */
     struct logrec *rec;
-    zxid_t zxid;
-    uint64_t chain;
-    zxid_t commit;
-    uint32_t flags;
+    zxid_t commit; /* ENTRY. */
 };
 
 struct following {
     enum follow_phase phase;
     uint32_t leader;
-    uint32_t link;
+    uint32_t dialogue;
     uint32_t epoch;
     uint64_t heard_ms;  /* Last message of this dialogue. */
     zxid_t ping_commit; /* Committed as of the PING before: what should be applied by now. */
@@ -244,7 +235,6 @@ struct following {
     zxid_t target;       /* Last one of the leader's log when synchronisation began. */
     zxid_t acked;        /* Last zxid told. */
     zxid_t snap_start;
-    uint64_t snap_chain;
     zxid_t snap_end;
     uint64_t snap_offset; /* Next byte expected. */
     uint64_t snap_id;     /* 0: a transfer that breaks off begins again from the start. */
@@ -336,7 +326,7 @@ struct zab {
     bool resigned;           /* Asked by the host: do not lead. */
     uint32_t epoch_floor;    /* Highest promise heard of; the next epoch is above it. */
     uint64_t rediscover_ms;  /* Not before this. */
-    uint32_t link_seq;
+    uint32_t dialogue_seq;
 
     struct leading lead;
     struct following follow;
@@ -347,15 +337,15 @@ struct zab {
     uint64_t admit_ms; /* Next look for someone to admit. */
     struct checkpoint checkpoints[CHECKPOINTS];
     uint32_t checkpoint_next;
-    struct buf sign; /* What the host says with each sign of life. */
-    char reason[ZAB_TEXT_MAX];
+    struct buf sign;    /* What the host says with each sign of life. */
+    const char *reason; /* Constant. */
 };
 
 /* Some leader is followed, in a dialogue that has a name. */
 static inline bool in_dialogue(const struct zab *zab)
 {
     return (zab->state == ZAB_FOLLOWING || zab->state == ZAB_OBSERVING) &&
-           zab->follow.leader != 0 && zab->follow.link != 0;
+           zab->follow.leader != 0 && zab->follow.dialogue != 0;
 }
 
 /* In a dialogue with a leader, counted or not. */
@@ -374,11 +364,15 @@ static inline bool has_seat(const struct zab_member *member)
 struct zab_effect *fx_add(struct zab *zab, enum zab_effect_type type);
 void fx_send(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
 void fx_disconnect(struct zab *zab, uint32_t peer);
-struct zab_effect *fx_persist(struct zab *zab, enum zab_persist_type type); /* With a new token. */
+uint64_t fx_fetch(struct zab *zab, zxid_t after); /* The token. */
 void fx_role(struct zab *zab);
-void fx_sign(struct zab *zab, uint32_t peer, const struct zab_msg *msg);
-void fx_text(struct zab *zab, enum zab_effect_type type, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void fx_sign(struct zab *zab, uint32_t peer, struct slice payload);
+void fx_halt(struct zab *zab, struct zab_notice notice);
+void fx_alarm(struct zab *zab, struct zab_notice notice);
+
+/* With a new token; the caller fills in what the type needs. */
+struct zab_persist *fx_persist(struct zab *zab, enum zab_persist_type type);
+uint64_t fx_persist_promise(struct zab *zab, uint32_t epoch, uint32_t leader); /* The token. */
 
 /* quorum.c: counting by the committed configuration and, while one is pending, by both. */
 typedef bool (*quorum_pred)(const struct zab *zab, const struct peer *peer);
@@ -400,7 +394,8 @@ void note_serving(struct zab *zab); /* At the end of each call that may change i
 /* log.c */
 void log_append(struct zab *zab, struct logrec *take_rec);
 void log_outline_cut(struct zab *zab, zxid_t zxid);
-void log_on_fetched(struct zab *zab, const struct zab_event *event); /* For our own delivery. */
+void log_on_fetched(struct zab *zab,
+                    const struct zab_ev_fetched *fetched); /* For our own delivery. */
 void config_set(struct zab *zab, const struct zab_config *config);
 void config_seen(struct zab *zab, const struct logrec *rec);
 void config_bind(struct zab *zab, const struct zab_config *config);
@@ -415,7 +410,7 @@ zxid_t said_last(const struct zab *zab); /* Last durable zxid we claim to peers.
 /* election.c */
 void election_start(struct zab *zab);
 void election_tick(struct zab *zab);
-void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void election_on_vote(struct zab *zab, struct peer *peer, const struct zab_msg_vote *vote);
 void election_greet(struct zab *zab, struct peer *peer);
 void election_check(struct zab *zab);
 void election_over(struct zab *zab);     /* We follow or lead: what was said so far is history. */
@@ -437,7 +432,7 @@ void sync_begin(struct zab *zab, struct peer *peer);
 void sync_pump(struct zab *zab, struct peer *peer);
 void sync_pump_all(struct zab *zab);
 void sync_on_acked(struct zab *zab, struct peer *peer, zxid_t zxid);
-void sync_on_fetched(struct zab *zab, const struct zab_event *event);
+void sync_on_fetched(struct zab *zab, const struct zab_ev_fetched *fetched);
 void sync_send(struct zab *zab, const struct peer *peer, zxid_t common, uint32_t flags);
 void sync_send_newleader(struct zab *zab, struct peer *peer, struct logrec *rec);
 struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token);
@@ -446,7 +441,7 @@ struct peer *sync_peer_of_fetch(struct zab *zab, uint64_t token);
 void snap_begin(struct zab *zab, struct peer *peer);
 void snap_pump(struct zab *zab); /* Time has passed. */
 uint64_t snap_wake_ms(const struct zab *zab);
-void sync_on_snap_fetched(struct zab *zab, const struct zab_event *event);
+void sync_on_snap_fetched(struct zab *zab, const struct zab_ev_snap_fetched *piece);
 void sync_on_snap_ack(struct zab *zab, struct peer *peer, uint64_t offset);
 
 /* An answer to what was sent to the learner at `since_ms` has come. */
@@ -469,7 +464,7 @@ void broadcast_append(struct zab *zab, enum logrec_type type, struct slice paylo
 void broadcast_commit(struct zab *zab);
 void broadcast_uptodate(struct zab *zab, struct peer *peer);
 void broadcast_ping(struct zab *zab);
-void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void broadcast_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong);
 void confirm_add(struct zab *zab, struct confirm confirm);
 void confirm_on_ack(struct zab *zab, struct peer *peer, uint64_t round);
 void confirm_check(struct zab *zab);
@@ -482,23 +477,23 @@ void follow_start(struct zab *zab, uint32_t leader);
 void follow_leave(struct zab *zab);
 void follow_tick(struct zab *zab);
 void follow_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
-void follow_on_persisted(struct zab *zab, const struct zab_event *event);
-void follow_on_restored(struct zab *zab, const struct zab_event *event);
-void follow_sync(struct zab *zab, const struct zab_msg *msg);
+void follow_on_persisted(struct zab *zab, const struct zab_ev_persisted *done);
+void follow_on_restored(struct zab *zab, const struct zab_ev_restored *restored);
+void follow_sync(struct zab *zab, const struct zab_msg_sync *sync);
 void follow_stream(struct zab *zab, const struct zab_msg *msg);
 void follow_error(struct zab *zab, const char *what); /* An illegal message: leaves the leader. */
 bool follow_fits(struct zab *zab, const struct trail *trail, const struct logrec *rec);
 void follow_resume(struct zab *zab); /* The disk, and the state, are as SYNC wants them. */
 void follow_snap_begin(struct zab *zab);
-void follow_snap_chunk(struct zab *zab, const struct zab_msg *msg);
+void follow_snap_chunk(struct zab *zab, const struct zab_msg_snap_chunk *chunk);
 void follow_snap_record(struct zab *zab, const struct zab_msg *msg);
 void follow_snap_persisted(struct zab *zab, uint64_t token);
-void follow_sync_persisted(struct zab *zab, const struct zab_event *event);
+void follow_sync_persisted(struct zab *zab, const struct zab_ev_persisted *done);
 void follow_acknowledge(struct zab *zab);
 uint64_t follow_wake_ms(const struct zab *zab);
 void follow_tell_space(struct zab *zab);
 void follow_on_vote(struct zab *zab, const struct peer *peer);
-void follow_install_done(struct zab *zab, const struct zab_event *event);
+void follow_install_done(struct zab *zab, const struct zab_ev_persisted *done);
 void follow_reset_done(struct zab *zab);
 void follow_snap_abort(struct zab *zab);
 void follow_snap_continue(struct zab *zab, zxid_t common);
@@ -508,9 +503,9 @@ void follow_snap_forget(struct zab *zab); /* What lies on the disk of one that b
 void found_check(struct zab *zab);
 void config_tell(struct zab *zab, const struct peer *peer, zxid_t version);
 bool list_agrees(const struct zab *zab, const struct zab_config *config);
-void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void found_on_message(struct zab *zab, struct peer *peer, const struct zab_msg_found *found);
 void admit_tick(struct zab *zab);
-bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg *msg);
+bool admit_is_rolled_back(const struct peer *peer, const struct zab_msg_cepoch *cepoch);
 void admit_learn(struct peer *peer, uint32_t promised, zxid_t last);
 void admit_on_stamp(struct zab *zab, const struct logrec *rec);
 void admit_stamp_payload(const struct zab *zab, struct buf *out);
@@ -521,7 +516,7 @@ void digest_note(struct zab *zab, zxid_t zxid, uint64_t digest);
 void digest_forget(struct zab *zab);
 void digest_forget_peer(struct peer *peer);
 void digest_compare(struct zab *zab);
-void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg *msg);
+void digest_on_pong(struct zab *zab, struct peer *peer, const struct zab_msg_pong *pong);
 struct checkpoint digest_newest(const struct zab *zab);
 void digest_halt(struct zab *zab, zxid_t zxid); /* No majority of equal states there. */
 

@@ -99,7 +99,7 @@ static void restore(struct bulk *bulk, struct bulk_job *job)
     snap_send_close(&bulk->send);
     do {
         recover_restore(bulk->store, job->zxid, job->history, bulk->view, &job->restored);
-    } while (is_again(bulk, job->restored.err));
+    } while (is_again(bulk, job->restored.restored.err));
     answer(bulk, job);
 }
 

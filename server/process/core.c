@@ -26,31 +26,52 @@ void core_halt(const char *text)
 
 /* ---- Effects. ---- */
 
-static void persist(struct core *core, const struct zab_effect *effect)
+static void persist(struct core *core, const struct zab_persist *change)
 {
     if (!core->batch) {
         core->batch = mem_zalloc(1, sizeof *core->batch);
         persist_batch_init(core->batch);
     }
-    persist_add(core->batch, effect, &core->identity);
-    if (effect->persist == ZAB_PERSIST_JOIN && core->tcp) {
-        tcp_set_identity(core->tcp, effect->config->cluster, effect->config->history, false);
+    persist_add(core->batch, change, &core->identity);
+    if (change->type == ZAB_PERSIST_JOIN && core->tcp) {
+        const struct zab_config *config = change->join.config;
+
+        tcp_set_identity(core->tcp, config->cluster, config->history, false);
     }
 }
 
-static void ask_bulk(struct server *server, enum bulk_type type, const struct zab_effect *effect)
+static void fetch(struct server *server, uint64_t token, zxid_t after)
 {
     struct bulk_job *job = mem_zalloc(1, sizeof *job);
 
-    job->type = type;
-    job->token = effect->token;
-    job->zxid = effect->zxid;
-    job->piece = (struct snap_piece){.peer = effect->peer,
-                                     .is_first = effect->is_first,
-                                     .id = effect->snap_id,
-                                     .oldest = effect->zxid,
-                                     .offset = effect->offset,
-                                     .len = effect->len};
+    job->type = BULK_FETCH;
+    job->token = token;
+    job->zxid = after;
+    bulk_post(&server->bulk, job);
+}
+
+static void snap_fetch(struct server *server, const struct zab_snap_fetch *fetch)
+{
+    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+
+    job->type = BULK_SNAP_FETCH;
+    job->token = fetch->token;
+    job->piece = (struct snap_piece){.peer = fetch->peer,
+                                     .is_first = fetch->is_first,
+                                     .id = fetch->id,
+                                     .oldest = fetch->oldest,
+                                     .offset = fetch->offset,
+                                     .len = fetch->len};
+    bulk_post(&server->bulk, job);
+}
+
+static void restore(struct server *server, zxid_t start)
+{
+    struct bulk_job *job = mem_zalloc(1, sizeof *job);
+
+    atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
+    job->type = BULK_RESTORE;
+    job->zxid = start;
     job->history = zab_config(replica_zab(server->core.replica))->history;
     bulk_post(&server->bulk, job);
 }
@@ -69,13 +90,24 @@ static void take_snapshot(struct server *server)
 }
 
 /* What was said before must leave first: it may be that the others have to stop, too. */
-static void halt(struct core *core, const char *text)
+static void halt(struct core *core, const struct zab_notice *notice)
 {
+    char text[ZAB_TEXT_MAX];
+
+    zab_notice_text(notice, text);
     core->halting = true;
     if (core->tcp) {
         tcp_flush(core->tcp);
     }
     core_halt(text);
+}
+
+static void alarm_operator(const struct zab_notice *notice)
+{
+    char text[ZAB_TEXT_MAX];
+
+    zab_notice_text(notice, text);
+    log_warn("zab", "%s", text);
 }
 
 static void run_effect(struct server *server, const struct zab_effect *effect)
@@ -84,29 +116,28 @@ static void run_effect(struct server *server, const struct zab_effect *effect)
 
     switch (effect->type) {
     case ZAB_FX_SEND:
-        tcp_send(core->tcp, effect->peer, &effect->msg);
+        tcp_send(core->tcp, effect->send.peer, &effect->send.msg);
         break;
     case ZAB_FX_DISCONNECT:
-        tcp_disconnect(core->tcp, effect->peer);
+        tcp_disconnect(core->tcp, effect->disconnect.peer);
         break;
     case ZAB_FX_PERSIST:
-        persist(core, effect);
+        persist(core, &effect->persist);
         break;
     case ZAB_FX_FETCH:
-        ask_bulk(server, BULK_FETCH, effect);
+        fetch(server, effect->fetch.token, effect->fetch.after);
         break;
     case ZAB_FX_SNAP_FETCH:
-        ask_bulk(server, BULK_SNAP_FETCH, effect);
+        snap_fetch(server, &effect->snap_fetch);
         break;
     case ZAB_FX_RESTORE:
-        atomic_store(&server->gate.readable, false); /* Before another state is put in place. */
-        ask_bulk(server, BULK_RESTORE, effect);
+        restore(server, effect->restore.start);
         break;
     case ZAB_FX_HALT:
-        halt(core, effect->text);
+        halt(core, &effect->notice);
         break;
     case ZAB_FX_ALARM:
-        log_warn("zab", "%s", effect->text);
+        alarm_operator(&effect->notice);
         break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
@@ -244,7 +275,10 @@ static void on_dones(struct loop_watch *watch, uint32_t ready)
 
 static void snapshot_done(struct server *server, const struct bulk_job *job)
 {
-    struct zab_event event = {.type = ZAB_EV_STORED_SNAP, .zxid = job->zxid, .base = job->log_base};
+    struct zab_event event = {
+        .type = ZAB_EV_STORED_SNAP,
+        .stored_snap = {.start = job->zxid, .log_base = job->log_base},
+    };
 
     if (job->err == ERR_OK) {
         core_step(server, &event);
@@ -255,24 +289,28 @@ static void snapshot_done(struct server *server, const struct bulk_job *job)
 
 static void bulk_done(struct server *server, struct bulk_job *job)
 {
-    struct zab_event event = {.peer = job->piece.peer, .token = job->token, .err = job->err};
+    struct zab_event event;
 
     switch (job->type) {
     case BULK_FETCH:
-        event.type = ZAB_EV_FETCHED;
-        event.recs = job->recs;
-        event.rec_count = job->rec_count;
+        event = (struct zab_event){.type = ZAB_EV_FETCHED,
+                                   .fetched = {.token = job->token,
+                                               .err = job->err,
+                                               .recs = job->recs,
+                                               .rec_count = job->rec_count}};
         core_step(server, &event);
         break;
     case BULK_SNAP_FETCH:
-        event.type = ZAB_EV_SNAP_FETCHED;
-        event.bytes = buf_slice(&job->bytes);
-        event.offset = job->piece.offset;
-        event.flag = job->piece.is_last;
-        event.snap_id = job->piece.info.id;
-        event.zxid = job->piece.info.start;
-        event.snap_chain = job->piece.info.start_chain;
-        event.base = job->piece.info.end;
+        event = (struct zab_event){.type = ZAB_EV_SNAP_FETCHED,
+                                   .snap_fetched = {.token = job->token,
+                                                    .err = job->err,
+                                                    .start = job->piece.info.start,
+                                                    .start_chain = job->piece.info.start_chain,
+                                                    .end = job->piece.info.end,
+                                                    .id = job->piece.info.id,
+                                                    .offset = job->piece.offset,
+                                                    .bytes = buf_slice(&job->bytes),
+                                                    .is_last = job->piece.is_last}};
         core_step(server, &event);
         break;
     case BULK_RESTORE:
@@ -283,8 +321,7 @@ static void bulk_done(struct server *server, struct bulk_job *job)
         snapshot_done(server, job);
         break;
     case BULK_PURGED:
-        event.type = ZAB_EV_PURGED;
-        event.base = job->log_base;
+        event = (struct zab_event){.type = ZAB_EV_PURGED, .purged_base = job->log_base};
         core_step(server, &event);
         break;
     }
@@ -336,7 +373,7 @@ static void tell_space(struct server *server)
 {
     struct core *core = &server->core;
     bool low = atomic_load(&server->bulk.low) || atomic_load(&server->log.stuck);
-    struct zab_event event = {.type = ZAB_EV_SPACE, .flag = low};
+    struct zab_event event = {.type = ZAB_EV_SPACE, .is_space_low = low};
 
     if (low == core->low) {
         return;

@@ -45,9 +45,12 @@ static void on_up(void *ctx, uint32_t peer, uint64_t incarnation,
     struct server *server = ctx;
     struct core_peer *entry = peer_of(server, peer);
     struct zab_event event = {
-        .type = ZAB_EV_PEER_UP, .peer = peer, .incarnation = incarnation, .flag = founding};
+        .type = ZAB_EV_PEER_UP,
+        .peer = peer,
+        .peer_up = {.incarnation = incarnation, .founding = founding},
+    };
 
-    memcpy(event.cluster, cluster, ZAB_CLUSTER_LEN);
+    memcpy(event.peer_up.cluster, cluster, ZAB_CLUSTER_LEN);
     ASSERT(entry);
     (void)snprintf(entry->advertise, sizeof entry->advertise, "%s", advertise);
     entry->refused[0] = '\0';

@@ -358,14 +358,14 @@ static void check_disk(struct gate *gate, struct gate_check *checks, size_t *cou
 size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
 {
     struct gate_status status;
-    char text[ZAB_TEXT_MAX];
     char no_leader[GATE_CHECK_TEXT_MAX];
     const char *why = "";
     size_t count = 0;
 
     gate_status(gate, &status);
     (void)pthread_mutex_lock(&gate->mutex);
-    (void)snprintf(text, sizeof text, "%s", gate->published.replica.zab.reason);
+    const char *reason = gate->published.replica.zab.reason;
+    const char *text = reason ? reason : ""; /* Nothing is published before the first turn. */
     bool voting = !gate->published.replica.zab.quarantined &&
                   !gate->published.replica.zab.stranger && !gate->published.replica.zab.founding;
 

@@ -119,7 +119,10 @@ static const char *reason_of(struct gate *gate, const struct publication *copy)
     if (copy->replica.aside) {
         return copy->replica.aside;
     }
-    return reason[0] == '\0' && atomic_load(&gate->server->bulk.low) ? gate_disk_is_low : reason;
+    if (reason && reason[0] != '\0') {
+        return reason;
+    }
+    return atomic_load(&gate->server->bulk.low) ? gate_disk_is_low : "";
 }
 
 /* Two processes that claim its id. */

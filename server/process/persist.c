@@ -62,45 +62,38 @@ static void join(struct persist_item *item, const struct zab_config *config,
     item->identity = mem_dup(identity, sizeof(*identity));
 }
 
-static void add_record(struct persist_item *item, const struct zab_effect *effect)
-{
-    ASSERT(effect->rec);
-
-    item->op.type = STORE_APPEND;
-    item->op.committed = effect->zxid;
-    item->rec = effect->rec;
-}
-
-static void add_chunk(struct persist_item *item, const struct zab_effect *effect)
+static void add_chunk(struct persist_item *item, uint64_t offset, struct slice bytes)
 {
     item->op.type = STORE_SNAP_CHUNK;
-    item->op.snap_offset = effect->offset;
-    item->bytes = mem_dup(effect->bytes.data, effect->bytes.len);
-    item->op.snap_bytes = slice_make(item->bytes, effect->bytes.len);
+    item->op.snap_offset = offset;
+    item->bytes = mem_dup(bytes.data, bytes.len);
+    item->op.snap_bytes = slice_make(item->bytes, bytes.len);
 }
 
-static void translate(struct persist_item *item, const struct zab_effect *effect,
+static void translate(struct persist_item *item, const struct zab_persist *change,
                       struct store_identity *identity)
 {
-    switch (effect->persist) {
+    switch (change->type) {
     case ZAB_PERSIST_APPEND:
-        add_record(item, effect);
+        item->op.type = STORE_APPEND;
+        item->op.committed = change->append.committed;
+        item->rec = change->append.rec;
         break;
     case ZAB_PERSIST_TRUNCATE:
         item->op.type = STORE_TRUNCATE;
-        item->op.zxid = effect->zxid;
+        item->op.zxid = change->truncate.zxid;
         break;
     case ZAB_PERSIST_PROMISE:
         item->op.type = STORE_PROMISE;
-        item->op.epoch = effect->epoch;
-        item->op.leader = effect->leader;
+        item->op.epoch = change->promise.epoch;
+        item->op.leader = change->promise.leader;
         break;
     case ZAB_PERSIST_JOIN:
-        join(item, effect->config, identity);
+        join(item, change->join.config, identity);
         break;
     case ZAB_PERSIST_QUARANTINE:
         item->op.type = STORE_QUARANTINE;
-        item->reason = mem_strdup(effect->text);
+        item->reason = mem_strdup(change->quarantine.reason);
         break;
     case ZAB_PERSIST_RELEASE:
         item->op.type = STORE_RELEASE;
@@ -112,7 +105,7 @@ static void translate(struct persist_item *item, const struct zab_effect *effect
         item->op.type = STORE_SNAP_BEGIN;
         break;
     case ZAB_PERSIST_SNAP_CHUNK:
-        add_chunk(item, effect);
+        add_chunk(item, change->snap_chunk.offset, change->snap_chunk.bytes);
         break;
     case ZAB_PERSIST_SNAP_INSTALL:
         item->op.type = STORE_SNAP_INSTALL;
@@ -125,18 +118,17 @@ static void translate(struct persist_item *item, const struct zab_effect *effect
     }
 }
 
-void persist_add(struct persist_batch *batch, const struct zab_effect *effect,
+void persist_add(struct persist_batch *batch, const struct zab_persist *change,
                  struct store_identity *identity)
 {
-    ASSERT(effect->type == ZAB_FX_PERSIST);
-    ASSERT(batch->count == 0 || batch->items[batch->count - 1].token < effect->token);
+    ASSERT(batch->count == 0 || batch->items[batch->count - 1].token < change->token);
 
     grow(batch, batch->count + 1);
 
     struct persist_item *item = &batch->items[batch->count++];
 
-    *item = (struct persist_item){.token = effect->token};
-    translate(item, effect, identity);
+    *item = (struct persist_item){.token = change->token};
+    translate(item, change, identity);
 }
 
 void persist_merge(struct persist_batch *into, struct persist_batch *from)
@@ -224,11 +216,9 @@ void persist_dones_release(struct persist_dones *dones)
 
 void persist_event(const struct persist_done *done, uint64_t now_ms, struct zab_event *ret_event)
 {
-    *ret_event = (struct zab_event){.type = ZAB_EV_PERSISTED,
-                                    .now_ms = now_ms,
-                                    .token = done->token,
-                                    .zxid = done->last,
-                                    .chain = done->chain,
-                                    .base = done->snap_end,
-                                    .err = done->err};
+    *ret_event = (struct zab_event){
+        .type = ZAB_EV_PERSISTED,
+        .now_ms = now_ms,
+        .persisted = {
+            .token = done->token, .last = done->last, .last_chain = done->chain, .err = done->err}};
 }

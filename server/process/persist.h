@@ -50,9 +50,9 @@ struct persist_dones {
 void persist_batch_init(struct persist_batch *batch);
 void persist_batch_release(struct persist_batch *batch);
 
-/* Adds the operation of a PERSIST effect; takes over the record's reference. `identity` is what the
- * store has or will have once all earlier operations are done; JOIN changes it. */
-void persist_add(struct persist_batch *batch, const struct zab_effect *effect,
+/* Adds the operation for a change of the disk; takes over the record's reference. `identity` is
+ * what the store has or will have once all earlier operations are done; JOIN changes it. */
+void persist_add(struct persist_batch *batch, const struct zab_persist *change,
                  struct store_identity *identity);
 
 /* Moves all of `from` behind what `into` holds. */

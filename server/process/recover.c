@@ -130,11 +130,11 @@ void recover_restore(struct store *store, zxid_t start, uint64_t history, struct
     /* Since it was asked for, another snapshot may have taken the place of that of `start`, newer
      * or older, or none: the event says what was found, and the protocol what that means. */
     *ret_event = (struct zab_event){.type = ZAB_EV_RESTORED,
-                                    .zxid = info.start,
-                                    .chain = info.start_chain,
-                                    .base = info.end,
-                                    .digest = info.digest,
-                                    .err = err};
+                                    .restored = {.err = err,
+                                                 .start = info.start,
+                                                 .start_chain = info.start_chain,
+                                                 .end = info.end,
+                                                 .digest = info.digest}};
     if (err == ERR_OK) {
         state_set_history(state, history);
         view_replace(view, state);

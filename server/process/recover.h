@@ -33,7 +33,7 @@ enum err recover(struct store *store, struct store_report *report, struct view *
 void recover_release(struct replica_options *options);
 
 /* Puts a state of that history into the view and fills the event that says so: the answer to
- * ZAB_FX_RESTORE, whose `zxid` is `start`. 0: an empty one; else the newest snapshot of now, fuzzy
+ * ZAB_FX_RESTORE of `start`. 0: an empty one; else the newest snapshot of now, fuzzy
  * up to its end. With an `err` in the event, ERR_CORRUPT or ERR_MISSING, the view is as it was. */
 void recover_restore(struct store *store, zxid_t start, uint64_t history, struct view *view,
                      struct zab_event *ret_event);

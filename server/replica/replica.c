@@ -216,25 +216,25 @@ static void take_effect(struct replica *replica, size_t index, struct replica_ef
 
     switch (effect.type) {
     case ZAB_FX_CONFIRMED:
-        if (!sessions_confirmed(replica, effect.token) &&
-            !lead_confirmed(replica, effect.token, effect.zxid)) {
-            requests_confirmed(replica, effect.token, effect.zxid);
+        if (!sessions_confirmed(replica, effect.confirmed.request) &&
+            !lead_confirmed(replica, effect.confirmed.request, effect.confirmed.zxid)) {
+            requests_confirmed(replica, effect.confirmed.request, effect.confirmed.zxid);
         }
         break;
     case ZAB_FX_FORWARDED:
-        lead_forwarded(replica, &effect);
+        lead_forwarded(replica, &effect.forwarded);
         break;
     case ZAB_FX_REFUSED:
-        requests_refused(replica, effect.token, effect.bytes);
+        requests_refused(replica, effect.refused.request, effect.refused.bytes);
         break;
     case ZAB_FX_SIGN:
-        signs_heard(replica, effect.peer, effect.bytes);
+        signs_heard(replica, effect.sign.peer, effect.sign.bytes);
         break;
     case ZAB_FX_ROLE:
         on_role(replica, out);
         break;
     case ZAB_FX_DISCONNECT:
-        sessions_peer_lost(replica, effect.peer);
+        sessions_peer_lost(replica, effect.disconnect.peer);
         pass_on(out, &replica->inner.items[index]);
         break;
     case ZAB_FX_SEND:
@@ -324,10 +324,10 @@ static void before_step(struct replica *replica, const struct zab_event *event)
         replica->loading--;
     }
     if (event->type == ZAB_EV_SNAP_FETCHED) {
-        replica->snapshot_wanted = event->err == ERR_MISSING;
+        replica->snapshot_wanted = event->snap_fetched.err == ERR_MISSING;
     }
-    if (event->type == ZAB_EV_RESTORED && event->err == ERR_OK) {
-        replica_restored(replica, event);
+    if (event->type == ZAB_EV_RESTORED && event->restored.err == ERR_OK) {
+        replica_restored(replica, &event->restored);
     } else if (event->type == ZAB_EV_STORED_SNAP) {
         replica->snapshotting = false;
         replica->snapshot_wanted = false;
@@ -417,7 +417,7 @@ void replica_stand_aside(struct replica *replica, const char *why, uint64_t now_
 /* The age comes first: a leader that resigns proposes nothing. */
 static void begin_drain(struct replica *replica, uint64_t now_ms, struct replica_effects *effects)
 {
-    struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .flag = true};
+    struct zab_event event = {.type = ZAB_EV_RESIGN, .now_ms = now_ms, .is_to_resign = true};
 
     ASSERT(!replica->draining && now_ms >= replica->now_ms);
     replica->draining = true;

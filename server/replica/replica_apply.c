@@ -190,7 +190,7 @@ size_t replica_deliver(struct replica *replica, size_t at)
 
     ASSERT(state);
     while (at < replica->inner.count && replica->inner.items[at].type == ZAB_FX_DELIVER) {
-        struct logrec *rec = replica->inner.items[at].rec;
+        struct logrec *rec = replica->inner.items[at].deliver.rec;
 
         apply_record(replica, state, rec);
         logrec_unref(rec);
@@ -218,15 +218,15 @@ void replica_restoring(struct replica *replica)
     break_window(replica);
 }
 
-void replica_restored(struct replica *replica, const struct zab_event *event)
+void replica_restored(struct replica *replica, const struct zab_ev_restored *restored)
 {
     struct state *state = view_write(replica->view);
 
     ASSERT(state);
-    replica->applied = event->zxid;
-    replica->fuzzy_end = event->base;
-    replica->end_unchecked = event->base != 0;
-    replica->end_digest = event->digest;
+    replica->applied = restored->start;
+    replica->fuzzy_end = restored->end;
+    replica->end_unchecked = restored->end != 0;
+    replica->end_digest = restored->digest;
     replica->records_since_snap = 0;
     replica->bytes_since_snap = 0;
     replica->state_lost_seq = replica->request_seq;

@@ -57,7 +57,7 @@ struct lane {
 struct verdict {
     uint64_t token;
     uint32_t peer;
-    uint32_t link;
+    uint32_t dialogue;
     uint64_t request;
     struct blob *bytes; /* The encoded result. */
     struct list node;
@@ -66,7 +66,7 @@ struct verdict {
 /* A learner's request; one that waits for room owns its bytes. */
 struct forward {
     uint32_t peer;
-    uint32_t link; /* The dialogue it came in: what outlives it is dropped. */
+    uint32_t dialogue; /* It came in this one: what outlives it is dropped. */
     uint64_t request;
     struct slice bytes;
     struct list node;
@@ -213,7 +213,7 @@ enum lead_outcome {
 };
 enum lead_outcome lead_prepare(struct replica *replica, const struct prep_job *job,
                                struct op_result *result, zxid_t *ret_zxid);
-void lead_forwarded(struct replica *replica, const struct zab_effect *effect);
+void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded);
 bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid);
 void lead_run_forwards(struct replica *replica);
 void lead_clear(struct replica *replica);
@@ -275,7 +275,7 @@ size_t replica_deliver(struct replica *replica, size_t at);
 void replica_restoring(struct replica *replica);
 
 /* The host has put the state of a snapshot in place. */
-void replica_restored(struct replica *replica, const struct zab_event *event);
+void replica_restored(struct replica *replica, const struct zab_ev_restored *restored);
 
 /* From the time it serves its state may be read, until that is doubted or another one takes its
  * place. */

@@ -77,7 +77,7 @@ static void answer_forward(struct replica *replica, const struct forward *forwar
     result->zxid = result->replayed ? result->zxid : rests_on;
     verdict->token = ++replica->request_seq;
     verdict->peer = forward->peer;
-    verdict->link = forward->link;
+    verdict->dialogue = forward->dialogue;
     verdict->request = forward->request;
     buf_clear(&replica->txn);
     op_result_encode(result, &replica->txn);
@@ -97,7 +97,7 @@ bool lead_confirmed(struct replica *replica, uint64_t token, zxid_t zxid)
     if (!verdict) {
         return false;
     }
-    zab_refuse(replica->zab, verdict->peer, verdict->link, verdict->request,
+    zab_refuse(replica->zab, verdict->peer, verdict->dialogue, verdict->request,
                blob_slice(verdict->bytes), &replica->inner);
     replica_keep(replica, blob_ref(verdict->bytes));
     verdict_free(replica, verdict);
@@ -170,7 +170,7 @@ static void throttle(struct replica *replica, const struct forward *forward)
     op_result_encode(&result, &replica->txn);
     struct blob *bytes = blob_new(buf_slice(&replica->txn));
 
-    zab_refuse(replica->zab, forward->peer, forward->link, forward->request, blob_slice(bytes),
+    zab_refuse(replica->zab, forward->peer, forward->dialogue, forward->request, blob_slice(bytes),
                &replica->inner);
     replica_keep(replica, bytes);
     op_result_release(&result);
@@ -212,17 +212,17 @@ static void forward_free(struct replica *replica, struct forward *forward)
     mem_free(forward);
 }
 
-void lead_forwarded(struct replica *replica, const struct zab_effect *effect)
+void lead_forwarded(struct replica *replica, const struct zab_forwarded *forwarded)
 {
     struct forward forward = {
-        .peer = effect->peer,
-        .link = effect->link,
-        .request = effect->token,
-        .bytes = effect->bytes,
+        .peer = forwarded->peer,
+        .dialogue = forwarded->dialogue,
+        .request = forwarded->request,
+        .bytes = forwarded->bytes,
     };
 
-    if (effect->token == REPORT_NUMBER) {
-        sessions_reported(replica, effect->peer, effect->bytes);
+    if (forwarded->request == REPORT_NUMBER) {
+        sessions_reported(replica, forwarded->peer, forwarded->bytes);
         return;
     }
     /* Not before the step that serves is over: deliveries of the initial history may still stand
@@ -239,7 +239,7 @@ void lead_run_forwards(struct replica *replica)
         struct forward *forward = list_first(&replica->forwards, struct forward, node);
 
         /* Its asker has been told that the outcome is unknown, or is another process by now. */
-        if (!zab_is_link(replica->zab, forward->peer, forward->link)) {
+        if (!zab_is_dialogue(replica->zab, forward->peer, forward->dialogue)) {
             PROBE("replica.forward_outlived_its_link");
         } else if (!handle_forward(replica, forward)) {
             return;

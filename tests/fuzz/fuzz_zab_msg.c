@@ -4,6 +4,7 @@
  */
 #include "base/logrec.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/lib/zab_sample.h"
 #include "zab/msg.h"
 
 #include <stdio.h>
@@ -14,18 +15,52 @@ static bool lies_in(struct slice part, struct slice whole)
                              (size_t)(part.data - whole.data) <= whole.len - part.len);
 }
 
+static void check_ranges(const struct zab_msg_ackepoch *ackepoch)
+{
+    ASSERT(ackepoch->range_count <= ZAB_RANGES_MAX);
+    for (uint32_t i = 0; i < ackepoch->range_count; i++) {
+        ASSERT(ackepoch->ranges[i].first <= ackepoch->ranges[i].last);
+        ASSERT(i == 0 || ackepoch->ranges[i - 1].epoch < ackepoch->ranges[i].epoch);
+    }
+}
+
+static struct slice slice_of(const struct zab_msg *msg)
+{
+    switch ((int)msg->type) {
+    case ZAB_NEWEPOCH:
+        return msg->newepoch.config;
+    case ZAB_SNAP_CHUNK:
+        return msg->snap_chunk.bytes;
+    case ZAB_NEWLEADER:
+        return msg->newleader.config;
+    case ZAB_ACK_NEWLEADER:
+        return msg->ack.payload;
+    case ZAB_PING:
+        return msg->ping.payload;
+    case ZAB_PONG:
+        return msg->pong.payload;
+    case ZAB_FORWARD:
+    case ZAB_FORWARD_REPLY:
+        return msg->forward.bytes;
+    case ZAB_FOUND:
+        return msg->found.config;
+    default:
+        return slice_make(NULL, 0);
+    }
+}
+
 static void check_msg(const struct zab_msg *msg, struct slice payload)
 {
-    ASSERT(msg->range_count <= ZAB_RANGES_MAX);
-    ASSERT(lies_in(msg->bytes, payload));
-    for (uint32_t i = 0; i < msg->range_count; i++) {
-        ASSERT(msg->ranges[i].first <= msg->ranges[i].last);
-        ASSERT(i == 0 || msg->ranges[i - 1].epoch < msg->ranges[i].epoch);
+    const struct logrec *rec = zab_msg_rec(msg);
+
+    if (msg->type == ZAB_ACKEPOCH) {
+        check_ranges(&msg->ackepoch);
     }
-    ASSERT(msg->rec || msg->type != ZAB_ENTRY);
-    if (msg->rec) {
-        ASSERT(msg->rec->prev < msg->rec->zxid && msg->rec->len <= ZAB_RECORD_BYTES_MAX);
-        ASSERT(msg->rec->type >= LOGREC_TXN && msg->rec->type <= LOGREC_STAMP);
+    ASSERT(lies_in(slice_of(msg), payload));
+    ASSERT(rec || msg->type != ZAB_ENTRY);
+    if (rec) {
+        ASSERT(rec->prev < rec->zxid && rec->len <= ZAB_RECORD_BYTES_MAX);
+        ASSERT(rec->type >= LOGREC_TXN && rec->type <= LOGREC_STAMP);
     }
 }
 
@@ -75,32 +110,13 @@ static void seed_msg(struct fuzz_sink *sink, const char *name, const struct zab_
 
 void fuzz_seeds(struct fuzz_sink *sink)
 {
-    struct zab_range ranges[] = {{1, 0, 5}, {3, 0, 2}};
+    struct zab_range ranges[SAMPLE_RANGES];
     struct logrec *rec =
         logrec_new(LOGREC_TXN, zxid_make(3, 2), zxid_make(3, 1), 77, slice_str("a transaction"));
     char name[32];
 
     for (int type = ZAB_VOTE; type <= ZAB_FOUND; type++) {
-        struct zab_msg msg = {
-            .type = (enum zab_msg_type)type,
-            .link = 9,
-            .epoch = 3,
-            .zxid = zxid_make(3, 2),
-            .chain = 0x1122334455667788,
-            .commit = zxid_make(3, 1),
-            .round = 4,
-            .leader = 2,
-            .state = ZAB_LEADING,
-            .flags = ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED,
-            .offset = 4096,
-            .digest_zxid = zxid_make(3, 0),
-            .digest = 5,
-            .base = 1,
-            .ranges = ranges,
-            .range_count = 2,
-            .rec = rec,
-            .bytes = slice_str("some bytes"),
-        };
+        struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
 
         (void)snprintf(name, sizeof(name), "type-%02d", type);
         seed_msg(sink, name, &msg);

@@ -79,8 +79,10 @@ static void seed_frames(struct fuzz_sink *sink)
     buf_init(&bytes, FUZZ_INPUT_MAX);
     wire_put_u8(&bytes, 0);
     wire_put_u8(&bytes, 6); /* Follows, in step. */
-    put_frame(&bytes, &(struct zab_msg){.type = ZAB_PING, .epoch = 2, .commit = zxid_make(2, 0)});
-    put_frame(&bytes, &(struct zab_msg){.type = ZAB_COMMIT, .epoch = 2, .zxid = zxid_make(2, 0)});
+    put_frame(&bytes,
+              &(struct zab_msg){.type = ZAB_PING, .epoch = 2, .ping.commit = zxid_make(2, 0)});
+    put_frame(&bytes,
+              &(struct zab_msg){.type = ZAB_COMMIT, .epoch = 2, .commit.zxid = zxid_make(2, 0)});
     put_frame(&bytes, &(struct zab_msg){.type = ZAB_RESIGN, .epoch = 2});
     fuzz_seed(sink, "frames", buf_slice(&bytes));
     buf_release(&bytes);

@@ -191,12 +191,12 @@ struct logrec *bench_record(struct drive *drive, uint64_t request, const char *p
 void bench_commit(struct drive *drive, zxid_t zxid)
 {
     drive_persist(drive);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid});
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid});
 }
 
 uint64_t bench_forwarded(const struct bench *bench)
 {
-    return drive_sent(&bench->drive, bench->drive.leader, ZAB_FORWARD)->round;
+    return drive_sent(&bench->drive, bench->drive.leader, ZAB_FORWARD)->forward.request;
 }
 
 void bench_lead(struct bench *bench)
@@ -224,14 +224,14 @@ static void receive_snapshot(struct bench *bench, uint32_t leader, uint32_t epoc
     drive_clear(drive);
     drive_follow_acked(drive, leader, epoch);
     drive_log_reset(&drive->theirs, start, 77);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .flags = ZAB_FLAG_SNAP});
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .sync.flags = ZAB_FLAG_SNAP});
     drive_persist(drive);
     drive_log_reset(&drive->staged, start, 77);
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                              .zxid = start,
-                                              .chain = 77,
-                                              .commit = end,
-                                              .flags = ZAB_FLAG_SNAP_LAST});
+                                              .snap_chunk.start = start,
+                                              .snap_chunk.start_chain = 77,
+                                              .snap_chunk.end = end,
+                                              .snap_chunk.flags = ZAB_FLAG_SNAP_LAST});
     if (end > start) {
         drive_entry(drive, bench_record(drive, 0, "/b"), 0);
     }
@@ -263,7 +263,8 @@ void bench_up_to_date(struct bench *bench)
 
     drive_newleader(drive, drive_log_add(&drive->theirs, zxid_make(3, 0)));
     drive_persist(drive);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(3, 0)});
+    drive_leader_says(drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(3, 0)});
 }
 
 uint64_t bench_end_digest(void)

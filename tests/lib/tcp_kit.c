@@ -43,12 +43,15 @@ static void on_refused(void *ctx, uint32_t peer, const char *why)
 static void on_message(void *ctx, uint32_t peer, const struct zab_msg *msg)
 {
     struct kit_node *node = ctx;
-    struct zab_msg reply = {.type = ZAB_PONG, .round = msg->round};
+    uint64_t round = msg->type == ZAB_FORWARD ? msg->forward.request
+                     : msg->type == ZAB_PONG  ? msg->pong.round
+                                              : msg->ping.round;
+    struct zab_msg reply = {.type = ZAB_PONG, .pong.round = round};
 
-    assert_int_equal(msg->round, node->next_round);
+    assert_int_equal(round, node->next_round);
     node->next_round++;
     node->messages++;
-    node->bytes += msg->bytes.len;
+    node->bytes += msg->type == ZAB_FORWARD ? msg->forward.bytes.len : 0;
     if (node->echo == peer) {
         tcp_send(node->tcp, peer, &reply);
     }
@@ -250,7 +253,7 @@ void kit_stop_both(void)
 
 void kit_send_round(uint32_t from, uint64_t round)
 {
-    struct zab_msg msg = {.type = ZAB_PING, .round = round, .epoch = 3};
+    struct zab_msg msg = {.type = ZAB_PING, .ping.round = round, .epoch = 3};
 
     tcp_send(kit_nodes[from].tcp, 3 - from, &msg);
 }
@@ -258,7 +261,8 @@ void kit_send_round(uint32_t from, uint64_t round)
 void kit_send_forward(uint32_t from, uint64_t round, size_t len)
 {
     uint8_t *bytes = mem_zalloc(len, 1);
-    struct zab_msg msg = {.type = ZAB_FORWARD, .round = round, .bytes = slice_make(bytes, len)};
+    struct zab_msg msg = {
+        .type = ZAB_FORWARD, .forward.request = round, .forward.bytes = slice_make(bytes, len)};
 
     tcp_send(kit_nodes[from].tcp, 3 - from, &msg);
     mem_free(bytes);

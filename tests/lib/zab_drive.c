@@ -31,19 +31,23 @@ static void stage(struct drive *drive, bool is_staging, zxid_t start, uint64_t c
     drive_log_reset(&drive->staged, start, chain);
 }
 
-static void do_change(struct drive *drive, const struct zab_effect *effect, struct zab_event *event)
+static void do_change(struct drive *drive, const struct drive_change *change,
+                      struct zab_ev_persisted *done)
 {
-    switch (effect->persist) {
+    const struct zab_persist *persist = &change->persist;
+    const struct zab_msg_snap_chunk *piece = &change->last_piece;
+
+    switch (persist->type) {
     case ZAB_PERSIST_APPEND:
-        do_append(drive, effect->rec);
+        do_append(drive, persist->append.rec);
         return;
     case ZAB_PERSIST_TRUNCATE:
-        drive_log_cut(&drive->disk, effect->zxid);
+        drive_log_cut(&drive->disk, persist->truncate.zxid);
         break;
     case ZAB_PERSIST_PROMISE:
-        ASSERT(effect->epoch > drive->promised);
-        drive->promised = effect->epoch;
-        drive->promised_leader = effect->leader;
+        ASSERT(persist->promise.epoch > drive->promised);
+        drive->promised = persist->promise.epoch;
+        drive->promised_leader = persist->promise.leader;
         return;
     case ZAB_PERSIST_JOIN:
         drive->founding = false;
@@ -62,22 +66,22 @@ static void do_change(struct drive *drive, const struct zab_effect *effect, stru
         stage(drive, false, 0, 0);
         return;
     case ZAB_PERSIST_SNAP_CHUNK:
-        if (effect->msg.flags & ZAB_FLAG_SNAP_LAST) {
-            stage(drive, true, effect->msg.zxid, effect->msg.chain);
+        if (piece->flags & ZAB_FLAG_SNAP_LAST) {
+            stage(drive, true, piece->start, piece->start_chain);
         }
         return;
     case ZAB_PERSIST_SNAP_INSTALL:
         if (drive->install_fails) {
             drive->install_fails = false;
-            event->err = ERR_CORRUPT;
+            done->err = ERR_CORRUPT;
         } else {
             drive_log_copy(&drive->disk, &drive->staged);
         }
         stage(drive, false, 0, 0);
         break;
     }
-    event->zxid = drive_log_last(&drive->disk);
-    event->chain = drive_log_chain(&drive->disk, event->zxid);
+    done->last = drive_log_last(&drive->disk);
+    done->last_chain = drive_log_chain(&drive->disk, done->last);
 }
 
 /* ---- Effects, kept. ---- */
@@ -95,13 +99,49 @@ static void *own(struct drive *drive, const void *data, size_t size)
     return copy;
 }
 
+static void own_slice(struct drive *drive, struct slice *bytes)
+{
+    bytes->data = own(drive, bytes->data, bytes->len);
+}
+
+/* The slice that a message carries, or NULL. */
+static struct slice *slice_of(struct zab_msg *msg)
+{
+    switch ((int)msg->type) {
+    case ZAB_NEWEPOCH:
+        return &msg->newepoch.config;
+    case ZAB_SNAP_CHUNK:
+        return &msg->snap_chunk.bytes;
+    case ZAB_NEWLEADER:
+        return &msg->newleader.config;
+    case ZAB_ACK_NEWLEADER:
+        return &msg->ack.payload;
+    case ZAB_PING:
+        return &msg->ping.payload;
+    case ZAB_PONG:
+        return &msg->pong.payload;
+    case ZAB_FORWARD:
+    case ZAB_FORWARD_REPLY:
+        return &msg->forward.bytes;
+    case ZAB_FOUND:
+        return &msg->found.config;
+    default:
+        return NULL;
+    }
+}
+
 static void own_message(struct drive *drive, struct zab_msg *msg)
 {
-    if (msg->rec) {
-        (void)logrec_ref(msg->rec);
+    if (zab_msg_rec(msg)) {
+        (void)logrec_ref(zab_msg_rec(msg));
     }
-    msg->bytes.data = own(drive, msg->bytes.data, msg->bytes.len);
-    msg->ranges = own(drive, msg->ranges, msg->range_count * sizeof msg->ranges[0]);
+    if (slice_of(msg)) {
+        own_slice(drive, slice_of(msg));
+    }
+    if (msg->type == ZAB_ACKEPOCH) {
+        msg->ackepoch.ranges = own(drive, msg->ackepoch.ranges,
+                                   msg->ackepoch.range_count * sizeof msg->ackepoch.ranges[0]);
+    }
 }
 
 /* What must never be said, whatever the test does. */
@@ -111,20 +151,20 @@ static void judge_message(struct drive *drive, const struct zab_msg *msg)
 
     if (msg->type == ZAB_ACKEPOCH) {
         ASSERT(drive->promised >= msg->epoch);
-        ASSERT(msg->zxid <= last);
+        ASSERT(msg->ackepoch.last <= last);
     } else if (msg->type == ZAB_NEWEPOCH) {
         ASSERT(drive->promised == msg->epoch);
     } else if (msg->type == ZAB_ACK_NEWLEADER) {
         ASSERT(!drive->quarantined);
-        ASSERT(zxid_epoch(last) == msg->epoch && msg->zxid <= last);
+        ASSERT(zxid_epoch(last) == msg->epoch && msg->ack.zxid <= last);
     } else if (msg->type == ZAB_ACK) {
-        ASSERT(msg->zxid <= last);
+        ASSERT(msg->ack.zxid <= last);
     } else if (msg->type == ZAB_CEPOCH) {
-        ASSERT(msg->epoch == drive->promised);
-        drive->link = msg->link;
+        ASSERT(msg->cepoch.promised == drive->promised);
+        drive->dialogue = msg->dialogue;
     } else if (msg->type == ZAB_VOTE) {
-        ASSERT(msg->commit <= last);
-        drive->round = msg->round;
+        ASSERT(msg->vote.last <= last);
+        drive->round = msg->vote.round;
     }
 }
 
@@ -132,13 +172,30 @@ static void judge_message(struct drive *drive, const struct zab_msg *msg)
 static void judge(struct drive *drive, const struct zab_effect *effect)
 {
     if (effect->type == ZAB_FX_DELIVER) {
-        ASSERT(effect->rec->prev == drive->delivered);
-        ASSERT(effect->zxid <= drive_log_last(&drive->disk));
-        drive->delivered = effect->zxid;
+        const struct logrec *rec = effect->deliver.rec;
+
+        ASSERT(rec->prev == drive->delivered);
+        ASSERT(rec->zxid <= drive_log_last(&drive->disk));
+        drive->delivered = rec->zxid;
         drive->delivered_count++;
     } else if (effect->type == ZAB_FX_SEND) {
-        judge_message(drive, &effect->msg);
+        judge_message(drive, &effect->send.msg);
     }
+}
+
+static void take_change(struct drive *drive, struct zab_persist *persist)
+{
+    ASSERT(drive->pending_count < PENDING_MAX);
+    ASSERT(drive->pending_count == 0 ||
+           drive->pending[drive->pending_count - 1].persist.token < persist->token);
+    if (persist->type == ZAB_PERSIST_APPEND) {
+        (void)logrec_ref(persist->append.rec);
+    } else if (persist->type == ZAB_PERSIST_SNAP_CHUNK) {
+        own_slice(drive, &persist->snap_chunk.bytes);
+    } else if (persist->type == ZAB_PERSIST_JOIN) {
+        persist->join.config = own(drive, persist->join.config, sizeof *persist->join.config);
+    }
+    drive->pending[drive->pending_count++] = (struct drive_change){.persist = *persist};
 }
 
 static void take(struct drive *drive, const struct zab_effect *from)
@@ -146,21 +203,16 @@ static void take(struct drive *drive, const struct zab_effect *from)
     struct zab_effect effect = *from;
 
     judge(drive, &effect);
-    effect.bytes.data = own(drive, from->bytes.data, from->bytes.len);
-    if (from->config) {
-        effect.config = own(drive, from->config, sizeof *from->config);
-    }
     if (effect.type == ZAB_FX_SEND) {
-        own_message(drive, &effect.msg);
-    }
-    if (effect.type == ZAB_FX_PERSIST) {
-        ASSERT(drive->pending_count < PENDING_MAX);
-        ASSERT(drive->pending_count == 0 ||
-               drive->pending[drive->pending_count - 1].token < effect.token);
-        drive->pending[drive->pending_count++] = effect;
-        if (effect.rec) {
-            (void)logrec_ref(effect.rec);
-        }
+        own_message(drive, &effect.send.msg);
+    } else if (effect.type == ZAB_FX_PERSIST) {
+        take_change(drive, &effect.persist);
+    } else if (effect.type == ZAB_FX_FORWARDED) {
+        own_slice(drive, &effect.forwarded.bytes);
+    } else if (effect.type == ZAB_FX_REFUSED) {
+        own_slice(drive, &effect.refused.bytes);
+    } else if (effect.type == ZAB_FX_SIGN) {
+        own_slice(drive, &effect.sign.bytes);
     }
     if (drive->seen_count == drive->seen_cap) {
         drive->seen_cap = drive->seen_cap ? drive->seen_cap * 2 : 64;
@@ -169,12 +221,22 @@ static void take(struct drive *drive, const struct zab_effect *from)
     drive->seen[drive->seen_count++] = effect;
 }
 
+static bool is_change(const struct zab_effect *effect, enum zab_persist_type type)
+{
+    return effect->type == ZAB_FX_PERSIST && effect->persist.type == type;
+}
+
 void drive_clear(struct drive *drive)
 {
     for (size_t i = 0; i < drive->seen_count; i++) {
-        logrec_unref(drive->seen[i].rec);
-        if (drive->seen[i].type == ZAB_FX_SEND) {
-            logrec_unref(drive->seen[i].msg.rec);
+        const struct zab_effect *effect = &drive->seen[i];
+
+        if (effect->type == ZAB_FX_SEND) {
+            logrec_unref(zab_msg_rec(&effect->send.msg));
+        } else if (effect->type == ZAB_FX_DELIVER) {
+            logrec_unref(effect->deliver.rec);
+        } else if (is_change(effect, ZAB_PERSIST_APPEND)) {
+            logrec_unref(effect->persist.append.rec);
         }
     }
     for (size_t i = 0; i < drive->owned_count; i++) {
@@ -184,13 +246,19 @@ void drive_clear(struct drive *drive)
     drive->owned_count = 0;
 }
 
+static bool is_message(const struct zab_effect *effect, uint32_t peer, enum zab_msg_type type)
+{
+    return effect->type == ZAB_FX_SEND && effect->send.peer == peer &&
+           effect->send.msg.type == type;
+}
+
 const struct zab_msg *drive_sent(const struct drive *drive, uint32_t peer, enum zab_msg_type type)
 {
     for (size_t i = drive->seen_count; i-- > 0;) {
         const struct zab_effect *effect = &drive->seen[i];
 
-        if (effect->type == ZAB_FX_SEND && effect->peer == peer && effect->msg.type == type) {
-            return &effect->msg;
+        if (is_message(effect, peer, type)) {
+            return &effect->send.msg;
         }
     }
     return NULL;
@@ -201,9 +269,7 @@ size_t drive_sent_count(const struct drive *drive, uint32_t peer, enum zab_msg_t
     size_t count = 0;
 
     for (size_t i = 0; i < drive->seen_count; i++) {
-        const struct zab_effect *effect = &drive->seen[i];
-
-        count += effect->type == ZAB_FX_SEND && effect->peer == peer && effect->msg.type == type;
+        count += is_message(&drive->seen[i], peer, type);
     }
     return count;
 }
@@ -218,6 +284,15 @@ const struct zab_effect *drive_effect(const struct drive *drive, enum zab_effect
     return NULL;
 }
 
+const char *drive_notice(const struct drive *drive, enum zab_effect_type type)
+{
+    static char text[ZAB_TEXT_MAX];
+
+    ASSERT(type == ZAB_FX_HALT || type == ZAB_FX_ALARM);
+    zab_notice_text(&drive_effect(drive, type)->notice, text);
+    return text;
+}
+
 size_t drive_effect_count(const struct drive *drive, enum zab_effect_type type)
 {
     size_t count = 0;
@@ -228,13 +303,13 @@ size_t drive_effect_count(const struct drive *drive, enum zab_effect_type type)
     return count;
 }
 
-const struct zab_effect *drive_asked(const struct drive *drive, enum zab_persist_type type)
+const struct zab_persist *drive_asked(const struct drive *drive, enum zab_persist_type type)
 {
     for (size_t i = drive->seen_count; i-- > 0;) {
         const struct zab_effect *effect = &drive->seen[i];
 
-        if (effect->type == ZAB_FX_PERSIST && effect->persist == type) {
-            return effect;
+        if (is_change(effect, type)) {
+            return &effect->persist;
         }
     }
     return NULL;
@@ -246,6 +321,13 @@ struct zab_status drive_status(const struct drive *drive)
 
     zab_status(drive->observed, &status);
     return status;
+}
+
+static void drop_change(const struct drive_change *change)
+{
+    if (change->persist.type == ZAB_PERSIST_APPEND) {
+        logrec_unref(change->persist.append.rec);
+    }
 }
 
 /* ---- Life. ---- */
@@ -307,7 +389,7 @@ void drive_release(struct drive *drive)
 {
     drive_clear(drive);
     for (size_t i = 0; i < drive->pending_count; i++) {
-        logrec_unref(drive->pending[i].rec);
+        drop_change(&drive->pending[i]);
     }
     mem_free(drive->pending);
     mem_free(drive->seen);
@@ -357,13 +439,16 @@ void drive_restored(struct drive *drive)
 
     while (again) {
         const struct zab_effect *restore = drive_effect(drive, ZAB_FX_RESTORE);
-        struct zab_event event = {.type = ZAB_EV_RESTORED,
-                                  .zxid = restore->zxid,
-                                  .base = drive->restored_end ? drive->restored_end : restore->zxid,
-                                  .digest = drive->restored_digest};
+        zxid_t start = restore->restore.start;
+        struct zab_event event = {
+            .type = ZAB_EV_RESTORED,
+            .restored = {.start = start,
+                         .start_chain = drive_log_chain(&drive->disk, start),
+                         .end = drive->restored_end ? drive->restored_end : start,
+                         .digest = drive->restored_digest},
+        };
 
-        event.chain = drive_log_chain(&drive->disk, restore->zxid);
-        drive->delivered = restore->zxid;
+        drive->delivered = start;
         again = step_once(drive, &event);
     }
 }
@@ -415,11 +500,12 @@ void drive_tick(struct drive *drive, uint64_t ms)
 
 void drive_up_as(struct drive *drive, uint32_t peer, uint64_t incarnation, bool founding)
 {
-    struct zab_event event = {
-        .type = ZAB_EV_PEER_UP, .peer = peer, .incarnation = incarnation, .flag = founding};
+    struct zab_event event = {.type = ZAB_EV_PEER_UP,
+                              .peer = peer,
+                              .peer_up = {.incarnation = incarnation, .founding = founding}};
 
     if (!founding) {
-        memset(event.cluster, 5, sizeof event.cluster);
+        memset(event.peer_up.cluster, 5, sizeof event.peer_up.cluster);
     }
     drive_step(drive, &event);
 }
@@ -438,14 +524,14 @@ void drive_down(struct drive *drive, uint32_t peer)
 
 /* Where a snapshot starts stands in its file, which the model does not have: it takes that from the
  * message with the last piece, if the core has kept that piece. */
-static void note_last_piece(struct drive *drive, uint64_t last_token, const struct zab_msg *msg)
+static void note_last_piece(struct drive *drive, uint64_t last_token,
+                            const struct zab_msg_snap_chunk *piece)
 {
     for (size_t i = 0; i < drive->pending_count; i++) {
-        struct zab_effect *effect = &drive->pending[i];
+        struct drive_change *change = &drive->pending[i];
 
-        if (effect->token > last_token && effect->persist == ZAB_PERSIST_SNAP_CHUNK) {
-            effect->msg =
-                (struct zab_msg){.zxid = msg->zxid, .chain = msg->chain, .flags = msg->flags};
+        if (change->persist.token > last_token && change->persist.type == ZAB_PERSIST_SNAP_CHUNK) {
+            change->last_piece = *piece;
         }
     }
 }
@@ -454,11 +540,11 @@ void drive_recv(struct drive *drive, uint32_t peer, const struct zab_msg *msg)
 {
     struct zab_event event = {.type = ZAB_EV_RECV, .peer = peer, .msg = msg};
     size_t count = drive->pending_count;
-    uint64_t last_token = count > 0 ? drive->pending[count - 1].token : 0;
+    uint64_t last_token = count > 0 ? drive->pending[count - 1].persist.token : 0;
 
     drive_step(drive, &event);
     if (msg->type == ZAB_SNAP_CHUNK) {
-        note_last_piece(drive, last_token, msg);
+        note_last_piece(drive, last_token, &msg->snap_chunk);
     }
 }
 
@@ -467,13 +553,13 @@ bool drive_persist_next(struct drive *drive)
     if (drive->pending_count == 0) {
         return false;
     }
-    struct zab_effect effect = drive->pending[0];
-    struct zab_event event = {.type = ZAB_EV_PERSISTED, .token = effect.token};
+    struct drive_change change = drive->pending[0];
+    struct zab_event event = {.type = ZAB_EV_PERSISTED, .persisted.token = change.persist.token};
 
     drive->pending_count--;
     memmove(drive->pending, drive->pending + 1, drive->pending_count * sizeof drive->pending[0]);
-    do_change(drive, &effect, &event);
-    logrec_unref(effect.rec);
+    do_change(drive, &change, &event.persisted);
+    drop_change(&change);
     drive_step(drive, &event);
     return true;
 }
@@ -488,17 +574,18 @@ void drive_persist(struct drive *drive)
 void drive_fetched(struct drive *drive)
 {
     const struct zab_effect *fetch = drive_effect(drive, ZAB_FX_FETCH);
-    struct zab_event event = {.type = ZAB_EV_FETCHED, .token = fetch->token};
+    zxid_t after = fetch->fetch.after;
+    struct zab_event event = {.type = ZAB_EV_FETCHED, .fetched.token = fetch->fetch.token};
     size_t first = 0;
 
-    while (first < drive->disk.count && drive->disk.recs[first]->zxid <= fetch->zxid) {
+    while (first < drive->disk.count && drive->disk.recs[first]->zxid <= after) {
         first++;
     }
-    if (fetch->zxid < drive->disk.base) {
-        event.err = ERR_MISSING;
+    if (after < drive->disk.base) {
+        event.fetched.err = ERR_MISSING;
     } else {
-        event.recs = &drive->disk.recs[first];
-        event.rec_count = drive->disk.count - first;
+        event.fetched.recs = &drive->disk.recs[first];
+        event.fetched.rec_count = drive->disk.count - first;
     }
     drive_step(drive, &event);
 }

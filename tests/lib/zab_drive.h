@@ -37,6 +37,12 @@ zxid_t drive_log_last(const struct drive_log *log);
 uint64_t drive_log_chain(const struct drive_log *log, zxid_t zxid);
 uint32_t drive_log_ranges(const struct drive_log *log, struct zab_range ranges[DRIVE_RANGES_MAX]);
 
+/* A change of the disk that is not yet durable. */
+struct drive_change {
+    struct zab_persist persist;
+    struct zab_msg_snap_chunk last_piece; /* SNAP_CHUNK: whose flags say that it is the last. */
+};
+
 struct drive {
     struct zab *zab;            /* NULL when a host has it. */
     const struct zab *observed; /* For status. */
@@ -55,11 +61,11 @@ struct drive {
     uint32_t promised_leader;
     bool quarantined;
     bool founding;
-    bool install_fails;         /* The next received snapshot does not verify. */
-    bool restores_by_hand;      /* RESTORE is answered by drive_restored, not at once. */
-    zxid_t restored_end;        /* Of the snapshot; 0: its start. */
-    uint64_t restored_digest;   /* Of the state there. */
-    struct zab_effect *pending; /* PERSIST, not yet durable. */
+    bool install_fails;       /* The next received snapshot does not verify. */
+    bool restores_by_hand;    /* RESTORE is answered by drive_restored, not at once. */
+    zxid_t restored_end;      /* Of the snapshot; 0: its start. */
+    uint64_t restored_digest; /* Of the state there. */
+    struct drive_change *pending;
     size_t pending_count;
     struct zab_effect *seen; /* All effects since drive_clear. */
     size_t seen_count;
@@ -69,12 +75,12 @@ struct drive {
     size_t owned_cap;
     zxid_t delivered;
     size_t delivered_count;
-    uint32_t link;                       /* Of our newest CEPOCH. */
-    uint64_t round;                      /* Of our newest VOTE. */
-    uint32_t leader;                     /* Whom drive_follow made the leader, ... */
-    uint32_t epoch;                      /* ... in this epoch, ... */
-    struct drive_log theirs;             /* ... with this log. */
-    uint32_t links[DRIVE_SEEDS_MAX + 1]; /* Of the learners that the test plays. */
+    uint32_t dialogue;                       /* Of our newest CEPOCH. */
+    uint64_t round;                          /* Of our newest VOTE. */
+    uint32_t leader;                         /* Whom drive_follow made the leader, ... */
+    uint32_t epoch;                          /* ... in this epoch, ... */
+    struct drive_log theirs;                 /* ... with this log. */
+    uint32_t dialogues[DRIVE_SEEDS_MAX + 1]; /* Of the learners that the test plays. */
 };
 
 /* Replica `id` of `voters`, all of them in the configuration, with an empty log. */
@@ -110,8 +116,9 @@ void drive_clear(struct drive *drive);
 const struct zab_msg *drive_sent(const struct drive *drive, uint32_t peer, enum zab_msg_type type);
 size_t drive_sent_count(const struct drive *drive, uint32_t peer, enum zab_msg_type type);
 const struct zab_effect *drive_effect(const struct drive *drive, enum zab_effect_type type);
+const char *drive_notice(const struct drive *drive, enum zab_effect_type type); /* Its text. */
 size_t drive_effect_count(const struct drive *drive, enum zab_effect_type type);
-const struct zab_effect *drive_asked(const struct drive *drive, enum zab_persist_type type);
+const struct zab_persist *drive_asked(const struct drive *drive, enum zab_persist_type type);
 struct zab_status drive_status(const struct drive *drive);
 
 /* ---- Election: the others, all of them up, name `candidate`. ---- */
@@ -138,7 +145,8 @@ void drive_lead(struct drive *drive);
 /* One more learner, in step, with a copy of our log. */
 void drive_join(struct drive *drive, uint32_t peer);
 
-/* ---- `drive->leader` leads, played by the test; what it sends has our link and its epoch. ---- */
+/* ---- `drive->leader` leads, played by the test; what it sends has our dialogue and its epoch.
+ * ---- */
 
 void drive_leader_says(struct drive *drive, struct zab_msg msg);
 void drive_entry(struct drive *drive, struct logrec *rec, zxid_t commit);

@@ -7,12 +7,12 @@ void drive_vote(struct drive *drive, uint32_t peer, uint32_t candidate, zxid_t z
 {
     struct zab_msg msg = {
         .type = ZAB_VOTE,
-        .state = ZAB_LOOKING,
-        .round = drive->round,
-        .leader = candidate,
-        .zxid = zxid,
-        .commit = zxid,
-        .flags = ZAB_FLAG_ELIGIBLE,
+        .vote.state = ZAB_LOOKING,
+        .vote.round = drive->round,
+        .vote.candidate = candidate,
+        .vote.candidate_last = zxid,
+        .vote.last = zxid,
+        .vote.flags = ZAB_FLAG_ELIGIBLE,
     };
 
     drive_recv(drive, peer, &msg);
@@ -22,10 +22,10 @@ void drive_says(struct drive *drive, uint32_t peer, enum zab_state state, uint32
 {
     struct zab_msg msg = {
         .type = ZAB_VOTE,
-        .state = (uint8_t)state,
-        .round = drive->round,
-        .leader = leader,
-        .flags = ZAB_FLAG_ELIGIBLE,
+        .vote.state = (uint8_t)state,
+        .vote.round = drive->round,
+        .vote.candidate = leader,
+        .vote.flags = ZAB_FLAG_ELIGIBLE,
     };
 
     drive_recv(drive, peer, &msg);
@@ -51,10 +51,10 @@ void drive_cepoch(struct drive *drive, uint32_t peer, uint32_t promised, zxid_t 
 {
     struct zab_msg msg = {
         .type = ZAB_CEPOCH,
-        .link = ++drive->links[peer],
-        .epoch = promised,
-        .zxid = zxid,
-        .flags = ZAB_FLAG_ELIGIBLE,
+        .dialogue = ++drive->dialogues[peer],
+        .cepoch.promised = promised,
+        .cepoch.last = zxid,
+        .cepoch.flags = ZAB_FLAG_ELIGIBLE,
     };
 
     drive_recv(drive, peer, &msg);
@@ -65,13 +65,13 @@ void drive_ackepoch(struct drive *drive, uint32_t peer, const struct drive_log *
     struct zab_range ranges[DRIVE_RANGES_MAX];
     struct zab_msg msg = {
         .type = ZAB_ACKEPOCH,
-        .link = drive->links[peer],
+        .dialogue = drive->dialogues[peer],
         .epoch = drive->promised,
-        .zxid = drive_log_last(log),
-        .base = log->base,
-        .ranges = ranges,
-        .range_count = drive_log_ranges(log, ranges),
-        .flags = flags,
+        .ackepoch.last = drive_log_last(log),
+        .ackepoch.base = log->base,
+        .ackepoch.ranges = ranges,
+        .ackepoch.range_count = drive_log_ranges(log, ranges),
+        .ackepoch.flags = flags,
     };
 
     drive_recv(drive, peer, &msg);
@@ -79,8 +79,10 @@ void drive_ackepoch(struct drive *drive, uint32_t peer, const struct drive_log *
 
 void drive_learner_says(struct drive *drive, uint32_t peer, enum zab_msg_type type, zxid_t zxid)
 {
-    struct zab_msg msg = {
-        .type = type, .link = drive->links[peer], .epoch = drive->promised, .zxid = zxid};
+    struct zab_msg msg = {.type = type,
+                          .dialogue = drive->dialogues[peer],
+                          .epoch = drive->promised,
+                          .ack.zxid = zxid};
 
     drive_recv(drive, peer, &msg);
 }
@@ -88,9 +90,9 @@ void drive_learner_says(struct drive *drive, uint32_t peer, enum zab_msg_type ty
 void drive_pong(struct drive *drive, uint32_t peer)
 {
     struct zab_msg msg = {.type = ZAB_PONG,
-                          .link = drive->links[peer],
+                          .dialogue = drive->dialogues[peer],
                           .epoch = drive->promised,
-                          .flags = ZAB_FLAG_ELIGIBLE};
+                          .pong.flags = ZAB_FLAG_ELIGIBLE};
 
     drive_recv(drive, peer, &msg);
 }
@@ -143,14 +145,15 @@ void drive_lead(struct drive *drive)
 
 void drive_leader_says(struct drive *drive, struct zab_msg msg)
 {
-    msg.link = drive->link;
+    msg.dialogue = drive->dialogue;
     msg.epoch = drive->epoch;
     drive_recv(drive, drive->leader, &msg);
 }
 
 void drive_entry(struct drive *drive, struct logrec *rec, zxid_t commit)
 {
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_ENTRY, .rec = rec, .commit = commit});
+    drive_leader_says(
+        drive, (struct zab_msg){.type = ZAB_ENTRY, .entry.rec = rec, .entry.commit = commit});
 }
 
 void drive_newleader(struct drive *drive, struct logrec *rec)
@@ -159,8 +162,9 @@ void drive_newleader(struct drive *drive, struct logrec *rec)
 
     buf_init(&bytes, 4096);
     zab_config_encode(&drive->init.config, &bytes);
-    drive_leader_says(
-        drive, (struct zab_msg){.type = ZAB_NEWLEADER, .rec = rec, .bytes = buf_slice(&bytes)});
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_NEWLEADER,
+                                              .newleader.rec = rec,
+                                              .newleader.config = buf_slice(&bytes)});
     buf_release(&bytes);
 }
 
@@ -168,7 +172,7 @@ void drive_follow_cepoch(struct drive *drive, uint32_t leader)
 {
     drive->leader = leader;
     drive_elect(drive, leader, drive_log_last(&drive->disk) + 1);
-    ASSERT(drive->link != 0);
+    ASSERT(drive->dialogue != 0);
 }
 
 void drive_follow_acked(struct drive *drive, uint32_t leader, uint32_t epoch)
@@ -179,7 +183,8 @@ void drive_follow_acked(struct drive *drive, uint32_t leader, uint32_t epoch)
     drive->epoch = epoch;
     buf_init(&bytes, 4096);
     zab_config_encode(&drive->init.config, &bytes);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
+    drive_leader_says(drive,
+                      (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&bytes)});
     buf_release(&bytes);
     drive_persist(drive);
     ASSERT(drive_sent(drive, leader, ZAB_ACKEPOCH));
@@ -189,8 +194,8 @@ void drive_follow_acked(struct drive *drive, uint32_t leader, uint32_t epoch)
 void drive_follow_stream(struct drive *drive, uint32_t leader, uint32_t epoch)
 {
     drive_follow_acked(drive, leader, epoch);
-    drive_leader_says(drive,
-                      (struct zab_msg){.type = ZAB_SYNC, .zxid = drive_log_last(&drive->disk)});
+    drive_leader_says(
+        drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = drive_log_last(&drive->disk)});
 }
 
 void drive_follow_wait(struct drive *drive, uint32_t leader, uint32_t epoch)
@@ -204,7 +209,8 @@ void drive_follow_wait(struct drive *drive, uint32_t leader, uint32_t epoch)
 void drive_follow(struct drive *drive, uint32_t leader, uint32_t epoch)
 {
     drive_follow_wait(drive, leader, epoch);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(epoch, 0)});
+    drive_leader_says(drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(epoch, 0)});
     if (drive_effect(drive, ZAB_FX_FETCH)) {
         drive_fetched(drive); /* What was in the log before it started is not in memory. */
     }

@@ -57,14 +57,162 @@ static struct logrec *some_record(struct villain *villain)
     return logrec_new(type, zxid, prev < zxid ? prev : 0, chain, payload);
 }
 
-static uint32_t link_with(struct villain *villain, uint32_t peer)
+static uint32_t dialogue_with(struct villain *villain, uint32_t peer)
 {
     enum zab_state state = drive_status(&villain->drive).state;
 
     if (!likely(villain)) {
         return (uint32_t)pick(villain, UINT64_C(1) << 32);
     }
-    return state == ZAB_LEADING ? villain->drive.links[peer] : villain->drive.link;
+    return state == ZAB_LEADING ? villain->drive.dialogues[peer] : villain->drive.dialogue;
+}
+
+static struct slice some_bytes(struct villain *villain)
+{
+    return likely(villain) ? buf_slice(&villain->config) : slice_str("garbage");
+}
+
+static uint32_t some_flags(struct villain *villain)
+{
+    return (uint32_t)pick(villain, 512) | (likely(villain) ? ZAB_FLAG_ELIGIBLE : 0);
+}
+
+static uint64_t some_offset(struct villain *villain)
+{
+    return pick(villain, 3) * 100;
+}
+
+static uint32_t some_epoch(struct villain *villain)
+{
+    return likely(villain) ? villain->drive.promised : (uint32_t)pick(villain, 12);
+}
+
+/* `ranges` has room for three. */
+static void outline_something(struct villain *villain, struct zab_msg_ackepoch *ackepoch,
+                              struct zab_range *ranges)
+{
+    ackepoch->last = some_zxid(villain);
+    ackepoch->base = pick(villain, 2) ? 0 : some_zxid(villain);
+    ackepoch->ranges = ranges;
+    ackepoch->flags = some_flags(villain);
+    for (uint32_t i = 0; i < pick(villain, 4) && i < 3; i++) {
+        ranges[i] = (struct zab_range){.epoch = i + 1, .last = (uint32_t)pick(villain, 4)};
+        ackepoch->range_count = i + 1;
+    }
+}
+
+static void fill_of_leader(struct villain *villain, struct zab_msg *msg)
+{
+    switch ((int)msg->type) {
+    case ZAB_NEWEPOCH:
+        msg->newepoch.config = some_bytes(villain);
+        break;
+    case ZAB_SYNC:
+        msg->sync = (struct zab_msg_sync){.common = some_zxid(villain),
+                                          .target = some_zxid(villain),
+                                          .flags = some_flags(villain)};
+        break;
+    case ZAB_SNAP_CHUNK:
+        msg->snap_chunk = (struct zab_msg_snap_chunk){.offset = some_offset(villain),
+                                                      .bytes = some_bytes(villain),
+                                                      .start = some_zxid(villain),
+                                                      .end = some_zxid(villain),
+                                                      .flags = some_flags(villain)};
+        break;
+    case ZAB_ENTRY:
+        msg->entry =
+            (struct zab_msg_entry){.rec = some_record(villain), .commit = some_zxid(villain)};
+        break;
+    case ZAB_NEWLEADER:
+        msg->newleader =
+            (struct zab_msg_newleader){.rec = likely(villain) ? some_record(villain) : NULL,
+                                       .sent = some_zxid(villain),
+                                       .config = some_bytes(villain)};
+        break;
+    case ZAB_UPTODATE:
+    case ZAB_COMMIT:
+        msg->commit.zxid = some_zxid(villain);
+        break;
+    case ZAB_PING:
+        msg->ping = (struct zab_msg_ping){.round = pick(villain, 4),
+                                          .commit = some_zxid(villain),
+                                          .payload = some_bytes(villain)};
+        break;
+    case ZAB_READ_REPLY:
+        msg->read_reply =
+            (struct zab_msg_read_reply){.request = pick(villain, 4), .zxid = some_zxid(villain)};
+        break;
+    case ZAB_STRANGER:
+        msg->stranger =
+            (struct zab_msg_stranger){.zxid = some_zxid(villain), .flags = some_flags(villain)};
+        break;
+    default:
+        break;
+    }
+}
+
+static void fill_of_learner(struct villain *villain, struct zab_msg *msg)
+{
+    switch ((int)msg->type) {
+    case ZAB_CEPOCH:
+        msg->cepoch = (struct zab_msg_cepoch){.promised = some_epoch(villain),
+                                              .last = some_zxid(villain),
+                                              .flags = some_flags(villain)};
+        break;
+    case ZAB_SNAP_ACK:
+        msg->snap_ack.offset = some_offset(villain);
+        break;
+    case ZAB_SYNC_ACK:
+    case ZAB_ACK_NEWLEADER:
+    case ZAB_ACK:
+        msg->ack = (struct zab_msg_ack){.zxid = some_zxid(villain), .payload = some_bytes(villain)};
+        break;
+    case ZAB_PONG:
+        msg->pong = (struct zab_msg_pong){
+            .round = pick(villain, 4),
+            .last = some_zxid(villain),
+            .digest_zxid = zxid_make(1, 64 * (uint32_t)pick(villain, 2)),
+            .digest = pick(villain, 2),
+            .flags = some_flags(villain),
+            .payload = some_bytes(villain),
+        };
+        break;
+    case ZAB_READ_INDEX:
+        msg->read_index.request = pick(villain, 4);
+        break;
+    default:
+        break;
+    }
+}
+
+static void fill_of_both(struct villain *villain, struct zab_msg *msg)
+{
+    switch ((int)msg->type) {
+    case ZAB_VOTE:
+        msg->vote = (struct zab_msg_vote){.round = pick(villain, 4),
+                                          .state = (uint8_t)pick(villain, 6),
+                                          .candidate = (uint32_t)pick(villain, 5),
+                                          .candidate_last = some_zxid(villain),
+                                          .last = some_zxid(villain),
+                                          .promised = some_epoch(villain),
+                                          .config_version = some_zxid(villain),
+                                          .flags = some_flags(villain)};
+        break;
+    case ZAB_CONFIRM:
+    case ZAB_CONFIRM_ACK:
+        msg->confirm.round = pick(villain, 4);
+        break;
+    case ZAB_FORWARD:
+    case ZAB_FORWARD_REPLY:
+        msg->forward =
+            (struct zab_msg_forward){.request = pick(villain, 4), .bytes = some_bytes(villain)};
+        break;
+    case ZAB_FOUND:
+        msg->found.config = some_bytes(villain);
+        break;
+    default:
+        break;
+    }
 }
 
 static void say_something(struct villain *villain)
@@ -73,34 +221,21 @@ static void say_something(struct villain *villain)
     struct zab_range ranges[3];
     struct zab_msg msg = {
         .type = (enum zab_msg_type)(1 + pick(villain, ZAB_FOUND)),
-        .link = link_with(villain, peer),
-        .epoch = likely(villain) ? villain->drive.promised : (uint32_t)pick(villain, 12),
-        .zxid = some_zxid(villain),
-        .commit = some_zxid(villain),
-        .round = pick(villain, 4),
-        .leader = (uint32_t)pick(villain, 5),
-        .state = (uint8_t)pick(villain, 6),
-        .flags = (uint32_t)pick(villain, 512) | (likely(villain) ? ZAB_FLAG_ELIGIBLE : 0),
-        .offset = pick(villain, 3) * 100,
-        .digest_zxid = zxid_make(1, 64 * (uint32_t)pick(villain, 2)),
-        .digest = pick(villain, 2),
-        .base = pick(villain, 2) ? 0 : some_zxid(villain),
-        .ranges = ranges,
+        .dialogue = dialogue_with(villain, peer),
+        .epoch = some_epoch(villain),
     };
 
-    for (uint32_t i = 0; i < pick(villain, 4) && i < 3; i++) {
-        ranges[i] = (struct zab_range){.epoch = i + 1, .last = (uint32_t)pick(villain, 4)};
-        msg.range_count = i + 1;
+    if (msg.type == ZAB_ACKEPOCH) {
+        outline_something(villain, &msg.ackepoch, ranges);
     }
-    if (msg.type == ZAB_ENTRY || (msg.type == ZAB_NEWLEADER && likely(villain))) {
-        msg.rec = some_record(villain);
-    }
+    fill_of_both(villain, &msg);
+    fill_of_leader(villain, &msg);
+    fill_of_learner(villain, &msg);
     if (msg.type == ZAB_CEPOCH) {
-        villain->drive.links[peer] = msg.link;
+        villain->drive.dialogues[peer] = msg.dialogue;
     }
-    msg.bytes = likely(villain) ? buf_slice(&villain->config) : slice_str("garbage");
     drive_recv(&villain->drive, peer, &msg);
-    logrec_unref(msg.rec);
+    logrec_unref(zab_msg_rec(&msg));
 }
 
 void villain_say(struct villain *villain, uint32_t peer, const struct zab_msg *msg)
@@ -108,9 +243,9 @@ void villain_say(struct villain *villain, uint32_t peer, const struct zab_msg *m
     struct zab_msg said = *msg;
 
     ASSERT(peer >= 2 && peer <= 3);
-    said.link = link_with(villain, peer);
+    said.dialogue = dialogue_with(villain, peer);
     if (said.type == ZAB_CEPOCH) {
-        villain->drive.links[peer] = said.link;
+        villain->drive.dialogues[peer] = said.dialogue;
     }
     drive_recv(&villain->drive, peer, &said);
 }
@@ -126,13 +261,13 @@ static void elect_somebody(struct villain *villain)
     drive_elect(drive, leader, leader == 1 ? last : last + 1);
     if (drive_status(drive).state == ZAB_LEADING) {
         drive_cepoch(drive, 2, drive->promised, last);
-    } else if (leader != 1 && drive->link != 0) {
+    } else if (leader != 1 && drive->dialogue != 0) {
         drive->leader = leader;
         drive->epoch = drive->promised + 1;
         drive_leader_says(drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
         drive_persist(drive);
-        drive_leader_says(drive,
-                          (struct zab_msg){.type = ZAB_SYNC, .zxid = drive_log_last(&drive->disk)});
+        drive_leader_says(
+            drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = drive_log_last(&drive->disk)});
     }
 }
 

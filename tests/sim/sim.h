@@ -476,7 +476,7 @@ struct sim_node *sim_leader(struct sim *sim); /* Newest one that broadcasts, or 
 
 /* ---- sim_disk.c ---- */
 
-void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
+void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_persist *change);
 void sim_disk_kick(struct sim *sim, struct sim_node *node);
 void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
 void sim_disk_restore(struct sim *sim, struct sim_node *node, zxid_t zxid);
@@ -518,6 +518,7 @@ bool sim_disk_crashed(struct sim_node *node);
 
 void sim_net_init(struct sim *sim);
 void sim_net_release(struct sim *sim);
+
 void sim_net_send(struct sim *sim, struct sim_node *from, uint32_t to, const struct zab_msg *msg);
 void sim_net_close(struct sim *sim, struct sim_node *from, uint32_t to);
 void sim_net_node_down(struct sim *sim, struct sim_node *node, bool silent);
@@ -556,7 +557,7 @@ struct sim_rec *sim_rec_find(struct sim *sim, zxid_t zxid);
 /* True when the log that ends with `last` holds `zxid`. */
 bool sim_log_holds(struct sim *sim, zxid_t last, zxid_t zxid);
 void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const struct zab_msg *msg);
-void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect);
+void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_persist *change);
 void sim_check_done(struct sim *sim, struct sim_node *node, const struct persist_done *done);
 void sim_check_recovered(struct sim *sim, struct sim_node *node,
                          const struct replica_options *options);

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "tests/sim/sim_check_int.h"
 #include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_gist.h"
 #include "tests/sim/sim_seat.h"
 #include "tests/sim/sim_session.h"
 
@@ -196,30 +197,33 @@ static void check_newleader(struct sim *sim, struct sim_node *node, const struct
 
 void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const struct zab_msg *msg)
 {
-    SIM_TRACE(sim, "send %u->%u %s link %u epoch %u zxid %" PRIx64 " commit %" PRIx64, node->id, to,
-              zab_msg_name(msg->type), msg->link, msg->epoch, msg->rec ? msg->rec->zxid : msg->zxid,
-              msg->commit);
+    if (sim->options.trace) {
+        struct sim_gist gist = sim_gist(msg);
+
+        SIM_TRACE(sim, "send %u->%u %s link %u epoch %u zxid %" PRIx64 " commit %" PRIx64, node->id,
+                  to, zab_msg_name(msg->type), msg->dialogue, gist.epoch, gist.zxid, gist.commit);
+    }
     switch ((int)msg->type) {
     case ZAB_ACKEPOCH:
         check_new_promise(sim, node, msg);
-        check_claim(sim, node, msg, msg->zxid, "A4");
+        check_claim(sim, node, msg, msg->ackepoch.last, "A4");
         break;
     case ZAB_NEWEPOCH:
         check_new_promise(sim, node, msg);
         break;
     case ZAB_SYNC_ACK:
         if (!node->staging) { /* Of a snapshot's own log: flow control, never a vote. */
-            check_claim(sim, node, msg, msg->zxid, "A4");
+            check_claim(sim, node, msg, msg->ack.zxid, "A4");
         }
         break;
     case ZAB_PONG:
         if (node->telling) {
             break; /* An installed snapshot may have replaced the log that the core still knows. */
         }
-        check_claim(sim, node, msg, msg->zxid, "A4");
+        check_claim(sim, node, msg, msg->pong.last, "A4");
         break;
     case ZAB_ACK:
-        check_claim(sim, node, msg, msg->zxid, "A4");
+        check_claim(sim, node, msg, msg->ack.zxid, "A4");
         break;
     case ZAB_ACK_NEWLEADER:
         check_claim(sim, node, msg, zxid_make(msg->epoch, 0), "A4");
@@ -229,7 +233,7 @@ void sim_check_send(struct sim *sim, struct sim_node *node, uint32_t to, const s
         break;
     case ZAB_UPTODATE:
     case ZAB_COMMIT:
-        check_commit(sim, node, msg, msg->commit ? msg->commit : msg->zxid);
+        check_commit(sim, node, msg, msg->commit.zxid);
         break;
     default:
         break;

@@ -54,32 +54,48 @@ static void check_install(struct sim *sim, struct sim_node *node)
     sim->totals.snaps_sent++;
 }
 
-static void remember(struct sim_node *node, const struct zab_effect *effect)
+/* The record or zxid that a change is about. */
+static zxid_t zxid_of(const struct zab_persist *change)
 {
+    switch ((int)change->type) {
+    case ZAB_PERSIST_APPEND:
+        return change->append.rec->zxid;
+    case ZAB_PERSIST_TRUNCATE:
+        return change->truncate.zxid;
+    default:
+        return 0;
+    }
+}
+
+static void remember(struct sim_node *node, const struct zab_persist *change)
+{
+    bool is_append = change->type == ZAB_PERSIST_APPEND;
+    bool is_promise = change->type == ZAB_PERSIST_PROMISE;
+
     if (node->issue_count == node->issue_cap) {
         node->issue_cap = node->issue_cap ? node->issue_cap * 2 : 64;
         node->issues = mem_realloc(node->issues, node->issue_cap * sizeof(*node->issues));
     }
     node->issues[node->issue_count++] =
-        (struct sim_issue){.token = effect->token,
-                           .type = effect->persist,
+        (struct sim_issue){.token = change->token,
+                           .type = change->type,
                            .staged = node->staging,
-                           .zxid = effect->rec ? effect->rec->zxid : effect->zxid,
-                           .committed = effect->rec ? effect->zxid : 0,
-                           .epoch = effect->epoch,
-                           .leader = effect->leader};
+                           .zxid = zxid_of(change),
+                           .committed = is_append ? change->append.committed : 0,
+                           .epoch = is_promise ? change->promise.epoch : 0,
+                           .leader = is_promise ? change->promise.leader : 0};
 }
 
-void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_persist *change)
 {
     SIM_TRACE(sim, "persist %u: type %d token %" PRIu64 " zxid %" PRIx64, node->id,
-              (int)effect->persist, effect->token, effect->rec ? effect->rec->zxid : effect->zxid);
-    switch (effect->persist) {
+              (int)change->type, change->token, zxid_of(change));
+    switch (change->type) {
     case ZAB_PERSIST_APPEND:
-        sim_check_append(sim, node, effect->rec);
+        sim_check_append(sim, node, change->append.rec);
         break;
     case ZAB_PERSIST_TRUNCATE:
-        check_truncate(sim, node, effect->zxid);
+        check_truncate(sim, node, change->truncate.zxid);
         break;
     case ZAB_PERSIST_RESET:
         if (!node->damaged && node->appended != 0) {
@@ -100,7 +116,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
     case ZAB_PERSIST_QUARANTINE:
         if (sim_disk_counts(node)) {
             sim_fail(sim, "A18", "node %u is quarantined without cause: %s", node->id,
-                     effect->text);
+                     change->quarantine.reason);
         }
         if (!node->damaged) {
             node->harmed_last = node->shadow.last;
@@ -115,7 +131,7 @@ void sim_check_persist(struct sim *sim, struct sim_node *node, const struct zab_
     case ZAB_PERSIST_SNAP_CHUNK:
         break;
     }
-    remember(node, effect);
+    remember(node, change);
 }
 
 static bool voter_holds(struct sim *sim, const struct sim_node *node, zxid_t zxid)

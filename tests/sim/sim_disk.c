@@ -112,7 +112,7 @@ static void plan_preallocate(struct sim *sim, struct sim_node *node, uint64_t in
 static void tell_space(struct sim *sim, struct sim_node *node)
 {
     bool low = store_is_low(node->store);
-    struct zab_event step = {.type = ZAB_EV_SPACE, .flag = low};
+    struct zab_event step = {.type = ZAB_EV_SPACE, .is_space_low = low};
 
     if (low != node->low) {
         SIM_TRACE(sim, "space %u: %s", node->id, low ? "low" : "enough");
@@ -128,7 +128,7 @@ static void tell_purged(struct sim *sim, struct sim_node *node)
     struct store_figures figures;
 
     store_figures(node->store, &figures);
-    step.base = figures.log_base;
+    step.purged_base = figures.log_base;
     sim_node_step(sim, node, &step);
 }
 
@@ -211,10 +211,10 @@ void sim_disk_kick(struct sim *sim, struct sim_node *node)
     sim_after(sim, sim_disk_us(sim, node), run_batch, "disk", node);
 }
 
-void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
+void sim_disk_persist(struct sim *sim, struct sim_node *node, const struct zab_persist *change)
 {
     (void)sim;
-    persist_add(&node->filling, effect, &node->identity);
+    persist_add(&node->filling, change, &node->identity);
 }
 
 /* ---- Reading for learners, and for deliveries that are no longer in memory. ---- */
@@ -224,15 +224,16 @@ static void fetch(struct sim *sim, struct sim_event *event)
     struct sim_node *node = &sim->nodes[event->node];
     struct logrec *recs[FETCH_RECS_MAX];
     size_t count = 0;
-    struct zab_event step = {.type = ZAB_EV_FETCHED, .token = event->a, .recs = recs};
+    struct zab_event step = {.type = ZAB_EV_FETCHED, .fetched = {.token = event->a, .recs = recs}};
 
-    step.err = store_read(node->store, event->b, FETCH_BYTES_MAX, FETCH_RECS_MAX, recs, &count);
+    step.fetched.err =
+        store_read(node->store, event->b, FETCH_BYTES_MAX, FETCH_RECS_MAX, recs, &count);
     if (died(sim, node)) {
         return;
     }
-    step.rec_count = step.err == ERR_OK ? count : 0;
+    step.fetched.rec_count = step.fetched.err == ERR_OK ? count : 0;
     sim_node_step(sim, node, &step);
-    for (size_t i = 0; i < step.rec_count; i++) {
+    for (size_t i = 0; i < step.fetched.rec_count; i++) {
         logrec_unref(recs[i]);
     }
 }
@@ -254,20 +255,22 @@ static void snap_fetch(struct sim *sim, struct sim_event *event)
     struct sim_node *node = &sim->nodes[event->node];
     struct snap_piece *piece = event->ptr;
     struct buf bytes;
-    struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED, .peer = piece->peer, .token = event->a};
+    struct zab_event step = {.type = ZAB_EV_SNAP_FETCHED};
+    struct zab_ev_snap_fetched *fetched = &step.snap_fetched;
 
     buf_init(&bytes, ZAB_CHUNK_BYTES_MAX);
-    step.err = piece->is_first ? begin_send(sim, node, piece) : ERR_OK;
-    if (step.err == ERR_OK) {
-        step.err = snap_send_piece(&node->send, piece, sim_node_ms(sim, node), &bytes);
-        step.zxid = piece->info.start;
-        step.snap_chain = piece->info.start_chain;
-        step.base = piece->info.end;
-        step.bytes = buf_slice(&bytes);
-        step.flag = piece->is_last;
-        step.snap_id = piece->info.id;
+    fetched->token = event->a;
+    fetched->err = piece->is_first ? begin_send(sim, node, piece) : ERR_OK;
+    if (fetched->err == ERR_OK) {
+        fetched->err = snap_send_piece(&node->send, piece, sim_node_ms(sim, node), &bytes);
+        fetched->start = piece->info.start;
+        fetched->start_chain = piece->info.start_chain;
+        fetched->end = piece->info.end;
+        fetched->bytes = buf_slice(&bytes);
+        fetched->is_last = piece->is_last;
+        fetched->id = piece->info.id;
     }
-    step.offset = piece->offset;
+    fetched->offset = piece->offset;
     if (!died(sim, node)) {
         sim_node_step(sim, node, &step);
     }
@@ -280,19 +283,21 @@ void sim_disk_fetch(struct sim *sim, struct sim_node *node, const struct zab_eff
 
     if (effect->type == ZAB_FX_FETCH) {
         event = sim_after(sim, sim_disk_us(sim, node), fetch, "fetch", node);
-        event->b = effect->zxid;
+        event->a = effect->fetch.token;
+        event->b = effect->fetch.after;
     } else {
-        struct snap_piece piece = {.peer = effect->peer,
-                                   .is_first = effect->is_first,
-                                   .id = effect->snap_id,
-                                   .oldest = effect->zxid,
-                                   .offset = effect->offset,
-                                   .len = effect->len};
+        const struct zab_snap_fetch *asked = &effect->snap_fetch;
+        struct snap_piece piece = {.peer = asked->peer,
+                                   .is_first = asked->is_first,
+                                   .id = asked->id,
+                                   .oldest = asked->oldest,
+                                   .offset = asked->offset,
+                                   .len = asked->len};
 
         event = sim_after(sim, bulk_us(sim, node), snap_fetch, "snap fetch", node);
+        event->a = asked->token;
         event->ptr = mem_dup(&piece, sizeof(piece));
     }
-    event->a = effect->token;
 }
 
 /* ---- Taking a received snapshot for our state. ---- */
@@ -326,6 +331,7 @@ static void restore(struct sim *sim, struct sim_event *event)
     struct sim_node *node = &sim->nodes[event->node];
     uint64_t history = zab_config(replica_zab(node->replica))->history;
     struct zab_event step;
+    const struct zab_ev_restored *restored = &step.restored;
     bool diverged = node->diverged;
 
     sim_front_check_loading(sim, node);
@@ -337,14 +343,15 @@ static void restore(struct sim *sim, struct sim_event *event)
     if (died(sim, node)) {
         return;
     }
-    SIM_TRACE(sim, "restored %u at %" PRIx64 ": %s", node->id, step.zxid, err_symbol(step.err));
-    if (step.err != ERR_OK) {
+    SIM_TRACE(sim, "restored %u at %" PRIx64 ": %s", node->id, restored->start,
+              err_symbol(restored->err));
+    if (restored->err != ERR_OK) {
         node->diverged = diverged; /* The old state stands. */
     }
-    if (step.err == ERR_OK) {
-        node->whole_from = step.base;
+    if (restored->err == ERR_OK) {
+        node->whole_from = restored->end;
     }
-    if (step.err == ERR_OK && step.zxid == 0) {
+    if (restored->err == ERR_OK && restored->start == 0) {
         node->state = NULL; /* A new one, and nothing in it. */
     }
     sim_node_step(sim, node, &step);
@@ -362,13 +369,15 @@ static void snap_slice(struct sim *sim, struct sim_event *event);
 
 static void snap_done(struct sim *sim, struct sim_node *node, zxid_t start)
 {
-    struct zab_event step = {.type = ZAB_EV_STORED_SNAP, .zxid = start};
+    struct zab_event step = {.type = ZAB_EV_STORED_SNAP};
     struct store_figures figures;
 
     store_figures(node->store, &figures);
-    step.base = figures.log_base;
+    step.stored_snap.start = start;
+    step.stored_snap.log_base = figures.log_base;
     sim->totals.snaps_taken++;
-    SIM_TRACE(sim, "snapshot %u from %" PRIx64 ", log base %" PRIx64, node->id, start, step.base);
+    SIM_TRACE(sim, "snapshot %u from %" PRIx64 ", log base %" PRIx64, node->id, start,
+              figures.log_base);
     sim_node_step(sim, node, &step);
 }
 

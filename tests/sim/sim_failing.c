@@ -28,17 +28,10 @@ bool sim_disk_explains(const struct sim_node *node, enum err err)
     return is_error && (node->failing != VFS_MEM_FAIL_NONE || node->rotten || node->damaged);
 }
 
-bool sim_disk_explains_halt(const struct sim_node *node, const char *text)
+bool sim_disk_explains_halt(const struct sim_node *node, enum zab_notice_type type)
 {
-    static const char *const reasons[] = {"cannot read committed records",
-                                          "the state cannot be loaded from the snapshot"};
-
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        if (strncmp(text, reasons[i], strlen(reasons[i])) == 0) {
-            return !sim_disk_is_sound(node);
-        }
-    }
-    return false;
+    return (type == ZAB_NOTICE_UNREADABLE_LOG || type == ZAB_NOTICE_UNREADABLE_SNAPSHOT) &&
+           !sim_disk_is_sound(node);
 }
 
 void sim_disk_fail(struct sim *sim, struct sim_node *node, unsigned kinds)

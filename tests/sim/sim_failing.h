@@ -25,7 +25,7 @@ bool sim_disk_counts(const struct sim_node *node);
 
 /* The disk may be why its process has got this error, or halts for this reason. */
 bool sim_disk_explains(const struct sim_node *node, enum err err);
-bool sim_disk_explains_halt(const struct sim_node *node, const char *text);
+bool sim_disk_explains_halt(const struct sim_node *node, enum zab_notice_type type);
 
 /* Calls of these kinds (a sum of vfs_mem_failing) fail from now on. */
 void sim_disk_fail(struct sim *sim, struct sim_node *node, unsigned kinds);

@@ -1,6 +1,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/sim/sim.h"
+#include "tests/sim/sim_gist.h"
 
 /*
  * TCP as far as the protocol sees it: per connection the bytes arrive in order or not at all. Each
@@ -125,12 +126,12 @@ static void peer_up(struct sim *sim, struct sim_event *event)
 {
     struct sim_node *node = &sim->nodes[event->node];
     const struct sim_packet *packet = event->ptr;
-    struct zab_event up = {.type = ZAB_EV_PEER_UP,
-                           .peer = (uint32_t)event->a,
-                           .incarnation = packet->incarnation,
-                           .flag = packet->founding};
+    struct zab_event up = {
+        .type = ZAB_EV_PEER_UP,
+        .peer = (uint32_t)event->a,
+        .peer_up = {.incarnation = packet->incarnation, .founding = packet->founding}};
 
-    memcpy(up.cluster, packet->cluster, ZAB_CLUSTER_LEN);
+    memcpy(up.peer_up.cluster, packet->cluster, ZAB_CLUSTER_LEN);
     sim_node_step(sim, node, &up);
 }
 
@@ -196,10 +197,13 @@ static void receive(struct sim *sim, struct sim_event *event)
     }
     recv.msg = &msg;
     sim->totals.messages++;
-    SIM_TRACE(sim, "recv %u<-%u %s link %u epoch %u zxid %lx commit %lx flags %x", node->id,
-              recv.peer, zab_msg_name(msg.type), msg.link, msg.epoch,
-              (unsigned long)(msg.rec ? msg.rec->zxid : msg.zxid), (unsigned long)msg.commit,
-              msg.flags);
+    if (sim->options.trace) {
+        struct sim_gist gist = sim_gist(&msg);
+
+        SIM_TRACE(sim, "recv %u<-%u %s link %u epoch %u zxid %lx commit %lx flags %x", node->id,
+                  recv.peer, zab_msg_name(msg.type), msg.dialogue, gist.epoch,
+                  (unsigned long)gist.zxid, (unsigned long)gist.commit, gist.flags);
+    }
     sim_node_step(sim, node, &recv);
     zab_msg_release(&msg);
 }

@@ -67,8 +67,10 @@ static void arm(struct sim *sim, struct sim_node *node)
 static void drop_effects(struct zab_effects *effects, size_t from)
 {
     for (size_t i = from; i < effects->count; i++) {
-        if (effects->items[i].rec) {
-            logrec_unref(effects->items[i].rec);
+        const struct zab_effect *effect = &effects->items[i];
+
+        if (effect->type == ZAB_FX_PERSIST && effect->persist.type == ZAB_PERSIST_APPEND) {
+            logrec_unref(effect->persist.append.rec);
         }
     }
     zab_effects_clear(effects);
@@ -76,27 +78,30 @@ static void drop_effects(struct zab_effects *effects, size_t from)
 
 static void carry_out(struct sim *sim, struct sim_node *node, struct zab_effect *effect)
 {
+    char text[ZAB_TEXT_MAX];
+
     switch (effect->type) {
     case ZAB_FX_SEND:
-        sim_check_send(sim, node, effect->peer, &effect->msg);
-        sim_net_send(sim, node, effect->peer, &effect->msg);
+        sim_check_send(sim, node, effect->send.peer, &effect->send.msg);
+        sim_net_send(sim, node, effect->send.peer, &effect->send.msg);
         break;
     case ZAB_FX_DISCONNECT:
-        sim_net_close(sim, node, effect->peer);
+        sim_net_close(sim, node, effect->disconnect.peer);
         break;
     case ZAB_FX_PERSIST:
-        sim_check_persist(sim, node, effect);
-        sim_disk_persist(sim, node, effect);
+        sim_check_persist(sim, node, &effect->persist);
+        sim_disk_persist(sim, node, &effect->persist);
         break;
     case ZAB_FX_FETCH:
     case ZAB_FX_SNAP_FETCH:
         sim_disk_fetch(sim, node, effect);
         break;
     case ZAB_FX_RESTORE:
-        sim_disk_restore(sim, node, effect->zxid);
+        sim_disk_restore(sim, node, effect->restore.start);
         break;
     case ZAB_FX_ALARM:
-        SIM_TRACE(sim, "alarm %u: %s", node->id, effect->text);
+        zab_notice_text(&effect->notice, text);
+        SIM_TRACE(sim, "alarm %u: %s", node->id, text);
         break;
     case ZAB_FX_DELIVER:
     case ZAB_FX_CONFIRMED:
@@ -132,13 +137,16 @@ static void die_here(struct sim *sim, struct sim_node *node)
 
 static bool halts_here(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
+    char text[ZAB_TEXT_MAX];
+
     if (effect->type != ZAB_FX_HALT) {
         return false;
     }
-    if (!sim->may_halt && !sim_disk_explains_halt(node, effect->text)) {
-        sim_fail(sim, "HALT", "node %u: %s", node->id, effect->text);
+    zab_notice_text(&effect->notice, text);
+    if (!sim->may_halt && !sim_disk_explains_halt(node, effect->notice.type)) {
+        sim_fail(sim, "HALT", "node %u: %s", node->id, text);
     }
-    SIM_TRACE(sim, "halt %u: %s", node->id, effect->text);
+    SIM_TRACE(sim, "halt %u: %s", node->id, text);
     sim->halts++;
     return true;
 }

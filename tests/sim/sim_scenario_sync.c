@@ -4,12 +4,12 @@
 
 static bool is_persist(const struct zab_effect *effect, enum zab_persist_type type)
 {
-    return effect->type == ZAB_FX_PERSIST && effect->persist == type;
+    return effect->type == ZAB_FX_PERSIST && effect->persist.type == type;
 }
 
 static bool is_send(const struct zab_effect *effect, enum zab_msg_type type)
 {
-    return effect->type == ZAB_FX_SEND && effect->msg.type == type;
+    return effect->type == ZAB_FX_SEND && effect->send.msg.type == type;
 }
 
 /* ---- S3: a follower dies anywhere in the NEWLEADER window, and the leader after it. ---- */
@@ -28,9 +28,11 @@ static bool in_newleader_window(struct sim *sim, struct sim_node *node,
     case 0:
         return is_persist(effect, ZAB_PERSIST_TRUNCATE);
     case 1:
-        return is_persist(effect, ZAB_PERSIST_APPEND) && zxid_counter(effect->rec->zxid) != 0;
+        return is_persist(effect, ZAB_PERSIST_APPEND) &&
+               zxid_counter(effect->persist.append.rec->zxid) != 0;
     case 2:
-        return is_persist(effect, ZAB_PERSIST_APPEND) && zxid_counter(effect->rec->zxid) == 0;
+        return is_persist(effect, ZAB_PERSIST_APPEND) &&
+               zxid_counter(effect->persist.append.rec->zxid) == 0;
     default:
         return is_send(effect, ZAB_ACK_NEWLEADER);
     }
@@ -126,7 +128,7 @@ static void s4_round(struct sim *sim, uint32_t moment)
  * time before the empty state of the last reset has been loaded. */
 static bool busy_at_restore(struct sim *sim, struct sim_node *node, const struct zab_effect *effect)
 {
-    if (node->id == sim->hook_arg && effect->type == ZAB_FX_RESTORE && effect->zxid == 0) {
+    if (node->id == sim->hook_arg && effect->type == ZAB_FX_RESTORE && effect->restore.start == 0) {
         node->bulk_us = sim->now_us + S4_BUSY_US;
     }
     return false;

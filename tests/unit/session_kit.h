@@ -67,7 +67,7 @@ static inline uint64_t mark_for(const struct bench *bench, uint32_t peer)
     const struct zab_msg *ping = drive_sent(&bench->drive, peer, ZAB_PING);
     struct sign signs[ZAB_MEMBERS_MAX];
     size_t count = 0;
-    bool known = ping && signs_decode(ping->bytes, bench->drive.now_ms, signs, &count);
+    bool known = ping && signs_decode(ping->ping.payload, bench->drive.now_ms, signs, &count);
     const struct sign *leader = known ? signs_find(signs, count, LEADER) : NULL;
 
     return leader ? leader->mark : 0;
@@ -82,10 +82,10 @@ static inline void learner_reports_late(struct bench *bench, uint32_t peer, cons
     buf_init(&bytes, 1 << 20);
     report_encode(ids, report, &bytes);
     struct zab_msg msg = {.type = ZAB_FORWARD,
-                          .link = bench->drive.links[peer],
+                          .dialogue = bench->drive.dialogues[peer],
                           .epoch = bench->drive.promised,
-                          .round = REPORT_NUMBER,
-                          .bytes = buf_slice(&bytes)};
+                          .forward.request = REPORT_NUMBER,
+                          .forward.bytes = buf_slice(&bytes)};
 
     drive_recv(&bench->drive, peer, &msg);
     buf_release(&bytes);

@@ -15,7 +15,7 @@ static void a_write_is_answered_when_it_is_applied(void **state)
     (void)state;
     bench_lead(&bench);
     bench_create(&bench, "/a", &told);
-    assert_int_equal(drive_sent(&bench.drive, 1, ZAB_ENTRY)->rec->zxid, zxid_make(1, 1));
+    assert_int_equal(drive_sent(&bench.drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(1, 1));
     drive_persist(&bench.drive);
     assert_int_equal(told.answers, 0);
     assert_false(bench_has(&bench, "/a"));
@@ -31,9 +31,10 @@ static void a_write_is_answered_when_it_is_applied(void **state)
 static void confirm_round(struct bench *bench, uint32_t peer)
 {
     struct zab_msg msg = {.type = ZAB_CONFIRM_ACK,
-                          .link = bench->drive.links[peer],
+                          .dialogue = bench->drive.dialogues[peer],
                           .epoch = bench->drive.promised,
-                          .round = drive_sent(&bench->drive, peer, ZAB_CONFIRM)->round};
+                          .confirm.round =
+                              drive_sent(&bench->drive, peer, ZAB_CONFIRM)->confirm.round};
 
     drive_recv(&bench->drive, peer, &msg);
 }
@@ -112,9 +113,9 @@ static void a_refusal_waits_for_room_for_its_round(void **state)
     for (uint64_t i = 0; i <= ROUNDS_MAX; i++) {
         drive_recv(&bench.drive, 1,
                    &(struct zab_msg){.type = ZAB_READ_INDEX,
-                                     .link = bench.drive.links[1],
+                                     .dialogue = bench.drive.dialogues[1],
                                      .epoch = bench.drive.promised,
-                                     .round = i + 1});
+                                     .read_index.request = i + 1});
     }
     op_args_init(&element, OP_DELETE);
     element.path = slice_str("/none");
@@ -161,10 +162,10 @@ static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number
     forward_encode(99, request, &bytes);
     op_request_free(request);
     struct zab_msg msg = {.type = ZAB_FORWARD,
-                          .link = bench->drive.links[peer],
+                          .dialogue = bench->drive.dialogues[peer],
                           .epoch = bench->drive.promised,
-                          .round = number,
-                          .bytes = buf_slice(&bytes)};
+                          .forward.request = number,
+                          .forward.bytes = buf_slice(&bytes)};
 
     drive_recv(&bench->drive, peer, &msg);
     buf_release(&bytes);
@@ -179,7 +180,7 @@ static void a_learners_write_names_its_origin(void **state)
     (void)state;
     bench_lead(&bench);
     learner_forwards(&bench, 1, 17, "/a");
-    const struct logrec *rec = drive_asked(&bench.drive, ZAB_PERSIST_APPEND)->rec;
+    const struct logrec *rec = drive_asked(&bench.drive, ZAB_PERSIST_APPEND)->append.rec;
 
     assert_int_equal(txn_open(&reader, logrec_payload(rec), &header), ERR_OK);
     assert_int_equal(header.origin_member, 1);
@@ -200,9 +201,9 @@ static void a_learners_refusal_waits_for_a_round(void **state)
     confirm_round(&bench, 2);
     const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
 
-    assert_int_equal(reply->round, 17);
+    assert_int_equal(reply->forward.request, 17);
     op_result_init(&result);
-    assert_int_equal(op_result_decode(reply->bytes, &result), ERR_OK);
+    assert_int_equal(op_result_decode(reply->forward.bytes, &result), ERR_OK);
     assert_int_equal(result.err, ERR_NO_NODE);
     assert_int_equal(result.zxid, zxid_make(1, 0));
     op_result_release(&result);
@@ -212,12 +213,12 @@ static void a_learners_refusal_waits_for_a_round(void **state)
 static void a_learners_malformed_request_is_refused(void **state)
 {
     struct bench bench;
-    struct zab_msg msg = {.type = ZAB_FORWARD, .epoch = 1, .round = 3};
+    struct zab_msg msg = {.type = ZAB_FORWARD, .epoch = 1, .forward.request = 3};
 
     (void)state;
     bench_lead(&bench);
-    msg.link = bench.drive.links[1];
-    msg.bytes = slice_str("?");
+    msg.dialogue = bench.drive.dialogues[1];
+    msg.forward.bytes = slice_str("?");
     drive_recv(&bench.drive, 1, &msg);
     confirm_round(&bench, 2);
     assert_non_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
@@ -344,7 +345,7 @@ static void a_sync_ends_when_the_write_before_it_does(void **state)
 
 static void resign(struct bench *bench, bool flag)
 {
-    struct zab_event event = {.type = ZAB_EV_RESIGN, .flag = flag};
+    struct zab_event event = {.type = ZAB_EV_RESIGN, .is_to_resign = flag};
 
     drive_step(&bench->drive, &event);
 }
@@ -378,9 +379,9 @@ static void waiting_writes_of_learners_are_bounded_in_bytes(void **state)
     assert_true(first > 5 && second > 1 && second < first);
     const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
 
-    assert_int_equal(reply->round, first);
+    assert_int_equal(reply->forward.request, first);
     op_result_init(&result);
-    assert_int_equal(op_result_decode(reply->bytes, &result), ERR_OK);
+    assert_int_equal(op_result_decode(reply->forward.bytes, &result), ERR_OK);
     assert_int_equal(result.err, ERR_THROTTLED);
     op_result_release(&result);
     /* What was kept is done, and there is room again. */
@@ -407,9 +408,9 @@ static void queued_writes_keep_their_order(void **state)
     for (size_t i = 0; i < bench.drive.seen_count; i++) {
         const struct zab_effect *effect = &bench.drive.seen[i];
 
-        if (effect->type == ZAB_FX_SEND && effect->msg.type == ZAB_FORWARD) {
-            assert_true(effect->msg.round > last);
-            last = effect->msg.round;
+        if (effect->type == ZAB_FX_SEND && effect->send.msg.type == ZAB_FORWARD) {
+            assert_true(effect->send.msg.forward.request > last);
+            last = effect->send.msg.forward.request;
         }
     }
     assert_int_equal(drive_sent_count(&bench.drive, 3, ZAB_FORWARD), 3);
@@ -513,7 +514,7 @@ static void closing_answers_everybody(void **state)
 static void a_snapshot_is_taken_when_none_can_be_sent(void **state)
 {
     struct bench bench;
-    struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .err = ERR_MISSING};
+    struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .snap_fetched.err = ERR_MISSING};
 
     (void)state;
     bench_lead(&bench);

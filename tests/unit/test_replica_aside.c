@@ -120,9 +120,9 @@ static void leader_refuses(struct bench *bench, uint64_t number, bool replayed)
     result.zxid = zxid_make(1, 9);
     buf_init(&bytes, 4096);
     op_result_encode(&result, &bytes);
-    drive_leader_says(
-        &bench->drive,
-        (struct zab_msg){.type = ZAB_FORWARD_REPLY, .round = number, .bytes = buf_slice(&bytes)});
+    drive_leader_says(&bench->drive, (struct zab_msg){.type = ZAB_FORWARD_REPLY,
+                                                      .forward.request = number,
+                                                      .forward.bytes = buf_slice(&bytes)});
     buf_release(&bytes);
     op_result_release(&result);
 }
@@ -189,10 +189,10 @@ static void a_leader_still_proposes_what_others_ask(void **state)
     forward_encode(1, request, &bytes);
     drive_recv(&bench.drive, 1,
                &(struct zab_msg){.type = ZAB_FORWARD,
-                                 .link = bench.drive.links[1],
+                                 .dialogue = bench.drive.dialogues[1],
                                  .epoch = bench.drive.promised,
-                                 .round = 7,
-                                 .bytes = buf_slice(&bytes)});
+                                 .forward.request = 7,
+                                 .forward.bytes = buf_slice(&bytes)});
     assert_non_null(drive_asked(&bench.drive, ZAB_PERSIST_APPEND));
     buf_release(&bytes);
     op_request_free(request);

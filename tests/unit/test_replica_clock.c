@@ -25,7 +25,7 @@ static struct txn_header proposed(struct bench *bench, const char *path)
     bench_create(bench, path, &told);
     const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
 
-    assert_int_equal(txn_open(&reader, logrec_payload(entry->rec), &header), ERR_OK);
+    assert_int_equal(txn_open(&reader, logrec_payload(entry->entry.rec), &header), ERR_OK);
     return header;
 }
 
@@ -44,13 +44,13 @@ static void idle(struct bench *bench, uint64_t ms, uint32_t followers)
 static void says(struct bench *bench, struct sign *said, size_t count, uint64_t late_ms)
 {
     uint64_t then_ms = bench->drive.now_ms - late_ms;
-    struct zab_msg msg = {.type = ZAB_PONG, .link = bench->drive.links[said[0].id]};
+    struct zab_msg msg = {.type = ZAB_PONG, .dialogue = bench->drive.dialogues[said[0].id]};
     struct buf bytes;
 
     said[count++] = (struct sign){.id = 3, .at_ms = then_ms, .made_ms = then_ms};
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
     signs_encode(said, count, then_ms, &bytes);
-    msg.bytes = buf_slice(&bytes);
+    msg.pong.payload = buf_slice(&bytes);
     drive_recv(&bench->drive, said[0].id, &msg);
     buf_release(&bytes);
 }
@@ -260,7 +260,7 @@ static void a_follower_knows_how_late_its_leaders_heartbeats_are(void **context)
             .id = 1, .at_ms = then_ms, .made_ms = echoes ? then_ms : bench.drive.now_ms - 10};
         buf_clear(&bytes);
         signs_encode(said, 3, then_ms, &bytes);
-        msg.bytes = buf_slice(&bytes);
+        msg.ping.payload = buf_slice(&bytes);
         drive_leader_says(&bench.drive, msg);
         assert_int_equal(clock_ahead_ms(&bench), echoes ? 0 : PAUSE_MS - 10);
     }

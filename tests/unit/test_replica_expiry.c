@@ -170,12 +170,12 @@ static void losing_a_learner_counts_as_a_touch(void **state)
 static void a_malformed_report_is_ignored(void **state)
 {
     struct bench bench;
-    struct zab_msg msg = {.type = ZAB_FORWARD, .bytes = slice_str("\x01?odd")};
+    struct zab_msg msg = {.type = ZAB_FORWARD, .forward.bytes = slice_str("\x01?odd")};
 
     (void)state;
     uint64_t id = lead_with_session(&bench);
 
-    msg.link = bench.drive.links[1];
+    msg.dialogue = bench.drive.dialogues[1];
     msg.epoch = bench.drive.promised;
     drive_recv(&bench.drive, 1, &msg);
     assert_null(drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY));
@@ -218,9 +218,9 @@ static void a_leader_that_stood_still_renews_its_quorum_first(void **state)
     drive_clear(&bench.drive);
     drive_pause(&bench.drive, 3 * REPORT_MS);
     assert_non_null(drive_sent(&bench.drive, 1, ZAB_CONFIRM));
-    confirm.link = bench.drive.links[1];
+    confirm.dialogue = bench.drive.dialogues[1];
     confirm.epoch = bench.drive.promised;
-    confirm.round = drive_sent(&bench.drive, 1, ZAB_CONFIRM)->round;
+    confirm.confirm.round = drive_sent(&bench.drive, 1, ZAB_CONFIRM)->confirm.round;
     pass(&bench, &both, 4 * REPORT_MS);
     commit_all(&bench);
     assert_true(session_lives(&bench, id));

@@ -50,10 +50,10 @@ static void learner_forwards(struct bench *bench, uint64_t number)
     op_request_free(request);
     drive_recv(&bench->drive, 1,
                &(struct zab_msg){.type = ZAB_FORWARD,
-                                 .link = bench->drive.links[1],
+                                 .dialogue = bench->drive.dialogues[1],
                                  .epoch = bench->drive.promised,
-                                 .round = number,
-                                 .bytes = buf_slice(&bytes)});
+                                 .forward.request = number,
+                                 .forward.bytes = buf_slice(&bytes)});
     buf_release(&bytes);
 }
 
@@ -61,9 +61,10 @@ static void confirm_round(struct bench *bench, uint32_t peer)
 {
     drive_recv(&bench->drive, peer,
                &(struct zab_msg){.type = ZAB_CONFIRM_ACK,
-                                 .link = bench->drive.links[peer],
+                                 .dialogue = bench->drive.dialogues[peer],
                                  .epoch = bench->drive.promised,
-                                 .round = drive_sent(&bench->drive, peer, ZAB_CONFIRM)->round});
+                                 .confirm.round =
+                                     drive_sent(&bench->drive, peer, ZAB_CONFIRM)->confirm.round});
 }
 
 static void a_learner_is_sent_the_answer_after_a_round(void **state)
@@ -86,9 +87,9 @@ static void a_learner_is_sent_the_answer_after_a_round(void **state)
     confirm_round(&bench, 2);
     const struct zab_msg *reply = drive_sent(&bench.drive, 1, ZAB_FORWARD_REPLY);
 
-    assert_int_equal(reply->round, 18);
+    assert_int_equal(reply->forward.request, 18);
     op_result_init(&result);
-    assert_int_equal(op_result_decode(reply->bytes, &result), ERR_OK);
+    assert_int_equal(op_result_decode(reply->forward.bytes, &result), ERR_OK);
     assert_int_equal(result.err, ERR_OK);
     assert_true(result.replayed && result.has_stat);
     assert_true(slice_eq(result.path, slice_str("/a")));
@@ -100,7 +101,7 @@ static void a_learner_is_sent_the_answer_after_a_round(void **state)
 /* Nothing new is done; but what was done takes no space to be told again. */
 static void an_answer_is_given_again_from_full_disks(void **state)
 {
-    struct zab_event low = {.type = ZAB_EV_SPACE, .flag = true};
+    struct zab_event low = {.type = ZAB_EV_SPACE, .is_space_low = true};
     struct bench bench;
     struct told first;
     struct told again;

@@ -33,9 +33,8 @@ static void leader_refuses(struct bench *bench, uint64_t number, enum err err, z
     result.zxid = rests_on;
     buf_init(&bytes, 4096);
     op_result_encode(&result, &bytes);
-    drive_leader_says(
-        &bench->drive,
-        (struct zab_msg){.type = ZAB_FORWARD_REPLY, .round = number, .bytes = buf_slice(&bytes)});
+    drive_leader_says(&bench->drive, (struct zab_msg){.type = ZAB_FORWARD_REPLY,
+                                                      .forward = {number, buf_slice(&bytes)}});
     buf_release(&bytes);
     op_result_release(&result);
 }
@@ -98,9 +97,9 @@ static void a_malformed_answer_of_the_leader_is_an_error(void **state)
     (void)state;
     bench_follow(&bench);
     bench_create(&bench, "/a", &told);
-    drive_leader_says(&bench.drive, (struct zab_msg){.type = ZAB_FORWARD_REPLY,
-                                                     .round = bench_forwarded(&bench),
-                                                     .bytes = slice_str("?")});
+    drive_leader_says(&bench.drive,
+                      (struct zab_msg){.type = ZAB_FORWARD_REPLY,
+                                       .forward = {bench_forwarded(&bench), slice_str("?")}});
     assert_int_equal(told.answers, 1);
     assert_int_equal(told.err, ERR_SYSTEM_ERROR);
     bench_close(&bench);
@@ -151,11 +150,11 @@ static void a_round_through_the_leader_waits_for_its_zxid(void **state)
     (void)state;
     bench_follow(&bench);
     bench_submit(&bench, bench_request(&bench, OP_SYNC, "/", &told));
-    uint64_t number = drive_sent(&bench.drive, 3, ZAB_READ_INDEX)->round;
+    uint64_t number = drive_sent(&bench.drive, 3, ZAB_READ_INDEX)->read_index.request;
 
-    drive_leader_says(
-        &bench.drive,
-        (struct zab_msg){.type = ZAB_READ_REPLY, .round = number, .zxid = zxid_make(1, 1)});
+    drive_leader_says(&bench.drive, (struct zab_msg){.type = ZAB_READ_REPLY,
+                                                     .read_reply.request = number,
+                                                     .read_reply.zxid = zxid_make(1, 1)});
     assert_int_equal(told.answers, 0);
     drive_entry(&bench.drive, bench_record(&bench.drive, 0, "/a"), 0);
     bench_commit(&bench.drive, zxid_make(1, 1));
@@ -245,7 +244,7 @@ static void a_lost_write_is_sent_to_the_next_leader(void **state)
     drive_clear(&bench.drive);
     drive_follow(&bench.drive, 2, 2);
     assert_int_equal(told.answers, 0);
-    assert_int_equal(drive_sent(&bench.drive, 2, ZAB_FORWARD)->round, number);
+    assert_int_equal(drive_sent(&bench.drive, 2, ZAB_FORWARD)->forward.request, number);
     assert_int_equal(drive_sent_count(&bench.drive, 2, ZAB_FORWARD), 1);
     assert_int_equal(bench_status(&bench).retried, 1);
     drive_entry(&bench.drive, bench_record(&bench.drive, number, "/a"), 0);
@@ -338,7 +337,7 @@ static void a_write_behind_an_unknown_one_is_not_done_again(void **state)
     drive_follow_stream(&bench.drive, 3, 1);
     drive_newleader(&bench.drive, NULL);
     drive_leader_says(&bench.drive,
-                      (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 0)});
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 0)});
     assert_int_equal(told[1].err, ERR_OUTCOME_UNKNOWN);
     assert_int_equal(told[0].answers, 1);
     assert_int_equal(told[0].err, ERR_NOT_READY);
@@ -360,7 +359,7 @@ static void back_at_the_same_epoch_the_outcome_is_unknown(void **state)
     drive_follow_stream(&bench.drive, 3, 1);
     drive_newleader(&bench.drive, NULL);
     drive_leader_says(&bench.drive,
-                      (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 0)});
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 0)});
     assert_int_equal(told.answers, 1);
     assert_int_equal(told.err, ERR_OUTCOME_UNKNOWN);
     assert_null(drive_sent(&bench.drive, 3, ZAB_FORWARD));
@@ -385,7 +384,7 @@ static void back_at_the_same_epoch_the_log_tells(void **state)
     drive_newleader(&bench.drive, NULL);
     drive_persist(&bench.drive);
     drive_leader_says(&bench.drive,
-                      (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 1)});
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 1)});
     assert_int_equal(told.answers, 1);
     assert_int_equal(told.err, ERR_OK);
     assert_int_equal(told.zxid, zxid_make(1, 1));
@@ -554,12 +553,13 @@ static void a_proposal_that_lost_its_epoch_is_forwarded(void **state)
     drive_persist(drive);
     drive_clear(drive);
     drive_follow_acked(drive, 2, 2);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid_make(1, 0)});
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = zxid_make(1, 0)});
     drive_persist(drive);
     drive_log_cut(&drive->theirs, zxid_make(1, 0));
     drive_newleader(drive, drive_log_add(&drive->theirs, zxid_make(2, 0)));
     drive_persist(drive);
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(2, 0)});
+    drive_leader_says(drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(2, 0)});
     assert_int_equal(told.answers, 0);
     assert_non_null(drive_sent(drive, 2, ZAB_FORWARD));
     assert_false(bench_has(&bench, "/a"));

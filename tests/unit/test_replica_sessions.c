@@ -50,9 +50,10 @@ static void a_move_answers_with_the_new_attachment(void **state)
     bench_submit(&bench, ephemeral_request(&bench, "/old", first, &late));
     drive_recv(&bench.drive, 1,
                &(struct zab_msg){.type = ZAB_CONFIRM_ACK,
-                                 .link = bench.drive.links[1],
+                                 .dialogue = bench.drive.dialogues[1],
                                  .epoch = bench.drive.promised,
-                                 .round = drive_sent(&bench.drive, 1, ZAB_CONFIRM)->round});
+                                 .confirm.round =
+                                     drive_sent(&bench.drive, 1, ZAB_CONFIRM)->confirm.round});
     assert_int_equal(late.err, ERR_SESSION_MOVED);
     bench_submit(&bench, ephemeral_request(&bench, "/new", told.session.attach, &told));
     bench_submit(&bench, ephemeral_request(&bench, "/http", 0, &late));
@@ -70,10 +71,10 @@ static void learner_forwards(struct bench *bench, uint32_t peer, uint64_t number
     buf_init(&bytes, 1 << 16);
     forward_encode(99, take_request, &bytes);
     struct zab_msg msg = {.type = ZAB_FORWARD,
-                          .link = bench->drive.links[peer],
+                          .dialogue = bench->drive.dialogues[peer],
                           .epoch = bench->drive.promised,
-                          .round = number,
-                          .bytes = buf_slice(&bytes)};
+                          .forward.request = number,
+                          .forward.bytes = buf_slice(&bytes)};
 
     drive_recv(&bench->drive, peer, &msg);
     buf_release(&bytes);
@@ -187,10 +188,10 @@ static int report_sent(struct bench *bench, uint32_t leader, uint64_t *ret_first
     struct wire_reader ids;
     struct report report;
 
-    if (!msg || msg->round != REPORT_NUMBER) {
+    if (!msg || msg->forward.request != REPORT_NUMBER) {
         return -1;
     }
-    assert_true(report_decode(msg->bytes, &ids, &report));
+    assert_true(report_decode(msg->forward.bytes, &ids, &report));
     assert_true(report.last);
     *ret_first = report.count > 0 ? wire_get_u64(&ids) : 0;
     return (int)report.count;
@@ -204,7 +205,7 @@ static uint64_t mark_reported(struct bench *bench)
     struct report report;
 
     assert_non_null(msg);
-    assert_true(report_decode(msg->bytes, &ids, &report));
+    assert_true(report_decode(msg->forward.bytes, &ids, &report));
     return report.mark;
 }
 
@@ -218,7 +219,7 @@ static void pinged(struct bench *bench, uint32_t id, uint32_t epoch, uint64_t ma
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
     signs_encode(&sign, 1, bench->drive.now_ms, &bytes);
     drive_leader_says(&bench->drive,
-                      (struct zab_msg){.type = ZAB_PING, .bytes = buf_slice(&bytes)});
+                      (struct zab_msg){.type = ZAB_PING, .ping.payload = buf_slice(&bytes)});
     buf_release(&bytes);
 }
 

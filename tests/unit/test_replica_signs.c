@@ -22,6 +22,14 @@ static struct sign follower(uint32_t id, const struct bench *bench)
                          .host = {.sync_p99_us = 2000, .version = "0.1.0"}};
 }
 
+/* Of a PING, PONG or ACK_NEWLEADER. */
+static struct slice payload_of(const struct zab_msg *msg)
+{
+    return msg->type == ZAB_PING   ? msg->ping.payload
+           : msg->type == ZAB_PONG ? msg->pong.payload
+                                   : msg->ack.payload;
+}
+
 /* A PONG or a PING with such signs. */
 static void says(struct bench *bench, enum zab_msg_type type, const struct sign *signs,
                  size_t count)
@@ -31,11 +39,12 @@ static void says(struct bench *bench, enum zab_msg_type type, const struct sign 
 
     buf_init(&bytes, ZAB_SIGN_BYTES_MAX);
     signs_encode(signs, count, bench->drive.now_ms, &bytes);
-    msg.bytes = buf_slice(&bytes);
     if (type == ZAB_PING) {
+        msg.ping.payload = buf_slice(&bytes);
         drive_leader_says(&bench->drive, msg);
     } else {
-        msg.link = bench->drive.links[signs[0].id];
+        msg.pong.payload = buf_slice(&bytes);
+        msg.dialogue = bench->drive.dialogues[signs[0].id];
         drive_recv(&bench->drive, signs[0].id, &msg);
     }
     buf_release(&bytes);
@@ -49,7 +58,7 @@ static size_t said(struct bench *bench, uint32_t peer, enum zab_msg_type type,
     size_t count = 0;
 
     assert_non_null(msg);
-    assert_true(signs_decode(msg->bytes, bench->drive.now_ms, signs, &count));
+    assert_true(signs_decode(payload_of(msg), bench->drive.now_ms, signs, &count));
     return count;
 }
 
@@ -133,7 +142,8 @@ static void what_makes_no_sense_is_not_kept(void **state)
     wrong[0].role = SIGN_QUARANTINE;
     wrong[1] = follower(9, &bench);
     says(&bench, ZAB_PING, wrong, 2);
-    drive_leader_says(&bench.drive, (struct zab_msg){.type = ZAB_PING, .bytes = slice_str("?")});
+    drive_leader_says(&bench.drive,
+                      (struct zab_msg){.type = ZAB_PING, .ping.payload = slice_str("?")});
     drive_tick(&bench.drive, 200);
     assert_int_equal(sign_of(&bench, 1).role, SIGN_FOLLOWER);
     assert_int_equal(sign_of(&bench, 9).id, 0);

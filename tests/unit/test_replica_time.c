@@ -136,7 +136,7 @@ static struct txn_header proposed(struct bench *bench, const char *path)
     bench_create(bench, path, &told);
     const struct zab_msg *entry = drive_sent(&bench->drive, 1, ZAB_ENTRY);
 
-    assert_int_equal(txn_open(&reader, logrec_payload(entry->rec), &header), ERR_OK);
+    assert_int_equal(txn_open(&reader, logrec_payload(entry->entry.rec), &header), ERR_OK);
     return header;
 }
 
@@ -383,8 +383,8 @@ static int64_t written_age(struct bench *bench)
     if (!entry) {
         return -1;
     }
-    assert_int_equal(entry->rec->type, LOGREC_TXN);
-    assert_int_equal(txn_open(&reader, logrec_payload(entry->rec), &header), ERR_OK);
+    assert_int_equal(entry->entry.rec->type, LOGREC_TXN);
+    assert_int_equal(txn_open(&reader, logrec_payload(entry->entry.rec), &header), ERR_OK);
     assert_int_equal(txn_next(&reader, &effect), ERR_MISSING);
     assert_int_equal(header.origin_member, 0);
     return header.age_ms;

@@ -249,7 +249,7 @@ static void a_load_that_fails_leaves_the_window_to_the_next_one(void **state)
 {
     struct bench bench;
     struct window_mark mark;
-    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_MISSING};
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_MISSING};
 
     (void)state;
     bench_follow(&bench);
@@ -273,7 +273,7 @@ static void a_load_that_fails_for_good_ends_the_process(void **state)
 {
     struct bench bench;
     struct window_mark mark;
-    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_CORRUPT};
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_CORRUPT};
 
     (void)state;
     bench_follow(&bench);

@@ -220,7 +220,7 @@ static void test_one_version_ahead(void **state)
     struct kit_setup setup = kit_make_setup();
     struct frame_header header = {
         .version = PROTOCOL_VERSION, .type = 999, .from = 2, .to = 1, .cluster = {7}};
-    struct zab_msg ping = {.type = ZAB_PING, .link = 3, .epoch = 4, .commit = 5};
+    struct zab_msg ping = {.type = ZAB_PING, .dialogue = 3, .epoch = 4, .ping.commit = 5};
     struct tcp_figures figures;
     struct buf payload;
 

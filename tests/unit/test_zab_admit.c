@@ -27,9 +27,9 @@ static void pass(struct drive *drive, uint64_t ms, uint32_t first, uint32_t last
 
 static const struct logrec *proposed_config(const struct drive *drive)
 {
-    const struct zab_effect *append = drive_asked(drive, ZAB_PERSIST_APPEND);
+    const struct zab_persist *append = drive_asked(drive, ZAB_PERSIST_APPEND);
 
-    return append && append->rec->type == LOGREC_CONFIG ? append->rec : NULL;
+    return append && append->append.rec->type == LOGREC_CONFIG ? append->append.rec : NULL;
 }
 
 /* ---- Admission. ---- */
@@ -116,7 +116,7 @@ static void an_admission_commits_what_waited_for_it(void **state)
     drive_clear(&drive);
     drive_learner_says(&drive, 2, ZAB_ACK, zxid);
     assert_int_equal(drive_status(&drive).committed, next);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_COMMIT)->commit, next);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_COMMIT)->commit.zxid, next);
     drive_release(&drive);
 }
 
@@ -134,7 +134,7 @@ static void a_leader_behind_the_configuration_admits_nobody(void **state)
     config.version = zxid_make(7, 1);
     buf_init(&bytes, 1 << 16);
     zab_config_encode(&config, &bytes);
-    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_FOUND, .bytes = buf_slice(&bytes)});
+    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_FOUND, .found.config = buf_slice(&bytes)});
     assert_int_equal(zab_config(drive.zab)->version, config.version);
     drive_clear(&drive);
     pass(&drive, 12000, 1, 2);
@@ -287,12 +287,13 @@ static void an_uncommitted_change_that_is_cut_leaves_nothing(void **state)
     drive.init.pending = changed;
     drive_start(&drive);
     drive_follow_acked(&drive, 2, 2);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid_make(1, 0)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = zxid_make(1, 0)});
     drive_persist(&drive);
     drive_log_cut(&drive.theirs, zxid_make(1, 0));
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(2, 0)));
     drive_persist(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(2, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(2, 0)});
     assert_int_equal(zab_config(drive.zab)->members[2].incarnation, DRIVE_INCARNATION + 3);
     drive_release(&drive);
 }
@@ -356,7 +357,7 @@ static void a_disk_with_less_than_it_acknowledged_is_told(void **state)
     (void)drive_propose(&drive, "x");
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(1, 1));
     drive_cepoch(&drive, 1, 1, zxid_make(1, 0));
-    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->flags & ZAB_FLAG_ROLLED_BACK);
+    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->stranger.flags & ZAB_FLAG_ROLLED_BACK);
     assert_null(drive_sent(&drive, 1, ZAB_NEWEPOCH));
     drive_release(&drive);
 }
@@ -368,7 +369,7 @@ static void a_disk_with_an_older_promise_is_told(void **state)
     (void)state;
     lead(&drive, 3);
     drive_cepoch(&drive, 1, 0, zxid_make(1, 0));
-    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->flags & ZAB_FLAG_ROLLED_BACK);
+    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->stranger.flags & ZAB_FLAG_ROLLED_BACK);
     drive_release(&drive);
 }
 
@@ -404,7 +405,7 @@ static void a_learner_that_was_cut_and_broke_off_is_not_rolled_back(void **state
     drive_log_add(&longer, zxid_make(3, 1));
     drive_cepoch(&drive, 2, 4, zxid_make(3, 1));
     drive_ackepoch(&drive, 2, &longer, ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_SYNC)->zxid, zxid_make(3, 0));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_SYNC)->sync.common, zxid_make(3, 0));
     drive_cepoch(&drive, 2, 4, zxid_make(3, 0));
     assert_null(drive_sent(&drive, 2, ZAB_STRANGER));
     drive_log_release(&longer);
@@ -428,7 +429,8 @@ static void a_new_incarnation_owes_nothing(void **state)
 static void quarantine_explains_an_empty_log(void **state)
 {
     struct drive drive;
-    struct zab_msg cepoch = {.type = ZAB_CEPOCH, .link = 50, .flags = ZAB_FLAG_QUARANTINE};
+    struct zab_msg cepoch = {
+        .type = ZAB_CEPOCH, .dialogue = 50, .cepoch.flags = ZAB_FLAG_QUARANTINE};
 
     (void)state;
     lead(&drive, 3);
@@ -466,7 +468,7 @@ static void the_log_remembers_what_a_disk_had(void **state)
     drive_learner_says(&next, 2, ZAB_ACK_NEWLEADER, drive_log_last(&next.disk));
     drive_fetched(&next);
     drive_cepoch(&next, 1, 1, zxid_make(1, 0));
-    assert_true(drive_sent(&next, 1, ZAB_STRANGER)->flags & ZAB_FLAG_ROLLED_BACK);
+    assert_true(drive_sent(&next, 1, ZAB_STRANGER)->stranger.flags & ZAB_FLAG_ROLLED_BACK);
     drive_release(&next);
     drive_release(&drive);
 }
@@ -522,7 +524,7 @@ static void the_start_of_an_epoch_remembers_what_a_disk_had(void **state)
     two_epochs(&next);
     lead_with(&next, 3, 2);
     drive_cepoch(&next, 2, 1, zxid_make(1, 0));
-    assert_true(drive_sent(&next, 2, ZAB_STRANGER)->flags & ZAB_FLAG_ROLLED_BACK);
+    assert_true(drive_sent(&next, 2, ZAB_STRANGER)->stranger.flags & ZAB_FLAG_ROLLED_BACK);
     drive_release(&next);
 }
 

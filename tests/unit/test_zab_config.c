@@ -47,7 +47,7 @@ static void a_second_change_in_the_log_proves_the_first_one(void **state)
     assert_int_equal(binding(&drive), 501);
     assert_true(drive.zab->has_pending_config);
     drive_persist(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid_make(1, 2)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(1, 2)});
     assert_int_equal(binding(&drive), 502);
     drive_release(&drive);
 }
@@ -134,7 +134,8 @@ static void a_change_behind_the_end_is_pending(void **state)
 static void the_leader_tells_its_configuration_before_the_last_piece(void **state)
 {
     struct drive drive;
-    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED, .zxid = ((zxid_t)3 << 32) + 2};
+    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
+                              .snap_fetched.start = ((zxid_t)3 << 32) + 2};
     size_t found = SIZE_MAX;
     size_t last = 0;
 
@@ -154,17 +155,18 @@ static void the_leader_tells_its_configuration_before_the_last_piece(void **stat
 
     drive_cepoch(&drive, 1, 4, 0);
     drive_ackepoch(&drive, 1, &empty, ZAB_FLAG_ELIGIBLE | ZAB_FLAG_COUNTED);
-    assert_true(drive_sent(&drive, 1, ZAB_SYNC)->flags & ZAB_FLAG_SNAP);
+    assert_true(drive_sent(&drive, 1, ZAB_SYNC)->sync.flags & ZAB_FLAG_SNAP);
     assert_null(drive_sent(&drive, 1, ZAB_FOUND));
-    piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
-    piece.base = piece.zxid;
-    piece.bytes = slice_str("all of it");
-    piece.flag = true;
+    piece.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
+    piece.snap_fetched.end = piece.snap_fetched.start;
+    piece.snap_fetched.bytes = slice_str("all of it");
+    piece.snap_fetched.is_last = true;
     drive_step(&drive, &piece);
     for (size_t i = 0; i < drive.seen_count; i++) {
-        if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].msg.type == ZAB_FOUND) {
+        if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].send.msg.type == ZAB_FOUND) {
             found = i;
-        } else if (drive.seen[i].type == ZAB_FX_SEND && drive.seen[i].msg.type == ZAB_SNAP_CHUNK) {
+        } else if (drive.seen[i].type == ZAB_FX_SEND &&
+                   drive.seen[i].send.msg.type == ZAB_SNAP_CHUNK) {
             last = i;
         }
     }
@@ -186,7 +188,8 @@ static void a_learner_takes_it_while_the_snapshot_is_on_its_way(void **state)
     config.version = zxid_make(5, 1);
     buf_init(&bytes, 4096);
     zab_config_encode(&config, &bytes);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_FOUND, .bytes = buf_slice(&bytes)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_FOUND, .found.config = buf_slice(&bytes)});
     buf_release(&bytes);
     assert_int_equal(binding(&drive), 500);
     assert_int_equal(drive_status(&drive).state, ZAB_FOLLOWING);

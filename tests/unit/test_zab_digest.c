@@ -25,10 +25,10 @@ static void note(struct drive *drive, zxid_t zxid, uint64_t digest)
 static void pong(struct drive *drive, uint32_t peer, zxid_t zxid, uint64_t digest)
 {
     struct zab_msg msg = {.type = ZAB_PONG,
-                          .link = drive->links[peer],
+                          .dialogue = drive->dialogues[peer],
                           .epoch = drive->promised,
-                          .digest_zxid = zxid,
-                          .digest = digest};
+                          .pong.digest_zxid = zxid,
+                          .pong.digest = digest};
 
     drive_recv(drive, peer, &msg);
 }
@@ -70,7 +70,7 @@ static void a_replica_in_the_minority_is_told(void **state)
     note(&drive, at, 11);
     pong(&drive, 2, at, 11);
     pong(&drive, 1, at, 12);
-    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->flags & ZAB_FLAG_DIVERGED);
+    assert_true(drive_sent(&drive, 1, ZAB_STRANGER)->stranger.flags & ZAB_FLAG_DIVERGED);
     assert_null(drive_sent(&drive, 2, ZAB_STRANGER));
     assert_non_null(drive_effect(&drive, ZAB_FX_ALARM));
     drive_release(&drive);
@@ -103,8 +103,8 @@ static void without_a_majority_all_stop(void **state)
     pong(&drive, 2, at, 13);
     assert_non_null(drive_effect(&drive, ZAB_FX_HALT));
     for (uint32_t peer = 1; peer <= 2; peer++) {
-        assert_true(drive_sent(&drive, peer, ZAB_STRANGER)->flags & ZAB_FLAG_NO_MAJORITY);
-        assert_int_equal(drive_sent(&drive, peer, ZAB_STRANGER)->zxid, at);
+        assert_true(drive_sent(&drive, peer, ZAB_STRANGER)->stranger.flags & ZAB_FLAG_NO_MAJORITY);
+        assert_int_equal(drive_sent(&drive, peer, ZAB_STRANGER)->stranger.zxid, at);
     }
     /* They are told before this process ends. */
     assert_int_equal(drive.seen[drive.seen_count - 1].type, ZAB_FX_HALT);
@@ -156,10 +156,11 @@ static void a_learner_told_that_no_majority_agrees_stops(void **state)
     drive_start(&drive);
     drive_follow(&drive, 3, 1);
     drive_clear(&drive);
-    drive_leader_says(
-        &drive, (struct zab_msg){.type = ZAB_STRANGER, .flags = ZAB_FLAG_NO_MAJORITY, .zxid = at});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_STRANGER,
+                                               .stranger.flags = ZAB_FLAG_NO_MAJORITY,
+                                               .stranger.zxid = at});
     assert_non_null(drive_effect(&drive, ZAB_FX_HALT));
-    assert_non_null(strstr(drive_effect(&drive, ZAB_FX_HALT)->text, "no majority agrees"));
+    assert_non_null(strstr(drive_notice(&drive, ZAB_FX_HALT), "no majority agrees"));
     assert_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
     drive_release(&drive);
 }
@@ -167,16 +168,17 @@ static void a_learner_told_that_no_majority_agrees_stops(void **state)
 static void only_the_leader_of_this_dialogue_can_stop_a_learner(void **state)
 {
     struct drive drive;
-    struct zab_msg msg = {.type = ZAB_STRANGER, .flags = ZAB_FLAG_NO_MAJORITY, .zxid = at};
+    struct zab_msg msg = {
+        .type = ZAB_STRANGER, .stranger.flags = ZAB_FLAG_NO_MAJORITY, .stranger.zxid = at};
 
     (void)state;
     drive_init(&drive, 1, 3);
     drive_start(&drive);
     drive_follow(&drive, 3, 1);
     drive_clear(&drive);
-    msg.link = drive.link;
+    msg.dialogue = drive.dialogue;
     drive_recv(&drive, 2, &msg);
-    msg.link = drive.link + 1;
+    msg.dialogue = drive.dialogue + 1;
     drive_recv(&drive, 3, &msg);
     assert_null(drive_effect(&drive, ZAB_FX_HALT));
     drive_release(&drive);
@@ -237,8 +239,8 @@ static void a_follower_tells_its_newest_checkpoint(void **state)
     note(&drive, zxid_make(1, 0), 1);
     note(&drive, at, 2);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_PING});
-    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest_zxid, at);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest, 2);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->pong.digest_zxid, at);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->pong.digest, 2);
     drive_release(&drive);
 }
 
@@ -252,20 +254,21 @@ static void a_replaced_state_tells_nothing_of_the_old_one(void **state)
     drive_start(&drive);
     drive_follow(&drive, 3, 1);
     note(&drive, zxid_make(1, 0), 1);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_STRANGER, .flags = ZAB_FLAG_DIVERGED});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_STRANGER, .stranger.flags = ZAB_FLAG_DIVERGED});
     drive_persist(&drive);
     drive_says(&drive, 2, ZAB_FOLLOWING, 3);
     drive_says(&drive, 3, ZAB_LEADING, 3);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_PING});
-    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest_zxid, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->pong.digest_zxid, 0);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = 0});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = 0});
     drive_newleader(&drive, drive.theirs.recs[0]);
     drive_persist(&drive);
     assert_false(drive.quarantined);
     drive_clear(&drive);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_PING});
-    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->digest_zxid, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_PONG)->pong.digest_zxid, 0);
     drive_release(&drive);
 }
 

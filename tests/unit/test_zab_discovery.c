@@ -52,8 +52,8 @@ static void the_new_epoch_is_above_all_promises(void **state)
     (void)state;
     elected(&drive);
     drive_cepoch(&drive, 1, 41, zxid_make(3, 2));
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->epoch, 42);
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->leader, 3);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.epoch, 42);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.leader, 3);
     drive_release(&drive);
 }
 
@@ -100,7 +100,7 @@ static void a_promise_that_came_before_the_decision_is_taken(void **state)
     drive_vote(&drive, 1, 3, zxid_make(3, 2));
     drive_tick(&drive, 100);
     assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->epoch, 4);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.epoch, 4);
     drive_release(&drive);
 }
 
@@ -114,12 +114,12 @@ static void established_by_a_quorum_of_ackepoch(void **state)
     drive_persist(&drive);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
     drive_ackepoch(&drive, 1, &drive.disk, COUNTED);
-    const struct zab_effect *append = drive_asked(&drive, ZAB_PERSIST_APPEND);
+    const struct zab_persist *append = drive_asked(&drive, ZAB_PERSIST_APPEND);
 
     assert_non_null(append);
-    assert_int_equal(append->rec->type, LOGREC_EPOCH);
-    assert_int_equal(append->rec->zxid, zxid_make(4, 0));
-    assert_int_equal(append->rec->prev, zxid_make(3, 2));
+    assert_int_equal(append->append.rec->type, LOGREC_EPOCH);
+    assert_int_equal(append->append.rec->zxid, zxid_make(4, 0));
+    assert_int_equal(append->append.rec->prev, zxid_make(3, 2));
     drive_release(&drive);
 }
 
@@ -186,7 +186,7 @@ static void a_straggler_with_a_longer_log_is_cut(void **state)
     drive_ackepoch(&drive, 1, &drive.disk, COUNTED);
     drive_ackepoch(&drive, 2, &longer, COUNTED);
     assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_SYNC)->zxid, zxid_make(3, 2));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_SYNC)->sync.common, zxid_make(3, 2));
     drive_log_release(&longer);
     drive_release(&drive);
 }
@@ -194,15 +194,15 @@ static void a_straggler_with_a_longer_log_is_cut(void **state)
 static void an_ackepoch_of_another_epoch_ends_the_dialogue(void **state)
 {
     struct drive drive;
-    struct zab_msg ack = {.type = ZAB_ACKEPOCH, .epoch = 9, .flags = COUNTED};
+    struct zab_msg ack = {.type = ZAB_ACKEPOCH, .epoch = 9, .ackepoch.flags = COUNTED};
 
     (void)state;
     elected(&drive);
     drive_cepoch(&drive, 1, 3, zxid_make(3, 2));
     drive_persist(&drive);
-    ack.link = drive.links[1];
+    ack.dialogue = drive.dialogues[1];
     drive_recv(&drive, 1, &ack);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 1);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
     drive_release(&drive);
 }
@@ -215,7 +215,7 @@ static void messages_of_an_older_link_are_dropped(void **state)
     elected(&drive);
     drive_cepoch(&drive, 1, 3, zxid_make(3, 2));
     drive_persist(&drive);
-    drive.links[1]--;
+    drive.dialogues[1]--;
     drive_ackepoch(&drive, 1, &drive.disk, COUNTED);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
     drive_release(&drive);
@@ -231,9 +231,9 @@ static void an_implausible_promise_is_refused_with_an_alarm(void **state)
     drive_cepoch(&drive, 1, 3 + 1000001, zxid_make(3, 2));
     assert_null(drive_asked(&drive, ZAB_PERSIST_PROMISE));
     assert_non_null(drive_effect(&drive, ZAB_FX_ALARM));
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 1);
     drive_cepoch(&drive, 2, 3 + 1000000, zxid_make(3, 2));
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->epoch, 3 + 1000001);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.epoch, 3 + 1000001);
     drive_release(&drive);
 }
 
@@ -263,7 +263,7 @@ static void a_failed_attempts_epoch_is_not_used_again(void **state)
     drive_vote(&drive, 1, 3, zxid_make(3, 2));
     drive_vote(&drive, 2, 3, zxid_make(3, 2));
     drive_cepoch(&drive, 1, 3, zxid_make(3, 2));
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->epoch, 5);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.epoch, 5);
     drive_release(&drive);
 }
 
@@ -283,7 +283,7 @@ static void a_stuck_promise_makes_a_larger_epoch(void **state)
     drive_vote(&drive, 1, 3, zxid_make(1, 0));
     drive_vote(&drive, 2, 3, zxid_make(1, 0));
     drive_cepoch(&drive, 2, 1, zxid_make(1, 0));
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->epoch, 8);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.epoch, 8);
     drive_release(&drive);
 }
 
@@ -331,9 +331,9 @@ static void cepoch_tells_the_promise_and_the_durable_log(void **state)
     drive_follow_cepoch(&drive, 3);
     const struct zab_msg *msg = drive_sent(&drive, 3, ZAB_CEPOCH);
 
-    assert_int_equal(msg->epoch, 5);
-    assert_int_equal(msg->zxid, zxid_make(3, 2));
-    assert_true(msg->flags & ZAB_FLAG_ELIGIBLE);
+    assert_int_equal(msg->cepoch.promised, 5);
+    assert_int_equal(msg->cepoch.last, zxid_make(3, 2));
+    assert_true(msg->cepoch.flags & ZAB_FLAG_ELIGIBLE);
     drive_release(&drive);
 }
 
@@ -344,11 +344,11 @@ static void a_lost_cepoch_is_sent_again_with_the_same_link(void **state)
     (void)state;
     follower(&drive, 5, 2);
     drive_follow_cepoch(&drive, 3);
-    uint32_t link = drive.link;
+    uint32_t link = drive.dialogue;
 
     drive_tick(&drive, 600);
     assert_int_equal(drive_sent_count(&drive, 3, ZAB_CEPOCH), 2);
-    assert_int_equal(drive.link, link);
+    assert_int_equal(drive.dialogue, link);
     drive_release(&drive);
 }
 
@@ -361,18 +361,18 @@ static void ackepoch_waits_for_the_promise(void **state)
     follower(&drive, 3, 2);
     drive_follow_cepoch(&drive, 3);
     newepoch(&drive, 4);
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->epoch, 4);
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->leader, 3);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.epoch, 4);
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_PROMISE)->promise.leader, 3);
     assert_null(drive_sent(&drive, 3, ZAB_ACKEPOCH));
     drive_persist(&drive);
     const struct zab_msg *ack = drive_sent(&drive, 3, ZAB_ACKEPOCH);
 
     assert_int_equal(ack->epoch, 4);
-    assert_int_equal(ack->zxid, zxid_make(3, 2));
-    assert_int_equal(ack->range_count, 1);
-    assert_int_equal(ack->ranges[0].epoch, 3);
-    assert_int_equal(ack->ranges[0].last, 2);
-    assert_true(ack->flags & ZAB_FLAG_COUNTED);
+    assert_int_equal(ack->ackepoch.last, zxid_make(3, 2));
+    assert_int_equal(ack->ackepoch.range_count, 1);
+    assert_int_equal(ack->ackepoch.ranges[0].epoch, 3);
+    assert_int_equal(ack->ackepoch.ranges[0].last, 2);
+    assert_true(ack->ackepoch.flags & ZAB_FLAG_COUNTED);
     drive_release(&drive);
 }
 
@@ -399,7 +399,7 @@ static void the_same_epoch_counts_for_the_same_leader(void **state)
     drive_follow_cepoch(&drive, 3);
     newepoch(&drive, 5);
     assert_null(drive_asked(&drive, ZAB_PERSIST_PROMISE));
-    assert_true(drive_sent(&drive, 3, ZAB_ACKEPOCH)->flags & ZAB_FLAG_COUNTED);
+    assert_true(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.flags & ZAB_FLAG_COUNTED);
     drive_release(&drive);
 }
 
@@ -411,7 +411,7 @@ static void the_same_epoch_does_not_count_for_another_leader(void **state)
     follower(&drive, 5, 2);
     drive_follow_cepoch(&drive, 3);
     newepoch(&drive, 5);
-    assert_false(drive_sent(&drive, 3, ZAB_ACKEPOCH)->flags & ZAB_FLAG_COUNTED);
+    assert_false(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.flags & ZAB_FLAG_COUNTED);
     drive_release(&drive);
 }
 
@@ -460,7 +460,7 @@ static void a_leaders_messages_of_an_older_link_are_dropped(void **state)
     (void)state;
     follower(&drive, 3, 2);
     drive_follow_cepoch(&drive, 3);
-    drive.link--;
+    drive.dialogue--;
     newepoch(&drive, 4);
     assert_null(drive_asked(&drive, ZAB_PERSIST_PROMISE));
     drive_release(&drive);
@@ -494,9 +494,9 @@ static void a_long_outline_is_told_from_its_end(void **state)
     drive_persist(&drive);
     const struct zab_msg *ack = drive_sent(&drive, 3, ZAB_ACKEPOCH);
 
-    assert_int_equal(ack->range_count, ZAB_RANGES_MAX);
-    assert_int_equal(ack->ranges[0].epoch, 11);
-    assert_int_equal(ack->base, zxid_make(10, 3));
+    assert_int_equal(ack->ackepoch.range_count, ZAB_RANGES_MAX);
+    assert_int_equal(ack->ackepoch.ranges[0].epoch, 11);
+    assert_int_equal(ack->ackepoch.base, zxid_make(10, 3));
     mem_free(ranges);
     drive_release(&drive);
 }

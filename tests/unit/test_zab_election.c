@@ -31,11 +31,11 @@ static void votes_for_itself_with_its_durable_log(void **state)
     const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
 
     assert_non_null(vote);
-    assert_int_equal(vote->leader, 2);
-    assert_int_equal(vote->zxid, ours);
-    assert_int_equal(vote->commit, ours);
-    assert_int_equal(vote->epoch, 3);
-    assert_true(vote->flags & ZAB_FLAG_ELIGIBLE);
+    assert_int_equal(vote->vote.candidate, 2);
+    assert_int_equal(vote->vote.candidate_last, ours);
+    assert_int_equal(vote->vote.last, ours);
+    assert_int_equal(vote->vote.promised, 3);
+    assert_true(vote->vote.flags & ZAB_FLAG_ELIGIBLE);
     drive_release(&drive);
 }
 
@@ -59,9 +59,9 @@ static void a_longer_log_wins(void **state)
     drive_up(&drive, 1);
     drive_up(&drive, 3);
     drive_vote(&drive, 1, 1, ours + 1);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->leader, 1);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->vote.candidate, 1);
     drive_vote(&drive, 3, 3, ours);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->leader, 1);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->vote.candidate, 1);
     assert_int_equal(state_of(&drive), ZAB_LOOKING);
     drive_vote(&drive, 3, 1, ours + 1);
     assert_int_equal(state_of(&drive), ZAB_FOLLOWING);
@@ -78,9 +78,9 @@ static void equal_logs_are_decided_by_id(void **state)
     drive_up(&drive, 1);
     drive_up(&drive, 3);
     drive_vote(&drive, 1, 1, ours);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 2);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 2);
     drive_vote(&drive, 3, 3, ours);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 3);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 3);
     drive_release(&drive);
 }
 
@@ -92,9 +92,9 @@ static void a_newer_epoch_beats_a_longer_tail(void **state)
     ready(&drive);
     drive_up(&drive, 1);
     drive_vote(&drive, 1, 1, zxid_make(2, 900));
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 2);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 2);
     drive_vote(&drive, 1, 1, zxid_make(4, 0));
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 1);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 1);
     drive_release(&drive);
 }
 
@@ -148,24 +148,27 @@ static void votes_of_an_older_round_are_answered_not_counted(void **state)
 
     drive.round = round + 5;
     drive_vote(&drive, 1, 1, ours - 1);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->round, round + 5);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.round, round + 5);
     drive_clear(&drive);
     drive.round = round + 1;
     drive_vote(&drive, 1, 2, ours);
     assert_int_equal(state_of(&drive), ZAB_LOOKING);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->round, round + 5);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.round, round + 5);
     drive_release(&drive);
 }
 
 static void a_voter_that_says_it_is_not_eligible_does_not_count(void **state)
 {
     struct drive drive;
-    struct zab_msg vote = {.type = ZAB_VOTE, .state = ZAB_LOOKING, .leader = 2, .zxid = ours};
+    struct zab_msg vote = {.type = ZAB_VOTE,
+                           .vote.state = ZAB_LOOKING,
+                           .vote.candidate = 2,
+                           .vote.candidate_last = ours};
 
     (void)state;
     ready(&drive);
     drive_up(&drive, 1);
-    vote.round = drive.round;
+    vote.vote.round = drive.round;
     drive_recv(&drive, 1, &vote);
     drive_tick(&drive, 500);
     assert_int_equal(state_of(&drive), ZAB_LOOKING);
@@ -198,9 +201,9 @@ static void quarantine_neither_stands_nor_counts_itself(void **state)
     drive_up(&drive, 3);
     const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
 
-    assert_int_equal(vote->leader, 0);
-    assert_int_equal(vote->zxid, 0);
-    assert_false(vote->flags & ZAB_FLAG_ELIGIBLE);
+    assert_int_equal(vote->vote.candidate, 0);
+    assert_int_equal(vote->vote.candidate_last, 0);
+    assert_false(vote->vote.flags & ZAB_FLAG_ELIGIBLE);
     drive_says(&drive, 1, ZAB_LEADING, 1);
     assert_int_equal(state_of(&drive), ZAB_LOOKING);
     drive_says(&drive, 3, ZAB_FOLLOWING, 1);
@@ -251,7 +254,7 @@ static void a_candidate_that_is_gone_is_dropped(void **state)
     drive_clear(&drive);
     drive_down(&drive, 1);
     drive_up(&drive, 3);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->leader, 2);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->vote.candidate, 2);
     drive_release(&drive);
 }
 
@@ -263,7 +266,7 @@ static void a_vote_for_somebody_out_of_reach_is_not_adopted(void **state)
     ready(&drive);
     drive_up(&drive, 1);
     drive_vote(&drive, 1, 3, ours + 1);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 2);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 2);
     drive_release(&drive);
 }
 
@@ -282,7 +285,7 @@ static void no_vote_before_the_disk_has_settled(void **state)
     drive_tick(&drive, 2500);
     assert_null(drive_sent(&drive, 1, ZAB_VOTE));
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->zxid, zxid_make(4, 1));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate_last, zxid_make(4, 1));
     drive_release(&drive);
 }
 
@@ -295,7 +298,8 @@ static void a_read_under_way_does_not_bar_the_vote(void **state)
     ready(&drive);
     drive_follow_wait(&drive, 3, 4);
     drive_clear(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(4, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(4, 0)});
     assert_non_null(drive_effect(&drive, ZAB_FX_FETCH));
     drive_down(&drive, 3);
     drive_tick(&drive, 10);
@@ -314,8 +318,8 @@ static void a_settled_replica_tells_who_leads(void **state)
     drive_vote(&drive, 1, 1, ours);
     const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
 
-    assert_int_equal(vote->state, ZAB_FOLLOWING);
-    assert_int_equal(vote->leader, 3);
+    assert_int_equal(vote->vote.state, ZAB_FOLLOWING);
+    assert_int_equal(vote->vote.candidate, 3);
     drive_release(&drive);
 }
 
@@ -330,19 +334,21 @@ static void who_settles_says_so_to_those_who_have(void **state)
     drive_follow_wait(&drive, 3, 4);
     drive_says(&drive, 1, ZAB_FOLLOWING, 3);
     drive_clear(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(4, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(4, 0)});
     const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
 
     assert_non_null(vote);
-    assert_int_equal(vote->state, ZAB_FOLLOWING);
-    assert_int_equal(vote->leader, 3);
+    assert_int_equal(vote->vote.state, ZAB_FOLLOWING);
+    assert_int_equal(vote->vote.candidate, 3);
     drive_release(&drive);
 }
 
 static void a_vote_of_unknown_form_is_dropped(void **state)
 {
     struct drive drive;
-    struct zab_msg vote = {.type = ZAB_VOTE, .state = 9, .leader = 1, .round = 1000};
+    struct zab_msg vote = {
+        .type = ZAB_VOTE, .vote.state = 9, .vote.candidate = 1, .vote.round = 1000};
 
     (void)state;
     ready(&drive);
@@ -369,7 +375,7 @@ static void lost_votes_are_sent_again(void **state)
 static void who_resigns_is_no_candidate(void **state)
 {
     struct drive drive;
-    struct zab_event resign = {.type = ZAB_EV_RESIGN, .flag = true};
+    struct zab_event resign = {.type = ZAB_EV_RESIGN, .is_to_resign = true};
 
     (void)state;
     ready(&drive);
@@ -377,7 +383,7 @@ static void who_resigns_is_no_candidate(void **state)
     drive_clear(&drive);
     drive_up(&drive, 1);
     drive_tick(&drive, 2100);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 0);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 0);
     drive_release(&drive);
 }
 
@@ -391,13 +397,13 @@ static void a_disk_that_was_replaced_withdraws_its_own_vote(void **state)
     (void)state;
     ready(&drive);
     drive_up(&drive, 1);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->leader, 2);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_VOTE)->vote.candidate, 2);
     config = drive.init.config;
     config.members[1].incarnation = 999;
     config.version = zxid_make(3, 4);
     buf_init(&bytes, 4096);
     zab_config_encode(&config, &bytes);
-    struct zab_msg found = {.type = ZAB_FOUND, .bytes = buf_slice(&bytes)};
+    struct zab_msg found = {.type = ZAB_FOUND, .found.config = buf_slice(&bytes)};
 
     drive_recv(&drive, 1, &found);
     drive_up(&drive, 3);
@@ -406,7 +412,7 @@ static void a_disk_that_was_replaced_withdraws_its_own_vote(void **state)
     drive_tick(&drive, 500);
     assert_int_equal(state_of(&drive), ZAB_LOOKING);
     assert_true(drive_status(&drive).stranger);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->leader, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_VOTE)->vote.candidate, 0);
     buf_release(&bytes);
     drive_release(&drive);
 }

@@ -23,7 +23,7 @@ static void the_lowest_founder_writes_once_all_are_here(void **state)
     drive_up_as(&drive, 2, 12, true);
     assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
     drive_up_as(&drive, 3, 13, true);
-    const struct zab_config *config = drive_asked(&drive, ZAB_PERSIST_JOIN)->config;
+    const struct zab_config *config = drive_asked(&drive, ZAB_PERSIST_JOIN)->join.config;
 
     assert_int_equal(config->count, 3);
     assert_int_equal(config->members[0].incarnation, DRIVE_INCARNATION + 1);
@@ -71,7 +71,7 @@ static void send_found(struct drive *drive, const struct zab_config *config)
 
     buf_init(&bytes, 4096);
     zab_config_encode(config, &bytes);
-    struct zab_msg msg = {.type = ZAB_FOUND, .bytes = buf_slice(&bytes)};
+    struct zab_msg msg = {.type = ZAB_FOUND, .found.config = buf_slice(&bytes)};
 
     drive_recv(drive, 1, &msg);
     buf_release(&bytes);
@@ -90,7 +90,7 @@ static void a_founder_takes_the_configuration_that_names_its_disk(void **state)
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
     drive_persist(&drive);
     assert_false(drive_status(&drive).founding);
-    assert_true(drive_sent(&drive, 1, ZAB_VOTE)->flags & ZAB_FLAG_ELIGIBLE);
+    assert_true(drive_sent(&drive, 1, ZAB_VOTE)->vote.flags & ZAB_FLAG_ELIGIBLE);
     drive_release(&other);
     drive_release(&drive);
 }
@@ -116,17 +116,18 @@ static void a_founder_refuses_a_configuration_with_another_disk(void **state)
 static void who_names_an_older_configuration_is_told(void **state)
 {
     struct drive drive;
-    struct zab_msg vote = {.type = ZAB_VOTE, .state = ZAB_LOOKING, .flags = ZAB_FLAG_ELIGIBLE};
+    struct zab_msg vote = {
+        .type = ZAB_VOTE, .vote.state = ZAB_LOOKING, .vote.flags = ZAB_FLAG_ELIGIBLE};
 
     (void)state;
     drive_init(&drive, 2, 3);
     drive.init.config.version = zxid_make(1, 4);
     drive_start(&drive);
     drive_up(&drive, 1);
-    vote.base = zxid_make(1, 4);
+    vote.vote.config_version = zxid_make(1, 4);
     drive_recv(&drive, 1, &vote);
     assert_null(drive_sent(&drive, 1, ZAB_FOUND));
-    vote.base = 0;
+    vote.vote.config_version = 0;
     drive_recv(&drive, 1, &vote);
     assert_non_null(drive_sent(&drive, 1, ZAB_FOUND));
     drive_release(&drive);
@@ -179,12 +180,13 @@ static void a_new_disk_joins_the_cluster_that_a_quorum_reports(void **state)
     drive.epoch = 4;
     buf_init(&bytes, 4096);
     zab_config_encode(&other.init.config, &bytes);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&bytes)});
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
     assert_null(drive_asked(&drive, ZAB_PERSIST_PROMISE));
     drive_persist(&drive);
     assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->epoch, 4);
-    assert_false(drive_sent(&drive, 3, ZAB_ACKEPOCH)->flags & ZAB_FLAG_ELIGIBLE);
+    assert_false(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.flags & ZAB_FLAG_ELIGIBLE);
     assert_true(drive_status(&drive).stranger);
     buf_release(&bytes);
     drive_release(&other);
@@ -209,9 +211,10 @@ static void a_disk_whose_list_differs_is_told_so(void **state)
     drive.epoch = 4;
     buf_init(&bytes, 4096);
     zab_config_encode(&other.init.config, &bytes);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&bytes)});
     assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
-    assert_non_null(strstr(drive_effect(&drive, ZAB_FX_ALARM)->text, "server list"));
+    assert_non_null(strstr(drive_notice(&drive, ZAB_FX_ALARM), "server list"));
     buf_release(&bytes);
     drive_release(&other);
     drive_release(&drive);
@@ -230,7 +233,7 @@ static void a_founder_whose_list_differs_is_told_so(void **state)
     send_found(&drive, &other.init.config);
     assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
     assert_non_null(drive_effect(&drive, ZAB_FX_DISCONNECT));
-    assert_non_null(strstr(drive_effect(&drive, ZAB_FX_ALARM)->text, "server list"));
+    assert_non_null(strstr(drive_notice(&drive, ZAB_FX_ALARM), "server list"));
     drive_release(&other);
     drive_release(&drive);
 }
@@ -252,7 +255,8 @@ static void a_disk_that_no_cluster_names_is_told_so(void **state)
     buf_init(&bytes, 4096);
     zab_config_encode(&other.init.config, &bytes);
     drive.epoch = 4;
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH, .bytes = buf_slice(&bytes)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_NEWEPOCH, .newepoch.config = buf_slice(&bytes)});
     assert_null(drive_asked(&drive, ZAB_PERSIST_JOIN));
     assert_non_null(drive_effect(&drive, ZAB_FX_ALARM));
     buf_release(&bytes);

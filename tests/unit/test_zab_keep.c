@@ -25,9 +25,9 @@ static void ask(struct rig *rig)
     drive_clear(drive);
     drive_cepoch(drive, 2, 0, 0);
     drive_ackepoch(drive, 2, &empty, 0);
-    rig->piece.token = drive_effect(drive, ZAB_FX_SNAP_FETCH)->token;
-    rig->piece.offset = 0;
-    rig->piece.flag = false;
+    rig->piece.snap_fetched.token = drive_effect(drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
+    rig->piece.snap_fetched.offset = 0;
+    rig->piece.snap_fetched.is_last = false;
 }
 
 static void leads(struct rig *rig)
@@ -35,9 +35,9 @@ static void leads(struct rig *rig)
     static uint8_t bytes[CHUNK];
 
     *rig = (struct rig){.piece = {.type = ZAB_EV_SNAP_FETCHED,
-                                  .zxid = snap_start,
-                                  .base = snap_start,
-                                  .bytes = slice_make(bytes, sizeof(bytes))}};
+                                  .snap_fetched.start = snap_start,
+                                  .snap_fetched.end = snap_start,
+                                  .snap_fetched.bytes = slice_make(bytes, sizeof(bytes))}};
     drive_init(&rig->drive, 3, 3);
     drive_log_reset(&rig->drive.disk, snap_start, 99);
     drive_log_add(&rig->drive.disk, snap_start + 1);
@@ -54,12 +54,14 @@ static void leads(struct rig *rig)
 /* The host has read the next piece. */
 static void piece(struct rig *rig, bool last)
 {
-    rig->piece.flag = last;
+    rig->piece.snap_fetched.is_last = last;
     drive_clear(&rig->drive);
     drive_step(&rig->drive, &rig->piece);
     if (drive_effect(&rig->drive, ZAB_FX_SNAP_FETCH)) {
-        rig->piece.token = drive_effect(&rig->drive, ZAB_FX_SNAP_FETCH)->token;
-        rig->piece.offset = drive_effect(&rig->drive, ZAB_FX_SNAP_FETCH)->offset;
+        rig->piece.snap_fetched.token =
+            drive_effect(&rig->drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
+        rig->piece.snap_fetched.offset =
+            drive_effect(&rig->drive, ZAB_FX_SNAP_FETCH)->snap_fetch.offset;
     }
 }
 
@@ -67,9 +69,9 @@ static void snap_ack(struct rig *rig, uint64_t offset)
 {
     drive_recv(&rig->drive, 2,
                &(struct zab_msg){.type = ZAB_SNAP_ACK,
-                                 .link = rig->drive.links[2],
+                                 .dialogue = rig->drive.dialogues[2],
                                  .epoch = drive_status(&rig->drive).epoch,
-                                 .offset = offset});
+                                 .snap_ack.offset = offset});
 }
 
 /* Time passes; the quorum lives. */
@@ -239,15 +241,15 @@ static void a_stalled_refill_ends_when_the_learner_is_in_step(void **state)
 static void a_refill_that_lost_its_log_begins_again_at_once(void **state)
 {
     struct rig rig;
-    struct zab_event purged = {.type = ZAB_EV_PURGED, .base = snap_start + 1};
+    struct zab_event purged = {.type = ZAB_EV_PURGED, .purged_base = snap_start + 1};
 
     (void)state;
     leads(&rig);
     piece(&rig, false);
     drive_clear(&rig.drive);
     drive_step(&rig.drive, &purged);
-    assert_int_equal(drive_effect(&rig.drive, ZAB_FX_DISCONNECT)->peer, 2);
-    assert_non_null(strstr(drive_effect(&rig.drive, ZAB_FX_ALARM)->text, "maxRefillLogBytes"));
+    assert_int_equal(drive_effect(&rig.drive, ZAB_FX_DISCONNECT)->disconnect.peer, 2);
+    assert_non_null(strstr(drive_notice(&rig.drive, ZAB_FX_ALARM), "maxRefillLogBytes"));
     assert_int_equal(kept(&rig), ZAB_KEEP_NONE);
     drive_release(&rig.drive);
 }
@@ -256,7 +258,7 @@ static void a_refill_that_lost_its_log_begins_again_at_once(void **state)
 static void a_purge_before_the_snapshot_is_known_ends_nothing(void **state)
 {
     struct rig rig;
-    struct zab_event purged = {.type = ZAB_EV_PURGED, .base = snap_start + 1};
+    struct zab_event purged = {.type = ZAB_EV_PURGED, .purged_base = snap_start + 1};
 
     (void)state;
     leads(&rig);
@@ -265,7 +267,7 @@ static void a_purge_before_the_snapshot_is_known_ends_nothing(void **state)
     assert_null(drive_effect(&rig.drive, ZAB_FX_DISCONNECT));
     assert_int_equal(kept(&rig), 0);
     piece(&rig, false); /* Of a snapshot that the log does not follow any more. */
-    assert_int_equal(drive_effect(&rig.drive, ZAB_FX_DISCONNECT)->peer, 2);
+    assert_int_equal(drive_effect(&rig.drive, ZAB_FX_DISCONNECT)->disconnect.peer, 2);
     drive_release(&rig.drive);
 }
 
@@ -284,8 +286,8 @@ static void a_learner_that_has_its_snapshot_gets_the_rest_of_the_log_alone(void 
     drive_cepoch(&rig.drive, 2, 0, 0);
     drive_ackepoch(&rig.drive, 2, &theirs, 0);
     assert_null(drive_effect(&rig.drive, ZAB_FX_SNAP_FETCH));
-    assert_int_equal(drive_sent(&rig.drive, 2, ZAB_SYNC)->flags, 0);
-    assert_int_equal(drive_sent(&rig.drive, 2, ZAB_SYNC)->zxid, snap_start);
+    assert_int_equal(drive_sent(&rig.drive, 2, ZAB_SYNC)->sync.flags, 0);
+    assert_int_equal(drive_sent(&rig.drive, 2, ZAB_SYNC)->sync.common, snap_start);
     assert_int_equal(kept(&rig), snap_start);
     drive_release(&rig.drive);
 }

@@ -37,10 +37,10 @@ static void nothing_of_the_epoch_leaves_before_its_start_is_durable(void **state
 
     (void)state;
     established(&drive);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_SYNC)->zxid, zxid_make(3, 4));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_SYNC)->sync.common, zxid_make(3, 4));
     assert_null(drive_sent(&drive, 1, ZAB_NEWLEADER));
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_NEWLEADER)->rec->zxid, zxid_make(4, 0));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_NEWLEADER)->newleader.rec->zxid, zxid_make(4, 0));
     drive_release(&drive);
 }
 
@@ -59,19 +59,20 @@ static void a_learner_behind_gets_what_it_lacks_in_order(void **state)
     drive_cepoch(&drive, 2, 3, zxid_make(3, 1));
     drive_clear(&drive);
     drive_ackepoch(&drive, 2, &shorter, COUNTED);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_SYNC)->zxid, zxid_make(3, 1));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_SYNC)->sync.common, zxid_make(3, 1));
     drive_fetched(&drive);
     for (size_t i = 0; i < drive.seen_count; i++) {
         const struct zab_effect *effect = &drive.seen[i];
 
-        if (effect->type == ZAB_FX_SEND && effect->peer == 2 && effect->msg.type == ZAB_ENTRY) {
-            assert_int_equal(effect->msg.rec->zxid, next);
+        if (effect->type == ZAB_FX_SEND && effect->send.peer == 2 &&
+            effect->send.msg.type == ZAB_ENTRY) {
+            assert_int_equal(effect->send.msg.entry.rec->zxid, next);
             assert_null(drive_sent(&drive, 2, ZAB_UPTODATE));
             next++;
         }
     }
     assert_int_equal(next, zxid_make(3, 5));
-    assert_int_equal(drive_sent(&drive, 2, ZAB_NEWLEADER)->rec->zxid, zxid_make(4, 0));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_NEWLEADER)->newleader.rec->zxid, zxid_make(4, 0));
     drive_log_release(&shorter);
     drive_release(&drive);
 }
@@ -95,7 +96,7 @@ static void a_tail_of_a_lost_epoch_is_cut(void **state)
     drive_cepoch(&drive, 1, 3, zxid_make(2, 1));
     drive_persist(&drive);
     drive_ackepoch(&drive, 1, &theirs, COUNTED);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_SYNC)->zxid, zxid_make(1, 1));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_SYNC)->sync.common, zxid_make(1, 1));
     drive_log_release(&theirs);
     drive_release(&drive);
 }
@@ -104,7 +105,8 @@ static void behind_the_log_there_is_a_snapshot(void **state)
 {
     struct drive drive;
     struct drive_log empty = {0};
-    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED, .zxid = ((zxid_t)3 << 32) + 2};
+    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
+                              .snap_fetched.start = ((zxid_t)3 << 32) + 2};
     static uint8_t bytes[64 << 10]; /* As asked for. */
 
     (void)state;
@@ -121,28 +123,28 @@ static void behind_the_log_there_is_a_snapshot(void **state)
     drive_persist(&drive);
     drive_ackepoch(&drive, 1, &drive.disk, COUNTED);
     drive_ackepoch(&drive, 2, &empty, COUNTED);
-    assert_true(drive_sent(&drive, 2, ZAB_SYNC)->flags & ZAB_FLAG_SNAP);
+    assert_true(drive_sent(&drive, 2, ZAB_SYNC)->sync.flags & ZAB_FLAG_SNAP);
     const struct zab_effect *fetch = drive_effect(&drive, ZAB_FX_SNAP_FETCH);
 
-    assert_int_equal(fetch->peer, 2);
-    assert_int_equal(fetch->offset, 0);
-    piece.token = fetch->token;
-    piece.bytes = slice_make(bytes, sizeof bytes);
-    piece.base = zxid_make(3, 3);
-    piece.snap_chain = 99;
+    assert_int_equal(fetch->snap_fetch.peer, 2);
+    assert_int_equal(fetch->snap_fetch.offset, 0);
+    piece.snap_fetched.token = fetch->snap_fetch.token;
+    piece.snap_fetched.bytes = slice_make(bytes, sizeof bytes);
+    piece.snap_fetched.end = zxid_make(3, 3);
+    piece.snap_fetched.start_chain = 99;
     drive_step(&drive, &piece);
-    assert_false(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->flags & ZAB_FLAG_SNAP_LAST);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->commit, zxid_make(3, 3));
-    piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
-    piece.offset = sizeof bytes;
-    piece.bytes.len = 10;
-    piece.flag = true;
+    assert_false(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->snap_chunk.flags & ZAB_FLAG_SNAP_LAST);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->snap_chunk.end, zxid_make(3, 3));
+    piece.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
+    piece.snap_fetched.offset = sizeof bytes;
+    piece.snap_fetched.bytes.len = 10;
+    piece.snap_fetched.is_last = true;
     drive_step(&drive, &piece);
-    assert_true(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->flags & ZAB_FLAG_SNAP_LAST);
+    assert_true(drive_sent(&drive, 2, ZAB_SNAP_CHUNK)->snap_chunk.flags & ZAB_FLAG_SNAP_LAST);
     assert_null(drive_sent(&drive, 2, ZAB_ENTRY));
     drive_persist(&drive);
     drive_fetched(&drive);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_ENTRY)->rec->zxid, zxid_make(3, 3));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_ENTRY)->entry.rec->zxid, zxid_make(3, 3));
     drive_release(&drive);
 }
 
@@ -151,9 +153,10 @@ static void a_learner_waits_for_a_snapshot_that_can_be_sent(void **state)
 {
     struct drive drive;
     struct drive_log empty = {0};
-    struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .err = ERR_MISSING};
-    struct zab_event stored = {
-        .type = ZAB_EV_STORED_SNAP, .zxid = ((zxid_t)3 << 32) + 3, .base = ((zxid_t)3 << 32) + 2};
+    struct zab_event none = {.type = ZAB_EV_SNAP_FETCHED, .snap_fetched.err = ERR_MISSING};
+    struct zab_event stored = {.type = ZAB_EV_STORED_SNAP,
+                               .stored_snap.start = ((zxid_t)3 << 32) + 3,
+                               .stored_snap.log_base = ((zxid_t)3 << 32) + 2};
 
     (void)state;
     drive_init(&drive, 3, 3);
@@ -166,7 +169,7 @@ static void a_learner_waits_for_a_snapshot_that_can_be_sent(void **state)
     drive_up_as(&drive, 2, 999, false);
     drive_cepoch(&drive, 2, 0, 0);
     drive_ackepoch(&drive, 2, &empty, 0);
-    none.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
+    none.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
     drive_clear(&drive);
     drive_step(&drive, &none);
     drive_tick(&drive, 10);
@@ -175,11 +178,11 @@ static void a_learner_waits_for_a_snapshot_that_can_be_sent(void **state)
     drive_pong(&drive, 1);
     drive_tick(&drive, drive.init.limits.tick_ms);
     assert_int_equal(drive_effect_count(&drive, ZAB_FX_SNAP_FETCH), 1);
-    none.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
+    none.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
     drive_step(&drive, &none);
     drive_clear(&drive);
     drive_step(&drive, &stored);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_SNAP_FETCH)->offset, 0);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.offset, 0);
     drive_release(&drive);
 }
 
@@ -188,7 +191,8 @@ static void a_snapshot_that_changes_on_the_way_ends_the_dialogue(void **state)
 {
     struct drive drive;
     struct drive_log empty = {0};
-    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED, .zxid = ((zxid_t)3 << 32) + 2};
+    struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
+                              .snap_fetched.start = ((zxid_t)3 << 32) + 2};
     static uint8_t bytes[64 << 10]; /* As asked for. */
 
     (void)state;
@@ -202,17 +206,17 @@ static void a_snapshot_that_changes_on_the_way_ends_the_dialogue(void **state)
     drive_up_as(&drive, 2, 999, false);
     drive_cepoch(&drive, 2, 0, 0);
     drive_ackepoch(&drive, 2, &empty, 0);
-    piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
-    piece.bytes = slice_make(bytes, sizeof bytes);
-    piece.base = zxid_make(3, 3);
+    piece.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
+    piece.snap_fetched.bytes = slice_make(bytes, sizeof bytes);
+    piece.snap_fetched.end = zxid_make(3, 3);
     drive_step(&drive, &piece);
-    piece.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->token;
-    piece.offset = sizeof bytes;
-    piece.zxid = zxid_make(3, 3);
+    piece.snap_fetched.token = drive_effect(&drive, ZAB_FX_SNAP_FETCH)->snap_fetch.token;
+    piece.snap_fetched.offset = sizeof bytes;
+    piece.snap_fetched.start = zxid_make(3, 3);
     drive_clear(&drive);
     drive_step(&drive, &piece);
     assert_null(drive_sent(&drive, 2, ZAB_SNAP_CHUNK));
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 2);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 2);
     drive_release(&drive);
 }
 
@@ -231,7 +235,7 @@ static void without_a_snapshot_the_operator_is_told(void **state)
     drive_persist(&drive);
     drive_ackepoch(&drive, 1, &empty, COUNTED);
     assert_non_null(drive_effect(&drive, ZAB_FX_ALARM));
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 1);
     drive_release(&drive);
 }
 
@@ -249,7 +253,7 @@ static void what_is_proposed_while_one_joins_reaches_it_once(void **state)
     drive_ackepoch(&drive, 2, &drive.disk, COUNTED);
     (void)drive_propose(&drive, "while joining");
     assert_int_equal(drive_sent_count(&drive, 2, ZAB_ENTRY), 1);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_ENTRY)->rec->zxid, zxid_make(4, 1));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_ENTRY)->entry.rec->zxid, zxid_make(4, 1));
     assert_null(drive_sent(&drive, 2, ZAB_UPTODATE));
     drive_release(&drive);
 }
@@ -271,7 +275,7 @@ static void uptodate_carries_the_current_watermark(void **state)
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(4, 1));
     assert_int_equal(drive_status(&drive).committed, zxid_make(4, 1));
     drive_learner_says(&drive, 2, ZAB_ACK_NEWLEADER, zxid_make(4, 0));
-    assert_int_equal(drive_sent(&drive, 2, ZAB_UPTODATE)->commit, zxid_make(4, 1));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_UPTODATE)->commit.zxid, zxid_make(4, 1));
     drive_release(&drive);
 }
 
@@ -291,7 +295,7 @@ static void a_slow_learner_has_a_window(void **state)
     assert_int_equal(drive_sent_count(&drive, 1, ZAB_ENTRY), 8);
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(4, 3));
     assert_int_equal(drive_sent_count(&drive, 1, ZAB_ENTRY), 11);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_ENTRY)->rec->zxid, zxid_make(4, 11));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(4, 11));
     drive_release(&drive);
 }
 
@@ -332,9 +336,9 @@ static void a_learner_of_the_same_epoch_continues_where_it_was(void **state)
     drive_log_copy(&theirs, &drive.disk);
     drive_log_cut(&theirs, zxid_make(1, 0));
     drive_ackepoch(&drive, 1, &theirs, COUNTED);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_SYNC)->zxid, zxid_make(1, 0));
-    assert_null(drive_sent(&drive, 1, ZAB_NEWLEADER)->rec);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_ENTRY)->rec->zxid, zxid_make(1, 1));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_SYNC)->sync.common, zxid_make(1, 0));
+    assert_null(drive_sent(&drive, 1, ZAB_NEWLEADER)->newleader.rec);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid_make(1, 1));
     drive_log_release(&theirs);
     drive_release(&drive);
 }
@@ -355,7 +359,7 @@ static void broadcast_begins_with_a_quorum_of_ack_newleader(void **state)
     drive_learner_says(&drive, 1, ZAB_ACK_NEWLEADER, zxid_make(4, 0));
     assert_int_equal(drive_status(&drive).phase, ZAB_PHASE_BROADCAST);
     assert_int_equal(drive_status(&drive).committed, zxid_make(4, 0));
-    assert_int_equal(drive_sent(&drive, 1, ZAB_UPTODATE)->commit, zxid_make(4, 0));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_UPTODATE)->commit.zxid, zxid_make(4, 0));
     drive_release(&drive);
 }
 
@@ -386,7 +390,7 @@ static void an_ack_newleader_before_newleader_ends_the_dialogue(void **state)
     (void)state;
     established(&drive);
     drive_learner_says(&drive, 1, ZAB_ACK_NEWLEADER, zxid_make(4, 0));
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 1);
     assert_int_equal(drive_status(&drive).phase, ZAB_PHASE_SYNC);
     drive_release(&drive);
 }
@@ -414,12 +418,12 @@ static void a_commit_needs_a_quorum_of_disks(void **state)
     broadcasting(&drive);
     zxid_t zxid = drive_propose(&drive, "x");
 
-    assert_int_equal(drive_sent(&drive, 1, ZAB_ENTRY)->rec->zxid, zxid);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_ENTRY)->entry.rec->zxid, zxid);
     drive_learner_says(&drive, 1, ZAB_ACK, zxid);
     assert_true(drive_status(&drive).committed < zxid);
     drive_persist(&drive);
     assert_int_equal(drive_status(&drive).committed, zxid);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_COMMIT)->commit, zxid);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_COMMIT)->commit.zxid, zxid);
     assert_int_equal(drive.delivered, zxid);
     drive_release(&drive);
 }
@@ -454,7 +458,7 @@ static void acknowledgements_are_cumulative(void **state)
     drive_clear(&drive);
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(1, 5));
     assert_int_equal(drive_sent_count(&drive, 1, ZAB_COMMIT), 1);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_COMMIT)->commit, zxid_make(1, 5));
+    assert_int_equal(drive_sent(&drive, 1, ZAB_COMMIT)->commit.zxid, zxid_make(1, 5));
     assert_int_equal(drive_effect_count(&drive, ZAB_FX_DELIVER), 5);
     drive_release(&drive);
 }
@@ -466,7 +470,7 @@ static void an_ack_of_what_was_not_sent_ends_the_dialogue(void **state)
     (void)state;
     broadcasting(&drive);
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(1, 9));
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 1);
     drive_release(&drive);
 }
 
@@ -480,7 +484,7 @@ static void an_ack_that_falls_back_ends_the_dialogue(void **state)
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(1, 1));
     assert_null(drive_effect(&drive, ZAB_FX_DISCONNECT));
     drive_learner_says(&drive, 1, ZAB_ACK, zxid_make(1, 0));
-    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_DISCONNECT)->disconnect.peer, 1);
     drive_release(&drive);
 }
 

@@ -3,8 +3,10 @@
 #include "base/rng.h"
 #include "base/wire.h"
 #include "tests/lib/unit.h"
+#include "tests/lib/zab_sample.h"
 #include "zab/config.h"
 #include "zab/msg.h"
+#include "zab/zab.h"
 
 #include <stdio.h>
 
@@ -13,35 +15,6 @@ enum {
     RANDOM_ROUNDS = 20000,
     PAYLOAD_MAX = 1 << 16
 };
-
-/* Every field set; a type carries those that its layout names. */
-static struct zab_msg full(enum zab_msg_type type, struct zab_range ranges[2], struct logrec *rec)
-{
-    ranges[0] = (struct zab_range){.epoch = 1, .first = 0, .last = 7};
-    ranges[1] = (struct zab_range){.epoch = 3, .first = 2, .last = 2};
-    return (struct zab_msg){
-        .type = type,
-        .link = 0x01020304,
-        .epoch = 9,
-        .zxid = zxid_make(3, 2),
-        .chain = 0x1122334455667788,
-        .commit = zxid_make(3, 1),
-        .round = 77,
-        .leader = 3,
-        .state = ZAB_LEADING,
-        .flags = ZAB_FLAG_ELIGIBLE | ZAB_FLAG_SNAP,
-        .offset = 1 << 20,
-        .digest_zxid = zxid_make(3, 0),
-        .digest = 42,
-        .base = zxid_make(1, 1),
-        .ranges = ranges,
-        .range_count = 2,
-        .rec = rec,
-        .bytes = slice_str("payload"),
-        .snap_id = 0x99aabbccddeeff00,
-        .snap_offset = 3 << 20,
-    };
-}
 
 static void encoded(struct buf *out, const struct zab_msg *msg)
 {
@@ -72,7 +45,7 @@ static void every_type_goes_there_and_back(void **state)
     (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         struct zab_range ranges[2];
-        struct zab_msg msg = full((enum zab_msg_type)type, ranges, rec);
+        struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
         struct buf again;
@@ -94,31 +67,31 @@ static void fields_keep_their_values(void **state)
     struct logrec *rec =
         logrec_new(LOGREC_CONFIG, zxid_make(3, 2), zxid_make(3, 1), 5, slice_str("record"));
     struct zab_range ranges[2];
-    struct zab_msg msg = full(ZAB_ENTRY, ranges, rec);
+    struct zab_msg msg = zab_sample(ZAB_ENTRY, ranges, rec);
     struct zab_msg back;
     struct buf bytes;
 
     (void)state;
     encoded(&bytes, &msg);
     assert_int_equal(zab_msg_decode(ZAB_ENTRY, buf_slice(&bytes), &back), ERR_OK);
-    assert_int_equal(back.link, msg.link);
-    assert_int_equal(back.commit, msg.commit);
-    assert_int_equal(back.rec->type, LOGREC_CONFIG);
-    assert_int_equal(back.rec->zxid, rec->zxid);
-    assert_int_equal(back.rec->prev, rec->prev);
-    assert_int_equal(back.rec->chain, rec->chain);
-    assert_true(slice_eq(logrec_payload(back.rec), slice_str("record")));
+    assert_int_equal(back.dialogue, msg.dialogue);
+    assert_int_equal(back.entry.commit, msg.entry.commit);
+    assert_int_equal(back.entry.rec->type, LOGREC_CONFIG);
+    assert_int_equal(back.entry.rec->zxid, rec->zxid);
+    assert_int_equal(back.entry.rec->prev, rec->prev);
+    assert_int_equal(back.entry.rec->chain, rec->chain);
+    assert_true(slice_eq(logrec_payload(back.entry.rec), slice_str("record")));
     zab_msg_release(&back);
     buf_release(&bytes);
     logrec_unref(rec);
-    msg = full(ZAB_ACKEPOCH, ranges, NULL);
+    msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
     encoded(&bytes, &msg);
     assert_int_equal(zab_msg_decode(ZAB_ACKEPOCH, buf_slice(&bytes), &back), ERR_OK);
-    assert_int_equal(back.range_count, 2);
-    assert_int_equal(back.ranges[1].first, 2);
-    assert_int_equal(back.base, msg.base);
-    assert_int_equal(back.snap_id, msg.snap_id);
-    assert_int_equal(back.snap_offset, msg.snap_offset);
+    assert_int_equal(back.ackepoch.range_count, 2);
+    assert_int_equal(back.ackepoch.ranges[1].first, 2);
+    assert_int_equal(back.ackepoch.base, msg.ackepoch.base);
+    assert_int_equal(back.ackepoch.snap_id, msg.ackepoch.snap_id);
+    assert_int_equal(back.ackepoch.snap_offset, msg.ackepoch.snap_offset);
     zab_msg_release(&back);
     buf_release(&bytes);
 }
@@ -131,7 +104,7 @@ static void cut_short_or_with_a_rest_it_is_refused(void **state)
     (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         struct zab_range ranges[2];
-        struct zab_msg msg = full((enum zab_msg_type)type, ranges, rec);
+        struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
 
@@ -158,7 +131,7 @@ static void of_a_newer_message_the_rest_is_skipped(void **state)
     (void)state;
     for (int type = 1; type <= TYPE_LAST; type++) {
         struct zab_range ranges[2];
-        struct zab_msg msg = full((enum zab_msg_type)type, ranges, rec);
+        struct zab_msg msg = zab_sample((enum zab_msg_type)type, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
 
@@ -186,7 +159,7 @@ static void ranges_that_cannot_be_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct zab_range ranges[2];
-        struct zab_msg msg = full(ZAB_ACKEPOCH, ranges, NULL);
+        struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
         struct zab_msg back;
         struct buf bytes;
 
@@ -200,7 +173,7 @@ static void ranges_that_cannot_be_are_refused(void **state)
 static void a_count_of_ranges_is_checked_before_memory_is_taken(void **state)
 {
     struct zab_range ranges[2];
-    struct zab_msg msg = full(ZAB_ACKEPOCH, ranges, NULL);
+    struct zab_msg msg = zab_sample(ZAB_ACKEPOCH, ranges, NULL);
     struct zab_msg back;
     struct buf bytes;
 
@@ -223,7 +196,7 @@ static void records_that_cannot_be_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct logrec *rec = logrec_new(LOGREC_TXN, 2, 1, 5, slice_str("record"));
         struct zab_range ranges[2];
-        struct zab_msg msg = full(ZAB_ENTRY, ranges, rec);
+        struct zab_msg msg = zab_sample(ZAB_ENTRY, ranges, rec);
         struct zab_msg back;
         struct buf bytes;
 
@@ -271,6 +244,35 @@ static void random_bytes_never_crash(void **state)
         }
         mem_free(bytes);
     }
+}
+
+/* ---- Notices. ---- */
+
+static void every_notice_has_a_text_with_its_numbers(void **state)
+{
+    (void)state;
+    for (int type = 0; type <= ZAB_NOTICE_UNREADABLE_SNAPSHOT; type++) {
+        struct zab_notice notice = {.type = (enum zab_notice_type)type,
+                                    .peer = ZAB_ID_MAX,
+                                    .zxid = UINT64_MAX,
+                                    .committed = UINT64_MAX,
+                                    .epoch = UINT32_MAX,
+                                    .highest = UINT32_MAX,
+                                    .seconds = UINT32_MAX,
+                                    .reason = "a reason"};
+        char text[ZAB_TEXT_MAX];
+
+        zab_notice_text(&notice, text);
+        assert_true(strlen(text) > 10 && strlen(text) < ZAB_TEXT_MAX - 1);
+        assert_null(strpbrk(text, "{}"));
+    }
+    struct zab_notice lost = {
+        .type = ZAB_NOTICE_COMMITTED_LOST, .peer = 7, .zxid = 0x10, .committed = 0x20};
+    char text[ZAB_TEXT_MAX];
+
+    zab_notice_text(&lost, text);
+    assert_non_null(strstr(text, "leader 7 asks to drop committed records after zxid 0x10 "
+                                 "(committed: 0x20): a quorum has lost data"));
 }
 
 /* ---- The configuration. ---- */
@@ -397,6 +399,7 @@ int main(void)
         cmocka_unit_test(records_that_cannot_be_are_refused),
         cmocka_unit_test(unknown_types_are_refused),
         cmocka_unit_test(random_bytes_never_crash),
+        cmocka_unit_test(every_notice_has_a_text_with_its_numbers),
         cmocka_unit_test(a_configuration_goes_there_and_back),
         cmocka_unit_test(configurations_that_cannot_be_are_refused),
         cmocka_unit_test(a_configuration_cut_short_is_refused),

@@ -26,11 +26,11 @@ static void note(struct rig *rig)
         const struct zab_effect *effect = &rig->drive.seen[i];
 
         if (effect->type == ZAB_FX_SNAP_FETCH) {
-            rig->token[effect->peer] = effect->token;
-            rig->asked[effect->peer] = effect->offset;
+            rig->token[effect->snap_fetch.peer] = effect->snap_fetch.token;
+            rig->asked[effect->snap_fetch.peer] = effect->snap_fetch.offset;
         }
-        if (effect->type == ZAB_FX_SEND && effect->msg.type == ZAB_PING) {
-            rig->ping = effect->msg.round;
+        if (effect->type == ZAB_FX_SEND && effect->send.msg.type == ZAB_PING) {
+            rig->ping = effect->send.msg.ping.round;
         }
     }
     drive_clear(&rig->drive);
@@ -87,11 +87,11 @@ static bool answer(struct rig *rig, uint32_t peer)
 {
     static uint8_t bytes[CHUNK];
     struct zab_event piece = {.type = ZAB_EV_SNAP_FETCHED,
-                              .token = rig->token[peer],
-                              .offset = rig->asked[peer],
-                              .zxid = snap_start,
-                              .base = snap_start,
-                              .bytes = slice_make(bytes, sizeof(bytes))};
+                              .snap_fetched.token = rig->token[peer],
+                              .snap_fetched.offset = rig->asked[peer],
+                              .snap_fetched.start = snap_start,
+                              .snap_fetched.end = snap_start,
+                              .snap_fetched.bytes = slice_make(bytes, sizeof(bytes))};
 
     if (rig->token[peer] == 0) {
         return false;
@@ -107,9 +107,9 @@ static void ack(struct rig *rig, uint32_t peer, uint64_t offset)
 {
     drive_recv(&rig->drive, peer,
                &(struct zab_msg){.type = ZAB_SNAP_ACK,
-                                 .link = rig->drive.links[peer],
+                                 .dialogue = rig->drive.dialogues[peer],
                                  .epoch = drive_status(&rig->drive).epoch,
-                                 .offset = offset});
+                                 .snap_ack.offset = offset});
     note(rig);
 }
 
@@ -118,9 +118,9 @@ static void pong(struct rig *rig, uint32_t peer, uint64_t round)
 {
     drive_recv(&rig->drive, peer,
                &(struct zab_msg){.type = ZAB_PONG,
-                                 .link = rig->drive.links[peer],
+                                 .dialogue = rig->drive.dialogues[peer],
                                  .epoch = drive_status(&rig->drive).epoch,
-                                 .round = round});
+                                 .pong.round = round});
     note(rig);
 }
 

@@ -84,7 +84,7 @@ static void who_leaves_tells_its_learners(void **state)
 static void resigning_waits_for_a_successor_in_step(void **state)
 {
     struct drive drive;
-    struct zab_event resign = {.type = ZAB_EV_RESIGN, .flag = true};
+    struct zab_event resign = {.type = ZAB_EV_RESIGN, .is_to_resign = true};
 
     (void)state;
     broadcasting(&drive);
@@ -96,7 +96,7 @@ static void resigning_waits_for_a_successor_in_step(void **state)
     assert_int_equal(drive_status(&drive).state, ZAB_LEADING);
     drive_learner_says(&drive, 1, ZAB_ACK, zxid);
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_COMMIT)->commit, zxid);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_COMMIT)->commit.zxid, zxid);
     assert_non_null(drive_sent(&drive, 1, ZAB_RESIGN));
     drive_release(&drive);
 }
@@ -104,7 +104,7 @@ static void resigning_waits_for_a_successor_in_step(void **state)
 static void resigning_ends_where_nobody_can_take_over(void **state)
 {
     struct drive drive;
-    struct zab_event resign = {.type = ZAB_EV_RESIGN, .flag = true};
+    struct zab_event resign = {.type = ZAB_EV_RESIGN, .is_to_resign = true};
 
     (void)state;
     broadcasting(&drive);
@@ -122,7 +122,7 @@ static void resigning_ends_where_nobody_can_take_over(void **state)
 static void a_full_disk_hands_leadership_over(void **state)
 {
     struct drive drive;
-    struct zab_event low = {.type = ZAB_EV_SPACE, .flag = true};
+    struct zab_event low = {.type = ZAB_EV_SPACE, .is_space_low = true};
 
     (void)state;
     broadcasting(&drive);
@@ -135,13 +135,13 @@ static void a_full_disk_hands_leadership_over(void **state)
 static void with_all_disks_low_it_goes_on_leading(void **state)
 {
     struct drive drive;
-    struct zab_event low = {.type = ZAB_EV_SPACE, .flag = true};
-    struct zab_msg pong = {.type = ZAB_PONG, .flags = ZAB_FLAG_LOW_SPACE};
+    struct zab_event low = {.type = ZAB_EV_SPACE, .is_space_low = true};
+    struct zab_msg pong = {.type = ZAB_PONG, .pong.flags = ZAB_FLAG_LOW_SPACE};
 
     (void)state;
     broadcasting(&drive);
     for (uint32_t id = 1; id <= 2; id++) {
-        pong.link = drive.links[id];
+        pong.dialogue = drive.dialogues[id];
         drive_recv(&drive, id, &pong);
     }
     drive_step(&drive, &low);
@@ -229,7 +229,8 @@ static size_t place_of(const struct drive *drive, uint32_t peer, enum zab_msg_ty
     for (size_t i = 0; i < drive->seen_count; i++) {
         const struct zab_effect *effect = &drive->seen[i];
 
-        if (effect->type == ZAB_FX_SEND && effect->peer == peer && effect->msg.type == type) {
+        if (effect->type == ZAB_FX_SEND && effect->send.peer == peer &&
+            effect->send.msg.type == type) {
             return i;
         }
     }
@@ -251,7 +252,7 @@ static void a_leader_commits_the_loss_of_its_seat_and_leaves(void **state)
     assert_int_equal(zab_config(drive.zab)->members[2].incarnation, NEW_DISK);
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     for (uint32_t id = 1; id <= 2; id++) {
-        assert_int_equal(drive_sent(&drive, id, ZAB_UPTODATE)->commit, start);
+        assert_int_equal(drive_sent(&drive, id, ZAB_UPTODATE)->commit.zxid, start);
         assert_true(place_of(&drive, id, ZAB_UPTODATE) < place_of(&drive, id, ZAB_RESIGN));
         assert_true(place_of(&drive, id, ZAB_RESIGN) < SIZE_MAX);
     }
@@ -269,9 +270,9 @@ static void a_disk_without_a_seat_does_not_lead_again(void **state)
     drive_learner_says(&drive, 2, ZAB_ACK_NEWLEADER, zxid_make(2, 0));
     const struct zab_msg *vote = drive_sent(&drive, 1, ZAB_VOTE);
 
-    assert_int_equal(vote->state, ZAB_LOOKING);
-    assert_int_equal(vote->leader, 0);
-    assert_int_equal(vote->flags & ZAB_FLAG_ELIGIBLE, 0);
+    assert_int_equal(vote->vote.state, ZAB_LOOKING);
+    assert_int_equal(vote->vote.candidate, 0);
+    assert_int_equal(vote->vote.flags & ZAB_FLAG_ELIGIBLE, 0);
     drive_vote(&drive, 1, 3, zxid_make(2, 0));
     drive_vote(&drive, 2, 3, zxid_make(2, 0));
     drive_tick(&drive, 500);
@@ -293,7 +294,7 @@ static void a_leader_that_is_told_of_the_loss_of_its_seat_leaves(void **state)
     config.members[2].incarnation = NEW_DISK;
     buf_init(&bytes, 1 << 16);
     zab_config_encode(&config, &bytes);
-    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_FOUND, .bytes = buf_slice(&bytes)});
+    drive_recv(&drive, 2, &(struct zab_msg){.type = ZAB_FOUND, .found.config = buf_slice(&bytes)});
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     assert_non_null(drive_sent(&drive, 1, ZAB_RESIGN));
     buf_release(&bytes);

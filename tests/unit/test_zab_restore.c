@@ -21,7 +21,8 @@ static void two_restores_wait_for_the_last(void **state)
     drive_down(&drive, 3);
     drive_log_copy(&drive.theirs, &drive.disk);
     drive_follow_wait(&drive, 3, 8);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(8, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(8, 0)});
     assert_int_equal(drive.delivered_count, 0);
     drive_restored(&drive);
     assert_int_equal(drive.delivered, zxid_make(8, 0));
@@ -33,7 +34,7 @@ static void two_restores_wait_for_the_last(void **state)
 static void a_state_that_was_replaced_on_its_way_is_no_failure(void **state)
 {
     struct drive drive;
-    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_MISSING};
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_MISSING};
 
     (void)state;
     restoring(&drive);
@@ -50,7 +51,7 @@ static void a_state_that_was_replaced_on_its_way_is_no_failure(void **state)
 static void a_state_that_cannot_be_loaded_ends_the_process(void **state)
 {
     struct drive drive;
-    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_CORRUPT};
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_CORRUPT};
 
     (void)state;
     restoring(&drive);
@@ -73,11 +74,11 @@ static void second_install_begun(struct drive *drive)
     drive_clear(drive);
     drive_log_reset(&drive->staged, snap_start + 1, 4712);
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                              .zxid = snap_start + 1,
-                                              .chain = 4712,
-                                              .commit = snap_start + 1,
-                                              .bytes = slice_str("x"),
-                                              .flags = ZAB_FLAG_SNAP_LAST});
+                                              .snap_chunk.start = snap_start + 1,
+                                              .snap_chunk.start_chain = 4712,
+                                              .snap_chunk.end = snap_start + 1,
+                                              .snap_chunk.bytes = slice_str("x"),
+                                              .snap_chunk.flags = ZAB_FLAG_SNAP_LAST});
     assert_non_null(drive_asked(drive, ZAB_PERSIST_SNAP_INSTALL));
 }
 
@@ -87,9 +88,9 @@ static void a_state_may_be_ahead_of_the_news_of_its_install(void **state)
 {
     struct drive drive;
     struct zab_event early = {.type = ZAB_EV_RESTORED,
-                              .zxid = ((zxid_t)6 << 32) + START + 1,
-                              .chain = 4712,
-                              .base = ((zxid_t)6 << 32) + START + 1};
+                              .restored.start = ((zxid_t)6 << 32) + START + 1,
+                              .restored.start_chain = 4712,
+                              .restored.end = ((zxid_t)6 << 32) + START + 1};
 
     (void)state;
     second_install_begun(&drive);
@@ -107,7 +108,7 @@ static void a_state_may_be_ahead_of_the_news_of_its_install(void **state)
 static void a_lost_state_whose_successor_is_refused_ends_the_process(void **state)
 {
     struct drive drive;
-    struct zab_event failed = {.type = ZAB_EV_RESTORED, .err = ERR_CORRUPT};
+    struct zab_event failed = {.type = ZAB_EV_RESTORED, .restored.err = ERR_CORRUPT};
 
     (void)state;
     second_install_begun(&drive);

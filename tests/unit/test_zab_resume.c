@@ -11,13 +11,13 @@ static void piece(struct drive *drive, uint64_t id, uint64_t offset, bool last)
     static uint8_t bytes[100];
 
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                              .zxid = snap_start,
-                                              .chain = 4711,
-                                              .commit = snap_end,
-                                              .offset = offset,
-                                              .snap_id = id,
-                                              .flags = last ? ZAB_FLAG_SNAP_LAST : 0,
-                                              .bytes = slice_make(bytes, sizeof bytes)});
+                                              .snap_chunk.start = snap_start,
+                                              .snap_chunk.start_chain = 4711,
+                                              .snap_chunk.end = snap_end,
+                                              .snap_chunk.offset = offset,
+                                              .snap_chunk.snap_id = id,
+                                              .snap_chunk.flags = last ? ZAB_FLAG_SNAP_LAST : 0,
+                                              .snap_chunk.bytes = slice_make(bytes, sizeof bytes)});
 }
 
 /* The connection to the leader breaks, and there is a new dialogue, up to ACKEPOCH. */
@@ -53,8 +53,8 @@ static void the_leader_is_told_what_is_here(void **state)
     (void)state;
     broken_off(&drive);
     assert_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->snap_id, SNAPSHOT);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->snap_offset, 200);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.snap_id, SNAPSHOT);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.snap_offset, 200);
     drive_release(&drive);
 }
 
@@ -68,7 +68,7 @@ static void the_transfer_resumes_behind_it(void **state)
     piece(&drive, SNAPSHOT, 200, false);
     assert_null(drive_asked(&drive, ZAB_PERSIST_SNAP_BEGIN));
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->offset, 300);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->snap_ack.offset, 300);
     piece(&drive, SNAPSHOT, 300, true);
     entries_to(&drive, END);
     drive_persist(&drive);
@@ -85,8 +85,8 @@ static void what_is_here_stays_over_many_dialogues(void **state)
     broken_off(&drive);
     begin(&drive);
     come_back(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->snap_id, SNAPSHOT);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->snap_offset, 200);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.snap_id, SNAPSHOT);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.snap_offset, 200);
     drive_release(&drive);
 }
 
@@ -100,7 +100,7 @@ static void another_snapshot_begins_at_its_start(void **state)
     piece(&drive, SNAPSHOT + 1, 0, false);
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_BEGIN));
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->offset, 100);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->snap_ack.offset, 100);
     drive_release(&drive);
 }
 
@@ -115,7 +115,7 @@ static void a_part_of_another_snapshot_is_not_put_behind_it(void **state)
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
     come_back(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->snap_id, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.snap_id, 0);
     drive_release(&drive);
 }
 
@@ -139,7 +139,7 @@ static void what_is_here_goes_before_records_for_the_own_log(void **state)
 
     (void)state;
     broken_off(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid_make(3, 2)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = zxid_make(3, 2)});
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
     drive_release(&drive);
 }
@@ -183,7 +183,8 @@ static void whole_but_for_its_log(struct drive *drive, bool quarantined)
 /* The leader's log reaches back to that. */
 static void continue_behind(struct drive *drive, zxid_t zxid)
 {
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid, .commit = snap_end});
+    drive_leader_says(
+        drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = zxid, .sync.target = snap_end});
 }
 
 /* Some of it was still on its way to the disk when the connection broke. */
@@ -197,13 +198,14 @@ static void the_leader_is_told_the_log_of_a_snapshot_that_is_here(void **state)
     const struct zab_msg *ack = drive_sent(&drive, 3, ZAB_ACKEPOCH);
 
     assert_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
-    assert_int_equal(ack->zxid, zxid_make(3, 2)); /* What it has made durable in its own log. */
-    assert_int_equal(ack->base, snap_start);
-    assert_int_equal(ack->range_count, 1);
-    assert_int_equal(ack->ranges[0].epoch, 6);
-    assert_int_equal(ack->ranges[0].first, START + 1);
-    assert_int_equal(ack->ranges[0].last, HERE);
-    assert_int_equal(ack->snap_id, 0);
+    assert_int_equal(ack->ackepoch.last,
+                     zxid_make(3, 2)); /* What it has made durable in its own log. */
+    assert_int_equal(ack->ackepoch.base, snap_start);
+    assert_int_equal(ack->ackepoch.range_count, 1);
+    assert_int_equal(ack->ackepoch.ranges[0].epoch, 6);
+    assert_int_equal(ack->ackepoch.ranges[0].first, START + 1);
+    assert_int_equal(ack->ackepoch.ranges[0].last, HERE);
+    assert_int_equal(ack->ackepoch.snap_id, 0);
     drive_release(&drive);
 }
 
@@ -219,7 +221,7 @@ static void assert_only_the_rest_is_needed(struct drive *drive)
     assert_null(drive_asked(drive, ZAB_PERSIST_SNAP_BEGIN));
     assert_null(drive_asked(drive, ZAB_PERSIST_SNAP_ABORT));
     assert_int_equal(drive_status(drive).last, snap_end);
-    assert_int_equal(drive_effect(drive, ZAB_FX_RESTORE)->zxid, snap_start);
+    assert_int_equal(drive_effect(drive, ZAB_FX_RESTORE)->restore.start, snap_start);
 }
 
 static void only_the_missing_log_is_needed_then(void **state)
@@ -241,7 +243,7 @@ static void it_stays_over_many_dialogues_too(void **state)
     continue_behind(&drive, here);
     come_back(&drive);
     come_back(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->base, snap_start);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.base, snap_start);
     assert_only_the_rest_is_needed(&drive);
     drive_release(&drive);
 }
@@ -261,11 +263,11 @@ static void another_leader_may_send_the_rest(void **state)
     drive_says(&drive, 3, ZAB_FOLLOWING, 2);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_ACKEPOCH)->base, snap_start);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_ACKEPOCH)->ackepoch.base, snap_start);
     assert_only_the_rest_is_needed(&drive);
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(8, 0)));
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_ACK_NEWLEADER)->zxid, zxid_make(8, 0));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(8, 0));
     drive_release(&drive);
 }
 
@@ -275,8 +277,8 @@ static void a_damaged_disk_needs_only_the_rest_too(void **state)
 
     (void)state;
     whole_but_for_its_log(&drive, true);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->zxid, 0);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->base, snap_start);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.last, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.base, snap_start);
     assert_only_the_rest_is_needed(&drive);
     assert_null(drive_asked(&drive, ZAB_PERSIST_RESET));
     assert_true(drive_status(&drive).quarantined);
@@ -315,7 +317,7 @@ static void a_leader_without_that_log_sends_another_snapshot(void **state)
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_BEGIN));
     piece(&drive, SNAPSHOT + 1, 0, false);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->offset, 100);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->snap_ack.offset, 100);
     drive_release(&drive);
 }
 
@@ -329,8 +331,8 @@ static void a_leader_with_another_log_ends_it(void **state)
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
     come_back(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->base, 0);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ranges[0].epoch, 3);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.base, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACKEPOCH)->ackepoch.ranges[0].epoch, 3);
     drive_release(&drive);
 }
 

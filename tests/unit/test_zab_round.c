@@ -25,9 +25,9 @@ static enum err confirm(struct drive *drive, uint64_t token)
 static void answers(struct drive *drive, uint32_t peer, uint64_t round)
 {
     struct zab_msg msg = {.type = ZAB_CONFIRM_ACK,
-                          .link = drive->links[peer],
+                          .dialogue = drive->dialogues[peer],
                           .epoch = drive->promised,
-                          .round = round};
+                          .confirm.round = round};
 
     drive_recv(drive, peer, &msg);
 }
@@ -40,12 +40,12 @@ static void a_round_needs_a_quorum(void **state)
     broadcasting(&drive);
     assert_int_equal(confirm(&drive, 77), ERR_OK);
     assert_null(drive_effect(&drive, ZAB_FX_CONFIRMED));
-    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->round;
+    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round;
 
-    assert_int_equal(drive_sent(&drive, 2, ZAB_CONFIRM)->round, round);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_CONFIRM)->confirm.round, round);
     answers(&drive, 1, round);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->token, 77);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->zxid, zxid_make(1, 0));
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.request, 77);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.zxid, zxid_make(1, 0));
     drive_release(&drive);
 }
 
@@ -57,15 +57,15 @@ static void a_request_waits_for_a_round_that_began_after_it(void **state)
     (void)state;
     broadcasting(&drive);
     (void)confirm(&drive, 1);
-    uint64_t first = drive_sent(&drive, 1, ZAB_CONFIRM)->round;
+    uint64_t first = drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round;
 
     (void)confirm(&drive, 2);
     (void)confirm(&drive, 3);
     assert_int_equal(drive_sent_count(&drive, 1, ZAB_CONFIRM), 1);
     answers(&drive, 1, first);
     assert_int_equal(drive_effect_count(&drive, ZAB_FX_CONFIRMED), 1);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->token, 1);
-    uint64_t second = drive_sent(&drive, 1, ZAB_CONFIRM)->round;
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.request, 1);
+    uint64_t second = drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round;
 
     assert_true(second > first);
     answers(&drive, 2, first);
@@ -97,9 +97,9 @@ static void an_uncounted_learner_does_not_confirm(void **state)
     drive_up_as(&drive, 1, 999, false);
     drive_join(&drive, 1);
     (void)confirm(&drive, 1);
-    answers(&drive, 1, drive_sent(&drive, 1, ZAB_CONFIRM)->round);
+    answers(&drive, 1, drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round);
     assert_null(drive_effect(&drive, ZAB_FX_CONFIRMED));
-    answers(&drive, 2, drive_sent(&drive, 2, ZAB_CONFIRM)->round);
+    answers(&drive, 2, drive_sent(&drive, 2, ZAB_CONFIRM)->confirm.round);
     assert_non_null(drive_effect(&drive, ZAB_FX_CONFIRMED));
     drive_release(&drive);
 }
@@ -112,18 +112,18 @@ static void a_lost_question_is_asked_again(void **state)
     (void)state;
     broadcasting(&drive);
     (void)confirm(&drive, 1);
-    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->round;
+    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round;
 
     drive_clear(&drive);
     drive_tick(&drive, 600);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_CONFIRM)->round, round);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round, round);
     drive_down(&drive, 2);
     drive_up(&drive, 2);
     drive_clear(&drive);
     drive_join(&drive, 2);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_CONFIRM)->round, round);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_CONFIRM)->confirm.round, round);
     answers(&drive, 2, round);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->token, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.request, 1);
     drive_release(&drive);
 }
 
@@ -134,7 +134,7 @@ static void a_change_of_role_drops_rounds(void **state)
     (void)state;
     broadcasting(&drive);
     (void)confirm(&drive, 1);
-    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->round;
+    uint64_t round = drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round;
 
     drive_down(&drive, 1);
     drive_down(&drive, 2);
@@ -145,7 +145,7 @@ static void a_change_of_role_drops_rounds(void **state)
     answers(&drive, 2, round);
     assert_null(drive_effect(&drive, ZAB_FX_CONFIRMED));
     (void)confirm(&drive, 3);
-    assert_true(drive_sent(&drive, 1, ZAB_CONFIRM)->round > round);
+    assert_true(drive_sent(&drive, 1, ZAB_CONFIRM)->confirm.round > round);
     drive_release(&drive);
 }
 
@@ -170,26 +170,26 @@ static void with_one_voter_the_round_ends_at_once(void **state)
     drive_start(&drive);
     drive_persist(&drive);
     assert_int_equal(confirm(&drive, 5), ERR_OK);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->token, 5);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.request, 5);
     drive_release(&drive);
 }
 
 static void a_learners_request_is_answered_to_its_dialogue(void **state)
 {
     struct drive drive;
-    struct zab_msg ask = {.type = ZAB_READ_INDEX, .epoch = 1, .round = 9};
+    struct zab_msg ask = {.type = ZAB_READ_INDEX, .epoch = 1, .read_index.request = 9};
 
     (void)state;
     broadcasting(&drive);
-    ask.link = drive.links[1];
+    ask.dialogue = drive.dialogues[1];
     drive_recv(&drive, 1, &ask);
-    answers(&drive, 2, drive_sent(&drive, 2, ZAB_CONFIRM)->round);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_READ_REPLY)->round, 9);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_READ_REPLY)->zxid, zxid_make(1, 0));
+    answers(&drive, 2, drive_sent(&drive, 2, ZAB_CONFIRM)->confirm.round);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_READ_REPLY)->read_reply.request, 9);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_READ_REPLY)->read_reply.zxid, zxid_make(1, 0));
     drive_clear(&drive);
     drive_recv(&drive, 1, &ask);
     drive_cepoch(&drive, 1, 1, zxid_make(1, 0));
-    answers(&drive, 2, drive_sent(&drive, 2, ZAB_CONFIRM)->round);
+    answers(&drive, 2, drive_sent(&drive, 2, ZAB_CONFIRM)->confirm.round);
     assert_null(drive_sent(&drive, 1, ZAB_READ_REPLY));
     drive_release(&drive);
 }
@@ -206,11 +206,12 @@ static void a_learner_asks_its_leader(void **state)
     assert_int_equal(confirm(&drive, 4), ERR_NOT_READY);
     drive_follow(&drive, 3, 1);
     assert_int_equal(confirm(&drive, 4), ERR_OK);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_READ_INDEX)->round, 4);
-    drive_leader_says(
-        &drive, (struct zab_msg){.type = ZAB_READ_REPLY, .round = 4, .zxid = zxid_make(1, 8)});
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->token, 4);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->zxid, zxid_make(1, 8));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_READ_INDEX)->read_index.request, 4);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_READ_REPLY,
+                                               .read_reply.request = 4,
+                                               .read_reply.zxid = zxid_make(1, 8)});
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.request, 4);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_CONFIRMED)->confirmed.zxid, zxid_make(1, 8));
     drive_release(&drive);
 }
 
@@ -222,12 +223,12 @@ static void a_follower_confirms_only_the_epoch_it_is_with(void **state)
     drive_init(&drive, 1, 3);
     drive_start(&drive);
     drive_follow_stream(&drive, 3, 1);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_CONFIRM, .round = 3});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_CONFIRM, .confirm.round = 3});
     assert_null(drive_sent(&drive, 3, ZAB_CONFIRM_ACK));
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(1, 0)));
     drive_persist(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_CONFIRM, .round = 3});
-    assert_int_equal(drive_sent(&drive, 3, ZAB_CONFIRM_ACK)->round, 3);
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_CONFIRM, .confirm.round = 3});
+    assert_int_equal(drive_sent(&drive, 3, ZAB_CONFIRM_ACK)->confirm.round, 3);
     drive_release(&drive);
 }
 
@@ -245,7 +246,7 @@ static void who_has_promised_more_never_confirms(void **state)
     drive_clear(&drive);
     drive.epoch = 1;
     drive.leader = 3;
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_CONFIRM, .round = 3});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_CONFIRM, .confirm.round = 3});
     assert_null(drive_sent(&drive, 3, ZAB_CONFIRM_ACK));
     drive_release(&drive);
 }
@@ -262,14 +263,16 @@ static void forwarding_needs_a_leader_in_step(void **state)
     assert_int_equal(zab_forward(drive.zab, 1, slice_str("w"), &effects), ERR_NOT_READY);
     drive_follow_wait(&drive, 3, 1);
     assert_int_equal(zab_forward(drive.zab, 1, slice_str("w"), &effects), ERR_NOT_READY);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 0)});
     assert_int_equal(zab_forward(drive.zab, 1, slice_str("w"), &effects), ERR_OK);
     drive_take(&drive, &effects);
-    assert_true(slice_eq(drive_sent(&drive, 3, ZAB_FORWARD)->bytes, slice_str("w")));
-    drive_leader_says(
-        &drive, (struct zab_msg){.type = ZAB_FORWARD_REPLY, .round = 1, .bytes = slice_str("no")});
-    assert_int_equal(drive_effect(&drive, ZAB_FX_REFUSED)->token, 1);
-    assert_true(slice_eq(drive_effect(&drive, ZAB_FX_REFUSED)->bytes, slice_str("no")));
+    assert_true(slice_eq(drive_sent(&drive, 3, ZAB_FORWARD)->forward.bytes, slice_str("w")));
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_FORWARD_REPLY,
+                                               .forward.request = 1,
+                                               .forward.bytes = slice_str("no")});
+    assert_int_equal(drive_effect(&drive, ZAB_FX_REFUSED)->refused.request, 1);
+    assert_true(slice_eq(drive_effect(&drive, ZAB_FX_REFUSED)->refused.bytes, slice_str("no")));
     zab_effects_release(&effects);
     drive_release(&drive);
 }
@@ -278,21 +281,23 @@ static void the_leader_takes_requests_of_learners_in_step(void **state)
 {
     struct drive drive;
     struct zab_effects effects;
-    struct zab_msg forward = {
-        .type = ZAB_FORWARD, .epoch = 1, .round = 8, .bytes = {(const uint8_t *)"w", 1}};
+    struct zab_msg forward = {.type = ZAB_FORWARD,
+                              .epoch = 1,
+                              .forward.request = 8,
+                              .forward.bytes = {(const uint8_t *)"w", 1}};
 
     (void)state;
     broadcasting(&drive);
-    forward.link = drive.links[1];
+    forward.dialogue = drive.dialogues[1];
     drive_recv(&drive, 1, &forward);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_FORWARDED)->peer, 1);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_FORWARDED)->token, 8);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_FORWARDED)->forwarded.peer, 1);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_FORWARDED)->forwarded.request, 8);
     zab_effects_init(&effects);
-    zab_refuse(drive.zab, 1, drive_effect(&drive, ZAB_FX_FORWARDED)->link, 8, slice_str("no"),
-               &effects);
+    zab_refuse(drive.zab, 1, drive_effect(&drive, ZAB_FX_FORWARDED)->forwarded.dialogue, 8,
+               slice_str("no"), &effects);
     drive_take(&drive, &effects);
     zab_effects_release(&effects);
-    assert_int_equal(drive_sent(&drive, 1, ZAB_FORWARD_REPLY)->round, 8);
+    assert_int_equal(drive_sent(&drive, 1, ZAB_FORWARD_REPLY)->forward.request, 8);
     drive_clear(&drive);
     drive_cepoch(&drive, 1, 1, zxid_make(1, 0));
     drive_recv(&drive, 1, &forward);

@@ -12,7 +12,7 @@ static void pieces_are_acknowledged_when_durable(void **state)
     chunk(&drive, 0, false);
     assert_null(drive_sent(&drive, 3, ZAB_SNAP_ACK));
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->offset, 100);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SNAP_ACK)->snap_ack.offset, 100);
     drive_release(&drive);
 }
 
@@ -38,9 +38,9 @@ static void a_snapshot_of_an_epoch_beyond_the_leaders_ends_the_dialogue(void **s
     acked(&drive, false);
     begin(&drive);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                               .zxid = snap_start,
-                                               .commit = zxid_make(drive.epoch + 1, 1),
-                                               .flags = ZAB_FLAG_SNAP_LAST});
+                                               .snap_chunk.start = snap_start,
+                                               .snap_chunk.end = zxid_make(drive.epoch + 1, 1),
+                                               .snap_chunk.flags = ZAB_FLAG_SNAP_LAST});
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     drive_persist(&drive);
     assert_int_equal(drive_status(&drive).last, zxid_make(3, 2));
@@ -77,7 +77,7 @@ static void until_the_switch_the_old_log_stands(void **state)
     assert_null(drive_effect(&drive, ZAB_FX_RESTORE));
     drive_persist(&drive);
     assert_int_equal(drive_status(&drive).last, snap_end);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_RESTORE)->zxid, snap_start);
+    assert_int_equal(drive_effect(&drive, ZAB_FX_RESTORE)->restore.start, snap_start);
     drive_release(&drive);
 }
 
@@ -93,7 +93,7 @@ static void a_role_that_ends_before_the_switch_keeps_the_old_log(void **state)
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
     drive_clear(&drive);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_VOTE)->commit, zxid_make(3, 2));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_VOTE)->vote.last, zxid_make(3, 2));
     drive_release(&drive);
 }
 
@@ -109,7 +109,7 @@ static void a_role_that_ends_during_the_switch_gets_the_new_log(void **state)
     assert_null(drive_asked(&drive, ZAB_PERSIST_SNAP_ABORT));
     drive_clear(&drive);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_VOTE)->commit, snap_end);
+    assert_int_equal(drive_sent(&drive, 2, ZAB_VOTE)->vote.last, snap_end);
     assert_int_equal(drive_status(&drive).committed, snap_end);
     drive_release(&drive);
 }
@@ -170,8 +170,9 @@ static void newleader_after_a_snapshot_is_acknowledged_when_all_stands(void **st
     assert_null(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER));
     drive_restored(&drive);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(7, 0));
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(7, 0)});
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(7, 0));
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(7, 0)});
     assert_int_equal(drive.delivered, zxid_make(7, 0));
     assert_true(drive_status(&drive).serving);
     drive_release(&drive);
@@ -223,12 +224,13 @@ static void staged_records_must_follow_too(void **state)
 static void a_snapshot_of_a_log_that_is_gone_is_forgotten(void **state)
 {
     struct drive drive;
-    struct zab_event stored = {
-        .type = ZAB_EV_STORED_SNAP, .zxid = ((zxid_t)3 << 32) + 2, .base = ((zxid_t)3 << 32) + 1};
+    struct zab_event stored = {.type = ZAB_EV_STORED_SNAP,
+                               .stored_snap.start = ((zxid_t)3 << 32) + 2,
+                               .stored_snap.log_base = ((zxid_t)3 << 32) + 1};
 
     (void)state;
     acked(&drive, true);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = 0});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = 0});
     drive_persist(&drive);
     drive_step(&drive, &stored);
     assert_false(drive.zab->has_snapshot);
@@ -247,11 +249,11 @@ static void a_damaged_disk_says_nothing_of_its_log(void **state)
     const struct zab_msg *cepoch = drive_sent(&drive, 3, ZAB_CEPOCH);
     const struct zab_msg *ack = drive_sent(&drive, 3, ZAB_ACKEPOCH);
 
-    assert_int_equal(cepoch->zxid, 0);
-    assert_true(cepoch->flags & ZAB_FLAG_QUARANTINE);
-    assert_false(cepoch->flags & ZAB_FLAG_ELIGIBLE);
-    assert_int_equal(ack->zxid, 0);
-    assert_int_equal(ack->range_count, 0);
+    assert_int_equal(cepoch->cepoch.last, 0);
+    assert_true(cepoch->cepoch.flags & ZAB_FLAG_QUARANTINE);
+    assert_false(cepoch->cepoch.flags & ZAB_FLAG_ELIGIBLE);
+    assert_int_equal(ack->ackepoch.last, 0);
+    assert_int_equal(ack->ackepoch.range_count, 0);
     drive_release(&drive);
 }
 
@@ -273,7 +275,7 @@ static void the_mark_goes_after_the_refill_and_before_the_acknowledgement(void *
     assert_null(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER));
     assert_true(drive_status(&drive).quarantined);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(7, 0));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(7, 0));
     assert_false(drive_status(&drive).quarantined);
     drive_release(&drive);
 }
@@ -286,13 +288,13 @@ static void a_refill_without_snapshot_starts_from_nothing(void **state)
     (void)state;
     acked(&drive, true);
     drive_log_reset(&drive.theirs, 0, 0);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = 0});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = 0});
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_RESET));
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(1, 0)), 0);
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(7, 0)));
     drive_persist(&drive);
-    assert_int_equal(drive_effect(&drive, ZAB_FX_RESTORE)->zxid, 0);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(7, 0));
+    assert_int_equal(drive_effect(&drive, ZAB_FX_RESTORE)->restore.start, 0);
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(7, 0));
     assert_false(drive.quarantined);
     drive_release(&drive);
 }
@@ -305,16 +307,17 @@ static void a_refill_counts_once_it_has_caught_up(void **state)
     (void)state;
     acked(&drive, true);
     drive_log_reset(&drive.theirs, 0, 0);
-    drive_leader_says(&drive,
-                      (struct zab_msg){.type = ZAB_SYNC, .zxid = 0, .commit = zxid_make(7, 2)});
+    drive_leader_says(
+        &drive,
+        (struct zab_msg){.type = ZAB_SYNC, .sync.common = 0, .sync.target = zxid_make(7, 2)});
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(7, 0)));
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(7, 1)), 0);
     drive_persist(&drive);
     assert_null(drive_asked(&drive, ZAB_PERSIST_RELEASE));
-    assert_int_equal(drive_sent(&drive, 3, ZAB_SYNC_ACK)->zxid, zxid_make(7, 1));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SYNC_ACK)->ack.zxid, zxid_make(7, 1));
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(7, 2)), 0);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(7, 2));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(7, 2));
     drive_release(&drive);
 }
 
@@ -324,7 +327,7 @@ static void a_leader_that_believes_a_damaged_log_is_left(void **state)
 
     (void)state;
     acked(&drive, true);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid_make(3, 2)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = zxid_make(3, 2)});
     assert_int_equal(drive_status(&drive).state, ZAB_LOOKING);
     drive_release(&drive);
 }
@@ -339,20 +342,21 @@ static void a_diverged_replica_starts_over(void **state)
     drive_start(&drive);
     drive_follow(&drive, 3, 1);
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(1, 1)), 0);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid_make(1, 1)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(1, 1)});
     drive_persist(&drive);
     assert_int_equal(drive.delivered, zxid_make(1, 1));
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_STRANGER, .flags = ZAB_FLAG_DIVERGED});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_STRANGER, .stranger.flags = ZAB_FLAG_DIVERGED});
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
     assert_false(drive_status(&drive).serving);
     drive_clear(&drive);
     drive_persist(&drive);
-    assert_false(drive_sent(&drive, 3, ZAB_VOTE)->flags & ZAB_FLAG_ELIGIBLE);
+    assert_false(drive_sent(&drive, 3, ZAB_VOTE)->vote.flags & ZAB_FLAG_ELIGIBLE);
     drive_says(&drive, 2, ZAB_FOLLOWING, 3);
     drive_says(&drive, 3, ZAB_LEADING, 3);
     assert_int_equal(drive_status(&drive).state, ZAB_OBSERVING);
     drive_leader_says(&drive, (struct zab_msg){.type = ZAB_NEWEPOCH});
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = 0});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = 0});
     drive.restores_by_hand = true;
     drive_persist(&drive);
     assert_int_equal(drive_status(&drive).delivered, 0);
@@ -360,7 +364,8 @@ static void a_diverged_replica_starts_over(void **state)
     drive_newleader(&drive, drive.theirs.recs[0]);
     drive_entry(&drive, drive.theirs.recs[1], 0);
     drive_persist(&drive);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(1, 1)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(1, 1)});
     assert_int_equal(drive.delivered, zxid_make(1, 1));
     assert_false(drive.quarantined);
     drive_release(&drive);
@@ -374,8 +379,8 @@ static void a_rolled_back_replica_starts_over(void **state)
     drive_init(&drive, 1, 3);
     drive_start(&drive);
     drive_follow_cepoch(&drive, 3);
-    drive_leader_says(&drive,
-                      (struct zab_msg){.type = ZAB_STRANGER, .flags = ZAB_FLAG_ROLLED_BACK});
+    drive_leader_says(
+        &drive, (struct zab_msg){.type = ZAB_STRANGER, .stranger.flags = ZAB_FLAG_ROLLED_BACK});
     assert_non_null(drive_asked(&drive, ZAB_PERSIST_QUARANTINE));
     drive_persist(&drive);
     assert_true(drive.quarantined);
@@ -385,7 +390,7 @@ static void a_rolled_back_replica_starts_over(void **state)
 static void somebody_who_does_not_lead_us_cannot_send_us_away(void **state)
 {
     struct drive drive;
-    struct zab_msg msg = {.type = ZAB_STRANGER, .flags = ZAB_FLAG_DIVERGED};
+    struct zab_msg msg = {.type = ZAB_STRANGER, .stranger.flags = ZAB_FLAG_DIVERGED};
 
     (void)state;
     drive_init(&drive, 1, 3);

@@ -116,11 +116,11 @@ static void a_disk_is_admitted_to_a_vacant_seat(void **state)
 static void says_leading(struct drive *drive, uint32_t peer, uint32_t voters)
 {
     struct zab_msg msg = {.type = ZAB_VOTE,
-                          .state = ZAB_LEADING,
-                          .round = drive->round,
-                          .leader = peer,
-                          .voters = voters,
-                          .flags = ZAB_FLAG_ELIGIBLE};
+                          .vote.state = ZAB_LEADING,
+                          .vote.round = drive->round,
+                          .vote.candidate = peer,
+                          .vote.voters = voters,
+                          .vote.flags = ZAB_FLAG_ELIGIBLE};
 
     drive_recv(drive, peer, &msg);
 }

@@ -15,7 +15,7 @@ static void ready(struct drive *drive)
 
 static void sync_to(struct drive *drive, zxid_t zxid)
 {
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .zxid = zxid});
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .sync.common = zxid});
 }
 
 static void refused(const struct drive *drive)
@@ -35,7 +35,7 @@ static void a_common_log_takes_records_at_once(void **state)
     drive_follow_stream(&drive, 3, 4);
     assert_null(drive_asked(&drive, ZAB_PERSIST_TRUNCATE));
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(4, 0)));
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_APPEND)->rec->zxid, zxid_make(4, 0));
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_APPEND)->append.rec->zxid, zxid_make(4, 0));
     drive_release(&drive);
 }
 
@@ -48,7 +48,7 @@ static void a_longer_tail_is_cut(void **state)
     ready(&drive);
     drive_follow_acked(&drive, 3, 4);
     sync_to(&drive, zxid_make(3, 2));
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_TRUNCATE)->zxid, zxid_make(3, 2));
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_TRUNCATE)->truncate.zxid, zxid_make(3, 2));
     drive_persist(&drive);
     assert_int_equal(drive_log_last(&drive.disk), zxid_make(3, 2));
     assert_int_equal(drive_status(&drive).last, zxid_make(3, 2));
@@ -69,7 +69,7 @@ static void records_wait_for_the_cut(void **state)
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(4, 1)), 0);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
     drive_persist_next(&drive);
-    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_APPEND)->rec->zxid, zxid_make(4, 1));
+    assert_int_equal(drive_asked(&drive, ZAB_PERSIST_APPEND)->append.rec->zxid, zxid_make(4, 1));
     drive_persist(&drive);
     assert_int_equal(drive_log_last(&drive.disk), zxid_make(4, 1));
     assert_non_null(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER));
@@ -227,17 +227,17 @@ static void records_of_another_epochs_dialogue_are_dropped(void **state)
     drive_follow(&drive, 3, 4);
     drive_clear(&drive);
     struct zab_msg msg = {.type = ZAB_ENTRY,
-                          .link = drive.link,
+                          .dialogue = drive.dialogue,
                           .epoch = 3,
-                          .rec = drive_log_add(&drive.theirs, zxid_make(4, 1))};
+                          .entry.rec = drive_log_add(&drive.theirs, zxid_make(4, 1))};
 
     drive_recv(&drive, 3, &msg);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
     msg.epoch = 4;
-    msg.link--;
+    msg.dialogue--;
     drive_recv(&drive, 3, &msg);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
-    msg.link++;
+    msg.dialogue++;
     drive_recv(&drive, 2, &msg);
     assert_null(drive_asked(&drive, ZAB_PERSIST_APPEND));
     drive_release(&drive);
@@ -261,7 +261,7 @@ static void newleader_is_acknowledged_when_its_record_is_durable(void **state)
     assert_int_equal(drive_log_last(&drive.disk), zxid_make(4, 0));
     assert_null(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER));
     drive_persist_next(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(5, 0));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(5, 0));
     drive_release(&drive);
 }
 
@@ -275,7 +275,7 @@ static void synchronisation_is_acknowledged_by_a_type_that_never_counts(void **s
     sync_to(&drive, zxid_make(3, 4));
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(4, 0)), 0);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_SYNC_ACK)->zxid, zxid_make(4, 0));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_SYNC_ACK)->ack.zxid, zxid_make(4, 0));
     assert_null(drive_sent(&drive, 3, ZAB_ACK));
     drive_release(&drive);
 }
@@ -291,10 +291,10 @@ static void proposals_before_the_acknowledgement_are_covered_by_it(void **state)
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(4, 0)));
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(4, 1)), 0);
     drive_persist_next(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(4, 0));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(4, 0));
     assert_null(drive_sent(&drive, 3, ZAB_ACK));
     drive_persist_next(&drive);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK)->zxid, zxid_make(4, 1));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK)->ack.zxid, zxid_make(4, 1));
     drive_release(&drive);
 }
 
@@ -309,7 +309,7 @@ static void a_learner_that_has_the_epochs_start_acknowledges_at_once(void **stat
     drive_clear(&drive);
     drive_follow_stream(&drive, 3, 4);
     drive_newleader(&drive, NULL);
-    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->zxid, zxid_make(4, 0));
+    assert_int_equal(drive_sent(&drive, 3, ZAB_ACK_NEWLEADER)->ack.zxid, zxid_make(4, 0));
     drive_release(&drive);
 }
 
@@ -324,7 +324,7 @@ static void commit_before_the_epochs_start_is_durable_says_nothing(void **state)
     ready(&drive);
     drive_follow_stream(&drive, 3, 4);
     drive_newleader(&drive, drive_log_add(&drive.theirs, zxid_make(4, 0)));
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid_make(4, 0)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(4, 0)});
     assert_int_equal(drive.delivered_count, 0);
     drive_persist(&drive);
     assert_int_equal(drive.delivered_count, 0);
@@ -341,7 +341,8 @@ static void it_serves_after_uptodate_and_not_before(void **state)
     ready(&drive);
     drive_follow_wait(&drive, 3, 4);
     assert_false(drive_status(&drive).serving);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(4, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(4, 0)});
     drive_fetched(&drive);
     assert_true(drive_status(&drive).serving);
     assert_int_equal(drive.delivered, zxid_make(4, 0));
@@ -355,7 +356,8 @@ static void uptodate_out_of_place_is_refused(void **state)
     (void)state;
     ready(&drive);
     drive_follow_stream(&drive, 3, 4);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_UPTODATE, .commit = zxid_make(4, 0)});
+    drive_leader_says(&drive,
+                      (struct zab_msg){.type = ZAB_UPTODATE, .commit.zxid = zxid_make(4, 0)});
     assert_non_null(drive_effect(&drive, ZAB_FX_DISCONNECT));
     assert_false(drive_status(&drive).serving);
     drive_release(&drive);
@@ -383,7 +385,7 @@ static void delivery_waits_for_the_own_disk(void **state)
     ready(&drive);
     drive_follow(&drive, 3, 4);
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(4, 1)), 0);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid_make(4, 1)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(4, 1)});
     assert_int_equal(drive.delivered, zxid_make(4, 0));
     drive_persist(&drive);
     assert_int_equal(drive.delivered, zxid_make(4, 1));
@@ -397,7 +399,7 @@ static void a_watermark_ahead_of_the_log_is_remembered(void **state)
     (void)state;
     ready(&drive);
     drive_follow(&drive, 3, 4);
-    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit = zxid_make(4, 2)});
+    drive_leader_says(&drive, (struct zab_msg){.type = ZAB_COMMIT, .commit.zxid = zxid_make(4, 2)});
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(4, 1)), 0);
     drive_entry(&drive, drive_log_add(&drive.theirs, zxid_make(4, 2)), 0);
     drive_persist(&drive);
@@ -418,7 +420,7 @@ static void a_role_that_ends_while_cutting_leaves_a_sound_log(void **state)
     drive_down(&drive, 3);
     drive_clear(&drive);
     drive_persist(&drive);
-    assert_int_equal(drive_sent(&drive, 2, ZAB_VOTE)->zxid, zxid_make(3, 2));
+    assert_int_equal(drive_sent(&drive, 2, ZAB_VOTE)->vote.candidate_last, zxid_make(3, 2));
     drive_follow(&drive, 3, 5);
     assert_int_equal(drive.delivered, zxid_make(5, 0));
     drive_release(&drive);

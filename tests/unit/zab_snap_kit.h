@@ -57,7 +57,7 @@ static inline void acked(struct drive *drive, bool quarantined)
 
 static inline void begin(struct drive *drive)
 {
-    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .flags = ZAB_FLAG_SNAP});
+    drive_leader_says(drive, (struct zab_msg){.type = ZAB_SYNC, .sync.flags = ZAB_FLAG_SNAP});
 }
 
 static inline void chunk(struct drive *drive, uint64_t offset, bool last)
@@ -65,12 +65,12 @@ static inline void chunk(struct drive *drive, uint64_t offset, bool last)
     static const uint8_t bytes[100];
 
     drive_leader_says(drive, (struct zab_msg){.type = ZAB_SNAP_CHUNK,
-                                              .zxid = snap_start,
-                                              .chain = 4711,
-                                              .commit = snap_end,
-                                              .offset = offset,
-                                              .flags = last ? ZAB_FLAG_SNAP_LAST : 0,
-                                              .bytes = slice_make(bytes, sizeof bytes)});
+                                              .snap_chunk.start = snap_start,
+                                              .snap_chunk.start_chain = 4711,
+                                              .snap_chunk.end = snap_end,
+                                              .snap_chunk.offset = offset,
+                                              .snap_chunk.flags = last ? ZAB_FLAG_SNAP_LAST : 0,
+                                              .snap_chunk.bytes = slice_make(bytes, sizeof bytes)});
 }
 
 static inline void whole_snapshot(struct drive *drive)
