@@ -21,30 +21,6 @@ enum {
     TREE_BYTES_MIN = 1 << 20 /* Of maxTreeBytes; a smaller one is a slip of the pen. */
 };
 
-bool config_is_loopback(const char *host)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-
-    if (inet_pton(AF_INET, host, &v4) == 1) {
-        return ntohl(v4.s_addr) >> 24 == 127;
-    }
-    if (inet_pton(AF_INET6, host, &v6) == 1) {
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    }
-    return !strcmp(host, "localhost");
-}
-
-const struct config_server *config_self(const struct config *config)
-{
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        if (config->servers[i].id == config->id) {
-            return &config->servers[i];
-        }
-    }
-    UNREACHABLE();
-}
-
 static void add_single(struct config *config)
 {
     struct config_server *server = &config->servers[0];

@@ -31,6 +31,9 @@ enum err config_fail(struct config_loader *loader, const char *format, ...)
 void config_warn(struct config_loader *loader, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The row of a key and its place in the table; NULL: there is no such key. */
+const struct config_row *config_find(const char *key, size_t *ret_index);
+
 /* False: the row's field has the default. */
 bool config_is_given(const struct config_loader *loader, const char *key);
 

@@ -1,5 +1,6 @@
-#include "server/config/config.h"
-
+/*
+ * Loading: the defaults, then the file, the environment and the flags, each over what came before.
+ */
 #include "base/check.h"
 #include "base/mem.h"
 #include "server/config/config_int.h"
@@ -7,7 +8,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -21,52 +21,6 @@ static const char env_prefix[] = "ZABRA_";
 static const char env_server_prefix[] = "ZABRA_SERVER_";
 static const char server_prefix[] = "server.";
 
-static void put_line(char *to, const char *format, va_list args)
-{
-    (void)vsnprintf(to, CONFIG_ERROR_MAX, format, args);
-    for (char *pos = to; *pos; pos++) {
-        if ((unsigned char)*pos < ' ') {
-            *pos = ' ';
-        }
-    }
-}
-
-enum err config_fail(struct config_loader *loader, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    put_line(loader->report->error, format, args);
-    va_end(args);
-    return ERR_CONFIG;
-}
-
-void config_warn(struct config_loader *loader, const char *format, ...)
-{
-    struct config_report *report = loader->report;
-    va_list args;
-
-    if (report->warning_count < CONFIG_WARNINGS_MAX) {
-        va_start(args, format);
-        put_line(report->warnings[report->warning_count++], format, args);
-        va_end(args);
-    }
-}
-
-static const struct config_row *find_row(const char *key, size_t *ret_index)
-{
-    const struct config_row *rows;
-    size_t count = config_rows(&rows);
-
-    for (size_t i = 0; i < count; i++) {
-        if (!strcmp(rows[i].key, key)) {
-            *ret_index = i;
-            return &rows[i];
-        }
-    }
-    return NULL;
-}
-
 /* The functions, not the macros of the same names. */
 static int to_lower(char letter)
 {
@@ -76,15 +30,6 @@ static int to_lower(char letter)
 static int to_upper(char letter)
 {
     return (toupper)((unsigned char)letter);
-}
-
-bool config_is_given(const struct config_loader *loader, const char *key)
-{
-    size_t index = 0;
-    const struct config_row *row = find_row(key, &index);
-
-    ASSERT(row);
-    return loader->set_by[index] != CONFIG_FROM_DEFAULT;
 }
 
 static size_t least(size_t a, size_t b, size_t c)
@@ -152,7 +97,7 @@ static bool is_key(const char *key)
 {
     size_t index = 0;
 
-    return strncmp(key, server_prefix, sizeof(server_prefix) - 1) == 0 || find_row(key, &index);
+    return strncmp(key, server_prefix, sizeof(server_prefix) - 1) == 0 || config_find(key, &index);
 }
 
 static enum err set_key(struct config_loader *loader, const char *key, const char *value)
@@ -163,7 +108,7 @@ static enum err set_key(struct config_loader *loader, const char *key, const cha
         return config_set_server(loader, key + sizeof(server_prefix) - 1, value);
     }
 
-    const struct config_row *row = find_row(key, &index);
+    const struct config_row *row = config_find(key, &index);
 
     if (!row) {
         return unknown_key(loader, key);
