@@ -176,28 +176,6 @@ static void say_role(struct core *core)
     }
 }
 
-/* One line when the wall clock becomes wrong, and one when it is right again. */
-void core_say_clock(struct core *core, const struct replica_status *status)
-{
-    int64_t ahead_ms = status->clock_ahead_ms;
-    int64_t off_ms = ahead_ms < 0 ? -ahead_ms : ahead_ms;
-
-    if (!status->clock_known) {
-        return;
-    }
-    if (!core->clock_wrong && off_ms > CLOCK_WRONG_MS) {
-        core->clock_wrong = true;
-        log_warn(
-            "clock",
-            "the wall clock of this replica is %.1f s %s what a majority of the voters' clocks "
-            "have reached; set it right and keep it so (chrony, systemd-timesyncd)",
-            (double)off_ms / 1000.0, ahead_ms > 0 ? "ahead of" : "behind");
-    } else if (core->clock_wrong && off_ms < CLOCK_RIGHT_MS) {
-        core->clock_wrong = false;
-        log_info("clock", "the wall clock agrees with a majority of the voters again");
-    }
-}
-
 void core_run_effects(struct server *server)
 {
     struct core *core = &server->core;
@@ -410,6 +388,38 @@ static void tell_host(struct server *server)
     replica_host(server->core.replica, &host);
 }
 
+/* One line when the wall clock becomes wrong, and one when it is right again. */
+static void say_clock(struct core *core, const struct replica_status *status)
+{
+    int64_t ahead_ms = status->clock_ahead_ms;
+    int64_t off_ms = ahead_ms < 0 ? -ahead_ms : ahead_ms;
+
+    if (!status->clock_known) {
+        return;
+    }
+    if (!core->clock_wrong && off_ms > CLOCK_WRONG_MS) {
+        core->clock_wrong = true;
+        log_warn(
+            "clock",
+            "the wall clock of this replica is %.1f s %s what a majority of the voters' clocks "
+            "have reached; set it right and keep it so (chrony, systemd-timesyncd)",
+            (double)off_ms / 1000.0, ahead_ms > 0 ? "ahead of" : "behind");
+    } else if (core->clock_wrong && off_ms < CLOCK_RIGHT_MS) {
+        core->clock_wrong = false;
+        log_info("clock", "the wall clock agrees with a majority of the voters again");
+    }
+}
+
+static void publish(struct server *server)
+{
+    struct replica_status status;
+
+    tell_host(server);
+    replica_status(server->core.replica, &status);
+    say_clock(&server->core, &status);
+    gate_publish(&server->gate, &status);
+}
+
 static void end_turn(struct server *server)
 {
     struct core *core = &server->core;
@@ -423,8 +433,7 @@ static void end_turn(struct server *server)
     if (core->publish_now || core->now_ms - core->published_ms >= PUBLISH_MS) {
         core->published_ms = core->now_ms;
         core->publish_now = false;
-        tell_host(server);
-        gate_publish(&server->gate);
+        publish(server);
     }
 }
 
@@ -497,10 +506,9 @@ static void watch_mailbox(struct server *server, struct loop_watch *watch, struc
     loop_add(&server->core.loop, watch);
 }
 
-enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
+void core_open(struct server *server)
 {
     struct core *core = &server->core;
-    enum err err = ERR_OK;
 
     loop_init(&core->loop);
     /* On a single processor nobody else could do what is looked for. */
@@ -514,16 +522,11 @@ enum err core_open(struct server *server, char error[SERVER_ERROR_MAX])
     replica_effects_init(&core->effects);
     core->replica = replica_new(&server->options);
     core->now_ms = server->options.zab.now_ms;
-    if (server->config->peer_port != 0) {
-        err = core_open_peers(server, error);
-    }
-    return err;
 }
 
 void core_start(struct server *server)
 {
-    tell_host(server);
-    gate_publish(&server->gate);
+    publish(server);
     atomic_store(&server->core.turn_ms, os_now_ms());
     thread_start(&server->core.thread, "zabra-core", body, server);
 }

@@ -142,6 +142,10 @@ static void on_duplicate(void *ctx, uint32_t id, const char *text)
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
+
+    if (config->peer_port == 0) {
+        return ERR_OK;
+    }
     struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
     struct tcp_handler handler = {.on_up = on_up,
                                   .on_down = on_down,

@@ -9,9 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-const char gate_disk_is_low[] =
-    "the disk is nearly full: there is no room for the next segment of the log";
-
 static enum sign_role role_of(const struct gate *gate, const struct zab_status *status)
 {
     return sign_role_of(status, config_self(gate->server->config)->voter);
@@ -81,21 +78,17 @@ void gate_release(struct gate *gate)
     (void)pthread_mutex_destroy(&gate->mutex);
 }
 
-/* Core thread. */
-void gate_publish(struct gate *gate)
+void gate_publish(struct gate *gate, const struct replica_status *status)
 {
     struct core *core = &gate->server->core;
     struct zab_peer_status peers[ZAB_MEMBERS_MAX];
     struct publication *to = &gate->published;
-    struct replica_status status;
     struct store_figures figures;
     size_t count = zab_peers(replica_zab(core->replica), peers, ZAB_MEMBERS_MAX);
 
-    replica_status(core->replica, &status);
-    core_say_clock(core, &status);
     store_figures(gate->server->store, &figures);
     (void)pthread_mutex_lock(&gate->mutex);
-    to->replica = status;
+    to->replica = *status;
     to->config = *zab_config(replica_zab(core->replica));
     to->peer_count = count;
     for (size_t i = 0; i < count; i++) {
@@ -110,11 +103,11 @@ void gate_publish(struct gate *gate)
     to->at_ms = core->now_ms;
     to->store = figures;
     (void)pthread_mutex_unlock(&gate->mutex);
-    atomic_store(&gate->role, (uint32_t)role_of(gate, &status.zab));
-    atomic_store(&gate->aside, status.aside);
-    atomic_store(&gate->readable, status.readable);
-    atomic_store(&gate->applied, status.applied);
-    atomic_store(&gate->heard_ms, status.zab.heard_ms);
+    atomic_store(&gate->role, (uint32_t)role_of(gate, &status->zab));
+    atomic_store(&gate->aside, status->aside);
+    atomic_store(&gate->readable, status->readable);
+    atomic_store(&gate->applied, status->applied);
+    atomic_store(&gate->heard_ms, status->zab.heard_ms);
     atomic_store(&gate->history, to->config.history);
 }
 
@@ -269,120 +262,4 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     if (failed) {
         metric_add(&gate->op_failed[index], 1);
     }
-}
-
-/* ---- Health. ---- */
-
-static void check_add(struct gate_check *checks, size_t *count, const char *name, bool ok,
-                      const char *text)
-{
-    ASSERT(*count < GATE_CHECKS_MAX);
-
-    struct gate_check *check = &checks[(*count)++];
-
-    check->name = name;
-    check->ok = ok;
-    (void)snprintf(check->text, sizeof check->text, "%s", text);
-}
-
-size_t gate_livez(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
-{
-    size_t count = 0;
-    uint64_t turn_ms = atomic_load(&gate->server->core.turn_ms);
-    uint64_t now_ms = os_now_ms();
-    bool turns = now_ms < turn_ms + LIVE_TURN_MS;
-
-    check_add(checks, &count, "core", turns,
-              turns ? "the core thread turns" : "the core thread has not turned for seconds");
-    return count;
-}
-
-/* A replica that finds no leader is mostly one that its peers refuse, or that refuses them. */
-static void explain_no_leader(struct gate *gate, char *text, size_t size)
-{
-    const struct config *config = gate->server->config;
-    int len = snprintf(text, size, "no leader is known");
-
-    (void)pthread_mutex_lock(&gate->mutex);
-    if (gate->published.not_listening[0] != '\0') {
-        len += snprintf(text + len, size - (size_t)len, "; other replicas cannot connect yet: %s",
-                        gate->published.not_listening);
-    }
-    for (uint32_t i = 0; i < config->server_count && len > 0 && (size_t)len < size; i++) {
-        const char *why = gate->published.told[i].refused;
-
-        if (why[0] != '\0') {
-            len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
-                            config->servers[i].id, why);
-        }
-    }
-    (void)pthread_mutex_unlock(&gate->mutex);
-}
-
-/* A full tree makes no replica unready: reads, deletes and the end of sessions go on, and another
- * replica would refuse the same writes. */
-static void check_tree(struct gate *gate, struct gate_check *checks, size_t *count)
-{
-    struct gate_figures figures;
-    struct prep_room room;
-    char text[GATE_CHECK_TEXT_MAX] = "the tree has no bound: no replica knows its memory";
-
-    gate_figures(gate, &figures);
-    (void)pthread_mutex_lock(&gate->mutex);
-    room = gate->published.replica.room;
-    (void)pthread_mutex_unlock(&gate->mutex);
-    if (room.bytes_max != 0) {
-        (void)snprintf(text, sizeof text,
-                       "the tree takes %" PRIu64 " of %" PRIu64 " bytes (maxTreeBytes of replica "
-                       "%" PRIu32 ")%s",
-                       figures.memory_bytes, room.bytes_max, room.member,
-                       figures.memory_bytes >= room.bytes_max
-                           ? ": it is full, only what frees memory passes"
-                           : "");
-    }
-    check_add(checks, count, "tree", true, text);
-}
-
-static void check_disk(struct gate *gate, struct gate_check *checks, size_t *count)
-{
-    const char *aside = atomic_load(&gate->aside);
-    bool low = atomic_load(&gate->server->bulk.low);
-    bool lacks_files = atomic_load(&gate->server->log.lacks_files);
-
-    check_add(checks, count, "disk", !aside && !low && !lacks_files,
-              lacks_files ? "out of file descriptors: nothing is acknowledged"
-              : aside     ? aside
-                          : (low ? gate_disk_is_low : "there is disk space"));
-}
-
-size_t gate_readyz(struct gate *gate, struct gate_check checks[GATE_CHECKS_MAX])
-{
-    struct gate_status status;
-    char no_leader[GATE_CHECK_TEXT_MAX];
-    const char *why = "";
-    size_t count = 0;
-
-    gate_status(gate, &status);
-    (void)pthread_mutex_lock(&gate->mutex);
-    const char *reason = gate->published.replica.zab.reason;
-    const char *text = reason ? reason : ""; /* Nothing is published before the first turn. */
-    bool voting = !gate->published.replica.zab.quarantined &&
-                  !gate->published.replica.zab.stranger && !gate->published.replica.zab.founding;
-
-    (void)pthread_mutex_unlock(&gate->mutex);
-    check_add(checks, &count, "member", voting,
-              voting ? "this disk is a member of the cluster" : text);
-    explain_no_leader(gate, no_leader, sizeof no_leader);
-    check_add(checks, &count, "leader", status.leader != 0,
-              status.leader != 0 ? "a leader is known" : no_leader);
-    check_add(checks, &count, "in_step", status.in_step,
-              status.in_step ? "in step with the leader" : text);
-    bool fresh = gate_check_local(gate, &why) == ERR_OK;
-
-    check_add(checks, &count, "fresh", fresh, fresh ? "heard from the leader lately" : why);
-    check_disk(gate, checks, &count);
-    check_tree(gate, checks, &count);
-    check_add(checks, &count, "not_draining", !status.draining,
-              status.draining ? "shutting down" : "not shutting down");
-    return count;
 }

@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+const char gate_disk_is_low[] =
+    "the disk is nearly full: there is no room for the next segment of the log";
+
 static struct publication *copy_published(struct gate *gate)
 {
     struct publication *copy = mem_alloc(sizeof *copy);

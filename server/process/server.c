@@ -229,7 +229,8 @@ static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
     }
     mem_free(report);
     if (err == ERR_OK) {
-        err = core_open(server, error);
+        core_open(server);
+        err = core_open_peers(server, error);
     }
     recover_release(&server->options);
     return err;

@@ -1,5 +1,5 @@
 /*
- * server_int.h - the parts of the process, shared by server.c, core.c, log_thread.c, bulk.c and
+ * server_int.h - the parts of the process, shared by server.c, core*.c, log_thread.c, bulk.c and
  * gate*.c only. Each part says which thread owns it.
  */
 #ifndef SERVER_SERVER_INT_H
@@ -281,17 +281,20 @@ struct server {
 /* Ports, names and directory; opens nothing for good and writes nothing. ERR_CONFIG with one line.
  */
 enum err server_check(const struct config *config, char error[SERVER_ERROR_MAX]);
-enum err core_open(struct server *server, char error[SERVER_ERROR_MAX]);
+void core_open(struct server *server);
 void core_start(struct server *server);
 void core_stop(struct server *server);
 void core_run_effects(struct server *server);
-void core_say_clock(struct core *core, const struct replica_status *status);
 void core_step(struct server *server, struct zab_event *event); /* At the present time. */
+
+/* Between core_open and core_start; does nothing for a single replica. */
 enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX]);
 void core_halt(const char *text); /* Does not return. */
 void gate_init(struct gate *gate, struct server *server);
 void gate_release(struct gate *gate);
-void gate_publish(struct gate *gate);
+
+/* Core thread: what other threads may know from now on. */
+void gate_publish(struct gate *gate, const struct replica_status *status);
 
 void gate_guard_log(struct gate *gate, uint64_t now_ms); /* Failed credentials: each second. */
 
