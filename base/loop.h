@@ -73,8 +73,9 @@ int loop_run_once(struct loop *loop, int timeout_ms);
 /* Sockets. All return a descriptor >= 0 or a negative errno. */
 int loop_listen(const struct sockaddr *addr, socklen_t len, int backlog);
 
-/* Whether loop_listen would do: the descriptor holds the address and lets nobody in. Who listens,
- * if only for a moment, has the kernel complete handshakes, and resets them when it closes. */
+/* Tries whether loop_listen would succeed. The descriptor holds the address and lets no client in:
+ * a socket that listens, if only for a moment, completes handshakes and resets them when it closes.
+ */
 int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 /* On a socket that listens, for all that it accepts: the kernel takes no more than about `bytes`
  * beyond what it may send now. Without it, up to 4 MB wait there for each client that reads
@@ -82,15 +83,11 @@ int loop_try_listen(const struct sockaddr *addr, socklen_t len);
 void loop_limit_unsent(int listen_fd, int bytes);
 int loop_accept(int listen_fd, struct sockaddr_storage *ret_addr);
 
-/* For who will close a socket that listens, and with it reset each connection that the kernel has
- * completed since the last accept: from now on no handshake begins, and those begun may end. A
- * client that knocks meanwhile knocks again after a second, and is refused if it is closed then. */
+/* Before a listening socket is closed. Closing resets each connection that the kernel has completed
+ * and the process has not accepted. From now on no handshake begins; those that have begun may end.
+ * A client that connects meanwhile sends its first segment again after a second, and is refused if
+ * the socket is closed by then. */
 void loop_keep_out(int fd);
-
-/* True while a client's handshake with the port has begun, in the last second, and not ended: its
- * end is as far away as the client is. False as well where the kernel does not tell: without
- * sock_diag or a free descriptor. Costs 0.4 ms, with 10,000 connections 3 ms. */
-bool loop_has_handshakes(int listen_fd);
 
 int loop_connect(const struct sockaddr *addr, socklen_t len); /* In progress when returned. */
 int loop_connect_result(int fd); /* 0 once connected, -EINPROGRESS, or why it failed. */

@@ -115,7 +115,8 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
     return CMD_OK;
 }
 
-/* Sockets first: their clients receive other addresses while this replica still leads. */
+/* Load balancers first: they have drainDelay to notice. Then WebSockets: their clients receive
+ * other addresses while this replica still leads. */
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {
@@ -126,6 +127,7 @@ static void run_until_signal(const struct config *config, const struct notes *no
     int signal_number = server_wait(server);
 
     log_info("server", "ending on signal %d", signal_number);
+    server_announce_end(server);
     ws_drain(fronts->ws);
     server_drain(server);
     http_drain(fronts->http);
@@ -213,9 +215,9 @@ const struct cmd cmd_serve = {
             "environment variable (clientPort: ZABRA_CLIENT_PORT, server.1: ZABRA_SERVER_1)\n"
             "and a flag (--clientPort 9998). A flag overrides the environment, the\n"
             "environment overrides the file. Without any server.N the replica is an ensemble\n"
-            "of one. On SIGTERM it hands leadership over, answers the requests in flight and\n"
-            "exits. SIGHUP is logged and changes nothing: a replica reads its configuration\n"
-            "only when it starts.\n\n"
+            "of one. On SIGTERM readiness fails; after drainDelay the replica hands leadership\n"
+            "over, answers the requests in flight and exits. SIGHUP is logged and changes\n"
+            "nothing: a replica reads its configuration only when it starts.\n\n"
             "Keys:\n",
     .more = config_append_help,
     .run_alone = run};

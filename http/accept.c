@@ -22,11 +22,8 @@ enum {
     ACCEPTS_PER_TURN = 64, /* Then deadlines and heads get their turn. */
     FINISH_MS = 5,         /* Between two looks at what is left, while finishing. */
     GRACE_MS = 250,        /* Then: for a new connection to say what it wants. */
-    LAST_MS = 5,           /* By then a handshake that has begun can be seen. */
-    LOOK_MS = 20,          /* Between two looks for such. */
+    HANDSHAKE_MS = 5,      /* For handshakes that have begun to end before the port closes. */
     ACCEPT_PAUSE_MS = 100, /* Without any descriptor. */
-    HANDSHAKE_MS =
-        800, /* For them to end; shorter than the second after which clients knock again. */
     LATE_LOOKS_MAX = 4,
     KERNEL_BYTES = 512 << 10 /* Of one connection that wait in the kernel. */
 };
@@ -117,33 +114,19 @@ static void close_listen(struct http_accept *accept)
     }
 }
 
-/* True when each handshake that has begun has ended, or will not. */
-static bool is_last_in(struct http_accept *accept, uint64_t now_ms)
-{
-    if (now_ms >= accept->last_ms + HANDSHAKE_MS) {
-        return true;
-    }
-    if (now_ms < accept->look_ms) {
-        return false;
-    }
-    bool any = loop_has_handshakes(accept->listen.fd);
-
-    accept->look_ms = os_now_ms() + LOOK_MS;
-    return !any;
-}
-
-/* Who has been let in by the kernel, or is being let in, is served: closing would throw him out.
- * Whoever has ended his handshake is accepted behind the look at those that have not. */
+/* Closing the port resets the connections that the kernel has completed and that are not accepted
+ * yet. So no handshake begins any more, those of near clients have a moment to end, and all that is
+ * complete is accepted and served. A client that is further away is reset and tries another
+ * replica; with drainDelay it has been sent there before. */
 static void end_listen(struct http_accept *accept, uint64_t now_ms)
 {
     struct pollfd come = {.fd = accept->listen.fd, .events = POLLIN};
 
-    if (accept->last_ms == 0) {
+    if (accept->close_ms == 0) {
         loop_keep_out(accept->listen.fd);
-        accept->last_ms = now_ms;
-        accept->look_ms = now_ms + LAST_MS;
+        accept->close_ms = now_ms + HANDSHAKE_MS;
     }
-    if (is_last_in(accept, now_ms)) {
+    if (now_ms >= accept->close_ms) {
         for (int i = 0; i < BACKLOG && poll(&come, 1, 0) > 0; i++) {
             (void)accept_one(accept);
         }
@@ -192,7 +175,7 @@ static void run(void *arg)
 
     while (!atomic_load(&accept->stop)) {
         uint64_t finish_ms = atomic_load(&accept->finish_ms);
-        bool ending = finish_ms != 0 || accept->last_ms != 0;
+        bool ending = finish_ms != 0 || accept->close_ms != 0;
 
         loop_run_once(&accept->loop, ending ? FINISH_MS : HTTP_SCAN_MS);
 

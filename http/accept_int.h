@@ -38,8 +38,7 @@ struct http_accept {
     uint32_t late_looks; /* One after the other. */
     struct thread thread;
     _Atomic bool close_listen;
-    uint64_t last_ms;           /* Since when handshakes are kept out; 0: they are not. */
-    uint64_t look_ms;           /* When to look again for those that have begun. */
+    uint64_t close_ms;          /* When the port closes, no handshake begins till then; 0: open. */
     _Atomic uint64_t finish_ms; /* When finishing must have ended; 0: not finishing. */
     uint64_t grace_end_ms;
     _Atomic bool stop;

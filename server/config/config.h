@@ -107,6 +107,7 @@ struct config {
     uint32_t idle_timeout_ms;
     uint32_t request_timeout_ms;
     uint32_t stale_limit_ms;
+    uint32_t drain_delay_ms;
     uint32_t drain_timeout_ms;
 
     /* Sessions and what is kept for clients. */

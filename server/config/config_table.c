@@ -110,6 +110,8 @@ static const struct config_row rows[] = {
      "ms after which a write is answered with an unknown outcome"},
     {"staleLimit", CONFIG_U32, AT(stale_limit_ms), "10000", 100, 24 * HOUR_MS, NULL, true,
      "ms that a replica cut off from the leader still answers local reads"},
+    {"drainDelay", CONFIG_U32, AT(drain_delay_ms), "0", 0, HOUR_MS, NULL, true,
+     "ms to serve on after SIGTERM, with /readyz failing, before the ports close"},
     {"drainTimeout", CONFIG_U32, AT(drain_timeout_ms), "10000", 0, HOUR_MS, NULL, true,
      "ms to finish requests after SIGTERM"},
     {"minSessionTimeout", CONFIG_U32, AT(session_min_ms), "2000", 100, HOUR_MS, NULL, true,

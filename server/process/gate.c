@@ -235,7 +235,7 @@ void gate_status(struct gate *gate, struct gate_status *ret_status)
         .role = sign_role_name(role_of(gate, &replica->zab)),
         .serving = replica->zab.serving && !replica->aside,
         .in_step = replica->zab.serving,
-        .draining = replica->draining,
+        .draining = replica->draining || atomic_load(&gate->ending),
         .epoch = replica->zab.epoch,
         .leader = replica->zab.leader,
         .committed = replica->zab.committed,

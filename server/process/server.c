@@ -335,6 +335,40 @@ int server_wait(struct server *server)
     }
 }
 
+/* True when one has come before `end_ms`. A stopped process that continues interrupts the wait. */
+static bool wait_signal(const sigset_t *set, uint64_t end_ms)
+{
+    int signal_number = -1;
+    uint64_t now_ms = os_now_ms();
+
+    while (signal_number < 0 && now_ms < end_ms) {
+        const struct timespec left = {.tv_sec = (time_t)((end_ms - now_ms) / 1000),
+                                      .tv_nsec = (long)((end_ms - now_ms) % 1000 * 1000000)};
+
+        signal_number = sigtimedwait(set, NULL, &left);
+        now_ms = os_now_ms();
+    }
+    return signal_number >= 0;
+}
+
+void server_announce_end(struct server *server)
+{
+    uint32_t delay_ms = server->config->drain_delay_ms;
+    sigset_t set;
+
+    atomic_store(&server->gate.ending, true);
+    if (delay_ms == 0) {
+        return;
+    }
+    log_info("server", "not ready any more; still serving for %u ms (drainDelay)", delay_ms);
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    (void)sigaddset(&set, SIGINT);
+    if (wait_signal(&set, os_now_ms() + delay_ms)) {
+        log_info("server", "another signal ends the delay");
+    }
+}
+
 void server_drain(struct server *server)
 {
     log_info("server", "draining: new requests are refused, leadership is handed over");

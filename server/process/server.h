@@ -39,8 +39,11 @@ void server_block_signals(void);
 /* Waits for SIGTERM or SIGINT; returns the signal. SIGHUP is logged. Main thread. */
 int server_wait(struct server *server);
 
-/* Readiness fails, leadership is handed over, requests inside are answered; at most drainTimeout.
- */
+/* Readiness fails from now on. Everything is still served until this returns: after drainDelay, or
+ * at another SIGTERM or SIGINT. Main thread. */
+void server_announce_end(struct server *server);
+
+/* Leadership is handed over, requests in flight are answered; at most drainTimeout. */
 void server_drain(struct server *server);
 
 /* Ends the threads, leaves the clean-shutdown mark, frees all. */

@@ -208,6 +208,7 @@ struct gate {
     } front_census[GATE_FRONTS];
 
     _Atomic uint32_t role;     /* enum sign_role. */
+    _Atomic bool ending;       /* It has been told to end: it is not ready any more. */
     const char *_Atomic aside; /* Why this replica takes no writes; NULL: it does. */
     _Atomic bool readable; /* The state is sound and whole; only its age may forbid an answer. */
     _Atomic uint64_t applied;

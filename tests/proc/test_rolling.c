@@ -15,7 +15,8 @@
 enum {
     REPLICAS = 4, /* The last one is an observer. */
     WRITERS = 3,
-    BETWEEN = 100, /* Writes between two restarts. */
+    BETWEEN = 100,   /* Writes between two restarts. */
+    DELAY_MS = 3000, /* drainDelay. */
     CONFIG_MAX = 8192
 };
 
@@ -172,6 +173,74 @@ static void test_connections_of_their_own(void **state)
     roll(LOAD_PATIENT_FRESH);
 }
 
+/* ---- drainDelay ---- */
+
+static void expect_not_ready(uint32_t index)
+{
+    ENSEMBLE_CHECK(&ensemble, ask(index, "/readyz?verbose") == 503);
+    assert_non_null(strstr(web_text(&ensemble.reply), "[-] not_draining"));
+    ENSEMBLE_CHECK(&ensemble, ask(index, "/status/v1") == 200);
+    assert_non_null(strstr(web_text(&ensemble.reply), "\"draining\":true"));
+}
+
+/* On a connection of its own, as a client that a load balancer still sends here. */
+static void expect_served(uint32_t index)
+{
+    struct web_call write = {.port = ensemble.replicas[index].client_port,
+                             .method = "PUT",
+                             .path = "/znodes/v1/delayed?upsert=true",
+                             .body = "x",
+                             .fresh = true};
+    long status = web_do(ensemble.web, &write, &ensemble.reply);
+
+    ENSEMBLE_CHECK(&ensemble, status == 200 || status == 201);
+    ENSEMBLE_CHECK(&ensemble, ask(index, "/znodes/v1/delayed?consistency=linearizable") == 200);
+}
+
+/* A leader, which serves all that others do and leads until the delay is over. */
+static void test_a_delay_serves_while_not_ready(void **state)
+{
+    uint32_t leader = ensemble_wait_leader(&ensemble);
+    uint64_t begin_ms = os_now_ms();
+    uint32_t served = 0;
+
+    (void)state;
+    ensemble_signal(&ensemble, leader, SIGTERM);
+    ENSEMBLE_WAIT(&ensemble, ask(leader, "/readyz") == 503);
+    while (os_now_ms() < begin_ms + DELAY_MS / 2) {
+        expect_not_ready(leader);
+        expect_served(leader);
+        assert_true(ensemble_leads(&ensemble, leader));
+        served++;
+    }
+    assert_int_equal(ensemble_wait_end(&ensemble, leader), 0);
+    assert_true(os_now_ms() >= begin_ms + DELAY_MS);
+    assert_true(served > 0);
+    assert_true(ensemble_wait_leader(&ensemble) != leader);
+}
+
+static void test_a_second_signal_ends_the_delay(void **state)
+{
+    (void)state;
+    ensemble_signal(&ensemble, 0, SIGTERM);
+    ENSEMBLE_WAIT(&ensemble, ask(0, "/readyz") == 503);
+    assert_int_equal(ensemble_stop(&ensemble, 0), 0);
+}
+
+static int open_delayed(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 3, "drainDelay=3000\n");
+    return 0;
+}
+
+static int open_very_delayed(void **state)
+{
+    (void)state;
+    ensemble_launch(&ensemble, 1, "drainDelay=3600000\n");
+    return 0;
+}
+
 /* ---- An ensemble with an observer ---- */
 
 /* The last server of the list loses its vote. */
@@ -222,6 +291,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_connections_kept, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_connections_of_their_own, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_a_delay_serves_while_not_ready, open_delayed,
+                                        close_all),
+        cmocka_unit_test_setup_teardown(test_a_second_signal_ends_the_delay, open_very_delayed,
+                                        close_all),
     };
 
     web_setup();

@@ -80,6 +80,17 @@ static void test_defaults(void **state)
     assert_int_equal(report.warning_count, 0);
 }
 
+static void test_serving_may_outlast_readiness(void **state)
+{
+    (void)state;
+    assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
+    assert_int_equal(config.drain_delay_ms, 0);
+    assert_int_equal(load_text("id=3\ndataDir=/d\ndrainDelay=5000\n"), ERR_OK);
+    assert_int_equal(config.drain_delay_ms, 5000);
+    assert_refused("id=3\ndataDir=/d\ndrainDelay=3600001\n", "drainDelay", "3600000");
+    assert_refused("id=3\ndataDir=/d\ndrainDelay=5s\n", "drainDelay", "5s");
+}
+
 static void test_one_address_may_have_a_quarter_of_the_connections(void **state)
 {
     (void)state;
@@ -389,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_serving_may_outlast_readiness),
         cmocka_unit_test(test_one_address_may_have_a_quarter_of_the_connections),
         cmocka_unit_test(test_probes_may_have_a_port_of_their_own),
         cmocka_unit_test(test_peers_may_be_listened_for_elsewhere),

@@ -318,6 +318,25 @@ static void a_read_only_replica_lets_no_write_in(void **context)
     mailbox_release(&fixture->server.core.requests);
 }
 
+/* Before the core drains: load balancers have to see it while everything is still served. */
+static void a_replica_that_is_told_to_end_is_not_ready(void **context)
+{
+    struct fixture *fixture = *context;
+    struct gate_check checks[GATE_CHECKS_MAX];
+    struct gate_status status;
+
+    for (int ending = 0; ending < 2; ending++) {
+        atomic_store(&fixture->server.gate.ending, ending == 1);
+
+        size_t count = gate_readyz(&fixture->server.gate, checks);
+
+        assert_string_equal(checks[count - 1].name, "not_draining");
+        assert_int_equal(checks[count - 1].ok, ending == 0);
+        gate_status(&fixture->server.gate, &status);
+        assert_int_equal(status.draining, ending == 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +351,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(there_is_one_leader, setup, teardown),
         cmocka_unit_test_setup_teardown(who_stands_still_is_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(a_read_only_replica_lets_no_write_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_replica_that_is_told_to_end_is_not_ready, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(nothing_is_read_before_the_state_is_readable, setup,
                                         teardown),
     };

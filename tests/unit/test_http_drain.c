@@ -3,10 +3,7 @@
  * refused by the kernel; none is let in and then left without an answer.
  */
 #include "http/http_int.h"
-#include "tests/lib/dial.h"
 #include "tests/unit/http_kit.h"
-
-#include <netinet/tcp.h>
 
 enum {
     ROUNDS = 6,
@@ -242,70 +239,6 @@ static void a_large_read_is_refused_while_draining(void **state)
     kit_gate_free(gate);
 }
 
-static void drain(void *arg)
-{
-    http_drain(arg);
-}
-
-/* As one far away: its kernel has the connection, ours waits for the end of the handshake. The
- * client's kernel keeps that back until there is data to send, 200 ms at most. */
-static void who_is_on_his_way_in_is_served(void **state)
-{
-    struct sockaddr_in to = {.sin_family = AF_INET};
-    struct thread closing;
-    int off = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    (void)state;
-    gate = kit_gate_new();
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    to.sin_port = htons(http_port(http));
-    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof(off)), 0);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
-    thread_start(&closing, "drain", drain, http);
-    poll(NULL, 0, 100);
-    assert_true(is_answered(fd));
-    close(fd);
-    thread_join(&closing);
-    http_stop(http);
-    kit_gate_free(gate);
-}
-
-/* A handshake that does not end holds the port for a moment, in which no other one begins. */
-static void who_comes_too_late_is_kept_out(void **state)
-{
-    uint64_t end_ms = os_now_ms() + KIT_DEADLINE_MS;
-    struct thread closing;
-    uint32_t kept_out = 0;
-    int come = 1;
-
-    (void)state;
-    gate = kit_gate_new();
-    assert_int_equal(http_start(gate, NULL, &http), ERR_OK);
-
-    int deaf = dial_begin(http_port(http), true);
-
-    poll(NULL, 0, 50); /* The kernel has begun by then. */
-    thread_start(&closing, "drain", drain, http);
-    for (int error = 0; error == 0;) {
-        struct pollfd late = {.fd = dial_begin(http_port(http), false), .events = POLLOUT};
-        socklen_t len = sizeof(error);
-
-        assert_true(os_now_ms() < end_ms);
-        come = poll(&late, 1, 20);
-        kept_out += come == 0;
-        assert_int_equal(getsockopt(late.fd, SOL_SOCKET, SO_ERROR, &error, &len), 0);
-        close(late.fd);
-    }
-    assert_int_equal(come, 1); /* The last one was refused. */
-    assert_true(kept_out > 0);
-    thread_join(&closing);
-    close(deaf);
-    http_stop(http);
-    kit_gate_free(gate);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,8 +248,6 @@ int main(void)
         cmocka_unit_test(a_large_read_whose_turn_comes_with_the_stop_leaves_its_slot),
         cmocka_unit_test(a_large_read_is_refused_while_draining),
         cmocka_unit_test(who_was_silent_is_told),
-        cmocka_unit_test(who_is_on_his_way_in_is_served),
-        cmocka_unit_test(who_comes_too_late_is_kept_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 #include "base/loop.h"
 #include "base/os_clock.h"
-#include "tests/lib/dial.h"
 #include "tests/lib/ports.h"
 #include "tests/lib/unit.h"
 
@@ -15,8 +14,7 @@
 #include <unistd.h>
 
 enum {
-    WAIT_MS = 60000,
-    DEAD_MS = 30000
+    WAIT_MS = 60000
 };
 
 struct end {
@@ -352,40 +350,6 @@ static void test_a_port_is_tried_without_letting_anybody_in(void **state)
     close(fd);
 }
 
-/* Those of the last second; the kernel keeps a dead one for a minute. */
-static void test_handshakes_are_known_until_they_are_dead(void **state)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET};
-    uint64_t end_ms = os_now_ms() + DEAD_MS;
-
-    (void)state;
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-
-    int fd = loop_listen((const struct sockaddr *)&addr, sizeof(addr), 1);
-
-    assert_true(fd >= 0);
-    assert_false(loop_has_handshakes(fd));
-
-    int deaf = dial_begin(loop_local_port(fd), true);
-
-    while (!loop_has_handshakes(fd)) { /* The kernel may be busy with others. */
-        assert_true(os_now_ms() < end_ms);
-    }
-    while (loop_has_handshakes(fd)) {
-        assert_true(os_now_ms() < end_ms);
-        (void)poll(NULL, 0, 10);
-    }
-    close(deaf);
-
-    int done = dial_begin(loop_local_port(fd), false);
-    struct pollfd come = {.fd = done, .events = POLLOUT};
-
-    assert_int_equal(poll(&come, 1, WAIT_MS), 1);
-    assert_false(loop_has_handshakes(fd)); /* It waits to be accepted. */
-    close(done);
-    close(fd);
-}
-
 /* Events that wait already, often enough; more often when another process comes between. */
 static void come_closely(struct loop *loop)
 {
@@ -537,7 +501,6 @@ int main(void)
         cmocka_unit_test(test_a_refused_connection_says_so),
         cmocka_unit_test(test_a_bounded_part_is_swallowed),
         cmocka_unit_test(test_a_port_is_tried_without_letting_anybody_in),
-        cmocka_unit_test(test_handshakes_are_known_until_they_are_dead),
         cmocka_unit_test(test_it_looks_before_it_sleeps_while_events_come_closely),
         cmocka_unit_test(test_what_comes_while_it_looks_is_dispatched),
         cmocka_unit_test(test_an_event_that_comes_late_ends_the_row),
