@@ -109,7 +109,7 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
         (void)fprintf(stderr,
                       "zabra: clientPort: cannot listen on %s port %u, or on probeListen (%s); "
                       "stop the process that uses it, or choose another port\n",
-                      config->client_address, config->client_port, err_text(err));
+                      config->clients.client_address, config->clients.client_port, err_text(err));
         return CMD_USAGE;
     }
     return CMD_OK;
@@ -120,8 +120,8 @@ static int start_fronts(const struct config *config, struct gate *gate, struct f
 static void run_until_signal(const struct config *config, const struct notes *notes,
                              struct server *server, const struct fronts *fronts)
 {
-    log_info("server", "replica %u answers on http://%s:%u", config->id, config->client_address,
-             config->client_port);
+    log_info("server", "replica %u answers on http://%s:%u", config->id,
+             config->clients.client_address, config->clients.client_port);
     report_notes(notes);
 
     int signal_number = server_wait(server);
@@ -178,15 +178,16 @@ static int serve(const struct config_sources *sources)
     if (config_load(sources, config, report)) {
         (void)fprintf(stderr, "zabra: %s\n", report->error);
     } else {
-        log_setup((enum log_level)config->log_level, config->log_format == 1, STDERR_FILENO);
+        log_setup((enum log_level)config->process.log_level, config->process.log_format == 1,
+                  STDERR_FILENO);
         lack_setup(report_lack);
         report_warnings(report);
-        if (config->core_dumps) {
+        if (config->process.core_dumps) {
             os_dumps_allow();
         }
         code = run_server(config);
     }
-    explicit_bzero(config->secret, sizeof(config->secret));
+    explicit_bzero(config->peers.secret, sizeof(config->peers.secret));
     mem_free(report);
     mem_free(config);
     return code;

@@ -20,7 +20,7 @@ static void put_base(struct http_conn *conn, struct buf *out)
     if (host.len > 0) {
         buf_append_slice(out, host);
     } else {
-        const struct gate_limits *limits = conn->http->limits;
+        const struct config_clients *limits = conn->http->limits;
         bool v6 = strchr(limits->client_address, ':') != NULL;
 
         buf_printf(out, v6 ? "[%s]:%u" : "%s:%u", limits->client_address, conn->http->port);

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "http/http_int.h"
 
-void http_caps_init(struct http_caps *caps, const struct gate_limits *limits)
+void http_caps_init(struct http_caps *caps, const struct config_clients *limits)
 {
     pthread_mutex_init(&caps->mutex, NULL);
     map_init(&caps->counts);

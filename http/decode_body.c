@@ -82,7 +82,7 @@ static void choose_form(struct http_conn *conn)
     } else {
         choose_json(conn);
     }
-    request->body.max = request->body.json ? conn->http->limits->body_bytes_max
+    request->body.max = request->body.json ? conn->http->limits->multi_bytes_max
                                            : conn->http->limits->data_bytes_max;
 }
 

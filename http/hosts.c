@@ -54,17 +54,16 @@ static bool host_only(struct slice authority, char host[HOST_TEXT_MAX])
     return strlen(host) == len;
 }
 
-struct http_names *http_names_new(const struct gate_limits *limits)
+struct http_names *http_names_new(const struct config_clients *limits)
 {
     struct http_names *names = mem_zalloc(1, sizeof(*names));
 
-    names->hosts = mem_strdup(limits->allowed_hosts ? limits->allowed_hosts : "");
-    names->origins = mem_strdup(limits->allowed_origins ? limits->allowed_origins : "");
+    names->hosts = mem_strdup(limits->allowed_hosts);
+    names->origins = mem_strdup(limits->allowed_origins);
     (void)snprintf(names->client_address, sizeof(names->client_address), "%s",
                    limits->client_address);
     names->loopback = is_loopback(names->client_address);
-    if (!limits->advertise_client ||
-        !host_only(slice_str(limits->advertise_client), names->advertised)) {
+    if (!host_only(slice_str(limits->advertise_client), names->advertised)) {
         names->advertised[0] = '\0';
     }
     return names;

@@ -32,14 +32,14 @@ static void on_log(void *cls, const char *format, va_list args)
 }
 
 /* The caps are the acceptor's; the library's own, per thread, must never be the tighter one. */
-static unsigned int library_limit(const struct gate_limits *limits, uint32_t threads)
+static unsigned int library_limit(const struct config_clients *limits, uint32_t threads)
 {
     return (limits->connections_max + 64) * threads;
 }
 
 static struct MHD_Daemon *start_daemon(struct http *http, uint32_t threads)
 {
-    const struct gate_limits *limits = http->limits;
+    const struct config_clients *limits = http->limits;
     unsigned int flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC |
                          MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG |
                          MHD_USE_SUPPRESS_DATE_NO_CLOCK;

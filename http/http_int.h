@@ -77,7 +77,7 @@ struct http_caps {
 
 /* Exports and imports. */
 struct http_transfers {
-    _Atomic uint32_t places;              /* Taken, of gate_limits.transfers_max. */
+    _Atomic uint32_t places;              /* Taken, of config_clients.transfers_max. */
     struct metric_counter exports;        /* Under way. */
     struct metric_counter exports_ever;   /* Begun. */
     struct metric_counter exports_failed; /* Ended without their last line. */
@@ -109,7 +109,7 @@ struct http_names; /* Host and Origin lists: hosts.c. */
 
 struct http {
     struct gate *gate;
-    const struct gate_limits *limits;
+    const struct config_clients *limits;
     struct http_routes routes;
     struct http_names *names;
     struct http_caps caps;
@@ -248,7 +248,7 @@ enum http_cap {
     HTTP_CAP_ADDRESS
 };
 
-void http_caps_init(struct http_caps *caps, const struct gate_limits *limits);
+void http_caps_init(struct http_caps *caps, const struct config_clients *limits);
 /* `lost`: places that nobody will give back. */
 void http_caps_release(struct http_caps *caps, uint32_t lost);
 enum http_cap http_caps_take(struct http_caps *caps, uint64_t address_key);
@@ -482,7 +482,7 @@ void http_raw_problem(struct http *http, struct buf *out, enum err err, uint32_t
 void http_raw_turn_away(struct http *http, int take_fd);
 
 /* ---- hosts.c ---- */
-struct http_names *http_names_new(const struct gate_limits *limits);
+struct http_names *http_names_new(const struct config_clients *limits);
 void http_names_free(struct http_names *names);
 bool http_host_allowed(const struct http_names *names, struct slice host);
 

@@ -245,12 +245,12 @@ static const struct http_task_ops import_task = {
 
 void http_import_begin(struct http_conn *conn)
 {
-    const struct gate_limits *limits = conn->http->limits;
+    const struct config_clients *limits = conn->http->limits;
     struct http_request *request = &conn->request;
     struct http_transfers *transfers = &conn->http->transfers;
     const struct import_limits import_limits = {.data_bytes_max = limits->data_bytes_max,
                                                 .multi_ops_max = limits->multi_ops_max,
-                                                .multi_bytes_max = limits->body_bytes_max};
+                                                .multi_bytes_max = limits->multi_bytes_max};
     struct http_import *import = NULL;
     const char *why = NULL;
     zxid_t zxid = 0;

@@ -400,8 +400,8 @@ static void watch_all(struct http_probe *probe, int listen_fd)
 
 enum err http_probe_start(struct http *http, struct http_probe **ret_probe)
 {
-    const struct gate_limits *limits = http->limits;
-    bool own = limits->probe_address && limits->probe_address[0] != '\0';
+    const struct config_clients *limits = http->limits;
+    bool own = limits->probe_address[0] != '\0';
     int listen_fd = own ? http_listen(limits->probe_address, limits->probe_port, BACKLOG) : -1;
     struct http_probe *probe = NULL;
 

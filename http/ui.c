@@ -196,7 +196,7 @@ enum MHD_Result http_answer_ui(struct http_conn *conn)
     bool asset = is_asset(request->args.path);
     bool page = !asset && !is_doc(request->args.path);
     struct slice path = file_of(request->args.path, page);
-    bool disk = conn->http->limits->web_dir && conn->http->limits->web_dir[0] != '\0';
+    bool disk = conn->http->limits->web_dir[0] != '\0';
     struct ui_file file = {.type = NULL};
     bool found = disk ? find_on_disk(conn, path, &file) : find_inside(request, path, &file);
 

@@ -109,7 +109,7 @@ struct http_watcher {
     _Atomic bool woken; /* A wake is on its way. */
     _Atomic bool drain;
     _Atomic bool stop;
-    _Atomic uint32_t places; /* Taken, of gate_limits.streams_max. */
+    _Atomic uint32_t places; /* Taken, of config_clients.streams_max. */
     struct window_listener listener;
     struct watcher_metrics metrics;
     struct thread thread;

@@ -108,7 +108,7 @@ static void beat(struct ws_socket *socket, uint64_t now_ms)
 /* What is overdue now is checked again with the next heartbeat. */
 static void arm_next(struct ws_socket *socket, uint64_t now_ms)
 {
-    const struct gate_limits *limits = socket->ws->limits;
+    const struct config_clients *limits = socket->ws->limits;
     const uint64_t due_ms[] = {
         socket->clock.beat_ms,
         socket->clock.ping_ms,

@@ -5,7 +5,7 @@
 struct ws_socket *ws_socket_new(struct ws *ws, const struct ws_arrival *arrival)
 {
     struct ws_socket *socket = mem_zalloc(1, sizeof(*socket));
-    const struct gate_limits *limits = ws->limits;
+    const struct config_clients *limits = ws->limits;
 
     socket->ws = ws;
     socket->queue.lane = ++ws->lanes;

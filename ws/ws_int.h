@@ -115,7 +115,7 @@ struct ws_payload {
 
 struct ws {
     struct gate *gate;
-    const struct gate_limits *limits;
+    const struct config_clients *limits;
     void (*give_seat)(void *seat);
     struct thread thread;
     struct ev_loop *loop;

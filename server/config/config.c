@@ -79,9 +79,9 @@ bool config_is_loopback(const char *host)
 
 const struct config_server *config_self(const struct config *config)
 {
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        if (config->servers[i].id == config->id) {
-            return &config->servers[i];
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        if (config->peers.servers[i].id == config->id) {
+            return &config->peers.servers[i];
         }
     }
     UNREACHABLE();

@@ -36,81 +36,46 @@ struct config_server {
     uint8_t source;             /* Which source named it; the parser's. */
 };
 
-struct config {
-    /* Who and where. */
-    uint32_t id;
-    char data_dir[CONFIG_PATH_MAX];
+/* The ensemble, and how its replicas reach each other. */
+struct config_peers {
     struct config_server servers[ZAB_MEMBERS_MAX]; /* Ascending by id, this replica included. */
     uint32_t server_count;
-    char peer_secret_file[CONFIG_PATH_MAX];
+    char listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
+    char host[CONFIG_HOST_MAX];   /* Where it listens: of the one or the other. */
+    uint16_t port;                /* 0: a single replica that listens for no peers. */
+    char secret_file[CONFIG_PATH_MAX];
     uint8_t secret[CONFIG_SECRET_MAX]; /* Contents of that file without trailing line ends. */
     uint32_t secret_len;               /* 0: none. */
-    char peer_listen[CONFIG_HOST_MAX]; /* host:port to listen for peers on; "": as server.N says. */
-    char peer_host[CONFIG_HOST_MAX];   /* Where it listens: of the one or the other. */
-    uint16_t peer_port;                /* 0: a single replica that listens for no peers. */
+    uint64_t queue_bytes_max;
+    uint32_t strangers_max; /* No key: see struct config_clients.client_files_max. */
+};
 
-    /* Clients. */
-    char client_address[CONFIG_HOST_MAX]; /* Numeric. */
-    uint16_t client_port;
-    char probe_listen[CONFIG_HOST_MAX];  /* host:port of probes' own socket; "": none. */
-    char probe_address[CONFIG_HOST_MAX]; /* Of that, numeric; "": none. */
-    uint16_t probe_port;
-    char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
-    char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
-    char allowed_origins[CONFIG_LIST_MAX];
-    char web_dir[CONFIG_PATH_MAX]; /* Of the dashboard, in place of the one inside; "": none. */
-    bool insecure;
-    bool read_only;                     /* Clients write elsewhere. */
-    bool show_clients;                  /* Anybody is told of all sessions and watches. */
-    char environment[CONFIG_LABEL_MAX]; /* What people call this ensemble; "": nothing. */
-    uint32_t http_threads;
-    uint32_t busy_poll_us;
-    char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
-
-    /* Protocol. */
+/* Replication. */
+struct config_zab {
     uint32_t tick_ms;
     uint32_t init_limit; /* Ticks. */
     uint32_t sync_limit; /* Ticks. */
     uint32_t pending_max;
     uint64_t pending_bytes_max;
-    uint64_t peer_queue_bytes_max;
     uint64_t forward_bytes_max;
     uint64_t forward_peer_bytes_max;
+    uint64_t refill_rate_max;
+};
 
-    /* Data and disk. */
-    uint32_t data_bytes_max;
-    uint32_t multi_ops_max;
-    uint32_t multi_bytes_max;
-    uint32_t recursive_max;
+struct config_storage {
+    char data_dir[CONFIG_PATH_MAX];
     uint32_t snap_count;
     uint64_t snap_bytes;
     uint32_t snapshots_keep;
     uint64_t wal_segment_bytes;
     uint64_t refill_log_bytes_max;
-    uint64_t refill_rate_max;
+};
 
-    /* Shares of the descriptors that this process may have: see server/process/files.h. No keys; 0
-     * where they were not computed: no bound. */
-    uint32_t client_files_max;
-    uint32_t lingers_max;
-    uint32_t seats_max;
-    uint32_t strangers_max;
-
-    /* Limits of the front ends. */
-    uint32_t connections_max;
-    uint32_t connections_per_address_max;
-    uint32_t requests_max;
-    uint32_t children_page_max;
-    uint32_t head_bytes_max;
-    uint32_t head_timeout_ms;
-    uint32_t body_timeout_ms;
-    uint32_t idle_timeout_ms;
-    uint32_t request_timeout_ms;
-    uint32_t stale_limit_ms;
-    uint32_t drain_delay_ms;
-    uint32_t drain_timeout_ms;
-
-    /* Sessions and what is kept for clients. */
+/* The replicated state, and the recent changes of it: the leader's limits hold. */
+struct config_tree {
+    uint64_t bytes_max; /* maxTreeBytes; after config_load half of what the machine gives unless it
+                           was given; 0: no bound, because that is not known. */
+    uint32_t recursive_max;
     uint32_t session_min_ms;
     uint32_t session_max_ms;
     uint32_t session_default_ms;
@@ -125,32 +90,82 @@ struct config {
     uint32_t remembered_network_max; /* From one address, likewise. */
     uint32_t result_bytes_max;       /* Of one remembered result. */
     uint32_t remember_ms;
-    uint64_t tree_bytes_max; /* maxTreeBytes; after config_load half of what the machine gives
-                                unless it was given; 0: no bound, for nobody knows. */
-    uint32_t window_max;     /* Transactions that watchers can resume from. */
+    uint32_t window_max; /* Transactions that watchers can resume from. */
     uint64_t window_bytes_max;
+};
 
-    /* WebSockets, streams and waiting requests. */
+/* What the front ends enforce: see gate_limits(). */
+struct config_clients {
+    char client_address[CONFIG_HOST_MAX]; /* Numeric. */
+    uint16_t client_port;
+    char probe_listen[CONFIG_HOST_MAX];  /* host:port of probes' own socket; "": none. */
+    char probe_address[CONFIG_HOST_MAX]; /* Of that, numeric; "": none. */
+    uint16_t probe_port;
+    char advertise_client[CONFIG_HOST_MAX]; /* host:port told to clients; "": derived. */
+    char allowed_hosts[CONFIG_LIST_MAX];    /* Comma separated; "": the default list. */
+    char allowed_origins[CONFIG_LIST_MAX];
+    char web_dir[CONFIG_PATH_MAX]; /* Of the dashboard, in place of the one inside; "": none. */
+    char super_digest[CONFIG_HOST_MAX]; /* user:base64(SHA1(user:password)); "": no super user. */
+    bool insecure;
+    bool read_only; /* gate_submit refuses what clients would change. */
+    bool access_log;
+    uint32_t http_threads;
+
+    /* Shares of the descriptors that this process may have: see server/process/files.h. No keys; 0
+     * where they were not computed. */
+    uint32_t client_files_max; /* All clients together; 0: no bound. */
+    uint32_t lingers_max;      /* Refused connections that are still open; 0: 256. */
+    uint32_t seats_max;        /* Connections over a cap that may be probes; 0: 512. */
+
+    uint32_t data_bytes_max;
+    uint32_t multi_ops_max;
+    uint32_t multi_bytes_max; /* Of a transaction, and of a body. */
+    uint32_t children_page_max;
+    uint32_t requests_max; /* Of all front ends together, in the gate. */
+    uint32_t connections_max;
+    uint32_t connections_per_address_max;
+    uint32_t head_bytes_max;
+    uint32_t head_timeout_ms;
+    uint32_t body_timeout_ms;
+    uint32_t idle_timeout_ms;
+    uint32_t request_timeout_ms;
     uint32_t web_sockets_max;
-    uint32_t socket_in_flight_max;
-    uint32_t socket_messages_per_s;
-    uint32_t message_bytes_max;
-    uint32_t socket_queue_bytes_max;
+    uint32_t socket_in_flight_max;   /* Requests of one socket that are not answered yet. */
+    uint32_t socket_messages_per_s;  /* Of one socket; 0: no bound. */
+    uint32_t message_bytes_max;      /* Of a client's message. */
+    uint32_t socket_queue_bytes_max; /* Events waiting for a slow client; then it is coalesced. */
     uint64_t unsent_bytes_max;
-    uint32_t slow_timeout_ms;
-    uint32_t heartbeat_ms;
-    uint32_t watches_max;
-    uint32_t watch_bytes_max;
-    uint32_t streams_max;
-    uint32_t wait_max_ms;
-    uint32_t transfers_max;
-    uint64_t export_bytes_max;
+    uint32_t slow_timeout_ms;  /* Behind for that long: closed. */
+    uint32_t heartbeat_ms;     /* Of sockets and streams. */
+    uint32_t watches_max;      /* Of one socket. */
+    uint32_t watch_bytes_max;  /* Of their paths. */
+    uint32_t streams_max;      /* SSE and NDJSON. */
+    uint32_t wait_max_ms;      /* Of a long poll. */
+    uint32_t transfers_max;    /* Exports and imports. */
+    uint64_t export_bytes_max; /* Of changed znodes kept for an export. */
+};
 
-    /* Logging. */
+/* The process as such. */
+struct config_process {
+    char environment[CONFIG_LABEL_MAX]; /* What people call this ensemble; "": nothing. */
+    bool show_clients;                  /* Every client may list all sessions and watches. */
     bool core_dumps;
+    uint32_t busy_poll_us;
+    uint32_t stale_limit_ms;
+    uint32_t drain_delay_ms;
+    uint32_t drain_timeout_ms;
     uint32_t log_level;  /* enum log_level. */
     uint32_t log_format; /* 0 plain, 1 json. */
-    bool access_log;
+};
+
+struct config {
+    uint32_t id; /* Of this replica. */
+    struct config_peers peers;
+    struct config_zab zab;
+    struct config_storage storage;
+    struct config_tree tree;
+    struct config_clients clients;
+    struct config_process process;
 };
 
 /* What to tell the operator. */

@@ -23,17 +23,17 @@ enum {
 
 static void add_single(struct config *config)
 {
-    struct config_server *server = &config->servers[0];
+    struct config_server *server = &config->peers.servers[0];
 
     *server = (struct config_server){.id = config->id, .voter = true};
     (void)snprintf(server->host, sizeof(server->host), "127.0.0.1");
-    config->server_count = 1;
+    config->peers.server_count = 1;
 }
 
 static bool has_self(const struct config *config)
 {
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        if (config->servers[i].id == config->id) {
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        if (config->peers.servers[i].id == config->id) {
             return true;
         }
     }
@@ -44,10 +44,10 @@ static enum err check_addresses(struct config_loader *loader)
 {
     const struct config *config = loader->config;
 
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        for (uint32_t j = i + 1; j < config->server_count; j++) {
-            const struct config_server *a = &config->servers[i];
-            const struct config_server *b = &config->servers[j];
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        for (uint32_t j = i + 1; j < config->peers.server_count; j++) {
+            const struct config_server *a = &config->peers.servers[i];
+            const struct config_server *b = &config->peers.servers[j];
 
             if (a->port == b->port && !strcmp(a->host, b->host)) {
                 return config_fail(loader,
@@ -65,7 +65,7 @@ static enum err check_servers(struct config_loader *loader)
     struct config *config = loader->config;
     uint32_t voters = 0;
 
-    if (config->server_count == 0) {
+    if (config->peers.server_count == 0) {
         add_single(config);
     }
     if (!has_self(config)) {
@@ -74,12 +74,12 @@ static enum err check_servers(struct config_loader *loader)
                            "correct id",
                            config->id, config->id);
     }
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        voters += config->servers[i].voter ? 1U : 0U;
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        voters += config->peers.servers[i].voter ? 1U : 0U;
     }
     if (voters == 0) {
         return config_fail(loader, "server.%u: all servers are observers; at least one must vote",
-                           config->servers[0].id);
+                           config->peers.servers[0].id);
     }
     if (voters % 2 == 0) {
         config_warn(loader,
@@ -93,7 +93,7 @@ static enum err check_client_address(struct config_loader *loader)
 {
     const struct config *config = loader->config;
     struct in6_addr address;
-    const char *text = config->client_address;
+    const char *text = config->clients.client_address;
 
     if (inet_pton(AF_INET, text, &address) != 1 && inet_pton(AF_INET6, text, &address) != 1) {
         return config_fail(loader,
@@ -101,7 +101,7 @@ static enum err check_client_address(struct config_loader *loader)
                            "127.0.0.1, 0.0.0.0 or ::1",
                            text);
     }
-    if (!config_is_loopback(text) && !config->insecure) {
+    if (!config_is_loopback(text) && !config->clients.insecure) {
         return config_fail(loader,
                            "clientAddress: %s is beyond loopback and there is no TLS; keep "
                            "127.0.0.1 or accept the risk with insecure=true",
@@ -132,28 +132,28 @@ static bool split_address(const char *text, char ret_address[CONFIG_HOST_MAX], u
 static enum err check_probe_address(struct config_loader *loader)
 {
     struct config *config = loader->config;
-    const char *text = config->probe_listen;
+    const char *text = config->clients.probe_listen;
 
     if (text[0] == '\0') {
         return ERR_OK;
     }
-    if (!split_address(text, config->probe_address, &config->probe_port)) {
+    if (!split_address(text, config->clients.probe_address, &config->clients.probe_port)) {
         return config_fail(loader,
                            "probeListen: \"%.64s\" is no numeric address with a port; give for "
                            "example 127.0.0.1:9990 or [::1]:9990",
                            text);
     }
-    if (!config_is_loopback(config->probe_address) && !config->insecure) {
+    if (!config_is_loopback(config->clients.probe_address) && !config->clients.insecure) {
         return config_fail(loader,
                            "probeListen: %s is beyond loopback and there is no TLS; keep 127.0.0.1 "
                            "or accept the risk with insecure=true",
                            text);
     }
-    if (config->probe_port == config->client_port) {
+    if (config->clients.probe_port == config->clients.client_port) {
         return config_fail(loader,
                            "probeListen: port %u is the clientPort as well; give one of the two "
                            "another one",
-                           config->probe_port);
+                           config->clients.probe_port);
     }
     return ERR_OK;
 }
@@ -163,14 +163,14 @@ static enum err check_peer_address(struct config_loader *loader)
 {
     struct config *config = loader->config;
     const struct config_server *self = config_self(config);
-    const char *text = config->peer_listen;
+    const char *text = config->peers.listen;
 
     if (text[0] == '\0') {
-        (void)snprintf(config->peer_host, sizeof(config->peer_host), "%s", self->host);
-        config->peer_port = self->port;
+        (void)snprintf(config->peers.host, sizeof(config->peers.host), "%s", self->host);
+        config->peers.port = self->port;
         return ERR_OK;
     }
-    if (!split_address(text, config->peer_host, &config->peer_port)) {
+    if (!split_address(text, config->peers.host, &config->peers.port)) {
         return config_fail(loader,
                            "peerListen: \"%.64s\" is no numeric address with a port; give for "
                            "example 0.0.0.0:10998 or [::]:10998",
@@ -180,12 +180,14 @@ static enum err check_peer_address(struct config_loader *loader)
         return config_fail(loader, "peerListen: there is no list of servers, so that no replica "
                                    "connects; add server.N=host:peerPort or take peerListen out");
     }
-    if (config->peer_port == config->client_port || config->peer_port == config->probe_port) {
+    if (config->peers.port == config->clients.client_port ||
+        config->peers.port == config->clients.probe_port) {
         return config_fail(loader,
                            "peerListen: port %u is that of %s as well; give one of the two another "
                            "one",
-                           config->peer_port,
-                           config->peer_port == config->client_port ? "clientPort" : "probeListen");
+                           config->peers.port,
+                           config->peers.port == config->clients.client_port ? "clientPort"
+                                                                             : "probeListen");
     }
     return ERR_OK;
 }
@@ -193,10 +195,10 @@ static enum err check_peer_address(struct config_loader *loader)
 /* One address alone cannot take all places: those behind one proxy need more. */
 static void share_connections(struct config *config)
 {
-    uint32_t quarter = config->connections_max / 4;
+    uint32_t quarter = config->clients.connections_max / 4;
 
-    if (config->connections_per_address_max == 0) {
-        config->connections_per_address_max = quarter > 0 ? quarter : 1;
+    if (config->clients.connections_per_address_max == 0) {
+        config->clients.connections_per_address_max = quarter > 0 ? quarter : 1;
     }
 }
 
@@ -204,15 +206,15 @@ static enum err check_sizes(struct config_loader *loader)
 {
     const struct config *config = loader->config;
 
-    if (config->wal_segment_bytes % SEGMENT_ALIGN != 0) {
+    if (config->storage.wal_segment_bytes % SEGMENT_ALIGN != 0) {
         return config_fail(loader, "walSegmentBytes: give a multiple of %d", SEGMENT_ALIGN);
     }
-    if (config->multi_bytes_max < (uint64_t)config->data_bytes_max + TXN_OVERHEAD) {
+    if (config->clients.multi_bytes_max < (uint64_t)config->clients.data_bytes_max + TXN_OVERHEAD) {
         return config_fail(loader,
                            "maxMultiBytes: %u cannot hold one write of maxDataBytes=%u; give at "
                            "least %u",
-                           config->multi_bytes_max, config->data_bytes_max,
-                           config->data_bytes_max + TXN_OVERHEAD);
+                           config->clients.multi_bytes_max, config->clients.data_bytes_max,
+                           config->clients.data_bytes_max + TXN_OVERHEAD);
     }
     return ERR_OK;
 }
@@ -221,10 +223,10 @@ static enum err check_sizes(struct config_loader *loader)
 static void follow_tick(struct config_loader *loader)
 {
     struct config *config = loader->config;
-    uint32_t min_ms = MIN_SESSION_TICKS * config->tick_ms;
+    uint32_t min_ms = MIN_SESSION_TICKS * config->zab.tick_ms;
 
     if (!config_is_given(loader, "minSessionTimeout")) {
-        config->session_min_ms = min_ms > MIN_SESSION_MS ? min_ms : MIN_SESSION_MS;
+        config->tree.session_min_ms = min_ms > MIN_SESSION_MS ? min_ms : MIN_SESSION_MS;
     }
 }
 
@@ -245,10 +247,13 @@ static void follow_pool(uint32_t *share, uint32_t pool, uint32_t part)
 
 static void follow_pools(struct config *config)
 {
-    follow_pool(&config->sessions_client_max, config->sessions_max, SESSIONS_CLIENT_PART);
-    follow_pool(&config->sessions_network_max, config->sessions_max, SESSIONS_ADDRESS_PART);
-    follow_pool(&config->remembered_client_max, config->remembered_max, REMEMBERED_CLIENT_PART);
-    follow_pool(&config->remembered_network_max, config->remembered_max, REMEMBERED_ADDRESS_PART);
+    follow_pool(&config->tree.sessions_client_max, config->tree.sessions_max, SESSIONS_CLIENT_PART);
+    follow_pool(&config->tree.sessions_network_max, config->tree.sessions_max,
+                SESSIONS_ADDRESS_PART);
+    follow_pool(&config->tree.remembered_client_max, config->tree.remembered_max,
+                REMEMBERED_CLIENT_PART);
+    follow_pool(&config->tree.remembered_network_max, config->tree.remembered_max,
+                REMEMBERED_ADDRESS_PART);
 }
 
 /* Reports of touched sessions come twice a tick, and a session outlives some of them. */
@@ -258,24 +263,24 @@ static enum err check_sessions(struct config_loader *loader)
 
     follow_tick(loader);
     follow_pools(loader->config);
-    if (config->session_min_ms > config->session_max_ms) {
+    if (config->tree.session_min_ms > config->tree.session_max_ms) {
         return config_fail(loader, "minSessionTimeout: %u is above maxSessionTimeout=%u; swap them",
-                           config->session_min_ms, config->session_max_ms);
+                           config->tree.session_min_ms, config->tree.session_max_ms);
     }
-    if (config->session_default_ms < config->session_min_ms ||
-        config->session_default_ms > config->session_max_ms) {
+    if (config->tree.session_default_ms < config->tree.session_min_ms ||
+        config->tree.session_default_ms > config->tree.session_max_ms) {
         return config_fail(loader,
                            "sessionTimeout: %u is not between minSessionTimeout=%u and "
                            "maxSessionTimeout=%u; give a number between them",
-                           config->session_default_ms, config->session_min_ms,
-                           config->session_max_ms);
+                           config->tree.session_default_ms, config->tree.session_min_ms,
+                           config->tree.session_max_ms);
     }
-    if (config->session_min_ms < MIN_SESSION_TICKS * config->tick_ms) {
+    if (config->tree.session_min_ms < MIN_SESSION_TICKS * config->zab.tick_ms) {
         return config_fail(loader,
                            "minSessionTimeout: %u is shorter than %d ticks of %u ms; give at least "
                            "%u or lower tickTime",
-                           config->session_min_ms, MIN_SESSION_TICKS, config->tick_ms,
-                           MIN_SESSION_TICKS * config->tick_ms);
+                           config->tree.session_min_ms, MIN_SESSION_TICKS, config->zab.tick_ms,
+                           MIN_SESSION_TICKS * config->zab.tick_ms);
     }
     return ERR_OK;
 }
@@ -286,19 +291,19 @@ static enum err check_tree_bytes(struct config_loader *loader)
     struct config *config = loader->config;
     uint64_t machine = os_memory_max();
 
-    if (config->tree_bytes_max == 0) {
-        config->tree_bytes_max = machine / 2;
-    } else if (config->tree_bytes_max < TREE_BYTES_MIN) {
+    if (config->tree.bytes_max == 0) {
+        config->tree.bytes_max = machine / 2;
+    } else if (config->tree.bytes_max < TREE_BYTES_MIN) {
         return config_fail(loader,
                            "maxTreeBytes: %" PRIu64 " has no room for a tree; give at least "
                            "%d, or 0 for half of the memory",
-                           config->tree_bytes_max, TREE_BYTES_MIN);
-    } else if (machine != 0 && config->tree_bytes_max > machine) {
+                           config->tree.bytes_max, TREE_BYTES_MIN);
+    } else if (machine != 0 && config->tree.bytes_max > machine) {
         config_warn(loader,
                     "maxTreeBytes: %" PRIu64 " is more than the %" PRIu64
                     " bytes that this process may have: the kernel may end it before the limit is "
                     "reached",
-                    config->tree_bytes_max, machine);
+                    config->tree.bytes_max, machine);
     }
     return ERR_OK;
 }
@@ -307,7 +312,7 @@ static enum err check_tree_bytes(struct config_loader *loader)
  * shown. */
 static enum err check_super(struct config_loader *loader)
 {
-    const char *text = loader->config->super_digest;
+    const char *text = loader->config->clients.super_digest;
     const char *colon = strchr(text, ':');
     struct buf hash;
 
@@ -337,7 +342,7 @@ static enum err read_secret(struct config_loader *loader, int fd)
 
     if (got < 0) {
         return config_fail(loader, "peerSecretFile: %.256s cannot be read: %s",
-                           config->peer_secret_file, strerrordesc_np(errno));
+                           config->peers.secret_file, strerrordesc_np(errno));
     }
 
     size_t len = (size_t)got;
@@ -349,16 +354,16 @@ static enum err read_secret(struct config_loader *loader, int fd)
         return config_fail(loader,
                            "peerSecretFile: %.256s must hold %d to %d bytes; make one with: "
                            "head -c 32 /dev/urandom | base64 > FILE && chmod 600 FILE",
-                           config->peer_secret_file, CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
+                           config->peers.secret_file, CONFIG_SECRET_MIN, CONFIG_SECRET_MAX);
     }
-    memcpy(config->secret, bytes, len);
-    config->secret_len = (uint32_t)len;
+    memcpy(config->peers.secret, bytes, len);
+    config->peers.secret_len = (uint32_t)len;
     return ERR_OK;
 }
 
 static enum err load_secret(struct config_loader *loader)
 {
-    const char *path = loader->config->peer_secret_file;
+    const char *path = loader->config->peers.secret_file;
     struct stat stat;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     enum err err = ERR_OK;
@@ -385,17 +390,17 @@ static enum err check_secret(struct config_loader *loader)
 {
     const struct config *config = loader->config;
 
-    if (config->peer_secret_file[0]) {
+    if (config->peers.secret_file[0]) {
         return load_secret(loader);
     }
-    if (config->peer_listen[0] && !config_is_loopback(config->peer_host)) {
+    if (config->peers.listen[0] && !config_is_loopback(config->peers.host)) {
         return config_fail(loader,
                            "peerSecretFile: missing, and peerListen (%.64s) is beyond loopback; "
                            "give the same secret file to all replicas",
-                           config->peer_listen);
+                           config->peers.listen);
     }
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        const struct config_server *server = &config->servers[i];
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        const struct config_server *server = &config->peers.servers[i];
 
         if (!config_is_loopback(server->host)) {
             return config_fail(loader,
@@ -409,7 +414,7 @@ static enum err check_secret(struct config_loader *loader)
 
 static enum err check_web_dir(struct config_loader *loader)
 {
-    const char *path = loader->config->web_dir;
+    const char *path = loader->config->clients.web_dir;
     struct stat about;
 
     if (path[0] == '\0') {

@@ -180,25 +180,25 @@ static enum err insert_server(struct config_loader *loader, const struct config_
     struct config *config = loader->config;
     uint32_t at = 0;
 
-    while (at < config->server_count && config->servers[at].id < server->id) {
+    while (at < config->peers.server_count && config->peers.servers[at].id < server->id) {
         at++;
     }
-    if (at < config->server_count && config->servers[at].id == server->id) {
-        if (config->servers[at].source == server->source) {
+    if (at < config->peers.server_count && config->peers.servers[at].id == server->id) {
+        if (config->peers.servers[at].source == server->source) {
             return config_fail(loader, "server.%u: given twice (%s); each id may appear once",
                                server->id, loader->where);
         }
-        config->servers[at] = *server;
+        config->peers.servers[at] = *server;
         return ERR_OK;
     }
-    if (config->server_count == ZAB_MEMBERS_MAX) {
+    if (config->peers.server_count == ZAB_MEMBERS_MAX) {
         return config_fail(loader, "server.%u: more than %d servers (%s); remove some", server->id,
                            ZAB_MEMBERS_MAX, loader->where);
     }
-    memmove(&config->servers[at + 1], &config->servers[at],
-            (config->server_count - at) * sizeof(*server));
-    config->servers[at] = *server;
-    config->server_count++;
+    memmove(&config->peers.servers[at + 1], &config->peers.servers[at],
+            (config->peers.server_count - at) * sizeof(*server));
+    config->peers.servers[at] = *server;
+    config->peers.server_count++;
     return ERR_OK;
 }
 

@@ -512,8 +512,8 @@ void core_open(struct server *server)
 
     loop_init(&core->loop);
     /* On a single processor nobody else could do what is looked for. */
-    core->loop.busy_us = os_processors() > 1 ? server->config->busy_poll_us : 0;
-    mailbox_init(&core->requests, server->config->requests_max);
+    core->loop.busy_us = os_processors() > 1 ? server->config->process.busy_poll_us : 0;
+    mailbox_init(&core->requests, server->config->clients.requests_max);
     mailbox_init(&core->dones, SIZE_MAX);
     mailbox_init(&core->bulk_dones, SIZE_MAX);
     watch_mailbox(server, &core->requests_watch, &core->requests, on_requests);

@@ -22,7 +22,7 @@ enum {
 const char *core_peer_duplicate(const struct config *config, const struct core_peer *peer,
                                 uint64_t now_ms)
 {
-    uint64_t ticks_ms = (uint64_t)config->tick_ms * DUPLICATE_SHOWN_TICKS;
+    uint64_t ticks_ms = (uint64_t)config->zab.tick_ms * DUPLICATE_SHOWN_TICKS;
     uint64_t shown_ms = ticks_ms > DUPLICATE_SHOWN_MS ? ticks_ms : DUPLICATE_SHOWN_MS;
     bool is_now = peer->duplicate_ms != 0 && peer->duplicate_ms + shown_ms > now_ms;
 
@@ -31,8 +31,8 @@ const char *core_peer_duplicate(const struct config *config, const struct core_p
 
 static struct core_peer *peer_of(struct server *server, uint32_t id)
 {
-    for (uint32_t i = 0; i < server->config->server_count; i++) {
-        if (server->config->servers[i].id == id) {
+    for (uint32_t i = 0; i < server->config->peers.server_count; i++) {
+        if (server->config->peers.servers[i].id == id) {
             return &server->core.peers[i];
         }
     }
@@ -102,8 +102,8 @@ static void on_listen(void *ctx, const char *why)
     server->core.publish_now = true;
     if (!why) {
         if (listen->why[0]) {
-            log_info("zab", "listens for other replicas on %s port %u", server->config->peer_host,
-                     server->config->peer_port);
+            log_info("zab", "listens for other replicas on %s port %u", server->config->peers.host,
+                     server->config->peers.port);
         }
         *listen = (struct core_listen){.said_ms = 0};
         return;
@@ -143,7 +143,7 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
 {
     const struct config *config = server->config;
 
-    if (config->peer_port == 0) {
+    if (config->peers.port == 0) {
         return ERR_OK;
     }
     struct tcp_peer *peers = mem_zalloc(ZAB_MEMBERS_MAX, sizeof peers[0]);
@@ -156,32 +156,33 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
                                   .ctx = server};
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        if (config->servers[i].id == config->id) {
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        if (config->peers.servers[i].id == config->id) {
             continue;
         }
-        peers[count].id = config->servers[i].id;
-        peers[count].port = config->servers[i].port;
-        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s", config->servers[i].host);
+        peers[count].id = config->peers.servers[i].id;
+        peers[count].port = config->peers.servers[i].port;
+        (void)snprintf(peers[count].host, sizeof peers[count].host, "%s",
+                       config->peers.servers[i].host);
         count++;
     }
     struct tcp_options options = {
         .id = config->id,
-        .listen_host = config->peer_host,
-        .listen_port = config->peer_port,
+        .listen_host = config->peers.host,
+        .listen_port = config->peers.port,
         .peers = peers,
         .peer_count = count,
-        .secret = slice_make(config->secret, config->secret_len),
-        .queue_bytes_max = config->peer_queue_bytes_max,
-        .shaking_max = config->strangers_max,
-        .connect_timeout_ms = config->tick_ms,
-        .probe_ms = config->tick_ms,
+        .secret = slice_make(config->peers.secret, config->peers.secret_len),
+        .queue_bytes_max = config->peers.queue_bytes_max,
+        .shaking_max = config->peers.strangers_max,
+        .connect_timeout_ms = config->zab.tick_ms,
+        .probe_ms = config->zab.tick_ms,
         .retry_min_ms = 20,
         .retry_max_ms = 1000,
         .incarnation = server->core.identity.incarnation,
         .history = zab_config(replica_zab(server->core.replica))->history,
         .founding = server->core.identity.founding,
-        .advertise = config->advertise_client,
+        .advertise = config->clients.advertise_client,
     };
 
     memcpy(options.cluster, server->core.identity.cluster, ZAB_CLUSTER_LEN);
@@ -192,8 +193,8 @@ enum err core_open_peers(struct server *server, char error[SERVER_ERROR_MAX])
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "%s: cannot listen for peers on %s port %u (%s); stop what uses the port or "
                        "change the key",
-                       config->peer_listen[0] ? "peerListen" : "server.N", config->peer_host,
-                       config->peer_port, err_text(err));
+                       config->peers.listen[0] ? "peerListen" : "server.N", config->peers.host,
+                       config->peers.port, err_text(err));
     }
     return err;
 }

@@ -41,9 +41,9 @@ static uint32_t share_of(uint64_t limit, uint32_t min, uint32_t max)
 void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
                 struct files_plan *ret_plan)
 {
-    uint32_t peers = config->server_count > 0 ? config->server_count - 1 : 0;
+    uint32_t peers = config->peers.server_count > 0 ? config->peers.server_count - 1 : 0;
     /* One thread more serves those that wait. */
-    uint32_t threads = config->http_threads + 1;
+    uint32_t threads = config->clients.http_threads + 1;
     struct files_plan plan = {.limit = limit,
                               .strangers = share_of(limit, STRANGERS_MIN, STRANGERS_MAX),
                               .lingers = share_of(limit, LINGERS_MIN, LINGERS_MAX),
@@ -62,32 +62,33 @@ void files_plan(const struct config *config, uint64_t limit, uint32_t open_now,
 
 void files_apply(const struct files_plan *plan, struct config *config)
 {
-    uint32_t asked = config->connections_max;
+    uint32_t asked = config->clients.connections_max;
 
     ASSERT(plan->clients >= FILES_CLIENTS_MIN && asked > 0);
-    config->client_files_max = plan->clients;
-    config->strangers_max = plan->strangers;
-    config->lingers_max = plan->lingers;
-    config->seats_max = plan->seats;
+    config->clients.client_files_max = plan->clients;
+    config->peers.strangers_max = plan->strangers;
+    config->clients.lingers_max = plan->lingers;
+    config->clients.seats_max = plan->seats;
     if (asked > plan->clients) {
-        uint64_t of_address = (uint64_t)config->connections_per_address_max * plan->clients / asked;
+        uint64_t of_address =
+            (uint64_t)config->clients.connections_per_address_max * plan->clients / asked;
 
-        config->connections_max = plan->clients;
-        config->connections_per_address_max = of_address > 0 ? (uint32_t)of_address : 1;
+        config->clients.connections_max = plan->clients;
+        config->clients.connections_per_address_max = of_address > 0 ? (uint32_t)of_address : 1;
     }
 }
 
 bool files_warn_connections(const struct files_plan *plan, const struct config *config,
                             char text[FILES_TEXT_MAX])
 {
-    if (config->connections_max <= plan->clients) {
+    if (config->clients.connections_max <= plan->clients) {
         return false;
     }
     (void)snprintf(text, FILES_TEXT_MAX,
                    "maxConnections is %u, but only %u connections fit into the limit of %llu open "
                    "files: %u are served; raise the limit (ulimit -Hn, LimitNOFILE= of systemd) or "
                    "lower maxConnections",
-                   config->connections_max, plan->clients, (unsigned long long)plan->limit,
+                   config->clients.connections_max, plan->clients, (unsigned long long)plan->limit,
                    plan->clients);
     return true;
 }
@@ -95,8 +96,9 @@ bool files_warn_connections(const struct files_plan *plan, const struct config *
 bool files_warn_streams(const struct files_plan *plan, const struct config *config,
                         char text[FILES_TEXT_MAX])
 {
-    uint32_t streams = config->streams_max < config->connections_max ? config->streams_max
-                                                                     : config->connections_max;
+    uint32_t streams = config->clients.streams_max < config->clients.connections_max
+                           ? config->clients.streams_max
+                           : config->clients.connections_max;
     uint32_t fit = plan->clients / 2;
 
     if (streams <= fit) {
@@ -106,7 +108,7 @@ bool files_warn_streams(const struct files_plan *plan, const struct config *conf
                    "maxStreams is %u, but only %u streams and waiting requests fit into the limit "
                    "of %llu open files, as each takes two: the others are answered 503; raise the "
                    "limit (ulimit -Hn, LimitNOFILE= of systemd) or lower maxStreams",
-                   config->streams_max, fit, (unsigned long long)plan->limit);
+                   config->clients.streams_max, fit, (unsigned long long)plan->limit);
     return true;
 }
 

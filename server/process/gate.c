@@ -21,54 +21,9 @@ void gate_init(struct gate *gate, struct server *server)
 
     ASSERT(failed == 0);
     gate->server = server;
-    budget_init(&gate->unsent, config->unsent_bytes_max);
+    budget_init(&gate->unsent, config->clients.unsent_bytes_max);
     gate_shares_init(gate);
-    guard_init(&gate->guard, config->super_digest);
-    gate->limits = (struct gate_limits){
-        .data_bytes_max = config->data_bytes_max,
-        .body_bytes_max = config->multi_bytes_max,
-        .connections_max = config->connections_max,
-        .connections_per_address_max = config->connections_per_address_max,
-        .client_files_max = config->client_files_max,
-        .lingers_max = config->lingers_max,
-        .seats_max = config->seats_max,
-        .head_bytes_max = config->head_bytes_max,
-        .head_timeout_ms = config->head_timeout_ms,
-        .body_timeout_ms = config->body_timeout_ms,
-        .idle_timeout_ms = config->idle_timeout_ms,
-        .request_timeout_ms = config->request_timeout_ms,
-        .children_page_max = config->children_page_max,
-        .http_threads = config->http_threads,
-        .allowed_hosts = config->allowed_hosts,
-        .allowed_origins = config->allowed_origins,
-        .client_address = config->client_address,
-        .advertise_client = config->advertise_client,
-        .client_port = config->client_port,
-        .probe_address = config->probe_address,
-        .probe_port = config->probe_port,
-        .web_dir = config->web_dir,
-        .access_log = config->access_log,
-        .read_only = config->read_only,
-        .super_digest = config->super_digest,
-        .session_min_ms = config->session_min_ms,
-        .session_max_ms = config->session_max_ms,
-        .session_default_ms = config->session_default_ms,
-        .requests_max = config->requests_max,
-        .web_sockets_max = config->web_sockets_max,
-        .socket_in_flight_max = config->socket_in_flight_max,
-        .socket_messages_per_s = config->socket_messages_per_s,
-        .message_bytes_max = config->message_bytes_max,
-        .socket_queue_bytes_max = config->socket_queue_bytes_max,
-        .slow_timeout_ms = config->slow_timeout_ms,
-        .heartbeat_ms = config->heartbeat_ms,
-        .watches_max = config->watches_max,
-        .watch_bytes_max = config->watch_bytes_max,
-        .streams_max = config->streams_max,
-        .wait_max_ms = config->wait_max_ms,
-        .transfers_max = config->transfers_max,
-        .export_bytes_max = config->export_bytes_max,
-        .multi_ops_max = config->multi_ops_max,
-    };
+    guard_init(&gate->guard, config->clients.super_digest);
 }
 
 void gate_release(struct gate *gate)
@@ -133,9 +88,9 @@ void gate_touch(struct gate *gate, uint64_t session)
     }
 }
 
-const struct gate_limits *gate_limits(struct gate *gate)
+const struct config_clients *gate_limits(struct gate *gate)
 {
-    return &gate->limits;
+    return &gate->server->config->clients;
 }
 
 /* The end of a session is not remembered. */
@@ -150,7 +105,7 @@ enum err gate_submit(struct gate *gate, struct op_request *take_request)
     ASSERT(take_request->on_reply);
     ASSERT(take_request->def);
 
-    if (gate->limits.read_only && op_args_kind(&take_request->args) == OP_KIND_WRITE) {
+    if (gate_limits(gate)->read_only && op_args_kind(&take_request->args) == OP_KIND_WRITE) {
         return ERR_NOT_READ_ONLY;
     }
     struct share_ticket ticket = {.cost = 0};
@@ -183,7 +138,7 @@ enum err gate_check_local(struct gate *gate, const char **ret_why)
                        : "this replica has not been in step with a leader since it started";
         return ERR_NOT_READY;
     }
-    if (now_ms > heard_ms && now_ms - heard_ms > gate->server->config->stale_limit_ms) {
+    if (now_ms > heard_ms && now_ms - heard_ms > gate->server->config->process.stale_limit_ms) {
         const char *aside = atomic_load(&gate->aside);
 
         *ret_why = aside ? aside

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/jsonw.h"
 #include "base/metric.h"
+#include "server/config/config.h"
 #include "server/op/op.h"
 
 struct gate;
@@ -162,52 +163,7 @@ void gate_credentials_failed(struct gate *gate, const struct op_principal *who,
 /* Front ends count here: one operation answered. `op` is a row's id or 0. Any thread. */
 void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t latency_us);
 
-/* Limits and lists that the front ends enforce; constant after start. */
-struct gate_limits {
-    uint32_t data_bytes_max;
-    uint32_t body_bytes_max; /* multi bodies. */
-    uint32_t connections_max;
-    uint32_t connections_per_address_max;
-    uint32_t client_files_max; /* Descriptors that all clients together may hold; 0: no bound. */
-    uint32_t lingers_max;      /* Of refused connections that are still open; 0: 256. */
-    uint32_t seats_max;        /* Of connections over a cap that may be probes; 0: 512. */
-    uint32_t head_bytes_max;
-    uint32_t head_timeout_ms;
-    uint32_t body_timeout_ms;
-    uint32_t idle_timeout_ms;
-    uint32_t request_timeout_ms;
-    uint32_t children_page_max;
-    uint32_t http_threads;
-    const char *allowed_hosts; /* Comma separated as configured; "" means the default list. */
-    const char *allowed_origins;
-    const char *client_address;
-    const char *advertise_client; /* host:port; "" when nothing is advertised. */
-    uint16_t client_port;
-    const char *probe_address; /* Of probes' own socket; "" or NULL: there is none. */
-    uint16_t probe_port;
-    const char *web_dir; /* "" when the dashboard is the one inside. */
-    bool access_log;
-    bool read_only;           /* gate_submit refuses what clients would change. */
-    const char *super_digest; /* For auth_add and auth_basic; "" when there is no super user. */
-    uint32_t session_min_ms;
-    uint32_t session_max_ms;
-    uint32_t session_default_ms;
-    uint32_t requests_max; /* Of all front ends together, in the gate. */
-    uint32_t web_sockets_max;
-    uint32_t socket_in_flight_max;   /* Requests of one socket that are not answered yet. */
-    uint32_t socket_messages_per_s;  /* Of one socket; 0: no bound. */
-    uint32_t message_bytes_max;      /* Of a client's message. */
-    uint32_t socket_queue_bytes_max; /* Events waiting for a slow client; then it is coalesced. */
-    uint32_t slow_timeout_ms;        /* Behind for that long: closed. */
-    uint32_t heartbeat_ms;           /* Of sockets and streams. */
-    uint32_t watches_max;            /* Of one socket. */
-    uint32_t watch_bytes_max;        /* Of their paths. */
-    uint32_t streams_max;            /* SSE and NDJSON. */
-    uint32_t wait_max_ms;            /* Of a long poll. */
-    uint32_t transfers_max;          /* Exports and imports. */
-    uint64_t export_bytes_max;       /* Of changed znodes kept for an export. */
-    uint32_t multi_ops_max;          /* Elements of a multi. */
-};
-const struct gate_limits *gate_limits(struct gate *gate);
+/* What the front ends enforce; constant after start. */
+const struct config_clients *gate_limits(struct gate *gate);
 
 #endif

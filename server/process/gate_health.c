@@ -41,12 +41,12 @@ static void explain_no_leader(struct gate *gate, char *text, size_t size)
         len += snprintf(text + len, size - (size_t)len, "; other replicas cannot connect yet: %s",
                         gate->published.not_listening);
     }
-    for (uint32_t i = 0; i < config->server_count && len > 0 && (size_t)len < size; i++) {
+    for (uint32_t i = 0; i < config->peers.server_count && len > 0 && (size_t)len < size; i++) {
         const char *why = gate->published.told[i].refused;
 
         if (why[0] != '\0') {
             len += snprintf(text + len, size - (size_t)len, "; peer %u is refused: %s",
-                            config->servers[i].id, why);
+                            config->peers.servers[i].id, why);
         }
     }
     (void)pthread_mutex_unlock(&gate->mutex);

@@ -169,10 +169,10 @@ void gate_write_status(struct gate *gate, struct jsonw *json)
     write_refills(json, copy);
     jsonw_kv_u64(json, "requests", copy->replica.requests);
     jsonw_kv_bool(json, "draining", status.draining);
-    jsonw_kv_bool(json, "read_only", config->read_only);
-    jsonw_kv_cstr(json, "environment", config->environment);
+    jsonw_kv_bool(json, "read_only", config->clients.read_only);
+    jsonw_kv_cstr(json, "environment", config->process.environment);
     jsonw_kv_cstr(json, "reason", reason_of(gate, copy));
-    write_duplicate(config, json, &copy->told[config_self(config) - config->servers]);
+    write_duplicate(config, json, &copy->told[config_self(config) - config->peers.servers]);
     jsonw_kv_cstr(json, "version", ZABRA_VERSION);
     jsonw_kv_u64(json, "uptime_ms", os_now_ms() - gate->server->start_ms);
     jsonw_object_end(json);
@@ -196,7 +196,7 @@ enum {
 /* Nothing has come from it for so long, not even by way of the leader: it stands still. */
 static uint64_t silent_ms(const struct config *config)
 {
-    uint64_t ticks_ms = (uint64_t)config->tick_ms * (config->sync_limit + 2);
+    uint64_t ticks_ms = (uint64_t)config->zab.tick_ms * (config->zab.sync_limit + 2);
 
     return ticks_ms > SILENT_MIN_MS ? ticks_ms : SILENT_MIN_MS;
 }
@@ -311,7 +311,7 @@ static void write_self(struct gate *gate, struct jsonw *json, const struct publi
         write_sign(json, sign);
     }
     write_duplicate(gate->server->config, json, told);
-    write_url(json, gate->server->config->advertise_client);
+    write_url(json, gate->server->config->clients.advertise_client);
 }
 
 /* The newest zxid that is known of it; 0: none. */
@@ -374,8 +374,8 @@ void gate_write_ensemble(struct gate *gate, struct jsonw *json)
     jsonw_kv_u64(json, "epoch", copy->replica.zab.epoch);
     jsonw_key(json, "members");
     jsonw_array(json);
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        const struct config_server *server = &config->servers[i];
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        const struct config_server *server = &config->peers.servers[i];
         const struct peer_view *peer = peer_of(copy, server->id);
         char address[CONFIG_HOST_MAX + 8];
 
@@ -410,10 +410,10 @@ void gate_write_servers(struct gate *gate, struct jsonw *json)
     struct publication *copy = copy_published(gate);
 
     jsonw_array(json);
-    for (uint32_t i = 0; i < config->server_count; i++) {
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
         const char *address = copy->told[i].advertise;
 
-        if (config->servers[i].id != config->id && address[0] != '\0') {
+        if (config->peers.servers[i].id != config->id && address[0] != '\0') {
             jsonw_cstr(json, address);
         }
     }
@@ -433,10 +433,10 @@ void gate_append_clients(struct gate *gate, struct buf *out)
 {
     const struct config *config = gate->server->config;
 
-    append_client(out, config->advertise_client);
+    append_client(out, config->clients.advertise_client);
     (void)pthread_mutex_lock(&gate->mutex);
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        if (config->servers[i].id != config->id) {
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        if (config->peers.servers[i].id != config->id) {
             append_client(out, gate->published.told[i].advertise);
         }
     }

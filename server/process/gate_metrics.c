@@ -156,7 +156,7 @@ static void write_duplicates(struct gate *gate, struct buf *out, const struct tc
     uint64_t ids = 0;
 
     (void)pthread_mutex_lock(&gate->mutex);
-    for (uint32_t i = 0; i < config->server_count; i++) {
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
         ids += core_peer_duplicate(config, &gate->published.told[i], now_ms) ? 1 : 0;
     }
     (void)pthread_mutex_unlock(&gate->mutex);

@@ -32,8 +32,8 @@ enum {
 /* Tokens for a replica: half of its part at once, the other half within rememberFor. */
 static void init_buckets(struct buckets *buckets, const struct config *config, uint32_t share)
 {
-    uint64_t tokens = share / config->server_count / BURST_PART;
-    uint64_t for_ns = (uint64_t)config->remember_ms * NS_PER_MS;
+    uint64_t tokens = share / config->peers.server_count / BURST_PART;
+    uint64_t for_ns = (uint64_t)config->tree.remember_ms * NS_PER_MS;
 
     tokens = tokens > 0 ? tokens : 1;
     buckets_init(buckets, tokens, for_ns / tokens, 0);
@@ -43,9 +43,9 @@ void gate_shares_init(struct gate *gate)
 {
     const struct config *config = gate->server->config;
 
-    ASSERT(config->server_count > 0);
-    init_buckets(&gate->remembered_client, config, config->remembered_client_max);
-    init_buckets(&gate->remembered_address, config, config->remembered_network_max);
+    ASSERT(config->peers.server_count > 0);
+    init_buckets(&gate->remembered_client, config, config->tree.remembered_client_max);
+    init_buckets(&gate->remembered_address, config, config->tree.remembered_network_max);
 }
 
 void gate_shares_release(struct gate *gate)
@@ -71,7 +71,7 @@ static uint64_t kept_bytes(const struct op_request *request)
 /* A token is one answer of mean size: both maxRemembered and maxRememberedBytes are shared. */
 static uint64_t cost_of(const struct config *config, const struct op_request *request)
 {
-    uint64_t mean = config->remembered_bytes_max / config->remembered_max;
+    uint64_t mean = config->tree.remembered_bytes_max / config->tree.remembered_max;
 
     return mean > 0 ? 1 + kept_bytes(request) / mean : kept_bytes(request);
 }
@@ -80,8 +80,8 @@ static uint64_t cost_of(const struct config *config, const struct op_request *re
 
 static bool is_scarce(const struct config *config, const struct state *state)
 {
-    return state_remembered_count(state) >= config->remembered_max / FREE_PART ||
-           state_remembered_bytes(state) >= config->remembered_bytes_max / FREE_PART;
+    return state_remembered_count(state) >= config->tree.remembered_max / FREE_PART ||
+           state_remembered_bytes(state) >= config->tree.remembered_bytes_max / FREE_PART;
 }
 
 static const struct state_session *session_of(const struct state *state,

@@ -23,43 +23,50 @@ enum {
 static void fill_limits(const struct config *config, struct replica_options *options)
 {
     zab_limits_default(&options->zab.limits);
-    options->zab.limits.tick_ms = config->tick_ms;
-    options->zab.limits.init_limit = config->init_limit;
-    options->zab.limits.sync_limit = config->sync_limit;
-    options->zab.limits.pending_max = config->pending_max;
-    options->zab.limits.pending_bytes_max = config->pending_bytes_max;
-    options->zab.limits.refill_rate = config->refill_rate_max;
-    zab_limits_fit_queue(&options->zab.limits, config->peer_queue_bytes_max);
+    options->zab.limits.tick_ms = config->zab.tick_ms;
+    options->zab.limits.init_limit = config->zab.init_limit;
+    options->zab.limits.sync_limit = config->zab.sync_limit;
+    options->zab.limits.pending_max = config->zab.pending_max;
+    options->zab.limits.pending_bytes_max = config->zab.pending_bytes_max;
+    options->zab.limits.refill_rate = config->zab.refill_rate_max;
+    zab_limits_fit_queue(&options->zab.limits, config->peers.queue_bytes_max);
     options->prep = (struct prep_limits){
-        .data_bytes_max = config->data_bytes_max,
+        .data_bytes_max = config->clients.data_bytes_max,
         .txn_bytes_max = ZAB_RECORD_BYTES_MAX - 4096,
-        .multi_ops_max = config->multi_ops_max,
-        .recursive_max = config->recursive_max,
-        .session_min_ms = config->session_min_ms,
-        .session_max_ms = config->session_max_ms,
-        .session_default_ms = config->session_default_ms,
-        .sessions_max = config->sessions_max,
-        .sessions_client_max = config->sessions_client_max,
-        .sessions_network_max = config->sessions_network_max,
-        .session_ephemerals_max = config->session_ephemerals_max,
-        .session_ephemeral_bytes_max = config->session_ephemeral_bytes_max,
-        .remembered_max = config->remembered_max,
-        .remembered_bytes_max = config->remembered_bytes_max,
-        .result_bytes_max = config->result_bytes_max,
-        .remember_ms = config->remember_ms,
+        .multi_ops_max = config->clients.multi_ops_max,
+        .recursive_max = config->tree.recursive_max,
+        .session_min_ms = config->tree.session_min_ms,
+        .session_max_ms = config->tree.session_max_ms,
+        .session_default_ms = config->tree.session_default_ms,
+        .sessions_max = config->tree.sessions_max,
+        .sessions_client_max = config->tree.sessions_client_max,
+        .sessions_network_max = config->tree.sessions_network_max,
+        .session_ephemerals_max = config->tree.session_ephemerals_max,
+        .session_ephemeral_bytes_max = config->tree.session_ephemeral_bytes_max,
+        .remembered_max = config->tree.remembered_max,
+        .remembered_bytes_max = config->tree.remembered_bytes_max,
+        .result_bytes_max = config->tree.result_bytes_max,
+        .remember_ms = config->tree.remember_ms,
     };
-    options->requests_max = config->requests_max;
-    options->forward_bytes_max = config->forward_bytes_max;
-    options->forward_peer_bytes_max = config->forward_peer_bytes_max;
-    options->forward_out_bytes_max = config->peer_queue_bytes_max - ZAB_QUEUE_RESERVE;
-    if (options->forward_out_bytes_max > config->forward_peer_bytes_max) {
-        options->forward_out_bytes_max = config->forward_peer_bytes_max;
+    options->requests_max = config->clients.requests_max;
+    options->forward_bytes_max = config->zab.forward_bytes_max;
+    options->forward_peer_bytes_max = config->zab.forward_peer_bytes_max;
+    options->forward_out_bytes_max = config->peers.queue_bytes_max - ZAB_QUEUE_RESERVE;
+    if (options->forward_out_bytes_max > config->zab.forward_peer_bytes_max) {
+        options->forward_out_bytes_max = config->zab.forward_peer_bytes_max;
     }
-    options->tree_bytes_max = config->tree_bytes_max;
-    options->snap_count = config->snap_count;
-    options->snap_bytes = config->snap_bytes;
+    options->tree_bytes_max = config->tree.bytes_max;
+    options->snap_count = config->storage.snap_count;
+    options->snap_bytes = config->storage.snap_bytes;
     options->reap_every_ms = REAP_EVERY_MS;
     options->keep_age_ms = KEEP_AGE_MS;
+}
+
+static void explain_disk(const struct config *config, enum err err, char error[SERVER_ERROR_MAX])
+{
+    (void)snprintf(error, SERVER_ERROR_MAX,
+                   "dataDir: cannot read or write %s (%s); check permissions, space and the disk",
+                   config->storage.data_dir, err_text(err));
 }
 
 static enum err open_store(struct server *server, struct store_report *report,
@@ -67,26 +74,26 @@ static enum err open_store(struct server *server, struct store_report *report,
 {
     const struct config *config = server->config;
 
-    if (mkdir(config->data_dir, 0700) != 0 && errno != EEXIST) {
+    if (mkdir(config->storage.data_dir, 0700) != 0 && errno != EEXIST) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "dataDir: cannot make %s; make its parent directory or change the key",
-                       config->data_dir);
+                       config->storage.data_dir);
         return ERR_IO;
     }
-    enum err err = vfs_posix_open(config->data_dir, &server->vfs);
+    enum err err = vfs_posix_open(config->storage.data_dir, &server->vfs);
 
     if (err != ERR_OK) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "dataDir: cannot open %s (%s); check that it is a directory that this user "
                        "may write",
-                       config->data_dir, err_text(err));
+                       config->storage.data_dir, err_text(err));
         return err;
     }
     struct store_options options = {
         .vfs = server->vfs,
-        .segment_bytes = config->wal_segment_bytes,
-        .keep_bytes_max = config->refill_log_bytes_max,
-        .snapshots_keep = config->snapshots_keep,
+        .segment_bytes = config->storage.wal_segment_bytes,
+        .keep_bytes_max = config->storage.refill_log_bytes_max,
+        .snapshots_keep = config->storage.snapshots_keep,
         .salt_seed = os_random_u64(),
         .record_bytes_max = ZAB_RECORD_BYTES_MAX,
         .member_id = config->id,
@@ -96,16 +103,13 @@ static enum err open_store(struct server *server, struct store_report *report,
     if (err == ERR_BUSY) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "dataDir: %s is in use by another process; stop it or change the key",
-                       config->data_dir);
+                       config->storage.data_dir);
     } else if (err == ERR_FOREIGN) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "dataDir: %s belongs to replica %u and this is %u; correct id or dataDir",
-                       config->data_dir, report->identity.member_id, config->id);
+                       config->storage.data_dir, report->identity.member_id, config->id);
     } else if (err != ERR_OK) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "dataDir: cannot read or write %s (%s); check permissions, space and the "
-                       "disk",
-                       config->data_dir, err_text(err));
+        explain_disk(config, err, error);
     }
     return err;
 }
@@ -114,10 +118,10 @@ static void say_verdict(const struct config *config, const struct store_report *
 {
     switch (report->verdict) {
     case STORE_EMPTY:
-        log_info("storage", "%s is new", config->data_dir);
+        log_info("storage", "%s is new", config->storage.data_dir);
         break;
     case STORE_CLEAN:
-        log_info("storage", "%s is sound: log up to zxid 0x%llx", config->data_dir,
+        log_info("storage", "%s is sound: log up to zxid 0x%llx", config->storage.data_dir,
                  (unsigned long long)report->log_last);
         break;
     case STORE_TORN_TAIL:
@@ -125,11 +129,11 @@ static void say_verdict(const struct config *config, const struct store_report *
             "storage",
             "%s: %llu bytes at the end of the log were never acknowledged and are dropped; log "
             "up to zxid 0x%llx",
-            config->data_dir, (unsigned long long)report->torn_bytes,
+            config->storage.data_dir, (unsigned long long)report->torn_bytes,
             (unsigned long long)report->log_last);
         break;
     case STORE_DAMAGED:
-        log_error("storage", "%s is damaged: %s", config->data_dir, report->reason);
+        log_error("storage", "%s is damaged: %s", config->storage.data_dir, report->reason);
         break;
     }
     if (report->one_slot_bad) {
@@ -141,11 +145,12 @@ static void say_verdict(const struct config *config, const struct store_report *
 static bool lists_agree(const struct config *config, const struct zab_config *known,
                         char error[SERVER_ERROR_MAX])
 {
-    bool same = known->count == config->server_count;
+    bool same = known->count == config->peers.server_count;
 
     for (uint32_t i = 0; same && i < known->count; i++) {
-        same = known->members[i].id == config->servers[i].id &&
-               (known->members[i].voter || known->members[i].vacant) == config->servers[i].voter;
+        same =
+            known->members[i].id == config->peers.servers[i].id &&
+            (known->members[i].voter || known->members[i].vacant) == config->peers.servers[i].voter;
     }
     if (!same) {
         (void)snprintf(
@@ -163,9 +168,9 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     const struct config *config = server->config;
     uint64_t begin_ms = os_now_ms();
 
-    for (uint32_t i = 0; i < config->server_count; i++) {
-        server->seeds[i] =
-            (struct zab_seed){.id = config->servers[i].id, .voter = config->servers[i].voter};
+    for (uint32_t i = 0; i < config->peers.server_count; i++) {
+        server->seeds[i] = (struct zab_seed){.id = config->peers.servers[i].id,
+                                             .voter = config->peers.servers[i].voter};
     }
     fill_limits(config, &server->options);
     server->options.boot = os_random_u64() | 1;
@@ -176,7 +181,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
     server->options.zab.id = config->id;
     server->options.zab.incarnation = os_random_u64() | 1;
     server->options.zab.seeds = server->seeds;
-    server->options.zab.seed_count = config->server_count;
+    server->options.zab.seed_count = config->peers.server_count;
     server->options.zab.rng_seed = os_random_u64();
     server->options.zab.now_ms = os_now_ms();
     enum err err =
@@ -187,7 +192,7 @@ static enum err recover_replica(struct server *server, struct store_report *repo
                        "dataDir: %s was written by an earlier release in a format that this one "
                        "does not read; export its tree with that release (zabra export), start "
                        "this one with an empty directory, and import it",
-                       config->data_dir);
+                       config->storage.data_dir);
         return err;
     }
     if (err == ERR_CORRUPT) {
@@ -195,14 +200,11 @@ static enum err recover_replica(struct server *server, struct store_report *repo
             error, SERVER_ERROR_MAX,
             "dataDir: %s: cannot be recovered (%s); if the other replicas serve, replace "
             "it by an empty directory and this one is refilled, else restore a backup",
-            config->data_dir, report->reason[0] ? report->reason : err_text(err));
+            config->storage.data_dir, report->reason[0] ? report->reason : err_text(err));
         return err;
     }
     if (err != ERR_OK) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "dataDir: cannot read or write %s (%s); check permissions, space and the "
-                       "disk",
-                       config->data_dir, err_text(err));
+        explain_disk(config, err, error);
         return err;
     }
     if (server->options.zab.config.count > 0 &&
@@ -236,7 +238,19 @@ static enum err start_parts(struct server *server, char error[SERVER_ERROR_MAX])
     return err;
 }
 
-/* What has been opened before starting failed; no thread runs. */
+static void server_free(struct server *server)
+{
+    mailbox_release(&server->drained);
+    gate_release(&server->gate);
+    trend_free(server->sampler.trend);
+    touch_set_free(server->touched);
+    heard_free(server->heard);
+    window_free(server->window);
+    view_free(server->view);
+    mem_free(server);
+}
+
+/* Closes what was opened before starting failed; no thread runs. */
 static void abandon(struct server *server)
 {
     if (server->core.replica) {
@@ -249,14 +263,7 @@ static void abandon(struct server *server)
     if (server->vfs.ops) {
         vfs_posix_close(&server->vfs);
     }
-    mailbox_release(&server->drained);
-    gate_release(&server->gate);
-    trend_free(server->sampler.trend);
-    touch_set_free(server->touched);
-    heard_free(server->heard);
-    window_free(server->window);
-    view_free(server->view);
-    mem_free(server);
+    server_free(server);
 }
 
 /* Those that server_wait takes. */
@@ -288,10 +295,10 @@ enum err server_start(const struct config *config, struct server **ret_server,
     server->start_ms = os_now_ms();
     server->start_wall_ms = os_wall_ms();
     server->view = view_new();
-    server->window = window_new(config->window_bytes_max, config->window_max, 0);
-    server->touched = touch_set_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
-    server->heard = heard_new((size_t)config->sessions_max * TOUCHED_PER_SESSION);
-    view_set_clients(server->view, server->heard, config->show_clients);
+    server->window = window_new(config->tree.window_bytes_max, config->tree.window_max, 0);
+    server->touched = touch_set_new((size_t)config->tree.sessions_max * TOUCHED_PER_SESSION);
+    server->heard = heard_new((size_t)config->tree.sessions_max * TOUCHED_PER_SESSION);
+    view_set_clients(server->view, server->heard, config->process.show_clients);
     server->sampler.trend = trend_new();
     mailbox_init(&server->drained, 1);
     gate_init(&server->gate, server);
@@ -353,7 +360,7 @@ static bool wait_signal(const sigset_t *set, uint64_t end_ms)
 
 void server_announce_end(struct server *server)
 {
-    uint32_t delay_ms = server->config->drain_delay_ms;
+    uint32_t delay_ms = server->config->process.drain_delay_ms;
     sigset_t set;
 
     atomic_store(&server->gate.ending, true);
@@ -373,7 +380,7 @@ void server_drain(struct server *server)
 {
     log_info("server", "draining: new requests are refused, leadership is handed over");
     atomic_store(&server->core.drain, true);
-    (void)mailbox_wait(&server->drained, (int)server->config->drain_timeout_ms);
+    (void)mailbox_wait(&server->drained, (int)server->config->process.drain_timeout_ms);
 }
 
 void server_stop(struct server *server)
@@ -387,13 +394,6 @@ void server_stop(struct server *server)
     core_stop(server);
     store_close(server->store, true);
     vfs_posix_close(&server->vfs);
-    mailbox_release(&server->drained);
-    gate_release(&server->gate);
-    trend_free(server->sampler.trend);
-    touch_set_free(server->touched);
-    heard_free(server->heard);
-    window_free(server->window);
-    view_free(server->view);
-    mem_free(server);
+    server_free(server);
     log_info("server", "stopped");
 }

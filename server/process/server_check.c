@@ -50,75 +50,46 @@ static int try_address(const struct resolve_address *address, struct held *held)
     return fd < 0 ? fd : 0;
 }
 
-static enum err check_client(const struct config *config, struct held *held,
-                             char error[SERVER_ERROR_MAX])
-{
-    struct resolve_answer answer;
-    bool numeric = resolve_numeric(config->client_address, config->client_port, &answer);
-
-    ASSERT(numeric); /* As the configuration was checked. */
-
-    int failed = try_address(&answer.addresses[0], held);
-
-    if (failed == -EADDRINUSE) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "clientPort: port %u is in use on %s; stop what uses it or give another one",
-                       config->client_port, config->client_address);
-    } else if (failed) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "clientAddress: cannot listen on %s port %u: %s; give an address of this "
-                       "machine and a port that this user may use",
-                       config->client_address, config->client_port, strerrordesc_np(-failed));
-    }
-    return failed ? ERR_CONFIG : ERR_OK;
-}
-
-static enum err check_probes(const struct config *config, struct held *held,
-                             char error[SERVER_ERROR_MAX])
-{
-    struct resolve_answer answer;
-    bool numeric = resolve_numeric(config->probe_address, config->probe_port, &answer);
-
-    ASSERT(numeric); /* As the configuration was checked. */
-
-    int failed = try_address(&answer.addresses[0], held);
-
-    if (failed == -EADDRINUSE) {
-        (void)snprintf(
-            error, SERVER_ERROR_MAX,
-            "probeListen: port %u is in use on %s; stop what uses it or give another one",
-            config->probe_port, config->probe_address);
-    } else if (failed) {
-        (void)snprintf(error, SERVER_ERROR_MAX,
-                       "probeListen: cannot listen on %s port %u: %s; give an address of this "
-                       "machine and a port that this user may use",
-                       config->probe_address, config->probe_port, strerrordesc_np(-failed));
-    }
-    return failed ? ERR_CONFIG : ERR_OK;
-}
-
-static void explain_listen(const struct config *config, int failed, char error[SERVER_ERROR_MAX])
+/* Of `key`, or of another one that gives the address; NULL: the same one. */
+static void explain(const char *key, const char *address_key, const char *address, uint16_t port,
+                    int failed, char error[SERVER_ERROR_MAX])
 {
     if (failed == -EADDRINUSE) {
         (void)snprintf(error, SERVER_ERROR_MAX,
-                       "peerListen: port %u is in use on %s; stop what uses it or give another one",
-                       config->peer_port, config->peer_host);
+                       "%s: port %u is in use on %s; stop what uses it or give another one", key,
+                       port, address);
     } else {
-        (void)snprintf(
-            error, SERVER_ERROR_MAX,
-            "peerListen: cannot listen on %s port %u: %s; give an address of this machine "
-            "and a port that this user may use",
-            config->peer_host, config->peer_port, strerrordesc_np(-failed));
+        (void)snprintf(error, SERVER_ERROR_MAX,
+                       "%s: cannot listen on %s port %u: %s; give an address of this machine and a "
+                       "port that this user may use",
+                       address_key ? address_key : key, address, port, strerrordesc_np(-failed));
     }
+}
+
+/* An address for clients or probes. */
+static enum err check_listen(const char *key, const char *address_key, const char *address,
+                             uint16_t port, struct held *held, char error[SERVER_ERROR_MAX])
+{
+    struct resolve_answer answer;
+    bool numeric = resolve_numeric(address, port, &answer);
+
+    ASSERT(numeric); /* As the configuration was checked. */
+
+    int failed = try_address(&answer.addresses[0], held);
+
+    if (failed) {
+        explain(key, address_key, address, port, failed, error);
+    }
+    return failed ? ERR_CONFIG : ERR_OK;
 }
 
 static void explain_peer(const struct config *config, int failed, char error[SERVER_ERROR_MAX])
 {
     const struct config_server *self = config_self(config);
 
-    if (config->peer_listen[0]) {
-        explain_listen(config, failed, error);
-    } else if (failed == -EADDRINUSE && self->port == config->client_port) {
+    if (config->peers.listen[0]) {
+        explain("peerListen", NULL, config->peers.host, config->peers.port, failed, error);
+    } else if (failed == -EADDRINUSE && self->port == config->clients.client_port) {
         (void)snprintf(error, SERVER_ERROR_MAX,
                        "server.%u: port %u is the clientPort as well; give one of the two another "
                        "one",
@@ -149,7 +120,7 @@ static bool is_to_end(void)
  * transport waits for it. */
 static void resolve_own(const struct config *config, struct resolve_answer *ret_answer)
 {
-    if (resolve_numeric(config->peer_host, config->peer_port, ret_answer)) {
+    if (resolve_numeric(config->peers.host, config->peers.port, ret_answer)) {
         return;
     }
 
@@ -158,7 +129,7 @@ static void resolve_own(const struct config *config, struct resolve_answer *ret_
     uint64_t end_ms = os_now_ms() + RESOLVE_MS;
     struct list jobs;
 
-    resolver_ask(resolver, config->id, config->peer_host, config->peer_port);
+    resolver_ask(resolver, config->id, config->peers.host, config->peers.port);
     while (poll(&ready, 1, RESOLVE_STEP_MS) <= 0 && os_now_ms() < end_ms && !is_to_end()) {
     }
     resolver_answers(resolver, &jobs);
@@ -175,7 +146,7 @@ static bool is_name(const struct config *config)
 {
     struct resolve_answer answer;
 
-    return !resolve_numeric(config->peer_host, config->peer_port, &answer);
+    return !resolve_numeric(config->peers.host, config->peers.port, &answer);
 }
 
 /* One address of the name is enough, as for the transport. A name that leads to another machine is
@@ -204,13 +175,16 @@ static enum err check_peer(const struct config *config, struct held *held,
 
 static enum err check_ports(const struct config *config, char error[SERVER_ERROR_MAX])
 {
+    const struct config_clients *clients = &config->clients;
     struct held held = {.count = 0};
-    enum err err = check_client(config, &held, error);
+    enum err err = check_listen("clientPort", "clientAddress", clients->client_address,
+                                clients->client_port, &held, error);
 
-    if (err == ERR_OK && config->probe_port != 0) {
-        err = check_probes(config, &held, error);
+    if (err == ERR_OK && clients->probe_port != 0) {
+        err = check_listen("probeListen", NULL, clients->probe_address, clients->probe_port, &held,
+                           error);
     }
-    if (err == ERR_OK && config->peer_port != 0) {
+    if (err == ERR_OK && config->peers.port != 0) {
         err = check_peer(config, &held, error);
     }
     let_go(&held);
@@ -236,15 +210,15 @@ static enum err check_directory(const struct config *config, char error[SERVER_E
 {
     char parent[CONFIG_PATH_MAX];
     struct stat stat_buf;
-    bool there = stat(config->data_dir, &stat_buf) == 0;
+    bool there = stat(config->storage.data_dir, &stat_buf) == 0;
 
-    parent_of(config->data_dir, parent);
+    parent_of(config->storage.data_dir, parent);
     if (there && !S_ISDIR(stat_buf.st_mode)) {
         (void)snprintf(error, SERVER_ERROR_MAX, "dataDir: %s is no directory; change the key",
-                       config->data_dir);
+                       config->storage.data_dir);
         return ERR_CONFIG;
     }
-    if (access(there ? config->data_dir : parent, R_OK | W_OK | X_OK) == 0) {
+    if (access(there ? config->storage.data_dir : parent, R_OK | W_OK | X_OK) == 0) {
         return ERR_OK;
     }
     (void)snprintf(error, SERVER_ERROR_MAX,
@@ -252,7 +226,7 @@ static enum err check_directory(const struct config *config, char error[SERVER_E
                            "or change the key"
                          : "dataDir: cannot make %s: %s; make it, or its parent directory, for the "
                            "user that runs zabra or change the key",
-                   config->data_dir, strerrordesc_np(errno));
+                   config->storage.data_dir, strerrordesc_np(errno));
     return ERR_CONFIG;
 }
 

@@ -190,7 +190,6 @@ extern const char gate_disk_is_low[]; /* As /readyz and /status/v1 say it. */
 
 struct gate {
     struct server *server;
-    struct gate_limits limits;
     struct budget unsent;  /* maxUnsentBytes. */
     pthread_mutex_t mutex; /* Guards `published` and what a front end adds to the metrics. */
     struct publication published;

@@ -44,12 +44,12 @@ static void check_servers(const struct config *loaded)
 {
     uint32_t before = 0;
 
-    ASSERT(loaded->server_count > 0 && loaded->server_count <= ZAB_MEMBERS_MAX);
-    for (uint32_t i = 0; i < loaded->server_count; i++) {
-        const struct config_server *server = &loaded->servers[i];
+    ASSERT(loaded->peers.server_count > 0 && loaded->peers.server_count <= ZAB_MEMBERS_MAX);
+    for (uint32_t i = 0; i < loaded->peers.server_count; i++) {
+        const struct config_server *server = &loaded->peers.servers[i];
 
         ASSERT(server->id > before && server->id <= ZAB_ID_MAX && server->host[0] != '\0');
-        ASSERT(server->port != 0 || loaded->server_count == 1);
+        ASSERT(server->port != 0 || loaded->peers.server_count == 1);
         before = server->id;
     }
     ASSERT(config_self(loaded)->id == loaded->id);
@@ -82,8 +82,8 @@ static void write_all(const struct config *loaded, struct buf *out)
         config_append_value(loaded, &rows[i], out);
         buf_append_byte(out, '\n');
     }
-    for (uint32_t i = 0; i < loaded->server_count; i++) {
-        const struct config_server *server = &loaded->servers[i];
+    for (uint32_t i = 0; i < loaded->peers.server_count; i++) {
+        const struct config_server *server = &loaded->peers.servers[i];
 
         if (server->port != 0) {
             buf_printf(out, "server.%" PRIu32 "=[%s]:%u%s\n", server->id, server->host,

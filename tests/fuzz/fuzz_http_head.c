@@ -81,9 +81,9 @@ static void check_values(const struct http_head *head)
 
 static void check_host(const struct http_head *head)
 {
-    const struct gate_limits limits = {.allowed_hosts = "example.org, zk.example.org",
-                                       .allowed_origins = "https://example.org",
-                                       .client_address = "127.0.0.1"};
+    const struct config_clients limits = {.allowed_hosts = "example.org, zk.example.org",
+                                          .allowed_origins = "https://example.org",
+                                          .client_address = "127.0.0.1"};
     struct http_names *names = http_names_new(&limits);
     struct slice plain = slice_str("example.org");
 

@@ -18,7 +18,7 @@ static inline int front_start(void)
 }
 
 /* Of a new gate, with other limits where `change` is given. */
-static inline int front_start_with(void (*change)(struct gate_limits *limits))
+static inline int front_start_with(void (*change)(struct config_clients *limits))
 {
     gate = kit_gate_new();
     if (change) {

@@ -29,7 +29,7 @@ struct gate {
     struct view *view;
     struct window *window;
     struct prep *prep;
-    struct gate_limits limits;
+    struct config_clients limits;
     struct budget unsent;
     struct guard guard;
     struct mailbox box;
@@ -249,7 +249,7 @@ void gate_count_op(struct gate *gate, enum op_id op, bool failed, uint64_t laten
     atomic_fetch_add(&gate->counted, 1);
 }
 
-const struct gate_limits *gate_limits(struct gate *gate)
+const struct config_clients *gate_limits(struct gate *gate)
 {
     return &gate->limits;
 }
@@ -486,9 +486,9 @@ static struct gate *kit_gate_new(void)
     (void)pthread_mutex_init(&gate->front_mutex, NULL);
     budget_init(&gate->unsent, 256 << 20);
     guard_init(&gate->guard, "");
-    gate->limits = (struct gate_limits){
+    gate->limits = (struct config_clients){
         .data_bytes_max = 4096,
-        .body_bytes_max = 64 << 10,
+        .multi_bytes_max = 64 << 10,
         .connections_max = 200,
         .connections_per_address_max = 100,
         .head_bytes_max = 8192,
@@ -504,9 +504,6 @@ static struct gate *kit_gate_new(void)
         .allowed_origins = "https://app.test",
         .client_address = "127.0.0.1",
         .super_digest = "",
-        .session_min_ms = 1000,
-        .session_max_ms = 60000,
-        .session_default_ms = 5000,
         .heartbeat_ms = 1000,
         .watches_max = 100,
         .watch_bytes_max = 1 << 20,

@@ -67,16 +67,16 @@ static void test_defaults(void **state)
     (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
     assert_int_equal(config.id, 3);
-    assert_string_equal(config.data_dir, "/d");
-    assert_string_equal(config.client_address, "127.0.0.1");
-    assert_int_equal(config.client_port, 9998);
-    assert_int_equal(config.tick_ms, 1000);
-    assert_int_equal(config.sync_limit, 3);
-    assert_int_equal(config.data_bytes_max, 1 << 20);
-    assert_int_equal(config.snap_count, 100000);
-    assert_int_equal(config.wal_segment_bytes, 32 << 20);
-    assert_int_equal(config.log_level, 1);
-    assert_false(config.insecure);
+    assert_string_equal(config.storage.data_dir, "/d");
+    assert_string_equal(config.clients.client_address, "127.0.0.1");
+    assert_int_equal(config.clients.client_port, 9998);
+    assert_int_equal(config.zab.tick_ms, 1000);
+    assert_int_equal(config.zab.sync_limit, 3);
+    assert_int_equal(config.clients.data_bytes_max, 1 << 20);
+    assert_int_equal(config.storage.snap_count, 100000);
+    assert_int_equal(config.storage.wal_segment_bytes, 32 << 20);
+    assert_int_equal(config.process.log_level, 1);
+    assert_false(config.clients.insecure);
     assert_int_equal(report.warning_count, 0);
 }
 
@@ -84,9 +84,9 @@ static void test_serving_may_outlast_readiness(void **state)
 {
     (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
-    assert_int_equal(config.drain_delay_ms, 0);
+    assert_int_equal(config.process.drain_delay_ms, 0);
     assert_int_equal(load_text("id=3\ndataDir=/d\ndrainDelay=5000\n"), ERR_OK);
-    assert_int_equal(config.drain_delay_ms, 5000);
+    assert_int_equal(config.process.drain_delay_ms, 5000);
     assert_refused("id=3\ndataDir=/d\ndrainDelay=3600001\n", "drainDelay", "3600000");
     assert_refused("id=3\ndataDir=/d\ndrainDelay=5s\n", "drainDelay", "5s");
 }
@@ -95,23 +95,23 @@ static void test_one_address_may_have_a_quarter_of_the_connections(void **state)
 {
     (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
-    assert_int_equal(config.connections_per_address_max, 2500);
+    assert_int_equal(config.clients.connections_per_address_max, 2500);
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnections=3\n"), ERR_OK);
-    assert_int_equal(config.connections_per_address_max, 1);
+    assert_int_equal(config.clients.connections_per_address_max, 1);
     assert_int_equal(load_text("id=3\ndataDir=/d\nmaxConnectionsPerAddress=9000\n"), ERR_OK);
-    assert_int_equal(config.connections_per_address_max, 9000);
+    assert_int_equal(config.clients.connections_per_address_max, 9000);
 }
 
 static void test_probes_may_have_a_port_of_their_own(void **state)
 {
     (void)state;
     assert_int_equal(load_text("id=3\ndataDir=/d\n"), ERR_OK);
-    assert_string_equal(config.probe_address, "");
+    assert_string_equal(config.clients.probe_address, "");
     assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=127.0.0.1:9990\n"), ERR_OK);
-    assert_string_equal(config.probe_address, "127.0.0.1");
-    assert_int_equal(config.probe_port, 9990);
+    assert_string_equal(config.clients.probe_address, "127.0.0.1");
+    assert_int_equal(config.clients.probe_port, 9990);
     assert_int_equal(load_text("id=3\ndataDir=/d\nprobeListen=[::1]:9990\n"), ERR_OK);
-    assert_string_equal(config.probe_address, "::1");
+    assert_string_equal(config.clients.probe_address, "::1");
     assert_refused("id=3\ndataDir=/d\nprobeListen=127.0.0.1:0\n", "probeListen", "port");
     assert_refused("id=3\ndataDir=/d\nprobeListen=9990\n", "probeListen", "127.0.0.1:9990");
     assert_refused("id=3\ndataDir=/d\nprobeListen=localhost:9990\n", "probeListen", "numeric");
@@ -127,13 +127,13 @@ static void test_peers_may_be_listened_for_elsewhere(void **state)
 #define LIST "id=3\ndataDir=/d\nserver.3=127.0.0.1:1003\nserver.4=127.0.0.1:1004:observer\n"
     (void)state;
     assert_int_equal(load_text(LIST), ERR_OK);
-    assert_string_equal(config.peer_host, "127.0.0.1");
-    assert_int_equal(config.peer_port, 1003);
+    assert_string_equal(config.peers.host, "127.0.0.1");
+    assert_int_equal(config.peers.port, 1003);
     assert_int_equal(load_text(LIST "peerListen=127.0.0.2:2003\n"), ERR_OK);
-    assert_string_equal(config.peer_host, "127.0.0.2");
-    assert_int_equal(config.peer_port, 2003);
+    assert_string_equal(config.peers.host, "127.0.0.2");
+    assert_int_equal(config.peers.port, 2003);
     assert_int_equal(load_text(LIST "peerListen=[::1]:2003\n"), ERR_OK);
-    assert_string_equal(config.peer_host, "::1");
+    assert_string_equal(config.peers.host, "::1");
     assert_refused(LIST "peerListen=0.0.0.0:2003\n", "peerSecretFile", "peerListen (0.0.0.0:2003)");
     assert_refused(LIST "peerListen=[::]:2003\n", "peerSecretFile", "peerListen ([::]:2003)");
     assert_refused(LIST "peerListen=zk3.example:2003\n", "peerListen", "numeric");
@@ -151,7 +151,7 @@ static void test_single_replica(void **state)
 {
     (void)state;
     assert_int_equal(load_text("id=7\ndataDir=/d\n"), ERR_OK);
-    assert_int_equal(config.server_count, 1);
+    assert_int_equal(config.peers.server_count, 1);
     assert_int_equal(config_self(&config)->id, 7);
     assert_int_equal(config_self(&config)->port, 0);
     assert_true(config_self(&config)->voter);
@@ -176,15 +176,15 @@ static void test_order_of_sources(void **state)
 
     (void)state;
     assert_int_equal(config_load(&sources, &config, &report), ERR_OK);
-    assert_int_equal(config.snap_count, 77);
-    assert_int_equal(config.client_port, 2);
-    assert_int_equal(config.tick_ms, 33);
-    assert_int_equal(config.log_level, 2);
-    assert_int_equal(config.server_count, 3);
-    assert_int_equal(config.servers[0].port, 1);
-    assert_int_equal(config.servers[1].port, 22);
-    assert_int_equal(config.servers[2].port, 33);
-    assert_false(config.servers[2].voter);
+    assert_int_equal(config.storage.snap_count, 77);
+    assert_int_equal(config.clients.client_port, 2);
+    assert_int_equal(config.zab.tick_ms, 33);
+    assert_int_equal(config.process.log_level, 2);
+    assert_int_equal(config.peers.server_count, 3);
+    assert_int_equal(config.peers.servers[0].port, 1);
+    assert_int_equal(config.peers.servers[1].port, 22);
+    assert_int_equal(config.peers.servers[2].port, 33);
+    assert_false(config.peers.servers[2].voter);
     assert_int_equal(report.warning_count, 1); /* Two voters. */
     assert_non_null(strstr(report.warnings[0], "server.N"));
 }
@@ -262,15 +262,15 @@ static void test_the_least_session_timeout_follows_the_tick(void **state)
 
     (void)state;
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=2000\n"), ERR_OK);
-    assert_int_equal(config.session_min_ms, 4000);
+    assert_int_equal(config.tree.session_min_ms, 4000);
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\n"), ERR_OK);
-    assert_int_equal(config.session_min_ms, 400);
+    assert_int_equal(config.tree.session_min_ms, 400);
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=10\n"), ERR_OK);
-    assert_int_equal(config.session_min_ms, 100); /* Nobody can give less. */
+    assert_int_equal(config.tree.session_min_ms, 100); /* Nobody can give less. */
     assert_int_equal(load_text("id=1\ndataDir=/d\ntickTime=200\nminSessionTimeout=900\n"), ERR_OK);
-    assert_int_equal(config.session_min_ms, 900);
+    assert_int_equal(config.tree.session_min_ms, 900);
     assert_int_equal(config_load(&sources, &config, &report), ERR_OK);
-    assert_int_equal(config.session_min_ms, 6000);
+    assert_int_equal(config.tree.session_min_ms, 6000);
 }
 
 static void test_web_dir(void **state)
@@ -320,8 +320,8 @@ static void test_servers(void **state)
     assert_refused("server.x=localhost:1\n", "server.x", "from 1");
     assert_refused("id=1\ndataDir=/d\nserver.1=localhost:1:observer\n", "server.1", "must vote");
     assert_int_equal(load_text("id=1\ndataDir=/d\nserver.1=[::1]:9:participant\n"), ERR_OK);
-    assert_string_equal(config.servers[0].host, "::1");
-    assert_int_equal(config.servers[0].port, 9);
+    assert_string_equal(config.peers.servers[0].host, "::1");
+    assert_int_equal(config.peers.servers[0].port, 9);
 }
 
 static void test_beyond_loopback(void **state)
@@ -351,8 +351,8 @@ static void test_secret(void **state)
 {
     (void)state;
     assert_int_equal(load_with_secret("0123456789abcdef\r\n", 0600), ERR_OK);
-    assert_int_equal(config.secret_len, 16);
-    assert_memory_equal(config.secret, "0123456789abcdef", 16);
+    assert_int_equal(config.peers.secret_len, 16);
+    assert_memory_equal(config.peers.secret, "0123456789abcdef", 16);
     assert_int_equal(load_with_secret("0123456789abcdef", 0644), ERR_CONFIG);
     assert_non_null(strstr(report.error, "chmod 600"));
     assert_int_equal(load_with_secret("0123456789abcde\n", 0600), ERR_CONFIG);
@@ -387,7 +387,7 @@ static void test_listing(void **state)
         buf_append_str(&text, "\n");
     }
     assert_int_equal(load_text(buf_cstr(&text)), ERR_OK);
-    assert_int_equal(config.log_format, 1);
+    assert_int_equal(config.process.log_format, 1);
     buf_clear(&text);
     config_append_help(&text);
     for (size_t i = 0; i < count; i++) {

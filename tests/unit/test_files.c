@@ -21,11 +21,11 @@ enum {
 
 static struct config usual(void)
 {
-    return (struct config){.connections_max = 10000,
-                           .connections_per_address_max = 2500,
-                           .streams_max = 10000,
-                           .http_threads = 2,
-                           .server_count = 3};
+    return (struct config){.clients.connections_max = 10000,
+                           .clients.connections_per_address_max = 2500,
+                           .clients.streams_max = 10000,
+                           .clients.http_threads = 2,
+                           .peers.server_count = 3};
 }
 
 static void all_fits_into_a_usual_limit(void **state)
@@ -39,9 +39,9 @@ static void all_fits_into_a_usual_limit(void **state)
     assert_false(files_warn_connections(&plan, &config, text));
     assert_false(files_warn_streams(&plan, &config, text));
     files_apply(&plan, &config);
-    assert_int_equal(config.connections_max, 10000);
-    assert_int_equal(config.connections_per_address_max, 2500);
-    assert_int_equal(config.client_files_max, plan.clients);
+    assert_int_equal(config.clients.connections_max, 10000);
+    assert_int_equal(config.clients.connections_per_address_max, 2500);
+    assert_int_equal(config.clients.client_files_max, plan.clients);
 }
 
 static void clients_get_what_storage_and_peers_leave(void **state)
@@ -59,8 +59,8 @@ static void clients_get_what_storage_and_peers_leave(void **state)
     assert_non_null(strstr(text, "limit of 1024 open files"));
     assert_true(files_warn_streams(&plan, &config, text));
     files_apply(&plan, &config);
-    assert_int_equal(config.connections_max, plan.clients);
-    assert_int_equal(config.connections_per_address_max, plan.clients / 4);
+    assert_int_equal(config.clients.connections_max, plan.clients);
+    assert_int_equal(config.clients.connections_per_address_max, plan.clients / 4);
 }
 
 static void too_low_a_limit_says_what_is_needed(void **state)

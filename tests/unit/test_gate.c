@@ -279,7 +279,7 @@ static void who_stands_still_is_silent(void **context)
         (struct zab_peer_status){.id = 1, .voter = true, .connected = true};
     assert_false(shows_silence(fixture, 4900));
     assert_true(shows_silence(fixture, 5100));
-    fixture->config.tick_ms = 10;
+    fixture->config.zab.tick_ms = 10;
     assert_false(shows_silence(fixture, 400));
     assert_true(shows_silence(fixture, 1100));
 }
@@ -310,7 +310,7 @@ static void a_read_only_replica_lets_no_write_in(void **context)
 
     mailbox_init(&fixture->server.core.requests, 10);
     assert_int_equal(submit(fixture, OP_SET), ERR_OK);
-    fixture->server.gate.limits.read_only = true;
+    fixture->config.clients.read_only = true;
     assert_int_equal(submit(fixture, OP_SET), ERR_NOT_READ_ONLY);
     assert_int_equal(submit(fixture, OP_SESSION), ERR_NOT_READ_ONLY);
     assert_int_equal(submit(fixture, OP_SYNC), ERR_OK);

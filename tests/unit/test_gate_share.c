@@ -210,7 +210,7 @@ static void large_answers_cost_more(void **context)
     struct op_request *request = op_request_new();
     struct share_ticket ticket;
 
-    fixture->config.remembered_bytes_max = POOL * UINT64_C(200);
+    fixture->config.tree.remembered_bytes_max = POOL * UINT64_C(200);
     request->def = ops_by_id(OP_MULTI);
     op_args_init(&request->args, OP_MULTI);
     request->key = slice_str("key");

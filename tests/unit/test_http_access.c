@@ -12,7 +12,8 @@ static int setup(void **state)
 {
     (void)state;
     gate = kit_gate_new();
-    gate->limits.super_digest = "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="; /* super:root */
+    (void)snprintf(gate->limits.super_digest, sizeof(gate->limits.super_digest),
+                   "super:zUZ0bpqYS7FucDXsnUgxOWTto1s="); /* super:root */
     return front_start();
 }
 

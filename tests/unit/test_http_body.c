@@ -23,13 +23,13 @@ enum {
 
 static char value[VALUE_BYTES + 1];
 
-static void change(struct gate_limits *limits)
+static void change(struct config_clients *limits)
 {
     limits->data_bytes_max = VALUE_BYTES;
     limits->slow_timeout_ms = PATIENCE_MS;
 }
 
-static void change_impatient(struct gate_limits *limits)
+static void change_impatient(struct config_clients *limits)
 {
     change(limits);
     limits->slow_timeout_ms = SLOW_MS;
@@ -68,7 +68,7 @@ static void put_values(void)
     }
 }
 
-static int start(void (*limits)(struct gate_limits *limits), uint64_t unsent_max)
+static int start(void (*limits)(struct config_clients *limits), uint64_t unsent_max)
 {
     gate = kit_gate_new();
     limits(&gate->limits);

@@ -7,20 +7,20 @@ enum {
     TRIES = 3
 };
 
-static void short_deadlines(struct gate_limits *limits)
+static void short_deadlines(struct config_clients *limits)
 {
     limits->head_timeout_ms = 300;
     limits->body_timeout_ms = 300;
     limits->idle_timeout_ms = 300;
 }
 
-static void few_connections(struct gate_limits *limits)
+static void few_connections(struct config_clients *limits)
 {
     limits->connections_max = 4;
     limits->connections_per_address_max = 3;
 }
 
-static void two_in_all(struct gate_limits *limits)
+static void two_in_all(struct config_clients *limits)
 {
     limits->connections_max = 2;
 }
@@ -429,7 +429,7 @@ static void a_full_replica_says_so(void **state)
     close(fds[1]);
 }
 
-static void hasty(struct gate_limits *limits)
+static void hasty(struct config_clients *limits)
 {
     limits->request_timeout_ms = 300;
 }

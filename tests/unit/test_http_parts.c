@@ -221,9 +221,9 @@ static void tags_and_stats_are_written(void **state)
 
 static void hosts_and_origins_are_matched(void **state)
 {
-    struct gate_limits limits = {.client_address = "127.0.0.1",
-                                 .allowed_hosts = "a.test, b.test",
-                                 .allowed_origins = "https://o.test"};
+    struct config_clients limits = {.client_address = "127.0.0.1",
+                                    .allowed_hosts = "a.test, b.test",
+                                    .allowed_origins = "https://o.test"};
     struct http_names *names = http_names_new(&limits);
 
     (void)state;
@@ -247,7 +247,7 @@ static void hosts_and_origins_are_matched(void **state)
     assert_false(http_origin_is_host(slice_str("http://h:2"), slice_str("h:1")));
     assert_false(http_origin_is_host(slice_str("null"), slice_str("")));
     http_names_free(names);
-    limits.client_address = "0.0.0.0";
+    (void)snprintf(limits.client_address, sizeof(limits.client_address), "0.0.0.0");
     names = http_names_new(&limits);
     assert_true(http_host_allowed(names, slice_str("10.0.0.1:80")));
     http_names_free(names);
@@ -299,7 +299,8 @@ static void gzip_is_taken_by_those_who_say_so(void **state)
 /* The others send clients here by that name. */
 static void the_advertised_name_is_the_own(void **state)
 {
-    struct gate_limits limits = {.client_address = "127.0.0.1", .advertise_client = "c.test:9998"};
+    struct config_clients limits = {.client_address = "127.0.0.1",
+                                    .advertise_client = "c.test:9998"};
     struct http_names *names = http_names_new(&limits);
 
     (void)state;
@@ -308,7 +309,7 @@ static void the_advertised_name_is_the_own(void **state)
     assert_false(http_host_allowed(names, slice_str("c.test.evil:9998")));
     assert_false(http_host_allowed(names, slice_str("9998")));
     http_names_free(names);
-    limits.advertise_client = "";
+    limits.advertise_client[0] = '\0';
     names = http_names_new(&limits);
     assert_false(http_host_allowed(names, slice_str("c.test:9998")));
     assert_false(http_host_allowed(names, slice_str("")));

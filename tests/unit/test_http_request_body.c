@@ -14,9 +14,9 @@ enum {
     LINES = 4000
 };
 
-static void change(struct gate_limits *limits)
+static void change(struct config_clients *limits)
 {
-    limits->body_bytes_max = BODY_MAX;
+    limits->multi_bytes_max = BODY_MAX;
     limits->body_timeout_ms = KIT_DEADLINE_MS;
 }
 

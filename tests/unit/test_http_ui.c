@@ -12,7 +12,7 @@ static char site[64];
 static void start(const char *web_dir)
 {
     gate = kit_gate_new();
-    gate->limits.web_dir = web_dir;
+    (void)snprintf(gate->limits.web_dir, sizeof(gate->limits.web_dir), "%s", web_dir);
     (void)front_start();
 }
 

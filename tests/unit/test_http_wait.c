@@ -223,7 +223,7 @@ static void without_a_change_the_answer_comes_in_time(void **state)
     close(fd);
 }
 
-static void short_waits(struct gate_limits *limits)
+static void short_waits(struct config_clients *limits)
 {
     limits->wait_max_ms = 1000;
     limits->streams_max = 1;

@@ -248,7 +248,7 @@ static void a_stream_waits_for_a_zxid_that_is_not_here_yet(void **state)
     close(fd);
 }
 
-static void short_requests(struct gate_limits *limits)
+static void short_requests(struct config_clients *limits)
 {
     limits->request_timeout_ms = 100;
 }
@@ -303,7 +303,7 @@ static void what_cannot_be_watched_is_refused(void **state)
     assert_int_equal(front_ask("GET", "/watch/v1/a?mode=data", "", NULL), 503);
 }
 
-static void few_streams(struct gate_limits *limits)
+static void few_streams(struct config_clients *limits)
 {
     limits->streams_max = 2;
 }
