@@ -354,49 +354,49 @@ static void take_later(struct http_watcher *watcher)
 /* ---- Who watches what. ---- */
 
 /* Its places are bounded by the connections of those who ask, and wait for their answers. */
-static void ask_census(void *ctx, struct census *census)
+static void ask_listing(void *ctx, struct watch_listing *listing)
 {
     struct http_watcher *watcher = ctx;
-    enum err err = mailbox_post_always(&watcher->asked, &census->node);
+    enum err err = mailbox_post_always(&watcher->asked, &listing->node);
 
     ASSERT(err == ERR_OK);
 }
 
-static bool is_at(const struct watcher_client *client, const struct census *census)
+static bool is_at(const struct watcher_client *client, const struct watch_listing *listing)
 {
     const struct list *watches = &client->owner.watches;
 
-    return census->path.len == 0 ||
+    return listing->path.len == 0 ||
            (!list_empty(watches) &&
-            slice_eq(watch_path(list_first(watches, struct watch, by_owner)), census->path));
+            slice_eq(watch_path(list_first(watches, struct watch, by_owner)), listing->path));
 }
 
 /* Each has one watch at most. */
-static void add_census(struct http_watcher *watcher, struct census *census)
+static void add_listing(struct http_watcher *watcher, struct watch_listing *listing)
 {
     bool go_on = true;
 
-    census_begin(census);
+    watch_listing_begin(listing);
     for (struct list *it = watcher->clients.next; it != &watcher->clients && go_on; it = it->next) {
         const struct watcher_client *client = list_entry(it, struct watcher_client, node);
-        const struct census_client row = {
+        const struct watch_listing_client row = {
             .owner = &client->owner, .session = client->session, .over = client->over};
 
-        go_on = !is_at(client, census) || census_add_client(census, &row);
+        go_on = !is_at(client, listing) || watch_listing_add_client(listing, &row);
     }
 }
 
-static void take_census(struct http_watcher *watcher)
+static void take_listing(struct http_watcher *watcher)
 {
     struct list asked;
 
     mailbox_drain(&watcher->asked, &asked);
     while (!list_empty(&asked)) {
-        struct census *census = list_first(&asked, struct census, node);
+        struct watch_listing *listing = list_first(&asked, struct watch_listing, node);
 
-        list_remove(&census->node);
-        add_census(watcher, census);
-        census_pass(census);
+        list_remove(&listing->node);
+        add_listing(watcher, listing);
+        watch_listing_pass(listing);
     }
 }
 
@@ -407,7 +407,7 @@ static void turn(struct http_watcher *watcher)
     watcher->turn_us = os_now_us();
     take_later(watcher);
     take_calls(watcher);
-    take_census(watcher);
+    take_listing(watcher);
     serve_due(watcher);
     pump(watcher);
     watcher->relieve(watcher);
@@ -491,7 +491,7 @@ struct http_watcher *http_watcher_start(struct http *http, watcher_relieve_fn *r
     watch_descriptors(watcher);
     watcher->listener = (struct window_listener){.wake = on_news, .ctx = watcher};
     window_listen(gate_window(http->gate), &watcher->listener);
-    gate_set_front_census(http->gate, GATE_FRONT_HTTP, ask_census, watcher);
+    gate_set_front_listing(http->gate, GATE_FRONT_HTTP, ask_listing, watcher);
     gate_set_front_figures(http->gate, GATE_FRONT_HTTP, add_figures, watcher);
     thread_start(&watcher->thread, "watcher", run, watcher);
     return watcher;
@@ -506,7 +506,7 @@ void http_watcher_drain(struct http_watcher *watcher)
 void http_watcher_stop(struct http_watcher *watcher)
 {
     /* Nobody who asks is left: each was waited for. */
-    gate_set_front_census(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
+    gate_set_front_listing(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
     gate_set_front_figures(watcher->http->gate, GATE_FRONT_HTTP, NULL, NULL);
     window_unlisten(gate_window(watcher->http->gate), &watcher->listener);
     atomic_store(&watcher->stop, true);

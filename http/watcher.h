@@ -15,7 +15,7 @@
 #include "base/pieces.h"
 #include "base/thread.h"
 #include "http/http_int.h"
-#include "server/process/census.h"
+#include "server/process/watch_listing.h"
 #include "server/watch/subscribe.h"
 
 enum {
@@ -72,7 +72,7 @@ struct watcher_client {
     bool watched;             /* For a hang-up. */
     bool known;               /* In watcher.clients. */
     uint64_t session;         /* Public id of the session it is in, or 0. */
-    const char *over;         /* What it is: see census.h. */
+    const char *over;         /* What it is: see watch_listing.h. */
 };
 
 /* The event that is being handed out, in each form that is asked for: a thousand streams that are
@@ -103,7 +103,7 @@ struct http_watcher {
     struct loop loop;
     struct mailbox inbox;
     struct loop_watch inbox_watch;
-    struct mailbox asked; /* Any thread; of struct census.node. */
+    struct mailbox asked; /* Any thread; of struct watch_listing.node. */
     struct loop_watch asked_watch;
     struct loop_watch wake;
     _Atomic bool woken; /* A wake is on its way. */

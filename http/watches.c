@@ -1,12 +1,12 @@
 /* The list of watches: asked of the threads that own them, while the connection is suspended. */
 #include "base/mem.h"
 #include "http/http_int.h"
-#include "server/process/census.h"
+#include "server/process/watch_listing.h"
 
 /* The thread that was asked last. */
-static void on_done(struct census *census)
+static void on_done(struct watch_listing *listing)
 {
-    struct http_conn *conn = census->ctx;
+    struct http_conn *conn = listing->ctx;
 
     http_resume(conn->http, conn->mhd);
 }
@@ -17,13 +17,13 @@ static enum MHD_Result resume(struct http_conn *conn)
 
     buf_clear(&conn->out.own);
     jsonw_init(&json, &conn->out.own);
-    census_write(conn->request.task.data, &json);
+    watch_listing_write(conn->request.task.data, &json);
     return http_send_info(conn);
 }
 
 static void release(struct http_conn *conn)
 {
-    census_release(conn->request.task.data);
+    watch_listing_release(conn->request.task.data);
     mem_free(conn->request.task.data);
 }
 
@@ -31,13 +31,13 @@ static const struct http_task_ops watches_task = {.resume = resume, .release = r
 
 enum MHD_Result http_watches_begin(struct http_conn *conn)
 {
-    struct census *census = mem_zalloc(1, sizeof(*census));
+    struct watch_listing *listing = mem_zalloc(1, sizeof(*listing));
 
-    census_init(census, conn->http->gate, &conn->request.args, &conn->principal);
-    census->on_done = on_done;
-    census->ctx = conn;
-    conn->request.task = (struct http_task){&watches_task, census};
+    watch_listing_init(listing, conn->http->gate, &conn->request.args, &conn->principal);
+    listing->on_done = on_done;
+    listing->ctx = conn;
+    conn->request.task = (struct http_task){&watches_task, listing};
     http_suspend(conn);
-    census_pass(census);
+    watch_listing_pass(listing);
     return MHD_YES;
 }

@@ -150,7 +150,7 @@ static void on_asked(struct ev_loop *loop, struct ev_io *watcher, int events)
 {
     (void)loop;
     (void)events;
-    ws_census_answer(watcher->data);
+    ws_listing_answer(watcher->data);
 }
 
 static void on_changed(struct ev_loop *loop, struct ev_async *watcher, int events)
@@ -303,7 +303,7 @@ enum err ws_start(struct gate *gate, void (*give_seat)(void *seat), struct ws **
     ws_events_open(ws);
     gate_set_front_metrics(gate, ws_metrics_write, ws);
     gate_set_front_figures(gate, GATE_FRONT_WS, ws_metrics_add, ws);
-    gate_set_front_census(gate, GATE_FRONT_WS, ws_census_ask, ws);
+    gate_set_front_listing(gate, GATE_FRONT_WS, ws_listing_ask, ws);
     thread_start(&ws->thread, "zabra-ws", body, ws);
     *ret_ws = ws;
     return ERR_OK;
@@ -377,8 +377,8 @@ void ws_stop(struct ws *ws)
     thread_join(&ws->thread);
     gate_set_front_metrics(ws->gate, NULL, NULL);
     gate_set_front_figures(ws->gate, GATE_FRONT_WS, NULL, NULL);
-    gate_set_front_census(ws->gate, GATE_FRONT_WS, NULL, NULL);
-    ws_census_answer(ws); /* Requests that have arrived meanwhile. */
+    gate_set_front_listing(ws->gate, GATE_FRONT_WS, NULL, NULL);
+    ws_listing_answer(ws); /* Requests that have arrived meanwhile. */
     drop_arrivals(ws);
     ws_library_close(ws);
     wait_for_gate(ws);

@@ -16,8 +16,8 @@
 #include "base/rng.h"
 #include "base/thread.h"
 #include "server/json/op_json.h"
-#include "server/process/census.h"
 #include "server/process/gate.h"
+#include "server/process/watch_listing.h"
 #include "server/watch/subscribe.h"
 #include "ws/frame.h"
 #include "ws/ws.h"
@@ -125,7 +125,7 @@ struct ws {
 
     struct mailbox arrivals; /* Any thread; of struct ws_arrival. */
     struct mailbox replies;  /* Core thread; of op_request.node. */
-    struct mailbox asked;    /* Any thread; of struct census.node. */
+    struct mailbox asked;    /* Any thread; of struct watch_listing.node. */
     struct ev_io arrivals_io;
     struct ev_io replies_io;
     struct ev_io asked_io;
@@ -576,9 +576,9 @@ void ws_library_close(struct ws *ws);
 /* Gives the connection to the library; when that fails, closes it and frees the socket. */
 void ws_library_adopt(struct ws *ws, struct ws_arrival *take_arrival);
 
-/* ---- census.c: the watch listing ---- */
-void ws_census_ask(void *ctx, struct census *census); /* Any thread. */
-void ws_census_answer(struct ws *ws);                 /* All requests in ws.asked. */
+/* ---- watch_listing.c: the watch listing ---- */
+void ws_listing_ask(void *ctx, struct watch_listing *listing); /* Any thread. */
+void ws_listing_answer(struct ws *ws);                         /* All requests in ws.asked. */
 
 /* ---- metrics.c ---- */
 void ws_metrics_closed(struct ws *ws, enum ws_code code);

@@ -124,11 +124,11 @@ void gate_set_front_figures(struct gate *gate, enum gate_front front,
                             void (*add)(void *ctx, struct gate_front_figures *figures), void *ctx);
 void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figures);
 
-/* How a front end is asked what it has (census.h): `ask` posts the census to the front end's own
- * thread, which passes it on. Called as `add`. */
-struct census;
-void gate_set_front_census(struct gate *gate, enum gate_front front,
-                           void (*ask)(void *ctx, struct census *census), void *ctx);
+/* How a front end takes part in a watch listing (watch_listing.h): `ask` posts the listing to the
+ * front end's own thread, which adds its rows and passes it on. Called as `add`. */
+struct watch_listing;
+void gate_set_front_listing(struct gate *gate, enum gate_front front,
+                            void (*ask)(void *ctx, struct watch_listing *listing), void *ctx);
 
 /* One JSON value: the recent past for plots; see trend.h. `args` of OP_TREND. Any thread. */
 void gate_write_trend(struct gate *gate, const struct op_args *args, struct jsonw *json);

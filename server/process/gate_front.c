@@ -1,8 +1,7 @@
-/* What the front ends have: asked for figures under the lock, and for watches by their mailboxes.
- */
-#include "server/process/census.h"
+/* What the front ends have open: figures are read under the lock, watches through mailboxes. */
 #include "server/process/gate.h"
 #include "server/process/server_int.h"
+#include "server/process/watch_listing.h"
 
 void gate_set_front_figures(struct gate *gate, enum gate_front front,
                             void (*add)(void *ctx, struct gate_front_figures *figures), void *ctx)
@@ -25,32 +24,32 @@ void gate_front_figures(struct gate *gate, struct gate_front_figures *ret_figure
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 
-void gate_set_front_census(struct gate *gate, enum gate_front front,
-                           void (*ask)(void *ctx, struct census *census), void *ctx)
+void gate_set_front_listing(struct gate *gate, enum gate_front front,
+                            void (*ask)(void *ctx, struct watch_listing *listing), void *ctx)
 {
     (void)pthread_mutex_lock(&gate->mutex);
-    gate->front_census[front].ask = ask;
-    gate->front_census[front].ctx = ctx;
+    gate->front_listing[front].ask = ask;
+    gate->front_listing[front].ctx = ctx;
     (void)pthread_mutex_unlock(&gate->mutex);
 }
 
-/* From the post on the census may be anywhere, so all that is to be known of it is read before. */
-void census_pass(struct census *census)
+/* Once posted, the listing belongs to another thread: all that is needed of it is read before. */
+void watch_listing_pass(struct watch_listing *listing)
 {
-    struct gate *gate = census->gate;
+    struct gate *gate = listing->gate;
     bool asked = false;
 
     (void)pthread_mutex_lock(&gate->mutex);
-    while (!asked && census->next < GATE_FRONTS) {
-        uint32_t front = census->next++;
+    while (!asked && listing->next < GATE_FRONTS) {
+        uint32_t front = listing->next++;
 
-        asked = gate->front_census[front].ask != NULL;
+        asked = gate->front_listing[front].ask != NULL;
         if (asked) {
-            gate->front_census[front].ask(gate->front_census[front].ctx, census);
+            gate->front_listing[front].ask(gate->front_listing[front].ctx, listing);
         }
     }
     (void)pthread_mutex_unlock(&gate->mutex);
     if (!asked) {
-        census->on_done(census);
+        listing->on_done(listing);
     }
 }

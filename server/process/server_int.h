@@ -202,9 +202,9 @@ struct gate {
     } front_figures[GATE_FRONTS];
 
     struct {
-        void (*ask)(void *ctx, struct census *census);
+        void (*ask)(void *ctx, struct watch_listing *listing);
         void *ctx;
-    } front_census[GATE_FRONTS];
+    } front_listing[GATE_FRONTS];
 
     _Atomic uint32_t role;     /* enum sign_role. */
     _Atomic bool ending;       /* It has been told to end: it is not ready any more. */

@@ -12,9 +12,9 @@
 #include "base/thread.h"
 #include "server/op/ops.h"
 #include "server/prepare/prep.h"
-#include "server/process/census.h"
 #include "server/process/gate.h"
 #include "server/process/guard.h"
+#include "server/process/watch_listing.h"
 #include "server/read/view.h"
 
 #include <poll.h>
@@ -51,9 +51,9 @@ struct gate {
     pthread_mutex_t front_mutex;
 
     struct {
-        void (*ask)(void *ctx, struct census *census);
+        void (*ask)(void *ctx, struct watch_listing *listing);
         void *ctx;
-    } front_census[GATE_FRONTS];
+    } front_listing[GATE_FRONTS];
 };
 
 void gate_set_front_figures(struct gate *gate, enum gate_front front,
@@ -65,32 +65,32 @@ void gate_set_front_figures(struct gate *gate, enum gate_front front,
     (void)ctx;
 }
 
-void gate_set_front_census(struct gate *gate, enum gate_front front,
-                           void (*ask)(void *ctx, struct census *census), void *ctx)
+void gate_set_front_listing(struct gate *gate, enum gate_front front,
+                            void (*ask)(void *ctx, struct watch_listing *listing), void *ctx)
 {
     (void)pthread_mutex_lock(&gate->front_mutex);
-    gate->front_census[front].ask = ask;
-    gate->front_census[front].ctx = ctx;
+    gate->front_listing[front].ask = ask;
+    gate->front_listing[front].ctx = ctx;
     (void)pthread_mutex_unlock(&gate->front_mutex);
 }
 
-void census_pass(struct census *census)
+void watch_listing_pass(struct watch_listing *listing)
 {
-    struct gate *gate = census->gate;
+    struct gate *gate = listing->gate;
     bool asked = false;
 
     (void)pthread_mutex_lock(&gate->front_mutex);
-    while (!asked && census->next < GATE_FRONTS) {
-        uint32_t front = census->next++;
+    while (!asked && listing->next < GATE_FRONTS) {
+        uint32_t front = listing->next++;
 
-        asked = gate->front_census[front].ask != NULL;
+        asked = gate->front_listing[front].ask != NULL;
         if (asked) {
-            gate->front_census[front].ask(gate->front_census[front].ctx, census);
+            gate->front_listing[front].ask(gate->front_listing[front].ctx, listing);
         }
     }
     (void)pthread_mutex_unlock(&gate->front_mutex);
     if (!asked) {
-        census->on_done(census);
+        listing->on_done(listing);
     }
 }
 
